@@ -418,6 +418,7 @@ type tokens struct {
 	RefreshToken string `json:"refresh_token"`
 	Scope        string `json:"scope"`
 	CreatedAt    int64  `json:"created_at"`
+	IDToken      string `json:"id_token"`
 }
 
 // obtain posts to the token endpoint and wants tokens.

@@ -4,150 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
-
-// AuthorizationParameters are what an authorization request says (RFC 6749 §4.1.1), read once at the door.
-type AuthorizationParameters struct {
-	ResponseType        string
-	ResponseMode        string
-	Scope               string
-	State               string
-	CodeChallenge       string
-	CodeChallengeMethod string
-	Prompt              string
-	MaxAge              string
-	LoginHint           string
-	UILocales           string
-	// HasRequest and HasRequestURI: the request came in a JWT or by reference (RFC 9101), which is not supported.
-	HasRequest, HasRequestURI bool
-	// Malformed is what is wrong with the parameters as such, as one sent twice; nil: nothing.
-	Malformed error
-}
-
-// AuthorizationRequest is a request that may be granted: what the user will be asked about. It travels sealed through
-// the browser while the user signs in.
-type AuthorizationRequest struct {
-	// ID is what the request is decided under, once. It gets one when it is sealed: before, nobody can come back with it.
-	ID          string       `json:"id"`
-	ClientID    string       `json:"client_id"`
-	RedirectURI string       `json:"redirect_uri"` // where the answer goes
-	State       string       `json:"state,omitzero"`
-	Scopes      oauth.Scopes `json:"scopes"`
-	Challenge   string       `json:"challenge,omitzero"`
-	// Prompt and the three after it are those of OpenID Connect Core §3.1.2.1. MaxAge is in seconds; nil: a sign-in of any
-	// age will do.
-	Prompt    oauth.Scopes `json:"prompt,omitempty"`
-	MaxAge    *int64       `json:"max_age,omitzero"`
-	LoginHint string       `json:"login_hint,omitzero"`
-	UILocales string       `json:"ui_locales,omitzero"`
-	// At is when the request came, in whole microseconds: a password that was proved before does not count when it asks
-	// for a new one.
-	At time.Time `json:"-"`
-}
-
-const (
-	promptNone          = "none"
-	promptLogin         = "login"
-	promptConsent       = "consent"
-	promptSelectAccount = "select_account"
-
-	maxState = 8 << 10
-	maxHint  = 512
-)
-
-// ReadAuthorization holds a request against the rules, in the order of RFC 6749 §4.1.2.1. Its errors go to the target.
-func (is *Issuer) ReadAuthorization(client *store.Client, target RedirectTarget, p AuthorizationParameters) (AuthorizationRequest, error) {
-	r := AuthorizationRequest{
-		ClientID: client.ID, RedirectURI: target.uri, State: p.State,
-		Challenge: p.CodeChallenge, LoginHint: p.LoginHint, UILocales: p.UILocales, At: is.Now().Truncate(time.Microsecond),
-	}
-	switch {
-	case p.Malformed != nil:
-		return r, p.Malformed
-	case p.HasRequest:
-		return r, oauth.NewError(oauth.RequestNotSupported, "request_object")
-	case p.HasRequestURI:
-		return r, oauth.NewError(oauth.RequestURINotSupported, "request_uri")
-	case p.ResponseType == "":
-		return r, oauth.MissingParameter("response_type")
-	case p.ResponseType != "code":
-		return r, oauth.NewError(oauth.UnsupportedResponseType, "response_type_unknown")
-	case p.ResponseMode != "" && p.ResponseMode != "query":
-		return r, oauth.NewError(oauth.InvalidRequest, "response_mode_unknown")
-	case !client.MayUse(oauth.AuthorizationCode):
-		return r, oauth.NewError(oauth.UnauthorizedClient, "grant_not_allowed")
-	case len(p.State) > maxState || len(p.LoginHint) > maxHint || len(p.UILocales) > maxHint:
-		return r, oauth.NewError(oauth.InvalidRequest, "parameter_too_long")
-	case !utf8.ValidString(p.State) || !utf8.ValidString(p.LoginHint) || !utf8.ValidString(p.UILocales):
-		return r, oauth.NewError(oauth.InvalidRequest, "parameter_value_invalid")
-	}
-	if err := is.checkChallenge(client, p); err != nil {
-		return r, err
-	}
-	var err error
-	if r.Scopes, err = is.Scopes.Grantable(p.Scope, client.Scopes, oauth.AnyScope); err != nil {
-		return r, err
-	}
-	if r.Prompt, err = parsePrompt(p.Prompt); err != nil {
-		return r, err
-	}
-	r.MaxAge, err = parseMaxAge(p.MaxAge)
-	return r, err
-}
-
-// checkChallenge holds the request to S256, which a client without a secret must use (RFC 9700 §2.1.1), and any other where
-// the operator says so.
-func (se *Settings) checkChallenge(client *store.Client, p AuthorizationParameters) error {
-	switch {
-	case p.CodeChallenge == "" && p.CodeChallengeMethod != "":
-		return oauth.MissingParameter("code_challenge")
-	case p.CodeChallenge == "" && (client.IsPublic() || client.PKCERequired || se.PKCERequired):
-		return oauth.NewError(oauth.InvalidRequest, "code_challenge_missing").WithDescription("Missing required parameter: code_challenge.")
-	case p.CodeChallenge == "":
-		return nil
-	case p.CodeChallengeMethod != oauth.ChallengeMethodS256:
-		return oauth.NewError(oauth.InvalidRequest, "code_challenge_method_unknown").WithDescription("The code_challenge_method must be S256.")
-	case !oauth.IsChallenge(p.CodeChallenge):
-		return oauth.NewError(oauth.InvalidRequest, "code_challenge_malformed")
-	}
-	return nil
-}
-
-func parsePrompt(text string) (oauth.Scopes, error) {
-	if text == "" {
-		return nil, nil
-	}
-	prompts := oauth.Scopes(slices.Compact(strings.Fields(text)))
-	for _, p := range prompts {
-		if !slices.Contains([]string{promptNone, promptLogin, promptConsent, promptSelectAccount}, p) {
-			return nil, oauth.NewError(oauth.InvalidRequest, "prompt_unknown")
-		}
-	}
-	if prompts.Has(promptNone) && len(prompts) > 1 {
-		return nil, oauth.NewError(oauth.InvalidRequest, "prompt_contradictory")
-	}
-	return prompts, nil
-}
-
-// parseMaxAge reads a number of seconds: digits and nothing else.
-func parseMaxAge(text string) (*int64, error) {
-	if text == "" {
-		return nil, nil
-	}
-	seconds, err := strconv.ParseUint(text, 10, 63)
-	if err != nil {
-		return nil, oauth.NewError(oauth.InvalidRequest, "max_age_malformed")
-	}
-	age := int64(seconds)
-	return &age, nil
-}
 
 // Step is what an authorization request needs next.
 type Step int
@@ -167,11 +28,14 @@ const (
 // for the target.
 func (is *Issuer) NextStep(ctx context.Context, r *AuthorizationRequest, client *store.Client, s *Session) (Step, error) {
 	silent := r.Prompt.Has(promptNone)
-	if s == nil || s.User.ID == client.ID || r.asksForSignIn(s.Family.AuthTime, is.Now()) {
+	if s == nil || s.User.ID == client.ID || r.asksForSignIn(s.Family.AuthTime, is.Now()) || r.asksForAnother(s) {
 		if silent {
 			return AskSignIn, oauth.NewError(oauth.LoginRequired, "login_required")
 		}
 		return AskSignIn, nil
+	}
+	if !r.allows(s.User.ID) { // who has signed in since is another than was asked for
+		return AskSignIn, oauth.NewError(oauth.LoginRequired, "user_not_the_hinted")
 	}
 	consented, err := is.hasConsent(ctx, r, client, s.User)
 	if err != nil {
@@ -215,15 +79,16 @@ func (k *Records) hasConsent(ctx context.Context, r *AuthorizationRequest, clien
 	if err != nil {
 		return false, oauth.Unavailable("store_unavailable", err)
 	}
-	return allowed.Missing(r.Scopes...) == "", nil
+	return allowed.Missing(r.Asked()...) == "", nil
 }
 
 // Approve grants a request and returns the code. Scopes are those that the user allowed; names beyond the request's are
 // ignored, and so are those that the client has lost since it asked. With none of them the request is denied. A request
-// is decided once.
+// is decided once. The scope openid is no choice of its own: without it the rest is no answer to the request.
 func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *store.Client, s *Session, allowed oauth.Scopes) (oauth.Secret, error) {
-	scopes := slices.DeleteFunc(slices.Clone(r.Scopes), func(name string) bool { return !allowed.Has(name) || !client.Scopes.Has(name) })
-	if len(scopes) == 0 {
+	granted := slices.DeleteFunc(r.Asked(), func(name string) bool { return !allowed.Has(name) || !client.Scopes.Has(name) })
+	scopes := slices.DeleteFunc(slices.Clone(granted), func(name string) bool { return !r.Scopes.Has(name) })
+	if len(scopes) == 0 || r.Scopes.Has(oauth.ScopeOpenID) && !scopes.Has(oauth.ScopeOpenID) {
 		return oauth.Secret{}, is.Deny(ctx, r, s)
 	}
 	now := is.Now()
@@ -235,12 +100,15 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 		Refreshable: client.GetsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: now.Add(is.lifetimes(client).Code),
 	}
 	f.ExpiresAt = beforeTokens(f.Code.ExpiresAt)
+	if is.OpenID && scopes.Has(oauth.ScopeOpenID) {
+		r.bind(f, client, granted)
+	}
 	if err := is.addFamily(ctx, f, s.User); err != nil {
 		return oauth.Secret{}, err
 	}
 	if !client.IsPublic() && !client.FirstParty {
 		// The request is decided, and cannot be decided again. When this is not remembered, the next one asks.
-		_ = is.remember(ctx, s.User, client, r.Scopes, scopes, now)
+		_ = is.remember(ctx, s.User, client, r.Asked(), granted, now)
 	}
 	return is.Master.Code(f.ID), nil
 }

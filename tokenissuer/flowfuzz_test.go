@@ -71,7 +71,7 @@ func FuzzStateRoundTrip(f *testing.F) {
 			return
 		}
 		_, before, _ := strings.Cut(uri, "?")
-		location := RedirectTarget{uri: uri, issuer: tokentest.Issuer}.WithState(state).Code(oauth.NewSecret(code))
+		location := RedirectTarget{uri: uri, issuer: tokentest.Issuer}.WithState(state).Code(oauth.NewSecret(code)).Location
 		added, kept := strings.CutPrefix(location, uri)
 		if !kept || strings.ContainsFunc(added, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"<>\^{|}#`, r) }) {
 			t.Fatalf("%q", location)

@@ -25,6 +25,9 @@ type Grant struct {
 	// Lifetime overrides the lifetime of the grant type; zero keeps it.
 	Lifetime time.Duration
 
+	// nonce, sessionID and claims are those of the ID token; see store.TokenFamily.
+	nonce, sessionID, claims string
+
 	// repetition is filled by the time at which consume is done; nil: the grant uses no refresh token.
 	repetition *repetition
 	// consume is the durable step on which the tokens depend; nil: none. It runs while they are signed, and nobody sees

@@ -52,7 +52,9 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *store.C
 	if f.Code.Refreshable {
 		redeemed.Generation, redeemed.ExpiresAt = 1, f.CreatedAt.Add(is.lifetimes(client).Refresh)
 	}
-	return is.grantOf(&redeemed, client, user, func() error { return is.redeem(ctx, &redeemed, user) }), nil
+	grant := is.grantOf(&redeemed, client, user, func() error { return is.redeem(ctx, &redeemed, user) })
+	grant.nonce = f.Code.Nonce // a refresh has none (OpenID Connect Core §12.2)
+	return grant, nil
 }
 
 // redeem spends the code of a family, which is then as given.

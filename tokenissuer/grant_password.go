@@ -46,6 +46,7 @@ func (se *Settings) grantOf(f *store.TokenFamily, client *store.Client, user *st
 	return Grant{
 		Type: f.Origin, Client: client, User: user, Scopes: f.Scopes, FamilyID: f.ID, Generation: f.Generation,
 		Actor: f.Actor, AuthTime: f.AuthTime, Lifetime: se.tokenLifetime(f, client), consume: consume,
+		sessionID: f.SessionID, claims: f.Claims,
 	}
 }
 

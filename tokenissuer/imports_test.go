@@ -94,7 +94,10 @@ var rooms = map[string]room{
 		own: []string{"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, without: slices.Concat(wire, database), tests: true,
 	},
 	"tokenissuer/endpoint": {
-		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/store"},
+		own: []string{
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/requests", "tokenissuer/idtoken",
+			"tokenissuer/oauth", "tokenissuer/store",
+		},
 		others:  []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache"}),
 	},

@@ -138,8 +138,10 @@ type Tokens struct {
 	ExpiresIn   time.Duration
 	// RefreshToken is empty when there is none.
 	RefreshToken oauth.Secret
-	Scopes       oauth.Scopes
-	CreatedAt    time.Time
+	// IDToken is empty unless the user has signed in to the client by OpenID Connect.
+	IDToken   oauth.Secret
+	Scopes    oauth.Scopes
+	CreatedAt time.Time
 	// Claims are those of the access token, for the audit log.
 	Claims *accesstoken.AccessToken
 	// Repeated: the refresh token had been used, and its successor was given again. RepeatedFrom says, in words, what differs
@@ -166,11 +168,18 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 	if err != nil {
 		return Tokens{}, oauth.AsError(err)
 	}
+	identity, err := is.identityOf(g, t)
+	if err != nil {
+		return Tokens{}, err
+	}
 	var consumed <-chan error
 	if g.consume != nil {
 		consumed = consuming(g.consume)
 	}
 	tokens, err := is.sign(g, key, t, claims)
+	if err == nil {
+		tokens.IDToken, err = identity.sign(tokens.AccessToken)
+	}
 	if consumed != nil {
 		if stepErr := <-consumed; stepErr != nil {
 			return Tokens{}, oauth.AsError(stepErr)

@@ -16,7 +16,21 @@ type RedirectTarget struct {
 	uri    string
 	issuer string
 	state  string
+	// takesForms: the answer may travel in a form, and formPost: it does.
+	takesForms, formPost bool
 }
+
+// Answer is what the authorization endpoint answers to a client through the browser.
+type Answer struct {
+	// Location is where the browser is redirected, with the parameters; empty: a form takes them to URI.
+	Location string
+	// URI is the redirect URI alone, and Parameters are in their order.
+	URI        string
+	Parameters []AnswerParameter
+}
+
+// AnswerParameter is a parameter of an answer.
+type AnswerParameter struct{ Name, Value string }
 
 // ResolveRedirect returns the client of an authorization request and where its answer goes. An unknown or disabled
 // client, and a redirect URI that is not exactly one of the client's, are errors that must be shown on a page and never
@@ -41,7 +55,7 @@ func (is *Issuer) ResolveRedirect(ctx context.Context, clientID, redirectURI str
 		return client, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "redirect_uri_unregistered").
 			WithDescription("The redirect_uri is not one that is registered for the client.")
 	}
-	return client, RedirectTarget{uri: redirectURI, issuer: is.URL}, nil
+	return client, RedirectTarget{uri: redirectURI, issuer: is.URL, takesForms: is.OpenID && isWebURL(redirectURI)}, nil
 }
 
 // WithState returns the target with the state that every answer repeats.
@@ -50,36 +64,59 @@ func (t RedirectTarget) WithState(state string) RedirectTarget {
 	return t
 }
 
-// Code is where the browser is sent with an authorization code (RFC 6749 §4.1.2, RFC 9207 §2).
-func (t RedirectTarget) Code(code oauth.Secret) string { return t.answer("code", code.Reveal()) }
-
-// Error is where the browser is sent with an error (RFC 6749 §4.1.2.1). Name is the error's on the wire.
-func (t RedirectTarget) Error(name, description string) string {
-	return t.answer("error", name, "error_description", description)
+// WithResponseMode returns the target with the response_mode of every answer. Only form_post is another than the default, and only
+// where a form can be sent to: a URL of the web, for an issuer that is an OpenID provider.
+func (t RedirectTarget) WithResponseMode(mode string) RedirectTarget {
+	t.formPost = t.takesForms && mode == responseModeFormPost
+	return t
 }
 
-// answer appends parameters to the URI, state and iss last. What the URI has already stays as it is.
-func (t RedirectTarget) answer(pairs ...string) string {
+// Code is the answer with an authorization code (RFC 6749 §4.1.2, RFC 9207 §2).
+func (t RedirectTarget) Code(code oauth.Secret) Answer {
+	return t.answer(AnswerParameter{"code", code.Reveal()})
+}
+
+// Error is the answer with an error (RFC 6749 §4.1.2.1). Name is the error's on the wire.
+func (t RedirectTarget) Error(name, description string) Answer {
+	return t.answer(AnswerParameter{"error", name}, AnswerParameter{"error_description", description})
+}
+
+// answer is the one with these parameters, state and iss last.
+func (t RedirectTarget) answer(parameters ...AnswerParameter) Answer {
 	if t.state != "" {
-		pairs = append(pairs, "state", t.state)
+		parameters = append(parameters, AnswerParameter{"state", t.state})
 	}
-	pairs = append(pairs, "iss", t.issuer)
-	location := []byte(t.uri)
+	parameters = append(parameters, AnswerParameter{"iss", t.issuer})
+	if t.formPost {
+		return Answer{URI: t.uri, Parameters: parameters}
+	}
+	return Answer{Location: withQuery(t.uri, parameters...), URI: t.uri, Parameters: parameters}
+}
+
+// withQuery appends parameters to a URI. What it has already stays as it is.
+func withQuery(uri string, parameters ...AnswerParameter) string {
+	location := []byte(uri)
 	separator := byte('?')
-	if _, query, found := strings.Cut(t.uri, "?"); found {
+	if _, query, found := strings.Cut(uri, "?"); found {
 		separator = '&'
 		if query == "" {
 			separator = 0
 		}
 	}
-	for i := 0; i < len(pairs); i += 2 {
+	for _, p := range parameters {
 		if separator != 0 {
 			location = append(location, separator)
 		}
 		separator = '&'
-		location = append(append(append(location, pairs[i]...), '='), encodeQuery(pairs[i+1])...)
+		location = append(append(append(location, p.Name...), '='), encodeQuery(p.Value)...)
 	}
 	return string(location)
+}
+
+// isWebURL reports whether a URI is of http or https.
+func isWebURL(uri string) bool {
+	u, err := url.Parse(uri)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // encodeQuery writes a space as %20, which every reader takes for one; a plus sign is for forms alone.
@@ -98,7 +135,7 @@ func (t RedirectTarget) Host() string {
 // with its colon.
 func (t RedirectTarget) Origin() string {
 	u, err := url.Parse(t.uri)
-	if err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
+	if err == nil && isWebURL(t.uri) {
 		return u.Scheme + "://" + u.Host
 	}
 	scheme, _, _ := strings.Cut(t.uri, ":")

@@ -37,7 +37,11 @@ func (is *Issuer) OpenRequest(ctx context.Context, pending, browser oauth.Secret
 		return r, nil, RedirectTarget{}, errSealed
 	}
 	client, target, err := is.ResolveRedirect(ctx, r.ClientID, r.RedirectURI)
-	return r, client, target.WithState(r.State), err
+	target = target.WithState(r.State)
+	if r.FormPost {
+		target = target.WithResponseMode(responseModeFormPost)
+	}
+	return r, client, target, err
 }
 
 // SealReturn wraps the path of a page that a browser comes back to after signing in. It is absolute, so that nothing but

@@ -44,8 +44,8 @@ func TestA64A89ASealedRequestComesBackAsItWas(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v\nwas %+v", name, got, want)
 		}
-		if client.ID != "conf" || !strings.HasPrefix(target.Code(oauth.NewSecret("c")), callback+"&code=c&state=%00") {
-			t.Errorf("%s: %v, %v", name, client.ID, target.Code(oauth.NewSecret("c")))
+		if client.ID != "conf" || !strings.HasPrefix(target.Code(oauth.NewSecret("c")).Location, callback+"&code=c&state=%00") {
+			t.Errorf("%s: %v, %v", name, client.ID, target.Code(oauth.NewSecret("c")).Location)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 		err := is.addFamily(ctx, f, target)
 		switch {
 		case errors.Is(err, errSessionEnded): // the family of the admin's token
-			return errAdminsTokenRevoked()
+			return errTokenRevoked()
 		case err != nil && oauth.AsError(err).Code == oauth.InvalidGrant:
 			return oauth.NewError(oauth.UserInactive, "user_changed")
 		}
@@ -106,12 +106,12 @@ func (k *Records) standingFamily(ctx context.Context, t *accesstoken.AccessToken
 	case err != nil:
 		return "", oauth.Unavailable("store_unavailable", err)
 	case !f.RevokedAt.IsZero():
-		return "", errAdminsTokenRevoked()
+		return "", errTokenRevoked()
 	}
 	return f.ID, nil
 }
 
-// errAdminsTokenRevoked refuses an admin whose own token's family has ended.
-func errAdminsTokenRevoked() error {
+// errTokenRevoked refuses an access token whose family has ended.
+func errTokenRevoked() error {
 	return oauth.NewError(oauth.InvalidToken, "token_revoked").WithDescription("The access token was revoked")
 }

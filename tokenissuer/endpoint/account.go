@@ -129,39 +129,3 @@ func (h *Handler) roleOf(user *store.User) string {
 	}
 	return string(user.Role)
 }
-
-// logout serves the sign-out page and its form. GET signs nobody out: any site can place a link.
-func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
-	v, err := h.visitOf(w, r)
-	if err != nil {
-		return err
-	}
-	if r.Method != http.MethodPost {
-		page := pages.SignOut{Form: h.form(v, logoutPath, oauth.Secret{}), SignInURL: h.prefix + loginPath}
-		if v.session == nil {
-			page.Done = true
-			h.cookies.end(w)
-		} else {
-			page.Email = v.session.User.Email
-		}
-		return h.show(w, r, http.StatusOK, "", page)
-	}
-	f, err := requests.ParseForm(w, r)
-	if err != nil {
-		return err
-	}
-	if v.session == nil {
-		seeOther(w, h.prefix+logoutPath)
-		return nil
-	}
-	if _, err := h.checkForm(r, v, f, logoutPath); err != nil {
-		return err
-	}
-	if err := h.issuer.SignOut(r.Context(), v.session); err != nil {
-		return err
-	}
-	h.audit.Accepted(r, "signed out", zap.String("subject", v.session.User.ID), zap.String("session", v.session.Family.ID))
-	h.cookies.end(w)
-	seeOther(w, h.prefix+logoutPath)
-	return nil
-}

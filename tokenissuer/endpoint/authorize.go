@@ -3,6 +3,7 @@ package endpoint
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -38,14 +39,15 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	if !p.repeated("state") && requests.Storable(p.get("state")) {
 		target = target.WithState(p.get("state"))
 	}
+	target = target.WithResponseMode(p.get("response_mode"))
 	// 2. The request itself. From here on, errors are sent to the client.
-	request, err := h.issuer.ReadAuthorization(client, target, p.authorization())
+	request, err := h.issuer.ReadAuthorization(client, target, p.authorization(h.issuer.OpenID))
 	if err != nil {
 		return h.redirectError(w, r, client, target, err)
 	}
 	// The client's page sent a cross-site POST, without cookies. A GET of the same parameters has them. Encode the
 	// parameters again: a body may contain bytes that a URL cannot.
-	if r.Method == http.MethodPost && r.Header.Get("Sec-Fetch-Site") == "cross-site" && len(r.Header["Cookie"]) == 0 {
+	if isCrossSite(r) {
 		seeOther(w, h.prefix+authorizePath+"?"+url.Values(p).Encode())
 		return nil
 	}
@@ -88,7 +90,7 @@ func (h *Handler) authorizationText(w http.ResponseWriter, r *http.Request) (str
 type parameters map[string][]string
 
 // readParameters parses a query or an urlencoded body. It refuses semicolons, because some readers split at them, except
-// in state, which must be returned to the client unchanged.
+// in state and nonce, which must be returned to the client unchanged.
 func readParameters(text string) (parameters, error) {
 	if strings.Count(text, "&") >= 2*requests.MaxParameters {
 		return nil, requests.Invalid("form_malformed")
@@ -96,7 +98,7 @@ func readParameters(text string) (parameters, error) {
 	if strings.Contains(text, ";") {
 		pairs := strings.Split(text, "&")
 		for i, pair := range pairs {
-			if strings.HasPrefix(pair, "state=") {
+			if strings.HasPrefix(pair, "state=") || strings.HasPrefix(pair, "nonce=") {
 				pairs[i] = strings.ReplaceAll(pair, ";", "%3B")
 			}
 		}
@@ -119,8 +121,17 @@ func (p parameters) get(name string) string {
 
 func (p parameters) repeated(name string) bool { return len(p[name]) > 1 }
 
-// authorization returns the known parameters. Each may occur once, and must be text.
-func (p parameters) authorization() tokenissuer.AuthorizationParameters {
+// authorizationParameters are those that may occur once, and must be text, and openIDParameters likewise where they are known.
+var (
+	authorizationParameters = []string{
+		"response_type", "response_mode", "scope", "state", "code_challenge", "code_challenge_method", "prompt",
+		"max_age", "login_hint", "ui_locales", "request", "request_uri",
+	}
+	openIDParameters = []string{"nonce", "claims", "id_token_hint"}
+)
+
+// authorization returns the known parameters.
+func (p parameters) authorization(openID bool) tokenissuer.AuthorizationParameters {
 	a := tokenissuer.AuthorizationParameters{
 		ResponseType: p.get("response_type"), ResponseMode: p.get("response_mode"), Scope: p.get("scope"),
 		State: p.get("state"), CodeChallenge: p.get("code_challenge"), CodeChallengeMethod: p.get("code_challenge_method"),
@@ -128,14 +139,16 @@ func (p parameters) authorization() tokenissuer.AuthorizationParameters {
 
 		HasRequest: p.get("request") != "", HasRequestURI: p.get("request_uri") != "",
 	}
-	for _, name := range []string{
-		"response_type", "response_mode", "scope", "state", "code_challenge", "code_challenge_method", "prompt",
-		"max_age", "login_hint", "ui_locales", "request", "request_uri",
-	} {
+	known := authorizationParameters
+	if openID {
+		a.Nonce, a.Claims, a.IDTokenHint = p.get("nonce"), p.get("claims"), p.get("id_token_hint")
+		known = slices.Concat(known, openIDParameters)
+	}
+	for _, name := range known {
 		switch {
 		case p.repeated(name):
 			a.Malformed = requests.Invalid("parameter_duplicate")
-		case name == "state" && !requests.Storable(p.get(name)), !utf8.ValidString(p.get(name)):
+		case (name == "state" || name == "nonce") && !requests.Storable(p.get(name)), !utf8.ValidString(p.get(name)):
 			a.Malformed = requests.Invalid("parameter_value_invalid")
 		}
 	}
@@ -158,11 +171,10 @@ func (h *Handler) advance(w http.ResponseWriter, r *http.Request, k walk) error 
 		return h.redirectError(w, r, k.client, k.target, err)
 	}
 	if step == tokenissuer.GrantNow {
-		// A prefetch or a HEAD is not a user's decision to sign in.
-		if r.Method == http.MethodHead || strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch") {
+		if !isVisit(r) {
 			return requests.Error{Status: http.StatusForbidden, Err: requests.Invalid("not_a_visit")}
 		}
-		return h.approve(w, r, k, k.request.Scopes)
+		return h.approve(w, r, k, k.request.Asked())
 	}
 	pending, err := h.issuer.SealRequest(k.request, k.visit.browser, h.issuer.Now())
 	if err != nil {
@@ -196,8 +208,7 @@ func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowe
 	h.audit.Accepted(r, "authorization granted",
 		zap.String("client_id", k.client.ID), zap.String("subject", k.visit.session.User.ID),
 		zap.String("scope", allowed.String()))
-	seeOther(w, k.target.Code(code))
-	return nil
+	return h.sendAnswer(w, r, k.client, k.target, k.target.Code(code))
 }
 
 var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)}
@@ -207,8 +218,17 @@ func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *
 	e := oauth.AsError(err)
 	h.counters.Refused(authorizationEndpoint, e)
 	h.audit.Refused(r, "authorization request refused", forClient(err, client))
-	seeOther(w, target.Error(wireName(e.Code), e.Description))
-	return nil
+	return h.sendAnswer(w, r, client, target, target.Error(wireName(e.Code), e.Description))
+}
+
+// isCrossSite reports whether another site's page has sent a POST, without our cookies.
+func isCrossSite(r *http.Request) bool {
+	return r.Method == http.MethodPost && r.Header.Get("Sec-Fetch-Site") == "cross-site" && len(r.Header["Cookie"]) == 0
+}
+
+// isVisit reports whether a user follows a link, or sends a form. A prefetch or a HEAD is nobody's decision.
+func isVisit(r *http.Request) bool {
+	return r.Method != http.MethodHead && !strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch")
 }
 
 // seeOther redirects with 303, so that the browser uses GET in any case (RFC 9700 §4.12).

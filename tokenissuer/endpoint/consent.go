@@ -58,7 +58,7 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, k walk, f reque
 		if step == tokenissuer.AskSignIn {
 			return h.advance(w, r, k)
 		}
-		return h.approve(w, r, k, ticked(k.request.Scopes, f))
+		return h.approve(w, r, k, h.ticked(k.request.Asked(), f))
 	case "deny":
 		err := h.issuer.Deny(r.Context(), k.request, k.visit.session)
 		if oauth.AsError(err).Reason == oauth.ReasonDecided {
@@ -69,16 +69,19 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, k walk, f reque
 	return requests.Invalid("decision_unknown")
 }
 
-// ticked returns the scopes whose boxes are ticked.
-func ticked(scopes oauth.Scopes, f requests.Form) oauth.Scopes {
+// ticked returns the scopes whose boxes are ticked. The box of openid cannot be changed, and is not sent.
+func (h *Handler) ticked(scopes oauth.Scopes, f requests.Form) oauth.Scopes {
 	var allowed oauth.Scopes
 	for i, name := range scopes {
-		if f.Get("scope_"+strconv.Itoa(i)) != "" {
+		if h.isFixed(name) || f.Get("scope_"+strconv.Itoa(i)) != "" {
 			allowed = append(allowed, name)
 		}
 	}
 	return allowed
 }
+
+// isFixed reports whether a scope is no choice of its own: without openid, the others are no answer to the request.
+func (h *Handler) isFixed(scope string) bool { return h.issuer.OpenID && scope == oauth.ScopeOpenID }
 
 // showConsent shows the consent page.
 func (h *Handler) showConsent(w http.ResponseWriter, r *http.Request, k walk, pending oauth.Secret) error {
@@ -86,7 +89,7 @@ func (h *Handler) showConsent(w http.ResponseWriter, r *http.Request, k walk, pe
 	page := pages.Consent{
 		Form:       h.form(k.visit, consentPath, pending),
 		ClientName: k.client.Name, ClientID: k.client.ID, Host: k.target.Host(),
-		Scopes: h.scopesInWords(k.request.Scopes), User: user.Name, Email: user.Email,
+		Scopes: h.scopesInWords(k.request.Asked()), User: user.Name, Email: user.Email,
 		SwitchURL: h.url(loginPath, pending) + "&" + switchAccount + "=1", AccountURL: h.prefix + accountPath,
 	}
 	return h.show(w, r, http.StatusOK, k.request.UILocales, page, k.target.Origin())
@@ -96,7 +99,7 @@ func (h *Handler) showConsent(w http.ResponseWriter, r *http.Request, k walk, pe
 func (h *Handler) scopesInWords(scopes oauth.Scopes) []pages.Scope {
 	list := make([]pages.Scope, len(scopes))
 	for i, name := range scopes {
-		list[i] = pages.Scope{Name: name, Words: h.issuer.Scopes.DeclaredWords(name)}
+		list[i] = pages.Scope{Name: name, Words: h.issuer.Scopes.DeclaredWords(name), Fixed: h.isFixed(name)}
 	}
 	return list
 }

@@ -50,6 +50,7 @@ func (found route) allows(method string) bool {
 
 const (
 	wellKnownServer   = "/.well-known/oauth-authorization-server" // RFC 8414 §3
+	wellKnownOpenID   = "/.well-known/openid-configuration"       // OpenID Connect Discovery §4
 	wellKnownResource = "/.well-known/oauth-protected-resource"   // RFC 9728 §3
 
 	authorizePath = "/oauth/authorize"
@@ -57,6 +58,7 @@ const (
 	consentPath   = "/oauth/consent"
 	logoutPath    = "/oauth/logout"
 	accountPath   = "/oauth/account"
+	userInfoPath  = "/oauth/userinfo"
 )
 
 const (
@@ -79,7 +81,7 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, bra
 	if h.pages, err = pages.New(brand); err != nil {
 		return nil, err
 	}
-	if h.metadata, err = serverMetadata(&issuer.Settings, h.pages.Languages()); err != nil {
+	if h.metadata, err = metadataOf(&issuer.Settings, h.pages.Languages()); err != nil {
 		return nil, err
 	}
 	if h.resource, err = resourceMetadata(&issuer.Settings); err != nil {
@@ -102,6 +104,7 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, bra
 		wellKnownServer + h.prefix:     metadata, // RFC 8414 §3.1: the issuer's path follows
 		h.prefix + wellKnownServer:     metadata,
 	}
+	h.addOpenIDRoutes(metadata)
 	resource := route{metadataEndpoint, methodsGet, (*Handler).serveResourceMetadata, json, sharedWithAll}
 	h.routes[wellKnownResource] = resource
 	if location, err := url.Parse(ResourceMetadataURL(&issuer.Settings)); err == nil {
@@ -118,19 +121,22 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, bra
 func (h *Handler) routeOf(r *http.Request) (route, bool) {
 	path := r.URL.EscapedPath()
 	if found, ok := h.routes[path]; ok {
-		return found, true
+		return found, found.serve != nil
 	}
 	if h.isAdminOperation(r.URL) {
 		return route{memberEndpoint, methodsPost, (*Handler).userToken, (*Handler).refuseJSONAPI, unshared}, true
 	}
-	return route{name: unknownEndpoint, refuse: (*Handler).Refuse}, false
+	return noRoute, false
 }
+
+// noRoute is a path of ours at which there is nothing.
+var noRoute = route{name: unknownEndpoint, refuse: (*Handler).Refuse}
 
 // Owns reports whether the request is for the issuer: its endpoints, everything else under its paths, and any path that
 // an upstream could read as one of them. Such a request, and the credentials in it, must not reach an upstream. Owns
 // ignores query and host.
 func (h *Handler) Owns(r *http.Request) bool {
-	if _, ok := h.routeOf(r); ok {
+	if _, ok := h.routes[r.URL.EscapedPath()]; ok || h.isAdminOperation(r.URL) {
 		return true
 	}
 	own, ok := strings.CutPrefix(r.URL.EscapedPath(), h.prefix)

@@ -18,47 +18,6 @@ import (
 // publicMaxAge lets clients keep metadata and keys for five minutes.
 const publicMaxAge = "public, max-age=300"
 
-// serverMetadata is the authorization server metadata (RFC 8414 §2). Every URL comes from the configuration.
-func serverMetadata(issuer *tokenissuer.Settings, languages []string) ([]byte, error) {
-	base := strings.TrimSuffix(issuer.URL, "/")
-	secretMethods := []string{"client_secret_basic", "client_secret_post"}
-	return json.Marshal(struct {
-		Issuer               string            `json:"issuer"`
-		Authorization        string            `json:"authorization_endpoint"`
-		Token                string            `json:"token_endpoint"`
-		JWKS                 string            `json:"jwks_uri"`
-		Revocation           string            `json:"revocation_endpoint"`
-		Introspection        string            `json:"introspection_endpoint"`
-		Scopes               []string          `json:"scopes_supported"`
-		ResponseTypes        []string          `json:"response_types_supported"`
-		ResponseModes        []string          `json:"response_modes_supported"`
-		Grants               []oauth.GrantType `json:"grant_types_supported"`
-		TokenMethods         []string          `json:"token_endpoint_auth_methods_supported"`
-		RevocationMethods    []string          `json:"revocation_endpoint_auth_methods_supported"`
-		IntrospectionMethods []string          `json:"introspection_endpoint_auth_methods_supported"`
-		ChallengeMethods     []string          `json:"code_challenge_methods_supported"`
-		IssInResponse        bool              `json:"authorization_response_iss_parameter_supported"`
-		UILocales            []string          `json:"ui_locales_supported"`
-	}{
-		Issuer:               issuer.URL,
-		Authorization:        base + authorizePath,
-		Token:                base + "/oauth/token",
-		JWKS:                 base + "/oauth/jwks",
-		Revocation:           base + "/oauth/revoke",
-		Introspection:        base + "/oauth/introspect",
-		Scopes:               issuer.Scopes.Names(),
-		ResponseTypes:        []string{"code"},
-		ResponseModes:        []string{"query"},
-		Grants:               issuer.ServedGrants(),
-		TokenMethods:         append(secretMethods, "none"),
-		RevocationMethods:    append(secretMethods, "none"),
-		IntrospectionMethods: secretMethods,
-		ChallengeMethods:     []string{"S256"},
-		IssInResponse:        true,
-		UILocales:            languages,
-	})
-}
-
 // ResourceMetadataURL is where a client that was refused finds the metadata of what it asked for (RFC 9728 §3.1): at
 // the audience when that is a URL, else at the issuer.
 func ResourceMetadataURL(issuer *tokenissuer.Settings) string {

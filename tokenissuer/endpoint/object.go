@@ -75,6 +75,13 @@ func (o *object) elements(values []string) {
 	o.b = append(o.b, ']')
 }
 
+// members adds the members of another object.
+func (o *object) members(other []byte) {
+	if len(other) > len("{}") {
+		o.b = append(append(o.b, ','), other[1:len(other)-1]...)
+	}
+}
+
 // writeObject writes a response of an object with at least one member.
 func writeObject(w http.ResponseWriter, status int, contentType []string, o object) {
 	if o.failed != nil {

@@ -17,6 +17,11 @@ func (h *Handler) form(v visit, path string, pending oauth.Secret) pages.Form {
 
 // show writes a page. Form targets are the origins to which its forms may redirect, besides ours.
 func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, locales string, page pages.Page, formTargets ...string) error {
+	return h.showUnder(w, r, h.pages.ContentSecurityPolicy(formTargets...), status, locales, page)
+}
+
+// showUnder is show under a Content-Security-Policy.
+func (h *Handler) showUnder(w http.ResponseWriter, r *http.Request, policy string, status int, locales string, page pages.Page) error {
 	language := h.pages.Language(locales, r.Header["Accept-Language"])
 	body, err := h.pages.Render(language, page)
 	if err != nil {
@@ -24,7 +29,7 @@ func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, local
 	}
 	header := w.Header()
 	header.Set("Content-Type", htmlUTF8)
-	header.Set("Content-Security-Policy", h.pages.ContentSecurityPolicy(formTargets...))
+	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Content-Language", string(language))

@@ -64,7 +64,7 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f requests.Fo
 }
 
 // issuedFields is the maximum number of fields that issued adds.
-const issuedFields = 7
+const issuedFields = 8
 
 // issued appends the audit fields of issued tokens.
 func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
@@ -78,13 +78,17 @@ func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
 	if tokens.Repeated {
 		fields = append(fields, zap.Bool("repeated", true))
 	}
+	if !tokens.IDToken.IsEmpty() {
+		fields = append(fields, zap.Bool("id_token", true))
+	}
 	return fields
 }
 
 // responseOf returns the success body (RFC 6749 §5.1), with its members in the documented order.
 func responseOf(tokens tokenissuer.Tokens) object {
 	access, refresh, scope := tokens.AccessToken.Reveal(), tokens.RefreshToken.Reveal(), tokens.Scopes.String()
-	o := newObject(responseFrame + len(access) + len(refresh) + len(scope))
+	identity := tokens.IDToken.Reveal()
+	o := newObject(responseFrame + len(access) + len(refresh) + len(scope) + len(identity))
 	o.plain("access_token", access)
 	o.plain("token_type", "Bearer")
 	o.number("expires_in", int64(tokens.ExpiresIn/time.Second))
@@ -93,6 +97,9 @@ func responseOf(tokens tokenissuer.Tokens) object {
 	}
 	o.text("scope", scope)
 	o.number("created_at", tokens.CreatedAt.Unix())
+	if identity != "" {
+		o.plain("id_token", identity) // OpenID Connect Core §3.1.3.3
+	}
 	return o
 }
 

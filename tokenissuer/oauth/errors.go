@@ -36,6 +36,7 @@ const (
 	UnsupportedResponseType ErrorCode = "unsupported_response_type"
 	LoginRequired           ErrorCode = "login_required"
 	ConsentRequired         ErrorCode = "consent_required"
+	UnmetAuthentication     ErrorCode = "unmet_authentication_requirements"
 	RequestNotSupported     ErrorCode = "request_not_supported"
 	RequestURINotSupported  ErrorCode = "request_uri_not_supported"
 	// The refusals of the operation by which an organisation's administrator obtains tokens.
@@ -180,6 +181,7 @@ var descriptions = map[ErrorCode]string{
 	UnsupportedResponseType: "The authorization server does not support this response type.",
 	LoginRequired:           "The authorization server requires end-user authentication.",
 	ConsentRequired:         "The authorization server requires end-user consent.",
+	UnmetAuthentication:     "The authorization server cannot meet the requested authentication requirements.",
 	RequestNotSupported:     "The request parameter is not supported.",
 	RequestURINotSupported:  "The request_uri parameter is not supported.",
 

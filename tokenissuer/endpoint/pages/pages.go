@@ -74,7 +74,11 @@ type Consent struct {
 }
 
 // Scope is a scope with a description. Without Words, the page uses the built-in words, or the name.
-type Scope struct{ Name, Words string }
+type Scope struct {
+	Name, Words string
+	// Fixed: nobody can untick it. The form does not send its checkbox.
+	Fixed bool
+}
 
 // Done is a message about the previous change on the account page.
 type Done string
@@ -129,6 +133,14 @@ type SignOut struct {
 	Done bool
 	// Email identifies the signed-in user.
 	Email string
+	// ClientName is the application that asks for the sign-out; empty: none, or nobody knows which.
+	ClientName string
+	// Fields are the application's request, which the form repeats.
+	Fields []Field
+	// Detail is a sentence in English for the application's developer; empty: none.
+	Detail string
+	// ReturnURL leads back to the application once the user is signed out; empty: nowhere. It is of http or https.
+	ReturnURL string
 	// SignInURL is the sign-in page.
 	SignInURL string
 }

@@ -11,7 +11,8 @@ func samples(fill func(field string) string) map[string]Page {
 	form := Form{Action: fill("action"), Token: fill("token"), Pending: fill("pending")}
 	since := time.Date(2026, time.March, 3, 9, 5, 0, 0, time.UTC)
 	scopes := []Scope{
-		{Name: "public"}, {Name: "trusted"}, {Name: "refresh_token"}, {Name: "offline_access"}, {Name: "groups"}, {Name: fill("scope")},
+		{Name: "public"}, {Name: "trusted"}, {Name: "refresh_token"}, {Name: "offline_access"}, {Name: "groups"},
+		{Name: "openid", Fixed: true}, {Name: "profile"}, {Name: "email"}, {Name: "phone"}, {Name: "address"}, {Name: fill("scope")},
 		{Name: "orders", Words: fill("words")},
 	}
 	return map[string]Page{
@@ -38,10 +39,17 @@ func samples(fill func(field string) string) map[string]Page {
 			},
 		},
 		"account empty": Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
-		"signout":       SignOut{Form: form, Email: fill("email")},
-		"signout done":  SignOut{Done: true, SignInURL: fill("sign in")},
-		"problem":       Problem{Code: BadClient, Detail: fill("detail"), AccountURL: fill("account")},
-		"problem ends":  Problem{Code: Decided, AccountURL: fill("account")},
+		"formpost": FormPost{
+			URI: "https://app.example/cb?x=" + fill("uri"), ClientName: fill("client"), Fields: []Field{{"code", "c"}, {"state", fill("state")}},
+		},
+		"signout": SignOut{Form: form, Email: fill("email")},
+		"signout asked": SignOut{
+			Form: form, Email: fill("email"), ClientName: fill("client"), Detail: fill("detail"), Fields: []Field{{"state", fill("state")}},
+		},
+		"signout return": SignOut{Done: true, ReturnURL: "https://app.example/out?x=" + fill("uri")},
+		"signout done":   SignOut{Done: true, SignInURL: fill("sign in")},
+		"problem":        Problem{Code: BadClient, Detail: fill("detail"), AccountURL: fill("account")},
+		"problem ends":   Problem{Code: Decided, AccountURL: fill("account")},
 	}
 }
 

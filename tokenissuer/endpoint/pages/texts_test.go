@@ -58,7 +58,7 @@ func TestEveryWordComesFromTheTexts(t *testing.T) {
 			words := n.Data
 			if n.Type == html.ElementNode {
 				words, _ = attr(n, "dir")
-			} else if n.Type != html.TextNode || n.Parent.Data == "style" {
+			} else if n.Type != html.TextNode || n.Parent.Data == "style" || n.Parent.Data == "script" {
 				continue
 			}
 			for _, match := range known.FindAllStringSubmatch(words, -1) {

@@ -1,0 +1,90 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestT176TheNonceComesBackAsItWasSent, whatever bytes of text it has.
+func TestT176TheNonceComesBackAsItWasSent(t *testing.T) {
+	g := startOpenID(t)
+	b := g.consented("ada@acme.example")
+	b.authorize(openIDRequestOf("conf", "openid"), "ada@acme.example")
+	for name, nonce := range map[string]string{
+		"usual": "n-0S6_WzA2Mj", "quotes": `"><script>alert(1)</script>'`, "signs": "a+b c%20&d=e;f#g?h\\/", "controls": "\r\n\t\x01\x7f",
+		"not ASCII": "ﷺ 👩‍❤️‍💋‍👩 \u202e\u2028\ufeff", "spaces": "  ", "zero": "0", "long": strings.Repeat("x", 2<<10),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := openIDRequestOf("conf", "openid", "nonce", nonce)
+			_, claims := g.identity(t, b.redeem(t, b.open(r.path()), r).IDToken)
+			if claims["nonce"] != nonce {
+				t.Errorf("nonce %q, want %q", claims["nonce"], nonce)
+			}
+		})
+	}
+	t.Run("raw semicolons", func(t *testing.T) {
+		r := openIDRequestOf("conf", "openid")
+		_, claims := g.identity(t, b.redeem(t, b.open(r.path()+"&nonce=a;b;c"), r).IDToken)
+		if claims["nonce"] != "a;b;c" {
+			t.Errorf("nonce %q", claims["nonce"])
+		}
+	})
+	t.Run("none", func(t *testing.T) {
+		r := openIDRequestOf("conf", "openid")
+		_, claims := g.identity(t, b.redeem(t, b.open(r.path()), r).IDToken)
+		if _, has := claims["nonce"]; has {
+			t.Errorf("nonce %q", claims["nonce"])
+		}
+	})
+	for name, query := range map[string]string{
+		"twice": "nonce=a&nonce=a", "NUL": "nonce=a%00b", "not UTF-8": "nonce=%ff", "too long": "nonce=" + strings.Repeat("x", 2<<10+1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := openIDRequestOf("conf", "openid")
+			b.errorToClient(t, b.open(r.path()+"&"+query), r, "invalid_request", "")
+		})
+	}
+}
+
+// TestT177WhoGetsAnIDToken, and that a refresh says the same of the same person.
+func TestT177WhoGetsAnIDToken(t *testing.T) {
+	g := startOpenID(t)
+	b := g.browser()
+	r := openIDRequestOf("conf", "openid email refresh_token", "nonce", "n")
+	first := b.redeem(t, b.authorize(r, "ada@acme.example"), r)
+	header, claims := g.identity(t, first.IDToken)
+	if header["typ"] != "JWT" || claims["aud"] != "conf" || claims["sub"] != "u-ada" || claims["iss"] != g.url || claims["acr"] != "1" || claims["email"] != nil {
+		t.Errorf("%v %v", header, claims)
+	}
+	second := g.obtain(r.refresh(first.RefreshToken))
+	_, again := g.identity(t, second.IDToken)
+	for _, name := range []string{"iss", "sub", "aud", "auth_time", "sid", "acr"} {
+		if claims[name] == nil || again[name] != claims[name] {
+			t.Errorf("%s: %v, and after a refresh %v", name, claims[name], again[name])
+		}
+	}
+	if again["nonce"] != nil || again["at_hash"] == nil || again["at_hash"] == claims["at_hash"] {
+		t.Errorf("after a refresh: %v", again)
+	}
+	repeated := g.obtain(r.refresh(first.RefreshToken))
+	if repeated.IDToken == "" {
+		t.Error("a repeat has no ID token")
+	}
+	narrow := r.refresh(second.RefreshToken)
+	narrow.Set("scope", "email")
+	if got := g.obtain(narrow); got.IDToken != "" {
+		t.Error("a refresh without openid has an ID token")
+	}
+	plain := requestOf("conf")
+	for name, form := range map[string]map[string][]string{
+		"code without openid": plain.exchange(b.codeToClient(t, b.authorize(plain, "ada@acme.example"), plain)),
+		"password":            {"grant_type": {"password"}, "client_id": {"conf"}, "client_secret": {confSecret}, "email": {"ada@acme.example"}, "password": {peoplePassword}, "scope": {"openid"}},
+		"client credentials":  {"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}},
+	} {
+		if status, _, body := g.post("/oauth/token", form); status != http.StatusOK || strings.Contains(body, "id_token") {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	g.notLogged(t, first.IDToken, second.IDToken)
+}

@@ -1,0 +1,169 @@
+package tokenissuer
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// AuthorizationParameters are what an authorization request says (RFC 6749 §4.1.1), read once at the door.
+type AuthorizationParameters struct {
+	ResponseType        string
+	ResponseMode        string
+	Scope               string
+	State               string
+	CodeChallenge       string
+	CodeChallengeMethod string
+	Prompt              string
+	MaxAge              string
+	LoginHint           string
+	UILocales           string
+	// Nonce, Claims and IDTokenHint are those of OpenID Connect Core §3.1.2.1 and §5.5. An issuer that is no OpenID provider ignores
+	// them.
+	Nonce       string
+	Claims      string
+	IDTokenHint string
+	// HasRequest and HasRequestURI: the request came in a JWT or by reference (RFC 9101), which is not supported.
+	HasRequest, HasRequestURI bool
+	// Malformed is what is wrong with the parameters as such, as one sent twice; nil: nothing.
+	Malformed error
+}
+
+// AuthorizationRequest is a request that may be granted: what the user will be asked about. It travels sealed through
+// the browser while the user signs in.
+type AuthorizationRequest struct {
+	// ID is what the request is decided under, once. It gets one when it is sealed: before, nobody can come back with it.
+	ID          string       `json:"id"`
+	ClientID    string       `json:"client_id"`
+	RedirectURI string       `json:"redirect_uri"` // where the answer goes
+	State       string       `json:"state,omitzero"`
+	Scopes      oauth.Scopes `json:"scopes"`
+	Challenge   string       `json:"challenge,omitzero"`
+	// Prompt and the three after it are those of OpenID Connect Core §3.1.2.1. MaxAge is in seconds; nil: a sign-in of any
+	// age will do.
+	Prompt    oauth.Scopes `json:"prompt,omitempty"`
+	MaxAge    *int64       `json:"max_age,omitzero"`
+	LoginHint string       `json:"login_hint,omitzero"`
+	UILocales string       `json:"ui_locales,omitzero"`
+	// FormPost: the answer travels in a form (OAuth 2.0 Form Post Response Mode).
+	FormPost bool `json:"form_post,omitzero"`
+	// Nonce is the nonce exactly as it was sent, and Claims the request for single claims as package idtoken writes it. Both are empty
+	// without the scope openid.
+	Nonce  string `json:"nonce,omitzero"`
+	Claims string `json:"claims,omitzero"`
+	// Hinted is the user whom the id_token_hint names; empty: anybody.
+	Hinted string `json:"hinted,omitzero"`
+	// At is when the request came, in whole microseconds: a password that was proved before does not count when it asks
+	// for a new one.
+	At time.Time `json:"-"`
+}
+
+const (
+	promptNone          = "none"
+	promptLogin         = "login"
+	promptConsent       = "consent"
+	promptSelectAccount = "select_account"
+
+	responseModeFormPost = "form_post"
+
+	maxState = 8 << 10
+	maxHint  = 512
+)
+
+var promptValues = []string{promptNone, promptLogin, promptConsent, promptSelectAccount}
+
+// ReadAuthorization holds a request against the rules, in the order of RFC 6749 §4.1.2.1. Its errors go to the target.
+func (is *Issuer) ReadAuthorization(client *store.Client, target RedirectTarget, p AuthorizationParameters) (AuthorizationRequest, error) {
+	r := AuthorizationRequest{
+		ClientID: client.ID, RedirectURI: target.uri, State: p.State,
+		Challenge: p.CodeChallenge, LoginHint: p.LoginHint, UILocales: p.UILocales, FormPost: target.formPost, At: is.Now().Truncate(time.Microsecond),
+	}
+	switch {
+	case p.Malformed != nil:
+		return r, p.Malformed
+	case p.HasRequest:
+		return r, oauth.NewError(oauth.RequestNotSupported, "request_object")
+	case p.HasRequestURI:
+		return r, oauth.NewError(oauth.RequestURINotSupported, "request_uri")
+	case p.ResponseType == "":
+		return r, oauth.MissingParameter("response_type")
+	case p.ResponseType != "code":
+		return r, oauth.NewError(oauth.UnsupportedResponseType, "response_type_unknown")
+	case p.ResponseMode != "" && p.ResponseMode != "query" && !target.formPost:
+		return r, oauth.NewError(oauth.InvalidRequest, "response_mode_unknown")
+	case !client.MayUse(oauth.AuthorizationCode):
+		return r, oauth.NewError(oauth.UnauthorizedClient, "grant_not_allowed")
+	case len(p.State) > maxState || len(p.LoginHint) > maxHint || len(p.UILocales) > maxHint:
+		return r, oauth.NewError(oauth.InvalidRequest, "parameter_too_long")
+	case !utf8.ValidString(p.State) || !utf8.ValidString(p.LoginHint) || !utf8.ValidString(p.UILocales):
+		return r, oauth.NewError(oauth.InvalidRequest, "parameter_value_invalid")
+	}
+	if err := is.checkChallenge(client, p); err != nil {
+		return r, err
+	}
+	var err error
+	if r.Scopes, err = is.Scopes.Grantable(p.Scope, client.Scopes, oauth.AnyScope); err != nil {
+		return r, err
+	}
+	if r.Prompt, err = parsePrompt(p.Prompt); err != nil {
+		return r, err
+	}
+	if r.MaxAge, err = parseMaxAge(p.MaxAge); err != nil || !is.OpenID {
+		return r, err
+	}
+	return r, is.readOpenID(&r, client, p)
+}
+
+// checkChallenge holds the request to S256, which a client without a secret must use (RFC 9700 §2.1.1), and any other where
+// the operator says so.
+func (se *Settings) checkChallenge(client *store.Client, p AuthorizationParameters) error {
+	switch {
+	case p.CodeChallenge == "" && p.CodeChallengeMethod != "":
+		return oauth.MissingParameter("code_challenge")
+	case p.CodeChallenge == "" && se.needsNoChallenge(client, p):
+		return nil
+	case p.CodeChallenge == "" && (client.IsPublic() || client.PKCERequired || se.PKCERequired):
+		return oauth.NewError(oauth.InvalidRequest, "code_challenge_missing").WithDescription("Missing required parameter: code_challenge.")
+	case p.CodeChallenge == "":
+		return nil
+	case p.CodeChallengeMethod != oauth.ChallengeMethodS256:
+		return oauth.NewError(oauth.InvalidRequest, "code_challenge_method_unknown").WithDescription("The code_challenge_method must be S256.")
+	case !oauth.IsChallenge(p.CodeChallenge):
+		return oauth.NewError(oauth.InvalidRequest, "code_challenge_malformed")
+	}
+	return nil
+}
+
+func parsePrompt(text string) (oauth.Scopes, error) {
+	if text == "" {
+		return nil, nil
+	}
+	prompts := oauth.Scopes(slices.Compact(strings.Fields(text)))
+	for _, p := range prompts {
+		if !slices.Contains(promptValues, p) {
+			return nil, oauth.NewError(oauth.InvalidRequest, "prompt_unknown")
+		}
+	}
+	if prompts.Has(promptNone) && len(prompts) > 1 {
+		return nil, oauth.NewError(oauth.InvalidRequest, "prompt_contradictory")
+	}
+	return prompts, nil
+}
+
+// parseMaxAge reads a number of seconds: digits and nothing else.
+func parseMaxAge(text string) (*int64, error) {
+	if text == "" {
+		return nil, nil
+	}
+	seconds, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return nil, oauth.NewError(oauth.InvalidRequest, "max_age_malformed")
+	}
+	age := int64(seconds)
+	return &age, nil
+}

@@ -1,0 +1,171 @@
+package endpoint
+
+import (
+	"net/http"
+	"net/url"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// signOutNames are the parameters of an application that asks to sign the user out (OpenID Connect RP-Initiated Logout §2).
+var signOutNames = []string{"id_token_hint", "logout_hint", "client_id", "post_logout_redirect_uri", "state", "ui_locales"}
+
+// carriedRequest is the field of the sign-out form that repeats the application's request, as a query.
+const carriedRequest = "request"
+
+// maxSignOut bounds an application's request in bytes. An ID token with many claims is much of it.
+const maxSignOut = 24 << 10
+
+// logout serves the sign-out page and its form. It is the end_session_endpoint as well. A GET of nobody who proves to know this
+// browser's session signs nobody out: any site can place a link.
+func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
+	v, err := h.visitOf(w, r)
+	if err != nil {
+		return err
+	}
+	if r.Method != http.MethodPost {
+		return h.askedToSignOut(w, r, v, h.signOutQuery(r.URL.RawQuery))
+	}
+	f, err := requests.ParseForm(w, r)
+	if err != nil {
+		return err
+	}
+	if asked := h.signOutForm(f); len(asked) > 0 {
+		if isCrossSite(r) {
+			seeOther(w, h.signOutURL(asked)) // a GET has the cookies
+			return nil
+		}
+		return h.askedToSignOut(w, r, v, asked)
+	}
+	return h.confirmedSignOut(w, r, v, f)
+}
+
+// signOutQuery reads an application's request. What is malformed asks for nothing.
+func (h *Handler) signOutQuery(text string) url.Values {
+	asked := make(url.Values)
+	if !h.issuer.OpenID || len(text) > maxSignOut {
+		return asked
+	}
+	p, err := readParameters(text)
+	if err != nil {
+		return asked
+	}
+	for _, name := range signOutNames {
+		if value := p.get(name); value != "" {
+			asked.Set(name, value)
+		}
+	}
+	return asked
+}
+
+// signOutForm is signOutQuery for a form that an application has sent. Our own form asks for nothing so.
+func (h *Handler) signOutForm(f requests.Form) url.Values {
+	asked := make(url.Values)
+	if !h.issuer.OpenID || f.Get("form_token") != "" {
+		return asked
+	}
+	for _, name := range signOutNames {
+		if value := f.Get(name); value != "" {
+			asked.Set(name, value)
+		}
+	}
+	return asked
+}
+
+// signOutRequest holds an application's request against the rules.
+func (h *Handler) signOutRequest(r *http.Request, asked url.Values) (tokenissuer.SignOutRequest, error) {
+	if len(asked) == 0 {
+		return tokenissuer.SignOutRequest{}, nil
+	}
+	request, err := h.issuer.ReadSignOut(r.Context(), tokenissuer.SignOutParameters{
+		IDTokenHint: asked.Get("id_token_hint"), ClientID: asked.Get("client_id"),
+		PostLogoutRedirectURI: asked.Get("post_logout_redirect_uri"), State: asked.Get("state"),
+	}, h.issuer.SessionID(h.sessionCookie(r)))
+	if request.Refusal != nil {
+		h.audit.Refused(r, "sign-out request not followed", forClient(request.Refusal, request.Client))
+	}
+	return request, err
+}
+
+// askedToSignOut signs out whom an application proves to know, and sends the browser back to it. Everybody else is asked.
+func (h *Handler) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit, asked url.Values) error {
+	request, err := h.signOutRequest(r, asked)
+	if err != nil {
+		return err
+	}
+	if request.Proven && isVisit(r) {
+		return h.signOut(w, r, v, request.ReturnTo)
+	}
+	page := pages.SignOut{Form: h.form(v, logoutPath, oauth.Secret{}), SignInURL: h.prefix + loginPath}
+	if request.Refusal != nil {
+		page.Detail = oauth.AsError(request.Refusal).Description
+	}
+	var targets []string
+	switch {
+	case v.session == nil:
+		page.Done = true
+		h.cookies.end(w)
+		if request.ReturnsToWeb() {
+			page.ReturnURL = request.ReturnTo
+		}
+	default:
+		page.Email = v.session.User.Email
+		if len(asked) > 0 {
+			page.Fields = []pages.Field{{Name: carriedRequest, Value: asked.Encode()}}
+		}
+		if request.Client != nil {
+			page.ClientName = request.Client.Name
+		}
+		if request.ReturnTo != "" {
+			targets = append(targets, request.ReturnOrigin())
+		}
+	}
+	return h.show(w, r, http.StatusOK, asked.Get("ui_locales"), page, targets...)
+}
+
+// confirmedSignOut signs out whoever has said yes on our page.
+func (h *Handler) confirmedSignOut(w http.ResponseWriter, r *http.Request, v visit, f requests.Form) error {
+	asked := h.signOutQuery(f.Get(carriedRequest))
+	if v.session == nil { // the session ended while the page was open
+		seeOther(w, h.signOutURL(asked))
+		return nil
+	}
+	if _, err := h.checkForm(r, v, f, logoutPath); err != nil {
+		return err
+	}
+	request, err := h.signOutRequest(r, asked)
+	if err != nil {
+		return err
+	}
+	returnTo := request.ReturnTo
+	if returnTo == "" {
+		returnTo = h.prefix + logoutPath
+	}
+	return h.signOut(w, r, v, returnTo)
+}
+
+// signOutURL is the sign-out page for an application's request.
+func (h *Handler) signOutURL(asked url.Values) string {
+	if len(asked) == 0 {
+		return h.prefix + logoutPath
+	}
+	return h.prefix + logoutPath + "?" + asked.Encode()
+}
+
+// signOut ends the browser's session, if it has one, and sends the browser on.
+func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, v visit, returnTo string) error {
+	if v.session != nil {
+		if err := h.issuer.SignOut(r.Context(), v.session); err != nil {
+			return err
+		}
+		h.audit.Accepted(r, "signed out", zap.String("subject", v.session.User.ID), zap.String("session", v.session.Family.ID))
+	}
+	h.cookies.end(w)
+	seeOther(w, returnTo)
+	return nil
+}

@@ -1,0 +1,59 @@
+package endpoint
+
+import (
+	"slices"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// openIDMetadata is what the metadata of an OpenID provider has beyond those of RFC 8414 (OpenID Connect Discovery §3, RP-Initiated
+// Logout §2.1, Back-Channel Logout §2.1).
+type openIDMetadata struct {
+	UserInfo          string            `json:"userinfo_endpoint"`
+	EndSession        string            `json:"end_session_endpoint"`
+	SubjectTypes      []string          `json:"subject_types_supported"`
+	IDTokenAlgorithms []oauth.Algorithm `json:"id_token_signing_alg_values_supported"`
+	Claims            []string          `json:"claims_supported"`
+	ClaimTypes        []string          `json:"claim_types_supported"`
+	ACRValues         []string          `json:"acr_values_supported"`
+	PromptValues      []string          `json:"prompt_values_supported"`
+	DisplayValues     []string          `json:"display_values_supported"`
+	// ClaimsParameter and the four after it have defaults that are not all what they are here.
+	ClaimsParameter     bool `json:"claims_parameter_supported"`
+	RequestParameter    bool `json:"request_parameter_supported"`
+	RequestURIParameter bool `json:"request_uri_parameter_supported"`
+	BackchannelLogout   bool `json:"backchannel_logout_supported"`
+	BackchannelSession  bool `json:"backchannel_logout_session_supported"`
+}
+
+// tokenClaims are the claims of ID tokens that are not about the user.
+var tokenClaims = []string{"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "at_hash", "sid", "acr", "amr"}
+
+func openIDMetadataOf(issuer *tokenissuer.Settings, base string) *openIDMetadata {
+	return &openIDMetadata{
+		UserInfo:          base + userInfoPath,
+		EndSession:        base + logoutPath,
+		SubjectTypes:      []string{"public"},
+		IDTokenAlgorithms: oauth.OwnAlgorithms,
+		Claims:            slices.Concat(tokenClaims, idtoken.UserClaimNames()),
+		ClaimTypes:        []string{"normal"},
+		ACRValues:         issuer.ACRValues(),
+		PromptValues:      issuer.PromptValues(),
+		DisplayValues:     []string{"page"},
+		ClaimsParameter:   true,
+		BackchannelLogout: true, BackchannelSession: true,
+	}
+}
+
+// addOpenIDRoutes adds what only an OpenID provider has. Where the issuer is none, nobody else answers in its stead.
+func (h *Handler) addOpenIDRoutes(metadata route) {
+	if h.issuer.OpenID {
+		h.routes[h.prefix+userInfoPath] = route{"userinfo", methodsPage, (*Handler).userInfo, (*Handler).Refuse, sharedWithClients}
+	} else {
+		metadata = noRoute
+	}
+	h.routes[h.prefix+wellKnownOpenID] = metadata
+	h.routes[wellKnownOpenID+h.prefix] = metadata // RFC 8414 §5: the issuer's path follows
+}

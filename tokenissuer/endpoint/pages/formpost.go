@@ -1,0 +1,45 @@
+package pages
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"html/template"
+)
+
+// FormPost hands an answer to an application by a form (OAuth 2.0 Form Post Response Mode §2). A script submits it; where none
+// may run, a button does.
+type FormPost struct {
+	// URI is the redirect URI: of http or https, and registered for the client. The form sends to it byte for byte.
+	URI string
+	// Fields are the answer's parameters. Browsers send every line end in a value as CR LF.
+	Fields []Field
+	// ClientName is the application.
+	ClientName string
+}
+
+// Field is a parameter of an answer.
+type Field struct{ Name, Value string }
+
+// formPostScript is the only script of all pages.
+const formPostScript = "document.forms[0].submit()"
+
+func (FormPost) template() string { return "formpost" }
+func (FormPost) heading() string  { return "formpost.title" }
+func (FormPost) failed() bool     { return false }
+
+// Script returns the script.
+func (FormPost) Script() template.JS { return formPostScript }
+
+// Action returns the form's action attribute.
+func (f FormPost) Action() template.HTMLAttr { return address("action", f.URI) }
+
+// address returns an attribute with a URI as it is registered. In a template of its own, a URI is respelled.
+func address(name, uri string) template.HTMLAttr {
+	return template.HTMLAttr(name + `="` + template.HTMLEscapeString(uri) + `"`) //nolint:gosec // escaped
+}
+
+// FormPostPolicy is ContentSecurityPolicy for a FormPost to that target, which may run its script.
+func (p *Pages) FormPostPolicy(target string) string {
+	digest := sha256.Sum256([]byte(formPostScript))
+	return p.ContentSecurityPolicy(target) + "; script-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"
+}

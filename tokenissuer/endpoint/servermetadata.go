@@ -1,0 +1,62 @@
+package endpoint
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// serverMetadata is the authorization server metadata (RFC 8414 §2).
+type serverMetadata struct {
+	Issuer               string            `json:"issuer"`
+	Authorization        string            `json:"authorization_endpoint"`
+	Token                string            `json:"token_endpoint"`
+	JWKS                 string            `json:"jwks_uri"`
+	Revocation           string            `json:"revocation_endpoint"`
+	Introspection        string            `json:"introspection_endpoint"`
+	Scopes               []string          `json:"scopes_supported"`
+	ResponseTypes        []string          `json:"response_types_supported"`
+	ResponseModes        []string          `json:"response_modes_supported"`
+	Grants               []oauth.GrantType `json:"grant_types_supported"`
+	TokenMethods         []string          `json:"token_endpoint_auth_methods_supported"`
+	RevocationMethods    []string          `json:"revocation_endpoint_auth_methods_supported"`
+	IntrospectionMethods []string          `json:"introspection_endpoint_auth_methods_supported"`
+	ChallengeMethods     []string          `json:"code_challenge_methods_supported"`
+	IssInResponse        bool              `json:"authorization_response_iss_parameter_supported"`
+	UILocales            []string          `json:"ui_locales_supported"`
+
+	*openIDMetadata
+}
+
+// metadataOf returns the metadata of an issuer, which is that of an OpenID provider where it is one. Every URL comes from the
+// configuration.
+func metadataOf(issuer *tokenissuer.Settings, languages []string) ([]byte, error) {
+	base := strings.TrimSuffix(issuer.URL, "/")
+	secretMethods := []string{"client_secret_basic", "client_secret_post"}
+	m := serverMetadata{
+		Issuer:               issuer.URL,
+		Authorization:        base + authorizePath,
+		Token:                base + "/oauth/token",
+		JWKS:                 base + "/oauth/jwks",
+		Revocation:           base + "/oauth/revoke",
+		Introspection:        base + "/oauth/introspect",
+		Scopes:               issuer.Scopes.Names(),
+		ResponseTypes:        []string{"code"},
+		ResponseModes:        []string{"query"},
+		Grants:               issuer.ServedGrants(),
+		TokenMethods:         append(secretMethods, "none"),
+		RevocationMethods:    append(secretMethods, "none"),
+		IntrospectionMethods: secretMethods,
+		ChallengeMethods:     []string{"S256"},
+		IssInResponse:        true,
+		UILocales:            languages,
+	}
+	if issuer.OpenID {
+		m.ResponseModes = append(m.ResponseModes, "form_post")
+		m.openIDMetadata = openIDMetadataOf(issuer, base)
+	}
+	return json.Marshal(m)
+}
