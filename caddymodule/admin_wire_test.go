@@ -26,11 +26,12 @@ type (
 		PKCE           string            `json:"pkce"`
 		RevokePrevious bool              `json:"revoke_previous_access_token"`
 		Tokens         map[string]string `json:"tokens"`
-		Disabled       bool              `json:"disabled"`
-		Source         string            `json:"source"`
-		CreatedAt      time.Time         `json:"created_at"`
-		Secret         string            `json:"client_secret"`
-		Secrets        []struct {
+		store.ClientOpenID
+		Disabled  bool      `json:"disabled"`
+		Source    string    `json:"source"`
+		CreatedAt time.Time `json:"created_at"`
+		Secret    string    `json:"client_secret"`
+		Secrets   []struct {
 			CreatedAt time.Time `json:"created_at"`
 			ExpiresAt time.Time `json:"expires_at"`
 		} `json:"secrets"`

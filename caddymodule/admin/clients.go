@@ -36,10 +36,11 @@ type clientView struct {
 	PKCE           string            `json:"pkce,omitzero"`
 	RevokePrevious bool              `json:"revoke_previous_access_token,omitzero"`
 	Tokens         map[string]string `json:"tokens,omitempty"`
-	Disabled       bool              `json:"disabled"`
-	Source         string            `json:"source"`
-	CreatedAt      time.Time         `json:"created_at,omitzero"`
-	Secrets        []secretView      `json:"secrets,omitempty"`
+	clientOpenID
+	Disabled  bool         `json:"disabled"`
+	Source    string       `json:"source"`
+	CreatedAt time.Time    `json:"created_at,omitzero"`
+	Secrets   []secretView `json:"secrets,omitempty"`
 	// Secret is there once: in the answer to the request that made it.
 	Secret string `json:"client_secret,omitzero"`
 }
@@ -52,7 +53,7 @@ type secretView struct {
 func viewOf(c *store.Client) clientView {
 	view := clientView{
 		ID: c.ID, Name: c.Name, Type: c.Type, Grants: c.Grants, Scopes: c.Scopes, RedirectURIs: c.RedirectURIs,
-		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), RevokePrevious: c.RevokePrevious, Tokens: c.Lifetimes.Words(), Disabled: c.Disabled,
+		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), RevokePrevious: c.RevokePrevious, Tokens: c.Lifetimes.Words(), clientOpenID: clientOpenID(c.OpenID), Disabled: c.Disabled,
 		Source: source(c.Declared), CreatedAt: c.CreatedAt,
 	}
 	for _, s := range c.Secrets {
@@ -63,8 +64,11 @@ func viewOf(c *store.Client) clientView {
 
 // pkceOf is what the client's `pkce` setting is in effect: clients without a secret always need PKCE.
 func pkceOf(c *store.Client) string {
-	if c.IsPublic() || c.PKCERequired {
+	switch {
+	case c.IsPublic(), c.PKCERequired:
 		return oauth.PKCERequired
+	case c.PKCEOptional:
+		return oauth.PKCEOptional
 	}
 	return ""
 }
@@ -101,24 +105,30 @@ type clientMembers struct {
 	PKCE           *string            `json:"pkce"`
 	RevokePrevious *bool              `json:"revoke_previous_access_token"`
 	Tokens         jsontext.Value     `json:"tokens"`
+
+	IDTokenAlgorithm                 *oauth.Algorithm `json:"id_token_signed_response_alg"`
+	PostLogoutRedirectURIs           *[]string        `json:"post_logout_redirect_uris"`
+	BackchannelLogoutURI             *string          `json:"backchannel_logout_uri"`
+	BackchannelLogoutSessionRequired *bool            `json:"backchannel_logout_session_required"`
 }
 
 // hasTokens reports whether there are lifetimes; null is like none.
 func (m *clientMembers) hasTokens() bool { return len(m.Tokens) > 0 && m.Tokens.Kind() != 'n' }
 
-// change is the core's form of the members.
-func (m *clientMembers) change(t *Target) (store.ClientChange, error) {
+// change is the core's form of the members. Before is how the client has taken part in OpenID Connect: a change of that replaces the whole.
+func (m *clientMembers) change(t *Target, before store.ClientOpenID) (store.ClientChange, error) {
 	change := store.ClientChange{
 		Name: m.Name, Type: m.Type, Grants: m.Grants, Scopes: (*oauth.Scopes)(m.Scopes), RedirectURIs: m.RedirectURIs,
 		CORSOrigins: m.CORSOrigins, FirstParty: m.FirstParty, RevokePrevious: m.RevokePrevious,
 	}
 	if m.PKCE != nil {
-		if err := oauth.CheckPKCE(*m.PKCE); err != nil {
+		if err := oauth.CheckClientPKCE(*m.PKCE); err != nil {
 			return change, registry.InvalidInput(err)
 		}
-		required := *m.PKCE == oauth.PKCERequired
-		change.PKCERequired = &required
+		required, optional := *m.PKCE == oauth.PKCERequired, *m.PKCE == oauth.PKCEOptional
+		change.PKCERequired, change.PKCEOptional = &required, &optional
 	}
+	change.OpenID = m.openID(before)
 	if m.hasTokens() {
 		lifetimes, err := t.ReadLifetimes(m.Tokens)
 		if err != nil {
@@ -130,7 +140,7 @@ func (m *clientMembers) change(t *Target) (store.ClientChange, error) {
 }
 
 func addClient(t *Target, r *http.Request, n newClient) (int, any, error) {
-	change, err := n.change(t)
+	change, err := n.change(t, store.ClientOpenID{})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -147,7 +157,11 @@ func addClient(t *Target, r *http.Request, n newClient) (int, any, error) {
 }
 
 func updateClient(t *Target, r *http.Request, m clientMembers) (int, any, error) {
-	change, err := m.change(t)
+	before, err := t.Registry.Client(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return 0, nil, err
+	}
+	change, err := m.change(t, before.OpenID)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -159,6 +173,8 @@ func updateClient(t *Target, r *http.Request, m clientMembers) (int, any, error)
 		{"name", m.Name != nil}, {"type", m.Type != nil}, {"grants", m.Grants != nil}, {"scopes", m.Scopes != nil},
 		{"redirect_uris", m.RedirectURIs != nil}, {"cors_origins", m.CORSOrigins != nil}, {"first_party", m.FirstParty != nil},
 		{"pkce", m.PKCE != nil}, {"revoke_previous_access_token", m.RevokePrevious != nil}, {"tokens", m.hasTokens()},
+		{"id_token_signed_response_alg", m.IDTokenAlgorithm != nil}, {"post_logout_redirect_uris", m.PostLogoutRedirectURIs != nil},
+		{"backchannel_logout_uri", m.BackchannelLogoutURI != nil}, {"backchannel_logout_session_required", m.BackchannelLogoutSessionRequired != nil},
 	})))
 	return http.StatusOK, viewOf(client), nil
 }

@@ -83,7 +83,11 @@ var clientFlags = []struct {
 	{"cors-origin", "cors_origins", []string(nil), "Origin whose pages may call the token endpoint, beside those of a public client's redirect URIs; repeat it for more"},
 	{"first-party", "first_party", false, "The client needs no consent"},
 	{"revoke-previous-access-token", "revoke_previous_access_token", false, "A refresh ends the previous access token"},
-	{"pkce", "pkce", "", `"required": authorization requests need a code_challenge, as those of public and native clients always do`},
+	{"pkce", "pkce", "", `"required": authorization requests need a code_challenge, as those of public and native clients always do; "optional": those of OpenID Connect with a nonce never do`},
+	{"id-token-alg", "id_token_signed_response_alg", "", "Algorithm of the client's ID tokens: RS256 (default), ES256 or EdDSA"},
+	{"post-logout-redirect-uri", "post_logout_redirect_uris", []string(nil), "Where a sign-out that the client asks for may lead; repeat it for more"},
+	{"backchannel-logout-uri", "backchannel_logout_uri", "", "Where the client is told that a session has ended"},
+	{"backchannel-logout-session-required", "backchannel_logout_session_required", false, "The client needs the session's id in what it is told"},
 	{"lifetime", "tokens", []string(nil), "Own lifetime as NAME=DURATION, such as client_credentials=10m; repeat it for more"},
 }
 
@@ -172,7 +176,8 @@ func printClient(out io.Writer, c *clientView) error {
 	rows := [][]string{
 		{"id", c.ID}, {"name", c.Name}, {"type", string(c.Type)}, {"grants", joined(c.Grants)},
 		{"scopes", strings.Join(c.Scopes, " ")}, {"redirect URIs", strings.Join(c.RedirectURIs, " ")}, {"CORS origins", strings.Join(c.CORSOrigins, " ")},
-		{"pkce", c.PKCE},
+		{"pkce", c.PKCE}, {"ID token algorithm", string(c.IDTokenAlgorithm)}, {"post-logout redirect URIs", strings.Join(c.PostLogoutRedirectURIs, " ")},
+		{"back-channel logout URI", c.BackchannelLogoutURI},
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Tokens)) {
 		rows = append(rows, []string{"lifetime", name + " " + c.Tokens[name]})

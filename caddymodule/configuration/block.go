@@ -128,6 +128,10 @@ func (b *Block) Warn(logger *zap.Logger, s Settings) {
 		if err := client.CheckRedirects(); err != nil {
 			logger.Warn(b.at(fmt.Errorf("client %q: %w", client.ID, err), "client", client.ID).Error())
 		}
+		if client.PKCEOptional {
+			logger.Warn(b.before(fmt.Sprintf("client %s has `pkce optional`: whoever steals its code can put it into a sign-in of their own, which nobody but "+
+				"the client could notice: take the line away once the client sends a code_challenge", client.ID), "client", client.ID))
+		}
 	}
 }
 
@@ -165,6 +169,14 @@ func (b *Block) note(d *caddyfile.Dispenser, words ...string) {
 // at adds to an error where a setting stands that was noted.
 func (b *Block) at(err error, words ...string) error {
 	return setting.At(err, b.Sources[strings.Join(words, " ")])
+}
+
+// before puts where a setting stands that was noted before a warning about it.
+func (b *Block) before(warning string, words ...string) string {
+	if source := b.Sources[strings.Join(words, " ")]; source != "" {
+		return source + ": " + warning
+	}
+	return warning
 }
 
 // Interface guard.

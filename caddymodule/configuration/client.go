@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -43,8 +44,10 @@ type Client struct {
 	// then come from the same address and family of user agents.
 	RevokePreviousAccessToken bool `json:"revoke_previous_access_token,omitempty"`
 	// PKCE is "required" for a confidential client whose authorization requests need a code_challenge. Public and native
-	// clients always need one. Default: a confidential client may leave it out, unless the app says otherwise.
+	// clients always need one. It is "optional" for a confidential client that may leave it out of requests with the scope openid
+	// and a nonce, whatever the app says. Default: a confidential client may leave it out, unless the app says otherwise.
 	PKCE string `json:"pkce,omitempty"`
+	store.ClientOpenID
 	// Tokens are the client's own lifetimes.
 	Tokens *Tokens `json:"tokens,omitempty"`
 }
@@ -59,8 +62,12 @@ type Client struct {
 //		redirect_uris <uri>...
 //		cors_origins  <origin>...
 //		first_party
-//		pkce          required
+//		pkce          required | optional
 //		revoke_previous_access_token
+//		id_token_alg  ES256 | RS256 | EdDSA
+//		post_logout_redirect_uris <uri>...
+//		backchannel_logout_uri    <url>
+//		backchannel_logout_session_required
 //		tokens { … }
 //	}
 func (b *Block) parseClient(d *caddyfile.Dispenser) error {
@@ -101,7 +108,7 @@ func (c *Client) options(b *Block) options {
 			return nil
 		}
 	}
-	return options{
+	known := options{
 		"name":                         checkedText(&c.Name, nil),
 		"type":                         checkedText(&c.Type, ours(func(name string) error { return store.ClientType(name).Validate() })),
 		"grants":                       checkedList(&c.Grants, ours(func(name string) error { return oauth.GrantType(name).Validate() })),
@@ -110,9 +117,11 @@ func (c *Client) options(b *Block) options {
 		"cors_origins":                 checkedList(&c.CORSOrigins, ours(oauth.ValidateOrigin)),
 		"first_party":                  flag(&c.FirstParty),
 		"revoke_previous_access_token": flag(&c.RevokePreviousAccessToken),
-		"pkce":                         checkedText(&c.PKCE, oauth.CheckPKCE),
+		"pkce":                         checkedText(&c.PKCE, oauth.CheckClientPKCE),
 		"tokens":                       tokensOption(&c.Tokens),
 	}
+	maps.Copy(known, c.openIDOptions(ours))
+	return known
 }
 
 // parseScopes notes where scopes stand that are not known from the start: which of them are declared is known only when every
@@ -160,7 +169,7 @@ func (c *Client) parseSecret(d *caddyfile.Dispenser, secret string) error {
 }
 
 // readClients reads the declared clients.
-func (b *Block) readClients(scopes oauth.ScopeCatalogue) ([]*store.Client, error) {
+func (b *Block) readClients(s *Settings) ([]*store.Client, error) {
 	if err := oauth.CheckPKCE(b.PKCE); err != nil {
 		return nil, err
 	}
@@ -168,7 +177,10 @@ func (b *Block) readClients(scopes oauth.ScopeCatalogue) ([]*store.Client, error
 	for _, c := range b.Clients {
 		client, err := c.read(setting.Resolve)
 		for i := 0; err == nil && i < len(client.Scopes); i++ {
-			err = b.at(scopes.Check(client.Scopes[i:i+1]), "scope", client.Scopes[i], "of client", c.ID)
+			err = b.at(s.Scopes.Check(client.Scopes[i:i+1]), "scope", client.Scopes[i], "of client", c.ID)
+		}
+		if err == nil && !s.OpenID {
+			err = client.CheckWithoutOpenID()
 		}
 		if err != nil {
 			return nil, b.at(fmt.Errorf("client %q: %w", c.ID, err), "client", c.ID)
@@ -180,14 +192,15 @@ func (b *Block) readClients(scopes oauth.ScopeCatalogue) ([]*store.Client, error
 
 func (c *Client) read(lookup lookup) (*store.Client, error) {
 	client := &store.Client{
-		ID: c.ID, Name: c.Name, Type: store.ClientType(c.Type), Scopes: c.Scopes, PKCERequired: c.PKCE == oauth.PKCERequired,
+		ID: c.ID, Name: c.Name, Type: store.ClientType(c.Type), Scopes: c.Scopes,
+		PKCERequired: c.PKCE == oauth.PKCERequired, PKCEOptional: c.PKCE == oauth.PKCEOptional, OpenID: c.ClientOpenID,
 		RedirectURIs: c.RedirectURIs, CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, RevokePrevious: c.RevokePreviousAccessToken,
 	}
 	for _, grant := range c.Grants {
 		client.Grants = append(client.Grants, oauth.GrantType(grant))
 	}
 	client.SetDefaults()
-	if err := oauth.CheckPKCE(c.PKCE); err != nil {
+	if err := oauth.CheckClientPKCE(c.PKCE); err != nil {
 		return nil, err
 	}
 	var err error

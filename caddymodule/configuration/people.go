@@ -191,7 +191,7 @@ func (c *User) parsePassword(d *caddyfile.Dispenser) error {
 func (b *Block) readDirectory(s *Settings) error {
 	var all store.Declarations
 	var err error
-	if all.Clients, err = b.readClients(s.Scopes); err != nil {
+	if all.Clients, err = b.readClients(s); err != nil {
 		return err
 	}
 	for _, c := range b.Organisations {

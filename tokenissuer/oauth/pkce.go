@@ -38,10 +38,21 @@ func IsChallenge(text string) bool {
 	return err == nil && len(text) == challengeLength
 }
 
-// PKCERequired is the only value of the setting `pkce`.
-const PKCERequired = "required"
+// The values of the setting `pkce`. Only a client has the second.
+const (
+	PKCERequired = "required"
+	PKCEOptional = "optional"
+)
 
-// CheckPKCE refuses any other value.
+// CheckClientPKCE refuses any other value of a client.
+func CheckClientPKCE(setting string) error {
+	if setting != "" && setting != PKCERequired && setting != PKCEOptional {
+		return fmt.Errorf("pkce %q: use required or optional, or leave it out", setting)
+	}
+	return nil
+}
+
+// CheckPKCE refuses any other value of the issuer.
 func CheckPKCE(setting string) error {
 	if setting != "" && setting != PKCERequired {
 		return fmt.Errorf("pkce %q: use required, or leave it out", setting)

@@ -94,6 +94,11 @@ func (g *Registry) checkClient(c, before *store.Client) error {
 	if err := c.CheckReachable(); err != nil && before.CheckReachable() == nil {
 		return err
 	}
+	if !g.Issuer.OpenID {
+		if err := c.CheckWithoutOpenID(); err != nil && before.CheckWithoutOpenID() == nil {
+			return err
+		}
+	}
 	return g.Issuer.Scopes.Check(gained.Scopes)
 }
 

@@ -31,6 +31,22 @@ func (o *ClientOpenID) Algorithm() oauth.Algorithm {
 	return o.IDTokenAlgorithm
 }
 
+// CheckWithoutOpenID refuses what only means something where the issuer is an OpenID provider.
+func (c *Client) CheckWithoutOpenID() error {
+	for _, set := range []struct {
+		name string
+		is   bool
+	}{
+		{"id_token_alg", c.OpenID.IDTokenAlgorithm != ""}, {"post_logout_redirect_uris", len(c.OpenID.PostLogoutRedirectURIs) > 0},
+		{"backchannel_logout_uri", c.OpenID.BackchannelLogoutURI != ""}, {"pkce optional", c.PKCEOptional},
+	} {
+		if set.is {
+			return fmt.Errorf("%s is for OpenID Connect: add `openid` to the oauth block", set.name)
+		}
+	}
+	return nil
+}
+
 // Validate says what is wrong with a registration.
 func (o *ClientOpenID) Validate() error {
 	if o.IDTokenAlgorithm != "" {
