@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -29,5 +30,34 @@ func TestPublishedDocumentsAreRevalidated(t *testing.T) {
 	status, header, body := g.do(http.MethodGet, "/oauth/jwks", "", "If-None-Match", tags["/oauth/jwks"])
 	if status != http.StatusOK || header.Get("ETag") == tags["/oauth/jwks"] || body == "" {
 		t.Errorf("with other keys: %d %v %s", status, header, body)
+	}
+}
+
+// TestT174TheKeySetIsPreparedAnewWithEveryChange: of the keys of any algorithm, and beside the keys of assertions, which are no rows of
+// the store.
+func TestT174TheKeySetIsPreparedAnewWithEveryChange(t *testing.T) {
+	for name, routes := range map[string]string{"T174 with assertions": assertingRoutes, "T174 without": `	respond 200`} {
+		t.Run(name, func(t *testing.T) {
+			g := startGate(t, strings.Replace(siteWith("", routes), "issuer http", "openid\n\t\tissuer http", 1))
+			_, header, _ := g.get("/oauth/jwks", "")
+			tag := header.Get("ETag")
+			for _, algorithm := range []string{"ES256", "RS256", "EdDSA"} {
+				if status, _, _ := g.do(http.MethodGet, "/oauth/jwks", "", "If-None-Match", tag); status != http.StatusNotModified {
+					t.Errorf("before: %d", status)
+				}
+				key := decoded[keyView](t, g.ok("keys", "rotate", "--algorithm", algorithm, "--json"))
+				status, header, body := g.do(http.MethodGet, "/oauth/jwks", "", "If-None-Match", tag)
+				if status != http.StatusOK || header.Get("ETag") == tag || !strings.Contains(body, `"alg":"`+algorithm+`","kid":"`+key.ID+`"`) {
+					t.Errorf("after %s: %d %v %s", algorithm, status, header, body)
+				}
+				tag = header.Get("ETag")
+				g.ok("keys", "revoke", key.ID)
+				status, header, body = g.do(http.MethodGet, "/oauth/jwks", "", "If-None-Match", tag)
+				if status != http.StatusOK || strings.Contains(body, key.ID) {
+					t.Errorf("%s revoked: %d %s", algorithm, status, body)
+				}
+				tag = header.Get("ETag")
+			}
+		})
 	}
 }

@@ -26,6 +26,13 @@ type AssertionKeys struct{ known atomic.Pointer[assertionKeys] }
 type assertionKeys struct {
 	epoch                   int64
 	previous, current, next *keys.SigningKey
+	published               atomic.Pointer[preparedSet]
+}
+
+// preparedSet is the JWK Set of these keys and those of access tokens.
+type preparedSet struct {
+	generation uint64 // of the latter
+	document   []byte
 }
 
 // AssertedRequest is the request that an assertion is good for.
@@ -104,7 +111,16 @@ func (c *Credentials) JWKS(now time.Time) ([]byte, error) {
 	if _, err := c.Keys.JWKS(); err != nil {
 		return nil, err
 	}
-	return keys.MarshalJWKS(append(c.Keys.List(), ks.previous, ks.current, ks.next))
+	generation := c.Keys.Generation() // before the keys, so that a change in between is seen next time
+	if p := ks.published.Load(); p != nil && p.generation == generation {
+		return p.document, nil
+	}
+	document, err := keys.MarshalJWKS(append(c.Keys.List(), ks.previous, ks.current, ks.next))
+	if err != nil {
+		return nil, err
+	}
+	ks.published.Store(&preparedSet{generation, document})
+	return document, nil
 }
 
 // at returns those of a moment by the clock that all nodes share. Without a master key, and for a nil AssertionKeys, there are none.
