@@ -31,12 +31,14 @@ UNWATCHED = $(foreach engine,sqlite/lib libc/... memory,-gcflags=modernc.org/$(e
 
 # Installs what the tests need and runs all of them. The race detector needs a C
 # compiler; some tests start PostgreSQL servers of their own, some drive
-# Gatehouse with Node clients and with Chromium, and some stand behind nginx.
+# Gatehouse with Node clients and with Chromium, some stand behind nginx, and some are applications of docs/guides.
 test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need gcc gcc libc6-dev
 	.ci/need-postgres
 	.ci/need chromium chromium
 	.ci/need nginx nginx
+	.ci/need /usr/lib/apache2/modules/mod_auth_openidc.so libapache2-mod-auth-openidc
+	.ci/need /usr/lib/python3/dist-packages/authlib python3-authlib python3-flask python3-requests
 	go vet ./...
 	go vet -C bench ./...
 	all=''; failed=0; \

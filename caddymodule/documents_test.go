@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	t.Setenv("SHOP_SECRET", confSecret)
 	t.Setenv("GATEHOUSE_DSN", "postgres://gatehouse@127.0.0.1/gatehouse")
 	found := 0
-	for _, document := range []string{"../README.md", "../docs/deploy.md", "../docs/configuration.md", "../docs/operations.md", "../docs/other-proxies.md", "../docs/trust.md", "../docs/migration-doorkeeper.md"} {
+	for _, document := range []string{"../README.md", "../docs/deploy.md", "../docs/configuration.md", "../docs/operations.md", "../docs/other-proxies.md", "../docs/trust.md", "../docs/migration-doorkeeper.md", "../docs/guides/README.md"} {
 		text, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +111,11 @@ func TestDocumentedLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts, anchors := map[string]string{}, map[string]bool{}
-	for _, path := range append(pages, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md") {
+	guides, err := filepath.Glob("../docs/guides/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(slices.Concat(pages, guides), "../README.md", "../CONTRIBUTING.md", "../SECURITY.md") {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

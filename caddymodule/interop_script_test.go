@@ -162,7 +162,7 @@ func runScript(t *testing.T, name string, given map[string]any) {
 // installPackages does what `make test` has done already, for whoever runs `go test` alone.
 func installPackages(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(npmPackages, "node_modules", "oidc-provider")); err == nil {
+	if _, err := os.Stat(filepath.Join(npmPackages, "node_modules", "oidc-client-ts")); err == nil {
 		return
 	}
 	install := exec.Command("npm", "ci")

@@ -80,11 +80,17 @@ func runNginx(g *gateway, gate, config string, more ...string) string {
 		"proxy_temp_path %[1]s/proxy;\nfastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n%[2]s\n%[3]s}\n",
 		dir, strings.Join(more, "\n"), server)
 	check(t, os.WriteFile(file, []byte(text), 0o600))
+	startServer(t, exec.Command(program, "-e", "stderr", "-p", dir, "-c", file), addr)
+	return addr
+}
+
+// startServer runs a program of others until the test ends, and waits until it listens at an address.
+func startServer(t *testing.T, command *exec.Cmd, addr string) {
+	t.Helper()
 	var said bytes.Buffer
-	command := exec.Command(program, "-e", "stderr", "-p", dir, "-c", file)
 	command.Stderr = &said
 	if err := command.Start(); err != nil {
-		t.Fatalf("starting nginx: %v", err)
+		t.Fatalf("starting %s: %v", command, err)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -94,9 +100,11 @@ func runNginx(g *gateway, gate, config string, more ...string) string {
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		<-ended
+		if t.Failed() {
+			t.Logf("%s said:\n%s", command, &said)
+		}
 	})
 	awaitListener(t, addr, ended, &said)
-	return addr
 }
 
 // awaitListener waits until somebody listens at an address.
@@ -105,7 +113,7 @@ func awaitListener(t *testing.T, addr string, ended chan struct{}, said *bytes.B
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		select {
 		case <-ended:
-			t.Fatalf("nginx ended: %s", said)
+			t.Fatalf("the program for %s ended: %s", addr, said)
 		default:
 		}
 		if connection, err := net.Dial("tcp", addr); err == nil {
@@ -113,7 +121,7 @@ func awaitListener(t *testing.T, addr string, ended chan struct{}, said *bytes.B
 			return
 		}
 	}
-	t.Fatal("nginx does not listen")
+	t.Fatalf("nobody listens at %s", addr)
 }
 
 // startBehindNginx returns the gate and nginx before it.
