@@ -50,8 +50,10 @@ type (
 		Groups         []string         `json:"groups"`
 		Status         store.UserStatus `json:"status"`
 		HasPassword    bool             `json:"has_password"`
-		Source         string           `json:"source"`
-		CreatedAt      time.Time        `json:"created_at"`
+		EmailVerified  bool             `json:"email_verified"`
+		store.Profile
+		Source    string    `json:"source"`
+		CreatedAt time.Time `json:"created_at"`
 	}
 	organisationView struct {
 		ID        string    `json:"id"`

@@ -29,6 +29,7 @@ func userAdd(admin *apiClient) *cobra.Command {
 	var n newUser
 	var role string
 	var fromInput bool
+	var profile *profileFlags
 	cmd := queryCommand("add --email ADDRESS [--org ID] [--role ROLE]", "Registers a user", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string, added *userView) (err error) {
 			n.Role = store.Role(role)
@@ -37,6 +38,7 @@ func userAdd(admin *apiClient) *cobra.Command {
 					return err
 				}
 			}
+			n.Profile, n.EmailVerified = profile.Profile, profile.emailVerified
 			return admin.call(http.MethodPost, "/oauth/users", n, added)
 		},
 		func(out io.Writer, added *userView) error {
@@ -54,6 +56,7 @@ func userAdd(admin *apiClient) *cobra.Command {
 	flags.StringVar(&n.ID, "id", "", "User id (default: generated)")
 	flags.StringVar(&n.Name, "name", "", "Name, as people know the user (default: the address)")
 	flags.StringVar(&n.Hash, "password-hash", "", "Hash of the password, as printed by caddy hash-password")
+	profile = addProfileFlags(cmd)
 	passwordFlag(cmd, &fromInput)
 	_ = cmd.MarkFlagRequired("email")
 	cmd.MarkFlagsMutuallyExclusive("password-stdin", "password-hash")
@@ -105,11 +108,30 @@ func userShow(admin *apiClient) *cobra.Command {
 				{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", u.roleInWords()},
 				{"groups", strings.Join(u.Groups, ", ")},
 				{"source", u.Source}, {"state", u.state()}, {"created", moment(u.CreatedAt)},
+				{"e-mail verified", yesIf(u.EmailVerified)}, {"given name", u.GivenName}, {"family name", u.FamilyName},
+				{"preferred username", u.PreferredUsername}, {"locale", u.Locale}, {"time zone", u.Zoneinfo}, {"picture", u.Picture},
+				{"phone", u.Phone}, {"phone verified", yesIf(u.PhoneVerified)}, {"address", inOneLine(u.Address)},
 			})
 		})
 }
 
+// yesIf says yes, or nothing.
+func yesIf(is bool) string {
+	if is {
+		return "yes"
+	}
+	return ""
+}
+
+// inOneLine is an address as it is shown in a row.
+func inOneLine(a store.Address) string {
+	parts := []string{a.Formatted, a.StreetAddress, a.PostalCode, a.Locality, a.Region, a.Country}
+	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+	return strings.Join(strings.Fields(strings.Join(parts, ", ")), " ")
+}
+
 func userUpdateCommand(admin *apiClient) *cobra.Command {
+	var profile *profileFlags
 	var name, email, role, status, organisation string
 	var groups []string
 	cmd := queryCommand("update ID|EMAIL", "Changes what is named of a user; another role, status, organisation or other groups end every token and session",
@@ -127,8 +149,9 @@ func userUpdateCommand(admin *apiClient) *cobra.Command {
 			if cmd.Flags().Changed("group") {
 				request["groups"] = slices.DeleteFunc(groups, func(name string) bool { return name == "" && len(groups) == 1 })
 			}
+			profile.addChanged(cmd, request)
 			if len(request) == 0 {
-				return errors.New("name what to change: --name, --email, --role, --status, --org or --group")
+				return errors.New("name what to change: --name, --email, --role, --status, --org, --group, --email-verified or a member of the profile")
 			}
 			return admin.call(http.MethodPatch, idPath("users", args[0]), request, u)
 		},
@@ -140,6 +163,7 @@ func userUpdateCommand(admin *apiClient) *cobra.Command {
 	flags.StringVar(&status, "status", "", "active, disabled or locked")
 	flags.StringVar(&organisation, "org", "", `Organisation the user belongs to ("": none)`)
 	flags.StringArrayVar(&groups, "group", nil, `Group the user belongs to, in place of all groups so far; repeat it for more ("": none)`)
+	profile = addProfileFlags(cmd)
 	return cmd
 }
 

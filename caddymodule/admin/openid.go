@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"slices"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -21,17 +19,9 @@ func (m *clientMembers) openID(before store.ClientOpenID) *store.ClientOpenID {
 		return nil
 	}
 	changed := before
-	if m.IDTokenAlgorithm != nil {
-		changed.IDTokenAlgorithm = *m.IDTokenAlgorithm
-	}
-	if m.PostLogoutRedirectURIs != nil {
-		changed.PostLogoutRedirectURIs = slices.Clone(*m.PostLogoutRedirectURIs)
-	}
-	if m.BackchannelLogoutURI != nil {
-		changed.BackchannelLogoutURI = *m.BackchannelLogoutURI
-	}
-	if m.BackchannelLogoutSessionRequired != nil {
-		changed.BackchannelLogoutSessionRequired = *m.BackchannelLogoutSessionRequired
-	}
+	setTo(&changed.IDTokenAlgorithm, m.IDTokenAlgorithm)
+	setTo(&changed.PostLogoutRedirectURIs, m.PostLogoutRedirectURIs)
+	setTo(&changed.BackchannelLogoutURI, m.BackchannelLogoutURI)
+	setTo(&changed.BackchannelLogoutSessionRequired, m.BackchannelLogoutSessionRequired)
 	return &changed
 }

@@ -42,14 +42,21 @@ type userView struct {
 	HasPassword    bool             `json:"has_password"`
 	Source         string           `json:"source"`
 	CreatedAt      time.Time        `json:"created_at,omitzero"`
+	EmailVerified  bool             `json:"email_verified"`
+	store.Profile
 }
 
 func (t *Target) viewOfUser(u *store.User) userView {
-	return userView{
+	view := userView{
 		RoleUndeclared: u.Role != "" && !t.Issuer.Roles.Has(u.Role),
 		ID:             u.ID, Email: u.Email, Name: u.Name, Organisation: u.Organisation, Role: u.Role, Groups: u.Groups, Status: u.Status,
 		HasPassword: !u.PasswordHash.IsEmpty(), Source: source(u.Declared), CreatedAt: u.CreatedAt,
+		EmailVerified: u.EmailVerified,
 	}
+	if u.Profile != nil {
+		view.Profile = *u.Profile
+	}
+	return view
 }
 
 func listUsers(t *Target, r *http.Request) (int, any, error) {
@@ -92,6 +99,9 @@ type newUser struct {
 	Organisation string     `json:"organisation,omitzero"`
 	Role         store.Role `json:"role,omitzero"`
 	Groups       []string   `json:"groups,omitempty"`
+	// EmailVerified and Profile are for applications of OpenID Connect.
+	EmailVerified bool `json:"email_verified,omitzero"`
+	store.Profile
 	newPassword
 }
 
@@ -109,7 +119,7 @@ func addUser(t *Target, r *http.Request, n newUser) (int, any, error) {
 	}
 	user, err := t.Registry.AddUser(r.Context(), store.User{
 		ID: n.ID, Email: n.Email, Name: n.Name, Organisation: n.Organisation, Role: n.Role, Groups: n.Groups,
-		PasswordHash: oauth.NewSecret(n.Hash),
+		PasswordHash: oauth.NewSecret(n.Hash), EmailVerified: n.EmailVerified, Profile: n.Profile.Clone(),
 	}, oauth.NewSecret(n.Password))
 	if errors.Is(err, store.ErrTaken) {
 		return 0, nil, fmt.Errorf("%w, or the e-mail address is", err)
@@ -133,6 +143,9 @@ type userUpdate struct {
 	Status       *store.UserStatus `json:"status,omitzero"`
 	Organisation *string           `json:"organisation,omitzero"`
 	Groups       *[]string         `json:"groups,omitzero"`
+	// EmailVerified is of the new address when that changes too.
+	EmailVerified *bool `json:"email_verified,omitzero"`
+	profileMembers
 }
 
 func updateUser(t *Target, r *http.Request, u userUpdate) (int, any, error) {
@@ -142,6 +155,7 @@ func updateUser(t *Target, r *http.Request, u userUpdate) (int, any, error) {
 	}
 	err = t.Registry.UpdateUser(r.Context(), user.ID, store.UserChange{
 		Name: u.Name, Email: u.Email, Role: u.Role, Status: u.Status, Organisation: u.Organisation, Groups: u.Groups,
+		EmailVerified: u.EmailVerified, Profile: u.profile(user.Profile),
 	})
 	if errors.Is(err, store.ErrTaken) {
 		return 0, nil, fmt.Errorf("another user has the e-mail address: %w", store.ErrTaken)
@@ -158,10 +172,10 @@ func updateUser(t *Target, r *http.Request, u userUpdate) (int, any, error) {
 
 // fields are what was changed, for the audit log, which names people by their ids alone.
 func (u *userUpdate) fields() (fields []zap.Field) {
-	fields = append(fields, zap.Strings("changed", given([]namedMember{
+	fields = append(fields, zap.Strings("changed", given(append([]namedMember{
 		{"name", u.Name != nil}, {"email", u.Email != nil}, {"role", u.Role != nil}, {"status", u.Status != nil},
-		{"organisation", u.Organisation != nil}, {"groups", u.Groups != nil},
-	})))
+		{"organisation", u.Organisation != nil}, {"groups", u.Groups != nil}, {"email_verified", u.EmailVerified != nil},
+	}, u.members()...))))
 	if u.Role != nil {
 		fields = append(fields, zap.String("role", string(*u.Role)))
 	}

@@ -133,6 +133,19 @@ func (b *Block) Warn(logger *zap.Logger, s Settings) {
 				"the client could notice: take the line away once the client sends a code_challenge", client.ID), "client", client.ID))
 		}
 	}
+	b.warnOfSubjects(logger)
+}
+
+// warnOfSubjects says which users applications may not know again.
+func (b *Block) warnOfSubjects(logger *zap.Logger) {
+	if b.OpenID == nil {
+		return
+	}
+	for _, user := range b.Users {
+		if err := store.CheckSubject(user.ID); err != nil {
+			logger.Warn(b.before(err.Error(), "user", user.ID))
+		}
+	}
 }
 
 // checkGateOnly refuses settings that only an issuer has.

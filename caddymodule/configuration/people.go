@@ -3,6 +3,7 @@ package configuration
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -41,6 +42,9 @@ type User struct {
 	Role string `json:"role,omitempty"`
 	// Groups are what the user belongs to, at most 100 and together what fits a token. Tokens with the scope groups name them.
 	Groups []string `json:"groups,omitempty"`
+	// EmailVerified says that the address is known to be the user's own.
+	EmailVerified bool `json:"email_verified,omitempty"`
+	store.Profile
 }
 
 // refuseTaken refuses an id that a client or a user has already. The two must not share one: a token whose subject is
@@ -103,6 +107,16 @@ func (c *Organisation) read() *store.Organisation {
 //		organisation <id>
 //		role         <role>
 //		groups       <group>...
+//		email_verified
+//		given_name | family_name | preferred_username <name>
+//		locale       <tag>
+//		zoneinfo     <zone>
+//		picture      <url>
+//		phone        <number>
+//		phone_verified
+//		address {
+//			formatted | street_address | locality | region | postal_code | country <text>
+//		}
 //	}
 func (b *Block) parseUser(d *caddyfile.Dispenser) error {
 	var id string
@@ -119,15 +133,19 @@ func (b *Block) parseUser(d *caddyfile.Dispenser) error {
 			return read(d)
 		}
 	}
-	err := options{
+	if store.CheckSubject(id) != nil {
+		b.note(d, "user", id) // of others no warning needs the place
+	}
+	known := options{
 		"email":        c.parseEmail,
 		"name":         checkedText(&c.Name, nil),
 		"password":     noted(c.parsePassword),
 		"organisation": noted(checkedText(&c.Organisation, nil)),
 		"role":         noted(checkedText(&c.Role, nil)),
 		"groups":       c.parseGroups,
-	}.parse(d, "unknown user option %q")
-	if err != nil {
+	}
+	maps.Copy(known, c.profileOptions())
+	if err := known.parse(d, "unknown user option %q"); err != nil {
 		return err
 	}
 	// What a reference gives is known only when the server starts; any hash will do for the check.
@@ -224,6 +242,7 @@ var errNoPassword = errors.New("a declared user needs a password: give the hash 
 func (c *User) read(roles store.RoleCatalogue, lookup lookup) (*store.User, error) {
 	user := &store.User{
 		ID: c.ID, Email: c.Email, Name: c.Name, Organisation: c.Organisation, Role: store.Role(c.Role), Groups: c.Groups,
+		EmailVerified: c.EmailVerified, Profile: c.Profile.Clone(),
 	}
 	user.SetDefaults(roles)
 	hash := c.PasswordHash

@@ -54,6 +54,11 @@ func (g *Registry) AddUser(ctx context.Context, u store.User, password oauth.Sec
 	if err := u.Validate(); err != nil {
 		return nil, invalidInput{err}
 	}
+	if g.Issuer.OpenID {
+		if err := store.CheckSubject(u.ID); err != nil {
+			return nil, invalidInput{err}
+		}
+	}
 	if g.isDeclared(u.ID) || g.Declared.LookupUserByEmail(u.Email) != nil {
 		return nil, store.ErrTaken
 	}
@@ -117,7 +122,7 @@ func (g *Registry) SetUserStatus(ctx context.Context, id string, status store.Us
 // ErrTaken when another user has the address.
 func (g *Registry) UpdateUser(ctx context.Context, id string, change store.UserChange) error {
 	if change == (store.UserChange{}) {
-		return invalidInput{errors.New("name what to change: name, email, role, status, organisation or groups")}
+		return invalidInput{errors.New("name what to change: name, email, role, status, organisation, groups, email_verified or a member of the profile")}
 	}
 	user, err := g.User(ctx, id)
 	if err != nil {
@@ -178,7 +183,7 @@ func (g *Registry) changeUser(ctx context.Context, id string, change store.UserC
 }
 
 // RemoveUser deletes a user and ends every token and session. The id can be used again once the last token has
-// expired.
+// expired, and never where the issuer is an OpenID provider.
 func (g *Registry) RemoveUser(ctx context.Context, id string) error {
 	return g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.RemoveUser(ctx, id, end) })
 }
@@ -187,7 +192,9 @@ func (g *Registry) endUser(ctx context.Context, id string, step func(store.Endin
 	if g.Declared.LookupUser(id) != nil {
 		return ErrDeclared
 	}
-	ended, err := step(g.Issuer.Ending())
+	end := g.Issuer.Ending()
+	end.KeepsID = g.Issuer.OpenID // the sub of an ID token is never reassigned (OpenID Connect Core 1.0 §2)
+	ended, err := step(end)
 	if err != nil {
 		return err
 	}

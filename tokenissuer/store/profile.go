@@ -24,7 +24,7 @@ type Profile struct {
 	Picture string `json:"picture,omitempty"`
 	Phone   string `json:"phone_number,omitempty"`
 	// PhoneVerified says that Phone is known to be the user's own.
-	PhoneVerified bool    `json:"phone_number_verified,omitempty"`
+	PhoneVerified bool    `json:"phone_number_verified,omitzero"`
 	Address       Address `json:"address,omitzero"`
 }
 

@@ -112,6 +112,14 @@ func (u *User) Validate() error {
 	return passwords.ValidateHash(u.PasswordHash)
 }
 
+// CheckSubject refuses an id that applications cannot know a user by (OpenID Connect Core 1.0 §2): sub is ASCII.
+func CheckSubject(id string) error {
+	if strings.ContainsFunc(id, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return fmt.Errorf("user id %q: applications know a user by it (sub), and OpenID Connect has ASCII there: use ASCII, as in u-ada", id)
+	}
+	return nil
+}
+
 // validateName refuses names that could not be shown on one line, or of which nothing would be seen.
 func validateName(name string) error {
 	if len(name) > maxClientText || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name) {
