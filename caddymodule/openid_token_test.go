@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestT176TheNonceComesBackAsItWasSent, whatever bytes of text it has.
@@ -86,5 +88,33 @@ func TestT177WhoGetsAnIDToken(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
+	minted, err := g.app().registry.MintUserToken(t.Context(), "conf", "u-ada", "openid", 0)
+	check(t, err)
+	if !minted.IDToken.IsEmpty() {
+		t.Error("an operator's token says that the user has signed in")
+	}
 	g.notLogged(t, first.IDToken, second.IDToken)
+}
+
+// TestT177ARefreshTellsOfTheUserAsOfNow, whatever this process remembers of the user.
+func TestT177ARefreshTellsOfTheUserAsOfNow(t *testing.T) {
+	g := startOpenID(t)
+	id := g.addUser("may@acme.example", "acme", "member")
+	r := openIDRequestOf("conf", "openid refresh_token", "claims", `{"id_token":{"email":null,"email_verified":null}}`)
+	got := g.userTokens(r, "may@acme.example")
+	address, verified := "june@acme.example", true
+	for _, c := range []struct {
+		change   store.UserChange
+		email    string
+		verified bool
+	}{
+		{store.UserChange{EmailVerified: &verified}, "may@acme.example", true},
+		{store.UserChange{Email: &address}, "june@acme.example", false},
+	} {
+		check(t, g.app().registry.UpdateUser(t.Context(), id, c.change))
+		got = g.obtain(r.refresh(got.RefreshToken))
+		if _, claims := g.identity(t, got.IDToken); claims["email"] != c.email || claims["email_verified"] != c.verified {
+			t.Errorf("%v, want %s, verified: %t", claims, c.email, c.verified)
+		}
+	}
 }

@@ -62,9 +62,7 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 	r := &rememberedFamily{family: *family, user: *user}
 	f, u := &r.family, &r.user
 	u.PasswordHash = oauth.Secret{} // no token needs it
-	if f.Claims == "" {
-		u.Profile = nil // only a request for single claims puts it into a token
-	}
+	u.Profile = nil // likewise: see standingUser
 	for _, at := range [...]*time.Time{
 		&f.AuthTime, &f.CreatedAt, &f.ExpiresAt, &f.RevokedAt, &f.RotatedAt, &f.Code.ExpiresAt, &f.Code.SpentAt, &u.CreatedAt, &u.UpdatedAt,
 	} {
@@ -155,9 +153,10 @@ func (m *FamilyCache) rotated(f *store.TokenFamily, user *store.User, r store.Ro
 // asStored is a time as it comes back from a store.
 func asStored(at time.Time) time.Time { return at.UTC().Truncate(time.Microsecond) }
 
-// standingUser returns the user who was remembered with a family, or else asks for the one who may still stand for it.
+// standingUser returns the user who was remembered with a family, or else asks for the one who may still stand for it. What a
+// family's ID tokens tell of a user is asked each time, because it changes without ending anything.
 func (k *Records) standingUser(ctx context.Context, f *store.TokenFamily, remembered *store.User) (*store.User, error) {
-	if remembered != nil {
+	if remembered != nil && f.Claims == "" {
 		return remembered, nil
 	}
 	user, err := k.livingUser(ctx, f)

@@ -116,10 +116,10 @@ type identity struct {
 	key   *keys.SigningKey
 }
 
-// identityOf prepares the ID token that goes with an access token; nil when the grant gives none: only what came of an authorization
-// request with the scope openid does (OpenID Connect Core §3.1.3.3, §12.2).
+// identityOf prepares the ID token that goes with an access token; nil when the grant gives none: only what was approved in a browser's
+// session with the scope openid does (OpenID Connect Core §3.1.3.3, §12.2). An operator's token does not say that anybody signed in.
 func (is *Issuer) identityOf(g Grant, t *accesstoken.AccessToken) (*identity, error) {
-	if !is.OpenID || g.Type != oauth.AuthorizationCode || g.User == nil || !g.Scopes.Has(oauth.ScopeOpenID) {
+	if !is.OpenID || g.Type != oauth.AuthorizationCode || g.sessionID == "" || !g.Scopes.Has(oauth.ScopeOpenID) {
 		return nil, nil
 	}
 	key, err := is.Keys.SigningWith(g.Client.OpenID.Algorithm(), is.Now())
