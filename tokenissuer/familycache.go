@@ -61,8 +61,7 @@ type rememberedFamily struct {
 func newRememberedFamily(family *store.TokenFamily, user *store.User) *rememberedFamily {
 	r := &rememberedFamily{family: *family, user: *user}
 	f, u := &r.family, &r.user
-	u.PasswordHash = oauth.Secret{} // no token needs it
-	u.Profile = nil // likewise: see standingUser
+	u.PasswordHash, u.Profile = oauth.Secret{}, nil // no token is made from these as remembered; see standingUser
 	for _, at := range [...]*time.Time{
 		&f.AuthTime, &f.CreatedAt, &f.ExpiresAt, &f.RevokedAt, &f.RotatedAt, &f.Code.ExpiresAt, &f.Code.SpentAt, &u.CreatedAt, &u.UpdatedAt,
 	} {
@@ -75,13 +74,6 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 		&f.Preconditions.SessionID, &f.Preconditions.ActorVersion, &f.Code.RequestID, &f.Code.RedirectURI, &f.Code.Challenge, &f.RotatedBy,
 		&f.SessionID, &f.Code.Nonce, &f.Claims,
 		&u.ID, &u.Email, &u.Name, &u.Organisation, (*string)(&u.Role), (*string)(&u.Status), &u.Version)
-	profile := 0
-	if u.Profile != nil {
-		own := *u.Profile
-		u.Profile, profile = &own, int(unsafe.Sizeof(own))
-		texts = append(texts, &own.GivenName, &own.FamilyName, &own.PreferredUsername, &own.Locale, &own.Zoneinfo, &own.Picture, &own.Phone,
-			&own.Address.Formatted, &own.Address.StreetAddress, &own.Address.Locality, &own.Address.Region, &own.Address.PostalCode, &own.Address.Country)
-	}
 	for _, list := range [][]string{f.Scopes, f.Audience, u.Groups} {
 		for i := range list {
 			texts = append(texts, &list[i])
@@ -101,7 +93,7 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 		*text, rest = rest[:len(*text)], rest[len(*text):]
 	}
 	const fixed, header = 256 + int(unsafe.Sizeof(*r)), 16
-	r.weight = max(leastFamilyWeight, uint32(fixed+size+profile+header*(len(f.Scopes)+len(f.Audience)+len(u.Groups)))) //nolint:gosec // a few kilobytes
+	r.weight = max(leastFamilyWeight, uint32(fixed+size+header*(len(f.Scopes)+len(f.Audience)+len(u.Groups)))) //nolint:gosec // a few kilobytes
 	return r
 }
 
