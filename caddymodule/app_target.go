@@ -5,6 +5,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
 // newTarget returns what operators can ask about the configuration.
@@ -15,6 +16,9 @@ func (a *App) newTarget() *admin.Target {
 		Routes:        func() []coverage.Route { return a.covered.Load().Routes },
 		ReadLifetimes: configuration.ReadLifetimes,
 		CountMinted:   func() { tokensIssued.WithLabelValues(byOperator).Inc() },
+	}
+	if a.issues() {
+		t.Metadata, t.DiscoveryURL = a.handler.Metadata(), endpoint.DiscoveryURL(a.issuer.URL)
 	}
 	for _, other := range a.trusted {
 		t.Trusted = append(t.Trusted, admin.TrustedIssuer{

@@ -43,6 +43,8 @@ type clientView struct {
 	Secrets   []secretView `json:"secrets,omitempty"`
 	// Secret is there once: in the answer to the request that made it.
 	Secret string `json:"client_secret,omitzero"`
+	// Provider is there in the answer to a registration for OpenID Connect.
+	Provider *providerView `json:"provider,omitzero"`
 }
 
 type secretView struct {
@@ -89,6 +91,8 @@ func showClient(t *Target, r *http.Request) (int, any, error) {
 // newClient is the request to add a client.
 type newClient struct {
 	ID string `json:"id"`
+	// OpenID registers an application that signs people in by OpenID Connect: the scopes and grants that it needs are then added.
+	OpenID bool `json:"openid"`
 	clientMembers
 }
 
@@ -140,6 +144,11 @@ func (m *clientMembers) change(t *Target, before store.ClientOpenID) (store.Clie
 }
 
 func addClient(t *Target, r *http.Request, n newClient) (int, any, error) {
+	if n.OpenID {
+		if err := n.suitOpenID(t); err != nil {
+			return 0, nil, err
+		}
+	}
 	change, err := n.change(t, store.ClientOpenID{})
 	if err != nil {
 		return 0, nil, err
@@ -153,7 +162,10 @@ func addClient(t *Target, r *http.Request, n newClient) (int, any, error) {
 	t.record("client added", zap.String("client_id", client.ID))
 	view := viewOf(client)
 	view.Secret = secret.Reveal()
-	return http.StatusCreated, view, nil
+	if n.OpenID {
+		view.Provider, err = t.provider()
+	}
+	return http.StatusCreated, view, err
 }
 
 func updateClient(t *Target, r *http.Request, m clientMembers) (int, any, error) {

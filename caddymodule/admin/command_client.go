@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 func clientCommand(admin *apiClient) *cobra.Command {
@@ -25,7 +26,8 @@ func clientCommand(admin *apiClient) *cobra.Command {
 
 func clientAdd(admin *apiClient) *cobra.Command {
 	var id string
-	cmd := queryCommand("add --name NAME", "Registers a client and prints its secret, once", cobra.NoArgs,
+	var openID, public bool
+	cmd := queryCommand("add --name NAME [--openid --redirect-uri URI]", "Registers a client and prints its secret, once", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string, added *clientView) error {
 			request, err := clientRequest(cmd)
 			if err != nil {
@@ -34,18 +36,40 @@ func clientAdd(admin *apiClient) *cobra.Command {
 			if id != "" {
 				request["id"] = id
 			}
+			if openID {
+				request["openid"] = true
+			}
+			if public {
+				request["type"] = store.PublicClient
+			}
 			return admin.call(http.MethodPost, "/oauth/clients", request, added)
 		},
 		func(out io.Writer, added *clientView) error {
 			_, err := fmt.Fprintf(out, "client_id      %s\n", added.ID)
-			if added.Secret == "" {
-				return err
+			if err == nil && added.Secret != "" {
+				_, err = fmt.Fprintf(out, "client_secret  %s\n", added.Secret)
 			}
-			_, err = fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown.\n", added.Secret)
+			if err == nil && added.Provider != nil {
+				_, _ = fmt.Fprintln(out)
+				err = printRows(out, append(added.Provider.rows(), []string{"scopes", strings.Join(added.Scopes, " ")}))
+			}
+			if err == nil && added.Secret != "" {
+				_, err = fmt.Fprint(out, "\nThis is the only time that the secret is shown.\n")
+			}
 			return err
 		})
+	cmd.Long = `Registers a client and prints its secret, once.
+
+With --openid it is an application that signs people in by OpenID Connect: it
+gets the scopes openid, profile, email and offline_access beside those of
+--scope, and the grants that it needs, and what it has to know of the issuer is
+printed: most applications ask for the issuer or the discovery URL, the client
+id and the secret. --redirect-uri is the URL that the application shows.`
 	cmd.Flags().StringVar(&id, "id", "", "Client id (default: generated)")
+	cmd.Flags().BoolVar(&openID, "openid", false, "The application signs people in by OpenID Connect; print what it has to know")
+	cmd.Flags().BoolVar(&public, "public", false, "The same as --type public: the application runs in a browser, without a secret")
 	addClientFlags(cmd)
+	cmd.MarkFlagsMutuallyExclusive("public", "type")
 	_ = cmd.MarkFlagRequired("name")
 	return cmd
 }

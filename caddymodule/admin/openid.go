@@ -1,7 +1,13 @@
 package admin
 
 import (
+	"errors"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -24,4 +30,57 @@ func (m *clientMembers) openID(before store.ClientOpenID) *store.ClientOpenID {
 	setTo(&changed.BackchannelLogoutURI, m.BackchannelLogoutURI)
 	setTo(&changed.BackchannelLogoutSessionRequired, m.BackchannelLogoutSessionRequired)
 	return &changed
+}
+
+var (
+	errOpenIDOff   = registry.InvalidInput(errors.New("the issuer is no OpenID provider: add `openid` to the oauth block first"))
+	errNoRedirects = registry.InvalidInput(errors.New("an application that signs people in needs a redirect URI: it shows one where it is set up"))
+)
+
+// suitOpenID adds what an application needs that signs people in: the scopes, beside those of the request, and the grants, unless the
+// request has some.
+func (n *newClient) suitOpenID(t *Target) error {
+	if !t.Issuer.OpenID {
+		return errOpenIDOff
+	}
+	scopes := []string{oauth.ScopeOpenID, oauth.ScopeProfile, oauth.ScopeEmail, oauth.ScopeOfflineAccess}
+	if n.Scopes != nil {
+		for _, name := range *n.Scopes {
+			if !slices.Contains(scopes, name) {
+				scopes = append(scopes, name)
+			}
+		}
+	}
+	n.Scopes = &scopes
+	if n.Grants == nil {
+		n.Grants = &[]oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}
+	}
+	if slices.Contains(*n.Grants, oauth.AuthorizationCode) && (n.RedirectURIs == nil || len(*n.RedirectURIs) == 0) {
+		return errNoRedirects
+	}
+	return nil
+}
+
+// providerView is what an application has to know of the issuer, from its metadata.
+type providerView struct {
+	Discovery     string `json:"discovery"`
+	Issuer        string `json:"issuer"`
+	Authorization string `json:"authorization_endpoint"`
+	Token         string `json:"token_endpoint"`
+	UserInfo      string `json:"userinfo_endpoint"`
+	EndSession    string `json:"end_session_endpoint"`
+	JWKS          string `json:"jwks_uri"`
+}
+
+func (t *Target) provider() (*providerView, error) {
+	view := &providerView{Discovery: t.DiscoveryURL}
+	return view, json.Unmarshal(t.Metadata, view)
+}
+
+// rows are the names and values that applications ask for.
+func (v *providerView) rows() [][]string {
+	return [][]string{
+		{"issuer", v.Issuer}, {"discovery", v.Discovery}, {"authorization_endpoint", v.Authorization}, {"token_endpoint", v.Token},
+		{"userinfo_endpoint", v.UserInfo}, {"end_session_endpoint", v.EndSession}, {"jwks_uri", v.JWKS},
+	}
 }

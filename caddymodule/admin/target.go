@@ -35,6 +35,9 @@ type Target struct {
 	Routes func() []coverage.Route
 	// ReadLifetimes reads the lifetimes of a client in the form that the configuration has for them.
 	ReadLifetimes func(jsontext.Value) (store.Lifetimes, error)
+	// Metadata are the issuer's, as clients get them at DiscoveryURL; nil without an issuer.
+	Metadata     []byte
+	DiscoveryURL string
 	// CountMinted counts a token that an operator has minted.
 	CountMinted func()
 }

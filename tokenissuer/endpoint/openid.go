@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
@@ -46,6 +47,12 @@ func openIDMetadataOf(issuer *tokenissuer.Settings, base string) *openIDMetadata
 		BackchannelLogout: true, BackchannelSession: true,
 	}
 }
+
+// Metadata returns the issuer's metadata as clients get them.
+func (h *Handler) Metadata() []byte { return h.metadata }
+
+// DiscoveryURL is where an OpenID provider's metadata are (OpenID Connect Discovery §4).
+func DiscoveryURL(issuer string) string { return strings.TrimSuffix(issuer, "/") + wellKnownOpenID }
 
 // addOpenIDRoutes adds what only an OpenID provider has. Where the issuer is none, nobody else answers in its stead.
 func (h *Handler) addOpenIDRoutes(metadata route) {
