@@ -64,7 +64,7 @@ func (b *bench) burstKinds(ours, bare *server, p *provider) []burst {
 		{name: "tokens at first sight, RS256 and ES256, more connections", conns: burstConns, most: first, prepare: firsts},
 		{name: fmt.Sprintf("known tokens, one of %d expired", burstBad), conns: burstConns, prepare: always(someExpired(ours, known)), bad: isExpired},
 		{name: "client_credentials", conns: burstConns, prepare: always(clientCredentials(ours.Issuer))},
-		{name: fmt.Sprintf("refreshes: %d clients, each once", clients), conns: clients, most: clients, prepare: always(rotate(ours, chains))},
+		{name: fmt.Sprintf("refreshes: %d clients, each once", clients), conns: clients, most: clients, prepare: always(rotate(ours, clientID, chains))},
 	}
 }
 

@@ -28,6 +28,7 @@ type words struct {
 	Upstream               string
 	IssuerURL              string
 	Store, Algorithm       string
+	OpenID                 bool
 	Client, Portal, Secret string
 	Callback               string
 	Email, Hash            string
@@ -113,15 +114,17 @@ var oursCaddyfile = template.Must(template.New("ours").Parse(`{
 		tokens {
 			code 10m
 		}
+		{{if .OpenID}}openid{{end}}
 		client {{.Client}} {{.Secret}} {
 			grants client_credentials password refresh_token
 			scopes public
 		}
 		client {{.Portal}} {{.Secret}} {
 			grants authorization_code refresh_token
-			scopes public trusted refresh_token
+			scopes public trusted refresh_token {{if .OpenID}}openid profile email{{end}}
 			redirect_uris {{.Callback}}
 			first_party
+			{{if .OpenID}}id_token_alg {{.Algorithm}}{{end}}
 		}
 		password_grant {
 			refresh_tokens

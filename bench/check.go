@@ -32,12 +32,15 @@ type bound struct {
 // limits are the bounds of a node on SQLite, ES256. A refresh makes some twenty allocations for what it remembers of who asked. On a busy
 // machine fewer revocations share a commit, which is one or two allocations each. Of an ES256 signature golang-jwt and encoding/asn1
 // make 24 allocations to verify and some ten to sign, which costs no tenth of the time that a copy of ours would save.
+// An ID token is one signature more. Userinfo reads the user from the store, and introspection nothing.
 var limits = []bound{
 	{"protect", "reverse_proxy", 24, 2.2},
 	{"external token at first sight", "reverse_proxy", 69, 4},
 	{"forged token", "respond 401", 15, 3.5},
 	{"client_credentials", "respond 401", 106, 6},
 	{"refresh", "respond 401", 176, 9},
+	{"refresh, openid", "refresh", 80, 2},
+	{"userinfo", "introspection", 60, 2},
 	{"introspection", "respond 401", 50, 4.5},
 	{"revocation", "respond 401", 80, 8},
 }
@@ -45,7 +48,7 @@ var limits = []bound{
 // bounds compares the steps in one process, in turns, and fails when one is beyond its bound after the last try.
 func (b *bench) bounds() {
 	p := b.startProvider(0)
-	ours := b.ours(trusting(p))
+	ours := b.ours(setup{trusted: []*provider{p}, openID: true})
 	steps := b.checkedSteps(ours, p)
 	costs := make(map[string][]cost)
 	for try := 1; ; try++ {
@@ -64,6 +67,7 @@ func (b *bench) bounds() {
 // checkedSteps are the loads, by name.
 func (b *bench) checkedSteps(s *server, p *provider) []side {
 	tokens := b.obtain(s, 200)
+	access, refresh := b.familiesOf(s, must(signIn(b.ctx, s)), openIDScope, b.conns)
 	forged := newForger(tokens[0]).forgeries()[1] // it falls before its signature
 	steps := []side{
 		{name: "reverse_proxy", load: orders(s.Bare, tokens)},
@@ -72,11 +76,13 @@ func (b *bench) checkedSteps(s *server, p *provider) []side {
 		{name: "revocation", prepare: b.revocations(s)},
 		{name: "forged token", prepare: b.alone(forged.requests(s.Protected))},
 		{name: "client_credentials", load: clientCredentials(s.Issuer)},
-		{name: "refresh", load: rotate(s, b.chains(s, b.conns))},
+		{name: "refresh", load: rotate(s, clientID, b.chains(s, b.conns))},
+		{name: "refresh, openid", load: rotate(s, portalID, refresh)},
+		{name: "userinfo", load: userInfo(s, access)},
 		{name: "external token at first sight", prepare: func(count int) load.Load {
 			return orders(s.ProtectedExternal, p.tokens("ES256", count))
 		}},
-		{name: "introspection", load: aboutTokens(s, "/oauth/introspect", tokens)},
+		{name: "introspection", load: aboutTokens(s, clientID, "/oauth/introspect", tokens)},
 	}
 	for i := range steps {
 		steps[i].on = s

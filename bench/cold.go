@@ -76,7 +76,7 @@ func (b *bench) newCrowd() *crowd {
 	own := b.obtain(c.ours, 3*each)
 	tokens := inTurn([][]string{own[:each], own[each : 2*each], own[2*each:], p.tokens("ES256", each)})
 	c.gate, c.tokens = orders(c.ours.Mixed, tokens), len(tokens)
-	c.families = rotate(c.ours, b.chains(c.ours, c.clients))
+	c.families = rotate(c.ours, clientID, b.chains(c.ours, c.clients))
 	c.families.Addr = c.ours.Mixed // the issuer is there too, and listens when the gate does
 	c.flood = forged(p, "ES256").requests(c.ours.Mixed)
 	b.send(c.gate, 2*len(tokens))

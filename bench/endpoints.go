@@ -41,13 +41,7 @@ func (b *bench) issue() {
 // inquiries asks about tokens, the same ones in turn, and revokes tokens, each once.
 func (b *bench) inquiries() {
 	ours := b.ours(setup{})
-	introspection := side{name: "introspection", on: ours, load: aboutTokens(ours, "/oauth/introspect", b.obtain(ours, min(1000, b.tokens)))}
-	introspection.load.Response = func(_ int, r *load.Response) error {
-		if len(r.Body) <= len(`{"active":false}`) {
-			return fmt.Errorf("the token is not active: %s", r.Body)
-		}
-		return nil
-	}
+	introspection := side{name: "introspection", on: ours, load: introspect(ours, clientID, b.obtain(ours, min(1000, b.tokens)))}
 	revocation := side{name: "revocation", on: ours, prepare: b.revocations(ours), requests: b.requests / 2}
 	many := revocation
 	many.name, many.conns = "revocation, 64 connections", manyConns
@@ -72,7 +66,7 @@ var durableGoals = []struct {
 // refresh rotates the refresh tokens of as many families as there are connections.
 func (b *bench) refresh() {
 	b.durable("refresh", func(s *server) func(int) load.Load {
-		rotation := rotate(s, b.chains(s, manyConns))
+		rotation := rotate(s, clientID, b.chains(s, manyConns))
 		return func(int) load.Load { return rotation }
 	})
 }
@@ -81,7 +75,7 @@ func (b *bench) refresh() {
 func (b *bench) codes() {
 	b.durable("code exchange", func(s *server) func(int) load.Load {
 		p := must(signIn(b.ctx, s))
-		return func(count int) load.Load { return redeem(s, b.authorize(s, p, count)) }
+		return func(count int) load.Load { return redeem(s, b.authorize(s, p, "public", count)) }
 	})
 }
 

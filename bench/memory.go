@@ -44,12 +44,12 @@ func (b *bench) workloads(s *server, p *provider) []workload {
 		{fmt.Sprintf("own tokens: %d, each twice", b.tokens), func() { b.send(orders(s.Protected, b.obtain(s, b.tokens)), 2*b.tokens) }},
 		{fmt.Sprintf("external tokens: %d, each twice", few), func() { b.send(orders(s.ProtectedExternal, p.tokens("ES256", few)), 2*few) }},
 		{fmt.Sprintf("bad tokens: %d, each another one", b.flood), func() { b.floodWith(s, p) }},
-		{fmt.Sprintf("refreshes: %d", b.tokens), func() { b.send(rotate(s, b.chains(s, manyConns)), b.tokens) }},
-		{fmt.Sprintf("code exchanges: %d", few), func() { b.send(redeem(s, b.authorize(s, must(signIn(b.ctx, s)), few)), few) }},
+		{fmt.Sprintf("refreshes: %d", b.tokens), func() { b.send(rotate(s, clientID, b.chains(s, manyConns)), b.tokens) }},
+		{fmt.Sprintf("code exchanges: %d", few), func() { b.send(redeem(s, b.authorize(s, must(signIn(b.ctx, s)), "public", few)), few) }},
 		{fmt.Sprintf("introspections: %d, revocations: %[1]d", few), func() {
 			tokens := b.obtain(s, few)
-			b.send(aboutTokens(s, "/oauth/introspect", tokens), few)
-			b.send(aboutTokens(s, "/oauth/revoke", tokens), few)
+			b.send(aboutTokens(s, clientID, "/oauth/introspect", tokens), few)
+			b.send(aboutTokens(s, clientID, "/oauth/revoke", tokens), few)
 		}},
 	}
 }

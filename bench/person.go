@@ -18,14 +18,14 @@ import (
 // codeVerifier is behind the challenge of every authorization request. One for all would be wrong in an application.
 const codeVerifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 
-// authorizePath is the authorization request of the portal.
-var authorizePath = func() string {
+// authorizePath is the authorization request of the portal. Its nonce means something only with openid among the scopes.
+func authorizePath(scope string) string {
 	digest := sha256.Sum256([]byte(codeVerifier))
 	return "/oauth/authorize?" + url.Values{
-		"response_type": {"code"}, "client_id": {portalID}, "redirect_uri": {callback}, "scope": {"public"}, "state": {"bench"},
+		"response_type": {"code"}, "client_id": {portalID}, "redirect_uri": {callback}, "scope": {scope}, "state": {"bench"}, "nonce": {codeVerifier},
 		"code_challenge": {base64.RawURLEncoding.EncodeToString(digest[:])}, "code_challenge_method": {"S256"},
 	}.Encode()
-}()
+}
 
 // person is a browser in which somebody is signed in.
 type person struct{ cookies string }
@@ -42,7 +42,7 @@ func signIn(ctx context.Context, s *server) (person, error) {
 		}
 		return nil
 	}}
-	at := "http://" + s.Issuer + authorizePath
+	at := "http://" + s.Issuer + authorizePath("public")
 	page, action, err := open(ctx, &walk, http.MethodGet, at, nil)
 	if err != nil {
 		return person{}, fmt.Errorf("the sign-in page: %w", err)

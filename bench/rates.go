@@ -113,7 +113,7 @@ func (b *bench) revocationRates() {
 	gate.Pace = pace
 	table := b.report.Table("revocations a second", "gate p50 ms", "p99 ms", "CPU µs of both for one request")
 	for _, rate := range []int{0, 10, 100, 1000} {
-		revoke := aboutTokens(ours, "/oauth/revoke", b.obtain(ours, rate*seconds))
+		revoke := aboutTokens(ours, clientID, "/oauth/revoke", b.obtain(ours, rate*seconds))
 		before := must(ours.CPU())
 		var revoking errgroup.Group
 		if rate > 0 {

@@ -46,18 +46,30 @@ func clientCredentials(addr string) load.Load {
 	return load.Load{Addr: addr, Status: http.StatusOK, Request: load.Constant(request)}
 }
 
-// aboutTokens sends the tokens in turn to an endpoint.
-func aboutTokens(s *server, path string, tokens []string) load.Load {
+// aboutTokens has a client send the tokens in turn to an endpoint.
+func aboutTokens(s *server, client, path string, tokens []string) load.Load {
 	requests := make([][]byte, len(tokens))
 	for i, token := range tokens {
-		requests[i] = post(s.Issuer, path, clientID, url.Values{"token": {token}}.Encode())
+		requests[i] = post(s.Issuer, path, client, url.Values{"token": {token}}.Encode())
 	}
 	return load.Load{Addr: s.Issuer, Status: http.StatusOK, Request: load.InTurn(requests)}
 }
 
+// introspect asks about tokens, each of which must be active.
+func introspect(s *server, client string, tokens []string) load.Load {
+	l := aboutTokens(s, client, "/oauth/introspect", tokens)
+	l.Response = func(_ int, r *load.Response) error {
+		if len(r.Body) <= len(`{"active":false}`) {
+			return fmt.Errorf("the token is not active: %s", r.Body)
+		}
+		return nil
+	}
+	return l
+}
+
 // revocations revoke a new token each.
 func (b *bench) revocations(s *server) func(count int) load.Load {
-	return func(count int) load.Load { return aboutTokens(s, "/oauth/revoke", b.obtain(s, count)) }
+	return func(count int) load.Load { return aboutTokens(s, clientID, "/oauth/revoke", b.obtain(s, count)) }
 }
 
 // obtain gets tokens by client_credentials.
@@ -89,8 +101,8 @@ func (b *bench) chains(s *server, count int) []string {
 	return tokens
 }
 
-// rotate takes a token that nobody is using, and puts its successor back.
-func rotate(s *server, tokens []string) load.Load {
+// rotate takes a token of a client that nobody is using, and puts its successor back.
+func rotate(s *server, client string, tokens []string) load.Load {
 	free := make(chan string, len(tokens))
 	for _, token := range tokens {
 		free <- token
@@ -99,7 +111,7 @@ func rotate(s *server, tokens []string) load.Load {
 		Addr: s.Issuer, Status: http.StatusOK,
 		Request: func(_ int, scratch []byte) []byte {
 			form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {<-free}}
-			return append(scratch, tokenForm(s.Issuer, clientID, form)...)
+			return append(scratch, tokenForm(s.Issuer, client, form)...)
 		},
 		Response: func(_ int, r *load.Response) error {
 			token, err := refreshTokenIn(r.Body)
@@ -110,9 +122,9 @@ func rotate(s *server, tokens []string) load.Load {
 }
 
 // authorize gets codes for a person who is signed in: the portal is first-party, so no page stands between.
-func (b *bench) authorize(s *server, p person, count int) []string {
+func (b *bench) authorize(s *server, p person, scope string, count int) []string {
 	codes := make([]string, count)
-	request := []byte("GET " + authorizePath + " HTTP/1.1\r\nHost: " + s.Issuer + "\r\nUser-Agent: bench/1\r\nCookie: " + p.cookies + "\r\n\r\n")
+	request := []byte("GET " + authorizePath(scope) + " HTTP/1.1\r\nHost: " + s.Issuer + "\r\nUser-Agent: bench/1\r\nCookie: " + p.cookies + "\r\n\r\n")
 	b.send(load.Load{
 		Addr: s.Issuer, Status: http.StatusSeeOther, Request: load.Constant(request),
 		Response: func(i int, r *load.Response) error {
@@ -150,6 +162,7 @@ func redeem(s *server, codes []string) load.Load {
 type answer struct {
 	AccessToken  string `json:"access_token"`
 	RefreshToken string `json:"refresh_token"`
+	IDToken      string `json:"id_token"`
 }
 
 func readTokens(body []byte) (answer, error) {

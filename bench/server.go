@@ -35,6 +35,8 @@ type setup struct {
 	issuer string
 	// trusted are other issuers: the site ProtectedExternal takes the tokens of the first, Mixed those of all and our own.
 	trusted []*provider
+	// openID makes it an OpenID provider, whose ID tokens are signed with the same algorithm.
+	openID bool
 	// gogc is GOGC; 0: what the flags say.
 	gogc int
 }
@@ -52,7 +54,7 @@ func trusting(p ...*provider) setup { return setup{trusted: p} }
 // settings fill the Caddyfile of a server of ours.
 func (b *bench) settings(srv *server, s setup) words {
 	w := b.words(srv)
-	w.Store, w.ExternalAudience = s.store, externalAudience
+	w.Store, w.OpenID, w.ExternalAudience = s.store, s.openID, externalAudience
 	w.IssuerURL, w.Algorithm = cmp.Or(s.issuer, "http://"+srv.Issuer), cmp.Or(s.algorithm, "ES256")
 	for _, p := range s.trusted {
 		w.Trusted = append(w.Trusted, p.issuer)

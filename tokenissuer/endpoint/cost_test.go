@@ -49,14 +49,16 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	revocations := accesstoken.NewRevocationSet()
 	revocations.MarkFresh(time.Now())
 	digest := oauth.NewSecret(costSecret).Digest()
+	ada := &store.User{ID: "u-ada", Version: "1", Email: "ada@acme.example", Name: "Ada Lovelace", Status: store.UserActive, PasswordHash: oauth.NewSecret("a hash"), Profile: &store.Profile{GivenName: "Ada"}}
+	c.must(st.AddUser(tb.Context(), ada, true))
 	conf := &store.Client{
-		ID: "conf", Secrets: []store.ClientSecret{{Digest: digest}},
+		ID: "conf", OpenID: store.ClientOpenID{IDTokenAlgorithm: algorithm}, Secrets: []store.ClientSecret{{Digest: digest}},
 		Grants: []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode, oauth.RefreshTokenGrant},
 	}
 	conf.SetDefaults()
 	c.must(st.AddClient(tb.Context(), conf))
 	c.issuer = &tokenissuer.Issuer{
-		Records: tokenissuer.Records{Directory: st, Authenticated: tokenissuer.NewClientCache(), Store: st, Revocations: revocations, Now: time.Now},
+		Records: tokenissuer.Records{Directory: st, Authenticated: tokenissuer.NewClientCache(), Families: tokenissuer.NewFamilyCache(), Store: st, Revocations: revocations, Now: time.Now},
 		Credentials: tokenissuer.Credentials{
 			Keys:     ks,
 			Master:   master,
@@ -64,7 +66,7 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 			Verifier: accesstoken.NewVerifier(costIssuer, ks, revocations, time.Hour, time.Now),
 		},
 		Settings: tokenissuer.Settings{
-			URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: store.DefaultLifetimes,
+			URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: store.DefaultLifetimes, OpenID: true,
 		},
 		Limits: tokenissuer.Limits{ClientLimit: tokenissuer.Limit{Failures: 20, Window: time.Minute}, Attempts: memstore.NewAttempts(1000)},
 	}
@@ -166,6 +168,19 @@ func (c *counter) infoCall() *call {
 	return info
 }
 
+func (c *counter) userInfoCall() *call {
+	client, err := c.issuer.Directory.Client(c.tb.Context(), "conf")
+	c.must(err)
+	ada, err := c.issuer.Directory.User(c.tb.Context(), "u-ada")
+	c.must(err)
+	tokens, err := c.issuer.IssueUnasked(c.tb.Context(), client, ada, oauth.Scopes{"openid", "profile", "email"}, 0)
+	c.must(err)
+	info := c.newCall("/oauth/userinfo", "")
+	info.request.Method = http.MethodGet
+	info.request.Header["Authorization"] = []string{"Bearer " + tokens.AccessToken.Reveal()}
+	return info
+}
+
 // TestWhatACallAllocates pins what the endpoints leave to the garbage collector, with some room: under the race detector
 // pools forget. An EdDSA signature allocates nearly nothing itself.
 func TestWhatACallAllocates(t *testing.T) {
@@ -178,6 +193,7 @@ func TestWhatACallAllocates(t *testing.T) {
 		{"client credentials", (*counter).tokenCall, 32},
 		{"introspection of a warm token", (*counter).introspectionCall, 16},
 		{"token info", (*counter).infoCall, 12},
+		{"userinfo", (*counter).userInfoCall, 16},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			call := c.call(newCounter(t, oauth.EdDSA))
