@@ -59,6 +59,9 @@ func (a *App) Start() error {
 	if !a.life.away.Load() {
 		a.node.Go(a.announce) // it asks the store, which must not be closed meanwhile
 	}
+	if a.settings.OpenID {
+		a.node.Go(a.tellApplications)
+	}
 	return nil
 }
 

@@ -23,6 +23,8 @@ type Application struct {
 type Account struct {
 	Applications []Application
 	Sessions     []*store.TokenFamily
+	// Told are the applications that are told when a session ends, by the id of the session and in the order of their ids.
+	Told map[string][]*store.Client
 }
 
 // AccountOf lists the applications that may act for a user, by name, and the browsers in which the user is signed in,
@@ -56,10 +58,44 @@ func (is *Issuer) AccountOf(ctx context.Context, user *store.User) (Account, err
 		}
 		account.Applications = append(account.Applications, *application)
 	}
+	if account.Told, err = is.toldOf(ctx, account.Sessions); err != nil {
+		return Account{}, err
+	}
 	slices.SortFunc(account.Applications, func(a, b Application) int {
 		return strings.Compare(a.Client.Name+"\x00"+a.Client.ID, b.Client.Name+"\x00"+b.Client.ID)
 	})
 	return account, nil
+}
+
+// toldOf returns the applications that are told when the sessions end, by session.
+func (is *Issuer) toldOf(ctx context.Context, sessions []*store.TokenFamily) (map[string][]*store.Client, error) {
+	if !is.OpenID || len(sessions) == 0 {
+		return nil, nil
+	}
+	ids := make([]string, len(sessions))
+	for i, f := range sessions {
+		ids[i] = f.ID
+	}
+	noted, err := is.Store.SessionClients(ctx, ids...)
+	if err != nil {
+		return nil, oauth.Unavailable("store_unavailable", err)
+	}
+	told := make(map[string][]*store.Client)
+	for session, clients := range noted {
+		for _, id := range clients {
+			client, err := is.Clients().find(ctx, id)
+			switch {
+			case errors.Is(err, store.ErrNotFound):
+				continue
+			case err != nil:
+				return nil, oauth.Unavailable("directory_unavailable", err)
+			case client.Disabled || client.OpenID.BackchannelLogoutURI == "":
+				continue
+			}
+			told[session] = append(told[session], client)
+		}
+	}
+	return told, nil
 }
 
 // with adds a family to an application, which may be nil.

@@ -130,6 +130,7 @@ func (a *fakeAttempts) Forgive(_ context.Context, bucket string, now time.Time) 
 // not have at all: the tests of package tokenissuer_test run on a store.
 type fakeStore struct {
 	store.FamilyStore
+	store.LogoutStore
 
 	mu          sync.Mutex
 	list        []store.Revocation

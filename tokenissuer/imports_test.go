@@ -67,6 +67,10 @@ var rooms = map[string]room{
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: core,
 	},
+	"tokenissuer/backchannel": {
+		own:     []string{"tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/trust"},
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
+	},
 	"tokenissuer": {
 		own:     []string{"tokenissuer/accesstoken", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
@@ -183,7 +187,7 @@ var rooms = map[string]room{
 			"caddymodule/admin", "caddymodule/caller", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
 			"caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
-			"tokenissuer", "tokenissuer/endpoint", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registry",
+			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/endpoint", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{

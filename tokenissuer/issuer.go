@@ -95,8 +95,9 @@ type IssuerStore interface {
 	familyStore
 	consentStore
 	passwordStore
-	// Revoke is that of RevocationStore.
+	// Revoke is that of RevocationStore, SessionClients that of LogoutStore.
 	Revoke(ctx context.Context, revocations ...store.Revocation) error
+	SessionClients(ctx context.Context, sessionIDs ...string) (map[string][]string, error)
 }
 
 // familyStore is what codes, refresh tokens and sessions ask of a store.FamilyStore.

@@ -143,6 +143,8 @@ func (t *Target) revoke(ctx context.Context, kind store.RevocationKind, id strin
 		return err
 	case kind == store.RevokeFamily:
 		return t.Registry.RevokeFamily(ctx, id)
+	case kind == store.RevokeOrganisation:
+		return t.Registry.RevokeOrganisation(ctx, id)
 	}
 	return t.Issuer.Revoke(ctx, t.Issuer.RevocationOf(kind, id))
 }

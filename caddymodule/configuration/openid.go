@@ -8,17 +8,25 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// OpenID makes the issuer an OpenID provider. It has no settings of its own: what an application gets is a matter of its client.
-type OpenID struct{}
+// OpenID makes the issuer an OpenID provider. What an application gets is a matter of its client.
+type OpenID struct {
+	// AllowPrivateNetwork allows loopback, private and link-local addresses for the backchannel_logout_uri of clients, and plain http
+	// on loopback. Default: those of the internet, and loopback where the URI itself names localhost or a loopback address.
+	AllowPrivateNetwork bool `json:"allow_private_network,omitempty"`
+}
 
-// parseOpenID reads `openid`.
+// parseOpenID reads `openid`:
+//
+//	openid {
+//		allow_private_network
+//	}
 func (b *Block) parseOpenID(d *caddyfile.Dispenser) error {
 	if err := setting.Once(d, "openid", b.OpenID != nil); err != nil {
 		return err
 	}
 	b.OpenID = new(OpenID)
 	b.note(d, "openid")
-	return options{}.parseAlone(d, "openid has no option %q")
+	return options{"allow_private_network": flag(&b.OpenID.AllowPrivateNetwork)}.parseAlone(d, "openid has no option %q")
 }
 
 // openIDOptions are the lines of a client that speaks OpenID Connect. The words of ours name the client.

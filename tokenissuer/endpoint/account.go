@@ -99,9 +99,11 @@ func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) e
 		})
 	}
 	for _, s := range account.Sessions {
-		page.Sessions = append(page.Sessions, pages.Session{
-			ID: s.ID, Note: s.Note, Since: s.CreatedAt, LastSeen: s.RotatedAt, Current: s.ID == v.session.Family.ID,
-		})
+		session := pages.Session{ID: s.ID, Note: s.Note, Since: s.CreatedAt, LastSeen: s.RotatedAt, Current: s.ID == v.session.Family.ID}
+		for _, told := range account.Told[s.ID] {
+			session.SignsOutOf = append(session.SignsOutOf, told.Name)
+		}
+		page.Sessions = append(page.Sessions, session)
 	}
 	return h.show(w, r, http.StatusOK, "", page)
 }

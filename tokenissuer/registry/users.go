@@ -258,6 +258,25 @@ func (g *Registry) RevokeAnybody(ctx context.Context, id string) error {
 	return g.Issuer.EndPerson(ctx, id)
 }
 
+// RevokeOrganisation ends every token of an organisation's users that was issued up to and in this second, and their sessions.
+func (g *Registry) RevokeOrganisation(ctx context.Context, id string) error {
+	// As for a user, the revocation comes first. It ends the sessions too; what follows tells applications of that.
+	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(store.RevokeOrganisation, id)); err != nil {
+		return err
+	}
+	users, err := g.Users(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, user := range users {
+		sessions := store.FamilyFilter{UserID: user.ID, Origins: []oauth.GrantType{store.BrowserSession}}
+		if err := g.Issuer.EndFamilies(ctx, sessions); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // isKnown reports whether a token of ours may name a user: one who exists, was removed, was declared until lately, or has
 // a family that lives.
 func (g *Registry) isKnown(ctx context.Context, id string) (bool, error) {

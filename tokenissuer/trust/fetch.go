@@ -22,7 +22,8 @@ const (
 	// may take. Otherwise a connection that died silently would block every request until TCP gives up, after a quarter
 	// of an hour.
 	pingAfter, pingTimeout = 5 * time.Second, 2 * time.Second
-	userAgent              = "Gatehouse (+https://github.com/gatehouse-auth/gatehouse)"
+	// UserAgent is the User-Agent header of every request that we send.
+	UserAgent = "Gatehouse (+https://github.com/gatehouse-auth/gatehouse)"
 )
 
 // client sends requests to the endpoints of one issuer.
@@ -39,9 +40,15 @@ type client struct {
 // does not get by (DNS rebinding).
 func newClient(private bool) *client {
 	c := &client{guard: addressGuard{private: private}, timeout: fetchTimeout}
-	c.dialer = &net.Dialer{Timeout: fetchTimeout, ControlContext: c.guard.control}
-	c.transport = &http.Transport{
-		DialContext:            c.dialer.DialContext,
+	c.dialer, c.transport = newTransport(c.guard)
+	c.http = &http.Client{Transport: c.transport, CheckRedirect: sameOrigin}
+	return c
+}
+
+func newTransport(guard addressGuard) (*net.Dialer, *http.Transport) {
+	dialer := &net.Dialer{Timeout: fetchTimeout, ControlContext: guard.control}
+	return dialer, &http.Transport{
+		DialContext:            dialer.DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    fetchTimeout,
 		ForceAttemptHTTP2:      true,
@@ -51,8 +58,6 @@ func newClient(private bool) *client {
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	c.http = &http.Client{Transport: c.transport, CheckRedirect: sameOrigin}
-	return c
 }
 
 // do sends a request and reads the whole body, whatever the status. The body is nil if there is an error.
@@ -63,7 +68,7 @@ func (c *client) do(ctx context.Context, request *http.Request) (status int, hea
 	ctx, cancel := context.WithTimeout(withScheme(ctx, request.URL.Scheme), c.timeout)
 	defer cancel()
 	request = request.Clone(ctx)
-	request.Header.Set("User-Agent", userAgent)
+	request.Header.Set("User-Agent", UserAgent)
 	request.Header.Set("Accept-Encoding", "identity")
 	if request.Header.Get("Accept") == "" {
 		request.Header.Set("Accept", "application/json")

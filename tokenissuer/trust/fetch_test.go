@@ -339,7 +339,7 @@ func TestTheClientSaysWhoItIs(t *testing.T) {
 		}
 	})
 	_, body, err := newClient(true).bearWithMachine().get(t.Context(), p.URL+"/", "application/json")
-	if want := userAgent + "\napplication/json\nidentity\n"; err != nil || string(body) != want {
+	if want := UserAgent + "\napplication/json\nidentity\n"; err != nil || string(body) != want {
 		t.Errorf("%q, %v", body, err)
 	}
 }

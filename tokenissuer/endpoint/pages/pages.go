@@ -122,6 +122,8 @@ type Session struct {
 	Note     string
 	Since    time.Time
 	LastSeen time.Time
+	// SignsOutOf are the names of the applications that are told when the session ends.
+	SignsOutOf []string
 	// Current: this is the browser of the request.
 	Current bool
 }

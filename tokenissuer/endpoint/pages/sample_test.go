@@ -34,7 +34,7 @@ func samples(fill func(field string) string) map[string]Page {
 				{ID: "new", Name: "New", Since: since},
 			},
 			Sessions: []Session{
-				{ID: fill("id"), Note: fill("note"), Since: since, LastSeen: since.Add(time.Hour), Current: true},
+				{ID: fill("id"), Note: fill("note"), Since: since, LastSeen: since.Add(time.Hour), Current: true, SignsOutOf: []string{fill("application"), fill("another application")}},
 				{ID: fill("id"), Since: since, LastSeen: since.Add(time.Hour)},
 			},
 		},
