@@ -250,6 +250,11 @@ func TestT205WhereAWorkerGoes(t *testing.T) {
 		}
 		t.Errorf("%q, and %d tokens have come", words, len(app.told()))
 	}
+	for _, r := range results {
+		if r.Outcome == Failed && !strings.Contains(r.Err.Error(), "address refused") && !strings.Contains(r.Err.Error(), "must be https") {
+			t.Errorf("%s: it was dialled: %v", r.Logout.ClientID, r.Err)
+		}
+	}
 }
 
 // TestT206NobodyToTell: the URI is that of the moment of the delivery.
