@@ -16,7 +16,7 @@ import (
 
 func userCommand(admin *apiClient) *cobra.Command {
 	return group("user", "Manages users",
-		userAdd(admin), userList(admin), userShow(admin), userUpdateCommand(admin), userSetPassword(admin), userSetRole(admin),
+		userAdd(admin), userList(admin), userShow(admin), userSessions(admin), userUpdateCommand(admin), userSetPassword(admin), userSetRole(admin),
 		changeCommand(admin, "disable ID|EMAIL", "Refuses a user, and ends every token and session", http.MethodPost, "users", "/disable"),
 		changeCommand(admin, "enable ID|EMAIL", "Lets a disabled or locked user in again", http.MethodPost, "users", "/enable"),
 		changeCommand(admin, "lock ID|EMAIL", "Refuses a user whose account somebody else may use, and ends every token and session",

@@ -21,6 +21,7 @@ var userOperations = map[string]operation{
 	"GET /oauth/users/{id}":           showUser,
 	"PATCH /oauth/users/{id}":         withBody(updateUser),
 	"DELETE /oauth/users/{id}":        removeUser,
+	"GET /oauth/users/{id}/sessions":  listSessions,
 	"POST /oauth/users/{id}/password": withBody(setPassword),
 	"POST /oauth/users/{id}/role":     withBody(setRole),
 	"POST /oauth/users/{id}/disable":  setStatus(store.UserDisabled, "user disabled"),
