@@ -131,9 +131,10 @@ func TestA43ToA46WhatIsNoAuthorizationRequest(t *testing.T) {
 			holdRefusal(t, b.ask(r.with("client_id", uri)))
 		}
 		b.errorToClient(t, b.ask(r.with("request", "eyJhbGciOiJub25lIn0.e30.")), r, "request_not_supported", "")
-		for _, name := range []string{"logo_uri", "jwks_uri", "sector_identifier_uri", "client_metadata", "resource", "registration"} {
+		for _, name := range []string{"logo_uri", "jwks_uri", "sector_identifier_uri", "client_metadata", "registration"} {
 			b.codeToClient(t, b.ask(r.with(name, "http://"+canary+"/")), r)
 		}
+		b.errorToClient(t, b.ask(r.with("resource", "http://"+canary+"/")), r, "invalid_target", "")
 		if n := connections.Load(); n != 0 {
 			t.Errorf("%d connections to an address that the request named", n)
 		}

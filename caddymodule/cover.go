@@ -30,6 +30,7 @@ func (a *App) cover() {
 			a.logger.Error("panic while looking at the routes", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
+	defer a.gates.NoteRoutes()
 	a.covered.Store(new(coverage.Result))
 	if a.http == nil { // there is neither `protect` nor `oauth_server`
 		if app, err := a.ctx.AppIfConfigured("http"); err == nil {
@@ -38,6 +39,9 @@ func (a *App) cover() {
 	}
 	found := coverage.Examine(a.http, a.coveredIssuer())
 	a.covered.Store(found)
+	if a.issues() {
+		a.issuer.Resources.Publish(found.Resources)
+	}
 	for _, warning := range found.Warnings {
 		a.logger.Warn(warning)
 	}
@@ -49,7 +53,7 @@ func (a *App) coveredIssuer() *coverage.Issuer {
 		return nil
 	}
 	return &coverage.Issuer{
-		URL: a.settings.URL, Audience: a.settings.Audience[0], Scopes: a.settings.Scopes.Names(),
+		URL: a.settings.URL, Audience: a.settings.Audience[0], Audiences: a.settings.Audience, Scopes: a.settings.Scopes.Names(),
 		Metadata: endpoint.ResourceMetadataURL(&a.issuer.Settings), Source: a.Sources["issuer"],
 		KeysInTheClear: (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.Node.Store != node.Memory,
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // resourceSite guards routes in many ways, and serves their metadata. OAUTH is what the oauth block has beside the trust.
@@ -208,9 +208,12 @@ func TestG97WellKnownPathsAreOurs(t *testing.T) {
 }
 
 // tokenFor is a good token of the provider's.
-func (p *provider) tokenFor(g *gateway) string {
+func (p *provider) tokenFor(g *gateway) string { return p.tokenWith(g.url) }
+
+// tokenWith is a token of the provider for an audience.
+func (p *provider) tokenWith(audience string) string {
 	f := *p.signer()
-	f.audience = g.url
+	f.audience = audience
 	return f.claiming(map[string]any{"sub": "ada", "client_id": "app", "scope": "buy read"})
 }
 
@@ -294,7 +297,7 @@ func (c metadataClient) read(location string, into any) {
 // TestCheckResource: a resource identifier is a URL that nothing but itself is written as.
 func TestCheckResource(t *testing.T) {
 	for _, good := range []string{"https://a.example", "https://a.example/", "https://a.example/b", "https://a.example/b/", "http://127.0.0.1:1/b", "https://a.example:8443/b"} {
-		if err := gate.CheckResource(good); err != nil {
+		if err := oauth.CheckResource(good); err != nil {
 			t.Error(err)
 		}
 	}
@@ -302,7 +305,7 @@ func TestCheckResource(t *testing.T) {
 		"a.example", "http://a.example", "https://a.example?b", "https://a.example/#", "https://a.example/b#c", "https://u@a.example", "https:///b", "urn:a",
 		"https://a.example/../b", "https://a.example//b", "ftp://a.example", "",
 	} {
-		if err := gate.CheckResource(bad); err == nil {
+		if err := oauth.CheckResource(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
 	}

@@ -79,7 +79,7 @@ func (d *adminDoor) raceRound(t *testing.T, round int, admin *accesstoken.Access
 	for range mintersPerRound {
 		running.Go(func() {
 			<-start
-			tokens, err := app.issuer.IssueForUser(ctx, who, admin, id)
+			tokens, err := app.issuer.IssueForUser(ctx, who, admin, id, nil)
 			oneIsThrough.Do(func() { close(one) })
 			if err != nil {
 				if code := oauth.AsError(err).Code; code != oauth.UserNotFound && code != oauth.UserInactive {
@@ -182,7 +182,7 @@ func (all *targets) Client(ctx context.Context, id string) (*store.Client, error
 // refuse wants a target to be unknown to the admin of acme.
 func (all *targets) refuse(tb testing.TB, id string) {
 	tb.Helper()
-	_, err := all.issuer.IssueForUser(tb.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &accesstoken.AccessToken{ClientID: "conf"}, id)
+	_, err := all.issuer.IssueForUser(tb.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &accesstoken.AccessToken{ClientID: "conf"}, id, nil)
 	if e := oauth.AsError(err); err == nil || e.Code != oauth.UserNotFound || e.Reason != "target_unknown" {
 		tb.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestTM3UnknownTargetsCostTheSame(t *testing.T) {
 				}
 			}
 			// A member of the same organisation is known, so the comparison above says something.
-			_, err := all.issuer.IssueForUser(t.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &accesstoken.AccessToken{ClientID: "conf"}, "u-member")
+			_, err := all.issuer.IssueForUser(t.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &accesstoken.AccessToken{ClientID: "conf"}, "u-member", nil)
 			if err == nil || oauth.AsError(err).Code != oauth.TargetRoleNotAllowed {
 				t.Error(err)
 			}

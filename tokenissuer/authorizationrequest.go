@@ -23,6 +23,8 @@ type AuthorizationParameters struct {
 	MaxAge              string
 	LoginHint           string
 	UILocales           string
+	// Resources are the resources that tokens are to be for (RFC 8707 §2.1).
+	Resources []string
 	// Nonce, Claims and IDTokenHint are those of OpenID Connect Core §3.1.2.1 and §5.5. An issuer that is no OpenID provider ignores
 	// them.
 	Nonce       string
@@ -43,7 +45,9 @@ type AuthorizationRequest struct {
 	RedirectURI string       `json:"redirect_uri"` // where the answer goes
 	State       string       `json:"state,omitzero"`
 	Scopes      oauth.Scopes `json:"scopes"`
-	Challenge   string       `json:"challenge,omitzero"`
+	// Audience are the resources that tokens are to be for; none: the issuer's own audience.
+	Audience  []string `json:"audience,omitempty"`
+	Challenge string   `json:"challenge,omitzero"`
 	// Prompt and the three after it are those of OpenID Connect Core §3.1.2.1. MaxAge is in seconds; nil: a sign-in of any
 	// age will do.
 	Prompt    oauth.Scopes `json:"prompt,omitempty"`
@@ -108,6 +112,9 @@ func (is *Issuer) ReadAuthorization(client *store.Client, target RedirectTarget,
 	}
 	var err error
 	if r.Scopes, err = is.Scopes.Grantable(p.Scope, client.Scopes, oauth.AnyScope); err != nil {
+		return r, err
+	}
+	if r.Audience, err = is.audienceFor(p.Resources, nil); err != nil {
 		return r, err
 	}
 	if r.Prompt, err = parsePrompt(p.Prompt); err != nil {

@@ -93,7 +93,7 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 	}
 	now := is.Now()
 	f := is.newFamily(s.User, client, oauth.AuthorizationCode, s.Family.AuthTime)
-	f.Scopes = scopes
+	f.Scopes, f.Audience = scopes, r.Audience
 	f.Preconditions.SessionID = s.Family.ID
 	f.Code = store.CodeBinding{
 		RequestID: r.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge,

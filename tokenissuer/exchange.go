@@ -15,6 +15,8 @@ type TokenRequest struct {
 	Client    ClientAuthentication
 	// Scope is the parameter as it was sent; each grant reads it by its own rules.
 	Scope string
+	// Resources are the resources that the access token is to be for, as they were sent (RFC 8707 §2.2).
+	Resources []string
 
 	// Code, RedirectURI and CodeVerifier are those of RFC 6749 §4.1.3 and RFC 7636 §4.5.
 	Code         oauth.Secret

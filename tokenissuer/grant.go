@@ -14,6 +14,8 @@ type Grant struct {
 	// User is for whom the token acts; nil makes a server token.
 	User   *store.User
 	Scopes oauth.Scopes
+	// Audience are the resources that the access token is for (RFC 8707); empty: the issuer's own audience.
+	Audience []string
 	// FamilyID names the token family; empty on a server token.
 	FamilyID string
 	// Generation numbers the refresh token that goes with the access token; 0: none does.

@@ -40,8 +40,12 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *store.C
 	case refusal != nil:
 		return Grant{}, refusal
 	}
-	// 4. Its user still is who they were.
-	user, err := is.standingUser(ctx, f, user)
+	// 4. The resources are among those that were granted, and its user still is who they were.
+	audience, err := is.audienceFor(r.Resources, f.Audience)
+	if err != nil {
+		return Grant{}, err
+	}
+	user, err = is.standingUser(ctx, f, user)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -54,6 +58,7 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *store.C
 	}
 	grant := is.grantOf(&redeemed, client, user, func() error { return is.redeem(ctx, &redeemed, user) })
 	grant.nonce = f.Code.Nonce // a refresh has none (OpenID Connect Core §12.2)
+	grant.Audience = audience
 	return grant, nil
 }
 

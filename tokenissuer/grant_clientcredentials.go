@@ -17,5 +17,9 @@ func (is *Issuer) exchangeClientCredentials(_ context.Context, client *store.Cli
 	if err != nil {
 		return Grant{}, err
 	}
-	return Grant{Type: oauth.ClientCredentials, Client: client, Scopes: scopes}, nil
+	audience, err := is.audienceFor(r.Resources, nil)
+	if err != nil {
+		return Grant{}, err
+	}
+	return Grant{Type: oauth.ClientCredentials, Client: client, Scopes: scopes, Audience: audience}, nil
 }

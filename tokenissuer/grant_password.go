@@ -31,10 +31,14 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *store.Client, r 
 	if err != nil {
 		return Grant{}, err
 	}
+	audience, err := is.audienceFor(r.Resources, nil)
+	if err != nil {
+		return Grant{}, err
+	}
 	now := is.Now()
 	lifetimes := is.lifetimes(client)
 	f := is.newFamily(user, client, oauth.PasswordGrant, now)
-	f.Scopes, f.ExpiresAt = scopes, now.Add(lifetimes.Password)
+	f.Scopes, f.Audience, f.ExpiresAt = scopes, audience, now.Add(lifetimes.Password)
 	if is.PasswordGrant.Refresh && (client.GetsRefresh(scopes) || client.ID == store.BuiltInClientID) {
 		f.Generation, f.ExpiresAt = 1, now.Add(lifetimes.Refresh)
 	}
@@ -44,7 +48,7 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *store.Client, r 
 // grantOf is the grant that a family gives, with the durable step on which it depends.
 func (se *Settings) grantOf(f *store.TokenFamily, client *store.Client, user *store.User, consume func() error) Grant {
 	return Grant{
-		Type: f.Origin, Client: client, User: user, Scopes: f.Scopes, FamilyID: f.ID, Generation: f.Generation,
+		Type: f.Origin, Client: client, User: user, Scopes: f.Scopes, Audience: f.Audience, FamilyID: f.ID, Generation: f.Generation,
 		Actor: f.Actor, AuthTime: f.AuthTime, Lifetime: se.tokenLifetime(f, client), consume: consume,
 		sessionID: f.SessionID, claims: f.Claims,
 	}

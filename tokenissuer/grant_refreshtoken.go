@@ -38,15 +38,19 @@ func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *store.Client
 	if refusal != nil {
 		return Grant{}, is.refused(ctx, f, refusal)
 	}
-	// 4. Its user still is who they were.
-	user, err := is.standingUser(ctx, f, user)
+	// 4. The resources are among those that were granted, and its user still is who they were.
+	audience, err := is.audienceFor(r.Resources, f.Audience)
+	if err != nil {
+		return Grant{}, err
+	}
+	user, err = is.standingUser(ctx, f, user)
 	if err != nil {
 		return Grant{}, err
 	}
 	// 5. The tokens, on ONE step of the store. It asks again, atomically, what was asked of the family and its user. The token
 	// before the newest has taken it already.
 	grant := is.grantOf(f, client, user, nil)
-	grant.Scopes, grant.Generation, grant.repetition = scopes, generation+1, &use.repetition
+	grant.Scopes, grant.Audience, grant.Generation, grant.repetition = scopes, audience, generation+1, &use.repetition
 	if !use.again {
 		grant.consume = func() error { return is.rotate(ctx, f, user, use) }
 	}

@@ -49,6 +49,8 @@ type Issuer struct {
 
 	// Origins are those whose pages may read answers; nil: no page of another origin may.
 	Origins *Origins
+	// Resources are those for which tokens can be asked.
+	Resources Resources
 	// Hasher verifies passwords.
 	Hasher *passwords.Hasher
 
@@ -231,9 +233,12 @@ func (is *Issuer) claimsOf(g Grant) (*accesstoken.AccessToken, error) {
 	if lifetime == 0 {
 		lifetime = is.lifetimes(g.Client).For(g.Type)
 	}
-	now := is.birth(is.Now())
+	now, audience := is.birth(is.Now()), g.Audience
+	if len(audience) == 0 {
+		audience = is.Audience
+	}
 	t := &accesstoken.AccessToken{
-		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: is.JTIMAC.NewID(g.Generation),
+		Issuer: is.URL, Subject: g.Client.ID, Audience: audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: is.JTIMAC.NewID(g.Generation),
 		IssuedAt: now, ExpiresAt: now.Add(lifetime),
 	}
 	if g.User == nil {

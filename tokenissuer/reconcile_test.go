@@ -76,7 +76,7 @@ func (r rollout) mintFor(g *registry.Registry, adminID, userID string) Tokens {
 	own := r.signIn(g, adminID)
 	admin, err := g.Issuer.Directory.User(r.tb.Context(), adminID)
 	r.must(err)
-	tokens, err := g.Issuer.IssueForUser(r.tb.Context(), admin, own.Claims, userID)
+	tokens, err := g.Issuer.IssueForUser(r.tb.Context(), admin, own.Claims, userID, nil)
 	r.must(err)
 	return tokens
 }

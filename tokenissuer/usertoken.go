@@ -39,8 +39,9 @@ func (se *Settings) MayCreateTokens(user *store.User) bool {
 }
 
 // IssueForUser gives an organisation's admin a token that acts for a user of a role that the admin's manages. A user of
-// another organisation, or of none, is as unknown as one that does not exist.
-func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *accesstoken.AccessToken, userID string) (Tokens, error) {
+// another organisation, or of none, is as unknown as one that does not exist. The token is for those resources (RFC 8707);
+// none: for the issuer's own audience.
+func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *accesstoken.AccessToken, userID string, resources []string) (Tokens, error) {
 	target, err := is.Directory.User(ctx, userID)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
@@ -59,9 +60,14 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 	case err != nil || client.Disabled:
 		return Tokens{}, oauth.NewError(oauth.InvalidToken, "client_gone")
 	}
+	audience, err := is.audienceFor(resources, nil)
+	if err != nil {
+		return Tokens{}, err
+	}
 	now := is.Now()
 	f := is.newFamily(target, client, store.AdminCreated, now)
 	f.AuthTime = time.Time{} // the target has proved nothing
+	f.Audience = audience
 	f.Scopes = slices.DeleteFunc(oauth.Scopes{oauth.ScopeTrusted, oauth.ScopePublic}, func(name string) bool { return !t.Scopes.Has(name) })
 	f.Actor = store.Actor{Subject: admin.ID, ClientID: t.ClientID}
 	f.Generation, f.ExpiresAt = 1, now.Add(is.lifetimes(client).Refresh)

@@ -14,7 +14,7 @@ func TestM28TheTargetChangesBeforeTheTokenIsMade(t *testing.T) {
 	f := newFlow(t)
 	admin, token := f.admin("ada", "trusted")
 	f.store.meanwhile("AddFamily", func() { f.must(f.registry.SetRole(t.Context(), "u-grace", store.RoleMember)) })
-	tokens, err := f.IssueForUser(t.Context(), admin, token, "u-grace")
+	tokens, err := f.IssueForUser(t.Context(), admin, token, "u-grace", nil)
 	wantReason(t, err, oauth.UserInactive, "user_changed")
 	if !tokens.AccessToken.IsEmpty() {
 		t.Error("a token comes with the error")
@@ -27,7 +27,7 @@ func TestMAnOutageCreatesNothing(t *testing.T) {
 		f := newFlow(t)
 		admin, token := f.admin("ada", "trusted")
 		f.store.fail(step, false)
-		tokens, err := f.IssueForUser(t.Context(), admin, token, "u-grace")
+		tokens, err := f.IssueForUser(t.Context(), admin, token, "u-grace", nil)
 		if oauth.AsError(err).Code != oauth.TemporarilyUnavailable || !tokens.AccessToken.IsEmpty() {
 			t.Errorf("%s: %v", step, err)
 		}
@@ -35,7 +35,7 @@ func TestMAnOutageCreatesNothing(t *testing.T) {
 	f := newFlow(t)
 	admin, token := f.admin("ada", "trusted")
 	f.must(f.registry.DisableClient(t.Context(), "conf"))
-	_, err := f.IssueForUser(t.Context(), admin, token, "u-grace")
+	_, err := f.IssueForUser(t.Context(), admin, token, "u-grace", nil)
 	tokentest.WantCode(t, err, oauth.InvalidToken)
 }
 
@@ -51,7 +51,7 @@ func TestT132NothingIsCreatedAfterTheEnd(t *testing.T) {
 			f.wait(2 * time.Second) // beyond what was revoked before
 			admin, token := f.admin("ada", "trusted public")
 			f.store.meanwhile("AddFamily", func() { f.must(end(admin)) })
-			_, err := f.IssueForUser(t.Context(), admin, token, "u-grace")
+			_, err := f.IssueForUser(t.Context(), admin, token, "u-grace", nil)
 			wantReason(t, err, oauth.InvalidToken, "token_revoked")
 		})
 	}

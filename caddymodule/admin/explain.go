@@ -81,7 +81,7 @@ func readToken(text string) (token, about string) {
 func (t *Target) inspect(ctx context.Context, x *explanation, token string) {
 	found := accesstoken.Inspect(token)
 	if t.Issuer != nil && t.IsServing(ctx) { // before, it has no master key to know its own credentials by
-		if what, family := t.Issuer.InspectCredential(oauth.NewSecret(token)); what != "" {
+		if what, family := t.Issuer.Master.Inspect(oauth.NewSecret(token)); what != "" {
 			found.What, x.Family = what, family
 		}
 	}

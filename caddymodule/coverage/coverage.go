@@ -12,8 +12,10 @@ import (
 // Issuer is the issuer of a configuration.
 type Issuer struct {
 	URL      string
-	Audience string   // the first audience of its tokens
-	Scopes   []string // all that are declared
+	Audience string // the first of Audiences
+	// Audiences are what its tokens are for when they are asked for nothing in particular.
+	Audiences []string
+	Scopes    []string // all that are declared
 	// Metadata is the URL of the metadata of its own resource (RFC 9728 §3.1).
 	Metadata string
 	// KeysInTheClear: signing keys are stored unencrypted.
@@ -27,6 +29,8 @@ type Result struct {
 	Routes []Route
 	// Warnings are likely mistakes, each with file and line if the configuration is a Caddyfile.
 	Warnings []string
+	// Resources are those for which tokens of our issuer can be asked (RFC 8707).
+	Resources []string
 	// Gates is the number of `protect` handlers.
 	Gates int
 }
@@ -42,6 +46,7 @@ func Examine(app *caddyhttp.App, issuer *Issuer) *Result {
 	}
 	describe(sites, issuer)
 	found, gates := new(Result), make(map[*gate.Protect]bool)
+	found.Resources, found.Warnings = accept(sites, issuer)
 	for _, s := range sites {
 		for i := range s.gates {
 			gates[s.gates[i].Protect] = true

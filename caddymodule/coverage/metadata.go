@@ -152,7 +152,7 @@ func (i *Issuer) originOf(s *site, g *guard) (origin string, own bool) {
 	}
 	for _, issuer := range g.view.Issuers {
 		for _, audience := range issuer.Audience {
-			if u, err := url.Parse(audience); err == nil && gate.CheckResource(audience) == nil && s.mayHave(u.Hostname()) {
+			if u, err := url.Parse(audience); err == nil && oauth.CheckResource(audience) == nil && s.mayHave(u.Hostname()) {
 				return u.Scheme + "://" + u.Host, false
 			}
 		}

@@ -94,6 +94,9 @@ func (p *passage) gate() Gate {
 			}
 		}
 	}
+	if p.ResourceRequired {
+		v.Audience = p.Accepted()
+	}
 	for i, rule := range p.Require {
 		words := ruleInWords(rule)
 		if matchers := p.view.Rules[i]; len(matchers) > 0 {

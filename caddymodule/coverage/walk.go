@@ -62,6 +62,16 @@ func (g *guard) takesOwn() bool {
 	return slices.ContainsFunc(g.view.Issuers, func(i gate.IssuerView) bool { return i.Own })
 }
 
+// ownAudience returns the audiences that the gate asks of tokens of our own issuer.
+func (g *guard) ownAudience() []string {
+	for _, issuer := range g.view.Issuers {
+		if issuer.Own {
+			return issuer.Audience
+		}
+	}
+	return nil
+}
+
 // placedServer is an `oauth_server` on the way.
 type placedServer struct {
 	flow

@@ -22,6 +22,7 @@ func init() { httpcaddyfile.RegisterHandlerDirective("protect", parseProtect) }
 //		issuer         self | <name of a trust>...
 //		audience       <audience>...
 //		resource       <url>
+//		resource_required
 //		require        [<matcher>] scope <name>...
 //		require        [<matcher>] any_scope <name>...
 //		require        [<matcher>] role <name>...
@@ -71,7 +72,7 @@ func (p *Protect) parseOption(h httpcaddyfile.Helper) error {
 	options := map[string]func(httpcaddyfile.Helper) error{
 		"issuer":   p.parseIssuers,
 		"audience": func(h httpcaddyfile.Helper) error { return setting.Audience(h.Dispenser, &p.Audience) },
-		"resource": p.parseResource, "require": p.parseRule, "anonymous": p.parseAnonymous, "optional": p.parseOptional,
+		"resource": p.parseResource, "resource_required": p.parseResourceRequired, "require": p.parseRule, "anonymous": p.parseAnonymous, "optional": p.parseOptional,
 		"token_from": p.parseTokenFrom, "forward": p.parseForward, "upstream_token": p.parseUpstreamToken, "cors": p.parseCORS,
 		"trust_headers": p.parseTrustHeaders, "upgrade": p.parseUpgrade,
 		"forward_to": func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.ForwardTo, "request", forwardToResponse) },

@@ -112,6 +112,28 @@ type OwnVerifier interface {
 // verifyToken verifies a token with the keys of its issuer. The iss claim only selects the issuer; the signature must be
 // by a key of that issuer. A token that an issuer verified before is found in its cache, without parsing or waiting.
 func (p *Protect) verifyToken(ctx context.Context, token string) (*accesstoken.AccessToken, error) {
+	known := p.shared.knowsRoutes()
+	t, err := p.verifyByIssuer(ctx, token)
+	if !known && errors.Is(err, accesstoken.ErrAudienceWrong) { // it may be for the resource of the route
+		if err := p.shared.awaitRoutes(ctx); err != nil {
+			return nil, err
+		}
+		t, err = p.verifyByIssuer(ctx, token)
+	}
+	if err == nil && t.IsExchanged() && !p.mayCome(t) {
+		return nil, accesstoken.ErrAudienceWrong
+	}
+	return t, err
+}
+
+// mayCome reports whether an exchanged token is for an audience of this route. That it is for the resource is not enough: what
+// an upstream gets as its own name could be a route's, and it could act as the client there.
+func (p *Protect) mayCome(exchanged *accesstoken.AccessToken) bool {
+	return p.own == nil || exchanged.Issuer != p.own.url || exchanged.HasAudience(p.own.audience)
+}
+
+// verifyByIssuer asks the caches first, and then the issuer that the token names.
+func (p *Protect) verifyByIssuer(ctx context.Context, token string) (*accesstoken.AccessToken, error) {
 	for i := range p.issuers {
 		if t, known, err := p.issuers[i].recall(ctx, p, token); known {
 			return t, err
@@ -144,9 +166,9 @@ var issuerUnknown = oauth.NewError(oauth.InvalidToken, "issuer_unknown")
 // recall returns the issuer's cached verdict on a token. It does not allocate.
 func (i *routeIssuer) recall(ctx context.Context, p *Protect, token string) (t *accesstoken.AccessToken, known bool, err error) {
 	if i.external != nil {
-		return i.external.Recall(token, i.audience)
+		return i.external.Recall(token, p.audienceOf(i))
 	}
-	t, known, err = p.verifier.Recall(token, i.audience)
+	t, known, err = p.verifier.Recall(token, p.audienceOf(i))
 	if known && !p.shared.isServing(ctx) {
 		return nil, true, oauth.Unavailable("not_started", nil)
 	}
@@ -156,12 +178,12 @@ func (i *routeIssuer) recall(ctx context.Context, p *Protect, token string) (t *
 func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*accesstoken.AccessToken, error) {
 	admit := func() (func(bool), error) { return p.shared.AdmitSignature(ctx) }
 	if i.external != nil {
-		return i.external.VerifyAdmitted(ctx, token, i.audience, caller.Network(caller.IP(ctx)), admit)
+		return i.external.VerifyAdmitted(ctx, token, p.audienceOf(i), caller.Network(caller.IP(ctx)), admit)
 	}
 	if !p.shared.isServing(ctx) {
 		return nil, oauth.Unavailable("not_started", nil)
 	}
-	return p.verifier.VerifyAdmitted(token, i.audience, admit)
+	return p.verifier.VerifyAdmitted(token, p.audienceOf(i), admit)
 }
 
 // clockAndGeneration returns the time by the issuer's clock and the generation of its keys and revocations. It fails once

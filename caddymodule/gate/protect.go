@@ -26,7 +26,7 @@ type Protect struct {
 	// Scopes that every token must hold.
 	Scopes []string `json:"scopes,omitempty"`
 	// Audience lists audiences; a token must be meant for one of them, whoever issued it. Default: for our own tokens the
-	// issuer's audience, for another issuer's that of its `trust`.
+	// issuer's audience, for another issuer's that of its `trust`. One of our own may be meant for the route's resource as well.
 	Audience []string `json:"audience,omitempty"`
 	// Require lists further rules. A request must satisfy all that apply to it.
 	Require []*Rule `json:"require,omitempty"`
@@ -65,6 +65,9 @@ type Protect struct {
 	// Resource is the resource identifier of the protected resource (RFC 9728 §1.2). Default: the site's address and the
 	// path that the route matches.
 	Resource string `json:"resource,omitempty"`
+	// ResourceRequired lets only tokens pass that were asked for the resource of this route (RFC 8707), whoever issued them.
+	// Default: so do tokens for the issuer's audience.
+	ResourceRequired bool `json:"resource_required,omitempty"`
 	// Challenge is `api` (default: a request without a valid token gets a 401) or `browser` (page navigations are
 	// redirected to the sign-in page and back). `browser` needs the TokenCookie `accessToken`, and works on the issuer's
 	// host alone.
@@ -105,7 +108,10 @@ type Protect struct {
 	resource       string // resolved
 	// withMetadata is the challenge that names the route's own metadata; nil until all routes are known.
 	withMetadata atomic.Pointer[endpoint.PreparedChallenge]
-	verifier     OwnVerifier
+	// accepted are the audiences of which a token must name one: of ours, and with ResourceRequired of any issuer. Nil: what the
+	// issuers have, as long as the routes are not known.
+	accepted atomic.Pointer[[]string]
+	verifier OwnVerifier
 }
 
 // CaddyModule returns the module's id.
@@ -126,8 +132,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 		p.verifier = p.shared.own.Verifier
 	}
 	steps := []func() error{
-		p.readIssuers, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readCORS, p.readUpgrades, p.readTrustHeaders,
-		p.readResource,
+		p.readIssuers, p.readResource, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readCORS, p.readUpgrades, p.readTrustHeaders,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -1,10 +1,8 @@
 package gate
 
 import (
-	"fmt"
-	"net/url"
-	"path"
-	"strings"
+	"errors"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
@@ -21,7 +19,7 @@ func (p *Protect) parseResource(h httpcaddyfile.Helper) error {
 	if setting.IsPlaceholder(p.Resource) {
 		return nil
 	}
-	if err := CheckResource(p.Resource); err != nil {
+	if err := oauth.CheckResource(p.Resource); err != nil {
 		return h.Errf("%v", err)
 	}
 	return nil
@@ -29,26 +27,58 @@ func (p *Protect) parseResource(h httpcaddyfile.Helper) error {
 
 // readResource resolves and checks the resource identifier.
 func (p *Protect) readResource() (err error) {
-	if p.Resource == "" {
-		return nil
+	if p.ResourceRequired && len(p.Audience) > 0 {
+		return errors.New("resource_required and audience contradict each other: tokens would have to be for the resource alone. Take one of them out")
 	}
-	if p.resource, err = setting.Resolve("resource", p.Resource); err != nil {
-		return err
+	accepted := []string{} // until Accept
+	if p.Resource != "" {
+		if p.resource, err = setting.Resolve("resource", p.Resource); err != nil {
+			return err
+		}
+		if err := oauth.CheckResource(p.resource); err != nil {
+			return err
+		}
+		accepted = append(accepted, p.resource)
 	}
-	return CheckResource(p.resource)
+	if p.ResourceRequired {
+		p.accepted.Store(&accepted)
+	}
+	return nil
 }
 
-// CheckResource validates a resource identifier (RFC 9728 §1.2): an https URL without a fragment. A query is refused too:
-// it would only be another spelling.
-func CheckResource(text string) error {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil, u.Host == "", u.User != nil, strings.ContainsAny(text, "?#"), u.Path != "" && path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") && u.Path != "/":
-		return fmt.Errorf("resource %q is no URL of a resource: write it as https://api.example.com/orders", text)
-	case u.Scheme == "https", u.Scheme == "http" && oauth.IsLoopback(u.Hostname()):
-		return nil
+// parseResourceRequired reads the option without arguments.
+func (p *Protect) parseResourceRequired(h httpcaddyfile.Helper) error {
+	if h.NextArg() {
+		return h.ArgErr()
 	}
-	return fmt.Errorf("resource %q must be https, or on a loopback host", text)
+	p.ResourceRequired = true
+	return nil
+}
+
+// Accept tells the gate what it guards: its resources, as tokens of ours name them (RFC 8707), and how else those name its
+// audiences.
+func (p *Protect) Accept(resources, audiences []string) {
+	accepted := resources
+	if !p.ResourceRequired && p.own != nil {
+		accepted = slices.Concat(p.own.audience, audiences, resources)
+	}
+	p.accepted.Store(&accepted)
+}
+
+// Accepted returns the audiences of which a token of ours must name one; nil before Accept.
+func (p *Protect) Accepted() []string {
+	if accepted := p.accepted.Load(); accepted != nil {
+		return *accepted
+	}
+	return nil
+}
+
+// audienceOf returns the audiences of which a token of the issuer must name one.
+func (p *Protect) audienceOf(i *routeIssuer) []string {
+	if accepted := p.accepted.Load(); accepted != nil && (i.external == nil || p.ResourceRequired) {
+		return *accepted
+	}
+	return i.audience
 }
 
 // challenge returns the challenge for requests that this route refuses.

@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -33,6 +34,9 @@ type Shared struct {
 	// released is closed when the servers shut down. Delayed refusals are then sent at once.
 	released chan struct{}
 	release  func()
+	// routes is closed once all routes are known, and every gate that was found in them knows its resource.
+	routes     chan struct{}
+	noteRoutes func()
 
 	identityHeaders  []string // names that any `protect` of this configuration sets beyond the defaults
 	reservedPrefixes []string // prefixes of external ids in exchanged tokens: the names of their trusts
@@ -77,8 +81,9 @@ type TrustedIssuer struct {
 // NewShared returns the shared state of a configuration's gates. Own is nil without an issuer of our own. With a zero
 // limit, refusals are never delayed.
 func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, own *OwnIssuer, others []TrustedIssuer, limit tokenissuer.Limit) (*Shared, error) {
-	s := &Shared{logger: logger, audit: audit, now: now, own: own, others: others, limit: limit, released: make(chan struct{})}
+	s := &Shared{logger: logger, audit: audit, now: now, own: own, others: others, limit: limit, released: make(chan struct{}), routes: make(chan struct{})}
 	s.release = sync.OnceFunc(func() { close(s.released) })
+	s.noteRoutes = sync.OnceFunc(func() { close(s.routes) })
 	s.identityGuard = sync.OnceValue(func() *identity.Guard { return identity.NewGuard(s.identityHeaders) })
 	var err error
 	s.flood, err = takeFloodgate(limit, now)
@@ -90,6 +95,34 @@ func (s *Shared) Release() { s.release() }
 
 // Released returns a channel that is closed once refusals are no longer delayed, because the servers shut down.
 func (s *Shared) Released() <-chan struct{} { return s.released }
+
+// NoteRoutes says that all routes are known: what a gate was not told is not to come.
+func (s *Shared) NoteRoutes() { s.noteRoutes() }
+
+func (s *Shared) knowsRoutes() bool {
+	select {
+	case <-s.routes:
+		return true
+	default:
+		return false
+	}
+}
+
+// maxWaitForRoutes bounds awaitRoutes. What it waits for takes milliseconds, and needs neither store nor network.
+const maxWaitForRoutes = 3 * time.Second
+
+// awaitRoutes waits until all routes are known. Apps start in no order: after a reload, requests may come before that.
+func (s *Shared) awaitRoutes(ctx context.Context) error {
+	timer := time.NewTimer(maxWaitForRoutes)
+	defer timer.Stop()
+	select {
+	case <-s.routes:
+		return nil
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return oauth.Unavailable("not_started", nil)
+}
 
 // Close releases the flood gate.
 func (s *Shared) Close() error {

@@ -41,6 +41,10 @@ func (p *Protect) checkSessions() error {
 		return fmt.Errorf("token_from cookie %s: its tokens are our own, which this route does not take: add `issuer self`, or name another cookie", sessionTokenCookie)
 	}
 	issued := p.shared.own.Audience
+	if p.ResourceRequired && !slices.Contains(issued, p.resource) {
+		return fmt.Errorf("token_from cookie %s: its tokens are meant for %s, and resource_required lets only those pass that are for the resource of the route",
+			sessionTokenCookie, strings.Join(issued, " "))
+	}
 	if !slices.ContainsFunc(p.own.audience, func(wanted string) bool { return slices.Contains(issued, wanted) }) {
 		return fmt.Errorf("token_from cookie %s: its tokens are meant for %s, and so for no audience of this route",
 			sessionTokenCookie, strings.Join(issued, " "))
@@ -156,7 +160,7 @@ func (p *Protect) renew(w http.ResponseWriter, r *http.Request, d *decision, ver
 	if fresh.IsEmpty() {
 		return verdict
 	}
-	token, err := p.verifier.VerifyAdmitted(fresh.Reveal(), p.own.audience, nil)
+	token, err := p.verifier.VerifyAdmitted(fresh.Reveal(), p.audienceOf(p.own), nil)
 	if err != nil && verdict == nil {
 		d.renewed = nil
 		return nil

@@ -52,7 +52,7 @@ var (
 	errAlgorithmMismatch = oauth.NewError(oauth.InvalidToken, "algorithm_mismatch")
 	errClaimsMalformed   = oauth.NewError(oauth.InvalidToken, "claims_malformed")
 	errIssuerWrong       = oauth.NewError(oauth.InvalidToken, "issuer_wrong")
-	errAudienceWrong     = oauth.NewError(oauth.InvalidToken, "audience_wrong")
+	ErrAudienceWrong     = oauth.NewError(oauth.InvalidToken, "audience_wrong")
 	ErrTokenExpired      = oauth.NewError(oauth.InvalidToken, "token_expired").WithDescription("The access token expired")
 	errTokenFromFuture   = oauth.NewError(oauth.InvalidToken, "token_from_future")
 	errLifetimeTooLong   = oauth.NewError(oauth.InvalidToken, "lifetime_too_long")

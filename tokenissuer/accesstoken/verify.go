@@ -138,7 +138,7 @@ func (a audience) check(t *AccessToken) error {
 	if a.any || t.HasAudience(a.wanted) {
 		return nil
 	}
-	return errAudienceWrong
+	return ErrAudienceWrong
 }
 
 func (v *Verifier) verify(token string, audience audience, admit Admission) (*AccessToken, error) {

@@ -137,6 +137,8 @@ func (p parameters) authorization(openID bool) tokenissuer.AuthorizationParamete
 		State: p.get("state"), CodeChallenge: p.get("code_challenge"), CodeChallengeMethod: p.get("code_challenge_method"),
 		Prompt: p.get("prompt"), MaxAge: p.get("max_age"), LoginHint: p.get("login_hint"), UILocales: p.get("ui_locales"),
 
+		Resources: slices.DeleteFunc(slices.Clone(p["resource"]), func(value string) bool { return value == "" }),
+
 		HasRequest: p.get("request") != "", HasRequestURI: p.get("request_uri") != "",
 	}
 	known := authorizationParameters

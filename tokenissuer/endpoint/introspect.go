@@ -68,6 +68,9 @@ func (h *Handler) introspectionOf(found *tokenissuer.Introspection) object {
 		o.text("client_id", f.ClientID)
 		o.number("iat", f.CreatedAt.Unix())
 		o.text("sub", f.UserID)
+		if len(f.Audience) > 0 {
+			o.list("aud", f.Audience)
+		}
 		o.text("iss", h.issuer.URL)
 	}
 	if found.Username != "" {

@@ -38,6 +38,7 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f requests.Fo
 		GrantType:    oauth.GrantType(f.Get("grant_type")),
 		Client:       h.clientAuthentication(r, f),
 		Scope:        f.Get("scope"),
+		Resources:    f.Resources(),
 		Code:         f.Secret("code"),
 		RedirectURI:  f.Get("redirect_uri"),
 		CodeVerifier: f.Secret("code_verifier"),

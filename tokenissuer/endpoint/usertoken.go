@@ -72,15 +72,15 @@ func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
 	if err := checkMedia(r); err != nil {
 		return forMint(err, t, "")
 	}
-	// 3. Read the member's id, which body and path must agree on.
-	id, err := h.targetOf(w, r)
+	// 3. Read the member's id, which body and path must agree on, and the resources.
+	id, resources, err := h.targetOf(w, r)
 	if err != nil {
 		return forMint(err, t, "")
 	}
 	// 4. Issue the token.
-	tokens, err := h.issuer.IssueForUser(r.Context(), admin, t, id)
+	tokens, err := h.issuer.IssueForUser(r.Context(), admin, t, id, resources)
 	if err != nil {
-		return forMint(err, t, id)
+		return forMint(atResource(err), t, id)
 	}
 	h.counters.Issued(store.AdminCreated)
 	h.audit.Accepted(r, "token created by an admin", append(issued(nil, tokens),
@@ -102,30 +102,38 @@ func forMint(err error, t *accesstoken.AccessToken, target string) error {
 	return mintError{forClient(err, &store.Client{ID: t.ClientID}), t.Subject, target}
 }
 
-// targetOf returns the member's id in path and body.
-func (h *Handler) targetOf(w http.ResponseWriter, r *http.Request) (string, error) {
+// atResource adds where the document names the resource that is refused.
+func atResource(err error) error {
+	if oauth.AsError(err).Code == oauth.InvalidTarget {
+		return pointedError{err, resourcePointer}
+	}
+	return err
+}
+
+// targetOf returns the member's id in path and body, and the resources that the body names.
+func (h *Handler) targetOf(w http.ResponseWriter, r *http.Request) (id string, resources []string, err error) {
 	body, err := readDocument(w, r)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	inBody, err := parseUserReference(body)
+	inBody, resources, err := parseUserReference(body)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	own := strings.TrimPrefix(r.URL.EscapedPath(), h.prefix)
 	raw := strings.TrimSuffix(strings.TrimPrefix(own, adminUsers), adminSuffix)
-	id, err := url.PathUnescape(raw)
+	id, err = url.PathUnescape(raw)
 	if err != nil || adminUsers+raw+adminSuffix != own || raw == "" || strings.Contains(raw, "/") || !requests.Storable(id) {
-		return "", oauth.NewError(oauth.UserNotFound, "path_unknown")
+		return "", nil, oauth.NewError(oauth.UserNotFound, "path_unknown")
 	}
 	// Unreserved characters must not be encoded; for others, encoders differ.
 	if needlessEscape.MatchString(raw) {
-		return "", oauth.NewError(oauth.UserNotFound, "path_not_canonical")
+		return "", nil, oauth.NewError(oauth.UserNotFound, "path_not_canonical")
 	}
 	if id != inBody {
-		return "", documentError(http.StatusConflict, "id_conflict", "/data/id", "The id in the body is not the one in the path.")
+		return "", nil, documentError(http.StatusConflict, "id_conflict", "/data/id", "The id in the body is not the one in the path.")
 	}
-	return id, nil
+	return id, resources, nil
 }
 
 // needlessEscape matches an escaped unreserved character (RFC 3986 §2.3).
@@ -193,42 +201,75 @@ func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // parseUserReference parses {"data":{"id":…,"type":"users"}} strictly: it refuses duplicate names, names that differ from
-// ours only in case, and trailing data. It ignores other members.
-func parseUserReference(body []byte) (id string, err error) {
+// ours only in case, and trailing data. It ignores other members. Of the attributes it knows resource (RFC 8707).
+func parseUserReference(body []byte) (id string, resources []string, err error) {
 	// Without a pointer: a malformed document has no values to point to.
 	malformed := requests.Error{Status: http.StatusBadRequest, Err: oauth.NewError("invalid_json", "invalid_json").
 		WithDescription("The body is no JSON object, or names a member twice.")}
 	var top map[string]jsontext.Value
 	if tooDeep(body) || json.Unmarshal(body, &top) != nil || top == nil || hasVariant(top, "data") {
-		return "", malformed
+		return "", nil, malformed
 	}
 	data, ok := top["data"]
 	if !ok {
-		return "", missingMember("data", "")
+		return "", nil, missingMember("data", "")
 	}
 	if data.Kind() != '{' {
-		return "", invalidMember("data", "/data")
+		return "", nil, invalidMember("data", "/data")
 	}
 	var members map[string]jsontext.Value
 	if json.Unmarshal(data, &members) != nil || hasVariant(members, "id") || hasVariant(members, "type") {
-		return "", malformed
+		return "", nil, malformed
 	}
 	values := make(map[string]string)
 	for _, name := range []string{"type", "id"} {
 		raw, ok := members[name]
 		if !ok {
-			return "", missingMember(name, "/data")
+			return "", nil, missingMember(name, "/data")
 		}
 		var text string
 		if raw.Kind() != '"' || json.Unmarshal(raw, &text) != nil || text == "" || !requests.Storable(text) {
-			return "", invalidMember(name, "/data/"+name)
+			return "", nil, invalidMember(name, "/data/"+name)
 		}
 		values[name] = text
 	}
 	if values["type"] != "users" {
-		return "", documentError(http.StatusConflict, "type_conflict", "/data/type", "The type must be users.")
+		return "", nil, documentError(http.StatusConflict, "type_conflict", "/data/type", "The type must be users.")
 	}
-	return values["id"], nil
+	resources, err = resourcesIn(members["attributes"])
+	return values["id"], resources, err
+}
+
+// Where a document names the resources for which a token is asked.
+const (
+	resourceMember  = "resource"
+	resourcePointer = "/data/attributes/" + resourceMember
+)
+
+// resourcesIn returns the resources among the attributes: a string, or an array of them. Attributes that are no object are a
+// member that nobody knows.
+func resourcesIn(attributes jsontext.Value) (resources []string, err error) {
+	invalid := documentError(http.StatusBadRequest, "invalid_member", resourcePointer, "The member resource must be a string or an array of strings.")
+	var members map[string]jsontext.Value
+	if attributes.Kind() != '{' {
+		return nil, nil
+	}
+	if json.Unmarshal(attributes, &members) != nil || hasVariant(members, resourceMember) {
+		return nil, invalid
+	}
+	switch asked := members[resourceMember]; asked.Kind() {
+	case jsontext.KindInvalid, 'n': // there is none
+		return nil, nil
+	case '"':
+		resources = make([]string, 1)
+		err = json.Unmarshal(asked, &resources[0])
+	default:
+		err = json.Unmarshal(asked, &resources)
+	}
+	if err != nil || slices.Contains(resources, "") {
+		return nil, invalid
+	}
+	return resources, nil
 }
 
 // hasVariant reports whether an object has a member whose name differs from name only in case: a lenient reader could

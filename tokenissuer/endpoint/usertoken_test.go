@@ -65,7 +65,7 @@ func FuzzJSONAPIBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body, segment string) {
 		r := mint(adminUsers+segment+adminSuffix, body)
 		sent := r.URL.EscapedPath()
-		id, err := new(Handler).targetOf(httptest.NewRecorder(), r)
+		id, _, err := new(Handler).targetOf(httptest.NewRecorder(), r)
 		if err != nil {
 			e := oauth.AsError(err)
 			if status := StatusOf(err); id != "" || status < 400 || status > 499 || e.Reason == "" || e.Description == "" {

@@ -163,3 +163,21 @@ const (
 	RequesterDigestPart = 8
 	rotatorBytes        = RequesterDigestPart / 4 * 3
 )
+
+// Inspect says which of our own credentials a text is, and of which token family; empty when it is none. Whether it is
+// still good it does not say.
+func (k *MasterKey) Inspect(text oauth.Secret) (what, familyID string) {
+	if k == nil {
+		return "", ""
+	}
+	if id, _, genuine := k.ReadRefreshToken(text); genuine {
+		return "a refresh token of this issuer, which the gate never takes", id
+	}
+	if id, genuine := k.ReadCode(text); genuine {
+		return "an authorization code of this issuer, which the token endpoint takes once", id
+	}
+	if id, genuine := k.ReadSession(text); genuine {
+		return "the cookie of a session of this issuer", id
+	}
+	return "", ""
+}

@@ -17,7 +17,9 @@ const (
 	UnauthorizedClient   ErrorCode = "unauthorized_client"
 	UnsupportedGrantType ErrorCode = "unsupported_grant_type"
 	InvalidScope         ErrorCode = "invalid_scope"
-	InvalidToken         ErrorCode = "invalid_token"
+	// InvalidTarget: a token is asked for a resource that is not known or was not granted (RFC 8707 §2).
+	InvalidTarget ErrorCode = "invalid_target"
+	InvalidToken  ErrorCode = "invalid_token"
 	// Unauthorized: a request lacks the token it needs. The response names no error (RFC 6750 §3.1).
 	Unauthorized ErrorCode = "unauthorized"
 	// AccessDenied: the token is valid, but a rule other than a scope refuses it.
@@ -165,6 +167,7 @@ var descriptions = map[ErrorCode]string{
 	UnauthorizedClient:   "The client is not authorized to perform this request using this method.",
 	UnsupportedGrantType: "The authorization grant type is not supported by the authorization server.",
 	InvalidScope:         "The requested scope is invalid, unknown, or malformed.",
+	InvalidTarget:        "The requested resource is invalid, missing, unknown, or malformed.",
 	InvalidToken:         "The access token is invalid",
 	Unauthorized:         "Access to this resource requires an access token.",
 	AccessDenied:         "The access token does not allow access to this resource.",

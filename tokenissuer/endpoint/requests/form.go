@@ -1,7 +1,6 @@
 package requests
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -23,7 +20,7 @@ const (
 	MaxParameters = 32
 )
 
-// Form holds a request's parameters, each name at most once. It replaces net/http's forms: FormValue also reads the
+// Form holds a request's parameters, each name at most once but for resource. It replaces net/http's forms: FormValue also reads the
 // query, and ParseForm leaves a usable map after an error.
 type Form struct{ parameters []parameter }
 
@@ -39,6 +36,19 @@ func (f Form) Get(name string) string {
 	return ""
 }
 
+// Resources returns the values of resource, the one parameter that can occur several times (RFC 8707 §2).
+func (f Form) Resources() []string {
+	var values []string
+	for _, p := range f.parameters {
+		if p.name == resource && p.value != "" {
+			values = append(values, p.value)
+		}
+	}
+	return values
+}
+
+const resource = "resource"
+
 // Secret returns a parameter that is a credential.
 func (f Form) Secret(name string) oauth.Secret { return oauth.NewSecret(f.Get(name)) }
 
@@ -46,7 +56,7 @@ func (f Form) Secret(name string) oauth.Secret { return oauth.NewSecret(f.Get(na
 func (Form) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[form]") }
 
 // add adds a decoded parameter, or returns why the whole request is refused. A parameter must not be repeated (RFC 6749
-// §3.2), even if it is unknown or the values are equal.
+// §3.2), even if it is unknown or the values are equal; only resource can be.
 func (f *Form) add(name, value string) error {
 	if len(f.parameters) == MaxParameters {
 		return Invalid("parameters_too_many")
@@ -55,7 +65,7 @@ func (f *Form) add(name, value string) error {
 		return Invalid("parameter_name_invalid")
 	}
 	for _, p := range f.parameters {
-		if p.name == name {
+		if p.name == name && name != resource {
 			return Invalid("parameter_duplicate")
 		}
 	}
@@ -206,64 +216,6 @@ func parseURLEncoded(text string) (Form, error) {
 		if err := f.add(name, value); err != nil {
 			return Form{}, err
 		}
-	}
-	return f, nil
-}
-
-// textMembers are the members of an OAuth request in JSON. Each must be a string.
-var textMembers = []string{
-	"grant_type", "client_id", "client_secret", "scope", "code", "redirect_uri", "code_verifier", "refresh_token",
-	"email", "username", "password", "token", "token_type_hint",
-}
-
-// parseJSON parses a JSON object. Known members must be strings; null counts as absent. Unknown members may have any
-// type, and count as absent unless they are strings. The decoder refuses invalid UTF-8, lone surrogates, duplicate names
-// and nesting beyond 10,000. Its errors quote the body, so they are not kept as a cause.
-func parseJSON(body []byte) (Form, error) {
-	malformed := Invalid("json_malformed")
-	d := jsontext.NewDecoder(bytes.NewBuffer(body))
-	if d.PeekKind() != '{' {
-		return Form{}, malformed
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return Form{}, malformed
-	}
-	var f Form
-	for d.PeekKind() != '}' {
-		token, err := d.ReadToken()
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return Form{}, Invalid("parameter_duplicate")
-		}
-		if err != nil {
-			return Form{}, malformed
-		}
-		name, value := token.String(), ""
-		switch d.PeekKind() {
-		case '"':
-			if token, err = d.ReadToken(); err == nil {
-				value = token.String()
-			}
-		case '{', '[', '0', 't', 'f':
-			if slices.Contains(textMembers, name) {
-				return Form{}, Invalid("json_member_no_string").WithDescription(
-					malformed.Description + " The member " + name + " must be a string.")
-			}
-			err = d.SkipValue()
-		default:
-			err = d.SkipValue()
-		}
-		if err != nil {
-			return Form{}, malformed
-		}
-		if err := f.add(name, value); err != nil {
-			return Form{}, err
-		}
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return Form{}, malformed
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return Form{}, malformed // something follows the object
 	}
 	return f, nil
 }

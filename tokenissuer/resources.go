@@ -1,0 +1,63 @@
+package tokenissuer
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// Resources are the resources for which a client can ask a token (RFC 8707). They are known once all routes are, and replaced as
+// a whole. The zero value knows none yet.
+type Resources struct {
+	known atomic.Pointer[map[string]string]
+}
+
+// Publish replaces the resources. Of several spellings of one the first counts: it is what goes into aud.
+func (rs *Resources) Publish(identifiers []string) {
+	known := spellings(identifiers)
+	rs.known.Store(&known)
+}
+
+// spellings maps the folded form of each resource to how it is spelled.
+func spellings(identifiers []string) map[string]string {
+	known := make(map[string]string, len(identifiers))
+	for _, identifier := range identifiers {
+		if folded, ok := oauth.FoldResource(identifier); ok && known[folded] == "" {
+			known[folded] = identifier
+		}
+	}
+	return known
+}
+
+// audienceFor returns the audience of a token that is asked for these resources, each of which a client may spell in its own
+// way and name twice; nil: the issuer's own. A grant that was given for some resources can be narrowed to some of them, and
+// without a word it is for all of them. A grant that was given for none in particular can be used for any that is known.
+func (is *Issuer) audienceFor(asked, granted []string) ([]string, error) {
+	if len(asked) == 0 {
+		return granted, nil
+	}
+	known, reason := spellings(granted), "resource_not_granted"
+	if len(granted) == 0 {
+		published := is.Resources.known.Load()
+		if published == nil {
+			return nil, oauth.Unavailable("resources_unknown", nil)
+		}
+		known, reason = *published, "resource_unknown"
+	}
+	var audience []string
+	for _, indicator := range asked {
+		folded, ok := oauth.FoldResource(indicator)
+		if !ok {
+			return nil, oauth.NewError(oauth.InvalidTarget, "resource_malformed")
+		}
+		resource := known[folded]
+		if resource == "" {
+			return nil, oauth.NewError(oauth.InvalidTarget, reason)
+		}
+		if !slices.Contains(audience, resource) {
+			audience = append(audience, resource)
+		}
+	}
+	return audience, nil
+}
