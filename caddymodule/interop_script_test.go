@@ -123,8 +123,8 @@ func startInterop(t *testing.T, site string) (*gatehouse, map[string]any) {
 	}
 }
 
-// runScript runs the checks of a script, each as a subtest.
-func runScript(t *testing.T, name string, given map[string]any) {
+// runScript runs the checks of a script, each as a subtest, and returns them.
+func runScript(t *testing.T, name string, given map[string]any) []checked {
 	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -157,6 +157,7 @@ func runScript(t *testing.T, name string, given map[string]any) {
 			}
 		})
 	}
+	return all
 }
 
 // installPackages does what `make test` has done already, for whoever runs `go test` alone.

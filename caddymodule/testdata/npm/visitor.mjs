@@ -3,17 +3,21 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { request } from 'node:http'
+import { request as requestTLS } from 'node:https'
 
 export class Visitor {
   cookies = new Map()
+  seen = [] // the pages of the last walk: signin, consent
 
   constructor(issuer) {
     this.issuer = issuer
   }
 
-  // authorize walks from an authorization URL to the application, and returns where the browser is sent there.
-  async authorize(url, { email, password, decision = 'allow', untick = [] } = {}) {
-    let next = { url: new URL(url) }
+  // authorize walks from an authorization URL, or a form that is posted there, to the application, and returns where the browser is
+  // sent there.
+  async authorize(url, { email, password, decision = 'allow', untick = [] } = {}, posted) {
+    let next = { url: new URL(url), form: posted }
+    this.seen = []
     for (let step = 0; step < 10; step++) {
       const { status, location, text } = await this.fetch(next)
       if (status === 303) {
@@ -32,7 +36,7 @@ export class Visitor {
   async fetch({ url, form }) {
     const headers = { cookie: [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ') }
     if (form) headers['content-type'] = 'application/x-www-form-urlencoded'
-    const message = request(url, { method: form ? 'POST' : 'GET', headers })
+    const message = (url.protocol === 'https:' ? requestTLS : request)(url, { method: form ? 'POST' : 'GET', headers })
     message.end(form?.toString())
     const [response] = await once(message, 'response')
     for (const line of response.headers['set-cookie'] ?? []) {
@@ -51,7 +55,9 @@ export class Visitor {
     const inputs = [...page.matchAll(/<input\b[^>]*>/g)].map(([tag]) => attributes(tag))
     const form = new URLSearchParams()
     for (const { type, name, value } of inputs) if (type === 'hidden') form.set(name, value)
-    if (inputs.some(({ name }) => name === 'password')) {
+    const asksPassword = inputs.some(({ name }) => name === 'password')
+    this.seen.push(asksPassword ? 'signin' : 'consent')
+    if (asksPassword) {
       assert.ok(email, 'the page asks to sign in')
       form.set('email', email)
       form.set('password', password)

@@ -1,0 +1,28 @@
+// The modules of five plans of the OpenID Foundation's conformance suite, as our own checks: Config OP, Basic OP, Form Post OP,
+// RP-Initiated Logout OP and Back-Channel OP.
+
+import { chromium } from 'playwright-core'
+
+import { given, runChecks } from './checks.mjs'
+import { Person, stop, Walker } from './openid-application.mjs'
+import { backchannelModules, configModules, logoutModules } from './openid-logout.mjs'
+import { modulesOf } from './openid-modules.mjs'
+
+const browser = await chromium.launch({
+  executablePath: given.chromium,
+  args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-sync'],
+})
+const spectator = () => Person.with(browser)
+
+const formPost = modulesOf('formpost', { mode: 'form_post', someone: spectator, spectator })
+const basic = modulesOf('basic', { someone: async () => new Walker(given.issuer), spectator })
+configModules('config')
+logoutModules('logout', spectator)
+backchannelModules('backchannel', spectator)
+formPost.lasting()
+basic.lasting()
+
+await runChecks(async () => {
+  await browser.close()
+  stop()
+})
