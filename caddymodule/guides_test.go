@@ -108,7 +108,7 @@ func (p *guide) write(name, content string) string {
 	p.t.Helper()
 	path := filepath.Join(p.dir, name)
 	check(p.t, os.MkdirAll(filepath.Dir(path), 0o755))
-	check(p.t, os.WriteFile(path, []byte(content), 0o644)) //nolint:gosec // Apache reads it as another user
+	check(p.t, os.WriteFile(path, []byte(content), 0o644))
 	return path
 }
 
@@ -191,7 +191,7 @@ func (p *guide) startApache() {
 	p.write("pages/private/index.shtml", `<p>Signed in as <!--#echo var="OIDC_CLAIM_name" -->, <!--#echo var="OIDC_CLAIM_email" -->.
 <a href="/oidc?logout=`+strings.NewReplacer(":", "%3A", "/", "%2F").Replace(p.url)+`%2F">Sign out</a>
 <p id="user"><!--#echo var="REMOTE_USER" --></p><p id="token"><!--#echo var="OIDC_access_token" --></p>`)
-	check(p.t, os.Chmod(filepath.Dir(p.dir), 0o755)) //nolint:gosec // Apache's children run as another user
+	check(p.t, os.Chmod(filepath.Dir(p.dir), 0o755)) // Apache runs as another user
 	config := strings.NewReplacer("DIR", p.dir, "ADDR", p.addr, "MODULES", "/usr/lib/apache2/modules").Replace(apacheConfig)
 	p.start("/usr/sbin/apache2", "-X", "-f", p.write("apache2.conf", config+p.block("apache")))
 }
