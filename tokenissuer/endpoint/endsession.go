@@ -106,14 +106,13 @@ func (h *Handler) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit
 		page.Detail = oauth.AsError(request.Refusal).Description
 	}
 	var targets []string
-	switch {
-	case v.session == nil:
+	if v.session == nil {
 		page.Done = true
 		h.cookies.end(w)
 		if request.ReturnsToWeb() {
 			page.ReturnURL = request.ReturnTo
 		}
-	default:
+	} else {
 		page.Email = v.session.User.Email
 		if len(asked) > 0 {
 			page.Fields = []pages.Field{{Name: carriedRequest, Value: asked.Encode()}}
