@@ -227,4 +227,9 @@ func TestBrowserGuides(t *testing.T) {
 			t.Errorf("%s has refreshed no token", client)
 		}
 	}
+	for _, client := range []string{"shop", "wiki"} {
+		if !regexp.MustCompile(`"application told of the sign-out".*"client_id":"` + client + `"`).MatchString(g.logs()) {
+			t.Errorf("%s has not been told of a sign-out", client)
+		}
+	}
 }

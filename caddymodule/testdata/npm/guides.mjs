@@ -71,4 +71,29 @@ for (const name of Object.keys(applications)) {
   }, { expected }))
 }
 
+check('back-channel: signing out of one application signs out of those that are told', () => visit(async (page) => {
+  const told = ['express', 'apache']
+  await begin(page, 'passport')
+  await signIn(page, ada)
+  await arrive(page)
+  for (const name of told) {
+    await begin(page, name)
+    await arrive(page) // without a password
+  }
+  await page.goto(applications.passport)
+  await press(page, 'Sign out')
+  await isSignedOut(page)
+  for (const name of told) {
+    const url = name === 'apache' ? `${applications.apache}/private/` : applications[name]
+    const out = page.getByText('Signed out').or(page.getByRole('heading', { level: 1, name: 'Sign in' }))
+    for (let attempt = 0; ; attempt++) {
+      await page.goto(url)
+      await out.or(page.getByText('Signed in as')).waitFor()
+      if (await out.isVisible()) break
+      assert.ok(attempt < 300, `${name} has not been told`)
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+  }
+}, { expected }))
+
 await runChecks(close)
