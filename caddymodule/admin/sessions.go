@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // sessionView is a browser in which a user is signed in.
@@ -32,16 +30,12 @@ func listSessions(t *Target, r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	views := make([]sessionView, 0, len(account.Sessions))
-	var ids []string
 	for _, f := range account.Sessions {
-		ids = append(ids, f.ID)
-	}
-	told, err := t.Node.Store().SessionClients(r.Context(), ids...)
-	if err != nil {
-		return 0, nil, oauth.Unavailable("store_unavailable", err)
-	}
-	for _, f := range account.Sessions {
-		views = append(views, sessionView{ID: f.ID, Browser: f.Note, CreatedAt: f.CreatedAt, LastSeen: f.RotatedAt, Told: told[f.ID]})
+		view := sessionView{ID: f.ID, Browser: f.Note, CreatedAt: f.CreatedAt, LastSeen: f.RotatedAt}
+		for _, client := range account.Told[f.ID] {
+			view.Told = append(view.Told, client.ID)
+		}
+		views = append(views, view)
 	}
 	return http.StatusOK, views, nil
 }

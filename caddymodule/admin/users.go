@@ -120,7 +120,7 @@ func addUser(t *Target, r *http.Request, n newUser) (int, any, error) {
 	}
 	user, err := t.Registry.AddUser(r.Context(), store.User{
 		ID: n.ID, Email: n.Email, Name: n.Name, Organisation: n.Organisation, Role: n.Role, Groups: n.Groups,
-		PasswordHash: oauth.NewSecret(n.Hash), EmailVerified: n.EmailVerified, Profile: n.Profile.Clone(),
+		PasswordHash: oauth.NewSecret(n.Hash), EmailVerified: n.EmailVerified, Profile: n.Clone(),
 	}, oauth.NewSecret(n.Password))
 	if errors.Is(err, store.ErrTaken) {
 		return 0, nil, fmt.Errorf("%w, or the e-mail address is", err)

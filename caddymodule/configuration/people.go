@@ -242,7 +242,7 @@ var errNoPassword = errors.New("a declared user needs a password: give the hash 
 func (c *User) read(roles store.RoleCatalogue, lookup lookup) (*store.User, error) {
 	user := &store.User{
 		ID: c.ID, Email: c.Email, Name: c.Name, Organisation: c.Organisation, Role: store.Role(c.Role), Groups: c.Groups,
-		EmailVerified: c.EmailVerified, Profile: c.Profile.Clone(),
+		EmailVerified: c.EmailVerified, Profile: c.Clone(),
 	}
 	user.SetDefaults(roles)
 	hash := c.PasswordHash
