@@ -96,6 +96,10 @@ func TestA43ToA46WhatIsNoAuthorizationRequest(t *testing.T) {
 		if p.status != http.StatusSeeOther || location.Path != "/oauth/authorize" || location.Host != "" || location.Query().Get("state") != r.state {
 			t.Fatalf("%d %q", p.status, p.header.Get("Location"))
 		}
+		p = stranger.fetch(http.MethodPost, "/oauth/authorize", r.values().Encode(), "Content-Type", urlEncoded, "Sec-Fetch-Site", "cross-site", "Cookie", "_ga=GA1.1")
+		if p.status != http.StatusSeeOther || p.header.Get("Set-Cookie") != "" {
+			t.Errorf("with a cookie of another application: %d, %q", p.status, p.header.Get("Set-Cookie"))
+		}
 		hostile := r.with("state", "-").Encode() + "&state=a\r\nSet-Cookie: session=evil #fragment"
 		p = cross(hostile)
 		if got := p.location().Query().Get("state"); got != "a\r\nSet-Cookie: session=evil #fragment" || p.header.Get("Set-Cookie") != "" {

@@ -140,6 +140,17 @@ func TestT194AnApplicationSignsItsUserOut(t *testing.T) {
 		}
 		b.holdSignedOut(t, r, got)
 	})
+	for name, headers := range map[string][]string{
+		"the browser does not say so": nil, "there is a cookie of another application": {"Sec-Fetch-Site", "cross-site", "Cookie", "_ga=GA1.1"},
+	} {
+		t.Run("a form of another site, and "+name, func(t *testing.T) {
+			path := leave("state", "s")
+			p := g.browser().fetch(http.MethodPost, "/oauth/logout", "state=s", append(headers, "Content-Type", urlEncoded)...)
+			if p.status != http.StatusSeeOther || p.header.Get("Location") != path || len(p.header.Values("Set-Cookie")) != 0 {
+				t.Errorf("%d %q, it changes the cookies %q", p.status, p.header.Get("Location"), p.header.Values("Set-Cookie"))
+			}
+		})
+	}
 	t.Run("a native application", func(t *testing.T) {
 		b, got := buyer(t, g, r, "ada@acme.example")
 		p := b.open(leave("id_token_hint", got.IDToken, "post_logout_redirect_uri", "com.example.shop:/out", "state", "s"))

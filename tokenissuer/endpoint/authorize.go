@@ -47,7 +47,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	}
 	// The client's page sent a cross-site POST, without cookies. A GET of the same parameters has them. Encode the
 	// parameters again: a body may contain bytes that a URL cannot.
-	if isCrossSite(r) {
+	if h.isCrossSite(r) {
 		seeOther(w, h.prefix+authorizePath+"?"+url.Values(p).Encode())
 		return nil
 	}
@@ -224,8 +224,9 @@ func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *
 }
 
 // isCrossSite reports whether another site's page has sent a POST, without our cookies.
-func isCrossSite(r *http.Request) bool {
-	return r.Method == http.MethodPost && r.Header.Get("Sec-Fetch-Site") == "cross-site" && len(r.Header["Cookie"]) == 0
+func (h *Handler) isCrossSite(r *http.Request) bool {
+	return r.Method == http.MethodPost && r.Header.Get("Sec-Fetch-Site") == "cross-site" &&
+		h.sessionCookie(r).IsEmpty() && readCookie(r, h.cookies.browser).IsEmpty()
 }
 
 // isVisit reports whether a user follows a link, or sends a form. A prefetch or a HEAD is nobody's decision.

@@ -24,22 +24,29 @@ const maxSignOut = 24 << 10
 // logout serves the sign-out page and its form. It is the end_session_endpoint as well. A GET of nobody who proves to know this
 // browser's session signs nobody out: any site can place a link.
 func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
-	v, err := h.visitOf(w, r)
-	if err != nil {
-		return err
-	}
 	if r.Method != http.MethodPost {
+		v, err := h.visitOf(w, r)
+		if err != nil {
+			return err
+		}
 		return h.askedToSignOut(w, r, v, h.signOutQuery(r.URL.RawQuery))
 	}
 	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
 	}
-	if asked := h.signOutForm(f); len(asked) > 0 {
-		if isCrossSite(r) {
-			seeOther(w, h.signOutURL(asked)) // a GET has the cookies
-			return nil
-		}
+	asked := h.signOutForm(f)
+	// The form of another site comes without our cookies, whatever others there are and whether the browser says where it is from. A
+	// GET has them. Nothing is set or deleted before: any site can send a form.
+	if len(asked) > 0 && h.sessionCookie(r).IsEmpty() {
+		seeOther(w, h.signOutURL(asked))
+		return nil
+	}
+	v, err := h.visitOf(w, r)
+	if err != nil {
+		return err
+	}
+	if len(asked) > 0 {
 		return h.askedToSignOut(w, r, v, asked)
 	}
 	return h.confirmedSignOut(w, r, v, f)
