@@ -84,6 +84,9 @@ func ParseClaimsRequest(text string) (ClaimsRequest, error) {
 	if wish := p.IDToken["acr"]; wish != nil && wish.Essential {
 		r.ACR = acr
 	}
+	if len(r.String()) > maxClaimsRequest { // it could not be read again, and whom it asks for would be forgotten
+		return ClaimsRequest{}, errClaimsTooLong
+	}
 	return r, nil
 }
 

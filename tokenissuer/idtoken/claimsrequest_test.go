@@ -86,6 +86,17 @@ func TestT170MalformedClaimsParameters(t *testing.T) {
 			tokentest.WantCode(t, err, oauth.InvalidRequest)
 		})
 	}
+	// What is kept is longer than what was sent: it has to be readable too, or it would ask for nobody in particular.
+	const short, compact = `{"userinfo":{"sub":{"value":""}}}`, `{"id_token":{"sub":{"values":[""]}}}`
+	for n := maxClaimsRequest - len(compact) - 2; n <= maxClaimsRequest-len(short); n++ {
+		got, err := ParseClaimsRequest(strings.Replace(short, `""`, `"`+strings.Repeat("x", n)+`"`, 1))
+		if fits := n+len(compact) <= maxClaimsRequest; (err == nil) != fits {
+			t.Fatalf("a sub of %d bytes: %v", n, err)
+		}
+		if again, err2 := ParseClaimsRequest(got.String()); err2 != nil || !reflect.DeepEqual(again, got) {
+			t.Fatalf("a sub of %d bytes is not read again: %v", n, err2)
+		}
+	}
 	if _, err := ParseClaimsRequest(strings.Repeat(" ", maxClaimsRequest-2) + "{}"); err != nil {
 		t.Errorf("2 KiB are too long: %v", err)
 	}
