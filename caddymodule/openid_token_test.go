@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -117,4 +118,30 @@ func TestT177ARefreshTellsOfTheUserAsOfNow(t *testing.T) {
 			t.Errorf("%v, want %s, verified: %t", claims, c.email, c.verified)
 		}
 	}
+}
+
+// TestT177AScopeThatAClientHasLostIsToldNoMore, although a request for single claims had asked for what belongs to it.
+func TestT177AScopeThatAClientHasLostIsToldNoMore(t *testing.T) {
+	g := startOpenID(t)
+	r := openIDRequestOf("shop", "openid refresh_token", "claims", `{"id_token":{"email":null,"name":null},"userinfo":{"email":null,"name":null}}`)
+	r.redirectURI = "https://shop.example/cb"
+	r.secret = g.addClient(t, store.Client{
+		ID: "shop", Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}, RedirectURIs: []string{r.redirectURI},
+		Scopes: oauth.Scopes{"openid", "refresh_token", "email", "profile"},
+	})
+	got := g.userTokens(r, "ada@acme.example")
+	hold := func(email any) {
+		t.Helper()
+		_, claims := g.identity(t, got.IDToken)
+		told := g.told(t, got.AccessToken)
+		if claims["email"] != email || told["email"] != email || claims["name"] == nil || told["name"] == nil {
+			t.Errorf("ID token %v, userinfo %v, want the address %v", claims, told, email)
+		}
+	}
+	hold("ada@acme.example")
+	scopes := oauth.Scopes{"openid", "refresh_token", "profile"}
+	_, err := g.app().registry.UpdateClient(t.Context(), "shop", store.ClientChange{Scopes: &scopes})
+	check(t, err)
+	got = g.obtain(r.refresh(got.RefreshToken))
+	hold(nil)
 }

@@ -137,6 +137,7 @@ func (is *Issuer) identityOf(g Grant, t *accesstoken.AccessToken) (*identity, er
 	if err != nil {
 		return nil, oauth.AsError(err)
 	}
+	wanted = wanted.Within(g.Client.Scopes) // the operator may have taken some away
 	i.token.Claims, err = idtoken.UserClaims(g.User, nil, wanted.IDToken)
 	return i, err
 }

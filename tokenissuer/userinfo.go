@@ -45,11 +45,9 @@ func (is *Issuer) UserInfo(ctx context.Context, token oauth.Secret) (*UserInfo, 
 		return nil, err
 	}
 	// 4. The claims.
-	var wanted idtoken.ClaimsRequest
-	if f != nil && f.Claims != "" {
-		if wanted, err = idtoken.ParseClaimsRequest(f.Claims); err != nil {
-			return nil, oauth.AsError(err)
-		}
+	wanted, err := is.wantedBy(ctx, f)
+	if err != nil {
+		return nil, err
 	}
 	claims, err := idtoken.UserClaims(user, t.Scopes, wanted.UserInfo)
 	if err != nil {
@@ -76,4 +74,24 @@ func (is *Issuer) familyFor(ctx context.Context, t *accesstoken.AccessToken, use
 		is.Families.put(f, user)
 	}
 	return f, nil
+}
+
+// wantedBy returns the single claims for which the request of a family asked, without those whose scope the operator has taken from the
+// client since; nil has none.
+func (is *Issuer) wantedBy(ctx context.Context, f *store.TokenFamily) (idtoken.ClaimsRequest, error) {
+	if f == nil || f.Claims == "" {
+		return idtoken.ClaimsRequest{}, nil
+	}
+	wanted, err := idtoken.ParseClaimsRequest(f.Claims)
+	if err != nil {
+		return wanted, oauth.AsError(err)
+	}
+	client, err := is.Directory.Client(ctx, f.ClientID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return idtoken.ClaimsRequest{}, nil
+	case err != nil:
+		return idtoken.ClaimsRequest{}, oauth.Unavailable("directory_unavailable", err)
+	}
+	return wanted.Within(client.Scopes), nil
 }
