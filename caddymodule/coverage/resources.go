@@ -51,7 +51,8 @@ func accept(sites []*site, issuer *Issuer) (resources, warnings []string) {
 			resource = in.add(resource)
 		}
 		// With `audience`, tokens that are for the issuer's own are refused, whatever the route is called.
-		if resource != "" && !(len(g.Audience) > 0 && issuer.isAudience(resource)) && !slices.Contains(known.resources, resource) {
+		refused := len(g.Audience) > 0 && issuer.isAudience(resource)
+		if resource != "" && !refused && !slices.Contains(known.resources, resource) {
 			known.resources = append(known.resources, resource)
 		}
 		if why := issuer.requiresTooMuch(g, resource); why != "" && !slices.Contains(warnings, g.where()+why) {
