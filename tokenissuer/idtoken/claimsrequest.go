@@ -32,6 +32,25 @@ type claimsParameter struct {
 // claimWishes are the claims that are asked for, by name; nil asks for a claim in the default manner.
 type claimWishes map[string]*claimWish
 
+// UnmarshalJSON reads the claims that there are, and of the others only that they are JSON.
+func (w *claimWishes) UnmarshalJSON(text []byte) error {
+	var wishes map[string]jsontext.Value
+	if err := json.Unmarshal(text, &wishes); err != nil {
+		return err
+	}
+	for name, value := range wishes {
+		if name != "sub" && name != "acr" && scopeOf(name) == "" {
+			continue
+		}
+		var wish *claimWish
+		if err := json.Unmarshal(value, &wish); err != nil {
+			return err
+		}
+		w.add(name, wish)
+	}
+	return nil
+}
+
 type claimWish struct {
 	Essential bool             `json:"essential,omitzero"`
 	Value     jsontext.Value   `json:"value,omitzero"`
