@@ -116,7 +116,7 @@ func TestT29To33Parameters(t *testing.T) {
 		{"T29 client_id twice", form + "&client_id=other", nil, duplicate},
 		{"T29 encoded name", form + "&%67rant_type=password", nil, duplicate},
 		{"T29 empty secret beside Basic, twice", ccGrant + "&client_secret=&client_secret=", basic("conf:" + confSecret), duplicate},
-		{"T30 unknown", form + "&unknown=1&resource=x&state=y", nil, granted()},
+		{"T30 unknown", form + "&unknown=1&display=x&state=y", nil, granted()},
 		{"T30 unknown, repeated", form + "&unknown=1&unknown=1", nil, duplicate},
 		{"T30 other case is another name", form + "&SCOPE=trusted", nil, granted()},
 		{"T31 empty scope", form + "&scope=", nil, granted()},
