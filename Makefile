@@ -29,7 +29,7 @@ GATE = ^Test(G[0-9]|Wycheproof|Interop|Nginx)
 # driver around it, are watched.
 UNWATCHED = $(foreach engine,sqlite/lib libc/... memory,-gcflags=modernc.org/$(engine)=-race=false)
 
-# Installs what the tests need and runs all of them. The race detector needs a C
+# Installs what the tests need and runs all of them. go vet is a part of make lint. The race detector needs a C
 # compiler; some tests start PostgreSQL servers of their own, some drive
 # Gatehouse with Node clients and with Chromium, some stand behind nginx, and some are applications of docs/guides.
 test: $(NPM_DIR)/node_modules/.package-lock.json
@@ -39,12 +39,10 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need nginx nginx
 	.ci/need /usr/lib/apache2/modules/mod_auth_openidc.so libapache2-mod-auth-openidc
 	.ci/need /usr/lib/python3/dist-packages/authlib python3-authlib python3-flask python3-requests
-	go vet ./...
-	go vet -C bench ./...
 	all=''; failed=0; \
 	run() { \
 		module=$$1; shift; \
-		CGO_ENABLED=1 go test -C $$module -race $(UNWATCHED) -shuffle=on -count=1 -timeout=30m $(TESTFLAGS) "$$@" & all="$$all $$!"; \
+		CGO_ENABLED=1 go test -C $$module -vet=off -race $(UNWATCHED) -shuffle=on -count=1 -timeout=30m $(TESTFLAGS) "$$@" & all="$$all $$!"; \
 	}; \
 	run . $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); run bench ./...; others=$$all; all=''; \
 	run . -skip '$(WAITING)|$(GATE)' ./caddymodule; \
@@ -61,10 +59,9 @@ CRASH_KILLS ?= 200
 crash:
 	.ci/need gcc gcc libc6-dev
 	.ci/need-postgres
-	go vet -tags failpoint ./internal/failpoint ./tokenissuer/sqlstore ./caddymodule ./rig
-	go test -tags failpoint -count=1 ./internal/failpoint
+	go test -vet=off -tags failpoint -count=1 ./internal/failpoint
 	CRASH_KILLS=$(CRASH_KILLS) STORE=$(STORE) CRASH_SEED=$(CRASH_SEED) CRASH_ROWS=$(CRASH_ROWS) \
-		CGO_ENABLED=1 go test -race $(UNWATCHED) -tags failpoint -count=1 -parallel=4 -timeout=2h -v -run '^Test(Crash|F1K)' ./rig
+		CGO_ENABLED=1 go test -vet=off -race $(UNWATCHED) -tags failpoint -count=1 -parallel=4 -timeout=2h -v -run '^Test(Crash|F1K)' ./rig
 
 # npm writes this file last, so it stands for a complete install.
 $(NPM_DIR)/node_modules/.package-lock.json: $(NPM_DIR)/package.json $(NPM_DIR)/package-lock.json
