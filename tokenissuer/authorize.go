@@ -84,7 +84,7 @@ func (k *Records) hasConsent(ctx context.Context, r *AuthorizationRequest, clien
 
 // Approve grants a request and returns the code. Scopes are those that the user allowed; names beyond the request's are
 // ignored, and so are those that the client has lost since it asked. With none of them the request is denied. A request
-// is decided once. The scope openid is no choice of its own: without it the rest is no answer to the request.
+// is decided once. A request for openid is denied unless openid is allowed.
 func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *store.Client, s *Session, allowed oauth.Scopes) (oauth.Secret, error) {
 	granted := slices.DeleteFunc(r.Asked(), func(name string) bool { return !allowed.Has(name) || !client.Scopes.Has(name) })
 	scopes := slices.DeleteFunc(slices.Clone(granted), func(name string) bool { return !r.Scopes.Has(name) })

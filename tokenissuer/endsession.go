@@ -21,7 +21,7 @@ type SignOutParameters struct {
 
 // SignOutRequest is what such a request comes to. The zero value is one of nobody known, after which the browser stays here.
 type SignOutRequest struct {
-	// Client is who asks, as an ID token of ours proves; nil: nobody knows.
+	// Client is the application that asks, as its ID token proves; nil: unknown.
 	Client *store.Client
 	// ReturnTo is where the browser goes afterwards: a registered URI of the client, with the state. Empty: nowhere.
 	ReturnTo string
@@ -39,7 +39,7 @@ func (is *Issuer) ReadSignOut(ctx context.Context, p SignOutParameters, sessionI
 		return r, nil
 	}
 	var r SignOutRequest
-	// 1. Who asks. A client_id alone is what anybody can write into a link.
+	// 1. The application that asks. A client_id alone proves nothing: anybody can write it into a link.
 	if p.IDTokenHint == "" {
 		if p.PostLogoutRedirectURI == "" {
 			return r, nil

@@ -80,7 +80,7 @@ func (h *Handler) ticked(scopes oauth.Scopes, f requests.Form) oauth.Scopes {
 	return allowed
 }
 
-// isFixed reports whether a scope is no choice of its own: without openid, the others are no answer to the request.
+// isFixed reports whether the user cannot decline a scope alone. Declining openid declines the whole request.
 func (h *Handler) isFixed(scope string) bool { return h.issuer.OpenID && scope == oauth.ScopeOpenID }
 
 // showConsent shows the consent page.

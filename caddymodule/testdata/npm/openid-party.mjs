@@ -76,7 +76,7 @@ function asRequest({ method, url, headers, body }) {
 export class Party {
   constructor(client, { mode, post = false } = {}) {
     Object.assign(this, { client, mode })
-    this.library = (mode === 'form_post' ? withOAuth4WebAPI : withOpenIDClient)(client, post)
+    this.driver = (mode === 'form_post' ? withOAuth4WebAPI : withOpenIDClient)(client, post)
   }
 
   // ask is an authorization request, as the suite sends it: with state and nonce and without a challenge. A parameter that is undefined
@@ -118,7 +118,7 @@ export class Party {
   }
 
   async redeem(arrival, request) {
-    const tokens = await (await this.library).redeem(arrival, request)
+    const tokens = await (await this.driver).redeem(arrival, request)
     await this.holds(tokens)
     assert.equal(tokens.claims().nonce, request.nonce)
     return tokens
@@ -132,13 +132,13 @@ export class Party {
   }
 
   async refresh(token) {
-    const tokens = await (await this.library).refresh(token)
+    const tokens = await (await this.driver).refresh(token)
     await this.holds(tokens)
     return { tokens, claims: tokens.claims() }
   }
 
   async userInfo(tokens) {
-    return (await this.library).userInfo(tokens.access_token, tokens.claims().sub)
+    return (await this.driver).userInfo(tokens.access_token, tokens.claims().sub)
   }
 
   // holds is what the suite checks of every answer of the token endpoint, beside what the libraries check.
