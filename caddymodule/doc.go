@@ -4,8 +4,11 @@
 // serve, and lifecycle.go is how far that has come.
 //
 // What a configuration is made of stands below, each in a package: configuration reads it, node outlives a reload, gate is the handler `protect`, coverage
-// looks at the routes, admin is the admin API and the command line. App hands each of them what it needs: app.go the gates,
+// looks at the routes, admin is the admin API, command the command line. App hands each of them what it needs: app.go the gates,
 // cover.go the routes, app_target.go the operator.
 package caddymodule
 
-import _ "github.com/gatehouse-auth/gatehouse/caddymodule/logfilter" // the log filter `oauth`
+import (
+	_ "github.com/gatehouse-auth/gatehouse/caddymodule/command"   // `caddy oauth …`
+	_ "github.com/gatehouse-auth/gatehouse/caddymodule/logfilter" // the log filter `oauth`
+)

@@ -131,7 +131,16 @@ var rooms = map[string]room{
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",
-			"github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
+			"go.uber.org/zap",
+		},
+	},
+	"caddymodule/command": {
+		own: []string{
+			"caddymodule/admin", "caddymodule/coverage",
+			"tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store", "tokenissuer/trust",
+		},
+		others: []string{
+			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
 		},
 	},
 	"caddymodule/coverage": {
@@ -184,7 +193,7 @@ var rooms = map[string]room{
 	},
 	"caddymodule": {
 		own: []string{
-			"caddymodule/admin", "caddymodule/caller", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
+			"caddymodule/admin", "caddymodule/caller", "caddymodule/command", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
 			"caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
 			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/endpoint", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registry",

@@ -23,8 +23,8 @@ var clientOperations = map[string]operation{
 	"POST /oauth/clients/{id}/enable":        changeNamed("client enabled", "client_id", (*registry.Registry).EnableClient),
 }
 
-// clientView is what an operator sees of a client.
-type clientView struct {
+// Client is what an operator sees of a client.
+type Client struct {
 	ID             string            `json:"id"`
 	Name           string            `json:"name"`
 	Type           store.ClientType  `json:"type"`
@@ -37,29 +37,30 @@ type clientView struct {
 	RevokePrevious bool              `json:"revoke_previous_access_token,omitzero"`
 	Tokens         map[string]string `json:"tokens,omitempty"`
 	clientOpenID
-	Disabled  bool         `json:"disabled"`
-	Source    string       `json:"source"`
-	CreatedAt time.Time    `json:"created_at,omitzero"`
-	Secrets   []secretView `json:"secrets,omitempty"`
+	Disabled  bool           `json:"disabled"`
+	Source    string         `json:"source"`
+	CreatedAt time.Time      `json:"created_at,omitzero"`
+	Secrets   []ClientSecret `json:"secrets,omitempty"`
 	// Secret is there once: in the answer to the request that made it.
 	Secret string `json:"client_secret,omitzero"`
 	// Provider is there in the answer to a registration for OpenID Connect.
-	Provider *providerView `json:"provider,omitzero"`
+	Provider *OpenIDProvider `json:"provider,omitzero"`
 }
 
-type secretView struct {
+// ClientSecret is a secret as an operator sees it: how long it is good, and nothing of it.
+type ClientSecret struct {
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
-func viewOf(c *store.Client) clientView {
-	view := clientView{
+func viewOf(c *store.Client) Client {
+	view := Client{
 		ID: c.ID, Name: c.Name, Type: c.Type, Grants: c.Grants, Scopes: c.Scopes, RedirectURIs: c.RedirectURIs,
 		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), RevokePrevious: c.RevokePrevious, Tokens: c.Lifetimes.Words(), clientOpenID: clientOpenID(c.OpenID), Disabled: c.Disabled,
 		Source: source(c.Declared), CreatedAt: c.CreatedAt,
 	}
 	for _, s := range c.Secrets {
-		view.Secrets = append(view.Secrets, secretView{s.CreatedAt, s.ExpiresAt})
+		view.Secrets = append(view.Secrets, ClientSecret{s.CreatedAt, s.ExpiresAt})
 	}
 	return view
 }
@@ -207,10 +208,11 @@ func rotateSecret(t *Target, r *http.Request, asked rotation) (int, any, error) 
 		return 0, nil, err
 	}
 	t.record("client secret rotated", zap.String("client_id", id))
-	return http.StatusOK, clientSecret{id, secret.Reveal()}, nil
+	return http.StatusOK, RotatedSecret{id, secret.Reveal()}, nil
 }
 
-type clientSecret struct {
+// RotatedSecret is the answer with a new secret, which is shown once.
+type RotatedSecret struct {
 	ID     string `json:"id"`
 	Secret string `json:"client_secret"`
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// explanation is what `caddy oauth token explain` prints.
-type explanation struct {
+// Explanation is what `caddy oauth token explain` prints.
+type Explanation struct {
 	accesstoken.Explanation `json:",inline"`
 	// What the text is, where no signature was verified.
 	What string `json:"what,omitzero"`
 	// Unverified is what a JWT says whose signature was not verified: anybody can have written it.
-	Unverified *unverified `json:"unverified,omitzero"`
+	Unverified *UnverifiedToken `json:"unverified,omitzero"`
 	// Trust names the trusted issuers whose token it may be: the one that a JWT names, all that can be asked about an opaque
 	// one; empty: it is a token of our own, or nobody's.
 	Trust     []string  `json:"trust,omitzero"`
@@ -58,8 +58,8 @@ func explainToken(t *Target, r *http.Request, request explanationRequest) (int, 
 	return http.StatusOK, x, nil
 }
 
-// unverified are the parts of a JWT.
-type unverified struct {
+// UnverifiedToken are the parts of a JWT.
+type UnverifiedToken struct {
 	Header jsontext.Value `json:"header,omitzero"`
 	Claims jsontext.Value `json:"claims,omitzero"`
 }
@@ -78,7 +78,7 @@ func readToken(text string) (token, about string) {
 }
 
 // inspect adds what a text is, and what it says, when no signature was verified.
-func (t *Target) inspect(ctx context.Context, x *explanation, token string) {
+func (t *Target) inspect(ctx context.Context, x *Explanation, token string) {
 	found := accesstoken.Inspect(token)
 	if t.Issuer != nil && t.IsServing(ctx) { // before, it has no master key to know its own credentials by
 		if what, family := t.Issuer.Master.Inspect(oauth.NewSecret(token)); what != "" {
@@ -93,34 +93,34 @@ func (t *Target) inspect(ctx context.Context, x *explanation, token string) {
 	}
 	x.What += found.What
 	if found.Header != nil || found.Claims != nil {
-		x.Unverified = &unverified{found.Header, found.Claims}
+		x.Unverified = &UnverifiedToken{found.Header, found.Claims}
 	}
 }
 
 // explain has a token judged by the issuer that it names, for these audiences or else for the issuer's own. As at the gate,
 // what a token says of its issuer only chooses whom to ask.
-func (t *Target) explain(ctx context.Context, token string, audiences []string) (explanation, error) {
+func (t *Target) explain(ctx context.Context, token string, audiences []string) (Explanation, error) {
 	url, isJWT := accesstoken.ClaimedIssuer(token)
 	if t.Issuer != nil && (url == t.Issuer.URL || url == "" && len(t.Trusted) == 0) {
 		if !t.IsServing(ctx) {
-			return explanation{}, errNoStore
+			return Explanation{}, errNoStore
 		}
-		return explanation{Explanation: t.Issuer.Verifier.Explain(token, orElse(audiences, t.Issuer.Audience))}, nil
+		return Explanation{Explanation: t.Issuer.Verifier.Explain(token, orElse(audiences, t.Issuer.Audience))}, nil
 	}
 	if !isJWT {
 		return t.explainOpaque(token), nil
 	}
 	for _, other := range t.Trusted {
 		if other.URL == url {
-			return explanation{Explanation: other.Issuer.Explain(token, orElse(audiences, other.Audience)), Trust: []string{other.Name}}, nil
+			return Explanation{Explanation: other.Issuer.Explain(token, orElse(audiences, other.Audience)), Trust: []string{other.Name}}, nil
 		}
 	}
-	return explanation{Explanation: accesstoken.ExplainStranger(token, t.knownIssuers())}, nil
+	return Explanation{Explanation: accesstoken.ExplainStranger(token, t.knownIssuers())}, nil
 }
 
 // explainOpaque says who would be asked about a token that is no JWT. A route takes tokens of one such issuer at most, so it
 // is the route that chooses.
-func (t *Target) explainOpaque(token string) (x explanation) {
+func (t *Target) explainOpaque(token string) (x Explanation) {
 	for _, other := range t.Trusted {
 		if !other.Issuer.Introspects() {
 			continue

@@ -22,8 +22,8 @@ var keyOperations = map[string]operation{
 	"POST /oauth/keys/revoke": withBody(revokeKey),
 }
 
-// keyView is what an operator sees of a signing key.
-type keyView struct {
+// Key is what an operator sees of a signing key.
+type Key struct {
 	ID         string          `json:"kid"`
 	Algorithm  oauth.Algorithm `json:"algorithm"`
 	State      keys.State      `json:"state"`
@@ -33,25 +33,25 @@ type keyView struct {
 	SealedWith string          `json:"sealed_with,omitzero"` // the id of the key-encryption key
 }
 
-func viewOfKey(k store.StoredKey, state keys.State) keyView {
-	return keyView{k.ID, k.Algorithm, state, k.CreatedAt, k.ActiveFrom, k.RevokedAt, k.SealedWith}
+func viewOfKey(k store.StoredKey, state keys.State) Key {
+	return Key{k.ID, k.Algorithm, state, k.CreatedAt, k.ActiveFrom, k.RevokedAt, k.SealedWith}
 }
 
 // listKeys shows what is stored, with what this node does with it.
 func listKeys(t *Target, r *http.Request) (int, any, error) {
 	stored, err := t.Node.KeyRing().List(r.Context())
-	return listed(stored, err, func(k keys.ListedKey) keyView { return viewOfKey(k.StoredKey, k.State) })
+	return listed(stored, err, func(k keys.ListedKey) Key { return viewOfKey(k.StoredKey, k.State) })
 }
 
-// newKey is the request to add a signing key.
-type newKey struct {
+// NewKey is the request to add a signing key.
+type NewKey struct {
 	// Algorithm is one of those that the issuer signs with; empty: that of access tokens.
 	Algorithm oauth.Algorithm `json:"algorithm,omitzero"`
 	Now       bool            `json:"now"`
 }
 
 // rotateKeys publishes a new key, which signs in ten minutes, or now.
-func rotateKeys(t *Target, r *http.Request, request newKey) (int, any, error) {
+func rotateKeys(t *Target, r *http.Request, request NewKey) (int, any, error) {
 	ring := t.Node.KeyRing()
 	algorithm := cmp.Or(request.Algorithm, ring.Algorithms[0])
 	if !slices.Contains(ring.Algorithms, algorithm) {

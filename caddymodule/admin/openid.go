@@ -61,8 +61,8 @@ func (n *newClient) suitOpenID(t *Target) error {
 	return nil
 }
 
-// providerView is what an application has to know of the issuer, from its metadata.
-type providerView struct {
+// OpenIDProvider is what an application has to know of the issuer, from its metadata.
+type OpenIDProvider struct {
 	Discovery     string `json:"discovery"`
 	Issuer        string `json:"issuer"`
 	Authorization string `json:"authorization_endpoint"`
@@ -72,15 +72,7 @@ type providerView struct {
 	JWKS          string `json:"jwks_uri"`
 }
 
-func (t *Target) provider() (*providerView, error) {
-	view := &providerView{Discovery: t.DiscoveryURL}
+func (t *Target) provider() (*OpenIDProvider, error) {
+	view := &OpenIDProvider{Discovery: t.DiscoveryURL}
 	return view, json.Unmarshal(t.Metadata, view)
-}
-
-// rows are the names and values that applications ask for.
-func (v *providerView) rows() [][]string {
-	return [][]string{
-		{"issuer", v.Issuer}, {"discovery", v.Discovery}, {"authorization_endpoint", v.Authorization}, {"token_endpoint", v.Token},
-		{"userinfo_endpoint", v.UserInfo}, {"end_session_endpoint", v.EndSession}, {"jwks_uri", v.JWKS},
-	}
 }

@@ -16,16 +16,16 @@ var organisationOperations = map[string]operation{
 	"DELETE /oauth/organisations/{id}": changeNamed("organisation removed", "organisation", (*registry.Registry).RemoveOrganisation),
 }
 
-// organisationView is what an operator sees of an organisation.
-type organisationView struct {
+// Organisation is what an operator sees of an organisation.
+type Organisation struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	Source    string    `json:"source"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
-func viewOfOrganisation(o *store.Organisation) organisationView {
-	return organisationView{ID: o.ID, Name: o.Name, Source: source(o.Declared), CreatedAt: o.CreatedAt}
+func viewOfOrganisation(o *store.Organisation) Organisation {
+	return Organisation{ID: o.ID, Name: o.Name, Source: source(o.Declared), CreatedAt: o.CreatedAt}
 }
 
 func listOrganisations(t *Target, r *http.Request) (int, any, error) {
@@ -33,13 +33,13 @@ func listOrganisations(t *Target, r *http.Request) (int, any, error) {
 	return listed(organisations, err, viewOfOrganisation)
 }
 
-// newOrganisation is the request to add an organisation.
-type newOrganisation struct {
+// NewOrganisation is the request to add an organisation.
+type NewOrganisation struct {
 	ID   string `json:"id"`
 	Name string `json:"name,omitzero"`
 }
 
-func addOrganisation(t *Target, r *http.Request, n newOrganisation) (int, any, error) {
+func addOrganisation(t *Target, r *http.Request, n NewOrganisation) (int, any, error) {
 	organisation, err := t.Registry.AddOrganisation(r.Context(), store.Organisation{ID: n.ID, Name: n.Name})
 	if err != nil {
 		return 0, nil, err

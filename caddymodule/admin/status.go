@@ -20,13 +20,13 @@ func showStatus(t *Target, r *http.Request) (int, any, error) {
 // showRoutes says what protects what. It needs no store, and no issuer.
 func showRoutes(t *Target, _ *http.Request) (int, any, error) { return http.StatusOK, t.Routes(), nil }
 
-// nodeStatus is how a node stands.
-type nodeStatus struct {
+// NodeStatus is how a node stands.
+type NodeStatus struct {
 	Ready   bool     `json:"ready"`
 	Reasons []string `json:"reasons,omitzero"`
 	Streams int      `json:"open_streams"`
 	// Own is how its issuer stands; nil: it is a gate for tokens of others alone.
-	Own *issuerStatus `json:",embed"`
+	Own *IssuerStatus `json:",embed"`
 	// Trust is what is wrong with a trusted issuer, by its name: why its tokens cannot be judged now, or how the last question
 	// about one failed; empty: nothing.
 	Trust map[string]string `json:"trust,omitzero"`
@@ -34,8 +34,8 @@ type nodeStatus struct {
 	TrustKeys map[string]trust.KeysReport `json:"trust_keys,omitzero"`
 }
 
-// issuerStatus is how an issuer stands.
-type issuerStatus struct {
+// IssuerStatus is how an issuer stands.
+type IssuerStatus struct {
 	Issuer      string `json:"issuer"`
 	Store       string `json:"store"`
 	Revocations int    `json:"revocations"`
@@ -53,8 +53,8 @@ type issuerStatus struct {
 	Stored map[string]int64 `json:"stored_rows,omitzero"`
 }
 
-func (t *Target) status(ctx context.Context) nodeStatus {
-	s := nodeStatus{Reasons: t.Unreadiness(), Streams: t.OpenStreams()}
+func (t *Target) status(ctx context.Context) NodeStatus {
+	s := NodeStatus{Reasons: t.Unreadiness(), Streams: t.OpenStreams()}
 	s.Ready = len(s.Reasons) == 0
 	if t.Issuer != nil {
 		s.Own = t.issuerStatus(ctx)
@@ -71,9 +71,9 @@ func (t *Target) status(ctx context.Context) nodeStatus {
 	return s
 }
 
-func (t *Target) issuerStatus(ctx context.Context) *issuerStatus {
+func (t *Target) issuerStatus(ctx context.Context) *IssuerStatus {
 	of := t.Node.Status()
-	s := &issuerStatus{
+	s := &IssuerStatus{
 		Issuer: t.Issuer.URL, Store: of.Store, Revocations: of.Revocations,
 		Keys: make(map[string]int), Signing: of.Signing, ClockSkew: of.ClockSkew.Seconds(), Verified: of.Verified,
 		Housekeeper: of.Housekeeper, Stored: of.Rows,

@@ -47,13 +47,14 @@ func mintToken(t *Target, r *http.Request, request newToken) (int, any, error) {
 	t.CountMinted()
 	t.record("token minted", zap.String("client_id", request.Client), zap.String("subject", tokens.Claims.Subject),
 		zap.String("scope", tokens.Scopes.String()), zap.String("jti", tokens.Claims.ID))
-	return http.StatusCreated, mintedToken{
+	return http.StatusCreated, MintedToken{
 		AccessToken: tokens.AccessToken.Reveal(), TokenType: "Bearer", ExpiresIn: int64(tokens.ExpiresIn / time.Second),
 		Scope: tokens.Scopes.String(), ID: tokens.Claims.ID,
 	}, nil
 }
 
-type mintedToken struct {
+// MintedToken is the answer with a token that was issued for an operator.
+type MintedToken struct {
 	AccessToken string `json:"access_token"`
 	TokenType   string `json:"token_type"`
 	ExpiresIn   int64  `json:"expires_in"`

@@ -29,8 +29,8 @@ var userOperations = map[string]operation{
 	"POST /oauth/users/{id}/enable":   setStatus(store.UserActive, "user enabled"),
 }
 
-// userView is what an operator sees of a user: whether there is a password, and nothing of it.
-type userView struct {
+// User is what an operator sees of a user: whether there is a password, and nothing of it.
+type User struct {
 	ID           string     `json:"id"`
 	Email        string     `json:"email"`
 	Name         string     `json:"name"`
@@ -47,8 +47,8 @@ type userView struct {
 	store.Profile
 }
 
-func (t *Target) viewOfUser(u *store.User) userView {
-	view := userView{
+func (t *Target) viewOfUser(u *store.User) User {
+	view := User{
 		RoleUndeclared: u.Role != "" && !t.Issuer.Roles.Has(u.Role),
 		ID:             u.ID, Email: u.Email, Name: u.Name, Organisation: u.Organisation, Role: u.Role, Groups: u.Groups, Status: u.Status,
 		HasPassword: !u.PasswordHash.IsEmpty(), Source: source(u.Declared), CreatedAt: u.CreatedAt,
@@ -92,8 +92,8 @@ func showUser(t *Target, r *http.Request) (int, any, error) {
 	return http.StatusOK, t.viewOfUser(user), nil
 }
 
-// newUser is the request to add a user, with one of password and password_hash, or neither.
-type newUser struct {
+// NewUser is the request to add a user, with one of password and password_hash, or neither.
+type NewUser struct {
 	ID           string     `json:"id,omitzero"`
 	Email        string     `json:"email"`
 	Name         string     `json:"name,omitzero"`
@@ -103,18 +103,18 @@ type newUser struct {
 	// EmailVerified and Profile are for applications of OpenID Connect.
 	EmailVerified bool `json:"email_verified,omitzero"`
 	store.Profile
-	newPassword
+	NewPassword
 }
 
-// newPassword is a password or its hash.
-type newPassword struct {
+// NewPassword is a password or its hash.
+type NewPassword struct {
 	Password string `json:"password,omitzero"`
 	Hash     string `json:"password_hash,omitzero"`
 }
 
 var errTwoPasswords = registry.InvalidInput(errors.New("give password or password_hash, not both"))
 
-func addUser(t *Target, r *http.Request, n newUser) (int, any, error) {
+func addUser(t *Target, r *http.Request, n NewUser) (int, any, error) {
 	if n.Password != "" && n.Hash != "" {
 		return 0, nil, errTwoPasswords
 	}
@@ -196,7 +196,7 @@ func removeUser(t *Target, r *http.Request) (int, any, error) {
 	return t.changeUser(r, "user removed", t.Registry.RemoveUser)
 }
 
-func setPassword(t *Target, r *http.Request, n newPassword) (int, any, error) {
+func setPassword(t *Target, r *http.Request, n NewPassword) (int, any, error) {
 	return t.changeUser(r, "user password set", func(ctx context.Context, id string) error {
 		switch {
 		case n.Password != "" && n.Hash != "":

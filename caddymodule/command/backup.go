@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"net/http"
@@ -7,13 +7,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func backupCommand(admin *apiClient) *cobra.Command {
+func backupCommand(api *apiClient) *cobra.Command {
 	return command("backup FILE", "Writes a copy of the SQLite store into a new file, while Caddy runs", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string) error {
 			path, err := filepath.Abs(args[0])
 			if err != nil {
 				return err
 			}
-			return admin.call(http.MethodPost, "/oauth/backup", map[string]string{"path": path}, nil)
+			return api.call(http.MethodPost, "/oauth/backup", map[string]string{"path": path}, nil)
 		})
 }

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"encoding/json"
@@ -17,10 +17,10 @@ type migrator interface {
 
 // migrateCommand brings the schema of a configuration's store up to date. Unlike the others it works on the store itself:
 // nodes that leave the schema alone do not start before it has run.
-func migrateCommand(admin *apiClient) *cobra.Command {
+func migrateCommand(api *apiClient) *cobra.Command {
 	return command("migrate", "Brings the schema of the store that --config names up to date", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
-			app, err := loadApp(admin.config, admin.adapter)
+			app, err := loadApp(api.config, api.adapter)
 			if err != nil {
 				return err
 			}

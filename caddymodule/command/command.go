@@ -1,4 +1,8 @@
-package admin
+// Package command is the command line `caddy oauth …`, which asks the admin endpoint of a running Caddy.
+//
+// command.go calls the endpoint and has what the commands share; the commands about a kind of thing, and what they print, are
+// in the file with its name.
+package command
 
 import (
 	"bytes"
@@ -39,15 +43,15 @@ in the file of --config, or in the Caddyfile of the working directory.
 What the Caddyfile declares is listed as well, with the source "config", and
 cannot be changed from here.`,
 		CobraFunc: func(cmd *cobra.Command) {
-			admin := new(apiClient)
+			api := new(apiClient)
 			flags := cmd.PersistentFlags()
-			flags.StringVar(&admin.address, "address", "", "Address of the admin endpoint, if not the default")
-			flags.StringVarP(&admin.config, "config", "c", "", "Configuration file to learn the address from")
-			flags.StringVarP(&admin.adapter, "adapter", "a", "", "Name of the adapter for that file")
+			flags.StringVar(&api.address, "address", "", "Address of the admin endpoint, if not the default")
+			flags.StringVarP(&api.config, "config", "c", "", "Configuration file to learn the address from")
+			flags.StringVarP(&api.adapter, "adapter", "a", "", "Name of the adapter for that file")
 			cmd.Args, cmd.RunE = cobra.NoArgs, showHelp
 			cmd.SetHelpTemplate(cmd.HelpTemplate() + documentation) // which else points to Caddy's
-			cmd.AddCommand(clientCommand(admin), organisationCommand(admin), userCommand(admin), tokenCommand(admin), keysCommand(admin),
-				statusCommand(admin), routesCommand(admin), backupCommand(admin), migrateCommand(admin))
+			cmd.AddCommand(clientCommand(api), organisationCommand(api), userCommand(api), tokenCommand(api), keysCommand(api),
+				statusCommand(api), routesCommand(api), backupCommand(api), migrateCommand(api))
 		},
 	})
 }
@@ -159,10 +163,10 @@ func queryCommand[T any](use, short string, args cobra.PositionalArgs, ask func(
 }
 
 // listCommand builds a command that lists what is at a path, one row per item below the headings, which tabs separate.
-func listCommand[T any](admin *apiClient, short, path, headings string, row func(*T) []string) *cobra.Command {
+func listCommand[T any](api *apiClient, short, path, headings string, row func(*T) []string) *cobra.Command {
 	return queryCommand("list", short, cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, items *[]T) error {
-			return admin.call(http.MethodGet, path, nil, items)
+			return api.call(http.MethodGet, path, nil, items)
 		},
 		func(out io.Writer, items *[]T) error { return printList(out, headings, *items, row) })
 }
@@ -188,9 +192,9 @@ func idPath(kind, id string) string {
 }
 
 // changeCommand builds a command that changes one thing and has nothing to show.
-func changeCommand(admin *apiClient, use, short, method, kind, below string) *cobra.Command {
+func changeCommand(api *apiClient, use, short, method, kind, below string) *cobra.Command {
 	return command(use, short, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
-		return admin.call(method, idPath(kind, args[0])+below, nil, nil)
+		return api.call(method, idPath(kind, args[0])+below, nil, nil)
 	})
 }
 

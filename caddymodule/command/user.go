@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"errors"
@@ -11,27 +11,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-func userCommand(admin *apiClient) *cobra.Command {
+func userCommand(api *apiClient) *cobra.Command {
 	return group("user", "Manages users",
-		userAdd(admin), userList(admin), userShow(admin), userSessions(admin), userUpdateCommand(admin), userSetPassword(admin), userSetRole(admin),
-		changeCommand(admin, "disable ID|EMAIL", "Refuses a user, and ends every token and session", http.MethodPost, "users", "/disable"),
-		changeCommand(admin, "enable ID|EMAIL", "Lets a disabled or locked user in again", http.MethodPost, "users", "/enable"),
-		changeCommand(admin, "lock ID|EMAIL", "Refuses a user whose account somebody else may use, and ends every token and session",
+		userAdd(api), userList(api), userShow(api), userSessions(api), userUpdateCommand(api), userSetPassword(api), userSetRole(api),
+		changeCommand(api, "disable ID|EMAIL", "Refuses a user, and ends every token and session", http.MethodPost, "users", "/disable"),
+		changeCommand(api, "enable ID|EMAIL", "Lets a disabled or locked user in again", http.MethodPost, "users", "/enable"),
+		changeCommand(api, "lock ID|EMAIL", "Refuses a user whose account somebody else may use, and ends every token and session",
 			http.MethodPost, "users", "/lock"),
-		changeCommand(admin, "remove ID|EMAIL", "Deletes a user, and ends every token and session", http.MethodDelete, "users", ""),
+		changeCommand(api, "remove ID|EMAIL", "Deletes a user, and ends every token and session", http.MethodDelete, "users", ""),
 	)
 }
 
-func userAdd(admin *apiClient) *cobra.Command {
-	var n newUser
+func userAdd(api *apiClient) *cobra.Command {
+	var n admin.NewUser
 	var role string
 	var fromInput bool
 	var profile *profileFlags
 	cmd := queryCommand("add --email ADDRESS [--org ID] [--role ROLE]", "Registers a user", cobra.NoArgs,
-		func(cmd *cobra.Command, _ []string, added *userView) (err error) {
+		func(cmd *cobra.Command, _ []string, added *admin.User) (err error) {
 			n.Role = store.Role(role)
 			if fromInput {
 				if n.Password, err = readPassword(cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
@@ -39,9 +40,9 @@ func userAdd(admin *apiClient) *cobra.Command {
 				}
 			}
 			n.Profile, n.EmailVerified = profile.Profile, profile.emailVerified
-			return admin.call(http.MethodPost, "/oauth/users", n, added)
+			return api.call(http.MethodPost, "/oauth/users", n, added)
 		},
-		func(out io.Writer, added *userView) error {
+		func(out io.Writer, added *admin.User) error {
 			_, err := fmt.Fprintf(out, "user  %s\n", added.ID)
 			if err == nil && !added.HasPassword {
 				_, err = fmt.Fprintf(out, "\nThe user cannot sign in before a password is set: caddy oauth user set-password %s --password-stdin\n", added.ID)
@@ -63,19 +64,19 @@ func userAdd(admin *apiClient) *cobra.Command {
 	return cmd
 }
 
-func userList(admin *apiClient) *cobra.Command {
+func userList(api *apiClient) *cobra.Command {
 	var organisation string
 	cmd := queryCommand("list", "Lists the users", cobra.NoArgs,
-		func(cmd *cobra.Command, _ []string, users *[]userView) error {
+		func(cmd *cobra.Command, _ []string, users *[]admin.User) error {
 			path := "/oauth/users"
 			if cmd.Flags().Changed("org") { // an empty one is refused: it would list everybody
 				path += "?" + url.Values{"organisation": {organisation}}.Encode()
 			}
-			return admin.call(http.MethodGet, path, nil, users)
+			return api.call(http.MethodGet, path, nil, users)
 		},
-		func(out io.Writer, users *[]userView) error {
-			return printList(out, "ID\tEMAIL\tNAME\tORGANISATION\tROLE\tSOURCE\tSTATE", *users, func(u *userView) []string {
-				return []string{u.ID, u.Email, u.Name, u.Organisation, u.roleInWords(), u.Source, u.state()}
+		func(out io.Writer, users *[]admin.User) error {
+			return printList(out, "ID\tEMAIL\tNAME\tORGANISATION\tROLE\tSOURCE\tSTATE", *users, func(u *admin.User) []string {
+				return []string{u.ID, u.Email, u.Name, u.Organisation, roleInWords(u), u.Source, userState(u)}
 			})
 		})
 	cmd.Flags().StringVar(&organisation, "org", "", "Organisation whose users to list (default: all)")
@@ -83,31 +84,31 @@ func userList(admin *apiClient) *cobra.Command {
 }
 
 // roleInWords is the user's role, with what became of it.
-func (v *userView) roleInWords() string {
+func roleInWords(v *admin.User) string {
 	if v.RoleUndeclared {
 		return string(v.Role) + " (not declared)"
 	}
 	return string(v.Role)
 }
 
-// state says whether the user can sign in, and if not, why.
-func (v *userView) state() string {
+// userState says whether the user can sign in, and if not, why.
+func userState(v *admin.User) string {
 	if v.Status == store.UserActive && !v.HasPassword {
 		return "no password"
 	}
 	return string(v.Status)
 }
 
-func userShow(admin *apiClient) *cobra.Command {
+func userShow(api *apiClient) *cobra.Command {
 	return queryCommand("show ID|EMAIL", "Shows a user", cobra.ExactArgs(1),
-		func(_ *cobra.Command, args []string, u *userView) error {
-			return admin.call(http.MethodGet, idPath("users", args[0]), nil, u)
+		func(_ *cobra.Command, args []string, u *admin.User) error {
+			return api.call(http.MethodGet, idPath("users", args[0]), nil, u)
 		},
-		func(out io.Writer, u *userView) error {
+		func(out io.Writer, u *admin.User) error {
 			return printRows(out, [][]string{
-				{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", u.roleInWords()},
+				{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", roleInWords(u)},
 				{"groups", strings.Join(u.Groups, ", ")},
-				{"source", u.Source}, {"state", u.state()}, {"created", moment(u.CreatedAt)},
+				{"source", u.Source}, {"state", userState(u)}, {"created", moment(u.CreatedAt)},
 				{"e-mail verified", yesIf(u.EmailVerified)}, {"given name", u.GivenName}, {"family name", u.FamilyName},
 				{"preferred username", u.PreferredUsername}, {"locale", u.Locale}, {"time zone", u.Zoneinfo}, {"picture", u.Picture},
 				{"phone", u.Phone}, {"phone verified", yesIf(u.PhoneVerified)}, {"address", inOneLine(u.Address)},
@@ -130,13 +131,13 @@ func inOneLine(a store.Address) string {
 	return strings.Join(strings.Fields(strings.Join(parts, ", ")), " ")
 }
 
-func userUpdateCommand(admin *apiClient) *cobra.Command {
+func userUpdateCommand(api *apiClient) *cobra.Command {
 	var profile *profileFlags
 	var name, email, role, status, organisation string
 	var groups []string
 	cmd := queryCommand("update ID|EMAIL", "Changes what is named of a user; another role, status, organisation or other groups end every token and session",
 		cobra.ExactArgs(1),
-		func(cmd *cobra.Command, args []string, u *userView) error {
+		func(cmd *cobra.Command, args []string, u *admin.User) error {
 			request := make(map[string]any)
 			for flag, value := range map[string]string{"name": name, "email": email, "role": role, "status": status} {
 				if cmd.Flags().Changed(flag) {
@@ -153,9 +154,9 @@ func userUpdateCommand(admin *apiClient) *cobra.Command {
 			if len(request) == 0 {
 				return errors.New("name what to change: --name, --email, --role, --status, --org, --group, --email-verified or a member of the profile")
 			}
-			return admin.call(http.MethodPatch, idPath("users", args[0]), request, u)
+			return api.call(http.MethodPatch, idPath("users", args[0]), request, u)
 		},
-		func(io.Writer, *userView) error { return nil })
+		func(io.Writer, *admin.User) error { return nil })
 	flags := cmd.Flags()
 	flags.StringVar(&name, "name", "", `Name, as people know the user ("": the address)`)
 	flags.StringVar(&email, "email", "", "E-mail address to sign in with")
@@ -167,7 +168,7 @@ func userUpdateCommand(admin *apiClient) *cobra.Command {
 	return cmd
 }
 
-func userSetPassword(admin *apiClient) *cobra.Command {
+func userSetPassword(api *apiClient) *cobra.Command {
 	var fromInput bool
 	cmd := command("set-password ID|EMAIL --password-stdin", "Gives a user another password, and ends every token and session",
 		cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
@@ -175,16 +176,28 @@ func userSetPassword(admin *apiClient) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return admin.call(http.MethodPost, idPath("users", args[0])+"/password", newPassword{Password: password}, nil)
+			return api.call(http.MethodPost, idPath("users", args[0])+"/password", admin.NewPassword{Password: password}, nil)
 		})
 	passwordFlag(cmd, &fromInput)
 	_ = cmd.MarkFlagRequired("password-stdin")
 	return cmd
 }
 
-func userSetRole(admin *apiClient) *cobra.Command {
+func userSetRole(api *apiClient) *cobra.Command {
 	return command("set-role ID|EMAIL ROLE", "Gives a user another role, and ends every token and session", cobra.ExactArgs(2),
 		func(_ *cobra.Command, args []string) error {
-			return admin.call(http.MethodPost, idPath("users", args[0])+"/role", map[string]string{"role": args[1]}, nil)
+			return api.call(http.MethodPost, idPath("users", args[0])+"/role", map[string]string{"role": args[1]}, nil)
+		})
+}
+
+func userSessions(api *apiClient) *cobra.Command {
+	return queryCommand("sessions ID|EMAIL", "Lists the browsers in which a user is signed in, and which applications are told when that ends", cobra.ExactArgs(1),
+		func(_ *cobra.Command, args []string, sessions *[]admin.Session) error {
+			return api.call(http.MethodGet, idPath("users", args[0])+"/sessions", nil, sessions)
+		},
+		func(out io.Writer, sessions *[]admin.Session) error {
+			return printList(out, "ID\tBROWSER\tSINCE\tLAST SEEN\tTOLD", *sessions, func(s *admin.Session) []string {
+				return []string{s.ID, s.Browser, moment(s.CreatedAt), moment(s.LastSeen), strings.Join(s.Told, " ")}
+			})
 		})
 }

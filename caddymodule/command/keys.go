@@ -1,32 +1,34 @@
-package admin
+package command
 
 import (
 	"io"
 	"net/http"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 )
 
-func keysCommand(admin *apiClient) *cobra.Command {
-	return group("keys", "Shows, rotates and revokes the signing keys", keysList(admin), keysRotate(admin), keysRevoke(admin))
+func keysCommand(api *apiClient) *cobra.Command {
+	return group("keys", "Shows, rotates and revokes the signing keys", keysList(api), keysRotate(api), keysRevoke(api))
 }
 
-func keysList(admin *apiClient) *cobra.Command {
-	return listCommand(admin, "Lists the signing keys, and those that were revoked", "/oauth/keys",
-		"KID\tALGORITHM\tSTATE\tCREATED\tSIGNS FROM\tREVOKED\tENCRYPTED WITH", func(k *keyView) []string {
+func keysList(api *apiClient) *cobra.Command {
+	return listCommand(api, "Lists the signing keys, and those that were revoked", "/oauth/keys",
+		"KID\tALGORITHM\tSTATE\tCREATED\tSIGNS FROM\tREVOKED\tENCRYPTED WITH", func(k *admin.Key) []string {
 			return []string{
 				k.ID, string(k.Algorithm), string(k.State), moment(k.CreatedAt), moment(k.ActiveFrom), moment(k.RevokedAt), k.SealedWith,
 			}
 		})
 }
 
-func keysRotate(admin *apiClient) *cobra.Command {
-	var asked newKey
+func keysRotate(api *apiClient) *cobra.Command {
+	var asked admin.NewKey
 	cmd := queryCommand("rotate [--algorithm ALGORITHM] [--now]", "Publishes a new signing key, which signs ten minutes later", cobra.NoArgs,
-		func(_ *cobra.Command, _ []string, key *keyView) error {
-			return admin.call(http.MethodPost, "/oauth/keys/rotate", asked, key)
+		func(_ *cobra.Command, _ []string, key *admin.Key) error {
+			return api.call(http.MethodPost, "/oauth/keys/rotate", asked, key)
 		},
-		func(out io.Writer, key *keyView) error {
+		func(out io.Writer, key *admin.Key) error {
 			return printRows(out, [][]string{{"kid", key.ID}, {"algorithm", string(key.Algorithm)}, {"signs from", moment(key.ActiveFrom)}})
 		})
 	cmd.Flags().StringVar((*string)(&asked.Algorithm), "algorithm", "", "Of the keys for ID tokens, rotate that of this algorithm; without it the key for access tokens")
@@ -34,9 +36,9 @@ func keysRotate(admin *apiClient) *cobra.Command {
 	return cmd
 }
 
-func keysRevoke(admin *apiClient) *cobra.Command {
+func keysRevoke(api *apiClient) *cobra.Command {
 	return command("revoke KID", "Withdraws a signing key: whatever it has signed is refused from now on", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string) error {
-			return admin.call(http.MethodPost, "/oauth/keys/revoke", map[string]string{"kid": args[0]}, nil)
+			return api.call(http.MethodPost, "/oauth/keys/revoke", map[string]string{"kid": args[0]}, nil)
 		})
 }

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"cmp"
@@ -13,20 +13,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 // statusCommand prints how a node stands. A node that is not ready makes it fail, for whoever asks in a script.
-func statusCommand(admin *apiClient) *cobra.Command {
+func statusCommand(api *apiClient) *cobra.Command {
 	ready := false
 	cmd := queryCommand("status", "Shows whether this node can serve, and how it stands", cobra.NoArgs,
-		func(_ *cobra.Command, _ []string, s *nodeStatus) error {
-			err := admin.call(http.MethodGet, "/oauth/status", nil, s)
+		func(_ *cobra.Command, _ []string, s *admin.NodeStatus) error {
+			err := api.call(http.MethodGet, "/oauth/status", nil, s)
 			ready = s.Ready
 			return err
 		},
-		func(out io.Writer, s *nodeStatus) error { return printRows(out, s.rows()) })
+		func(out io.Writer, s *admin.NodeStatus) error { return printRows(out, statusRows(s)) })
 	cmd.PostRunE = func(*cobra.Command, []string) error {
 		if !ready {
 			return errors.New("the node is not ready")
@@ -36,14 +37,14 @@ func statusCommand(admin *apiClient) *cobra.Command {
 	return cmd
 }
 
-// rows are what the command prints.
-func (s nodeStatus) rows() [][]string {
+// statusRows are what the command prints.
+func statusRows(s *admin.NodeStatus) [][]string {
 	rows := [][]string{{"ready", yesOrNo(s.Ready)}}
 	for _, reason := range s.Reasons {
 		rows = append(rows, []string{"because", reason})
 	}
 	if s.Own != nil {
-		rows = append(rows, s.Own.rows()...)
+		rows = append(rows, issuerRows(s.Own)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Trust)) {
 		rows = append(rows, []string{"trust " + name, cmp.Or(s.Trust[name], "good")})
@@ -52,7 +53,7 @@ func (s nodeStatus) rows() [][]string {
 	return append(rows, []string{"open streams", strconv.Itoa(s.Streams)})
 }
 
-func (s *issuerStatus) rows() (rows [][]string) {
+func issuerRows(s *admin.IssuerStatus) (rows [][]string) {
 	read := "never read"
 	if s.Staleness != nil {
 		read = fmt.Sprintf("read %.0f s ago", *s.Staleness)
@@ -61,7 +62,7 @@ func (s *issuerStatus) rows() (rows [][]string) {
 		{"issuer", s.Issuer}, {"store", s.Store},
 		{"revocations", fmt.Sprintf("%d, %s", s.Revocations, read)},
 		{"keys", inWordsOf(s.Keys)},
-		{"signing keys", s.signingKeys()},
+		{"signing keys", signingKeys(s)},
 		{"store's clock", fmt.Sprintf("%+.3f s", s.ClockSkew)},
 		{"verified tokens", strconv.Itoa(s.Verified)},
 		{"housekeeper", yesOrNo(s.Housekeeper)},
@@ -73,7 +74,7 @@ func (s *issuerStatus) rows() (rows [][]string) {
 }
 
 // signingKeys lists the keys that sign, each behind its algorithm.
-func (s *issuerStatus) signingKeys() string {
+func signingKeys(s *admin.IssuerStatus) string {
 	var parts []string
 	for _, algorithm := range slices.Sorted(maps.Keys(s.Signing)) {
 		parts = append(parts, string(algorithm)+" "+cmp.Or(s.Signing[algorithm], "none"))

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"fmt"
@@ -12,10 +12,10 @@ import (
 )
 
 // routesCommand prints what protects the routes that answer from a backend.
-func routesCommand(admin *apiClient) *cobra.Command {
+func routesCommand(api *apiClient) *cobra.Command {
 	return queryCommand("routes", "Shows every route to an upstream, what protects it, and what is open", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, routes *[]coverage.Route) error {
-			return admin.call(http.MethodGet, "/oauth/routes", nil, routes)
+			return api.call(http.MethodGet, "/oauth/routes", nil, routes)
 		},
 		func(out io.Writer, routes *[]coverage.Route) error {
 			if len(*routes) == 0 {

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"errors"
@@ -15,25 +15,26 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 )
 
-func tokenCommand(admin *apiClient) *cobra.Command {
-	return group("token", "Mints, explains and revokes access tokens", tokenMint(admin), tokenExplain(admin), tokenRevoke(admin))
+func tokenCommand(api *apiClient) *cobra.Command {
+	return group("token", "Mints, explains and revokes access tokens", tokenMint(api), tokenExplain(api), tokenRevoke(api))
 }
 
-func tokenMint(admin *apiClient) *cobra.Command {
+func tokenMint(api *apiClient) *cobra.Command {
 	var client, user, lifetime string
 	var scopes []string
 	cmd := queryCommand("mint --client ID [--user ID]", "Issues a token for a client, a server token unless it is to act for a user, and prints it", cobra.NoArgs,
-		func(cmd *cobra.Command, _ []string, minted *mintedToken) error {
+		func(cmd *cobra.Command, _ []string, minted *admin.MintedToken) error {
 			request := map[string]string{"client": client, "scope": strings.Join(scopes, " "), "lifetime": lifetime}
 			if cmd.Flags().Changed("user") { // an empty one is refused: it would make a server token
 				request["user"] = user
 			}
-			return admin.call(http.MethodPost, "/oauth/tokens", request, minted)
+			return api.call(http.MethodPost, "/oauth/tokens", request, minted)
 		},
-		func(out io.Writer, minted *mintedToken) error {
+		func(out io.Writer, minted *admin.MintedToken) error {
 			_, err := fmt.Fprintln(out, minted.AccessToken)
 			return err
 		})
@@ -46,16 +47,16 @@ func tokenMint(admin *apiClient) *cobra.Command {
 	return cmd
 }
 
-func tokenExplain(admin *apiClient) *cobra.Command {
+func tokenExplain(api *apiClient) *cobra.Command {
 	var audience []string
 	cmd := queryCommand("explain", "Reads a token from standard input and says which checks it passes", noToken,
-		func(cmd *cobra.Command, _ []string, x *explanation) error {
+		func(cmd *cobra.Command, _ []string, x *admin.Explanation) error {
 			token, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 4*accesstoken.MaxTokenBytes))
 			if err != nil {
 				return err
 			}
 			request := map[string]any{"token": strings.TrimSpace(string(token)), "audience": audience}
-			return admin.call(http.MethodPost, "/oauth/tokens/explain", request, x)
+			return api.call(http.MethodPost, "/oauth/tokens/explain", request, x)
 		}, printExplanation)
 	cmd.Flags().StringArrayVar(&audience, "audience", nil, "Audience of the route in question (default: that of the trust, or of our own issuer)")
 	return cmd
@@ -70,7 +71,7 @@ func noToken(_ *cobra.Command, args []string) error {
 }
 
 // printExplanation says in words how the token fares.
-func printExplanation(out io.Writer, x *explanation) error {
+func printExplanation(out io.Writer, x *admin.Explanation) error {
 	verdict := "The gate refuses this token."
 	switch {
 	case x.Accepted:
@@ -101,7 +102,7 @@ func printExplanation(out io.Writer, x *explanation) error {
 		return err
 	}
 	if x.Unverified != nil {
-		return x.Unverified.print(out)
+		return printUnverified(out, x.Unverified)
 	}
 	if x.Subject == "" {
 		if x.Family == "" {
@@ -117,8 +118,8 @@ func printExplanation(out io.Writer, x *explanation) error {
 	})
 }
 
-// print shows the claims, each marked by its place as one that nobody has verified.
-func (u *unverified) print(out io.Writer) error {
+// printUnverified shows the claims, each marked by its place as one that nobody has verified.
+func printUnverified(out io.Writer, u *admin.UnverifiedToken) error {
 	_, _ = fmt.Fprint(out, "\nIt says, and nobody has verified it:\n\n")
 	var rows [][]string
 	for _, part := range []struct {
@@ -138,7 +139,7 @@ func (u *unverified) print(out io.Writer) error {
 	return printTable(out, rows...)
 }
 
-func tokenRevoke(admin *apiClient) *cobra.Command {
+func tokenRevoke(api *apiClient) *cobra.Command {
 	kinds := []struct{ name, help string }{
 		{"jti", "Id of one token"},
 		{"family", "Id of a token family (sid): everything that descends from one sign-in"},
@@ -164,7 +165,7 @@ func tokenRevoke(admin *apiClient) *cobra.Command {
 				}
 				request["force"] = true
 			}
-			return admin.call(http.MethodPost, "/oauth/revocations", request, nil)
+			return api.call(http.MethodPost, "/oauth/revocations", request, nil)
 		})
 	for i, kind := range kinds {
 		cmd.Flags().StringVar(&values[i], kind.name, "", kind.help)

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"fmt"
@@ -11,24 +11,25 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-func clientCommand(admin *apiClient) *cobra.Command {
+func clientCommand(api *apiClient) *cobra.Command {
 	return group("client", "Manages clients",
-		clientAdd(admin), clientUpdateCommand(admin), clientList(admin), clientShow(admin), clientRotateSecret(admin),
-		changeCommand(admin, "disable ID", "Refuses a client, and revokes its tokens", http.MethodPost, "clients", "/disable"),
-		changeCommand(admin, "enable ID", "Lets a disabled client in again", http.MethodPost, "clients", "/enable"),
-		changeCommand(admin, "remove ID", "Deletes a client, and revokes its tokens", http.MethodDelete, "clients", ""),
+		clientAdd(api), clientUpdateCommand(api), clientList(api), clientShow(api), clientRotateSecret(api),
+		changeCommand(api, "disable ID", "Refuses a client, and revokes its tokens", http.MethodPost, "clients", "/disable"),
+		changeCommand(api, "enable ID", "Lets a disabled client in again", http.MethodPost, "clients", "/enable"),
+		changeCommand(api, "remove ID", "Deletes a client, and revokes its tokens", http.MethodDelete, "clients", ""),
 	)
 }
 
-func clientAdd(admin *apiClient) *cobra.Command {
+func clientAdd(api *apiClient) *cobra.Command {
 	var id string
 	var openID, public bool
 	cmd := queryCommand("add --name NAME [--openid --redirect-uri URI]", "Registers a client and prints its secret, once", cobra.NoArgs,
-		func(cmd *cobra.Command, _ []string, added *clientView) error {
+		func(cmd *cobra.Command, _ []string, added *admin.Client) error {
 			request, err := clientRequest(cmd)
 			if err != nil {
 				return err
@@ -42,16 +43,16 @@ func clientAdd(admin *apiClient) *cobra.Command {
 			if public {
 				request["type"] = store.PublicClient
 			}
-			return admin.call(http.MethodPost, "/oauth/clients", request, added)
+			return api.call(http.MethodPost, "/oauth/clients", request, added)
 		},
-		func(out io.Writer, added *clientView) error {
+		func(out io.Writer, added *admin.Client) error {
 			_, err := fmt.Fprintf(out, "client_id      %s\n", added.ID)
 			if err == nil && added.Secret != "" {
 				_, err = fmt.Fprintf(out, "client_secret  %s\n", added.Secret)
 			}
 			if err == nil && added.Provider != nil {
 				_, _ = fmt.Fprintln(out)
-				err = printRows(out, append(added.Provider.rows(), []string{"scopes", strings.Join(added.Scopes, " ")}))
+				err = printRows(out, append(providerRows(added.Provider), []string{"scopes", strings.Join(added.Scopes, " ")}))
 			}
 			if err == nil && added.Secret != "" {
 				_, err = fmt.Fprint(out, "\nThis is the only time that the secret is shown.\n")
@@ -74,14 +75,14 @@ id and the secret. --redirect-uri is the URL that the application shows.`
 	return cmd
 }
 
-func clientUpdateCommand(admin *apiClient) *cobra.Command {
+func clientUpdateCommand(api *apiClient) *cobra.Command {
 	cmd := queryCommand("update ID", "Changes what is named of a client, and nothing else", cobra.ExactArgs(1),
-		func(cmd *cobra.Command, args []string, updated *clientView) error {
+		func(cmd *cobra.Command, args []string, updated *admin.Client) error {
 			request, err := clientRequest(cmd)
 			if err != nil {
 				return err
 			}
-			return admin.call(http.MethodPatch, idPath("clients", args[0]), request, updated)
+			return api.call(http.MethodPatch, idPath("clients", args[0]), request, updated)
 		}, printClient)
 	cmd.Long = `Changes what is named of a client. What is repeated replaces the whole list, and
 an empty value, as in --redirect-uri "", empties it.
@@ -168,13 +169,13 @@ func listFlag(cmd *cobra.Command, name string) []string {
 	return slices.DeleteFunc(values, func(text string) bool { return text == "" })
 }
 
-func clientList(admin *apiClient) *cobra.Command {
-	return listCommand(admin, "Lists the clients", "/oauth/clients", "ID\tNAME\tTYPE\tGRANTS\tSCOPES\tSOURCE\tSTATE", func(c *clientView) []string {
-		return []string{c.ID, c.Name, string(c.Type), joined(c.Grants), strings.Join(c.Scopes, " "), c.Source, c.state()}
+func clientList(api *apiClient) *cobra.Command {
+	return listCommand(api, "Lists the clients", "/oauth/clients", "ID\tNAME\tTYPE\tGRANTS\tSCOPES\tSOURCE\tSTATE", func(c *admin.Client) []string {
+		return []string{c.ID, c.Name, string(c.Type), joined(c.Grants), strings.Join(c.Scopes, " "), c.Source, clientState(c)}
 	})
 }
 
-func (v *clientView) state() string {
+func clientState(v *admin.Client) string {
 	if v.Disabled {
 		return "disabled"
 	}
@@ -189,14 +190,14 @@ func joined(grants []oauth.GrantType) string {
 	return strings.Join(names, " ")
 }
 
-func clientShow(admin *apiClient) *cobra.Command {
+func clientShow(api *apiClient) *cobra.Command {
 	return queryCommand("show ID", "Shows a client", cobra.ExactArgs(1),
-		func(_ *cobra.Command, args []string, c *clientView) error {
-			return admin.call(http.MethodGet, idPath("clients", args[0]), nil, c)
+		func(_ *cobra.Command, args []string, c *admin.Client) error {
+			return api.call(http.MethodGet, idPath("clients", args[0]), nil, c)
 		}, printClient)
 }
 
-func printClient(out io.Writer, c *clientView) error {
+func printClient(out io.Writer, c *admin.Client) error {
 	rows := [][]string{
 		{"id", c.ID}, {"name", c.Name}, {"type", string(c.Type)}, {"grants", joined(c.Grants)},
 		{"scopes", strings.Join(c.Scopes, " ")}, {"redirect URIs", strings.Join(c.RedirectURIs, " ")}, {"CORS origins", strings.Join(c.CORSOrigins, " ")},
@@ -206,15 +207,15 @@ func printClient(out io.Writer, c *clientView) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Tokens)) {
 		rows = append(rows, []string{"lifetime", name + " " + c.Tokens[name]})
 	}
-	rows = append(rows, []string{"source", c.Source}, []string{"state", c.state()}, []string{"created", moment(c.CreatedAt)})
+	rows = append(rows, []string{"source", c.Source}, []string{"state", clientState(c)}, []string{"created", moment(c.CreatedAt)})
 	for _, s := range c.Secrets {
-		rows = append(rows, []string{"secret", s.life()})
+		rows = append(rows, []string{"secret", secretLife(s)})
 	}
 	return printRows(out, rows)
 }
 
-// life says since when and until when a secret is good.
-func (s secretView) life() string {
+// secretLife says since when and until when a secret is good.
+func secretLife(s admin.ClientSecret) string {
 	switch {
 	case s.CreatedAt.IsZero():
 		return "from the configuration"
@@ -225,16 +226,16 @@ func (s secretView) life() string {
 	}
 }
 
-func clientRotateSecret(admin *apiClient) *cobra.Command {
+func clientRotateSecret(api *apiClient) *cobra.Command {
 	var overlap, old string
 	cmd := queryCommand("rotate-secret ID", "Makes a new secret and prints it, once", cobra.ExactArgs(1),
-		func(_ *cobra.Command, args []string, rotated *clientSecret) error {
+		func(_ *cobra.Command, args []string, rotated *admin.RotatedSecret) error {
 			lasts, err := caddy.ParseDuration(overlap)
 			if err != nil {
 				return fmt.Errorf("%q is no duration: write it as 90s, 15m, 2h or 28d", overlap)
 			}
-			var before clientView
-			if err := admin.call(http.MethodGet, idPath("clients", args[0]), nil, &before); err != nil {
+			var before admin.Client
+			if err := api.call(http.MethodGet, idPath("clients", args[0]), nil, &before); err != nil {
 				return err
 			}
 			switch {
@@ -244,12 +245,20 @@ func clientRotateSecret(admin *apiClient) *cobra.Command {
 			default:
 				old = " The old one is good for another " + overlap + "."
 			}
-			return admin.call(http.MethodPost, idPath("clients", args[0])+"/rotate-secret", map[string]string{"overlap": overlap}, rotated)
+			return api.call(http.MethodPost, idPath("clients", args[0])+"/rotate-secret", map[string]string{"overlap": overlap}, rotated)
 		},
-		func(out io.Writer, rotated *clientSecret) error {
+		func(out io.Writer, rotated *admin.RotatedSecret) error {
 			_, err := fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown.%s\n", rotated.Secret, old)
 			return err
 		})
 	cmd.Flags().StringVar(&overlap, "overlap", "24h", "How long the old secret stays good; 0s ends it now")
 	return cmd
+}
+
+// providerRows are the names and values that applications ask for.
+func providerRows(v *admin.OpenIDProvider) [][]string {
+	return [][]string{
+		{"issuer", v.Issuer}, {"discovery", v.Discovery}, {"authorization_endpoint", v.Authorization}, {"token_endpoint", v.Token},
+		{"userinfo_endpoint", v.UserInfo}, {"end_session_endpoint", v.EndSession}, {"jwks_uri", v.JWKS},
+	}
 }
