@@ -38,7 +38,7 @@ var database = []string{"database/sql", "database/sql/driver", "modernc.org/sqli
 var core = slices.Concat(wire, database, []string{"github.com/patrickmn/go-cache"})
 
 // rooms are the packages that have a rule; a package that is not listed fails the test, so that a new one gets one. A package
-// may name those below it alone: registry, tokenissuer, accesstoken, keys, store, passwords, oauth; trust stands beside
+// may name those below it alone: federation, registry, tokenissuer, accesstoken, keys, store, passwords, oauth; trust stands beside
 // tokenissuer, and the stores stand above store.
 var rooms = map[string]room{
 	"tokenissuer/oauth": {without: core},
@@ -78,6 +78,9 @@ var rooms = map[string]room{
 	},
 	"tokenissuer/registry": {
 		own: []string{"tokenissuer", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, without: core,
+	},
+	"tokenissuer/federation": {
+		own: []string{"tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
 	},
 	"tokenissuer/memstore": {
 		own: []string{"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, others: []string{"github.com/patrickmn/go-cache"},

@@ -1,0 +1,84 @@
+package federation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// Linking says when an account that is not linked yet is linked to a user who exists.
+type Linking string
+
+// The ways to link. The zero value means LinkNever.
+const (
+	// LinkNever: an account belongs to the user whom it created, and to no other.
+	LinkNever Linking = "never"
+	// LinkVerifiedEmail: an account belongs to the user who has its address, if the provider has verified that.
+	LinkVerifiedEmail Linking = "verified_email"
+)
+
+// ParseLinking returns the way to link of that name.
+func ParseLinking(name string) (Linking, error) {
+	switch l := Linking(name); l {
+	case LinkNever, LinkVerifiedEmail:
+		return l, nil
+	}
+	return "", fmt.Errorf("unknown way to link %q: use never or verified_email", name)
+}
+
+// Rules say who of a provider's people may sign in, and which users they are. The zero value lets everybody in who is linked
+// already.
+type Rules struct {
+	// AllowEmailDomains are the domains of which an account must have a verified address, as CanonicalDomain writes them; empty: any
+	// account will do.
+	AllowEmailDomains []string
+	// AllowGroups are the groups at the provider of which an account must be in one; empty: any account will do.
+	AllowGroups []string
+	// Link says when an account is linked to a user who exists.
+	Link Linking
+	// Create says what is made of an account that belongs to nobody; nil: nothing, users must exist.
+	Create *Creation
+}
+
+// Creation is what users become whom a provider creates.
+type Creation struct {
+	// Organisation is the id of one that exists; empty: none.
+	Organisation string
+	// Role is one that is known; empty: the default one.
+	Role store.Role
+}
+
+// CanonicalDomain returns the domain of addresses in the form in which CanonicalEmail leaves it.
+func CanonicalDomain(domain string) (string, error) {
+	address, err := store.CanonicalEmail("a@" + domain)
+	canonical := strings.TrimPrefix(address, "a@")
+	if err != nil || strings.HasPrefix(canonical, ".") || strings.ContainsAny(canonical, "*/:") {
+		return "", fmt.Errorf("%.64q is no domain of e-mail addresses: write it as example.com", domain)
+	}
+	return canonical, nil
+}
+
+// domainOf returns the domain of a canonical address.
+func domainOf(email string) string {
+	_, domain, _ := strings.Cut(email, "@")
+	return domain
+}
+
+// allows reports whether the rules let an account in, whoever it belongs to. Email is its canonical verified address; empty:
+// it has none.
+func (r Rules) allows(a Account, email string) error {
+	if len(r.AllowEmailDomains) > 0 && (email == "" || !slices.Contains(r.AllowEmailDomains, domainOf(email))) {
+		return refused("email_domain_not_allowed")
+	}
+	if len(r.AllowGroups) > 0 && !slices.ContainsFunc(r.AllowGroups, func(group string) bool { return slices.Contains(a.Groups, group) }) {
+		return refused("group_not_allowed")
+	}
+	return nil
+}
+
+// refused returns the error for an account that is nobody's here. The reason is for the audit log; the person learns none, because
+// it may tell of somebody else.
+func refused(reason string) error { return oauth.NewError(oauth.AccessDenied, reason) }
