@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -21,7 +22,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -144,8 +147,9 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 			Now:           a.node.StoreTime,
 		},
 		Credentials: tokenissuer.Credentials{
-			Keys:     a.node.Keys,
-			Verifier: a.node.Verifier,
+			Keys:       a.node.Keys,
+			Assertions: new(keys.AssertionKeys),
+			Verifier:   a.node.Verifier,
 		},
 		Settings: a.settings.Settings,
 		Hasher:   a.node.Passwords,
@@ -169,8 +173,19 @@ func (a *App) ownIssuer() *gate.OwnIssuer {
 	}
 	return &gate.OwnIssuer{
 		Settings:  &a.issuer.Settings,
-		Upstreams: tokenissuer.NewUpstreamTokens(a.issuer.URL, &a.issuer.Credentials, a.issuer.Now),
+		Upstreams: delegation.New(a.delegating()),
 		Handler:   a.handler, Verifier: a.node.Verifier, Node: a.node, IsServing: a.life.isServing,
+	}
+}
+
+// delegating is our own issuer for those who tell upstreams in its name.
+func (a *App) delegating() delegation.Issuer {
+	is := a.issuer
+	return delegation.Issuer{
+		URL: is.URL, Assertions: is.Assertions, Now: is.Now, Birth: func() time.Time { return is.Birth(is.Now()) },
+		Credentials: func() delegation.Credentials {
+			return delegation.Credentials{Keys: is.Keys, Master: is.Master, JTIMAC: is.JTIMAC}
+		},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -86,7 +87,7 @@ func (a *authority) personsToken() *accesstoken.AccessToken {
 	}
 }
 
-var ordersRequest = AssertedRequest{Audience: "https://orders.example", Method: "POST", Target: "/orders/1%2f2?x=%20&y"}
+var ordersRequest = delegation.AssertedRequest{Audience: "https://orders.example", Method: "POST", Target: "/orders/1%2f2?x=%20&y"}
 
 func (a *authority) assert(tb testing.TB, t *accesstoken.AccessToken) oauth.Secret {
 	tb.Helper()
@@ -136,7 +137,7 @@ func TestG94AssertionIsForOneUpstreamAndOneRequest(t *testing.T) {
 	if _, err := a.readAssertion(t, assertion, "https://stock.example", a.jwks(t)); err == nil {
 		t.Error("another upstream takes it")
 	}
-	a.wait(AssertionLifetime)
+	a.wait(delegation.AssertionLifetime)
 	if _, err := a.readAssertion(t, assertion, ordersRequest.Audience, a.jwks(t)); err == nil {
 		t.Error("it lives for more than a minute")
 	}
@@ -197,12 +198,12 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 		t.Errorf("revoked: %+v, %v", found, err)
 	}
 	// Whoever is sloppy about typ does not know the key, and whoever signs an access token with it finds nobody who does.
-	asserting, err := a.Assertions.at(a.gate.Now(), a.Master)
+	asserting, err := a.Assertions.Current(a.gate.Now(), a.Master)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.refuses(t, testkeys.Sign(asserting.current, testkeys.Header(asserting.current), a.claims()), "key_unknown")
-	trusted := accesstoken.NewTrustedVerifier(accesstoken.TrustedTokens{Issuer: tokentest.Issuer, Types: []string{accesstoken.TypeAccessToken, accesstoken.TypeJWT, accesstoken.TypeNone}}, everyKey{asserting.current}, a.gate.Now)
+	a.refuses(t, testkeys.Sign(asserting, testkeys.Header(asserting), a.claims()), "key_unknown")
+	trusted := accesstoken.NewTrustedVerifier(accesstoken.TrustedTokens{Issuer: tokentest.Issuer, Types: []string{accesstoken.TypeAccessToken, accesstoken.TypeJWT, accesstoken.TypeNone}}, everyKey{asserting}, a.gate.Now)
 	token, err = trusted.Verify(assertion.Reveal(), []string{ordersRequest.Audience})
 	tokentest.WantRefusal(t, token, err, "header_unexpected")
 }
@@ -275,7 +276,9 @@ func TestK8AssertionKeysOfAllNodes(t *testing.T) {
 	if string(a.jwks(t)) != string(b.jwks(t)) {
 		t.Error("two nodes publish different keys")
 	}
-	b.Master, b.Assertions = testkeys.Master(t, 8, tokentest.Start), new(AssertionKeys)
+	b.Master = testkeys.Master(t, 8, tokentest.Start)
+	b.delegate(new(keys.AssertionKeys))
+	b.UseAssertions()
 	theirs := publishedKeys(t, b.jwks(t))
 	for id := range publishedKeys(t, a.jwks(t)) {
 		if theirs[id] != nil && !a.signsAccessTokens(id) {
@@ -311,25 +314,6 @@ func BenchmarkAssert(b *testing.B) {
 	for b.Loop() {
 		if _, err := a.Assert(token, ordersRequest); err != nil {
 			b.Fatal(err)
-		}
-	}
-}
-
-// TestG94AnAssertionEndsWithItsToken: whoever is told for a minute is not told for longer than the client's token says.
-func TestG94AnAssertionEndsWithItsToken(t *testing.T) {
-	now := time.Unix(1_900_000_000, 0)
-	for name, test := range map[string]struct{ left, want time.Duration }{
-		"a long token":            {time.Hour, AssertionLifetime},
-		"one that ends in 20 s":   {20 * time.Second, 20 * time.Second},
-		"one in its leeway":       {-3 * time.Second, store.Leeway},
-		"one whose end is untold": {0, AssertionLifetime},
-	} {
-		source := &accesstoken.AccessToken{ExpiresAt: now.Add(test.left)}
-		if test.left == 0 {
-			source.ExpiresAt = time.Time{}
-		}
-		if got := assertionEnd(source, now).Sub(now); got != test.want {
-			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
@@ -87,7 +88,7 @@ func digestsOf(secrets ...string) []store.ClientSecret {
 type authority struct {
 	*gate
 	*Issuer
-	*UpstreamTokens
+	*delegation.UpstreamTokens
 	IssuedTokens
 	directory *fakeDirectory
 	attempts  *fakeAttempts
@@ -109,7 +110,7 @@ func newAuthority(tb testing.TB) *authority {
 	}
 	a.Issuer = &Issuer{
 		Records:     Records{Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Revocations: a.revocations, Now: a.gate.Now},
-		Credentials: Credentials{Keys: a.keySetState, Master: testMaster(tb), JTIMAC: accesstoken.NewJTIMAC(testMaster(tb)), Verifier: a.verifier},
+		Credentials: Credentials{Keys: a.keySetState, Master: testMaster(tb), JTIMAC: accesstoken.NewJTIMAC(testMaster(tb)), Verifier: a.verifier, Assertions: new(keys.AssertionKeys)},
 		Settings: Settings{
 			URL: tokentest.Issuer, Audience: []string{tokentest.Audience}, Lifetimes: store.DefaultLifetimes,
 			Scopes: oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
@@ -117,9 +118,20 @@ func newAuthority(tb testing.TB) *authority {
 		Hasher: passwords.NewHasher(),
 		Limits: Limits{ClientLimit: Limit{Failures: 20, Window: time.Minute}, Attempts: a.attempts},
 	}
-	a.UpstreamTokens = NewUpstreamTokens(a.URL, &a.Credentials, a.gate.Now)
+	a.delegate(a.Assertions)
 	a.IssuedTokens = a.Issuer.IssuedTokens()
 	return a
+}
+
+// delegate has the authority tell upstreams who is calling.
+func (a *authority) delegate(assertions *keys.AssertionKeys) {
+	a.Assertions = assertions
+	a.UpstreamTokens = delegation.New(delegation.Issuer{
+		URL: a.URL, Assertions: assertions, Now: a.gate.Now, Birth: func() time.Time { return a.Birth(a.Issuer.Now()) },
+		Credentials: func() delegation.Credentials {
+			return delegation.Credentials{Keys: a.Keys, Master: a.Master, JTIMAC: a.JTIMAC}
+		},
+	})
 }
 
 func (a *authority) client(id string) *store.Client { return a.directory.clients[id] }

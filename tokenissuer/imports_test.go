@@ -38,8 +38,8 @@ var database = []string{"database/sql", "database/sql/driver", "modernc.org/sqli
 var core = slices.Concat(wire, database, []string{"github.com/patrickmn/go-cache"})
 
 // rooms are the packages that have a rule; a package that is not listed fails the test, so that a new one gets one. A package
-// may name those below it alone: federation, registry, tokenissuer, accesstoken, keys, store, passwords, oauth; trust stands beside
-// tokenissuer, and the stores stand above store.
+// may name those below it alone: federation, registry, tokenissuer, accesstoken, keys, store, passwords, oauth; trust and delegation
+// stand beside tokenissuer, and the stores stand above store.
 var rooms = map[string]room{
 	"tokenissuer/oauth": {without: core},
 	"tokenissuer/passwords": {
@@ -60,6 +60,11 @@ var rooms = map[string]room{
 	"tokenissuer/accesstoken": {
 		own:     []string{"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
+		without: core,
+	},
+	"tokenissuer/delegation": {
+		own:     []string{"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
+		others:  []string{"github.com/maypok86/otter/v2"},
 		without: core,
 	},
 	"tokenissuer/idtoken": {
@@ -169,7 +174,7 @@ var rooms = map[string]room{
 	"caddymodule/gate": {
 		own: []string{
 			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
 			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
@@ -199,7 +204,8 @@ var rooms = map[string]room{
 			"caddymodule/admin", "caddymodule/caller", "caddymodule/command", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
 			"caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
-			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/endpoint", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registry",
+			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
+			"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{

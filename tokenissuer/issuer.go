@@ -82,8 +82,8 @@ type Records struct {
 type Credentials struct {
 	// Keys sign.
 	Keys *keys.Set
-	// Assertions sign what upstreams are told of requests; nil: nobody asks for it, and JWKS lists no keys of theirs.
-	Assertions *AssertionKeys
+	// Assertions sign what upstreams are told of requests; nil: JWKS lists no keys of theirs.
+	Assertions *keys.AssertionKeys
 	// Master makes codes, refresh tokens and cookies.
 	Master *keys.MasterKey
 	// JTIMAC signs access tokens with a MAC in their jti; nil: they have none.
@@ -233,7 +233,7 @@ func (is *Issuer) claimsOf(g Grant) (*accesstoken.AccessToken, error) {
 	if lifetime == 0 {
 		lifetime = is.lifetimes(g.Client).For(g.Type)
 	}
-	now, audience := is.birth(is.Now()), g.Audience
+	now, audience := is.Birth(is.Now()), g.Audience
 	if len(audience) == 0 {
 		audience = is.Audience
 	}
@@ -258,13 +258,18 @@ func (is *Issuer) claimsOf(g Grant) (*accesstoken.AccessToken, error) {
 	return t, nil
 }
 
-// birth is when a token was issued that is made now, by the shared clock. Whoever revokes what was issued until now goes at least by the shared
+// Birth is when a token was issued that is made now, by the shared clock. Whoever revokes what was issued until now goes at least by the shared
 // clock, so no token may seem younger than that says; and none may be from the future of this node's, which verifies it.
-func (c *Credentials) birth(now time.Time) time.Time {
+func (c *Credentials) Birth(now time.Time) time.Time {
 	if here := c.Verifier.Now(); here.Before(now) {
 		now = here
 	}
 	return now.Truncate(time.Second)
+}
+
+// JWKS returns the public keys as a JWK Set (RFC 7517 §5): those of access tokens, and where assertions are made theirs.
+func (c *Credentials) JWKS(now time.Time) ([]byte, error) {
+	return c.Assertions.JWKS(now, c.Master, c.Keys)
 }
 
 // lifetimes are the client's own, and the issuer's where it has none.

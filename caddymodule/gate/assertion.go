@@ -9,7 +9,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -91,7 +91,7 @@ func (p *Protect) assert(r *http.Request, d *decision) error {
 	if !p.shared.isServing(r.Context()) {
 		return oauth.Unavailable("not_started", nil)
 	}
-	signed, err := p.shared.own.Upstreams.Assert(d.token, tokenissuer.AssertedRequest{
+	signed, err := p.shared.own.Upstreams.Assert(d.token, delegation.AssertedRequest{
 		Audience: p.assertion.Audience, Method: upstreamMethod(r), Target: upstreamTarget(r),
 	})
 	if err != nil {

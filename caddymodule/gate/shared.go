@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
@@ -48,7 +49,7 @@ type Shared struct {
 // OwnIssuer is our own issuer, as gates use it.
 type OwnIssuer struct {
 	*tokenissuer.Settings
-	Upstreams *tokenissuer.UpstreamTokens
+	Upstreams *delegation.UpstreamTokens
 	Handler   *endpoint.Handler
 	Verifier  OwnVerifier
 	Node      Node

@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -124,7 +124,7 @@ func (p *Protect) exchange(r *http.Request, d *decision) error {
 	if err != nil {
 		return err
 	}
-	d.exchanged, err = p.shared.own.Upstreams.ExchangeForUpstream(tokenissuer.TokenExchange{Shown: d.rawToken, Token: d.token, Trust: name, Audience: p.exchangeAudience})
+	d.exchanged, err = p.shared.own.Upstreams.ExchangeForUpstream(delegation.TokenExchange{Shown: d.rawToken, Token: d.token, Trust: name, Audience: p.exchangeAudience})
 	return err
 }
 

@@ -1,4 +1,4 @@
-package tokenissuer
+package delegation
 
 import (
 	"crypto/sha256"
@@ -18,29 +18,6 @@ const ExchangedTokenLifetime = 5 * time.Minute
 
 // maxSwappedBytes bounds what is remembered of swapped tokens.
 const maxSwappedBytes = 32 << 20
-
-// UpstreamTokens tell upstreams who is calling: in an assertion about one request, and in an access token that takes the place of
-// the client's.
-type UpstreamTokens struct {
-	credentials *Credentials
-	url         string
-	now         func() time.Time
-	// exchanged are the tokens that took the place of others, so that one is signed for a client's token and an audience; nil: none
-	// are made.
-	exchanged *otter.Cache[swapKey, *swappedToken]
-}
-
-// NewUpstreamTokens returns those of the issuer with that URL, credentials and clock.
-func NewUpstreamTokens(url string, credentials *Credentials, now func() time.Time) *UpstreamTokens {
-	return &UpstreamTokens{credentials: credentials, url: url, now: now}
-}
-
-// UseAssertions has Assert sign, and JWKS publish its keys. It is called before any of the two.
-func (u *UpstreamTokens) UseAssertions() {
-	if u.credentials.Assertions == nil {
-		u.credentials.Assertions = new(AssertionKeys)
-	}
-}
 
 // UseExchange has ExchangeForUpstream make tokens. It is called before that is.
 func (u *UpstreamTokens) UseExchange() {
@@ -89,7 +66,7 @@ func (u *UpstreamTokens) ExchangeForUpstream(s TokenExchange) (oauth.Secret, err
 	if u.exchanged == nil {
 		return oauth.Secret{}, oauth.NewError(oauth.ServerError, "swaps_not_kept")
 	}
-	now := u.credentials.birth(u.now())
+	now := u.birth()
 	key := swapKey{oauth.DigestOf(s.Shown.Reveal()), s.Token.Issuer, s.Audience}
 	if known, ok := u.exchanged.GetIfPresent(key); ok && u.isCurrent(known, s.Token, now) {
 		return known.token, nil
@@ -119,7 +96,7 @@ func (u *UpstreamTokens) isCurrent(s *swappedToken, source *accesstoken.AccessTo
 	if !now.Before(near) && !endsWithSource || !now.Before(s.expiresAt) {
 		return false
 	}
-	if _, err := u.credentials.Keys.Find(s.keyID, ""); err != nil {
+	if _, err := u.credentials().Keys.Find(s.keyID, ""); err != nil {
 		return false
 	}
 	return s.source == source || s.source.SaysTheSame(source)
@@ -134,7 +111,7 @@ func (u *UpstreamTokens) swap(s TokenExchange, now time.Time) (*swappedToken, er
 	if !now.Before(expires) { // it was let in because clocks differ, and nothing of it is left
 		return nil, oauth.NewError(oauth.InvalidToken, "token_expired").WithDescription("The access token expired")
 	}
-	key, err := u.credentials.Keys.Signing(u.now())
+	key, err := u.credentials().Keys.Signing(u.now())
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +119,7 @@ func (u *UpstreamTokens) swap(s TokenExchange, now time.Time) (*swappedToken, er
 	if err != nil {
 		return nil, err
 	}
-	signed, err := u.credentials.JTIMAC.Sign(key, claims)
+	signed, err := u.credentials().JTIMAC.Sign(key, claims)
 	if err != nil {
 		return nil, oauth.AsError(err)
 	}
@@ -157,7 +134,7 @@ func (u *UpstreamTokens) swap(s TokenExchange, now time.Time) (*swappedToken, er
 func (u *UpstreamTokens) swappedClaims(s TokenExchange, now, expires time.Time) ([]byte, error) {
 	t := s.Token
 	swapped := &accesstoken.AccessToken{
-		Issuer: u.url, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: u.credentials.JTIMAC.NewID(0),
+		Issuer: u.url, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: u.credentials().JTIMAC.NewID(0),
 		IssuedAt: now, ExpiresAt: expires,
 		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
 	}
