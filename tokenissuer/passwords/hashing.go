@@ -9,16 +9,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-const (
-	// hashTimeout is how long a sign-in waits for its turn to hash.
-	hashTimeout = 100 * time.Millisecond
-	// maxHashWaiting is the number of sign-ins that wait: more than any machine can finish in that time.
-	maxHashWaiting = 1024
-)
+// maxHashWaiting is the number of sign-ins that wait: more than any machine can finish in that time.
+const maxHashWaiting = 1024
 
 // Hasher limits how many passwords are hashed at a time, and decides whose is next. Each hash takes 20 MiB and 20 ms.
 // The zero value is not usable; see NewHasher.
 type Hasher struct {
+	// Patience is how long a sign-in waits for a slot, a tenth of a second unless it is changed before the first sign-in. A known
+	// browser waits ten times as long: its turn comes after the running hash, which may take long on a slow machine.
+	Patience time.Duration
+
 	slots int
 	queue *fairqueue.Queue
 }
@@ -28,7 +28,7 @@ type Hasher struct {
 func NewHasher() *Hasher { return newHasher(max(1, runtime.GOMAXPROCS(0)/2)) }
 
 func newHasher(slots int) *Hasher {
-	return &Hasher{slots: slots, queue: fairqueue.New(slots, maxHashWaiting)}
+	return &Hasher{Patience: 100 * time.Millisecond, slots: slots, queue: fairqueue.New(slots, maxHashWaiting)}
 }
 
 // Attempt identifies for whom a password is hashed. The zero value is the operator, who is always next.
@@ -38,9 +38,13 @@ type Attempt struct {
 	Known bool
 }
 
-// Enter waits up to a tenth of a second for a slot. The caller must release it with leave.
+// Enter waits for a slot as long as Patience allows. The caller must release it with leave.
 func (p *Hasher) Enter(ctx context.Context, h Attempt) (leave func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, hashTimeout)
+	patience := p.Patience
+	if h.Known {
+		patience *= 10
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	leave, err = p.queue.Enter(ctx, p.shares(h)...)
 	if err != nil {

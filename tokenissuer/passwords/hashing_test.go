@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestT78NoMoreHashesAtOnceThanSlots: who waits for a tenth of a second in vain is sent away.
-func TestT78NoMoreHashesAtOnceThanSlots(t *testing.T) {
+// TestT78A140NoMoreHashesAtOnceThanSlots: who waits for a tenth of a second in vain is sent away, in a known browser after a second.
+func TestT78A140NoMoreHashesAtOnceThanSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newHasher(2)
 		ctx := t.Context()
@@ -20,8 +20,14 @@ func TestT78NoMoreHashesAtOnceThanSlots(t *testing.T) {
 		began := time.Now()
 		_, err := p.Enter(ctx, Attempt{Account: "c", Address: "3"})
 		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
-		if waited := time.Since(began); waited != hashTimeout {
+		if waited := time.Since(began); waited != p.Patience {
 			t.Errorf("waited %s", waited)
+		}
+		began = time.Now()
+		_, err = p.Enter(ctx, Attempt{Account: "c", Address: "3", Known: true})
+		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
+		if waited := time.Since(began); waited != 10*p.Patience {
+			t.Errorf("a known browser waited %s", waited)
 		}
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
@@ -33,7 +39,7 @@ func TestT78NoMoreHashesAtOnceThanSlots(t *testing.T) {
 		if _, err := p.Hash(ctx, oauth.NewSecret(knownPassword)); err == nil {
 			t.Error("a third hash at once")
 		}
-		time.AfterFunc(hashTimeout/2, leave[0])
+		time.AfterFunc(p.Patience/2, leave[0])
 		third := mustEnter(t, p, Attempt{Account: "c", Address: "3"})
 		leave[1]()
 		third()
