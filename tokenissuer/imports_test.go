@@ -107,11 +107,17 @@ var rooms = map[string]room{
 	},
 	"tokenissuer/endpoint": {
 		own: []string{
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/requests", "tokenissuer/idtoken",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/requests",
+			"tokenissuer/idtoken",
 			"tokenissuer/oauth", "tokenissuer/store",
 		},
 		others:  []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache"}),
+	},
+	"tokenissuer/endpoint/answers": {
+		own:     []string{"tokenissuer/endpoint/requests", "tokenissuer/oauth"},
+		others:  []string{"github.com/go-json-experiment/json"},
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
 	"tokenissuer/endpoint/requests": {
 		own:     []string{"tokenissuer", "tokenissuer/oauth"},
@@ -174,7 +180,7 @@ var rooms = map[string]room{
 	"caddymodule/gate": {
 		own: []string{
 			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
 			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{

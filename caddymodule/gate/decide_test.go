@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 )
 
 // TestG77AVerdictThatIsNone: a verifier that gives neither a token nor one of our errors lets nobody through.
@@ -19,7 +19,7 @@ func TestG77AVerdictThatIsNone(t *testing.T) {
 	for name, err := range map[string]error{"no token": nil, "unknown error": io.ErrUnexpectedEOF} {
 		t.Run(name, func(t *testing.T) {
 			p := benchmarkedGate(nil)
-			p.refusal = endpoint.Challenge{Realm: "test"}.Prepare()
+			p.refusal = answers.Challenge{Realm: "test"}.Prepare()
 			p.verifier = verdict(func(string, []string) (*accesstoken.AccessToken, error) { return nil, err })
 			w := httptest.NewRecorder()
 			request := caddyhttp.PrepareRequest(ordinaryRequest(), caddy.NewReplacer(), w, new(caddyhttp.Server))

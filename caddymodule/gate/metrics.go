@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 )
 
 // Metrics returns the collectors of all gates. The counters survive a reload. No label value comes from a client.
@@ -54,7 +54,7 @@ func countPassed(token *accesstoken.AccessToken) {
 }
 
 func countRefused(refusal error) {
-	switch status := endpoint.StatusOf(refusal); {
+	switch status := answers.StatusOf(refusal); {
 	case status >= 500:
 		gateUnavailable.Inc()
 	case status == 401:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -104,10 +105,10 @@ type Protect struct {
 	trustedHeaders []string
 	warnHost       sync.Once
 	cookies        ownCookies
-	refusal        *endpoint.PreparedChallenge
+	refusal        *answers.PreparedChallenge
 	resource       string // resolved
 	// withMetadata is the challenge that names the route's own metadata; nil until all routes are known.
-	withMetadata atomic.Pointer[endpoint.PreparedChallenge]
+	withMetadata atomic.Pointer[answers.PreparedChallenge]
 	// accepted are the audiences of which a token must name one: of ours, and with ResourceRequired of any issuer. Nil: what the
 	// issuers have, as long as the routes are not known.
 	accepted atomic.Pointer[[]string]
@@ -139,7 +140,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 			return setting.At(fmt.Errorf("protect: %w", err), p.Source)
 		}
 	}
-	refusal := endpoint.Challenge{Realm: p.realm(), Scope: oauth.Scopes(oauth.ResourceScopes(p.Scopes)).String()}
+	refusal := answers.Challenge{Realm: p.realm(), Scope: oauth.Scopes(oauth.ResourceScopes(p.Scopes)).String()}
 	// Our metadata document describes the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
 	if len(p.Audience) == 0 && p.own != nil {
 		refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.shared.own.Settings)

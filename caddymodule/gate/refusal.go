@@ -10,7 +10,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 )
 
@@ -35,7 +35,7 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 		answer.Header().Set("Connection", "close")
 	}
 	own := func(w http.ResponseWriter, r *http.Request) error {
-		endpoint.WriteRefusal(w, r, status, err)
+		answers.WriteRefusal(w, r, status, err)
 		return nil
 	}
 	caller.Remember(r, nil)

@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -82,7 +82,7 @@ func (p *Protect) audienceOf(i *routeIssuer) []string {
 }
 
 // challenge returns the challenge for requests that this route refuses.
-func (p *Protect) challenge() *endpoint.PreparedChallenge {
+func (p *Protect) challenge() *answers.PreparedChallenge {
 	if found := p.withMetadata.Load(); found != nil {
 		return found
 	}

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -205,7 +205,7 @@ func (s scratchWriter) Header() http.Header { return s.header }
 func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
 	byHeader := !d.rawToken.IsEmpty() && !d.cookie
 	known := d.signedIn || d.token != nil
-	if p.Challenge != challengeBrowser || known && !p.passesAfterSignIn(d, refusal) || byHeader || endpoint.StatusOf(refusal) != http.StatusUnauthorized || !isNavigation(r) {
+	if p.Challenge != challengeBrowser || known && !p.passesAfterSignIn(d, refusal) || byHeader || answers.StatusOf(refusal) != http.StatusUnauthorized || !isNavigation(r) {
 		return false
 	}
 	if !p.origin.isHost(r.Host) {

@@ -10,7 +10,9 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Audit writes one log line for each decision, with its reason and without credentials. It samples floods of refusals, so
@@ -105,7 +107,7 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 		return
 	}
 	fields = append(append(a.request(nil, r), fields...),
-		zap.Int("status", StatusOf(err)), zap.String("error", string(e.Code)), zap.String("reason", e.Reason))
+		zap.Int("status", answers.StatusOf(err)), zap.String("error", string(e.Code)), zap.String("reason", e.Reason))
 	if client, ok := errors.AsType[clientError](err); ok {
 		fields = append(fields, zap.String("client_id", client.clientID))
 	}
@@ -130,4 +132,20 @@ const requestFields = 3
 // request appends fields that identify the request. It omits the query, which may contain a credential.
 func (a *Audit) request(fields []zap.Field, r *http.Request) []zap.Field {
 	return append(fields, zap.String("address", a.address(r)), zap.String("method", r.Method), zap.String("path", r.URL.EscapedPath()))
+}
+
+// clientError adds the client to an error, for the audit log.
+type clientError struct {
+	error
+	clientID string
+}
+
+func (e clientError) Unwrap() error { return e.error }
+
+// forClient adds the client, if it is known, to an error.
+func forClient(err error, client *store.Client) error {
+	if client == nil {
+		return err
+	}
+	return clientError{err, client.ID}
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -220,7 +221,7 @@ func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *
 	e := oauth.AsError(err)
 	h.counters.Refused(authorizationEndpoint, e)
 	h.audit.Refused(r, "authorization request refused", forClient(err, client))
-	return h.sendAnswer(w, r, client, target, target.Error(wireName(e.Code), e.Description))
+	return h.sendAnswer(w, r, client, target, target.Error(answers.WireName(e.Code), e.Description))
 }
 
 // isCrossSite reports whether another site's page has sent a POST, without our cookies.

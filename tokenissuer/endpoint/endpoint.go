@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -210,5 +211,5 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route, kno
 // Refuse logs an error and answers with it.
 func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.audit.Refused(r, "endpoint request refused", err)
-	writeOAuthError(w, r, err, h.issuer.URL)
+	answers.WriteError(w, r, err, h.issuer.URL)
 }

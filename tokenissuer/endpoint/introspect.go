@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -30,10 +31,10 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if found != nil && found.Access != nil && asker.Bearer != nil && asker.Bearer.ID == found.Access.ID {
-		return bearerError{oauth.NewError(oauth.InvalidToken, "token_introspects_itself")}
+		return answers.BearerError{Err: oauth.NewError(oauth.InvalidToken, "token_introspects_itself")}
 	}
 	h.audit.Accepted(r, "token introspected", zap.String("client_id", asker.ClientID), zap.Bool("active", found != nil))
-	writeObject(w, http.StatusOK, jsonUTF8, h.introspectionOf(found))
+	answers.WriteObject(w, http.StatusOK, answers.JSON, h.introspectionOf(found))
 	return nil
 }
 
@@ -42,39 +43,39 @@ const introspectionRoom = 512
 
 // introspectionOf returns the response (RFC 7662 §2.2). For a refresh token it omits token_type, since it gives no
 // access, and exp, which every use extends. Its iat is its family's: its own would reveal the last refresh.
-func (h *Handler) introspectionOf(found *tokenissuer.Introspection) object {
-	o := newObject(introspectionRoom)
-	o.boolean("active", found != nil)
+func (h *Handler) introspectionOf(found *tokenissuer.Introspection) answers.Object {
+	o := answers.NewObject(introspectionRoom)
+	o.Boolean("active", found != nil)
 	switch {
 	case found == nil:
 		return o
 	case found.Access != nil:
 		t := found.Access
-		o.text("scope", t.Scopes.String())
-		o.text("client_id", t.ClientID)
-		o.plain("token_type", "Bearer")
-		o.number("exp", t.ExpiresAt.Unix())
-		o.number("iat", t.IssuedAt.Unix())
-		o.text("sub", t.Subject)
-		o.list("aud", t.Audience)
-		o.text("iss", t.Issuer)
-		o.text("jti", t.ID)
+		o.Text("scope", t.Scopes.String())
+		o.Text("client_id", t.ClientID)
+		o.Plain("token_type", "Bearer")
+		o.Number("exp", t.ExpiresAt.Unix())
+		o.Number("iat", t.IssuedAt.Unix())
+		o.Text("sub", t.Subject)
+		o.List("aud", t.Audience)
+		o.Text("iss", t.Issuer)
+		o.Text("jti", t.ID)
 		if groups := t.Claim("groups"); len(groups) > 0 {
-			o.array("groups", groups)
+			o.Array("groups", groups)
 		}
 	default:
 		f := found.Family
-		o.text("scope", f.Scopes.String())
-		o.text("client_id", f.ClientID)
-		o.number("iat", f.CreatedAt.Unix())
-		o.text("sub", f.UserID)
+		o.Text("scope", f.Scopes.String())
+		o.Text("client_id", f.ClientID)
+		o.Number("iat", f.CreatedAt.Unix())
+		o.Text("sub", f.UserID)
 		if len(f.Audience) > 0 {
-			o.list("aud", f.Audience)
+			o.List("aud", f.Audience)
 		}
-		o.text("iss", h.issuer.URL)
+		o.Text("iss", h.issuer.URL)
 	}
 	if found.Username != "" {
-		o.text("username", found.Username)
+		o.Text("username", found.Username)
 	}
 	return o
 }
@@ -91,7 +92,7 @@ func (h *Handler) introspectionCaller(r *http.Request, f requests.Form) (tokenis
 	if present {
 		t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
 		if err != nil {
-			return tokenissuer.Asker{}, bearerError{oauth.AsError(err)}
+			return tokenissuer.Asker{}, answers.BearerError{Err: oauth.AsError(err)}
 		}
 		return tokenissuer.Asker{ClientID: t.ClientID, Bearer: t}, nil
 	}

@@ -3,49 +3,11 @@ package endpoint
 import (
 	"errors"
 	"net/http"
-	"strconv"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
-
-const jsonAPIMediaType = "application/vnd.api+json"
-
-var jsonAPI = []string{jsonAPIMediaType}
-
-// jsonAPIDocument is a JSON:API 1.1 error document.
-type jsonAPIDocument struct {
-	Errors  []jsonAPIError `json:"errors"`
-	JSONAPI jsonAPIVersion `json:"jsonapi"`
-}
-
-type jsonAPIError struct {
-	ID     string         `json:"id"`
-	Status string         `json:"status"`
-	Code   string         `json:"code"`
-	Title  string         `json:"title"`
-	Detail string         `json:"detail"`
-	Source *jsonAPISource `json:"source,omitzero"`
-}
-
-// jsonAPISource points to the value at fault, which must exist (RFC 6901).
-type jsonAPISource struct {
-	Pointer string `json:"pointer"`
-}
-
-type jsonAPIVersion struct {
-	Version string `json:"version"`
-}
-
-func writeJSONAPIError(w http.ResponseWriter, status int, e *oauth.Error, source *jsonAPISource) {
-	writeBody(w, status, jsonAPI, jsonAPIDocument{
-		Errors: []jsonAPIError{{
-			ID: oauth.NewID(), Status: strconv.Itoa(status), Code: string(e.Code),
-			Title: http.StatusText(status), Detail: e.Description, Source: source,
-		}},
-		JSONAPI: jsonAPIVersion{"1.1"},
-	})
-}
 
 // pointedError is an error with a JSON pointer to the value at fault.
 type pointedError struct {
@@ -78,7 +40,7 @@ func invalidMember(name, pointer string) error {
 func (h *Handler) refuseJSONAPI(w http.ResponseWriter, r *http.Request, err error) {
 	h.audit.Refused(r, "token for a member refused", err)
 	e := oauth.AsError(err)
-	status := Challenge{Realm: h.issuer.URL}.SetHeaders(w, err)
+	status := answers.Challenge{Realm: h.issuer.URL}.SetHeaders(w, err)
 	w.Header().Set("Vary", "Accept")
 	switch status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed:
@@ -90,9 +52,9 @@ func (h *Handler) refuseJSONAPI(w http.ResponseWriter, r *http.Request, err erro
 	if status == http.StatusMethodNotAllowed {
 		e = oauth.NewError("method_not_allowed", e.Reason).WithDescription("Send the request with POST.")
 	}
-	var source *jsonAPISource
+	var pointer *string
 	if pointed, ok := errors.AsType[pointedError](err); ok {
-		source = &jsonAPISource{pointed.pointer}
+		pointer = &pointed.pointer
 	}
-	writeJSONAPIError(w, status, e, source)
+	answers.WriteJSONAPIError(w, status, e, pointer)
 }

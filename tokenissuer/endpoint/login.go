@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -155,7 +156,7 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 	h.audit.Refused(r, "sign-in refused", h.forAccount(r, err, email))
 	status := http.StatusOK // pages with an error notice are a 200
 	if e.Code != oauth.InvalidGrant {
-		status = setStatusHeaders(w, err)
+		status = answers.SetStatusHeaders(w, err)
 	}
 	page := h.signInPage(k, sealed)
 	page.Notice, page.RetryAfter, page.Email = notice, e.RetryAfter, email

@@ -2,8 +2,8 @@ package endpoint
 
 import (
 	"net/http"
-	"strings"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -41,19 +41,19 @@ func (h *Handler) showUnder(w http.ResponseWriter, r *http.Request, policy strin
 // refusePage answers a request to a page with an error page, or with JSON if Accept prefers it.
 func (h *Handler) refusePage(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Vary", "Accept")
-	if prefersJSON(r.Header["Accept"]) {
+	if answers.PrefersJSON(r.Header["Accept"]) {
 		h.Refuse(w, r, err)
 		return
 	}
 	h.audit.Refused(r, "endpoint request refused", err)
 	e := oauth.AsError(err)
-	status := setStatusHeaders(w, err)
+	status := answers.SetStatusHeaders(w, err)
 	problem := pages.Problem{Code: problemOf(err, status), RetryAfter: e.RetryAfter, AccountURL: h.prefix + accountPath}
 	if e.Code == oauth.InvalidRequest && (problem.Code == pages.BadClient || problem.Code == pages.BadRequest) {
 		problem.Detail = e.Description
 	}
 	if err := h.show(w, r, status, "", problem); err != nil {
-		writeOAuthError(w, r, err, h.issuer.URL)
+		answers.WriteError(w, r, err, h.issuer.URL)
 	}
 }
 
@@ -86,20 +86,4 @@ func problemOf(err error, status int) pages.ProblemCode {
 		return pages.Internal
 	}
 	return pages.BadRequest
-}
-
-// prefersJSON reports whether Accept gives JSON more weight than HTML (RFC 9110 §12.5.1). Wildcards count for neither, so
-// the default is a page.
-func prefersJSON(accept []string) bool {
-	var json, html float64
-	for item := range strings.SplitSeq(strings.ToLower(strings.Join(accept, ",")), ",") {
-		media, parameters, _ := strings.Cut(item, ";")
-		switch {
-		case strings.Contains(media, "json"):
-			json = max(json, weight(parameters))
-		case strings.Contains(media, "html"):
-			html = max(html, weight(parameters))
-		}
-	}
-	return json > html
 }

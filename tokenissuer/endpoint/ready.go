@@ -3,6 +3,7 @@ package endpoint
 import (
 	"net/http"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -20,9 +21,9 @@ func (h *Handler) ServeReadiness(w http.ResponseWriter, r *http.Request, ready b
 	found.serve = func(_ *Handler, w http.ResponseWriter, _ *http.Request) error {
 		status := http.StatusOK
 		if !ready {
-			status = setStatusHeaders(w, oauth.Unavailable("not_ready", nil))
+			status = answers.SetStatusHeaders(w, oauth.Unavailable("not_ready", nil))
 		}
-		writeBody(w, status, jsonUTF8, readiness{ready})
+		answers.WriteBody(w, status, answers.JSON, readiness{ready})
 		return nil
 	}
 	if err := h.serve(w, r, found, true); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -86,7 +87,7 @@ func (rs *Resources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := rs.serve(w, r); err != nil {
 		rs.counters.Refused(metadataEndpoint, oauth.AsError(err))
 		rs.audit.Refused(r, "endpoint request refused", err)
-		writeOAuthJSON(w, setStatusHeaders(w, err), oauth.AsError(err))
+		answers.WriteOAuthJSON(w, answers.SetStatusHeaders(w, err), oauth.AsError(err))
 	}
 }
 
@@ -106,7 +107,7 @@ func (rs *Resources) serve(w http.ResponseWriter, r *http.Request) error {
 }
 
 func pathUnknown() error {
-	return requests.Error{Status: http.StatusNotFound, Err: oauth.NewError(notFound, "path_unknown").WithDescription("There is nothing at this path.")}
+	return requests.Error{Status: http.StatusNotFound, Err: oauth.NewError(answers.NotFound, "path_unknown").WithDescription("There is nothing at this path.")}
 }
 
 // hostname returns a Host header without its port.

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -32,5 +33,5 @@ func (h *Handler) revoke(w http.ResponseWriter, r *http.Request) error {
 		fields = append(fields, zap.String("jti", revoked.ID), zap.String("subject", revoked.Subject))
 	}
 	h.audit.Accepted(r, "token revoked", fields...)
-	return writeJSON(w, struct{}{})
+	return answers.WriteJSON(w, struct{}{})
 }

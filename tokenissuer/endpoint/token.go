@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -60,7 +61,7 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f requests.Fo
 	} else {
 		h.audit.Accepted(r, "token issued", fields...)
 	}
-	writeObject(w, http.StatusOK, jsonUTF8, responseOf(tokens))
+	answers.WriteObject(w, http.StatusOK, answers.JSON, responseOf(tokens))
 	return nil
 }
 
@@ -86,20 +87,20 @@ func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
 }
 
 // responseOf returns the success body (RFC 6749 §5.1), with its members in the documented order.
-func responseOf(tokens tokenissuer.Tokens) object {
+func responseOf(tokens tokenissuer.Tokens) answers.Object {
 	access, refresh, scope := tokens.AccessToken.Reveal(), tokens.RefreshToken.Reveal(), tokens.Scopes.String()
 	identity := tokens.IDToken.Reveal()
-	o := newObject(responseFrame + len(access) + len(refresh) + len(scope) + len(identity))
-	o.plain("access_token", access)
-	o.plain("token_type", "Bearer")
-	o.number("expires_in", int64(tokens.ExpiresIn/time.Second))
+	o := answers.NewObject(responseFrame + len(access) + len(refresh) + len(scope) + len(identity))
+	o.Plain("access_token", access)
+	o.Plain("token_type", "Bearer")
+	o.Number("expires_in", int64(tokens.ExpiresIn/time.Second))
 	if refresh != "" {
-		o.plain("refresh_token", refresh)
+		o.Plain("refresh_token", refresh)
 	}
-	o.text("scope", scope)
-	o.number("created_at", tokens.CreatedAt.Unix())
+	o.Text("scope", scope)
+	o.Number("created_at", tokens.CreatedAt.Unix())
 	if identity != "" {
-		o.plain("id_token", identity) // OpenID Connect Core §3.1.3.3
+		o.Plain("id_token", identity) // OpenID Connect Core §3.1.3.3
 	}
 	return o
 }

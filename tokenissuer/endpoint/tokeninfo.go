@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -14,11 +15,11 @@ import (
 func (h *Handler) tokenInfo(w http.ResponseWriter, r *http.Request) error {
 	token, err := requests.Credential(r)
 	if err != nil {
-		return bearerError{oauth.AsError(err)}
+		return answers.BearerError{Err: oauth.AsError(err)}
 	}
 	t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
 	if err != nil {
-		return bearerError{oauth.AsError(err)}
+		return answers.BearerError{Err: oauth.AsError(err)}
 	}
 	info := tokenInfo{
 		Scope:       t.Scopes,
@@ -31,7 +32,7 @@ func (h *Handler) tokenInfo(w http.ResponseWriter, r *http.Request) error {
 	}
 	h.audit.Accepted(r, "token info told",
 		zap.String("client_id", t.ClientID), zap.String("subject", t.Subject), zap.String("jti", t.ID))
-	return writeJSON(w, info)
+	return answers.WriteJSON(w, info)
 }
 
 type tokenInfo struct {

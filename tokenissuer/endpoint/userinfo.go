@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -23,10 +24,10 @@ func (h *Handler) userInfo(w http.ResponseWriter, r *http.Request) error {
 	t := info.Token
 	h.audit.Accepted(r, "user info told",
 		zap.String("client_id", t.ClientID), zap.String("subject", t.Subject), zap.String("jti", t.ID))
-	o := newObject(userInfoRoom + len(info.Claims))
-	o.text("sub", t.Subject)
-	o.members(info.Claims)
-	writeObject(w, http.StatusOK, jsonUTF8, o)
+	o := answers.NewObject(userInfoRoom + len(info.Claims))
+	o.Text("sub", t.Subject)
+	o.Members(info.Claims)
+	answers.WriteObject(w, http.StatusOK, answers.JSON, o)
 	return nil
 }
 
@@ -63,5 +64,5 @@ func asBearerError(err error) error {
 	if _, own := errors.AsType[requests.Error](err); own {
 		return err
 	}
-	return bearerError{oauth.AsError(err)}
+	return answers.BearerError{Err: oauth.AsError(err)}
 }

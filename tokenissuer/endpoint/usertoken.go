@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -85,7 +86,7 @@ func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
 	h.counters.Issued(store.AdminCreated)
 	h.audit.Accepted(r, "token created by an admin", append(issued(nil, tokens),
 		zap.String("admin", admin.ID), zap.String("organisation", admin.Organisation))...)
-	writeObject(w, http.StatusCreated, jsonAPI, responseOf(tokens))
+	answers.WriteObject(w, http.StatusCreated, answers.JSONAPI, responseOf(tokens))
 	return nil
 }
 
@@ -156,7 +157,7 @@ func checkMedia(r *http.Request) error {
 
 func isDocumentType(contentType string) bool {
 	media, parameters, err := mime.ParseMediaType(contentType)
-	if err != nil || media != jsonAPIMediaType {
+	if err != nil || media != answers.JSONAPIMediaType {
 		return false
 	}
 	for name, value := range parameters {
@@ -175,7 +176,7 @@ func acceptsDocument(accept []string) bool {
 	}
 	for element := range strings.SplitSeq(all, ",") {
 		media, parameters, err := mime.ParseMediaType(element)
-		if err != nil || weight(strings.TrimPrefix(element, media)) == 0 {
+		if err != nil || answers.Weight(strings.TrimPrefix(element, media)) == 0 {
 			continue
 		}
 		delete(parameters, "q")
@@ -183,7 +184,7 @@ func acceptsDocument(accept []string) bool {
 		switch media {
 		case "*/*", "application/*":
 			return true
-		case jsonAPIMediaType:
+		case answers.JSONAPIMediaType:
 			if len(parameters) == 0 {
 				return true
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -68,7 +69,7 @@ func FuzzJSONAPIBody(f *testing.F) {
 		id, _, err := new(Handler).targetOf(httptest.NewRecorder(), r)
 		if err != nil {
 			e := oauth.AsError(err)
-			if status := StatusOf(err); id != "" || status < 400 || status > 499 || e.Reason == "" || e.Description == "" {
+			if status := answers.StatusOf(err); id != "" || status < 400 || status > 499 || e.Reason == "" || e.Description == "" {
 				t.Fatalf("refused with %d %v and %q", status, err, id)
 			}
 			return

@@ -1,4 +1,4 @@
-package endpoint
+package answers
 
 import (
 	"errors"
@@ -13,12 +13,12 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Codes that only HTTP has.
 const (
-	notFound oauth.ErrorCode = "not_found"
+	// NotFound: there is nothing at the path.
+	NotFound oauth.ErrorCode = "not_found"
 )
 
 // rendering is the status of a code, and its name on the wire.
@@ -62,51 +62,39 @@ func StatusOf(err error) int {
 	return http.StatusBadRequest
 }
 
-// wireName returns the error member of OAuth JSON.
-func wireName(code oauth.ErrorCode) string {
+// WireName returns the error member of OAuth JSON.
+func WireName(code oauth.ErrorCode) string {
 	if r := renderings[code]; r.oauth != "" {
 		return r.oauth
 	}
 	return string(code)
 }
 
-// bearerError marks an error about an access token at an endpoint whose other errors are about clients.
-type bearerError struct{ err *oauth.Error }
+// BearerError marks an error about an access token at an endpoint whose other errors are about clients.
+type BearerError struct{ Err *oauth.Error }
 
-func (e bearerError) Error() string { return e.err.Error() }
-func (e bearerError) Unwrap() error { return e.err }
+// Error returns what is wrong with the token.
+func (e BearerError) Error() string { return e.Err.Error() }
 
-// clientError adds the client to an error, for the audit log.
-type clientError struct {
-	error
-	clientID string
-}
+// Unwrap returns Err.
+func (e BearerError) Unwrap() error { return e.Err }
 
-func (e clientError) Unwrap() error { return e.error }
-
-// forClient adds the client, if it is known, to an error.
-func forClient(err error, client *store.Client) error {
-	if client == nil {
-		return err
-	}
-	return clientError{err, client.ID}
-}
-
-// writeOAuthError writes an error as OAuth JSON (RFC 6749 §5.2). It adds a challenge only to a 401 for a request with an
+// WriteError writes an error as OAuth JSON (RFC 6749 §5.2). It adds a challenge only to a 401 for a request with an
 // Authorization header: with a challenge on a 400, common clients ignore the error code.
-func writeOAuthError(w http.ResponseWriter, r *http.Request, err error, realm string) {
-	if bearer, ok := errors.AsType[bearerError](err); ok {
-		Challenge{Realm: realm}.Write(w, r, bearer.err)
+func WriteError(w http.ResponseWriter, r *http.Request, err error, realm string) {
+	if bearer, ok := errors.AsType[BearerError](err); ok {
+		Challenge{Realm: realm}.Write(w, r, bearer.Err)
 		return
 	}
 	e := oauth.AsError(err)
 	if e.Code == oauth.InvalidClient && len(r.Header["Authorization"]) > 0 {
 		w.Header().Set("Www-Authenticate", "Basic realm="+quote(realm))
 	}
-	writeOAuthJSON(w, setStatusHeaders(w, err), e)
+	WriteOAuthJSON(w, SetStatusHeaders(w, err), e)
 }
 
-func writeOAuthJSON(w http.ResponseWriter, status int, e *oauth.Error) {
+// WriteOAuthJSON writes the body of an error as OAuth JSON, under a status.
+func WriteOAuthJSON(w http.ResponseWriter, status int, e *oauth.Error) {
 	var body []byte
 	if isCommon(e) {
 		body = preparedBodies.get(refusalKey{e.Code, e.Description, ""}, func() []byte { return oauthJSON(e) })
@@ -117,7 +105,7 @@ func writeOAuthJSON(w http.ResponseWriter, status int, e *oauth.Error) {
 		writeUnencodable(w)
 		return
 	}
-	writeEncoded(w, status, jsonUTF8, body)
+	writeEncoded(w, status, JSON, body)
 }
 
 // oauthJSON returns the body of an error, or nil if a text is not UTF-8. It is written by hand to keep floods of refusals
@@ -125,7 +113,7 @@ func writeOAuthJSON(w http.ResponseWriter, status int, e *oauth.Error) {
 func oauthJSON(e *oauth.Error) []byte {
 	body := make([]byte, 0, 256)
 	body = append(body, `{"error":`...)
-	body, err := jsontext.AppendQuote(body, wireName(e.Code))
+	body, err := jsontext.AppendQuote(body, WireName(e.Code))
 	if err == nil {
 		body = append(body, `,"error_description":`...)
 		body, err = jsontext.AppendQuote(body, e.Description)
@@ -136,9 +124,9 @@ func oauthJSON(e *oauth.Error) []byte {
 	return append(body, '}')
 }
 
-// setStatusHeaders sets the headers that belong to the error's status, and returns the status: Allow, and Retry-After in
+// SetStatusHeaders sets the headers that belong to the error's status, and returns the status: Allow, and Retry-After in
 // whole seconds, rounded up (RFC 9110 §10.2.3).
-func setStatusHeaders(w http.ResponseWriter, err error) int {
+func SetStatusHeaders(w http.ResponseWriter, err error) int {
 	if h, ok := errors.AsType[requests.Error](err); ok && h.Allow != "" {
 		w.Header().Set("Allow", h.Allow)
 	}
@@ -153,15 +141,17 @@ func setStatusHeaders(w http.ResponseWriter, err error) int {
 	return status
 }
 
-var jsonUTF8 = []string{"application/json; charset=utf-8"}
+// JSON is the Content-Type of JSON.
+var JSON = []string{"application/json; charset=utf-8"}
 
-// writeJSON writes a success.
-func writeJSON(w http.ResponseWriter, body any) error {
-	writeBody(w, http.StatusOK, jsonUTF8, body)
+// WriteJSON writes a success.
+func WriteJSON(w http.ResponseWriter, body any) error {
+	WriteBody(w, http.StatusOK, JSON, body)
 	return nil
 }
 
-func writeBody(w http.ResponseWriter, status int, contentType []string, body any) {
+// WriteBody writes a response of a value as JSON.
+func WriteBody(w http.ResponseWriter, status int, contentType []string, body any) {
 	encoded, err := json.Marshal(body, json.Deterministic(true))
 	if err != nil {
 		writeUnencodable(w)
@@ -172,7 +162,7 @@ func writeBody(w http.ResponseWriter, status int, contentType []string, body any
 
 func writeUnencodable(w http.ResponseWriter) {
 	const body = `{"error":"server_error","error_description":"The response could not be encoded."}`
-	writeEncoded(w, http.StatusInternalServerError, jsonUTF8, []byte(body))
+	writeEncoded(w, http.StatusInternalServerError, JSON, []byte(body))
 }
 
 func writeEncoded(w http.ResponseWriter, status int, contentType []string, body []byte) {

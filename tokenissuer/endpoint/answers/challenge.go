@@ -1,4 +1,4 @@
-package endpoint
+package answers
 
 import (
 	"net/http"
@@ -33,7 +33,7 @@ func (c *PreparedChallenge) Challenge() Challenge { return c.challenge }
 
 // SetHeaders is like Challenge.SetHeaders. A scope that is not empty replaces that of the resource.
 func (c *PreparedChallenge) SetHeaders(w http.ResponseWriter, err error, scope string) int {
-	status, e := setStatusHeaders(w, err), oauth.AsError(err)
+	status, e := SetStatusHeaders(w, err), oauth.AsError(err)
 	build := func() string {
 		challenge := c.challenge
 		if scope != "" {
@@ -52,7 +52,7 @@ func (c *PreparedChallenge) SetHeaders(w http.ResponseWriter, err error, scope s
 // SetHeaders sets the headers of a refusal and returns its status. A request without a token gets a challenge without an
 // error (RFC 6750 §3.1); errors that are not about the credential get no challenge.
 func (c Challenge) SetHeaders(w http.ResponseWriter, err error) int {
-	status := setStatusHeaders(w, err)
+	status := SetStatusHeaders(w, err)
 	setChallenge(w, c.line(status, oauth.AsError(err)))
 	return status
 }
@@ -126,43 +126,8 @@ func (c Challenge) Write(w http.ResponseWriter, r *http.Request, err error) {
 func WriteRefusal(w http.ResponseWriter, r *http.Request, status int, err error) {
 	e := oauth.AsError(err)
 	if prefersJSONAPI(r.Header["Accept"]) {
-		writeJSONAPIError(w, status, e, nil)
+		WriteJSONAPIError(w, status, e, nil)
 		return
 	}
-	writeOAuthJSON(w, status, e)
-}
-
-// prefersJSONAPI reports whether Accept gives JSON:API at least the weight of JSON (RFC 9110 §12.5.1).
-func prefersJSONAPI(accept []string) bool {
-	document, plain := 0.0, 0.0
-	for _, line := range accept {
-		if !strings.Contains(line, jsonAPIMediaType) && document == 0 {
-			continue
-		}
-		for element := range strings.SplitSeq(line, ",") {
-			media, parameters, _ := strings.Cut(element, ";")
-			switch strings.ToLower(strings.TrimSpace(media)) {
-			case jsonAPIMediaType:
-				document = max(document, weight(parameters))
-			case "application/json":
-				plain = max(plain, weight(parameters))
-			}
-		}
-	}
-	return document > 0 && document >= plain
-}
-
-// weight returns the q parameter: 1 if absent, 0 if malformed.
-func weight(parameters string) float64 {
-	for parameter := range strings.SplitSeq(parameters, ";") {
-		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
-		if strings.EqualFold(name, "q") {
-			q, err := strconv.ParseFloat(value, 64)
-			if err != nil || q < 0 || q > 1 {
-				return 0
-			}
-			return q
-		}
-	}
-	return 1
+	WriteOAuthJSON(w, status, e)
 }
