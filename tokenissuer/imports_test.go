@@ -158,7 +158,7 @@ var rooms = map[string]room{
 		},
 	},
 	"caddymodule/coverage": {
-		own:    []string{"caddymodule/gate", "tokenissuer/endpoint", "tokenissuer/oauth"},
+		own:    []string{"caddymodule/gate", "caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/oauth"},
 		others: []string{"github.com/caddyserver/caddy/v2"},
 	},
 	"caddymodule/floodgate": {without: slices.Concat(wire, database)},
@@ -177,9 +177,17 @@ var rooms = map[string]room{
 		others:  []string{"cel.dev/cel-go", "github.com/caddyserver/caddy/v2"},
 		without: []string{"github.com/patrickmn/go-cache"},
 	},
+	"caddymodule/rule": {
+		own: []string{
+			"caddymodule/caller", "caddymodule/requestpath", "caddymodule/setting",
+			"tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/store",
+		},
+		others:  []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json"},
+		without: []string{"github.com/patrickmn/go-cache"},
+	},
 	"caddymodule/gate": {
 		own: []string{
-			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
+			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
 			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},

@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 )
 
 // inWords describes the requests that meet the condition.
@@ -115,7 +115,7 @@ func isHostAlone(sets caddyhttp.MatcherSets) bool {
 }
 
 // ruleInWords describes what a rule requires.
-func ruleInWords(r *gate.Rule) string {
+func ruleInWords(r *rule.Rule) string {
 	switch {
 	case len(r.Scopes) > 0:
 		return "scope " + strings.Join(r.Scopes, " ")

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -30,7 +31,7 @@ func TestOrdinaryRequestAllocates(t *testing.T) {
 		{"no rule", func(*Protect) {}, ordinary},
 		{"scopes of the route", func(p *Protect) { p.Scopes = []string{"public"} }, ordinary},
 		{"rules", func(p *Protect) {
-			p.Require = []*Rule{
+			p.Require = []*rule.Rule{
 				{Scopes: []string{"public"}}, {AnyScope: []string{"trusted", "public"}}, {Roles: []string{"member", "admin"}},
 				{Claim: "org", Values: []string{"acme"}},
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
@@ -106,7 +107,7 @@ func (p *Protect) assert(r *http.Request, d *decision) error {
 
 // upstreamMethod returns the method that the upstream sees: reverse_proxy turns a WebSocket over HTTP/2 or 3 into a GET.
 func upstreamMethod(r *http.Request) string {
-	if isWebSocketConnect(r) {
+	if requestpath.IsWebSocketConnect(r) {
 		return http.MethodGet
 	}
 	return r.Method

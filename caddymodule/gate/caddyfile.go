@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
@@ -51,7 +52,7 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // the name of the directive
 	p := &Protect{Source: setting.Source(h.Dispenser)}
 	p.Scopes = h.RemainingArgs()
-	if err := refuseMatchers(h, p.Scopes); err != nil {
+	if err := rule.RefuseMatchers(h, p.Scopes); err != nil {
 		return nil, err
 	}
 	for h.NextBlock(0) {
@@ -72,7 +73,7 @@ func (p *Protect) parseOption(h httpcaddyfile.Helper) error {
 	options := map[string]func(httpcaddyfile.Helper) error{
 		"issuer":   p.parseIssuers,
 		"audience": func(h httpcaddyfile.Helper) error { return setting.Audience(h.Dispenser, &p.Audience) },
-		"resource": p.parseResource, "resource_required": p.parseResourceRequired, "require": p.parseRule, "anonymous": p.parseAnonymous, "optional": p.parseOptional,
+		"resource": p.parseResource, "resource_required": p.parseResourceRequired, "require": p.parseRule, "anonymous": func(h httpcaddyfile.Helper) error { return rule.ParseAnonymous(h, &p.Anonymous) }, "optional": p.parseOptional,
 		"token_from": p.parseTokenFrom, "forward": p.parseForward, "upstream_token": p.parseUpstreamToken, "cors": p.parseCORS,
 		"trust_headers": p.parseTrustHeaders, "upgrade": p.parseUpgrade,
 		"forward_to": func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.ForwardTo, "request", forwardToResponse) },
@@ -95,6 +96,18 @@ func (p *Protect) parseOptional(h httpcaddyfile.Helper) error {
 	return nil
 }
 
+func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
+	parsed, roleError, err := rule.Parse(h)
+	if err != nil {
+		return err
+	}
+	if p.roleError == nil {
+		p.roleError = roleError
+	}
+	p.Require = append(p.Require, parsed)
+	return nil
+}
+
 // parseChoice reads an option that takes one of two words.
 func parseChoice(h httpcaddyfile.Helper, value *string, first, second string) error {
 	option := h.Val()
@@ -107,52 +120,6 @@ func parseChoice(h httpcaddyfile.Helper, value *string, first, second string) er
 	if *value != first && *value != second {
 		return h.Errf("%s %q: use %s or %s", option, *value, first, second)
 	}
-	return nil
-}
-
-// parseMatcher reads a matcher. Call it before reading arguments: a matcher read as an argument would leave a rule that
-// applies to every request.
-func parseMatcher(h httpcaddyfile.Helper) (caddyhttp.RawMatcherSets, bool, error) {
-	if h.CountRemainingArgs() == 0 {
-		return nil, false, h.ArgErr()
-	}
-	set, found, err := h.MatcherToken()
-	if err != nil {
-		return nil, false, h.WrapErr(err)
-	}
-	if !found {
-		h.Prev()
-		return nil, false, nil
-	}
-	if set == nil { // the matcher is *
-		return nil, true, nil
-	}
-	return caddyhttp.RawMatcherSets{set}, true, nil
-}
-
-// refuseMatchers refuses a matcher among scopes. It would be read as a scope, and the scopes before it would be required
-// of every request.
-func refuseMatchers(h httpcaddyfile.Helper, scopes []string) error {
-	for _, name := range scopes {
-		if name == "*" || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "/") {
-			return h.Errf("%s stands among scopes: a matcher comes first", name)
-		}
-	}
-	return nil
-}
-
-func (p *Protect) parseAnonymous(h httpcaddyfile.Helper) error {
-	matchers, found, err := parseMatcher(h)
-	if err != nil {
-		return err
-	}
-	if !found || h.NextArg() {
-		return h.Errf("write it as `anonymous <matcher>`: one path that starts with a slash, or a named matcher; further ones take lines of their own")
-	}
-	if matchers == nil {
-		return h.Errf("anonymous * would protect nothing: name the paths, or write `optional`, which still keeps forged identity headers away")
-	}
-	p.Anonymous = append(p.Anonymous, matchers...)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -41,7 +42,7 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	p.stripCredentials(r, &d)
 	err = p.pass(w, r, d, next)
 	// Caddy's error log would contain the query, and its error routes would see CONNECT instead of the WebSocket's GET.
-	if err != nil && (queryToken || isWebSocketConnect(r)) {
+	if err != nil && (queryToken || requestpath.IsWebSocketConnect(r)) {
 		return p.serveError(w, r, err)
 	}
 	if err != nil {
@@ -139,21 +140,21 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 		return d, err
 	}
 	// 2. Verify the token, unless the request needs none.
-	if d.preflight = p.isPreflight(r, exam); d.preflight || p.anonymous.allows(r, exam) {
+	if d.preflight = p.isPreflight(r, exam); d.preflight || p.anonymous.Allows(r, exam) {
 		return d, nil
 	}
 	if err := p.authenticate(w, r, &d); err != nil {
 		if p.Optional && errorCode(err) == oauth.Unauthorized && exam.Canonical {
 			return d, nil
 		}
-		d.needs = p.scopesNeeded(r, exam, nil)
+		d.needs = rule.ScopesNeeded(p.Require, p.Scopes, rule.Input{Request: r, Exam: exam})
 		return d, err
 	}
 	d.verified = true
 	caller.Remember(r, d.token)
 	// 3. Check the rules.
 	if d.missing, err = p.checkPermissions(r, exam, d.token); err != nil {
-		d.needs = p.scopesNeeded(r, exam, d.token)
+		d.needs = rule.ScopesNeeded(p.Require, p.Scopes, rule.Input{Request: r, Exam: exam, Token: d.token})
 		return d, err
 	}
 	// 4. Prepare the identity headers, the assertion and the exchanged token.
@@ -187,11 +188,11 @@ func (p *Protect) checkPermissions(r *http.Request, exam requestpath.Exam, token
 	if len(p.Require) == 0 {
 		return "", nil
 	}
-	rule, err := p.checkRules(r, exam, token)
-	if err == nil {
-		return "", nil
+	input := rule.Input{Request: r, Exam: exam, Token: token, Now: p.shared.now}
+	if p.own != nil && token.Issuer == p.own.url {
+		input.Own, input.Now = true, p.shared.own.Node.Now
 	}
-	return rule.missing(token), err
+	return rule.Check(p.Require, input)
 }
 
 // recordPassed counts and audits a request that passed.

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 )
 
 // allowedMethods are the methods of the IANA HTTP Method Registry, the common ones first, without TRACE (it echoes
@@ -28,22 +30,5 @@ func methodAllowed(method string) bool {
 
 // requestMethodAllowed is like methodAllowed and also allows the extended CONNECT of a WebSocket.
 func requestMethodAllowed(r *http.Request) bool {
-	return methodAllowed(r.Method) || isWebSocketConnect(r)
-}
-
-// isWebSocketConnect reports whether a request is a WebSocket over HTTP/2 (RFC 8441) or HTTP/3 (RFC 9220). It arrives
-// with the method CONNECT and an ordinary path. net/http puts `:protocol` among the headers, where no client can put it
-// (a colon is not a token character); quic-go puts it into r.Proto. reverse_proxy turns exactly these two into a GET with
-// `Upgrade: websocket`. It would forward any other protocol as a CONNECT, so those are refused.
-func isWebSocketConnect(r *http.Request) bool {
-	if r.Method != http.MethodConnect {
-		return false
-	}
-	switch r.ProtoMajor {
-	case 2:
-		return r.Header.Get(":protocol") == "websocket"
-	case 3:
-		return r.Proto == "websocket"
-	}
-	return false
+	return methodAllowed(r.Method) || requestpath.IsWebSocketConnect(r)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
@@ -30,7 +31,7 @@ type Protect struct {
 	// issuer's audience, for another issuer's that of its `trust`. One of our own may be meant for the route's resource as well.
 	Audience []string `json:"audience,omitempty"`
 	// Require lists further rules. A request must satisfy all that apply to it.
-	Require []*Rule `json:"require,omitempty"`
+	Require []*rule.Rule `json:"require,omitempty"`
 	// Anonymous requests need no token, and carry no identity to the upstream. Path patterns match case-sensitively here,
 	// and never match a path that can be read in two ways.
 	Anonymous caddyhttp.RawMatcherSets `json:"anonymous,omitempty" caddy:"namespace=http.matchers"`
@@ -96,7 +97,7 @@ type Protect struct {
 	audit            *endpoint.Audit
 	issuers          []routeIssuer
 	own              *routeIssuer // element of issuers; nil: our own tokens do not pass
-	anonymous        anonymousRule
+	anonymous        rule.Anonymous
 	forward          []ForwardedClaim
 	assertion        *AssertionConfig // resolved; nil: none
 	exchangeAudience string           // SwapAudience, resolved
@@ -161,8 +162,8 @@ func (p *Protect) readRules(ctx caddy.Context) error {
 	if err := p.checkScopes(p.Scopes); err != nil {
 		return err
 	}
-	for _, rule := range p.Require {
-		if err := errors.Join(rule.provision(ctx), p.checkScopes(rule.Scopes), p.checkScopes(rule.AnyScope), p.checkRoles(rule.Roles)); err != nil {
+	for _, r := range p.Require {
+		if err := errors.Join(r.Provision(ctx), p.checkScopes(r.Scopes), p.checkScopes(r.AnyScope), p.checkRoles(r.Roles)); err != nil {
 			return err
 		}
 	}
@@ -175,7 +176,7 @@ func (p *Protect) readRules(ctx caddy.Context) error {
 		}
 	}
 	var err error
-	p.anonymous, err = newAnonymousRule(ctx, p)
+	p.anonymous, err = rule.NewAnonymous(ctx, p, p.Anonymous)
 	return err
 }
 
@@ -184,7 +185,7 @@ func (p *Protect) checkRoles(names []string) error {
 	if p.acceptsExternal() {
 		return nil
 	}
-	return checkRoles(p.shared.own.Roles, names)
+	return rule.CheckRoles(p.shared.own.Roles, names)
 }
 
 // checkScopes refuses scopes that no token of ours can have. The scopes of other issuers are unknown here.

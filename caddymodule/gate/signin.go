@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
@@ -49,7 +50,7 @@ func (p *Protect) checkSessions() error {
 		return fmt.Errorf("token_from cookie %s: its tokens are meant for %s, and so for no audience of this route",
 			sessionTokenCookie, strings.Join(issued, " "))
 	}
-	if asksForGroup := func(r *Rule) bool { return len(r.Groups) > 0 }; slices.ContainsFunc(p.Require, asksForGroup) &&
+	if asksForGroup := func(r *rule.Rule) bool { return len(r.Groups) > 0 }; slices.ContainsFunc(p.Require, asksForGroup) &&
 		!slices.Contains(p.shared.own.SessionScopes, oauth.ScopeGroups) {
 		p.logger.Warn("nobody who signs in with a browser passes `require group`, because the tokens of sessions do not have the scope groups: "+
 			"add `session_scopes groups` to the oauth block", zap.String("source", p.Source))

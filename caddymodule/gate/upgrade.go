@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -90,7 +91,7 @@ func dropUpgrade(r *http.Request) {
 	} else {
 		delete(r.Header, "Connection")
 	}
-	if isWebSocketConnect(r) {
+	if requestpath.IsWebSocketConnect(r) {
 		delete(r.Header, ":protocol")
 		r.Method, r.Body, r.ContentLength = http.MethodGet, http.NoBody, 0
 	}

@@ -1,6 +1,10 @@
 package gate
 
-import "github.com/caddyserver/caddy/v2/modules/caddyhttp"
+import (
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
+)
 
 // View describes a provisioned gate.
 type View struct {
@@ -11,7 +15,7 @@ type View struct {
 	// Rules has the matchers of each rule.
 	Rules []caddyhttp.MatcherSets
 	// Anonymous are the requests that need no token.
-	Anonymous []AnonymousView
+	Anonymous []rule.AnonymousView
 	// TakesToken: later handlers see no token in the Authorization header.
 	TakesToken bool
 }
@@ -23,23 +27,14 @@ type IssuerView struct {
 	Own       bool // our own issuer
 }
 
-// AnonymousView is a matcher set whose requests need no token, with its path patterns as configured; nil: it has none.
-type AnonymousView struct {
-	Matchers caddyhttp.MatcherSet
-	Paths    []string
-}
-
 // View describes the gate. Call it after Provision.
 func (p *Protect) View() View {
-	v := View{Resource: p.resource, TakesToken: p.UpstreamToken == "" || p.UpstreamToken == stripToken}
+	v := View{Resource: p.resource, Anonymous: p.anonymous.View(), TakesToken: p.UpstreamToken == "" || p.UpstreamToken == stripToken}
 	for _, issuer := range p.issuers {
 		v.Issuers = append(v.Issuers, IssuerView{Name: issuer.name, URL: issuer.url, Audience: issuer.audience, Own: issuer.external == nil})
 	}
-	for _, rule := range p.Require {
-		v.Rules = append(v.Rules, rule.matchers)
-	}
-	for i, set := range p.anonymous.matchers {
-		v.Anonymous = append(v.Anonymous, AnonymousView{Matchers: set, Paths: p.anonymous.patterns[i]})
+	for _, r := range p.Require {
+		v.Rules = append(v.Rules, r.Matchers())
 	}
 	return v
 }

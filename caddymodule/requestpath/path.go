@@ -1,9 +1,8 @@
 // Package requestpath reports whether a path has only one reading: for the gate, for Caddy's matchers and for the
-// upstream alike.
+// upstream alike. Where a request has several, Readings lists them.
 package requestpath
 
 import (
-	"net/http"
 	"net/url"
 	"path"
 	"slices"
@@ -202,28 +201,6 @@ func decodeAgain(p string) string {
 	}
 	return b.String()
 }
-
-// OtherReading returns the request as a server reads it that does not treat %2F as a separator. In r, URL.Path has a
-// slash there; the copy has U+FFFD, a single character (as `?` in a pattern requires) that is in nobody's pattern. Rules
-// are checked for both. Without an encoded slash it returns r. Placeholders such as {http.request.uri.path} still refer
-// to the original request.
-func OtherReading(r *http.Request) *http.Request {
-	raw := r.URL.EscapedPath()
-	if encodedSlash, _ := scanEscapes(raw); !encodedSlash {
-		return r
-	}
-	raw = encodedSlashes.Replace(raw)
-	decoded, err := url.PathUnescape(raw)
-	if err != nil {
-		return r // cannot happen: EscapedPath returns valid escapes only
-	}
-	r2, u2 := *r, *r.URL
-	u2.Path, u2.RawPath = decoded, raw
-	r2.URL = &u2
-	return &r2
-}
-
-var encodedSlashes = strings.NewReplacer("%2f", "%EF%BF%BD", "%2F", "%EF%BF%BD")
 
 // MatchesExactly reports whether the path matches one of Caddy's `path` patterns as configured, without folding case:
 // /PUB/x must not be anonymous because of /pub/*. Only canonical paths match. Patterns with an escape or placeholder

@@ -1,4 +1,4 @@
-package gate
+package rule
 
 import (
 	"bytes"
@@ -9,25 +9,27 @@ import (
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 )
 
-// anonymousRule decides which requests need no token. Caddy's matchers fold case and clean paths, so a request also needs
+// Anonymous decides which requests need no token. Caddy's matchers fold case and clean paths, so a request also needs
 // a canonical path that matches the patterns byte for byte.
-type anonymousRule struct {
+type Anonymous struct {
 	matchers caddyhttp.MatcherSets
 	patterns [][]string // path patterns of each set as configured; nil: the set has none
 	// readQuery reports for each set whether a matcher may read the query.
 	readQuery []bool
 }
 
-func newAnonymousRule(ctx caddy.Context, p *Protect) (anonymousRule, error) {
-	var rule anonymousRule
+// NewAnonymous checks and loads the matcher sets in the field Anonymous of a handler.
+func NewAnonymous(ctx caddy.Context, handler any, sets caddyhttp.RawMatcherSets) (Anonymous, error) {
+	var rule Anonymous
 	// Read the patterns before the matchers are loaded: loading lower-cases them.
-	for _, set := range p.Anonymous {
+	for _, set := range sets {
 		var patterns []string
 		if raw, ok := set["path"]; ok {
 			if err := json.Unmarshal(raw, &patterns); err != nil {
@@ -44,7 +46,7 @@ func newAnonymousRule(ctx caddy.Context, p *Protect) (anonymousRule, error) {
 		rule.readQuery = append(rule.readQuery, mayReadQuery(set))
 	}
 	var err error
-	rule.matchers, err = loadMatchers(ctx, p, "Anonymous", p.Anonymous)
+	rule.matchers, err = loadMatchers(ctx, handler, "Anonymous", sets)
 	return rule, err
 }
 
@@ -61,13 +63,13 @@ func asksForToken(set caddy.ModuleMap) bool {
 	return false
 }
 
-// allows reports whether the request needs no token.
-func (a *anonymousRule) allows(r *http.Request, exam requestpath.Exam) bool {
+// Allows reports whether the request needs no token.
+func (a *Anonymous) Allows(r *http.Request, exam requestpath.Exam) bool {
 	if !exam.Canonical {
 		return false
 	}
 	for i, set := range a.matchers {
-		if a.readQuery[i] && isQueryMalformed(r.URL.RawQuery) {
+		if a.readQuery[i] && requestpath.IsQueryMalformed(r.URL.RawQuery) {
 			continue
 		}
 		if match, err := set.MatchWithError(r); err != nil || !match {
@@ -80,12 +82,27 @@ func (a *anonymousRule) allows(r *http.Request, exam requestpath.Exam) bool {
 	return false
 }
 
+// AnonymousView is a matcher set whose requests need no token, with its path patterns as configured; nil: it has none.
+type AnonymousView struct {
+	Matchers caddyhttp.MatcherSet
+	Paths    []string
+}
+
+// View lists the requests that need no token.
+func (a *Anonymous) View() []AnonymousView {
+	var views []AnonymousView
+	for i, set := range a.matchers {
+		views = append(views, AnonymousView{Matchers: set, Paths: a.patterns[i]})
+	}
+	return views
+}
+
 // holdsInEveryReading reports whether each `not` of a set holds for every reading of the request: what is excluded at
 // /admin/* is excluded at /admin too.
 func holdsInEveryReading(set caddyhttp.MatcherSet, r *http.Request, exam requestpath.Exam) bool {
 	for _, matcher := range set {
 		not, ok := matcher.(*caddyhttp.MatchNot)
-		if ok && slices.ContainsFunc(readingsOf(r, exam), func(reading *http.Request) bool {
+		if ok && slices.ContainsFunc(requestpath.Readings(r, exam), func(reading *http.Request) bool {
 			match, err := not.MatchWithError(reading)
 			return err != nil || !match
 		}) {
@@ -93,4 +110,20 @@ func holdsInEveryReading(set caddyhttp.MatcherSet, r *http.Request, exam request
 		}
 	}
 	return true
+}
+
+// ParseAnonymous reads one `anonymous` and adds its matcher to the sets.
+func ParseAnonymous(h httpcaddyfile.Helper, sets *caddyhttp.RawMatcherSets) error {
+	matchers, found, err := parseMatcher(h)
+	if err != nil {
+		return err
+	}
+	if !found || h.NextArg() {
+		return h.Errf("write it as `anonymous <matcher>`: one path that starts with a slash, or a named matcher; further ones take lines of their own")
+	}
+	if matchers == nil {
+		return h.Errf("anonymous * would protect nothing: name the paths, or write `optional`, which still keeps forged identity headers away")
+	}
+	*sets = append(*sets, matchers...)
+	return nil
 }

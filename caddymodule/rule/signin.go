@@ -1,4 +1,4 @@
-package gate
+package rule
 
 import (
 	"fmt"
@@ -35,8 +35,8 @@ func checkMaxAge(age caddy.Duration) error {
 }
 
 // checkSignIn checks the rule against the sign-in behind the token. A token that acts for no user has none.
-func (r *Rule) checkSignIn(e *ruleInput) error {
-	t := e.token
+func (r *Rule) checkSignIn(e *Input) error {
+	t := e.Token
 	if len(r.ACR) > 0 {
 		if t.IsServerToken() || !caller.HasClaim(t, "acr", r.ACR) {
 			return oauth.InsufficientACR(r.ACR)
@@ -54,23 +54,23 @@ func (r *Rule) checkSignIn(e *ruleInput) error {
 const maxAhead = time.Minute
 
 // isRecent reports whether a time is at most maxAge ago and not too far in the future.
-func (e *ruleInput) isRecent(at time.Time, maxAge time.Duration) bool {
-	now, leeway := e.gate.shared.now(), accesstoken.TrustedLeeway
-	if e.isOwn() {
-		now, leeway = e.gate.shared.own.Node.Now(), store.Leeway
+func (e *Input) isRecent(at time.Time, maxAge time.Duration) bool {
+	now, leeway := e.Now(), accesstoken.TrustedLeeway
+	if e.Own {
+		leeway = store.Leeway
 	}
 	return !at.Add(maxAge+leeway).Before(now) && !at.After(now.Add(maxAhead))
 }
 
 // withSignIn adds to an insufficient-authentication error the requirements of the other rules, so that the user signs in
 // once and not once for each rule.
-func (e *ruleInput) withSignIn(err error) error {
+func (e *Input) withSignIn(rules []*Rule, err error) error {
 	refusal := oauth.AsError(err)
 	if refusal.Code != oauth.InsufficientAuthentication {
 		return err
 	}
 	whole := *refusal
-	for _, rule := range e.gate.Require {
+	for _, rule := range rules {
 		maxAge := time.Duration(rule.MaxAge)
 		if len(rule.ACR) == 0 && maxAge == 0 || !e.applies(rule) {
 			continue

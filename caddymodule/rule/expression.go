@@ -1,4 +1,4 @@
-package gate
+package rule
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -43,8 +44,8 @@ func mentions(expression string, words ...string) bool {
 // check refuses a request if the expression is false in some reading or cannot be evaluated. It also refuses if the
 // expression may depend on something that Caddy and the upstream read differently: Caddy takes a malformed query for an
 // empty one, and an ambiguous path for one of its readings.
-func (x *expression) check(e *ruleInput) error {
-	if x.readsPath && e.exam.Ambiguous || x.readQuery && isQueryMalformed(e.request.URL.RawQuery) {
+func (x *expression) check(e *Input) error {
+	if x.readsPath && e.Exam.Ambiguous || x.readQuery && requestpath.IsQueryMalformed(e.Request.URL.RawQuery) {
 		return oauth.NewError(oauth.AccessDenied, "expression_failed")
 	}
 	for _, reading := range e.allReadings() {

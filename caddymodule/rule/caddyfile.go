@@ -1,10 +1,11 @@
-package gate
+package rule
 
 import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
@@ -14,17 +15,17 @@ import (
 // ruleKinds lists the kinds of `require` for error texts.
 const ruleKinds = "scope, any_scope, role, group, claim, expression, acr or max_age"
 
-// parseRule reads one `require`; see parseProtect for the grammar.
-func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
+// Parse reads one `require`. A role that is not declared is a roleError, which counts only if all issuers are ours.
+func Parse(h httpcaddyfile.Helper) (rule *Rule, roleError, err error) {
 	matchers, _, err := parseMatcher(h)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if h.CountRemainingArgs() < 2 {
-		return h.Errf("write a rule as `require [<matcher>] <kind> <value>...`, with %s", ruleKinds)
+		return nil, nil, h.Errf("write a rule as `require [<matcher>] <kind> <value>...`, with %s", ruleKinds)
 	}
 	h.NextArg()
-	rule := &Rule{MatcherSets: matchers}
+	rule = &Rule{MatcherSets: matchers}
 	switch kind := h.Val(); kind {
 	case "expression":
 		err = rule.readExpression(h)
@@ -34,26 +35,25 @@ func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
 		err = rule.readValues(h, kind, h.RemainingArgs())
 	}
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	if err := checkRoles(rolesOf(h), rule.Roles); err != nil && p.roleError == nil {
-		p.roleError = h.Errf("%v", err)
+	if err := CheckRoles(rolesOf(h), rule.Roles); err != nil {
+		roleError = h.Errf("%v", err)
 	}
-	p.Require = append(p.Require, rule)
-	return nil
+	return rule, roleError, nil
 }
 
 // readValues reads the rules whose argument is a list of strings.
 func (r *Rule) readValues(h httpcaddyfile.Helper, kind string, values []string) (err error) {
 	switch kind {
 	case "scope":
-		r.Scopes, err = values, refuseMatchers(h, values)
+		r.Scopes, err = values, RefuseMatchers(h, values)
 		return err
 	case "any_scope":
-		r.AnyScope, err = values, refuseMatchers(h, values)
+		r.AnyScope, err = values, RefuseMatchers(h, values)
 		return err
 	case "role":
-		r.Roles = values // parseProtect checks them: a later line may name the issuers
+		r.Roles = values // whether they are declared is a roleError of Parse
 	case "group":
 		r.Groups = values
 		return setting.RefusePlaceholders(h.Dispenser, values)
@@ -124,11 +124,42 @@ func rolesOf(h httpcaddyfile.Helper) store.RoleCatalogue {
 	return store.NewRoleCatalogue(declared...)
 }
 
-// checkRoles refuses undeclared roles: such a rule could never be met.
-func checkRoles(roles store.RoleCatalogue, names []string) error {
+// CheckRoles refuses undeclared roles: such a rule could never be met.
+func CheckRoles(roles store.RoleCatalogue, names []string) error {
 	for _, name := range names {
 		if err := roles.Check(store.Role(name)); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// parseMatcher reads a matcher. Call it before reading arguments: a matcher read as an argument would leave a rule that
+// applies to every request.
+func parseMatcher(h httpcaddyfile.Helper) (caddyhttp.RawMatcherSets, bool, error) {
+	if h.CountRemainingArgs() == 0 {
+		return nil, false, h.ArgErr()
+	}
+	set, found, err := h.MatcherToken()
+	if err != nil {
+		return nil, false, h.WrapErr(err)
+	}
+	if !found {
+		h.Prev()
+		return nil, false, nil
+	}
+	if set == nil { // the matcher is *
+		return nil, true, nil
+	}
+	return caddyhttp.RawMatcherSets{set}, true, nil
+}
+
+// RefuseMatchers refuses a matcher among scopes. It would be read as a scope, and the scopes before it would be required
+// of every request.
+func RefuseMatchers(h httpcaddyfile.Helper, scopes []string) error {
+	for _, name := range scopes {
+		if name == "*" || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "/") {
+			return h.Errf("%s stands among scopes: a matcher comes first", name)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package gate
+package rule
 
 import (
 	"net/http"
@@ -12,66 +12,70 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// ruleInput is what the rules of a route are checked against.
-type ruleInput struct {
-	gate     *Protect
-	token    *accesstoken.AccessToken
-	exam     requestpath.Exam
-	request  *http.Request
+// Input is a request with a verified token, for rules to check.
+type Input struct {
+	Request *http.Request
+	Exam    requestpath.Exam
+	// Token of the caller; nil: nobody has shown one yet.
+	Token *accesstoken.AccessToken
+	// Own: our own issuer issued the token.
+	Own bool
+	// Now is the clock by which the age of the sign-in counts.
+	Now func() time.Time
+
 	readings []*http.Request // see allReadings
 }
 
 // allReadings returns the readings of the request. It computes them on first use: most rules need none.
-func (e *ruleInput) allReadings() []*http.Request {
+func (e *Input) allReadings() []*http.Request {
 	if e.readings == nil {
-		e.readings = readingsOf(e.request, e.exam)
+		e.readings = requestpath.Readings(e.Request, e.Exam)
 	}
 	return e.readings
 }
 
-// checkRules checks the token against every rule that applies to some reading of the request, and returns the first rule
-// that refuses it. With an ambiguous path, every rule applies.
-func (p *Protect) checkRules(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) (*Rule, error) {
-	e := ruleInput{gate: p, token: token, exam: exam, request: r}
-	for _, rule := range p.Require {
+// Check checks the token against every rule that applies to some reading of the request. It returns the error of the first
+// rule that refuses it, and what the token lacks, for the audit log. With an ambiguous path, every rule applies.
+func Check(rules []*Rule, e Input) (missing string, err error) {
+	for _, rule := range rules {
 		if !e.applies(rule) {
 			continue
 		}
 		if err := rule.check(&e); err != nil {
-			return rule, e.withSignIn(err)
+			return rule.missing(e.Token), e.withSignIn(rules, err)
 		}
 	}
-	return nil, nil
+	return "", nil
 }
 
-// scopesNeeded lists the scopes that the request needs: those of the route and of every applicable rule. For a rule that
+// ScopesNeeded lists the scopes that the request needs: those of the route and of every applicable rule. For a rule that
 // accepts one of several scopes it lists those that the token has, so that a client which requests the list keeps them,
 // or all if the token has none. It returns "" if no rule has scopes.
-func (p *Protect) scopesNeeded(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) string {
-	if !slices.ContainsFunc(p.Require, func(rule *Rule) bool { return len(rule.Scopes)+len(rule.AnyScope) > 0 }) {
+func ScopesNeeded(rules []*Rule, route []string, e Input) string {
+	if !slices.ContainsFunc(rules, func(rule *Rule) bool { return len(rule.Scopes)+len(rule.AnyScope) > 0 }) {
 		return ""
 	}
-	e, needed := ruleInput{gate: p, exam: exam, request: r}, slices.Clone(p.Scopes)
-	for _, rule := range p.Require {
+	needed := slices.Clone(route)
+	for _, rule := range rules {
 		if len(rule.Scopes)+len(rule.AnyScope) == 0 || !e.applies(rule) {
 			continue
 		}
 		several := rule.AnyScope
-		if token != nil && slices.ContainsFunc(several, token.Scopes.Has) {
-			several = slices.DeleteFunc(slices.Clone(several), func(name string) bool { return !token.Scopes.Has(name) })
+		if e.Token != nil && slices.ContainsFunc(several, e.Token.Scopes.Has) {
+			several = slices.DeleteFunc(slices.Clone(several), func(name string) bool { return !e.Token.Scopes.Has(name) })
 		}
 		needed = slices.Concat(needed, rule.Scopes, several)
 	}
 	return oauth.Scopes(oauth.ResourceScopes(needed)).String()
 }
 
-func (e *ruleInput) applies(rule *Rule) bool {
-	return e.exam.Ambiguous || len(rule.matchers) == 0 || rule.appliesTo(e.allReadings())
+func (e *Input) applies(rule *Rule) bool {
+	return e.Exam.Ambiguous || len(rule.matchers) == 0 || rule.appliesTo(e.allReadings())
 }
 
 // check returns an error if the token does not satisfy the rule.
-func (r *Rule) check(e *ruleInput) error {
-	t := e.token
+func (r *Rule) check(e *Input) error {
+	t := e.Token
 	switch {
 	case len(r.Scopes) > 0:
 		if missing := t.Scopes.Missing(r.Scopes...); missing != "" {
@@ -82,7 +86,7 @@ func (r *Rule) check(e *ruleInput) error {
 			return oauth.MissingScope(oauth.Scopes(r.AnyScope).String())
 		}
 	case len(r.Roles) > 0:
-		if e.isOwn() && t.IsServerToken() || !caller.HasClaim(t, "role", r.Roles) {
+		if e.Own && t.IsServerToken() || !caller.HasClaim(t, "role", r.Roles) {
 			return oauth.NewError(oauth.AccessDenied, "role_missing")
 		}
 	case len(r.Groups) > 0:
@@ -122,6 +126,3 @@ func (r *Rule) missing(t *accesstoken.AccessToken) string {
 	}
 	return "max_age " + time.Duration(r.MaxAge).String()
 }
-
-// isOwn reports whether our own issuer issued the token.
-func (e *ruleInput) isOwn() bool { return e.gate.own != nil && e.token.Issuer == e.gate.own.url }

@@ -1,12 +1,10 @@
-package gate
+package rule
 
 import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -46,7 +44,8 @@ type Rule struct {
 	expression *expression
 }
 
-func (r *Rule) provision(ctx caddy.Context) error {
+// Provision checks the rule, and loads its matchers and its expression.
+func (r *Rule) Provision(ctx caddy.Context) error {
 	kinds := 0
 	for _, set := range []bool{
 		len(r.Scopes) > 0, len(r.AnyScope) > 0, len(r.Roles) > 0, len(r.Groups) > 0, r.Claim != "", r.Expression != "", len(r.ACR) > 0, r.MaxAge != 0,
@@ -73,6 +72,9 @@ func (r *Rule) provision(ctx caddy.Context) error {
 	return err
 }
 
+// Matchers select the requests that the rule applies to; none: all. Call it after Provision.
+func (r *Rule) Matchers() caddyhttp.MatcherSets { return r.matchers }
+
 // mayReadQuery reports whether a matcher of the set may read the query: any but those known not to.
 func mayReadQuery(set caddy.ModuleMap) bool {
 	for name := range set {
@@ -84,16 +86,6 @@ func mayReadQuery(set caddy.ModuleMap) bool {
 		}
 	}
 	return false
-}
-
-// isQueryMalformed reports whether Caddy's matchers cannot parse a query. They treat it as no match, while an upstream
-// may still parse it.
-func isQueryMalformed(query string) bool {
-	if query == "" {
-		return false
-	}
-	_, err := url.ParseQuery(query)
-	return err != nil
 }
 
 // loadMatchers loads matcher sets from a field of a struct.
@@ -109,56 +101,10 @@ func loadMatchers(ctx caddy.Context, owner any, field string, raw caddyhttp.RawM
 	return sets, sets.FromInterface(loaded)
 }
 
-// readingsOf lists the requests that an upstream may take r for. With an encoded slash, a path has two readings. Many
-// servers ignore a trailing slash. HEAD is handled like GET, so rules for GET apply to HEAD too. A WebSocket over HTTP/2
-// or 3 reaches the upstream as a GET.
-func readingsOf(r *http.Request, exam requestpath.Exam) []*http.Request {
-	readings := []*http.Request{r}
-	more := func(change func(*http.Request)) {
-		for _, reading := range slices.Clone(readings) {
-			other := *reading
-			change(&other)
-			readings = append(readings, &other)
-		}
-	}
-	if exam.EncodedSlash {
-		readings = append(readings, requestpath.OtherReading(r))
-	}
-	if r.URL.Path != "/" {
-		more(toggleSlash)
-	}
-	switch {
-	case r.Method == http.MethodHead:
-		more(func(other *http.Request) { other.Method = http.MethodGet })
-	case isWebSocketConnect(r):
-		more(func(other *http.Request) {
-			other.Method = http.MethodGet
-			other.Header = other.Header.Clone()
-			other.Header.Set("Connection", "Upgrade")
-			other.Header.Set("Upgrade", "websocket")
-		})
-	}
-	return readings
-}
-
-// toggleSlash adds a trailing slash to a request's path, or removes it.
-func toggleSlash(r *http.Request) {
-	location := *r.URL
-	if path, ok := strings.CutSuffix(location.Path, "/"); ok {
-		location.Path, location.RawPath = path, strings.TrimSuffix(location.RawPath, "/")
-	} else {
-		location.Path += "/"
-		if location.RawPath != "" {
-			location.RawPath += "/"
-		}
-	}
-	r.URL = &location
-}
-
 // appliesTo reports whether the rule applies to the request in any of its readings. It does if a matcher fails or cannot
 // parse the query.
 func (r *Rule) appliesTo(readings []*http.Request) bool {
-	if len(r.matchers) == 0 || r.readQuery && isQueryMalformed(readings[0].URL.RawQuery) {
+	if len(r.matchers) == 0 || r.readQuery && requestpath.IsQueryMalformed(readings[0].URL.RawQuery) {
 		return true
 	}
 	for _, reading := range readings {

@@ -1,20 +1,18 @@
-package gate
+package requestpath
 
 import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-
-	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 )
 
 // TestG67RulesSeeTheGetBehindAConnect: reverse_proxy turns a WebSocket over HTTP/2 into a GET, which any upstream may
 // answer. A rule for GET was not asked about it.
 func TestG67RulesSeeTheGetBehindAConnect(t *testing.T) {
-	exam := requestpath.Exam{Canonical: true}
+	exam := Exam{Canonical: true}
 	r := httptest.NewRequest(http.MethodGet, "/a/x", nil)
 	r.Method, r.ProtoMajor, r.Header = http.MethodConnect, 2, http.Header{":protocol": {"websocket"}}
-	for _, reading := range readingsOf(r, exam) {
+	for _, reading := range Readings(r, exam) {
 		if reading.Method == http.MethodGet && reading.Header.Get("Upgrade") == "websocket" {
 			return
 		}
