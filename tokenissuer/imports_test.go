@@ -87,6 +87,11 @@ var rooms = map[string]room{
 	"tokenissuer/federation": {
 		own: []string{"tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
 	},
+	"tokenissuer/upstream": {
+		own:     []string{"tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/trust"},
+		others:  []string{"github.com/coreos/go-oidc/v3", "github.com/go-json-experiment/json", "golang.org/x/oauth2"},
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
+	},
 	"tokenissuer/memstore": {
 		own: []string{"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, others: []string{"github.com/patrickmn/go-cache"},
 		without: slices.Concat(wire, database),

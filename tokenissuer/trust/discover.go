@@ -16,8 +16,9 @@ const placeLife = time.Hour
 
 // place is the discovered URL of the keys.
 type place struct {
-	uri     string
-	foundAt time.Time
+	uri      string
+	metadata []byte // the document that names it; nil: it was configured
+	foundAt  time.Time
 }
 
 // metadata holds the metadata members that we use (RFC 8414 §2, OpenID Connect Discovery §3). Names are case-sensitive;
@@ -28,30 +29,34 @@ type metadata struct {
 }
 
 // locate returns the URL of the keys: the configured one, or the one in the issuer's metadata.
-func (k *remoteKeys) locate(ctx context.Context) (string, error) {
+func (k *remoteKeys) locate(ctx context.Context) (place, error) {
 	if k.settings.JWKSURI != "" {
-		return k.settings.JWKSURI, nil
+		return place{uri: k.settings.JWKSURI}, nil
 	}
 	now := k.now()
 	if age := now.Sub(k.place.foundAt); k.place.uri != "" && age >= 0 && age < placeLife {
-		return k.place.uri, nil
+		return k.place, nil
 	}
-	uri, err := k.discover(ctx)
+	found, err := k.discover(ctx)
 	if err != nil {
-		return "", err
+		return place{}, err
 	}
-	k.place = place{uri: uri, foundAt: now}
-	return uri, nil
+	found.foundAt = now
+	k.place = found
+	return found, nil
 }
 
 // discover requests the metadata at both well-known URLs concurrently: an issuer that has it at one may be slow to answer
 // at the other.
-func (k *remoteKeys) discover(ctx context.Context) (uri string, err error) {
+func (k *remoteKeys) discover(ctx context.Context) (place, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	places, err := metadataPlaces(k.settings.Issuer)
 	if err != nil {
-		return "", err
+		return place{}, err
+	}
+	if k.openID != nil {
+		places = places[1:]
 	}
 	type answer struct {
 		document []byte
@@ -71,15 +76,16 @@ func (k *remoteKeys) discover(ctx context.Context) (uri string, err error) {
 	var failed []error
 	for range places {
 		got := <-answers
+		var uri string
 		if got.err == nil {
 			uri, got.err = k.readMetadata(got.document)
 		}
 		if got.err == nil {
-			return uri, nil
+			return place{uri: uri, metadata: got.document}, nil
 		}
 		failed = append(failed, got.err)
 	}
-	return "", fmt.Errorf("discovery: %w", errors.Join(failed...))
+	return place{}, fmt.Errorf("discovery: %w", errors.Join(failed...))
 }
 
 // metadataPlaces returns the well-known URLs of an issuer: RFC 8414 §3.1 inserts the name before the path, OpenID Connect
@@ -97,8 +103,7 @@ func metadataPlaces(issuer string) ([]string, error) {
 	}, nil
 }
 
-// readMetadata returns the jwks_uri of metadata that names the issuer (RFC 8414 §3.3). Only the operator may name another
-// host for the keys: whoever can change the metadata could otherwise supply his own.
+// readMetadata returns the jwks_uri of metadata that names the issuer (RFC 8414 §3.3).
 func (k *remoteKeys) readMetadata(document []byte) (string, error) {
 	var m metadata
 	if err := json.Unmarshal(document, &m); err != nil {
@@ -113,10 +118,15 @@ func (k *remoteKeys) readMetadata(document []byte) (string, error) {
 	if err := k.checkPlace(m.JWKSURI); err != nil {
 		return "", err
 	}
+	if k.openID != nil {
+		return m.JWKSURI, k.openID.check(document)
+	}
 	return m.JWKSURI, nil
 }
 
-// checkPlace refuses keys from any URL but the configured one or, without one, from another origin than the issuer's.
+// checkPlace refuses keys from any URL but the configured one or, without one, from another origin than the issuer's:
+// whoever can change the metadata could otherwise supply his own. The metadata of an OpenID provider names the
+// endpoints too, some on hosts of their own, so that whoever can change it needs no keys.
 func (k *remoteKeys) checkPlace(uri string) error {
 	if k.settings.JWKSURI != "" {
 		if uri != k.settings.JWKSURI {
@@ -127,6 +137,9 @@ func (k *remoteKeys) checkPlace(uri string) error {
 	keys, err := k.client.guard.parseURL(uri)
 	if err != nil {
 		return fmt.Errorf("jwks_uri: %w", err)
+	}
+	if k.openID != nil {
+		return nil
 	}
 	issuer, err := k.client.guard.parseURL(k.settings.Issuer)
 	if err != nil {

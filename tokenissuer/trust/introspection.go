@@ -264,13 +264,20 @@ func (i *introspector) tell(err error) {
 	i.warn("a trusted issuer does not answer questions about tokens", err)
 }
 
-// withoutSecrets removes the token and our secret from an error: it may quote the response, which may quote the request.
+// withoutSecrets removes the token and our secret from an error.
 func (i *introspector) withoutSecrets(err error, token string) error {
+	return WithoutSecrets(err, oauth.NewSecret(token), i.settings.ClientSecret, oauth.NewSecret(i.credentials()))
+}
+
+// WithoutSecrets returns an error with the text of err, in which no spelling of a secret is left: it may quote the response, which
+// may quote the request. It returns nil for nil.
+func WithoutSecrets(err error, secrets ...oauth.Secret) error {
 	if err == nil {
 		return nil
 	}
 	text := err.Error()
-	for _, secret := range []string{token, i.settings.ClientSecret.Reveal(), i.credentials()} {
+	for _, held := range secrets {
+		secret := held.Reveal()
 		for _, spelling := range []string{secret, url.QueryEscape(secret), inPointer.Replace(secret), strings.Trim(strconv.Quote(secret), `"`)} {
 			if spelling != "" {
 				text = strings.ReplaceAll(text, spelling, "[secret]")

@@ -2,7 +2,6 @@ package trust
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -112,13 +111,7 @@ func (s *Settings) addresses() []string {
 }
 
 // UseSnapshots sets the storage for key sets; nil: none. It may be called at any time, and again.
-func (i *Issuer) UseSnapshots(s Snapshots) {
-	if s == nil {
-		i.keys.snapshotCache.Store(nil)
-		return
-	}
-	i.keys.snapshotCache.Store(&snapshotCache{snapshots: s})
-}
+func (i *Issuer) UseSnapshots(s Snapshots) { i.keys.useSnapshots(s) }
 
 // Run keeps the keys fresh until ctx ends.
 func (i *Issuer) Run(ctx context.Context) { i.keys.run(ctx) }
@@ -184,35 +177,9 @@ func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []s
 	if quiet {
 		return nil, err
 	}
-	return i.verifyWhenFetched(ctx, func() (*accesstoken.AccessToken, error) { return i.verifier.VerifyAdmitted(token, audiences, admit) })
-}
-
-// verifyWhenFetched verifies again whenever a snapshot or a fetch may have brought the key.
-func (i *Issuer) verifyWhenFetched(ctx context.Context, verify func() (*accesstoken.AccessToken, error)) (*accesstoken.AccessToken, error) {
 	ctx, cancel := context.WithTimeout(ctx, i.keyTimeout)
 	defer cancel()
-	recalled, fetched := i.keys.demand()
-	// The key may have arrived before demand was called, which then brings nothing.
-	if t, err := verify(); err == nil || !lacksKey(err) {
-		return t, err
-	}
-	for {
-		select {
-		case <-recalled:
-			recalled = nil
-		case <-fetched:
-			fetched = nil
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) { // the client disconnected; the issuer is not to blame
-				return nil, oauth.Unavailable("keys_awaited", ctx.Err())
-			}
-			return nil, i.keys.unavailable(i.keys.known.Load(), "keys_awaited")
-		}
-		t, err := verify()
-		if err == nil || !lacksKey(err) || recalled == nil && fetched == nil {
-			return t, err
-		}
-	}
+	return whenFetched(ctx, i.keys, func() (*accesstoken.AccessToken, error) { return i.verifier.VerifyAdmitted(token, audiences, admit) })
 }
 
 // isOpaque reports whether a token is not a JWT. Nearly every JWT has the prefix checked first, which avoids parsing it

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,6 +26,7 @@ const (
 // remoteKeys caches the keys of one external issuer. It is the accesstoken.KeySource for its tokens.
 type remoteKeys struct {
 	settings      Settings
+	openID        *openIDMetadata // nil: the issuer's access tokens are verified, not its ID tokens
 	client        *client
 	now           func() time.Time
 	warn          func(message string, err error)
@@ -50,8 +52,10 @@ type knowledge struct {
 	set *keySet // nil: no keys yet
 	// current reports whether the last fetch succeeded. If not, an unknown kid may still belong to the issuer.
 	current bool
-	failed  error     // why the last fetch failed
-	retryAt time.Time // when the next fetch is due
+	failed  error // why the last fetch failed
+	// failedAt is when the last fetch failed, and since when the first one after the last good one did.
+	failedAt, since time.Time
+	retryAt         time.Time // when the next fetch is due
 }
 
 // keySet is a parsed key set.
@@ -62,6 +66,7 @@ type keySet struct {
 	only      map[oauth.Algorithm]*keys.VerificationKey
 	uri       string
 	document  []byte
+	metadata  []byte // of an OpenID provider; else nil
 	fetchedAt time.Time
 }
 
@@ -150,7 +155,10 @@ func (k *remoteKeys) settle(set *keySet, life time.Duration, err error) {
 		k.failures = 0
 		life = min(life, max(k.settings.MaxStale/2, time.Second)) // fetch again before the keys are stale
 	} else {
-		next = &knowledge{set: before.set, failed: err}
+		next = &knowledge{set: before.set, failed: err, failedAt: k.now(), since: before.since}
+		if next.since.IsZero() {
+			next.since = next.failedAt
+		}
 		life = retryAfter(k.failures)
 		k.failures++
 	}
@@ -168,7 +176,7 @@ func (k *remoteKeys) settle(set *keySet, life time.Duration, err error) {
 	case err == nil:
 		k.keep(set, changed)
 	case before.failed == nil || before.failed.Error() != err.Error(): // warn once for repeated failures
-		k.warn("the keys of a trusted issuer cannot be fetched", err)
+		k.warn("the keys of "+k.whose()+" cannot be fetched", err)
 	}
 }
 
@@ -192,10 +200,13 @@ func (k *remoteKeys) replace(next *knowledge) (changed bool) {
 	return changed
 }
 
-// equal reports whether both sets have the same keys.
+// equal reports whether both sets have the same keys and the same metadata.
 func (s *keySet) equal(other *keySet) bool {
-	if s == nil || other == nil || len(s.byID) != len(other.byID) {
+	if s == nil || other == nil {
 		return s == other
+	}
+	if len(s.byID) != len(other.byID) || !bytes.Equal(s.metadata, other.metadata) {
+		return false
 	}
 	for kid, ks := range s.byID {
 		if !slices.EqualFunc(ks, other.byID[kid], (*keys.VerificationKey).Equal) {

@@ -3,11 +3,14 @@ package trust
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"math/big"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 const (
@@ -67,6 +70,34 @@ func (k *remoteKeys) demand() (recalled, fetched <-chan struct{}) {
 		k.begin()
 	}
 	return recalled, k.fetched
+}
+
+// whenFetched demands the keys, and tries again whenever a snapshot or a fetch may have brought what an error of lacksKey
+// misses, until ctx ends.
+func whenFetched[T any](ctx context.Context, k *remoteKeys, try func() (T, error)) (T, error) {
+	var none T
+	recalled, fetched := k.demand()
+	// The key may have arrived before demand was called, which then brings nothing.
+	if got, err := try(); err == nil || !lacksKey(err) {
+		return got, err
+	}
+	for {
+		select {
+		case <-recalled:
+			recalled = nil
+		case <-fetched:
+			fetched = nil
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) { // the client disconnected; the issuer is not to blame
+				return none, oauth.Unavailable("keys_awaited", ctx.Err())
+			}
+			return none, k.unavailable(k.known.Load(), "keys_awaited")
+		}
+		got, err := try()
+		if err == nil || !lacksKey(err) || recalled == nil && fetched == nil {
+			return got, err
+		}
+	}
 }
 
 // quiet reports whether demand could bring nothing new.
@@ -129,19 +160,22 @@ func (k *remoteKeys) plan(pause time.Duration) {
 // ask locates and downloads the keys.
 func (k *remoteKeys) ask(ctx context.Context) (*keySet, time.Duration, error) {
 	before := k.place
-	uri, err := k.locate(ctx)
+	found, err := k.locate(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	at := k.now()
-	header, document, err := k.client.get(ctx, uri, "application/jwk-set+json, application/json")
+	header, document, err := k.client.get(ctx, found.uri, "application/jwk-set+json, application/json")
 	if err == nil {
 		var set *keySet
-		if set, err = k.readKeySet(document, uri, at); err == nil {
+		if set, err = k.readKeySet(document, found.uri, at); err == nil {
+			if k.openID != nil {
+				set.metadata = found.metadata
+			}
 			return set, lifeOf(header), nil
 		}
 	}
-	if k.place == before { // the keys may have moved: discover again at the next fetch, unless this one just did
+	if k.place.foundAt.Equal(before.foundAt) { // the keys may have moved: discover again at the next fetch, unless this one just did
 		k.place = place{}
 	}
 	return nil, 0, err

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,7 +20,7 @@ const (
 	keepEvery = time.Hour
 	// keepTimeout bounds one load and one save.
 	keepTimeout = 5 * time.Second
-	maxSnapshot = maxAnswer + 8<<10
+	maxSnapshot = 2*maxAnswer + 8<<10
 	// clockSkew is the tolerated clock difference to nodes that share the storage.
 	clockSkew = time.Minute
 )
@@ -30,6 +31,8 @@ type snapshot struct {
 	JWKSURI   string         `json:"jwks_uri"`
 	FetchedAt time.Time      `json:"fetched_at"`
 	JWKS      jsontext.Value `json:"jwks"`
+	// Metadata is that of an OpenID provider; else empty.
+	Metadata jsontext.Value `json:"metadata,omitzero"`
 }
 
 // snapshotCache is the snapshot storage and the state of its use.
@@ -43,9 +46,22 @@ type snapshotCache struct {
 	missed  bool // a set arrived while another was being saved
 }
 
+// useSnapshots sets the storage; nil: none.
+func (k *remoteKeys) useSnapshots(s Snapshots) {
+	if s == nil {
+		k.snapshotCache.Store(nil)
+		return
+	}
+	k.snapshotCache.Store(&snapshotCache{snapshots: s})
+}
+
 // snapshotName returns the name under which an issuer's keys are stored.
-func snapshotName(s Settings) string {
-	digest := sha256.Sum256([]byte(s.Issuer + "\n" + s.JWKSURI))
+func (k *remoteKeys) snapshotName() string {
+	kind := k.settings.JWKSURI
+	if k.openID != nil {
+		kind = "openid" // no URL
+	}
+	digest := sha256.Sum256([]byte(k.settings.Issuer + "\n" + kind))
 	return hex.EncodeToString(digest[:])
 }
 
@@ -64,7 +80,7 @@ func (k *remoteKeys) recall() <-chan struct{} {
 		go func() {
 			defer cancel()
 			if err := guarded(func() error { return k.load(ctx, s.snapshots) }); err != nil {
-				k.warn("the kept keys of a trusted issuer cannot be used", err)
+				k.warn("the kept keys of "+k.whose()+" cannot be used", err)
 			}
 		}()
 	}
@@ -72,7 +88,7 @@ func (k *remoteKeys) recall() <-chan struct{} {
 }
 
 func (k *remoteKeys) load(ctx context.Context, snapshots Snapshots) error {
-	data, err := snapshots.Load(ctx, snapshotName(k.settings))
+	data, err := snapshots.Load(ctx, k.snapshotName())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -102,6 +118,11 @@ func (k *remoteKeys) readSnapshot(data []byte) (*keySet, error) {
 	if err := k.checkPlace(s.JWKSURI); err != nil {
 		return nil, err
 	}
+	if k.openID != nil {
+		if uri, err := k.readMetadata(s.Metadata); err != nil || uri != s.JWKSURI {
+			return nil, cmp.Or(err, fmt.Errorf("its keys are from %s, not from %s", s.JWKSURI, uri))
+		}
+	}
 	now := k.now()
 	if s.FetchedAt.After(now.Add(clockSkew)) {
 		return nil, fmt.Errorf("it was fetched in the future, at %s", s.FetchedAt)
@@ -109,7 +130,11 @@ func (k *remoteKeys) readSnapshot(data []byte) (*keySet, error) {
 	if s.FetchedAt.After(now) {
 		s.FetchedAt = now
 	}
-	return k.readKeySet(s.JWKS, s.JWKSURI, s.FetchedAt)
+	set, err := k.readKeySet(s.JWKS, s.JWKSURI, s.FetchedAt)
+	if err == nil && k.openID != nil {
+		set.metadata = s.Metadata
+	}
+	return set, err
 }
 
 // keep saves a set in the background if its keys changed or the snapshot is old.
@@ -138,17 +163,19 @@ func (k *remoteKeys) keep(set *keySet, changed bool) {
 		s.keeping, s.missed = false, false
 		s.mu.Unlock()
 		if err != nil {
-			k.warn("the keys of a trusted issuer cannot be kept for a start without it", err)
+			k.warn("the keys of "+k.whose()+" cannot be kept for a start without it", err)
 		}
 	}()
 }
 
 func (k *remoteKeys) write(snapshots Snapshots, set *keySet) error {
-	data, err := json.Marshal(snapshot{Issuer: k.settings.Issuer, JWKSURI: set.uri, FetchedAt: set.fetchedAt.UTC(), JWKS: set.document})
+	data, err := json.Marshal(snapshot{
+		Issuer: k.settings.Issuer, JWKSURI: set.uri, FetchedAt: set.fetchedAt.UTC(), JWKS: set.document, Metadata: set.metadata,
+	})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
 	defer cancel()
-	return snapshots.Save(ctx, snapshotName(k.settings), data)
+	return snapshots.Save(ctx, k.snapshotName(), data)
 }

@@ -1,0 +1,103 @@
+package upstream
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+func readMembers(text []byte) (members map[string]any, err error) {
+	if err = json.Unmarshal(text, &members); err == nil && members == nil {
+		err = errors.New("it is null")
+	}
+	return members, err
+}
+
+// account is who the claims say has signed in.
+func (s *Settings) account(c *claimSet) (federation.Account, error) {
+	a := federation.Account{
+		Provider: s.Name, Subject: c.Subject, Email: c.text("email"), EmailVerified: s.emailVerified(c),
+		Name: c.text("name"), Profile: c.profile(),
+	}
+	if c.AuthTime != nil {
+		a.AuthTime = c.AuthTime.Time
+	}
+	if s.GroupsClaim == "" {
+		return a, nil
+	}
+	if c.hasDistributed(s.GroupsClaim) {
+		return federation.Account{}, misconfigured("the provider left out %q because there are too many: at Entra, choose "+
+			"“Groups assigned to the application”", s.GroupsClaim)
+	}
+	// No claim means no groups: many providers leave out an empty list.
+	a.Groups = []string{}
+	switch groups := c.find(s.GroupsClaim).(type) {
+	case nil:
+	case string:
+		a.Groups = append(a.Groups, groups)
+	case []any:
+		for _, group := range groups {
+			name, ok := group.(string)
+			if !ok {
+				return federation.Account{}, misconfigured("claim %q holds something other than texts", s.GroupsClaim)
+			}
+			a.Groups = append(a.Groups, name)
+		}
+	default:
+		return federation.Account{}, misconfigured("claim %q is neither a text nor a list of texts", s.GroupsClaim)
+	}
+	return a, nil
+}
+
+// text returns a claim that is a text; empty: it is not.
+func (c *claimSet) text(name string) string {
+	text, _ := c.members[name].(string)
+	return strings.TrimSpace(text)
+}
+
+// find returns the claim of that name or, if there is none, the one that a path leads to: objects and a name, separated by
+// dots. At each step the longest prefix that names an object wins, so every path has one meaning even if names contain dots.
+func (c *claimSet) find(path string) any { return find(c.members, path) }
+
+func find(members map[string]any, path string) any {
+	if value, ok := members[path]; ok {
+		return value
+	}
+	for end := strings.LastIndexByte(path, '.'); end > 0; end = strings.LastIndexByte(path[:end], '.') {
+		if inner, ok := members[path[:end]].(map[string]any); ok {
+			return find(inner, path[end+1:])
+		}
+	}
+	return nil
+}
+
+// hasDistributed reports whether a claim is said to be somewhere else (OpenID Connect Core §5.6.2), which we do not fetch.
+func (c *claimSet) hasDistributed(name string) bool {
+	elsewhere, _ := c.members["_claim_names"].(map[string]any)
+	return c.members[name] == nil && elsewhere[name] != nil
+}
+
+// isTrue reports whether a claim is the boolean true, or the text "true", which some providers send.
+func isTrue(claim any) bool { return claim == true || claim == "true" }
+
+// profile returns what the claims say beside name and address. What cannot be kept is left out.
+func (c *claimSet) profile() *store.Profile {
+	p := new(store.Profile)
+	for name, member := range map[string]*string{
+		"given_name": &p.GivenName, "family_name": &p.FamilyName, "preferred_username": &p.PreferredUsername,
+		"locale": &p.Locale, "zoneinfo": &p.Zoneinfo, "picture": &p.Picture,
+	} {
+		*member = c.text(name)
+		if p.Validate() != nil {
+			*member = ""
+		}
+	}
+	if p.IsZero() {
+		return nil
+	}
+	return p
+}

@@ -1,0 +1,95 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/oauth2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+)
+
+// maxAtOnce bounds the sign-ins that talk to one provider at the same time. A slow provider holds so many requests of ours
+// for some seconds, and not more.
+const maxAtOnce = 64
+
+// channel is the way to one provider's endpoints.
+type channel struct {
+	client *trust.Client
+	http   *http.Client
+	turns  chan struct{}
+}
+
+func newChannel(allowPrivateNetwork bool) *channel {
+	c := &channel{client: trust.NewClient(allowPrivateNetwork), turns: make(chan struct{}, maxAtOnce)}
+	c.http = &http.Client{Transport: strictAnswers{c.client}, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	return c
+}
+
+// enter takes a turn, or fails at once.
+func (c *channel) enter() (leave func(), err error) {
+	select {
+	case c.turns <- struct{}{}:
+		return func() { <-c.turns }, nil
+	default:
+		return nil, failure(ReasonUnavailable, fmt.Errorf("%d sign-ins wait for the provider already", maxAtOnce))
+	}
+}
+
+// strictAnswers is an http.RoundTripper for the libraries that speak to the provider. An answer is whole, bounded and in
+// nobody's encoding when they get it, and one in JSON has no member twice: they would take the last.
+type strictAnswers struct{ client *trust.Client }
+
+// RoundTrip sends one request.
+func (s strictAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, header, body, err := s.client.Do(r)
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && (start[0] == '{' || start[0] == '[') && !jsontext.Value(body).IsValid() {
+		return nil, fmt.Errorf("%s answered with JSON that is malformed or has a member twice", r.URL.Redacted())
+	}
+	return &http.Response{
+		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Request: r,
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}, nil
+}
+
+// redeem exchanges a code for tokens (RFC 6749 §4.1.3) with the PKCE verifier.
+func (c *channel) redeem(ctx context.Context, config oauth2.Config, flow Flow, code oauth.Secret) (*oauth2.Token, error) {
+	tokens, err := config.Exchange(oidc.ClientContext(ctx, c.http), code.Reveal(), oauth2.VerifierOption(flow.Verifier.Reveal()))
+	if err != nil {
+		return nil, refusal(err, code, flow.Verifier, oauth.NewSecret(config.ClientSecret))
+	}
+	return tokens, nil
+}
+
+// get fetches a document with an access token.
+func (c *channel) get(ctx context.Context, address string, accessToken oauth.Secret) (http.Header, []byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, nil, misconfigured("%w", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+accessToken.Reveal())
+	status, header, body, err := c.client.Do(request)
+	switch {
+	case err != nil:
+		return nil, nil, unavailable(withoutSecrets(err, []oauth.Secret{accessToken}))
+	case status >= 500, status == http.StatusTooManyRequests:
+		return nil, nil, failure(ReasonUnavailable, fmt.Errorf("%s answered with status %d", address, status))
+	case status != http.StatusOK:
+		return nil, nil, misconfigured("%s answered with status %d", address, status)
+	}
+	return header, body, nil
+}

@@ -1,0 +1,144 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+const (
+	// pageSize is GitHub's maximum, and maxPages bounds a list: nobody is in a thousand organisations.
+	pageSize = 100
+	maxPages = 10
+)
+
+// githubUser is GET /user. Only the id is permanent: a login can be given up, and taken by somebody else.
+type githubUser struct {
+	ID      int64  `json:"id"`
+	Login   string `json:"login"`
+	Name    string `json:"name"`
+	Picture string `json:"avatar_url"`
+}
+
+// githubEmail is one of GET /user/emails.
+type githubEmail struct {
+	Email    string `json:"email"`
+	Primary  bool   `json:"primary"`
+	Verified bool   `json:"verified"`
+}
+
+type githubOrganisation struct {
+	Login string `json:"login"`
+}
+
+type githubTeam struct {
+	Slug         string             `json:"slug"`
+	Organisation githubOrganisation `json:"organization"`
+}
+
+// account asks the API.
+func (g *GitHub) account(ctx context.Context, accessToken oauth.Secret) (federation.Account, error) {
+	_, body, err := g.channel.get(ctx, g.endpoint("/user", nil), accessToken)
+	if err != nil {
+		return federation.Account{}, err
+	}
+	user, err := readGitHubUser(body)
+	if err != nil {
+		return federation.Account{}, err
+	}
+	emails, err := pages[githubEmail](ctx, g, "/user/emails", accessToken)
+	if err != nil {
+		return federation.Account{}, err
+	}
+	a := user.account(g.settings.Name, emails)
+	if g.settings.Groups == "" {
+		return a, nil
+	}
+	organisations, err := pages[githubOrganisation](ctx, g, "/user/orgs", accessToken)
+	if err != nil {
+		return federation.Account{}, err
+	}
+	var teams []githubTeam
+	if g.settings.Groups == GitHubTeams {
+		if teams, err = pages[githubTeam](ctx, g, "/user/teams", accessToken); err != nil {
+			return federation.Account{}, err
+		}
+	}
+	a.Groups = githubGroups(organisations, teams)
+	return a, nil
+}
+
+func readGitHubUser(body []byte) (*githubUser, error) {
+	user := new(githubUser)
+	if err := json.Unmarshal(body, user); err != nil {
+		return nil, misconfigured("GitHub's answer about the user: %w", err)
+	}
+	if user.ID <= 0 {
+		return nil, untrusted("GitHub's answer about the user has no id")
+	}
+	return user, nil
+}
+
+// account has the primary address, if it is verified: the others may be somebody's from long ago.
+func (u *githubUser) account(provider string, emails []githubEmail) federation.Account {
+	claims := claimSet{members: map[string]any{"preferred_username": u.Login, "picture": u.Picture, "name": u.Name}}
+	a := federation.Account{
+		Provider: provider, Subject: strconv.FormatInt(u.ID, 10), Name: claims.text("name"), Profile: claims.profile(),
+	}
+	if a.Name == "" {
+		a.Name = u.Login
+	}
+	for _, e := range emails {
+		if e.Primary && e.Verified {
+			a.Email, a.EmailVerified = e.Email, true
+		}
+	}
+	return a
+}
+
+// githubGroups returns the organisations, and the teams with their organisation before them. It is never nil.
+func githubGroups(organisations []githubOrganisation, teams []githubTeam) []string {
+	groups := []string{}
+	add := func(name string) {
+		if !slices.Contains(groups, name) {
+			groups = append(groups, name)
+		}
+	}
+	for _, o := range organisations {
+		if o.Login != "" {
+			add(o.Login)
+		}
+	}
+	for _, t := range teams {
+		if t.Slug != "" && t.Organisation.Login != "" {
+			add(t.Organisation.Login + "/" + t.Slug)
+		}
+	}
+	return groups
+}
+
+// pages fetches a whole list.
+func pages[T any](ctx context.Context, g *GitHub, path string, accessToken oauth.Secret) (list []T, err error) {
+	for page := 1; page <= maxPages; page++ {
+		query := url.Values{"per_page": {strconv.Itoa(pageSize)}, "page": {strconv.Itoa(page)}}
+		_, body, err := g.channel.get(ctx, g.endpoint(path, query), accessToken)
+		if err != nil {
+			return nil, err
+		}
+		var some []T
+		if err := json.Unmarshal(body, &some); err != nil {
+			return nil, misconfigured("GitHub's answer at %s: %w", path, err)
+		}
+		if list = append(list, some...); len(some) < pageSize {
+			return list, nil
+		}
+	}
+	return nil, fmt.Errorf("%w", misconfigured("GitHub's list at %s is longer than %d entries", path, pageSize*maxPages))
+}

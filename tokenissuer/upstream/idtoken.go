@@ -1,0 +1,190 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/oauth2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+)
+
+const (
+	// maxIDToken is the maximum length of an ID token in bytes. Entra's with 200 groups has some 10,000.
+	maxIDToken = 64 << 10
+	// maxSubject is the maximum length of sub in bytes (OpenID Connect Core §2).
+	maxSubject = 255
+)
+
+// registered are the claims by which an ID token is verified.
+type registered struct {
+	Issuer          string    `json:"iss"`
+	Subject         string    `json:"sub"`
+	Audience        audience  `json:"aud"`
+	AuthorizedParty string    `json:"azp"`
+	Expiry          *unixTime `json:"exp"`
+	IssuedAt        *unixTime `json:"iat"`
+	NotBefore       *unixTime `json:"nbf"`
+	AuthTime        *unixTime `json:"auth_time"`
+	Nonce           string    `json:"nonce"`
+}
+
+// claimSet are the claims of a person: of the ID token, and then also those that only userinfo has.
+type claimSet struct {
+	registered
+	members map[string]any
+}
+
+// verify verifies the ID token of a token response (OpenID Connect Core §3.1.3.7). go-oidc verifies signature, iss, aud and exp.
+// It reads JSON as encoding/json does, which folds case and takes the last of two members, so everything is read again
+// strictly, and what it does not verify is verified here.
+func (p *OpenID) verify(ctx context.Context, m *metadata, flow Flow, tokens *oauth2.Token) (*claimSet, error) {
+	text, _ := tokens.Extra("id_token").(string)
+	switch {
+	case text == "":
+		return nil, misconfigured("the token endpoint gave no ID token: is openid among the scopes that the provider allows?")
+	case len(text) > maxIDToken:
+		return nil, untrusted("the ID token is longer than %d bytes", maxIDToken)
+	}
+	now := p.now()
+	verifier := oidc.NewVerifier(p.settings.Issuer, publishedKeys{p.published}, &oidc.Config{
+		ClientID: p.settings.Client.ID, SupportedSigningAlgs: m.usableAlgorithms(),
+		Now: func() time.Time { return now.Add(-clockSkew) },
+	})
+	token, err := verifier.Verify(ctx, text)
+	if err != nil {
+		if e, ok := errors.AsType[*oauth.Error](err); ok && e.Code == oauth.TemporarilyUnavailable {
+			return nil, unavailable(err)
+		}
+		return nil, untrusted("the ID token: %w", trust.WithoutSecrets(err, oauth.NewSecret(text)))
+	}
+	var payload jsontext.Value
+	if err := token.Claims(&payload); err != nil {
+		return nil, untrusted("the ID token: %w", err)
+	}
+	claims, err := readClaims(payload)
+	if err != nil {
+		return nil, untrusted("the ID token: %w", err)
+	}
+	if token.AccessTokenHash != "" {
+		if err := token.VerifyAccessToken(tokens.AccessToken); err != nil {
+			return nil, untrusted("the ID token belongs to another access token: %w", err)
+		}
+	}
+	return claims, p.check(claims, flow, now)
+}
+
+// readClaims reads a JSON object of claims. A member that is there twice is an error.
+func readClaims(payload []byte) (*claimSet, error) {
+	claims := new(claimSet)
+	if err := json.Unmarshal(payload, &claims.registered); err != nil {
+		return nil, err
+	}
+	return claims, json.Unmarshal(payload, &claims.members)
+}
+
+// check verifies what is written in an ID token whose signature is good.
+func (p *OpenID) check(c *claimSet, flow Flow, now time.Time) error {
+	id := p.settings.Client.ID
+	switch {
+	case c.Issuer != p.settings.Issuer:
+		return untrusted("the ID token's iss is %.200q, not %q", c.Issuer, p.settings.Issuer)
+	case !slices.Contains(c.Audience, id):
+		return untrusted("the ID token is for %.200q, not for %q", []string(c.Audience), id)
+	case c.AuthorizedParty != "" && c.AuthorizedParty != id, c.AuthorizedParty == "" && len(c.Audience) > 1:
+		return untrusted("the ID token is for %.200q, and its azp is %.200q, not %q", []string(c.Audience), c.AuthorizedParty, id)
+	case flow.Nonce == "" || c.Nonce != flow.Nonce:
+		return untrusted("the ID token's nonce is not that of this sign-in")
+	case c.Expiry == nil || !now.Add(-clockSkew).Before(c.Expiry.Time):
+		return untrusted("the ID token has expired, or has no exp")
+	case c.IssuedAt == nil || c.IssuedAt.After(now.Add(clockSkew)):
+		return untrusted("the ID token was issued in the future, or has no iat: compare the clocks")
+	case c.NotBefore != nil && c.NotBefore.After(now.Add(clockSkew)):
+		return untrusted("the ID token is not valid yet")
+	case !isSubject(c.Subject):
+		return untrusted("the ID token's sub is missing, longer than %d bytes, or has control characters", maxSubject)
+	case c.AuthTime != nil && c.AuthTime.After(now.Add(clockSkew)):
+		return untrusted("the ID token's auth_time is in the future: compare the clocks")
+	case flow.MaxAge > 0 && (c.AuthTime == nil || now.Sub(c.AuthTime.Time) > flow.MaxAge+clockSkew):
+		return failure(ReasonInteraction, errors.New("the sign-in at the provider is older than max_age, or of unknown age"))
+	}
+	return nil
+}
+
+// isSubject reports whether a text can be kept as somebody's identifier.
+func isSubject(text string) bool {
+	return text != "" && len(text) <= maxSubject && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// publishedKeys verifies signatures with the provider's keys. It is an oidc.KeySet.
+type publishedKeys struct{ published *trust.OpenID }
+
+// VerifySignature returns the payload of a JWS in the compact form (RFC 7515 §7.1) whose signature is good.
+func (k publishedKeys) VerifySignature(ctx context.Context, text string) ([]byte, error) {
+	header, rest, _ := strings.Cut(text, ".")
+	payload, encoded, found := strings.Cut(rest, ".")
+	if !found || strings.Contains(encoded, ".") {
+		return nil, errors.New("it is no JWS of three parts")
+	}
+	var parts [3][]byte
+	for i, part := range []string{header, payload, encoded} {
+		var err error
+		if parts[i], err = oauth.DecodeBase64URL(nil, part); err != nil {
+			return nil, err
+		}
+	}
+	var read struct {
+		Algorithm oauth.Algorithm `json:"alg"`
+		KeyID     string          `json:"kid"`
+		Critical  jsontext.Value  `json:"crit"`
+	}
+	if err := json.Unmarshal(parts[0], &read); err != nil {
+		return nil, err
+	}
+	if read.Critical != nil {
+		return nil, errors.New("its header has crit, of which we understand nothing")
+	}
+	key, err := k.published.Key(ctx, read.KeyID, read.Algorithm)
+	if err != nil {
+		return nil, err
+	}
+	return parts[1], key.VerifySignature(header+"."+payload, parts[2])
+}
+
+// audience is one text or several (RFC 7519 §4.1.3).
+type audience []string
+
+// UnmarshalJSON reads either.
+func (a *audience) UnmarshalJSON(text []byte) error {
+	if jsontext.Value(text).Kind() == '"' {
+		*a = make(audience, 1)
+		return json.Unmarshal(text, &(*a)[0])
+	}
+	return json.Unmarshal(text, (*[]string)(a))
+}
+
+// unixTime is a NumericDate (RFC 7519 §2).
+type unixTime struct{ time.Time }
+
+// maxSeconds is the year 10000; later times cannot be computed with.
+const maxSeconds = 253402300800
+
+// UnmarshalJSON reads seconds since 1970, with or without a fraction.
+func (t *unixTime) UnmarshalJSON(text []byte) error {
+	var seconds float64
+	if err := json.Unmarshal(text, &seconds); err != nil {
+		return err
+	}
+	if seconds < 0 || seconds > maxSeconds {
+		return errors.New("a time is out of range")
+	}
+	t.Time = time.Unix(int64(seconds), 0)
+	return nil
+}

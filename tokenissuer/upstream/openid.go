@@ -1,0 +1,227 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+)
+
+// Settings describe an OpenID provider.
+type Settings struct {
+	// Name is the provider's name in the configuration.
+	Name string
+	// Issuer is its issuer identifier: what iss must be, byte for byte.
+	Issuer string
+	Client Client
+	// Scopes are asked for; default: openid, email and profile. openid is always among them.
+	Scopes []string
+	// GroupsClaim is the claim with the groups, or a path to it as realm_access.roles; empty: the provider says nothing of groups.
+	GroupsClaim string
+	// AllowPrivateNetwork allows loopback, private and link-local addresses, and plain http on loopback.
+	AllowPrivateNetwork bool
+}
+
+// finishTimeout bounds Finish: the token endpoint, the keys and userinfo together. Each has five seconds of its own.
+const finishTimeout = 10 * time.Second
+
+// OpenID is an OpenID provider.
+type OpenID struct {
+	settings  Settings
+	channel   *channel
+	published *trust.OpenID
+	now       func() time.Time
+	health    health
+}
+
+// NewOpenID returns an OpenID. It makes no requests. The error says what is wrong with the settings.
+func NewOpenID(settings Settings, options Options) (*OpenID, error) {
+	if err := checkIssuer(settings.Issuer); err != nil {
+		return nil, err
+	}
+	if settings.Client.ID == "" {
+		return nil, errors.New("the client's id at the provider is missing")
+	}
+	if len(settings.Scopes) == 0 {
+		settings.Scopes = []string{oidc.ScopeOpenID, oidc.ScopeEmail, oidc.ScopeProfile}
+	}
+	if !slices.Contains(settings.Scopes, oidc.ScopeOpenID) {
+		settings.Scopes = append([]string{oidc.ScopeOpenID}, settings.Scopes...)
+	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	p := &OpenID{settings: settings, channel: newChannel(settings.AllowPrivateNetwork), now: options.Now}
+	check := func(document []byte) error {
+		_, err := p.readMetadata(document)
+		return err
+	}
+	published, err := trust.NewOpenID(settings.Issuer, settings.AllowPrivateNetwork, check, trust.Options(options))
+	p.published = published
+	return p, err
+}
+
+// UseSnapshots sets the storage for metadata and keys; nil: none.
+func (p *OpenID) UseSnapshots(s trust.Snapshots) { p.published.UseSnapshots(s) }
+
+// Run keeps metadata and keys fresh until ctx ends.
+func (p *OpenID) Run(ctx context.Context) {
+	p.published.Run(ctx)
+	p.channel.client.CloseIdleConnections()
+}
+
+// Begin returns the URL of the provider's authorization endpoint. It waits, for at most five seconds, only when the provider's
+// metadata was never fetched.
+func (p *OpenID) Begin(ctx context.Context, r Request) (location string, flow Flow, err error) {
+	m, err := p.metadata(ctx)
+	if err != nil {
+		return "", Flow{}, err
+	}
+	flow = newFlow(r.MaxAge)
+	config, err := p.config(m, r.RedirectURI)
+	if err != nil {
+		return "", Flow{}, err
+	}
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(flow.Verifier.Reveal()), oidc.Nonce(flow.Nonce)}
+	for name, value := range map[string]string{"login_hint": r.LoginHint, "prompt": r.Prompt} {
+		if value != "" {
+			options = append(options, oauth2.SetAuthURLParam(name, value))
+		}
+	}
+	if r.MaxAge > 0 {
+		options = append(options, oauth2.SetAuthURLParam("max_age", strconv.FormatInt(int64(r.MaxAge/time.Second), 10)))
+	}
+	return config.AuthCodeURL(r.State, options...), flow, nil
+}
+
+// Finish redeems the code and returns who has signed in.
+func (p *OpenID) Finish(ctx context.Context, flow Flow, a Answer, redirectURI string) (account federation.Account, err error) {
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	defer cancel()
+	leave, err := p.channel.enter()
+	if err != nil {
+		return federation.Account{}, err
+	}
+	defer leave()
+
+	// 1. The answer is this provider's, as far as it can say so (RFC 9207): before its error or code is believed.
+	m, err := p.metadata(ctx)
+	if err != nil {
+		return federation.Account{}, err
+	}
+	if err := m.checkAnswer(a); err != nil {
+		return federation.Account{}, err
+	}
+	// What was said so far came through the browser, or is known to published. From here on the provider itself speaks.
+	defer func() { p.health.note(p.now(), err) }()
+
+	// 2. The code, with the verifier that only this sign-in has.
+	config, err := p.config(m, redirectURI)
+	if err != nil {
+		return federation.Account{}, err
+	}
+	tokens, err := p.channel.redeem(ctx, config, flow, a.Code)
+	if err != nil {
+		return federation.Account{}, err
+	}
+	// 3. The ID token.
+	claims, err := p.verify(ctx, m, flow, tokens)
+	if err != nil {
+		return federation.Account{}, err
+	}
+	// 4. What it lacks, from the userinfo endpoint.
+	if m.UserinfoEndpoint != "" && !p.settings.hasWanted(claims) {
+		if err := p.addUserinfo(ctx, m, claims, oauth.NewSecret(tokens.AccessToken)); err != nil {
+			return federation.Account{}, err
+		}
+	}
+	return p.settings.account(claims)
+}
+
+// metadata returns the provider's metadata, which was checked when it was fetched.
+func (p *OpenID) metadata(ctx context.Context) (*metadata, error) {
+	document, err := p.published.Metadata(ctx)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	m, err := p.readMetadata(document)
+	if err != nil {
+		return nil, misconfigured("%w", err)
+	}
+	return m, nil
+}
+
+func (p *OpenID) config(m *metadata, redirectURI string) (oauth2.Config, error) {
+	style, err := m.authStyle(p.settings.Client)
+	if err != nil {
+		return oauth2.Config{}, misconfigured("%w", err)
+	}
+	return oauth2.Config{
+		ClientID: p.settings.Client.ID, ClientSecret: p.settings.Client.Secret.Reveal(), RedirectURL: redirectURI, Scopes: p.settings.Scopes,
+		Endpoint: oauth2.Endpoint{AuthURL: m.AuthorizationEndpoint, TokenURL: m.TokenEndpoint, AuthStyle: style},
+	}, nil
+}
+
+// checkAnswer refuses the answer of another provider, and the provider's own error.
+func (m *metadata) checkAnswer(a Answer) error {
+	switch {
+	case a.Issuer != "" && a.Issuer != m.Issuer:
+		return untrusted("the answer is that of issuer %.200q, not of %q", a.Issuer, m.Issuer)
+	case a.Issuer == "" && m.ResponseIssuer:
+		return untrusted("the answer has no iss, which the provider's metadata promises")
+	case a.Error != "":
+		return said(a.Error)
+	case a.Code.IsEmpty():
+		return malformed("the answer has no code")
+	}
+	return nil
+}
+
+// SignOutURL returns the URL of the provider's RP-initiated logout (OpenID Connect RP-Initiated Logout §2). The provider asks
+// the person, for we keep no ID token of the sign-in.
+func (p *OpenID) SignOutURL(s SignOut) string {
+	document := p.published.Known().Metadata
+	if document == nil {
+		return ""
+	}
+	m, err := p.readMetadata(document)
+	if err != nil || m.EndSessionEndpoint == "" {
+		return ""
+	}
+	u, err := url.Parse(m.EndSessionEndpoint)
+	if err != nil {
+		return ""
+	}
+	query := u.Query()
+	for name, value := range map[string]string{
+		"client_id": p.settings.Client.ID, "post_logout_redirect_uri": s.RedirectURI, "state": s.State, "logout_hint": s.Hint,
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// checkIssuer refuses an issuer that no ID token can have.
+func checkIssuer(issuer string) error {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return err
+	}
+	if u.RawQuery != "" || u.Fragment != "" || u.Host == "" {
+		return fmt.Errorf("%q is no issuer: write the provider's URL, without query and fragment", issuer)
+	}
+	return checkTenant(u)
+}

@@ -1,0 +1,88 @@
+package upstream
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+)
+
+// Provider is an identity provider to which browsers are sent to sign in. It is safe for concurrent use. The errors of its
+// methods are *oauth.Error with one of the reasons of outcome.go; Description is the sentence for the person.
+type Provider interface {
+	// Begin returns the URL to which the browser goes, and what the caller keeps for Finish, sealed and bound to that browser.
+	Begin(context.Context, Request) (location string, flow Flow, err error)
+	// Finish redeems the code of an answer whose state the caller has checked, and returns who has signed in.
+	Finish(context.Context, Flow, Answer, string) (federation.Account, error)
+	// SignOutURL returns the URL at which a browser signs out of the provider; empty: it offers none, or is not known yet.
+	SignOutURL(SignOut) string
+	// Test looks at the provider now, step by step, for its operator. RedirectURI is where the provider will send browsers.
+	Test(ctx context.Context, redirectURI string) []Step
+	// State returns how it went lately. It contacts nobody.
+	State() State
+	// UseSnapshots sets the storage for what the provider publishes; nil: none.
+	UseSnapshots(trust.Snapshots)
+	// Run keeps what the provider publishes fresh until ctx ends.
+	Run(context.Context)
+}
+
+// Client is our registration at a provider.
+type Client struct {
+	ID string
+	// Secret is empty for a public client, which PKCE alone protects.
+	Secret oauth.Secret
+}
+
+// Request is what a sign-in begins with.
+type Request struct {
+	// RedirectURI is where the provider sends the browser back, byte for byte as registered there.
+	RedirectURI string
+	// State comes back with the answer. The caller binds it to the browser.
+	State string
+	// LoginHint is the address or name that the person has given already; empty: none.
+	LoginHint string
+	// Prompt is none, login, consent or select_account (OpenID Connect Core §3.1.2.1); empty: the provider decides.
+	Prompt string
+	// MaxAge is how old the sign-in at the provider may be; zero: of any age.
+	MaxAge time.Duration
+}
+
+// Flow is what a sign-in needs to be finished. Nobody but us may read or change it.
+type Flow struct {
+	// Nonce must be in the ID token.
+	Nonce string
+	// Verifier is the PKCE verifier (RFC 7636).
+	Verifier oauth.Secret
+	// MaxAge is that of the request.
+	MaxAge time.Duration
+}
+
+// newFlow returns fresh secrets. The nonce has 130 bits, the verifier 256.
+func newFlow(maxAge time.Duration) Flow {
+	return Flow{Nonce: oauth.NewID(), Verifier: oauth.NewSecret(oauth2.GenerateVerifier()), MaxAge: maxAge}
+}
+
+// SignOut is what the provider learns when a browser signs out.
+type SignOut struct {
+	// RedirectURI is where it sends the browser then, registered there; empty: it stays.
+	RedirectURI string
+	// State comes back with the browser; empty: none.
+	State string
+	// Hint is the person's address or name; empty: none.
+	Hint string
+}
+
+// Options are the dependencies of a Provider.
+type Options struct {
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+	// Warn reports problems to the operator, without secrets; nil: they are dropped.
+	Warn func(message string, err error)
+}
+
+// clockSkew is the tolerated difference between our clock and the provider's.
+const clockSkew = time.Minute

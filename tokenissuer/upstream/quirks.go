@@ -1,0 +1,45 @@
+package upstream
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const google = "https://accounts.google.com"
+
+// entraHosts are those of Microsoft Entra ID, worldwide and in the national clouds.
+var entraHosts = []string{"login.microsoftonline.com", "login.microsoftonline.us", "login.partner.microsoftonline.cn"}
+
+// checkTenant refuses the URLs of Entra that stand for several tenants. The metadata there has a template in the place of the
+// issuer, so that anybody's own tenant would do.
+func checkTenant(u *url.URL) error {
+	tenant, _, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	if !isEntra(u) || !slices.Contains([]string{"common", "organizations", "consumers"}, strings.ToLower(tenant)) && tenant != "" {
+		return nil
+	}
+	return fmt.Errorf("%s stands for many tenants: write the URL of yours, https://%s/<tenant id>/v2.0", u, u.Host)
+}
+
+func isEntra(u *url.URL) bool { return slices.Contains(entraHosts, strings.ToLower(u.Hostname())) }
+
+// emailVerified reports whether the provider vouches for the address: email_verified says so in general.
+func (s *Settings) emailVerified(c *claimSet) bool {
+	issuer, err := url.Parse(s.Issuer)
+	if err != nil || c.text("email") == "" {
+		return false
+	}
+	switch {
+	case isEntra(issuer):
+		// Entra has no email_verified, and email is whatever an administrator of the tenant has written. The optional claim
+		// xms_edov says whether the domain's owner is verified.
+		edov := c.members["xms_edov"]
+		return isTrue(edov) || edov == "1" || edov == float64(1)
+	case s.Issuer == google:
+		// Google verifies an address once. It is still the person's where Google itself provides it: in a Workspace (hd), or at
+		// gmail.com. An address of another domain may have a new owner.
+		return isTrue(c.members["email_verified"]) && (c.text("hd") != "" || strings.HasSuffix(strings.ToLower(c.text("email")), "@gmail.com"))
+	}
+	return isTrue(c.members["email_verified"])
+}

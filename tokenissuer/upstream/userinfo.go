@@ -1,0 +1,61 @@
+package upstream
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// hasWanted reports whether the claims have what the configuration asks for.
+func (s *Settings) hasWanted(c *claimSet) bool {
+	if s.GroupsClaim != "" && c.find(s.GroupsClaim) == nil {
+		return false
+	}
+	for scope, names := range map[string][]string{oidc.ScopeEmail: {"email"}, oidc.ScopeProfile: {"name", "preferred_username"}} {
+		if slices.Contains(s.Scopes, scope) && !slices.ContainsFunc(names, func(name string) bool { return c.members[name] != nil }) {
+			return false
+		}
+	}
+	return true
+}
+
+// addUserinfo adds the claims of the userinfo endpoint (OpenID Connect Core §5.3) that the ID token does not have. Userinfo is
+// not signed, and its sub has to be that of the ID token: otherwise an access token of somebody else was put in (§5.3.4).
+func (p *OpenID) addUserinfo(ctx context.Context, m *metadata, claims *claimSet, accessToken oauth.Secret) error {
+	_, body, err := p.channel.get(ctx, m.UserinfoEndpoint, accessToken)
+	if err != nil {
+		return err
+	}
+	more, err := readUserinfo(body)
+	if err != nil {
+		return misconfigured("the userinfo endpoint did not answer with a JSON object: %w", err)
+	}
+	if more.Subject != claims.Subject {
+		return untrusted("userinfo is about another sub than the ID token")
+	}
+	// An address is verified by whoever says so of this very address.
+	if claims.members["email"] != nil && claims.members["email"] != more.members["email"] {
+		delete(more.members, "email_verified")
+	}
+	merged := maps.Clone(more.members)
+	if claims.members["email"] == nil {
+		delete(claims.members, "email_verified")
+	}
+	maps.Copy(merged, claims.members)
+	claims.members = merged
+	return nil
+}
+
+// readUserinfo reads the answer of the userinfo endpoint. Of the claims by which an ID token is verified it has sub alone.
+func readUserinfo(body []byte) (*claimSet, error) {
+	more, err := readMembers(body)
+	if err != nil {
+		return nil, err
+	}
+	subject, _ := more["sub"].(string)
+	return &claimSet{registered: registered{Subject: subject}, members: more}, nil
+}
