@@ -177,7 +177,7 @@ func TestA72CookiesOnLoopback(t *testing.T) {
 	if p := b.open("/oauth/account"); len(cookiesIn(p)) != 0 {
 		t.Errorf("the account page sets cookies: %v", cookiesIn(p))
 	}
-	// S14: the token in the cookie is no credential by itself.
+	// The token in the cookie is no credential by itself.
 	if status, _, _ := g.do(http.MethodGet, "/api/x", "", "Cookie", "accessToken="+signedIn["accessToken"].Value); status != http.StatusUnauthorized {
 		t.Errorf("the gate takes the cookie: %d", status)
 	}

@@ -66,6 +66,7 @@ func TestEveryRowHasATest(t *testing.T) {
 		}
 		source, err := os.ReadFile(path)
 		for _, name := range testNames.FindAllString(string(source), -1) {
+			name = strings.ReplaceAll(name, "HTTP2", "") // which names no row
 			for _, row := range rowsInName.FindAllStringSubmatch(name, -1) {
 				first, _ := strconv.Atoi(row[2])
 				last := first

@@ -56,7 +56,7 @@ func (b *browser) navigate(target string) page {
 	return b.fetch(http.MethodGet, target, "", navigation...)
 }
 
-func TestS14TheSessionsTokenIsACredentialWhereTheRouteTakesIt(t *testing.T) {
+func TestTheSessionsTokenIsACredentialWhereTheRouteTakesIt(t *testing.T) {
 	g := startSignIn(t, browserRoutes)
 	b := g.visitor(t, "ada@acme.example")
 	if p := b.open("/header/x"); p.status != http.StatusUnauthorized {

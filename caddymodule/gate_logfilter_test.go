@@ -150,8 +150,8 @@ func TestF31NoFilteredLogHoldsACredential(t *testing.T) {
 // accessCookie is the cookie of a browser's access token.
 const accessCookie = "accessToken"
 
-// TestS15FilterOfARouteUnderProtect: the gate's own route, with the filter as the documents show it.
-func TestS15FilterOfARouteUnderProtect(t *testing.T) {
+// TestFilterOfARouteUnderProtect: the gate's own route, with the filter as the documents show it.
+func TestFilterOfARouteUnderProtect(t *testing.T) {
 	text := strings.Replace(siteWith("\t\tlog_credentials", gated("")), "http://ADDR {\n\tlog\n", "http://ADDR {\n\tlog access {\n\t\toutput file DIR/access.log\n\t\tformat filter {\n\t\t\tfields {\n\t\t\t\trequest>uri oauth\n\t\t\t\trequest>headers oauth\n\t\t\t\tresp_headers>Location oauth\n\t\t\t}\n\t\t}\n\t}\n", 1)
 	g := startGate(t, withFilteredLog(text))
 	token := g.server("public")
@@ -172,8 +172,8 @@ func TestS15FilterOfARouteUnderProtect(t *testing.T) {
 	}
 }
 
-// TestS15FilterTakesNoOptions: what it does not know it does not take for granted.
-func TestS15FilterTakesNoOptions(t *testing.T) {
+// TestFilterTakesNoOptions: what it does not know it does not take for granted.
+func TestFilterTakesNoOptions(t *testing.T) {
 	for _, filter := range []string{"oauth code", "oauth {\n\t\t\t\tkeep code\n\t\t\t}"} {
 		_, err := adapt("http://a.example {\n\tlog {\n\t\tformat filter {\n\t\t\trequest>uri " + filter + "\n\t\t}\n\t}\n}\n")
 		if err == nil || !strings.Contains(err.Error(), "Caddyfile:4") && !strings.Contains(err.Error(), "Caddyfile:5") {

@@ -198,12 +198,12 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	must(err)
 	for _, c := range clients {
 		if len(c.Secrets) != 2 || len(c.Grants) != 4 || len(c.RedirectURIs) != 1 || c.CreatedAt.IsZero() || c.PKCERequired != (c.ID == "old-strict") ||
-			c.PKCEOptional || !reflect.DeepEqual(c.OpenID, store.ClientOpenID{}) ||
+			c.PKCEOptional != (c.ID == "old-rp") || reflect.DeepEqual(c.OpenID, store.ClientOpenID{}) == (c.ID == "old-rp") ||
 			c.RevokePrevious != (c.ID == "old-swift") || len(c.CORSOrigins) != map[bool]int{true: 1}[c.ID == "old-page"] {
 			t.Errorf("the client is read as %+v", c)
 		}
 	}
-	if want := 2 + o.since(7) + o.since(9) + o.since(10); len(clients) != want {
+	if want := 2 + o.since(7) + o.since(9) + o.since(10) + o.since(12); len(clients) != want {
 		t.Errorf("%d clients, want %d", len(clients), want)
 	}
 	if err := s.AddClient(ctx, &store.Client{ID: "old-gone"}); err == nil {
@@ -243,11 +243,12 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	consent, err := s.Consent(ctx, "old-ada", "old-app")
 	must(err)
 	for _, u := range users {
-		if u.Name == "" || u.EmailVerified || u.Profile != nil || !u.UpdatedAt.IsZero() || u.Version != "1" || len(u.Groups) != map[bool]int{true: 1}[u.ID == "old-gil"] {
+		told := u.ID == "old-una" // by the columns of version 12
+		if u.Name == "" || u.EmailVerified != told || (u.Profile != nil) != told || u.UpdatedAt.IsZero() == told || u.External || u.Version != "1" || len(u.Groups) != map[bool]int{true: 1}[u.ID == "old-gil"] {
 			t.Errorf("the user is read as %+v", u)
 		}
 	}
-	if want := 3 + o.since(3) + o.since(5); len(users) != 2+o.since(8) || len(families) != want || len(organisations) != 1 || consent.String() != "public" {
+	if want := 3 + o.since(3) + o.since(5); len(users) != 2+o.since(8)+2*o.since(12) || len(families) != want || len(organisations) != 1 || consent.String() != "public" {
 		t.Errorf("%d users, %d families (want %d), %d organisations, consent %s", len(users), len(families), want, len(organisations), consent)
 	}
 	declared, ended, err := s.Declarations(ctx)
@@ -271,6 +272,45 @@ func (o oldStore) asks(t *testing.T, client string, status int, form url.Values)
 		t.Errorf("%s, %s: %d %s, want %d", client, form.Get("grant_type"), got, body, status)
 	}
 	return body
+}
+
+// signInsGoOn: a sign-in of before gets host sessions, which end with it as its applications are told. Users of before can be linked
+// to an identity, and one who had no password is active then.
+func (o oldStore) signInsGoOn(t *testing.T) {
+	t.Helper()
+	s, ctx := o.app().node.Store(), t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := s.Family(ctx, "openIDOfSchemaTwelve00")
+	must(err)
+	if old.SessionID != "signInOfSchemaTwelve00" || old.Code.Nonce != "an old nonce" || old.Claims == "" || len(old.Audience) != 1 || old.Provider != "" {
+		t.Errorf("the family is read as %+v", old)
+	}
+	host := &store.TokenFamily{
+		ID: "hostSessionOfTheNewOne", UserID: "old-una", UserVersion: "1", ClientID: store.BuiltInClientID, Origin: store.HostSession, SessionID: old.SessionID,
+		CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour), Preconditions: store.Preconditions{SessionID: old.SessionID},
+	}
+	if outcome, err := s.AddFamily(ctx, host); outcome != store.Done || err != nil {
+		t.Fatalf("a host session of an old sign-in: %v, %v", outcome, err)
+	}
+	ended, err := s.EndFamilies(ctx, store.FamilyFilter{ID: old.SessionID}, o.app().issuer.Ending())
+	must(err)
+	due, err := s.DueLogouts(ctx, time.Now().Add(time.Hour), 10)
+	must(err)
+	if len(ended) != 2 || len(due) != 1 || due[0].ClientID != "old-rp" {
+		t.Errorf("with the sign-in there ended %v, and due are %v", ended, due)
+	}
+	if vic, err := s.User(ctx, "old-vic"); err != nil || vic.IsActive() {
+		t.Errorf("a user without a password is read as %+v, %v", vic, err)
+	}
+	must(s.LinkIdentity(ctx, store.Identity{Provider: "corp", Subject: "vic", UserID: "old-vic"}))
+	if vic, err := s.User(ctx, "old-vic"); err != nil || !vic.IsActive() {
+		t.Errorf("once linked the user is %+v, %v", vic, err)
+	}
 }
 
 func (o oldStore) clientsGoOn(t *testing.T) {
@@ -311,6 +351,9 @@ func (o oldStore) peopleGoOn(t *testing.T) {
 	o.asks(t, "old-app", http.StatusBadRequest, refresh(member(t, body, "refresh_token")))
 	if token := member(t, body, "access_token"); o.gate(token) != http.StatusUnauthorized {
 		t.Errorf("after a replay its token: %d", o.gate(token))
+	}
+	if o.version >= 12 {
+		o.signInsGoOn(t)
 	}
 	if o.version >= 5 {
 		good(o.asks(t, "old-app", http.StatusOK, refresh(oldRefresh5)))

@@ -94,9 +94,9 @@ func declaredUser(id string, role store.Role) *store.User {
 	return u
 }
 
-// TestM25S22ARollingChangeOfTheConfiguration: what a node issues that still goes by the old configuration ends when it takes
+// TestM25ARollingChangeOfTheConfiguration: what a node issues that still goes by the old configuration ends when it takes
 // over the new one, though another node has settled before. What was issued by the new one lives.
-func TestM25S22ARollingChangeOfTheConfiguration(t *testing.T) {
+func TestM25ARollingChangeOfTheConfiguration(t *testing.T) {
 	r := newRollout(t)
 	before := store.Declarations{
 		Clients: []*store.Client{declaredClient("stays"), declaredClient("goes")},
@@ -130,9 +130,9 @@ func TestM25S22ARollingChangeOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestM25S22ABirthBesideTheEndOfADeclaredUser: nothing holds a declared user while a family is stored, so tokens of a user
+// TestM25ABirthBesideTheEndOfADeclaredUser: nothing holds a declared user while a family is stored, so tokens of a user
 // who is gone end by the user's name too.
-func TestM25S22ABirthBesideTheEndOfADeclaredUser(t *testing.T) {
+func TestM25ABirthBesideTheEndOfADeclaredUser(t *testing.T) {
 	r := newRollout(t)
 	old := r.settled(store.Declarations{Users: []*store.User{declaredUser("gone", store.RoleMember)}})
 	var late Tokens
@@ -141,8 +141,8 @@ func TestM25S22ABirthBesideTheEndOfADeclaredUser(t *testing.T) {
 	r.verdict("born beside the end", late, false)
 }
 
-// TestM25S22WhoComesBack starts anew, and is not ended by what is remembered.
-func TestM25S22WhoComesBack(t *testing.T) {
+// TestM25WhoComesBack starts anew, and is not ended by what is remembered.
+func TestM25WhoComesBack(t *testing.T) {
 	r := newRollout(t)
 	all := store.Declarations{Clients: []*store.Client{declaredClient("back")}, Users: []*store.User{declaredUser("u-back", store.RoleMember)}}
 	r.settled(all)
@@ -170,9 +170,9 @@ func TestM25S22WhoComesBack(t *testing.T) {
 	r.verdict("created by a stored admin", created, true)
 }
 
-// TestM25S22WhatIsRememberedLeaves when no token can be left, and a reload that changes nothing writes nothing but what may
+// TestM25WhatIsRememberedLeaves when no token can be left, and a reload that changes nothing writes nothing but what may
 // have been issued since.
-func TestM25S22WhatIsRememberedLeaves(t *testing.T) {
+func TestM25WhatIsRememberedLeaves(t *testing.T) {
 	r := newRollout(t)
 	stays := store.Declarations{Clients: []*store.Client{declaredClient("stays")}}
 	r.settled(store.Declarations{Clients: []*store.Client{declaredClient("stays"), declaredClient("goes")}})
@@ -204,8 +204,8 @@ func TestM25S22WhatIsRememberedLeaves(t *testing.T) {
 	tokentest.WantCode(t, r.node(stays).Reconcile(t.Context()), oauth.TemporarilyUnavailable)
 }
 
-// TestM25S22SettlingThatFails is made up for by the next one.
-func TestM25S22SettlingThatFails(t *testing.T) {
+// TestM25SettlingThatFails is made up for by the next one.
+func TestM25SettlingThatFails(t *testing.T) {
 	for _, step := range []string{"EndFamilies", "Revoke", "User", "PutDeclarations"} {
 		t.Run(step, func(t *testing.T) {
 			r := newRollout(t)

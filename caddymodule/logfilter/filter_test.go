@@ -16,7 +16,7 @@ import (
 // signedText is a compact JWS that nobody has signed.
 const signedText = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ1LTEifQ.c2lnbmF0dXJl"
 
-func TestS15RedactedTexts(t *testing.T) {
+func TestRedactedTexts(t *testing.T) {
 	for name, test := range map[string]struct{ field, text, want string }{
 		"no query":                 {"uri", "/orders/1", "/orders/1"},
 		"harmless":                 {"uri", "/orders?page=2&sort=-date&state=xyz", "/orders?page=2&sort=-date&state=xyz"},
@@ -109,7 +109,7 @@ func (p person) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	return enc.AddReflected("self", map[string]string{"token": p.Token})
 }
 
-func TestS15FieldsOfEveryKind(t *testing.T) {
+func TestFieldsOfEveryKind(t *testing.T) {
 	header := http.Header{
 		"Authorization": {"Bearer s3cret"}, "Referer": {"https://x.example/?code=s3cret"}, "Accept": {"text/html"}, "Cookie": {"a=s3cret", "b=s3cret; c=s3cret"},
 	}

@@ -36,9 +36,9 @@ func (f *longFeed) Revocations(ctx context.Context, after store.FeedPosition) (l
 	return list, store.FeedPosition{At: after.At + 1}, nil
 }
 
-// TestS12LongFeedInPages: each page has its own time, what was read stays read when a page fails, and the set is fresh only
+// TestLongFeedInPages: each page has its own time, what was read stays read when a page fails, and the set is fresh only
 // after the last one.
-func TestS12LongFeedInPages(t *testing.T) {
+func TestLongFeedInPages(t *testing.T) {
 	n := prepared(t, inMemory)
 	feed := &longFeed{pages: 3, failing: 2}
 	n.feed.store = feed

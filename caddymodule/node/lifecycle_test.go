@@ -66,9 +66,9 @@ func TestF9TwoNodesOnOneFile(t *testing.T) {
 	}
 }
 
-// TestS22CleanupWaitsForRequests: the store stays open for the requests of the old configuration, and lets no new ones
+// TestCleanupWaitsForRequests: the store stays open for the requests of the old configuration, and lets no new ones
 // in.
-func TestS22CleanupWaitsForRequests(t *testing.T) {
+func TestCleanupWaitsForRequests(t *testing.T) {
 	n := opened(t, onDisk(t))
 	if !n.Enter() {
 		t.Fatal("an open node lets nobody in")

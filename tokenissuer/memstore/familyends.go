@@ -26,16 +26,31 @@ func (s *Store) EndFamilies(ctx context.Context, which store.FamilyFilter, end s
 func (s *Store) endFamilies(which store.FamilyFilter, end store.Ending) []store.Revocation {
 	var ended []store.Revocation
 	for _, id := range s.toEnd(which) {
-		until := end.Until
-		if f, known := s.family(id); known && f.RevokedAt.IsZero() {
-			f.RevokedAt = end.At
-			s.putFamily(f)
-			s.logouts.end(id, end.At)
-			until = f.RevokedUntil(end)
-		}
-		ended = append(ended, store.Revocation{Kind: store.RevokeFamily, ID: id, ExpiresAt: until})
+		f, known := s.family(id)
+		switch {
+		case known && f.RevokedAt.IsZero():
+			ended = s.end(f, end, ended)
+		case which.ID != "":
+			ended = append(ended, store.Revocation{Kind: store.RevokeFamily, ID: id, ExpiresAt: end.Until})
+		} // else it has just ended with its sign-in
 	}
 	s.record(ended...)
+	return ended
+}
+
+// end revokes a family, and with a sign-in the host sessions that came of it. It appends the revocations to ended.
+func (s *Store) end(f store.TokenFamily, end store.Ending, ended []store.Revocation) []store.Revocation {
+	f.RevokedAt = end.At
+	s.putFamily(f)
+	s.logouts.end(f.ID, end.At)
+	ended = append(ended, store.Revocation{Kind: store.RevokeFamily, ID: f.ID, ExpiresAt: f.RevokedUntil(end)})
+	if f.Origin != store.BrowserSession {
+		return ended
+	}
+	for _, id := range s.matching(store.FamilyFilter{SessionID: f.ID}, s.live[f.UserID], nil) {
+		host, _ := s.family(id)
+		ended = s.end(host, end, ended)
+	}
 	return ended
 }
 
@@ -57,7 +72,7 @@ func (s *Store) toEnd(which store.FamilyFilter) []string {
 		return []string{which.ID}
 	case which.UserID != "":
 		return s.matching(which, s.live[which.UserID], nil)
-	case which.ClientID != "", which.ActorID != "":
+	case which.ClientID != "", which.ActorID != "", which.SessionID != "":
 		var ids []string
 		for _, listed := range s.live {
 			ids = s.matching(which, listed, ids)
@@ -82,6 +97,7 @@ func matches(f store.TokenFamily, which store.FamilyFilter) bool {
 	return (which.UserID == "" || which.UserID == f.UserID) &&
 		(which.ClientID == "" || which.ClientID == f.ClientID) &&
 		(which.ActorID == "" || which.ActorID == f.Actor.Subject) &&
+		(which.SessionID == "" || which.SessionID == f.SessionID && f.Origin == store.HostSession) &&
 		(which.UserVersion == "" || which.UserVersion == f.UserVersion) &&
 		(len(which.Origins) == 0 || slices.Contains(which.Origins, f.Origin))
 }

@@ -32,6 +32,7 @@ type Store struct {
 	clients       *cache.Cache // id -> *tokenissuer.Client, never changed
 	users         *cache.Cache // id -> account, its user never changed
 	emails        *cache.Cache // address -> the same *tokenissuer.User
+	identities    map[identityName]store.Identity
 	organisations *cache.Cache // id -> *tokenissuer.Organisation, never changed
 	families      *cache.Cache // id -> tokenissuer.TokenFamily, its scopes never changed
 	decided       *cache.Cache // ids of authorization requests -> nothing
@@ -61,6 +62,7 @@ func New() *Store {
 		clients:       newCache(),
 		users:         newCache(),
 		emails:        newCache(),
+		identities:    make(map[identityName]store.Identity),
 		organisations: newCache(),
 		families:      newCache(),
 		decided:       newCache(),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -71,11 +72,16 @@ func (s *Store) Users(ctx context.Context, organisation string) ([]*store.User, 
 
 // AddUser registers a user. The id of a removed user stays taken for a while, like that of a removed client; the address does not.
 func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDeclared bool) error {
-	fail := func(err error) error { return fmt.Errorf("adding user: %w", err) }
 	if err := s.lock(ctx); err != nil {
-		return fail(err)
+		return fmt.Errorf("adding user: %w", err)
 	}
 	defer s.mu.Unlock()
+	return s.addUser(*user, organisationDeclared)
+}
+
+// addUser registers a user. The caller holds the lock.
+func (s *Store) addUser(user store.User, organisationDeclared bool) error {
+	fail := func(err error) error { return fmt.Errorf("adding user: %w", err) }
 	if _, stored := s.organisations.Get(user.Organisation); !stored && !organisationDeclared {
 		return fail(fmt.Errorf("organisation %q: %w", user.Organisation, store.ErrNotFound))
 	}
@@ -86,10 +92,9 @@ func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDecla
 	if err := s.takeSubject(user.ID, subject{user: true}, user.CreatedAt); err != nil {
 		return fail(err)
 	}
-	added := *user
-	added.Groups, added.Profile = slices.Clone(user.Groups), user.Profile.Clone()
-	added.Declared = false // only the configuration declares
-	s.putUser(added, 1)
+	user.Groups, user.Profile = slices.Clone(user.Groups), user.Profile.Clone()
+	user.Declared = false // only the configuration declares
+	s.putUser(user, 1)
 	return nil
 }
 
@@ -160,14 +165,20 @@ func (s *Store) takeSubject(id string, of subject, now time.Time) error {
 			return store.RemovedError{FreeAt: former.freeAt}
 		}
 	}
-	// Consents were given by or to somebody else, who was removed or declared.
+	// What is there of the id is somebody else's, who was removed or declared.
 	if of.user {
-		s.consents.Delete(id)
+		s.forgetUser(id)
 	} else {
 		s.forgetConsents(id)
 	}
 	s.subjects.Set(id, of, cache.NoExpiration)
 	return nil
+}
+
+// forgetUser deletes what is kept of a user beside the user. The caller holds the lock.
+func (s *Store) forgetUser(id string) {
+	s.consents.Delete(id)
+	maps.DeleteFunc(s.identities, func(_ identityName, i store.Identity) bool { return i.UserID == id })
 }
 
 // HadUser reports whether the id is or was a user's.
@@ -194,7 +205,7 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending)
 	}
 	s.users.Delete(userID)
 	s.emails.Delete(removed.user.Email)
-	s.consents.Delete(userID)
+	s.forgetUser(userID)
 	former := subject{user: true, freeAt: end.Until}
 	if end.KeepsID {
 		former.freeAt = time.Time{} // as if somebody had it

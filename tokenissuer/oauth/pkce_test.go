@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestS6TheVectorOfRFC7636: appendix B.
-func TestS6TheVectorOfRFC7636(t *testing.T) {
+// TestTheVectorOfRFC7636: appendix B.
+func TestTheVectorOfRFC7636(t *testing.T) {
 	const verifier, challenge = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 	if !VerifierMatches(NewSecret(verifier), challenge) || !IsChallenge(challenge) {
 		t.Error("the vector is refused")

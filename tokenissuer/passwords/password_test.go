@@ -25,7 +25,7 @@ const (
 	weakArgon2 = "$argon2id$v=19$m=64,t=1,p=1$"
 )
 
-func TestS19HashesOfEveryKindVerify(t *testing.T) {
+func TestHashesOfEveryKindVerify(t *testing.T) {
 	own := Hash(oauth.NewSecret(knownPassword))
 	for name, hash := range map[string]string{
 		"caddy bcrypt": caddyBcrypt, "caddy argon2id": caddyArgon2, "dear argon2id": dearArgon2, "bcrypt 2a": cheapBcrypt,

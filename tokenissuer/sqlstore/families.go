@@ -24,7 +24,7 @@ const decidedRequestRetention = time.Hour
 const familyColumns = `id, user_id, user_version, user_declared, client_id, origin, scopes, actor_subject,
 	actor_client_id, note, auth_time, created_at, expires_at, revoked_at, code_request_id, code_redirect_uri,
 	code_challenge, code_refreshable, code_expires_at, code_spent_at, code_failures, generation,
-	rotated_at, has_code, token_lifetime, rotated_by, session_id, code_nonce, claims, audience`
+	rotated_at, has_code, token_lifetime, rotated_by, session_id, code_nonce, claims, audience, provider`
 
 // selectFamily reads the family $1, or the stand-in $2 when there is none, with the same work.
 const selectFamily = `SELECT ` + familyColumns + ` FROM families
@@ -35,17 +35,20 @@ const selectFamily = `SELECT ` + familyColumns + ` FROM families
 // asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
 // changes the user between the query and the insert without seeing the family.
 const insertFamily = `INSERT INTO families (` + familyColumns + `)
-	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27, $28, $29, $30, $31, $32
+	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27, $28, $29, $30, $31, $32, $33
 	WHERE ($4 OR EXISTS (SELECT 1 FROM users WHERE id = $2 AND CAST(version AS TEXT) = $3
-		AND status = 'active' AND password_hash <> ''%[1]s))
+		AND ` + isActive + `%[1]s))
 	AND ($25 = '' OR EXISTS (SELECT 1 FROM families WHERE id = $25 AND revoked_at IS NULL%[1]s))
 	AND ($26 = '' OR EXISTS (SELECT 1 FROM users WHERE id = $8 AND CAST(version AS TEXT) = $26
-		AND status = 'active' AND password_hash <> ''%[1]s))`
+		AND ` + isActive + `%[1]s))`
 
-// insertDecided stores a family as the %s does, and decides the request $33 with it. One that was decided before breaks the
+// isActive is User.IsActive as a condition of a row of users.
+const isActive = `status = 'active' AND (password_hash <> '' OR external)`
+
+// insertDecided stores a family as the %s does, and decides the request $34 with it. One that was decided before breaks the
 // statement, and with it the family.
 const insertDecided = `WITH born AS (%s RETURNING id)
-	INSERT INTO decided_requests (id, expires_at) SELECT $33, $34 FROM born`
+	INSERT INTO decided_requests (id, expires_at) SELECT $34, $35 FROM born`
 
 // isDecided reports whether insertDecided found that the request was decided before.
 func isDecided(err error) bool {
@@ -156,7 +159,7 @@ func familyValues(f *store.TokenFamily) ([]any, error) {
 		f.Code.RequestID, f.Code.RedirectURI, f.Code.Challenge, f.Code.Refreshable,
 		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Generation, micros(f.RotatedAt), hasCode(f),
 		f.Preconditions.SessionID, f.Preconditions.ActorVersion, f.TokenLifetime.Microseconds(), f.RotatedBy,
-		f.SessionID, f.Code.Nonce, f.Claims, audience,
+		f.SessionID, f.Code.Nonce, f.Claims, audience, f.Provider,
 	}, nil
 }
 
@@ -190,7 +193,7 @@ func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 	err := row.Scan(append([]any{&f.ID, &f.UserID, &f.UserVersion, &f.UserDeclared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
 		&f.Actor.ClientID, &f.Note, &auth, &created, &expires, &revoked, &f.Code.RequestID, &f.Code.RedirectURI,
 		&f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Generation,
-		&rotated, &hasCode, &lifetime, &f.RotatedBy, &f.SessionID, &f.Code.Nonce, &f.Claims, &audience}, more...)...)
+		&rotated, &hasCode, &lifetime, &f.RotatedBy, &f.SessionID, &f.Code.Nonce, &f.Claims, &audience, &f.Provider}, more...)...)
 	if err != nil {
 		return nil, err
 	}

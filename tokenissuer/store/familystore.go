@@ -36,7 +36,8 @@ type FamilyStore interface {
 	// EndFamilies revokes the families that match and records a revocation of each, in one step, and returns those
 	// revocations. Families that were revoked before keep their time and are not among them, except that of which.ID: its
 	// revocation is recorded and returned whatever its state, and also when there is no such family. A family of that id
-	// which does not match the other members is left alone.
+	// which does not match the other members is left alone. When a BrowserSession ends, in this step or in one that ends a user's
+	// families, the host sessions that came of it end in the same step, and their revocations are among those returned.
 	EndFamilies(ctx context.Context, which FamilyFilter, end Ending) ([]Revocation, error)
 	// FamiliesOf lists the user's families that are not revoked and expire after that time, newest first.
 	FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*TokenFamily, error)
@@ -50,14 +51,16 @@ type FamilyStore interface {
 	DropConsent(ctx context.Context, userID, clientID string) error
 }
 
-// FamilyFilter says which families are meant: those that match every member that is set. Without ID, UserID, ClientID and
-// ActorID none match, so that a forgotten id ends nobody's families.
+// FamilyFilter says which families are meant: those that match every member that is set. Without ID, UserID, ClientID, ActorID
+// and SessionID none match, so that a forgotten id ends nobody's families.
 type FamilyFilter struct {
 	ID       string
 	UserID   string
 	ClientID string
 	// ActorID is the Subject of the family's Actor.
 	ActorID string
+	// SessionID means the host sessions that came of that sign-in, and no other family.
+	SessionID string
 	// UserVersion, when it is not empty, is the only one meant.
 	UserVersion string
 	// Origins, when there are some, are the only ones meant.

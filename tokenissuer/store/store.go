@@ -50,6 +50,7 @@ func IsAnswer(err error) bool {
 type Store interface {
 	ClientStore
 	UserStore
+	IdentityStore
 	FamilyStore
 	LogoutStore
 	KeyStore
@@ -103,7 +104,7 @@ type UserStore interface {
 	// RehashPassword replaces a hash by another one of the same password, unless it has changed since: then nothing
 	// happens and the result is nil. The version stays.
 	RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error
-	// RemoveUser deletes the user with its consents and ends the same families as ChangeUser, in one step. The id stays
+	// RemoveUser deletes the user with its consents and identities and ends the same families as ChangeUser, in one step. The id stays
 	// taken until end.Until, and for ever with end.KeepsID. It returns the revocations that it recorded. ErrNotFound when there is no such user.
 	RemoveUser(ctx context.Context, userID string, end Ending) ([]Revocation, error)
 	// HadUser reports whether the id is a stored user's, or was one's who has been removed.

@@ -51,8 +51,10 @@ type User struct {
 	// Groups are those to which the user belongs, as ValidateGroups allows.
 	Groups []string
 	Status UserStatus
-	// PasswordHash is in the PHC form of argon2id or in bcrypt's; empty: the user was invited and cannot sign in yet.
+	// PasswordHash is in the PHC form of argon2id or in bcrypt's; empty: the user signs in at a provider, or cannot sign in yet.
 	PasswordHash oauth.Secret
+	// External says that an identity provider vouches for the user; see IdentityStore.
+	External bool
 	// Version changes with password, organisation, role, groups and status. Whatever a user has granted remembers it, and is
 	// worth nothing once it differs. Stores keep it themselves.
 	Version   string
@@ -65,8 +67,10 @@ type User struct {
 	EmailVerified bool
 }
 
-// IsActive reports whether tokens may act for the user now.
-func (u *User) IsActive() bool { return u.Status == UserActive && !u.PasswordHash.IsEmpty() }
+// IsActive reports whether tokens may act for the user now: one who is active and can sign in, with a password or at a provider.
+func (u *User) IsActive() bool {
+	return u.Status == UserActive && (!u.PasswordHash.IsEmpty() || u.External)
+}
 
 // SetDefaults fills what a registration left out: active, the roles' default, the e-mail address as name.
 func (u *User) SetDefaults(roles RoleCatalogue) {
@@ -134,6 +138,9 @@ func validateName(name string) error {
 // declaredVersion is the version of a user that no store keeps: a digest of all that it depends on.
 func (u *User) declaredVersion() string {
 	parts := append([]string{u.ID, u.Organisation, string(u.Role), string(u.Status), u.PasswordHash.Reveal()}, u.Groups...)
+	if u.External { // and else nothing, so that versions of earlier builds stay
+		parts = append(parts, "\x00external")
+	}
 	digest := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(digest[:8])
 }

@@ -20,6 +20,7 @@ func RunDurable(t *testing.T, start func(t *testing.T) (open func() store.Store)
 		{"UsersSurviveClose", usersSurviveClose},
 		{"T88FamiliesSurviveClose", familiesSurviveClose},
 		{"T162LogoutsSurviveClose", logoutsSurviveClose},
+		{"P100IdentitiesSurviveClose", identitiesSurviveClose},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -40,6 +41,12 @@ func RunDurable(t *testing.T, start func(t *testing.T) (open func() store.Store)
 		{"M28FamilyBornBesideAChangeAtTheNeighbour", func(t *testing.T, a, b store.Store) { familyBornBesideAChange(t, a, b, neighbourRounds) }},
 		{"M28FamilyBornBesideARemovalAtTheNeighbour", func(t *testing.T, a, b store.Store) { familyBornBesideARemoval(t, a, b, neighbourRounds) }},
 		{"T160ApprovedBesideTheEndAtTheNeighbour", func(t *testing.T, a, b store.Store) { approvedBesideTheEndIsTold(t, a, b) }},
+		{"S61HostSessionBornBesideTheEndAtTheNeighbour", func(t *testing.T, a, b store.Store) { hostSessionBornBesideTheEnd(t, a, b) }},
+		{"S62HostSessionUsedBesideTheEndAtTheNeighbour", func(t *testing.T, a, b store.Store) { hostSessionUsedBesideTheEnd(t, a, b) }},
+		{"P101IdentityLinkedOnceBetweenNeighbours", func(t *testing.T, a, b store.Store) { identityLinkedOnceInARace(t, a, b) }},
+		{"P103ExternalUserAddedOnceBetweenNeighbours", func(t *testing.T, a, b store.Store) { externalUserAddedOnceInARace(t, a, b) }},
+		{"P104LinkedBesideTheRemovalAtTheNeighbour", func(t *testing.T, a, b store.Store) { linkedBesideTheRemoval(t, a, b) }},
+		{"P106UnlinkedBesideALinkAtTheNeighbour", func(t *testing.T, a, b store.Store) { unlinkedBesideALink(t, a, b) }},
 		{"LeasedOnceBetweenNeighbours", func(t *testing.T, a, b store.Store) { leasedOnceInARace(t, a, b) }},
 		{"T72AttemptsCountedByNeighbours", attemptsOfNeighbours},
 		{"T73AttemptsInARaceOfNeighbours", func(t *testing.T, a, b store.Store) { sharedAttemptsRace(t, a, b) }},

@@ -29,8 +29,8 @@ func family(id string) *store.TokenFamily {
 	return &store.TokenFamily{
 		ID: id, UserID: "ada", UserVersion: "version of ada", UserDeclared: true, ClientID: "app",
 		Origin: oauth.AuthorizationCode, Scopes: oauth.Scopes{"trusted", "read:<things>'&"},
-		Actor: store.Actor{Subject: "boß 🧑‍💼", ClientID: `"back" office`},
-		Note:  "Firefox auf Ünix '\"\\ 🌍", SessionID: "session of " + id, Claims: `{"userinfo":{"é'":null}}`,
+		Actor:    store.Actor{Subject: "boß 🧑‍💼", ClientID: `"back" office`},
+		Provider: "corp é'", Note: "Firefox auf Ünix '\"\\ 🌍", SessionID: "session of " + id, Claims: `{"userinfo":{"é'":null}}`,
 		Audience: []string{"https://api.example/é?a='1'", "urn:things"},
 		AuthTime: now.Add(-time.Hour), CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour),
 		Code: store.CodeBinding{

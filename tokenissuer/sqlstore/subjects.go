@@ -1,0 +1,66 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// takeSubject gives an id to a client or a user. ErrTaken when somebody has it, RemovedError when somebody had it whose
+// tokens may still live at that time.
+func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time) error {
+	err := mustAdd(tx.ExecContext(ctx,
+		`INSERT INTO subjects (id, kind) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, kind))
+	if errors.Is(err, store.ErrTaken) {
+		err = mustAdd(tx.ExecContext(ctx,
+			`UPDATE subjects SET kind = $2, free_at = NULL WHERE id = $1 AND free_at <= $3`, id, kind, micros(now)))
+	}
+	if err == nil { // what is there of the id is somebody else's, who was removed or declared
+		err = forget(ctx, tx, id, kind)
+	}
+	if !errors.Is(err, store.ErrTaken) {
+		return err
+	}
+	var freeAt sql.Null[int64]
+	if err := tx.QueryRowContext(ctx, `SELECT free_at FROM subjects WHERE id = $1`, id).Scan(&freeAt); err != nil {
+		return err
+	}
+	if freeAt.Valid {
+		return store.RemovedError{FreeAt: timeOf(freeAt)}
+	}
+	return store.ErrTaken
+}
+
+// forget deletes what is kept of a client or a user beside the row of its own: consents, and identities.
+func forget(ctx context.Context, tx session, id, kind string) error {
+	statements := []string{`DELETE FROM consents WHERE client_id = $1`}
+	if kind == "user" {
+		statements = []string{`DELETE FROM consents WHERE user_id = $1`, `DELETE FROM identities WHERE user_id = $1`}
+	}
+	for _, statement := range statements {
+		if _, err := tx.ExecContext(ctx, statement, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freeSubject says from when on the id of somebody who is removed may be given to another.
+func freeSubject(ctx context.Context, tx session, id string, at time.Time) error {
+	_, err := tx.ExecContext(ctx, `UPDATE subjects SET free_at = $2 WHERE id = $1`, id, micros(at))
+	return err
+}
+
+// HadUser reports whether the id is or was a user's.
+func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
+	had, err := askFor(ctx, s.text(`SELECT EXISTS (SELECT 1 FROM subjects WHERE id = $1 AND kind = 'user')`), []any{possible(userID)},
+		func(row scanner) (had bool, err error) { return had, row.Scan(&had) })
+	if err != nil {
+		return false, fmt.Errorf("asking for an id: %w", err)
+	}
+	return had, nil
+}

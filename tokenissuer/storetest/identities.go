@@ -1,0 +1,384 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+var identityChecks = []check{
+	{"P100IdentitiesReadBack", identitiesReadBack},
+	{"P100IdentityOfAnother", identityOfAnother},
+	{"P101IdentityLinkedOnceInARace", func(t *testing.T, s store.Store) { identityLinkedOnceInARace(t, s, s) }},
+	{"P102ExternalUserIsOneStep", externalUserIsOneStep},
+	{"P103ExternalUserAddedOnceInARace", func(t *testing.T, s store.Store) { externalUserAddedOnceInARace(t, s, s) }},
+	{"P104IdentitiesGoWithTheirUser", identitiesGoWithTheirUser},
+	{"P104LinkedBesideTheRemoval", func(t *testing.T, s store.Store) { linkedBesideTheRemoval(t, s, s) }},
+	{"P105FamiliesOfExternalUsers", familiesOfExternalUsers},
+	{"P106UnlinkIdentity", unlinkIdentity},
+	{"P106UnlinkedBesideALink", func(t *testing.T, s store.Store) { unlinkedBesideALink(t, s, s) }},
+	{"P107IdentitiesAreBytes", identitiesAreBytes},
+}
+
+// identity returns an identity in which every field has a value of its own.
+func identity(provider, subject, userID string) store.Identity {
+	return store.Identity{
+		Provider: provider, Subject: subject, UserID: userID, LinkedAt: now.Add(-48 * time.Hour), LastUsedAt: now.Add(-time.Minute),
+	}
+}
+
+// declared is the identity of a user whom the configuration declares.
+func declared(i store.Identity) store.Identity {
+	i.UserDeclared = true
+	return i
+}
+
+// external returns a registration without a password.
+func external(id string) *store.User {
+	u := user(id)
+	u.PasswordHash = store.User{}.PasswordHash
+	return u
+}
+
+func sameIdentity(t *testing.T, got, want store.Identity) {
+	t.Helper()
+	if sameTime(got.LinkedAt, want.LinkedAt) && sameTime(got.LastUsedAt, want.LastUsedAt) {
+		got.LinkedAt, got.LastUsedAt = want.LinkedAt, want.LastUsedAt
+	}
+	if want.UserDeclared = false; got != want {
+		t.Errorf("identity is\n%+v, want\n%+v", got, want)
+	}
+}
+
+// sameIdentities holds what is stored of a user against what should be, by both reads, and whether the user is External.
+func sameIdentities(t *testing.T, s store.Store, userID string, want ...store.Identity) {
+	t.Helper()
+	list, err := s.Identities(t.Context(), userID)
+	must(t, err)
+	if len(list) != len(want) {
+		t.Fatalf("%q has %+v, want %+v", userID, list, want)
+	}
+	for i := range want {
+		sameIdentity(t, list[i], want[i])
+		found, err := s.UserByIdentity(t.Context(), want[i].Provider, want[i].Subject)
+		must(t, err)
+		sameIdentity(t, found, want[i])
+	}
+	u, err := s.User(t.Context(), userID)
+	if !errors.Is(err, store.ErrNotFound) && (err != nil || u.External != (len(want) > 0)) {
+		t.Errorf("%q is external: %t with %d identities (%v)", userID, u.External, len(want), err)
+	}
+}
+
+// noIdentity ends the test when there is an identity of that name.
+func noIdentity(t *testing.T, s store.Store, provider, subject string) {
+	t.Helper()
+	_, err := s.UserByIdentity(t.Context(), provider, subject)
+	mustBe(t, err, store.ErrNotFound)
+}
+
+func identityCalls(s store.Store) []call {
+	return []call{
+		{"UserByIdentity", func(ctx context.Context) error { _, err := s.UserByIdentity(ctx, "corp", "ada"); return err }},
+		{"Identities", func(ctx context.Context) error { _, err := s.Identities(ctx, "ada"); return err }},
+		{"LinkIdentity", func(ctx context.Context) error { return s.LinkIdentity(ctx, identity("corp", "ada", "ada")) }},
+		{"AddExternalUser", func(ctx context.Context) error {
+			return s.AddExternalUser(ctx, external("new external"), identity("corp", "new external", ""), false)
+		}},
+		{"UnlinkIdentity", func(ctx context.Context) error { return s.UnlinkIdentity(ctx, "corp", "ada") }},
+	}
+}
+
+// identitiesReadBack (P100): what is linked reads back, in order, of stored and declared users. Linking it again moves its last use and
+// nothing else, and the user's version stays: what was granted goes on.
+func identitiesReadBack(t *testing.T, s store.Store) {
+	noIdentity(t, s, "corp", "1")
+	sameIdentities(t, s, "ada")
+	u := addUser(t, s, user("ada"))
+	first, second, third := identity("corp", "1", "ada"), identity("corp", "0", "ada"), identity("acme é'", "Subject \U0001F98A \"'", "ada")
+	for _, i := range []store.Identity{first, second, third} {
+		must(t, s.LinkIdentity(t.Context(), i))
+	}
+	sameIdentities(t, s, "ada", third, second, first)
+	again := first
+	again.LinkedAt, again.LastUsedAt = now, now.Add(time.Hour)
+	must(t, s.LinkIdentity(t.Context(), again))
+	first.LastUsedAt = again.LastUsedAt
+	sameIdentities(t, s, "ada", third, second, first)
+	after := readUser(t, s, "ada")
+	if after.Version != u.Version || !after.External || u.External {
+		t.Errorf("the user was\n%+v and is\n%+v", u, after)
+	}
+	sameUser(t, after, user("ada"))
+	byEmail, err := s.UserByEmail(t.Context(), u.Email)
+	if err != nil || !byEmail.External || !listUsers(t, s, "")[0].External {
+		t.Errorf("by another read the user is not external: %v", err)
+	}
+
+	must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
+	sameIdentities(t, s, "eve", identity("corp", "eve", "eve"))
+	mustBe(t, s.LinkIdentity(t.Context(), identity("corp", "2", "nobody")), store.ErrNotFound)
+	noIdentity(t, s, "corp", "2")
+}
+
+// identityOfAnother (P100): who has an identity keeps it, and the other gets nothing by asking.
+func identityOfAnother(t *testing.T, s store.Store) {
+	addUser(t, s, user("ada"))
+	addUser(t, s, user("bob"))
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+	taken := identity("corp", "1", "bob")
+	taken.LastUsedAt = now.Add(time.Hour)
+	mustBe(t, s.LinkIdentity(t.Context(), taken), store.ErrTaken)
+	mustBe(t, s.LinkIdentity(t.Context(), declared(identity("corp", "1", "eve"))), store.ErrTaken)
+	sameIdentities(t, s, "ada", identity("corp", "1", "ada"))
+	sameIdentities(t, s, "bob")
+	sameIdentities(t, s, "eve")
+	must(t, s.LinkIdentity(t.Context(), identity("other", "1", "bob")))
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
+	sameIdentities(t, s, "bob", identity("corp", "2", "bob"), identity("other", "1", "bob"))
+}
+
+// identityLinkedOnceInARace (P101): of several users who get one identity at once one has it, and the others are not External.
+func identityLinkedOnceInARace(t *testing.T, a, b store.Store) {
+	stores := []store.Store{a, b}
+	for round := range 4 {
+		subject := fmt.Sprint("subject ", round)
+		for i := range racers {
+			addUser(t, a, user(fmt.Sprint(round, " ", i)))
+		}
+		errs := race(racers, func(i int) error {
+			return stores[i%2].LinkIdentity(t.Context(), identity("corp", subject, fmt.Sprint(round, " ", i)))
+		})
+		oneWinner(t, errs, store.ErrTaken)
+		for i, err := range errs {
+			id := fmt.Sprint(round, " ", i)
+			if err != nil {
+				sameIdentities(t, b, id)
+				continue
+			}
+			sameIdentities(t, b, id, identity("corp", subject, id))
+		}
+	}
+}
+
+// externalUserIsOneStep (P102): a user who is refused leaves no identity, an identity that is taken leaves no user, and neither the id nor
+// the address.
+func externalUserIsOneStep(t *testing.T, s store.Store) {
+	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
+	must(t, s.AddExternalUser(t.Context(), external("ada"), identity("corp", "1", "somebody else"), false))
+	want := external("ada")
+	sameUser(t, readUser(t, s, "ada"), want)
+	sameIdentities(t, s, "ada", identity("corp", "1", "ada"))
+
+	sameAddress, nowhere := external("bob"), external("eve")
+	sameAddress.Email = user("ada").Email
+	nowhere.Organisation = "nowhere"
+	for _, c := range []struct {
+		name    string
+		user    *store.User
+		subject string
+		want    error
+	}{
+		{"id", external("ada"), "2", store.ErrTaken}, {"address", sameAddress, "2", store.ErrTaken},
+		{"identity", external("bob"), "1", store.ErrTaken}, {"organisation", nowhere, "2", store.ErrNotFound},
+	} {
+		if err := s.AddExternalUser(t.Context(), c.user, identity("corp", c.subject, ""), false); !errors.Is(err, c.want) {
+			t.Fatalf("%s: got error %v, want %v", c.name, err, c.want)
+		}
+		noIdentity(t, s, "corp", "2")
+		sameIdentities(t, s, "ada", identity("corp", "1", "ada"))
+		if list := listUsers(t, s, ""); len(list) != 1 {
+			t.Fatalf("%s: there are %d users", c.name, len(list))
+		}
+	}
+	must(t, s.AddExternalUser(t.Context(), external("bob"), identity("corp", "2", ""), false))
+	_, err := s.RemoveUser(t.Context(), "bob", theEnd)
+	must(t, err)
+	if err := s.AddExternalUser(t.Context(), external("bob"), identity("corp", "2", ""), false); !errors.As(err, new(store.RemovedError)) {
+		t.Errorf("the id of a user who was removed: %v", err)
+	}
+	noIdentity(t, s, "corp", "2")
+}
+
+// externalUserAddedOnceInARace (P103): a person who comes for the first time in several tabs is one user.
+func externalUserAddedOnceInARace(t *testing.T, a, b store.Store) {
+	stores := []store.Store{a, b}
+	for round := range 4 {
+		subject := fmt.Sprint("subject ", round)
+		errs := race(racers, func(i int) error {
+			id := fmt.Sprint(round, " ", i)
+			return stores[i%2].AddExternalUser(t.Context(), external(id), identity("corp", subject, id), true)
+		})
+		oneWinner(t, errs, store.ErrTaken)
+		id := fmt.Sprint(round, " ", slices.Index(errs, nil))
+		sameIdentities(t, b, id, identity("corp", subject, id))
+		if list := listUsers(t, a, ""); len(list) != round+1 {
+			t.Fatalf("round %d: there are %d users", round, len(list))
+		}
+	}
+}
+
+// identitiesGoWithTheirUser (P104): what a user has had, the next owner of the id has not.
+func identitiesGoWithTheirUser(t *testing.T, s store.Store) {
+	addUser(t, s, user("ada"))
+	addUser(t, s, user("bob"))
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "2", "ada")))
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "3", "bob")))
+	_, err := s.RemoveUser(t.Context(), "ada", theEnd)
+	must(t, err)
+	sameIdentities(t, s, "ada")
+	noIdentity(t, s, "corp", "1")
+	sameIdentities(t, s, "bob", identity("corp", "3", "bob"))
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "bob")))
+
+	// One whom a configuration had declared, and who is added now.
+	must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
+	addUser(t, s, user("eve"))
+	sameIdentities(t, s, "eve")
+	noIdentity(t, s, "corp", "eve")
+}
+
+// linkedBesideTheRemoval (P104): an identity that is linked while its user is removed is refused, or goes with the user. Stores are two
+// on one place, or one twice.
+func linkedBesideTheRemoval(t *testing.T, removing, linking store.Store) {
+	for round := range races(t, 40) {
+		u := addUser(t, removing, user(fmt.Sprint("user ", round)))
+		errs := race(3, func(i int) error {
+			if i == 0 {
+				_, err := removing.RemoveUser(t.Context(), u.ID, theEnd)
+				return err
+			}
+			return linking.LinkIdentity(t.Context(), identity("corp", fmt.Sprint(round, " ", i), u.ID))
+		})
+		must(t, errs[0])
+		for i, err := range errs[1:] {
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			noIdentity(t, removing, "corp", fmt.Sprint(round, " ", i+1))
+		}
+	}
+}
+
+// familiesOfExternalUsers (P105): a user without a password has families while a provider vouches for the user, as user, as actor, when a
+// code is redeemed and when a token is refreshed.
+func familiesOfExternalUsers(t *testing.T, s store.Store) {
+	invited := addUser(t, s, external("invited"))
+	if invited.IsActive() {
+		t.Errorf("%+v is active", invited)
+	}
+	refusedAs(t, s, store.UserChanged, "without a password", familyOf(invited, "too early"))
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
+	u := readUser(t, s, "invited")
+	if !u.IsActive() {
+		t.Errorf("%+v is not active", u)
+	}
+	coded, rotated := familyOf(u, "coded"), refreshed("rotated")
+	rotated.UserID, rotated.UserVersion, rotated.UserDeclared = u.ID, u.Version, false
+	coded.Provider = "corp"
+	addFamilies(t, s, coded, rotated, createdBy(u, "created"), familyOf(u, "late"))
+	sameFamily(t, readFamily(t, s, "coded"), coded)
+	must(t, redeem(t, s, "coded", 1))
+	must(t, rotate(t, s, "rotated", 1, store.Rotation{At: now}))
+
+	must(t, s.UnlinkIdentity(t.Context(), "corp", "invited"))
+	mustBe(t, redeem(t, s, "late", 1), Refused(store.UserChanged))
+	mustBe(t, rotate(t, s, "rotated", 2, store.Rotation{At: now}), Refused(store.UserChanged))
+	refusedAs(t, s, store.UserChanged, "of nobody", familyOf(u, "of nobody"))
+	refusedAs(t, s, store.UserChanged, "by nobody", createdBy(u, "by nobody"))
+
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
+	disabled := store.UserDisabled
+	_, err := s.ChangeUser(t.Context(), "invited", store.UserChange{Status: &disabled}, theEnd)
+	must(t, err)
+	if u = readUser(t, s, "invited"); u.IsActive() || !u.External {
+		t.Errorf("the disabled user is %+v", u)
+	}
+	refusedAs(t, s, store.UserChanged, "of a disabled user", familyOf(u, "of a disabled user"))
+}
+
+// unlinkIdentity (P106): the user is External for as long as one identity is left.
+func unlinkIdentity(t *testing.T, s store.Store) {
+	addUser(t, s, user("ada"))
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+	must(t, s.LinkIdentity(t.Context(), identity("other", "1", "ada")))
+	must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
+	mustBe(t, s.UnlinkIdentity(t.Context(), "corp", "unknown"), store.ErrNotFound)
+	must(t, s.UnlinkIdentity(t.Context(), "corp", "1"))
+	sameIdentities(t, s, "ada", identity("other", "1", "ada"))
+	mustBe(t, s.UnlinkIdentity(t.Context(), "corp", "1"), store.ErrNotFound)
+	must(t, s.UnlinkIdentity(t.Context(), "other", "1"))
+	sameIdentities(t, s, "ada")
+	must(t, s.UnlinkIdentity(t.Context(), "corp", "eve"))
+	sameIdentities(t, s, "eve")
+	sameUser(t, readUser(t, s, "ada"), user("ada"))
+}
+
+// unlinkedBesideALink (P106): a user who gets one identity while another is taken away is External. Stores are two on one place, or one
+// twice.
+func unlinkedBesideALink(t *testing.T, a, b store.Store) {
+	addUser(t, a, user("ada"))
+	must(t, a.LinkIdentity(t.Context(), identity("corp", "0", "ada")))
+	for round := range races(t, 40) {
+		old, next := identity("corp", fmt.Sprint(round), "ada"), identity("corp", fmt.Sprint(round+1), "ada")
+		must(t, errors.Join(race(2, func(i int) error {
+			if i == 0 {
+				return a.UnlinkIdentity(t.Context(), old.Provider, old.Subject)
+			}
+			return b.LinkIdentity(t.Context(), next)
+		})...))
+		sameIdentities(t, b, "ada", next)
+	}
+}
+
+// identitiesAreBytes (P107): no other spelling of a provider or a subject is the same account, and what is no text is nobody's.
+func identitiesAreBytes(t *testing.T, s store.Store) {
+	subjects := []string{"ada", "Ada", "ada ", " ada", "ada.", "adá", "ada\u0301", "%", "_da", "ad_", "", strings.Repeat("s", 255)}
+	for i, subject := range subjects {
+		id := fmt.Sprint("user ", i)
+		must(t, s.LinkIdentity(t.Context(), declared(identity("corp", subject, id))))
+	}
+	for i, subject := range subjects {
+		id := fmt.Sprint("user ", i)
+		sameIdentities(t, s, id, identity("corp", subject, id))
+		for _, provider := range []string{"Corp", "corp ", "cor", "", "corp%"} {
+			noIdentity(t, s, provider, subject)
+		}
+	}
+	for _, strange := range []string{"\x00", "ada\x00", "\xff", "ada\xff"} {
+		noIdentity(t, s, "corp", strange)
+		noIdentity(t, s, strange, "ada")
+		sameIdentities(t, s, strange)
+		mustBe(t, s.UnlinkIdentity(t.Context(), "corp", strange), store.ErrNotFound)
+	}
+}
+
+// identitiesSurviveClose (P100): a link that was acknowledged is there after a restart, and so is that the user is External.
+func identitiesSurviveClose(t *testing.T, open func() store.Store) {
+	s := open()
+	addUser(t, s, user("ada"))
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "gone", "ada")))
+	must(t, s.UnlinkIdentity(t.Context(), "corp", "gone"))
+	must(t, s.AddExternalUser(t.Context(), external("bob"), identity("corp", "2", "bob"), true))
+	addFamilies(t, s, session("sign-in"), hostSession("sign-in", "host"))
+	end(t, s, store.FamilyFilter{ID: "sign-in"})
+	must(t, s.Close())
+
+	s = open()
+	sameIdentities(t, s, "ada", identity("corp", "1", "ada"))
+	sameIdentities(t, s, "bob", identity("corp", "2", "bob"))
+	noIdentity(t, s, "corp", "gone")
+	if at := readFamily(t, s, "host").RevokedAt; !sameTime(at, theEnd.At) {
+		t.Errorf("the host session has ended at %v", at)
+	}
+	addFamilies(t, s, familyOf(readUser(t, s, "bob"), "of bob"))
+	must(t, s.Close())
+}
