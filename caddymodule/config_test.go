@@ -80,7 +80,7 @@ type refusedBlock struct {
 // refusedBlocks are those of the oauth block, each in the file of its block's tests.
 var refusedBlocks = map[string]refusedBlock{
 	"issuer": refusedIssuer, "store": refusedStore, "keys": refusedKeys, "tokens": refusedTokens, "scope": refusedScope, "client": refusedClient, "openid": refusedOpenID, "profile": refusedProfile,
-	"people": refusedPeople, "trust": refusedTrust, "limits": refusedLimits, "brand": refusedBrand,
+	"people": refusedPeople, "sign_in": refusedSignIn, "trust": refusedTrust, "limits": refusedLimits, "brand": refusedBrand,
 }
 
 // refusedFiles returns a directory of files that no setting can be read from, and sets variables of the same kind.

@@ -39,7 +39,7 @@ var refusedTrust = refusedBlock{
 		{"trust corp https://l.example {\naudience a\nintrospection https://l.example/i {\ncache 30s\n}\n}", "introspection needs the client that we are there: `client <id> <secret>`, at Caddyfile:7"},
 		{"trust corp https://l.example {\naudience a\nintrospection https://l.example/i {\nclient gw\n}\n}", `wrong argument count or unexpected line ending after 'gw', at Caddyfile:6`},
 		{"trust corp https://l.example {\naudience a\nintrospection https://l.example/i {\nclient gw {http.request.header.x}\n}\n}", `{http.request.header.x} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:6`},
-		{"trust corp https://l.example {\naudience a\nintrospection https://l.example/i {\nclient gw env.SECRET\n}\n}", `introspection: "env.SECRET" looks like a placeholder without its braces: write {env.SECRET}, at Caddyfile:6`},
+		{"trust corp https://l.example {\naudience a\nintrospection https://l.example/i {\nclient gw env.SECRET\n}\n}", `an introspection: "env.SECRET" looks like a placeholder without its braces: write {env.SECRET}, at Caddyfile:6`},
 		{"trust corp https://l.example {\naudience a\nintrospection https://l.example/i {\nclient gw {env.A}\nretries 3\n}\n}", `unknown introspection option "retries", at Caddyfile:7`},
 		{"trust corp https://l.example {\naudience a\nintrospection http://l.example/i {\nclient gw {env.A}\n}\n}", `trust corp: introspection "http://l.example/i" must be https, at Caddyfile:3`},
 	},

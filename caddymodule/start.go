@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/internal/gctuning"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -142,7 +143,8 @@ func isUnavailable(err error) bool {
 }
 
 // checkStored refuses a declared user with the id of a stored client, and a declared client with the id of a stored user: tokens
-// of the one would pass for tokens of the other. It returns temporarily_unavailable when the store does not answer.
+// of the one would pass for tokens of the other. It refuses a provider, too, whose users would belong to no organisation that
+// exists. It returns temporarily_unavailable when the store does not answer.
 func (a *App) checkStored(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(a.life.ctx, timeout)
 	defer cancel()
@@ -157,6 +159,18 @@ func (a *App) checkStored(timeout time.Duration) error {
 		if _, err := a.node.Store().User(ctx, c.ID); err == nil {
 			return fmt.Errorf("client %q: a user in the store has this id", c.ID)
 		} else if !errors.Is(err, store.ErrNotFound) {
+			return oauth.Unavailable("store_unavailable", err)
+		}
+	}
+	directory := store.OverlayDirectory{Declared: a.settings.Declared, Stored: a.node.Store()}
+	for _, p := range a.settings.SignIn.Providers {
+		if p.Rules.Create == nil || p.Rules.Create.Organisation == "" {
+			continue
+		}
+		if _, err := directory.Organisation(ctx, p.Rules.Create.Organisation); errors.Is(err, store.ErrNotFound) {
+			err := fmt.Errorf("provider %s: there is no organisation %q: declare it, or add it with `caddy oauth org add`", p.Name, p.Rules.Create.Organisation)
+			return setting.At(err, a.Sources["provider "+p.Name])
+		} else if err != nil {
 			return oauth.Unavailable("store_unavailable", err)
 		}
 	}

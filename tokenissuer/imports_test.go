@@ -213,8 +213,8 @@ var rooms = map[string]room{
 	"caddymodule/configuration": {
 		own: []string{
 			"caddymodule/gate", "caddymodule/node", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/pages", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
-			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/keys", "tokenissuer/oauth",
+			"tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "go.uber.org/zap"},
 	},

@@ -56,6 +56,8 @@ type Block struct {
 	Organisations []Organisation `json:"organisations,omitempty"`
 	// Users declares users, likewise.
 	Users []User `json:"users,omitempty"`
+	// SignIn says where people sign in. Default: here, with a password.
+	SignIn *SignIn `json:"sign_in,omitempty"`
 	// Trust lists other issuers, whose tokens `protect` can take. Without an Issuer of our own the app does nothing else.
 	Trust []Trust `json:"trust,omitempty"`
 	// Revocation says how revocations reach the gate.
@@ -78,7 +80,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return options{
 		"issuer": b.parseIssuer, "audience": b.parseAudience, "store": b.parseStore, "keys": b.parseKeys, "tokens": tokensOption(&b.Tokens),
 		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "session_scopes": b.parseSessionScopes, "openid": b.parseOpenID,
-		"scope": b.parseScope, "client": b.parseClient, "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser,
+		"scope": b.parseScope, "client": b.parseClient, "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser, "sign_in": b.parseSignIn,
 		"trust": b.parseTrust, "revocation": b.parseRevocation, "limits": b.parseLimits, "brand": b.parseBrand,
 	}.parse(d, "unknown oauth option %q")
 }
@@ -92,6 +94,7 @@ type Settings struct {
 	Brand                pages.Brand
 	Trusted              []TrustedIssuer
 	GateLimit            tokenissuer.Limit
+	SignIn               SignInSettings
 }
 
 // Read turns the configuration into values, and says what is wrong with it.
@@ -103,7 +106,7 @@ func (b *Block) Read() (Settings, error) {
 		return s, errors.Join(b.checkGateOnly(), b.readTrust(&s), b.readLimits(&s), b.readRoles(&s))
 	}
 	steps := []func(*Settings) error{
-		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readScopes, b.readRoles, b.readDirectory, b.readRevocation, b.readLimits, b.readBrand,
+		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readScopes, b.readRoles, b.readDirectory, b.readSignIn, b.readRevocation, b.readLimits, b.readBrand,
 	}
 	for _, step := range steps {
 		if err := step(&s); err != nil {
@@ -134,6 +137,7 @@ func (b *Block) Warn(logger *zap.Logger, s Settings) {
 		}
 	}
 	b.warnOfSubjects(logger)
+	b.warnOfProviders(logger, s)
 }
 
 // warnOfSubjects says which users applications may not know again.
@@ -156,7 +160,7 @@ func (b *Block) checkGateOnly() error {
 	}{
 		{"audience", len(b.Audience) > 0}, {"store", b.Store != nil}, {"keys", b.Keys != nil}, {"tokens", b.Tokens != nil},
 		{"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""}, {"openid", b.OpenID != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0},
-		{"client", len(b.Clients) > 0}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0},
+		{"client", len(b.Clients) > 0}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0}, {"sign_in", b.SignIn != nil},
 		{"limits other than for the gate", b.Limits != nil && *b.Limits != Limits{Gate: b.Limits.Gate}}, {"brand", b.Brand != nil}, {"revocation", b.Revocation != nil},
 	} {
 		if set.is {

@@ -3,7 +3,6 @@ package configuration
 import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -50,22 +49,7 @@ func (c *Introspection) parseClient(d *caddyfile.Dispenser) error {
 	if err := setting.Once(d, "client", c.ClientID != ""); err != nil {
 		return err
 	}
-	if !d.AllArgs(&c.ClientID, &c.ClientSecret) {
-		return d.ArgErr()
-	}
-	if c.ClientID == "" {
-		return d.Errf("the client's id is empty; is a variable unset?")
-	}
-	if err := setting.RefuseRequest(d, c.ClientID); err != nil {
-		return err
-	}
-	reference, err := setting.Reference(d, "introspection", "secret", c.ClientSecret)
-	if err == nil && !reference {
-		warnSubstituted(d, "secret of an introspection", c.ClientSecret, 2)
-		caddy.Log().Named("oauth").Warn("the secret of an introspection stands in the configuration, which Caddy keeps in the clear "+
-			"and shows at its admin endpoint: give it as {env.NAME} or {file./path}", zap.String("file", d.File()), zap.Int("line", d.Line()))
-	}
-	return err
+	return parseClientThere(d, "an introspection", &c.ClientID, &c.ClientSecret)
 }
 
 func (c *Trust) readIntrospection(lookup lookup) (i *trust.Introspection, err error) {

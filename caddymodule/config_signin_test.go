@@ -1,0 +1,137 @@
+package caddymodule
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+)
+
+// aProvider is a `sign_in` with one provider, which begins in line 4 and has further lines from line 6 on.
+func aProvider(lines string) string {
+	return "sign_in {\nprovider corp https://login.example {\nclient gw {env.HOME}\n" + lines + "\n}\n}"
+}
+
+// providerMembers are those of a `sign_in` with one provider in JSON.
+func providerMembers(more string) string {
+	return `"sign_in":{"providers":[{"name":"corp","url":"https://login.example","client_id":"gw","client_secret":"0123456789"` + more + `}]}`
+}
+
+// TestP91AnOrganisationThatNobodyHas: what is in the store is known at the start.
+func TestP91AnOrganisationThatNobodyHas(t *testing.T) {
+	const site = "{\n\tadmin ADMIN\n\toauth {\n\t\tissuer http://ADDR\n\t\tORG\n\t}\n}\nhttp://ADDR {\n\toauth_server\n}\n"
+	with := strings.Replace(site, "ORG", aProvider("create organisation acme"), 1)
+	g := startGatehouse(t, strings.Replace(with, "organisation acme", "", 1))
+	err := g.tryReload(with)
+	if err == nil || !strings.Contains(err.Error(), "provider corp: there is no organisation \"acme\": declare it, or add it with `caddy oauth org add`, at Caddyfile:6") {
+		t.Errorf("got %v", err)
+	}
+	g.ok("org", "add", "acme", "--name", "Acme")
+	g.reload(with)
+}
+
+// TestP90P91SignInThatCannotWork runs `caddy validate`.
+func TestP90P91SignInThatCannotWork(t *testing.T) {
+	emptyHome(t)
+	for _, r := range refusedSignIn.loaded {
+		t.Run(r.name, func(t *testing.T) { checkRefused(t, validate(t, wrapped(r.option, "")), r.want) })
+	}
+}
+
+// refusedSignIn is what is refused of `sign_in`: P90, P91.
+var refusedSignIn = refusedBlock{
+	adapted: []refusal{
+		{`sign_in now`, `wrong argument count or unexpected line ending after 'now', at Caddyfile:3`},
+		{"sign_in {\nfacebook f\n}", `unknown sign_in option "facebook", at Caddyfile:4`},
+		{"sign_in {\npassword off\n}", `wrong argument count or unexpected line ending after 'off', at Caddyfile:4`},
+		{"sign_in {\nprovider\n}", "write it as `provider <name> <issuer> [default] { … }`, at Caddyfile:4"},
+		{"sign_in {\nprovider corp\n}", "write it as `provider <name> <issuer> [default] { … }`, at Caddyfile:4"},
+		{"sign_in {\nprovider corp default\n}", "write it as `provider <name> <issuer> [default] { … }`, at Caddyfile:4"},
+		{"sign_in {\nprovider corp https://a.example x\n}", "write it as `provider <name> <issuer> [default] { … }`, at Caddyfile:4"},
+		{"sign_in {\ngithub\n}", "write it as `github <name> [<url>] [default] { … }`, at Caddyfile:4"},
+		{"sign_in {\nprovider a/b https://a.example {\nclient a {env.HOME}\n}\n}", `provider a/b: "a/b" is no name for a provider: use up to 64 letters, digits, - and _, at Caddyfile:4`},
+		{"sign_in {\nprovider .. https://a.example {\nclient a {env.HOME}\n}\n}", `provider ..: ".." is no name for a provider: use up to 64 letters, digits, - and _, at Caddyfile:4`},
+		{"sign_in {\nprovider corp {http.request.host} {\n}\n}", `{http.request.host} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:4`},
+		{"sign_in {\nprovider corp http://login.example {\nclient a {env.HOME}\nallow_private_network\n}\n}", `provider corp: issuer "http://login.example" must be https, at Caddyfile:4`},
+		{"sign_in {\nprovider corp http://127.0.0.1:1 {\nclient a {env.HOME}\n}\n}", `provider corp: issuer "http://127.0.0.1:1": a loopback address needs allow_private_network, at Caddyfile:4`},
+		{"sign_in {\nprovider corp https://login.example {\n}\n}", "provider corp: client is missing: say what we are called there, as in `client <id> <secret>`, at Caddyfile:4"},
+		{"sign_in {\nprovider corp https://login.example {\nclient gw\n}\n}", `wrong argument count or unexpected line ending after 'gw', at Caddyfile:5`},
+		{"sign_in {\nprovider corp https://login.example {\nclient gw {http.request.header.x}\n}\n}", `{http.request.header.x} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:5`},
+		{"sign_in {\nprovider corp https://login.example {\nclient gw env.SECRET\n}\n}", `provider corp: "env.SECRET" looks like a placeholder without its braces: write {env.SECRET}, at Caddyfile:5`},
+		{aProvider("client b {env.HOME}"), `client is set twice, at Caddyfile:6`},
+		{aProvider("secret x"), `provider has no option "secret", at Caddyfile:6`},
+		{aProvider("scopes"), `wrong argument count or unexpected line ending after 'scopes', at Caddyfile:6`},
+		{aProvider("scopes \"a b\""), `"a b" is no scope, at Caddyfile:6`},
+		{aProvider("allow"), `wrong argument count or unexpected line ending after 'allow', at Caddyfile:6`},
+		{aProvider("allow email_domain"), `wrong argument count or unexpected line ending after 'email_domain', at Caddyfile:6`},
+		{aProvider("allow user ada"), "allow \"user\": write it as `allow email_domain example.com` or `allow group staff`, at Caddyfile:6"},
+		{aProvider("allow email_domain *.example.com"), `"*.example.com" is no domain of e-mail addresses: write it as example.com, at Caddyfile:6`},
+		{aProvider("allow email_domain Example.com"), `domain "Example.com": write it as "example.com", at Caddyfile:6`},
+		{aProvider("allow group staff"), "provider corp: allow group needs to know people's groups: add `groups claim <claim>`, at Caddyfile:4"},
+		{aProvider("groups roles"), "write it as `groups claim <claim>`, at Caddyfile:6"},
+		{aProvider("groups claim {env.X}"), `{env.X}: a rule compares with text and replaces no placeholder, at Caddyfile:6`},
+		{aProvider("link always"), `unknown way to link "always": use never or verified_email, at Caddyfile:6`},
+		{aProvider("create user"), "create … user: write it as `create organisation <id> role <role>`, at Caddyfile:6"},
+		{aProvider("create role"), "create … role: write it as `create organisation <id> role <role>`, at Caddyfile:6"},
+		{aProvider("create role a role b"), "create … role: write it as `create organisation <id> role <role>`, at Caddyfile:6"},
+		{aProvider("create\ncreate"), `create is set twice, at Caddyfile:7`},
+		{aProvider("domains example.com/"), `"example.com/" is no domain of e-mail addresses: write it as example.com, at Caddyfile:6`},
+		{aProvider("}\nprovider corp https://b.example {"), `provider corp is there twice, at Caddyfile:7`},
+		{"sign_in {\ngithub gh {\ngroups claim x\n}\n}", `github has no option "groups", at Caddyfile:5`},
+	},
+	loaded: []namedRefusal{
+		{"nobody could sign in", "sign_in {\n}", "nobody could sign in: add `password`, `provider`, `github` or `ldap` to sign_in, at Caddyfile:5"},
+		{"two defaults", "sign_in {\nprovider a https://a.example default {\nclient a {env.HOME}\n}\nprovider b https://b.example {\nclient a {env.HOME}\ndefault\n}\n}", `provider b: provider a is the default already: only one can be, at Caddyfile:9`},
+		{"one domain of two", "sign_in {\nprovider a https://a.example {\nclient a {env.HOME}\ndomains x.example\n}\ngithub b {\nclient a {env.HOME}\ndomains y.example x.example\n}\n}", `provider b: provider a has the domain x.example already, at Caddyfile:10`},
+		{"an unknown role", aProvider("create role boss"), `provider corp: unknown role "boss": use admin, group_manager, business_manager or member, at Caddyfile:6`},
+		{"P90: a secret that gives nothing", "sign_in {\nprovider corp https://login.example {\nclient gw {env.GATEHOUSE_TEST_UNSET}\n}\n}", `provider corp: client secret: `},
+	},
+	json: []refusal{
+		{`"sign_in":{}`, `nobody could sign in`},
+		{providerMembers(`,"kind":"saml"`), `provider corp: unknown kind "saml"`},
+		{providerMembers(`,"kind":"github","groups_claim":"x"`), `provider corp: github has no claims`},
+		{providerMembers(`,"link":"always"`), `provider corp: unknown way to link "always"`},
+		{providerMembers(`,"domains":["@x"]`), `provider corp: "@x" is no domain of e-mail addresses`},
+		{`"sign_in":{"providers":[{"name":"a b"}]}`, `provider a b: "a b" is no name for a provider`},
+		{`"sign_in":{"providers":[{"name":"a","url":"https://a.example"}]}`, `provider a: client is missing`},
+		{`"sign_in":{"providers":[{"name":"a","url":"{http.request.host}","client_id":"x","client_secret":"y"}]}`, `provider a: issuer: {http.request.host} comes from the request`},
+	},
+}
+
+// TestSignInWithAPasswordUnlessTheBlockSaysOtherwise: a configuration of before has no `sign_in`.
+func TestSignInWithAPasswordUnlessTheBlockSaysOtherwise(t *testing.T) {
+	user := `,"users":[{"id":"u-ada","email":"ada@acme.example","password_hash":"` + adaHash + `"}]`
+	for name, test := range map[string]struct {
+		members string
+		want    bool
+	}{
+		"no block":                                 {"", true},
+		"a provider alone":                         {"," + providerMembers(""), false},
+		"a provider and `password`":                {`,"sign_in":{"password":true,"providers":[{"name":"a","kind":"github","client_id":"x","client_secret":"y"}]}`, true},
+		"a provider and a user who has a password": {"," + providerMembers("") + user, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := readMembers(t, test.members).SignIn.Password; got != test.want {
+				t.Errorf("password: %t", got)
+			}
+		})
+	}
+}
+
+// TestProviderIsRead looks at what comes of a provider's settings.
+func TestProviderIsRead(t *testing.T) {
+	s := readMembers(t, ","+providerMembers(`,"scopes":["openid","groups"],"allow_email_domains":["x.example"],"allow_groups":["staff"],"groups_claim":"realm.roles",`+
+		`"link":"verified_email","create":{"organisation":"acme","role":"member"},"domains":["x.example"],"default":true`))
+	p := s.SignIn.Providers[0]
+	if p.Title != "corp" || !p.Default || !slices.Equal(p.Domains, []string{"x.example"}) || p.ClientSecret.Reveal() != "0123456789" || p.GroupsClaim != "realm.roles" {
+		t.Errorf("%+v", p)
+	}
+	if r := p.Rules; r.Link != federation.LinkVerifiedEmail || r.Create == nil || r.Create.Organisation != "acme" || r.Create.Role != "member" ||
+		!slices.Equal(r.AllowEmailDomains, []string{"x.example"}) || !slices.Equal(r.AllowGroups, []string{"staff"}) {
+		t.Errorf("%+v", r)
+	}
+	if p := readMembers(t, `,"sign_in":{"providers":[{"name":"gh","kind":"github","client_id":"x","client_secret":"y"}]}`).SignIn.Providers[0]; !p.IsGitHub() || p.URL != "https://github.com" {
+		t.Errorf("%+v", p)
+	}
+}
