@@ -7,7 +7,9 @@ require (
 	github.com/c2sp/wycheproof v0.0.0-20260902155932-3fa63dd0344a
 	github.com/caddyserver/caddy/v2 v2.11.9
 	github.com/coreos/go-oidc/v3 v3.21.0
+	github.com/go-asn1-ber/asn1-ber v1.5.8
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
+	github.com/go-ldap/ldap/v3 v3.4.15
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/maypok86/otter/v2 v2.4.0
@@ -27,6 +29,8 @@ require (
 	modernc.org/libc v1.77.1
 	modernc.org/sqlite v1.60.1
 )
+
+require github.com/Azure/go-ntlmssp v0.1.1 // indirect
 
 require (
 	cel.dev/cel-go v0.32.0

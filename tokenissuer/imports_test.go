@@ -92,6 +92,14 @@ var rooms = map[string]room{
 		others:  []string{"github.com/coreos/go-oidc/v3", "github.com/go-json-experiment/json", "golang.org/x/oauth2"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
+	"tokenissuer/ldap": {
+		own: []string{
+			"internal/fairqueue", "tokenissuer", "tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store",
+		},
+		others: []string{"github.com/go-asn1-ber/asn1-ber", "github.com/go-ldap/ldap/v3"},
+		// go-ldap has net/http in it, for a kind of bind that nobody makes.
+		without: []string{"database/sql", "github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"},
+	},
 	"tokenissuer/memstore": {
 		own: []string{"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, others: []string{"github.com/patrickmn/go-cache"},
 		without: slices.Concat(wire, database),
@@ -243,7 +251,10 @@ var rooms = map[string]room{
 	"internal/machine":    {without: slices.Concat(wire, database), tests: true},
 	"internal/loopback":   {without: slices.Concat(wire, database), tests: true},
 	"internal/faultproxy": {own: []string{"internal/loopback"}, without: database, tests: true},
-	"internal/pgtest":     {own: []string{"internal/loopback"}, others: []string{"github.com/jackc/pgx/v5"}, tests: true},
+	"internal/ldaptest": {
+		own: []string{"internal/loopback"}, others: []string{"github.com/go-ldap/ldap/v3"}, without: []string{"database/sql"}, tests: true,
+	},
+	"internal/pgtest": {own: []string{"internal/loopback"}, others: []string{"github.com/jackc/pgx/v5"}, tests: true},
 	"internal/testkeys": {
 		own:   []string{"internal/tokentest", "tokenissuer/keys", "tokenissuer/memstore", "tokenissuer/oauth", "tokenissuer/store"},
 		tests: true, without: wire,

@@ -54,7 +54,7 @@ type GitHub struct {
 	// web and api are URLs without a slash at the end.
 	web, api string
 	now      func() time.Time
-	health   health
+	health   federation.Health
 }
 
 // NewGitHub returns a GitHub. It makes no requests. The error says what is wrong with the settings.
@@ -136,7 +136,7 @@ func (g *GitHub) Finish(ctx context.Context, flow Flow, a Answer, redirectURI st
 		return federation.Account{}, err
 	}
 	defer leave()
-	defer func() { g.health.note(g.now(), err) }()
+	defer func() { noted(&g.health, g.now(), err) }()
 	tokens, err := g.channel.redeem(ctx, g.config(redirectURI), flow, a.Code)
 	if err != nil {
 		return federation.Account{}, err
@@ -162,7 +162,7 @@ func (g *GitHub) checkScopes(tokens *oauth2.Token) error {
 func (g *GitHub) SignOutURL(SignOut) string { return "" }
 
 // State returns how it went with sign-ins.
-func (g *GitHub) State() State { return g.health.read() }
+func (g *GitHub) State() federation.State { return g.health.State() }
 
 // endpoint returns a URL of the API.
 func (g *GitHub) endpoint(path string, query url.Values) string {

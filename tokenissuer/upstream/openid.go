@@ -41,7 +41,7 @@ type OpenID struct {
 	channel   *channel
 	published *trust.OpenID
 	now       func() time.Time
-	health    health
+	health    federation.Health
 }
 
 // NewOpenID returns an OpenID. It makes no requests. The error says what is wrong with the settings.
@@ -123,7 +123,7 @@ func (p *OpenID) Finish(ctx context.Context, flow Flow, a Answer, redirectURI st
 		return federation.Account{}, err
 	}
 	// What was said so far came through the browser, or is known to published. From here on the provider itself speaks.
-	defer func() { p.health.note(p.now(), err) }()
+	defer func() { noted(&p.health, p.now(), err) }()
 
 	// 2. The code, with the verifier that only this sign-in has.
 	config, err := p.config(m, redirectURI)

@@ -21,9 +21,9 @@ type Provider interface {
 	// SignOutURL returns the URL at which a browser signs out of the provider; empty: it offers none, or is not known yet.
 	SignOutURL(SignOut) string
 	// Test looks at the provider now, step by step, for its operator. RedirectURI is where the provider will send browsers.
-	Test(ctx context.Context, redirectURI string) []Step
+	Test(ctx context.Context, redirectURI string) []federation.Step
 	// State returns how it went lately. It contacts nobody.
-	State() State
+	State() federation.State
 	// UseSnapshots sets the storage for what the provider publishes; nil: none.
 	UseSnapshots(trust.Snapshots)
 	// Run keeps what the provider publishes fresh until ctx ends.

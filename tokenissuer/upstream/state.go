@@ -1,51 +1,21 @@
 package upstream
 
 import (
-	"sync"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 )
 
-// State is how it went with a provider lately.
-type State struct {
-	// LastSuccess is when it last answered as it should; zero: not since the start.
-	LastSuccess time.Time
-	// LastFailure is when it last failed, and LastError how, without secrets; zero and empty: not since the start.
-	LastFailure time.Time
-	LastError   string
-	// DownSince is when it began to fail; zero: it works, as far as is known.
-	DownSince time.Time
-}
-
-// health remembers how sign-ins went. The zero value knows nothing.
-type health struct {
-	mu    sync.Mutex
-	state State
-}
-
-// note records the outcome of an exchange with the provider. An error that may be the person's says nothing of the provider.
-func (h *health) note(now time.Time, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case err == nil:
-		h.state.LastSuccess, h.state.DownSince = now, time.Time{}
-	case isProvidersFault(err):
-		h.state.LastFailure, h.state.LastError = now, err.Error()
-		if h.state.DownSince.IsZero() {
-			h.state.DownSince = now
-		}
+// noted records the outcome of an exchange with a provider. An error that may be the person's says nothing of the provider.
+func noted(h *federation.Health, now time.Time, err error) {
+	if err == nil || isProvidersFault(err) {
+		h.Note(now, err)
 	}
 }
 
-func (h *health) read() State {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.state
-}
-
 // State returns how it went with fetches of metadata and keys, and with sign-ins.
-func (p *OpenID) State() State {
-	s, known := p.health.read(), p.published.Known()
+func (p *OpenID) State() federation.State {
+	s, known := p.health.State(), p.published.Known()
 	if known.FetchedAt.After(s.LastSuccess) {
 		s.LastSuccess = known.FetchedAt
 	}

@@ -1,0 +1,131 @@
+package ldap
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// subjectAttributes are what directories identify an entry by, wherever it is moved: OpenLDAP (RFC 4530), Active Directory, 389
+// Directory Server, FreeIPA.
+var subjectAttributes = []string{"entryUUID", objectGUID, "nsUniqueId", "ipaUniqueID"}
+
+// objectGUID is Active Directory's. Its value is 16 bytes.
+const objectGUID = "objectGUID"
+
+const (
+	accountControl = "userAccountControl"
+	// accountDisabled is ADS_UF_ACCOUNTDISABLE in userAccountControl.
+	accountDisabled = 2
+)
+
+// userAttributes are what a search for people asks for.
+func (p *plan) userAttributes() []string {
+	a := p.Attributes
+	list := slices.Concat([]string{a.Email, accountControl, "givenName", "sn"}, a.Names, a.Usernames, subjectAttributes)
+	for _, optional := range []string{a.Subject, a.Groups} {
+		if optional != "" {
+			list = append(list, optional)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// subject returns what identifies a person for good, and whether it is no more than the name of the entry, which may be given to another
+// person one day.
+func (p *plan) subject(e *ldap.Entry) (subject string, isName bool, err error) {
+	names := subjectAttributes
+	if p.Attributes.Subject != "" {
+		names = []string{p.Attributes.Subject}
+	}
+	for _, name := range names {
+		values := e.GetEqualFoldRawAttributeValues(name)
+		switch {
+		case len(values) > 1:
+			return "", false, fmt.Errorf("%s of %q has several values: it identifies nobody", name, e.DN)
+		case len(values) == 0 || len(values[0]) == 0:
+		case strings.EqualFold(name, objectGUID):
+			subject, err := formatGUID(values[0])
+			return subject, false, err
+		default:
+			return string(values[0]), false, nil
+		}
+	}
+	if p.Attributes.Subject != "" {
+		return "", false, fmt.Errorf("%q has no %s, or %s cannot read it", e.DN, p.Attributes.Subject, cmp.Or(p.BindDN, "an anonymous search"))
+	}
+	return foldName(e.DN), true, nil
+}
+
+// formatGUID writes an objectGUID as Active Directory's own tools do: the first three groups are little-endian.
+func formatGUID(b []byte) (string, error) {
+	if len(b) != 16 {
+		return "", fmt.Errorf("objectGUID has %d bytes: 16 are expected", len(b))
+	}
+	ordered := []byte{b[3], b[2], b[1], b[0], b[5], b[4], b[7], b[6]}
+	text := hex.EncodeToString(append(ordered, b[8:]...))
+	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-"), nil
+}
+
+// isDisabled reports whether Active Directory says that an account is disabled. Other directories refuse the bind.
+func isDisabled(e *ldap.Entry) bool {
+	control := e.GetEqualFoldAttributeValue(accountControl)
+	if control == "" {
+		return false
+	}
+	flags, err := strconv.ParseInt(control, 10, 64)
+	return err != nil || flags&accountDisabled != 0
+}
+
+// account returns what an entry says of a person, without groups.
+func (p *plan) account(e *ldap.Entry, subject, login string) federation.Account {
+	a := federation.Account{
+		Provider: p.Name, Subject: subject, Email: p.email(e, login), Name: first(e, p.Attributes.Names),
+		Profile: &store.Profile{
+			GivenName: first(e, []string{"givenName"}), FamilyName: first(e, []string{"sn"}), PreferredUsername: first(e, p.Attributes.Usernames),
+		},
+	}
+	a.EmailVerified = a.Email != "" && !p.EmailUnverified
+	return a
+}
+
+// email returns the address that somebody has signed in with if it is one of the entry's, else the first.
+func (p *plan) email(e *ldap.Entry, login string) string {
+	addresses := e.GetEqualFoldAttributeValues(p.Attributes.Email)
+	for _, address := range addresses {
+		if canonical, err := store.CanonicalEmail(address); err == nil && canonical == login {
+			return address
+		}
+	}
+	return first(e, []string{p.Attributes.Email})
+}
+
+// first returns the first value that an entry has of some attributes.
+func first(e *ldap.Entry, names []string) string {
+	for _, name := range names {
+		for _, value := range e.GetEqualFoldAttributeValues(name) {
+			if value != "" {
+				return value
+			}
+		}
+	}
+	return ""
+}
+
+// foldName returns the one form in which names of entries are compared.
+func foldName(dn string) string {
+	parsed, err := ldap.ParseDN(dn)
+	if err != nil {
+		return strings.ToLower(dn)
+	}
+	return strings.ToLower(parsed.String())
+}

@@ -1,0 +1,455 @@
+package ldap_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	ber "github.com/go-asn1-ber/asn1-ber"
+	"github.com/go-ldap/ldap/v3"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// fake is a directory that lies. It answers every operation with what its handler returns, byte for byte.
+type fake struct {
+	t       testing.TB
+	address string
+	handle  func(f *fake, o operation) []byte
+
+	mu         sync.Mutex
+	operations []operation
+	accepted   int
+}
+
+// operation is what a client has asked for.
+type operation struct {
+	connection int // 1 is the first that was accepted
+	id         int64
+	tag        ber.Tag
+	packet     *ber.Packet
+	conn       net.Conn
+}
+
+// newFake starts a directory on loopback.
+func newFake(t testing.TB, handle func(f *fake, o operation) []byte) *fake {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{t: t, address: listener.Addr().String(), handle: handle}
+	var serving sync.WaitGroup
+	var conns []net.Conn
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			f.mu.Lock()
+			f.accepted++
+			n := f.accepted
+			conns = append(conns, conn)
+			f.mu.Unlock()
+			serving.Go(func() { f.serve(conn, n) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		f.mu.Lock()
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+		f.mu.Unlock()
+		serving.Wait()
+	})
+	return f
+}
+
+func (f *fake) serve(conn net.Conn, n int) {
+	defer conn.Close()
+	reader := bufio.NewReader(conn)
+	for {
+		packet, err := ber.ReadPacket(reader)
+		if err != nil || len(packet.Children) < 2 {
+			return
+		}
+		o := operation{connection: n, id: packet.Children[0].Value.(int64), tag: packet.Children[1].Tag, packet: packet.Children[1], conn: conn}
+		f.mu.Lock()
+		f.operations = append(f.operations, o)
+		f.mu.Unlock()
+		if answer := f.handle(f, o); answer != nil {
+			if _, err := conn.Write(answer); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// seen returns the operations with a tag.
+func (f *fake) seen(tag ber.Tag) (found []operation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, o := range f.operations {
+		if o.tag == tag {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// settings are those for the directory, in the clear.
+func (f *fake) settings() Settings {
+	return Settings{
+		Name: "fake", URL: "ldap://" + f.address, UserBase: "dc=example,dc=com", UserFilter: "(|(mail={email})(uid={username}))",
+		BindDN: "cn=reader,dc=example,dc=com", BindPassword: oauth.NewSecret("the reader's password"),
+		Timeout: 30 * time.Second, DialTimeout: 30 * time.Second,
+	}
+}
+
+func message(id int64, operation *ber.Packet) []byte {
+	m := ber.NewSequence("")
+	m.AppendChild(ber.NewInteger(ber.ClassUniversal, ber.TypePrimitive, ber.TagInteger, id, ""))
+	m.AppendChild(operation)
+	return m.Bytes()
+}
+
+func text(value string) *ber.Packet {
+	return ber.NewString(ber.ClassUniversal, ber.TypePrimitive, ber.TagOctetString, value, "")
+}
+
+// result is an LDAPResult.
+func result(o operation, tag ber.Tag, code int64, referrals ...string) []byte {
+	r := ber.Encode(ber.ClassApplication, ber.TypeConstructed, tag, nil, "")
+	r.AppendChild(ber.NewInteger(ber.ClassUniversal, ber.TypePrimitive, ber.TagEnumerated, code, ""))
+	r.AppendChild(text(""))
+	r.AppendChild(text("as the test has it"))
+	if len(referrals) > 0 {
+		list := ber.Encode(ber.ClassContext, ber.TypeConstructed, 3, nil, "")
+		for _, uri := range referrals {
+			list.AppendChild(text(uri))
+		}
+		r.AppendChild(list)
+	}
+	return message(o.id, r)
+}
+
+// entry is a SearchResultEntry.
+func entry(o operation, dn string, attributes map[string][]string) []byte {
+	e := ber.Encode(ber.ClassApplication, ber.TypeConstructed, ldap.ApplicationSearchResultEntry, nil, "")
+	e.AppendChild(text(dn))
+	list := ber.NewSequence("")
+	for name, values := range attributes {
+		attribute := ber.NewSequence("")
+		attribute.AppendChild(text(name))
+		set := ber.Encode(ber.ClassUniversal, ber.TypeConstructed, ber.TagSet, nil, "")
+		for _, value := range values {
+			set.AppendChild(text(value))
+		}
+		attribute.AppendChild(set)
+		list.AppendChild(attribute)
+	}
+	e.AppendChild(list)
+	return message(o.id, e)
+}
+
+const adaDN = "CN=Ada,OU=Staff,DC=example,DC=com"
+
+// adaInActiveDirectory is an entry as Active Directory has them.
+func adaInActiveDirectory(control string) map[string][]string {
+	return map[string][]string{
+		"mail": {"ada@example.com"}, "displayName": {"Ada"}, "sAMAccountName": {"ada"}, "userAccountControl": {control},
+		"objectGUID": {"\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10"},
+	}
+}
+
+// honest answers as a directory does that has ada alone, whose password is right.
+func honest(f *fake, o operation) []byte {
+	switch o.tag {
+	case ldap.ApplicationBindRequest:
+		return result(o, ldap.ApplicationBindResponse, 0)
+	case ldap.ApplicationSearchRequest:
+		return append(entry(o, adaDN, adaInActiveDirectory("512")), result(o, ldap.ApplicationSearchResultDone, 0)...)
+	}
+	return nil
+}
+
+// but is honest apart from what answers one kind of operation.
+func but(tag ber.Tag, answer func(o operation) []byte) func(*fake, operation) []byte {
+	return func(f *fake, o operation) []byte {
+		if o.tag == tag {
+			return answer(o)
+		}
+		return honest(f, o)
+	}
+}
+
+// name returns the name in a bind.
+func (o operation) name() string { return o.packet.Children[1].Data.String() }
+
+// TestP35Referrals: nobody is asked whom the operator has not named.
+func TestP35Referrals(t *testing.T) {
+	elsewhere := newFake(t, honest)
+	uri := "ldap://" + elsewhere.address + "/dc=example,dc=com"
+	for _, test := range []struct {
+		name   string
+		handle func(*fake, operation) []byte
+		reason string
+	}{
+		{"of a search", but(ldap.ApplicationSearchRequest, func(o operation) []byte {
+			return result(o, ldap.ApplicationSearchResultDone, ldap.LDAPResultReferral, uri)
+		}), ReasonUnavailable},
+		{"of the service account", but(ldap.ApplicationBindRequest, func(o operation) []byte {
+			return result(o, ldap.ApplicationBindResponse, ldap.LDAPResultReferral, uri)
+		}), ReasonUnavailable},
+		{"of a person", but(ldap.ApplicationBindRequest, func(o operation) []byte {
+			if o.name() == adaDN {
+				return result(o, ldap.ApplicationBindResponse, ldap.LDAPResultReferral, uri)
+			}
+			return result(o, ldap.ApplicationBindResponse, 0)
+		}), ReasonUnavailable},
+		{"beside no entry", but(ldap.ApplicationSearchRequest, func(o operation) []byte {
+			reference := ber.Encode(ber.ClassApplication, ber.TypeConstructed, ldap.ApplicationSearchResultReference, nil, "")
+			reference.AppendChild(text(uri))
+			return append(message(o.id, reference), result(o, ldap.ApplicationSearchResultDone, 0)...)
+		}), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			wantNobody(t, open(t, newFake(t, test.handle).settings()), "ada", "right", test.reason)
+		})
+	}
+	if elsewhere.accepted != 0 {
+		t.Errorf("%d connections to where a referral leads", elsewhere.accepted)
+	}
+}
+
+// TestP36StartTLSStripped: who takes StartTLS away gets no password.
+func TestP36StartTLSStripped(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		answer func(o operation) []byte
+	}{
+		{"refused", func(o operation) []byte {
+			return result(o, ldap.ApplicationExtendedResponse, ldap.LDAPResultProtocolError)
+		}},
+		{"not understood", func(o operation) []byte {
+			return result(o, ldap.ApplicationExtendedResponse, ldap.LDAPResultUnwillingToPerform)
+		}},
+		{"accepted, and no TLS follows", func(o operation) []byte {
+			return append(result(o, ldap.ApplicationExtendedResponse, 0), result(operation{id: o.id + 1}, ldap.ApplicationBindResponse, 0)...)
+		}},
+		{"accepted, by somebody with another certificate", func(o operation) []byte {
+			if _, err := o.conn.Write(result(o, ldap.ApplicationExtendedResponse, 0)); err == nil {
+				_ = tls.Server(o.conn, &tls.Config{Certificates: []tls.Certificate{strangersCertificate(t)}}).Handshake() // the client ends it
+			}
+			return nil
+		}},
+		{"another answer", func(o operation) []byte { return result(o, ldap.ApplicationBindResponse, 0) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFake(t, but(ldap.ApplicationExtendedRequest, test.answer))
+			s := f.settings()
+			s.StartTLS, s.DialTimeout = true, 3*time.Second // in which the client waits for TLS
+			wantNobody(t, open(t, s), "ada", "right", ReasonUnavailable)
+			if binds := f.seen(ldap.ApplicationBindRequest); len(binds) > 0 {
+				t.Errorf("%d binds in the clear", len(binds))
+			}
+			if len(f.seen(ldap.ApplicationExtendedRequest)) == 0 {
+				t.Error("nobody has asked for StartTLS: the test shows nothing")
+			}
+		})
+	}
+}
+
+// TestP37InTheClear: passwords leave the machine only under TLS.
+func TestP37InTheClear(t *testing.T) {
+	for url, ok := range map[string]bool{
+		"ldap://ldap.example.com": false, "ldap://10.0.0.1:389": false, "ldap://[2001:db8::1]": false, "ldap://127.0.0.1.example.com": false, "ldap://0.0.0.0": false,
+		"ldap://127.0.0.1": true, "ldap://[::1]:1389": true, "ldap://localhost": true, "ldaps://ldap.example.com": true,
+	} {
+		s := Settings{Name: "corp", URL: url, UserBase: "dc=example,dc=com"}
+		if err := s.Check(); (err == nil) != ok {
+			t.Errorf("%s: %v", url, err)
+		}
+		if s.Insecure = true; strings.HasPrefix(url, "ldap:") && s.Check() != nil {
+			t.Errorf("%s with insecure: %v", url, s.Check())
+		}
+		if s.Insecure, s.StartTLS = false, true; strings.HasPrefix(url, "ldap:") && s.Check() != nil {
+			t.Errorf("%s with start_tls: %v", url, s.Check())
+		}
+	}
+}
+
+// TestP39Nonsense: a directory that sends what it likes neither signs anybody in nor fills the memory.
+func TestP39Nonsense(t *testing.T) {
+	endless := func(piece func(o operation) []byte) func(o operation) []byte {
+		return func(o operation) []byte {
+			p := piece(o)
+			for {
+				if _, err := o.conn.Write(p); err != nil {
+					return nil
+				}
+			}
+		}
+	}
+	search, bind := ber.Tag(ldap.ApplicationSearchRequest), ber.Tag(ldap.ApplicationBindRequest)
+	for _, test := range []struct {
+		name   string
+		tag    ber.Tag
+		answer func(o operation) []byte
+		reason string
+	}{
+		{"garbage for a search", search, func(operation) []byte { return []byte("HTTP/1.1 400 Bad Request\r\n\r\n") }, ReasonUnavailable},
+		{"garbage for a bind", bind, func(operation) []byte { return []byte{0x30, 0x84, 0xff, 0xff, 0xff, 0xff, 0x02} }, ReasonUnavailable},
+		{"a length beyond all measure", search, func(operation) []byte { return []byte{0x30, 0x88, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff} }, ReasonUnavailable},
+		{"nothing, and the end", search, func(o operation) []byte { return []byte{} }, ReasonUnavailable},
+		{"a deep nest", search, func(operation) []byte { return []byte(strings.Repeat("\x30\x80", 100_000)) }, ReasonUnavailable},
+		{"an endless string", search, endless(func(operation) []byte {
+			return append([]byte{0x30, 0x84, 0x7f, 0xff, 0xff, 0xff}, make([]byte, 64<<10)...)
+		}), ReasonUnavailable},
+		{"endless entries", search, endless(func(o operation) []byte { return entry(o, adaDN, adaInActiveDirectory("512")) }), ReasonAmbiguous},
+		{"endless references", search, endless(func(o operation) []byte {
+			reference := ber.Encode(ber.ClassApplication, ber.TypeConstructed, ldap.ApplicationSearchResultReference, nil, "")
+			reference.AppendChild(text("ldap://elsewhere.example.com"))
+			return message(o.id, reference)
+		}), ReasonUnavailable},
+		{"two entries, though one was asked for", search, func(o operation) []byte {
+			two := append(entry(o, adaDN, adaInActiveDirectory("512")), entry(o, "CN=Eve,DC=example,DC=com", adaInActiveDirectory("512"))...)
+			return append(two, result(o, ldap.ApplicationSearchResultDone, 0)...)
+		}, ReasonAmbiguous},
+		{"one entry, and that there are more", search, func(o operation) []byte {
+			return append(entry(o, adaDN, adaInActiveDirectory("512")), result(o, ldap.ApplicationSearchResultDone, ldap.LDAPResultSizeLimitExceeded)...)
+		}, ReasonAmbiguous},
+		{"an entry without a name", search, func(o operation) []byte {
+			return append(entry(o, "", adaInActiveDirectory("512")), result(o, ldap.ApplicationSearchResultDone, 0)...)
+		}, ReasonUnavailable},
+		{"an entry without an end", search, func(o operation) []byte {
+			return append(entry(o, adaDN, adaInActiveDirectory("512")), result(o, ldap.ApplicationSearchResultDone, ldap.LDAPResultTimeLimitExceeded)...)
+		}, ReasonUnavailable},
+		{"an identifier of the wrong length", search, func(o operation) []byte {
+			a := adaInActiveDirectory("512")
+			a["objectGUID"] = []string{"short"}
+			return append(entry(o, adaDN, a), result(o, ldap.ApplicationSearchResultDone, 0)...)
+		}, ReasonUnavailable},
+		{"two identifiers", search, func(o operation) []byte {
+			return append(entry(o, adaDN, map[string][]string{"entryUUID": {"a", "b"}}), result(o, ldap.ApplicationSearchResultDone, 0)...)
+		}, ReasonUnavailable},
+		{"busy", bind, func(o operation) []byte { return result(o, ldap.ApplicationBindResponse, ldap.LDAPResultBusy) }, ReasonUnavailable},
+		{"a code of its own", bind, func(o operation) []byte {
+			if o.name() == adaDN {
+				return result(o, ldap.ApplicationBindResponse, 4711)
+			}
+			return result(o, ldap.ApplicationBindResponse, 0)
+		}, ReasonUnavailable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFake(t, func(f *fake, o operation) []byte {
+				if o.tag != test.tag {
+					return honest(f, o)
+				}
+				answer := test.answer(o)
+				if answer != nil && len(answer) == 0 {
+					_ = o.conn.Close()
+				}
+				return answer
+			})
+			s := f.settings()
+			s.Timeout = 5 * time.Second
+			wantNobody(t, open(t, s), "ada", "right", test.reason)
+		})
+	}
+}
+
+// TestP41NoConnectionOfAPerson: what somebody's password has bound is used for nothing else, and each password has a connection of
+// its own, also that of nobody.
+func TestP41NoConnectionOfAPerson(t *testing.T) {
+	f := newFake(t, func(f *fake, o operation) []byte {
+		if o.tag == ldap.ApplicationSearchRequest && strings.Contains(o.packet.Children[6].Children[0].Children[1].Data.String(), "eve") {
+			return result(o, ldap.ApplicationSearchResultDone, 0)
+		}
+		return honest(f, o)
+	})
+	s := f.settings()
+	s.GroupBase = "dc=example,dc=com"
+	d := open(t, s)
+	for range 3 {
+		signedIn(t, d, "ada", "right")
+	}
+	wantNobody(t, d, "eve", "right", "")
+	operations := map[int][]ber.Tag{}
+	people := 0
+	for _, o := range f.operations {
+		operations[o.connection] = append(operations[o.connection], o.tag)
+		if o.tag == ldap.ApplicationBindRequest && o.name() != s.BindDN {
+			people++
+			if got := operations[o.connection]; len(got) != 1 {
+				t.Errorf("a person's bind comes after %v", got)
+			}
+			if strings.Contains(o.packet.Children[2].Data.String(), "right") != (o.name() == adaDN) {
+				t.Errorf("bind as %s", o.name())
+			}
+		}
+	}
+	if people != 4 || f.accepted != 5 {
+		t.Errorf("%d binds as people on %d connections", people, f.accepted)
+	}
+	for n, tags := range operations {
+		if n > 1 && len(tags) > 1 {
+			t.Errorf("connection %d was used again: %v", n, tags)
+		}
+	}
+}
+
+// TestP43ActiveDirectory: its identifiers, and accounts that it has disabled.
+func TestP43ActiveDirectory(t *testing.T) {
+	for control, reason := range map[string]string{"512": "", "66048": "", "514": ReasonDisabled, "66050": ReasonDisabled, "nonsense": ReasonDisabled} {
+		f := newFake(t, but(ldap.ApplicationSearchRequest, func(o operation) []byte {
+			return append(entry(o, adaDN, adaInActiveDirectory(control)), result(o, ldap.ApplicationSearchResultDone, 0)...)
+		}))
+		d := open(t, f.settings())
+		if reason != "" {
+			wantNobody(t, d, "ada", "right", reason)
+			continue
+		}
+		if a := signedIn(t, d, "ada", "right"); a.Subject != "04030201-0605-0807-090a-0b0c0d0e0f10" || a.Profile.PreferredUsername != "ada" {
+			t.Errorf("%s: %+v", control, a)
+		}
+	}
+	t.Run("a list of groups in parts", func(t *testing.T) {
+		f := newFake(t, but(ldap.ApplicationSearchRequest, func(o operation) []byte {
+			a := adaInActiveDirectory("512")
+			a["memberOf;range=0-1499"] = []string{"cn=staff,dc=example,dc=com"}
+			return append(entry(o, adaDN, a), result(o, ldap.ApplicationSearchResultDone, 0)...)
+		}))
+		s := f.settings()
+		s.Attributes.Groups = "memberOf"
+		wantNobody(t, open(t, s), "ada", "right", ReasonUnavailable)
+	})
+}
+
+// TestP44ANameForASubject: an entry without a permanent identifier is known by its name, however that is spelled, and the operator
+// learns of it.
+func TestP44ANameForASubject(t *testing.T) {
+	name := adaDN
+	f := newFake(t, but(ldap.ApplicationSearchRequest, func(o operation) []byte {
+		return append(entry(o, name, map[string][]string{"mail": {"ada@example.com"}}), result(o, ldap.ApplicationSearchResultDone, 0)...)
+	}))
+	d := open(t, f.settings())
+	if d.Warning() != "" {
+		t.Error(d.Warning())
+	}
+	first := signedIn(t, d, "ada", "right").Subject
+	name = "cn=ADA, ou=staff,dc=Example,dc=com"
+	if again := signedIn(t, d, "ada", "right").Subject; again != first || first != strings.ToLower(adaDN) {
+		t.Errorf("%q and %q", first, again)
+	}
+	if d.Warning() == "" {
+		t.Error("nobody warns")
+	}
+}

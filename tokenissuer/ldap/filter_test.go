@@ -1,0 +1,81 @@
+package ldap
+
+import (
+	"strings"
+	"testing"
+
+	ber "github.com/go-asn1-ber/asn1-ber"
+	"github.com/go-ldap/ldap/v3"
+)
+
+func TestP51Filters(t *testing.T) {
+	for _, test := range []struct {
+		filter string
+		ok     bool
+	}{
+		{"(mail={email})", true},
+		{"(|(mail={email})(uid={username}))", true},
+		{"(&(objectClass=person)(!(nsAccountLock=TRUE))(sAMAccountName={username}))", true},
+		{"(memberOf:1.2.840.113556.1.4.1941:={username})", true},
+		{"(mail=prefix-{email}@example.com)", true},
+		{"(mail>={email})", true},
+		{"mail={email}", false},
+		{"(mail={email}", false},
+		{"({email}=x)", false},
+		{"(mail:{email}:=x)", false},
+		{"(mail={email}*)", false},
+		{"(mail=*{email})", false},
+		{"(mail=a*{email}*b)", false},
+		{"(mail={user})", false},
+		{"(mail={dn})", false},
+		{"{email}", false},
+		{"(&{email})", false},
+		{"(mail=ada@example.com)", false},
+		{"", false},
+	} {
+		s := Settings{Name: "corp", URL: "ldaps://ldap.example.com", UserBase: "dc=example,dc=com", UserFilter: test.filter}
+		if test.filter == "" {
+			s.UserFilter = "()"
+		}
+		if err := s.Check(); (err == nil) != test.ok {
+			t.Errorf("%s: %v", test.filter, err)
+		}
+	}
+}
+
+func FuzzFilter(f *testing.F) {
+	for _, login := range []string{"ada", "*", "*)(uid=*", `\`, "\x00", "{email}", "{username}", "ä", "\xff", "(", "a)b", strings.Repeat("*", 300)} {
+		f.Add("(&(objectClass=person)(|(mail={email})(uid={username})))", login)
+	}
+	f.Add("(cn:caseExactMatch:={username})", "x")
+	f.Add("(a=b{email}c)", "*")
+	f.Fuzz(func(t *testing.T, template, login string) {
+		parsed, err := parseFilter(template, emailPlaceholder, usernamePlaceholder)
+		if err != nil {
+			return
+		}
+		plain, err := ldap.CompileFilter(parsed.expand(emailPlaceholder, "x", usernamePlaceholder, "x"))
+		if err != nil {
+			t.Fatalf("%q does not compile with a plain name: %v", template, err)
+		}
+		filled, err := ldap.CompileFilter(parsed.expand(emailPlaceholder, login, usernamePlaceholder, login))
+		if err != nil {
+			t.Fatalf("%q does not compile with %q: %v", template, login, err)
+		}
+		sameShape(t, plain, filled)
+		if template == "(a=b{email}c)" && filled.Children[1].Data.String() != "b"+login+"c" {
+			t.Fatalf("%q became %q", login, filled.Children[1].Data.String())
+		}
+	})
+}
+
+// sameShape requires that two compiled filters differ in the values alone that they compare with.
+func sameShape(t *testing.T, a, b *ber.Packet) {
+	t.Helper()
+	if a.ClassType != b.ClassType || a.TagType != b.TagType || a.Tag != b.Tag || len(a.Children) != len(b.Children) {
+		t.Fatalf("another filter: %v, %v", a, b)
+	}
+	for i := range a.Children {
+		sameShape(t, a.Children[i], b.Children[i])
+	}
+}

@@ -1,0 +1,63 @@
+package ldap
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// Reasons why nobody was signed in, for the audit log. They are stable. The person learns of the first three only that the sign-in
+// has failed.
+const (
+	// ReasonRefused: the directory refuses the password, or the account. Code invalid_grant.
+	ReasonRefused = "directory_refused"
+	// ReasonAmbiguous: the filter finds several entries. Code invalid_grant.
+	ReasonAmbiguous = "directory_ambiguous"
+	// ReasonDisabled: the password is right, and the entry says that the account is disabled. Code invalid_grant.
+	ReasonDisabled = "directory_account_disabled"
+	// ReasonBusy: as many people as may are signing in. Code temporarily_unavailable.
+	ReasonBusy = "directory_busy"
+	// ReasonUnavailable: the directory is away, slow, answers nonsense, or refuses us. Code temporarily_unavailable.
+	ReasonUnavailable = "directory_of_people_unavailable"
+)
+
+// retryAfter is when a directory that is away may be tried again.
+const retryAfter = 10 * time.Second
+
+var errTooMany = errors.New("more entries than expected")
+
+func refused(reason string, cause error) error {
+	return oauth.NewError(oauth.InvalidGrant, reason).WithCause(cause)
+}
+
+func unavailable(cause error) error {
+	e := oauth.Unavailable(ReasonUnavailable, cause)
+	e.RetryAfter = retryAfter
+	return e
+}
+
+// isAnswer reports whether an error is what the directory has answered, so that the connection is as good as before.
+func isAnswer(err error) bool {
+	answered, ok := errors.AsType[*ldap.Error](err)
+	return ok && answered.ResultCode < ldap.ErrorNetwork
+}
+
+// refusesPassword reports whether the answer to a bind says that this person is not let in, with this password or at all. Any other
+// answer is a fault: the directory is busy, does not like the connection, or would have us ask elsewhere.
+func refusesPassword(err error) bool {
+	return ldap.IsErrorAnyOf(err, ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication,
+		ldap.LDAPResultInsufficientAccessRights, ldap.LDAPResultUnwillingToPerform, ldap.LDAPResultConstraintViolation,
+		ldap.LDAPResultNoSuchObject, ldap.LDAPResultInvalidDNSyntax)
+}
+
+// withoutReferral explains an answer that names another directory.
+func withoutReferral(err error) error {
+	if ldap.IsErrorWithCode(err, ldap.LDAPResultReferral) {
+		return fmt.Errorf("the directory refers to another one, and referrals are not followed: name that one, or one that has everything: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,151 @@
+package ldap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// note records how a sign-in went with the directory. A refusal is an answer as it should be.
+func (d *Directory) note(err error) {
+	switch {
+	case err == nil || oauth.AsError(err).Code != oauth.TemporarilyUnavailable:
+		d.health.Note(d.Now(), nil)
+	case !errors.Is(err, context.Canceled):
+		d.health.Note(d.Now(), err)
+	}
+}
+
+// State returns how it went with the directory lately.
+func (d *Directory) State() federation.State { return d.health.State() }
+
+// Warning says what an operator should change; empty: nothing.
+func (d *Directory) Warning() string {
+	switch {
+	case d.namesAsSubjects.Load():
+		return "its entries have none of entryUUID, objectGUID, nsUniqueId and ipaUniqueID that we can read, so people are known by the names of " +
+			"their entries: whoever gets the entry of somebody who has left gets that account too. Name a permanent attribute as `subject` in `attributes`"
+	case d.Insecure:
+		return "passwords are sent to it in the clear: use ldaps:// or start_tls"
+	}
+	return ""
+}
+
+// Test looks at the directory as a sign-in would use it, step by step: address, connection, tls, bind, user_base, user_filter, groups.
+// Login is somebody to look for; empty: nobody is.
+func (d *Directory) Test(ctx context.Context, login string) []federation.Step {
+	var s federation.Steps
+	host, port, _ := net.SplitHostPort(d.address) // it was joined by us
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		s.Fail("address", err)
+		return s
+	}
+	s.Pass("address", "%s is %s", host, addresses)
+	c, err := d.dial(ctx)
+	if err != nil {
+		s.Fail("connection", err)
+		return s
+	}
+	defer c.close()
+	s.Pass("connection", "connected to port %s", port)
+	if d.overTLS || d.StartTLS {
+		s.Pass("tls", "the certificate is valid for %s", host)
+	} else {
+		s.Advise("tls", "the connection is in the clear")
+	}
+	switch {
+	case d.BindDN == "":
+		s.Advise("bind", "searches are anonymous: bind_dn and bind_password name a service account")
+	default:
+		if err := c.bind(ctx, d.BindDN, d.BindPassword); err != nil {
+			s.Fail("bind", withoutReferral(err))
+			return s
+		}
+		s.Pass("bind", "bound as %s", d.BindDN)
+	}
+	if !d.testBase(ctx, &s, c, "user_base", d.UserBase) {
+		return s
+	}
+	person := d.testFilter(ctx, &s, c, login)
+	if d.GroupBase == "" || d.testBase(ctx, &s, c, "group_base", d.GroupBase) {
+		d.testGroups(ctx, &s, c, person)
+	}
+	return s
+}
+
+// testBase reports whether an entry can be read.
+func (d *Directory) testBase(ctx context.Context, s *federation.Steps, c *connection, name, dn string) bool {
+	found, err := c.search(ctx, dn, ldap.ScopeBaseObject, "(objectClass=*)", []string{"1.1"}, 1)
+	if err == nil && len(found) == 0 {
+		err = errors.New("it cannot be read")
+	}
+	if err != nil {
+		s.Fail(name, fmt.Errorf("%s: %w", dn, withoutReferral(err)))
+		return false
+	}
+	s.Pass(name, "%s can be read", dn)
+	return true
+}
+
+// testFilter looks for somebody, or for anybody whose entry is as it has to be. It returns nil if there is nobody.
+func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *connection, login string) *ldap.Entry {
+	if login == "" {
+		login = "gatehouse-test@gatehouse.invalid"
+		filter := d.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
+		if _, err := c.search(ctx, d.UserBase, ldap.ScopeWholeSubtree, filter, d.userAttributes(), 1); err != nil {
+			s.Fail("user_filter", withoutReferral(err))
+			return nil
+		}
+		s.Advise("user_filter", "the directory takes the filter; give the address of somebody to see whether it finds them")
+		return nil
+	}
+	filter := d.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
+	found, err := c.search(ctx, d.UserBase, ldap.ScopeWholeSubtree, filter, d.userAttributes(), 1)
+	switch {
+	case errors.Is(err, errTooMany):
+		s.Fail("user_filter", errors.New(filter+" finds several entries: nobody is let in"))
+		return nil
+	case err != nil:
+		s.Fail("user_filter", withoutReferral(err))
+		return nil
+	case len(found) == 0:
+		s.Fail("user_filter", errors.New(filter+" finds nobody below "+d.UserBase))
+		return nil
+	}
+	subject, isName, err := d.subject(found[0])
+	switch {
+	case err != nil:
+		s.Fail("subject", err)
+		return nil
+	case isName:
+		s.Advise("subject", "%s is known by the name of the entry: no permanent identifier can be read", subject)
+	}
+	a := d.account(found[0], subject, login)
+	s.Pass("user_filter", "found %s: subject %s, e-mail %q, name %q, username %q", found[0].DN, subject, a.Email, a.Name, a.Profile.PreferredUsername)
+	if isDisabled(found[0]) {
+		s.Advise("user_filter", "the account is disabled")
+	}
+	return found[0]
+}
+
+// testGroups finds the groups of somebody who was found.
+func (d *Directory) testGroups(ctx context.Context, s *federation.Steps, c *connection, person *ldap.Entry) {
+	switch {
+	case !d.knowsGroups():
+		s.Advise("groups", "people's groups are not asked for: group_base, or groups in attributes, says where they are")
+	case person != nil:
+		groups, err := d.groups(ctx, c, person)
+		if err != nil {
+			s.Fail("groups", err)
+			return
+		}
+		s.Pass("groups", "%q", groups)
+	}
+}
