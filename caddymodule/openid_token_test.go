@@ -1,10 +1,12 @@
 package caddymodule
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -42,6 +44,7 @@ func TestT176TheNonceComesBackAsItWasSent(t *testing.T) {
 	})
 	for name, query := range map[string]string{
 		"twice": "nonce=a&nonce=a", "NUL": "nonce=a%00b", "not UTF-8": "nonce=%ff", "too long": "nonce=" + strings.Repeat("x", 2<<10+1),
+		"too long in JSON": "nonce=" + strings.Repeat("%01", 2<<10),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := openIDRequestOf("conf", "openid")
@@ -144,4 +147,39 @@ func TestT177AScopeThatAClientHasLostIsToldNoMore(t *testing.T) {
 	check(t, err)
 	got = g.obtain(r.refresh(got.RefreshToken))
 	hold(nil)
+}
+
+// TestT213TheLargestUserFitsAnIDToken: an exchange that failed for what the ID token says would have spent the code.
+func TestT213TheLargestUserFitsAnIDToken(t *testing.T) {
+	g := startOpenID(t)
+	name, lines := strings.Repeat(`"`, 255), strings.Repeat("\n\"", 511)+"x"
+	profile := &store.Profile{
+		GivenName: name, FamilyName: name, PreferredUsername: name, Locale: "de-" + strings.Repeat("abcdefgh-", 27) + "x",
+		Zoneinfo: "Europe/" + strings.Repeat("x", 248), Picture: "https://example.com/" + strings.Repeat("x", 2028), Phone: name, PhoneVerified: true,
+		Address: store.Address{Formatted: lines, StreetAddress: lines, Locality: name, Region: name, PostalCode: name, Country: name},
+	}
+	user, err := g.app().registry.AddUser(t.Context(), store.User{
+		Email: strings.Repeat("x", 64) + "@" + strings.Repeat(strings.Repeat("y", 45)+".", 3) + "example", Name: name, Organisation: "acme", Role: "member",
+		PasswordHash: oauth.NewSecret(peopleHash()), Profile: profile, Groups: largestGroups(),
+	}, oauth.Secret{})
+	check(t, err)
+	all := make([]string, 0, 20)
+	for _, claim := range idtoken.UserClaimNames() {
+		all = append(all, `"`+claim+`":null`)
+	}
+	r := openIDRequestOf("conf", openIDScopes, "nonce", strings.Repeat(`"`, 1<<10), "claims", `{"id_token":{`+strings.Join(all, ",")+`}}`)
+	_, claims := g.identity(t, g.userTokens(r, user.Email).IDToken)
+	for _, name := range idtoken.UserClaimNames() {
+		if claims[name] == nil && name != "updated_at" {
+			t.Errorf("the ID token has no %s", name)
+		}
+	}
+}
+
+// largestGroups are the groups of a user who can be in no further one: 2 KiB of JSON.
+func largestGroups() (groups []string) {
+	for i := range 100 {
+		groups = append(groups, fmt.Sprintf("group-%010d", i))
+	}
+	return groups
 }

@@ -2,7 +2,8 @@ package tokenissuer
 
 import (
 	"slices"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
@@ -11,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// maxNonce bounds a nonce in bytes. It is kept with the code.
+// maxNonce bounds a nonce in bytes, as JSON writes it: a control character takes six. It is kept with the code.
 const maxNonce = 2 << 10
 
 // How a user has signed in: with a password. The authentication context class is the only one there is (OpenID Connect Core §2).
@@ -42,11 +43,11 @@ func (is *Issuer) readOpenID(r *AuthorizationRequest, client *store.Client, p Au
 	if !r.Scopes.Has(oauth.ScopeOpenID) {
 		return nil
 	}
-	switch {
-	case len(p.Nonce) > maxNonce:
-		return oauth.NewError(oauth.InvalidRequest, "parameter_too_long")
-	case !utf8.ValidString(p.Nonce):
+	switch quoted, err := jsontext.AppendQuote(nil, p.Nonce); {
+	case err != nil:
 		return oauth.NewError(oauth.InvalidRequest, "parameter_value_invalid")
+	case len(quoted)-len(`""`) > maxNonce:
+		return oauth.NewError(oauth.InvalidRequest, "parameter_too_long")
 	}
 	claims, err := idtoken.ParseClaimsRequest(p.Claims)
 	switch {

@@ -19,8 +19,8 @@ const (
 	// LogoutLifetime is the longest that OpenID Connect Back-Channel Logout §2.4 recommends.
 	LogoutLifetime = 2 * time.Minute
 
-	// MaxBytes is the maximum length of an ID token.
-	MaxBytes = 16 << 10
+	// MaxBytes is the maximum length of an ID token. Every claim of the largest user fits, beside the longest nonce.
+	MaxBytes = 32 << 10
 
 	tokenType  = "JWT"
 	logoutType = "logout+jwt" // Back-Channel Logout §2.4
@@ -111,7 +111,7 @@ func sign(key *keys.SigningKey, typ string, set *claimsSet) (oauth.Secret, error
 		return oauth.Secret{}, oauth.AsError(err)
 	}
 	if len(token) > MaxBytes {
-		return oauth.Secret{}, oauth.NewError(oauth.ServerError, "id_token_too_long").WithCause(errors.New("the claims do not fit an ID token of 16 KiB"))
+		return oauth.Secret{}, oauth.NewError(oauth.ServerError, "id_token_too_long").WithCause(errors.New("the claims do not fit an ID token of 32 KiB"))
 	}
 	return oauth.NewSecret(token), nil
 }
