@@ -45,6 +45,8 @@ type App struct {
 	settings configuration.Settings
 	node     *node.Node // nil without an Issuer
 	trusted  []*trustedIssuer
+	// providers are where people sign in, beside here.
+	providers []*identityProvider
 
 	issuer   *tokenissuer.Issuer
 	handler  *endpoint.Handler
@@ -94,7 +96,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.settings, err = a.Read(); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
-	if err := a.provisionTrust(ctx); err != nil {
+	if err := a.provisionTrust(); err != nil {
+		return fmt.Errorf("oauth: %w", err)
+	}
+	if err := a.provisionProviders(); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	a.life = newLifecycle()
@@ -193,7 +198,7 @@ func (a *App) delegating() delegation.Issuer {
 func (a *App) trustedIssuers() []gate.TrustedIssuer {
 	var list []gate.TrustedIssuer
 	for _, t := range a.trusted {
-		list = append(list, gate.TrustedIssuer{Name: t.Name, URL: t.Settings.Issuer, Audience: t.Audience, Issuer: t.issuer, Life: t.pooled.life})
+		list = append(list, gate.TrustedIssuer{Name: t.Name, URL: t.Settings.Issuer, Audience: t.Audience, Issuer: t.pooled.value, Life: t.pooled.life})
 	}
 	return list
 }
@@ -221,10 +226,10 @@ func (a *App) Stop() error {
 	return nil
 }
 
-// Cleanup releases the node and the trusted issuers. It accepts an app whose Provision failed half-way.
+// Cleanup releases the node, the trusted issuers and the providers. It accepts an app whose Provision failed half-way.
 func (a *App) Cleanup() error {
 	a.coverValidated()
-	released := a.releaseTrust()
+	released := errors.Join(a.releaseTrust(), a.releaseProviders())
 	if a.gates != nil {
 		released = errors.Join(released, a.gates.Close())
 	}

@@ -22,7 +22,7 @@ func (a *App) newTarget() *admin.Target {
 	}
 	for _, other := range a.trusted {
 		t.Trusted = append(t.Trusted, admin.TrustedIssuer{
-			Name: other.Name, URL: other.Settings.Issuer, Audience: other.Audience, Issuer: other.issuer,
+			Name: other.Name, URL: other.Settings.Issuer, Audience: other.Audience, Issuer: other.pooled.value,
 		})
 	}
 	return t

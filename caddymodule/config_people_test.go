@@ -42,7 +42,6 @@ var refusedPeople = refusedBlock{
 		{"organisation a\norganisation a A", `organisation a is set twice, at Caddyfile:4`},
 		{`user`, `wrong argument count or unexpected line ending after 'user', at Caddyfile:3`},
 		{`user a b`, `wrong argument count or unexpected line ending after 'a', at Caddyfile:3`},
-		{`user u-ada`, "user u-ada: a declared user needs a password: give the hash that `caddy hash-password` prints, at Caddyfile:3"},
 		{"user \"\" {\nemail a@b.example\npassword " + adaHash + "\norganisation acme\n}", `user : user id: use 1 to 255 bytes of text without control characters, at Caddyfile:3`},
 		{"user u-ada {\npassword " + adaHash + "\norganisation acme\n}", `user u-ada: "" is no e-mail address: write it as ada@example.com, at Caddyfile:3`},
 		{"user u-ada {\nemail\n}", `wrong argument count or unexpected line ending after 'email', at Caddyfile:4`},
@@ -77,6 +76,7 @@ var refusedPeople = refusedBlock{
 		{"user u-ada {\npassword $argon2id$v=19$m=999999,t=1,p=1$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA\n}", `user u-ada: the argon2id hash costs too much: use at most m=262144 and t=16, at Caddyfile:4`},
 	},
 	loaded: []namedRefusal{
+		{"no password", "user u-ada {\nemail ada@acme.example\n}", "user \"u-ada\": a declared user needs a password, for no provider is in sign_in: give the hash that `caddy hash-password` prints, at Caddyfile:5"},
 		{"password unset", withPassword("{env.GATEHOUSE_TEST_UNSET}"), `user "u-ada": password: `},
 		{"password file missing", withPassword("{file.DIR/missing}"), `user "u-ada": password: `},
 		{"password file empty", withPassword("{file.DIR/empty}"), `user "u-ada": password: `},

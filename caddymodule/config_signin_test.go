@@ -78,19 +78,23 @@ var refusedSignIn = refusedBlock{
 		{aProvider("create\ncreate"), `create is set twice, at Caddyfile:7`},
 		{aProvider("domains example.com/"), `"example.com/" is no domain of e-mail addresses: write it as example.com, at Caddyfile:6`},
 		{aProvider("}\nprovider corp https://b.example {"), `provider corp is there twice, at Caddyfile:7`},
-		{"sign_in {\ngithub gh {\ngroups claim x\n}\n}", `github has no option "groups", at Caddyfile:5`},
+		{"sign_in {\ngithub gh {\ngroups claim\n}\n}", `unknown groups of GitHub "claim": use organisations or teams, at Caddyfile:5`},
+		{"sign_in {\ngithub gh {\nscopes x\n}\n}", `github has no option "scopes", at Caddyfile:5`},
+		{"sign_in {\ngithub gh {\nclient a {env.HOME}\nallow group acme\n}\n}", "provider gh: allow group needs to know people's groups: add `groups organisations` or `groups teams`, at Caddyfile:4"},
 	},
 	loaded: []namedRefusal{
 		{"nobody could sign in", "sign_in {\n}", "nobody could sign in: add `password`, `provider`, `github` or `ldap` to sign_in, at Caddyfile:5"},
 		{"two defaults", "sign_in {\nprovider a https://a.example default {\nclient a {env.HOME}\n}\nprovider b https://b.example {\nclient a {env.HOME}\ndefault\n}\n}", `provider b: provider a is the default already: only one can be, at Caddyfile:9`},
 		{"one domain of two", "sign_in {\nprovider a https://a.example {\nclient a {env.HOME}\ndomains x.example\n}\ngithub b {\nclient a {env.HOME}\ndomains y.example x.example\n}\n}", `provider b: provider a has the domain x.example already, at Caddyfile:10`},
+		{"an issuer of many tenants", "sign_in {\nprovider entra https://login.microsoftonline.com/common/v2.0 {\nclient gw {env.HOME}\n}\n}", `provider entra: https://login.microsoftonline.com/common/v2.0 stands for many tenants: write the URL of yours, https://login.microsoftonline.com/<tenant id>/v2.0, at Caddyfile:6`},
 		{"an unknown role", aProvider("create role boss"), `provider corp: unknown role "boss": use admin, group_manager, business_manager or member, at Caddyfile:6`},
 		{"P90: a secret that gives nothing", "sign_in {\nprovider corp https://login.example {\nclient gw {env.GATEHOUSE_TEST_UNSET}\n}\n}", `provider corp: client secret: `},
 	},
 	json: []refusal{
 		{`"sign_in":{}`, `nobody could sign in`},
 		{providerMembers(`,"kind":"saml"`), `provider corp: unknown kind "saml"`},
-		{providerMembers(`,"kind":"github","groups_claim":"x"`), `provider corp: github has no claims`},
+		{providerMembers(`,"kind":"github","groups_claim":"x"`), `provider corp: github has neither claims nor scopes`},
+		{providerMembers(`,"kind":"github","github_groups":"gists"`), `provider corp: unknown groups of GitHub "gists"`},
 		{providerMembers(`,"link":"always"`), `provider corp: unknown way to link "always"`},
 		{providerMembers(`,"domains":["@x"]`), `provider corp: "@x" is no domain of e-mail addresses`},
 		{`"sign_in":{"providers":[{"name":"a b"}]}`, `provider a b: "a b" is no name for a provider`},
@@ -124,14 +128,14 @@ func TestProviderIsRead(t *testing.T) {
 	s := readMembers(t, ","+providerMembers(`,"scopes":["openid","groups"],"allow_email_domains":["x.example"],"allow_groups":["staff"],"groups_claim":"realm.roles",`+
 		`"link":"verified_email","create":{"organisation":"acme","role":"member"},"domains":["x.example"],"default":true`))
 	p := s.SignIn.Providers[0]
-	if p.Title != "corp" || !p.Default || !slices.Equal(p.Domains, []string{"x.example"}) || p.ClientSecret.Reveal() != "0123456789" || p.GroupsClaim != "realm.roles" {
+	if p.Title != "corp" || !p.Default || !slices.Equal(p.Domains, []string{"x.example"}) || p.OpenID.Client.Secret.Reveal() != "0123456789" || p.OpenID.GroupsClaim != "realm.roles" {
 		t.Errorf("%+v", p)
 	}
 	if r := p.Rules; r.Link != federation.LinkVerifiedEmail || r.Create == nil || r.Create.Organisation != "acme" || r.Create.Role != "member" ||
 		!slices.Equal(r.AllowEmailDomains, []string{"x.example"}) || !slices.Equal(r.AllowGroups, []string{"staff"}) {
 		t.Errorf("%+v", r)
 	}
-	if p := readMembers(t, `,"sign_in":{"providers":[{"name":"gh","kind":"github","client_id":"x","client_secret":"y"}]}`).SignIn.Providers[0]; !p.IsGitHub() || p.URL != "https://github.com" {
+	if p := readMembers(t, `,"sign_in":{"providers":[{"name":"gh","kind":"github","client_id":"x","client_secret":"y"}]}`).SignIn.Providers[0]; p.GitHub == nil || p.GitHub.URL != "" || p.OpenID != nil {
 		t.Errorf("%+v", p)
 	}
 }

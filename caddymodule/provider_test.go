@@ -20,6 +20,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 // provider is an issuer of somebody else's, with its metadata, its keys and an introspection endpoint. It can be stopped,
@@ -340,7 +341,7 @@ func (g *trustGate) restart(caddyfile string) {
 func (g *gateway) awaitKeys() {
 	g.t.Helper()
 	g.eventually("the provider's keys are there", func() bool {
-		corp := trustedNamed("corp").issuer
+		corp := trustedNamed("corp")
 		return corp.Generation() > 0 && corp.Ready() == nil
 	})
 }
@@ -353,11 +354,11 @@ func (g *trustGate) shown(path, token string) int {
 }
 
 // trustedNamed returns a trusted issuer of the running configuration by its name.
-func trustedNamed(name string) *pooledIssuer {
-	var found *pooledIssuer
-	trustedIssuers.Range(func(_, value any) bool {
-		if p := value.(*pooledIssuer); p.name == name {
-			found = p
+func trustedNamed(name string) *trust.Issuer {
+	var found *trust.Issuer
+	trustedIssuers.Range(func(key, value any) bool {
+		if strings.HasPrefix(key.(string), strings.TrimSuffix(fmt.Sprintf("%#v", []any{name}), "}")) {
+			found = value.(*pooled[*trust.Issuer]).value
 		}
 		return true
 	})

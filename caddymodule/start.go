@@ -35,6 +35,7 @@ func (a *App) Start() error {
 	gctuning.ReleaseWhenIdle()
 	a.cover()
 	a.startTrust()
+	a.startProviders()
 	a.target = a.newTarget()
 	if !a.issues() {
 		admin.Add(a.target)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/certmagic"
@@ -22,49 +21,23 @@ var trustedIssuers = caddy.NewUsagePool()
 // trustedIssuer is an issuer that a configuration trusts.
 type trustedIssuer struct {
 	configuration.TrustedIssuer
-	issuer *trust.Issuer
-	pooled *pooledIssuer
-}
-
-// pooledIssuer is a trust.Issuer that runs once some configuration has started.
-type pooledIssuer struct {
-	name   string
-	issuer *trust.Issuer
-	once   sync.Once
-	life   context.Context
-	stop   context.CancelFunc
-	runs   sync.WaitGroup
-}
-
-// run keeps the issuer's keys fresh until no configuration uses it any more.
-func (p *pooledIssuer) run() {
-	p.once.Do(func() { p.runs.Go(func() { p.issuer.Run(p.life) }) })
-}
-
-// Destruct ends what runs. Requests that are under way go on with the keys that there are.
-func (p *pooledIssuer) Destruct() error {
-	p.stop()
-	p.runs.Wait()
-	return nil
+	pooled *pooled[*trust.Issuer]
 }
 
 // provisionTrust takes the trusted issuers from the pool, or makes them. It opens nothing.
-func (a *App) provisionTrust(ctx caddy.Context) error {
+func (a *App) provisionTrust() error {
 	for _, t := range a.settings.Trusted {
 		value, _, err := trustedIssuers.LoadOrNew(key(t), func() (caddy.Destructor, error) {
-			issuer, err := trust.New(t.Settings, trust.Options{Now: node.Clock, Warn: warnOf(t.Name)})
+			issuer, err := trust.New(t.Settings, trust.Options{Now: node.Clock, Warn: warnOf("trust", t.Name)})
 			if err != nil {
 				return nil, err
 			}
-			p := &pooledIssuer{name: t.Name, issuer: issuer}
-			p.life, p.stop = context.WithCancel(context.Background())
-			return p, nil
+			return newPooled(issuer), nil
 		})
 		if err != nil {
 			return fmt.Errorf("trust %s: %w", t.Name, err)
 		}
-		pooled := value.(*pooledIssuer)
-		a.trusted = append(a.trusted, &trustedIssuer{TrustedIssuer: t, issuer: pooled.issuer, pooled: pooled})
+		a.trusted = append(a.trusted, &trustedIssuer{TrustedIssuer: t, pooled: value.(*pooled[*trust.Issuer])})
 	}
 	return nil
 }
@@ -72,8 +45,7 @@ func (a *App) provisionTrust(ctx caddy.Context) error {
 // startTrust has the trusted issuers keep what they know in the configuration's storage, and find their keys.
 func (a *App) startTrust() {
 	for _, t := range a.trusted {
-		t.issuer.UseSnapshots(storedSnapshots{a.ctx.Storage()})
-		t.pooled.run()
+		t.pooled.start(storedSnapshots{a.ctx.Storage(), "oauth/trust/"})
 	}
 }
 
@@ -97,24 +69,25 @@ func key(t configuration.TrustedIssuer) string {
 	return fmt.Sprintf("%#v", parts)
 }
 
-// warnOf tells the operator about a trusted issuer. The logger is that of the configuration that runs then.
-func warnOf(name string) func(string, error) {
+// warnOf tells the operator about somebody else of that kind and name. The logger is that of the configuration that runs then.
+func warnOf(kind, name string) func(string, error) {
 	return func(message string, err error) {
-		caddy.Log().Named("oauth.trust").Warn(message, zap.String("trust", name), zap.Error(err))
+		caddy.Log().Named("oauth."+kind).Warn(message, zap.String(kind, name), zap.Error(err))
 	}
 }
 
-// storedSnapshots keeps key sets in Caddy's storage, which all nodes may share.
-type storedSnapshots struct{ storage certmagic.Storage }
-
-func snapshotKey(name string) string { return "oauth/trust/" + name }
+// storedSnapshots keeps what others publish in Caddy's storage, which all nodes may share.
+type storedSnapshots struct {
+	storage certmagic.Storage
+	folder  string
+}
 
 // Load reads one.
 func (s storedSnapshots) Load(ctx context.Context, name string) ([]byte, error) {
-	return s.storage.Load(ctx, snapshotKey(name))
+	return s.storage.Load(ctx, s.folder+name)
 }
 
 // Save replaces one.
 func (s storedSnapshots) Save(ctx context.Context, name string, data []byte) error {
-	return s.storage.Store(ctx, snapshotKey(name), data)
+	return s.storage.Store(ctx, s.folder+name, data)
 }

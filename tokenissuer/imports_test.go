@@ -222,7 +222,7 @@ var rooms = map[string]room{
 		own: []string{
 			"caddymodule/gate", "caddymodule/node", "caddymodule/setting",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/keys", "tokenissuer/oauth",
-			"tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust",
+			"tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "go.uber.org/zap"},
 	},
@@ -233,7 +233,7 @@ var rooms = map[string]room{
 			"internal/failpoint", "internal/gctuning",
 			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
 			"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registry",
-			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust",
+			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/caddyserver/certmagic", "github.com/prometheus/client_golang", "go.uber.org/zap",

@@ -31,10 +31,11 @@ type User struct {
 	Email string `json:"email"`
 	// Name is shown to people. Default: the address.
 	Name string `json:"name,omitempty"`
-	// PasswordHash is the hash of the password, as `caddy hash-password` prints it (bcrypt or argon2id). Required. One that
+	// PasswordHash is the hash of the password, as `caddy hash-password` prints it (bcrypt or argon2id). Required, unless SignIn has a
+	// provider: who has none signs in there. One that
 	// is written out stands in the running configuration, which Caddy shows to its administrators and saves to disk; a
 	// reference, {env.NAME} or {file./path}, keeps it out of both. The password itself is refused.
-	PasswordHash string `json:"password_hash"`
+	PasswordHash string `json:"password_hash,omitempty"`
 	// Organisation is the id of one that is declared too. Default: the user belongs to none.
 	Organisation string `json:"organisation,omitempty"`
 	// Role is one of the declared ones, or of admin, group_manager, business_manager and member where none is declared.
@@ -153,6 +154,9 @@ func (b *Block) parseUser(d *caddyfile.Dispenser) error {
 	if _, err := c.read(store.RoleCatalogue{}, anyHash); err != nil { // of the user as a whole: the line is its first
 		return first.Errf("user %s: %v", id, err)
 	}
+	if c.PasswordHash == "" { // whether there is a provider is known when every block has been read
+		b.note(&first, "user", id)
+	}
 	for _, other := range b.Users {
 		if other.Email == c.Email {
 			return first.Errf("user %s: user %s has the same e-mail address", id, other.ID)
@@ -220,25 +224,29 @@ func (b *Block) readDirectory(s *Settings) error {
 		user, err := c.read(s.Roles, setting.Resolve)
 		switch {
 		case err != nil:
+		case user.External && !b.hasProvider():
+			concerns, err = "", errNoPassword
 		case c.Role != "" && !s.Roles.Has(user.Role):
 			concerns, err = "role", s.Roles.Check(user.Role)
 		case c.Organisation != "" && !b.hasOrganisation(c.Organisation):
 			concerns, err = "organisation", fmt.Errorf("organisation %q is not declared: add `organisation %s`", c.Organisation, c.Organisation)
 		}
 		if err != nil {
-			return b.at(fmt.Errorf("user %q: %w", c.ID, err), concerns, "of user", c.ID)
+			return b.at(b.at(fmt.Errorf("user %q: %w", c.ID, err), concerns, "of user", c.ID), "user", c.ID)
 		}
 		all.Users = append(all.Users, user)
-		s.DeclaredSchemes = append(s.DeclaredSchemes, passwords.SchemeOf(user.PasswordHash))
+		if !user.External {
+			s.DeclaredSchemes = append(s.DeclaredSchemes, passwords.SchemeOf(user.PasswordHash))
+		}
 	}
 	s.Declared, err = store.NewStaticDirectory(all)
 	return err
 }
 
 // errNoPassword: nobody can set the password of a declared user later.
-var errNoPassword = errors.New("a declared user needs a password: give the hash that `caddy hash-password` prints")
+var errNoPassword = errors.New("a declared user needs a password, for no provider is in sign_in: give the hash that `caddy hash-password` prints")
 
-// read returns the user, with the hash that is written out or that the reference gives.
+// read returns the user, with the hash that is written out or that the reference gives. One without a hash signs in at a provider.
 func (c *User) read(roles store.RoleCatalogue, lookup lookup) (*store.User, error) {
 	user := &store.User{
 		ID: c.ID, Email: c.Email, Name: c.Name, Organisation: c.Organisation, Role: store.Role(c.Role), Groups: c.Groups,
@@ -247,7 +255,8 @@ func (c *User) read(roles store.RoleCatalogue, lookup lookup) (*store.User, erro
 	user.SetDefaults(roles)
 	hash := c.PasswordHash
 	if hash == "" {
-		return nil, errNoPassword
+		user.External = true
+		return user, user.Validate()
 	}
 	if setting.IsReference(hash) {
 		var err error

@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
 // Provider is somebody else at whom people sign in.
@@ -30,7 +31,7 @@ type Provider struct {
 	ClientID string `json:"client_id,omitempty"`
 	// ClientSecret is our secret there. Give it as a placeholder, so that it is not in the configuration.
 	ClientSecret string `json:"client_secret,omitempty"`
-	// Scopes are what we ask for; openid always. Default: openid, profile and email; at GitHub what its groups need.
+	// Scopes are what we ask for; openid always. Default: openid, profile and email.
 	Scopes []string `json:"scopes,omitempty"`
 	// AllowEmailDomains lets in only whoever has a verified address in one of these. Default: everybody.
 	AllowEmailDomains []string `json:"allow_email_domains,omitempty"`
@@ -39,6 +40,9 @@ type Provider struct {
 	// GroupsClaim is the claim that has a person's groups, or a path to it: `realm_access.roles`. They replace the user's groups at
 	// each sign-in. Default: the provider says nothing of groups.
 	GroupsClaim string `json:"groups_claim,omitempty"`
+	// GitHubGroups is "organisations" when a person's groups are the organisations at GitHub, as "acme", or "teams" when they are
+	// the teams there too, as "acme/ops". Default: GitHub says nothing of groups.
+	GitHubGroups string `json:"github_groups,omitempty"`
 	// Link is "verified_email" when an account belongs to the user who has its verified address, or "never". Default: never.
 	Link string `json:"link,omitempty"`
 	// Create makes a user of an account that belongs to nobody. Default: users must exist.
@@ -86,7 +90,7 @@ var providerKinds = map[string]providerKind{
 		return options{"client": c.parseClient, "scopes": c.parseScopes, "groups": c.parseGroupsClaim}
 	}},
 	"github": {kindGitHub, "github <name> [<url>] [default] { … }", false, func(c *Provider) options {
-		return options{"client": c.parseClient, "scopes": c.parseScopes}
+		return options{"client": c.parseClient, "groups": checkedText(&c.GitHubGroups, checkGitHubGroups)}
 	}},
 }
 
@@ -94,9 +98,9 @@ var providerKinds = map[string]providerKind{
 //
 //	provider <name> <issuer> [default] | github <name> [<url>] [default] {
 //		client  <id> <secret>
-//		scopes  <scope>...
+//		scopes  <scope>...                      # not of github
+//		groups  claim <path>                    # of github: organisations | teams
 //		allow   email_domain <domain>... | group <group>...
-//		groups  claim <path>                    # not of github
 //		link    verified_email | never
 //		create  [organisation <id>] [role <role>]
 //		title   <words>
@@ -185,6 +189,12 @@ func (c *Provider) parseGroupsClaim(d *caddyfile.Dispenser) error {
 		return d.Errf("write it as `groups claim <claim>`")
 	}
 	return setting.RefusePlaceholders(d, []string{c.GroupsClaim})
+}
+
+// checkGitHubGroups refuses what GitHub's groups cannot be.
+func checkGitHubGroups(name string) error {
+	_, err := upstream.ParseGitHubGroups(name)
+	return err
 }
 
 // parseCreate reads `create [organisation <id>] [role <role>]`.

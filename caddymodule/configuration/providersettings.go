@@ -8,11 +8,12 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
 // ProviderSettings are a provider, as it was read.
 type ProviderSettings struct {
-	Name, Kind string
+	Name string
 	// Title is what people know the provider by.
 	Title string
 	// Domains are those of e-mail addresses whose people are expected at the provider.
@@ -20,27 +21,16 @@ type ProviderSettings struct {
 	// Default: people go there without being asked.
 	Default bool
 	Rules   federation.Rules
-
-	URL                 string
-	ClientID            string
-	ClientSecret        oauth.Secret
-	Scopes              []string
-	GroupsClaim         string
-	AllowPrivateNetwork bool
+	// One of these is set.
+	OpenID *upstream.Settings
+	GitHub *upstream.GitHubSettings
 }
-
-// IsGitHub reports whether the provider speaks the protocol of GitHub and not OpenID Connect.
-func (p *ProviderSettings) IsGitHub() bool { return p.Kind == kindGitHub }
 
 // read returns the provider, with what placeholders give.
 func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 	p = ProviderSettings{
-		Name: c.Name, Kind: c.Kind, Title: c.Title, Domains: c.Domains, Default: c.Default,
-		Scopes: c.Scopes, GroupsClaim: c.GroupsClaim, AllowPrivateNetwork: c.AllowPrivateNetwork,
-		Rules: federation.Rules{AllowEmailDomains: c.AllowEmailDomains, AllowGroups: c.AllowGroups},
-	}
-	if p.Kind == "" {
-		p.Kind = kindOpenID
+		Name: c.Name, Title: c.Title, Domains: c.Domains, Default: c.Default,
+		Rules: federation.Rules{AllowEmailDomains: c.AllowEmailDomains, AllowGroups: c.AllowGroups, Link: federation.LinkNever},
 	}
 	if p.Title == "" {
 		p.Title = c.Name
@@ -58,7 +48,6 @@ func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 			return p, err
 		}
 	}
-	p.Rules.Link = federation.LinkNever
 	if c.Link != "" {
 		if p.Rules.Link, err = federation.ParseLinking(c.Link); err != nil {
 			return p, err
@@ -67,69 +56,80 @@ func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 	if c.Create != nil {
 		p.Rules.Create = &federation.Creation{Organisation: c.Create.Organisation, Role: c.Create.role()}
 	}
-	switch p.Kind {
-	case kindOpenID:
-		err = c.readOpenID(&p, lookup)
+	switch c.Kind {
+	case kindOpenID, "":
+		p.OpenID, err = c.readOpenID(lookup)
 	case kindGitHub:
-		err = c.readGitHub(&p, lookup)
+		p.GitHub, err = c.readGitHub(lookup)
 	default:
 		err = fmt.Errorf("unknown kind %q: use %s or %s", c.Kind, kindOpenID, kindGitHub)
 	}
 	return p, err
 }
 
-// readOpenID reads what only a provider of OpenID Connect has.
-func (c *Provider) readOpenID(p *ProviderSettings, lookup lookup) (err error) {
-	if p.URL, err = lookup("issuer", c.URL); err == nil {
-		err = checkTrustedURL("issuer", p.URL, c.AllowPrivateNetwork)
+// readOpenID reads a provider of OpenID Connect.
+func (c *Provider) readOpenID(lookup lookup) (*upstream.Settings, error) {
+	issuer, err := lookup("issuer", c.URL)
+	if err == nil {
+		err = checkTrustedURL("issuer", issuer, c.AllowPrivateNetwork)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(c.AllowGroups) > 0 && c.GroupsClaim == "" {
+		return nil, errors.New("allow group needs to know people's groups: add `groups claim <claim>`")
+	}
+	client, err := c.readClient(lookup)
+	return &upstream.Settings{
+		Name: c.Name, Issuer: issuer, Client: client, Scopes: c.Scopes, GroupsClaim: c.GroupsClaim, AllowPrivateNetwork: c.AllowPrivateNetwork,
+	}, err
+}
+
+// readGitHub reads GitHub, or a server of one's own that is the same.
+func (c *Provider) readGitHub(lookup lookup) (g *upstream.GitHubSettings, err error) {
+	g = &upstream.GitHubSettings{Name: c.Name, AllowPrivateNetwork: c.AllowPrivateNetwork}
+	if c.URL != "" {
+		if g.URL, err = lookup("url", c.URL); err == nil {
+			err = checkTrustedURL("url", g.URL, c.AllowPrivateNetwork)
+		}
+	}
+	if err == nil && c.GitHubGroups != "" {
+		g.Groups, err = upstream.ParseGitHubGroups(c.GitHubGroups)
 	}
 	switch {
 	case err != nil:
-		return err
-	case len(c.AllowGroups) > 0 && c.GroupsClaim == "":
-		return errors.New("allow group needs to know people's groups: add `groups claim <claim>`")
+		return nil, err
+	case c.GroupsClaim != "" || len(c.Scopes) > 0:
+		return nil, errors.New("github has neither claims nor scopes to choose from: write `groups organisations` or `groups teams`")
+	case len(c.AllowGroups) > 0 && c.GitHubGroups == "":
+		return nil, errors.New("allow group needs to know people's groups: add `groups organisations` or `groups teams`")
 	}
-	return c.readClient(p, lookup)
+	g.Client, err = c.readClient(lookup)
+	return g, err
 }
-
-// readGitHub reads where GitHub is.
-func (c *Provider) readGitHub(p *ProviderSettings, lookup lookup) (err error) {
-	if c.GroupsClaim != "" {
-		return errors.New("github has no claims: a person's groups are the organisations and teams there")
-	}
-	if p.URL = gitHub; c.URL != "" {
-		if p.URL, err = lookup("url", c.URL); err == nil {
-			err = checkTrustedURL("url", p.URL, c.AllowPrivateNetwork)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return c.readClient(p, lookup)
-}
-
-// gitHub is where GitHub is, unless somebody has a server of their own.
-const gitHub = "https://github.com"
 
 // readClient reads what we are called at the provider.
-func (c *Provider) readClient(p *ProviderSettings, lookup lookup) (err error) {
+func (c *Provider) readClient(lookup lookup) (client upstream.Client, err error) {
 	if c.ClientID == "" {
-		return errors.New("client is missing: say what we are called there, as in `client <id> <secret>`")
+		return client, errors.New("client is missing: say what we are called there, as in `client <id> <secret>`")
 	}
-	if p.ClientID, err = lookup("client", c.ClientID); err != nil {
-		return err
+	if client.ID, err = lookup("client", c.ClientID); err != nil {
+		return client, err
 	}
 	secret, err := lookup("client secret", c.ClientSecret)
-	p.ClientSecret = oauth.NewSecret(secret)
-	return err
+	client.Secret = oauth.NewSecret(secret)
+	return client, err
 }
 
 // publicHosts are where anybody in the world can have an account.
-var publicHosts = []string{"accounts.google.com", "appleid.apple.com", "github.com", "gitlab.com", "www.facebook.com", "www.linkedin.com"}
+var publicHosts = []string{"accounts.google.com", "appleid.apple.com", "gitlab.com", "www.facebook.com", "www.linkedin.com"}
 
 // isPublic reports whether anybody in the world can have an account at the provider.
 func (p *ProviderSettings) isPublic() bool {
-	u, err := url.Parse(p.URL)
+	if p.GitHub != nil {
+		return p.GitHub.URL == ""
+	}
+	u, err := url.Parse(p.OpenID.Issuer)
 	return err == nil && slices.Contains(publicHosts, u.Hostname())
 }
 

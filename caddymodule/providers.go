@@ -1,0 +1,77 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	idp "github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
+)
+
+// providers hold what we know of identity providers, by all of their settings. It outlives a reload: metadata, keys, and how sign-ins
+// went.
+var providers = caddy.NewUsagePool()
+
+// identityProvider is where people sign in.
+type identityProvider struct {
+	configuration.ProviderSettings
+	key    string
+	pooled *pooled[idp.Provider]
+}
+
+// provisionProviders takes the providers from the pool, or makes them. It opens nothing.
+func (a *App) provisionProviders() error {
+	for _, settings := range a.settings.SignIn.Providers {
+		p := &identityProvider{ProviderSettings: settings, key: providerKey(settings)}
+		value, _, err := providers.LoadOrNew(p.key, func() (caddy.Destructor, error) {
+			made, err := newProvider(settings, idp.Options{Now: node.Clock, Warn: warnOf("provider", settings.Name)})
+			if err != nil {
+				return nil, err
+			}
+			return newPooled(made), nil
+		})
+		if err != nil {
+			return setting.At(fmt.Errorf("provider %s: %w", p.Name, err), a.Sources["provider "+p.Name])
+		}
+		p.pooled = value.(*pooled[idp.Provider])
+		a.providers = append(a.providers, p)
+	}
+	return nil
+}
+
+func newProvider(s configuration.ProviderSettings, options idp.Options) (idp.Provider, error) {
+	if s.GitHub != nil {
+		return idp.NewGitHub(*s.GitHub, options)
+	}
+	return idp.NewOpenID(*s.OpenID, options)
+}
+
+// providerKey is the name of a provider in the pool: every setting that makes a difference to what speaks to it.
+func providerKey(s configuration.ProviderSettings) string {
+	if g := s.GitHub; g != nil {
+		return fmt.Sprintf("%#v", []any{"github", g.Name, g.URL, g.Client.ID, g.Client.Secret.Reveal(), g.Groups, g.AllowPrivateNetwork})
+	}
+	o := s.OpenID
+	return fmt.Sprintf("%#v", []any{"openid", o.Name, o.Issuer, o.Client.ID, o.Client.Secret.Reveal(), o.Scopes, o.GroupsClaim, o.AllowPrivateNetwork})
+}
+
+// startProviders has the providers keep what they publish in the configuration's storage, and fetches that in the background.
+func (a *App) startProviders() {
+	for _, p := range a.providers {
+		p.pooled.start(storedSnapshots{a.ctx.Storage(), "oauth/provider/"})
+	}
+}
+
+// releaseProviders gives the providers back to the pool.
+func (a *App) releaseProviders() error {
+	var failed error
+	for _, p := range a.providers {
+		_, err := providers.Delete(p.key)
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
