@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -37,6 +36,8 @@ type Rules struct {
 	AllowEmailDomains []string
 	// AllowGroups are the groups at the provider of which an account must be in one; empty: any account will do.
 	AllowGroups []string
+	// AllowUnverifiedEmail lets an account create a user with an address that the provider has not verified.
+	AllowUnverifiedEmail bool
 	// Link says when an account is linked to a user who exists.
 	Link Linking
 	// Create says what is made of an account that belongs to nobody; nil: nothing, users must exist.
@@ -71,14 +72,10 @@ func domainOf(email string) string {
 // it has none.
 func (r Rules) allows(a Account, email string) error {
 	if len(r.AllowEmailDomains) > 0 && (email == "" || !slices.Contains(r.AllowEmailDomains, domainOf(email))) {
-		return refused("email_domain_not_allowed")
+		return refused(reasonEmailDomain)
 	}
 	if len(r.AllowGroups) > 0 && !slices.ContainsFunc(r.AllowGroups, func(group string) bool { return slices.Contains(a.Groups, group) }) {
-		return refused("group_not_allowed")
+		return refused(reasonGroup)
 	}
 	return nil
 }
-
-// refused returns the error for an account that is nobody's here. The reason is for the audit log; the person learns none, because
-// it may tell of somebody else.
-func refused(reason string) error { return oauth.NewError(oauth.AccessDenied, reason) }

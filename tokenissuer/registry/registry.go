@@ -28,6 +28,7 @@ type Registry struct {
 type Store interface {
 	store.ClientStore
 	store.UserStore
+	store.IdentityStore
 	store.DeclarationStore
 }
 

@@ -37,6 +37,20 @@ func (g *Registry) User(ctx context.Context, id string) (*store.User, error) {
 // AddUser registers a user with a password, a hash of one in user.PasswordHash, or neither: then the user can sign in
 // once a password is set. An empty id is generated. ErrTaken when the id or the address is in use.
 func (g *Registry) AddUser(ctx context.Context, u store.User, password oauth.Secret) (*store.User, error) {
+	return g.addUser(ctx, u, password, g.Stored.AddUser)
+}
+
+// AddExternalUser registers a user with the first account at an identity provider, whose UserID and times it sets, in one step: both
+// are of the same moment. ErrTaken when the id, the address or the account is in use.
+func (g *Registry) AddExternalUser(ctx context.Context, u store.User, identity store.Identity) (*store.User, error) {
+	u.External = true
+	return g.addUser(ctx, u, oauth.Secret{}, func(ctx context.Context, u *store.User, organisationDeclared bool) error {
+		identity.UserID, identity.LinkedAt, identity.LastUsedAt = u.ID, u.CreatedAt, u.CreatedAt
+		return g.Stored.AddExternalUser(ctx, u, identity, organisationDeclared)
+	})
+}
+
+func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Secret, add func(context.Context, *store.User, bool) error) (*store.User, error) {
 	if u.ID == "" {
 		u.ID = oauth.NewID()
 	}
@@ -67,7 +81,7 @@ func (g *Registry) AddUser(ctx context.Context, u store.User, password oauth.Sec
 			return nil, err
 		}
 	}
-	err = g.Stored.AddUser(ctx, &u, u.Organisation == "" || g.Declared.LookupOrganisation(u.Organisation) != nil)
+	err = add(ctx, &u, u.Organisation == "" || g.Declared.LookupOrganisation(u.Organisation) != nil)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, invalidInput{fmt.Errorf("there is no organisation %q: add it first", u.Organisation)}
 	}
@@ -202,44 +216,6 @@ func (g *Registry) endUser(ctx context.Context, id string, step func(store.Endin
 	return nil
 }
 
-// Organisations lists every organisation, by id.
-func (g *Registry) Organisations(ctx context.Context) ([]*store.Organisation, error) {
-	list, err := g.Stored.Organisations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	list = slices.DeleteFunc(slices.Clone(list), func(o *store.Organisation) bool { return g.Declared.LookupOrganisation(o.ID) != nil })
-	list = append(list, g.Declared.Organisations()...)
-	slices.SortFunc(list, func(a, b *store.Organisation) int { return strings.Compare(a.ID, b.ID) })
-	return list, nil
-}
-
-// AddOrganisation registers an organisation. Its name is its id, unless it has one. ErrTaken when the id is in use.
-func (g *Registry) AddOrganisation(ctx context.Context, o store.Organisation) (*store.Organisation, error) {
-	if o.Name == "" {
-		o.Name = o.ID
-	}
-	o.CreatedAt = g.Issuer.Now()
-	if err := o.Validate(); err != nil {
-		return nil, invalidInput{err}
-	}
-	if g.Declared.LookupOrganisation(o.ID) != nil {
-		return nil, store.ErrTaken
-	}
-	if err := g.Stored.AddOrganisation(ctx, &o); err != nil {
-		return nil, err
-	}
-	return &o, nil
-}
-
-// RemoveOrganisation deletes an organisation that has no users. ErrInUse when it has some.
-func (g *Registry) RemoveOrganisation(ctx context.Context, id string) error {
-	if g.Declared.LookupOrganisation(id) != nil {
-		return ErrDeclared
-	}
-	return g.Stored.RemoveOrganisation(ctx, id)
-}
-
 // RevokeUser ends every token and session of a user, and what the user has created for others: those of the families, and
 // any other access token that was issued up to and in this second. ErrNotFound when nobody is known by that id.
 func (g *Registry) RevokeUser(ctx context.Context, id string) error {
@@ -256,25 +232,6 @@ func (g *Registry) RevokeAnybody(ctx context.Context, id string) error {
 		return err
 	}
 	return g.Issuer.EndPerson(ctx, id)
-}
-
-// RevokeOrganisation ends every token of an organisation's users that was issued up to and in this second, and their sessions.
-func (g *Registry) RevokeOrganisation(ctx context.Context, id string) error {
-	// As for a user, the revocation comes first. It ends the sessions too; what follows tells applications of that.
-	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(store.RevokeOrganisation, id)); err != nil {
-		return err
-	}
-	users, err := g.Users(ctx, id)
-	if err != nil {
-		return err
-	}
-	for _, user := range users {
-		sessions := store.FamilyFilter{UserID: user.ID, Origins: []oauth.GrantType{store.BrowserSession}}
-		if err := g.Issuer.EndFamilies(ctx, sessions); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // isKnown reports whether a token of ours may name a user: one who exists, was removed, was declared until lately, or has

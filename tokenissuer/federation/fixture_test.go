@@ -1,0 +1,135 @@
+package federation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// people are the accounts of an issuer with the organisation acme, the stored user u-ada, and the declared user u-dora.
+type people struct {
+	*testing.T
+	Accounts
+	stored *countingStore
+	at     time.Time
+}
+
+// countingStore counts what is written to identities and users.
+type countingStore struct {
+	*memstore.Store
+	writes atomic.Int64
+	away   bool
+}
+
+func (s *countingStore) UserByIdentity(ctx context.Context, provider, subject string) (store.Identity, error) {
+	if s.away {
+		return store.Identity{}, errors.New("the store is away")
+	}
+	return s.Store.UserByIdentity(ctx, provider, subject)
+}
+
+func (s *countingStore) LinkIdentity(ctx context.Context, i store.Identity) error {
+	s.writes.Add(1)
+	return s.Store.LinkIdentity(ctx, i)
+}
+
+func (s *countingStore) AddExternalUser(ctx context.Context, u *store.User, i store.Identity, declared bool) error {
+	s.writes.Add(1)
+	return s.Store.AddExternalUser(ctx, u, i, declared)
+}
+
+func (s *countingStore) ChangeUser(ctx context.Context, id string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
+	s.writes.Add(1)
+	return s.Store.ChangeUser(ctx, id, change, end)
+}
+
+func newPeople(t *testing.T) *people {
+	t.Helper()
+	p := &people{T: t, stored: &countingStore{Store: memstore.New()}, at: time.Unix(1_800_000_000, 0).UTC()}
+	declared, err := store.NewStaticDirectory(store.Declarations{
+		Users: []*store.User{{ID: "u-dora", Email: "dora@acme.example", Name: "Dora", Status: store.UserActive, External: true, Groups: []string{"desk"}}},
+	})
+	p.must(err)
+	p.must(p.stored.AddOrganisation(t.Context(), &store.Organisation{ID: "acme", Name: "Acme"}))
+	p.must(p.stored.AddUser(t.Context(), &store.User{
+		ID: "u-ada", Email: "ada@acme.example", Name: "Ada", Organisation: "acme", Status: store.UserActive, CreatedAt: p.at.Add(-time.Hour),
+		PasswordHash: oauth.NewSecret("$2a$04$abcdefghijklmnopqrstuuZ7ZmX5rQ9rQ9rQ9rQ9rQ9rQ9rQ9rQ9r"), Groups: []string{"founders"},
+	}, false))
+	issuer := &tokenissuer.Issuer{Records: tokenissuer.Records{
+		Directory: store.OverlayDirectory{Declared: declared, Stored: p.stored}, Store: p.stored, Revocations: accesstoken.NewRevocationSet(),
+		Now: func() time.Time { return p.at },
+	}}
+	p.Registry = &registry.Registry{Issuer: issuer, Declared: declared, Stored: p.stored}
+	return p
+}
+
+func (p *people) must(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// signsIn returns the user of an account that the rules let in.
+func (p *people) signsIn(account Account, rules Rules) *store.User {
+	p.Helper()
+	user, err := p.User(p.Context(), account, rules)
+	p.must(err)
+	return user
+}
+
+// refuses fails unless the account is refused for the reason, and nothing was written.
+func (p *people) refuses(account Account, rules Rules, reason string) {
+	p.Helper()
+	before := p.stored.writes.Load()
+	user, err := p.User(p.Context(), account, rules)
+	if user != nil || err == nil {
+		p.Errorf("%s %q was let in as %+v", account.Provider, account.Subject, user)
+		return
+	}
+	tokentest.WantCode(p, err, oauth.AccessDenied)
+	if got := oauth.AsError(err).Reason; got != reason {
+		p.Errorf("refused for %s, not for %s", got, reason)
+	}
+	if reason != reasonAddressTaken && p.stored.writes.Load() != before {
+		p.Error("something was written for somebody who was refused")
+	}
+}
+
+func (p *people) identities(userID string) []store.Identity {
+	p.Helper()
+	list, err := p.stored.Identities(p.Context(), userID)
+	p.must(err)
+	return list
+}
+
+func (p *people) count() int {
+	p.Helper()
+	list, err := p.stored.Users(p.Context(), "")
+	p.must(err)
+	return len(list)
+}
+
+// google returns what the provider google says of somebody.
+func google(subject, email string, verified bool) Account {
+	return Account{Provider: "google", Subject: subject, Email: email, EmailVerified: verified, Name: "Grace Hopper"}
+}
+
+var (
+	creates = Rules{Create: &Creation{}}
+	links   = Rules{Link: LinkVerifiedEmail}
+	both    = Rules{Link: LinkVerifiedEmail, Create: &Creation{}}
+)
+
+func same(a, b []string) bool { return slices.Equal(a, b) }

@@ -1,0 +1,67 @@
+package registry
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// Organisations lists every organisation, by id.
+func (g *Registry) Organisations(ctx context.Context) ([]*store.Organisation, error) {
+	list, err := g.Stored.Organisations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(o *store.Organisation) bool { return g.Declared.LookupOrganisation(o.ID) != nil })
+	list = append(list, g.Declared.Organisations()...)
+	slices.SortFunc(list, func(a, b *store.Organisation) int { return strings.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// AddOrganisation registers an organisation. Its name is its id, unless it has one. ErrTaken when the id is in use.
+func (g *Registry) AddOrganisation(ctx context.Context, o store.Organisation) (*store.Organisation, error) {
+	if o.Name == "" {
+		o.Name = o.ID
+	}
+	o.CreatedAt = g.Issuer.Now()
+	if err := o.Validate(); err != nil {
+		return nil, invalidInput{err}
+	}
+	if g.Declared.LookupOrganisation(o.ID) != nil {
+		return nil, store.ErrTaken
+	}
+	if err := g.Stored.AddOrganisation(ctx, &o); err != nil {
+		return nil, err
+	}
+	return &o, nil
+}
+
+// RemoveOrganisation deletes an organisation that has no users. ErrInUse when it has some.
+func (g *Registry) RemoveOrganisation(ctx context.Context, id string) error {
+	if g.Declared.LookupOrganisation(id) != nil {
+		return ErrDeclared
+	}
+	return g.Stored.RemoveOrganisation(ctx, id)
+}
+
+// RevokeOrganisation ends every token of an organisation's users that was issued up to and in this second, and their sessions.
+func (g *Registry) RevokeOrganisation(ctx context.Context, id string) error {
+	// As for a user, the revocation comes first. It ends the sessions too; what follows tells applications of that.
+	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(store.RevokeOrganisation, id)); err != nil {
+		return err
+	}
+	users, err := g.Users(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, user := range users {
+		sessions := store.FamilyFilter{UserID: user.ID, Origins: []oauth.GrantType{store.BrowserSession}}
+		if err := g.Issuer.EndFamilies(ctx, sessions); err != nil {
+			return err
+		}
+	}
+	return nil
+}
