@@ -193,7 +193,7 @@ var rooms = map[string]room{
 	"caddymodule/rule": {
 		own: []string{
 			"caddymodule/caller", "caddymodule/requestpath", "caddymodule/setting",
-			"tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/store",
+			"tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store",
 		},
 		others:  []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json"},
 		without: []string{"github.com/patrickmn/go-cache"},

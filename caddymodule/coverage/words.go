@@ -121,6 +121,10 @@ func ruleInWords(r *rule.Rule) string {
 		return "scope " + strings.Join(r.Scopes, " ")
 	case len(r.AnyScope) > 0:
 		return "any_scope " + strings.Join(r.AnyScope, " ")
+	case len(r.Users) > 0:
+		return "user " + strings.Join(r.Users, " ")
+	case len(r.EmailDomains) > 0:
+		return "email_domain " + strings.Join(r.EmailDomains, " ")
 	case len(r.Roles) > 0:
 		return "role " + strings.Join(r.Roles, " ")
 	case len(r.Groups) > 0:

@@ -13,7 +13,7 @@ import (
 )
 
 // ruleKinds lists the kinds of `require` for error texts.
-const ruleKinds = "scope, any_scope, role, group, claim, expression, acr or max_age"
+const ruleKinds = "scope, any_scope, user, email_domain, role, group, claim, expression, acr or max_age"
 
 // Parse reads one `require`. A role that is not declared is a roleError, which counts only if all issuers are ours.
 func Parse(h httpcaddyfile.Helper) (rule *Rule, roleError, err error) {
@@ -52,6 +52,18 @@ func (r *Rule) readValues(h httpcaddyfile.Helper, kind string, values []string) 
 	case "any_scope":
 		r.AnyScope, err = values, RefuseMatchers(h, values)
 		return err
+	case "user":
+		r.Users = values
+		if err = setting.RefusePlaceholders(h.Dispenser, values); err != nil {
+			return err
+		}
+		_, err = canonicalUsers(values)
+	case "email_domain":
+		r.EmailDomains = values
+		if err = setting.RefusePlaceholders(h.Dispenser, values); err != nil {
+			return err
+		}
+		_, err = canonicalDomains(values)
 	case "role":
 		r.Roles = values // whether they are declared is a roleError of Parse
 	case "group":

@@ -85,6 +85,8 @@ func (r *Rule) check(e *Input) error {
 		if !slices.ContainsFunc(r.AnyScope, t.Scopes.Has) {
 			return oauth.MissingScope(oauth.Scopes(r.AnyScope).String())
 		}
+	case len(r.Users)+len(r.EmailDomains) > 0:
+		return r.checkPerson(e)
 	case len(r.Roles) > 0:
 		if e.Own && t.IsServerToken() || !caller.HasClaim(t, "role", r.Roles) {
 			return oauth.NewError(oauth.AccessDenied, "role_missing")
@@ -106,13 +108,17 @@ func (r *Rule) check(e *Input) error {
 }
 
 // missing describes, in the words of the Caddyfile, what the token lacks, for the audit log. It omits claim values, which
-// may be personal, and the text of an expression: either may come from a {$VARIABLE}.
+// may be personal, the users of a rule, and the text of an expression: either may come from a {$VARIABLE}.
 func (r *Rule) missing(t *accesstoken.AccessToken) string {
 	switch {
 	case len(r.Scopes) > 0:
 		return "scope " + t.Scopes.Missing(r.Scopes...)
 	case len(r.AnyScope) > 0:
 		return "any_scope " + strings.Join(r.AnyScope, " ")
+	case len(r.Users) > 0:
+		return "user"
+	case len(r.EmailDomains) > 0:
+		return "email_domain " + strings.Join(r.EmailDomains, " ")
 	case len(r.Roles) > 0:
 		return "role " + strings.Join(r.Roles, " ")
 	case len(r.Groups) > 0:

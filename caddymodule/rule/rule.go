@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 )
 
-// Rule is one `require`: what a token must have for the matching requests. Exactly one of Scopes, AnyScope, Roles,
-// Groups, Claim, Expression, ACR and MaxAge is set.
+// Rule is one `require`: what a token must have for the matching requests. Exactly one of Scopes, AnyScope, Users,
+// EmailDomains, Roles, Groups, Claim, Expression, ACR and MaxAge is set.
 type Rule struct {
 	// MatcherSets select the requests that the rule applies to; none: all.
 	MatcherSets caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
@@ -21,6 +21,11 @@ type Rule struct {
 	Scopes []string `json:"scopes,omitempty"`
 	// AnyScope lists scopes of which the token must have at least one.
 	AnyScope []string `json:"any_scope,omitempty"`
+	// Users lists ids and e-mail addresses of users; the token must act for one of them. What has an @ is an address, and
+	// counts only if the issuer has verified it. Our access tokens have no address; sessions of browsers do.
+	Users []string `json:"users,omitempty"`
+	// EmailDomains lists domains; the user's verified e-mail address must be of one of them, and not of a domain below it.
+	EmailDomains []string `json:"email_domains,omitempty"`
 	// Roles lists declared roles of which the user must have one. A server token of ours acts for no user and has none.
 	Roles []string `json:"roles,omitempty"`
 	// Groups lists groups; the user must belong to one of them. Our tokens list groups only with the scope groups.
@@ -39,6 +44,8 @@ type Rule struct {
 	// Source is the position of an expression in the Caddyfile, as file:line, for errors.
 	Source string `json:"source,omitempty"`
 
+	users      []string // Users, as they are compared
+	domains    []string // EmailDomains, as they are compared
 	matchers   caddyhttp.MatcherSets
 	readQuery  bool // a matcher may read the query
 	expression *expression
@@ -48,14 +55,14 @@ type Rule struct {
 func (r *Rule) Provision(ctx caddy.Context) error {
 	kinds := 0
 	for _, set := range []bool{
-		len(r.Scopes) > 0, len(r.AnyScope) > 0, len(r.Roles) > 0, len(r.Groups) > 0, r.Claim != "", r.Expression != "", len(r.ACR) > 0, r.MaxAge != 0,
+		len(r.Scopes) > 0, len(r.AnyScope) > 0, len(r.Users) > 0, len(r.EmailDomains) > 0, len(r.Roles) > 0, len(r.Groups) > 0, r.Claim != "", r.Expression != "", len(r.ACR) > 0, r.MaxAge != 0,
 	} {
 		if set {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		return errors.New("a rule needs one of scopes, any_scope, roles, groups, claim, expression, acr and max_age")
+		return errors.New("a rule needs one of scopes, any_scope, users, email_domains, roles, groups, claim, expression, acr and max_age")
 	}
 	if r.Claim != "" && len(r.Values) == 0 {
 		return fmt.Errorf("require claim %s needs a value", r.Claim)
@@ -63,8 +70,14 @@ func (r *Rule) Provision(ctx caddy.Context) error {
 	if err := errors.Join(checkACR(r.ACR), checkMaxAge(r.MaxAge)); err != nil {
 		return err
 	}
-	r.readQuery = slices.ContainsFunc(r.MatcherSets, mayReadQuery)
 	var err error
+	if r.users, err = canonicalUsers(r.Users); err != nil {
+		return err
+	}
+	if r.domains, err = canonicalDomains(r.EmailDomains); err != nil {
+		return err
+	}
+	r.readQuery = slices.ContainsFunc(r.MatcherSets, mayReadQuery)
 	if r.matchers, err = loadMatchers(ctx, r, "MatcherSets", r.MatcherSets); err != nil || r.Expression == "" {
 		return err
 	}
