@@ -148,7 +148,7 @@ func TestG99MintForAUser(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"client":"conf","user":""}`:                            `there is no user ""`,
 		`{"client":"conf","user":"nobody"}`:                      `there is no user "nobody"`,
-		`{"client":"conf","user":"u-bob"}`:                       "the user is not active, or has no password yet",
+		`{"client":"conf","user":"u-bob"}`:                       "the user is not active, or has neither a password nor an account at a provider",
 		`{"client":"conf","user":"u-ada","scope":"orders"}`:      "invalid, unknown, or malformed",
 		`{"client":"conf","user":"u-ada","lifetime":"36d"}`:      "a token can live from 1s to 35d",
 		`{"client":"conf","user":"u-ada","organisation":"acme"}`: "organisation",

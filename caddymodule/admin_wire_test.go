@@ -50,7 +50,14 @@ type (
 		Groups         []string         `json:"groups"`
 		Status         store.UserStatus `json:"status"`
 		HasPassword    bool             `json:"has_password"`
-		EmailVerified  bool             `json:"email_verified"`
+		External       bool             `json:"external"`
+		Identities     []struct {
+			Provider   string    `json:"provider"`
+			Subject    string    `json:"subject"`
+			LinkedAt   time.Time `json:"linked_at"`
+			LastUsedAt time.Time `json:"last_used_at"`
+		} `json:"identities"`
+		EmailVerified bool `json:"email_verified"`
 		store.Profile
 		Source    string    `json:"source"`
 		CreatedAt time.Time `json:"created_at"`

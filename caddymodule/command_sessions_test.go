@@ -5,7 +5,63 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
+
+// TestS66HostSessionsAsOperatorsAndPeopleSeeThem: under the sign-in that they came of, in the CLI and on the account page. Either ends one
+// alone.
+func TestS66HostSessionsAsOperatorsAndPeopleSeeThem(t *testing.T) {
+	g := startPeople(t)
+	b := g.browser()
+	b.signInPage("ada@acme.example", peoplePassword)
+	sessions := func() []admin.Session {
+		t.Helper()
+		return decoded[[]admin.Session](t, g.ok("user", "sessions", "u-ada", "--json"))
+	}
+	signIn := sessions()[0].ID
+	s := g.app().node.Store()
+	f, err := s.Family(t.Context(), signIn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make(map[string]string)
+	for _, host := range []string{"app.example.com", "wiki.example.com:8443"} {
+		at := *f
+		at.ID, at.Origin, at.SessionID, at.Preconditions.SessionID = oauth.NewID(), store.HostSession, signIn, signIn
+		at.Code = store.CodeBinding{RequestID: oauth.NewID(), RedirectURI: "https://" + host + "/oauth/callback", ExpiresAt: f.CreatedAt.Add(time.Minute), SpentAt: f.CreatedAt}
+		if outcome, err := s.AddFamily(t.Context(), &at); outcome != store.Done || err != nil {
+			t.Fatal(outcome, err)
+		}
+		ids[host] = at.ID
+	}
+	out := g.ok("user", "sessions", "u-ada")
+	if strings.Count(out, "\n") != 4 || !hasLine(out, []string{ids["app.example.com"], "  app.example.com"}) {
+		t.Errorf("printed\n%s", out)
+	}
+	if got := sessions(); len(got) != 1 || len(got[0].Hosts) != 2 || got[0].Hosts[0].LastSeen.IsZero() {
+		t.Errorf("%+v", got)
+	}
+	page := b.open("/oauth/account")
+	for host, id := range ids {
+		if !strings.Contains(page.body, host) || !strings.Contains(page.body, `value="`+id+`"`) {
+			t.Errorf("the account page says nothing of %s:\n%s", host, page.body)
+		}
+	}
+	if strings.Contains(page.body, "gatehouse</bdi>") {
+		t.Error("a host session is an application")
+	}
+	b.submit(t, "/oauth/account", "session", ids["app.example.com"])
+	if got := sessions(); len(got) != 1 || len(got[0].Hosts) != 1 || got[0].Hosts[0].Host != "wiki.example.com:8443" {
+		t.Errorf("after one was ended: %+v", got)
+	}
+	g.ok("token", "revoke", "--family", ids["wiki.example.com:8443"])
+	if got := sessions(); len(got) != 1 || len(got[0].Hosts) != 0 {
+		t.Errorf("after both were ended: %+v", got)
+	}
+}
 
 // TestA148SessionsAsOperatorsSeeThem: one line for each browser, with the applications that are told when it is signed out.
 func TestA148SessionsAsOperatorsSeeThem(t *testing.T) {

@@ -3,6 +3,7 @@ package tokenissuer
 import (
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -23,8 +24,27 @@ type Application struct {
 type Account struct {
 	Applications []Application
 	Sessions     []*store.TokenFamily
+	// Hosts are the host sessions that came of a session, by its id, the newest first.
+	Hosts map[string][]HostSession
 	// Told are the applications that are told when a session ends, by the id of the session and in the order of their ids.
 	Told map[string][]*store.Client
+}
+
+// HostSession is a host behind the gate at which a session is used.
+type HostSession struct {
+	ID string
+	// Host is what the browser names it: the authority of its URL.
+	Host            string
+	Since, LastUsed time.Time
+}
+
+// hostSession returns what a user sees of a host session; false when it is none that can be used.
+func hostSession(f *store.TokenFamily, now time.Time) (HostSession, bool) {
+	callback, err := url.Parse(f.Code.RedirectURI)
+	if err != nil || f.Code.SpentAt.IsZero() || !now.Before(f.RotatedAt.Add(sessionIdle)) {
+		return HostSession{}, false
+	}
+	return HostSession{ID: f.ID, Host: callback.Host, Since: f.CreatedAt, LastUsed: f.RotatedAt}, true
 }
 
 // AccountOf lists the applications that may act for a user, by name, and the browsers in which the user is signed in,
@@ -35,19 +55,25 @@ func (is *Issuer) AccountOf(ctx context.Context, user *store.User) (Account, err
 	if err != nil {
 		return Account{}, oauth.Unavailable("store_unavailable", err)
 	}
-	var account Account
+	account := Account{Hosts: make(map[string][]HostSession)}
 	byClient := make(map[string]*Application)
 	for _, f := range families {
 		switch {
 		case f.UserVersion != user.Version || is.Revocations.RevokedFamily(f, user.Organisation):
 		case f.Origin == store.BrowserSession:
-			if now.Before(f.RotatedAt.Add(sessionIdle)) {
-				account.Sessions = append(account.Sessions, f)
+			account.Sessions = append(account.Sessions, f)
+		case f.Origin == store.HostSession:
+			if host, ok := hostSession(f, now); ok {
+				account.Hosts[f.SessionID] = append(account.Hosts[f.SessionID], host)
 			}
 		default:
 			byClient[f.ClientID] = byClient[f.ClientID].with(f)
 		}
 	}
+	// One that rests here may be in use at a host.
+	account.Sessions = slices.DeleteFunc(account.Sessions, func(f *store.TokenFamily) bool {
+		return !now.Before(f.RotatedAt.Add(sessionIdle)) && len(account.Hosts[f.ID]) == 0
+	})
 	for id, application := range byClient {
 		application.Client, err = is.Clients().find(ctx, id)
 		if errors.Is(err, store.ErrNotFound) {
@@ -130,10 +156,11 @@ func (k *Records) RevokeApplication(ctx context.Context, user *store.User, clien
 	})
 }
 
-// EndSessionOf ends one of a user's sessions. Another user's is left alone, as if it did not exist.
+// EndSessionOf ends one of a user's sessions, with all that came of it, or one at a host. Another user's is left alone, as if it did not
+// exist.
 func (k *Records) EndSessionOf(ctx context.Context, user *store.User, sessionID string) error {
 	f, err := k.family(ctx, sessionID)
-	if err != nil || f == nil || f.UserID != user.ID || f.Origin != store.BrowserSession {
+	if err != nil || f == nil || f.UserID != user.ID || f.Origin != store.BrowserSession && f.Origin != store.HostSession {
 		return err
 	}
 	return k.EndFamilies(ctx, store.FamilyFilter{ID: f.ID})

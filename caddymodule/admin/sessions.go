@@ -12,8 +12,20 @@ type Session struct {
 	Browser   string    `json:"browser"`
 	CreatedAt time.Time `json:"created_at"`
 	LastSeen  time.Time `json:"last_seen"`
+	// Provider is the identity provider at which the user has signed in; empty: with a password.
+	Provider string `json:"provider,omitempty"`
+	// Hosts are the sessions at hosts that came of it, and end with it.
+	Hosts []HostSession `json:"hosts,omitempty"`
 	// Told are the clients that are told when the session ends.
 	Told []string `json:"told,omitempty"`
+}
+
+// HostSession is a host at which a session is used. `token revoke --family` with its ID ends it alone.
+type HostSession struct {
+	ID        string    `json:"id"`
+	Host      string    `json:"host"`
+	CreatedAt time.Time `json:"created_at"`
+	LastSeen  time.Time `json:"last_seen"`
 }
 
 func listSessions(t *Target, r *http.Request) (int, any, error) {
@@ -27,7 +39,10 @@ func listSessions(t *Target, r *http.Request) (int, any, error) {
 	}
 	views := make([]Session, 0, len(account.Sessions))
 	for _, f := range account.Sessions {
-		view := Session{ID: f.ID, Browser: f.Note, CreatedAt: f.CreatedAt, LastSeen: f.RotatedAt}
+		view := Session{ID: f.ID, Browser: f.Note, CreatedAt: f.CreatedAt, LastSeen: f.RotatedAt, Provider: f.Provider}
+		for _, host := range account.Hosts[f.ID] {
+			view.Hosts = append(view.Hosts, HostSession{ID: host.ID, Host: host.Host, CreatedAt: host.Since, LastSeen: host.LastUsed})
+		}
 		for _, client := range account.Told[f.ID] {
 			view.Told = append(view.Told, client.ID)
 		}

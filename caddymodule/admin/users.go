@@ -41,10 +41,22 @@ type User struct {
 	Groups         []string         `json:"groups,omitempty"`
 	Status         store.UserStatus `json:"status"`
 	HasPassword    bool             `json:"has_password"`
-	Source         string           `json:"source"`
-	CreatedAt      time.Time        `json:"created_at,omitzero"`
-	EmailVerified  bool             `json:"email_verified"`
+	// External: an identity provider vouches for the user, who needs no password then.
+	External bool `json:"external,omitzero"`
+	// Identities are the accounts at identity providers with which the user signs in. Lists leave them out.
+	Identities    []Identity `json:"identities,omitempty"`
+	Source        string     `json:"source"`
+	CreatedAt     time.Time  `json:"created_at,omitzero"`
+	EmailVerified bool       `json:"email_verified"`
 	store.Profile
+}
+
+// Identity is an account of a user at an identity provider.
+type Identity struct {
+	Provider   string    `json:"provider"`
+	Subject    string    `json:"subject"`
+	LinkedAt   time.Time `json:"linked_at,omitzero"`
+	LastUsedAt time.Time `json:"last_used_at,omitzero"`
 }
 
 func (t *Target) viewOfUser(u *store.User) User {
@@ -52,7 +64,7 @@ func (t *Target) viewOfUser(u *store.User) User {
 		RoleUndeclared: u.Role != "" && !t.Issuer.Roles.Has(u.Role),
 		ID:             u.ID, Email: u.Email, Name: u.Name, Organisation: u.Organisation, Role: u.Role, Groups: u.Groups, Status: u.Status,
 		HasPassword: !u.PasswordHash.IsEmpty(), Source: source(u.Declared), CreatedAt: u.CreatedAt,
-		EmailVerified: u.EmailVerified,
+		EmailVerified: u.EmailVerified, External: u.External,
 	}
 	if u.Profile != nil {
 		view.Profile = *u.Profile
@@ -89,7 +101,15 @@ func showUser(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, t.viewOfUser(user), nil
+	identities, err := t.Registry.Stored.Identities(r.Context(), user.ID)
+	if err != nil {
+		return 0, nil, err
+	}
+	view := t.viewOfUser(user)
+	for _, i := range identities {
+		view.Identities = append(view.Identities, Identity{Provider: i.Provider, Subject: i.Subject, LinkedAt: i.LinkedAt, LastUsedAt: i.LastUsedAt})
+	}
+	return http.StatusOK, view, nil
 }
 
 // NewUser is the request to add a user, with one of password and password_hash, or neither.

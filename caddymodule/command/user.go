@@ -93,7 +93,7 @@ func roleInWords(v *admin.User) string {
 
 // userState says whether the user can sign in, and if not, why.
 func userState(v *admin.User) string {
-	if v.Status == store.UserActive && !v.HasPassword {
+	if v.Status == store.UserActive && !v.HasPassword && !v.External {
 		return "no password"
 	}
 	return string(v.Status)
@@ -108,12 +108,22 @@ func userShow(api *apiClient) *cobra.Command {
 			return printRows(out, [][]string{
 				{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", roleInWords(u)},
 				{"groups", strings.Join(u.Groups, ", ")},
+				{"signs in at", strings.Join(identitiesInWords(u), ", ")},
 				{"source", u.Source}, {"state", userState(u)}, {"created", moment(u.CreatedAt)},
 				{"e-mail verified", yesIf(u.EmailVerified)}, {"given name", u.GivenName}, {"family name", u.FamilyName},
 				{"preferred username", u.PreferredUsername}, {"locale", u.Locale}, {"time zone", u.Zoneinfo}, {"picture", u.Picture},
 				{"phone", u.Phone}, {"phone verified", yesIf(u.PhoneVerified)}, {"address", inOneLine(u.Address)},
 			})
 		})
+}
+
+// identitiesInWords are the accounts at identity providers with which the user signs in.
+func identitiesInWords(u *admin.User) []string {
+	var words []string
+	for _, i := range u.Identities {
+		words = append(words, i.Provider+" as "+i.Subject)
+	}
+	return words
 }
 
 // yesIf says yes, or nothing.
@@ -191,13 +201,18 @@ func userSetRole(api *apiClient) *cobra.Command {
 }
 
 func userSessions(api *apiClient) *cobra.Command {
-	return queryCommand("sessions ID|EMAIL", "Lists the browsers in which a user is signed in, and which applications are told when that ends", cobra.ExactArgs(1),
+	return queryCommand("sessions ID|EMAIL", "Lists the browsers in which a user is signed in, with the hosts where each is used, and which applications are told when that ends", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string, sessions *[]admin.Session) error {
 			return api.call(http.MethodGet, idPath("users", args[0])+"/sessions", nil, sessions)
 		},
 		func(out io.Writer, sessions *[]admin.Session) error {
-			return printList(out, "ID\tBROWSER\tSINCE\tLAST SEEN\tTOLD", *sessions, func(s *admin.Session) []string {
-				return []string{s.ID, s.Browser, moment(s.CreatedAt), moment(s.LastSeen), strings.Join(s.Told, " ")}
-			})
+			rows := [][]string{{"ID\tBROWSER, HOST\tSINCE\tLAST SEEN\tTOLD"}}
+			for _, s := range *sessions {
+				rows = append(rows, []string{s.ID, s.Browser, moment(s.CreatedAt), moment(s.LastSeen), strings.Join(s.Told, " ")})
+				for _, host := range s.Hosts {
+					rows = append(rows, []string{host.ID, "  " + host.Host, moment(host.CreatedAt), moment(host.LastSeen), ""})
+				}
+			}
+			return printTable(out, rows...)
 		})
 }

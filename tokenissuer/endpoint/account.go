@@ -103,6 +103,9 @@ func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) e
 		for _, told := range account.Told[s.ID] {
 			session.SignsOutOf = append(session.SignsOutOf, told.Name)
 		}
+		for _, host := range account.Hosts[s.ID] {
+			session.Hosts = append(session.Hosts, pages.Host{ID: host.ID, Name: host.Host, LastUsed: host.LastUsed})
+		}
 		page.Sessions = append(page.Sessions, session)
 	}
 	return h.show(w, r, http.StatusOK, "", page)

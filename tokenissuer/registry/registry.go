@@ -207,7 +207,7 @@ func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope st
 		return tokenissuer.Tokens{}, err
 	}
 	if !user.IsActive() {
-		return tokenissuer.Tokens{}, invalidInput{errors.New("the user is not active, or has no password yet")}
+		return tokenissuer.Tokens{}, invalidInput{errors.New("the user is not active, or has neither a password nor an account at a provider")}
 	}
 	return g.Issuer.IssueUnasked(ctx, client, user, scopes, lifetime)
 }

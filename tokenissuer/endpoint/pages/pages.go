@@ -122,10 +122,18 @@ type Session struct {
 	Note     string
 	Since    time.Time
 	LastSeen time.Time
+	// Hosts are those at which the session is used.
+	Hosts []Host
 	// SignsOutOf are the names of the applications that are told when the session ends.
 	SignsOutOf []string
 	// Current: this is the browser of the request.
 	Current bool
+}
+
+// Host is a host at which a session is used. It has a session of its own.
+type Host struct {
+	ID, Name string
+	LastUsed time.Time
 }
 
 // SignOut asks whether to sign out (a form without further fields), or confirms it.

@@ -239,12 +239,15 @@ func TestAccountEndsWhatItLists(t *testing.T) {
 		fields = append(fields, name+"="+value)
 	}
 	// The browser that asks has no button of its own: the way out of it is the sign-out page.
-	want := []string{"application=Some id", "application=new", "session=Some id", "everywhere=yes"}
+	want := []string{"application=Some id", "application=new", "session=Some id", "session=other", "session=Some id", "everywhere=yes"}
 	if !slices.Equal(fields, want) {
 		t.Errorf("buttons %q, want %q", fields, want)
 	}
 	if label, _ := attr(d.find(t, "id", "revoke-1"), "aria-labelledby"); label != "revoke-1 application-1" {
-		t.Errorf("what a button ends is told by %q", label)
+		t.Errorf("what a button ends is told by %q %q", label, text(d.find(t, "id", "host-0-1")))
+	}
+	if label, _ := attr(d.find(t, "id", "end-0-1"), "aria-labelledby"); label != "end-0-1 host-0-1" || text(d.find(t, "id", "host-0-1")) != "Some another-host" {
+		t.Errorf("which host's session a button ends is told by %q %q", label, text(d.find(t, "id", "host-0-1")))
 	}
 	badge := d.find(t, "class", "badge")
 	if text(badge) != "Dieser Browser" || text(badge.Parent) != "Some note Dieser Browser" {

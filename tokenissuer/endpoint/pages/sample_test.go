@@ -34,7 +34,8 @@ func samples(fill func(field string) string) map[string]Page {
 				{ID: "new", Name: "New", Since: since},
 			},
 			Sessions: []Session{
-				{ID: fill("id"), Note: fill("note"), Since: since, LastSeen: since.Add(time.Hour), Current: true, SignsOutOf: []string{fill("application"), fill("another application")}},
+				{ID: fill("id"), Note: fill("note"), Since: since, LastSeen: since.Add(time.Hour), Current: true, SignsOutOf: []string{fill("application"), fill("another application")},
+					Hosts: []Host{{ID: fill("id"), Name: fill("host"), LastUsed: since.Add(time.Hour)}, {ID: "other", Name: fill("another host")}}},
 				{ID: fill("id"), Since: since, LastSeen: since.Add(time.Hour)},
 			},
 		},

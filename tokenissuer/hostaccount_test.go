@@ -1,0 +1,102 @@
+package tokenissuer_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// atHost stores the session of a host that came of a sign-in. It was redeemed unless it is fresh.
+func (f *flow) atHost(s *Session, host string, fresh bool) string {
+	f.tb.Helper()
+	now := f.clock()
+	family := &store.TokenFamily{
+		ID: oauth.NewID(), UserID: s.User.ID, UserVersion: s.User.Version, UserDeclared: s.User.Declared, ClientID: store.BuiltInClientID,
+		Origin: store.HostSession, SessionID: s.Family.ID, CreatedAt: now, RotatedAt: now, ExpiresAt: s.Family.ExpiresAt,
+		Code:          store.CodeBinding{RequestID: oauth.NewID(), RedirectURI: "https://" + host + "/oauth/callback", ExpiresAt: now.Add(time.Minute)},
+		Preconditions: store.Preconditions{SessionID: s.Family.ID},
+	}
+	if !fresh {
+		family.Code.SpentAt = now
+	}
+	if outcome, err := f.store.AddFamily(f.tb.Context(), family); outcome != store.Done || err != nil {
+		f.tb.Fatal(outcome, err)
+	}
+	return family.ID
+}
+
+// TestS66TheAccountHasTheHostsOfEachSession: under the sign-in that they came of, while they can be used. They are no applications, and
+// each can be ended alone by its user and nobody else.
+func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {
+	f := newFlow(t)
+	ada := f.user("ada")
+	first, _ := f.open("ada")
+	second, _ := f.open("ada")
+	f.atHost(second, "app.example.com", true) // was not redeemed
+	rests := f.atHost(second, "old.example.com", false)
+	f.wait(5 * 24 * time.Hour)
+	app := f.atHost(second, "app.example.com", false)
+	f.wait(time.Hour)
+	wiki := f.atHost(second, "wiki.example.com:8443", false)
+	hosts := func(of *Session) (names []string) {
+		t.Helper()
+		account, err := f.AccountOf(t.Context(), ada)
+		f.must(err)
+		if len(account.Applications) != 0 {
+			t.Errorf("the applications are %+v", account.Applications)
+		}
+		for _, host := range account.Hosts[of.Family.ID] {
+			names = append(names, host.Host+" "+host.ID)
+			if host.LastUsed.IsZero() || host.Since.IsZero() {
+				t.Errorf("the host session is %+v", host)
+			}
+		}
+		return names
+	}
+	wantTexts(t, hosts(second), "wiki.example.com:8443 "+wiki, "app.example.com "+app, "old.example.com "+rests)
+	wantTexts(t, hosts(first))
+
+	// The sign-ins rest for a week, and one of them is still used at hosts.
+	f.wait(2 * 24 * time.Hour)
+	account, err := f.AccountOf(t.Context(), ada)
+	f.must(err)
+	if len(account.Sessions) != 1 || account.Sessions[0].ID != second.Family.ID {
+		t.Errorf("the sessions are %+v", account.Sessions)
+	}
+	wantTexts(t, hosts(second), "wiki.example.com:8443 "+wiki, "app.example.com "+app)
+
+	f.must(f.EndSessionOf(t.Context(), f.user("eve"), app)) // not hers
+	wantTexts(t, hosts(second), "wiki.example.com:8443 "+wiki, "app.example.com "+app)
+	f.must(f.EndSessionOf(t.Context(), ada, app))
+	wantTexts(t, hosts(second), "wiki.example.com:8443 "+wiki)
+	f.must(f.EndSessionOf(t.Context(), ada, second.Family.ID))
+	wantTexts(t, hosts(second))
+	if f, err := f.store.Family(t.Context(), wiki); err != nil || f.RevokedAt.IsZero() {
+		t.Errorf("with its sign-in the host session is %+v, %v", f, err)
+	}
+}
+
+// wantTexts compares two lists.
+func wantTexts(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestS67ASignInThatAnEarlierBuildHasEnded: that build revokes the sign-in alone.
+func TestS67ASignInThatAnEarlierBuildHasEnded(t *testing.T) {
+	f := newFlow(t)
+	s, _ := f.open("ada")
+	id := f.atHost(s, "app.example.com", false)
+	f.Revocations.Add(store.Revocation{Kind: store.RevokeFamily, ID: s.Family.ID, ExpiresAt: f.clock().Add(time.Hour)})
+	account, err := f.AccountOf(t.Context(), f.user("ada"))
+	f.must(err)
+	if len(account.Hosts) != 0 || len(account.Sessions) != 0 {
+		t.Errorf("the session %q of a host is found: %+v", id, account)
+	}
+}
