@@ -153,7 +153,7 @@ var rooms = map[string]room{
 	"caddymodule/admin": {
 		own: []string{
 			"caddymodule/coverage", "caddymodule/node",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/registry",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
@@ -164,7 +164,7 @@ var rooms = map[string]room{
 	"caddymodule/command": {
 		own: []string{
 			"caddymodule/admin", "caddymodule/coverage",
-			"tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store", "tokenissuer/trust",
+			"tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
@@ -232,7 +232,7 @@ var rooms = map[string]room{
 			"caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
 			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
-			"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registry",
+			"tokenissuer/federation", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{
