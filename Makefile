@@ -28,10 +28,12 @@ GATE = ^Test(G[0-9]|Wycheproof|Interop|Nginx)
 # SQLite is a translation from C, millions of lines that the race detector knows nothing of and makes five times slower. Ours, and the
 # driver around it, are watched.
 UNWATCHED = $(foreach engine,sqlite/lib libc/... memory,-gcflags=modernc.org/$(engine)=-race=false)
+RACE = CGO_ENABLED=1 go test -vet=off -race -ldflags='-s -w' $(UNWATCHED)
 
-# Installs what the tests need and runs all of them. go vet is a part of make lint. The race detector needs a C
-# compiler; some tests start PostgreSQL servers of their own, some drive
-# Gatehouse with Node clients and with Chromium, some stand behind nginx, and some are applications of docs/guides.
+# Installs what the tests need and runs all of them. go vet is a part of make lint. The race detector needs a C compiler; some tests start
+# PostgreSQL servers of their own, some drive Gatehouse with Node clients and with Chromium, some stand behind nginx, and some are
+# applications of docs/guides. The tests of ./caddymodule are built once before: builds that run beside each other compile the same packages
+# each for itself.
 test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need gcc gcc libc6-dev
 	.ci/need-postgres
@@ -40,10 +42,10 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need /usr/sbin/slapd slapd
 	.ci/need /usr/lib/apache2/modules/mod_auth_openidc.so libapache2-mod-auth-openidc
 	.ci/need /usr/lib/python3/dist-packages/authlib python3-authlib python3-flask python3-requests
+	$(RACE) -c -o /dev/null ./caddymodule
 	all=''; failed=0; \
 	run() { \
-		module=$$1; shift; \
-		CGO_ENABLED=1 go test -C $$module -vet=off -race $(UNWATCHED) -shuffle=on -count=1 -timeout=30m $(TESTFLAGS) "$$@" & all="$$all $$!"; \
+		(cd $$1 && shift && $(RACE) -shuffle=on -count=1 -timeout=30m $(TESTFLAGS) "$$@") & all="$$all $$!"; \
 	}; \
 	run . $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); run bench ./...; others=$$all; all=''; \
 	run . -skip '$(WAITING)|$(GATE)' ./caddymodule; \
@@ -62,7 +64,7 @@ crash:
 	.ci/need-postgres
 	go test -vet=off -tags failpoint -count=1 ./internal/failpoint
 	CRASH_KILLS=$(CRASH_KILLS) STORE=$(STORE) CRASH_SEED=$(CRASH_SEED) CRASH_ROWS=$(CRASH_ROWS) \
-		CGO_ENABLED=1 go test -vet=off -race $(UNWATCHED) -tags failpoint -count=1 -parallel=4 -timeout=2h -v -run '^Test(Crash|F1K)' ./rig
+		$(RACE) -tags failpoint -count=1 -parallel=4 -timeout=2h -v -run '^Test(Crash|F1K)' ./rig
 
 # npm writes this file last, so it stands for a complete install.
 $(NPM_DIR)/node_modules/.package-lock.json: $(NPM_DIR)/package.json $(NPM_DIR)/package-lock.json
@@ -96,8 +98,8 @@ screenshots: $(NPM_DIR)/node_modules/.package-lock.json
 	cp dist/screenshots/readme/*.png docs/images/
 
 lint:
-	$(GOLANGCI_LINT) run
-	$(GOLANGCI_LINT) run --build-tags failpoint ./rig/... ./internal/failpoint/... ./caddymodule/...
+	$(GOLANGCI_LINT) run --build-tags failpoint
+	$(GOLANGCI_LINT) run --tests=false ./internal/failpoint ./caddymodule
 	cd bench && $(subst =tools,=../tools,$(GOLANGCI_LINT)) run
 
 fmt:
