@@ -111,6 +111,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.gates, err = gate.NewShared(a.logger, a.audit, node.Clock, a.ownIssuer(), a.trustedIssuers(), a.settings.GateLimit); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
+	if a.issues() {
+		return a.gates.UseHostSessions(a.hostSessions())
+	}
 	return nil
 }
 

@@ -146,7 +146,7 @@ var refusedProtect = []refusal{
 	{"{\npaths strict lenient\n}", `wrong argument count or unexpected line ending after 'strict', at Caddyfile:3`},
 	{"{\npaths strict\npaths strict\n}", `paths is set twice, at Caddyfile:4`},
 	{"{\ntoken_from cookie\n}", "write it as `token_from header` or `token_from cookie <name>`, at Caddyfile:3"},
-	{"{\nchallenge browser\n}", "challenge browser needs `token_from cookie accessToken`: a browser that has signed in brings no other token, at Caddyfile:4"},
+	{"{\nchallenge browser\ntoken_from cookie a\n}", "challenge browser takes no token from the cookie a: leave `token_from` out, or write `token_from cookie accessToken`, at Caddyfile:5"},
 	{"{\nchallenge page\n}", `challenge "page": use api or browser, at Caddyfile:3`},
 	{"{\ntrust_headers\n}", `wrong argument count or unexpected line ending after 'trust_headers', at Caddyfile:3`},
 	{"{\ntrust_headers X-Method-Override X-Auth-Subject\n}", "trust_headers X-Auth-Subject: use headers by which a client would choose method or path: " +

@@ -41,6 +41,7 @@ func (a *App) cover() {
 	a.covered.Store(found)
 	if a.issues() {
 		a.issuer.Resources.Publish(found.Resources)
+		a.issuer.Hosts.Publish(found.Hosts)
 	}
 	for _, warning := range found.Warnings {
 		a.logger.Warn(warning)

@@ -298,8 +298,7 @@ func TestG78GateSettingsThatCannotWork(t *testing.T) {
 		"token_from cookie gatehouse_browser":        {3, "token_from cookie gatehouse_browser: this cookie"},
 		"token_from cookie a\n\ttoken_from cookie b": {4, "token_from cookie is set twice"},
 		"challenge page":                             {3, `challenge "page": use api or browser`},
-		"challenge browser":                          {4, "challenge browser needs `token_from cookie accessToken`"},
-		"challenge browser\n\ttoken_from cookie a":   {5, "challenge browser needs `token_from cookie accessToken`"},
+		"challenge browser\n\ttoken_from cookie a":   {5, "challenge browser takes no token from the cookie a"},
 		"streams":     {3, "wrong argument count"},
 		"streams cut": {3, `streams "cut": use close or keep`},
 	} {

@@ -48,7 +48,7 @@ type gatehouse struct {
 	vars     *strings.Replacer
 }
 
-// startGatehouse loads a Caddyfile in which these words are replaced: ADDR is the site's host:port, ADMIN the admin
+// startGatehouse loads a Caddyfile in which these words are replaced: ADDR is the site's host:port and TCPPORT its port, ADMIN the admin
 // endpoint's, UPSTREAM the upstream's, LOG a log file at level DEBUG, DIR a directory of the test, SECRET confSecret.
 func startGatehouse(t *testing.T, caddyfile string) *gatehouse {
 	t.Helper()
@@ -63,7 +63,8 @@ func startGatehouseAt(t *testing.T, tlsAddr, caddyfile string) *gatehouse {
 		t: t, addr: freeAddr(t), tlsAddr: tlsAddr, admin: freeAddr(t), upstream: startUpstream(t), logFile: filepath.Join(dir, "caddy.log"),
 	}
 	g.url = "http://" + g.addr
-	g.vars = strings.NewReplacer("ADDR", g.addr, "ADMIN", g.admin, "UPSTREAM", g.upstream.addr, "LOG", g.logFile,
+	_, port, _ := net.SplitHostPort(g.addr)
+	g.vars = strings.NewReplacer("ADDR", g.addr, "TCPPORT", port, "ADMIN", g.admin, "UPSTREAM", g.upstream.addr, "LOG", g.logFile,
 		"DIR", dir, "SECRET", confSecret)
 	t.Setenv("XDG_DATA_HOME", filepath.Join(dir, "data"))
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))

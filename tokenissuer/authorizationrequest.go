@@ -120,8 +120,14 @@ func (is *Issuer) ReadAuthorization(client *store.Client, target RedirectTarget,
 	if r.Prompt, err = parsePrompt(p.Prompt); err != nil {
 		return r, err
 	}
-	if r.MaxAge, err = parseMaxAge(p.MaxAge); err != nil || !is.OpenID {
+	if r.MaxAge, err = parseMaxAge(p.MaxAge); err != nil {
 		return r, err
+	}
+	if client.ID == store.BuiltInClientID {
+		return r, readHostSignIn(&r, client, p)
+	}
+	if !is.OpenID {
+		return r, nil
 	}
 	return r, is.readOpenID(&r, client, p)
 }

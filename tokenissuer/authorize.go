@@ -100,7 +100,10 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 		Refreshable: client.GetsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: now.Add(is.lifetimes(client).Code),
 	}
 	f.ExpiresAt = beforeTokens(f.Code.ExpiresAt)
-	if is.OpenID && scopes.Has(oauth.ScopeOpenID) {
+	switch {
+	case client.ID == store.BuiltInClientID:
+		r.bindHost(f)
+	case is.OpenID && scopes.Has(oauth.ScopeOpenID):
 		r.bind(f, client, granted)
 	}
 	if err := is.addFamily(ctx, f, s.User); err != nil {

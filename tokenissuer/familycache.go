@@ -43,7 +43,7 @@ func NewFamilyCache() *FamilyCache {
 
 // put remembers a family that lives and its user, who stands. A nil memory remembers nothing.
 func (m *FamilyCache) put(f *store.TokenFamily, user *store.User) {
-	if m == nil || f.Origin == store.BrowserSession {
+	if m == nil || f.Origin == store.BrowserSession || f.Origin == store.HostSession {
 		return
 	}
 	m.families.Set(strings.Clone(f.ID), newRememberedFamily(f, user)) // a key stays when its value is replaced

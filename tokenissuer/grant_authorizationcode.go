@@ -94,7 +94,7 @@ func checkCode(f *store.TokenFamily, client *store.Client, r TokenRequest, now t
 	switch {
 	case outcome == store.Missing:
 		return codeRefused(outcome)
-	case f.ClientID != client.ID:
+	case f.ClientID != client.ID, f.Origin == store.HostSession: // the latter's is redeemed by the gate alone
 		return oauth.NewError(oauth.InvalidGrant, "code_of_another_client")
 	case outcome == store.Replayed:
 		return errCodeReplayed

@@ -81,6 +81,11 @@ var rooms = map[string]room{
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
 		without: core,
 	},
+	"tokenissuer/hosts": {
+		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/store"},
+		others:  []string{"github.com/maypok86/otter/v2"},
+		without: core,
+	},
 	"tokenissuer/registry": {
 		own: []string{"tokenissuer", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, without: core,
 	},
@@ -153,7 +158,7 @@ var rooms = map[string]room{
 	"caddymodule/admin": {
 		own: []string{
 			"caddymodule/coverage", "caddymodule/node",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/registry",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
@@ -164,15 +169,23 @@ var rooms = map[string]room{
 	"caddymodule/command": {
 		own: []string{
 			"caddymodule/admin", "caddymodule/coverage",
-			"tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store", "tokenissuer/trust",
+			"tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
 		},
 	},
 	"caddymodule/coverage": {
-		own:    []string{"caddymodule/gate", "caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/oauth"},
+		own:    []string{"caddymodule/gate", "caddymodule/hostsession", "caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/oauth"},
 		others: []string{"github.com/caddyserver/caddy/v2"},
+	},
+	"caddymodule/hostsession": {
+		own: []string{
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages",
+			"tokenissuer/endpoint/requests", "tokenissuer/hosts", "tokenissuer/oauth",
+		},
+		others:  []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
+		without: []string{"github.com/patrickmn/go-cache"},
 	},
 	"caddymodule/floodgate": {without: slices.Concat(wire, database)},
 	"caddymodule/setting": {
@@ -200,7 +213,7 @@ var rooms = map[string]room{
 	},
 	"caddymodule/gate": {
 		own: []string{
-			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
+			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/hostsession", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
 			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
@@ -229,10 +242,10 @@ var rooms = map[string]room{
 	"caddymodule": {
 		own: []string{
 			"caddymodule/admin", "caddymodule/caller", "caddymodule/command", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
-			"caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
+			"caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
 			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
-			"tokenissuer/federation", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registry",
+			"tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{

@@ -51,6 +51,8 @@ type Issuer struct {
 	Origins *Origins
 	// Resources are those for which tokens can be asked.
 	Resources Resources
+	// Hosts are those at which browsers can sign in through the gate.
+	Hosts Hosts
 	// Hasher verifies passwords.
 	Hasher *passwords.Hasher
 

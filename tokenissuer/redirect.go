@@ -39,6 +39,9 @@ func (is *Issuer) ResolveRedirect(ctx context.Context, clientID, redirectURI str
 	if clientID == "" {
 		return nil, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "client_id_missing").WithDescription("Missing required parameter: client_id.")
 	}
+	if clientID == store.BuiltInClientID {
+		return is.resolveHost(redirectURI)
+	}
 	client, err := is.Directory.Client(ctx, clientID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && client.Disabled {
 		return nil, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "client_unknown").WithDescription("The client is unknown.")
@@ -52,11 +55,13 @@ func (is *Issuer) ResolveRedirect(ctx context.Context, clientID, redirectURI str
 	case redirectURI == "":
 		return client, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "redirect_uri_missing").WithDescription("Missing required parameter: redirect_uri.")
 	case !client.HasRedirectURI(redirectURI):
-		return client, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "redirect_uri_unregistered").
-			WithDescription("The redirect_uri is not one that is registered for the client.")
+		return client, RedirectTarget{}, redirectUnregistered
 	}
 	return client, RedirectTarget{uri: redirectURI, issuer: is.URL, takesForms: is.OpenID && isWebURL(redirectURI)}, nil
 }
+
+var redirectUnregistered = oauth.NewError(oauth.InvalidRequest, "redirect_uri_unregistered").
+	WithDescription("The redirect_uri is not one that is registered for the client.")
 
 // WithState returns the target with the state that every answer repeats.
 func (t RedirectTarget) WithState(state string) RedirectTarget {

@@ -24,9 +24,9 @@ type sealed[T any] struct {
 	Value T     `json:"value"`
 }
 
-// seal encrypts a value for the road through a browser (AES-256-GCM), so that the server keeps nothing for a visitor who
+// Seal encrypts a value for the road through a browser (AES-256-GCM), so that the server keeps nothing for a visitor who
 // never comes back. Only somebody who names the same owner can open it.
-func seal[T any](key cipher.AEAD, owner string, value T, now time.Time) (oauth.Secret, error) {
+func Seal[T any](key cipher.AEAD, owner string, value T, now time.Time) (oauth.Secret, error) {
 	plain, err := json.Marshal(sealed[T]{now.Unix(), value})
 	if err != nil {
 		return oauth.Secret{}, oauth.AsError(err)
@@ -34,17 +34,17 @@ func seal[T any](key cipher.AEAD, owner string, value T, now time.Time) (oauth.S
 	return oauth.NewSecret(base64.RawURLEncoding.EncodeToString(key.Seal(nil, nil, plain, []byte(owner)))), nil //nolint:gosec // this AEAD makes a random nonce of its own
 }
 
-// unseal is the reverse of seal, for sealLifetime.
-func unseal[T any](key cipher.AEAD, owner string, text oauth.Secret, now time.Time) (T, error) {
-	value, at, err := unsealAny[T](key, owner, text)
+// Unseal is the reverse of Seal, for sealLifetime.
+func Unseal[T any](key cipher.AEAD, owner string, text oauth.Secret, now time.Time) (T, error) {
+	value, at, err := UnsealAny[T](key, owner, text)
 	if age := now.Sub(at); err == nil && (age > sealLifetime || age < -store.Leeway) {
 		err = oauth.NewError(oauth.InvalidRequest, "seal_expired")
 	}
 	return value, err
 }
 
-// unsealAny is the reverse of seal, however old the value is. It returns when it was sealed.
-func unsealAny[T any](key cipher.AEAD, owner string, text oauth.Secret) (T, time.Time, error) {
+// UnsealAny is the reverse of Seal, however old the value is. It returns when it was sealed.
+func UnsealAny[T any](key cipher.AEAD, owner string, text oauth.Secret) (T, time.Time, error) {
 	var s sealed[T]
 	ciphertext, err := oauth.DecodeBase64URL(nil, text.Reveal())
 	if err != nil {

@@ -24,13 +24,13 @@ func (c *Credentials) SealRequest(r *AuthorizationRequest, browser oauth.Secret,
 	if r.ID == "" {
 		r.ID = oauth.NewID()
 	}
-	return seal(c.Master.Requests, browser.Reveal(), requestUnderSeal{*r, r.At.UnixMicro()}, now)
+	return Seal(c.Master.Requests, browser.Reveal(), requestUnderSeal{*r, r.At.UnixMicro()}, now)
 }
 
 // OpenRequest is the reverse of SealRequest. The client and its redirect URI are looked at again: they may have gone
 // meanwhile. A value that is not ours, not this browser's or too old is an error for a page.
 func (is *Issuer) OpenRequest(ctx context.Context, pending, browser oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
-	s, err := unseal[requestUnderSeal](is.Master.Requests, browser.Reveal(), pending, is.Now())
+	s, err := Unseal[requestUnderSeal](is.Master.Requests, browser.Reveal(), pending, is.Now())
 	r := s.AuthorizationRequest
 	r.At = time.UnixMicro(s.AtMicros)
 	if err != nil || browser.IsEmpty() {
@@ -50,12 +50,12 @@ func (c *Credentials) SealReturn(path string, now time.Time) (oauth.Secret, erro
 	if !strings.HasPrefix(path, "/") {
 		return oauth.Secret{}, oauth.NewError(oauth.InvalidRequest, "return_path_relative")
 	}
-	return seal(c.Master.Returns, "", path, now)
+	return Seal(c.Master.Returns, "", path, now)
 }
 
 // OpenReturn is the reverse of SealReturn.
 func (c *Credentials) OpenReturn(pending oauth.Secret, now time.Time) (string, error) {
-	return unseal[string](c.Master.Returns, "", pending, now)
+	return Unseal[string](c.Master.Returns, "", pending, now)
 }
 
 // FormToken proves that a form was made by us, for this browser and what the names say: the page, the user, the pending
@@ -94,7 +94,7 @@ type device struct {
 // Device returns the cookie for a browser in which the user has just signed in. It is no credential: it gives the
 // browser a count of failures of its own, until the user has another password, role or status.
 func (c *Credentials) Device(user *store.User, now time.Time) (oauth.Secret, error) {
-	return seal(c.Master.Devices, "", device{oauth.NewID(), user.ID, user.Version}, now)
+	return Seal(c.Master.Devices, "", device{oauth.NewID(), user.ID, user.Version}, now)
 }
 
 // deviceSkew is by how much a device may seem older than its user, because clocks of nodes differ. An id is free for another
@@ -107,7 +107,7 @@ func (c *Credentials) deviceOf(cookie oauth.Secret, user *store.User) string {
 	if cookie.IsEmpty() || user.ID == "" {
 		return ""
 	}
-	d, since, err := unsealAny[device](c.Master.Devices, "", cookie)
+	d, since, err := UnsealAny[device](c.Master.Devices, "", cookie)
 	if err != nil || d.UserID != user.ID || d.Version != user.Version || since.Add(deviceSkew).Before(user.CreatedAt) {
 		return ""
 	}

@@ -81,20 +81,26 @@ func (is *Issuer) Session(ctx context.Context, cookie oauth.Secret) (*Session, e
 	if !genuine {
 		return nil, nil
 	}
-	f, err := is.family(ctx, id)
+	return is.LivingSession(ctx, id, store.BrowserSession)
+}
+
+// LivingSession returns the session of that id and kind, a BrowserSession or a HostSession, and notes that it was used; nil when
+// there is none any more. The error is temporarily_unavailable.
+func (k *Records) LivingSession(ctx context.Context, id string, kind oauth.GrantType) (*Session, error) {
+	f, err := k.family(ctx, id)
 	if f == nil || err != nil {
 		return nil, err
 	}
-	now := is.Now()
-	if f.Origin != store.BrowserSession || !now.Before(f.ExpiresAt) || !now.Before(f.RotatedAt.Add(sessionIdle)) {
+	now := k.Now()
+	if f.Origin != kind || !now.Before(f.ExpiresAt) || !now.Before(f.RotatedAt.Add(sessionIdle)) {
 		return nil, nil
 	}
-	user, err := is.livingUser(ctx, f)
+	user, err := k.livingUser(ctx, f)
 	if user == nil || err != nil {
 		return nil, err
 	}
 	if now.Sub(f.RotatedAt) > store.SessionTouch {
-		outcome, err := is.Store.TouchFamily(ctx, f.ID, now)
+		outcome, err := k.Store.TouchFamily(ctx, f.ID, now)
 		if err != nil {
 			return nil, oauth.Unavailable("store_unavailable", err)
 		}

@@ -31,6 +31,8 @@ type Result struct {
 	Warnings []string
 	// Resources are those for which tokens of our issuer can be asked (RFC 8707).
 	Resources []string
+	// Hosts are the origins of the hosts at which browsers sign in.
+	Hosts []string
 	// Gates is the number of `protect` handlers.
 	Gates int
 }
@@ -47,6 +49,9 @@ func Examine(app *caddyhttp.App, issuer *Issuer) *Result {
 	describe(sites, issuer)
 	found, gates := new(Result), make(map[*gate.Protect]bool)
 	found.Resources, found.Warnings = accept(sites, issuer)
+	var lost []string
+	found.Hosts, lost = hostsOfBrowsers(sites, issuer)
+	found.Warnings = append(found.Warnings, lost...)
 	for _, s := range sites {
 		for i := range s.gates {
 			gates[s.gates[i].Protect] = true

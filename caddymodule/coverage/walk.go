@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 )
 
 // walk visits the routes of a server in the order in which a request does, and records its gates, backends and
@@ -150,6 +151,8 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 		s.servers = append(s.servers, placedServer{f, h, s})
 	case *caddyhttp.Subroute:
 		return w.subroute(h, f)
+	case *hostsession.Routes:
+		return w.routes(h.Behind(), f)
 	case *caddyhttp.Invoke:
 		return w.invoke(h.Name, f)
 	case *reverseproxy.Handler:

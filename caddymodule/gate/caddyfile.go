@@ -65,7 +65,7 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if p.roleError != nil && !p.acceptsExternal() {
 		return nil, p.roleError
 	}
-	if err := errors.Join(p.checkBrowser(), p.checkBesideCORS()); err != nil {
+	if err := errors.Join(p.checkChallenge(), p.checkBesideCORS()); err != nil {
 		return nil, h.Errf("%v", err)
 	}
 	return p, nil

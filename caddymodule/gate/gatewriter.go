@@ -41,6 +41,7 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	g.stream.gate, g.stream.token, g.stream.rawToken, g.stream.writer, g.stream.cancel = p, d.token, d.rawToken, w, cancel
+	g.stream.host = d.host
 	g.watched = true
 	if isStreamRequest(r) {
 		streams.enter(&g.stream)

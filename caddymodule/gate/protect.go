@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
@@ -71,8 +72,8 @@ type Protect struct {
 	// Default: so do tokens for the issuer's audience.
 	ResourceRequired bool `json:"resource_required,omitempty"`
 	// Challenge is `api` (default: a request without a valid token gets a 401) or `browser` (page navigations are
-	// redirected to the sign-in page and back). `browser` needs the TokenCookie `accessToken`, and works on the issuer's
-	// host alone.
+	// redirected to sign in at the issuer and come back with a session of the host, with which the browser passes from
+	// then on). With the TokenCookie `accessToken`, `browser` takes the session of the issuer's own host, and works there alone.
 	Challenge string `json:"challenge,omitempty"`
 	// TrustHeaders lists headers that override method or path (X-HTTP-Method-Override, X-Original-URL and the like) and
 	// are passed on if a trusted proxy sends them. Rules ignore them. Default: none passes.
@@ -134,7 +135,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 		p.verifier = p.shared.own.Verifier
 	}
 	steps := []func() error{
-		p.readIssuers, p.readResource, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readCORS, p.readUpgrades, p.readTrustHeaders,
+		p.readIssuers, p.readResource, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, func() error { return p.readHostSessions(ctx) }, p.readCORS, p.readUpgrades, p.readTrustHeaders,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -207,7 +208,7 @@ type ownCookies struct {
 // readBrowsers checks the settings that concern browsers.
 func (p *Protect) readBrowsers() (err error) {
 	if p.shared.own != nil { // without our issuer, applications may use these names
-		p.cookies.issuer = endpoint.CookieNames(p.shared.own.URL)
+		p.cookies.issuer = append(endpoint.CookieNames(p.shared.own.URL), hostsession.CookieNames()...)
 	}
 	p.cookies.hidden = p.cookies.issuer
 	if p.TokenCookie != "" {
@@ -216,7 +217,7 @@ func (p *Protect) readBrowsers() (err error) {
 			return err
 		}
 	}
-	if err := errors.Join(p.checkBrowser(), p.checkSessions()); err != nil {
+	if err := errors.Join(p.checkChallenge(), p.checkSessions()); err != nil {
 		return err
 	}
 	p.origin, err = newIssuerOrigin(p.shared.issuerURL())

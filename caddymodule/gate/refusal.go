@@ -39,6 +39,10 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 		return nil
 	}
 	caller.Remember(r, nil)
+	if p.interrupts(r, &d, status) {
+		p.shared.hosts.ServeInterrupted(answer, r, status)
+		return nil
+	}
 	if errorRoutesOf(r) == nil { // avoids creating a Caddy error, with its trace, for nothing
 		return own(answer, r)
 	}

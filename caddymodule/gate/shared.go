@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -30,7 +31,8 @@ type Shared struct {
 	own    *OwnIssuer // nil: only tokens of other issuers pass
 	others []TrustedIssuer
 
-	flood *floodgate.Gate // nil: refusals are not delayed
+	hosts *hostsession.Handler // nil: browsers sign in at no host
+	flood *floodgate.Gate      // nil: refusals are not delayed
 	limit tokenissuer.Limit
 	// released is closed when the servers shut down. Delayed refusals are then sent at once.
 	released chan struct{}

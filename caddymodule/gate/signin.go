@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -23,15 +24,6 @@ const sessionTokenCookie = "accessToken"
 
 // usesSessionCookie reports whether signed-in browsers may come without a valid access token and get a fresh one.
 func (p *Protect) usesSessionCookie() bool { return p.TokenCookie == sessionTokenCookie }
-
-// checkBrowser refuses `challenge browser` without the session cookie: no other token comes with the navigation after the
-// sign-in, so people would be asked to sign in again and again.
-func (p *Protect) checkBrowser() error {
-	if p.Challenge == challengeBrowser && !p.usesSessionCookie() {
-		return fmt.Errorf("challenge browser needs `token_from cookie %s`: a browser that has signed in brings no other token", sessionTokenCookie)
-	}
-	return nil
-}
 
 // checkSessions refuses a route that no session can satisfy.
 func (p *Protect) checkSessions() error {
@@ -62,6 +54,9 @@ func (p *Protect) checkSessions() error {
 // as it gets.
 func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decision) error {
 	shown, err := p.credential(r)
+	if err != nil && errorCode(err) == oauth.Unauthorized && p.UsesHostSessions() {
+		return p.authenticateAtHost(r, d)
+	}
 	if err != nil && (errorCode(err) != oauth.Unauthorized || !p.usesSessionCookie()) {
 		return err
 	}
@@ -204,6 +199,9 @@ func (s scratchWriter) Header() http.Header { return s.header }
 // that is signed in, or one with a valid token or a token in the header: the sign-in would change nothing, and the
 // browser would loop. It does redirect if the sign-in is too old for a rule.
 func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
+	if p.UsesHostSessions() {
+		return p.signInAtHost(w, r, d, refusal)
+	}
 	byHeader := !d.rawToken.IsEmpty() && !d.cookie
 	known := d.signedIn || d.token != nil
 	if p.Challenge != challengeBrowser || known && !p.passesAfterSignIn(d, refusal) || byHeader || answers.StatusOf(refusal) != http.StatusUnauthorized || !isNavigation(r) {
@@ -239,18 +237,26 @@ func (p *Protect) passesAfterSignIn(d *decision, refusal error) bool {
 		d.token != nil && d.cookie && p.usesSessionCookie() && d.token.Issuer == p.shared.own.URL
 }
 
-// signInURL returns the URL of the sign-in page, with the address to return to: the original one, without rewrites and
-// without a token in the query.
+// signInURL returns the URL of the sign-in page, with the address to return to.
 func (p *Protect) signInURL(r *http.Request) (string, error) {
+	address, err := originalAddress(r)
+	if err != nil {
+		return "", err
+	}
+	return p.shared.own.Handler.SignInURL(&http.Request{URL: address})
+}
+
+// originalAddress returns path and query of a request as the client sent them, without rewrites and without a token in the query.
+func originalAddress(r *http.Request) (*url.URL, error) {
 	address := *r.URL
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		address = *withPath(&original).URL
 	}
 	address.RawQuery = requests.WithoutQueryToken(address.RawQuery)
 	if !strings.HasPrefix(address.RequestURI(), "/") {
-		return "", errors.New("the request has no path to come back to")
+		return nil, errors.New("the request has no path to come back to")
 	}
-	return p.shared.own.Handler.SignInURL(&http.Request{URL: &address})
+	return &address, nil
 }
 
 // isNavigation reports whether a browser requests a page to display. Current browsers say so in Sec-Fetch headers; for

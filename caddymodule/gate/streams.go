@@ -5,13 +5,13 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -22,6 +22,7 @@ type stream struct {
 	gate     *Protect
 	token    *accesstoken.AccessToken
 	rawToken oauth.Secret
+	host     tokenissuer.Host // of the session whose cookie rawToken is; the zero value: it is a token
 	writer   http.ResponseWriter
 	cancel   context.CancelFunc
 
@@ -43,19 +44,6 @@ type stream struct {
 	checkedAt  time.Time
 	validAt    time.Time
 	generation uint64
-}
-
-// isStreamRequest reports whether the response to a request can only be a stream.
-func isStreamRequest(r *http.Request) bool {
-	if isUpgrade(r) {
-		return true
-	}
-	for _, line := range r.Header["Accept"] {
-		if strings.Contains(line, "text/event-stream") {
-			return true
-		}
-	}
-	return false
 }
 
 // reason returns why the stream was ended; nil: it was not.
@@ -141,8 +129,7 @@ func (s *stream) recheck() (err error) {
 	s.checkedAt, s.generation = now, generation
 	ctx, cancel := context.WithTimeout(context.Background(), recheckTimeout)
 	defer cancel()
-	_, err = s.gate.verifyToken(ctx, s.rawToken.Reveal())
-	return s.tolerateOutage(err, now)
+	return s.tolerateOutage(s.verify(ctx), now)
 }
 
 // noteLeeway records whether the token has already expired.

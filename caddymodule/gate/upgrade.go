@@ -99,3 +99,16 @@ func dropUpgrade(r *http.Request) {
 
 // errNotAsked is returned to handlers that hijack the connection although no upgrade was admitted.
 var errNotAsked = errors.New("the client did not ask for this protocol, or its route does not allow it: see `upgrade` in protect")
+
+// isStreamRequest reports whether the response to a request can only be a stream.
+func isStreamRequest(r *http.Request) bool {
+	if isUpgrade(r) {
+		return true
+	}
+	for _, line := range r.Header["Accept"] {
+		if strings.Contains(line, "text/event-stream") {
+			return true
+		}
+	}
+	return false
+}

@@ -18,6 +18,8 @@ type View struct {
 	Anonymous []rule.AnonymousView
 	// TakesToken: later handlers see no token in the Authorization header.
 	TakesToken bool
+	// HostSessions: browsers sign in at the host of the route.
+	HostSessions bool
 }
 
 // IssuerView is an accepted issuer and its accepted audiences.
@@ -29,7 +31,7 @@ type IssuerView struct {
 
 // View describes the gate. Call it after Provision.
 func (p *Protect) View() View {
-	v := View{Resource: p.resource, Anonymous: p.anonymous.View(), TakesToken: p.UpstreamToken == "" || p.UpstreamToken == stripToken}
+	v := View{Resource: p.resource, Anonymous: p.anonymous.View(), HostSessions: p.UsesHostSessions(), TakesToken: p.UpstreamToken == "" || p.UpstreamToken == stripToken}
 	for _, issuer := range p.issuers {
 		v.Issuers = append(v.Issuers, IssuerView{Name: issuer.name, URL: issuer.url, Audience: issuer.audience, Own: issuer.external == nil})
 	}

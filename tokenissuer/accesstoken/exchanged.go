@@ -23,7 +23,7 @@ func (t *AccessToken) SaysTheSame(other *AccessToken) bool {
 	return t.Subject == other.Subject && t.ClientID == other.ClientID && t.ID == other.ID && t.FamilyID == other.FamilyID &&
 		t.Organisation == other.Organisation && t.Role == other.Role && t.AuthTime.Equal(other.AuthTime) &&
 		t.IssuedAt.Equal(other.IssuedAt) && t.ExpiresAt.Equal(other.ExpiresAt) && slices.Equal(t.Scopes, other.Scopes) &&
-		slices.Equal(t.ActorChain(), other.ActorChain()) && slices.Equal(t.extra[ClaimGroups], other.extra[ClaimGroups])
+		slices.Equal(t.ActorChain(), other.ActorChain()) && slices.Equal(t.Claim(ClaimGroups), other.Claim(ClaimGroups))
 }
 
 // IsExchanged reports whether our issuer made the token for one upstream in exchange for a client's (RFC 8693).

@@ -40,6 +40,8 @@ type AccessToken struct {
 	// extra holds the other claims as texts, by name; nested holds those that are objects.
 	extra  map[string][]string
 	nested claimMembers
+	// person is set on the token of a session alone.
+	person *Person
 	// endless: the token has no exp, and ExpiresAt is not its own.
 	endless bool
 }
@@ -73,6 +75,9 @@ func (t *AccessToken) Claim(name string) []string {
 		return t.Audience
 	case "scope":
 		return t.Scopes
+	}
+	if t.person != nil {
+		return t.person.claim(name)
 	}
 	if texts := t.extra[name]; texts != nil {
 		return texts

@@ -72,5 +72,8 @@ func (t *AccessToken) Size() uint32 {
 		}
 	}
 	n += t.nested.size()
+	if t.person != nil {
+		n += t.person.size()
+	}
 	return uint32(n) //nolint:gosec // a token has at most 8 KiB
 }

@@ -240,7 +240,7 @@ func (v *Verifier) checkFresh(now time.Time) error {
 // checkRevoked returns an error if the token or its key was revoked. Algorithm selects another issuer's key.
 func (v *Verifier) checkRevoked(t *AccessToken, algorithm oauth.Algorithm) error {
 	if v.revocations != nil && v.revocations.Revoked(t) {
-		return oauth.NewError(oauth.InvalidToken, "token_revoked").WithDescription("The access token was revoked")
+		return errTokenRevoked
 	}
 	_, err := v.source.Find(t.KeyID, algorithm)
 	return err

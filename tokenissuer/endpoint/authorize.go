@@ -42,7 +42,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	}
 	target = target.WithResponseMode(p.get("response_mode"))
 	// 2. The request itself. From here on, errors are sent to the client.
-	request, err := h.issuer.ReadAuthorization(client, target, p.authorization(h.issuer.OpenID))
+	request, err := h.issuer.ReadAuthorization(client, target, p.authorization(h.issuer.OpenID || client.ID == tokenissuer.HostClientID))
 	if err != nil {
 		return h.redirectError(w, r, client, target, err)
 	}

@@ -49,6 +49,20 @@ func (k *MasterKey) ReadSession(cookie oauth.Secret) (familyID string, genuine b
 	return readMAC(k.sessions, cookie.Reveal(), sessionLength, oauth.IDLength)
 }
 
+// HostSession returns the cookie of a session at a host. It is worth nothing at another origin.
+func (k *MasterKey) HostSession(familyID, origin string) oauth.Secret {
+	return oauth.NewSecret(familyID + MAC(k.hosts, familyID+origin))
+}
+
+// ReadHostSession returns the family id in the cookie of a session at a host, and whether the cookie is genuine and of that origin.
+func (k *MasterKey) ReadHostSession(cookie, origin string) (familyID string, genuine bool) {
+	if len(cookie) != sessionLength {
+		return "", false
+	}
+	familyID = cookie[:oauth.IDLength]
+	return familyID, hmac.Equal([]byte(MAC(k.hosts, familyID+origin)), []byte(cookie[oauth.IDLength:]))
+}
+
 // RefreshToken returns a family's refresh token of that generation.
 func (k *MasterKey) RefreshToken(familyID string, generation int64) oauth.Secret {
 	named := familyID + base62Number(uint64(generation), generationLength) //nolint:gosec // generations are positive

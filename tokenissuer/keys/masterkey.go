@@ -27,14 +27,15 @@ type MasterKey struct {
 	refresh    []byte
 	rotators   []byte
 	sessions   []byte
+	hosts      []byte
 	assertions []byte
 	jtiMAC     []byte
 
 	// Forms is the key of the MACs in our pages' forms; see MAC.
 	Forms []byte
-	// Requests seals authorization requests, Returns the paths to return to after a sign-in, and Devices the cookies of
-	// browsers that have signed in before.
-	Requests, Returns, Devices cipher.AEAD
+	// Requests seals authorization requests, Returns the paths to return to after a sign-in, Devices the cookies of
+	// browsers that have signed in before, and HostSignIns the state of sign-ins at hosts behind the gate.
+	Requests, Returns, Devices, HostSignIns cipher.AEAD
 
 	jtiMACRequiredFrom time.Time
 }
@@ -54,7 +55,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		key   *[]byte
 		label string
 	}{
-		{&k.codes, "authorization code"}, {&k.refresh, "refresh token"}, {&k.rotators, "who used a refresh token"}, {&k.sessions, "session"}, {&k.Forms, "form"},
+		{&k.codes, "authorization code"}, {&k.refresh, "refresh token"}, {&k.rotators, "who used a refresh token"}, {&k.sessions, "session"}, {&k.hosts, "host session"}, {&k.Forms, "form"},
 		{&k.assertions, "upstream assertion"}, {&k.jtiMAC, "tag of access tokens"},
 	} {
 		var err error
@@ -66,7 +67,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		key   *cipher.AEAD
 		label string
 	}{
-		{&k.Requests, "authorization request"}, {&k.Returns, "return"}, {&k.Devices, "device"},
+		{&k.Requests, "authorization request"}, {&k.Returns, "return"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
 	} {
 		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)
 		if err != nil {

@@ -42,10 +42,10 @@ func ValidateRedirectURI(uri string) error {
 	return nil
 }
 
-// IsLoopback reports whether a host is localhost or a loopback address.
+// IsLoopback reports whether a host is localhost, a name below it (RFC 6761 §6.3) or a loopback address.
 func IsLoopback(host string) bool {
 	address, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
+	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") || err == nil && address.IsLoopback()
 }
 
 // CheckRedirectURI refuses unsafe targets: relative URIs, wildcards (which would match nothing), fragments (RFC 6749

@@ -132,7 +132,7 @@ func FormatBound(d time.Duration) string {
 // its family came from.
 func (l Lifetimes) For(grant oauth.GrantType) time.Duration {
 	switch grant {
-	case oauth.AuthorizationCode, BrowserSession:
+	case oauth.AuthorizationCode, BrowserSession, HostSession:
 		return l.AuthorizationCode
 	case oauth.PasswordGrant:
 		return l.Password

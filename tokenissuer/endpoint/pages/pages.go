@@ -155,6 +155,27 @@ type SignOut struct {
 	SignInURL string
 }
 
+// AtHost is a page of the sign-in at a host behind the gate. Code selects title and text; see the texts `host.*`.
+type AtHost struct {
+	Code HostCode
+	// URL is where to go on, and NewTab opens it in another tab.
+	URL    string
+	NewTab bool
+}
+
+// HostCode identifies a page of the sign-in at a host.
+type HostCode string
+
+// The pages of the sign-in at a host.
+const (
+	// Interrupted: a form was sent without a session, and nothing was done with it.
+	Interrupted HostCode = "interrupted"
+	// SignedIn: the browser is signed in, and nobody knows to which page it wants to go.
+	SignedIn HostCode = "signed_in"
+	// NotSignedIn: the sign-in came to nothing.
+	NotSignedIn HostCode = "not_signed_in"
+)
+
 // Problem is an error page. Code selects title and text; see the texts `problem.*`.
 type Problem struct {
 	Code ProblemCode

@@ -47,10 +47,13 @@ func samples(fill func(field string) string) map[string]Page {
 		"signout asked": SignOut{
 			Form: form, Email: fill("email"), ClientName: fill("client"), Detail: fill("detail"), Fields: []Field{{"state", fill("state")}},
 		},
-		"signout return": SignOut{Done: true, ReturnURL: "https://app.example/out?x=" + fill("uri")},
-		"signout done":   SignOut{Done: true, SignInURL: fill("sign in")},
-		"problem":        Problem{Code: BadClient, Detail: fill("detail"), AccountURL: fill("account")},
-		"problem ends":   Problem{Code: Decided, AccountURL: fill("account")},
+		"signout return":   SignOut{Done: true, ReturnURL: "https://app.example/out?x=" + fill("uri")},
+		"signout done":     SignOut{Done: true, SignInURL: fill("sign in")},
+		"host interrupted": AtHost{Code: Interrupted, URL: "/oauth/sign_in?x=" + fill("url"), NewTab: true}, "host signed in": AtHost{Code: SignedIn, URL: "/"},
+		"host not signed in": AtHost{Code: NotSignedIn, URL: "/oauth/sign_in?return=" + fill("url")},
+
+		"problem":      Problem{Code: BadClient, Detail: fill("detail"), AccountURL: fill("account")},
+		"problem ends": Problem{Code: Decided, AccountURL: fill("account")},
 	}
 }
 

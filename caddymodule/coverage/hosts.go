@@ -1,0 +1,66 @@
+package coverage
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// hostsOfBrowsers returns the origins of the hosts at which browsers sign in, and says where none can.
+func hostsOfBrowsers(sites []*site, issuer *Issuer) (origins, warnings []string) {
+	for g, s := range gatesOf(sites) {
+		if !g.view.HostSessions {
+			continue
+		}
+		usable := 0
+		for _, origin := range s.originsOf(g, issuer) {
+			if !keepsCookies(origin) {
+				continue
+			}
+			if usable++; !slices.Contains(origins, origin) {
+				origins = append(origins, origin)
+			}
+		}
+		const lost = "challenge browser: no browser can sign in here, since the site has no host with https, or of this machine: " +
+			"name the host in the site's address, or write `resource https://…` behind another proxy"
+		if usable == 0 && !slices.Contains(warnings, g.where()+lost) {
+			warnings = append(warnings, g.where()+lost)
+		}
+	}
+	return origins, warnings
+}
+
+// originsOf returns the origins under which browsers know the hosts of a gate: that of its resource, or else the site's.
+func (s *site) originsOf(g *guard, issuer *Issuer) []string {
+	if g.view.Resource != "" {
+		if u, err := url.Parse(g.view.Resource); err == nil && u.Host != "" {
+			return []string{oauth.OriginOf(u)}
+		}
+		return nil
+	}
+	var origins []string
+	for _, host := range s.hosts {
+		if strings.Contains(host, "{") {
+			continue
+		}
+		u := &url.URL{Scheme: s.scheme, Host: s.authority(host)}
+		if issuer != nil { // whose scheme and port are known behind another proxy too
+			if own, err := url.Parse(issuer.URL); err == nil && strings.EqualFold(own.Hostname(), host) {
+				u = own
+			}
+		}
+		origins = append(origins, oauth.OriginOf(u))
+	}
+	return origins
+}
+
+// keepsCookies reports whether a browser keeps our cookies at an origin: with https, or at a host of its own machine.
+func keepsCookies(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && oauth.IsLoopback(u.Hostname())
+}

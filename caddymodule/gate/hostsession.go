@@ -1,0 +1,136 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// UsesHostSessions reports whether browsers sign in at the host of the route, and come with a session of that host.
+func (p *Protect) UsesHostSessions() bool {
+	return p.Challenge == challengeBrowser && p.TokenCookie == ""
+}
+
+// UseHostSessions lets browsers sign in at the hosts of the routes that want it.
+func (s *Shared) UseHostSessions(settings hostsession.Settings) (err error) {
+	settings.AwaitRoutes = s.awaitRoutes
+	s.hosts, err = hostsession.New(settings)
+	return err
+}
+
+// readHostSessions makes the hosts of the server's routes reachable for browsers that come back from the sign-in.
+func (p *Protect) readHostSessions(ctx caddy.Context) error {
+	if !p.UsesHostSessions() {
+		return nil
+	}
+	if p.own == nil || p.shared.hosts == nil {
+		return errors.New("challenge browser: people sign in at our own issuer, whose sessions this route does not take: add `issuer self`, and an issuer to the oauth block")
+	}
+	return hostsession.Mount(ctx, p.shared.hosts)
+}
+
+// authenticateAtHost takes the session with which a browser comes to the host.
+func (p *Protect) authenticateAtHost(r *http.Request, d *decision) error {
+	if !p.shared.knowsRoutes() {
+		if err := p.shared.awaitRoutes(r.Context()); err != nil {
+			return err
+		}
+	}
+	host, ok := p.shared.hosts.Find(r)
+	if !ok {
+		return tokenMissing
+	}
+	if !p.shared.isServing(r.Context()) {
+		return oauth.Unavailable("not_started", nil)
+	}
+	session, err := p.shared.hosts.Session(r, host)
+	if err != nil {
+		return err
+	}
+	if !isSafe(r) && !hostsession.IsSameOrigin(r, host) {
+		return oauth.NewError(oauth.AccessDenied, "origin_unproven").
+			WithDescription("With the session of a browser, this request must come from a page of the same origin.")
+	}
+	d.token, d.rawToken, d.host, d.cookie = session.Token, session.Cookie, host, true
+	return nil
+}
+
+// signInAtHost sends a browser navigation to sign in, and reports whether it did. Who has signed in is sent only if the sign-in is
+// too old for a rule: for every other refusal it would change nothing.
+func (p *Protect) signInAtHost(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
+	e := oauth.AsError(refusal)
+	ask := hostsession.Ask{}
+	switch {
+	case !isNavigation(r) || !d.rawToken.IsEmpty() && !d.cookie:
+		return false
+	case d.token == nil && e.Code != oauth.Unauthorized:
+		return false
+	case d.token != nil:
+		if e.Code != oauth.InsufficientAuthentication || e.MaxAge <= 0 || len(e.ACRValues) > 0 {
+			return false
+		}
+		ask.MaxAge = e.MaxAge
+	}
+	host, ok := p.shared.hosts.Find(r)
+	if !ok {
+		p.warnHost.Do(func() {
+			p.logger.Warn("a browser cannot sign in for this host, because it is none of the site's addresses: name it there, or write `resource https://…`",
+				zap.String("host", r.Host), zap.String("source", p.Source))
+		})
+		return false
+	}
+	address, err := originalAddress(r)
+	if err == nil {
+		ask.Return = address.RequestURI()
+		w.Header().Add("Vary", "Accept, Cookie, Sec-Fetch-Mode, Sec-Fetch-Dest")
+		err = p.shared.hosts.Begin(w, r, host, ask)
+	}
+	if err != nil {
+		p.logger.Error("sending a browser to sign in", zap.Error(err))
+		return false
+	}
+	p.audit.Refused(r, "browser sent to the sign-in page", refusal, p.auditFields(*d)...)
+	return true
+}
+
+// verify repeats the gate's verification of the stream's token or session.
+func (s *stream) verify(ctx context.Context) error {
+	if s.host.Authority != "" {
+		return s.gate.shared.hosts.Check(ctx, s.rawToken, s.host)
+	}
+	_, err := s.gate.verifyToken(ctx, s.rawToken.Reveal())
+	return err
+}
+
+// isForm reports whether a browser has sent a form, whose answer it would show.
+func isForm(r *http.Request) bool {
+	if r.Method != http.MethodPost || isUpgrade(r) {
+		return false
+	}
+	mode, destination := r.Header["Sec-Fetch-Mode"], r.Header["Sec-Fetch-Dest"]
+	if len(mode)+len(destination)+len(r.Header["Sec-Fetch-Site"]) == 0 {
+		return slices.ContainsFunc(r.Header["Accept"], namesHTML)
+	}
+	return slices.Equal(mode, []string{"navigate"}) && (len(destination) == 0 || slices.Equal(destination, []string{"document"}))
+}
+
+// interrupts reports whether the answer to a form is a page that says how to send it again.
+func (p *Protect) interrupts(r *http.Request, d *decision, status int) bool {
+	return p.UsesHostSessions() && status == http.StatusUnauthorized && d.token == nil && isForm(r)
+}
+
+// checkChallenge refuses a token cookie beside `challenge browser`, other than the issuer's own.
+func (p *Protect) checkChallenge() error {
+	if p.Challenge == challengeBrowser && p.TokenCookie != "" && !p.usesSessionCookie() {
+		return fmt.Errorf("challenge browser takes no token from the cookie %s: leave `token_from` out, or write `token_from cookie %s`", p.TokenCookie, sessionTokenCookie)
+	}
+	return nil
+}

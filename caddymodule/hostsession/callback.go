@@ -1,0 +1,95 @@
+package hostsession
+
+import (
+	"net/http"
+	"net/url"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// answer is what the issuer sends back through the browser (RFC 6749 §4.1.2).
+type answer struct{ code, state, issuer, failure string }
+
+// readAnswer reads an answer. A parameter that is there twice counts for nothing.
+func readAnswer(r *http.Request) (answer, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return answer{}, oauth.NewError(oauth.InvalidRequest, "query_malformed")
+	}
+	once := func(name string) string {
+		if values := query[name]; len(values) == 1 {
+			return values[0]
+		}
+		return ""
+	}
+	return answer{once("code"), once("state"), once("iss"), once("error")}, nil
+}
+
+// callback serves /oauth/callback. What does not belong to an attempt of this browser signs nobody in: the browser begins anew, once.
+func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host tokenissuer.Host) error {
+	// 1. The state is one of ours, for this host.
+	a, err := readAnswer(r)
+	if err != nil {
+		return err
+	}
+	attempt, late, err := h.Sessions.Open(oauth.NewSecret(a.state), host.Origin())
+	if err != nil {
+		return err
+	}
+	// 2. It is of this browser, and the answer is the issuer's (RFC 9207 §2.4).
+	switch {
+	case !attempt.IsOf(browser(r, host)):
+		return h.beginAnew(w, r, host, attempt, "state_of_another_browser")
+	case late:
+		return h.beginAnew(w, r, host, attempt, "state_expired")
+	case a.issuer != h.Issuer.URL:
+		return oauth.NewError(oauth.InvalidRequest, "issuer_wrong")
+	case a.failure != "":
+		h.Audit.Refused(r, "sign-in at a host failed", oauth.NewError(oauth.AccessDenied, "issuer_refused"), zap.String("answer", knownFailure(a.failure)))
+		h.show(w, r, http.StatusForbidden, pages.AtHost{Code: pages.NotSignedIn, URL: signInPath + "?return=" + url.QueryEscape(attempt.Return)})
+		return nil
+	}
+	// 3. The code becomes a session.
+	id, cookie, err := h.Sessions.Redeem(r.Context(), oauth.NewSecret(a.code), attempt, host)
+	if oauth.AsError(err).Code == oauth.InvalidGrant {
+		return h.beginAnew(w, r, host, attempt, oauth.AsError(err).Reason)
+	}
+	if err != nil {
+		return err
+	}
+	set(w, host, cookiesOf(host).session, cookie)
+	h.Audit.Accepted(r, "signed in at a host", zap.String("host", host.Origin()), zap.String("session", id))
+	goOn(w, host, attempt.Return)
+	return nil
+}
+
+// beginAnew sends a browser whose answer cannot be used back to the page, if it has a session, and else to sign in again. It does so
+// once: a browser that keeps no cookies would go round in circles.
+func (h *Handler) beginAnew(w http.ResponseWriter, r *http.Request, host tokenissuer.Host, attempt hosts.Attempt, reason string) error {
+	h.Audit.Refused(r, "answer to a host's sign-in not used", oauth.NewError(oauth.InvalidGrant, reason))
+	switch _, err := h.Session(r, host); {
+	case err == nil:
+		goOn(w, host, attempt.Return)
+		return nil
+	case !isNone(err):
+		return err
+	case !attempt.Again:
+		return h.Begin(w, r, host, Ask{Return: attempt.Return, again: true})
+	}
+	h.show(w, r, http.StatusBadRequest, pages.AtHost{Code: pages.NotSignedIn, URL: signInPath + "?return=" + url.QueryEscape(attempt.Return)})
+	return nil
+}
+
+// knownFailure returns an error of the authorization endpoint for the log. Anybody can write another into a link.
+func knownFailure(name string) string {
+	switch name {
+	case "access_denied", "invalid_request", "invalid_scope", "login_required", "server_error", "temporarily_unavailable", "unauthorized_client":
+		return name
+	}
+	return "another"
+}

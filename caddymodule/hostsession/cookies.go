@@ -1,0 +1,84 @@
+package hostsession
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// cookies are the names of our cookies at a host. Browsers bind those with the prefix __Host- to the host and to https; on
+// plain-HTTP loopback they would refuse them.
+type cookies struct {
+	session string
+	// browser identifies a browser while it signs in.
+	browser string
+}
+
+var (
+	secureCookies = cookies{"__Host-gatehouse-session", "__Host-gatehouse-sign-in"}
+	plainCookies  = cookies{"gatehouse_session", "gatehouse_sign_in"}
+)
+
+func cookiesOf(host tokenissuer.Host) cookies {
+	if host.Scheme == "http" {
+		return plainCookies
+	}
+	return secureCookies
+}
+
+// CookieNames returns the names of the cookies at hosts, which upstreams neither see nor set.
+func CookieNames() []string {
+	return []string{secureCookies.session, secureCookies.browser, plainCookies.session, plainCookies.browser}
+}
+
+// maxCookies is how many different cookies of one name are looked at.
+const maxCookies = 4
+
+// find puts the different values of a cookie into room and returns how many there are; one more than fit means too many. It does not
+// allocate.
+func find(h http.Header, name string, room *[maxCookies]string) (n int) {
+	for _, line := range h["Cookie"] {
+		for line != "" {
+			var pair string
+			pair, line, _ = strings.Cut(line, ";")
+			value, ok := strings.CutPrefix(strings.TrimLeft(pair, " \t"), name)
+			if !ok || !strings.HasPrefix(value, "=") {
+				continue
+			}
+			value = strings.Trim(value[1:], " \t\"")
+			switch {
+			case value == "" || slices.Contains(room[:n], value):
+			case n == maxCookies:
+				return n + 1
+			default:
+				room[n] = value
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// set sets a cookie of the host until the browser closes; without a value it deletes the cookie.
+func set(w http.ResponseWriter, host tokenissuer.Host, name string, value oauth.Secret) {
+	cookie := http.Cookie{ //nolint:gosec // not Secure only on plain-HTTP loopback
+		Name: name, Value: value.Reveal(), Path: "/", HttpOnly: true, Secure: host.Scheme != "http", SameSite: http.SameSiteLaxMode,
+	}
+	if value.IsEmpty() {
+		cookie.MaxAge, cookie.Expires = -1, time.Unix(1, 0)
+	}
+	w.Header().Add("Set-Cookie", cookie.String())
+}
+
+// browser returns the secret by which a browser is known while it signs in; empty: it has none.
+func browser(r *http.Request, host tokenissuer.Host) oauth.Secret {
+	var room [maxCookies]string
+	if n := find(r.Header, cookiesOf(host).browser, &room); n != 1 || len(room[0]) != oauth.IDLength {
+		return oauth.Secret{}
+	}
+	return oauth.NewSecret(room[0])
+}

@@ -1,0 +1,211 @@
+package hostsession
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// The paths on each host.
+const (
+	callbackPath = tokenissuer.HostCallbackPath
+	signInPath   = "/oauth/sign_in"
+	signOutPath  = "/oauth/sign_out"
+)
+
+// Settings are what a Handler is made of.
+type Settings struct {
+	// Issuer is where people sign in, and Sessions are those that it keeps.
+	Issuer   *tokenissuer.Settings
+	Sessions *hosts.Sessions
+	// Hosts are those of the configuration.
+	Hosts *tokenissuer.Hosts
+	Audit *endpoint.Audit
+	Brand pages.Brand
+	// AwaitRoutes waits until the hosts are known.
+	AwaitRoutes func(context.Context) error
+	// IsServing reports whether the issuer has its store.
+	IsServing func(context.Context) bool
+	// Enter registers a request that uses the store. The context that it returns bounds how long the store may take.
+	Enter hosts.Enter
+}
+
+// Handler signs browsers in at the hosts of a configuration.
+type Handler struct {
+	Settings
+	pages *pages.Pages
+}
+
+// New returns a Handler. It fails if the brand cannot be shown.
+func New(s Settings) (*Handler, error) {
+	shown, err := pages.New(s.Brand)
+	return &Handler{Settings: s, pages: shown}, err
+}
+
+// Find returns the host of a request, if browsers can sign in there.
+func (h *Handler) Find(r *http.Request) (tokenissuer.Host, bool) { return h.Hosts.Find(r.Host) }
+
+// Owns reports whether the path of a request is one of ours, on hosts where browsers can sign in. It compares the path as the client
+// sent it, byte for byte.
+func Owns(r *http.Request) bool {
+	switch r.URL.Path {
+	case callbackPath, signInPath, signOutPath:
+		return r.URL.EscapedPath() == r.URL.Path
+	}
+	return false
+}
+
+// Serve answers a request for one of our paths on a host where browsers can sign in, and reports whether it did.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) bool {
+	if !Owns(r) {
+		return false
+	}
+	err := h.AwaitRoutes(r.Context())
+	host, ok := h.Find(r)
+	if err == nil && !ok {
+		return false
+	}
+	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true) // a query holds a code; the audit log has a line
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	requests.BoundBody(w, r)
+	if err == nil {
+		err = h.serve(w, r, host)
+	}
+	if err != nil {
+		h.refuse(w, r, err)
+	}
+	return true
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, host tokenissuer.Host) error {
+	isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
+	case r.URL.Path == signOutPath && !isRead && r.Method != http.MethodPost:
+		return requests.MethodNotAllowed("GET, HEAD, POST")
+	case r.URL.Path != signOutPath && !isRead:
+		return requests.MethodNotAllowed("GET, HEAD")
+	case isEarly(r): // a code is redeemed once, and a sign-out is no request to repeat
+		return requests.Error{Status: http.StatusTooEarly, Err: oauth.NewError(oauth.InvalidRequest, "early_data")}
+	case !h.IsServing(r.Context()):
+		return oauth.Unavailable("not_started", nil)
+	}
+	ctx, leave, err := h.Enter(r.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	r = r.WithContext(ctx)
+	switch r.URL.Path {
+	case callbackPath:
+		return h.callback(w, r, host)
+	case signInPath:
+		return h.signIn(w, r, host)
+	}
+	return h.signOut(w, r, host)
+}
+
+// isEarly reports whether a request came in TLS early data, which anybody can send again.
+func isEarly(r *http.Request) bool {
+	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header["Early-Data"] != nil
+}
+
+// refuse answers with an error page, or with JSON to whoever prefers it.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	h.Audit.Refused(r, "request of a host's sign-in refused", err)
+	if answers.PrefersJSON(r.Header["Accept"]) {
+		answers.WriteError(w, r, err, h.Issuer.URL)
+		return
+	}
+	status := answers.SetStatusHeaders(w, err)
+	code := pages.BadRequest
+	switch {
+	case status == http.StatusMethodNotAllowed:
+		code = pages.NotAllowed
+	case status == http.StatusForbidden:
+		code = pages.Forged
+	case status == http.StatusServiceUnavailable:
+		code = pages.Unavailable
+	case status >= http.StatusInternalServerError:
+		code = pages.Internal
+	}
+	h.show(w, r, status, pages.Problem{Code: code, RetryAfter: oauth.AsError(err).RetryAfter})
+}
+
+// show writes a page.
+func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, page pages.Page) {
+	language := h.pages.Language("", r.Header["Accept-Language"])
+	body, err := h.pages.Render(language, page)
+	if err != nil {
+		answers.WriteError(w, r, oauth.AsError(err), h.Issuer.URL)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Security-Policy", h.pages.ContentSecurityPolicy())
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Content-Language", string(language))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; a failure means that the browser has disconnected
+}
+
+// errNone is the error of a request without a session.
+var errNone = oauth.NewError(oauth.Unauthorized, "session_missing")
+
+// Session is the session of a request.
+type Session struct {
+	Token *accesstoken.AccessToken
+	// Cookie is its cookie, and Host that at which it counts: with both it can be asked for again.
+	Cookie oauth.Secret
+	Host   tokenissuer.Host
+}
+
+// Session returns the session with which a request comes to a host. Of several cookies one must be genuine, and one alone. The error
+// is unauthorized without a session, and temporarily_unavailable.
+func (h *Handler) Session(r *http.Request, host tokenissuer.Host) (s Session, err error) {
+	var room [maxCookies]string
+	n := find(r.Header, cookiesOf(host).session, &room)
+	if n == 0 || n > maxCookies {
+		return s, errNone
+	}
+	cookie := room[0]
+	if n > 1 { // another application on the same loopback host may set some
+		genuine := 0
+		for _, value := range room[:n] {
+			if h.Sessions.IsGenuine(value, host) {
+				cookie, genuine = value, genuine+1
+			}
+		}
+		if genuine != 1 {
+			return s, errNone
+		}
+	}
+	s.Token, err = h.Sessions.Token(r.Context(), cookie, host)
+	s.Cookie, s.Host = oauth.NewSecret(cookie), host
+	return s, err
+}
+
+// Check reports whether a session still is good; nil: it is.
+func (h *Handler) Check(ctx context.Context, cookie oauth.Secret, host tokenissuer.Host) error {
+	_, err := h.Sessions.Token(ctx, cookie.Reveal(), host)
+	return err
+}
+
+// isNone reports whether an error says that there is no session.
+func isNone(err error) bool {
+	var e *oauth.Error
+	return errors.As(err, &e) && e.Code == oauth.Unauthorized
+}

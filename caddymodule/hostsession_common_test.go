@@ -1,0 +1,196 @@
+package caddymodule
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// Browsers at hosts behind the gate: the issuer is at auth.localhost, and two applications are at app.localhost and wiki.localhost.
+
+// hostsSite is the three of them. The applications are behind their gates, but for /public of the first; ROUTES are more of it.
+const hostsSite = `{
+	admin ADMIN
+	log {
+		output file LOG
+		level DEBUG
+	}
+	oauth {
+		issuer http://auth.localhost:TCPPORT
+		store memory
+		limits {
+			login off
+			grants off
+		}
+		organisation acme "Acme Ltd"
+		user u-ada {
+			email ada@acme.example
+			name "Ada Admin"
+			password HASH
+			organisation acme
+			role admin
+			groups engineering "Web Team"
+		}
+		user u-ben {
+			email ben@acme.example
+			password HASH
+			organisation acme
+			role member
+		}
+	}
+}
+http://auth.localhost:TCPPORT {
+	oauth_server
+	handle {
+		respond 404
+	}
+}
+http://app.localhost:TCPPORT {
+	log
+	ROUTES
+	handle /public/* {
+		reverse_proxy UPSTREAM
+	}
+	handle /api/* {
+		protect
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		protect {
+			challenge browser
+		}
+		reverse_proxy UPSTREAM
+	}
+}
+http://wiki.localhost:TCPPORT {
+	handle /pages/* {
+		protect {
+			challenge browser
+			forward + X-Name name
+			forward + X-Email email
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		respond 404
+	}
+}
+`
+
+// hostsGate is a Caddy with the issuer and the applications.
+type hostsGate struct{ *gatehouse }
+
+// startHosts serves hostsSite; changes are replacements in it.
+func startHosts(t *testing.T, changes ...string) *hostsGate {
+	t.Helper()
+	return &hostsGate{startGatehouse(t, hostsCaddyfile(changes...))}
+}
+
+func hostsCaddyfile(changes ...string) string {
+	site := strings.NewReplacer(changes...).Replace(hostsSite)
+	return strings.NewReplacer("ROUTES", "", "HASH", peopleHash()).Replace(site)
+}
+
+// visitorOfHosts is a browser that goes to many hosts.
+type visitorOfHosts struct {
+	t      *testing.T
+	gate   *hostsGate
+	client *http.Client
+	jar    *cookiejar.Jar
+}
+
+func (g *hostsGate) visitor(t *testing.T) *visitorOfHosts {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	check(t, err)
+	dialer := new(net.Dialer)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, network, g.addr)
+	}}
+	return &visitorOfHosts{t: t, gate: g, jar: jar, client: &http.Client{Transport: transport, Jar: jar, CheckRedirect: stays, Timeout: patience}}
+}
+
+// at is the URL of a path at a host, of which only the first label is written.
+func (g *hostsGate) at(host, path string) string { return g.origin(host) + path }
+
+func (g *hostsGate) origin(host string) string {
+	_, port, _ := net.SplitHostPort(g.addr)
+	return "http://" + host + ".localhost:" + port
+}
+
+// send sends a request and follows no redirect.
+func (v *visitorOfHosts) send(method, target, body string, headers ...string) answer {
+	v.t.Helper()
+	return sentBy(v.t, v.client, method, target, body, headers...)
+}
+
+// navigate opens a page as a browser does, and follows no redirect.
+func (v *visitorOfHosts) navigate(target string) answer {
+	v.t.Helper()
+	return v.send(http.MethodGet, target, "", navigation...)
+}
+
+// walk opens a page and follows redirects, signing in with the address where it is asked to; it returns the last answer and where it is.
+func (v *visitorOfHosts) walk(target, email string) (answer, string) {
+	v.t.Helper()
+	a := v.navigate(target)
+	for range 12 {
+		switch {
+		case a.status == http.StatusSeeOther || a.status == http.StatusFound:
+			next, err := url.Parse(target)
+			check(v.t, err)
+			next, err = next.Parse(a.header.Get("Location"))
+			check(v.t, err)
+			target = next.String()
+			a = v.navigate(target)
+		case email != "" && strings.Contains(a.body, `name="password"`):
+			action, fields := formIn(v.t, page{status: a.status, header: a.header, body: a.body})
+			fields.Set("email", email)
+			fields.Set("password", peoplePassword)
+			next, err := url.Parse(target)
+			check(v.t, err)
+			next, err = next.Parse(action)
+			check(v.t, err)
+			target, email = next.String(), ""
+			a = v.send(http.MethodPost, target, fields.Encode(), "Content-Type", urlEncoded, "Sec-Fetch-Site", "same-origin")
+		default:
+			return a, target
+		}
+	}
+	v.t.Fatalf("%s: round in circles", target)
+	return a, target
+}
+
+// signedIn is a browser that has opened the application.
+func (g *hostsGate) signedIn(t *testing.T, email string) *visitorOfHosts {
+	t.Helper()
+	v := g.visitor(t)
+	if a, at := v.walk(g.at("app", "/"), email); a.status != http.StatusOK || at != g.at("app", "/") {
+		t.Fatalf("signing in: %d at %s: %s", a.status, at, a.body)
+	}
+	g.upstream.seen()
+	return v
+}
+
+// cookie is the value of a cookie at a host; empty: there is none.
+func (v *visitorOfHosts) cookie(host, name string) string {
+	site, _ := url.Parse(v.gate.at(host, "/"))
+	for _, c := range v.jar.Cookies(site) {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+func (v *visitorOfHosts) give(host string, c *http.Cookie) {
+	site, _ := url.Parse(v.gate.at(host, "/"))
+	c.Path = "/"
+	v.jar.SetCookies(site, []*http.Cookie{c})
+}
+
+const hostCookie = "gatehouse_session"

@@ -1,0 +1,170 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+)
+
+// TestS1ANavigationSignsInAndComesBack to the page that was asked for, with its query; the next host asks nobody anything.
+func TestS1ANavigationSignsInAndComesBack(t *testing.T) {
+	g := startHosts(t)
+	v := g.visitor(t)
+	deep := g.at("app", "/deep/link%20x?q=1&r=%C3%A4")
+	a, at := v.walk(deep, "ada@acme.example")
+	if a.status != http.StatusOK || at != deep {
+		t.Fatalf("%d at %s: %s", a.status, at, a.body)
+	}
+	seen := g.upstream.one(t)
+	if seen.Target != "/deep/link%20x?q=1&r=%C3%A4" {
+		t.Errorf("the upstream saw %s", seen.Target)
+	}
+	seen.has(t, "Cookie").has(t, "Authorization").has(t, identity.Subject, "u-ada").has(t, identity.Organisation, "acme").has(t, identity.Role, "admin")
+	seen.has(t, identity.Groups, "engineering,Web%20Team")
+	wiki := g.at("wiki", "/pages/1")
+	if a, at := v.walk(wiki, ""); a.status != http.StatusOK || at != wiki {
+		t.Fatalf("the second host: %d at %s: %s", a.status, at, a.body)
+	}
+	g.upstream.one(t).has(t, "X-Name", "Ada%20Admin").has(t, "X-Email", "ada@acme.example")
+}
+
+// TestS2OnlyNavigationsAreSentToSignIn: everything else gets a 401 with a challenge.
+func TestS2OnlyNavigationsAreSentToSignIn(t *testing.T) {
+	g := startHosts(t)
+	v := g.visitor(t)
+	for name, c := range map[string]struct {
+		method  string
+		headers []string
+	}{
+		"fetch": {http.MethodGet, []string{"Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin"}},
+		"curl":  {http.MethodGet, nil}, "image": {http.MethodGet, []string{"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}},
+		"frame": {http.MethodGet, []string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}}, "POST": {http.MethodPost, nil},
+		"WebSocket": {http.MethodGet, []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-Fetch-Mode", "websocket", "Accept", "text/html"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := v.send(c.method, g.at("app", "/x"), "", c.headers...)
+			if a.status != http.StatusUnauthorized || !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer") || a.header.Get("Location") != "" {
+				t.Errorf("%d %v", a.status, a.header)
+			}
+		})
+	}
+	g.upstream.none(t)
+}
+
+// TestS3SigningOutAtAHostEndsAllHosts, and that is so for one that was seen a moment ago.
+func TestS3SigningOutAtAHostEndsAllHosts(t *testing.T) {
+	g := startHosts(t)
+	v, other := g.signedIn(t, "ada@acme.example"), g.signedIn(t, "ada@acme.example")
+	v.walk(g.at("wiki", "/pages/1"), "")
+	stolen := v.cookie("wiki", hostCookie)
+	if a := v.navigate(g.at("app", "/oauth/sign_out")); a.status != http.StatusOK || !strings.Contains(a.body, "ada@acme.example") {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if a := v.send(http.MethodPost, g.at("app", "/oauth/sign_out"), "", "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"); a.status != http.StatusForbidden {
+		t.Errorf("the form of another site: %d", a.status)
+	}
+	if a, at := v.walk(g.at("wiki", "/pages/1"), ""); a.status != http.StatusOK {
+		t.Fatalf("still signed in, but %d at %s", a.status, at)
+	}
+	if a := v.send(http.MethodPost, g.at("app", "/oauth/sign_out"), "", "Sec-Fetch-Site", "same-origin"); a.status != http.StatusSeeOther {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	for _, target := range []string{g.at("app", "/"), g.at("wiki", "/pages/1")} {
+		if a, at := v.walk(target, ""); a.status != http.StatusOK || !strings.HasPrefix(at, g.origin("auth")) || !strings.Contains(a.body, `name="password"`) {
+			t.Errorf("%s: %d at %s", target, a.status, at)
+		}
+	}
+	v.give("wiki", &http.Cookie{Name: hostCookie, Value: stolen})
+	if a := v.send(http.MethodGet, g.at("wiki", "/pages/1"), ""); a.status != http.StatusUnauthorized {
+		t.Errorf("the cookie of before: %d", a.status)
+	}
+	if a := other.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
+		t.Errorf("another browser: %d", a.status)
+	}
+}
+
+// TestS4ACookieIsOfItsHost, and no credential of any other kind.
+func TestS4ACookieIsOfItsHost(t *testing.T) {
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	cookie := v.cookie("app", hostCookie)
+	stranger := g.visitor(t)
+	for name, c := range map[string][]string{
+		"at another host":     {g.at("wiki", "/pages/1"), "Cookie", hostCookie + "=" + cookie},
+		"as a bearer token":   {g.at("app", "/"), "Authorization", "Bearer " + cookie},
+		"as accessToken":      {g.at("app", "/"), "Cookie", "accessToken=" + cookie},
+		"as the sign-in":      {g.at("app", "/"), "Cookie", "session=" + cookie},
+		"where none is taken": {g.at("app", "/api/x"), "Cookie", hostCookie + "=" + cookie},
+		"changed":             {g.at("app", "/"), "Cookie", hostCookie + "=" + cookie[:len(cookie)-1] + "_"},
+		"the sign-in's":       {g.at("app", "/"), "Cookie", hostCookie + "=" + v.cookie("auth", "session")},
+		"the access token":    {g.at("app", "/"), "Cookie", hostCookie + "=" + v.cookie("auth", "accessToken")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if a := stranger.send(http.MethodGet, c[0], "", c[1:]...); a.status != http.StatusUnauthorized {
+				t.Errorf("%d", a.status)
+			}
+		})
+	}
+	g.upstream.none(t)
+	if a := stranger.send(http.MethodGet, g.at("app", "/"), "", "Cookie", hostCookie+"="+cookie); a.status != http.StatusOK {
+		t.Errorf("where it belongs: %d", a.status)
+	}
+	if token := v.cookie("auth", "accessToken"); token != "" {
+		if a := stranger.send(http.MethodGet, g.at("app", "/"), "", "Authorization", "Bearer "+token); a.status != http.StatusOK {
+			t.Errorf("a token in the header: %d", a.status)
+		}
+	}
+}
+
+// TestS5TheBuiltInClientGetsNothingElsewhere: its code is worth nothing at the token endpoint, and its answers go nowhere but to the
+// callbacks of the configuration's hosts.
+func TestS5TheBuiltInClientGetsNothingElsewhere(t *testing.T) {
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	begun := v.navigate(g.at("wiki", "/pages/1"))
+	asked := begun.location().Query()
+	answered := v.navigate(begun.header.Get("Location"))
+	code := answered.location().Query().Get("code")
+	if code == "" {
+		t.Fatalf("%d %v", answered.status, answered.header)
+	}
+	for _, id := range []string{"gatehouse", ""} {
+		form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {asked.Get("redirect_uri")}, "code_verifier": {strings.Repeat("v", 43)}}
+		if id != "" {
+			form.Set("client_id", id)
+		}
+		a := g.visitor(t).send(http.MethodPost, g.at("auth", "/oauth/token"), form.Encode(), "Content-Type", urlEncoded)
+		if a.status != http.StatusUnauthorized && a.status != http.StatusBadRequest || strings.Contains(a.body, "access_token") {
+			t.Errorf("client %q: %d %s", id, a.status, a.body)
+		}
+	}
+	for name, uri := range map[string]string{
+		"another host": "https://evil.example/oauth/callback", "the issuer": g.at("auth", "/oauth/callback"), "another path": g.at("app", "/x"),
+		"below": g.at("app", "/oauth/callback/x"), "a query": g.at("app", "/oauth/callback?x"), "https": strings.Replace(g.at("app", "/oauth/callback"), "http:", "https:", 1),
+		"another port": "http://app.localhost:1/oauth/callback", "upper case": strings.Replace(g.at("app", "/oauth/callback"), "app", "APP", 1),
+		"credentials": strings.Replace(g.at("app", "/oauth/callback"), "app.", "x@app.", 1), "suffix": strings.Replace(g.at("app", "/oauth/callback"), "localhost", "localhost.evil.example", 1),
+		"none": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := begun.location()
+			query := changed.Query()
+			query.Set("redirect_uri", uri)
+			changed.RawQuery = query.Encode()
+			if a := v.navigate(changed.String()); a.status != http.StatusBadRequest || a.header.Get("Location") != "" {
+				t.Errorf("%d %s", a.status, a.header.Get("Location"))
+			}
+		})
+	}
+	for _, name := range []string{"nonce", "code_challenge", "state"} {
+		changed := begun.location()
+		query := changed.Query()
+		query.Del(name)
+		changed.RawQuery = query.Encode()
+		if a := v.navigate(changed.String()); a.location() == nil || a.location().Query().Get("error") != "invalid_request" {
+			t.Errorf("without %s: %d %s", name, a.status, a.header.Get("Location"))
+		}
+	}
+}

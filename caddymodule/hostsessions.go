@@ -1,0 +1,26 @@
+package caddymodule
+
+import (
+	"context"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+)
+
+// hostSessions are the settings of the sign-in at hosts behind the gate.
+func (a *App) hostSessions() hostsession.Settings {
+	return hostsession.Settings{
+		Issuer: &a.issuer.Settings, Sessions: hosts.New(a.issuer, a.enterNode), Hosts: &a.issuer.Hosts, Audit: a.audit, Brand: a.settings.Brand,
+		IsServing: a.life.isServing, Enter: a.enterNode,
+	}
+}
+
+// enterNode registers somebody who uses the store of the node.
+func (a *App) enterNode(ctx context.Context) (context.Context, func(), error) {
+	if !a.node.Enter() {
+		return nil, nil, oauth.Unavailable("shutting_down", nil)
+	}
+	return sqlstore.WithTimeout(ctx), a.node.Leave, nil
+}

@@ -1,0 +1,145 @@
+package tokenissuer
+
+import (
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// HostClientID is the client of sign-ins at hosts.
+const HostClientID = store.BuiltInClientID
+
+// HostCallbackPath is where a browser comes back to from the sign-in, on each host behind the gate.
+const HostCallbackPath = "/oauth/callback"
+
+// Host is a host at which browsers sign in: the scheme and the authority of its origin (RFC 6454).
+type Host struct{ Scheme, Authority string }
+
+// Origin returns the origin of the host as browsers send it.
+func (h Host) Origin() string { return h.Scheme + "://" + h.Authority }
+
+// Callback returns the redirect URI of the host.
+func (h Host) Callback() string { return h.Origin() + HostCallbackPath }
+
+// Hosts are those at which browsers can sign in. They are known once all routes are, and replaced as a whole. The zero value
+// knows none.
+type Hosts struct{ known atomic.Pointer[knownHosts] }
+
+type knownHosts struct {
+	exact map[string]Host // by authority
+	wild  []Host          // whose authority has labels that are *
+}
+
+// Publish replaces the hosts by those of the origins. In an authority * stands for one label. Of two origins with one authority
+// that of https counts.
+func (hs *Hosts) Publish(origins []string) {
+	known := &knownHosts{exact: make(map[string]Host)}
+	for _, origin := range origins {
+		scheme, authority, _ := strings.Cut(origin, "://")
+		host := Host{scheme, authority}
+		if strings.Contains(authority, "*") {
+			known.wild = append(known.wild, host)
+		} else if known.exact[authority].Scheme != "https" {
+			known.exact[authority] = host
+		}
+	}
+	hs.known.Store(known)
+}
+
+// Find returns the host of the authority that a request is for, which is its Host header or :authority. It does not allocate for
+// one that browsers write.
+func (hs *Hosts) Find(authority string) (Host, bool) {
+	known := hs.known.Load()
+	if known == nil {
+		return Host{}, false
+	}
+	if host, ok := known.exact[authority]; ok {
+		return host, true
+	}
+	authority = strings.ToLower(authority)
+	for _, scheme := range []string{"https", "http"} {
+		portless := strings.TrimSuffix(authority, map[string]string{"https": ":443", "http": ":80"}[scheme])
+		if host, ok := known.exact[portless]; ok && host.Scheme == scheme {
+			return host, true
+		}
+		for _, host := range known.wild {
+			if host.Scheme == scheme && covers(host.Authority, portless) {
+				return Host{scheme, portless}, true
+			}
+		}
+	}
+	return Host{}, false
+}
+
+// Has reports whether an origin is one of the hosts', written as browsers do.
+func (hs *Hosts) Has(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return false
+	}
+	host, ok := hs.Find(u.Host)
+	return ok && host.Origin() == origin
+}
+
+// covers reports whether an authority is one that a pattern means. A label that * stands for has letters, digits and hyphens alone.
+func covers(pattern, authority string) bool {
+	labels, wanted := strings.Split(authority, "."), strings.Split(pattern, ".")
+	if len(labels) != len(wanted) {
+		return false
+	}
+	for i, label := range labels {
+		if wanted[i] == label {
+			continue
+		}
+		isLabel := label != "" && strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+		if wanted[i] != "*" || !isLabel {
+			return false
+		}
+	}
+	return true
+}
+
+// hostClient is the built-in client when a browser signs in at a host behind the gate.
+func (se *Settings) hostClient() *store.Client {
+	client := se.builtInClient()
+	client.Grants, client.FirstParty, client.PKCERequired = []oauth.GrantType{oauth.AuthorizationCode}, true, true
+	return client
+}
+
+// HostScopes are the scopes of sessions at hosts.
+func (se *Settings) HostScopes() oauth.Scopes { return se.builtInClient().Scopes }
+
+// PasswordProof returns what is said of a sign-in with a password: the authentication context class and methods.
+func PasswordProof() (acr string, amr []string) { return passwordACR, passwordAMR }
+
+// resolveHost is ResolveRedirect for the built-in client: the answer goes to the callback of one of the hosts.
+func (is *Issuer) resolveHost(redirectURI string) (*store.Client, RedirectTarget, error) {
+	client := is.hostClient()
+	origin, isCallback := strings.CutSuffix(redirectURI, HostCallbackPath)
+	if !isCallback || !is.Hosts.Has(origin) {
+		return client, RedirectTarget{}, redirectUnregistered
+	}
+	return client, RedirectTarget{uri: redirectURI, issuer: is.URL}, nil
+}
+
+// readHostSignIn reads what a sign-in at a host says beyond OAuth. Its session can do what any session can.
+func readHostSignIn(r *AuthorizationRequest, client *store.Client, p AuthorizationParameters) error {
+	switch {
+	case p.Nonce == "":
+		return oauth.MissingParameter("nonce")
+	case len(p.Nonce) > maxNonce:
+		return oauth.NewError(oauth.InvalidRequest, "parameter_too_long")
+	case r.State == "":
+		return oauth.MissingParameter("state")
+	}
+	r.Nonce, r.Scopes, r.Audience = p.Nonce, client.Scopes, nil
+	return nil
+}
+
+// bindHost makes a family that was approved for the built-in client the session of a host.
+func (r *AuthorizationRequest) bindHost(f *store.TokenFamily) {
+	f.Origin, f.SessionID, f.Code.Nonce, f.Code.Refreshable = store.HostSession, f.Preconditions.SessionID, r.Nonce, false
+}

@@ -1,0 +1,79 @@
+package hosts
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// Attempt is a sign-in at a host that is under way. It travels sealed, as the state of the authorization request, so that any number
+// of them can be: the server keeps nothing for a visitor who never comes back.
+type Attempt struct {
+	// Origin is the host's. The attempt is worth nothing at any other.
+	Origin string `json:"origin"`
+	// Return is where the browser goes afterwards: a path with its query.
+	Return string `json:"return"`
+	// Verifier is the code_verifier of RFC 7636, and Nonce that of OpenID Connect.
+	Verifier string `json:"verifier"`
+	Nonce    string `json:"nonce"`
+	// Browser is a digest of the secret of the browser in which the attempt began.
+	Browser string `json:"browser"`
+	// Again: an attempt before came back to a browser that was not its own.
+	Again bool `json:"again,omitzero"`
+	// Provider is where the user signs in, when that is no issuer of ours; empty: it is.
+	Provider string `json:"provider,omitzero"`
+}
+
+// NewAttempt begins an attempt of a browser, which is known by a secret.
+func NewAttempt(origin, returnTo string, browser oauth.Secret) Attempt {
+	return Attempt{Origin: origin, Return: returnTo, Verifier: newVerifier(), Nonce: oauth.NewID(), Browser: digest(browser.Reveal())}
+}
+
+// newVerifier returns a code verifier of 256 bits (RFC 7636 §4.1).
+func newVerifier() string {
+	var bits [32]byte
+	_, _ = rand.Read(bits[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(bits[:])
+}
+
+// Challenge returns the S256 code_challenge of the attempt.
+func (a Attempt) Challenge() string { return digest(a.Verifier) }
+
+// IsOf reports whether the attempt began in the browser.
+func (a Attempt) IsOf(browser oauth.Secret) bool {
+	return !browser.IsEmpty() && subtle.ConstantTimeCompare([]byte(digest(browser.Reveal())), []byte(a.Browser)) == 1
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// attemptLifetime is how long a person may need to sign in. The forms of the issuer live as long.
+const attemptLifetime = 10 * time.Minute
+
+// Seal returns the attempt as a state.
+func (s *Sessions) Seal(a Attempt) (oauth.Secret, error) {
+	if s.issuer.Master == nil {
+		return oauth.Secret{}, oauth.Unavailable("keys_not_loaded", nil)
+	}
+	return tokenissuer.Seal(s.issuer.Master.HostSignIns, a.Origin, a, s.issuer.Now())
+}
+
+// Open is the reverse of Seal, for a state that came to a host of that origin. Late: it was good once. The error says that it is
+// no state of the host.
+func (s *Sessions) Open(state oauth.Secret, origin string) (a Attempt, late bool, err error) {
+	if s.issuer.Master == nil {
+		return a, false, oauth.Unavailable("keys_not_loaded", nil)
+	}
+	a, at, err := tokenissuer.UnsealAny[Attempt](s.issuer.Master.HostSignIns, origin, state)
+	if err == nil && a.Origin != origin {
+		err = oauth.NewError(oauth.InvalidRequest, "seal_broken")
+	}
+	return a, s.issuer.Now().Sub(at) > attemptLifetime, err
+}
