@@ -177,7 +177,10 @@ func (p *idp) sign(payload []byte) string {
 	if err != nil {
 		p.t.Error(err)
 	}
-	input := tokentest.Encode(string(header)) + "." + tokentest.Encode(string(payload))
+	return p.signInput(tokentest.Encode(string(header)) + "." + tokentest.Encode(string(payload)))
+}
+
+func (p *idp) signInput(input string) string {
 	signature, err := jwt.SigningMethodES256.Sign(input, p.key)
 	if err != nil {
 		p.t.Error(err)
@@ -219,6 +222,12 @@ func (p *idp) begin(provider Provider, r Request) (Flow, url.Values) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	return flow, p.follow(location)
+}
+
+// follow goes where a browser is sent.
+func (p *idp) follow(location string) url.Values {
+	p.t.Helper()
 	u, err := url.Parse(location)
 	if err != nil {
 		p.t.Fatal(err)
@@ -226,7 +235,17 @@ func (p *idp) begin(provider Provider, r Request) (Flow, url.Values) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nonce, p.challenge = u.Query().Get("nonce"), u.Query().Get("code_challenge")
-	return flow, u.Query()
+	return u.Query()
+}
+
+// hmacToken is a token of HS256 with these bytes as its key.
+func hmacToken(key []byte, payload string) string {
+	input := tokentest.Encode(`{"alg":"HS256","kid":"first"}`) + "." + payload
+	signature, err := jwt.SigningMethodHS256.Sign(input, key)
+	if err != nil {
+		panic(err)
+	}
+	return input + "." + tokentest.Encode(string(signature))
 }
 
 // signIn is a whole sign-in.

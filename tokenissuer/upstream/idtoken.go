@@ -53,16 +53,16 @@ func (p *OpenID) verify(ctx context.Context, m *metadata, flow Flow, tokens *oau
 	case len(text) > maxIDToken:
 		return nil, untrusted("the ID token is longer than %d bytes", maxIDToken)
 	}
-	now := p.now()
-	verifier := oidc.NewVerifier(p.settings.Issuer, publishedKeys{p.published}, &oidc.Config{
+	now, keys := p.now(), &publishedKeys{published: p.published}
+	verifier := oidc.NewVerifier(p.settings.Issuer, keys, &oidc.Config{
 		ClientID: p.settings.Client.ID, SupportedSigningAlgs: m.usableAlgorithms(),
 		Now: func() time.Time { return now.Add(-clockSkew) },
 	})
 	token, err := verifier.Verify(ctx, text)
+	if keys.away != nil {
+		return nil, unavailable(keys.away)
+	}
 	if err != nil {
-		if e, ok := errors.AsType[*oauth.Error](err); ok && e.Code == oauth.TemporarilyUnavailable {
-			return nil, unavailable(err)
-		}
 		return nil, untrusted("the ID token: %w", trust.WithoutSecrets(err, oauth.NewSecret(text)))
 	}
 	var payload jsontext.Value
@@ -123,11 +123,14 @@ func isSubject(text string) bool {
 	return text != "" && len(text) <= maxSubject && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// publishedKeys verifies signatures with the provider's keys. It is an oidc.KeySet.
-type publishedKeys struct{ published *trust.OpenID }
+// publishedKeys verifies one signature with the provider's keys. It is an oidc.KeySet.
+type publishedKeys struct {
+	published *trust.OpenID
+	away      error // why the keys are not known; go-oidc passes only the text of an error on
+}
 
 // VerifySignature returns the payload of a JWS in the compact form (RFC 7515 §7.1) whose signature is good.
-func (k publishedKeys) VerifySignature(ctx context.Context, text string) ([]byte, error) {
+func (k *publishedKeys) VerifySignature(ctx context.Context, text string) ([]byte, error) {
 	header, rest, _ := strings.Cut(text, ".")
 	payload, encoded, found := strings.Cut(rest, ".")
 	if !found || strings.Contains(encoded, ".") {
@@ -153,6 +156,9 @@ func (k publishedKeys) VerifySignature(ctx context.Context, text string) ([]byte
 	}
 	key, err := k.published.Key(ctx, read.KeyID, read.Algorithm)
 	if err != nil {
+		if oauth.AsError(err).Code == oauth.TemporarilyUnavailable {
+			k.away = err
+		}
 		return nil, err
 	}
 	return parts[1], key.VerifySignature(header+"."+payload, parts[2])

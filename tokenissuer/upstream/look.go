@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -109,7 +110,7 @@ func brokenConnection(err error) string {
 	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
 		return "the certificate is not valid for this host, or of an authority that this machine does not know"
 	}
-	if _, is := errors.AsType[tls.RecordHeaderError](err); is {
+	if errors.Is(err, http.ErrSchemeMismatch) {
 		return "it does not speak TLS"
 	}
 	if fault, is := errors.AsType[net.Error](err); is {

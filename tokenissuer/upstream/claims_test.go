@@ -1,0 +1,211 @@
+package upstream
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+)
+
+func TestP7EmailVerified(t *testing.T) {
+	const entra = "https://login.microsoftonline.com/8eaef023-2b34-4da1-9baa-8bc8c9d6a490/v2.0"
+	for name, c := range map[string]struct {
+		issuer, claims string
+		want           bool
+	}{
+		"true":                                {"https://a.example", `{"email":"a@b.example","email_verified":true}`, true},
+		"the text true":                       {"https://a.example", `{"email":"a@b.example","email_verified":"true"}`, true},
+		"false":                               {"https://a.example", `{"email":"a@b.example","email_verified":false}`, false},
+		"the text false":                      {"https://a.example", `{"email":"a@b.example","email_verified":"false"}`, false},
+		"the text True":                       {"https://a.example", `{"email":"a@b.example","email_verified":"True"}`, false},
+		"1":                                   {"https://a.example", `{"email":"a@b.example","email_verified":1}`, false},
+		"the text 1":                          {"https://a.example", `{"email":"a@b.example","email_verified":"1"}`, false},
+		"null":                                {"https://a.example", `{"email":"a@b.example","email_verified":null}`, false},
+		"a list":                              {"https://a.example", `{"email":"a@b.example","email_verified":[true]}`, false},
+		"nothing":                             {"https://a.example", `{"email":"a@b.example"}`, false},
+		"another name":                        {"https://a.example", `{"email":"a@b.example","Email_Verified":true,"verified":true}`, false},
+		"no address":                          {"https://a.example", `{"email_verified":true}`, false},
+		"an address that is none":             {"https://a.example", `{"email":["a@b.example"],"email_verified":true}`, false},
+		"Entra's claim elsewhere":             {"https://a.example", `{"email":"a@b.example","xms_edov":true}`, false},
+		"Entra says nothing":                  {entra, `{"email":"a@b.example"}`, false},
+		"Entra with email_verified":           {entra, `{"email":"a@b.example","email_verified":true}`, false},
+		"Entra with xms_edov":                 {entra, `{"email":"a@b.example","xms_edov":true}`, true},
+		"Entra with xms_edov 1":               {entra, `{"email":"a@b.example","xms_edov":1}`, true},
+		"Entra with xms_edov as text":         {entra, `{"email":"a@b.example","xms_edov":"1"}`, true},
+		"Entra with xms_edov false":           {entra, `{"email":"a@b.example","xms_edov":false}`, false},
+		"Entra with xms_edov 0":               {entra, `{"email":"a@b.example","xms_edov":"0"}`, false},
+		"Google, in a Workspace":              {google, `{"email":"a@b.example","email_verified":true,"hd":"b.example"}`, true},
+		"Google, in a Workspace, not yet":     {google, `{"email":"a@b.example","email_verified":false,"hd":"b.example"}`, false},
+		"Google, of a domain of somebody":     {google, `{"email":"a@b.example","email_verified":true}`, false},
+		"Google, of a domain, hd is empty":    {google, `{"email":"a@b.example","email_verified":true,"hd":""}`, false},
+		"Google, at gmail.com":                {google, `{"email":"a@gmail.com","email_verified":true}`, true},
+		"Google, at a domain like gmail.com":  {google, `{"email":"a@notgmail.com","email_verified":true}`, false},
+		"Google's rule elsewhere":             {"https://accounts.google.com.evil.example", `{"email":"a@b.example","email_verified":true}`, true},
+		"Google, hd is something else's list": {google, `{"email":"a@b.example","email_verified":true,"hd":["b.example"]}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := &Settings{Issuer: c.issuer}
+			claims, err := readClaims([]byte(c.claims))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := settings.account(claims)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.EmailVerified != c.want {
+				t.Errorf("verified is %t of %q", got.EmailVerified, got.Email)
+			}
+		})
+	}
+}
+
+func TestP19Groups(t *testing.T) {
+	for name, c := range map[string]struct {
+		path, claims string
+		want         []string
+		reason       string
+	}{
+		"a list":                     {"groups", `{"groups":["a","b"]}`, []string{"a", "b"}, ""},
+		"an empty list":              {"groups", `{"groups":[]}`, []string{}, ""},
+		"no claim: out of all":       {"groups", `{}`, []string{}, ""},
+		"null":                       {"groups", `{"groups":null}`, []string{}, ""},
+		"not asked for: as before":   {"", `{"groups":["a"]}`, nil, ""},
+		"one text":                   {"groups", `{"groups":"a b"}`, []string{"a b"}, ""},
+		"a path":                     {"realm_access.roles", `{"realm_access":{"roles":["a"]}}`, []string{"a"}, ""},
+		"a path to nothing":          {"realm_access.roles", `{"realm_access":["roles"]}`, []string{}, ""},
+		"a deep path":                {"resource_access.app.roles", `{"resource_access":{"app":{"roles":["a"]}}}`, []string{"a"}, ""},
+		"a name with dots":           {"https://a.example/groups", `{"https://a.example/groups":["a"]}`, []string{"a"}, ""},
+		"the name before the path":   {"a.b", `{"a.b":["x"],"a":{"b":["y"]}}`, []string{"x"}, ""},
+		"another case":               {"groups", `{"Groups":["admin"]}`, []string{}, ""},
+		"numbers in it":              {"groups", `{"groups":["a",7]}`, nil, ReasonMisconfigured},
+		"a list in it":               {"groups", `{"groups":["a",["admin"]]}`, nil, ReasonMisconfigured},
+		"an object":                  {"groups", `{"groups":{"a":true}}`, nil, ReasonMisconfigured},
+		"Entra: too many to be told": {"groups", `{"_claim_names":{"groups":"src1"},"_claim_sources":{"src1":{"endpoint":"http://127.0.0.1/"}}}`, nil, ReasonMisconfigured},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claims, err := readClaims([]byte(c.claims))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := (&Settings{GroupsClaim: c.path}).account(claims)
+			if c.reason != "" {
+				wantReason(t, err, c.reason)
+			} else if err != nil || !slices.Equal(got.Groups, c.want) || (got.Groups == nil) != (c.want == nil) {
+				t.Errorf("got %#v, %v", got.Groups, err)
+			}
+		})
+	}
+}
+
+// TestP12Userinfo: what the ID token lacks comes from userinfo, of the same person alone.
+func TestP12Userinfo(t *testing.T) {
+	without := func(names ...string) map[string]any {
+		claims := make(map[string]any)
+		for _, name := range names {
+			claims[name] = nil
+		}
+		return claims
+	}
+	for name, c := range map[string]struct {
+		claims, userinfo map[string]any
+		reason           string
+		want             federation.Account
+	}{
+		"all from userinfo": {
+			without("name", "email", "email_verified"), map[string]any{"name": "J", "email": "j@b.example", "email_verified": true, "groups": []string{"a"}}, "",
+			federation.Account{Name: "J", Email: "j@b.example", EmailVerified: true, Groups: []string{"a"}},
+		},
+		"groups alone": {nil, map[string]any{"name": "Eve", "email": "eve@evil.example", "groups": []string{"a"}}, "",
+			federation.Account{Name: "Jane Doe", Email: "jane@example.com", EmailVerified: true, Groups: []string{"a"}}},
+		"nothing there either": {without("name", "email", "email_verified"), nil, "", federation.Account{Groups: []string{}}},
+		"another sub":          {nil, map[string]any{"sub": "victim"}, ReasonUntrusted, federation.Account{}},
+		"no sub":               {nil, map[string]any{"sub": nil}, ReasonUntrusted, federation.Account{}},
+		"sub in another case":  {nil, map[string]any{"sub": nil, "SUB": "248289761001"}, ReasonUntrusted, federation.Account{}},
+		"sub is a number":      {nil, map[string]any{"sub": 248289761001}, ReasonUntrusted, federation.Account{}},
+		"verified for another address": {
+			without("email_verified"), map[string]any{"email": "eve@evil.example", "email_verified": true}, "",
+			federation.Account{Name: "Jane Doe", Email: "jane@example.com", Groups: []string{}},
+		},
+		"verified for the same address": {
+			without("email_verified"), map[string]any{"email": "jane@example.com", "email_verified": true}, "",
+			federation.Account{Name: "Jane Doe", Email: "jane@example.com", EmailVerified: true, Groups: []string{}},
+		},
+		"the ID token verifies an address of userinfo": {
+			without("email"), map[string]any{"email": "eve@evil.example"}, "",
+			federation.Account{Name: "Jane Doe", Email: "eve@evil.example", Groups: []string{}},
+		},
+		"not verified in the ID token": {
+			map[string]any{"email_verified": false}, map[string]any{"email": "jane@example.com", "email_verified": true}, "",
+			federation.Account{Name: "Jane Doe", Email: "jane@example.com", Groups: []string{}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newIDP(t)
+			p.claims, p.userinfo = c.claims, c.userinfo
+			got, err := p.signIn(p.provider(func(s *Settings) { s.GroupsClaim = "groups" }))
+			if c.reason != "" {
+				wantReason(t, err, c.reason)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Provider, got.Subject = "", ""
+			if g, w := asJSON(t, got), asJSON(t, c.want); g != w {
+				t.Errorf("got %s, want %s", g, w)
+			}
+			if p.count("/userinfo") != 1 {
+				t.Errorf("userinfo was asked %d times", p.count("/userinfo"))
+			}
+		})
+	}
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestP12UserinfoThatCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		reason string
+	}{
+		"signed":            {says("application/jwt", "e30.e30.e30"), ReasonMisconfigured},
+		"a member twice":    {says("application/json", `{"sub":"victim","sub":"248289761001"}`), ReasonMisconfigured},
+		"null":              {says("application/json", `null`), ReasonMisconfigured},
+		"unauthorized":      {status(http.StatusUnauthorized), ReasonMisconfigured},
+		"a redirect":        {redirect("https://evil.example/"), ReasonMisconfigured},
+		"broken":            {status(http.StatusBadGateway), ReasonUnavailable},
+		"too often":         {status(http.StatusTooManyRequests), ReasonUnavailable},
+		"endless":           {endless, ReasonUnavailable},
+		"a gzip bomb":       {gzipped, ReasonUnavailable},
+		"another's address": {says("text/html", "<html>"), ReasonMisconfigured},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newIDP(t)
+			p.answer("/userinfo", c.answer)
+			_, err := p.signIn(p.provider(func(s *Settings) { s.GroupsClaim = "groups" }))
+			wantReason(t, err, c.reason)
+		})
+	}
+}
+
+func TestProfileKeepsWhatIsValid(t *testing.T) {
+	claims, err := readClaims([]byte(`{"given_name":"Jane","family_name":"` + strings.Repeat("x", 5000) + `","locale":"de_DE!","zoneinfo":"Europe/Berlin","picture":"http://a.example/"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := claims.profile()
+	if p.GivenName != "Jane" || p.FamilyName != "" || p.Locale != "" || p.Zoneinfo != "Europe/Berlin" || p.Picture != "" {
+		t.Errorf("got %+v", p)
+	}
+}

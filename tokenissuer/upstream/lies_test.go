@@ -1,0 +1,355 @@
+package upstream
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+)
+
+// lie is what an ID token says, and the reason for which it is refused; empty: it is accepted.
+type lie struct {
+	claims, header map[string]any
+	reason         string
+}
+
+// refuses has a provider tell each lie.
+func refuses(t *testing.T, lies map[string]lie) {
+	t.Helper()
+	for name, l := range lies {
+		t.Run(name, func(t *testing.T) {
+			p := newIDP(t)
+			for n, value := range l.claims {
+				if text, is := value.(string); is {
+					value = strings.ReplaceAll(text, "ISSUER", p.URL)
+				}
+				p.claims[n] = value
+			}
+			p.header = l.header
+			provider := p.provider(nil)
+			flow, _ := p.begin(provider, Request{MaxAge: 0})
+			got, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
+			if l.reason == "" {
+				if err != nil || got.Subject == "" {
+					t.Errorf("got %+v, %v", got, err)
+				}
+				return
+			}
+			wantReason(t, err, l.reason)
+			if got.Subject != "" {
+				t.Errorf("got %+v beside the error", got)
+			}
+			if provider.State().DownSince.IsZero() != (l.reason == ReasonUntrusted) {
+				t.Errorf("the state is %+v", provider.State())
+			}
+		})
+	}
+}
+
+func TestP1IssuerOfTheIDToken(t *testing.T) {
+	refuses(t, map[string]lie{
+		"another":     {claims: map[string]any{"iss": "https://evil.example"}, reason: ReasonUntrusted},
+		"a slash":     {claims: map[string]any{"iss": "ISSUER/"}, reason: ReasonUntrusted},
+		"upper case":  {claims: map[string]any{"iss": "HTTP://127.0.0.1"}, reason: ReasonUntrusted},
+		"none":        {claims: map[string]any{"iss": nil}, reason: ReasonUntrusted},
+		"a list":      {claims: map[string]any{"iss": []string{"ISSUER"}}, reason: ReasonUntrusted},
+		"the own one": {claims: map[string]any{"iss": "ISSUER"}},
+	})
+}
+
+// TestP1GoogleWithoutScheme: go-oidc would let it pass.
+func TestP1GoogleWithoutScheme(t *testing.T) {
+	p := &OpenID{settings: Settings{Issuer: google, Client: Client{ID: ourID}}}
+	soon, now := &unixTime{tokentest.Start.Add(time.Minute)}, &unixTime{tokentest.Start}
+	c := &claimSet{registered: registered{Issuer: google, Subject: "1", Audience: audience{ourID}, Nonce: "n", Expiry: soon, IssuedAt: now}}
+	if err := p.check(c, Flow{Nonce: "n"}, tokentest.Start); err != nil {
+		t.Fatal(err)
+	}
+	c.Issuer = "accounts.google.com"
+	wantReason(t, p.check(c, Flow{Nonce: "n"}, tokentest.Start), ReasonUntrusted)
+}
+
+func TestP2Nonce(t *testing.T) {
+	refuses(t, map[string]lie{
+		"none":    {claims: map[string]any{"nonce": nil}, reason: ReasonUntrusted},
+		"empty":   {claims: map[string]any{"nonce": ""}, reason: ReasonUntrusted},
+		"another": {claims: map[string]any{"nonce": "2Vw0XWfmoF5QjzHqG9xT0q"}, reason: ReasonUntrusted},
+		"a list":  {claims: map[string]any{"nonce": []string{"a"}}, reason: ReasonUntrusted},
+	})
+	t.Run("of a sign-in before", func(t *testing.T) {
+		p := newIDP(t)
+		provider := p.provider(nil)
+		first, _ := p.begin(provider, Request{})
+		nonce := p.nonce
+		second, _ := p.begin(provider, Request{})
+		if first.Nonce == second.Nonce || first.Verifier.Reveal() == second.Verifier.Reveal() {
+			t.Fatal("two sign-ins share a secret")
+		}
+		p.claims["nonce"] = nonce
+		_, err := provider.Finish(t.Context(), second, goodAnswer(), redirectURI)
+		wantReason(t, err, ReasonUntrusted)
+	})
+	t.Run("a flow without one", func(t *testing.T) {
+		p := newIDP(t)
+		p.claims["nonce"] = ""
+		provider := p.provider(nil)
+		flow, _ := p.begin(provider, Request{})
+		flow.Nonce = ""
+		_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
+		wantReason(t, err, ReasonUntrusted)
+	})
+}
+
+func TestP3Audience(t *testing.T) {
+	refuses(t, map[string]lie{
+		"another":                {claims: map[string]any{"aud": "other"}, reason: ReasonUntrusted},
+		"none":                   {claims: map[string]any{"aud": nil}, reason: ReasonUntrusted},
+		"empty":                  {claims: map[string]any{"aud": []string{}}, reason: ReasonUntrusted},
+		"a list of it alone":     {claims: map[string]any{"aud": []string{ourID}}},
+		"several, without azp":   {claims: map[string]any{"aud": []string{ourID, "other"}}, reason: ReasonUntrusted},
+		"several, azp another":   {claims: map[string]any{"aud": []string{ourID, "other"}, "azp": "other"}, reason: ReasonUntrusted},
+		"several, azp is ours":   {claims: map[string]any{"aud": []string{ourID, "other"}, "azp": ourID}},
+		"one, and azp another":   {claims: map[string]any{"azp": "other"}, reason: ReasonUntrusted},
+		"another, azp is ours":   {claims: map[string]any{"aud": "other", "azp": ourID}, reason: ReasonUntrusted},
+		"an object":              {claims: map[string]any{"aud": map[string]any{ourID: true}}, reason: ReasonUntrusted},
+		"our id in another case": {claims: map[string]any{"aud": "GATEHOUSE"}, reason: ReasonUntrusted},
+	})
+}
+
+func TestP4Algorithms(t *testing.T) {
+	refuses(t, map[string]lie{
+		"RS256 of an ES256 key":     {header: map[string]any{"alg": "RS256"}, reason: ReasonUntrusted},
+		"ES384, not offered":        {header: map[string]any{"alg": "ES384"}, reason: ReasonUntrusted},
+		"HS256":                     {header: map[string]any{"alg": "HS256"}, reason: ReasonUntrusted},
+		"none":                      {header: map[string]any{"alg": "none"}, reason: ReasonUntrusted},
+		"None":                      {header: map[string]any{"alg": "None"}, reason: ReasonUntrusted},
+		"crit":                      {header: map[string]any{"crit": []string{"b64"}, "b64": false}, reason: ReasonUntrusted},
+		"a key in the header":       {header: map[string]any{"jwk": map[string]string{"kty": "EC"}, "kid": "evil"}, reason: ReasonUntrusted},
+		"a key's URL in the header": {header: map[string]any{"jku": "https://evil.example/keys", "kid": "evil"}, reason: ReasonUntrusted},
+		"no kid, one key":           {header: map[string]any{"kid": nil}},
+	})
+	for name, forge := range map[string]func(p *idp, token string) string{
+		"none, and no signature": func(_ *idp, token string) string {
+			parts := strings.Split(token, ".")
+			return tokentest.Encode(`{"alg":"none"}`) + "." + parts[1] + "."
+		},
+		"HS256 with the public key": func(p *idp, token string) string {
+			public, err := p.key.PublicKey.Bytes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return hmacToken(public, strings.Split(token, ".")[1])
+		},
+		"another signature": func(_ *idp, token string) string {
+			return token[:strings.LastIndexByte(token, '.')+1] + strings.Repeat("A", 86)
+		},
+		"no signature":  func(_ *idp, token string) string { return token[:strings.LastIndexByte(token, '.')+1] },
+		"four parts":    func(_ *idp, token string) string { return token + ".e30" },
+		"JWE":           func(*idp, string) string { return "e30.e30.e30.e30.e30" },
+		"not base64url": func(_ *idp, token string) string { return strings.Replace(token, ".", "=.", 1) },
+		"JSON form": func(_ *idp, token string) string {
+			parts := strings.Split(token, ".")
+			return fmt.Sprintf(`{"payload":%q,"protected":%q,"signature":%q}`, parts[1], parts[0], parts[2])
+		},
+		"header with alg twice": func(p *idp, token string) string {
+			return p.signInput(tokentest.Encode(`{"alg":"ES256","alg":"ES256","kid":"first"}`) + "." + strings.Split(token, ".")[1])
+		},
+		"longer than 64 KiB": func(p *idp, _ string) string {
+			return p.sign([]byte(`{"x":"` + strings.Repeat("a", maxIDToken) + `"}`))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newIDP(t)
+			provider := p.provider(nil)
+			flow, _ := p.begin(provider, Request{})
+			token := forge(p, p.idToken())
+			p.tokens(map[string]any{"access_token": accessToken, "token_type": "Bearer", "id_token": token})
+			_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
+			wantReason(t, err, ReasonUntrusted)
+			if strings.Contains(err.Error(), token) {
+				t.Error("the error quotes the token")
+			}
+		})
+	}
+	for name, id := range map[string]any{"no ID token": nil, "not a text": 7, "empty": ""} {
+		t.Run(name, func(t *testing.T) {
+			p := newIDP(t)
+			provider := p.provider(nil)
+			flow, _ := p.begin(provider, Request{})
+			p.tokens(with(map[string]any{"access_token": accessToken, "id_token": "x"}, map[string]any{"id_token": id}))
+			_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
+			wantReason(t, err, ReasonMisconfigured)
+		})
+	}
+}
+
+// TestP4AlgorithmsOfTheMetadata: what the provider offers decides, and never none or a symmetric one.
+func TestP4AlgorithmsOfTheMetadata(t *testing.T) {
+	for name, c := range map[string]struct {
+		offered any
+		usable  bool
+	}{
+		"none and HS256 alone":     {[]string{"none", "HS256"}, false},
+		"unknown ones":             {[]string{"ES256K"}, false},
+		"nothing: RS256 is meant":  {nil, false}, // the key is for ES256
+		"with none and HS256":      {[]string{"none", "HS256", "ES256"}, true},
+		"other than the key's own": {[]string{"RS256"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newIDP(t)
+			p.metadata["id_token_signing_alg_values_supported"] = c.offered
+			provider := p.provider(nil)
+			location, flow, err := provider.Begin(t.Context(), Request{RedirectURI: redirectURI, State: "state"})
+			if err == nil {
+				p.follow(location)
+				_, err = provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
+			}
+			if (err == nil) != c.usable {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestP5Times(t *testing.T) {
+	at := func(seconds int64) int64 { return tokentest.Start.Unix() + seconds }
+	refuses(t, map[string]lie{
+		"expired":                {claims: map[string]any{"exp": at(-61)}, reason: ReasonUntrusted},
+		"expired within 60 s":    {claims: map[string]any{"exp": at(-59)}},
+		"no exp":                 {claims: map[string]any{"exp": nil}, reason: ReasonUntrusted},
+		"exp is a text":          {claims: map[string]any{"exp": fmt.Sprint(at(60))}, reason: ReasonUntrusted},
+		"exp with a fraction":    {claims: map[string]any{"exp": float64(at(60)) + 0.5}},
+		"exp beyond all years":   {claims: map[string]any{"exp": 1e300}, reason: ReasonUntrusted},
+		"exp is negative":        {claims: map[string]any{"exp": -1}, reason: ReasonUntrusted},
+		"issued in the future":   {claims: map[string]any{"iat": at(61)}, reason: ReasonUntrusted},
+		"issued within 60 s":     {claims: map[string]any{"iat": at(59)}},
+		"no iat":                 {claims: map[string]any{"iat": nil}, reason: ReasonUntrusted},
+		"not valid yet":          {claims: map[string]any{"nbf": at(61)}, reason: ReasonUntrusted},
+		"valid within 60 s":      {claims: map[string]any{"nbf": at(59)}},
+		"auth_time to come":      {claims: map[string]any{"auth_time": at(61)}, reason: ReasonUntrusted},
+		"auth_time is a text":    {claims: map[string]any{"auth_time": "now"}, reason: ReasonUntrusted},
+		"exp is null":            {claims: map[string]any{"exp": json.RawMessage("null")}, reason: ReasonUntrusted},
+		"exp is an empty object": {claims: map[string]any{"exp": map[string]any{}}, reason: ReasonUntrusted},
+	})
+}
+
+func TestP6MembersTwice(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit   func(string) string
+		reason string
+	}{
+		"sub twice":             {func(s string) string { return `{"sub":"victim",` + s[1:] }, ReasonUntrusted},
+		"a claim inside, twice": {func(s string) string { return `{"realm_access":{"roles":["a"],"roles":["admin"]},` + s[1:] }, ReasonUntrusted},
+		"SUB beside sub":        {func(s string) string { return s[:len(s)-1] + `,"SUB":"victim"}` }, ""},
+		"Nonce beside nonce":    {func(s string) string { return s[:len(s)-1] + `,"Nonce":"x"}` }, ""},
+		"SUB alone":             {func(s string) string { return strings.Replace(s, `"sub"`, `"SUB"`, 1) }, ReasonUntrusted},
+		"data after it":         {func(s string) string { return s + `{}` }, ReasonUntrusted},
+		"no UTF-8":              {func(s string) string { return strings.Replace(s, "Jane", "J\xffne", 1) }, ReasonUntrusted},
+		"a list":                {func(s string) string { return "[" + s + "]" }, ReasonUntrusted},
+		"null":                  {func(string) string { return "null" }, ReasonUntrusted},
+		"sub is a number":       {func(s string) string { return strings.Replace(s, `"248289761001"`, `248289761001`, 1) }, ReasonUntrusted},
+		"sub is empty":          {func(s string) string { return strings.Replace(s, `"248289761001"`, `""`, 1) }, ReasonUntrusted},
+		"sub is endless":        {func(s string) string { return strings.Replace(s, `248289761001`, strings.Repeat("1", 256), 1) }, ReasonUntrusted},
+		"sub with a line break": {func(s string) string { return strings.Replace(s, `248289761001`, `1\n2`, 1) }, ReasonUntrusted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newIDP(t)
+			provider := p.provider(nil)
+			flow, _ := p.begin(provider, Request{})
+			payload, err := base64.RawURLEncoding.DecodeString(strings.Split(p.idToken(), ".")[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.tokens(map[string]any{"access_token": accessToken, "id_token": p.sign([]byte(c.edit(string(payload))))})
+			got, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
+			if c.reason != "" {
+				wantReason(t, err, c.reason)
+			} else if err != nil || got.Subject != "248289761001" {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+	t.Run("token response with id_token twice", func(t *testing.T) {
+		p := newIDP(t)
+		provider := p.provider(nil)
+		flow, _ := p.begin(provider, Request{})
+		p.answer("/token", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"access_token":%q,"id_token":%q,"id_token":%q}`, accessToken, "x", p.idToken())
+		})
+		_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
+		wantReason(t, err, ReasonUnavailable)
+	})
+	t.Run("metadata with issuer twice", func(t *testing.T) {
+		p := newIDP(t)
+		p.answer(metadataPath, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"issuer":"x","issuer":%q}`, p.URL)
+		})
+		_, _, err := p.provider(nil).Begin(t.Context(), Request{})
+		wantReason(t, err, ReasonUnavailable)
+	})
+}
+
+// TestP20MaxAge: a sign-in of unknown age is no recent one.
+func TestP20MaxAge(t *testing.T) {
+	for name, c := range map[string]struct {
+		authTime any
+		reason   string
+	}{
+		"recent":  {tokentest.Start.Add(-time.Hour).Unix(), ""},
+		"too old": {tokentest.Start.Add(-time.Hour - 61*time.Second).Unix(), ReasonInteraction},
+		"unknown": {nil, ReasonInteraction},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newIDP(t)
+			p.claims["auth_time"] = c.authTime
+			provider := p.provider(nil)
+			flow, _ := p.begin(provider, Request{MaxAge: time.Hour})
+			_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
+			if c.reason != "" {
+				wantReason(t, err, c.reason)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestP3AccessTokenOfAnother: at_hash binds the access token to the ID token.
+func TestP3AccessTokenOfAnother(t *testing.T) {
+	p := newIDP(t)
+	p.claims["at_hash"] = "77QmUPtjPfzWtF2AnpK9RQ"
+	_, err := p.signIn(p.provider(nil))
+	wantReason(t, err, ReasonUntrusted)
+}
+
+func TestP18ManyTenants(t *testing.T) {
+	for issuer, want := range map[string]string{
+		"https://login.microsoftonline.com/common/v2.0":                               "stands for many tenants",
+		"https://login.microsoftonline.com/Organizations/v2.0":                        "stands for many tenants",
+		"https://login.microsoftonline.us/consumers/v2.0":                             "stands for many tenants",
+		"https://login.microsoftonline.com":                                           "stands for many tenants",
+		"https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0": "",
+		"https://example.com/common/v2.0":                                             "",
+		"https://example.com/?tenant=a":                                               "without query",
+		"http://example.com":                                                          "must be https",
+		"example.com":                                                                 "is no issuer",
+	} {
+		_, err := NewOpenID(Settings{Issuer: issuer, Client: Client{ID: "a"}}, Options{})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", issuer, err, want)
+		}
+	}
+}
+
+// tokens replaces the token response.
+func (p *idp) tokens(response map[string]any) {
+	p.answer("/token", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		p.write(w, response)
+	})
+}
