@@ -1,11 +1,14 @@
 package caddymodule
 
 import (
+	"context"
+
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 )
 
 // newTarget returns what operators can ask about the configuration.
@@ -23,6 +26,15 @@ func (a *App) newTarget() *admin.Target {
 	for _, other := range a.trusted {
 		t.Trusted = append(t.Trusted, admin.TrustedIssuer{
 			Name: other.Name, URL: other.Settings.Issuer, Audience: other.Audience, Issuer: other.pooled.value,
+		})
+	}
+	for _, p := range a.providers {
+		t.Providers = append(t.Providers, admin.IdentityProvider{
+			Name: p.Name, Kind: p.Kind(), Title: p.Title, URL: p.URL(), RedirectURI: a.redirectURI(p), Default: p.Default,
+			State: p.pooled.value.State,
+			Test: func(ctx context.Context, _ string) []federation.Step {
+				return p.pooled.value.Test(ctx, a.redirectURI(p))
+			},
 		})
 	}
 	return t

@@ -59,6 +59,11 @@ func providerKey(s configuration.ProviderSettings) string {
 	return fmt.Sprintf("%#v", []any{"openid", o.Name, o.Issuer, o.Client.ID, o.Client.Secret.Reveal(), o.Scopes, o.GroupsClaim, o.AllowPrivateNetwork})
 }
 
+// redirectURI is where a provider sends browsers back. Each has its own, so that an answer of one cannot pass for another's.
+func (a *App) redirectURI(p *identityProvider) string {
+	return a.settings.URL + "/oauth/callback/" + p.Name
+}
+
 // startProviders has the providers keep what they publish in the configuration's storage, and fetches that in the background.
 func (a *App) startProviders() {
 	for _, p := range a.providers {

@@ -158,7 +158,7 @@ var rooms = map[string]room{
 	"caddymodule/admin": {
 		own: []string{
 			"caddymodule/coverage", "caddymodule/node",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/registry",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
@@ -169,7 +169,7 @@ var rooms = map[string]room{
 	"caddymodule/command": {
 		own: []string{
 			"caddymodule/admin", "caddymodule/coverage",
-			"tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store", "tokenissuer/trust",
+			"tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
@@ -245,7 +245,7 @@ var rooms = map[string]room{
 			"caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
 			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
-			"tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registry",
+			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{

@@ -43,6 +43,9 @@ func operations() map[string]http.HandlerFunc {
 		"GET /oauth/routes":          serve("route", showRoutes),
 		"GET /oauth/ready":           serveReady,
 	}
+	for pattern, op := range providerOperations {
+		all[pattern] = serve("provider", op)
+	}
 	for _, kind := range []struct {
 		what       string // there may be none of
 		operations map[string]operation

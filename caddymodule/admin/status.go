@@ -32,6 +32,8 @@ type NodeStatus struct {
 	Trust map[string]string `json:"trust,omitzero"`
 	// TrustKeys says which keys of a trusted issuer are used, and why others are not.
 	TrustKeys map[string]trust.KeysReport `json:"trust_keys,omitzero"`
+	// Providers is what is wrong with an identity provider, by its name; empty: nothing that is known.
+	Providers map[string]string `json:"providers,omitzero"`
 }
 
 // IssuerStatus is how an issuer stands.
@@ -67,6 +69,12 @@ func (t *Target) status(ctx context.Context) NodeStatus {
 		if err := other.Issuer.Trouble(); err != nil {
 			s.Trust[other.Name] = err.Error()
 		}
+	}
+	if len(t.Providers) > 0 {
+		s.Providers = make(map[string]string)
+	}
+	for _, p := range t.Providers {
+		s.Providers[p.Name] = p.trouble()
 	}
 	return s
 }

@@ -25,6 +25,8 @@ type Target struct {
 	Node     *node.Node
 	// Trusted are the other issuers whose tokens some route can take.
 	Trusted []TrustedIssuer
+	// Providers are where people sign in, beside here.
+	Providers []IdentityProvider
 	// IsServing reports whether the issuer has its store, and waits a moment for it.
 	IsServing func(context.Context) bool
 	// Unreadiness lists why this node cannot serve; none: it can.

@@ -50,6 +50,9 @@ func statusRows(s *admin.NodeStatus) [][]string {
 		rows = append(rows, []string{"trust " + name, cmp.Or(s.Trust[name], "good")})
 	}
 	rows = append(rows, trustKeyRows(s.TrustKeys)...)
+	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
+		rows = append(rows, []string{"provider " + name, cmp.Or(s.Providers[name], "good")})
+	}
 	return append(rows, []string{"open streams", strconv.Itoa(s.Streams)})
 }
 

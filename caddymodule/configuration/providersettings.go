@@ -26,6 +26,25 @@ type ProviderSettings struct {
 	GitHub *upstream.GitHubSettings
 }
 
+// Kind is the kind of the provider, as JSON names it.
+func (p *ProviderSettings) Kind() string {
+	if p.GitHub != nil {
+		return kindGitHub
+	}
+	return kindOpenID
+}
+
+// URL is where people find the provider.
+func (p *ProviderSettings) URL() string {
+	switch {
+	case p.GitHub == nil:
+		return p.OpenID.Issuer
+	case p.GitHub.URL == "":
+		return "https://github.com"
+	}
+	return p.GitHub.URL
+}
+
 // read returns the provider, with what placeholders give.
 func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 	p = ProviderSettings{

@@ -1,0 +1,90 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// testTimeout bounds all steps of a test together. Each question to the provider has its own, shorter limit.
+const testTimeout = 30 * time.Second
+
+// providerOperations are about the identity providers at which people sign in. They need no store.
+var providerOperations = map[string]operation{
+	"GET /oauth/providers":              listProviders,
+	"POST /oauth/providers/{name}/test": withBody(testProvider),
+}
+
+// Provider is an identity provider at which people sign in, as an operator sees it.
+type Provider struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"` // openid or github
+	Title string `json:"title"`
+	// URL is where it is.
+	URL string `json:"url"`
+	// RedirectURI is what has to be registered there; empty: nothing, passwords are sent to it.
+	RedirectURI string `json:"redirect_uri,omitzero"`
+	Default     bool   `json:"default"`
+	// Trouble is what is wrong with it; empty: nothing that is known.
+	Trouble string `json:"trouble,omitempty"`
+	// DownSince is when it began to fail. LastSuccess and LastFailure are of this process, but for what it publishes.
+	DownSince   time.Time `json:"down_since,omitzero"`
+	LastSuccess time.Time `json:"last_success,omitzero"`
+	LastFailure time.Time `json:"last_failure,omitzero"`
+}
+
+// IdentityProvider is a provider of a Target.
+type IdentityProvider struct {
+	Name, Kind, Title, URL, RedirectURI string
+	Default                             bool
+	// State is how it went lately, as far as is known.
+	State func() federation.State
+	// Test looks at it now. With a login it looks for that person too, where passwords are sent to the provider.
+	Test func(ctx context.Context, login string) []federation.Step
+}
+
+// trouble is what is wrong with the provider; empty: nothing that is known.
+func (p *IdentityProvider) trouble() string {
+	if s := p.State(); !s.DownSince.IsZero() {
+		return s.LastError
+	}
+	return ""
+}
+
+func viewOfProvider(p IdentityProvider) Provider {
+	state := p.State()
+	return Provider{
+		Name: p.Name, Kind: p.Kind, Title: p.Title, URL: p.URL, RedirectURI: p.RedirectURI, Default: p.Default, Trouble: p.trouble(),
+		DownSince: state.DownSince, LastSuccess: state.LastSuccess, LastFailure: state.LastFailure,
+	}
+}
+
+func listProviders(t *Target, _ *http.Request) (int, any, error) {
+	return listed(t.Providers, nil, viewOfProvider)
+}
+
+// ProviderTest is the request to look at a provider.
+type ProviderTest struct {
+	// Login is somebody to look for, where passwords are sent to the provider; empty: nobody.
+	Login string `json:"login,omitzero"`
+}
+
+// testProvider looks at a provider now, step by step. It changes nothing, here or there.
+func testProvider(t *Target, r *http.Request, request ProviderTest) (int, any, error) {
+	name := r.PathValue("name")
+	i := slices.IndexFunc(t.Providers, func(p IdentityProvider) bool { return p.Name == name })
+	if i < 0 {
+		return 0, nil, store.ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), testTimeout)
+	defer cancel()
+	steps := t.Providers[i].Test(ctx, request.Login)
+	t.record("provider tested", zap.String("provider", name))
+	return http.StatusOK, steps, nil
+}

@@ -1,0 +1,48 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+)
+
+func providerCommand(api *apiClient) *cobra.Command {
+	return group("provider", "Shows and tests the identity providers at which people sign in", providerList(api), providerTest(api))
+}
+
+func providerList(api *apiClient) *cobra.Command {
+	return listCommand(api, "Lists the identity providers", "/oauth/providers", "NAME\tKIND\tURL\tREDIRECT URI\tSTATE", func(p *admin.Provider) []string {
+		return []string{p.Name, p.Kind, p.URL, p.RedirectURI, cmp.Or(p.Trouble, "good")}
+	})
+}
+
+// providerTest prints what it finds. Something that does not work makes it fail, for whoever asks in a script.
+func providerTest(api *apiClient) *cobra.Command {
+	failed, request := false, admin.ProviderTest{}
+	cmd := queryCommand("test NAME [--login LOGIN]", "Looks at a provider now, and says step by step what works and what does not", cobra.ExactArgs(1),
+		func(_ *cobra.Command, args []string, steps *[]federation.Step) error {
+			err := api.call(http.MethodPost, idPath("providers", args[0])+"/test", request, steps)
+			failed = slices.ContainsFunc(*steps, func(s federation.Step) bool { return s.Result == federation.Failed })
+			return err
+		},
+		func(out io.Writer, steps *[]federation.Step) error {
+			return printList(out, "STEP\tRESULT\tWHAT", *steps, func(s *federation.Step) []string {
+				return []string{s.Name, string(s.Result), s.Text}
+			})
+		})
+	cmd.Flags().StringVar(&request.Login, "login", "", "Somebody to look for in a directory, by what they would type to sign in; no password is needed")
+	cmd.PostRunE = func(*cobra.Command, []string) error {
+		if failed {
+			return errors.New("people cannot sign in at the provider")
+		}
+		return nil
+	}
+	return cmd
+}
