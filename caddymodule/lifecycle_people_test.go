@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -40,7 +41,7 @@ func TestReloadKeepsSignIns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := startGatehouse(t, test.caddyfile)
 			access, refresh := g.staffTokens("ada@acme.example", adaPassword)
-			session, cookie, err := g.app().issuer.OpenSession(t.Context(), mustUser(t, g, "u-ada"), "a browser", "a form")
+			session, cookie, err := g.app().issuer.OpenSession(t.Context(), tokenissuer.SignedIn{User: mustUser(t, g, "u-ada")}, "a browser", "a form")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,10 +23,11 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *store.Client, r 
 	if r.Password.IsEmpty() {
 		return Grant{}, oauth.MissingParameter("password")
 	}
-	user, err := is.SignIn(ctx, SignInAttempt{Email: email, Password: r.Password, Address: r.Client.Address})
+	proved, err := is.SignIn(ctx, SignInAttempt{Email: email, Password: r.Password, Address: r.Client.Address})
 	if err != nil {
 		return Grant{}, err
 	}
+	user := proved.User
 	scopes, err := is.Scopes.Grantable(r.Scope, client.Scopes, oauth.AnyScope)
 	if err != nil {
 		return Grant{}, err
@@ -38,7 +39,7 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *store.Client, r 
 	now := is.Now()
 	lifetimes := is.lifetimes(client)
 	f := is.newFamily(user, client, oauth.PasswordGrant, now)
-	f.Scopes, f.Audience, f.ExpiresAt = scopes, audience, now.Add(lifetimes.Password)
+	f.Scopes, f.Audience, f.ExpiresAt, f.Provider = scopes, audience, now.Add(lifetimes.Password), proved.Provider
 	if is.PasswordGrant.Refresh && (client.GetsRefresh(scopes) || client.ID == store.BuiltInClientID) {
 		f.Generation, f.ExpiresAt = 1, now.Add(lifetimes.Refresh)
 	}

@@ -90,7 +90,7 @@ var rooms = map[string]room{
 		own: []string{"tokenissuer", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, without: core,
 	},
 	"tokenissuer/federation": {
-		own: []string{"tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
+		own: []string{"tokenissuer", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
 	},
 	"tokenissuer/upstream": {
 		own:     []string{"tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/trust"},

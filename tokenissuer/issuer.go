@@ -55,6 +55,8 @@ type Issuer struct {
 	Hosts Hosts
 	// Hasher verifies passwords.
 	Hasher *passwords.Hasher
+	// PasswordDirectories know people who have no password of ours, in the order in which they are asked.
+	PasswordDirectories []PasswordDirectory
 
 	schemes schemesInUse
 }

@@ -172,6 +172,11 @@ func (l *Limits) hasProved(ctx context.Context, proofs []bucket, now time.Time) 
 	return n > 0
 }
 
+// personBuckets are what a sign-in is counted in that a directory elsewhere has found a person for: one person may have many names there.
+func (l *Limits) personBuckets(provider, subject, device string) []bucket {
+	return l.limited(bucket{"person\x00" + provider + "\x00" + subject + "\x00" + device, l.AccountLimit})
+}
+
 // signInBuckets are what a sign-in is counted in: for the account, and for the address.
 func (l *Limits) signInBuckets(email, device, from string) (account, address []bucket) {
 	if email != "" {

@@ -63,7 +63,7 @@ func (r rollout) signIn(g *registry.Registry, userID string) Tokens {
 	r.tb.Helper()
 	user, err := g.Issuer.Directory.User(r.tb.Context(), userID)
 	r.must(err)
-	s, _, err := g.Issuer.OpenSession(r.tb.Context(), user, "a browser", "")
+	s, _, err := g.Issuer.OpenSession(r.tb.Context(), SignedIn{User: user}, "a browser", "")
 	r.must(err)
 	tokens, err := g.Issuer.SessionToken(s)
 	r.must(err)

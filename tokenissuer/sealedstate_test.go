@@ -112,7 +112,10 @@ func TestA60AFormOpensOneSession(t *testing.T) {
 	if !genuine {
 		t.Fatal("a good token is refused")
 	}
-	errs := tokentest.Together(racers, func(int) error { _, _, err := f.OpenSession(t.Context(), f.user("ada"), "", form); return err })
+	errs := tokentest.Together(racers, func(int) error {
+		_, _, err := f.OpenSession(t.Context(), SignedIn{User: f.user("ada")}, "", form)
+		return err
+	})
 	if n := wins(t, errs, oauth.InvalidRequest); n != 1 {
 		t.Errorf("%d sessions of one form", n)
 	}

@@ -22,13 +22,13 @@ type Session struct {
 	User   *store.User
 }
 
-// OpenSession begins a session of a user who has just proved a password, and returns its cookie. Note is the browser in
+// OpenSession begins a session of somebody who has just signed in, and returns its cookie. Note is the browser in
 // words. Form names the form that was sent: it opens one session only. Every session has a new id, whatever cookie the
 // browser came with.
-func (is *Issuer) OpenSession(ctx context.Context, user *store.User, note, form string) (*Session, oauth.Secret, error) {
-	now := is.Now()
+func (is *Issuer) OpenSession(ctx context.Context, who SignedIn, note, form string) (*Session, oauth.Secret, error) {
+	now, user := is.Now(), who.User
 	f := is.newFamily(user, is.builtInClient(), store.BrowserSession, now)
-	f.Note, f.ExpiresAt = note, now.Add(sessionLifetime)
+	f.Note, f.Provider, f.ExpiresAt = note, who.Provider, now.Add(sessionLifetime)
 	f.Scopes = is.builtInClient().Scopes
 	f.Code.RequestID = form
 	if err := is.addFamily(ctx, f, user); err != nil {

@@ -15,6 +15,7 @@ import (
 
 // SignInAttempt is what somebody presents to prove that they are a user, on the sign-in page or with the password grant.
 type SignInAttempt struct {
+	// Email is an address, or a username where a directory takes them.
 	Email    string
 	Password oauth.Secret
 	// Address is where the attempt comes from.
@@ -23,50 +24,75 @@ type SignInAttempt struct {
 	Device oauth.Secret
 }
 
-// SignIn returns the user whose address and password were presented. Unknown, disabled, locked and invited users and a
-// wrong password are one invalid_grant after the same work; too many failures are rate_limited; when all hashing slots
+// SignedIn is a user who has just proved a password.
+type SignedIn struct {
+	User *store.User
+	// Provider is where the password is kept; empty: here.
+	Provider string
+}
+
+// SignIn returns the user whose address, or username, and password were presented. Unknown, disabled, locked and invited users and
+// a wrong password are one invalid_grant after the same work; too many failures are rate_limited; when all hashing slots
 // are taken it is temporarily_unavailable.
+//
+// Whoever has no password of ours is asked for in the directories, after that work and without a hashing slot: no directory costs time of
+// those who have one. The errors are those of PasswordDirectory too.
 //
 // Failures are counted per account and per address, whether the account exists or not. A browser that has signed in to
 // the account before has a count of its own, so that somebody else's failures do not lock it out.
-func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*store.User, error) {
+func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (SignedIn, error) {
 	if n := len(a.Password.Reveal()); n > passwords.MaxBytes || strings.ContainsRune(a.Password.Reveal(), 0) {
-		return nil, oauth.NewError(oauth.InvalidRequest, "password_unusable")
+		return SignedIn{}, oauth.NewError(oauth.InvalidRequest, "password_unusable")
 	}
 	now := is.Now()
-	email, addressErr := store.CanonicalEmail(a.Email)
-	user, err := is.Directory.UserByEmail(ctx, email)
-	if errors.Is(err, store.ErrNotFound) || addressErr != nil {
+	login, isEmail := is.canonicalLogin(a.Email)
+	user, err := new(store.User), error(nil)
+	if isEmail {
+		user, err = is.Directory.UserByEmail(ctx, login)
+	}
+	if errors.Is(err, store.ErrNotFound) {
 		user, err = new(store.User), nil
 	}
 	if err != nil {
-		return nil, oauth.Unavailable("directory_unavailable", err)
+		return SignedIn{}, oauth.Unavailable("directory_unavailable", err)
 	}
 	device := is.deviceOf(a.Device, user)
-	proofs := is.proofBuckets(email, a.Address)
+	proofs := is.proofBuckets(login, a.Address)
 	if err := is.checkProofs(ctx, proofs, now); err != nil {
-		return nil, err
+		return SignedIn{}, err
 	}
-	account, address := is.signInBuckets(email, device, a.Address)
+	account, address := is.signInBuckets(login, device, a.Address)
 	buckets := slices.Concat(account, address)
 	if err := is.reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
-		return nil, err
+		return SignedIn{}, err
 	}
-	err = is.provePassword(ctx, user, a.Password, passwords.Attempt{Account: email, Address: a.Address, Known: device != ""})
+	proved := SignedIn{User: user}
+	err = is.provePassword(ctx, user, a.Password, passwords.Attempt{Account: login, Address: a.Address, Known: device != ""})
+	if user.PasswordHash.IsEmpty() && login != "" && oauth.AsError(err).Code == oauth.InvalidGrant && len(is.PasswordDirectories) > 0 {
+		attempt := DirectoryAttempt{Login: login, Password: a.Password, Address: a.Address}
+		proved, err = is.askDirectories(ctx, attempt, func(provider, subject string) error {
+			person := is.personBuckets(provider, subject, device)
+			if err := is.reserve(ctx, person, "sign_in_throttled", now); err != nil {
+				return err
+			}
+			buckets = append(buckets, person...)
+			return nil
+		})
+	}
 	switch {
 	case err == nil:
 		is.forgive(ctx, buckets, now)
 	case oauth.AsError(err).Reason == oauth.ReasonHashingBusy && device == "" && !is.hasProved(ctx, proofs, now):
 		// Whoever guesses makes the slots scarce, and has not shown yet to be anybody else: the address keeps its count.
 		is.forgive(ctx, account, now)
-	case oauth.AsError(err).Code != oauth.InvalidGrant: // it failed for a reason of ours
+	case oauth.AsError(err).Code != oauth.InvalidGrant && oauth.AsError(err).Code != oauth.AccessDenied: // it failed for a reason of ours
 		is.forgive(ctx, buckets, now)
 	}
 	if err != nil {
-		return nil, err
+		return SignedIn{}, err
 	}
 	is.countProof(ctx, proofs, now)
-	return user, nil
+	return proved, nil
 }
 
 // provePassword compares the password with the user's. A user that does not exist costs the same: under every scheme

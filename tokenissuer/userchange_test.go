@@ -56,7 +56,7 @@ func TestT96AChangeRacesASignIn(t *testing.T) {
 			if i == 0 {
 				return f.registry.SetPasswordHash(t.Context(), "u-grace", cheapHash())
 			}
-			_, cookie, err = f.OpenSession(t.Context(), before, "", "")
+			_, cookie, err = f.OpenSession(t.Context(), SignedIn{User: before}, "", "")
 			return err
 		})
 		f.must(errs[0])

@@ -86,14 +86,14 @@ func (h *Handler) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pend
 
 // signIn verifies the password and continues with the pending request.
 func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pending, f requests.Form, nonce string) error {
-	user, err := h.issuer.SignIn(r.Context(), tokenissuer.SignInAttempt{
+	who, err := h.issuer.SignIn(r.Context(), tokenissuer.SignInAttempt{
 		Email: f.Get("email"), Password: f.Secret("password"), Address: h.audit.Address(r),
 		Device: readCookie(r, h.cookies.device),
 	})
 	if err != nil {
 		return h.signInFailed(w, r, p.walk(v), p.sealed, f.Get("email"), err)
 	}
-	session, err := h.openSession(w, r, v, user, nonce)
+	session, err := h.openSession(w, r, v, who, nonce)
 	if err != nil {
 		if oauth.AsError(err).Code == oauth.RateLimited {
 			return h.signInFailed(w, r, p.walk(v), p.sealed, f.Get("email"), err)
@@ -101,7 +101,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pend
 		return err
 	}
 	v.session = session
-	h.audit.Accepted(r, "signed in", zap.String("subject", user.ID), zap.String("session", v.session.Family.ID))
+	h.audit.Accepted(r, "signed in", signedInFields(who, session)...)
 	switch {
 	case p.request != nil:
 		return h.advance(w, r, p.walk(v))
@@ -113,9 +113,18 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pend
 	return nil
 }
 
+// signedInFields are what the audit log says of a sign-in.
+func signedInFields(who tokenissuer.SignedIn, session *tokenissuer.Session) []zap.Field {
+	fields := []zap.Field{zap.String("subject", who.User.ID), zap.String("session", session.Family.ID)}
+	if who.Provider != "" {
+		fields = append(fields, zap.String("provider", who.Provider))
+	}
+	return fields
+}
+
 // openSession signs the browser in. It ends the browser's previous session and issues new cookies.
-func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, user *store.User, nonce string) (*tokenissuer.Session, error) {
-	session, cookie, err := h.issuer.OpenSession(r.Context(), user, browserName(r.UserAgent()), nonce)
+func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, who tokenissuer.SignedIn, nonce string) (*tokenissuer.Session, error) {
+	session, cookie, err := h.issuer.OpenSession(r.Context(), who, browserName(r.UserAgent()), nonce)
 	if err != nil {
 		if oauth.AsError(err).Reason == oauth.ReasonDecided {
 			return nil, decided
@@ -131,7 +140,7 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, u
 	if err != nil {
 		return nil, err
 	}
-	device, err := h.issuer.Device(user, h.issuer.Now())
+	device, err := h.issuer.Device(who.User, h.issuer.Now())
 	if err != nil {
 		return nil, err
 	}

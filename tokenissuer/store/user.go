@@ -165,6 +165,18 @@ func (o *Organisation) Validate() error {
 	return nil
 }
 
+// CanonicalUsername returns the one form in which a name that is no address is looked up elsewhere and counted: without white space
+// around it, in Unicode's compatibility form (NFKC), in lower case. It is empty for what nobody is called: nothing, more than 254 bytes, and
+// with characters that are not seen.
+func CanonicalUsername(name string) string {
+	canonical := strings.TrimSpace(norm.NFKC.String(strings.ToLower(norm.NFKC.String(name))))
+	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+	if !utf8.ValidString(name) || len(canonical) > maxEmail || strings.ContainsFunc(canonical, unseen) {
+		return ""
+	}
+	return canonical
+}
+
 const maxEmail = 254 // bytes; RFC 5321 §4.5.3.1.3
 
 // CanonicalEmail returns the one form in which an address is stored, looked up and counted, so that no other spelling is

@@ -1,0 +1,241 @@
+package tokenissuer_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// peopleElsewhere is a directory with people by their logins. Each has the password userPassword.
+type peopleElsewhere struct {
+	name     string
+	people   map[string]*store.User // a login and its user; nil: the rules let them be nobody
+	usesName bool
+	fault    error
+	hold     chan struct{} // closed: go on
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func (p *peopleElsewhere) Provider() string     { return p.name }
+func (p *peopleElsewhere) TakesUsernames() bool { return p.usesName }
+
+func (p *peopleElsewhere) SignIn(ctx context.Context, a DirectoryAttempt) (*store.User, error) {
+	p.mu.Lock()
+	p.asked = append(p.asked, a.Login)
+	p.mu.Unlock()
+	if p.hold != nil {
+		select {
+		case <-p.hold:
+		case <-ctx.Done():
+			return nil, oauth.Unavailable("slow", ctx.Err())
+		}
+	}
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	login := strings.TrimRight(a.Login, "!") // a spelling that a directory takes for the same
+	user, known := p.people[login]
+	if !known {
+		return nil, store.ErrNotFound
+	}
+	if err := a.Admit("subject of " + login); err != nil {
+		return nil, err
+	}
+	if a.Password.Reveal() != userPassword {
+		return nil, oauth.NewError(oauth.InvalidGrant, "wrong_there")
+	}
+	if user == nil {
+		return nil, oauth.NewError(oauth.AccessDenied, "nobody_here")
+	}
+	return user, nil
+}
+
+// outsider adds a user who has no password of ours.
+func (f *flow) outsider(id string) *store.User {
+	f.tb.Helper()
+	now := f.clock()
+	f.must(f.store.AddExternalUser(f.tb.Context(),
+		&store.User{ID: "u-" + id, Email: id + "@elsewhere.example", Name: id, Status: store.UserActive, External: true, CreatedAt: now, Organisation: "acme"},
+		store.Identity{Provider: "corp", Subject: "subject of " + id, UserID: "u-" + id, LinkedAt: now, LastUsedAt: now}, false))
+	return f.user(id)
+}
+
+func (f *flow) tryFrom(address, login, password string) (SignedIn, error) {
+	return f.SignIn(f.tb.Context(), SignInAttempt{Email: login, Password: oauth.NewSecret(password), Address: address})
+}
+
+// TestP47OwnPasswordsStayHere: a directory is never asked about an account with a password of ours, whatever the password was, and
+// is never waited for with a hashing slot in hand.
+func TestP47OwnPasswordsStayHere(t *testing.T) {
+	f := newFlow(t)
+	zoe := f.outsider("zoe")
+	corp := &peopleElsewhere{name: "corp", people: map[string]*store.User{"zoe@elsewhere.example": zoe, "ada@acme.example": zoe}}
+	f.PasswordDirectories = []PasswordDirectory{corp}
+
+	if who, err := f.tryFrom("192.0.2.1", "ada@acme.example", userPassword); err != nil || who.User.ID != "u-ada" || who.Provider != "" {
+		t.Fatalf("%+v, %v", who, err)
+	}
+	_, err := f.tryFrom("192.0.2.1", "ada@acme.example", "wrong password")
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
+	if len(corp.asked) > 0 {
+		t.Fatalf("asked about %q", corp.asked)
+	}
+	who, err := f.tryFrom("192.0.2.1", " Zoe@Elsewhere.example", userPassword)
+	if err != nil || who.User.ID != "u-zoe" || who.Provider != "corp" || !slices.Equal(corp.asked, []string{"zoe@elsewhere.example"}) {
+		t.Fatalf("%+v, %v, asked about %q", who, err, corp.asked)
+	}
+	s, _, err := f.OpenSession(t.Context(), who, "a browser", "")
+	f.must(err)
+	if s.Family.Provider != "corp" {
+		t.Errorf("the session is of %q", s.Family.Provider)
+	}
+
+	corp.hold = make(chan struct{})
+	var waiting sync.WaitGroup
+	corp.mu.Lock()
+	corp.asked = nil
+	corp.mu.Unlock()
+	// One by one they hash, and then they hang there with no slot in hand. The account's limit lets so many in.
+	patience := time.Now().Add(time.Minute)
+	for n := range 9 {
+		waiting.Go(func() { _, _ = f.tryFrom("198.51.100.1", "zoe@elsewhere.example", userPassword) })
+		for asked := 0; asked <= n; time.Sleep(time.Millisecond) {
+			corp.mu.Lock()
+			asked = len(corp.asked)
+			corp.mu.Unlock()
+			if time.Now().After(patience) {
+				t.Fatal("they do not come as far as the directory")
+			}
+		}
+	}
+	if _, err := f.tryFrom("192.0.2.1", "ada@acme.example", userPassword); err != nil {
+		t.Errorf("somebody with a password of ours waits for a directory: %v", err)
+	}
+	close(corp.hold)
+	waiting.Wait()
+}
+
+// TestP48FailuresElsewhere: failures in a directory are counted as ours are, and for a person too, whatever names lead there.
+func TestP48FailuresElsewhere(t *testing.T) {
+	f := newFlow(t)
+	corp := &peopleElsewhere{name: "corp", usesName: true, people: map[string]*store.User{"zoe": f.outsider("zoe"), "eve": nil}}
+	f.PasswordDirectories = []PasswordDirectory{corp}
+	attempts := func(login, password string, n int) (err error) {
+		for i := range n {
+			_, err = f.tryFrom("192.0.2."+string(rune('1'+i/20)), login, password)
+		}
+		return err
+	}
+	for _, login := range []string{"zoe", "nobody"} {
+		err := attempts(login, "wrong", 10)
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
+		_, err = f.tryFrom("203.0.113.1", strings.ToUpper(login)+" ", userPassword)
+		tokentest.WantCode(t, err, oauth.RateLimited)
+	}
+	asked := len(corp.asked)
+	_, err := f.tryFrom("203.0.113.1", "zoe!", userPassword)
+	tokentest.WantCode(t, err, oauth.RateLimited)
+	if len(corp.asked) != asked+1 {
+		t.Error("the other spelling was not asked about: the test shows nothing")
+	}
+	f.wait(time.Hour)
+	who, err := f.tryFrom("203.0.113.1", "zoe!", userPassword)
+	f.must(err)
+	if who.User.ID != "u-zoe" {
+		t.Errorf("signed in as %q", who.User.ID)
+	}
+	for range 20 { // who succeeds is not counted
+		_, err := f.tryFrom("203.0.113.1", "zoe", userPassword)
+		f.must(err)
+	}
+	t.Run("a person whom the rules let be nobody", func(t *testing.T) {
+		tokentest.WantCode(t, attempts("eve", userPassword, 10), oauth.AccessDenied)
+		tokentest.WantCode(t, attempts("eve", userPassword, 1), oauth.RateLimited)
+	})
+	t.Run("a fault of the directory is nobody's failure", func(t *testing.T) {
+		f.wait(time.Hour)
+		corp.fault = oauth.Unavailable("away", errors.New("away"))
+		tokentest.WantCode(t, attempts("zoe", "wrong", 25), oauth.TemporarilyUnavailable)
+		corp.fault = nil
+		_, err := f.tryFrom("203.0.113.1", "zoe", userPassword)
+		f.must(err)
+	})
+	t.Run("no username", func(t *testing.T) {
+		corp.asked = nil
+		for _, login := range []string{"", " ", "zoe\x00", "z\u200boe", strings.Repeat("z", 255), "\xff"} {
+			_, err := f.tryFrom("203.0.113.2", login, userPassword)
+			tokentest.WantCode(t, err, oauth.InvalidGrant)
+		}
+		corp.usesName = false
+		_, err := f.tryFrom("203.0.113.2", "zoe", userPassword)
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
+		if len(corp.asked) > 0 {
+			t.Errorf("asked about %q", corp.asked)
+		}
+	})
+}
+
+// TestP49SeveralDirectories: the first that knows a name decides, and one that is away hides nobody of another.
+func TestP49SeveralDirectories(t *testing.T) {
+	zoe, yan := &store.User{ID: "zoe"}, &store.User{ID: "yan"}
+	away := oauth.Unavailable("away", errors.New("away"))
+	for _, test := range []struct {
+		name          string
+		first, second *peopleElsewhere
+		password      string
+		want          string // the user, or the error
+		code          oauth.ErrorCode
+	}{
+		{"in the first", &peopleElsewhere{people: map[string]*store.User{"z": zoe}}, &peopleElsewhere{people: map[string]*store.User{"z": yan}}, userPassword, "zoe", ""},
+		{"in the second", &peopleElsewhere{}, &peopleElsewhere{people: map[string]*store.User{"z": yan}}, userPassword, "yan", ""},
+		{"in none", &peopleElsewhere{}, &peopleElsewhere{}, userPassword, "", oauth.InvalidGrant},
+		{"in both, with another password", &peopleElsewhere{people: map[string]*store.User{"z": zoe}}, &peopleElsewhere{people: map[string]*store.User{"z": yan}}, "wrong", "", oauth.InvalidGrant},
+		{"in the second, and the first is away", &peopleElsewhere{fault: away}, &peopleElsewhere{people: map[string]*store.User{"z": yan}}, userPassword, "yan", ""},
+		{"in none, and the first is away", &peopleElsewhere{fault: away}, &peopleElsewhere{}, userPassword, "", oauth.TemporarilyUnavailable},
+		{"in the first, and the second is away", &peopleElsewhere{people: map[string]*store.User{"z": zoe}}, &peopleElsewhere{fault: away}, userPassword, "zoe", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFlow(t)
+			test.first.usesName = true
+			f.PasswordDirectories = []PasswordDirectory{test.first, test.second}
+			who, err := f.tryFrom("192.0.2.1", "z", test.password)
+			if test.code != "" {
+				tokentest.WantCode(t, err, test.code)
+				return
+			}
+			f.must(err)
+			if who.User.ID != test.want {
+				t.Errorf("signed in as %q", who.User.ID)
+			}
+		})
+	}
+}
+
+// TestP53ThePasswordGrant asks directories as the sign-in page does.
+func TestP53ThePasswordGrant(t *testing.T) {
+	f := newFlow(t)
+	corp := &peopleElsewhere{name: "corp", usesName: true, people: map[string]*store.User{"zoe": f.outsider("zoe")}}
+	f.PasswordDirectories = []PasswordDirectory{corp}
+	tokens, err := f.exchange(TokenRequest{
+		GrantType: oauth.PasswordGrant, Username: "zoe", Password: oauth.NewSecret(userPassword), Client: ClientAuthentication{Address: "192.0.2.1"},
+	})
+	f.must(err)
+	family, err := f.store.Family(t.Context(), tokens.Claims.FamilyID)
+	f.must(err)
+	if tokens.Claims.Subject != "u-zoe" || family.Provider != "corp" {
+		t.Errorf("subject %q at %q", tokens.Claims.Subject, family.Provider)
+	}
+	_, err = f.signInFor("", "zoe", "wrong password")
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
+}
