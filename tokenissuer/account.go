@@ -59,7 +59,6 @@ func (is *Issuer) AccountOf(ctx context.Context, user *store.User) (Account, err
 	byClient := make(map[string]*Application)
 	for _, f := range families {
 		switch {
-		case f.Origin == store.HostSession: // it is part of the session in which it was made
 		case f.UserVersion != user.Version || is.Revocations.RevokedFamily(f, user.Organisation):
 		case f.Origin == store.BrowserSession:
 			account.Sessions = append(account.Sessions, f)

@@ -94,7 +94,7 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 	now := is.Now()
 	f := is.newFamily(s.User, client, oauth.AuthorizationCode, s.Family.AuthTime)
 	f.Scopes, f.Audience = scopes, r.Audience
-	f.Preconditions.SessionID = s.Family.ID
+	f.Preconditions.SessionID, f.Provider = s.Family.ID, s.Family.Provider
 	f.Code = store.CodeBinding{
 		RequestID: r.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge,
 		Refreshable: client.GetsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: now.Add(is.lifetimes(client).Code),

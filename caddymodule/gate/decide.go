@@ -19,6 +19,9 @@ import (
 
 // ServeHTTP authorizes the request and passes a copy with the caller's identity to the next handler.
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if p.servesHost(w, r) {
+		return nil
+	}
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	p.shared.identityGuard().Clean(r.Header, trusted, p.trustedHeaders...)
 	caller.RestoreBearer(r)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
@@ -35,6 +36,16 @@ func (p *Protect) readHostSessions(ctx caddy.Context) error {
 		return errors.New("challenge browser: people sign in at our own issuer, whose sessions this route does not take: add `issuer self`, and an issuer to the oauth block")
 	}
 	return hostsession.Mount(ctx, p.shared.hosts)
+}
+
+// servesHost answers a request for the sign-in at its host that comes this far, and reports whether it did: what stands in a named
+// route is provisioned too late to put anything before the routes. The path is the one that the client sent.
+func (p *Protect) servesHost(w http.ResponseWriter, r *http.Request) bool {
+	if !p.UsesHostSessions() || !hostsession.Owns(r) {
+		return false
+	}
+	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
+	return ok && hostsession.Owns(&original) && p.shared.hosts.Serve(w, r)
 }
 
 // authenticateAtHost takes the session with which a browser comes to the host.

@@ -51,7 +51,7 @@ func (c *tokenCache) packToken(t *AccessToken, key *keys.VerificationKey) *cache
 
 // pack stores the token's own values. It returns false if they, or the shared ones, do not fit.
 func (c *cachedToken) pack(t *AccessToken) bool {
-	if t.extra != nil || t.nested != nil || t.endless || !t.Actor.IsZero() || t.earlierActors != nil || t.commonBytes() > maxCommonBytes {
+	if t.extra != nil || t.nested != nil || t.person != nil || t.endless || !t.Actor.IsZero() || t.earlierActors != nil || t.commonBytes() > maxCommonBytes {
 		return false
 	}
 	for i, at := range [...]time.Time{t.IssuedAt, t.ExpiresAt, t.AuthTime} {

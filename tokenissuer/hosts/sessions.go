@@ -176,7 +176,9 @@ func (s *Sessions) load(ctx context.Context, cookie string, host tokenissuer.Hos
 		e.token.Role = string(user.Role)
 	}
 	e.person = accesstoken.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified, Groups: user.Groups}
-	e.person.ACR, e.person.AMR = tokenissuer.PasswordProof()
+	if f.Provider == "" {
+		e.person.ACR, e.person.AMR = tokenissuer.PasswordProof()
+	}
 	e.token.WithPerson(&e.person)
 	return e, nil
 }

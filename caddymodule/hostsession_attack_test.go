@@ -1,0 +1,225 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// begun is a sign-in at a host that the issuer has answered: the URL of the callback, which nobody has opened.
+func (v *visitorOfHosts) begun(host, path string) *url.URL {
+	v.t.Helper()
+	a := v.navigate(v.gate.at(host, path))
+	a = v.navigate(a.header.Get("Location"))
+	if at := a.location(); at != nil && at.Path == "/oauth/callback" && at.Query().Get("code") != "" {
+		return at
+	}
+	v.t.Fatalf("%d %s", a.status, a.header.Get("Location"))
+	return nil
+}
+
+func withQuery(u *url.URL, name, value string) string {
+	changed, query := *u, u.Query()
+	query.Set(name, value)
+	changed.RawQuery = query.Encode()
+	return changed.String()
+}
+
+// TestS6NobodyIsSignedInByAnothersAnswer: not by an attacker's callback, nor with a code that somebody put into one's own. The browser
+// begins anew, as itself, and at most once.
+func TestS6NobodyIsSignedInByAnothersAnswer(t *testing.T) {
+	g := startHosts(t)
+	attacker, victim := g.signedIn(t, "ben@acme.example"), g.signedIn(t, "ada@acme.example")
+	theirs := attacker.begun("wiki", "/pages/of-ben")
+	a := victim.navigate(theirs.String())
+	if a.status != http.StatusSeeOther || !strings.HasPrefix(a.header.Get("Location"), g.at("auth", "/oauth/authorize?")) || victim.cookie("wiki", hostCookie) != "" {
+		t.Fatalf("an attacker's callback: %d %v", a.status, a.header)
+	}
+	if a, at := victim.walk(a.header.Get("Location"), ""); a.status != http.StatusOK || at != g.at("wiki", "/pages/of-ben") {
+		t.Errorf("%d at %s", a.status, at)
+	}
+	g.upstream.one(t).has(t, "X-Email", "ada@acme.example")
+	// Their code in one's own answer: PKCE and the nonce are of another attempt.
+	victim = g.signedIn(t, "ada@acme.example")
+	own, other := victim.begun("wiki", "/pages/1"), attacker.begun("wiki", "/pages/2")
+	victim.navigate(withQuery(own, "code", other.Query().Get("code")))
+	if victim.cookie("wiki", hostCookie) != "" {
+		t.Error("a code of another attempt signs in")
+	}
+	// And the code is not used up by that.
+	if a := attacker.navigate(other.String()); a.status != http.StatusSeeOther || attacker.cookie("wiki", hostCookie) == "" {
+		t.Errorf("its owner: %d", a.status)
+	}
+	// A browser that keeps no cookies goes round once.
+	own = victim.begun("wiki", "/pages/3")
+	bare := g.visitor(t)
+	bare.client.Jar = nil
+	a = bare.navigate(own.String())
+	if a.status != http.StatusSeeOther {
+		t.Fatalf("%d", a.status)
+	}
+	again := victim.navigate(a.header.Get("Location")) // as if the browser sent the issuer's cookies alone
+	if a := bare.navigate(again.header.Get("Location")); a.status != http.StatusBadRequest || a.header.Get("Location") != "" {
+		t.Errorf("the second time: %d %s", a.status, a.header.Get("Location"))
+	}
+}
+
+// TestS7AnAnswerCountsOnce: a second use of the code ends what came of the first, and the browser signs in anew.
+func TestS7AnAnswerCountsOnce(t *testing.T) {
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	callback := v.begun("wiki", "/pages/1")
+	if a := v.navigate(callback.String()); a.status != http.StatusSeeOther || a.header.Get("Location") != g.at("wiki", "/pages/1") {
+		t.Fatalf("%d %v", a.status, a.header)
+	}
+	first := v.cookie("wiki", hostCookie)
+	// Stolen by whoever reads logs: without the browser's cookie the code is not even looked at.
+	if a := g.visitor(t).navigate(callback.String()); a.status != http.StatusSeeOther || strings.Contains(a.header.Get("Set-Cookie"), hostCookie) {
+		t.Errorf("from another browser: %d %v", a.status, a.header)
+	}
+	if a := v.send(http.MethodGet, g.at("wiki", "/pages/1"), ""); a.status != http.StatusOK {
+		t.Errorf("and that ended the session: %d", a.status)
+	}
+	if a := v.navigate(callback.String()); a.status != http.StatusSeeOther {
+		t.Errorf("again: %d", a.status)
+	}
+	if a := g.visitor(t).send(http.MethodGet, g.at("wiki", "/pages/1"), "", "Cookie", hostCookie+"="+first); a.status != http.StatusUnauthorized {
+		t.Errorf("the session of a code that was used twice: %d", a.status)
+	}
+	if a, at := v.walk(g.at("wiki", "/pages/1"), ""); a.status != http.StatusOK || at != g.at("wiki", "/pages/1") {
+		t.Errorf("the browser: %d at %s", a.status, at)
+	}
+}
+
+// TestS8AnswersThatAreNone sign nobody in and lead nowhere.
+func TestS8AnswersThatAreNone(t *testing.T) {
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	fresh := g.visitor(t)
+	fresh.walk(g.at("auth", "/oauth/login"), "ada@acme.example")
+	other := fresh.begun("app", "/x") // a state of another host
+	for name, change := range map[string]func(*url.URL) string{
+		"of another host":     func(u *url.URL) string { return withQuery(u, "state", other.Query().Get("state")) },
+		"at another host":     func(u *url.URL) string { return strings.Replace(u.String(), "wiki.", "app.", 1) },
+		"made up":             func(u *url.URL) string { return withQuery(u, "state", "x") },
+		"changed":             func(u *url.URL) string { return withQuery(u, "state", u.Query().Get("state")[1:]) },
+		"none":                func(u *url.URL) string { return withQuery(u, "state", "") },
+		"twice":               func(u *url.URL) string { return u.String() + "&state=x" },
+		"a sealed return":     func(u *url.URL) string { return withQuery(u, "state", pendingOf(t, v)) },
+		"another issuer":      func(u *url.URL) string { return withQuery(u, "iss", "https://evil.example") },
+		"no issuer":           func(u *url.URL) string { return withQuery(u, "iss", "") },
+		"semicolons":          func(u *url.URL) string { return u.String() + ";x" },
+		"encoded":             func(u *url.URL) string { return strings.Replace(u.String(), "/oauth/callback", "/oauth/%63allback", 1) },
+		"with a second slash": func(u *url.URL) string { return strings.Replace(u.String(), "/oauth/callback", "//oauth/callback", 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := g.signedIn(t, "ada@acme.example")
+			a := v.navigate(change(v.begun("wiki", "/pages/1")))
+			if a.status < 400 || a.header.Get("Location") != "" || v.cookie("wiki", hostCookie) != "" {
+				t.Errorf("%d %v", a.status, a.header)
+			}
+		})
+	}
+	for method, status := range map[string]int{http.MethodPost: http.StatusMethodNotAllowed, http.MethodPut: http.StatusMethodNotAllowed} {
+		if a := v.send(method, v.begun("wiki", "/pages/1").String(), ""); a.status != status {
+			t.Errorf("%s: %d", method, a.status)
+		}
+	}
+	callback := v.begun("wiki", "/pages/1")
+	if a := v.send(http.MethodGet, callback.String(), "", "Early-Data", "1"); a.status != http.StatusTooEarly {
+		t.Errorf("in early data: %d", a.status)
+	}
+}
+
+// pendingOf is a value that was sealed for something else.
+func pendingOf(t *testing.T, v *visitorOfHosts) string {
+	t.Helper()
+	a := v.gate.visitor(t).navigate(v.gate.at("auth", "/oauth/account"))
+	return a.location().Query().Get("pending")
+}
+
+// TestS9TheWayBackStaysOnTheHost, whatever the page asked for is called.
+func TestS9TheWayBackStaysOnTheHost(t *testing.T) {
+	g := startHosts(t)
+	for _, path := range []string{
+		"//evil.example/x", "/\\evil.example", "/%2f/evil.example", "/%5cevil.example", "/.//evil.example", "///evil.example", "/x?//evil.example", "/@evil.example", "/%0d%0aSet-Cookie:x",
+	} {
+		t.Run(path, func(t *testing.T) {
+			v := g.visitor(t)
+			_, _ = v.walk(g.at("auth", "/oauth/login"), "ada@acme.example")
+			request := "GET " + path + " HTTP/1.1\r\nHost: " + strings.TrimPrefix(g.origin("app"), "http://") + "\r\nConnection: close\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n\r\n"
+			status, header, _ := g.raw(request)
+			if status != http.StatusSeeOther {
+				return // refused as ambiguous
+			}
+			v.give("app", cookieIn(header, "gatehouse_sign_in"))
+			answer := v.navigate(header.Get("Location"))
+			back := v.navigate(answer.header.Get("Location"))
+			at := back.header.Get("Location")
+			if !strings.HasPrefix(at, g.origin("app")+"/") {
+				t.Errorf("back at %q", at)
+			}
+		})
+	}
+	v := g.signedIn(t, "ada@acme.example")
+	for _, asked := range []string{
+		"//evil.example", "https://evil.example", "http:evil.example", "/\\evil.example", "\\\\evil.example", "javascript:alert(1)", "/x\r\nSet-Cookie:a=b", "/\t/evil.example", "", "x", "@evil.example", ".evil.example", "/" + strings.Repeat("a", 5000),
+	} {
+		a := v.navigate(g.at("app", "/oauth/sign_in?return="+url.QueryEscape(asked)))
+		at := a.header.Get("Location")
+		if asked != "" && (a.status != http.StatusSeeOther || !strings.HasPrefix(at, g.origin("app")+"/")) || strings.ContainsAny(at, "\r\n") || a.header.Get("Set-Cookie") != "" {
+			t.Errorf("%q: %d %q", asked, a.status, at)
+		}
+	}
+}
+
+// cookieIn is a cookie that an answer sets.
+func cookieIn(header http.Header, name string) *http.Cookie {
+	for _, c := range (&http.Response{Header: header}).Cookies() {
+		if c.Name == name {
+			return c
+		}
+	}
+	return &http.Cookie{Name: name}
+}
+
+// TestS10TheHostIsThatOfTheConfiguration, however a request names another.
+func TestS10TheHostIsThatOfTheConfiguration(t *testing.T) {
+	g := startHosts(t, "http://wiki.localhost:TCPPORT {",
+		":TCPPORT {\n\tprotect {\n\t\tchallenge browser\n\t}\n\trespond ok\n}\nhttp://wiki.localhost:TCPPORT, http://*.wild.localhost:TCPPORT {")
+	if !strings.Contains(g.logs(), "challenge browser: no browser can sign in here") {
+		t.Error("a site without a host is not warned of")
+	}
+	own := strings.TrimPrefix(g.origin("app"), "http://")
+	for name, c := range map[string]struct {
+		host, more string
+		want       int
+	}{
+		"its own":             {host: own, want: http.StatusSeeOther},
+		"in upper case":       {host: strings.ToUpper(own), want: http.StatusSeeOther},
+		"a stranger":          {host: "evil.example", want: http.StatusUnauthorized},
+		"with another port":   {host: "wiki.localhost:1", want: http.StatusUnauthorized},
+		"with credentials":    {host: "x@" + own, want: 400},
+		"below the wildcard":  {host: strings.Replace(own, "app.", "a-1.wild.", 1), want: http.StatusSeeOther},
+		"two labels":          {host: strings.Replace(own, "app.", "a.b.wild.", 1), want: http.StatusUnauthorized},
+		"no label":            {host: strings.Replace(own, "app.", ".wild.", 1), want: http.StatusUnauthorized},
+		"a strange label":     {host: strings.Replace(own, "app.", "a%2f.wild.", 1), want: 400},
+		"forwarded elsewhere": {host: own, more: "X-Forwarded-Host: evil.example\r\nForwarded: host=evil.example\r\n", want: http.StatusSeeOther},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, header, _ := g.raw("GET /pages/1 HTTP/1.1\r\nHost: " + c.host + "\r\n" + c.more + "Connection: close\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n\r\n")
+			if status != c.want && (c.want != 400 || status == http.StatusSeeOther) {
+				t.Fatalf("%d", status)
+			}
+			if status != http.StatusSeeOther {
+				return
+			}
+			at, err := url.Parse(header.Get("Location"))
+			check(t, err)
+			if got := at.Query().Get("redirect_uri"); got != "http://"+strings.ToLower(c.host)+"/oauth/callback" {
+				t.Errorf("redirect_uri %s", got)
+			}
+		})
+	}
+}
