@@ -77,7 +77,7 @@ func (n *Node) configuration() string {
 		limits = n.setup.Limits
 	}
 	_, port, _ := strings.Cut(n.Addr, ":")
-	return strings.NewReplacer("ADMIN", n.Admin, "ISSUER", n.Issuer, "STORE", store, "PORT", port, "UPSTREAM", upstream,
+	return strings.NewReplacer("ADMIN", n.Admin, "ISSUER", n.Issuer, "STORE", store, "PORT", port, "WEB", WebOf(n.Issuer), "UPSTREAM", upstream,
 		"GLOBAL", n.setup.Global, "LIMITS", limits, "OAUTH", n.setup.OAuth, "SITE", n.setup.Site, "CALLBACK", Callback, "-SECRET", Secret(""), "HASH", passwordHash(),
 	).Replace(caddyfile)
 }
@@ -152,6 +152,13 @@ http://:PORT {
 	}
 	handle /api/* {
 		protect
+		UPSTREAM
+	}
+	handle /web/* {
+		protect {
+			challenge browser
+			resource WEB
+		}
 		UPSTREAM
 	}
 	SITE

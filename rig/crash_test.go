@@ -175,6 +175,9 @@ func (r *run) auditAll(ctx context.Context, people []*worker) {
 	for i, families := range slices.Collect(slices.Chunk(r.books.families, max(1, share))) {
 		working.Go(func() { people[i].audit(ctx, families) })
 	}
+	for _, w := range people {
+		working.Go(func() { w.auditVisits(ctx) })
+	}
 	working.Wait()
 }
 
@@ -289,6 +292,7 @@ func (r *run) report(took time.Duration) {
 		r.kills.Load(), atPoint, len(r.atPoint), len(failpoints), r.outages, took.Round(time.Millisecond), len(r.books.families))
 	r.t.Logf("%d items: %d codes, %d refreshes, %d created tokens, %d tokens of the client's own; %d revocations, %d uses, %d answers lost",
 		c.items(), c.codes.Load(), c.refreshes.Load(), c.created.Load(), c.own.Load(), c.revocations.Load(), c.uses.Load(), c.lost.Load())
+	r.t.Logf("%d browsers signed in at hosts, %d signed out", c.visits.Load(), c.signOuts.Load())
 	r.t.Logf("serving after exec: %s; database back: %s", quantiles(r.ready), quantiles(r.recovered))
 }
 

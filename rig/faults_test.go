@@ -72,6 +72,12 @@ var faults = []fault{
 		"code", append(aroundStatement("redeeming code"), inAnswer("POST /oauth/token")...),
 		(*scene).haveCode, (*scene).redeem, (*scene).checkRedeemed,
 	}, {
+		"S68 sign-in at a host", aroundStatement("redeeming code"),
+		(*scene).haveAttempt, (*scene).comeBack, (*scene).checkAtHost,
+	}, {
+		"S68 end of a sign-in", aroundStep("ending families"),
+		(*scene).atHost, (*scene).endSignIn, (*scene).checkSignInEnded,
+	}, {
 		"refresh", append(aroundStatement("rotating refresh token"), inAnswer("POST /oauth/token")...),
 		(*scene).haveTokens, (*scene).refresh, (*scene).checkRefreshed,
 	}, {
@@ -125,6 +131,7 @@ type scene struct {
 	code        string
 	tokens      Tokens
 	kid, user   string
+	hosts       int // sessions at hosts that live
 	// families, decided and keys are how many there were before the deed.
 	families, decided, keys int
 }

@@ -14,14 +14,14 @@ import (
 
 // counts is what all workers have done.
 type counts struct {
-	codes, refreshes, revocations, created, own, uses atomic.Int64
+	codes, refreshes, revocations, created, own, uses, visits, signOuts atomic.Int64
 	// lost are the answers that did not arrive.
 	lost atomic.Int64
 }
 
 // items is how many codes and tokens were acknowledged.
 func (c *counts) items() int64 {
-	return c.codes.Load() + c.refreshes.Load() + c.created.Load() + c.own.Load()
+	return c.codes.Load() + c.refreshes.Load() + c.created.Load() + c.own.Load() + c.visits.Load()
 }
 
 // books is what all workers know, and what they found wrong.
@@ -71,6 +71,7 @@ type worker struct {
 	admin *grown
 	// kept are families that live on, and gone some that have ended.
 	kept, gone []*grown
+	visits     []*webVisit
 }
 
 // maxKept is how many families a worker comes back to.
@@ -86,14 +87,16 @@ func (w *worker) run(ctx context.Context, stop <-chan struct{}) {
 		default:
 		}
 		switch n := w.random.IntN(100); {
-		case n < 50:
+		case n < 45:
 			w.grow(ctx)
-		case n < 65:
+		case n < 60:
 			w.create(ctx)
-		case n < 70:
+		case n < 65:
 			w.actForItself(ctx)
-		case n < 90:
+		case n < 82:
 			w.comeBack(ctx)
+		case n < 92:
+			w.visitHosts(ctx)
 		default:
 			w.visitTheDead(ctx)
 		}

@@ -95,6 +95,11 @@ func (k *Records) LivingSession(ctx context.Context, id string, kind oauth.Grant
 	if f.Origin != kind || !now.Before(f.ExpiresAt) || !now.Before(f.RotatedAt.Add(sessionIdle)) {
 		return nil, nil
 	}
+	if kind == store.HostSession && f.SessionID != "" { // a node of an earlier build has ended the sign-in alone
+		if signIn, err := k.family(ctx, f.SessionID); signIn == nil || err != nil {
+			return nil, err
+		}
+	}
 	user, err := k.livingUser(ctx, f)
 	if user == nil || err != nil {
 		return nil, err

@@ -1,0 +1,91 @@
+//go:build linux
+
+package rig
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestS69ASignOutReachesAllNodes: a browser signs in at a host, and its session is good on every node at once. It signs out by one node,
+// and how long do the gates of the others go on accepting the session?
+func TestS69ASignOutReachesAllNodes(t *testing.T) {
+	c := StartCluster(t, 3, Setup{})
+	rounds, lanes := either(24, 1000), either(2, 4)
+	spread := new(times)
+	concurrently(lanes, func(i int) {
+		for range share(rounds, lanes, i) {
+			if err := c.signOutOne(t.Context(), spread); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	measured(t, "S69: from a sign-out until the other gates refuse the session", "%v", spread)
+	spread.arrived(t, "a sign-out")
+}
+
+// signOutOne signs a browser in by whatever node, and out by the first.
+func (c *Cluster) signOutOne(ctx context.Context, spread *times) error {
+	browser, host := NewBrowser(Ada), WebOf(c.URL)
+	if _, err := browser.Visit(ctx, host+WebPage); err != nil {
+		return err
+	}
+	copied := browser.keep(host)
+	others := c.Nodes[1:]
+	for _, n := range others { // so that they remember the session
+		if answer := copied.See(to(ctx, n), host+WebPage); answer.Status != http.StatusOK {
+			return fmt.Errorf("a session that was made by another node: %s", answer)
+		}
+	}
+	refused, failed := make([]time.Time, len(others)), make([]error, len(others))
+	var polling sync.WaitGroup
+	for i, n := range others {
+		polling.Go(func() { refused[i], failed[i] = copied.pollHost(to(ctx, n), host) })
+	}
+	answer := browser.SignOut(to(ctx, c.Nodes[0]), host)
+	acknowledged := time.Now()
+	polling.Wait()
+	for i := range others {
+		if failed[i] != nil {
+			return failed[i]
+		}
+		spread.add(max(0, refused[i].Sub(acknowledged)))
+	}
+	return mustBe(answer, http.StatusSeeOther, "", "signing out")
+}
+
+// to makes the requests of a context go to a node, whatever host they are for.
+func to(ctx context.Context, n *Node) context.Context {
+	dialer := new(net.Dialer)
+	return Via(ctx, &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, network, n.Addr)
+	}})
+}
+
+// pollHost opens the page again and again, and returns when the session was refused for the first time. Once refused, it has to stay so.
+func (b *Browser) pollHost(ctx context.Context, host string) (refused time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for more := 3; more > 0; <-ticker.C {
+		answer := b.See(ctx, host+WebPage)
+		switch {
+		case answer.Status == http.StatusSeeOther && refused.IsZero():
+			refused = time.Now()
+		case answer.Status == http.StatusSeeOther:
+			more--
+		case answer.Status != http.StatusOK:
+			return refused, fmt.Errorf("at the gate: %s", answer)
+		case !refused.IsZero():
+			return refused, fmt.Errorf("the gate accepts a session that it has refused")
+		}
+	}
+	return refused, nil
+}
