@@ -168,6 +168,10 @@ func (p *Protect) readRules(ctx caddy.Context) error {
 			return err
 		}
 	}
+	if slices.ContainsFunc(p.Require, (*rule.Rule).NeedsEmail) && !p.acceptsExternal() && !p.UsesHostSessions() {
+		p.logger.Warn("nobody passes a `require` by e-mail address here, because access tokens of ours have none: name users by id, or let browsers "+
+			"sign in with `challenge browser`", zap.String("source", p.Source))
+	}
 	for _, choice := range []struct{ name, value, usual, other string }{
 		{"paths", p.Paths, "strict", lenientPaths}, {"forward_to", p.ForwardTo, "request", forwardToResponse},
 		{"challenge", p.Challenge, "api", challengeBrowser}, {"streams", p.Streams, "close", keepStreams},

@@ -34,15 +34,14 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 	if bodyOutstanding(r) {
 		answer.Header().Set("Connection", "close")
 	}
-	own := func(w http.ResponseWriter, r *http.Request) error {
+	var own caddyhttp.HandlerFunc = func(w http.ResponseWriter, r *http.Request) error {
 		answers.WriteRefusal(w, r, status, err)
 		return nil
 	}
-	caller.Remember(r, nil)
-	if p.interrupts(r, &d, status) {
-		p.shared.hosts.ServeInterrupted(answer, r, status)
-		return nil
+	if page := p.refusalPage(r, &d, status); page != nil {
+		own = page
 	}
+	caller.Remember(r, nil)
 	if errorRoutesOf(r) == nil { // avoids creating a Caddy error, with its trace, for nothing
 		return own(answer, r)
 	}

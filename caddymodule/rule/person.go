@@ -10,6 +10,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// NeedsEmail reports whether only a token with an e-mail address satisfies the rule.
+func (r *Rule) NeedsEmail() bool {
+	isID := func(value string) bool { return !strings.Contains(value, "@") }
+	return len(r.EmailDomains) > 0 || len(r.Users) > 0 && !slices.ContainsFunc(r.Users, isID)
+}
+
 // canonicalUsers returns ids and e-mail addresses as they are compared. What has an @ is an address.
 func canonicalUsers(values []string) ([]string, error) {
 	canonical := make([]string, len(values))

@@ -8,9 +8,12 @@ import (
 )
 
 // Email returns the user's e-mail address in the form of store.CanonicalEmail; empty: the token names none, or several. Verified
-// says that the issuer knows it to be the user's own. An address that only looks like ASCII is none: its owner is somebody
+// says that it is known to be the user's own. An address that only looks like ASCII is none: its owner is somebody
 // else than the owner of the one that it looks like.
 func (t *AccessToken) Email() (address string, verified bool) {
+	if t.person != nil {
+		return t.person.Email, t.person.EmailKnown
+	}
 	said := t.Claim("email")
 	if len(said) != 1 {
 		return "", false

@@ -12,7 +12,10 @@ var errTokenRevoked = oauth.NewError(oauth.InvalidToken, "token_revoked").WithDe
 type Person struct {
 	Name, Email   string
 	EmailVerified bool
-	Groups        []string
+	// EmailKnown says that Email is the user's own, by the word of the operator or of a provider that has verified it. Rules
+	// go by it.
+	EmailKnown bool
+	Groups     []string
 	// ACR and AMR say how the user has signed in (OpenID Connect Core §2); empty: it is not known.
 	ACR string
 	AMR []string

@@ -176,6 +176,14 @@ const (
 	NotSignedIn HostCode = "not_signed_in"
 )
 
+// Denied says that the account with which somebody is signed in may not open a page of a host behind the gate.
+type Denied struct {
+	// User and Email identify the signed-in user. Email may be empty, and User may be the address.
+	User, Email string
+	// SwitchURL signs in with another account and comes back to the page, and SignOutURL is the sign-out page.
+	SwitchURL, SignOutURL string
+}
+
 // Problem is an error page. Code selects title and text; see the texts `problem.*`.
 type Problem struct {
 	Code ProblemCode

@@ -16,7 +16,7 @@ var files embed.FS
 // defaultName is the brand's default name.
 const defaultName = "Gatehouse"
 
-// Page is a page of this package: SignIn, Consent, FormPost, Account, SignOut, AtHost or Problem.
+// Page is a page of this package: SignIn, Consent, FormPost, Account, SignOut, AtHost, Denied or Problem.
 type Page interface {
 	// template returns the name of the page's file, without .html.
 	template() string
@@ -53,6 +53,10 @@ func (s SignOut) Return() template.HTMLAttr { return address("href", s.ReturnURL
 func (AtHost) template() string  { return "host" }
 func (a AtHost) heading() string { return "host." + string(a.Code) + ".title" }
 func (a AtHost) failed() bool    { return false }
+
+func (Denied) template() string { return "denied" }
+func (Denied) heading() string  { return "denied.title" }
+func (Denied) failed() bool     { return false }
 
 func (Problem) template() string  { return "problem" }
 func (p Problem) heading() string { return "problem." + string(p.Code) + ".title" }
@@ -107,7 +111,7 @@ func New(b Brand) (*Pages, error) {
 // parseTemplates combines each page's file with the layout.
 func (p *Pages) parseTemplates() error {
 	p.templates = make(map[string]*template.Template)
-	for _, page := range []Page{SignIn{}, Consent{}, FormPost{}, Account{}, SignOut{}, AtHost{}, Problem{}} {
+	for _, page := range []Page{SignIn{}, Consent{}, FormPost{}, Account{}, SignOut{}, AtHost{}, Denied{}, Problem{}} {
 		name := page.template()
 		parsed, err := template.ParseFS(files, "layout.html", name+".html")
 		if err != nil {

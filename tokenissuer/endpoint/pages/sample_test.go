@@ -52,8 +52,10 @@ func samples(fill func(field string) string) map[string]Page {
 		"host interrupted": AtHost{Code: Interrupted, URL: "/oauth/sign_in?x=" + fill("url"), NewTab: true}, "host signed in": AtHost{Code: SignedIn, URL: "/"},
 		"host not signed in": AtHost{Code: NotSignedIn, URL: "/oauth/sign_in?return=" + fill("url")},
 
-		"problem":      Problem{Code: BadClient, Detail: fill("detail"), AccountURL: fill("account")},
-		"problem ends": Problem{Code: Decided, AccountURL: fill("account")},
+		"denied":          Denied{User: fill("user"), Email: fill("email"), SwitchURL: "/oauth/sign_in?x=" + fill("url"), SignOutURL: "/oauth/sign_out"},
+		"denied nameless": Denied{User: fill("user"), SwitchURL: "/oauth/sign_in", SignOutURL: "/oauth/sign_out"},
+		"problem":         Problem{Code: BadClient, Detail: fill("detail"), AccountURL: fill("account")},
+		"problem ends":    Problem{Code: Decided, AccountURL: fill("account")},
 	}
 }
 

@@ -1,0 +1,26 @@
+package hostsession
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+)
+
+// ServeDenied answers a navigation that the rules of a route refuse to the user who is signed in. The page offers to come back to
+// the address with another account. It does not say what the rules require.
+func (h *Handler) ServeDenied(w http.ResponseWriter, r *http.Request, t *accesstoken.AccessToken, address string) {
+	page := pages.Denied{
+		SignOutURL: signOutPath,
+		SwitchURL:  signInPath + "?prompt=select_account&return=" + url.QueryEscape(returnPath(address)),
+	}
+	page.Email, _ = t.Email()
+	page.User = cmp.Or(strings.Join(t.Claim("name"), " "), page.Email, t.Subject)
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Add("Vary", "Accept, Cookie, Sec-Fetch-Mode, Sec-Fetch-Dest")
+	h.show(w, r, http.StatusForbidden, page)
+}

@@ -1,0 +1,183 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// deniedRoutes are those of an application with rules for people.
+const deniedRoutes = `
+	handle /engineering/* {
+		protect {
+			challenge browser
+			require group engineering
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /people/* {
+		protect {
+			challenge browser
+			require /people/ada/* user ada@acme.example
+			require /people/id/* user u-ada
+			require /people/acme/* email_domain acme.example
+			require /people/other/* email_domain other.example
+		}
+		reverse_proxy UPSTREAM {
+			header_up X-Who "{http.auth.user.id}|{http.auth.user.name}|{http.auth.user.email}|{http.auth.user.groups}"
+		}
+	}
+`
+
+// TestS42PeopleOfASession: a session has the name, the address and the groups of its user, for rules and placeholders.
+func TestS42PeopleOfASession(t *testing.T) {
+	g := startHosts(t, "ROUTES", deniedRoutes)
+	ada, ben := g.signedIn(t, "ada@acme.example"), g.signedIn(t, "ben@acme.example")
+	for name, c := range map[string]struct {
+		v    *visitorOfHosts
+		path string
+		pass bool
+	}{
+		"address": {ada, "/people/ada/x", true}, "another's": {ben, "/people/ada/x", false},
+		"id": {ada, "/people/id/x", true}, "another id": {ben, "/people/id/x", false},
+		"domain": {ben, "/people/acme/x", true}, "another domain": {ada, "/people/other/x", false},
+		"group": {ada, "/engineering/x", true}, "no group": {ben, "/engineering/x", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := c.v.navigate(g.at("app", c.path))
+			if want := map[bool]int{true: http.StatusOK, false: http.StatusForbidden}[c.pass]; a.status != want {
+				t.Errorf("%d, want %d", a.status, want)
+			}
+			if !c.pass {
+				g.upstream.none(t)
+				return
+			}
+			if seen := g.upstream.one(t); c.path == "/people/ada/x" {
+				seen.has(t, "X-Who", "u-ada|Ada Admin|ada@acme.example|engineering,Web Team")
+			}
+		})
+	}
+}
+
+// TestS43DeniedPage: who is signed in and may not open a page learns which account it is, and can take another. It says no more of the
+// rule than the 403 for programs does.
+func TestS43DeniedPage(t *testing.T) {
+	g := startHosts(t, "ROUTES", deniedRoutes)
+	v := g.signedIn(t, "ben@acme.example")
+	deep := "/engineering/a%20b?q=1&r=%22%3E%3Cscript%3E&access_token=x.y.z"
+	for language, words := range map[string][]string{
+		"en": {"You may not open this page", "Use another account", "Sign out"}, "de-AT": {"Sie dürfen diese Seite nicht öffnen", "Anderes Konto verwenden", "Abmelden"},
+	} {
+		a := v.send(http.MethodGet, g.at("app", "/engineering/a%20b?q=1&r=%22%3E%3Cscript%3E"), "", append(navigation, "Accept-Language", language)...)
+		if a.status != http.StatusForbidden || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
+			t.Fatalf("%d %v", a.status, a.header)
+		}
+		for _, word := range append(words, "ben@acme.example", `href="/oauth/sign_out"`) {
+			if !strings.Contains(a.body, word) {
+				t.Errorf("%s: no %q in %s", language, word, a.body)
+			}
+		}
+		for _, word := range []string{"engineering<", "group", "<script"} {
+			if strings.Contains(a.body, word) {
+				t.Errorf("%s: %q in %s", language, word, a.body)
+			}
+		}
+		if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "script") ||
+			a.header.Get("Cache-Control") != "no-store" || a.header.Get("X-Frame-Options") != "DENY" || !strings.Contains(strings.Join(a.header.Values("Vary"), ","), "Cookie") {
+			t.Errorf("%v", a.header)
+		}
+	}
+	if a := v.navigate(g.at("app", deep)); strings.Contains(a.body, "x.y.z") {
+		t.Errorf("a token of the query is on the page")
+	}
+	for name, headers := range map[string][]string{
+		"fetch": {"Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin", "Accept", "text/html"},
+		"curl":  {"Accept", "*/*"}, "frame": {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe", "Accept", "text/html"},
+	} {
+		if a := v.send(http.MethodGet, g.at("app", deep), "", headers...); a.status != http.StatusForbidden || !strings.Contains(a.body, `"access_denied"`) {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+	if a := v.send(http.MethodPost, g.at("app", "/engineering/x"), "a=b", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"); a.status != http.StatusForbidden || strings.Contains(a.body, "ben@") {
+		t.Errorf("a form of another site: %d %s", a.status, a.body)
+	}
+	if a := g.visitor(t).navigate(g.at("app", "/engineering/x")); a.status != http.StatusSeeOther {
+		t.Errorf("who is not signed in: %d", a.status)
+	}
+	g.upstream.none(t)
+}
+
+// TestS44AnotherAccountComesBack to the page that the first one may not open, and is the account of all hosts from then on.
+func TestS44AnotherAccountComesBack(t *testing.T) {
+	g := startHosts(t, "ROUTES", deniedRoutes)
+	v := g.signedIn(t, "ben@acme.example")
+	v.walk(g.at("wiki", "/pages/1"), "")
+	bens := v.cookie("wiki", hostCookie)
+	target := g.at("app", "/engineering/a%20b?q=1&r=%22")
+	a := v.navigate(target)
+	_, link, _ := strings.Cut(a.body, `class="button primary" href="`)
+	link, _, _ = strings.Cut(link, `"`)
+	link = strings.NewReplacer("&amp;", "&", "&#43;", "+").Replace(link)
+	if !strings.HasPrefix(link, "/oauth/sign_in?") {
+		t.Fatalf("%q in %s", link, a.body)
+	}
+	if a, at := v.walk(g.at("app", link), ""); a.status != http.StatusOK || !strings.Contains(a.body, `name="password"`) {
+		t.Fatalf("it asks nobody who it is: %d at %s", a.status, at)
+	}
+	g.upstream.seen()
+	if a, at := v.walk(g.at("app", link), "ada@acme.example"); a.status != http.StatusOK || at != target {
+		t.Fatalf("%d at %s: %s", a.status, at, a.body)
+	}
+	g.upstream.one(t).has(t, "X-Auth-Subject", "u-ada")
+	if a := g.visitor(t).send(http.MethodGet, g.at("wiki", "/pages/1"), "", "Cookie", hostCookie+"="+bens); a.status != http.StatusUnauthorized {
+		t.Errorf("the first account's session at the other host: %d", a.status)
+	}
+	g.upstream.seen()
+	v.walk(g.at("wiki", "/pages/1"), "")
+	g.upstream.one(t).has(t, "X-Auth-Subject", "u-ada")
+	// The same account again ends at the same page, and in no circle.
+	v = g.signedIn(t, "ben@acme.example")
+	if a, at := v.walk(g.at("app", link), "ben@acme.example"); a.status != http.StatusForbidden || at != target {
+		t.Errorf("%d at %s", a.status, at)
+	}
+	for _, elsewhere := range []string{"https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)"} {
+		if _, at := v.walk(g.at("app", "/oauth/sign_in?prompt=select_account&return="+url.QueryEscape(elsewhere)), "ben@acme.example"); !strings.HasPrefix(at, g.origin("app")+"/") {
+			t.Errorf("%s leads to %s", elsewhere, at)
+		}
+	}
+}
+
+// TestS45ErrorRoutesOfTheSiteShowTheirOwnPage instead of ours, and ours where they show none.
+func TestS45ErrorRoutesOfTheSiteShowTheirOwnPage(t *testing.T) {
+	g := startHosts(t, "ROUTES", deniedRoutes+"\n	handle_errors 403 {\n		@own path /people/*\n		respond @own \"own page of {err.status_code}\"\n	}\n")
+	v := g.signedIn(t, "ben@acme.example")
+	if a := v.navigate(g.at("app", "/people/ada/x")); a.status != http.StatusForbidden || a.body != "own page of 403" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := v.navigate(g.at("app", "/engineering/x")); a.status != http.StatusForbidden || !strings.Contains(a.body, "ben@acme.example") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// TestS46RulesThatNobodyPasses are warned of: an access token of ours has no address.
+func TestS46RulesThatNobodyPasses(t *testing.T) {
+	const words = "nobody passes a `require` by e-mail address here"
+	for name, c := range map[string]struct {
+		options string
+		warned  bool
+	}{
+		"domain":               {"require email_domain example.com", true},
+		"addresses":            {"require user ada@example.com", true},
+		"an id too":            {"require user ada@example.com u-ada", false},
+		"sessions":             {"challenge browser\n			require email_domain example.com", false},
+		"sessions of a cookie": {"token_from cookie accessToken\n			challenge browser\n			require email_domain example.com", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startHosts(t, "ROUTES", "handle /x/* {\n		protect {\n			"+c.options+"\n		}\n		respond 204\n	}")
+			if logs := g.logs(); strings.Contains(logs, words) != c.warned || c.warned && !strings.Contains(logs, "Caddyfile:") {
+				t.Errorf("warned: %v, want %v", !c.warned, c.warned)
+			}
+		})
+	}
+}
