@@ -26,9 +26,12 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	t.Setenv("PORTAL_SECRET", confSecret)
 	t.Setenv("PARTNER_SECRET", confSecret)
 	t.Setenv("SHOP_SECRET", confSecret)
+	for _, provider := range []string{"GOOGLE", "ENTRA", "KEYCLOAK", "GITHUB"} {
+		t.Setenv(provider+"_SECRET", confSecret)
+	}
 	t.Setenv("GATEHOUSE_DSN", "postgres://gatehouse@127.0.0.1/gatehouse")
 	found := 0
-	for _, document := range []string{"../README.md", "../docs/deploy.md", "../docs/configuration.md", "../docs/operations.md", "../docs/other-proxies.md", "../docs/trust.md", "../docs/migration-doorkeeper.md", "../docs/guides/README.md"} {
+	for _, document := range []string{"../README.md", "../docs/deploy.md", "../docs/configuration.md", "../docs/operations.md", "../docs/other-proxies.md", "../docs/trust.md", "../docs/migration-doorkeeper.md", "../docs/guides/README.md", "../docs/guides/sign-in-with.md"} {
 		text, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)
