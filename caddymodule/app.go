@@ -124,7 +124,7 @@ func (a *App) provisionIssuer() error {
 	a.issuer = a.newIssuer()
 	a.registry = &registry.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
 	var err error
-	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.settings.Brand); err != nil {
+	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.signInMethods(), a.settings.Brand); err != nil {
 		return err
 	}
 	// Apps start in no order, so the new configuration's listeners may be open before Start has run. When the one that

@@ -62,7 +62,7 @@ func (is *Issuer) askDirectories(ctx context.Context, a DirectoryAttempt, admit 
 		user, err := d.SignIn(ctx, a)
 		switch {
 		case err == nil:
-			return SignedIn{user, d.Provider()}, nil
+			return SignedIn{User: user, Provider: d.Provider()}, nil
 		case errors.Is(err, store.ErrNotFound):
 		case oauth.AsError(err).Code == oauth.TemporarilyUnavailable:
 			unavailable = errors.Join(unavailable, err)

@@ -126,8 +126,8 @@ var rooms = map[string]room{
 	"tokenissuer/endpoint": {
 		own: []string{
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/requests",
-			"tokenissuer/idtoken",
-			"tokenissuer/oauth", "tokenissuer/store",
+			"tokenissuer/federation", "tokenissuer/idtoken",
+			"tokenissuer/oauth", "tokenissuer/store", "tokenissuer/upstream",
 		},
 		others:  []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache"}),

@@ -27,7 +27,11 @@ type Session struct {
 // browser came with.
 func (is *Issuer) OpenSession(ctx context.Context, who SignedIn, note, form string) (*Session, oauth.Secret, error) {
 	now, user := is.Now(), who.User
-	f := is.newFamily(user, is.builtInClient(), store.BrowserSession, now)
+	authTime := who.AuthTime
+	if authTime.IsZero() || authTime.After(now) {
+		authTime = now
+	}
+	f := is.newFamily(user, is.builtInClient(), store.BrowserSession, authTime)
 	f.Note, f.Provider, f.ExpiresAt = note, who.Provider, now.Add(sessionLifetime)
 	f.Scopes = is.builtInClient().Scopes
 	f.Code.RequestID = form

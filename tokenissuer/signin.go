@@ -29,6 +29,8 @@ type SignedIn struct {
 	User *store.User
 	// Provider is where the password is kept; empty: here.
 	Provider string
+	// AuthTime is when the user proved it; zero: now.
+	AuthTime time.Time
 }
 
 // SignIn returns the user whose address, or username, and password were presented. Unknown, disabled, locked and invited users and

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// account serves the account page: the applications that may act for the user, and the user's sessions. Its forms end
+// account serves the account page: the applications that may act for the user, the user's sessions, and accounts at providers. Its forms end
 // either.
 func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.visitOf(w, r)
@@ -52,6 +52,9 @@ func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit,
 	case f.Get("session") != "":
 		what, next = zap.String("session", f.Get("session")), doneURL(pages.SessionEnded)
 		err = h.issuer.EndSessionOf(r.Context(), user, f.Get("session"))
+	case f.Get("identity") != "":
+		what, next = zap.String("identity", f.Get("identity")), doneURL(pages.IdentityUnlinked)
+		err = h.unlink(r, v.session, f.Get("identity"))
 	case f.Get("everywhere") != "":
 		what, next = zap.Bool("everywhere", true), logoutPath
 		if err = h.issuer.SignOutEverywhere(r.Context(), user); err == nil {
@@ -75,7 +78,7 @@ func doneURL(d pages.Done) string { return accountPath + "?" + doneQuery + strin
 
 // doneBefore returns the notice for the change just made. Only known notices count, whatever the link says.
 func doneBefore(r *http.Request) pages.Done {
-	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded} {
+	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded, pages.IdentityUnlinked} {
 		if r.URL.RawQuery == doneQuery+string(d) {
 			return d
 		}
@@ -107,6 +110,9 @@ func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) e
 			session.Hosts = append(session.Hosts, pages.Host{ID: host.ID, Name: host.Host, LastUsed: host.LastUsed})
 		}
 		page.Sessions = append(page.Sessions, session)
+	}
+	if page.Identities, err = h.identitiesOf(r, user); err != nil {
+		return err
 	}
 	return h.show(w, r, http.StatusOK, "", page)
 }

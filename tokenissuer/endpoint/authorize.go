@@ -187,8 +187,8 @@ func (h *Handler) advance(w http.ResponseWriter, r *http.Request, k walk) error 
 	if step == tokenissuer.AskConsent {
 		path, show = consentPath, h.showConsent
 	}
-	if r.Method == http.MethodPost && r.URL.EscapedPath() != h.prefix+authorizePath {
-		seeOther(w, h.url(path, pending)) // reloading or going back then resubmits no form
+	if at := r.URL.EscapedPath(); at != h.prefix+authorizePath && (r.Method == http.MethodPost || h.isCallback(at)) {
+		seeOther(w, h.url(path, pending)) // reloading or going back then resubmits no form, and no provider's code
 		return nil
 	}
 	return show(w, r, k, pending)

@@ -72,7 +72,7 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	}
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel)
 	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" })
-	c.Handler, err = NewHandler(c.issuer, audit, noCounters{}, pages.Brand{})
+	c.Handler, err = NewHandler(c.issuer, audit, noCounters{}, SignInMethods{}, pages.Brand{})
 	c.must(err)
 	return c
 }

@@ -26,6 +26,7 @@ type Handler struct {
 	origin   string
 	cookies  cookies
 	pages    *pages.Pages
+	methods  SignInMethods
 	metadata []byte
 	resource []byte
 }
@@ -68,16 +69,16 @@ const (
 	methodsPage = "GET, HEAD, POST"
 )
 
-// NewHandler returns the endpoints of an issuer, whose pages show the brand. It fails if the issuer's URL or the logo is
+// NewHandler returns the endpoints of an issuer, at which people sign in by these methods and whose pages show the brand. It fails if the issuer's URL or the logo is
 // invalid.
-func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, brand pages.Brand) (*Handler, error) {
+func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, methods SignInMethods, brand pages.Brand) (*Handler, error) {
 	u, err := url.Parse(issuer.URL)
 	if err != nil {
 		return nil, err
 	}
 	h := &Handler{
 		issuer: issuer, issued: issuer.IssuedTokens(), audit: audit, counters: counters, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: oauth.OriginOf(u),
-		cookies: newCookies(issuer.URL),
+		cookies: newCookies(issuer.URL), methods: methods,
 	}
 	if h.pages, err = pages.New(brand); err != nil {
 		return nil, err
@@ -106,6 +107,7 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, bra
 		h.prefix + wellKnownServer:     metadata,
 	}
 	h.addOpenIDRoutes(metadata)
+	h.addCallbacks()
 	resource := route{metadataEndpoint, methodsGet, (*Handler).serveResourceMetadata, json, sharedWithAll}
 	h.routes[wellKnownResource] = resource
 	if location, err := url.Parse(ResourceMetadataURL(&issuer.Settings)); err == nil {

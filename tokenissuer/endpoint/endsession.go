@@ -108,7 +108,7 @@ func (h *Handler) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit
 	if request.Proven && isVisit(r) {
 		return h.signOut(w, r, v, request.ReturnTo)
 	}
-	page := pages.SignOut{Form: h.form(v, logoutPath, oauth.Secret{}), SignInURL: h.prefix + loginPath}
+	page := pages.SignOut{Form: h.form(v, logoutPath, oauth.Secret{}), SignInURL: h.signInAgainURL()}
 	if request.Refusal != nil {
 		page.Detail = oauth.AsError(request.Refusal).Description
 	}
@@ -126,6 +126,9 @@ func (h *Handler) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit
 		}
 		if request.Client != nil {
 			page.ClientName = request.Client.Name
+		}
+		if p := h.methods.provider(v.session.Family.Provider); p != nil {
+			targets = append(targets, p.Origin)
 		}
 		if request.ReturnTo != "" {
 			targets = append(targets, request.ReturnOrigin())
@@ -163,6 +166,14 @@ func (h *Handler) signOutURL(asked url.Values) string {
 	return h.prefix + logoutPath + "?" + asked.Encode()
 }
 
+// signInAgainURL is the sign-in page for whoever has signed out: no provider signs them in again at once.
+func (h *Handler) signInAgainURL() string {
+	if len(h.methods.Providers) == 0 {
+		return h.prefix + loginPath
+	}
+	return h.prefix + loginPath + "?" + switchAccount + "=1"
+}
+
 // signOut ends the browser's session, if it has one, and sends the browser on.
 func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, v visit, returnTo string) error {
 	if v.session != nil {
@@ -172,6 +183,6 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, v visit, retur
 		h.audit.Accepted(r, "signed out", zap.String("subject", v.session.User.ID), zap.String("session", v.session.Family.ID))
 	}
 	h.cookies.end(w)
-	seeOther(w, returnTo)
+	seeOther(w, h.throughProvider(v, returnTo))
 	return nil
 }

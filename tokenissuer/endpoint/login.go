@@ -25,7 +25,7 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if pending.sealed.IsEmpty() && v.session != nil {
+		if pending.sealed.IsEmpty() && v.session != nil && h.pageParameter(r, switchAccount) == "" {
 			seeOther(w, h.prefix+accountPath)
 			return nil
 		}
@@ -42,6 +42,16 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
 	nonce, err := h.checkForm(r, v, f, loginPath)
 	if err != nil {
 		return err
+	}
+	if name := f.Get(atProvider); name != "" {
+		p := h.methods.provider(name)
+		if p == nil {
+			return requests.Invalid("provider_unknown")
+		}
+		return h.sendToProvider(w, r, pending.walk(v), pending.sealed, p, v.session != nil || f.Get("choose") != "")
+	}
+	if h.methods.WithoutPasswords {
+		return requests.Invalid("password_sign_in_off")
 	}
 	return h.signIn(w, r, v, pending, f, nonce)
 }
@@ -102,6 +112,11 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pend
 	}
 	v.session = session
 	h.audit.Accepted(r, "signed in", signedInFields(who, session)...)
+	return h.goOn(w, r, v, p)
+}
+
+// goOn continues with what follows a sign-in.
+func (h *Handler) goOn(w http.ResponseWriter, r *http.Request, v visit, p pending) error {
 	switch {
 	case p.request != nil:
 		return h.advance(w, r, p.walk(v))
@@ -172,25 +187,31 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 	return h.show(w, r, status, k.locales(), page, h.formTargets(k, sealed)...)
 }
 
-// switchAccount in the query of the sign-in page means that the user wants to sign in with another account.
-const switchAccount = "switch"
-
+// showSignIn shows the sign-in page, or sends the browser to the provider where its user signs in.
 func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret) error {
+	if p := h.providerFor(r, k); p != nil {
+		return h.sendToProvider(w, r, k, sealed, p, false)
+	}
 	page := h.signInPage(k, sealed)
-	if k.request != nil {
-		switching := r.Method != http.MethodPost && strings.Contains(r.URL.RawQuery, "&"+switchAccount+"=")
-		if !switching {
-			page.Email = k.request.LoginHint
-		}
-		if !switching && k.visit.session != nil {
+	switching := h.pageParameter(r, switchAccount) != ""
+	if k.request != nil && !switching {
+		page.Email = k.request.LoginHint
+		if k.visit.session != nil {
 			page.Notice = pages.SignInAgain
 		}
 	}
+	if notice, at := h.failedBefore(r); notice != pages.NoNotice {
+		page.Notice, page.AtProvider, page.Choose = notice, at, true
+	}
+	page.Choose = page.Choose || switching
 	return h.show(w, r, http.StatusOK, k.locales(), page, h.formTargets(k, sealed)...)
 }
 
 func (h *Handler) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
-	page := pages.SignIn{Form: h.form(k.visit, loginPath, sealed)}
+	page := pages.SignIn{
+		Form: h.form(k.visit, loginPath, sealed), Providers: h.methods.buttons(), WithoutPasswords: h.methods.WithoutPasswords,
+		Usernames: h.issuer.TakesUsernames(),
+	}
 	if k.client != nil {
 		page.ClientName = k.client.Name
 	}
@@ -208,13 +229,14 @@ func (k walk) locales() string {
 // formTargets returns the origins to which a form of the page may finally redirect, besides ours: browsers check
 // redirects too.
 func (h *Handler) formTargets(k walk, sealed oauth.Secret) []string {
+	targets := h.methods.origins()
 	switch {
 	case k.request != nil:
-		return []string{k.target.Origin()}
+		targets = append(targets, k.target.Origin())
 	case !sealed.IsEmpty():
-		return []string{h.origin} // a page behind the gate, which may redirect anywhere
+		targets = append(targets, h.origin) // a page behind the gate, which may redirect anywhere
 	}
-	return nil
+	return targets
 }
 
 // accountError adds the account to an error, for the audit log.

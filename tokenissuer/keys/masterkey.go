@@ -36,6 +36,8 @@ type MasterKey struct {
 	// Requests seals authorization requests, Returns the paths to return to after a sign-in, Devices the cookies of
 	// browsers that have signed in before, and HostSignIns the state of sign-ins at hosts behind the gate.
 	Requests, Returns, Devices, HostSignIns cipher.AEAD
+	// ProviderSignIns seals sign-ins that go on at an identity provider.
+	ProviderSignIns cipher.AEAD
 
 	jtiMACRequiredFrom time.Time
 }
@@ -68,6 +70,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		label string
 	}{
 		{&k.Requests, "authorization request"}, {&k.Returns, "return"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
+		{&k.ProviderSignIns, "sign-in at a provider"},
 	} {
 		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)
 		if err != nil {

@@ -24,6 +24,7 @@ type metadata struct {
 	Algorithms            []string `json:"id_token_signing_alg_values_supported"`
 	Authentication        []string `json:"token_endpoint_auth_methods_supported"`
 	Challenges            []string `json:"code_challenge_methods_supported"`
+	Prompts               []string `json:"prompt_values_supported"`
 	ResponseIssuer        bool     `json:"authorization_response_iss_parameter_supported"`
 }
 
@@ -100,3 +101,17 @@ func (m *metadata) authStyle(c Client) (oauth2.AuthStyle, error) {
 		return 0, fmt.Errorf("the token endpoint takes %s: client_secret_basic or client_secret_post is needed", joined(methods))
 	}
 }
+
+// prompt returns what a provider is sent that is to ask for a prompt. Several that cannot have people select an account refuse
+// to be asked for it, and say which prompts they know; to have them sign in again comes to the same.
+func (m *metadata) prompt(wanted string) string {
+	if wanted == promptSelectAccount && len(m.Prompts) > 0 && !slices.Contains(m.Prompts, wanted) {
+		return promptLogin
+	}
+	return wanted
+}
+
+const (
+	promptLogin         = "login"
+	promptSelectAccount = "select_account"
+)

@@ -40,20 +40,44 @@ const (
 	TooManyAttempts Notice = "too_many_attempts"
 	// Busy means that the server cannot verify a password now.
 	Busy Notice = "busy"
-	// SignInAgain explains why a signed-in user is asked for the password.
+	// SignInAgain explains why a signed-in user is asked to sign in.
 	SignInAgain Notice = "sign_in_again"
+	// ProviderUnavailable and the four after it are about a sign-in at a provider: it does not answer; the person or the provider has
+	// said no; the account may not sign in here; the answer was not one for this sign-in, or too late; the operator has to act.
+	ProviderUnavailable   Notice = "provider_unavailable"
+	ProviderCancelled     Notice = "provider_cancelled"
+	ProviderRefused       Notice = "provider_refused"
+	ProviderFailed        Notice = "provider_failed"
+	ProviderMisconfigured Notice = "provider_misconfigured"
 )
 
-// SignIn asks for e-mail address and password (the fields `email` and `password`).
+// ProviderNotices are the notices about a provider.
+var ProviderNotices = []Notice{ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured}
+
+// SignIn asks for e-mail address and password (the fields `email` and `password`), or at which provider to sign in (`provider`).
 type SignIn struct {
 	Form   Form
 	Notice Notice
+	// WithoutPasswords: there are providers alone. Usernames: the address may be a username.
+	WithoutPasswords, Usernames bool
+	// Providers are the providers to choose from.
+	Providers []Provider
+	// AtProvider is what the provider is called that a notice is about.
+	AtProvider string
+	// Choose has the provider ask with which account to sign in (the field `choose`).
+	Choose bool
 	// RetryAfter is for TooManyAttempts and Busy.
 	RetryAfter time.Duration
 	// Email prefills the field.
 	Email string
 	// ClientName is the requesting application; empty: none.
 	ClientName string
+}
+
+// Provider is an identity provider at which people sign in.
+type Provider struct {
+	// Name is the value of the field, Title what people call it.
+	Name, Title string
 }
 
 // Consent asks whether an application may act for the user (the field `decision` is `allow` or `deny`). Each scope has a
@@ -90,6 +114,8 @@ const (
 	ApplicationRemoved Done = "application"
 	// SessionEnded: the user is signed out of another browser.
 	SessionEnded Done = "session"
+	// IdentityUnlinked: an account at a provider does not lead to the user any more.
+	IdentityUnlinked Done = "identity"
 )
 
 // Account shows a user's applications and sessions. A form with the field `application` or `session` ends the one with
@@ -102,6 +128,8 @@ type Account struct {
 	Role         string
 	Applications []Application
 	Sessions     []Session
+	// Identities are the accounts at providers with which the user signs in. A form with the field `identity` unlinks one.
+	Identities []Identity
 	// SignOutURL is the sign-out page.
 	SignOutURL string
 }
@@ -134,6 +162,18 @@ type Session struct {
 type Host struct {
 	ID, Name string
 	LastUsed time.Time
+}
+
+// Identity is an account at a provider.
+type Identity struct {
+	// ID is the value of the field.
+	ID string
+	// Provider is what the provider is called.
+	Provider string
+	LinkedAt time.Time
+	LastUsed time.Time
+	// Only: the user could not sign in any more without it.
+	Only bool
 }
 
 // SignOut asks whether to sign out (a form without further fields), or confirms it.

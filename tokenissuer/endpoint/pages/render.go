@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"slices"
 	"time"
 
 	"golang.org/x/text/language"
@@ -179,6 +180,9 @@ func (n Notice) Failed() bool { return n != NoNotice && n != SignInAgain }
 
 // Mismatch reports whether the entered values are wrong.
 func (n Notice) Mismatch() bool { return n == WrongCredentials }
+
+// AboutProvider reports whether a notice is about a provider.
+func (n Notice) AboutProvider() bool { return slices.Contains(ProviderNotices, n) }
 
 // Waits reports whether a notice says when to try again.
 func (n Notice) Waits() bool { return n == TooManyAttempts || n == Busy }

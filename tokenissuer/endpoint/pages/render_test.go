@@ -91,6 +91,13 @@ func TestFormsCarryWhatTheyMust(t *testing.T) {
 					buttons++
 				}
 			}
+			if page, ok := page.(SignIn); ok { // beside the one for passwords
+				class, _ := attr(form, "class")
+				if got := hidden["choose"] == "yes"; got != (page.Choose && class == "providers") {
+					t.Errorf("the form of class %q asks to choose: %t", class, got)
+				}
+				delete(hidden, "choose")
+			}
 			if !maps.Equal(hidden, want) {
 				t.Errorf("hidden fields %q, want %q", hidden, want)
 			}

@@ -16,8 +16,12 @@ func samples(fill func(field string) string) map[string]Page {
 		{Name: "orders", Words: fill("words")},
 	}
 	return map[string]Page{
-		"signin":       SignIn{Form: form, ClientName: fill("client")},
-		"signin known": SignIn{Form: form, Email: fill("email"), Notice: WrongCredentials},
+		"signin":           SignIn{Form: form, ClientName: fill("client")},
+		"signin known":     SignIn{Form: form, Email: fill("email"), Notice: WrongCredentials},
+		"signin providers": SignIn{Form: form, Usernames: true, Providers: []Provider{{"corp", fill("title")}, {"other", fill("another title")}}, Choose: true},
+		"signin provider alone": SignIn{
+			Form: form, WithoutPasswords: true, Providers: []Provider{{"corp", fill("title")}}, Notice: ProviderUnavailable, AtProvider: fill("title"),
+		},
 		"consent": Consent{
 			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes,
 			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
@@ -37,6 +41,12 @@ func samples(fill func(field string) string) map[string]Page {
 				{ID: fill("id"), Note: fill("note"), Since: since, LastSeen: since.Add(time.Hour), Current: true, SignsOutOf: []string{fill("application"), fill("another application")},
 					Hosts: []Host{{ID: fill("id"), Name: fill("host"), LastUsed: since.Add(time.Hour)}, {ID: "other", Name: fill("another host")}}},
 				{ID: fill("id"), Since: since, LastSeen: since.Add(time.Hour)},
+			},
+		},
+		"account identities": Account{
+			Form: form, User: fill("user"), Email: fill("email"), Identities: []Identity{
+				{ID: "corp " + fill("subject"), Provider: fill("title"), LinkedAt: since, LastUsed: since.AddDate(0, 1, 0)},
+				{ID: "other 1", Provider: fill("another title"), LinkedAt: since, Only: true},
 			},
 		},
 		"account empty": Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
@@ -66,11 +76,11 @@ func states(fill func(field string) string) map[string]Page {
 	for _, role := range []string{"admin", "group_manager", "business_manager", "member"} {
 		all["account "+role] = Account{Form: form, User: fill("user"), Email: fill("email"), Role: role}
 	}
-	for _, d := range []Done{ApplicationRemoved, SessionEnded} {
+	for _, d := range []Done{ApplicationRemoved, SessionEnded, IdentityUnlinked} {
 		all["account done "+string(d)] = Account{Form: form, Done: d, User: fill("user"), Email: fill("email")}
 	}
 	for _, n := range notices {
-		all["signin "+string(n)] = SignIn{Form: form, Notice: n, RetryAfter: 2 * time.Minute, Email: fill("email")}
+		all["signin "+string(n)] = SignIn{Form: form, Notice: n, RetryAfter: 2 * time.Minute, Email: fill("email"), AtProvider: fill("title")}
 	}
 	for _, c := range problemCodes {
 		all["problem "+string(c)] = Problem{Code: c, Detail: fill("detail"), AccountURL: fill("account")}
@@ -78,7 +88,7 @@ func states(fill func(field string) string) map[string]Page {
 	return all
 }
 
-var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain}
+var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured}
 
 var problemCodes = []ProblemCode{
 	BadClient, BadRequest, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal,

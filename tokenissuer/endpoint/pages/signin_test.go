@@ -65,7 +65,7 @@ func TestSignInSaysWhatWentWrong(t *testing.T) {
 		{"busy", Busy, "We cannot check passwords right now. Try again in 2 minutes.", "alert", ""},
 		{
 			"again", SignInAgain,
-			"You are signed in already. To be sure that it is you, please enter your password again.", "", "",
+			"You are signed in already. To be sure that it is you, please sign in again.", "", "",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

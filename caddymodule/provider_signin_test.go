@@ -1,0 +1,303 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestP70ThePageHasAButtonForEachProvider, and a password form only where there are passwords.
+func TestP70ThePageHasAButtonForEachProvider(t *testing.T) {
+	corp, other := newLyingProvider(t), newLyingProvider(t)
+	both := atProvider("corp", corp, `title "Acme <SSO>"`+"\nlink verified_email") + atProvider("other", other, "create")
+	g := startProviders(t, both)
+	p := g.browser().open("/oauth/login")
+	if got := buttons(t, p, "provider"); p.status != http.StatusOK || strings.Join(got, " ") != "corp other" {
+		t.Errorf("%d, buttons %q", p.status, got)
+	}
+	if !strings.Contains(p.body, "Acme &lt;SSO&gt;") || !strings.Contains(p.body, `name="password"`) || strings.Contains(p.body, "<script") {
+		t.Errorf("the page: %s", p.body)
+	}
+	if policy := p.header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' "+corp.URL) || !strings.Contains(policy, other.URL) {
+		t.Errorf("policy %q", policy)
+	}
+	b := g.browser()
+	b.signIn(b.open("/oauth/login"), "max@acme.example", peoplePassword)
+	b.holdSignedInAs(t, "max@acme.example")
+
+	alone := startProviders(t, both, "\t\t\tpassword HASH\n", "")
+	b = alone.browser()
+	p = b.open("/oauth/login")
+	if strings.Contains(p.body, `name="password"`) || len(buttons(t, p, "provider")) != 2 {
+		t.Errorf("without passwords: %s", p.body)
+	}
+	action, fields := formIn(t, p)
+	fields.Set("email", "max@acme.example")
+	fields.Set("password", peoplePassword)
+	if p := b.send(action, fields); p.status != http.StatusBadRequest {
+		t.Errorf("a password was taken: %d", p.status)
+	}
+	if p := b.chooses(t, b.open("/oauth/login"), "nobody"); p.status != http.StatusBadRequest {
+		t.Errorf("an unknown provider: %d", p.status)
+	}
+}
+
+// TestP71SignsInAndGoesOn: to the application that asked, to the page behind the gate, to the account page; with a new session.
+func TestP71SignsInAndGoesOn(t *testing.T) {
+	corp := newLyingProvider(t)
+	g := startProviders(t, atProvider("corp", corp, "link verified_email"))
+	b := g.browser()
+	before := b.open("/oauth/login")
+	if p := b.atProvider(t, b.chooses(t, before, "corp"), corp); p.header.Get("Location") != "/oauth/account" {
+		t.Errorf("led to %d %q", p.status, p.header.Get("Location"))
+	}
+	b.holdSignedInAs(t, "ada@acme.example")
+	first := b.cookie("session")
+	if before.status != http.StatusOK || first == "" {
+		t.Errorf("session %q", first)
+	}
+	if !strings.Contains(g.logs(), `"msg":"signed in"`) || !strings.Contains(g.logs(), `"provider":"corp"`) {
+		t.Error("the audit log does not say so")
+	}
+	asked := corp.lastAsked()
+	if asked.Get("redirect_uri") != g.url+"/oauth/callback/corp" || asked.Get("nonce") == "" || asked.Get("code_challenge_method") != "S256" || asked.Get("prompt") != "" {
+		t.Errorf("asked %v", asked)
+	}
+	// Another account replaces the session, and the provider is to ask with which.
+	corp.says(map[string]any{"sub": "2", "email": "max@acme.example", "email_verified": true})
+	b.signsInAt(t, "corp", corp)
+	b.holdSignedInAs(t, "max@acme.example")
+	if b.cookie("session") == first || corp.lastAsked().Get("prompt") != "select_account" {
+		t.Errorf("session kept, or prompt %q", corp.lastAsked().Get("prompt"))
+	}
+	c := g.browser()
+	r := requestOf("first")
+	c.codeToClient(t, c.atProvider(t, c.chooses(t, c.open(r.path()), "corp"), corp), r)
+}
+
+// TestP72StateIsOfThisBrowserAndProvider, fresh, and good for one session.
+func TestP72StateIsOfThisBrowserAndProvider(t *testing.T) {
+	clock := setClock(t)
+	corp, other := newLyingProvider(t), newLyingProvider(t)
+	g := startProviders(t, atProvider("corp", corp, "link verified_email")+atProvider("other", other, "create"))
+	begins := func(b *browser) (callback string) {
+		t.Helper()
+		return corp.follow(b.chooses(t, b.open("/oauth/login?switch=1"), "corp").header.Get("Location"))
+	}
+	const again = "The sign-in at "
+	attacker := g.browser()
+	theirs := begins(attacker)
+	for name, target := range map[string]func(own string) string{
+		"another browser's": func(string) string { return theirs },
+		"none":              func(own string) string { return strings.Replace(own, "state=", "x=", 1) },
+		"damaged":           func(own string) string { return strings.Replace(own, "state=", "state=A", 1) },
+		"empty":             func(own string) string { return g.url + "/oauth/callback/corp?code=x&state=" },
+		"twice":             func(own string) string { return own + "&state=x" },
+		"another provider's": func(own string) string {
+			return strings.Replace(own, "/oauth/callback/corp", "/oauth/callback/other", 1)
+		},
+		"nothing":        func(string) string { return g.url + "/oauth/callback/corp" },
+		"another's code": func(own string) string { return strings.Replace(own, codeIn(own), codeIn(theirs), 1) },
+		"a made-up code": func(own string) string { return strings.Replace(own, codeIn(own), "made-up", 1) },
+		"iss of another": func(own string) string {
+			return strings.Replace(own, url.QueryEscape(corp.URL), url.QueryEscape(other.URL), 1)
+		},
+		"code and error": func(own string) string { return own + "&error=access_denied" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := g.browser()
+			p := b.holdBack(t, b.open(target(begins(b))), "provider_failed", again)
+			if len(buttons(t, p, "provider")) != 2 {
+				t.Error("there is no way to go on")
+			}
+		})
+	}
+	t.Run("prefetched", func(t *testing.T) {
+		b := g.browser()
+		own := begins(b)
+		if p := b.fetch("HEAD", own, ""); p.status != http.StatusForbidden {
+			t.Errorf("HEAD %d", p.status)
+		}
+		if p := b.fetch("GET", own, "", "Sec-Purpose", "prefetch"); p.status != http.StatusForbidden {
+			t.Errorf("prefetch %d", p.status)
+		}
+		b.open(own)
+		b.holdSignedInAs(t, "ada@acme.example")
+	})
+	t.Run("replayed", func(t *testing.T) {
+		b := g.browser()
+		own := begins(b)
+		b.open(own)
+		session := b.cookie("session")
+		if p := b.open(own); p.header.Get("Location") != "/oauth/account" || b.cookie("session") != session {
+			t.Errorf("sent twice: %d %q", p.status, p.header.Get("Location"))
+		}
+		b.signOut()
+		fresh := begins(g.browser())
+		if p := b.open(strings.Replace(own, codeIn(own), codeIn(fresh), 1)); b.cookie("session") != "" || p.status != http.StatusSeeOther {
+			t.Errorf("a used state signed somebody in: %d", p.status)
+		}
+	})
+	t.Run("posted", func(t *testing.T) {
+		if p := g.browser().fetch("POST", g.url+"/oauth/callback/corp", "code=x&state=y"); p.status != http.StatusMethodNotAllowed {
+			t.Errorf("status %d", p.status)
+		}
+		if p := g.browser().open("/oauth/callback/nobody?code=x&state=y"); p.status != http.StatusNotFound {
+			t.Errorf("status %d", p.status)
+		}
+	})
+	t.Run("too old", func(t *testing.T) {
+		b := g.browser()
+		own := begins(b)
+		clock.advance(11 * time.Minute)
+		b.holdBack(t, b.open(own), "provider_failed", again)
+	})
+}
+
+// codeIn returns the code in the URL of a callback.
+func codeIn(callback string) string {
+	u, err := url.Parse(callback)
+	if err != nil {
+		return ""
+	}
+	return u.Query().Get("code")
+}
+
+// TestP73AProviderThatLiesSignsNobodyIn.
+func TestP73AProviderThatLiesSignsNobodyIn(t *testing.T) {
+	corp := newLyingProvider(t)
+	g := startProviders(t, atProvider("corp", corp, "link verified_email\ncreate"))
+	person := func(more map[string]any) map[string]any {
+		claims := map[string]any{"sub": "1001", "email": "ada@acme.example", "email_verified": true}
+		for name, value := range more {
+			claims[name] = value
+		}
+		return claims
+	}
+	for name, test := range map[string]struct {
+		claims map[string]any
+		notice string
+	}{
+		"iss":            {person(map[string]any{"iss": "https://other.example"}), "provider_failed"},
+		"aud":            {person(map[string]any{"aud": "another client"}), "provider_failed"},
+		"nonce":          {person(map[string]any{"nonce": "another"}), "provider_failed"},
+		"no nonce":       {person(map[string]any{"nonce": nil}), "provider_failed"},
+		"expired":        {person(map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}), "provider_failed"},
+		"no sub":         {person(map[string]any{"sub": nil}), "provider_failed"},
+		"not verified":   {person(map[string]any{"email_verified": false}), "provider_refused"},
+		"verified: text": {person(map[string]any{"email_verified": "no"}), "provider_refused"},
+		"no address":     {person(map[string]any{"email": nil}), "provider_refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			corp.says(test.claims)
+			b := g.browser()
+			b.holdBack(t, b.signsInAt(t, "corp", corp), test.notice, "corp")
+		})
+	}
+	if !strings.Contains(g.logs(), `"reason":"address_unverified"`) {
+		t.Error("the audit log does not have the reason")
+	}
+}
+
+// TestP74AProviderThatIsDownIsSaid, the others work, and so does the way on to the application.
+func TestP74AProviderThatIsDownIsSaid(t *testing.T) {
+	corp, other := newLyingProvider(t), newLyingProvider(t)
+	corp.change(func() { corp.down = true })
+	g := startProviders(t, atProvider("corp", corp, "link verified_email\ndefault")+atProvider("other", other, "link verified_email"))
+	b := g.browser()
+	r := requestOf("first")
+	p := b.holdBack(t, b.open(r.path()), "provider_unavailable", "does not answer")
+	b.codeToClient(t, b.atProvider(t, b.chooses(t, p, "other"), other), r)
+
+	// It says no, or the person does.
+	other.change(func() { other.answer = map[string]string{"code": "", "error": "access_denied"} })
+	b = g.browser()
+	b.holdBack(t, b.atProvider(t, b.chooses(t, b.open("/oauth/login?switch=1"), "other"), other), "provider_cancelled", "cancelled")
+	// The page of a link that somebody made up says only what it knows.
+	made := g.browser().open("/oauth/login?failed=%3Cb%3E&provider=other&switch=1")
+	if made.status != http.StatusOK || strings.Contains(made.body, `id="notice"`) {
+		t.Errorf("%d %s", made.status, made.body)
+	}
+}
+
+// TestP75WhoGoesToAProviderAtOnce: by the domain of the login_hint, or by default; and nobody in circles.
+func TestP75WhoGoesToAProviderAtOnce(t *testing.T) {
+	corp, other := newLyingProvider(t), newLyingProvider(t)
+	g := startProviders(t, atProvider("corp", corp, "link verified_email\ndefault")+atProvider("other", other, "link verified_email\ndomains rival.example"))
+	to := func(t *testing.T, b *browser, path string, provider *lyingProvider) {
+		t.Helper()
+		if p := b.open(path); !strings.HasPrefix(p.header.Get("Location"), provider.URL+"/authorize?") {
+			t.Errorf("%s led to %d %q", path, p.status, p.header.Get("Location"))
+		}
+	}
+	asks := func(t *testing.T, b *browser, path string) {
+		t.Helper()
+		if p := b.open(path); p.status != http.StatusOK || len(buttons(t, p, "provider")) != 2 {
+			t.Errorf("%s led to %d %q", path, p.status, p.header.Get("Location"))
+		}
+	}
+	hinted := requestOf("first")
+	hinted.more = url.Values{"login_hint": {"Rita@RIVAL.example"}}
+	to(t, g.browser(), "/oauth/login", corp)
+	to(t, g.browser(), requestOf("first").path(), corp)
+	to(t, g.browser(), hinted.path(), other)
+	asks(t, g.browser(), "/oauth/login?switch=1")
+	if p := g.browser().fetch("HEAD", "/oauth/login", ""); p.status != http.StatusOK {
+		t.Errorf("HEAD %d", p.status)
+	}
+	silent := requestOf("first")
+	silent.more = url.Values{"prompt": {"none"}}
+	b := g.browser()
+	b.errorToClient(t, b.open(silent.path()), silent, "login_required", "")
+	b.atProvider(t, b.open("/oauth/login"), corp)
+	b.holdSignedInAs(t, "ada@acme.example")
+	again := requestOf("first")
+	again.more = url.Values{"prompt": {"login"}}
+	asks(t, b, again.path())
+}
+
+// TestP76AFreshSignInIsAskedOfTheProvider: prompt and max_age travel on, and the time that the provider tells counts.
+func TestP76AFreshSignInIsAskedOfTheProvider(t *testing.T) {
+	corp := newLyingProvider(t)
+	g := startProviders(t, atProvider("corp", corp, "link verified_email"))
+	at := func(ago time.Duration) {
+		corp.says(map[string]any{"sub": "1", "email": "ada@acme.example", "email_verified": true, "auth_time": time.Now().Add(-ago).Unix()})
+	}
+	for name, test := range map[string]struct {
+		more           url.Values
+		prompt, maxAge string
+	}{
+		"login":    {url.Values{"prompt": {"login"}}, "login", ""},
+		"select":   {url.Values{"prompt": {"select_account"}}, "select_account", ""},
+		"max_age":  {url.Values{"max_age": {"600"}}, "", "600"},
+		"at once":  {url.Values{"max_age": {"0"}}, "login", ""},
+		"for ever": {url.Values{"max_age": {"99999999999"}}, "", strconv.Itoa(30 * 24 * 3600)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at(0)
+			r := requestOf("first")
+			r.more = test.more
+			b := g.browser()
+			b.codeToClient(t, b.atProvider(t, b.chooses(t, b.open(r.path()), "corp"), corp), r)
+			if asked := corp.lastAsked(); asked.Get("prompt") != test.prompt || asked.Get("max_age") != test.maxAge {
+				t.Errorf("asked %v", asked)
+			}
+		})
+	}
+	t.Run("an old sign-in is no fresh one", func(t *testing.T) {
+		at(time.Hour)
+		r := requestOf("first")
+		r.more = url.Values{"prompt": {"login"}}
+		b := g.browser()
+		p := b.atProvider(t, b.chooses(t, b.open(r.path()), "corp"), corp)
+		if location := p.header.Get("Location"); !strings.HasPrefix(location, "/oauth/login?pending=") {
+			t.Fatalf("%d %q", p.status, location)
+		}
+		if back := b.open(p.header.Get("Location")); back.status != http.StatusOK || !strings.Contains(back.body, "To be sure that it is you") {
+			t.Errorf("%d %s", back.status, back.body)
+		}
+	})
+}

@@ -1,0 +1,38 @@
+package caddymodule
+
+import (
+	"net/url"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// signInMethods are the ways in which people sign in at our own issuer.
+func (a *App) signInMethods() endpoint.SignInMethods {
+	m := endpoint.SignInMethods{WithoutPasswords: !a.settings.SignIn.Password, Accounts: federation.Accounts{Registry: a.registry}}
+	for _, p := range a.providers {
+		m.Providers = append(m.Providers, &endpoint.Provider{
+			Provider: p.pooled.value, Name: p.Name, Title: p.Title, Origin: originOf(p.ProviderSettings),
+			Domains: p.Domains, Default: p.Default, Rules: p.Rules,
+		})
+	}
+	return m
+}
+
+// originOf returns the origin to which a provider's button leads; GitHub has one of its own.
+func originOf(p configuration.ProviderSettings) string {
+	location := "https://github.com"
+	switch {
+	case p.OpenID != nil:
+		location = p.OpenID.Issuer
+	case p.GitHub != nil && p.GitHub.URL != "":
+		location = p.GitHub.URL
+	}
+	u, err := url.Parse(location)
+	if err != nil {
+		return ""
+	}
+	return oauth.OriginOf(u)
+}

@@ -1,0 +1,219 @@
+package endpoint
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
+)
+
+// maxProviderState bounds the state that a provider is sent, in bytes: servers take a URL of 8 KiB.
+const maxProviderState = 6 << 10
+
+// callbackPath is where providers send browsers back, each to a path of its own, so that the answer of one is never taken for that
+// of another (RFC 9700 §4.4.2).
+const callbackPath = "/oauth/callback/"
+
+func (h *Handler) callbackURL(p *Provider) string { return h.origin + h.prefix + callbackPath + p.Name }
+
+// isCallback reports whether a path is one to which a provider sends browsers back.
+func (h *Handler) isCallback(path string) bool { return strings.HasPrefix(path, h.prefix+callbackPath) }
+
+// addCallbacks adds the paths to which providers send browsers back.
+func (h *Handler) addCallbacks() {
+	for _, p := range h.methods.Providers {
+		serve := func(h *Handler, w http.ResponseWriter, r *http.Request) error { return h.callback(w, r, p) }
+		h.routes[h.prefix+callbackPath+p.Name] = route{"provider_callback", methodsGet, serve, (*Handler).refusePage, unshared}
+	}
+}
+
+// sendToProvider sends a browser to a provider. All that is known of the sign-in travels with it, sealed.
+func (h *Handler) sendToProvider(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret, p *Provider, choose bool) error {
+	asked := asksOfProvider(k.request, choose)
+	asked.RedirectURI = h.callbackURL(p)
+	location, flow, err := p.Begin(r.Context(), asked)
+	if err != nil {
+		return h.providerFailed(w, r, p, sealed, err)
+	}
+	state, err := h.issuer.SealProviderSignIn(tokenissuer.ProviderSignIn{
+		Nonce: flow.Nonce, Verifier: flow.Verifier.Reveal(), MaxAge: int64(flow.MaxAge / time.Second), Pending: sealed.Reveal(),
+	}, p.Name, k.visit.browser, h.issuer.Now())
+	if err != nil {
+		return err
+	}
+	if len(state.Reveal()) > maxProviderState {
+		return requests.Invalid("parameters_too_long")
+	}
+	to, err := url.Parse(location)
+	if err != nil {
+		return h.providerFailed(w, r, p, sealed, err)
+	}
+	query := to.Query()
+	query.Set("state", state.Reveal()) // last, because it holds what Begin has made
+	to.RawQuery = query.Encode()
+	seeOther(w, to.String())
+	return nil
+}
+
+// callback takes a browser back from a provider, and signs it in.
+func (h *Handler) callback(w http.ResponseWriter, r *http.Request, p *Provider) error {
+	if !isVisit(r) { // a code is used once, by the person
+		return requests.Error{Status: http.StatusForbidden, Err: requests.Invalid("not_a_visit")}
+	}
+	v, err := h.visitOf(w, r)
+	if err != nil {
+		return err
+	}
+	query := r.URL.Query()
+	if returnTo, err := h.issuer.OpenProviderSignOut(query.Get("state"), p.Name, v.browser, h.issuer.Now()); err == nil {
+		seeOther(w, returnTo)
+		return nil
+	}
+	// 1. The answer belongs to a sign-in that this browser has begun, at this provider, a short while ago.
+	answer, err := upstream.ReadAnswer(query)
+	if err != nil {
+		return h.providerFailed(w, r, p, oauth.Secret{}, err)
+	}
+	began, err := h.issuer.OpenProviderSignIn(answer.State, p.Name, v.browser, h.issuer.Now())
+	if err != nil {
+		return h.providerFailed(w, r, p, oauth.Secret{}, err)
+	}
+	pending, err := h.pendingOf(r, v, oauth.NewSecret(began.Pending))
+	if err != nil {
+		return err
+	}
+	if v.session != nil && v.session.Family.Code.RequestID == began.ID { // the browser has sent it twice
+		return h.goOn(w, r, v, pending)
+	}
+	// 2. Who it is there, and who that is here.
+	who, err := h.signInAtProvider(r, p, began, answer)
+	if err != nil {
+		return h.providerFailed(w, r, p, pending.sealed, err)
+	}
+	// 3. A new session, of this sign-in alone.
+	session, err := h.openSession(w, r, v, who, began.ID)
+	if err != nil {
+		if oauth.AsError(err).Code == oauth.RateLimited {
+			return h.providerFailed(w, r, p, pending.sealed, err)
+		}
+		return err
+	}
+	v.session = session
+	h.audit.Accepted(r, "signed in", signedInFields(who, session)...)
+	return h.goOn(w, r, v, pending)
+}
+
+// signInAtProvider asks the provider who has signed in, and finds the user.
+func (h *Handler) signInAtProvider(r *http.Request, p *Provider, began tokenissuer.ProviderSignIn, answer upstream.Answer) (tokenissuer.SignedIn, error) {
+	forgive, err := h.issuer.CountSignIn(r.Context(), h.audit.Address(r))
+	if err != nil {
+		return tokenissuer.SignedIn{}, err
+	}
+	flow := upstream.Flow{Nonce: began.Nonce, Verifier: oauth.NewSecret(began.Verifier), MaxAge: time.Duration(began.MaxAge) * time.Second}
+	account, err := p.Finish(r.Context(), flow, answer, h.callbackURL(p))
+	var user *store.User
+	if err == nil {
+		if user, err = h.methods.Accounts.User(r.Context(), account, p.Rules); err != nil {
+			err = accountError{err, account.Email}
+		}
+	}
+	switch oauth.AsError(err).Code {
+	case oauth.TemporarilyUnavailable, oauth.ServerError: // no fault of whoever signs in
+		forgive()
+	}
+	if err != nil {
+		return tokenissuer.SignedIn{}, err
+	}
+	forgive()
+	return tokenissuer.SignedIn{User: user, Provider: p.Name, AuthTime: authTimeOf(account, began)}, nil
+}
+
+// authTimeOf returns when the person was authenticated; zero: now. What the provider did after the browser was sent there is of now:
+// its clock may be behind ours, and it tells whole seconds.
+func authTimeOf(account federation.Account, began tokenissuer.ProviderSignIn) time.Time {
+	if account.AuthTime.Before(time.Unix(began.Began, 0).Add(-store.Leeway)) {
+		return account.AuthTime
+	}
+	return time.Time{}
+}
+
+// providerFailed sends a browser back to the sign-in page, which says what went wrong and offers every way to go on.
+func (h *Handler) providerFailed(w http.ResponseWriter, r *http.Request, p *Provider, sealed oauth.Secret, err error) error {
+	e := oauth.AsError(err)
+	notice := noticeOf(e)
+	if notice == pages.NoNotice {
+		return err
+	}
+	h.counters.Refused(loginEndpoint, e)
+	h.audit.Refused(r, "sign-in refused", err, zap.String("provider", p.Name))
+	location := url.Values{failedAt: {string(notice)}, atProvider: {p.Name}}
+	if !sealed.IsEmpty() {
+		location.Set("pending", sealed.Reveal())
+	}
+	seeOther(w, h.prefix+loginPath+"?"+location.Encode())
+	return nil
+}
+
+// noticeOf returns what the sign-in page says of an error; NoNotice: the error has a page of its own.
+func noticeOf(e *oauth.Error) pages.Notice {
+	switch e.Reason {
+	case upstream.ReasonUnavailable:
+		return pages.ProviderUnavailable
+	case upstream.ReasonMisconfigured:
+		return pages.ProviderMisconfigured
+	case upstream.ReasonDenied:
+		return pages.ProviderCancelled
+	case upstream.ReasonUntrusted, upstream.ReasonMalformed, upstream.ReasonExpired, upstream.ReasonInteraction, "seal_broken", "seal_expired":
+		return pages.ProviderFailed
+	}
+	switch e.Code {
+	case oauth.RateLimited:
+		return pages.TooManyAttempts
+	case oauth.AccessDenied:
+		return pages.ProviderRefused
+	case oauth.ServerError:
+		return pages.ProviderMisconfigured
+	}
+	return pages.NoNotice
+}
+
+// failedBefore returns the notice for what went wrong at a provider, and what that is called. Only known ones count, whatever the link
+// says.
+func (h *Handler) failedBefore(r *http.Request) (pages.Notice, string) {
+	notice, p := pages.Notice(h.pageParameter(r, failedAt)), h.methods.provider(h.pageParameter(r, atProvider))
+	if p == nil || !notice.AboutProvider() && notice != pages.TooManyAttempts {
+		return pages.NoNotice, ""
+	}
+	return notice, p.Title
+}
+
+// throughProvider returns where a browser goes that has just been signed out of here: to sign out of the provider where it signed in,
+// if that offers it, and from there to returnTo.
+func (h *Handler) throughProvider(v visit, returnTo string) string {
+	if v.session == nil {
+		return returnTo
+	}
+	p := h.methods.provider(v.session.Family.Provider)
+	if p == nil {
+		return returnTo
+	}
+	state, err := h.issuer.SealProviderSignOut(returnTo, p.Name, v.browser, h.issuer.Now())
+	if err != nil || len(state.Reveal()) > maxProviderState {
+		return returnTo
+	}
+	location := p.SignOutURL(upstream.SignOut{RedirectURI: h.callbackURL(p), State: state.Reveal(), Hint: v.session.User.Email})
+	if location == "" {
+		return returnTo
+	}
+	return location
+}

@@ -1,0 +1,130 @@
+package endpoint
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
+)
+
+// SignInMethods are the ways in which people sign in with a browser.
+type SignInMethods struct {
+	// WithoutPasswords: nobody signs in with a password, neither one that is kept here nor one of the issuer's directories.
+	WithoutPasswords bool
+	// Providers are those to choose from, in the order in which the page has them.
+	Providers []*Provider
+	// Accounts knows which user an account at a provider belongs to. It is needed where there are providers.
+	Accounts federation.Accounts
+}
+
+// Provider is an identity provider to which browsers are sent.
+type Provider struct {
+	upstream.Provider
+	// Name is its name in the configuration, Title what people call it.
+	Name, Title string
+	// Origin is that of its URL.
+	Origin string
+	// Domains are those of the addresses whose people sign in there.
+	Domains []string
+	// Default: browsers are sent there without a page that asks.
+	Default bool
+	Rules   federation.Rules
+}
+
+// provider returns the provider of a name; nil: there is none.
+func (m *SignInMethods) provider(name string) *Provider {
+	i := slices.IndexFunc(m.Providers, func(p *Provider) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return m.Providers[i]
+}
+
+// forHint returns the provider whose people have the address of a login_hint, else the default one; nil: people choose.
+func (m *SignInMethods) forHint(hint string) *Provider {
+	var domain string
+	if email, err := store.CanonicalEmail(hint); err == nil {
+		_, domain, _ = strings.Cut(email, "@")
+	}
+	var found *Provider
+	for _, p := range m.Providers {
+		switch {
+		case domain != "" && slices.Contains(p.Domains, domain):
+			return p
+		case p.Default:
+			found = p
+		}
+	}
+	return found
+}
+
+// buttons returns the providers for the page.
+func (m *SignInMethods) buttons() []pages.Provider {
+	var list []pages.Provider
+	for _, p := range m.Providers {
+		list = append(list, pages.Provider{Name: p.Name, Title: p.Title})
+	}
+	return list
+}
+
+// origins returns the origins to which the buttons lead. An authorization endpoint may be at another one of the same scheme.
+func (m *SignInMethods) origins() []string {
+	var list []string
+	for _, p := range m.Providers {
+		list = append(list, p.Origin)
+	}
+	return list
+}
+
+// Parameters of the sign-in page.
+const (
+	// switchAccount means that the user wants to sign in with another account, or in another way.
+	switchAccount = "switch"
+	// failedAt and atProvider name what went wrong at which provider.
+	failedAt   = "failed"
+	atProvider = "provider"
+)
+
+// pageParameter returns a parameter of the sign-in page; "" in an authorization request, which has others.
+func (h *Handler) pageParameter(r *http.Request, name string) string {
+	if r.URL.EscapedPath() != h.prefix+loginPath || r.Method == http.MethodPost {
+		return ""
+	}
+	p, err := readParameters(r.URL.RawQuery)
+	if err != nil {
+		return ""
+	}
+	return p.get(name)
+}
+
+// providerFor returns the provider to which a browser goes at once; nil: the page asks. Whoever is signed in, wants to choose, or comes
+// back from a provider without having signed in is asked, so that nobody goes round in circles.
+func (h *Handler) providerFor(r *http.Request, k walk) *Provider {
+	if k.visit.session != nil || !isVisit(r) || h.pageParameter(r, switchAccount) != "" || h.pageParameter(r, failedAt) != "" {
+		return nil
+	}
+	if k.request == nil {
+		return h.methods.forHint("")
+	}
+	return h.methods.forHint(k.request.LoginHint)
+}
+
+// asksOfProvider returns the prompt and the greatest age of a sign-in for a provider. Choose: it is to ask with which account.
+func asksOfProvider(request *tokenissuer.AuthorizationRequest, choose bool) (asked upstream.Request) {
+	if request != nil {
+		asked.Prompt, asked.MaxAge = request.AsksOfProvider()
+		asked.LoginHint = request.LoginHint
+	}
+	if choose {
+		asked.LoginHint = ""
+		if asked.Prompt == "" {
+			asked.Prompt = "select_account"
+		}
+	}
+	return asked
+}
