@@ -180,3 +180,18 @@ func parseMaxAge(text string) (*int64, error) {
 	age := int64(seconds)
 	return &age, nil
 }
+
+// AsksOfProvider returns the prompt and the greatest age of a sign-in that a request has for the provider at which its user signs
+// in; "" and 0: none.
+func (r *AuthorizationRequest) AsksOfProvider() (prompt string, maxAge time.Duration) {
+	switch {
+	case r.Prompt.Has(promptLogin), r.MaxAge != nil && *r.MaxAge == 0:
+		prompt = promptLogin
+	case r.Prompt.Has(promptSelectAccount):
+		prompt = promptSelectAccount
+	}
+	if r.MaxAge != nil {
+		maxAge = time.Duration(min(*r.MaxAge, int64(sessionLifetime/time.Second))) * time.Second
+	}
+	return prompt, maxAge
+}

@@ -188,3 +188,14 @@ func (l *Limits) signInBuckets(email, device, from string) (account, address []b
 	}
 	return account, l.limited(bucket{"sign-in\x00" + from, l.AddressLimit})
 }
+
+// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. Whoever succeeds
+// calls forgive.
+func (is *Issuer) CountSignIn(ctx context.Context, address string) (forgive func(), err error) {
+	now := is.Now()
+	_, buckets := is.signInBuckets("", "", address)
+	if err := is.reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
+		return nil, err
+	}
+	return func() { is.forgive(ctx, buckets, now) }, nil
+}
