@@ -3,7 +3,10 @@ package caddymodule
 // Traefik and Envoy are not run: the requests are those that their documentation describes.
 
 import (
+	"io"
+	"net"
 	"net/http"
+	"net/http/httputil"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,8 +47,8 @@ func TestTraefikAsksTheGate(t *testing.T) {
 	}
 	t.Run("G146 headers that Traefik takes away", func(t *testing.T) {
 		found := regexp.MustCompile(`authResponseHeadersRegex: "(.*)"`).FindAllStringSubmatch(strings.Join(documented(t, "yaml"), ""), -1)
-		if len(found) != 2 || found[0][1] != found[1][1] {
-			t.Fatalf("not two equal expressions: %q", found)
+		if len(found) < 3 || slices.ContainsFunc(found, func(one []string) bool { return one[1] != found[0][1] }) {
+			t.Fatalf("not three equal expressions: %q", found)
 		}
 		pattern := regexp.MustCompile(found[0][1])
 		told := []string{identity.Subject, identity.Client, identity.Scope, identity.Organisation, identity.Role, identity.Groups, identity.Issuer}
@@ -121,5 +124,229 @@ func holdTold(t *testing.T, header http.Header, known bool) {
 	}
 	if header.Get("Authorization") != "" {
 		t.Error("the answer has the token")
+	}
+}
+
+// proxyAsks serves the document's applications behind a proxy that asks as another one does: the issuer and the three paths of the
+// sign-in are handed on, everything else passes when the gate says yes. Ask makes the question of a request.
+func proxyAsks(t *testing.T, proxy, gate, issuer string, ask func(r *http.Request) *http.Request) {
+	t.Helper()
+	handOn := func(addr string) http.Handler {
+		return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetXForwarded()
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", addr
+		}}
+	}
+	client := &http.Client{CheckRedirect: stays, Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	listener, err := net.Listen("tcp", proxy)
+	check(t, err)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasPrefix(r.Host, "auth."):
+			handOn(issuer).ServeHTTP(w, r)
+			return
+		case slices.Contains([]string{"/oauth/callback", "/oauth/sign_in", "/oauth/sign_out"}, r.URL.Path):
+			handOn(gate).ServeHTTP(w, r)
+			return
+		}
+		answer, err := client.Do(ask(r))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode == http.StatusOK || answer.StatusCode == http.StatusNoContent {
+			w.Header().Set("X-Passed", r.Method+" "+answer.Header.Get("X-Auth-Subject"))
+			return
+		}
+		for name, lines := range answer.Header {
+			w.Header()[name] = lines
+		}
+		w.WriteHeader(answer.StatusCode)
+		_, _ = io.Copy(w, answer.Body)
+	})}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+}
+
+// traefik asks one address for each application, by GET, with the client's headers but those for one hop, and says what the request is.
+type traefik struct {
+	gate string
+	tell func(h http.Header, r *http.Request)
+}
+
+func (p *traefik) ask(r *http.Request) *http.Request {
+	name, _, _ := strings.Cut(r.Host, ".")
+	question, _ := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://"+p.gate+"/"+name, nil)
+	question.Header = r.Header.Clone()
+	for _, name := range []string{"Connection", "Upgrade", "Content-Length", "X-Forwarded-Method", "X-Forwarded-Uri"} {
+		question.Header.Del(name)
+	}
+	question.Header.Set("X-Forwarded-Proto", "http")
+	question.Header.Set("X-Forwarded-Host", r.Host)
+	p.tell(question.Header, r)
+	return question
+}
+
+// tellAll is what Traefik tells.
+func tellAll(h http.Header, r *http.Request) {
+	h.Set("X-Forwarded-Method", r.Method)
+	h.Set("X-Forwarded-Uri", r.RequestURI)
+}
+
+// startTraefik runs the document's applications behind a proxy that asks as Traefik does; changes are replacements in the Caddyfile.
+func startTraefik(t *testing.T, changes ...string) (*hostsGate, *traefik) {
+	t.Helper()
+	proxy, gate := freeAddr(t), freeAddr(t)
+	g := startGatehouse(t, strings.NewReplacer(changes...).Replace(documentedApplications(t, 3, proxy, gate)))
+	p := &traefik{gate, tellAll}
+	proxyAsks(t, proxy, gate, g.addr, p.ask)
+	front := *g
+	front.addr = proxy
+	return &hostsGate{&front}, p
+}
+
+// TestTraefikS107SignsBrowsersIn and leads them back to the page that was asked for; rules are asked of the address that Traefik chooses.
+func TestTraefikS107SignsBrowsersIn(t *testing.T) {
+	g, p := startTraefik(t)
+	v := g.visitor(t)
+	deep := g.at("app", "/deep/link%20x?q=1&r=%C3%A4")
+	if a, at := v.walk(deep, "ben@example.com"); a.status != http.StatusOK || at != deep || a.header.Get("X-Passed") != "GET ben" {
+		t.Fatalf("%d at %s: %v %s", a.status, at, a.header, a.body)
+	}
+	if a, at := v.walk(g.at("wiki", "/pages/1"), ""); a.status != http.StatusForbidden || at != g.at("wiki", "/pages/1") || !strings.Contains(a.body, "ben@example.com") {
+		t.Errorf("a rule refuses: %d at %s: %s", a.status, at, a.body)
+	}
+	same, sibling := []string{"Sec-Fetch-Site", "same-origin", "Origin", g.origin("app")}, []string{"Sec-Fetch-Site", "same-site", "Origin", g.origin("wiki")}
+	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Key", "x"}
+	for name, c := range map[string]struct {
+		method  string
+		headers []string
+		want    int
+	}{
+		"POST of a page":      {http.MethodPost, same, 200},
+		"POST of a sibling":   {http.MethodPost, sibling, 403},
+		"DELETE of nobody":    {http.MethodDelete, nil, 403},
+		"WebSocket":           {http.MethodGet, append(upgrade, same...), 200},
+		"WebSocket elsewhere": {http.MethodGet, append(upgrade, sibling...), 403},
+		"fetch elsewhere":     {http.MethodGet, sibling, 200}, // it reads nothing
+	} {
+		if a := v.send(c.method, g.at("app", "/x"), "", c.headers...); a.status != c.want {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+	stranger := g.visitor(t)
+	if a := stranger.send(http.MethodGet, g.at("app", "/x"), "", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin"); a.status != http.StatusUnauthorized || a.header.Get("Location") != "" {
+		t.Errorf("a fetch: %d", a.status)
+	}
+	form := []string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document", "Sec-Fetch-Site", "same-origin", "Content-Type", urlEncoded}
+	if a := stranger.send(http.MethodPost, g.at("app", "/x"), "a=b", form...); a.status != http.StatusUnauthorized || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
+		t.Errorf("a form: %d %v", a.status, a.header)
+	}
+	// What is told decides nothing else.
+	p.tell = func(h http.Header, _ *http.Request) {
+		h.Set("X-Forwarded-Method", "GET")
+		h.Set("X-Forwarded-Uri", "/app")
+	}
+	if a := v.navigate(g.at("wiki", "/pages/1")); a.status != http.StatusForbidden {
+		t.Errorf("the path of another application is told: %d", a.status)
+	}
+}
+
+// TestTraefikS107WhatIsToldIsBelievedOfTrustedProxiesAlone, and leads nowhere else.
+func TestTraefikS107WhatIsToldIsBelievedOfTrustedProxiesAlone(t *testing.T) {
+	t.Run("an untrusted proxy", func(t *testing.T) {
+		g, _ := startTraefik(t, "127.0.0.1/32", "192.0.2.1/32")
+		if a := g.visitor(t).navigate(g.at("app", "/x")); a.status != http.StatusUnauthorized || a.header.Get("Location") != "" {
+			t.Errorf("%d %v", a.status, a.header)
+		}
+	})
+	t.Run("nothing goes on", func(t *testing.T) {
+		g, _ := startTraefik(t, "resource http://app.localhost", "resource http://app.localhost", "respond 204", "reverse_proxy UPSTREAM")
+		v := g.visitor(t)
+		v.walk(g.at("app", "/x"), "ada@example.com")
+		g.upstream.one(t).has(t, "X-Forwarded-Uri").has(t, "X-Forwarded-Method")
+	})
+	g, p := startTraefik(t)
+	for name, tell := range map[string]func(h http.Header){
+		"another origin":   func(h http.Header) { h.Set("X-Forwarded-Uri", "https://evil.example/x") },
+		"two slashes":      func(h http.Header) { h.Set("X-Forwarded-Uri", "//evil.example/x") },
+		"a backslash":      func(h http.Header) { h.Set("X-Forwarded-Uri", `/\evil.example/x`) },
+		"no path":          func(h http.Header) { h.Set("X-Forwarded-Uri", "@evil.example") },
+		"two":              func(h http.Header) { h["X-Forwarded-Uri"] = []string{"/a", "https://evil.example/"} },
+		"none":             func(h http.Header) { h.Del("X-Forwarded-Uri") },
+		"a host of others": func(h http.Header) { h.Set("X-Forwarded-Host", "evil.example") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.tell = func(h http.Header, r *http.Request) {
+				tellAll(h, r)
+				if r.URL.Path == "/first" {
+					tell(h)
+				}
+			}
+			a, at := g.visitor(t).walk(g.at("app", "/first"), "ada@example.com")
+			if a.status != http.StatusOK || !strings.HasPrefix(at, g.origin("app")+"/") {
+				t.Errorf("%d at %s", a.status, at)
+			}
+		})
+	}
+	t.Run("no method", func(t *testing.T) {
+		p.tell = func(h http.Header, r *http.Request) { h.Set("X-Forwarded-Uri", r.RequestURI) }
+		if a := g.visitor(t).navigate(g.at("app", "/x")); a.status != http.StatusUnauthorized {
+			t.Errorf("%d", a.status)
+		}
+	})
+}
+
+// TestEnvoyS108SignsBrowsersIn: Envoy asks with the method, the path and the host of the request, and with those of its headers that
+// the document names.
+func TestEnvoyS108SignsBrowsersIn(t *testing.T) {
+	allowed := regexp.MustCompile(`(?s)allowed_headers:\n  patterns:\n(.*?)\n$`).FindStringSubmatch(strings.Join(slices.DeleteFunc(documented(t, "yaml"),
+		func(block string) bool { return !strings.HasPrefix(block, "allowed_headers:") }), ""))
+	if allowed == nil {
+		t.Fatal("no allowed_headers")
+	}
+	passes := func(name string) bool {
+		return regexp.MustCompile(`exact: `+name+`(\n|$)`).MatchString(allowed[1]) || strings.HasPrefix(name, "sec-fetch-") && strings.Contains(allowed[1], "prefix: sec-fetch-")
+	}
+	proxy, gate := freeAddr(t), freeAddr(t)
+	caddyfile := strings.NewReplacer("respond 204", "respond 200", "@refused header X-Refused *", "", "respond @refused 503", "").Replace(documentedApplications(t, 2, proxy, gate))
+	house := startGatehouse(t, caddyfile)
+	proxyAsks(t, proxy, gate, house.addr, func(r *http.Request) *http.Request {
+		question, _ := http.NewRequestWithContext(r.Context(), r.Method, "http://"+gate+r.RequestURI, nil)
+		question.Host = strings.Split(r.Host, ":")[0] + ":" + strings.Split(proxy, ":")[1]
+		for name, lines := range r.Header {
+			if passes(strings.ToLower(name)) {
+				question.Header[name] = lines
+			}
+		}
+		return question
+	})
+	front := *house
+	front.addr = proxy
+	g := &hostsGate{&front}
+	v := g.visitor(t)
+	deep := g.at("app", "/deep/link%20x?q=1&r=%C3%A4")
+	if a, at := v.walk(deep, "ben@example.com"); a.status != http.StatusOK || at != deep || a.header.Get("X-Passed") != "GET ben" {
+		t.Fatalf("%d at %s: %v %s", a.status, at, a.header, a.body)
+	}
+	if a, _ := v.walk(g.at("wiki", "/pages/1"), ""); a.status != http.StatusForbidden || !strings.Contains(a.body, "ben@example.com") {
+		t.Errorf("a rule refuses: %d %s", a.status, a.body)
+	}
+	for name, c := range map[string]struct {
+		method  string
+		headers []string
+		want    int
+	}{
+		"POST of a page":    {http.MethodPost, []string{"Sec-Fetch-Site", "same-origin", "Origin", g.origin("app")}, 200},
+		"POST of a sibling": {http.MethodPost, []string{"Sec-Fetch-Site", "same-site", "Origin", g.origin("wiki")}, 403},
+		"another method":    {http.MethodPost, []string{"X-Forwarded-Method", "GET"}, 403},
+	} {
+		if a := v.send(c.method, g.at("app", "/x"), "", c.headers...); a.status != c.want {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+	if a := g.visitor(t).send(http.MethodGet, g.at("app", "/x"), ""); a.status != http.StatusUnauthorized {
+		t.Errorf("a program: %d", a.status)
 	}
 }

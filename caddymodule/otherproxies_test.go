@@ -58,30 +58,40 @@ func (g *gateway) front(addr string) *gateway {
 func startNginx(g *gateway, gate string, more ...string) string {
 	g.t.Helper()
 	blocks := documented(g.t, "nginx")
-	if len(blocks) != 1 {
-		g.t.Fatalf("%s has %d configurations of nginx", otherProxies, len(blocks))
+	if len(blocks) == 0 {
+		g.t.Fatalf("%s has no configuration of nginx", otherProxies)
 	}
 	return runNginx(g, gate, blocks[0], more...)
 }
 
 // runNginx is startNginx with another configuration.
 func runNginx(g *gateway, gate, config string, more ...string) string {
-	t := g.t
+	g.t.Helper()
+	addr := freeAddr(g.t)
+	config = strings.NewReplacer("127.0.0.1:9080", gate, "127.0.0.1:9081", g.addr, "127.0.0.1:8080", g.upstream.addr).Replace(config)
+	runNginxAt(g.t, addr, strings.Join(more, "\n")+"\n"+config, nil)
+	return addr
+}
+
+// runNginxAt runs nginx at an address, with files beside its configuration, by their names.
+func runNginxAt(t *testing.T, addr, config string, files map[string]string) {
 	t.Helper()
 	program, err := exec.LookPath("nginx")
 	if err != nil {
 		program = "/usr/sbin/nginx" // Debian keeps it off the PATH of users
 	}
-	dir, addr := t.TempDir(), freeAddr(t)
+	dir := t.TempDir()
 	server := regexp.MustCompile(`(?m)^\s*ssl_certificate.*\n`).ReplaceAllString(config, "")
-	server = strings.NewReplacer("443 ssl", addr, "127.0.0.1:9080", gate, "127.0.0.1:9081", g.addr, "127.0.0.1:8080", g.upstream.addr).Replace(server)
+	server = strings.ReplaceAll(server, "443 ssl", addr)
+	for name, text := range files {
+		check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
 	file := filepath.Join(dir, "nginx.conf")
 	text := fmt.Sprintf("daemon off;\nmaster_process off;\npid %[1]s/pid;\nevents {}\nhttp {\naccess_log off;\nclient_body_temp_path %[1]s/body;\n"+
-		"proxy_temp_path %[1]s/proxy;\nfastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n%[2]s\n%[3]s}\n",
-		dir, strings.Join(more, "\n"), server)
+		"proxy_temp_path %[1]s/proxy;\nfastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n%[2]s}\n",
+		dir, server)
 	check(t, os.WriteFile(file, []byte(text), 0o600))
 	startServer(t, exec.Command(program, "-e", "stderr", "-p", dir, "-c", file), addr)
-	return addr
 }
 
 // startServer runs a program of others until the test ends, and waits until it listens at an address.

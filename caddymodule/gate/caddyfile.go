@@ -204,5 +204,8 @@ func (p *Protect) readTrustHeaders() error {
 		}
 		p.trustedHeaders = append(p.trustedHeaders, name)
 	}
+	if p.asksAtFixedAddress() {
+		p.trustedHeaders = append(p.trustedHeaders, toldHeaders...)
+	}
 	return nil
 }

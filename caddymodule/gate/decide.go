@@ -42,6 +42,7 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if d.preflight {
 		dropBody(r)
 	}
+	p.dropTold(r)
 	p.recordPassed(r, d.token)
 	p.stripCredentials(r, &d)
 	err = p.pass(w, r, d, next)

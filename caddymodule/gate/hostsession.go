@@ -55,6 +55,7 @@ func (p *Protect) authenticateAtHost(r *http.Request, d *decision) error {
 			return err
 		}
 	}
+	r = p.asked(r)
 	host, ok := p.shared.hosts.Find(r)
 	if !ok {
 		return tokenMissing
@@ -93,7 +94,8 @@ func (p *Protect) signInAtHost(w http.ResponseWriter, r *http.Request, d *decisi
 	host, ok := p.shared.hosts.Find(r)
 	if !ok {
 		p.warnHost.Do(func() {
-			p.logger.Warn("a browser cannot sign in for this host, because it is none of the site's addresses: name it there, or write `resource https://…`",
+			p.logger.Warn("a browser cannot sign in for this host, because it is none of the site's addresses: name it there, or write `resource https://…`; "+
+				"name another proxy that asks at an address of its own in `trusted_proxies`",
 				zap.String("host", r.Host), zap.String("source", p.Source))
 		})
 		return false

@@ -20,7 +20,7 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 	if p.holdRefusal(r, d, err) {
 		w.Header().Set("Connection", "close")
 	}
-	if p.signIn(w, r, &d, err) {
+	if p.signIn(w, p.asked(r), &d, err) {
 		return nil
 	}
 	answer := p.refusing(w)
@@ -38,7 +38,7 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 		answers.WriteRefusal(w, r, status, err)
 		return nil
 	}
-	if page := p.refusalPage(r, &d, status); page != nil {
+	if page := p.refusalPage(p.asked(r), &d, status); page != nil {
 		own = page
 	}
 	caller.Remember(r, nil)

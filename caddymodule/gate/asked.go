@@ -1,0 +1,61 @@
+package gate
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// asksAtFixedAddress reports whether another proxy may ask about requests of browsers at one address for all of them, as Traefik
+// does. It then tells method and target of the browser's request in toldHeaders.
+func (p *Protect) asksAtFixedAddress() bool {
+	return p.UsesHostSessions() && p.ForwardTo == forwardToResponse && p.Resource != ""
+}
+
+// toldHeaders are believed from a trusted proxy alone.
+var toldHeaders = []string{"X-Forwarded-Method", "X-Forwarded-Uri"}
+
+// dropTold removes the headers that were for the gate alone from a request that passes, in place.
+func (p *Protect) dropTold(r *http.Request) {
+	if !p.asksAtFixedAddress() {
+		return
+	}
+	for _, name := range toldHeaders {
+		if !slices.Contains(p.TrustHeaders, name) {
+			delete(r.Header, name)
+		}
+	}
+}
+
+// asked returns the request of a browser about which a trusted proxy asks at a fixed address; any other request is returned as it is.
+// Its host is that of the route's resource. It serves the session and the sign-in only: who can choose method and target would
+// choose the rules that are asked, so these are asked about the request that has come.
+func (p *Protect) asked(r *http.Request) *http.Request {
+	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	if !trusted || !p.asksAtFixedAddress() {
+		return r
+	}
+	resource, err := url.Parse(p.resource)
+	if _, ok := p.shared.hosts.Find(r); ok || err != nil || !p.shared.hosts.Hosts.Has(oauth.OriginOf(resource)) {
+		return r
+	}
+	asked := *r
+	asked.Host = resource.Host
+	if r.Method == http.MethodGet { // with which a proxy asks whatever the browser's method is; untold it counts as unsafe
+		asked.Method = single(r.Header["X-Forwarded-Method"])
+	}
+	if asked.URL, err = url.ParseRequestURI(single(r.Header["X-Forwarded-Uri"])); err != nil {
+		asked.URL = &url.URL{Path: "/"}
+	}
+	if _, ok := r.Header["Sec-Websocket-Key"]; ok { // Upgrade does not reach us
+		asked.Header = maps.Clone(r.Header)
+		asked.Header["Upgrade"] = []string{webSocketProtocol}
+	}
+	return asked.WithContext(context.WithValue(r.Context(), caddyhttp.OriginalRequestCtxKey, asked))
+}
