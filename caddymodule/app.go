@@ -47,6 +47,8 @@ type App struct {
 	trusted  []*trustedIssuer
 	// providers are where people sign in, beside here.
 	providers []*identityProvider
+	// directories are those in which people have passwords, beside here.
+	directories []*peopleDirectory
 
 	issuer   *tokenissuer.Issuer
 	handler  *endpoint.Handler
@@ -123,6 +125,7 @@ func (a *App) provisionIssuer() error {
 	a.node = node.Acquire(a.settings.Node, a.settings.Sealer)
 	a.issuer = a.newIssuer()
 	a.registry = &registry.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
+	a.issuer.PasswordDirectories = a.passwordDirectories()
 	var err error
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.signInMethods(), a.settings.Brand); err != nil {
 		return err

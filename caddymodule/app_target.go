@@ -37,5 +37,8 @@ func (a *App) newTarget() *admin.Target {
 			},
 		})
 	}
+	for _, d := range a.directories {
+		t.Providers = append(t.Providers, d.target())
+	}
 	return t
 }

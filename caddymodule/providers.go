@@ -26,6 +26,12 @@ type identityProvider struct {
 // provisionProviders takes the providers from the pool, or makes them. It opens nothing.
 func (a *App) provisionProviders() error {
 	for _, settings := range a.settings.SignIn.Providers {
+		if settings.LDAP != nil {
+			if err := a.provisionDirectory(settings); err != nil {
+				return err
+			}
+			continue
+		}
 		p := &identityProvider{ProviderSettings: settings, key: providerKey(settings)}
 		value, _, err := providers.LoadOrNew(p.key, func() (caddy.Destructor, error) {
 			made, err := newProvider(settings, idp.Options{Now: node.Clock, Warn: warnOf("provider", settings.Name)})
@@ -74,8 +80,15 @@ func (a *App) startProviders() {
 // releaseProviders gives the providers back to the pool.
 func (a *App) releaseProviders() error {
 	var failed error
+	all := make([]string, 0, len(a.providers)+len(a.directories))
 	for _, p := range a.providers {
-		_, err := providers.Delete(p.key)
+		all = append(all, p.key)
+	}
+	for _, d := range a.directories {
+		all = append(all, d.key)
+	}
+	for _, key := range all {
+		_, err := providers.Delete(key)
 		failed = errors.Join(failed, err)
 	}
 	return failed

@@ -102,6 +102,14 @@ type lookup func(name, text string) (string, error)
 // starts, and anything will do for the checks of what stands beside it.
 func standIn(name, text string) (string, error) {
 	if setting.IsPlaceholder(text) {
+		switch name {
+		case directoryURL:
+			return "ldap://localhost", nil
+		case directoryDN:
+			return "cn=known later", nil
+		case directoryCA: // and else nothing is known of it
+			return "", nil
+		}
 		return "https://known-later.example", nil
 	}
 	return setting.Resolve(name, text)

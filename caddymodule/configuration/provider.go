@@ -22,10 +22,10 @@ type Provider struct {
 	// Name is a part of the redirect URI at the provider, and keeps its people apart from others': whoever changes it makes everybody
 	// a stranger. Letters, digits, - and _.
 	Name string `json:"name"`
-	// Kind is "openid" for one of OpenID Connect, or "github". Default: openid.
+	// Kind is "openid" for one of OpenID Connect, "github", or "ldap" for a directory. Default: openid.
 	Kind string `json:"kind,omitempty"`
 	// URL is the issuer identifier of a provider of OpenID Connect: what iss must be in its ID tokens, byte for byte. For GitHub it is
-	// that of a server of one's own. Default there: https://github.com.
+	// that of a server of one's own. Default there: https://github.com. For a directory it is ldaps://host or ldap://host.
 	URL string `json:"url,omitempty"`
 	// ClientID is what we are called there.
 	ClientID string `json:"client_id,omitempty"`
@@ -43,6 +43,8 @@ type Provider struct {
 	// GitHubGroups is "organisations" when a person's groups are the organisations at GitHub, as "acme", or "teams" when they are
 	// the teams there too, as "acme/ops". Default: GitHub says nothing of groups.
 	GitHubGroups string `json:"github_groups,omitempty"`
+	// LDAP is what a directory has of its own.
+	LDAP *LDAP `json:"ldap,omitempty"`
 	// Link is "verified_email" when an account belongs to the user who has its verified address, or "never". Default: never.
 	Link string `json:"link,omitempty"`
 	// Create makes a user of an account that belongs to nobody. Default: users must exist.
@@ -71,6 +73,7 @@ func (c *Creation) role() store.Role { return store.Role(c.Role) }
 const (
 	kindOpenID = "openid"
 	kindGitHub = "github"
+	kindLDAP   = "ldap"
 )
 
 // providerKind is what the providers of a kind have of their own.
@@ -92,6 +95,7 @@ var providerKinds = map[string]providerKind{
 	"github": {kindGitHub, "github <name> [<url>] [default] { … }", false, func(c *Provider) options {
 		return options{"client": c.parseClient, "groups": checkedText(&c.GitHubGroups, checkGitHubGroups)}
 	}},
+	"ldap": {kindLDAP, "ldap <name> <url> { … }", true, func(c *Provider) options { return orNew(&c.LDAP).options(c) }},
 }
 
 // parseProvider reads a provider of a kind. What can be said of it without starting the server is said here, with its line.
@@ -108,6 +112,7 @@ var providerKinds = map[string]providerKind{
 //		default
 //		allow_private_network
 //	}
+//	ldap <name> <url> { … }                     # see LDAP; and allow, link, create, title
 func (b *Block) parseProvider(d *caddyfile.Dispenser, of providerKind) error {
 	word := d.Val()
 	c, words := Provider{Kind: of.kind}, d.RemainingArgs()

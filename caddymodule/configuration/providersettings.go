@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
@@ -24,12 +25,16 @@ type ProviderSettings struct {
 	// One of these is set.
 	OpenID *upstream.Settings
 	GitHub *upstream.GitHubSettings
+	LDAP   *ldap.Settings
 }
 
 // Kind is the kind of the provider, as JSON names it.
 func (p *ProviderSettings) Kind() string {
-	if p.GitHub != nil {
+	switch {
+	case p.GitHub != nil:
 		return kindGitHub
+	case p.LDAP != nil:
+		return kindLDAP
 	}
 	return kindOpenID
 }
@@ -37,6 +42,8 @@ func (p *ProviderSettings) Kind() string {
 // URL is where people find the provider.
 func (p *ProviderSettings) URL() string {
 	switch {
+	case p.LDAP != nil:
+		return p.LDAP.URL
 	case p.GitHub == nil:
 		return p.OpenID.Issuer
 	case p.GitHub.URL == "":
@@ -80,8 +87,10 @@ func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 		p.OpenID, err = c.readOpenID(lookup)
 	case kindGitHub:
 		p.GitHub, err = c.readGitHub(lookup)
+	case kindLDAP:
+		p.LDAP, err = c.readLDAP(lookup)
 	default:
-		err = fmt.Errorf("unknown kind %q: use %s or %s", c.Kind, kindOpenID, kindGitHub)
+		err = fmt.Errorf("unknown kind %q: use %s, %s or %s", c.Kind, kindOpenID, kindGitHub, kindLDAP)
 	}
 	return p, err
 }
@@ -145,7 +154,10 @@ var publicHosts = []string{"accounts.google.com", "appleid.apple.com", "gitlab.c
 
 // isPublic reports whether anybody in the world can have an account at the provider.
 func (p *ProviderSettings) isPublic() bool {
-	if p.GitHub != nil {
+	switch {
+	case p.LDAP != nil:
+		return false
+	case p.GitHub != nil:
 		return p.GitHub.URL == ""
 	}
 	u, err := url.Parse(p.OpenID.Issuer)
@@ -155,6 +167,8 @@ func (p *ProviderSettings) isPublic() bool {
 // warning says what is probably not meant; empty: nothing.
 func (p *ProviderSettings) warning() string {
 	switch {
+	case p.LDAP != nil && p.LDAP.Insecure:
+		return "sends passwords in the clear: use ldaps:// or start_tls"
 	case p.Rules.Create == nil && p.Rules.Link == federation.LinkNever:
 		return "lets nobody in who has not signed in there before: add `create`, or `link verified_email` for users who exist"
 	case p.Rules.Create != nil && p.isPublic() && len(p.Rules.AllowEmailDomains)+len(p.Rules.AllowGroups) == 0:

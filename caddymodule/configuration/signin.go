@@ -25,6 +25,7 @@ type SignIn struct {
 //		password
 //		provider <name> <issuer> [default] { … }
 //		github   <name> [<url>] [default] { … }
+//		ldap     <name> <url> { … }
 //	}
 func (b *Block) parseSignIn(d *caddyfile.Dispenser) error {
 	b.note(d, "sign_in")
@@ -63,6 +64,7 @@ func (b *Block) readSignIn(s *Settings) error {
 			return b.at(fmt.Errorf("provider %s: %w", c.Name, err), "provider", c.Name)
 		}
 		s.SignIn.Providers = append(s.SignIn.Providers, p)
+		s.SignIn.Password = s.SignIn.Password || p.LDAP != nil // whose passwords are typed into the same form
 	}
 	if !s.SignIn.Password && len(s.SignIn.Providers) == 0 {
 		return b.at(errors.New("nobody could sign in: add `password`, `provider`, `github` or `ldap` to sign_in"), "sign_in")

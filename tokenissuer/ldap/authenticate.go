@@ -112,7 +112,9 @@ func (d *Directory) signIn(ctx context.Context, a tokenissuer.DirectoryAttempt) 
 	if isDisabled(entry) {
 		return none, refused(ReasonDisabled, fmt.Errorf("%q", entry.DN))
 	}
-	d.namesAsSubjects.CompareAndSwap(false, isName)
+	if isName && d.namesAsSubjects.CompareAndSwap(false, true) && d.Warn != nil {
+		d.Warn("the directory: people are known by the names of their entries", errors.New(namesAsSubjects))
+	}
 	// 6. The groups.
 	account := d.account(entry, subject, a.Login)
 	if d.knowsGroups() {

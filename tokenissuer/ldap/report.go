@@ -25,17 +25,9 @@ func (d *Directory) note(err error) {
 // State returns how it went with the directory lately.
 func (d *Directory) State() federation.State { return d.health.State() }
 
-// Warning says what an operator should change; empty: nothing.
-func (d *Directory) Warning() string {
-	switch {
-	case d.namesAsSubjects.Load():
-		return "its entries have none of entryUUID, objectGUID, nsUniqueId and ipaUniqueID that we can read, so people are known by the names of " +
-			"their entries: whoever gets the entry of somebody who has left gets that account too. Name a permanent attribute as `subject` in `attributes`"
-	case d.Insecure:
-		return "passwords are sent to it in the clear: use ldaps:// or start_tls"
-	}
-	return ""
-}
+// namesAsSubjects says what an operator should change.
+const namesAsSubjects = "the entries have none of entryUUID, objectGUID, nsUniqueId and ipaUniqueID that we can read: whoever gets the entry of " +
+	"somebody who has left gets that account too. Name a permanent attribute as `subject` in `attributes`"
 
 // Test looks at the directory as a sign-in would use it, step by step: address, connection, tls, bind, user_base, user_filter, groups.
 // Login is somebody to look for; empty: nobody is.

@@ -26,8 +26,8 @@ type Settings struct {
 	StartTLS bool
 	// Insecure allows ldap:// without StartTLS to hosts that are not loopback. Passwords are then sent in the clear.
 	Insecure bool
-	// Roots are the certificate authorities of the directory; nil: those of the system.
-	Roots *x509.CertPool
+	// CA has the certificates of the directory's authorities, as PEM; empty: those of the system count.
+	CA string
 	// BindDN and BindPassword are the service account that searches; both empty: the searches are anonymous.
 	BindDN       string
 	BindPassword oauth.Secret
@@ -50,6 +50,8 @@ type Settings struct {
 	// Connections is how many people can be signing in at once; others wait in turn. Default: 8.
 	Connections int
 	Now         func() time.Time
+	// Warn tells the operator what came up while people signed in; nil: nobody is told.
+	Warn func(message string, err error)
 }
 
 // Attributes are the attributes of a person's entry. The zero value means the usual ones.
@@ -155,7 +157,13 @@ func (p *plan) readURL() error {
 		return errors.New("insecure is for connections without TLS: take it or start_tls away")
 	}
 	p.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
-	p.tls = &tls.Config{ServerName: u.Hostname(), RootCAs: p.Roots, MinVersion: tls.VersionTLS12}
+	p.tls = &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}
+	if p.CA != "" {
+		p.tls.RootCAs = x509.NewCertPool()
+		if !p.tls.RootCAs.AppendCertsFromPEM([]byte(p.CA)) {
+			return errors.New("ca: the file has no certificate in PEM")
+		}
+	}
 	return nil
 }
 

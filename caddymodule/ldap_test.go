@@ -1,0 +1,137 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/internal/ldaptest"
+)
+
+// atDirectory is a site whose people sign in with a directory.
+func atDirectory(server *ldaptest.Server, lines string) string {
+	return `{
+	admin ADMIN
+	log {
+		output file LOG
+		level DEBUG
+	}
+	oauth {
+		issuer http://ADDR
+		store memory
+		password_grant
+		session_scopes groups
+		limits {
+			login off
+		}
+		sign_in {
+			ldap corp ` + server.TLSURL + ` {
+				ca ` + server.CAFile + `
+				bind_dn ` + ldaptest.ReaderDN + `
+				bind_password "` + ldaptest.ReaderPassword + `"
+				user_base ` + ldaptest.Base + `
+				user_filter (|(mail={email})(uid={username}))
+				group_base ` + ldaptest.Groups + `
+				timeout 30s
+				dial_timeout 30s
+				` + lines + `
+			}
+		}
+	}
+}
+
+http://ADDR {
+	oauth_server
+	handle /wiki {
+		protect {
+			require group engineering
+		}
+		respond "Hello {http.auth.user.id}"
+	}
+	handle {
+		respond 404
+	}
+}
+`
+}
+
+// TestP52SigningInWithADirectory goes through the sign-in page, the password grant and what operators ask.
+func TestP52SigningInWithADirectory(t *testing.T) {
+	server := ldaptest.Start(t)
+	g := startGatehouse(t, atDirectory(server, "create"))
+
+	b := g.browser()
+	p := b.open("/oauth/login")
+	if !strings.Contains(p.body, "username") || strings.Contains(p.body, `type="email"`) {
+		t.Errorf("the form asks for an address: %s", p.body)
+	}
+	for _, login := range []string{"*", "ada)(uid=*", "eve", "twin"} {
+		if p := b.signIn(b.open("/oauth/login"), login, ldaptest.PasswordOf("ada")); p.status != http.StatusOK || b.isSignedIn() {
+			t.Errorf("%s: %d", login, p.status)
+		}
+	}
+	b.signIn(b.open("/oauth/login"), "ada", "wrong")
+	if b.isSignedIn() {
+		t.Fatal("signed in with a wrong password")
+	}
+	b.signIn(b.open("/oauth/login"), "ada", ldaptest.PasswordOf("ada"))
+	if page := b.open("/oauth/account"); !strings.Contains(page.body, "ada@example.com") {
+		t.Fatalf("account page: %d %s", page.status, page.body)
+	}
+	if logs := g.logs(); !strings.Contains(logs, `"provider":"corp"`) || strings.Contains(logs, "nobody guesses") || strings.Contains(logs, ldaptest.ReaderPassword) {
+		t.Error("the log lacks the provider, or has a password")
+	}
+
+	grant := func(login, password string) (int, string) {
+		status, _, body := g.post("/oauth/token", url.Values{"grant_type": {"password"}, "username": {login}, "password": {password}, "scope": {"public groups"}})
+		return status, body
+	}
+	status, body := grant("ada@example.com", ldaptest.PasswordOf("ada"))
+	if status != http.StatusOK {
+		t.Fatalf("password grant: %d %s", status, body)
+	}
+	if status, _, body := g.get("/wiki", member(t, body, "access_token")); status != http.StatusOK {
+		t.Errorf("group of a group: %d %s", status, body)
+	}
+	if status, _ := grant("ada@example.com", ""); status != http.StatusBadRequest {
+		t.Errorf("an empty password: %d", status)
+	}
+	status, body = grant("bob", ldaptest.PasswordOf("bob"))
+	if status != http.StatusOK {
+		t.Fatalf("bob: %d %s", status, body)
+	}
+	if status, _, _ := g.get("/wiki", member(t, body, "access_token")); status != http.StatusForbidden {
+		t.Errorf("bob, who is in another group: %d", status)
+	}
+
+	if out := g.ok("provider", "test", "corp", "--login", "ada"); !strings.Contains(out, "engineering") {
+		t.Errorf("provider test: %s", out)
+	}
+	if out := g.ok("provider", "list"); !strings.Contains(out, "corp") || !strings.Contains(out, "ldap") {
+		t.Errorf("provider list: %s", out)
+	}
+	server.Stop()
+	if status, body := grant("ada", ldaptest.PasswordOf("ada")); status != http.StatusServiceUnavailable {
+		t.Errorf("the directory is away: %d %s", status, body)
+	}
+	server.Run()
+	if status, body := grant("ada", ldaptest.PasswordOf("ada")); status != http.StatusOK {
+		t.Errorf("the directory is back: %d %s", status, body)
+	}
+}
+
+// TestP54WhoMayNotComeInHasAPage: the password was right, and the rules let the person be nobody.
+func TestP54WhoMayNotComeInHasAPage(t *testing.T) {
+	server := ldaptest.Start(t)
+	g := startGatehouse(t, atDirectory(server, "create\nallow group engineering"))
+	b := g.browser()
+	p := b.signIn(b.open("/oauth/login"), "bob", ldaptest.PasswordOf("bob"))
+	if p.status != http.StatusForbidden || b.isSignedIn() || !strings.Contains(p.header.Get("Content-Type"), "text/html") {
+		t.Errorf("%d %s", p.status, p.body)
+	}
+	b.signIn(b.open("/oauth/login"), "ada", ldaptest.PasswordOf("ada"))
+	if !b.isSignedIn() {
+		t.Error("ada is not signed in")
+	}
+}
