@@ -47,6 +47,7 @@ type sites struct {
 	Answer                                       string // respond 200 with as many bytes as a token response has
 	Issuer, Protected, Silent, ProtectedExternal string // ours alone
 	Mixed                                        string // ours alone: the issuer and a gate for everybody's tokens
+	Web                                          string // ours alone: a gate at which browsers sign in
 }
 
 // bareSites are on both sides of a comparison.
@@ -164,6 +165,15 @@ http://{{.Issuer}} {
 http://{{.Protected}} {
 	bind 127.0.0.1
 	protect {
+		upstream_token relay
+	}
+	reverse_proxy {{.Upstream}}
+}
+http://{{.Web}} {
+	bind 127.0.0.1
+	protect {
+		challenge browser
+		resource http://{{.Web}}
 		upstream_token relay
 	}
 	reverse_proxy {{.Upstream}}

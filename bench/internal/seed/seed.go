@@ -176,7 +176,7 @@ func (r *Real) add(ctx context.Context, issuer *tokenissuer.Issuer, client *stor
 
 // openAndApprove signs a user in and approves a request of the client.
 func openAndApprove(ctx context.Context, issuer *tokenissuer.Issuer, client *store.Client, user *store.User) (cookie, code string, err error) {
-	session, secret, err := issuer.OpenSession(ctx, user, "Firefox on Linux", oauth.NewID())
+	session, secret, err := issuer.OpenSession(ctx, tokenissuer.SignedIn{User: user}, "Firefox on Linux", oauth.NewID())
 	if err != nil {
 		return "", "", err
 	}
