@@ -80,7 +80,7 @@ var refusedSignIn = refusedBlock{
 		{aProvider("scopes \"a b\""), `"a b" is no scope, at Caddyfile:6`},
 		{aProvider("allow"), `wrong argument count or unexpected line ending after 'allow', at Caddyfile:6`},
 		{aProvider("allow email_domain"), `wrong argument count or unexpected line ending after 'email_domain', at Caddyfile:6`},
-		{aProvider("allow user ada"), "allow \"user\": write it as `allow email_domain example.com` or `allow group staff`, at Caddyfile:6"},
+		{aProvider("allow user ada"), "allow \"user\": write it as `allow email_domain example.com`, `allow group staff` or `allow unverified_email`, at Caddyfile:6"},
 		{aProvider("allow email_domain *.example.com"), `"*.example.com" is no domain of e-mail addresses: write it as example.com, at Caddyfile:6`},
 		{aProvider("allow email_domain Example.com"), `domain "Example.com": write it as "example.com", at Caddyfile:6`},
 		{aProvider("allow group staff"), "provider corp: allow group needs to know people's groups: add `groups claim <claim>`, at Caddyfile:4"},

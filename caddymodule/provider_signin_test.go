@@ -200,6 +200,13 @@ func TestP73AProviderThatLiesSignsNobodyIn(t *testing.T) {
 	if !strings.Contains(g.logs(), `"reason":"address_unverified"`) {
 		t.Error("the audit log does not have the reason")
 	}
+	loose := startProviders(t, atProvider("corp", corp, "link verified_email\ncreate\nallow unverified_email"))
+	b := loose.browser()
+	corp.says(person(map[string]any{"email_verified": nil}))
+	b.holdBack(t, b.signsInAt(t, "corp", corp), "provider_refused", "corp") // somebody has the address
+	corp.says(person(map[string]any{"email_verified": nil, "email": "new@acme.example"}))
+	b.signsInAt(t, "corp", corp)
+	b.holdSignedInAs(t, "new@acme.example")
 }
 
 // TestP74AProviderThatIsDownIsSaid, the others work, and so does the way on to the application.

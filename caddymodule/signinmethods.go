@@ -21,16 +21,9 @@ func (a *App) signInMethods() endpoint.SignInMethods {
 	return m
 }
 
-// originOf returns the origin to which a provider's button leads; GitHub has one of its own.
+// originOf returns the origin to which a provider's button leads.
 func originOf(p configuration.ProviderSettings) string {
-	location := "https://github.com"
-	switch {
-	case p.OpenID != nil:
-		location = p.OpenID.Issuer
-	case p.GitHub != nil && p.GitHub.URL != "":
-		location = p.GitHub.URL
-	}
-	u, err := url.Parse(location)
+	u, err := url.Parse(p.URL())
 	if err != nil {
 		return ""
 	}

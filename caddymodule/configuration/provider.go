@@ -37,6 +37,9 @@ type Provider struct {
 	AllowEmailDomains []string `json:"allow_email_domains,omitempty"`
 	// AllowGroups lets in only whoever is in one of these groups there. Default: everybody.
 	AllowGroups []string `json:"allow_groups,omitempty"`
+	// AllowUnverifiedEmail makes a user of an account whose address the provider has not verified, too. Such an address counts for
+	// nothing else. Default: off.
+	AllowUnverifiedEmail bool `json:"allow_unverified_email,omitempty"`
 	// GroupsClaim is the claim that has a person's groups, or a path to it: `realm_access.roles`. They replace the user's groups at
 	// each sign-in. Default: the provider says nothing of groups.
 	GroupsClaim string `json:"groups_claim,omitempty"`
@@ -104,7 +107,7 @@ var providerKinds = map[string]providerKind{
 //		client  <id> <secret>
 //		scopes  <scope>...                      # not of github
 //		groups  claim <path>                    # of github: organisations | teams
-//		allow   email_domain <domain>... | group <group>...
+//		allow   email_domain <domain>... | group <group>... | unverified_email
 //		link    verified_email | never
 //		create  [organisation <id>] [role <role>]
 //		title   <words>
@@ -170,7 +173,7 @@ func (c *Provider) parseScopes(d *caddyfile.Dispenser) error {
 	return checkedList(&c.Scopes, func(name string) error { return oauth.CheckScopeNames(oauth.Scopes{name}) })(d)
 }
 
-// parseAllow reads `allow email_domain <domain>...` or `allow group <group>...`. Several lines add up.
+// parseAllow reads `allow email_domain <domain>...`, `allow group <group>...` or `allow unverified_email`. Several lines add up.
 func (c *Provider) parseAllow(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()
@@ -180,8 +183,10 @@ func (c *Provider) parseAllow(d *caddyfile.Dispenser) error {
 		return checkedList(&c.AllowEmailDomains, checkDomain)(d)
 	case "group":
 		return checkedList(&c.AllowGroups, checkGroup)(d)
+	case "unverified_email":
+		return flag(&c.AllowUnverifiedEmail)(d)
 	}
-	return d.Errf("allow %q: write it as `allow email_domain example.com` or `allow group staff`", d.Val())
+	return d.Errf("allow %q: write it as `allow email_domain example.com`, `allow group staff` or `allow unverified_email`", d.Val())
 }
 
 // parseGroupsClaim reads `groups claim <path>`.

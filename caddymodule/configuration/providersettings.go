@@ -56,7 +56,7 @@ func (p *ProviderSettings) URL() string {
 func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 	p = ProviderSettings{
 		Name: c.Name, Title: c.Title, Domains: c.Domains, Default: c.Default,
-		Rules: federation.Rules{AllowEmailDomains: c.AllowEmailDomains, AllowGroups: c.AllowGroups, Link: federation.LinkNever},
+		Rules: federation.Rules{AllowEmailDomains: c.AllowEmailDomains, AllowGroups: c.AllowGroups, AllowUnverifiedEmail: c.AllowUnverifiedEmail, Link: federation.LinkNever},
 	}
 	if p.Title == "" {
 		p.Title = c.Name
