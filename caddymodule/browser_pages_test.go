@@ -15,14 +15,20 @@ import (
 func startBrowser(t *testing.T, site string) (*gatehouse, map[string]any) {
 	t.Helper()
 	g, given := startInterop(t, site)
+	given["chromium"] = chromium(t)
+	return g, given
+}
+
+// chromium returns the path of the browser.
+func chromium(t *testing.T) string {
+	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
-			given["chromium"] = path
-			return g, given
+			return path
 		}
 	}
 	t.Fatal("this test needs Chromium: on Debian, the package chromium")
-	return nil, nil
+	return ""
 }
 
 // flowSite has pages behind the gate that have moved to the application.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -25,11 +26,31 @@ func hostsOfBrowsers(sites []*site, issuer *Issuer) (origins, warnings []string)
 		}
 		const lost = "challenge browser: no browser can sign in here, since the site has no host with https, or of this machine: " +
 			"name the host in the site's address, or write `resource https://…` behind another proxy"
+		for _, path := range s.shadowed() {
+			warning := g.where() + "challenge browser: " + path + " of this host is ours, and the route that the site has for it sees no request: name that route otherwise"
+			if usable > 0 && !slices.Contains(warnings, warning) {
+				warnings = append(warnings, warning)
+			}
+		}
 		if usable == 0 && !slices.Contains(warnings, g.where()+lost) {
 			warnings = append(warnings, g.where()+lost)
 		}
 	}
 	return origins, warnings
+}
+
+// shadowed returns those of our paths for which the site has a backend of its own.
+func (s *site) shadowed() (paths []string) {
+	for i := range s.backends {
+		for _, pattern := range clientPaths(s.backends[i].conditions) {
+			for _, path := range hostsession.Paths() {
+				if strings.HasPrefix(pattern, "/oauth") && patternCovers(pattern, path) && !slices.Contains(paths, path) {
+					paths = append(paths, path)
+				}
+			}
+		}
+	}
+	return paths
 }
 
 // originsOf returns the origins under which browsers know the hosts of a gate: that of its resource, or else the site's.

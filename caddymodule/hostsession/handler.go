@@ -24,6 +24,9 @@ const (
 	signOutPath  = "/oauth/sign_out"
 )
 
+// Paths lists the paths that are ours on hosts where browsers can sign in.
+func Paths() []string { return []string{callbackPath, signInPath, signOutPath} }
+
 // Settings are what a Handler is made of.
 type Settings struct {
 	// Issuer is where people sign in, and Sessions are those that it keeps.

@@ -1,0 +1,266 @@
+package caddymodule
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// TestS11WhatEndsAUserEndsTheirSessionsAtHosts: the next request is refused, also where one passed a moment ago.
+func TestS11WhatEndsAUserEndsTheirSessionsAtHosts(t *testing.T) {
+	for name, end := range map[string]func(g *hostsGate, eve string){
+		"an operator revokes the user": func(g *hostsGate, eve string) {
+			g.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"user":"`+eve+`"}`)
+		},
+		"an operator revokes the organisation": func(g *hostsGate, eve string) {
+			g.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"organisation":"rival"}`)
+		},
+		"an operator disables the user": func(g *hostsGate, eve string) {
+			check(g.t, g.app().registry.SetUserStatus(g.t.Context(), eve, store.UserDisabled))
+		},
+		"an operator removes the user": func(g *hostsGate, eve string) { check(g.t, g.app().registry.RemoveUser(g.t.Context(), eve)) },
+		"an operator changes the password": func(g *hostsGate, eve string) {
+			check(g.t, g.app().registry.SetPassword(g.t.Context(), eve, oauth.NewSecret("another correct horse battery staple")))
+		},
+		"a reload declares the user no more": func(g *hostsGate, eve string) { g.reload(hostsCaddyfile("user u-ben {", "user u-ben-2 {")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startHosts(t, "organisation acme \"Acme Ltd\"", "organisation rival \"Rival Inc\"\n\t\torganisation acme \"Acme Ltd\"")
+			eve := g.addUser("eve@rival.example", "rival", store.RoleMember)
+			ended, stays := g.signedIn(t, "eve@rival.example"), g.signedIn(t, "ada@acme.example")
+			if strings.Contains(name, "declares") {
+				ended = g.signedIn(t, "ben@acme.example")
+			}
+			end(g, eve)
+			if a := ended.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusUnauthorized {
+				t.Errorf("%d", a.status)
+			}
+			if a := stays.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
+				t.Errorf("somebody else: %d", a.status)
+			}
+		})
+	}
+}
+
+// TestS16AReloadLeavesSessionsAlone, and they rest for a week.
+func TestS16AReloadLeavesSessionsAlone(t *testing.T) {
+	c := setClock(t)
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	g.reload(hostsCaddyfile("respond 404", "respond 410"))
+	for _, passed := range []time.Duration{0, time.Hour, 6 * store.Day, 6 * store.Day} {
+		(&gateway{gatehouse: g.gatehouse}).later(c, passed)
+		if a := v.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
+			t.Errorf("after %s: %d", passed, a.status)
+		}
+	}
+	(&gateway{gatehouse: g.gatehouse}).later(c, 7*store.Day+time.Minute)
+	if a := v.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusUnauthorized {
+		t.Errorf("after a week of rest: %d", a.status)
+	}
+}
+
+// TestS17AnOlderSignInIsAskedForAgain where a rule wants a fresh one, and nobody goes round in circles.
+func TestS17AnOlderSignInIsAskedForAgain(t *testing.T) {
+	c := setClock(t)
+	g := startHosts(t, "forward + X-Name name", "require /pages/bank/* max_age 60s\n\t\t\trequire /pages/vault/* acr gold\n\t\t\tforward + X-Name name")
+	v := g.signedIn(t, "ada@acme.example")
+	bank := g.at("wiki", "/pages/bank/1")
+	if a, at := v.walk(bank, ""); a.status != http.StatusOK || at != bank {
+		t.Fatalf("fresh: %d at %s", a.status, at)
+	}
+	(&gateway{gatehouse: g.gatehouse}).later(c, time.Hour)
+	if a := v.send(http.MethodGet, bank, ""); a.status != http.StatusUnauthorized || !strings.Contains(a.header.Get("WWW-Authenticate"), "insufficient_user_authentication") {
+		t.Errorf("a program: %d %v", a.status, a.header)
+	}
+	if a := v.navigate(bank); a.location().Query().Get("max_age") != "60" {
+		t.Errorf("max_age: %s", a.header.Get("Location"))
+	}
+	if a, at := v.walk(bank, "ada@acme.example"); a.status != http.StatusOK || at != bank {
+		t.Errorf("signed in again: %d at %s", a.status, at)
+	}
+	if a := v.navigate(g.at("wiki", "/pages/vault/1")); a.status != http.StatusUnauthorized || a.header.Get("Location") != "" {
+		t.Errorf("what no sign-in satisfies: %d", a.status)
+	}
+}
+
+// TestS12AFormIsNotLost: its answer says that nothing was sent, and once the browser has signed in, sending it again works.
+func TestS12AFormIsNotLost(t *testing.T) {
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	form := []string{"Content-Type", urlEncoded, "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document", "Sec-Fetch-Site", "same-origin"}
+	if a := v.send(http.MethodPost, g.at("app", "/save"), "a=b", form...); a.status != http.StatusOK || g.upstream.one(t).Body != "a=b" {
+		t.Fatalf("%d", a.status)
+	}
+	old := v.cookie("app", hostCookie)
+	v.give("app", &http.Cookie{Name: hostCookie, MaxAge: -1})
+	a := v.send(http.MethodPost, g.at("app", "/save"), "a=b", form...)
+	if a.status != http.StatusUnauthorized || !strings.Contains(a.body, `href="/oauth/sign_in" target="_blank"`) || a.header.Get("WWW-Authenticate") == "" || a.header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("%d %v %s", a.status, a.header, a.body)
+	}
+	g.upstream.none(t)
+	if a, at := v.walk(g.at("app", "/oauth/sign_in"), ""); a.status != http.StatusOK || at != g.at("app", "/oauth/sign_in") {
+		t.Errorf("the other tab: %d at %s", a.status, at)
+	}
+	if v.cookie("app", hostCookie) == old {
+		t.Error("no new session")
+	}
+	if a := v.send(http.MethodPost, g.at("app", "/save"), "a=b", form...); a.status != http.StatusOK || g.upstream.one(t).Body != "a=b" {
+		t.Errorf("sent again: %d", a.status)
+	}
+	for _, site := range []string{"cross-site", "same-site", "none"} {
+		if a := v.send(http.MethodPost, g.at("app", "/save"), "a=b", "Sec-Fetch-Site", site); a.status != http.StatusForbidden {
+			t.Errorf("%s: %d", site, a.status)
+		}
+	}
+	if a := v.send(http.MethodPost, g.at("app", "/save"), "a=b", "Origin", g.origin("wiki")); a.status != http.StatusForbidden {
+		t.Errorf("from another host: %d", a.status)
+	}
+	if a := v.send(http.MethodPost, g.at("app", "/save"), "a=b", "Origin", g.origin("auth")); a.status != http.StatusForbidden {
+		t.Errorf("from the issuer: %d", a.status)
+	}
+	if a := v.send(http.MethodPost, g.at("app", "/save"), "a=b", "Origin", g.origin("app")); a.status != http.StatusOK {
+		t.Errorf("by the Origin alone: %d", a.status)
+	}
+}
+
+// TestS13ManyTabsSignInBesideEachOther, in whatever order their answers come.
+func TestS13ManyTabsSignInBesideEachOther(t *testing.T) {
+	c := setClock(t)
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	first, second := v.begun("wiki", "/pages/1"), v.begun("wiki", "/pages/2")
+	for path, callback := range map[string]string{"/pages/2": second.String(), "/pages/1": first.String()} {
+		if a := v.navigate(callback); a.status != http.StatusSeeOther || a.header.Get("Location") != g.at("wiki", path) {
+			t.Errorf("%d %s", a.status, a.header.Get("Location"))
+		}
+		if a := v.navigate(g.at("wiki", path)); a.status != http.StatusOK {
+			t.Errorf("%s: %d", path, a.status)
+		}
+	}
+	// A state lives for as long as somebody may need to sign in, and then the browser begins anew.
+	v.give("wiki", &http.Cookie{Name: hostCookie, MaxAge: -1})
+	late := v.begun("wiki", "/pages/3")
+	(&gateway{gatehouse: g.gatehouse}).later(c, 11*time.Minute)
+	if a, at := v.walk(late.String(), ""); a.status != http.StatusOK || at != g.at("wiki", "/pages/3") {
+		t.Errorf("late: %d at %s", a.status, at)
+	}
+}
+
+// TestS14CookiesOfTheHostAreOurs: the upstream neither sees nor sets them, and of several genuine ones none counts.
+func TestS14CookiesOfTheHostAreOurs(t *testing.T) {
+	g := startHosts(t)
+	v, ben := g.signedIn(t, "ada@acme.example"), g.signedIn(t, "ben@acme.example")
+	g.upstream.answer = answering("Set-Cookie: gatehouse_session=evil", "Set-Cookie: __Host-gatehouse-session=evil; Path=/; Secure", "Set-Cookie: theme=dark")
+	own, theirs := v.cookie("app", hostCookie), ben.cookie("app", hostCookie)
+	plain := g.visitor(t)
+	a := plain.send(http.MethodGet, g.at("app", "/"), "", "Cookie", "theme=x; gatehouse_session="+own+"; __Host-gatehouse-session=a; gatehouse_sign_in=b")
+	if a.status != http.StatusOK || len(a.header.Values("Set-Cookie")) != 1 || !strings.HasPrefix(a.header.Get("Set-Cookie"), "theme=") {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	if a.header.Get("Cache-Control") != "private" {
+		t.Errorf("Cache-Control: %q", a.header.Get("Cache-Control"))
+	}
+	g.upstream.one(t).has(t, "Cookie", "theme=x")
+	for name, c := range map[string]struct {
+		cookie string
+		want   int
+	}{
+		"twice the same":      {"gatehouse_session=" + own + "; gatehouse_session=" + own, http.StatusOK},
+		"beside junk":         {"gatehouse_session=junk; gatehouse_session=" + own, http.StatusOK},
+		"two genuine ones":    {"gatehouse_session=" + theirs + "; gatehouse_session=" + own, http.StatusUnauthorized},
+		"too many":            {strings.Repeat("gatehouse_session=a; ", 1) + "gatehouse_session=b; gatehouse_session=c; gatehouse_session=d; gatehouse_session=" + own, http.StatusUnauthorized},
+		"the name of https":   {"__Host-gatehouse-session=" + own, http.StatusUnauthorized},
+		"in quotes":           {`gatehouse_session="` + own + `"`, http.StatusOK},
+		"a longer name":       {"xgatehouse_session=" + own, http.StatusUnauthorized},
+		"without a name (=x)": {"=gatehouse_session=" + own, http.StatusUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if a := plain.send(http.MethodGet, g.at("app", "/"), "", "Cookie", c.cookie); a.status != c.want {
+				t.Errorf("%d", a.status)
+			}
+		})
+	}
+}
+
+// TestS15AStreamEndsWithItsSession, and a WebSocket needs the proof of its origin.
+func TestS15AStreamEndsWithItsSession(t *testing.T) {
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	g.upstream.answer = func(connection net.Conn, _ *recorded) {
+		_, _ = connection.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello"))
+		_, _ = connection.Read(make([]byte, 1))
+	}
+	open := func(origin string) (*bufio.Reader, net.Conn, int) {
+		connection, err := net.Dial("tcp", g.addr)
+		check(t, err)
+		t.Cleanup(func() { _ = connection.Close() })
+		check(t, connection.SetDeadline(time.Now().Add(patience)))
+		host := strings.TrimPrefix(g.origin("app"), "http://")
+		_, err = connection.Write([]byte("GET /ws HTTP/1.1\r\nHost: " + host + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+			"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: " + origin + "\r\nCookie: " + hostCookie + "=" + v.cookie("app", hostCookie) + "\r\n\r\n"))
+		check(t, err)
+		reader := bufio.NewReader(connection)
+		response, err := http.ReadResponse(reader, nil)
+		check(t, err)
+		return reader, connection, response.StatusCode
+	}
+	if _, _, status := open(g.origin("wiki")); status != http.StatusForbidden {
+		t.Errorf("of another origin: %d", status)
+	}
+	reader, _, status := open(g.origin("app"))
+	if status != http.StatusSwitchingProtocols {
+		t.Fatalf("%d", status)
+	}
+	hello := make([]byte, 5)
+	if _, err := reader.Read(hello); err != nil || string(hello) != "hello" {
+		t.Fatalf("%q, %v", hello, err)
+	}
+	if a := v.send(http.MethodPost, g.at("app", "/oauth/sign_out"), "", "Sec-Fetch-Site", "same-origin"); a.status != http.StatusSeeOther {
+		t.Fatalf("%d", a.status)
+	}
+	began := time.Now()
+	if _, err := reader.ReadByte(); err == nil {
+		t.Error("the stream goes on")
+	}
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("after %s", took)
+	}
+}
+
+// TestS18ValidateWarnsOfHostsWhereNobodyCanSignIn, and of routes that never see a request.
+func TestS18ValidateWarnsOfHostsWhereNobodyCanSignIn(t *testing.T) {
+	const browsers = "{\n\tprotect {\n\t\tchallenge browser\n\t}\n\trespond ok\n}\n"
+	for name, c := range map[string]struct{ site, warning string }{
+		"no host":                      {":TCPPORT " + browsers, "no browser can sign in here"},
+		"plain http":                   {"http://plain.example:TCPPORT " + browsers, "no browser can sign in here"},
+		"behind a proxy":               {":TCPPORT {\n\tprotect {\n\t\tchallenge browser\n\t\tresource https://app.example.com/x\n\t}\n\trespond ok\n}\n", ""},
+		"of this machine":              {"http://other.localhost:TCPPORT " + browsers, ""},
+		"with a callback of its own":   {"http://other.localhost:TCPPORT {\n\thandle /oauth/callback {\n\t\treverse_proxy UPSTREAM\n\t}\n\thandle {\n\t\tprotect {\n\t\t\tchallenge browser\n\t\t}\n\t\trespond ok\n\t}\n}\n", "/oauth/callback of this host is ours"},
+		"with a sign-in of its own":    {"http://other.localhost:TCPPORT {\n\thandle /oauth/* {\n\t\treverse_proxy UPSTREAM\n\t}\n\thandle {\n\t\tprotect {\n\t\t\tchallenge browser\n\t\t}\n\t\trespond ok\n\t}\n}\n", "/oauth/sign_in of this host is ours"},
+		"with a callback of an issuer": {"http://other.localhost:TCPPORT {\n\thandle /callback {\n\t\treverse_proxy UPSTREAM\n\t}\n\thandle {\n\t\tprotect {\n\t\t\tchallenge browser\n\t\t}\n\t\trespond ok\n\t}\n}\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startHosts(t, "http://wiki.localhost:TCPPORT {", c.site+"http://wiki.localhost:TCPPORT {")
+			logged := g.logs()
+			if c.warning == "" && strings.Contains(logged, "challenge browser: ") || !strings.Contains(logged, c.warning) {
+				t.Errorf("want %q", c.warning)
+			}
+		})
+	}
+}
+
+// TestS19NamedRoutesSignInToo where the paths of the sign-in come that far.
+func TestS19NamedRoutesSignInToo(t *testing.T) {
+	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "&(guarded) {\n\tprotect {\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\nhttp://named.localhost:TCPPORT {\n\tinvoke guarded\n}\nhttp://wiki.localhost:TCPPORT {")
+	v := g.signedIn(t, "ada@acme.example")
+	if a, at := v.walk(g.at("named", "/x"), ""); a.status != http.StatusOK || at != g.at("named", "/x") {
+		t.Errorf("%d at %s", a.status, at)
+	}
+}
