@@ -78,6 +78,7 @@ func (p *lyingProvider) serve(w http.ResponseWriter, r *http.Request) {
 			"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
 			"end_session_endpoint": p.URL + "/logout", "id_token_signing_alg_values_supported": []string{"ES256"},
 			"code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true,
+			"prompt_values_supported": []string{"none", "login", "consent", "select_account"},
 		})
 	case "/keys":
 		raw := func(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }

@@ -101,17 +101,3 @@ func (m *metadata) authStyle(c Client) (oauth2.AuthStyle, error) {
 		return 0, fmt.Errorf("the token endpoint takes %s: client_secret_basic or client_secret_post is needed", joined(methods))
 	}
 }
-
-// prompt returns what a provider is sent that is to ask for a prompt. Several that cannot have people select an account refuse
-// to be asked for it, and say which prompts they know; to have them sign in again comes to the same.
-func (m *metadata) prompt(wanted string) string {
-	if wanted == promptSelectAccount && len(m.Prompts) > 0 && !slices.Contains(m.Prompts, wanted) {
-		return promptLogin
-	}
-	return wanted
-}
-
-const (
-	promptLogin         = "login"
-	promptSelectAccount = "select_account"
-)

@@ -42,3 +42,25 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("the state is %+v", s)
 	}
 }
+
+// TestPrompt: nobody is asked for select_account who might refuse to be asked.
+func TestPrompt(t *testing.T) {
+	const entra = "https://login.microsoftonline.com/8eaef023-2b34-4da1-9baa-8bc8c9d6a490/v2.0"
+	for _, c := range []struct {
+		issuer       string
+		known        []string
+		wanted, sent string
+	}{
+		{"https://a.example", nil, "select_account", "login"},
+		{"https://a.example", []string{"none", "login"}, "select_account", "login"},
+		{"https://a.example", []string{"login", "select_account"}, "select_account", "select_account"},
+		{"https://a.example", nil, "login", "login"},
+		{"https://a.example", nil, "", ""},
+		{google, nil, "select_account", "select_account"},
+		{entra, nil, "select_account", "select_account"},
+	} {
+		if got := (&Settings{Issuer: c.issuer}).prompt(&metadata{Prompts: c.known}, c.wanted); got != c.sent {
+			t.Errorf("%s, which knows %s, is asked for %q in the place of %q", c.issuer, c.known, got, c.wanted)
+		}
+	}
+}

@@ -43,3 +43,19 @@ func (s *Settings) emailVerified(c *claimSet) bool {
 	}
 	return isTrue(c.members["email_verified"])
 }
+
+const (
+	promptLogin         = "login"
+	promptSelectAccount = "select_account"
+)
+
+// prompt returns what a provider is sent that is to ask for a prompt. Several, such as node oidc-provider, refuse to be asked to have
+// people select an account, and not all say which prompts they know; to have them sign in again comes to the same. Google and
+// Entra know select_account without saying so, and Google does not know login.
+func (s *Settings) prompt(m *metadata, wanted string) string {
+	issuer, err := url.Parse(s.Issuer)
+	if wanted != promptSelectAccount || slices.Contains(m.Prompts, wanted) || s.Issuer == google || err == nil && isEntra(issuer) {
+		return wanted
+	}
+	return promptLogin
+}

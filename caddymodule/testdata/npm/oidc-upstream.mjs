@@ -1,5 +1,5 @@
 // Serves node oidc-provider as somebody else's identity provider at which people sign in. The Go test says on standard input what
-// happens to it, a word on each line, and reads "done" when it has: start, stop, rotate, slow, lie MEMBER JSON, truth, end.
+// happens to it, a word on each line, and reads "done" when it has: register URI, start, stop, rotate, slow, lie MEMBER JSON, truth, end.
 
 import { createServer } from 'node:http'
 import { createInterface } from 'node:readline'
@@ -17,6 +17,7 @@ async function newKey(kid) {
 
 let keys = [await newKey('key-1')]
 let rotations = 1
+let redirectURIs = []
 let server
 let slow = false
 let lies = {}
@@ -33,9 +34,9 @@ function provider() {
   return new Provider(given.issuer, {
     jwks: { keys },
     clients: [{
-      client_id: given.client.id, client_secret: given.client.secret, redirect_uris: given.redirectURIs,
-      post_logout_redirect_uris: given.afterSignOut, id_token_signed_response_alg: 'ES256',
-      token_endpoint_auth_method: given.authentication ?? 'client_secret_basic',
+      client_id: given.client.id, client_secret: given.client.secret, redirect_uris: redirectURIs,
+      post_logout_redirect_uris: redirectURIs, id_token_signed_response_alg: 'ES256',
+      token_endpoint_auth_method: 'client_secret_basic',
     }],
     scopes: ['openid', 'email', 'profile', 'roles'],
     claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name'], roles: ['realm_access'] },
@@ -86,6 +87,7 @@ async function stop() {
 
 const words = {
   start, stop,
+  register: (uri) => { redirectURIs = [uri] },
   rotate: async () => {
     keys = [await newKey(`key-${++rotations}`)]
     await start()
