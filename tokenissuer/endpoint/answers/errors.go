@@ -168,7 +168,7 @@ func writeUnencodable(w http.ResponseWriter) {
 func writeEncoded(w http.ResponseWriter, status int, contentType []string, body []byte) {
 	w.Header()["Content-Type"] = slices.Clone(contentType) // cloned, because other handlers may edit header values in place
 	w.WriteHeader(status)
-	_, _ = w.Write(body) //nolint:gosec // JSON, sent as JSON; a failure means that the client has disconnected
+	_, _ = w.Write(body) // a failure means that the client has disconnected
 }
 
 // quote returns text as a quoted-string (RFC 9110 §5.6.4) of visible ASCII; other characters are dropped.
