@@ -122,7 +122,8 @@ func TestS44AnotherAccountComesBack(t *testing.T) {
 	if !strings.HasPrefix(link, "/oauth/sign_in?") {
 		t.Fatalf("%q in %s", link, a.body)
 	}
-	if a, at := v.walk(g.at("app", link), ""); a.status != http.StatusOK || !strings.Contains(a.body, `name="password"`) {
+	if a, at := v.walk(g.at("app", link), ""); a.status != http.StatusOK || !strings.Contains(a.body, `name="password"`) ||
+		strings.Contains(a.body, "signed in already") || !strings.Contains(a.body, "<bdi>app.localhost") {
 		t.Fatalf("it asks nobody who it is: %d at %s", a.status, at)
 	}
 	g.upstream.seen()

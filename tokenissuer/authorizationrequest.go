@@ -152,6 +152,9 @@ func (se *Settings) checkChallenge(client *store.Client, p AuthorizationParamete
 	return nil
 }
 
+// ChoosesAccount reports whether the user is asked which account to use, as after one that may not do what the user wants.
+func (r *AuthorizationRequest) ChoosesAccount() bool { return r.Prompt.Has(promptSelectAccount) }
+
 func parsePrompt(text string) (oauth.Scopes, error) {
 	if text == "" {
 		return nil, nil

@@ -196,7 +196,7 @@ func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sea
 	switching := h.pageParameter(r, switchAccount) != ""
 	if k.request != nil && !switching {
 		page.Email = k.request.LoginHint
-		if k.visit.session != nil {
+		if k.visit.session != nil && !k.request.ChoosesAccount() {
 			page.Notice = pages.SignInAgain
 		}
 	}
@@ -214,6 +214,9 @@ func (h *Handler) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
 	}
 	if k.client != nil {
 		page.ClientName = k.client.Name
+	}
+	if k.request != nil && k.client.ID == store.BuiltInClientID {
+		page.ClientName = k.target.Host() // people know the host that they have opened
 	}
 	return page
 }
