@@ -25,7 +25,7 @@ type pooled[T published] struct {
 
 func newPooled[T published](value T) *pooled[T] {
 	p := &pooled[T]{value: value}
-	p.life, p.stop = context.WithCancel(context.Background())
+	p.life, p.stop = context.WithCancel(context.Background()) //nolint:gosec // Destruct calls it
 	return p
 }
 
