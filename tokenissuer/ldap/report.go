@@ -52,14 +52,12 @@ func (d *Directory) Test(ctx context.Context, login string) []federation.Step {
 	} else {
 		s.Advise("tls", "the connection is in the clear")
 	}
-	switch {
-	case d.BindDN == "":
+	if d.BindDN == "" {
 		s.Advise("bind", "searches are anonymous: bind_dn and bind_password name a service account")
-	default:
-		if err := c.bind(ctx, d.BindDN, d.BindPassword); err != nil {
-			s.Fail("bind", withoutReferral(err))
-			return s
-		}
+	} else if err := c.bind(ctx, d.BindDN, d.BindPassword); err != nil {
+		s.Fail("bind", withoutReferral(err))
+		return s
+	} else {
 		s.Pass("bind", "bound as %s", d.BindDN)
 	}
 	if !d.testBase(ctx, &s, c, "user_base", d.UserBase) {
