@@ -71,6 +71,7 @@ func startNodeProvider(t *testing.T) *nodeProvider {
 	if _, err := p.in.Write(append(given, '\n')); err != nil {
 		t.Fatal(err)
 	}
+	p.tell("stop") // it has its port, and is away
 	return p
 }
 

@@ -33,9 +33,9 @@ type GitHubSettings struct {
 type GitHubGroups string
 
 const (
-	// GitHubOrganisations: the logins of the person's organisations, as "acme".
+	// GitHubOrganisations are the logins of the person's organisations, as "acme".
 	GitHubOrganisations GitHubGroups = "organisations"
-	// GitHubTeams: the organisations and their teams, as "acme" and "acme/platform".
+	// GitHubTeams are the organisations and their teams, as "acme" and "acme/platform".
 	GitHubTeams GitHubGroups = "teams"
 )
 

@@ -152,7 +152,7 @@ func TestP22ManyWaiting(t *testing.T) {
 	}
 	cancel()
 	for range maxAtOnce {
-		<-done
+		_ = <-done
 	}
 	if s := provider.State(); !s.DownSince.IsZero() {
 		t.Errorf("clients that went away are held against the provider: %+v", s)

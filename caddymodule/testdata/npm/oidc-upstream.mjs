@@ -18,7 +18,7 @@ async function newKey(kid) {
 let keys = [await newKey('key-1')]
 let rotations = 1
 let redirectURIs = []
-let server
+let answer // undefined: it is away
 let slow = false
 let lies = {}
 
@@ -57,32 +57,34 @@ async function lying(body) {
   return JSON.stringify(answer)
 }
 
-async function start() {
-  await stop()
-  const answer = provider().callback()
-  server = createServer((request, response) => {
-    if (slow) return // until the client gives up
-    if (new URL(request.url, given.issuer).pathname === '/token') {
-      const end = response.end.bind(response)
-      response.end = (body) => {
-        lying(String(body)).then((text) => {
-          response.setHeader('content-length', Buffer.byteLength(text))
-          end(text)
-        })
-        return response
-      }
+// The server holds its port all the time, so that nobody else gets it. Away means that it cuts every connection.
+const server = createServer((request, response) => {
+  if (!answer) {
+    request.socket.destroy()
+    return
+  }
+  if (slow) return // until the client gives up
+  if (new URL(request.url, given.issuer).pathname === '/token') {
+    const end = response.end.bind(response)
+    response.end = (body) => {
+      lying(String(body)).then((text) => {
+        response.setHeader('content-length', Buffer.byteLength(text))
+        end(text)
+      })
+      return response
     }
-    answer(request, response)
-  })
-  await new Promise((resolve, reject) => server.once('error', reject).listen(new URL(given.issuer).port, '127.0.0.1', resolve))
+  }
+  answer(request, response)
+})
+await new Promise((resolve, reject) => server.once('error', reject).listen(new URL(given.issuer).port, '127.0.0.1', resolve))
+
+function start() {
+  answer = provider().callback()
 }
 
-async function stop() {
-  if (!server) return
-  const closed = new Promise((resolve) => server.close(resolve))
+function stop() {
+  answer = undefined
   server.closeAllConnections()
-  await closed
-  server = undefined
 }
 
 const words = {
@@ -90,7 +92,7 @@ const words = {
   register: (uri) => { redirectURIs = [uri] },
   rotate: async () => {
     keys = [await newKey(`key-${++rotations}`)]
-    await start()
+    start()
   },
   slow: () => { slow = true },
   lie: (member, json) => { lies = { [member]: JSON.parse(json) } },
@@ -104,5 +106,4 @@ for (;;) {
   await words[word](member, rest.join(' '))
   console.log('done')
 }
-await stop()
 process.exit(0)
