@@ -148,7 +148,7 @@ func (v *visitorOfHosts) walk(target, email string) (answer, string) {
 			target = next.String()
 			a = v.navigate(target)
 		case email != "" && strings.Contains(a.body, `name="password"`):
-			action, fields := formIn(v.t, page{status: a.status, header: a.header, body: a.body})
+			action, fields := formIn(v.t, page(a))
 			fields.Set("email", email)
 			fields.Set("password", peoplePassword)
 			next, err := url.Parse(target)

@@ -58,7 +58,7 @@ func (s *Store) Identities(ctx context.Context, userID string) ([]store.Identity
 func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error {
 	return s.step(ctx, "linking identity", func(ctx context.Context, tx session) error {
 		err := mustHit(tx.ExecContext(ctx, `UPDATE users SET external = TRUE WHERE id = $1`, identity.UserID))
-		if err != nil && !(identity.UserDeclared && errors.Is(err, store.ErrNotFound)) {
+		if err != nil && (!identity.UserDeclared || !errors.Is(err, store.ErrNotFound)) {
 			return err
 		}
 		return mustAdd(tx.ExecContext(ctx, insertIdentity+`DO UPDATE SET last_used_at = excluded.last_used_at
