@@ -27,18 +27,25 @@ func version() string {
 // about are the fields of the line about a start.
 func (a *App) about() []zap.Field {
 	fields := []zap.Field{zap.Int("guarded_routes", a.covered.Load().Gates), zap.String("version", version())}
-	if !a.issues() {
+	if !a.keepsState() {
 		return append(fields, zap.Int("trusted_issuers", len(a.trusted)))
 	}
 	s := a.settings.Node
+	if !a.issues() {
+		return append(fields, zap.Int("providers", len(a.providers)), zap.String("store", s.Store))
+	}
 	return append(fields, zap.String("issuer", a.settings.URL), zap.String("store", s.Store), zap.String("algorithm", string(s.Algorithm)))
 }
 
 // announce logs one line about what serves. Clients are those of the configuration and, unless the store cannot be
 // asked within a second, those in the store.
 func (a *App) announce() {
-	if !a.issues() {
+	if !a.keepsState() {
 		a.logger.Info("serving as a gate for tokens of others", a.about()...)
+		return
+	}
+	if !a.issues() {
+		a.logger.Info("serving sessions of browsers that sign in at providers", a.about()...)
 		return
 	}
 	clients := int64(len(a.settings.Declared.Clients()))

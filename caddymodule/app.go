@@ -105,7 +105,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	a.life = newLifecycle()
-	if a.issues() {
+	if a.keepsState() {
 		if err := a.provisionIssuer(); err != nil {
 			return fmt.Errorf("oauth: %w", err)
 		}
@@ -113,13 +113,13 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.gates, err = gate.NewShared(a.logger, a.audit, node.Clock, a.ownIssuer(), a.trustedIssuers(), a.settings.GateLimit); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
-	if a.issues() {
+	if a.keepsState() {
 		return a.gates.UseHostSessions(a.hostSessions())
 	}
 	return nil
 }
 
-// provisionIssuer makes our own issuer.
+// provisionIssuer makes our own issuer, or what keeps the sessions where there is none for others.
 func (a *App) provisionIssuer() error {
 	a.Warn(a.logger, a.settings)
 	a.node = node.Acquire(a.settings.Node, a.settings.Sealer)
@@ -141,8 +141,12 @@ func (a *App) provisionIssuer() error {
 	return nil
 }
 
-// issues reports whether there is an issuer of our own. Without one the app is a gate for tokens of others.
-func (a *App) issues() bool { return a.settings.URL != "" }
+// issues reports whether there is an issuer of our own, at which people and clients can be.
+func (a *App) issues() bool { return a.settings.URL != "" && !a.settings.SessionsOnly }
+
+// keepsState reports whether there is a store: of an issuer, or of the sessions of browsers that sign in at providers. Without one the
+// app is a gate for tokens of others.
+func (a *App) keepsState() bool { return a.settings.URL != "" }
 
 // newIssuer puts the configuration and the node together. Store and master key join in Start.
 func (a *App) newIssuer() *tokenissuer.Issuer {
@@ -179,13 +183,13 @@ func (a *App) clients(ctx context.Context) ([]*store.Client, error) {
 
 // ownIssuer is our own issuer for the gates; nil: there is none.
 func (a *App) ownIssuer() *gate.OwnIssuer {
-	if !a.issues() {
+	if !a.keepsState() {
 		return nil
 	}
 	return &gate.OwnIssuer{
 		Settings:  &a.issuer.Settings,
 		Upstreams: delegation.New(a.delegating()),
-		Handler:   a.handler, Verifier: a.node.Verifier, Node: a.node, IsServing: a.life.isServing,
+		Handler:   a.handler, Verifier: a.node.Verifier, Node: a.node, Hidden: !a.issues(), IsServing: a.life.isServing,
 	}
 }
 
@@ -214,7 +218,7 @@ func (a *App) Gates() *gate.Shared { return a.gates }
 
 // CheckScopes refuses scopes that no token can hold. What other issuers know nobody here can tell.
 func (a *App) CheckScopes(names oauth.Scopes) error {
-	if a.issues() && len(a.trusted) == 0 {
+	if a.keepsState() && len(a.trusted) == 0 {
 		return a.settings.Scopes.Check(names)
 	}
 	return oauth.CheckScopeNames(names)

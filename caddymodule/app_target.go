@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"context"
+	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
@@ -14,7 +15,7 @@ import (
 // newTarget returns what operators can ask about the configuration.
 func (a *App) newTarget() *admin.Target {
 	t := &admin.Target{
-		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, Node: a.node,
+		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, Node: a.node, SessionsOnly: a.keepsState() && !a.issues(),
 		IsServing: a.life.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams, HeldRefusals: a.gates.Floodgate().Held,
 		Routes:        func() []coverage.Route { return a.covered.Load().Routes },
 		ReadLifetimes: configuration.ReadLifetimes,
@@ -29,11 +30,11 @@ func (a *App) newTarget() *admin.Target {
 		})
 	}
 	for _, p := range a.providers {
+		uris := a.redirectURIs(p)
 		t.Providers = append(t.Providers, admin.IdentityProvider{
-			Name: p.Name, Kind: p.Kind(), Title: p.Title, URL: p.URL(), RedirectURI: a.redirectURI(p), Default: p.Default,
-			State: p.pooled.value.State,
+			Name: p.Name, Kind: p.Kind(), Title: p.Title, URL: p.URL(), RedirectURIs: uris, Default: p.Default, State: p.pooled.value.State,
 			Test: func(ctx context.Context, _ string) []federation.Step {
-				return p.pooled.value.Test(ctx, a.redirectURI(p))
+				return p.pooled.value.Test(ctx, strings.Join(uris, " "))
 			},
 		})
 	}

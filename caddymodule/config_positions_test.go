@@ -64,7 +64,7 @@ func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 	const gives = "evaluated placeholder " + unset + " is empty"
 	const unknown = `unknown scope "orders.write": declare it first`
 	for _, test := range []misplaced{
-		{"issuer missing", gateOf("client a s"), "oauth: issuer is missing: add `issuer https://…` to the oauth block, or `trust …` for a gate that issues nothing", 2},
+		{"issuer missing", gateOf("client a s"), "oauth: issuer is missing: add `issuer https://…` to the oauth block, a provider to sign_in, or `trust …` for a gate that issues nothing", 2},
 		{"issuer missing in two blocks", "{\n\tadmin off\n\toauth {\n\t\tscope x\n\t}\n\toauth {\n\t\tscope y\n\t}\n}\n", "for a gate that issues nothing", 3},
 		{"issuer unset", "{\n\toauth {\n\t\tscope x\n\t\tissuer " + unset + "\n\t}\n}\n", "oauth: issuer: " + gives, 4},
 		{"issuer not https", "{\n\toauth {\n\t\tissuer {env.GATEHOUSE_TEST_HTTP}\n\t}\n}\n", "plain http is for loopback hosts only", 3},
@@ -96,8 +96,8 @@ func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 		{"our own issuer", inOAuth("scope x", trustLines("a", "https://a.example")), "oauth: trust a: https://a.example is our own issuer: `protect` calls it self", 5},
 		{"audience of a trust unset", gateOf(trustLines("a", "https://l.example"), "trust b https://m.example {", "audience "+unset, "}"), "oauth: trust b: audience: " + gives, 6},
 		{"client of a gate without an issuer", gateOf(trustLines("a", "https://l.example"), "client x s"), "oauth: client needs an issuer: add `issuer https://…` to the oauth block", 2},
-		{"protect without an oauth block", "http://localhost:1 {\n\thandle /x/* {\n\t\tprotect\n\t}\n}\n", "protect needs an oauth block in the global options, with `issuer` or `trust`", 3},
-		{"oauth_server without an oauth block", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\toauth_server {\n\t\tready\n\t}\n}\n", "oauth_server needs an oauth block in the global options, with `issuer` or `trust`", 5},
+		{"protect without an oauth block", "http://localhost:1 {\n\thandle /x/* {\n\t\tprotect\n\t}\n}\n", "protect needs an oauth block in the global options, with `issuer`, `trust` or `sign_in`", 3},
+		{"oauth_server without an oauth block", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\toauth_server {\n\t\tready\n\t}\n}\n", "oauth_server needs an oauth block in the global options, with `issuer`, `trust` or `sign_in`", 5},
 		{"faulty oauth block before oauth_server", gateOf() + "http://localhost:1 {\n\toauth_server\n}\n", "for a gate that issues nothing", 2},
 		{"readiness without an issuer", gateOf(trustLines("a", "https://l.example")) + "http://localhost:1 {\n\toauth_server {\n\t\tready\n\t}\n}\n", "token_alias and ready need an issuer: add `issuer https://…` to the oauth block", 9},
 		{"alias that is taken", inOAuth() + "http://localhost:1 {\n\toauth_server {\n\t\ttoken_alias /.well-known/oauth-authorization-server\n\t}\n}\n", "token_alias /.well-known/oauth-authorization-server: the issuer answers there already", 8},
@@ -116,8 +116,8 @@ func TestG78ConfigurationsWithoutPlaces(t *testing.T) {
 		{"organisation of a user", inOAuth(aUser("")), "is not declared: add `organisation acme`"},
 		{"key-encryption key", inOAuth("keys {", "encrypt_with {env.GATEHOUSE_TEST_UNSET}", "}"), "evaluated placeholder {env.GATEHOUSE_TEST_UNSET} is empty"},
 		{"two names for one issuer", inOAuth(trustLines("a", "https://l.example"), trustLines("b", "https://l.example")), "oauth: trust b: trust a has the same issuer"},
-		{"oauth_server without an oauth block", "http://localhost:1 {\n\toauth_server\n}\n", "oauth_server needs an oauth block in the global options, with `issuer` or `trust`"},
-		{"protect without an oauth block", "http://localhost:1 {\n\tprotect\n}\n", "protect needs an oauth block in the global options, with `issuer` or `trust`"},
+		{"oauth_server without an oauth block", "http://localhost:1 {\n\toauth_server\n}\n", "oauth_server needs an oauth block in the global options, with `issuer`, `trust` or `sign_in`"},
+		{"protect without an oauth block", "http://localhost:1 {\n\tprotect\n}\n", "protect needs an oauth block in the global options, with `issuer`, `trust` or `sign_in`"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			config, err := adapt(test.caddyfile)

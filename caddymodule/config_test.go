@@ -139,8 +139,8 @@ func TestProvisionRefuses(t *testing.T) {
 		{"forward twice", wrapped("", "protect {\nforward X-User sub\nforward x-user client_id\n}"), "forward X-User is there twice"},
 		{"forward nothing", wrapped("", "protect {\nforward X-User \"\"\n}"), "forward X-User: the claim is missing"},
 		{"alias taken", wrapped("", "oauth_server {\ntoken_alias /.well-known/oauth-authorization-server\n}"), "the issuer answers there already"},
-		{"protect without issuer", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\tprotect\n}\n", "protect needs an oauth block in the global options, with `issuer` or `trust`"},
-		{"oauth_server without issuer", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\toauth_server\n}\n", "oauth_server needs an oauth block in the global options, with `issuer` or `trust`"},
+		{"protect without issuer", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\tprotect\n}\n", "protect needs an oauth block in the global options, with `issuer`, `trust` or `sign_in`"},
+		{"oauth_server without issuer", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\toauth_server\n}\n", "oauth_server needs an oauth block in the global options, with `issuer`, `trust` or `sign_in`"},
 	} {
 		t.Run(test.name, func(t *testing.T) { checkRefused(t, validate(t, test.caddyfile), test.want) })
 	}

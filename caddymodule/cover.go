@@ -39,7 +39,7 @@ func (a *App) cover() {
 	}
 	found := coverage.Examine(a.http, a.coveredIssuer())
 	a.covered.Store(found)
-	if a.issues() {
+	if a.keepsState() {
 		a.issuer.Resources.Publish(found.Resources)
 		a.issuer.Hosts.Publish(found.Hosts)
 	}

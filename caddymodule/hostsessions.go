@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -11,10 +12,15 @@ import (
 
 // hostSessions are the settings of the sign-in at hosts behind the gate.
 func (a *App) hostSessions() hostsession.Settings {
-	return hostsession.Settings{
+	s := hostsession.Settings{
+		Direct: !a.issues(), Accounts: federation.Accounts{Registry: a.registry},
 		Issuer: &a.issuer.Settings, Sessions: hosts.New(a.issuer, a.enterNode), Hosts: &a.issuer.Hosts, Audit: a.audit, Brand: a.settings.Brand,
 		IsServing: a.life.isServing, Enter: a.enterNode,
 	}
+	for _, p := range a.providers {
+		s.Providers = append(s.Providers, hostsession.Provider{Provider: p.pooled.value, Name: p.Name, Rules: p.Rules, Default: p.Default})
+	}
+	return s
 }
 
 // enterNode registers somebody who uses the store of the node.

@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	idp "github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
@@ -65,9 +66,18 @@ func providerKey(s configuration.ProviderSettings) string {
 	return fmt.Sprintf("%#v", []any{"openid", o.Name, o.Issuer, o.Client.ID, o.Client.Secret.Reveal(), o.Scopes, o.GroupsClaim, o.AllowPrivateNetwork})
 }
 
-// redirectURI is where a provider sends browsers back. Each has its own, so that an answer of one cannot pass for another's.
-func (a *App) redirectURI(p *identityProvider) string {
-	return a.settings.URL + "/oauth/callback/" + p.Name
+// redirectURIs are where a provider sends browsers back: to the issuer or, without one, to the hosts. Each provider has its own path,
+// so that an answer of one cannot pass for another's.
+func (a *App) redirectURIs(p *identityProvider) []string {
+	origins := []string{a.settings.URL}
+	if !a.issues() {
+		origins = a.covered.Load().Hosts
+	}
+	var uris []string
+	for _, origin := range origins {
+		uris = append(uris, origin+tokenissuer.HostCallbackPath+"/"+p.Name)
+	}
+	return uris
 }
 
 // startProviders has the providers keep what they publish in the configuration's storage, and fetches that in the background.

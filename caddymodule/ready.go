@@ -23,7 +23,7 @@ func (a *App) unreadiness() []string {
 	if caddy.Exiting() || a.node != nil && a.node.IsClosing() {
 		reasons = append(reasons, "shutting down")
 	}
-	if !a.issues() { // one issuer that is away concerns the routes that take its tokens, and no others
+	if !a.keepsState() { // one issuer that is away concerns the routes that take its tokens, and no others
 		return reasons
 	}
 	if !a.life.hasStarted() {

@@ -37,7 +37,7 @@ func (a *App) Start() error {
 	a.startTrust()
 	a.startProviders()
 	a.target = a.newTarget()
-	if !a.issues() {
+	if !a.keepsState() {
 		admin.Add(a.target)
 		a.announce()
 		return nil

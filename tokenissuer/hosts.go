@@ -1,9 +1,11 @@
 package tokenissuer
 
 import (
+	"context"
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -136,6 +138,36 @@ func readHostSignIn(r *AuthorizationRequest, client *store.Client, p Authorizati
 		return oauth.MissingParameter("state")
 	}
 	r.Nonce, r.Scopes, r.Audience = p.Nonce, client.Scopes, nil
+	return nil
+}
+
+// OpenHostSession signs a user in at a host who has signed in at an identity provider, without a sign-in at an issuer of ours. It is
+// one durable step. Attempt names what the browser came back from: it opens one session.
+func (is *Issuer) OpenHostSession(ctx context.Context, user *store.User, provider string, authTime time.Time, host Host, attempt string) (id string, err error) {
+	now := is.Now()
+	if authTime.IsZero() || authTime.After(now) {
+		authTime = now
+	}
+	f := is.newFamily(user, is.hostClient(), store.HostSession, authTime)
+	f.Provider, f.Scopes, f.ExpiresAt = provider, is.HostScopes(), now.Add(sessionLifetime)
+	f.Code = store.CodeBinding{RequestID: attempt, RedirectURI: host.Callback(), ExpiresAt: now, SpentAt: now}
+	return f.ID, is.addFamily(ctx, f, user)
+}
+
+// EndHostSessionsOf ends the sessions that a user has at hosts by a provider, in every browser.
+func (k *Records) EndHostSessionsOf(ctx context.Context, user *store.User, provider string) error {
+	families, err := k.Store.FamiliesOf(ctx, user.ID, k.Now())
+	if err != nil {
+		return oauth.Unavailable("store_unavailable", err)
+	}
+	for _, f := range families {
+		if f.Origin != store.HostSession || f.SessionID != "" || f.Provider != provider {
+			continue
+		}
+		if err := k.EndFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

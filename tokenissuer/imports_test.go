@@ -182,7 +182,7 @@ var rooms = map[string]room{
 	"caddymodule/hostsession": {
 		own: []string{
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages",
-			"tokenissuer/endpoint/requests", "tokenissuer/hosts", "tokenissuer/oauth",
+			"tokenissuer/endpoint/requests", "tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/oauth", "tokenissuer/upstream",
 		},
 		others:  []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
 		without: []string{"github.com/patrickmn/go-cache"},

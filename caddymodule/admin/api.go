@@ -48,13 +48,15 @@ func operations() map[string]http.HandlerFunc {
 	}
 	for _, kind := range []struct {
 		what       string // there may be none of
+		needs      func(operation) operation
 		operations map[string]operation
 	}{
-		{"client", clientOperations}, {"organisation", organisationOperations}, {"user", userOperations}, {"client", tokenOperations},
-		{"signing key", keyOperations}, {"store", backupOperations},
+		{"client", onTokens, clientOperations}, {"organisation", onIssuer, organisationOperations}, {"user", onIssuer, userOperations},
+		{"client", onIssuer, revocationOperations}, {"client", onTokens, tokenOperations}, {"signing key", onTokens, keyOperations},
+		{"store", onIssuer, backupOperations},
 	} {
 		for pattern, op := range kind.operations {
-			all[pattern] = serve(kind.what, onIssuer(op))
+			all[pattern] = serve(kind.what, kind.needs(op))
 		}
 	}
 	return all
@@ -86,9 +88,10 @@ func (a *api) Routes() []caddy.AdminRoute {
 }
 
 var (
-	errGateOnly = errors.New("this Caddy has no issuer of its own: it is a gate for tokens of others, without clients, keys and people")
-	errClosing  = errors.New("the oauth app is shutting down")
-	errNoStore  = errors.New("the database is away: try again when it is back")
+	errGateOnly     = errors.New("this Caddy has no issuer of its own: it is a gate for tokens of others, without clients, keys and people")
+	errSessionsOnly = errors.New("this Caddy has no issuer of its own: people sign in at providers, and there are neither clients nor tokens nor keys for others")
+	errClosing      = errors.New("the oauth app is shutting down")
+	errNoStore      = errors.New("the database is away: try again when it is back")
 )
 
 // serve runs an operation on the running configuration. What is the kind of thing that it is about.
@@ -124,7 +127,7 @@ func statusOf(err error) int {
 	case errors.Is(err, store.ErrNotFound):
 		return http.StatusNotFound
 	case errors.Is(err, store.ErrTaken), errors.Is(err, registry.ErrDeclared), errors.Is(err, store.ErrInUse),
-		errors.Is(err, errGateOnly): // 404 would say that the one that was asked for is not there
+		errors.Is(err, errGateOnly), errors.Is(err, errSessionsOnly): // 404 would say that the one that was asked for is not there
 		return http.StatusConflict
 	case registry.IsInvalidInput(err):
 		return http.StatusBadRequest

@@ -101,7 +101,7 @@ func (t *Target) inspect(ctx context.Context, x *Explanation, token string) {
 // what a token says of its issuer only chooses whom to ask.
 func (t *Target) explain(ctx context.Context, token string, audiences []string) (Explanation, error) {
 	url, isJWT := accesstoken.ClaimedIssuer(token)
-	if t.Issuer != nil && (url == t.Issuer.URL || url == "" && len(t.Trusted) == 0) {
+	if t.Issuer != nil && !t.SessionsOnly && (url == t.Issuer.URL || url == "" && len(t.Trusted) == 0) {
 		if !t.IsServing(ctx) {
 			return Explanation{}, errNoStore
 		}
@@ -143,7 +143,7 @@ func (t *Target) explainOpaque(token string) (x Explanation) {
 
 // knownIssuers lists whose tokens some route may take.
 func (t *Target) knownIssuers() (known []string) {
-	if t.Issuer != nil {
+	if t.Issuer != nil && !t.SessionsOnly {
 		known = append(known, t.Issuer.URL)
 	}
 	for _, other := range t.Trusted {

@@ -34,6 +34,16 @@ func onIssuer(op operation) operation {
 	}
 }
 
+// onTokens is an operation that needs an issuer for others.
+func onTokens(op operation) operation {
+	return onIssuer(func(t *Target, r *http.Request) (int, any, error) {
+		if t.SessionsOnly {
+			return 0, nil, errSessionsOnly
+		}
+		return op(t, r)
+	})
+}
+
 const maxBody = 64 << 10
 
 // withBody is an operation that reads the request's body, strictly: a misspelled member would otherwise be an option left out.

@@ -28,9 +28,9 @@ type Provider struct {
 	Title string `json:"title"`
 	// URL is where it is.
 	URL string `json:"url"`
-	// RedirectURI is what has to be registered there; empty: nothing, passwords are sent to it.
-	RedirectURI string `json:"redirect_uri,omitzero"`
-	Default     bool   `json:"default"`
+	// RedirectURIs are what has to be registered there; none: passwords are sent to it.
+	RedirectURIs []string `json:"redirect_uris,omitempty"`
+	Default      bool     `json:"default"`
 	// Trouble is what is wrong with it; empty: nothing that is known.
 	Trouble string `json:"trouble,omitempty"`
 	// DownSince is when it began to fail. LastSuccess and LastFailure are of this process, but for what it publishes.
@@ -41,8 +41,9 @@ type Provider struct {
 
 // IdentityProvider is a provider of a Target.
 type IdentityProvider struct {
-	Name, Kind, Title, URL, RedirectURI string
-	Default                             bool
+	Name, Kind, Title, URL string
+	RedirectURIs           []string
+	Default                bool
 	// State is how it went lately, as far as is known.
 	State func() federation.State
 	// Test looks at it now. With a login it looks for that person too, where passwords are sent to the provider.
@@ -60,7 +61,7 @@ func (p *IdentityProvider) trouble() string {
 func viewOfProvider(p IdentityProvider) Provider {
 	state := p.State()
 	return Provider{
-		Name: p.Name, Kind: p.Kind, Title: p.Title, URL: p.URL, RedirectURI: p.RedirectURI, Default: p.Default, Trouble: p.trouble(),
+		Name: p.Name, Kind: p.Kind, Title: p.Title, URL: p.URL, RedirectURIs: p.RedirectURIs, Default: p.Default, Trouble: p.trouble(),
 		DownSince: state.DownSince, LastSuccess: state.LastSuccess, LastFailure: state.LastFailure,
 	}
 }

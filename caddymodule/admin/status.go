@@ -38,7 +38,7 @@ type NodeStatus struct {
 
 // IssuerStatus is how an issuer stands.
 type IssuerStatus struct {
-	Issuer      string `json:"issuer"`
+	Issuer      string `json:"issuer,omitempty"`
 	Store       string `json:"store"`
 	Revocations int    `json:"revocations"`
 	// Staleness is how long ago the revocations were known to be complete, in seconds; nil: never.
@@ -85,6 +85,9 @@ func (t *Target) issuerStatus(ctx context.Context) *IssuerStatus {
 		Issuer: t.Issuer.URL, Store: of.Store, Revocations: of.Revocations,
 		Keys: make(map[string]int), Signing: of.Signing, ClockSkew: of.ClockSkew.Seconds(), Verified: of.Verified,
 		Housekeeper: of.Housekeeper, Stored: of.Rows,
+	}
+	if t.SessionsOnly {
+		s.Issuer = ""
 	}
 	if of.Staleness >= 0 {
 		age := of.Staleness.Seconds()

@@ -23,6 +23,8 @@ type Target struct {
 	Issuer   *tokenissuer.Issuer
 	Registry *registry.Registry
 	Node     *node.Node
+	// SessionsOnly: the Issuer keeps sessions of browsers that sign in at providers, and issues nothing.
+	SessionsOnly bool
 	// Trusted are the other issuers whose tokens some route can take.
 	Trusted []TrustedIssuer
 	// Providers are where people sign in, beside here.

@@ -14,10 +14,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var tokenOperations = map[string]operation{
-	"POST /oauth/tokens":      withBody(mintToken),
-	"POST /oauth/revocations": withBody(addRevocation),
-}
+var (
+	tokenOperations      = map[string]operation{"POST /oauth/tokens": withBody(mintToken)}
+	revocationOperations = map[string]operation{"POST /oauth/revocations": withBody(addRevocation)}
+)
 
 // newToken is the request to mint a token.
 type newToken struct {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,8 +19,8 @@ func providerCommand(api *apiClient) *cobra.Command {
 }
 
 func providerList(api *apiClient) *cobra.Command {
-	return listCommand(api, "Lists the identity providers", "/oauth/providers", "NAME\tKIND\tURL\tREDIRECT URI\tSTATE", func(p *admin.Provider) []string {
-		return []string{p.Name, p.Kind, p.URL, p.RedirectURI, cmp.Or(p.Trouble, "good")}
+	return listCommand(api, "Lists the identity providers", "/oauth/providers", "NAME\tKIND\tURL\tREDIRECT URIS\tSTATE", func(p *admin.Provider) []string {
+		return []string{p.Name, p.Kind, p.URL, strings.Join(p.RedirectURIs, " "), cmp.Or(p.Trouble, "good")}
 	})
 }
 

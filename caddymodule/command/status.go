@@ -62,7 +62,7 @@ func issuerRows(s *admin.IssuerStatus) (rows [][]string) {
 		read = fmt.Sprintf("read %.0f s ago", *s.Staleness)
 	}
 	rows = append(rows, [][]string{
-		{"issuer", s.Issuer}, {"store", s.Store},
+		{"issuer", cmp.Or(s.Issuer, "none, sessions alone")}, {"store", s.Store},
 		{"revocations", fmt.Sprintf("%d, %s", s.Revocations, read)},
 		{"keys", inWordsOf(s.Keys)},
 		{"signing keys", signingKeys(s)},

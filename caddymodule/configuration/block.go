@@ -24,8 +24,8 @@ import (
 // Block is the `oauth` block: who the issuer is, which clients and people it knows, where it keeps its state.
 type Block struct {
 	// Issuer is the issuer identifier (RFC 8414 §2): the URL under which clients reach the `oauth_server`. It must be
-	// https, or http on a loopback host. Without it nothing is issued, and nothing else but Trust may be set. Changing it
-	// invalidates every token.
+	// https, or http on a loopback host. Without it nothing is issued: there is Trust, or SignIn with providers, or both, and
+	// what these need. Changing it invalidates every token.
 	Issuer string `json:"issuer,omitempty"`
 	// Audience is what access tokens are meant for (RFC 9068 §3). Default: the issuer.
 	Audience []string `json:"audience,omitempty"`
@@ -95,6 +95,8 @@ type Settings struct {
 	Trusted              []TrustedIssuer
 	GateLimit            tokenissuer.Limit
 	SignIn               SignInSettings
+	// SessionsOnly: there is no issuer for others. People sign in at providers, and get sessions of the hosts that they visit.
+	SessionsOnly bool
 }
 
 // Read turns the configuration into values, and says what is wrong with it.
@@ -102,8 +104,16 @@ func (b *Block) Read() (Settings, error) {
 	s := Settings{Settings: tokenissuer.Settings{
 		SessionScopes: b.SessionScopes, PasswordGrant: b.PasswordGrant, PKCERequired: b.PKCE == oauth.PKCERequired, OpenID: b.OpenID != nil,
 	}}
-	if b.Issuer == "" && len(b.Trust) > 0 {
-		return s, errors.Join(b.checkGateOnly(), b.readTrust(&s), b.readLimits(&s), b.readRoles(&s))
+	if b.Issuer == "" {
+		s.SessionsOnly = b.hasProvider()
+		switch {
+		case s.SessionsOnly:
+			if err := b.checkSessionsOnly(); err != nil {
+				return s, err
+			}
+		case len(b.Trust) > 0:
+			return s, errors.Join(b.checkGateOnly(), b.readTrust(&s), b.readLimits(&s), b.readRoles(&s))
+		}
 	}
 	steps := []func(*Settings) error{
 		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readScopes, b.readRoles, b.readDirectory, b.readSignIn, b.readRevocation, b.readLimits, b.readBrand,
@@ -152,17 +162,38 @@ func (b *Block) warnOfSubjects(logger *zap.Logger) {
 	}
 }
 
-// checkGateOnly refuses settings that only an issuer has.
+// presence is whether a setting is there.
+type presence struct {
+	name string
+	is   bool
+}
+
+// settingsOfTokens are those that only an issuer has.
+func (b *Block) settingsOfTokens() []presence {
+	return []presence{
+		{"audience", len(b.Audience) > 0}, {"tokens", b.Tokens != nil}, {"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""},
+		{"openid", b.OpenID != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
+	}
+}
+
+// checkGateOnly refuses settings that a gate for tokens of others does not have.
 func (b *Block) checkGateOnly() error {
-	for _, set := range []struct {
-		name string
-		is   bool
-	}{
-		{"audience", len(b.Audience) > 0}, {"store", b.Store != nil}, {"keys", b.Keys != nil}, {"tokens", b.Tokens != nil},
-		{"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""}, {"openid", b.OpenID != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0},
-		{"client", len(b.Clients) > 0}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0}, {"sign_in", b.SignIn != nil},
+	return b.refuseSettings(append(b.settingsOfTokens(), []presence{
+		{"store", b.Store != nil}, {"keys", b.Keys != nil}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0}, {"sign_in", b.SignIn != nil},
 		{"limits other than for the gate", b.Limits != nil && *b.Limits != Limits{Gate: b.Limits.Gate}}, {"brand", b.Brand != nil}, {"revocation", b.Revocation != nil},
-	} {
+	}...))
+}
+
+// checkSessionsOnly refuses settings that need an issuer where people sign in at providers alone.
+func (b *Block) checkSessionsOnly() error {
+	return b.refuseSettings(append(b.settingsOfTokens(), []presence{
+		{"ldap, for whose passwords our own page asks,", b.hasDirectory()}, {"password, for which our own page asks,", b.SignIn.Password}, {"the password of a user, for which our own page asks,", b.hasPasswords()},
+	}...))
+}
+
+// refuseSettings returns an error for the first setting that is there: it needs an issuer.
+func (b *Block) refuseSettings(settings []presence) error {
+	for _, set := range settings {
 		if set.is {
 			return b.at(fmt.Errorf("%s needs an issuer: add `issuer https://…` to the oauth block", set.name), "oauth")
 		}

@@ -12,6 +12,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
+// sessionsOnlyURL is what the core calls itself where there is no issuer for others. It is in the store, and nobody else gets to see it.
+const sessionsOnlyURL = "https://sessions.invalid"
+
 // parseIssuer reads `issuer <url>`.
 func (b *Block) parseIssuer(d *caddyfile.Dispenser) error {
 	if err := setting.TextOrPlaceholder(d, &b.Issuer); err != nil {
@@ -37,8 +40,12 @@ func (b *Block) parseAudience(d *caddyfile.Dispenser) error {
 }
 
 func (b *Block) readIssuer(s *Settings) error {
+	if s.SessionsOnly {
+		s.URL, s.Node.Issuer, s.Audience = sessionsOnlyURL, sessionsOnlyURL, []string{sessionsOnlyURL}
+		return nil
+	}
 	if b.Issuer == "" {
-		return b.at(errors.New("issuer is missing: add `issuer https://…` to the oauth block, or `trust …` for a gate that issues nothing"), "oauth")
+		return b.at(errors.New("issuer is missing: add `issuer https://…` to the oauth block, a provider to sign_in, or `trust …` for a gate that issues nothing"), "oauth")
 	}
 	var err error
 	if s.URL, err = setting.Resolve("issuer", b.Issuer); err == nil {

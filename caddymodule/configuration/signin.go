@@ -51,7 +51,7 @@ func (b *Block) readSignIn(s *Settings) error {
 		s.SignIn.Password = true
 		return nil
 	}
-	s.SignIn.Password = b.SignIn.Password || slices.ContainsFunc(b.Users, func(u User) bool { return u.PasswordHash != "" })
+	s.SignIn.Password = b.SignIn.Password || b.hasPasswords()
 	for _, c := range b.SignIn.Providers {
 		p, err := c.read(setting.Resolve)
 		if err == nil {
@@ -98,8 +98,18 @@ func (b *Block) checkCreation(s *Settings, c *Creation) error {
 	return s.Roles.Check(c.role())
 }
 
+// hasPasswords reports whether a declared user has a password.
+func (b *Block) hasPasswords() bool {
+	return slices.ContainsFunc(b.Users, func(u User) bool { return u.PasswordHash != "" })
+}
+
 // hasProvider reports whether some provider vouches for people.
 func (b *Block) hasProvider() bool { return b.SignIn != nil && len(b.SignIn.Providers) > 0 }
+
+// hasDirectory reports whether some provider is a directory, to which passwords are sent.
+func (b *Block) hasDirectory() bool {
+	return b.SignIn != nil && slices.ContainsFunc(b.SignIn.Providers, func(p Provider) bool { return p.Kind == kindLDAP })
+}
 
 // warnOfProviders says which providers let in nobody new, or anybody.
 func (b *Block) warnOfProviders(logger *zap.Logger, s Settings) {

@@ -60,7 +60,7 @@ func (p *Protect) readAssertion() error {
 	switch {
 	case identity.Forbidden(header):
 		return fmt.Errorf("forward assertion %s: an assertion cannot be written into this header", header)
-	case p.shared.own == nil:
+	case p.shared.issuerURL() == "":
 		return errors.New("forward assertion needs an issuer of our own, whose keys sign it: add `issuer https://…` to the oauth block")
 	case p.ForwardTo == forwardToResponse:
 		return errors.New("forward assertion is bound to the request that the upstream gets, which is not the one that forward_to response answers")

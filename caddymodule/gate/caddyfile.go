@@ -44,7 +44,7 @@ func init() { httpcaddyfile.RegisterHandlerDirective("protect", parseProtect) }
 //		cors           <origin>... | * {
 //			preflight upstream
 //		}
-//		challenge      api | browser
+//		challenge      api | browser [<provider>]
 //		trust_headers  <Header>...
 //		upgrade        <protocol>...
 //		streams        close | keep
@@ -79,7 +79,7 @@ func (p *Protect) parseOption(h httpcaddyfile.Helper) error {
 		"token_from": p.parseTokenFrom, "forward": p.parseForward, "upstream_token": p.parseUpstreamToken, "cors": p.parseCORS,
 		"trust_headers": p.parseTrustHeaders, "upgrade": p.parseUpgrade,
 		"forward_to": func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.ForwardTo, "request", forwardToResponse) },
-		"challenge":  func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Challenge, "api", challengeBrowser) },
+		"challenge":  p.parseChallenge,
 		"streams":    func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Streams, "close", keepStreams) },
 		"paths":      func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Paths, "strict", lenientPaths) },
 	}

@@ -8,10 +8,12 @@ import (
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -35,17 +37,20 @@ func (p *Protect) readHostSessions(ctx caddy.Context) error {
 	if p.own == nil || p.shared.hosts == nil {
 		return errors.New("challenge browser: people sign in at our own issuer, whose sessions this route does not take: add `issuer self`, and an issuer to the oauth block")
 	}
+	if err := p.shared.hosts.CheckProvider(p.SignInAt); err != nil {
+		return err
+	}
 	return hostsession.Mount(ctx, p.shared.hosts)
 }
 
 // servesHost answers a request for the sign-in at its host that comes this far, and reports whether it did: what stands in a named
 // route is provisioned too late to put anything before the routes. The path is the one that the client sent.
 func (p *Protect) servesHost(w http.ResponseWriter, r *http.Request) bool {
-	if !p.UsesHostSessions() || !hostsession.Owns(r) {
+	if !p.UsesHostSessions() || !p.shared.hosts.Owns(r) {
 		return false
 	}
 	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
-	return ok && hostsession.Owns(&original) && p.shared.hosts.Serve(w, r)
+	return ok && p.shared.hosts.Owns(&original) && p.shared.hosts.Serve(w, r)
 }
 
 // authenticateAtHost takes the session with which a browser comes to the host.
@@ -79,7 +84,7 @@ func (p *Protect) authenticateAtHost(r *http.Request, d *decision) error {
 // too old for a rule: for every other refusal it would change nothing.
 func (p *Protect) signInAtHost(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
 	e := oauth.AsError(refusal)
-	ask := hostsession.Ask{}
+	ask := hostsession.Ask{Provider: p.SignInAt}
 	switch {
 	case !isNavigation(r) || !d.rawToken.IsEmpty() && !d.cookie:
 		return false
@@ -140,8 +145,24 @@ func (p *Protect) interrupts(r *http.Request, d *decision, status int) bool {
 	return p.UsesHostSessions() && status == http.StatusUnauthorized && d.token == nil && isForm(r)
 }
 
+// parseChallenge reads `challenge api` or `challenge browser [<provider>]`.
+func (p *Protect) parseChallenge(h httpcaddyfile.Helper) error {
+	at := *h.Dispenser
+	if words := at.RemainingArgs(); len(words) != 2 || words[0] != challengeBrowser || words[1] == "" {
+		return parseChoice(h, &p.Challenge, "api", challengeBrowser)
+	}
+	if err := setting.Once(h.Dispenser, "challenge", p.Challenge != ""); err != nil {
+		return err
+	}
+	h.Args(&p.Challenge, &p.SignInAt)
+	return nil
+}
+
 // checkChallenge refuses a token cookie beside `challenge browser`, other than the issuer's own.
 func (p *Protect) checkChallenge() error {
+	if p.SignInAt != "" && p.TokenCookie != "" {
+		return errors.New("challenge browser with a provider is for sessions of the host: leave token_from out")
+	}
 	if p.Challenge == challengeBrowser && p.TokenCookie != "" && !p.usesSessionCookie() {
 		return fmt.Errorf("challenge browser takes no token from the cookie %s: leave `token_from` out, or write `token_from cookie %s`", p.TokenCookie, sessionTokenCookie)
 	}

@@ -61,7 +61,7 @@ func (p *Protect) readIssuers() error {
 	}
 	introspecting := ""
 	for _, name := range names {
-		issuer, err := p.shared.routeIssuer(name)
+		issuer, err := p.shared.routeIssuer(name, p.UsesHostSessions())
 		if err != nil {
 			return err
 		}
@@ -84,10 +84,10 @@ func (p *Protect) readIssuers() error {
 	return nil
 }
 
-// routeIssuer returns the issuer of that name.
-func (s *Shared) routeIssuer(name string) (routeIssuer, error) {
+// routeIssuer returns the issuer of that name. Sessions: the route takes the sessions of its host.
+func (s *Shared) routeIssuer(name string, sessions bool) (routeIssuer, error) {
 	if name == Self {
-		if s.own == nil {
+		if s.own == nil || s.own.Hidden && !sessions {
 			return routeIssuer{}, errors.New("there is no issuer of our own: add `issuer https://…` to the oauth block, or write `issuer <name>` with the name of a trust")
 		}
 		return routeIssuer{name: Self, url: s.own.URL, audience: s.own.Audience}, nil

@@ -75,6 +75,8 @@ type Protect struct {
 	// redirected to sign in at the issuer and come back with a session of the host, with which the browser passes from
 	// then on). With the TokenCookie `accessToken`, `browser` takes the session of the issuer's own host, and works there alone.
 	Challenge string `json:"challenge,omitempty"`
+	// SignInAt is the identity provider at which browsers sign in where there is no issuer of our own. Default: the default one.
+	SignInAt string `json:"sign_in_at,omitempty"`
 	// TrustHeaders lists headers that override method or path (X-HTTP-Method-Override, X-Original-URL and the like) and
 	// are passed on if a trusted proxy sends them. Rules ignore them. Default: none passes.
 	TrustHeaders []string `json:"trust_headers,omitempty"`
@@ -144,7 +146,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	}
 	refusal := answers.Challenge{Realm: p.realm(), Scope: oauth.Scopes(oauth.ResourceScopes(p.Scopes)).String()}
 	// Our metadata document describes the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
-	if len(p.Audience) == 0 && p.own != nil {
+	if len(p.Audience) == 0 && p.own != nil && p.own.url == p.shared.issuerURL() {
 		refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.shared.own.Settings)
 	}
 	p.refusal = refusal.Prepare()
@@ -155,6 +157,9 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 func (p *Protect) realm() string {
 	if url := p.shared.issuerURL(); url != "" {
 		return url
+	}
+	if p.issuers[0].external == nil {
+		return "sign-in"
 	}
 	return p.issuers[0].audience[0]
 }

@@ -55,6 +55,8 @@ type OwnIssuer struct {
 	Handler   *endpoint.Handler
 	Verifier  OwnVerifier
 	Node      Node
+	// Hidden: it keeps the sessions of browsers that sign in at providers. It issues nothing, and nobody gets to see its URL.
+	Hidden bool
 	// IsServing reports whether the issuer has its store. It waits briefly if not.
 	IsServing func(context.Context) bool
 }
@@ -161,9 +163,9 @@ func sharedOf(ctx caddy.Context, directive, source string) (*Shared, error) {
 	return block.Gates(), nil
 }
 
-// issuerURL returns the URL of our own issuer; empty: there is none.
+// issuerURL returns the URL of our own issuer; empty: there is none for others.
 func (s *Shared) issuerURL() string {
-	if s.own == nil {
+	if s.own == nil || s.own.Hidden {
 		return ""
 	}
 	return s.own.URL

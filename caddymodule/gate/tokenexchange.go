@@ -55,7 +55,7 @@ func (p *Protect) readSwap() (err error) {
 	if err := p.checkUpstreamToken(); err != nil || p.UpstreamToken != swapToken {
 		return err
 	}
-	if p.shared.own == nil {
+	if p.shared.issuerURL() == "" {
 		return errors.New("upstream_token swap needs an issuer of our own, whose token the upstream gets: add `issuer https://…` to the oauth block")
 	}
 	if p.exchangeAudience, err = setting.Resolve("upstream_token swap: audience", p.SwapAudience); err != nil {

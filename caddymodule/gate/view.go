@@ -33,6 +33,10 @@ type IssuerView struct {
 func (p *Protect) View() View {
 	v := View{Resource: p.resource, Anonymous: p.anonymous.View(), HostSessions: p.UsesHostSessions(), TakesToken: p.UpstreamToken == "" || p.UpstreamToken == stripToken}
 	for _, issuer := range p.issuers {
+		if issuer.external == nil && p.shared.own.Hidden {
+			v.Issuers = append(v.Issuers, IssuerView{Name: "a provider"})
+			continue
+		}
 		v.Issuers = append(v.Issuers, IssuerView{Name: issuer.name, URL: issuer.url, Audience: issuer.audience, Own: issuer.external == nil})
 	}
 	for _, r := range p.Require {

@@ -47,11 +47,11 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host tokeniss
 		return h.beginAnew(w, r, host, attempt, "state_of_another_browser")
 	case late:
 		return h.beginAnew(w, r, host, attempt, "state_expired")
-	case a.issuer != h.Issuer.URL:
+	case h.Direct || a.issuer != h.Issuer.URL:
 		return oauth.NewError(oauth.InvalidRequest, "issuer_wrong")
 	case a.failure != "":
 		h.Audit.Refused(r, "sign-in at a host failed", oauth.NewError(oauth.AccessDenied, "issuer_refused"), zap.String("answer", knownFailure(a.failure)))
-		h.show(w, r, http.StatusForbidden, pages.AtHost{Code: pages.NotSignedIn, URL: signInPath + "?return=" + url.QueryEscape(attempt.Return)})
+		h.show(w, r, http.StatusForbidden, pages.AtHost{Code: pages.NotSignedIn, URL: h.signInURL(attempt)})
 		return nil
 	}
 	// 3. The code becomes a session.
@@ -79,9 +79,9 @@ func (h *Handler) beginAnew(w http.ResponseWriter, r *http.Request, host tokenis
 	case !isNone(err):
 		return err
 	case !attempt.Again:
-		return h.Begin(w, r, host, Ask{Return: attempt.Return, again: true})
+		return h.Begin(w, r, host, Ask{Return: attempt.Return, Provider: attempt.Provider, again: true})
 	}
-	h.show(w, r, http.StatusBadRequest, pages.AtHost{Code: pages.NotSignedIn, URL: signInPath + "?return=" + url.QueryEscape(attempt.Return)})
+	h.show(w, r, http.StatusBadRequest, pages.AtHost{Code: pages.NotSignedIn, URL: h.signInURL(attempt)})
 	return nil
 }
 

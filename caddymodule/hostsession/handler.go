@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -32,6 +33,11 @@ type Settings struct {
 	// Issuer is where people sign in, and Sessions are those that it keeps.
 	Issuer   *tokenissuer.Settings
 	Sessions *hosts.Sessions
+	// Direct: there is no issuer for others, so browsers sign in at providers.
+	Direct bool
+	// Providers are the identity providers to which browsers can be sent. Accounts knows which user an account there belongs to.
+	Providers []Provider
+	Accounts  federation.Accounts
 	// Hosts are those of the configuration.
 	Hosts *tokenissuer.Hosts
 	Audit *endpoint.Audit
@@ -61,17 +67,17 @@ func (h *Handler) Find(r *http.Request) (tokenissuer.Host, bool) { return h.Host
 
 // Owns reports whether the path of a request is one of ours, on hosts where browsers can sign in. It compares the path as the client
 // sent it, byte for byte.
-func Owns(r *http.Request) bool {
-	switch r.URL.Path {
-	case callbackPath, signInPath, signOutPath:
-		return r.URL.EscapedPath() == r.URL.Path
+func (h *Handler) Owns(r *http.Request) bool {
+	switch path := r.URL.Path; {
+	case path == callbackPath, path == signInPath, path == signOutPath, h.providerOf(path) != nil:
+		return r.URL.EscapedPath() == path
 	}
 	return false
 }
 
 // Serve answers a request for one of our paths on a host where browsers can sign in, and reports whether it did.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) bool {
-	if !Owns(r) {
+	if !h.Owns(r) {
 		return false
 	}
 	err := h.AwaitRoutes(r.Context())
@@ -111,6 +117,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, host tokenissuer
 	}
 	defer leave()
 	r = r.WithContext(ctx)
+	if p := h.providerOf(r.URL.Path); p != nil {
+		return h.providerCallback(w, r, host, p)
+	}
 	switch r.URL.Path {
 	case callbackPath:
 		return h.callback(w, r, host)
@@ -129,7 +138,7 @@ func isEarly(r *http.Request) bool {
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.Audit.Refused(r, "request of a host's sign-in refused", err)
 	if answers.PrefersJSON(r.Header["Accept"]) {
-		answers.WriteError(w, r, err, h.Issuer.URL)
+		answers.WriteError(w, r, err, h.realm())
 		return
 	}
 	status := answers.SetStatusHeaders(w, err)
@@ -147,12 +156,20 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.show(w, r, status, pages.Problem{Code: code, RetryAfter: oauth.AsError(err).RetryAfter})
 }
 
+// realm is where people sign in.
+func (h *Handler) realm() string {
+	if h.Direct {
+		return h.Providers[0].Name
+	}
+	return h.Issuer.URL
+}
+
 // show writes a page.
 func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, page pages.Page) {
 	language := h.pages.Language("", r.Header["Accept-Language"])
 	body, err := h.pages.Render(language, page)
 	if err != nil {
-		answers.WriteError(w, r, oauth.AsError(err), h.Issuer.URL)
+		answers.WriteError(w, r, oauth.AsError(err), h.realm())
 		return
 	}
 	header := w.Header()

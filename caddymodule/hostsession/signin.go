@@ -21,6 +21,8 @@ type Ask struct {
 	MaxAge time.Duration
 	// Prompt is that of OpenID Connect; empty: nobody is asked who is signed in.
 	Prompt string
+	// Provider is the identity provider at which the user signs in where there is no issuer; empty: the default one.
+	Provider string
 	// again: an attempt has come back to another browser.
 	again bool
 }
@@ -34,6 +36,9 @@ func (h *Handler) Begin(w http.ResponseWriter, r *http.Request, host tokenissuer
 	}
 	attempt := hosts.NewAttempt(host.Origin(), returnPath(ask.Return), secret)
 	attempt.Again = ask.again
+	if h.Direct {
+		return h.beginAt(w, r, attempt, host, ask)
+	}
 	state, err := h.Sessions.Seal(attempt)
 	if err != nil {
 		return err
@@ -88,7 +93,10 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, host tokenissue
 	if err != nil {
 		return oauth.NewError(oauth.InvalidRequest, "query_malformed")
 	}
-	ask := Ask{Return: query.Get("return")}
+	ask := Ask{Return: query.Get("return"), Provider: query.Get("provider")}
+	if h.provider(ask.Provider) == nil {
+		ask.Provider = ""
+	}
 	if prompts[query.Get("prompt")] {
 		ask.Prompt = query.Get("prompt")
 	}

@@ -11,7 +11,7 @@ import (
 func App(ctx caddy.Context, directive, source string) (any, error) {
 	app, err := ctx.AppIfConfigured("oauth")
 	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil, At(fmt.Errorf("%s needs an oauth block in the global options, with `issuer` or `trust`", directive), source)
+		return nil, At(fmt.Errorf("%s needs an oauth block in the global options, with `issuer`, `trust` or `sign_in`", directive), source)
 	}
 	return app, err
 }

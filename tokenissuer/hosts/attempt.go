@@ -27,6 +27,8 @@ type Attempt struct {
 	Again bool `json:"again,omitzero"`
 	// Provider is where the user signs in, when that is no issuer of ours; empty: it is.
 	Provider string `json:"provider,omitzero"`
+	// MaxAge is how old the sign-in at the provider may be, in seconds; zero: of any age.
+	MaxAge int64 `json:"max_age,omitzero"`
 }
 
 // NewAttempt begins an attempt of a browser, which is known by a secret.

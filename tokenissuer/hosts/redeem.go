@@ -50,17 +50,36 @@ func (s *Sessions) Redeem(ctx context.Context, code oauth.Secret, a Attempt, hos
 	return id, is.Master.HostSession(id, host.Origin()), nil
 }
 
+// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. Whoever succeeds calls
+// forgive.
+func (s *Sessions) CountSignIn(ctx context.Context, address string) (forgive func(), err error) {
+	return s.issuer.CountSignIn(ctx, address)
+}
+
+// SignIn opens a session of the host for a user who has signed in at the attempt's provider, and returns its id and its cookie. It is
+// one durable step.
+func (s *Sessions) SignIn(ctx context.Context, user *store.User, authTime time.Time, a Attempt, host tokenissuer.Host) (id string, cookie oauth.Secret, err error) {
+	id, err = s.issuer.OpenHostSession(ctx, user, a.Provider, authTime, host, a.Nonce)
+	if err != nil {
+		return "", oauth.Secret{}, err
+	}
+	return id, s.issuer.Master.HostSession(id, host.Origin()), nil
+}
+
 // refused is an error of which a new attempt may know nothing.
 func refused(reason string) error { return oauth.NewError(oauth.InvalidGrant, reason) }
 
 // End ends the session of a cookie, and returns it; nil: there was none. With a sign-in of our issuer it ends that, and with it the
-// sessions of all hosts that came of it.
+// sessions of all hosts that came of it. Without one it ends those that the user has by the same provider, at all hosts.
 func (s *Sessions) End(ctx context.Context, cookie string, host tokenissuer.Host) (*tokenissuer.Session, error) {
 	session, err := s.session(ctx, cookie, host)
 	if session == nil || err != nil {
 		return nil, err
 	}
 	if session.Family.SessionID == "" {
+		if err := s.issuer.EndHostSessionsOf(ctx, session.User, session.Family.Provider); err != nil {
+			return nil, err
+		}
 		return session, s.issuer.EndSession(ctx, session)
 	}
 	signIn := &tokenissuer.Session{Family: &store.TokenFamily{ID: session.Family.SessionID}, User: session.User}

@@ -178,7 +178,7 @@ func (s *Sessions) load(ctx context.Context, cookie string, host tokenissuer.Hos
 	e.person = accesstoken.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified, Groups: user.Groups}
 	// An address that nobody has verified is the operator's word, unless a provider has brought it.
 	e.person.EmailKnown = user.EmailVerified || !user.External || user.Declared
-	if f.Provider == "" {
+	if f.Provider == "" { // how others prove who somebody is they do not say
 		e.person.ACR, e.person.AMR = tokenissuer.PasswordProof()
 	}
 	e.token.WithPerson(&e.person)

@@ -1,0 +1,173 @@
+package hostsession
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
+)
+
+// Provider is an identity provider of the configuration.
+type Provider struct {
+	upstream.Provider
+	Name  string
+	Rules federation.Rules
+	// Default: browsers go there when nobody says where.
+	Default bool
+}
+
+// CheckProvider returns an error unless browsers can be sent to the provider of that name; empty: to the one that a route does not
+// name.
+func (h *Handler) CheckProvider(name string) error {
+	switch {
+	case name != "" && !h.Direct:
+		return fmt.Errorf("challenge browser %s: people choose where they sign in on the page of our own issuer: leave the name out", name)
+	case name == "" && h.Direct && h.provider("") == nil:
+		return fmt.Errorf("challenge browser: name a provider, or mark one as default: there are %d in sign_in", len(h.Providers))
+	case name != "" && h.provider(name) == nil:
+		return fmt.Errorf("challenge browser %s: sign_in has no provider of that name to which browsers can be sent", name)
+	}
+	return nil
+}
+
+// provider returns the provider of that name; empty: the default one, or the only one. Nil: there is none.
+func (h *Handler) provider(name string) *Provider {
+	if name == "" && len(h.Providers) == 1 {
+		return &h.Providers[0]
+	}
+	i := slices.IndexFunc(h.Providers, func(p Provider) bool { return p.Name == name || name == "" && p.Default })
+	if i < 0 {
+		return nil
+	}
+	return &h.Providers[i]
+}
+
+// providerOf returns the provider to whose callback a path leads, where it is ours; nil: it is none.
+func (h *Handler) providerOf(path string) *Provider {
+	if name, below := strings.CutPrefix(path, callbackPath+"/"); below && h.Direct && name != "" {
+		return h.provider(name)
+	}
+	return nil
+}
+
+// callbackAt is where a provider sends browsers back to a host. Each has its own path, so that an answer of one cannot pass for
+// another's.
+func callbackAt(host tokenissuer.Host, provider string) string {
+	return host.Callback() + "/" + provider
+}
+
+// beginAt sends a browser to sign in at a provider, without an issuer between.
+func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt hosts.Attempt, host tokenissuer.Host, ask Ask) error {
+	p := h.provider(ask.Provider)
+	if p == nil {
+		p = &h.Providers[0]
+	}
+	location, flow, err := p.Begin(r.Context(), upstream.Request{RedirectURI: callbackAt(host, p.Name), Prompt: ask.Prompt, MaxAge: ask.MaxAge})
+	if err != nil { // it is away, or misconfigured: a page says so
+		h.refuse(w, r, err)
+		return nil
+	}
+	attempt.Provider, attempt.Nonce, attempt.Verifier, attempt.MaxAge = p.Name, flow.Nonce, flow.Verifier.Reveal(), int64(flow.MaxAge/time.Second)
+	state, err := h.Sessions.Seal(attempt)
+	if err != nil {
+		return err
+	}
+	to, err := url.Parse(location)
+	if err != nil {
+		return oauth.NewError(oauth.ServerError, upstream.ReasonMisconfigured).WithCause(err)
+	}
+	query := to.Query()
+	query.Set("state", state.Reveal()) // last, because it holds what Begin has made
+	to.RawQuery = query.Encode()
+	seeOther(w, to.String())
+	return nil
+}
+
+// providerCallback serves the callback of a provider. As with the issuer's, what does not belong to an attempt of this browser signs
+// nobody in.
+func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host tokenissuer.Host, p *Provider) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return oauth.NewError(oauth.InvalidRequest, "query_malformed")
+	}
+	answer, err := upstream.ReadAnswer(query)
+	if err != nil {
+		return err
+	}
+	// 1. The state is one of ours, for this host and this provider.
+	attempt, late, err := h.Sessions.Open(oauth.NewSecret(answer.State), host.Origin())
+	switch {
+	case err != nil:
+		return err
+	case attempt.Provider != p.Name:
+		return oauth.NewError(oauth.InvalidRequest, "provider_wrong")
+	// 2. It is of this browser.
+	case !attempt.IsOf(browser(r, host)):
+		return h.beginAnew(w, r, host, attempt, "state_of_another_browser")
+	case late:
+		return h.beginAnew(w, r, host, attempt, "state_expired")
+	}
+	// 3. Who it is there, and who that is here.
+	forgive, err := h.Sessions.CountSignIn(r.Context(), h.Audit.Address(r))
+	if err != nil {
+		return err
+	}
+	flow := upstream.Flow{Nonce: attempt.Nonce, Verifier: oauth.NewSecret(attempt.Verifier), MaxAge: time.Duration(attempt.MaxAge) * time.Second}
+	account, err := p.Finish(r.Context(), flow, answer, callbackAt(host, p.Name))
+	if code := oauth.AsError(err).Code; err == nil || code == oauth.TemporarilyUnavailable || code == oauth.ServerError {
+		forgive() // nobody's guess
+	}
+	if oauth.AsError(err).Reason == upstream.ReasonExpired {
+		return h.beginAnew(w, r, host, attempt, upstream.ReasonExpired)
+	}
+	if err == nil {
+		err = h.open(w, r, host, attempt, account, p)
+	}
+	if oauth.AsError(err).Code == oauth.AccessDenied {
+		h.Audit.Refused(r, "sign-in refused", err, zap.String("provider", p.Name))
+		h.show(w, r, http.StatusForbidden, pages.AtHost{Code: pages.NotSignedIn, URL: h.signInURL(attempt)})
+		return nil
+	}
+	return err
+}
+
+// open gives a browser a session of the host, for the user to whom the account belongs.
+func (h *Handler) open(w http.ResponseWriter, r *http.Request, host tokenissuer.Host, attempt hosts.Attempt, account federation.Account, p *Provider) error {
+	user, err := h.Accounts.User(r.Context(), account, p.Rules)
+	if err != nil {
+		return err
+	}
+	id, cookie, err := h.Sessions.SignIn(r.Context(), user, account.AuthTime, attempt, host)
+	switch e := oauth.AsError(err); {
+	case err == nil:
+	case e.Reason == oauth.ReasonDecided, e.Code == oauth.InvalidGrant: // it was here before, or the user has just changed
+		return h.beginAnew(w, r, host, attempt, e.Reason)
+	default:
+		return err
+	}
+	set(w, host, cookiesOf(host).session, cookie)
+	h.Audit.Accepted(r, "signed in at a host", zap.String("host", host.Origin()), zap.String("subject", user.ID), zap.String("provider", p.Name), zap.String("session", id))
+	goOn(w, host, attempt.Return)
+	return nil
+}
+
+// signInURL is where a person begins once more, at the same provider, and may choose another account there.
+func (h *Handler) signInURL(attempt hosts.Attempt) string {
+	query := url.Values{"return": {attempt.Return}}
+	if attempt.Provider != "" {
+		query.Set("provider", attempt.Provider)
+		query.Set("prompt", "select_account")
+	}
+	return signInPath + "?" + query.Encode()
+}

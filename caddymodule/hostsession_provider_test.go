@@ -1,0 +1,328 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+)
+
+// directSite has no issuer: browsers sign in at a provider, at two hosts. SIGNIN are its providers, and MORE further lines of the oauth
+// block.
+const directSite = `{
+	admin ADMIN
+	log {
+		output file LOG
+		level DEBUG
+	}
+	oauth {
+		store memory
+		limits {
+			login off
+			grants off
+		}
+		MORE
+		sign_in {
+			SIGNIN
+		}
+	}
+}
+http://app.localhost:TCPPORT {
+	handle /public/* {
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		protect {
+			challenge browser corp
+			forward + X-Email email
+			forward + X-Issuer iss
+		}
+		reverse_proxy UPSTREAM
+	}
+}
+http://wiki.localhost:TCPPORT {
+	handle {
+		protect {
+			challenge browser
+		}
+		reverse_proxy UPSTREAM
+	}
+}
+`
+
+// startDirect serves directSite for the people of a provider.
+func startDirect(t *testing.T, p *lyingProvider, changes ...string) *hostsGate {
+	t.Helper()
+	return &hostsGate{startGatehouse(t, directCaddyfile(p, changes...))}
+}
+
+func directCaddyfile(p *lyingProvider, changes ...string) string {
+	site := strings.NewReplacer(changes...).Replace(directSite)
+	return strings.NewReplacer("SIGNIN", atProviderCorp(p, "create\ngroups claim groups"), "MORE", "").Replace(site)
+}
+
+func atProviderCorp(p *lyingProvider, lines string) string {
+	return "provider corp " + p.URL + " {\nclient gw 0123456789abcdef\nallow_private_network\n" + lines + "\n}"
+}
+
+// walkAt opens a page and follows redirects to and from a provider; it returns the last answer, where that is, and where the browser was
+// on its way.
+func (v *visitorOfHosts) walkAt(p *lyingProvider, target string) (a answer, at string, way []string) {
+	v.t.Helper()
+	for range 12 {
+		way = append(way, target)
+		a = v.navigate(target)
+		if a.status != http.StatusSeeOther && a.status != http.StatusFound {
+			return a, target, way
+		}
+		next, err := url.Parse(target)
+		check(v.t, err)
+		next, err = next.Parse(a.header.Get("Location"))
+		check(v.t, err)
+		if target = next.String(); strings.HasPrefix(target, p.URL+"/authorize?") {
+			way = append(way, target)
+			target = p.follow(target)
+		}
+	}
+	v.t.Fatalf("%s: round in circles", target)
+	return a, target, way
+}
+
+// TestS80WithoutAnIssuerAHostSignsInAtTheProvider and comes back to the page; the user exists then, as any other. What the core calls
+// itself is nowhere.
+func TestS80WithoutAnIssuerAHostSignsInAtTheProvider(t *testing.T) {
+	p := newLyingProvider(t)
+	p.says(map[string]any{"sub": "1001", "email": "ada@acme.example", "email_verified": true, "name": "Ada", "groups": []string{"engineering"}})
+	g := startDirect(t, p)
+	v := g.visitor(t)
+	deep := g.at("app", "/deep/link%20x?q=1")
+	a, at, way := v.walkAt(p, deep)
+	if a.status != http.StatusOK || at != deep {
+		t.Fatalf("%d at %s: %s", a.status, at, a.body)
+	}
+	if asked := p.lastAsked(); asked.Get("redirect_uri") != g.at("app", "/oauth/callback/corp") || asked.Get("code_challenge_method") != "S256" || asked.Get("nonce") == "" {
+		t.Errorf("the provider was asked %v", asked)
+	}
+	seen := g.upstream.one(t)
+	seen.has(t, identity.Groups, "engineering").has(t, "X-Email", "ada@acme.example").has(t, "Cookie").has(t, "Authorization")
+	if a, at, _ := v.walkAt(p, g.at("wiki", "/")); a.status != http.StatusOK || at != g.at("wiki", "/") {
+		t.Errorf("the second host: %d at %s", a.status, at)
+	}
+	list := g.ok("user", "list")
+	if !strings.Contains(list, "ada@acme.example") {
+		t.Errorf("the user is not listed: %s", list)
+	}
+	if shown := g.ok("user", "show", "ada@acme.example"); !strings.Contains(shown, "corp as 1001") {
+		t.Errorf("%s", shown)
+	}
+	refused := v.send(http.MethodGet, g.at("app", "/x"), "", "Cookie", hostCookie+"=x")
+	anonymous := g.visitor(t).send(http.MethodGet, g.at("app", "/x"), "")
+	for name, text := range map[string]string{
+		"on the way": strings.Join(way, " "), "in a refusal": anonymous.header.Get("WWW-Authenticate") + refused.body, "in status": g.ok("status"), "in users": list,
+		"in the providers": g.ok("provider", "list"), "in the routes": g.ok("routes"),
+	} {
+		if strings.Contains(text, ".invalid") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	if anonymous.status != http.StatusUnauthorized || !strings.HasPrefix(anonymous.header.Get("WWW-Authenticate"), "Bearer") {
+		t.Errorf("without a session: %d %v", anonymous.status, anonymous.header)
+	}
+	for _, path := range []string{"/.well-known/oauth-authorization-server", "/oauth/jwks", "/oauth/login", "/oauth/token"} {
+		if a := g.visitor(t).send(http.MethodGet, g.at("wiki", path), ""); a.status != http.StatusUnauthorized {
+			t.Errorf("%s: %d", path, a.status)
+		}
+	}
+	for _, host := range []string{"app", "wiki"} {
+		if list := g.ok("provider", "list"); !strings.Contains(list, g.at(host, "/oauth/callback/corp")) {
+			t.Errorf("%s is not in %s", host, list)
+		}
+	}
+}
+
+// TestS85SessionsWithoutAnIssuerThatCannotWork is what is known when a configuration is loaded.
+func TestS85SessionsWithoutAnIssuerThatCannotWork(t *testing.T) {
+	emptyHome(t)
+	two := "provider a https://a.example {\nclient x {env.HOME}\ncreate\n}\ngithub b {\nclient x {env.HOME}\ncreate\n}\n"
+	for _, c := range []struct{ name, oauth, protect, want string }{
+		{"no name among two", "sign_in {\n" + two + "}", "challenge browser", "challenge browser: name a provider, or mark one as default: there are 2 in sign_in"},
+		{"an unknown provider", "sign_in {\n" + two + "}", "challenge browser c", "challenge browser c: sign_in has no provider of that name"},
+		{"with an issuer", "issuer http://localhost:1\nsign_in {\n" + two + "}", "challenge browser a", "challenge browser a: people choose where they sign in on the page of our own issuer: leave the name out"},
+		{"no sessions", "sign_in {\n" + two + "}", "", "there is no issuer of our own"},
+		{"an assertion", "sign_in {\n" + two + "}", "challenge browser a\nforward assertion X-Assertion", "issuer"},
+		{"a client", "sign_in {\n" + two + "}\nclient x {env.HOME}", "challenge browser a", "client needs an issuer"},
+		{"password", "sign_in {\npassword\n" + two + "}", "challenge browser a", "password, for which our own page asks, needs an issuer"},
+		{"a directory", "sign_in {\n" + two + "ldap people ldaps://ldap.example {\nuser_base dc=example\ncreate\n}\n}", "challenge browser a", "ldap, for whose passwords our own page asks, needs an issuer"},
+		{"the cookie of an issuer", "sign_in {\n" + two + "}", "challenge browser a\ntoken_from cookie accessToken", "leave token_from out"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var err error
+			config, err := adapt("{\nadmin off\noauth {\n" + c.oauth + "\n}\n}\nhttp://localhost:1 {\nprotect {\n" + c.protect + "\n}\nrespond 204\n}\n")
+			if err == nil {
+				err = validateJSON(t, config)
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// TestS81SigningOutEndsTheSessionsOfTheProvider at every host and in every browser of the user; so does `token revoke`.
+func TestS81SigningOutEndsTheSessionsOfTheProvider(t *testing.T) {
+	p := newLyingProvider(t)
+	g := startDirect(t, p)
+	signedIn := func() *visitorOfHosts {
+		t.Helper()
+		v := g.visitor(t)
+		for _, target := range []string{g.at("app", "/"), g.at("wiki", "/")} {
+			if a, at, _ := v.walkAt(p, target); a.status != http.StatusOK {
+				t.Fatalf("%d at %s: %s", a.status, at, a.body)
+			}
+		}
+		return v
+	}
+	status := func(v *visitorOfHosts, host string) int {
+		return v.send(http.MethodGet, g.at(host, "/"), "").status
+	}
+	for _, c := range []struct {
+		name string
+		end  func(*visitorOfHosts)
+	}{
+		{"signed out at a host", func(v *visitorOfHosts) {
+			if a := v.send(http.MethodPost, g.at("app", "/oauth/sign_out"), "", "Sec-Fetch-Site", "same-origin"); a.status != http.StatusSeeOther {
+				t.Errorf("%d", a.status)
+			}
+		}},
+		{"tokens revoked", func(*visitorOfHosts) { g.ok("token", "revoke", "--user", "ada@acme.example") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, other := signedIn(), signedIn()
+			c.end(v)
+			for _, host := range []string{"app", "wiki"} {
+				if a, b := status(v, host), status(other, host); a != http.StatusUnauthorized || b != http.StatusUnauthorized {
+					t.Errorf("%s: %d, in another browser %d", host, a, b)
+				}
+			}
+		})
+	}
+}
+
+// TestS82NobodyButTheProvidersRulesLetsIn: whoever they refuse gets a page, and nothing is added.
+func TestS82NobodyButTheProvidersRulesLetsIn(t *testing.T) {
+	p := newLyingProvider(t)
+	g := startDirect(t, p, "SIGNIN", atProviderCorp(p, "link verified_email\nallow email_domain acme.example"), "MORE", "user u-ben {\nemail ben@acme.example\ngroups ops\n}")
+	for _, c := range []struct {
+		name   string
+		claims map[string]any
+		want   int
+	}{
+		{"a stranger", map[string]any{"sub": "1", "email": "eve@acme.example", "email_verified": true}, http.StatusForbidden},
+		{"another domain", map[string]any{"sub": "2", "email": "ben@evil.example", "email_verified": true}, http.StatusForbidden},
+		{"not verified", map[string]any{"sub": "3", "email": "ben@acme.example", "email_verified": false}, http.StatusForbidden},
+		{"another nonce", map[string]any{"sub": "4", "email": "ben@acme.example", "email_verified": true, "nonce": "x"}, http.StatusForbidden},
+		{"another issuer", map[string]any{"sub": "4", "email": "ben@acme.example", "email_verified": true, "iss": "https://evil.example"}, http.StatusForbidden},
+		{"the declared user", map[string]any{"sub": "5", "email": "ben@acme.example", "email_verified": true}, http.StatusOK},
+		{"the declared user once again", map[string]any{"sub": "5", "email": "ben@acme.example", "email_verified": true}, http.StatusOK},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p.says(c.claims)
+			g.upstream.seen()
+			v := g.visitor(t)
+			a, at, _ := v.walkAt(p, g.at("app", "/x"))
+			if a.status != c.want {
+				t.Fatalf("%d at %s: %s", a.status, at, a.body)
+			}
+			if c.want == http.StatusOK {
+				g.upstream.one(t).has(t, identity.Subject, "u-ben").has(t, identity.Groups, "ops")
+				return
+			}
+			g.upstream.none(t)
+			if v.cookie("app", hostCookie) != "" || !strings.Contains(a.body, "/oauth/sign_in?") {
+				t.Errorf("%s", a.body)
+			}
+		})
+	}
+	if list := g.ok("user", "list"); strings.Contains(list, "eve@") || strings.Contains(list, "evil") {
+		t.Errorf("%s", list)
+	}
+}
+
+// TestS83AnAnswerOfAProviderCountsOnce, in the browser, at the host and for the provider for which it was asked.
+func TestS83AnAnswerOfAProviderCountsOnce(t *testing.T) {
+	p := newLyingProvider(t)
+	other := "provider other " + p.URL + " {\nclient gw 0123456789abcdef\nallow_private_network\ncreate\n}"
+	g := startDirect(t, p, "SIGNIN", atProviderCorp(p, "create\ndefault")+"\n"+other)
+	v := g.visitor(t)
+	begun := func(v *visitorOfHosts) (answered string) {
+		t.Helper()
+		a := v.navigate(g.at("app", "/page"))
+		if a.status != http.StatusSeeOther || !strings.HasPrefix(a.header.Get("Location"), p.URL+"/authorize?") {
+			t.Fatalf("%d %v", a.status, a.header)
+		}
+		return p.follow(a.header.Get("Location"))
+	}
+	for name, change := range map[string]func(string) string{
+		"at another host":          func(to string) string { return strings.Replace(to, "//app.", "//wiki.", 1) },
+		"for another provider":     func(to string) string { return strings.Replace(to, "/callback/corp?", "/callback/other?", 1) },
+		"as the issuer's":          func(to string) string { return strings.Replace(to, "/callback/corp?", "/callback?", 1) },
+		"with a broken state":      func(to string) string { return strings.Replace(to, "state=", "state=A", 1) },
+		"without a code":           func(to string) string { return strings.Replace(to, "code=", "x=", 1) },
+		"with two codes":           func(to string) string { return to + "&code=x" },
+		"of another issuer (9207)": func(to string) string { return strings.Replace(to, "iss=", "iss=https%3A%2F%2Fevil.example", 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := v.navigate(change(begun(v)))
+			if a.status < 400 || v.cookie("app", hostCookie) != "" || v.cookie("wiki", hostCookie) != "" {
+				t.Errorf("%d %v %s", a.status, a.header, a.body)
+			}
+		})
+	}
+	t.Run("another browser's", func(t *testing.T) {
+		victim := g.visitor(t)
+		victim.navigate(g.at("app", "/mine"))
+		if a := victim.navigate(begun(v)); a.status != http.StatusSeeOther || !strings.HasPrefix(a.header.Get("Location"), p.URL+"/authorize?") || victim.cookie("app", hostCookie) != "" {
+			t.Errorf("%d %v", a.status, a.header)
+		}
+	})
+	t.Run("twice", func(t *testing.T) {
+		answered := begun(v)
+		if a := v.navigate(answered); a.status != http.StatusSeeOther || a.header.Get("Location") != g.at("app", "/page") {
+			t.Fatalf("%d %v %s", a.status, a.header, a.body)
+		}
+		first := v.cookie("app", hostCookie)
+		if a := v.navigate(answered); a.status != http.StatusSeeOther || a.header.Get("Location") != g.at("app", "/page") || v.cookie("app", hostCookie) != first {
+			t.Errorf("%d %v", a.status, a.header)
+		}
+	})
+	g.upstream.none(t)
+}
+
+// TestS84AProviderThatIsAwayHereAlone: whoever has a session goes on, and the others get a page with 503.
+func TestS84AProviderThatIsAwayHereAlone(t *testing.T) {
+	p := newLyingProvider(t)
+	g := startDirect(t, p)
+	v := g.visitor(t)
+	v.walkAt(p, g.at("app", "/"))
+	p.change(func() { p.down = true })
+	if a := v.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
+		t.Errorf("a session: %d", a.status)
+	}
+	late := g.visitor(t)
+	if a := late.navigate(g.at("wiki", "/")); a.status != http.StatusSeeOther { // its metadata are known
+		t.Errorf("%d", a.status)
+	}
+	from := late.navigate(g.at("wiki", "/")).header.Get("Location")
+	p.change(func() { p.down = false })
+	back := p.follow(from)
+	p.change(func() { p.down = true })
+	if a := late.navigate(back); a.status != http.StatusServiceUnavailable || late.cookie("wiki", hostCookie) != "" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	p.change(func() { p.down = false })
+	if a, at, _ := late.walkAt(p, g.at("wiki", "/")); a.status != http.StatusOK {
+		t.Errorf("%d at %s", a.status, at)
+	}
+}
