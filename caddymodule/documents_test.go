@@ -29,6 +29,8 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	for _, provider := range []string{"GOOGLE", "ENTRA", "KEYCLOAK", "GITHUB"} {
 		t.Setenv(provider+"_SECRET", confSecret)
 	}
+	t.Setenv("ADA_HASH", peopleHash())
+	t.Setenv("BEN_HASH", peopleHash())
 	t.Setenv("GATEHOUSE_DSN", "postgres://gatehouse@127.0.0.1/gatehouse")
 	found := 0
 	for _, document := range []string{"../README.md", "../docs/deploy.md", "../docs/configuration.md", "../docs/operations.md", "../docs/other-proxies.md", "../docs/trust.md", "../docs/migration-doorkeeper.md", "../docs/guides/README.md", "../docs/guides/sign-in-with.md"} {
