@@ -22,10 +22,10 @@ func TestBareCaddyHasTheSameDependencies(t *testing.T) {
 	}
 }
 
-// modules are the versions of everything that a module is built of.
+// modules are the versions of the modules of which the packages of a module are built.
 func modules(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-C", dir, "-m", "all")
+	list := exec.CommandContext(t.Context(), "go", "list", "-C", dir, "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}}{{end}}", "./...")
 	list.Stderr = t.Output()
 	text, err := list.Output()
 	if err != nil {

@@ -201,7 +201,7 @@ func TestS10TheHostIsThatOfTheConfiguration(t *testing.T) {
 		"a stranger":          {host: "evil.example", want: http.StatusUnauthorized},
 		"with another port":   {host: "wiki.localhost:1", want: http.StatusUnauthorized},
 		"with credentials":    {host: "x@" + own, want: 400},
-		"below the wildcard":  {host: strings.Replace(own, "app.", "a-1.wild.", 1), want: http.StatusSeeOther},
+		"below the wildcard":  {host: strings.Replace(own, "app.", "a-1.wild.", 1), want: http.StatusUnauthorized},
 		"two labels":          {host: strings.Replace(own, "app.", "a.b.wild.", 1), want: http.StatusUnauthorized},
 		"no label":            {host: strings.Replace(own, "app.", ".wild.", 1), want: http.StatusUnauthorized},
 		"a strange label":     {host: strings.Replace(own, "app.", "a%2f.wild.", 1), want: 400},

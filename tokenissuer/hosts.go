@@ -32,20 +32,15 @@ type Hosts struct{ known atomic.Pointer[knownHosts] }
 
 type knownHosts struct {
 	exact map[string]Host // by authority
-	wild  []Host          // whose authority has labels that are *
 }
 
-// Publish replaces the hosts by those of the origins. In an authority * stands for one label. Of two origins with one authority
-// that of https counts.
+// Publish replaces the hosts by those of the origins. Of two origins with one authority that of https counts.
 func (hs *Hosts) Publish(origins []string) {
 	known := &knownHosts{exact: make(map[string]Host)}
 	for _, origin := range origins {
 		scheme, authority, _ := strings.Cut(origin, "://")
-		host := Host{scheme, authority}
-		if strings.Contains(authority, "*") {
-			known.wild = append(known.wild, host)
-		} else if known.exact[authority].Scheme != "https" {
-			known.exact[authority] = host
+		if known.exact[authority].Scheme != "https" {
+			known.exact[authority] = Host{scheme, authority}
 		}
 	}
 	hs.known.Store(known)
@@ -67,11 +62,6 @@ func (hs *Hosts) Find(authority string) (Host, bool) {
 		if host, ok := known.exact[portless]; ok && host.Scheme == scheme {
 			return host, true
 		}
-		for _, host := range known.wild {
-			if host.Scheme == scheme && covers(host.Authority, portless) {
-				return Host{scheme, portless}, true
-			}
-		}
 	}
 	return Host{}, false
 }
@@ -84,24 +74,6 @@ func (hs *Hosts) Has(origin string) bool {
 	}
 	host, ok := hs.Find(u.Host)
 	return ok && host.Origin() == origin
-}
-
-// covers reports whether an authority is one that a pattern means. A label that * stands for has letters, digits and hyphens alone.
-func covers(pattern, authority string) bool {
-	labels, wanted := strings.Split(authority, "."), strings.Split(pattern, ".")
-	if len(labels) != len(wanted) {
-		return false
-	}
-	for i, label := range labels {
-		if wanted[i] == label {
-			continue
-		}
-		isLabel := label != "" && strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
-		if wanted[i] != "*" || !isLabel {
-			return false
-		}
-	}
-	return true
 }
 
 // hostClient is the built-in client when a browser signs in at a host behind the gate.

@@ -25,7 +25,7 @@ func hostsOfBrowsers(sites []*site, issuer *Issuer) (origins, warnings []string)
 			}
 		}
 		const lost = "challenge browser: no browser can sign in here, since the site has no host with https, or of this machine: " +
-			"name the host in the site's address, or write `resource https://…` behind another proxy"
+			"name the host in the site's address, without *, or write `resource https://…`"
 		for _, path := range s.shadowed() {
 			warning := g.where() + "challenge browser: " + path + " of this host is ours, and the route that the site has for it sees no request: name that route otherwise"
 			if usable > 0 && !slices.Contains(warnings, warning) {
@@ -63,7 +63,7 @@ func (s *site) originsOf(g *guard, issuer *Issuer) []string {
 	}
 	var origins []string
 	for _, host := range s.hosts {
-		if strings.Contains(host, "{") {
+		if strings.ContainsAny(host, "{*") { // who has one name below a wildcard could sign in there as anybody
 			continue
 		}
 		u := &url.URL{Scheme: s.scheme, Host: s.authority(host)}

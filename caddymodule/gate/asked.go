@@ -47,7 +47,7 @@ func (p *Protect) asked(r *http.Request) *http.Request {
 	}
 	asked := *r
 	asked.Host = resource.Host
-	if r.Method == http.MethodGet { // with which a proxy asks whatever the browser's method is; untold it counts as unsafe
+	if r.Method == http.MethodGet || r.Method == http.MethodHead { // with which a proxy asks whatever the browser's method is; untold it counts as unsafe
 		asked.Method = single(r.Header["X-Forwarded-Method"])
 	}
 	if asked.URL, err = url.ParseRequestURI(single(r.Header["X-Forwarded-Uri"])); err != nil {

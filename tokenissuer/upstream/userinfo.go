@@ -38,7 +38,7 @@ func (p *OpenID) addUserinfo(ctx context.Context, m *metadata, claims *claimSet,
 		return untrusted("userinfo is about another sub than the ID token")
 	}
 	// An address is verified by whoever says so of this very address.
-	if claims.members["email"] != nil && claims.members["email"] != more.members["email"] {
+	if claims.members["email"] != nil && claims.text("email") != more.text("email") {
 		delete(more.members, "email_verified")
 	}
 	merged := maps.Clone(more.members)
