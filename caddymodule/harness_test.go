@@ -19,6 +19,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	"github.com/caddyserver/certmagic"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
@@ -68,9 +69,12 @@ func startGatehouseAt(t *testing.T, tlsAddr, caddyfile string) *gatehouse {
 		"DIR", dir, "SECRET", confSecret)
 	t.Setenv("XDG_DATA_HOME", filepath.Join(dir, "data"))
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
-	autosave := caddy.ConfigAutosavePath // fixed when the process began
+	autosave := caddy.ConfigAutosavePath
 	caddy.ConfigAutosavePath = filepath.Join(dir, "config", "autosave.json")
-	t.Cleanup(func() { caddy.ConfigAutosavePath = autosave })
+	// Caddy fixes both when the process begins. A provider of another test may have had the port of this one's, and left its keys in the storage.
+	storage := caddy.DefaultStorage
+	caddy.DefaultStorage = &certmagic.FileStorage{Path: filepath.Join(dir, "caddy")}
+	t.Cleanup(func() { caddy.ConfigAutosavePath, caddy.DefaultStorage = autosave, storage })
 	g.reload(caddyfile)
 	t.Cleanup(func() {
 		if logged, err := os.ReadFile(g.logFile); err == nil && t.Failed() {

@@ -177,6 +177,7 @@ func TestP27InteropSignOutAtTheProvider(t *testing.T) {
 	g, node := startWithNode(t, "create")
 	b := g.browser()
 	b.signsInAtNode(t, "grace")
+	b.holdSignedInAs(t, "grace@example.com")
 	p := b.signOut()
 	location := p.header.Get("Location")
 	if p.status != http.StatusSeeOther || !strings.HasPrefix(location, node.issuer+"/session/end?") || b.cookie("session") != "" {

@@ -5,7 +5,9 @@ import (
 	"os"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/caddyserver/certmagic"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
@@ -32,6 +34,7 @@ func run(m *testing.M) int {
 	if err == nil {
 		defer func() { _ = os.RemoveAll(home) }()
 		err = os.Setenv("XDG_DATA_HOME", home)
+		caddy.DefaultStorage = &certmagic.FileStorage{Path: home} // otherwise that of when the process began
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
