@@ -57,9 +57,9 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 // A row of the catalogue, the rows that a test is named for (TestT29…, TestA28A29…, TestA47ToA51…, TestT29To33…), and the names in
 // a line of a test: of its function, or of a case ("T35 quote").
 var (
-	catalogueRow = regexp.MustCompile(`(?m)^\| (TM|[TAMGKFSP])(\d+) \|`)
-	rowsInName   = regexp.MustCompile(`(TM|[TAMGKFSP])(\d+)(?:To(?:TM|[TAMGKFSP])?(\d+))?`)
-	testNames    = regexp.MustCompile(`(?m)^func (?:Test|Fuzz)\w+|"(?:TM|[TAMGKFSP])\d[^"\n]*"`)
+	catalogueRow = regexp.MustCompile(`(?m)^\| (TM|[TAMGKFSPQ])(\d+) \|`)
+	rowsInName   = regexp.MustCompile(`(TM|[TAMGKFSPQ])(\d+)(?:To(?:TM|[TAMGKFSPQ])?(\d+))?`)
+	testNames    = regexp.MustCompile(`(?m)^func (?:Test|Fuzz)\w+|"(?:TM|[TAMGKFSPQ])\d[^"\n]*"`)
 )
 
 // TestEveryRowHasATest: docs/threats.md promises it.
