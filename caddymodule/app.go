@@ -25,6 +25,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -154,9 +155,9 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 	limits.Attempts = a.node.Attempts
 	return &tokenissuer.Issuer{
 		Records: tokenissuer.Records{
-			Authenticated: tokenissuer.NewClientCache(),   // of this configuration: it may declare clients
-			Usernames:     tokenissuer.NewUsernameCache(), // likewise: it may declare users
-			Families:      tokenissuer.NewFamilyCache(),   // likewise
+			Authenticated: memory.NewClientCache(),   // of this configuration: it may declare clients
+			Usernames:     memory.NewUsernameCache(), // likewise: it may declare users
+			Families:      memory.NewFamilyCache(),   // likewise
 			Revocations:   a.node.Revocations,
 			Refresh:       a.node.Refresh,
 			Now:           a.node.StoreTime,
@@ -168,7 +169,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		},
 		Settings: a.settings.Settings,
 		Hasher:   a.node.Passwords,
-		Origins:  tokenissuer.NewOrigins(a.clients, a.node.StoreTime),
+		Origins:  memory.NewOrigins(a.clients, a.node.StoreTime),
 		Limits:   limits,
 	}
 }

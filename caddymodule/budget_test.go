@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -302,12 +302,12 @@ func TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords(t *testing.
 func TestT140TheLimitsAreConfigured(t *testing.T) {
 	for _, test := range []struct {
 		name, lines         string
-		grants, revocations tokenissuer.Limit
+		grants, revocations attempts.Limit
 	}{
-		{"nothing", "", tokenissuer.Limit{Failures: 60, Window: time.Minute}, tokenissuer.Limit{Failures: 60, Window: time.Minute}},
-		{"grants", "limits {\ngrants 1000/24h per user\n}", tokenissuer.Limit{Failures: 1000, Window: 24 * time.Hour}, tokenissuer.Limit{Failures: 60, Window: time.Minute}},
-		{"revocations", "limits {\nrevocations 5/1h per client\n}", tokenissuer.Limit{Failures: 60, Window: time.Minute}, tokenissuer.Limit{Failures: 5, Window: time.Hour}},
-		{"off", "limits {\ngrants off\nrevocations off\n}", tokenissuer.Limit{}, tokenissuer.Limit{}},
+		{"nothing", "", attempts.Limit{Failures: 60, Window: time.Minute}, attempts.Limit{Failures: 60, Window: time.Minute}},
+		{"grants", "limits {\ngrants 1000/24h per user\n}", attempts.Limit{Failures: 1000, Window: 24 * time.Hour}, attempts.Limit{Failures: 60, Window: time.Minute}},
+		{"revocations", "limits {\nrevocations 5/1h per client\n}", attempts.Limit{Failures: 60, Window: time.Minute}, attempts.Limit{Failures: 5, Window: time.Hour}},
+		{"off", "limits {\ngrants off\nrevocations off\n}", attempts.Limit{}, attempts.Limit{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := startGatehouse(t, strings.Replace(site, "store memory\n", "store memory\n"+test.lines+"\n", 1))

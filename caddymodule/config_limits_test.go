@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 )
 
 const (
@@ -68,11 +68,11 @@ var refusedLimits = refusedBlock{
 }
 
 func TestReadLimits(t *testing.T) {
-	perMinute := func(n int) tokenissuer.Limit { return tokenissuer.Limit{Failures: n, Window: time.Minute} }
-	none := tokenissuer.Limit{}
+	perMinute := func(n int) attempts.Limit { return attempts.Limit{Failures: n, Window: time.Minute} }
+	none := attempts.Limit{}
 	for _, test := range []struct {
 		name, members            string
-		client, account, address tokenissuer.Limit
+		client, account, address attempts.Limit
 	}{
 		{"nothing", ``, perMinute(20), perMinute(10), perMinute(30)},
 		{"account alone", `,"limits":{"login_account":{"failures":3,"window":"1m"}}`, perMinute(20), perMinute(3), perMinute(30)},
@@ -91,11 +91,11 @@ func TestReadLimits(t *testing.T) {
 func TestTheFloodgateWithoutAnIssuer(t *testing.T) {
 	for name, test := range map[string]struct {
 		limits string
-		want   tokenissuer.Limit
+		want   attempts.Limit
 	}{
 		"default": {"", configuration.DefaultGateLimit},
-		"set":     {"limits {\ngate 7/2s per ip\n}\n", tokenissuer.Limit{Failures: 7, Window: 2 * time.Second}},
-		"off":     {"limits {\ngate off\n}\n", tokenissuer.Limit{}},
+		"set":     {"limits {\ngate 7/2s per ip\n}\n", attempts.Limit{Failures: 7, Window: 2 * time.Second}},
+		"off":     {"limits {\ngate off\n}\n", attempts.Limit{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &App{Block: configuration.Block{Trust: []configuration.Trust{{Name: "corp", Issuer: "https://id.example", Audience: []string{"a"}}}}}

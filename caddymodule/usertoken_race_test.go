@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -162,7 +163,7 @@ func newTargets(tb testing.TB, st store.Store) *targets {
 	all := &targets{Store: st}
 	all.issuer = &tokenissuer.Issuer{
 		Records: tokenissuer.Records{Directory: store.OverlayDirectory{Declared: declared, Stored: all}, Now: time.Now},
-		Limits:  tokenissuer.Limits{Attempts: memstore.NewAttempts(100)},
+		Limits:  attempts.Limits{Attempts: memstore.NewAttempts(100)},
 	}
 	return all
 }

@@ -144,7 +144,7 @@ func (is *Issuer) Deny(ctx context.Context, r *AuthorizationRequest, s *Session)
 	if r.ID == "" { // nobody can come back with it
 		return oauth.NewError(oauth.Denied, "denied_by_user")
 	}
-	if err := is.reserveGrant(ctx, oauth.AuthorizationCode, s.User.ID, now); err != nil {
+	if err := is.ReserveGrant(ctx, oauth.AuthorizationCode, s.User.ID, now); err != nil {
 		return err
 	}
 	switch outcome, err := is.Store.DecideRequest(ctx, r.ID, beforeTokens(now.Add(2*sealLifetime))); {

@@ -3,9 +3,9 @@ package tokenissuer
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -40,7 +40,7 @@ func (a *ClientAuthentication) clientID() string {
 type Clients struct {
 	settings *Settings
 	records  *Records
-	limits   *Limits
+	limits   *attempts.Limits
 }
 
 // Clients returns the issuer's clients.
@@ -63,14 +63,14 @@ func (c Clients) AuthenticateClient(ctx context.Context, a ClientAuthentication)
 		return nil, errNoClient
 	}
 	now := c.records.Now()
-	if err := c.limits.checkClient(ctx, &a, now); err != nil {
+	if err := c.limits.CheckClient(ctx, a.clientID(), a.Address, now); err != nil {
 		return nil, err
 	}
 	client, err := c.provenClient(ctx, &a, now)
 	if err != nil || client != nil {
 		return client, err
 	}
-	return nil, c.limits.countClientFailure(ctx, &a, now)
+	return nil, c.limits.CountClientFailure(ctx, a.clientID(), a.Address, now)
 }
 
 // provenClient tries every reading, first against memory and then against the directory. It returns nil when none is
@@ -94,7 +94,7 @@ func (c Clients) provenClient(ctx context.Context, a *ClientAuthentication, now 
 		}
 		if proves(client, r, now) {
 			if !client.IsPublic() {
-				c.records.Authenticated.remember(client, now)
+				c.records.Authenticated.Remember(client, now)
 			}
 			return client, nil
 		}
@@ -107,7 +107,7 @@ func (c Clients) knownClient(id string, now time.Time) *store.Client {
 	if declared := c.settings.Declared.LookupClient(id); declared != nil {
 		return declared
 	}
-	if client := c.records.Authenticated.recall(id, now); client != nil {
+	if client := c.records.Authenticated.Recall(id, now); client != nil {
 		return client
 	}
 	return &nobody
@@ -127,52 +127,6 @@ func proves(client *store.Client, r ClientCredential, now time.Time) bool {
 		return client.IsPublic()
 	}
 	return matches
-}
-
-// ClientCacheTTL is how long a success is remembered: the longest that another node's change to a client goes unseen.
-const (
-	ClientCacheTTL   = time.Second
-	maxCachedClients = 8192
-)
-
-// ClientCache remembers clients that have just authenticated. It is bounded, and holds only clients that exist. Nothing in it
-// is worth more than a second, so it begins anew when it is full, and needs no order in which clients leave.
-type ClientCache struct {
-	mu      sync.RWMutex
-	clients map[string]rememberedClient
-}
-
-type rememberedClient struct {
-	client *store.Client
-	until  time.Time
-}
-
-// NewClientCache returns an empty cache.
-func NewClientCache() *ClientCache { return &ClientCache{clients: make(map[string]rememberedClient)} }
-
-func (c *ClientCache) recall(id string, now time.Time) *store.Client {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if r, ok := c.clients[id]; ok && now.Before(r.until) {
-		return r.client
-	}
-	return nil
-}
-
-func (c *ClientCache) remember(client *store.Client, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, known := c.clients[client.ID]; !known && len(c.clients) >= maxCachedClients {
-		clear(c.clients)
-	}
-	c.clients[client.ID] = rememberedClient{client: client, until: now.Add(ClientCacheTTL)}
-}
-
-// Forget makes the next request of the client ask the directory. Whoever changes a client calls it.
-func (c *ClientCache) Forget(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.clients, id)
 }
 
 // builtInClient may hold what acts for a user and what the operator adds. Other scopes are for the clients that have them.

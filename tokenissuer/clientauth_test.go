@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -110,11 +111,11 @@ func TestT21ParallelFailuresAreCountedToo(t *testing.T) {
 
 func TestNobodyCountsWithoutALimit(t *testing.T) {
 	a := newAuthority(t)
-	a.ClientLimit = Limit{}
+	a.ClientLimit = attempts.Limit{}
 	for range 100 {
 		a.refusesClient(t, withSecret("conf", "wrong"))
 	}
-	a.Attempts, a.ClientLimit = nil, Limit{Failures: 1, Window: time.Minute}
+	a.Attempts, a.ClientLimit = nil, attempts.Limit{Failures: 1, Window: time.Minute}
 	for range 100 {
 		a.refusesClient(t, withSecret("conf", "wrong"))
 	}
@@ -242,27 +243,5 @@ func TestT17ADeclaredClientAsksNobody(t *testing.T) {
 				t.Errorf("the directory was asked %d times, want %d", n, c.asks)
 			}
 		})
-	}
-}
-
-// TestTheMemoryOfClientsIsBounded: whoever registers clients without end, and has each of them authenticate, fills nothing.
-func TestTheMemoryOfClientsIsBounded(t *testing.T) {
-	now := time.Now()
-	c := NewClientCache()
-	for i := range 3*maxCachedClients + 1 {
-		c.remember(&store.Client{ID: fmt.Sprint("client-", i)}, now)
-		if n := len(c.clients); n > maxCachedClients {
-			t.Fatalf("%d clients are remembered", n)
-		}
-	}
-	last := fmt.Sprint("client-", 3*maxCachedClients)
-	if c.recall(last, now) == nil {
-		t.Error("the client that came last is not remembered")
-	}
-	if c.recall(last, now.Add(ClientCacheTTL)) != nil {
-		t.Error("a client is remembered for longer than it may be")
-	}
-	if c.Forget(last); c.recall(last, now) != nil {
-		t.Error("a client is remembered that was to be forgotten")
 	}
 }

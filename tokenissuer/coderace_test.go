@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -66,7 +67,7 @@ func TestT64AFaultOfTheStoreSpendsNothing(t *testing.T) {
 			f := newFlow(t)
 			code := f.code("conf", parameters("refresh_token"))
 			if step != "RedeemCode" {
-				f.Families = NewFamilyCache() // else the store is not asked
+				f.Families = memory.NewFamilyCache() // else the store is not asked
 			}
 			f.store.fail(step, false)
 			tokens, err := f.redeem("conf", code)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -30,7 +31,7 @@ func TestRememberedFamiliesSpareTheStoreItsQuestions(t *testing.T) {
 	}
 	f.alive(tokens)
 
-	f.Families = NewFamilyCache() // once it was read, it is known
+	f.Families = memory.NewFamilyCache() // once it was read, it is known
 	for range 2 {
 		tokens, err = f.refresh("conf", tokens.RefreshToken)
 		f.must(err)

@@ -8,8 +8,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -109,14 +111,14 @@ func newAuthority(tb testing.TB) *authority {
 		),
 	}
 	a.Issuer = &Issuer{
-		Records:     Records{Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Revocations: a.revocations, Now: a.gate.Now},
+		Records:     Records{Directory: a.directory, Authenticated: memory.NewClientCache(), Store: a.store, Revocations: a.revocations, Now: a.gate.Now},
 		Credentials: Credentials{Keys: a.keySetState, Master: testMaster(tb), JTIMAC: accesstoken.NewJTIMAC(testMaster(tb)), Verifier: a.verifier, Assertions: new(keys.AssertionKeys)},
 		Settings: Settings{
 			URL: tokentest.Issuer, Audience: []string{tokentest.Audience}, Lifetimes: store.DefaultLifetimes,
 			Scopes: oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
 		},
 		Hasher: passwords.NewHasher(),
-		Limits: Limits{ClientLimit: Limit{Failures: 20, Window: time.Minute}, Attempts: a.attempts},
+		Limits: attempts.Limits{ClientLimit: attempts.Limit{Failures: 20, Window: time.Minute}, Attempts: a.attempts},
 	}
 	a.delegate(a.Assertions)
 	a.IssuedTokens = a.Issuer.IssuedTokens()

@@ -13,7 +13,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
@@ -84,8 +86,8 @@ func (f *flow) node() *Issuer {
 	return &Issuer{
 		Records: Records{
 			Directory:     f.store,
-			Authenticated: NewClientCache(),
-			Families:      NewFamilyCache(),
+			Authenticated: memory.NewClientCache(),
+			Families:      memory.NewFamilyCache(),
 			Store:         f.store,
 			Revocations:   revocations,
 			Now:           f.clock,
@@ -101,8 +103,8 @@ func (f *flow) node() *Issuer {
 			Scopes: oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
 		},
 		Hasher: passwords.NewHasher(),
-		Limits: Limits{
-			AccountLimit: Limit{Failures: 10, Window: time.Minute}, AddressLimit: Limit{Failures: 30, Window: time.Minute},
+		Limits: attempts.Limits{
+			AccountLimit: attempts.Limit{Failures: 10, Window: time.Minute}, AddressLimit: attempts.Limit{Failures: 30, Window: time.Minute},
 			Attempts: memstore.NewAttempts(1000),
 		},
 	}

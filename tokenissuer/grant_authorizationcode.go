@@ -68,10 +68,10 @@ func (k *Records) redeem(ctx context.Context, redeemed *store.TokenFamily, user 
 		At: redeemed.Code.SpentAt, Generation: redeemed.Generation, ExpiresAt: redeemed.ExpiresAt, MaxFailures: maxCodeFailures,
 	})
 	if err == nil && outcome == store.Done {
-		k.Families.put(redeemed, user)
+		k.Families.Put(redeemed, user)
 		return nil
 	}
-	k.Families.forget(redeemed.ID)
+	k.Families.Forget(redeemed.ID)
 	switch {
 	case err != nil:
 		return oauth.Unavailable("store_unavailable", err)
@@ -128,7 +128,7 @@ func (k *Records) replayed(ctx context.Context, f *store.TokenFamily) error {
 
 // countWrongVerifier counts a wrong verifier of a code.
 func (k *Records) countWrongVerifier(ctx context.Context, f *store.TokenFamily) error {
-	k.Families.forget(f.ID) // with fewer failures than it has now
+	k.Families.Forget(f.ID) // with fewer failures than it has now
 	if err := k.Store.CountCodeFailure(ctx, f.ID); err != nil {
 		return oauth.Unavailable("store_unavailable", err)
 	}

@@ -136,10 +136,10 @@ func (k *Records) rotate(ctx context.Context, f *store.TokenFamily, user *store.
 	outcome, found, err := k.Store.RotateRefreshToken(ctx, f.ID, f.Generation, r)
 	if err == nil && outcome == store.Done {
 		k.Revocations.Add(r.Ended...)
-		k.Families.rotated(f, user, r)
+		k.Families.Rotated(f, user, r)
 		return nil
 	}
-	k.Families.forget(f.ID)
+	k.Families.Forget(f.ID)
 	switch {
 	case err != nil:
 		return oauth.Unavailable("store_unavailable", err)

@@ -76,9 +76,16 @@ var rooms = map[string]room{
 		own:     []string{"tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/trust"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
+	"tokenissuer/attempts": {own: []string{"tokenissuer/oauth", "tokenissuer/store"}, without: core},
+	"tokenissuer/memory": {
+		own: []string{"tokenissuer/oauth", "tokenissuer/store"}, others: []string{"github.com/maypok86/otter/v2"}, without: core,
+	},
 	"tokenissuer": {
-		own:     []string{"tokenissuer/accesstoken", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"},
-		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
+		own: []string{
+			"tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/memory", "tokenissuer/oauth",
+			"tokenissuer/passwords", "tokenissuer/store",
+		},
+		others:  []string{"github.com/go-json-experiment/json"},
 		without: core,
 	},
 	"tokenissuer/hosts": {
@@ -87,7 +94,8 @@ var rooms = map[string]room{
 		without: core,
 	},
 	"tokenissuer/registry": {
-		own: []string{"tokenissuer", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, without: core,
+		own:     []string{"tokenissuer", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"},
+		without: core,
 	},
 	"tokenissuer/federation": {
 		own: []string{"tokenissuer", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
@@ -214,7 +222,7 @@ var rooms = map[string]room{
 	"caddymodule/gate": {
 		own: []string{
 			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/hostsession", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
 			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
@@ -234,7 +242,7 @@ var rooms = map[string]room{
 	"caddymodule/configuration": {
 		own: []string{
 			"caddymodule/gate", "caddymodule/node", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/ldap", "tokenissuer/keys", "tokenissuer/oauth",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/ldap", "tokenissuer/keys", "tokenissuer/oauth",
 			"tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "go.uber.org/zap"},
@@ -245,7 +253,7 @@ var rooms = map[string]room{
 			"caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
 			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
-			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/oauth", "tokenissuer/registry",
+			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{

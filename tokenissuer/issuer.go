@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -45,10 +47,10 @@ type Issuer struct {
 	Settings
 	Records
 	Credentials
-	Limits
+	attempts.Limits
 
 	// Origins are those whose pages may read answers; nil: no page of another origin may.
-	Origins *Origins
+	Origins *memory.Origins
 	// Resources are those for which tokens can be asked.
 	Resources Resources
 	// Hosts are those at which browsers can sign in through the gate.
@@ -66,13 +68,13 @@ type Records struct {
 	// Directory answers who exists.
 	Directory store.Directory
 	// Authenticated remembers for a moment which clients have proved who they are; see AuthenticateClient.
-	Authenticated *ClientCache
+	Authenticated *memory.ClientCache
 	// Usernames remembers for a while what users are called; nil: the directory is asked each time.
-	Usernames *UsernameCache
+	Usernames *memory.UsernameCache
 	// Store keeps the token families and takes the revocations.
 	Store IssuerStore
 	// Families remembers those that were seen lately; nil: the store is asked each time.
-	Families *FamilyCache
+	Families *memory.FamilyCache
 	// Revocations learn at once what this process revokes.
 	Revocations *accesstoken.RevocationSet
 	// Refresh brings Revocations up to what the store holds now; nil: they always are.

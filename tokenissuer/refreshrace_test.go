@@ -6,6 +6,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -62,7 +63,7 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 			f := newFlow(t)
 			first := f.tokens("conf", "refresh_token")
 			if step != "RotateRefreshToken" {
-				f.Families = NewFamilyCache() // else the store is not asked
+				f.Families = memory.NewFamilyCache() // else the store is not asked
 			}
 			f.store.fail(step, false)
 			tokens, err := f.refresh("conf", first.RefreshToken)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -50,13 +51,13 @@ func (it IssuedTokens) RevokeFor(ctx context.Context, client *store.Client, toke
 
 // supersededLimit is how many access tokens of before a refresh one user of a client ends one by one. They may live for weeks, and
 // ending some more of them takes away nothing that is used.
-var supersededLimit = Limit{Failures: 60, Window: time.Hour}
+var supersededLimit = attempts.Limit{Failures: 60, Window: time.Hour}
 
 // revokeAlone ends a token and no other. Beyond the limit it records wider instead, which ends the token and those issued before
 // it: ending a token is never refused, and the number of records is bounded all the same.
-func (it IssuedTokens) revokeAlone(ctx context.Context, t *accesstoken.AccessToken, most Limit, wider store.Revocation) error {
-	b := bucket{"alone\x00" + t.ClientID + "\x00" + t.Subject, most}
-	if it.limits.reserve(ctx, it.limits.limited(b), "revocations_throttled", it.records.Now()) != nil {
+func (it IssuedTokens) revokeAlone(ctx context.Context, t *accesstoken.AccessToken, most attempts.Limit, wider store.Revocation) error {
+	b := attempts.Bucket{Name: "alone\x00" + t.ClientID + "\x00" + t.Subject, Limit: most}
+	if it.limits.Reserve(ctx, it.limits.Limited(b), "revocations_throttled", it.records.Now()) != nil {
 		return it.records.Revoke(ctx, wider)
 	}
 	return it.records.Revoke(ctx, store.Revocation{Kind: store.RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(store.RevocationMargin)})
@@ -267,7 +268,7 @@ func (it IssuedTokens) introspectRefresh(ctx context.Context, asker Asker, f *st
 		return nil, nil
 	}
 	now := it.records.Now()
-	client := it.records.Authenticated.recall(f.ClientID, now) // it has just proved who it is, or shown a token
+	client := it.records.Authenticated.Recall(f.ClientID, now) // it has just proved who it is, or shown a token
 	if client == nil {
 		var err error
 		if client, err = it.find(ctx, f.ClientID); errors.Is(err, store.ErrNotFound) {

@@ -52,7 +52,7 @@ func (is *Issuer) newFamily(user *store.User, client *store.Client, origin oauth
 
 // addFamily stores a family of a user, unless the user, or the admin who creates it, has had too many: then it is rate_limited.
 func (is *Issuer) addFamily(ctx context.Context, f *store.TokenFamily, user *store.User) error {
-	if err := is.reserveGrant(ctx, f.Origin, cmp.Or(f.Actor.Subject, f.UserID), is.Now()); err != nil {
+	if err := is.ReserveGrant(ctx, f.Origin, cmp.Or(f.Actor.Subject, f.UserID), is.Now()); err != nil {
 		return err
 	}
 	return is.storeFamily(ctx, f, user)
@@ -74,7 +74,7 @@ func (k *Records) storeFamily(ctx context.Context, f *store.TokenFamily, user *s
 	case outcome != store.Done:
 		return oauth.NewError(oauth.InvalidGrant, "user_changed")
 	}
-	k.Families.put(f, user)
+	k.Families.Put(f, user)
 	return nil
 }
 
@@ -206,4 +206,45 @@ func (k *Records) livingUser(ctx context.Context, f *store.TokenFamily) (*store.
 		return nil, nil
 	}
 	return user, nil
+}
+
+// remembered returns the family of a genuine credential and its user as they were seen last; nil when nothing is known, or when
+// something is that speaks against them.
+func (k *Records) remembered(id string, genuine bool) (*store.TokenFamily, *store.User) {
+	if !genuine {
+		return nil, nil
+	}
+	f, user, ok := k.Families.Get(id)
+	if !ok || k.Revocations.RevokedFamily(f, user.Organisation) {
+		return nil, nil
+	}
+	return f, user
+}
+
+// storedFamily returns the family of a genuine credential, whatever its state; nil when there is none. For one that is not genuine
+// it asks as well, so that its timing does not reveal which.
+func (k *Records) storedFamily(ctx context.Context, id string, genuine bool) (*store.TokenFamily, error) {
+	f, err := k.Store.Family(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, oauth.Unavailable("store_unavailable", err)
+	case !genuine:
+		return nil, nil
+	}
+	return f, nil
+}
+
+// standingUser returns the user who was remembered with a family, or else asks for the one who may still stand for it. What a
+// family's ID tokens tell of a user is asked each time, because it changes without ending anything.
+func (k *Records) standingUser(ctx context.Context, f *store.TokenFamily, remembered *store.User) (*store.User, error) {
+	if remembered != nil && f.Claims == "" {
+		return remembered, nil
+	}
+	user, err := k.livingUser(ctx, f)
+	if err == nil && user == nil {
+		err = oauth.NewError(oauth.InvalidGrant, "user_changed")
+	}
+	return user, err
 }

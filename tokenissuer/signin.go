@@ -59,13 +59,13 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (SignedIn, error)
 		return SignedIn{}, oauth.Unavailable("directory_unavailable", err)
 	}
 	device := is.deviceOf(a.Device, user)
-	proofs := is.proofBuckets(login, a.Address)
-	if err := is.checkProofs(ctx, proofs, now); err != nil {
+	proofs := is.ProofBuckets(login, a.Address)
+	if err := is.CheckProofs(ctx, proofs, now); err != nil {
 		return SignedIn{}, err
 	}
-	account, address := is.signInBuckets(login, device, a.Address)
+	account, address := is.SignInBuckets(login, device, a.Address)
 	buckets := slices.Concat(account, address)
-	if err := is.reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
+	if err := is.Reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
 		return SignedIn{}, err
 	}
 	proved := SignedIn{User: user}
@@ -73,8 +73,8 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (SignedIn, error)
 	if user.PasswordHash.IsEmpty() && login != "" && oauth.AsError(err).Code == oauth.InvalidGrant && len(is.PasswordDirectories) > 0 {
 		attempt := DirectoryAttempt{Login: login, Password: a.Password, Address: a.Address}
 		proved, err = is.askDirectories(ctx, attempt, func(provider, subject string) error {
-			person := is.personBuckets(provider, subject, device)
-			if err := is.reserve(ctx, person, "sign_in_throttled", now); err != nil {
+			person := is.PersonBuckets(provider, subject, device)
+			if err := is.Reserve(ctx, person, "sign_in_throttled", now); err != nil {
 				return err
 			}
 			buckets = append(buckets, person...)
@@ -83,17 +83,17 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (SignedIn, error)
 	}
 	switch {
 	case err == nil:
-		is.forgive(ctx, buckets, now)
-	case oauth.AsError(err).Reason == oauth.ReasonHashingBusy && device == "" && !is.hasProved(ctx, proofs, now):
+		is.Forgive(ctx, buckets, now)
+	case oauth.AsError(err).Reason == oauth.ReasonHashingBusy && device == "" && !is.HasProved(ctx, proofs, now):
 		// Whoever guesses makes the slots scarce, and has not shown yet to be anybody else: the address keeps its count.
-		is.forgive(ctx, account, now)
+		is.Forgive(ctx, account, now)
 	case oauth.AsError(err).Code != oauth.InvalidGrant && oauth.AsError(err).Code != oauth.AccessDenied: // it failed for a reason of ours
-		is.forgive(ctx, buckets, now)
+		is.Forgive(ctx, buckets, now)
 	}
 	if err != nil {
 		return SignedIn{}, err
 	}
-	is.countProof(ctx, proofs, now)
+	is.CountProof(ctx, proofs, now)
 	return proved, nil
 }
 
@@ -159,4 +159,15 @@ func (s *schemesInUse) list(ctx context.Context, is *Issuer) ([]string, error) {
 	slices.Sort(all)
 	s.known, s.until = slices.Compact(all), now.Add(schemesTTL)
 	return s.known, nil
+}
+
+// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. Whoever succeeds
+// calls forgive.
+func (is *Issuer) CountSignIn(ctx context.Context, address string) (forgive func(), err error) {
+	now := is.Now()
+	_, buckets := is.SignInBuckets("", "", address)
+	if err := is.Reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
+		return nil, err
+	}
+	return func() { is.Forgive(ctx, buckets, now) }, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -16,7 +17,7 @@ func (f *flow) declare(u store.User) error {
 	u.SetDefaults(store.RoleCatalogue{})
 	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{&u}})
 	f.registry.Declared = declared
-	f.Directory, f.Families = store.OverlayDirectory{Declared: declared, Stored: f.store}, NewFamilyCache()
+	f.Directory, f.Families = store.OverlayDirectory{Declared: declared, Stored: f.store}, memory.NewFamilyCache()
 	return err
 }
 

@@ -71,7 +71,7 @@ func (is *Issuer) familyFor(ctx context.Context, t *accesstoken.AccessToken, use
 		return nil, errTokenRevoked()
 	}
 	if !known {
-		is.Families.put(f, user)
+		is.Families.Put(f, user)
 	}
 	return f, nil
 }
@@ -94,4 +94,21 @@ func (is *Issuer) wantedBy(ctx context.Context, f *store.TokenFamily) (idtoken.C
 		return idtoken.ClaimsRequest{}, oauth.Unavailable("directory_unavailable", err)
 	}
 	return wanted.Within(client.Scopes), nil
+}
+
+// username returns the e-mail address of a user, empty when there is none of that id.
+func (k *Records) username(ctx context.Context, userID string) (string, error) {
+	now := k.Now()
+	if known, ok := k.Usernames.Get(userID, now); ok {
+		return known, nil
+	}
+	user, err := k.Directory.User(ctx, userID)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", oauth.Unavailable("directory_unavailable", err)
+	}
+	k.Usernames.Put(userID, user.Email, now)
+	return user.Email, nil
 }

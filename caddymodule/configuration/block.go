@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -88,12 +89,12 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Settings is a configuration that has been read.
 type Settings struct {
 	tokenissuer.Settings // of our own issuer; without a URL there is none
-	tokenissuer.Limits   // likewise; the node counts
+	attempts.Limits      // likewise; the node counts
 	Node                 node.Settings
 	Sealer               *keys.Sealer
 	Brand                pages.Brand
 	Trusted              []TrustedIssuer
-	GateLimit            tokenissuer.Limit
+	GateLimit            attempts.Limit
 	SignIn               SignInSettings
 	// SessionsOnly: there is no issuer for others. People sign in at providers, and get sessions of the hosts that they visit.
 	SessionsOnly bool

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 )
 
 // Revocation says how revocations reach the gate.
@@ -85,12 +85,12 @@ type Limit struct {
 
 // The limits that hold unless the configuration says otherwise.
 var (
-	defaultClientLimit     = tokenissuer.Limit{Failures: 20, Window: time.Minute}
-	defaultAccountLimit    = tokenissuer.Limit{Failures: 10, Window: time.Minute}
-	defaultAddressLimit    = tokenissuer.Limit{Failures: 30, Window: time.Minute}
-	defaultGrantLimit      = tokenissuer.Limit{Failures: 60, Window: time.Minute}
-	defaultRevocationLimit = tokenissuer.Limit{Failures: 60, Window: time.Minute}
-	DefaultGateLimit       = tokenissuer.Limit{Failures: 600, Window: 3 * time.Second}
+	defaultClientLimit     = attempts.Limit{Failures: 20, Window: time.Minute}
+	defaultAccountLimit    = attempts.Limit{Failures: 10, Window: time.Minute}
+	defaultAddressLimit    = attempts.Limit{Failures: 30, Window: time.Minute}
+	defaultGrantLimit      = attempts.Limit{Failures: 60, Window: time.Minute}
+	defaultRevocationLimit = attempts.Limit{Failures: 60, Window: time.Minute}
+	DefaultGateLimit       = attempts.Limit{Failures: 600, Window: 3 * time.Second}
 )
 
 // parseLimits reads:
@@ -175,8 +175,8 @@ func (b *Block) readLimits(s *Settings) (err error) {
 	for _, l := range []struct {
 		name       string
 		configured *Limit
-		otherwise  tokenissuer.Limit
-		limit      *tokenissuer.Limit
+		otherwise  attempts.Limit
+		limit      *attempts.Limit
 	}{
 		{"client", c.Client, defaultClientLimit, &s.ClientLimit},
 		{"login_account", c.LoginAccount, defaultAccountLimit, &s.AccountLimit},
@@ -192,14 +192,14 @@ func (b *Block) readLimits(s *Settings) (err error) {
 	return nil
 }
 
-func (c *Limit) read(otherwise tokenissuer.Limit) (tokenissuer.Limit, error) {
+func (c *Limit) read(otherwise attempts.Limit) (attempts.Limit, error) {
 	switch {
 	case c == nil:
 		return otherwise, nil
 	case c.Off:
-		return tokenissuer.Limit{}, nil
+		return attempts.Limit{}, nil
 	case c.Failures < 1 || c.Window < caddy.Duration(time.Second):
 		return otherwise, errors.New("use a number and a window of at least 1s, as in 20/1m, or off")
 	}
-	return tokenissuer.Limit{Failures: c.Failures, Window: time.Duration(c.Window)}, nil
+	return attempts.Limit{Failures: c.Failures, Window: time.Duration(c.Window)}, nil
 }

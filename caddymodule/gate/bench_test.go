@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
@@ -21,7 +22,7 @@ func benchmarkedGate(token *accesstoken.AccessToken) *Protect {
 	own := &OwnIssuer{
 		Settings: new(tokenissuer.Settings), Verifier: verifier, Node: openNode{}, IsServing: func(context.Context) bool { return true },
 	}
-	shared, err := NewShared(zap.NewNop(), endpoint.NewAudit(zap.NewNop(), caller.Address), time.Now, own, nil, tokenissuer.Limit{})
+	shared, err := NewShared(zap.NewNop(), endpoint.NewAudit(zap.NewNop(), caller.Address), time.Now, own, nil, attempts.Limit{})
 	if err != nil {
 		panic(err)
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -28,8 +28,8 @@ type pooledFloodgate struct{ *floodgate.Gate }
 func (pooledFloodgate) Destruct() error { return nil }
 
 // takeFloodgate returns the flood gate of a limit from the pool and creates it if needed. Without a limit it returns nil.
-func takeFloodgate(limit tokenissuer.Limit, now func() time.Time) (*floodgate.Gate, error) {
-	if limit == (tokenissuer.Limit{}) {
+func takeFloodgate(limit attempts.Limit, now func() time.Time) (*floodgate.Gate, error) {
+	if limit == (attempts.Limit{}) {
 		return nil, nil //nolint:nilnil // a nil Gate holds nothing back
 	}
 	pooled, _, err := floodgates.LoadOrNew(limit, func() (caddy.Destructor, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -33,7 +34,7 @@ type Shared struct {
 
 	hosts *hostsession.Handler // nil: browsers sign in at no host
 	flood *floodgate.Gate      // nil: refusals are not delayed
-	limit tokenissuer.Limit
+	limit attempts.Limit
 	// released is closed when the servers shut down. Delayed refusals are then sent at once.
 	released chan struct{}
 	release  func()
@@ -85,7 +86,7 @@ type TrustedIssuer struct {
 
 // NewShared returns the shared state of a configuration's gates. Own is nil without an issuer of our own. With a zero
 // limit, refusals are never delayed.
-func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, own *OwnIssuer, others []TrustedIssuer, limit tokenissuer.Limit) (*Shared, error) {
+func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, own *OwnIssuer, others []TrustedIssuer, limit attempts.Limit) (*Shared, error) {
 	s := &Shared{logger: logger, audit: audit, now: now, own: own, others: others, limit: limit, released: make(chan struct{}), routes: make(chan struct{})}
 	s.release = sync.OnceFunc(func() { close(s.released) })
 	s.noteRoutes = sync.OnceFunc(func() { close(s.routes) })

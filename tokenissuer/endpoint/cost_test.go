@@ -15,9 +15,11 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -58,7 +60,7 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	conf.SetDefaults()
 	c.must(st.AddClient(tb.Context(), conf))
 	c.issuer = &tokenissuer.Issuer{
-		Records: tokenissuer.Records{Directory: st, Authenticated: tokenissuer.NewClientCache(), Families: tokenissuer.NewFamilyCache(), Store: st, Revocations: revocations, Now: time.Now},
+		Records: tokenissuer.Records{Directory: st, Authenticated: memory.NewClientCache(), Families: memory.NewFamilyCache(), Store: st, Revocations: revocations, Now: time.Now},
 		Credentials: tokenissuer.Credentials{
 			Keys:     ks,
 			Master:   master,
@@ -68,7 +70,7 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 		Settings: tokenissuer.Settings{
 			URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: store.DefaultLifetimes, OpenID: true,
 		},
-		Limits: tokenissuer.Limits{ClientLimit: tokenissuer.Limit{Failures: 20, Window: time.Minute}, Attempts: memstore.NewAttempts(1000)},
+		Limits: attempts.Limits{ClientLimit: attempts.Limit{Failures: 20, Window: time.Minute}, Attempts: memstore.NewAttempts(1000)},
 	}
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel)
 	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" })

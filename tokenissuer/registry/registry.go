@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -154,7 +155,7 @@ func (g *Registry) end(ctx context.Context, id string, step func(context.Context
 	}
 	tokens := g.Issuer.RevocationOf(store.RevokeClient, id)
 	// A node that remembers the client serves it for a moment more. What it issues then is revoked as well.
-	tokens.IssuedUntil = tokens.IssuedUntil.Add(tokenissuer.ClientCacheTTL + store.Leeway)
+	tokens.IssuedUntil = tokens.IssuedUntil.Add(memory.ClientCacheTTL + store.Leeway)
 	err := step(ctx, id, tokens)
 	g.Issuer.Authenticated.Forget(id)
 	g.Issuer.Origins.Forget()

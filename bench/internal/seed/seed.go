@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -121,7 +122,7 @@ func (p Plan) issuer(ctx context.Context, st store.Store) (*tokenissuer.Issuer, 
 			Store:         st,
 			Revocations:   accesstoken.NewRevocationSet(),
 			Now:           time.Now,
-			Authenticated: tokenissuer.NewClientCache(),
+			Authenticated: memory.NewClientCache(),
 		},
 		Credentials: tokenissuer.Credentials{Master: master, JTIMAC: accesstoken.NewJTIMAC(master), Keys: new(keys.Set)},
 		Settings:    tokenissuer.Settings{URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes},

@@ -1,4 +1,4 @@
-package tokenissuer
+package memory
 
 import (
 	"fmt"
@@ -105,7 +105,7 @@ func TestAFamilyMemoryStaysWithinItsBounds(t *testing.T) {
 			for i := range 2 * maxRememberedFamilies {
 				f := usual
 				f.ID, f.Note = fmt.Sprintf("family-%022d", i), string(make([]byte, test.note))
-				m.put(&f, &store.User{ID: usual.UserID, Email: "ada@example.com", Name: "Ada Lovelace", Organisation: "acme", Groups: []string{"staff"}})
+				m.Put(&f, &store.User{ID: usual.UserID, Email: "ada@example.com", Name: "Ada Lovelace", Organisation: "acme", Groups: []string{"staff"}})
 			}
 			m.families.CleanUp()
 			least := test.most * 3 / 4
@@ -113,21 +113,5 @@ func TestAFamilyMemoryStaysWithinItsBounds(t *testing.T) {
 				t.Errorf("%d families are remembered, want %d to %d", n, least, test.most)
 			}
 		})
-	}
-}
-
-// TestARepetitionIsThatOfTheStoredFamily: what is remembered may be younger than a store that was put back. A token that looked
-// used by what is remembered, and is the newest there, is used up and not repeated.
-func TestARepetitionIsThatOfTheStoredFamily(t *testing.T) {
-	client := &store.Client{ID: "app", Scopes: oauth.Scopes{"public"}}
-	use := refreshUse{client: client, generation: 1, now: tokentest.Start, lifetimes: store.Lifetimes{RefreshIdle: time.Hour, RefreshGrace: time.Minute}}
-	remembered := &store.TokenFamily{ClientID: "app", Scopes: client.Scopes, Generation: 2, RotatedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour)}
-	stored := *remembered
-	stored.Generation = 1
-	if _, err := use.check(remembered); err != nil || !use.again {
-		t.Fatalf("by what is remembered: again %v, %v", use.again, err)
-	}
-	if _, err := use.check(&stored); err != nil || use.again {
-		t.Errorf("by what is stored: again %v, %v", use.again, err)
 	}
 }

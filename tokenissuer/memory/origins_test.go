@@ -1,4 +1,4 @@
-package tokenissuer
+package memory
 
 import (
 	"context"

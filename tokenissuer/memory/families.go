@@ -1,8 +1,6 @@
-package tokenissuer
+package memory
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -41,8 +39,8 @@ func NewFamilyCache() *FamilyCache {
 	})}
 }
 
-// put remembers a family that lives and its user, who stands. A nil memory remembers nothing.
-func (m *FamilyCache) put(f *store.TokenFamily, user *store.User) {
+// Put remembers a family that lives and its user, who stands. A nil memory remembers nothing.
+func (m *FamilyCache) Put(f *store.TokenFamily, user *store.User) {
 	if m == nil || f.Origin == store.BrowserSession || f.Origin == store.HostSession {
 		return
 	}
@@ -61,7 +59,7 @@ type rememberedFamily struct {
 func newRememberedFamily(family *store.TokenFamily, user *store.User) *rememberedFamily {
 	r := &rememberedFamily{family: *family, user: *user}
 	f, u := &r.family, &r.user
-	u.PasswordHash, u.Profile = oauth.Secret{}, nil // no token is made from these as remembered; see standingUser
+	u.PasswordHash, u.Profile = oauth.Secret{}, nil // no token is made from these as remembered
 	for _, at := range [...]*time.Time{
 		&f.AuthTime, &f.CreatedAt, &f.ExpiresAt, &f.RevokedAt, &f.RotatedAt, &f.Code.ExpiresAt, &f.Code.SpentAt, &u.CreatedAt, &u.UpdatedAt,
 	} {
@@ -97,63 +95,31 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 	return r
 }
 
-// forget drops a family that turned out to be another than was remembered.
-func (m *FamilyCache) forget(id string) {
+// Get returns a family and its user as they were seen last; false when nothing is known. Nobody changes them.
+func (m *FamilyCache) Get(id string) (*store.TokenFamily, *store.User, bool) {
+	if m == nil {
+		return nil, nil, false
+	}
+	known, ok := m.families.GetIfPresent(id)
+	if !ok {
+		return nil, nil, false
+	}
+	return &known.family, &known.user, true
+}
+
+// Forget drops a family that turned out to be another than was remembered.
+func (m *FamilyCache) Forget(id string) {
 	if m != nil {
 		m.families.Invalidate(id)
 	}
 }
 
-// remembered returns the family of a genuine credential and its user as they were seen last; nil when nothing is known, or when
-// something is that speaks against them.
-func (k *Records) remembered(id string, genuine bool) (*store.TokenFamily, *store.User) {
-	if !genuine || k.Families == nil {
-		return nil, nil
-	}
-	known, ok := k.Families.families.GetIfPresent(id)
-	if !ok {
-		return nil, nil
-	}
-	if k.Revocations.RevokedFamily(&known.family, known.user.Organisation) {
-		return nil, nil
-	}
-	return &known.family, &known.user
-}
-
-// storedFamily returns the family of a genuine credential, whatever its state; nil when there is none. For one that is not genuine
-// it asks as well, so that its timing does not reveal which.
-func (k *Records) storedFamily(ctx context.Context, id string, genuine bool) (*store.TokenFamily, error) {
-	f, err := k.Store.Family(ctx, id)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, oauth.Unavailable("store_unavailable", err)
-	case !genuine:
-		return nil, nil
-	}
-	return f, nil
-}
-
-// rotated remembers what a family is after a rotation that succeeded.
-func (m *FamilyCache) rotated(f *store.TokenFamily, user *store.User, r store.Rotation) {
+// Rotated remembers what a family is after a rotation that succeeded.
+func (m *FamilyCache) Rotated(f *store.TokenFamily, user *store.User, r store.Rotation) {
 	next := *f
 	next.Generation, next.RotatedAt, next.RotatedBy = f.Generation+1, r.At, r.By
-	m.put(&next, user)
+	m.Put(&next, user)
 }
 
 // asStored is a time as it comes back from a store.
 func asStored(at time.Time) time.Time { return at.UTC().Truncate(time.Microsecond) }
-
-// standingUser returns the user who was remembered with a family, or else asks for the one who may still stand for it. What a
-// family's ID tokens tell of a user is asked each time, because it changes without ending anything.
-func (k *Records) standingUser(ctx context.Context, f *store.TokenFamily, remembered *store.User) (*store.User, error) {
-	if remembered != nil && f.Claims == "" {
-		return remembered, nil
-	}
-	user, err := k.livingUser(ctx, f)
-	if err == nil && user == nil {
-		err = oauth.NewError(oauth.InvalidGrant, "user_changed")
-	}
-	return user, err
-}

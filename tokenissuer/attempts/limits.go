@@ -1,0 +1,190 @@
+// Package attempts says how many attempts, grants and revocations there may be, and refuses what is too many.
+package attempts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// Limit allows so many failures, or whatever it counts, in a window. The zero value sets no limit.
+type Limit struct {
+	Failures int
+	Window   time.Duration
+}
+
+// Limits are how many attempts, grants and revocations there may be, and who counts them.
+type Limits struct {
+	// ClientLimit bounds failed client authentications.
+	ClientLimit Limit
+	// AccountLimit bounds failed sign-ins to one account, AddressLimit those from one address.
+	AccountLimit, AddressLimit Limit
+	// GrantLimit bounds how many families one user gets in each way, and how many tokens one admin creates for others.
+	GrantLimit Limit
+	// RevocationLimit bounds how many of the tokens that it got for itself a client ends one by one. Beyond it, ending one ends
+	// those that were issued before as well.
+	RevocationLimit Limit
+	// Attempts counts; nil: nobody does, and nothing is too many.
+	Attempts store.AttemptCounter
+}
+
+// Bucket is what attempts are counted in.
+type Bucket struct {
+	Name  string
+	Limit Limit
+}
+
+// Reserve counts an attempt in every bucket before it is judged, so that of attempts that run side by side no more are
+// judged than the limit allows. The attempt is refused, and not counted, when a bucket is full. Who succeeds forgives.
+// Where a database counts, one that is known to be full costs it nothing: who goes on guessing must not keep it busy.
+func (l *Limits) Reserve(ctx context.Context, buckets []Bucket, reason string, now time.Time) error {
+	if err := l.check(ctx, buckets, reason, now); err != nil {
+		return err
+	}
+	for i, b := range buckets {
+		if n, until := l.Attempts.Fail(ctx, b.Name, b.Limit.Window, now); n > b.Limit.Failures {
+			l.Forgive(ctx, buckets[:i+1], now)
+			return throttled(reason, until, now)
+		}
+	}
+	return nil
+}
+
+// ReserveGrant counts what is granted to a user or by an admin, each way of granting by itself: each writes records that stay
+// until they expire.
+func (l *Limits) ReserveGrant(ctx context.Context, origin oauth.GrantType, userID string, now time.Time) error {
+	err := l.Reserve(ctx, l.Limited(Bucket{"mint\x00" + string(origin) + "\x00" + userID, l.GrantLimit}), "mint_throttled", now)
+	if err != nil {
+		return oauth.AsError(err).WithDescription("Too many tokens were created. Try again later.")
+	}
+	return nil
+}
+
+// check refuses when a bucket is full.
+func (l *Limits) check(ctx context.Context, buckets []Bucket, reason string, now time.Time) error {
+	for _, b := range buckets {
+		if n, until := l.Attempts.Failures(ctx, b.Name, now); n >= b.Limit.Failures {
+			return throttled(reason, until, now)
+		}
+	}
+	return nil
+}
+
+// Forgive takes back what Reserve has counted.
+func (l *Limits) Forgive(ctx context.Context, buckets []Bucket, now time.Time) {
+	for _, b := range buckets {
+		l.Attempts.Forgive(ctx, b.Name, now)
+	}
+}
+
+// Limited leaves out the buckets that have no limit.
+func (l *Limits) Limited(buckets ...Bucket) []Bucket {
+	if l.Attempts == nil {
+		return nil
+	}
+	kept := buckets[:0]
+	for _, b := range buckets {
+		if b.Limit.Failures > 0 {
+			kept = append(kept, b)
+		}
+	}
+	return kept
+}
+
+// throttled is the refusal of an attempt until a time.
+func throttled(reason string, until, now time.Time) *oauth.Error {
+	e := oauth.NewError(oauth.RateLimited, reason)
+	e.RetryAfter = until.Sub(now)
+	return e
+}
+
+// addressFactor is how many times a client's failures an address may have in all.
+const addressFactor = 10
+
+// clientBuckets are what a failed client authentication is counted in, with the failures that each allows. The first is of
+// the address and the client id: a service with a stale secret locks out neither its neighbours behind the same address nor
+// the owner of the id elsewhere. The second is of the address alone, and wider, so that trying many ids is bounded too; its
+// name is the beginning of the first one's, because every request pays for them. They are put into room.
+func (l *Limits) clientBuckets(id, address string, room *[2]Bucket) []Bucket {
+	wide := l.ClientLimit
+	wide.Failures *= addressFactor
+	name := "client\x00" + address + "\x00" + id
+	*room = [2]Bucket{{name, l.ClientLimit}, {name[:len(name)-len("\x00")-len(id)], wide}}
+	return l.Limited(room[:]...)
+}
+
+// CheckClient refuses a client that has failed too often from where the request comes from.
+func (l *Limits) CheckClient(ctx context.Context, id, address string, now time.Time) error {
+	var room [2]Bucket
+	return l.check(ctx, l.clientBuckets(id, address, &room), "client_throttled", now)
+}
+
+// CountClientFailure counts one failure, whatever the number of readings, and returns the refusal.
+func (l *Limits) CountClientFailure(ctx context.Context, id, address string, now time.Time) error {
+	var room [2]Bucket
+	refusal := oauth.NewError(oauth.InvalidClient, "client_authentication_failed").WithCause(fmt.Errorf("client %.64q", id))
+	for _, b := range l.clientBuckets(id, address, &room) {
+		// Requests that ran side by side passed the check before any was counted; the count decides again.
+		if n, until := l.Attempts.Fail(ctx, b.Name, b.Limit.Window, now); n > b.Limit.Failures {
+			refusal = throttled("client_throttled", until, now)
+		}
+	}
+	return refusal
+}
+
+// provedLimit bounds how often one account can prove its password, so that who knows a password can neither hash nor open
+// sessions without end.
+var provedLimit = Limit{Failures: 600, Window: time.Minute}
+
+// ProofBuckets are what a proved password is counted in: of the account at this address, and of the account anywhere.
+func (l *Limits) ProofBuckets(email, address string) []Bucket {
+	if l.AccountLimit.Failures == 0 {
+		return nil
+	}
+	return l.Limited(Bucket{"proved\x00" + email + "\x00" + address, provedLimit}, Bucket{"proved\x00" + email, provedLimit})
+}
+
+// CheckProofs refuses an account that has been proved too often, before anything is hashed. It tells so only to an address
+// that has proved the account itself: to others the answer would say that the account exists.
+func (l *Limits) CheckProofs(ctx context.Context, proofs []Bucket, now time.Time) error {
+	if !l.HasProved(ctx, proofs, now) {
+		return nil
+	}
+	return l.check(ctx, proofs, "sign_in_throttled", now)
+}
+
+// CountProof counts that the account was proved.
+func (l *Limits) CountProof(ctx context.Context, proofs []Bucket, now time.Time) {
+	for _, b := range proofs {
+		l.Attempts.Fail(ctx, b.Name, b.Limit.Window, now)
+	}
+}
+
+// HasProved reports whether the address has proved the account's password lately.
+func (l *Limits) HasProved(ctx context.Context, proofs []Bucket, now time.Time) bool {
+	if len(proofs) == 0 {
+		return false
+	}
+	n, _ := l.Attempts.Failures(ctx, proofs[0].Name, now)
+	return n > 0
+}
+
+// PersonBuckets are what a sign-in is counted in that a directory elsewhere has found a person for: one person may have many names there.
+func (l *Limits) PersonBuckets(provider, subject, device string) []Bucket {
+	return l.Limited(Bucket{"person\x00" + provider + "\x00" + subject + "\x00" + device, l.AccountLimit})
+}
+
+// SignInBuckets are what a sign-in is counted in: for the account, and for the address.
+func (l *Limits) SignInBuckets(email, device, from string) (account, address []Bucket) {
+	if email != "" {
+		name := "account\x00" + email
+		if device != "" {
+			name += "\x00" + device
+		}
+		account = l.Limited(Bucket{name, l.AccountLimit})
+	}
+	return account, l.Limited(Bucket{"sign-in\x00" + from, l.AddressLimit})
+}
