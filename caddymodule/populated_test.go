@@ -244,11 +244,11 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	must(err)
 	for _, u := range users {
 		told := u.ID == "old-una" // by the columns of version 12
-		if u.Name == "" || u.EmailVerified != told || (u.Profile != nil) != told || u.UpdatedAt.IsZero() == told || u.External || u.Version != "1" || len(u.Groups) != map[bool]int{true: 1}[u.ID == "old-gil"] {
+		if u.Name == "" || u.EmailVerified != told || (u.Profile != nil) != told || u.UpdatedAt.IsZero() == told || u.External != (u.ID == "old-wes") || u.Version != "1" || len(u.Groups) != map[bool]int{true: 1}[u.ID == "old-gil"] {
 			t.Errorf("the user is read as %+v", u)
 		}
 	}
-	if want := 3 + o.since(3) + o.since(5); len(users) != 2+o.since(8)+2*o.since(12) || len(families) != want || len(organisations) != 1 || consent.String() != "public" {
+	if want := 3 + o.since(3) + o.since(5); len(users) != 2+o.since(8)+2*o.since(12)+o.since(13) || len(families) != want || len(organisations) != 1 || consent.String() != "public" {
 		t.Errorf("%d users, %d families (want %d), %d organisations, consent %s", len(users), len(families), want, len(organisations), consent)
 	}
 	declared, ended, err := s.Declarations(ctx)
@@ -303,6 +303,15 @@ func (o oldStore) signInsGoOn(t *testing.T) {
 	must(err)
 	if len(ended) != 2 || len(due) != 1 || due[0].ClientID != "old-rp" {
 		t.Errorf("with the sign-in there ended %v, and due are %v", ended, due)
+	}
+	if o.version >= 13 {
+		atHost, err := s.Family(ctx, "atHostOfSchemaThirteen")
+		must(err)
+		identities, err := s.Identities(ctx, "old-wes")
+		must(err)
+		if atHost.Provider != "old-provider" || atHost.SessionID != "signInOfSchemaThirteen" || len(identities) != 1 || identities[0].Subject != "old-subject" {
+			t.Errorf("the sign-in at a provider is read as %+v, of %+v", atHost, identities)
+		}
 	}
 	if vic, err := s.User(ctx, "old-vic"); err != nil || vic.IsActive() {
 		t.Errorf("a user without a password is read as %+v, %v", vic, err)

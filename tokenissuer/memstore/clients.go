@@ -100,6 +100,29 @@ func (s *Store) EnableClient(ctx context.Context, clientID string) error {
 	return s.change(ctx, "enabling client", clientID, func(c *store.Client) { c.Disabled = false })
 }
 
+// TouchClient sets when the client was used last.
+func (s *Store) TouchClient(ctx context.Context, clientID string, at time.Time) error {
+	return s.change(ctx, "touching client", clientID, func(c *store.Client) {
+		if at.After(c.LastUsedAt) {
+			c.LastUsedAt = at
+		}
+	})
+}
+
+// CountClients counts the clients of an origin.
+func (s *Store) CountClients(ctx context.Context, origin store.ClientOrigin) (n int, err error) {
+	list, err := s.Clients(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("counting clients: %w", err)
+	}
+	for _, c := range list {
+		if c.Origin == origin {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // RemoveClient deletes the client and revokes its tokens. Its id stays taken for a while.
 func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens store.Revocation) error {
 	fail := func(err error) error { return fmt.Errorf("removing client: %w", err) }

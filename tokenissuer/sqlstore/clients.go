@@ -18,7 +18,8 @@ import (
 // selectClients reads clients with their secrets in one statement, so that both are of one moment: a row for every
 // secret, or one row without.
 const selectClients = `SELECT c.id, c.name, c.type, c.grants, c.scopes, c.redirect_uris, c.lifetimes,
-	c.cors_origins, c.openid, c.first_party, c.pkce_required, c.pkce_optional, c.revoke_previous, c.disabled, c.created_at, s.digest, s.created_at, s.expires_at
+	c.cors_origins, c.openid, c.first_party, c.pkce_required, c.pkce_optional, c.revoke_previous, c.disabled, c.created_at,
+	c.origin, c.last_used_at, s.digest, s.created_at, s.expires_at
 	FROM clients c LEFT JOIN client_secrets s ON s.client_id = c.id`
 
 // standIn is the id of a row that is read in place of a client that does not exist, so that the time of an answer does
@@ -78,14 +79,15 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 	for rows.Next() {
 		var c store.Client
 		var grants, scopes, uris, lifetimes, origins, openID, digest sql.RawBytes
-		var created, secretCreated, secretExpires sql.Null[int64]
+		var created, lastUsed, secretCreated, secretExpires sql.Null[int64]
 		err := rows.Scan(&c.ID, &c.Name, &c.Type, &grants, &scopes, &uris, &lifetimes,
-			&origins, &openID, &c.FirstParty, &c.PKCERequired, &c.PKCEOptional, &c.RevokePrevious, &c.Disabled, &created, &digest, &secretCreated, &secretExpires)
+			&origins, &openID, &c.FirstParty, &c.PKCERequired, &c.PKCEOptional, &c.RevokePrevious, &c.Disabled, &created,
+			&c.Origin, &lastUsed, &digest, &secretCreated, &secretExpires)
 		if err != nil {
 			return nil, err
 		}
 		if len(list) == 0 || list[len(list)-1].ID != c.ID {
-			c.CreatedAt = timeOf(created)
+			c.CreatedAt, c.LastUsedAt = timeOf(created), timeOf(lastUsed)
 			err := errors.Join(json.Unmarshal(grants, &c.Grants), json.Unmarshal(scopes, &c.Scopes),
 				json.Unmarshal(uris, &c.RedirectURIs), json.Unmarshal(lifetimes, &c.Lifetimes), json.Unmarshal(origins, &c.CORSOrigins),
 				json.Unmarshal(openID, &c.OpenID))
@@ -125,10 +127,10 @@ func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO clients (id, name, type, grants, scopes, redirect_uris, lifetimes,
-			cors_origins, openid, first_party, pkce_required, pkce_optional, revoke_previous, disabled, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+			cors_origins, openid, first_party, pkce_required, pkce_optional, revoke_previous, disabled, created_at, origin, last_used_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
 			c.ID, c.Name, string(c.Type), texts[0], texts[1], texts[2], texts[3], texts[4], texts[5],
-			c.FirstParty, c.PKCERequired, c.PKCEOptional, c.RevokePrevious, c.Disabled, micros(c.CreatedAt))
+			c.FirstParty, c.PKCERequired, c.PKCEOptional, c.RevokePrevious, c.Disabled, micros(c.CreatedAt), string(c.Origin), micros(c.LastUsedAt))
 		if err != nil {
 			return err
 		}
@@ -195,6 +197,23 @@ func (s *Store) EnableClient(ctx context.Context, clientID string) error {
 	return s.step(ctx, "enabling client", func(ctx context.Context, tx session) error {
 		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, false, clientID))
 	})
+}
+
+// TouchClient sets when the client was used last.
+func (s *Store) TouchClient(ctx context.Context, clientID string, at time.Time) error {
+	return s.step(ctx, "touching client", func(ctx context.Context, tx session) error {
+		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET last_used_at = CASE WHEN last_used_at > $1 THEN last_used_at ELSE $1 END WHERE id = $2`,
+			micros(at), possible(clientID)))
+	})
+}
+
+// CountClients counts the clients of an origin, without the stand-in.
+func (s *Store) CountClients(ctx context.Context, origin store.ClientOrigin) (n int, err error) {
+	err = askOne(ctx, s.text(`SELECT COUNT(*) FROM clients WHERE origin = $1 AND id <> $2`), []any{string(origin), standIn}, &n)
+	if err != nil {
+		return 0, fmt.Errorf("counting clients: %w", err)
+	}
+	return n, nil
 }
 
 // RemoveClient deletes the client with its secrets and revokes its tokens. Its id stays taken for a while.

@@ -36,6 +36,19 @@ func (t ClientType) Validate() error {
 	return fmt.Errorf("unknown client type %q: use confidential, public or native", t)
 }
 
+// ClientOrigin says how a client has come to be known.
+type ClientOrigin string
+
+const (
+	// FromOperator clients were registered by an operator, or are declared.
+	FromOperator ClientOrigin = ""
+	// FromMetadata clients describe themselves in a document at the URL that is their id (OAuth Client ID Metadata Document). What is
+	// stored of one is what a user has consented to last; see tokenissuer.ClientDocuments.
+	FromMetadata ClientOrigin = "metadata"
+	// FromRegistration clients have registered themselves (RFC 7591).
+	FromRegistration ClientOrigin = "registration"
+)
+
 // Client is an application that may ask for tokens. A Client that the directory has handed out is never changed.
 type Client struct {
 	ID   string
@@ -70,6 +83,10 @@ type Client struct {
 	// Disabled clients are refused as if they did not exist.
 	Disabled  bool
 	CreatedAt time.Time
+	// Origin says who has made the client known. Nobody has vouched for what a client says of itself.
+	Origin ClientOrigin
+	// LastUsedAt is when the client got a token last, to the day; zero: never. It is kept for clients that made themselves known.
+	LastUsedAt time.Time
 	// Declared clients come from the configuration and cannot be changed at run time.
 	Declared bool
 }

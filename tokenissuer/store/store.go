@@ -84,6 +84,10 @@ type ClientStore interface {
 	DisableClient(ctx context.Context, clientID string, tokens Revocation) error
 	// EnableClient takes the mark away. Tokens stay revoked. ErrNotFound when there is no such client.
 	EnableClient(ctx context.Context, clientID string) error
+	// TouchClient sets LastUsedAt, and never moves it back. ErrNotFound when there is no such client.
+	TouchClient(ctx context.Context, clientID string, at time.Time) error
+	// CountClients returns how many clients have come to be known in that way.
+	CountClients(ctx context.Context, origin ClientOrigin) (int, error)
 	// RemoveClient deletes the client with its secrets and records the revocation of its tokens, in one step. The id stays
 	// taken until tokens.FreeAt. ErrNotFound when there is no such client.
 	RemoveClient(ctx context.Context, clientID string, tokens Revocation) error

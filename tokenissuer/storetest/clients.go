@@ -22,6 +22,8 @@ var clientChecks = []check{
 	{"ClientIDTakenAfterRemoval", clientIDTakenAfterRemoval},
 	{"NewIDsHaveNoConsents", newIDsHaveNoConsents},
 	{"ClientChanged", clientChanged},
+	{"ClientTouched", clientTouched},
+	{"ClientsCounted", clientsCounted},
 	{"ClientIsNotTheArgument", clientIsNotTheArgument},
 	{"ClientHandedOutStaysAsItWas", clientHandedOutStaysAsItWas},
 }
@@ -48,6 +50,7 @@ func clientUnknown(t *testing.T, s store.Store) {
 	mustBe(t, s.RotateClientSecret(ctx, "nobody", store.ClientSecret{CreatedAt: now}, now), store.ErrNotFound)
 	mustBe(t, s.DisableClient(ctx, "nobody", revocation("nobody")), store.ErrNotFound)
 	mustBe(t, s.EnableClient(ctx, "nobody"), store.ErrNotFound)
+	mustBe(t, s.TouchClient(ctx, "nobody", now), store.ErrNotFound)
 	mustBe(t, s.RemoveClient(ctx, "nobody", revocation("nobody")), store.ErrNotFound)
 	if revoked := recorded(t, s); len(revoked) != 0 {
 		t.Errorf("steps that did not happen recorded %v", revoked)
@@ -68,7 +71,11 @@ func clientReadsBack(t *testing.T, s store.Store) {
 	native.Type, native.Secrets, native.FirstParty, native.PKCERequired, native.RevokePrevious, native.Disabled = store.NativeClient, nil, false, false, false, true
 	epoch := client("epoch") // 1970 is a time like any other, not the zero time
 	epoch.CreatedAt, epoch.Secrets[0].ExpiresAt = time.Unix(0, 0), time.Unix(0, 0)
-	for _, want := range []*store.Client{full, bare, native, epoch} {
+	registered := client("registered")
+	registered.Origin, registered.LastUsedAt = store.FromRegistration, now
+	document := client("https://app.example/client.json")
+	document.Origin = store.FromMetadata
+	for _, want := range []*store.Client{full, bare, native, epoch, registered, document} {
 		must(t, s.AddClient(t.Context(), want))
 		sameClient(t, read(t, s, want.ID), want)
 	}
@@ -252,6 +259,46 @@ func clientChanged(t *testing.T, s store.Store) {
 	}
 	sameClient(t, read(t, s, "neighbour"), client("neighbour"))
 	mustBe(t, s.ChangeClient(ctx, "nobody", store.ClientChange{Name: &name}), store.ErrNotFound)
+}
+
+// clientTouched: the time of the last use moves on, and never back.
+func clientTouched(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	want := client("app")
+	must(t, s.AddClient(ctx, want))
+	must(t, s.AddClient(ctx, client("neighbour")))
+	for _, at := range []time.Time{now, now.Add(-time.Hour), now.Add(time.Hour)} {
+		must(t, s.TouchClient(ctx, "app", at))
+		if at.After(want.LastUsedAt) {
+			want.LastUsedAt = at
+		}
+		sameClient(t, read(t, s, "app"), want)
+	}
+	sameClient(t, read(t, s, "neighbour"), client("neighbour"))
+}
+
+// clientsCounted: clients are counted by their origin, disabled ones too, and none that was removed.
+func clientsCounted(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	count := func(origin store.ClientOrigin, want int) {
+		t.Helper()
+		n, err := s.CountClients(ctx, origin)
+		must(t, err)
+		if n != want {
+			t.Errorf("%d clients of origin %q, want %d", n, origin, want)
+		}
+	}
+	count(store.FromOperator, 0)
+	for id, origin := range map[string]store.ClientOrigin{"a": store.FromOperator, "b": store.FromRegistration, "c": store.FromRegistration, "d": store.FromRegistration} {
+		c := client(id)
+		c.Origin = origin
+		must(t, s.AddClient(ctx, c))
+	}
+	must(t, s.DisableClient(ctx, "b", revocation("b")))
+	must(t, s.RemoveClient(ctx, "c", revocation("c")))
+	count(store.FromOperator, 1)
+	count(store.FromRegistration, 2)
+	count(store.FromMetadata, 0)
 }
 
 // clientIsNotTheArgument: what a caller does to its client after AddClient does not reach the store.

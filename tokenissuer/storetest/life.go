@@ -148,6 +148,8 @@ func (p populated) clientCalls(s store.Store) []call {
 		{"RotateClientSecret", func(ctx context.Context) error { return s.RotateClientSecret(ctx, "app", secret("new", now), now) }},
 		{"DisableClient", func(ctx context.Context) error { return s.DisableClient(ctx, "app", revocation("app")) }},
 		{"EnableClient", func(ctx context.Context) error { return s.EnableClient(ctx, "app") }},
+		{"TouchClient", func(ctx context.Context) error { return s.TouchClient(ctx, "app", now) }},
+		{"CountClients", func(ctx context.Context) error { _, err := s.CountClients(ctx, store.FromOperator); return err }},
 		{"RemoveClient", func(ctx context.Context) error { return s.RemoveClient(ctx, "app", revocation("app")) }},
 	}
 }

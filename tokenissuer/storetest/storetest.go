@@ -152,7 +152,8 @@ func sameClient(t *testing.T, got, want *store.Client) {
 		got.RevokePrevious != want.RevokePrevious || got.PKCEOptional != want.PKCEOptional || !reflect.DeepEqual(got.OpenID, want.OpenID) ||
 		got.Lifetimes != want.Lifetimes || got.Disabled != want.Disabled || got.Declared != want.Declared ||
 		!slices.Equal(got.Grants, want.Grants) || !slices.Equal(got.Scopes, want.Scopes) ||
-		!slices.Equal(got.RedirectURIs, want.RedirectURIs) || !slices.Equal(got.CORSOrigins, want.CORSOrigins) || !sameTime(got.CreatedAt, want.CreatedAt) {
+		!slices.Equal(got.RedirectURIs, want.RedirectURIs) || !slices.Equal(got.CORSOrigins, want.CORSOrigins) || !sameTime(got.CreatedAt, want.CreatedAt) ||
+		got.Origin != want.Origin || !sameTime(got.LastUsedAt, want.LastUsedAt) {
 		t.Errorf("client is\n%+v, want\n%+v", got, want)
 	}
 	sameSecrets(t, got.Secrets, want.Secrets)
