@@ -73,6 +73,10 @@ func (v *visitorOfHosts) walkAt(p *lyingProvider, target string) (a answer, at s
 	v.t.Helper()
 	for range 12 {
 		way = append(way, target)
+		if strings.HasPrefix(target, p.URL+"/") {
+			target = p.follow(target)
+			continue
+		}
 		a = v.navigate(target)
 		if a.status != http.StatusSeeOther && a.status != http.StatusFound {
 			return a, target, way
@@ -81,10 +85,7 @@ func (v *visitorOfHosts) walkAt(p *lyingProvider, target string) (a answer, at s
 		check(v.t, err)
 		next, err = next.Parse(a.header.Get("Location"))
 		check(v.t, err)
-		if target = next.String(); strings.HasPrefix(target, p.URL+"/authorize?") {
-			way = append(way, target)
-			target = p.follow(target)
-		}
+		target = next.String()
 	}
 	v.t.Fatalf("%s: round in circles", target)
 	return a, target, way

@@ -18,7 +18,9 @@ func (a *App) hostSessions() hostsession.Settings {
 		IsServing: a.life.isServing, Enter: a.enterNode,
 	}
 	for _, p := range a.providers {
-		s.Providers = append(s.Providers, hostsession.Provider{Provider: p.pooled.value, Name: p.Name, Rules: p.Rules, Default: p.Default})
+		s.Providers = append(s.Providers, hostsession.Provider{
+			Provider: p.pooled.value, Name: p.Name, Origin: originOf(p.ProviderSettings), Rules: p.Rules, Default: p.Default,
+		})
 	}
 	return s
 }

@@ -31,6 +31,8 @@ type lyingProvider struct {
 	answer map[string]string
 	// down has every request fail.
 	down bool
+	// keepsSessions: it offers no sign-out.
+	keepsSessions bool
 	// asked is the last authorization request, signedOut the last request to sign out; redeemed counts token requests.
 	asked, signedOut url.Values
 	redeemed         int
@@ -74,12 +76,16 @@ func (p *lyingProvider) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {
 	case "/.well-known/openid-configuration":
-		p.write(w, map[string]any{
+		metadata := map[string]any{
 			"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
 			"end_session_endpoint": p.URL + "/logout", "id_token_signing_alg_values_supported": []string{"ES256"},
 			"code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true,
 			"prompt_values_supported": []string{"none", "login", "consent", "select_account"},
-		})
+		}
+		if p.keepsSessions {
+			delete(metadata, "end_session_endpoint")
+		}
+		p.write(w, metadata)
 	case "/keys":
 		raw := func(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 		point, err := p.key.PublicKey.Bytes()

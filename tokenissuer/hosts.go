@@ -14,8 +14,12 @@ import (
 // HostClientID is the client of sign-ins at hosts.
 const HostClientID = store.BuiltInClientID
 
-// HostCallbackPath is where a browser comes back to from the sign-in, on each host behind the gate.
-const HostCallbackPath = "/oauth/callback"
+// Paths on each host behind the gate: HostCallbackPath is where a browser comes back to from the sign-in, and HostSignOutPath says
+// that somebody has signed out, or asks.
+const (
+	HostCallbackPath = "/oauth/callback"
+	HostSignOutPath  = "/oauth/sign_out"
+)
 
 // Host is a host at which browsers sign in: the scheme and the authority of its origin (RFC 6454).
 type Host struct{ Scheme, Authority string }

@@ -22,7 +22,7 @@ import (
 const (
 	callbackPath = tokenissuer.HostCallbackPath
 	signInPath   = "/oauth/sign_in"
-	signOutPath  = "/oauth/sign_out"
+	signOutPath  = tokenissuer.HostSignOutPath
 )
 
 // Paths lists the paths that are ours on hosts where browsers can sign in.
@@ -164,8 +164,8 @@ func (h *Handler) realm() string {
 	return h.Issuer.URL
 }
 
-// show writes a page.
-func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, page pages.Page) {
+// show writes a page. FormTargets are the origins to which its form may lead.
+func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, page pages.Page, formTargets ...string) {
 	language := h.pages.Language("", r.Header["Accept-Language"])
 	body, err := h.pages.Render(language, page)
 	if err != nil {
@@ -174,7 +174,7 @@ func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, page 
 	}
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Security-Policy", h.pages.ContentSecurityPolicy())
+	header.Set("Content-Security-Policy", h.pages.ContentSecurityPolicy(formTargets...))
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Content-Language", string(language))

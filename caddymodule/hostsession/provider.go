@@ -21,8 +21,10 @@ import (
 // Provider is an identity provider of the configuration.
 type Provider struct {
 	upstream.Provider
-	Name  string
-	Rules federation.Rules
+	Name string
+	// Origin is that of its URL.
+	Origin string
+	Rules  federation.Rules
 	// Default: browsers go there when nobody says where.
 	Default bool
 }
@@ -100,6 +102,10 @@ func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host 
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return oauth.NewError(oauth.InvalidRequest, "query_malformed")
+	}
+	if query.Get("state") == "" && query.Get("code") == "" && query.Get("error") == "" { // back from a sign-out
+		goOn(w, host, signOutPath)
+		return nil
 	}
 	answer, err := upstream.ReadAnswer(query)
 	if err != nil {

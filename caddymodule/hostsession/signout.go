@@ -1,7 +1,9 @@
 package hostsession
 
 import (
+	"cmp"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"go.uber.org/zap"
@@ -9,10 +11,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
 // signOut serves /oauth/sign_out. A GET asks, because any site can place a link; the form that answers must come from a page of the
-// host. Signing out ends the sign-in, and so the sessions of all hosts.
+// host. Signing out ends the sign-in, and so the sessions of all hosts; it is done before the browser goes on to anywhere else.
 func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host tokenissuer.Host) error {
 	session, err := h.Session(r, host)
 	switch {
@@ -20,10 +23,11 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host tokenissu
 		return err
 	case err != nil:
 		set(w, host, cookiesOf(host).session, oauth.Secret{})
-		h.show(w, r, http.StatusOK, pages.SignOut{Done: true, SignInURL: signInPath})
+		h.show(w, r, http.StatusOK, pages.SignOut{Done: true, SignInURL: h.signInAgainURL()})
 		return nil
 	case r.Method != http.MethodPost:
-		h.show(w, r, http.StatusOK, pages.SignOut{Form: pages.Form{Action: signOutPath}, Email: strings.Join(session.Token.Claim("email"), "")})
+		page := pages.SignOut{Form: pages.Form{Action: signOutPath}, Email: strings.Join(session.Token.Claim("email"), "")}
+		h.show(w, r, http.StatusOK, page, h.signOutTargets()...)
 		return nil
 	case !IsSameOrigin(r, host):
 		return errForged
@@ -36,8 +40,45 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host tokenissu
 		h.Audit.Accepted(r, "signed out", zap.String("host", host.Origin()), zap.String("subject", ended.User.ID), zap.String("session", ended.Family.ID))
 	}
 	set(w, host, cookiesOf(host).session, oauth.Secret{})
-	goOn(w, host, signOutPath)
+	seeOther(w, h.afterSignOut(host, ended))
 	return nil
+}
+
+// afterSignOut returns where a browser goes whose session has ended: to sign out of the provider where its user signed in, if that
+// offers it, and from there to the page of the host that says so. A provider knows the callback of our issuer, so the way leads
+// through that, if there is one.
+func (h *Handler) afterSignOut(host tokenissuer.Host, ended *tokenissuer.Session) string {
+	done := host.Origin() + signOutPath
+	if ended == nil || ended.Family.Provider == "" {
+		return done
+	}
+	p := h.provider(ended.Family.Provider)
+	switch {
+	case p == nil: // a directory, or declared no more
+		return done
+	case !h.Direct:
+		return h.Issuer.URL + "/oauth/logout?" + url.Values{"host": {host.Origin()}}.Encode()
+	}
+	return cmp.Or(p.SignOutURL(upstream.SignOut{RedirectURI: callbackAt(host, p.Name), Hint: ended.User.Email}), done)
+}
+
+// signOutTargets are the origins to which the form of the sign-out page leads.
+func (h *Handler) signOutTargets() (origins []string) {
+	for _, p := range h.Providers {
+		origins = append(origins, p.Origin)
+	}
+	if issuer, err := url.Parse(h.Issuer.URL); err == nil && !h.Direct && len(origins) > 0 {
+		origins = append(origins, oauth.OriginOf(issuer))
+	}
+	return origins
+}
+
+// signInAgainURL is where whoever has signed out begins once more: a provider that still knows them asks with which account.
+func (h *Handler) signInAgainURL() string {
+	if len(h.Providers) == 0 {
+		return signInPath
+	}
+	return signInPath + "?prompt=select_account"
 }
 
 var errForged = oauth.NewError(oauth.AccessDenied, "origin_unproven").

@@ -10,10 +10,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // signOutNames are the parameters of an application that asks to sign the user out (OpenID Connect RP-Initiated Logout §2).
 var signOutNames = []string{"id_token_hint", "logout_hint", "client_id", "post_logout_redirect_uri", "state", "ui_locales"}
+
+// atHost is the parameter with which a host behind the gate sends a browser here that has signed out there: the host's origin.
+const atHost = "host"
 
 // carriedRequest is the field of the sign-out form that repeats the application's request, as a query.
 const carriedRequest = "request"
@@ -28,6 +32,9 @@ func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
 		v, err := h.visitOf(w, r)
 		if err != nil {
 			return err
+		}
+		if h.signedOutAtHost(w, r, v) {
+			return nil
 		}
 		return h.askedToSignOut(w, r, v, h.signOutQuery(r.URL.RawQuery))
 	}
@@ -185,4 +192,22 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, v visit, retur
 	h.cookies.end(w)
 	seeOther(w, h.throughProvider(v, returnTo))
 	return nil
+}
+
+// signedOutAtHost takes a browser on that has signed out at a host behind the gate, and reports whether it did: to the provider where
+// its user had signed in, and back to the host. Its session has ended before, so a link of another site ends nothing.
+func (h *Handler) signedOutAtHost(w http.ResponseWriter, r *http.Request, v visit) bool {
+	p, err := readParameters(r.URL.RawQuery)
+	if err != nil || v.session != nil || !isVisit(r) || !h.issuer.Hosts.Has(p.get(atHost)) {
+		return false
+	}
+	if f, err := h.issuer.Store.Family(r.Context(), h.issuer.SessionID(h.sessionCookie(r))); err == nil {
+		v.session = &tokenissuer.Session{Family: f, User: new(store.User)}
+		if user, err := h.issuer.Directory.User(r.Context(), f.UserID); err == nil {
+			v.session.User = user
+		}
+	}
+	h.cookies.end(w)
+	seeOther(w, h.throughProvider(v, p.get(atHost)+tokenissuer.HostSignOutPath))
+	return true
 }

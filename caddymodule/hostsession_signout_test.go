@@ -1,0 +1,241 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// signInAtCorp has the issuer of hostsSite send everybody to a provider.
+func signInAtCorp(p *lyingProvider, lines string) []string {
+	return []string{"organisation acme \"Acme Ltd\"", "sign_in {\n" + atProviderCorp(p, "link verified_email\n"+lines) + "\n}\norganisation acme \"Acme Ltd\""}
+}
+
+// signsOut sends the form of a host's sign-out page, and returns where that leads.
+func (v *visitorOfHosts) signsOut(host string) (location string) {
+	v.t.Helper()
+	a := v.send(http.MethodPost, v.gate.at(host, "/oauth/sign_out"), "", "Sec-Fetch-Site", "same-origin")
+	if a.status != http.StatusSeeOther || v.cookie(host, hostCookie) != "" {
+		v.t.Fatalf("sign-out: %d %v %s", a.status, a.header, a.body)
+	}
+	return a.header.Get("Location")
+}
+
+// holdOut wants a browser to be asked to sign in at every host, and to be told at one that it has signed out.
+func (v *visitorOfHosts) holdOut(host string, hosts ...string) {
+	v.t.Helper()
+	a := v.navigate(v.gate.at(host, "/oauth/sign_out"))
+	if a.status != http.StatusOK || strings.Contains(a.body, "<form") || !strings.Contains(a.body, "/oauth/sign_in") {
+		v.t.Errorf("the page at %s: %d %s", host, a.status, a.body)
+	}
+	for _, host := range hosts {
+		if a := v.send(http.MethodGet, v.gate.at(host, "/pages/1"), ""); a.status != http.StatusUnauthorized {
+			v.t.Errorf("%s: %d", host, a.status)
+		}
+	}
+}
+
+// TestS130ASignOutAtAHostLeadsThroughTheIssuerAndTheProvider, and back to the page of the host that says so.
+func TestS130ASignOutAtAHostLeadsThroughTheIssuerAndTheProvider(t *testing.T) {
+	p := newLyingProvider(t)
+	g := startHosts(t, signInAtCorp(p, "default")...)
+	v, other := g.visitor(t), g.visitor(t)
+	for _, target := range []string{g.at("app", "/"), g.at("wiki", "/pages/1")} {
+		if a, at, _ := v.walkAt(p, target); a.status != http.StatusOK || at != target {
+			t.Fatalf("%d at %s: %s", a.status, at, a.body)
+		}
+		other.walkAt(p, target)
+	}
+	asks := v.navigate(g.at("app", "/oauth/sign_out"))
+	if policy := asks.header.Get("Content-Security-Policy"); !strings.Contains(policy, p.URL) || !strings.Contains(policy, g.origin("auth")) {
+		t.Errorf("the browser would not follow the form: %s", policy)
+	}
+	location := v.signsOut("app")
+	if v.cookie("auth", "session") == "" {
+		t.Fatal("the cookie of the issuer is gone already")
+	}
+	v.holdOut("app", "app", "wiki") // whatever happens on the way
+	done := g.at("app", "/oauth/sign_out")
+	a, at, way := v.walkAt(p, location)
+	if a.status != http.StatusOK || at != done || !strings.HasPrefix(way[0], g.at("auth", "/oauth/logout?")) {
+		t.Errorf("%d at %s, by way of %s", a.status, at, way)
+	}
+	want := url.Values{"client_id": {"gw"}, "post_logout_redirect_uri": {g.at("auth", "/oauth/callback/corp")}, "logout_hint": {"ada@acme.example"}}
+	for name, value := range want {
+		if !slices.Equal(p.signedOut[name], value) {
+			t.Errorf("the provider was asked %v", p.signedOut)
+		}
+	}
+	if v.cookie("auth", "session") != "" {
+		t.Error("the cookie of the issuer is still there")
+	}
+	v.holdOut("app", "app", "wiki")
+	if !strings.Contains(a.body, "prompt=select_account") {
+		t.Errorf("the page signs in again at once: %s", a.body)
+	}
+	if a := other.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
+		t.Errorf("another browser: %d", a.status)
+	}
+	if a, at, _ := v.walkAt(p, location); a.status != http.StatusOK || at != done { // once more, by the back button
+		t.Errorf("again: %d at %s", a.status, at)
+	}
+	if a, at, _ := v.walkAt(p, g.at("app", "/x")); a.status != http.StatusOK || at != g.at("app", "/x") {
+		t.Errorf("signed in again: %d at %s", a.status, at)
+	}
+}
+
+// TestS131WithoutAnIssuerASignOutLeadsThroughTheProvider, and back to the page of the host that says so.
+func TestS131WithoutAnIssuerASignOutLeadsThroughTheProvider(t *testing.T) {
+	p := newLyingProvider(t)
+	g := startDirect(t, p)
+	v := g.visitor(t)
+	for _, host := range []string{"app", "wiki"} {
+		v.walkAt(p, g.at(host, "/"))
+	}
+	if policy := v.navigate(g.at("wiki", "/oauth/sign_out")).header.Get("Content-Security-Policy"); !strings.Contains(policy, p.URL) {
+		t.Errorf("the browser would not follow the form: %s", policy)
+	}
+	location := v.signsOut("wiki")
+	v.holdOut("wiki", "app", "wiki")
+	a, at, way := v.walkAt(p, location)
+	if a.status != http.StatusOK || at != g.at("wiki", "/oauth/sign_out") || !slices.Contains(way, g.at("wiki", "/oauth/callback/corp")+"?state=") {
+		t.Errorf("%d at %s, by way of %s", a.status, at, way)
+	}
+	if p.signedOut.Get("post_logout_redirect_uri") != g.at("wiki", "/oauth/callback/corp") || p.signedOut.Get("logout_hint") != "ada@acme.example" {
+		t.Errorf("the provider was asked %v", p.signedOut)
+	}
+	v.holdOut("wiki", "app", "wiki")
+	if a, at, _ := v.walkAt(p, g.at("app", "/x")); a.status != http.StatusOK || at != g.at("app", "/x") {
+		t.Errorf("signed in again: %d at %s", a.status, at)
+	}
+}
+
+// TestS132ASignOutHoldsWithoutTheProvider: the page of the host comes at once where the provider offers no sign-out or the user has
+// signed in otherwise, and where the provider is away the sign-out holds.
+func TestS132ASignOutHoldsWithoutTheProvider(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		direct bool
+		// before changes the provider before the sign-in, and after between it and the sign-out.
+		before func(*lyingProvider)
+		after  func(*hostsGate, *lyingProvider)
+	}{
+		{"no end_session, no issuer", true, func(p *lyingProvider) { p.keepsSessions = true }, nil},
+		{"no end_session, an issuer", false, func(p *lyingProvider) { p.keepsSessions = true }, nil},
+		{"declared no more", false, nil, func(g *hostsGate, _ *lyingProvider) { g.reload(hostsCaddyfile()) }},
+		{"away, no issuer", true, nil, func(_ *hostsGate, p *lyingProvider) { p.change(func() { p.down = true }) }},
+		{"away, an issuer", false, nil, func(_ *hostsGate, p *lyingProvider) { p.change(func() { p.down = true }) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newLyingProvider(t)
+			if c.before != nil {
+				c.before(p)
+			}
+			var g *hostsGate
+			if c.direct {
+				g = startDirect(t, p)
+			} else {
+				g = startHosts(t, signInAtCorp(p, "default")...)
+			}
+			v := g.visitor(t)
+			if a, at, _ := v.walkAt(p, g.at("app", "/")); a.status != http.StatusOK {
+				t.Fatalf("%d at %s: %s", a.status, at, a.body)
+			}
+			v.walkAt(p, g.at("wiki", "/pages/1"))
+			if c.after != nil {
+				c.after(g, p)
+			}
+			location := v.signsOut("app")
+			v.holdOut("app", "app", "wiki")
+			if strings.HasPrefix(c.name, "away") {
+				return // where the browser goes now, nobody answers
+			}
+			if a, at, way := v.walkAt(p, location); a.status != http.StatusOK || at != g.at("app", "/oauth/sign_out") || p.signedOut != nil {
+				t.Errorf("%d at %s, by way of %s", a.status, at, way)
+			}
+		})
+	}
+	t.Run("with a password beside a provider", func(t *testing.T) {
+		p := newLyingProvider(t)
+		g := startHosts(t, signInAtCorp(p, "")...)
+		v := g.signedIn(t, "ada@acme.example")
+		if location := v.signsOut("app"); location != g.at("app", "/oauth/sign_out") {
+			t.Errorf("leads to %s", location)
+		}
+		v.holdOut("app", "app", "wiki")
+	})
+}
+
+// TestS133ALinkSignsNobodyOutByWayOfAHost, and sends nobody to a host that is not ours.
+func TestS133ALinkSignsNobodyOutByWayOfAHost(t *testing.T) {
+	p := newLyingProvider(t)
+	g := startHosts(t, signInAtCorp(p, "default")...)
+	signedIn := g.visitor(t)
+	signedIn.walkAt(p, g.at("app", "/"))
+	out := g.visitor(t)
+	out.walkAt(p, g.at("app", "/"))
+	out.signsOut("app")
+	app := url.QueryEscape(g.origin("app"))
+	links := map[string]string{
+		"a host of ours":             "host=" + app,
+		"a stranger":                 "host=https%3A%2F%2Fevil.example",
+		"a stranger in a path":       "host=" + url.QueryEscape(g.origin("app")+"@evil.example"),
+		"a host with a path":         "host=" + url.QueryEscape(g.origin("app")+"/x"),
+		"another scheme":             "host=" + url.QueryEscape(strings.Replace(g.origin("app"), "http:", "https:", 1)),
+		"in capitals":                "host=" + url.QueryEscape(strings.Replace(g.origin("app"), "app", "APP", 1)),
+		"a host twice":               "host=" + app + "&host=https%3A%2F%2Fevil.example",
+		"without a scheme":           "host=%2F%2Fevil.example",
+		"a sibling that is not ours": "host=" + url.QueryEscape(strings.Replace(g.origin("app"), "app.", "evil.", 1)),
+		"the issuer":                 "host=" + url.QueryEscape(g.origin("auth")),
+		"an application's parameter": "client_id=gatehouse&post_logout_redirect_uri=" + url.QueryEscape(g.at("app", "/oauth/sign_out")),
+	}
+	for name, link := range links {
+		t.Run(name, func(t *testing.T) {
+			p.change(func() { p.signedOut = nil })
+			a := signedIn.navigate(g.at("auth", "/oauth/logout?"+link))
+			if a.status != http.StatusOK || !strings.Contains(a.body, "<form") || a.header.Get("Set-Cookie") != "" {
+				t.Errorf("who is signed in is not asked: %d %v", a.status, a.header)
+			}
+			if name == "a host of ours" {
+				return
+			}
+			for who, v := range map[string]*visitorOfHosts{"signed out": out, "a stranger": g.visitor(t)} {
+				if a := v.navigate(g.at("auth", "/oauth/logout?"+link)); a.status != http.StatusOK || strings.Contains(a.body, "evil.example") {
+					t.Errorf("%s: %d to %s", who, a.status, a.header.Get("Location"))
+				}
+			}
+		})
+	}
+	if a := g.visitor(t).navigate(g.at("auth", "/oauth/logout?"+links["a host of ours"])); a.header.Get("Location") != g.at("app", "/oauth/sign_out") {
+		t.Errorf("without a cookie: %d to %q", a.status, a.header.Get("Location"))
+	}
+	if a := out.send(http.MethodHead, g.at("auth", "/oauth/logout?"+links["a host of ours"]), ""); a.status != http.StatusOK {
+		t.Errorf("HEAD: %d %v", a.status, a.header)
+	}
+	if a := signedIn.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK || p.signedOut != nil {
+		t.Errorf("%d, and at the provider %v", a.status, p.signedOut)
+	}
+	t.Run("no issuer", func(t *testing.T) {
+		g := startDirect(t, p)
+		v := g.visitor(t)
+		v.walkAt(p, g.at("app", "/"))
+		for _, query := range []string{"", "?state=", "?x=y", "?iss=https%3A%2F%2Fevil.example"} {
+			if a := v.navigate(g.at("app", "/oauth/callback/corp"+query)); a.status != http.StatusSeeOther || a.header.Get("Location") != g.at("app", "/oauth/sign_out") {
+				t.Errorf("%q: %d to %q", query, a.status, a.header.Get("Location"))
+			}
+		}
+		if a := v.navigate(g.at("app", "/oauth/sign_out")); a.status != http.StatusOK || !strings.Contains(a.body, "<form") {
+			t.Errorf("who is signed in is not asked: %d", a.status)
+		}
+		for _, query := range []string{"?state=x", "?code=x", "?error=access_denied", "?state=&code=x", "?state=x&state=y", "?%zz"} {
+			if a := v.navigate(g.at("app", "/oauth/callback/corp"+query)); a.status != http.StatusBadRequest {
+				t.Errorf("%q: %d to %q", query, a.status, a.header.Get("Location"))
+			}
+		}
+		if a := v.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
+			t.Errorf("%d", a.status)
+		}
+	})
+}
