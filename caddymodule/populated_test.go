@@ -199,11 +199,12 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	for _, c := range clients {
 		if len(c.Secrets) != 2 || len(c.Grants) != 4 || len(c.RedirectURIs) != 1 || c.CreatedAt.IsZero() || c.PKCERequired != (c.ID == "old-strict") ||
 			c.PKCEOptional != (c.ID == "old-rp") || reflect.DeepEqual(c.OpenID, store.ClientOpenID{}) == (c.ID == "old-rp") ||
+			(c.Origin == store.FromMetadata) != (c.Name == "Old agent") || c.LastUsedAt.IsZero() == (c.Name == "Old agent") ||
 			c.RevokePrevious != (c.ID == "old-swift") || len(c.CORSOrigins) != map[bool]int{true: 1}[c.ID == "old-page"] {
 			t.Errorf("the client is read as %+v", c)
 		}
 	}
-	if want := 2 + o.since(7) + o.since(9) + o.since(10) + o.since(12); len(clients) != want {
+	if want := 2 + o.since(7) + o.since(9) + o.since(10) + o.since(12) + o.since(14); len(clients) != want {
 		t.Errorf("%d clients, want %d", len(clients), want)
 	}
 	if err := s.AddClient(ctx, &store.Client{ID: "old-gone"}); err == nil {
@@ -244,13 +245,14 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	must(err)
 	for _, u := range users {
 		told := u.ID == "old-una" // by the columns of version 12
-		if u.Name == "" || u.EmailVerified != told || (u.Profile != nil) != told || u.UpdatedAt.IsZero() == told || u.External != (u.ID == "old-wes") || u.Version != "1" || len(u.Groups) != map[bool]int{true: 1}[u.ID == "old-gil"] {
+		if u.Name == "" || u.EmailVerified != told || (u.Profile != nil) != told || u.UpdatedAt.IsZero() == told || u.External != (u.ID == "old-wes") || u.Service || u.Version != "1" || len(u.Groups) != map[bool]int{true: 1}[u.ID == "old-gil"] {
 			t.Errorf("the user is read as %+v", u)
 		}
 	}
 	if want := 3 + o.since(3) + o.since(5); len(users) != 2+o.since(8)+2*o.since(12)+o.since(13) || len(families) != want || len(organisations) != 1 || consent.String() != "public" {
 		t.Errorf("%d users, %d families (want %d), %d organisations, consent %s", len(users), len(families), want, len(organisations), consent)
 	}
+	must(s.AddPersonalToken(ctx, &store.PersonalToken{ID: "new", UserID: "old-ada", ExpiresAt: time.Now()}, "1")) // the table is there
 	declared, ended, err := s.Declarations(ctx)
 	must(err)
 	if slices.ContainsFunc(declared, func(d store.Declaration) bool { return d.ID == "old-declared" }) ||

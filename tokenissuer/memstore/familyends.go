@@ -108,6 +108,7 @@ func (s *Store) DropFamilies(ctx context.Context, expiredBefore time.Time) (more
 		return false, fmt.Errorf("dropping families: %w", err)
 	}
 	defer s.mu.Unlock()
+	s.dropPersonalTokens(expiredBefore)
 	for range maxDropped {
 		if !s.expiries.dueBefore(expiredBefore) {
 			return false, nil

@@ -53,6 +53,8 @@ type Store struct {
 	logouts      logouts
 	leases       map[string]lease
 	attempts     *Attempts
+
+	personalTokens personalTokens
 }
 
 // New returns an empty Store. It starts no goroutine.
@@ -73,6 +75,8 @@ func New() *Store {
 		leases:        make(map[string]lease),
 		logouts:       newLogouts(),
 		attempts:      NewAttempts(maxBuckets),
+
+		personalTokens: make(personalTokens),
 	}
 }
 

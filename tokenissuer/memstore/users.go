@@ -3,6 +3,7 @@ package memstore
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -128,7 +129,7 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change store.User
 		return nil, nil
 	}
 	s.putUser(changed, old.version+1)
-	return s.endFamiliesOf(userID, end), nil
+	return append(s.ownerChanged(&changed, end), s.endFamiliesOf(userID, end)...), nil
 }
 
 // RehashPassword replaces the hash old. A user that is gone has it no more than one whose password was changed.
@@ -179,6 +180,7 @@ func (s *Store) takeSubject(id string, of subject, now time.Time) error {
 func (s *Store) forgetUser(id string) {
 	s.consents.Delete(id)
 	maps.DeleteFunc(s.identities, func(_ identityName, i store.Identity) bool { return i.UserID == id })
+	maps.DeleteFunc(s.personalTokens, func(_ [sha256.Size]byte, t *store.PersonalToken) bool { return t.UserID == id })
 }
 
 // HadUser reports whether the id is or was a user's.
@@ -205,13 +207,14 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending)
 	}
 	s.users.Delete(userID)
 	s.emails.Delete(removed.user.Email)
+	tokens := s.endPersonalTokens(store.PersonalTokenFilter{UserID: userID}, end)
 	s.forgetUser(userID)
 	former := subject{user: true, freeAt: end.Until}
 	if end.KeepsID {
 		former.freeAt = time.Time{} // as if somebody had it
 	}
 	s.subjects.Set(userID, former, cache.NoExpiration)
-	return s.endFamiliesOf(userID, end), nil
+	return append(tokens, s.endFamiliesOf(userID, end)...), nil
 }
 
 // PasswordSchemes lists the distinct schemes of the stored hashes.

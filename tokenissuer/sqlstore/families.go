@@ -43,7 +43,7 @@ const insertFamily = `INSERT INTO families (` + familyColumns + `)
 		AND ` + isActive + `%[1]s))`
 
 // isActive is User.IsActive as a condition of a row of users.
-const isActive = `status = 'active' AND (password_hash <> '' OR external)`
+const isActive = `status = 'active' AND (password_hash <> '' OR external OR service)`
 
 // insertDecided stores a family as the %s does, and decides the request $34 with it. One that was decided before breaks the
 // statement, and with it the family.

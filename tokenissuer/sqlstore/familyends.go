@@ -19,7 +19,7 @@ func (s *Store) EndFamilies(ctx context.Context, which store.FamilyFilter, end s
 	}
 	which.Origins = slices.Clone(which.Origins)
 	return s.endingStep(ctx, "ending families", func(ctx context.Context, tx session) ([]store.Revocation, error) {
-		return s.endFamilies(ctx, tx, end, which)
+		return s.endFamilies(ctx, tx, end, nil, which)
 	})
 }
 
@@ -77,10 +77,10 @@ func (s *Store) endingStep(ctx context.Context, name string,
 	return ended, nil
 }
 
-// endFamilies revokes the families that match one of the filters and records the revocations that it returns. The feed comes
-// last, when all rows are ours: who waited for one and held the feed would hold up every revocation, on every node.
-func (s *Store) endFamilies(ctx context.Context, tx session, end store.Ending, filters ...store.FamilyFilter) ([]store.Revocation, error) {
-	var ended []store.Revocation
+// endFamilies revokes the families that match one of the filters and records the revocations that it returns, those of what has ended
+// with them first. The feed comes last, when all rows are ours: who waited for one and held the feed would hold up every revocation, on
+// every node.
+func (s *Store) endFamilies(ctx context.Context, tx session, end store.Ending, ended []store.Revocation, filters ...store.FamilyFilter) ([]store.Revocation, error) {
 	for _, which := range filters {
 		marked, err := s.markFamilies(ctx, tx, which, end)
 		if err != nil {
@@ -176,9 +176,9 @@ func endOf(f *store.TokenFamily, end store.Ending) store.Revocation {
 	return store.Revocation{Kind: store.RevokeFamily, ID: f.ID, ExpiresAt: f.RevokedUntil(end)}
 }
 
-// endFamiliesOf revokes the families of a user, and those that the user has created for others.
-func (s *Store) endFamiliesOf(ctx context.Context, tx session, userID string, end store.Ending) ([]store.Revocation, error) {
-	return s.endFamilies(ctx, tx, end, store.FamilyFilter{UserID: userID}, store.FamilyFilter{ActorID: userID})
+// endFamiliesOf revokes the families of a user, and those that the user has created for others, and records what else has ended.
+func (s *Store) endFamiliesOf(ctx context.Context, tx session, userID string, end store.Ending, ended ...store.Revocation) ([]store.Revocation, error) {
+	return s.endFamilies(ctx, tx, end, ended, store.FamilyFilter{UserID: userID}, store.FamilyFilter{ActorID: userID})
 }
 
 // isMeant reports whether the filter means the family that it names, though that was revoked or dropped before: always,

@@ -45,11 +45,12 @@ func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) (m
 	return s.drop(ctx, "dropping revocations", &s.dropping.revocations, expiredBefore, s.dropWhere("revocations", "COALESCE(expires_at, 0)"))
 }
 
-// DropFamilies deletes what expired before then, families, decided requests and clients of sessions, the longest expired of each
-// first.
+// DropFamilies deletes what expired before then, families, decided requests, clients of sessions and personal access tokens, the longest
+// expired of each first.
 func (s *Store) DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
 	return s.drop(ctx, "dropping families", &s.dropping.families, expiredBefore,
-		s.dropWhere("families", "expires_at"), s.dropWhere("decided_requests", "expires_at"), s.dropWhere("session_clients", "expires_at"))
+		s.dropWhere("families", "expires_at"), s.dropWhere("decided_requests", "expires_at"), s.dropWhere("session_clients", "expires_at"),
+		s.dropWhere("personal_tokens", "expires_at"))
 }
 
 // DropAttempts deletes the counts of windows that ended before then.

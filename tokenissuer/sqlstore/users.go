@@ -18,7 +18,7 @@ import (
 )
 
 const selectUsers = `SELECT id, email, name, organisation, role, status, password_hash, version, created_at, group_names,
-	email_verified, profile, updated_at, external FROM users`
+	email_verified, profile, updated_at, external, service FROM users`
 
 // whereUser and whereEmail select the user of the id or the address $1, or the stand-in $2 when there is none, with the
 // same work.
@@ -86,7 +86,7 @@ func scanUser(row scanner) (*store.User, error) {
 	var created, updated sql.Null[int64]
 	var groups, profile []byte
 	err := row.Scan(&u.ID, &u.Email, &u.Name, &u.Organisation, &u.Role, &u.Status, &hash, &version, &created, &groups,
-		&u.EmailVerified, &profile, &updated, &u.External)
+		&u.EmailVerified, &profile, &updated, &u.External, &u.Service)
 	if err == nil && len(groups) > len("[]") {
 		err = json.Unmarshal(groups, &u.Groups)
 	}
@@ -116,12 +116,12 @@ func addingUser(user *store.User, organisationDeclared bool) work {
 			return err
 		}
 		return mustAdd(tx.ExecContext(ctx, `INSERT INTO users (id, email, name, organisation, role, status,
-			password_hash, password_scheme, version, created_at, group_names, email_verified, profile, updated_at, external)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $11, $12, $13, $14)
+			password_hash, password_scheme, version, created_at, group_names, email_verified, profile, updated_at, external, service)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $11, $12, $13, $14, $15)
 			ON CONFLICT (email) DO NOTHING`,
 			u.ID, u.Email, u.Name, u.Organisation, string(u.Role), string(u.Status),
 			u.PasswordHash.Reveal(), passwords.SchemeOf(u.PasswordHash), micros(u.CreatedAt), groups,
-			u.EmailVerified, profile, micros(u.UpdatedAt), u.External))
+			u.EmailVerified, profile, micros(u.UpdatedAt), u.External, u.Service))
 	}
 }
 
@@ -155,7 +155,11 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change store.User
 		if row.moves == 0 {
 			return nil, nil
 		}
-		return s.endFamiliesOf(ctx, tx, userID, end)
+		tokens, err := changePersonalTokens(ctx, tx, userID, end)
+		if err != nil {
+			return nil, err
+		}
+		return s.endFamiliesOf(ctx, tx, userID, end, tokens...)
 	})
 }
 
@@ -235,6 +239,10 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending)
 		if err := mustHit(tx.ExecContext(ctx, `DELETE FROM users WHERE id = $1`, possible(userID))); err != nil {
 			return nil, err
 		}
+		tokens, err := deletePersonalTokens(ctx, tx, store.PersonalTokenFilter{UserID: userID}, end)
+		if err != nil {
+			return nil, err
+		}
 		if err := forget(ctx, tx, userID, "user"); err != nil {
 			return nil, err
 		}
@@ -243,7 +251,7 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending)
 				return nil, err
 			}
 		}
-		return s.endFamiliesOf(ctx, tx, userID, end)
+		return s.endFamiliesOf(ctx, tx, userID, end, tokens...)
 	})
 }
 

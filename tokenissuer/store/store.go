@@ -51,6 +51,7 @@ type Store interface {
 	ClientStore
 	UserStore
 	IdentityStore
+	PersonalTokenStore
 	FamilyStore
 	LogoutStore
 	KeyStore
@@ -230,7 +231,7 @@ type Housekeeper interface {
 	Lease(ctx context.Context, name, holder string, until, now time.Time) (bool, error)
 	// DropRevocations deletes those that expired before then. A store may have dropped them already.
 	DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error)
-	// DropFamilies deletes families that expired before then, and decided requests and session clients that did.
+	// DropFamilies deletes families that expired before then, and decided requests, session clients and personal access tokens that did.
 	DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error)
 	// DropAttempts deletes the counts of windows that ended before then.
 	DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error)

@@ -55,6 +55,9 @@ type User struct {
 	PasswordHash oauth.Secret
 	// External says that an identity provider vouches for the user; see IdentityStore.
 	External bool
+	// Service says that nobody signs in as the user, who is a machine's account: it has neither password nor identities, and acts by
+	// the personal access tokens that an operator makes for it.
+	Service bool
 	// Version changes with password, organisation, role, groups and status. Whatever a user has granted remembers it, and is
 	// worth nothing once it differs. Stores keep it themselves.
 	Version   string
@@ -67,9 +70,10 @@ type User struct {
 	EmailVerified bool
 }
 
-// IsActive reports whether tokens may act for the user now: one who is active and can sign in, with a password or at a provider.
+// IsActive reports whether tokens may act for the user now: one who is active and can sign in, with a password or at a provider, or a
+// service account.
 func (u *User) IsActive() bool {
-	return u.Status == UserActive && (!u.PasswordHash.IsEmpty() || u.External)
+	return u.Status == UserActive && (!u.PasswordHash.IsEmpty() || u.External || u.Service)
 }
 
 // SetDefaults fills what a registration left out: active, the roles' default, the e-mail address as name.
@@ -110,11 +114,17 @@ func (u *User) Validate() error {
 	if _, err := ParseUserStatus(string(u.Status)); err != nil {
 		return err
 	}
-	if u.PasswordHash.IsEmpty() {
+	switch {
+	case u.PasswordHash.IsEmpty():
 		return nil
+	case u.Service:
+		return errors.New("a service account has no password: nobody signs in with it")
 	}
 	return passwords.ValidateHash(u.PasswordHash)
 }
+
+// ServiceEmail is the address of a service account, which needs one that is nobody else's. Nothing is ever sent there (RFC 2606 §2).
+func ServiceEmail(id string) string { return strings.ToLower(id) + "@service.invalid" }
 
 // CheckSubject refuses an id that applications cannot know a user by (OpenID Connect Core 1.0 §2): sub is ASCII.
 func CheckSubject(id string) error {

@@ -119,7 +119,7 @@ func (p populated) calls(s store.Store) []call {
 		{"Revoke", func(ctx context.Context) error { return s.Revoke(ctx, revocation("revoked")) }},
 		{"Revocations", func(ctx context.Context) error { _, _, err := s.Revocations(ctx, store.FeedPosition{}); return err }},
 		{"DropRevocations", func(ctx context.Context) error { _, err := s.DropRevocations(ctx, now.AddDate(0, 0, 2)); return err }},
-	}, nodeCalls(s), logoutCalls(s), identityCalls(s))
+	}, nodeCalls(s), logoutCalls(s), identityCalls(s), personalTokenCalls(s))
 }
 
 func nodeCalls(s store.Store) []call {

@@ -84,7 +84,7 @@ func sameUser(t *testing.T, got, want *store.User) {
 	if got.ID != want.ID || got.Email != want.Email || got.Name != want.Name || got.Organisation != want.Organisation ||
 		got.Role != want.Role || got.Status != want.Status || !slices.Equal(got.Groups, want.Groups) || got.Declared != want.Declared ||
 		got.PasswordHash.Reveal() != want.PasswordHash.Reveal() || !sameTime(got.CreatedAt, want.CreatedAt) ||
-		!sameTime(got.UpdatedAt, want.UpdatedAt) || got.EmailVerified != want.EmailVerified || !reflect.DeepEqual(got.Profile, want.Profile) {
+		!sameTime(got.UpdatedAt, want.UpdatedAt) || got.EmailVerified != want.EmailVerified || !reflect.DeepEqual(got.Profile, want.Profile) || got.Service != want.Service {
 		t.Errorf("user is\n%+v (%s), want\n%+v (%s)", got, got.PasswordHash.Reveal(), want, want.PasswordHash.Reveal())
 	}
 	if got.Version == "" {
