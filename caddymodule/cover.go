@@ -37,7 +37,7 @@ func (a *App) cover() {
 			a.http = app.(*caddyhttp.App)
 		}
 	}
-	found := coverage.Examine(a.http, a.coveredIssuer())
+	found := coverage.Examine(a.http, a.coveredIssuer(), a.documents)
 	a.covered.Store(found)
 	if a.keepsState() {
 		a.issuer.Resources.Publish(found.Resources)
@@ -46,6 +46,11 @@ func (a *App) cover() {
 	for _, warning := range found.Warnings {
 		a.logger.Warn(warning)
 	}
+}
+
+// documents serves the metadata of resources.
+func (a *App) documents(resources []endpoint.ResourceMetadata) *endpoint.Resources {
+	return endpoint.NewResources(a.audit, counters{}, resources)
 }
 
 // coveredIssuer returns the issuer whose routes are examined; nil: this configuration has none.

@@ -354,7 +354,7 @@ func TestG84HandleErrors(t *testing.T) {
 		header X-Seen-By errors
 		rewrite * /errors
 		reverse_proxy UPSTREAM
-	}`) + "\nhttp://other.test:" + port + " {\n\tprotect trusted\n\treverse_proxy UPSTREAM\n}\n")
+	}`) + "\nhttp://other.test:" + port + " {\n\tprotect trusted {\n\t\tresource https://other.test\n\t}\n\treverse_proxy UPSTREAM\n}\n")
 	public := g.server("public")
 
 	status, header, body := g.asked(t, g.request("GET", "/x"))

@@ -22,7 +22,7 @@ func (s *Server) isMetadata(r *http.Request) bool {
 
 // Publish has the server answer with the metadata of these resources.
 func (s *Server) Publish(resources []endpoint.ResourceMetadata) {
-	s.documents.Store(endpoint.NewResources(s.app.audit, counters{}, resources))
+	s.documents.Store(s.app.documents(resources))
 }
 
 // Where is where the directive stands in a Caddyfile, as file:line; empty: in none.

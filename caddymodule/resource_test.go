@@ -158,8 +158,8 @@ func TestResourceMetadata(t *testing.T) {
 	}
 }
 
-// TestResourceMetadataOfTheIssuer: the root is the issuer's audience as before, and a route that others' tokens pass too says
-// whose.
+// TestResourceMetadataOfTheIssuer: the root is the issuer's audience, and a route that others' tokens pass too says whose. Whoever looks
+// nowhere but at the root finds the issuers of the routes below it behind those of the root.
 func TestResourceMetadataOfTheIssuer(t *testing.T) {
 	g := startGate(t, site)
 	_, _, body := g.get(wellKnown, "")
@@ -169,8 +169,8 @@ func TestResourceMetadataOfTheIssuer(t *testing.T) {
 	}
 	p := startProvider(t)
 	h := resourceGate(t, p, true)
-	_, _, body = h.get(wellKnown, "") // the last handle is the root, and takes corp's tokens alone
-	if err := json.Unmarshal([]byte(body), &root); err != nil || root.Resource != h.url || !slices.Equal(root.Servers, []string{p.url}) {
+	_, _, body = h.get(wellKnown, "") // the last handle is the root, and takes corp's tokens; others take ours
+	if err := json.Unmarshal([]byte(body), &root); err != nil || root.Resource != h.url || !slices.Equal(root.Servers, []string{p.url, h.url}) {
 		t.Errorf("%s: %v", body, err)
 	}
 }
@@ -183,7 +183,7 @@ func TestG97WellKnownPathsAreOurs(t *testing.T) {
 		g := resourceGate(t, p, own)
 		token := g.watched(p.tokenFor(g))
 		for path, want := range map[string]int{
-			wellKnown + "/": 404, wellKnown + "/nothing": 404, wellKnown + "/orders/": 404, wellKnown + "/%6frders": 404, wellKnown + "/orders": 200,
+			wellKnown + "/": 200, wellKnown + "/nothing": 404, wellKnown + "/orders/": 200, wellKnown + "/orders//": 404, wellKnown + "/%6frders": 404, wellKnown + "/orders": 200,
 			wellKnown: 200,
 		} {
 			status, _, body := g.raw(g.request("GET", path, bearer(token)))

@@ -183,8 +183,11 @@ var rooms = map[string]room{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
 		},
 	},
+	"caddymodule/hostpaths": {
+		own: []string{"tokenissuer/endpoint"}, others: []string{"github.com/caddyserver/caddy/v2"}, without: []string{"github.com/patrickmn/go-cache"},
+	},
 	"caddymodule/coverage": {
-		own:    []string{"caddymodule/gate", "caddymodule/hostsession", "caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/oauth"},
+		own:    []string{"caddymodule/gate", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/oauth"},
 		others: []string{"github.com/caddyserver/caddy/v2"},
 	},
 	"caddymodule/hostsession": {
@@ -221,7 +224,7 @@ var rooms = map[string]room{
 	},
 	"caddymodule/gate": {
 		own: []string{
-			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/hostsession", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
+			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
 			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},

@@ -38,15 +38,16 @@ type Result struct {
 }
 
 // Examine determines what protects the routes, reports likely mistakes, and tells the handlers where their metadata
-// are. App is nil if there are no routes, and issuer if the configuration has none. All modules must be provisioned.
-func Examine(app *caddyhttp.App, issuer *Issuer) *Result {
+// are. App is nil if there are no routes, and issuer if the configuration has none. Serve makes the handlers of the
+// metadata. All modules must be provisioned.
+func Examine(app *caddyhttp.App, issuer *Issuer, serve Serve) *Result {
 	var sites []*site
 	if app != nil {
 		for _, name := range slices.Sorted(maps.Keys(app.Servers)) {
 			sites = append(sites, walkServer(app, app.Servers[name])...)
 		}
 	}
-	describe(sites, issuer)
+	describe(sites, issuer, serve)
 	found, gates := new(Result), make(map[*gate.Protect]bool)
 	found.Resources, found.Warnings = accept(sites, issuer)
 	var lost []string

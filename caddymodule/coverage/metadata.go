@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -15,85 +13,46 @@ import (
 // document is the metadata of a resource, with the sites and gates that it describes.
 type document struct {
 	endpoint.ResourceMetadata
-	at    *url.URL // the metadata URL (RFC 9728 §3.1)
-	sites []*site
-	gates []*gate.Protect
+	at *url.URL // the metadata URL (RFC 9728 §3.1)
+	// secure is the resource for clients that reach it over TLS through a trusted proxy, and secureAt its metadata URL. They differ
+	// from the others where a site speaks plain HTTP and its URL is not configured.
+	secure   string
+	secureAt *url.URL
+	sites    []*site
+	gates    []*gate.Protect
 }
 
-// MetadataServer is an `oauth_server`. It serves the metadata of the resources that the gates of its site guard.
-type MetadataServer interface {
-	caddyhttp.MiddlewareHandler
-	// Publish replaces the resources whose metadata it serves.
-	Publish(resources []endpoint.ResourceMetadata)
-	// Where returns its position in the Caddyfile, as file:line; empty: it has none.
-	Where() string
-}
-
-// describe makes the metadata of all guarded routes, passes them to each `oauth_server` that clients will ask for
-// them, and tells each `protect` the URL of its own. Everything in them comes from the configuration.
-func describe(sites []*site, issuer *Issuer) {
-	documents := documentsOf(sites, issuer)
-	served := make(map[*document]bool)
-	servers := make(map[MetadataServer][]placedServer)
-	for _, s := range sites {
-		for _, place := range s.servers {
-			servers[place.MetadataServer] = append(servers[place.MetadataServer], place)
-		}
-	}
-	for server, places := range servers {
-		var own []endpoint.ResourceMetadata
-		for _, d := range documents {
-			if slices.ContainsFunc(places, d.isServedAt) {
-				own, served[d] = append(own, d.ResourceMetadata), true
-			}
-		}
-		server.Publish(own)
-	}
-	described := make(map[*gate.Protect][]*document)
-	for _, d := range documents {
-		for _, p := range d.gates {
-			described[p] = append(described[p], d)
-		}
-	}
-	for p, documents := range described {
-		// A named route that several sites invoke has several. A site without an oauth_server serves none.
-		if len(documents) == 1 && served[documents[0]] {
-			p.Describe(documents[0].at.String())
-		}
-	}
-}
-
-// isServedAt reports whether requests for the metadata reach this `oauth_server`.
-func (d *document) isServedAt(place placedServer) bool {
-	for _, c := range place.conditions {
-		patterns, _ := pathsOf(c.sets)
-		if len(patterns) > 0 && !slices.ContainsFunc(patterns, func(p string) bool { return patternCovers(p, strings.ToLower(d.at.Path)) }) {
-			return false
-		}
-	}
-	return slices.Contains(d.sites, place.site) || place.site.hasHost(d.at.Hostname())
-}
-
-// documentsOf returns one document for each resource, in the order of the routes.
+// documentsOf returns the metadata of each resource, in the order of the routes, and of the roots of their hosts.
 func documentsOf(sites []*site, issuer *Issuer) []*document {
 	var documents []*document
-	for _, s := range sites {
-		for i := range s.gates {
-			g := &s.gates[i]
-			resource := issuer.resourceOf(s, g)
-			location, err := endpoint.MetadataURL(resource)
-			if resource == "" || err != nil || issuer.describesItself(g, resource) {
+	secure := issuer.secureResources(sites)
+	for g, s := range gatesOf(sites) {
+		resource := issuer.resourceOf(s, g)
+		j := slices.IndexFunc(documents, func(d *document) bool { return d.Resource == resource })
+		if j < 0 {
+			d := newDocument(resource, secure[resource])
+			if d == nil {
 				continue
 			}
-			j := slices.IndexFunc(documents, func(d *document) bool { return d.Resource == resource })
-			if j < 0 {
-				j = len(documents)
-				documents = append(documents, &document{ResourceMetadata: endpoint.ResourceMetadata{Resource: resource}, at: location})
-			}
-			documents[j].add(s, g, issuer)
+			j, documents = len(documents), append(documents, d)
 		}
+		documents[j].add(s, g, issuer)
 	}
-	return documents
+	documents = slices.DeleteFunc(documents, func(d *document) bool { return len(d.Servers) == 0 })
+	return issuer.withRoots(documents)
+}
+
+// newDocument returns a document about a resource; nil: it has no metadata URL. Secure is empty where it is the same.
+func newDocument(resource, secure string) *document {
+	at, err := endpoint.MetadataURL(resource)
+	if resource == "" || err != nil {
+		return nil
+	}
+	d := &document{ResourceMetadata: endpoint.ResourceMetadata{Resource: resource}, at: at, secure: resource, secureAt: at}
+	if at, err := endpoint.MetadataURL(secure); secure != "" && err == nil {
+		d.secure, d.secureAt = secure, at
+	}
+	return d
 }
 
 // add adds the issuers and scopes of a gate to the document.
@@ -105,7 +64,7 @@ func (d *document) add(s *site, g *guard, issuer *Issuer) {
 		d.gates = append(d.gates, g.Protect)
 	}
 	for _, issuer := range g.view.Issuers {
-		if !slices.Contains(d.Servers, issuer.URL) {
+		if issuer.URL != "" && !slices.Contains(d.Servers, issuer.URL) { // whoever signs in at a provider asks for no token
 			d.Servers = append(d.Servers, issuer.URL)
 		}
 	}
@@ -119,10 +78,78 @@ func (d *document) add(s *site, g *guard, issuer *Issuer) {
 	d.Scopes = oauth.ResourceScopes(d.Scopes)
 }
 
-// describesItself reports whether the issuer's own document describes the resource: it is the issuer's audience, and
-// the gate accepts tokens of no other issuer.
-func (i *Issuer) describesItself(g *guard, resource string) bool {
-	return i != nil && resource == i.Audience && !slices.ContainsFunc(g.view.Issuers, func(i gate.IssuerView) bool { return !i.Own })
+// include adds to the document at the root of a host what is said of a resource below it: clients that look nowhere else find there
+// who issues tokens.
+func (d *document) include(below *document, scopes bool) {
+	for _, s := range below.sites {
+		if !slices.Contains(d.sites, s) {
+			d.sites = append(d.sites, s)
+		}
+	}
+	for _, server := range below.Servers {
+		if !slices.Contains(d.Servers, server) {
+			d.Servers = append(d.Servers, server)
+		}
+	}
+	if scopes {
+		d.Scopes = oauth.ResourceScopes(slices.Concat(d.Scopes, below.Scopes))
+	}
+}
+
+// withRoots adds, for each host, the document at its root. That of a host with one resource is the resource's own.
+func (i *Issuer) withRoots(documents []*document) []*document {
+	byHost := make(map[string][]*document)
+	var hosts []string
+	for _, d := range documents {
+		host := oauth.OriginOf(d.at)
+		if byHost[host] == nil {
+			hosts = append(hosts, host)
+		}
+		byHost[host] = append(byHost[host], d)
+	}
+	for _, host := range hosts {
+		all := byHost[host]
+		root := i.rootOf(host, all)
+		if root == nil && len(all) == 1 {
+			all[0].AtRoot = true
+			continue
+		}
+		made := root == nil
+		if made {
+			secure := ""
+			if all[0].secure != all[0].Resource {
+				secure = oauth.OriginOf(all[0].secureAt)
+			}
+			root = newDocument(host, secure)
+		}
+		for _, d := range all {
+			if d != root {
+				root.include(d, made)
+			}
+		}
+		if !slices.Contains(documents, root) {
+			documents = append(documents, root)
+		}
+	}
+	return documents
+}
+
+// rootOf returns the document of the resource that is the whole host: a gate's, or the issuer's own; nil: there is none.
+func (i *Issuer) rootOf(host string, documents []*document) *document {
+	for _, d := range documents {
+		if d.at.EscapedPath() == endpoint.WellKnownResource {
+			return d
+		}
+	}
+	if i == nil {
+		return nil
+	}
+	own := newDocument(i.Audience, "")
+	if own == nil || own.at.EscapedPath() != endpoint.WellKnownResource || oauth.OriginOf(own.at) != host {
+		return nil
+	}
+	own.Servers, own.Scopes = []string{i.URL}, oauth.ResourceScopes(i.Scopes)
+	return own
 }
 
 // resourceOf returns the identifier of the resource that a gate guards; empty: there is none.
@@ -157,12 +184,33 @@ func (i *Issuer) originOf(s *site, g *guard) (origin string, own bool) {
 			}
 		}
 	}
-	for _, host := range s.hosts {
-		if !strings.ContainsAny(host, "*{") {
-			return s.scheme + "://" + s.authority(host), false
+	return s.origin(), false
+}
+
+// secureResources returns, for each resource whose URL begins with http because its site speaks plain HTTP, what clients call it that
+// reach the site over TLS through another proxy, at the usual port. What two resources would be called is left out.
+func (i *Issuer) secureResources(sites []*site) map[string]string {
+	secure, taken := make(map[string]string), make(map[string]int)
+	for g, s := range gatesOf(sites) {
+		resource := i.resourceOf(s, g)
+		if secure[resource] != "" {
+			continue
+		}
+		taken[resource]++
+		u, err := url.Parse(resource)
+		if origin, own := i.originOf(s, g); err != nil || own || g.view.Resource != "" || u.Scheme != "http" || origin != s.origin() {
+			continue
+		}
+		u.Scheme, u.Host = "https", strings.TrimSuffix(u.Host, ":"+u.Port())
+		secure[resource] = u.String()
+		taken[u.String()]++
+	}
+	for resource, other := range secure {
+		if taken[other] > 1 {
+			delete(secure, resource)
 		}
 	}
-	return "", false
+	return secure
 }
 
 // commonPath returns the longest path below which all paths that match the patterns are; empty: there is none.

@@ -40,6 +40,7 @@ func accept(sites []*site, issuer *Issuer) (resources, warnings []string) {
 	}
 	type names struct{ resources, audiences []string }
 	guarded := make(map[*gate.Protect]*names)
+	secure := issuer.secureResources(sites)
 	for g, s := range gatesOf(sites) {
 		known := guarded[g.Protect]
 		if known == nil {
@@ -47,13 +48,16 @@ func accept(sites []*site, issuer *Issuer) (resources, warnings []string) {
 			guarded[g.Protect] = known
 		}
 		resource := issuer.resourceOf(s, g)
+		other := secure[resource]
 		if g.takesOwn() {
-			resource = in.add(resource)
+			resource, other = in.add(resource), in.add(other)
 		}
-		// With `audience`, tokens that are for the issuer's own are refused, whatever the route is called.
-		refused := len(g.Audience) > 0 && issuer.isAudience(resource)
-		if resource != "" && !refused && !slices.Contains(known.resources, resource) {
-			known.resources = append(known.resources, resource)
+		for _, name := range []string{resource, other} {
+			// With `audience`, tokens that are for the issuer's own are refused, whatever the route is called.
+			refused := len(g.Audience) > 0 && issuer.isAudience(name)
+			if name != "" && !refused && !slices.Contains(known.resources, name) {
+				known.resources = append(known.resources, name)
+			}
 		}
 		if why := issuer.requiresTooMuch(g, resource); why != "" && !slices.Contains(warnings, g.where()+why) {
 			warnings = append(warnings, g.where()+why)

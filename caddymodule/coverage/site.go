@@ -2,19 +2,24 @@ package coverage
 
 import (
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 )
 
 // site holds what one server does for one list of hosts.
 type site struct {
-	hosts    []string // none: any
-	listen   []string // the addresses of the server
-	scheme   string   // of the first address, like port
+	hosts    []string               // none: any
+	matchers []*caddyhttp.MatchHost // of the hosts
+	paths    *hostpaths.Routes      // ours before the routes of its server; nil: none
+	listen   []string               // the addresses of the server
+	scheme   string                 // of the first address, like port
 	port     string
 	backends []backend
 	gates    []guard
@@ -23,25 +28,25 @@ type site struct {
 
 // site returns the site of a flow.
 func (w *walk) site(f flow) *site {
-	hosts := hostsOf(f.conditions)
+	hosts, matchers := hostsOf(f.conditions)
 	for _, s := range w.sites {
 		if slices.Equal(s.hosts, hosts) {
 			return s
 		}
 	}
-	s := &site{hosts: hosts, listen: w.server.Listen}
+	s := &site{hosts: hosts, matchers: matchers, paths: w.paths, listen: w.server.Listen}
 	s.scheme, s.port = listens(w.app, w.server)
 	w.sites = append(w.sites, s)
 	return s
 }
 
 // hostsOf returns the hosts of the outermost condition that has any.
-func hostsOf(conditions []condition) (hosts []string) {
+func hostsOf(conditions []condition) (hosts []string, matchers []*caddyhttp.MatchHost) {
 	for _, c := range conditions {
 		for _, set := range c.sets {
 			for _, matcher := range set {
 				if host, ok := matcher.(*caddyhttp.MatchHost); ok {
-					hosts = append(hosts, *host...)
+					hosts, matchers = append(hosts, *host...), append(matchers, host)
 				}
 			}
 		}
@@ -49,7 +54,7 @@ func hostsOf(conditions []condition) (hosts []string) {
 			break
 		}
 	}
-	return hosts
+	return hosts, matchers
 }
 
 // listens returns the scheme and the port under which clients reach a server.
@@ -83,6 +88,16 @@ func (s *site) authority(host string) string {
 	return net.JoinHostPort(host, s.port)
 }
 
+// origin returns the scheme and host of the first address of the site that is a host; empty: it has none.
+func (s *site) origin() string {
+	for _, host := range s.hosts {
+		if !strings.ContainsAny(host, "*{") {
+			return s.scheme + "://" + s.authority(host)
+		}
+	}
+	return ""
+}
+
 // String returns the site's URLs, or its addresses if it has no hosts.
 func (s *site) String() string {
 	names := make([]string, 0, len(s.hosts))
@@ -98,6 +113,13 @@ func (s *site) String() string {
 // hasHost reports whether a host is one of the site's.
 func (s *site) hasHost(host string) bool {
 	return slices.ContainsFunc(s.hosts, func(own string) bool { return strings.EqualFold(own, host) })
+}
+
+// hasAuthority reports whether a URL has one of the site's hosts, and its port if it names one.
+func (s *site) hasAuthority(u *url.URL) bool {
+	return slices.ContainsFunc(s.hosts, func(own string) bool {
+		return strings.EqualFold(own, u.Hostname()) && (u.Port() == "" || strings.EqualFold(s.authority(own), u.Host))
+	})
 }
 
 // mayHave reports whether a site may serve a host. One without hosts may serve any.

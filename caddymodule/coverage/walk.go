@@ -14,7 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 )
 
 // walk visits the routes of a server in the order in which a request does, and records its gates, backends and
@@ -23,8 +23,9 @@ type walk struct {
 	app     *caddyhttp.App
 	server  *caddyhttp.Server
 	sites   []*site
-	invoked []string // named routes that are being walked
-	count   int      // number of conditions and rewrites so far, which gives each a unique number
+	paths   *hostpaths.Routes // ours before the routes; nil: none
+	invoked []string          // named routes that are being walked
+	count   int               // number of conditions and rewrites so far, which gives each a unique number
 }
 
 // flow describes the requests that reach a handler.
@@ -107,6 +108,7 @@ func (w *walk) route(route *caddyhttp.Route, f flow) flow {
 	inner := f
 	if !everyRequest {
 		inner = w.under(condition{sets: route.MatcherSets, group: route.Group}, f)
+		w.site(inner) // whatever is in it: requests for its hosts are for no other site
 	}
 	inner = w.handlers(route.Handlers, inner)
 	ends := route.Terminal || inner.dead
@@ -151,7 +153,8 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 		s.servers = append(s.servers, placedServer{f, h, s})
 	case *caddyhttp.Subroute:
 		return w.subroute(h, f)
-	case *hostsession.Routes:
+	case *hostpaths.Routes:
+		w.paths = h
 		return w.routes(h.Behind(), f)
 	case *caddyhttp.Invoke:
 		return w.invoke(h.Name, f)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -29,8 +28,8 @@ func (s *Shared) UseHostSessions(settings hostsession.Settings) (err error) {
 	return err
 }
 
-// readHostSessions makes the hosts of the server's routes reachable for browsers that come back from the sign-in.
-func (p *Protect) readHostSessions(ctx caddy.Context) error {
+// readHostSessions makes the paths of the sign-in reachable at the hosts of the server, for browsers that come back from it.
+func (p *Protect) readHostSessions() error {
 	if !p.UsesHostSessions() {
 		return nil
 	}
@@ -40,7 +39,8 @@ func (p *Protect) readHostSessions(ctx caddy.Context) error {
 	if err := p.shared.hosts.CheckProvider(p.SignInAt); err != nil {
 		return err
 	}
-	return hostsession.Mount(ctx, p.shared.hosts)
+	p.paths.Add(p.shared.hosts)
+	return nil
 }
 
 // servesHost answers a request for the sign-in at its host that comes this far, and reports whether it did: what stands in a named

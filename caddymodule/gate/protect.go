@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
@@ -110,9 +111,10 @@ type Protect struct {
 	warnHost       sync.Once
 	cookies        ownCookies
 	refusal        *answers.PreparedChallenge
-	resource       string // resolved
-	// withMetadata is the challenge that names the route's own metadata; nil until all routes are known.
-	withMetadata atomic.Pointer[answers.PreparedChallenge]
+	resource       string            // resolved
+	paths          *hostpaths.Routes // ours at the hosts of the server; nil: none
+	// described are the challenges that name the route's own metadata; nil until all routes are known.
+	described atomic.Pointer[challenges]
 	// accepted are the audiences of which a token must name one: of ours, and with ResourceRequired of any issuer. Nil: what the
 	// issuers have, as long as the routes are not known.
 	accepted atomic.Pointer[[]string]
@@ -136,8 +138,11 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	if p.shared.own != nil {
 		p.verifier = p.shared.own.Verifier
 	}
+	if p.paths, err = hostpaths.Mount(ctx, p.shared.awaitRoutes); err != nil {
+		return err
+	}
 	steps := []func() error{
-		p.readIssuers, p.readResource, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, func() error { return p.readHostSessions(ctx) }, p.readCORS, p.readUpgrades, p.readTrustHeaders,
+		p.readIssuers, p.readResource, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readHostSessions, p.readCORS, p.readUpgrades, p.readTrustHeaders,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

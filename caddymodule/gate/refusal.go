@@ -30,7 +30,7 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 		answer.renewed = d.renewed
 	}
 	p.audit.Refused(r, "request refused at the gate", err, p.auditFields(d)...)
-	status := p.challenge().SetHeaders(answer, err, d.needs)
+	status := p.challenge(r).SetHeaders(answer, err, d.needs)
 	if bodyOutstanding(r) {
 		answer.Header().Set("Connection", "close")
 	}

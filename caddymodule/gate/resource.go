@@ -2,10 +2,12 @@ package gate
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -81,10 +83,20 @@ func (p *Protect) audienceOf(i *routeIssuer) []string {
 	return i.audience
 }
 
-// challenge returns the challenge for requests that this route refuses.
-func (p *Protect) challenge() *answers.PreparedChallenge {
-	if found := p.withMetadata.Load(); found != nil {
-		return found
+// challenges are those of a route: for requests that came in plain HTTP or over TLS to this server, and for those that came over
+// TLS to a trusted proxy.
+type challenges struct {
+	plain, secure *answers.PreparedChallenge
+}
+
+// challenge returns the challenge for a request that this route refuses.
+func (p *Protect) challenge(r *http.Request) *answers.PreparedChallenge {
+	switch found := p.described.Load(); {
+	case found == nil:
+		return p.refusal
+	case hostpaths.ThroughTLS(r):
+		return found.secure
+	default:
+		return found.plain
 	}
-	return p.refusal
 }

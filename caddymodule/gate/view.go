@@ -45,12 +45,19 @@ func (p *Protect) View() View {
 	return v
 }
 
-// Describe sets the metadata URL that refusals name (RFC 9728 §5.1). It is known once all routes are.
-func (p *Protect) Describe(metadataURL string) {
-	c := p.refusal.Challenge()
-	c.ResourceMetadata = metadataURL
-	p.withMetadata.Store(c.Prepare())
+// Describe sets the metadata URL that refusals name (RFC 9728 §5.1), and the one for requests that came over TLS to a trusted
+// proxy. They are known once all routes are.
+func (p *Protect) Describe(metadataURL, throughTLS string) {
+	plain := p.refusal.Challenge()
+	secure := plain
+	plain.ResourceMetadata, secure.ResourceMetadata = metadataURL, throughTLS
+	p.described.Store(&challenges{plain.Prepare(), secure.Prepare()})
 }
 
 // MetadataURL returns the metadata URL that refusals name; empty: none.
-func (p *Protect) MetadataURL() string { return p.challenge().Challenge().ResourceMetadata }
+func (p *Protect) MetadataURL() string {
+	if found := p.described.Load(); found != nil {
+		return found.plain.Challenge().ResourceMetadata
+	}
+	return p.refusal.Challenge().ResourceMetadata
+}

@@ -51,9 +51,8 @@ func (found route) allows(method string) bool {
 }
 
 const (
-	wellKnownServer   = "/.well-known/oauth-authorization-server" // RFC 8414 §3
-	wellKnownOpenID   = "/.well-known/openid-configuration"       // OpenID Connect Discovery §4
-	wellKnownResource = "/.well-known/oauth-protected-resource"   // RFC 9728 §3
+	wellKnownServer = "/.well-known/oauth-authorization-server" // RFC 8414 §3
+	wellKnownOpenID = "/.well-known/openid-configuration"       // OpenID Connect Discovery §4
 
 	authorizePath = "/oauth/authorize"
 	loginPath     = "/oauth/login"
@@ -109,7 +108,7 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, met
 	h.addOpenIDRoutes(metadata)
 	h.addCallbacks()
 	resource := route{metadataEndpoint, methodsGet, (*Handler).serveResourceMetadata, json, sharedWithAll}
-	h.routes[wellKnownResource] = resource
+	h.routes[WellKnownResource] = resource
 	if location, err := url.Parse(ResourceMetadataURL(&issuer.Settings)); err == nil {
 		h.routes[location.EscapedPath()] = resource
 	}

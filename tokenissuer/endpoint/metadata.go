@@ -25,7 +25,7 @@ func ResourceMetadataURL(issuer *tokenissuer.Settings) string {
 			return ""
 		}
 	}
-	return u.Scheme + "://" + u.Host + wellKnownResource + strings.TrimSuffix(u.EscapedPath(), "/")
+	return u.Scheme + "://" + u.Host + WellKnownResource + strings.TrimSuffix(u.EscapedPath(), "/")
 }
 
 // ResourceMetadata is what is published of a protected resource (RFC 9728 §2).
@@ -36,6 +36,8 @@ type ResourceMetadata struct {
 	Servers []string
 	// Scopes are those that requests may need; empty: none are known.
 	Scopes []string
+	// AtRoot: it is served at the well-known path itself too, for clients that look nowhere else.
+	AtRoot bool
 }
 
 func (m ResourceMetadata) document() ([]byte, error) {
@@ -49,7 +51,7 @@ func (m ResourceMetadata) document() ([]byte, error) {
 
 // resourceMetadata is that of the issuer's audience.
 func resourceMetadata(issuer *tokenissuer.Settings) ([]byte, error) {
-	return ResourceMetadata{issuer.Audience[0], []string{issuer.URL}, oauth.ResourceScopes(issuer.Scopes.Names())}.document()
+	return ResourceMetadata{Resource: issuer.Audience[0], Servers: []string{issuer.URL}, Scopes: oauth.ResourceScopes(issuer.Scopes.Names())}.document()
 }
 
 func (h *Handler) serveMetadata(w http.ResponseWriter, r *http.Request) error {

@@ -13,6 +13,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
+// WellKnownResource is the path at the root of a host below which the metadata of its resources are (RFC 9728 §3).
+const WellKnownResource = "/.well-known/oauth-protected-resource"
+
 // Resources serves the metadata of protected resources (RFC 9728), each at the URL derived from its identifier.
 type Resources struct {
 	audit    *Audit
@@ -40,7 +43,7 @@ func MetadataURL(resource string) (*url.URL, error) {
 	if path == "/" {
 		path = ""
 	}
-	return url.Parse(u.Scheme + "://" + u.Host + wellKnownResource + path)
+	return url.Parse(u.Scheme + "://" + u.Host + WellKnownResource + path)
 }
 
 // NewResources returns a handler for the metadata of these resources. It skips those without a valid metadata URL.
@@ -51,27 +54,47 @@ func NewResources(audit *Audit, counters Counters, resources []ResourceMetadata)
 		if err != nil {
 			continue
 		}
-		body, err := resource.document()
-		if err != nil { // a text is not UTF-8
+		path := strings.TrimSuffix(location.EscapedPath(), "/")
+		if !rs.add(path, location.Hostname(), resource) {
 			continue
 		}
-		path := location.EscapedPath()
-		rs.documents[path] = append(rs.documents[path], resourceDocument{location.Hostname(), body})
+		if resource.AtRoot && path != WellKnownResource {
+			rs.add(WellKnownResource, location.Hostname(), resource)
+		}
 	}
 	return rs
+}
+
+// add adds a document at a path, and the one at the path with a slash behind it: clients compare the identifier with the URL that they
+// know, byte for byte. It returns false for a text that is not UTF-8.
+func (rs *Resources) add(path, host string, resource ResourceMetadata) bool {
+	for _, slash := range []string{"", "/"} {
+		resource.Resource = strings.TrimSuffix(resource.Resource, "/") + slash
+		body, err := resource.document()
+		if err != nil {
+			return false
+		}
+		rs.documents[path+slash] = append(rs.documents[path+slash], resourceDocument{host, body})
+	}
+	return true
+}
+
+// IsResourceMetadataPath reports whether a path is the well-known path of resource metadata, or below it.
+func IsResourceMetadataPath(path string) bool {
+	rest, ok := strings.CutPrefix(path, WellKnownResource)
+	return ok && (rest == "" || rest[0] == '/')
 }
 
 // IsResourceMetadata reports whether a request is for the well-known path of resource metadata, or for a path that an
 // upstream could read as one.
 func IsResourceMetadata(r *http.Request) bool {
-	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), wellKnownResource)
-	if ok && (rest == "" || rest[0] == '/') {
+	if IsResourceMetadataPath(r.URL.EscapedPath()) {
 		return true
 	}
 	return requests.MayMention(r.URL, "oauth") && requests.PathReadings(r.URL, func(read requests.PathReading) bool { return read.IsBelow(resourcePlace) })
 }
 
-var resourcePlace = requests.SegmentsOf(wellKnownResource)
+var resourcePlace = requests.SegmentsOf(WellKnownResource)
 
 // Has reports whether there is a document for the path of a request.
 func (rs *Resources) Has(r *http.Request) bool {

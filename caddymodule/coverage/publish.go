@@ -1,0 +1,98 @@
+package coverage
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+// MetadataServer is an `oauth_server`. It serves the metadata of the resources that the gates of its site guard.
+type MetadataServer interface {
+	caddyhttp.MiddlewareHandler
+	// Publish replaces the resources whose metadata it serves.
+	Publish(resources []endpoint.ResourceMetadata)
+	// Where returns its position in the Caddyfile, as file:line; empty: it has none.
+	Where() string
+}
+
+// Serve returns a handler for the metadata of resources.
+type Serve func([]endpoint.ResourceMetadata) *endpoint.Resources
+
+// describe makes the metadata of all guarded routes, has the sites and each `oauth_server` serve them where clients will ask for
+// them, and tells each `protect` the URL of its own. Everything in them comes from the configuration.
+func describe(sites []*site, issuer *Issuer, serve Serve) {
+	documents := documentsOf(sites, issuer)
+	served := publish(sites, documents, serve)
+	servers := make(map[MetadataServer][]placedServer)
+	for _, s := range sites {
+		for _, place := range s.servers {
+			servers[place.MetadataServer] = append(servers[place.MetadataServer], place)
+		}
+	}
+	for server, places := range servers {
+		var own []endpoint.ResourceMetadata
+		for _, d := range documents {
+			if !slices.ContainsFunc(places, d.isServedAt) {
+				continue
+			}
+			published := d.ResourceMetadata
+			published.AtRoot = d.AtRoot && slices.ContainsFunc(places, func(place placedServer) bool { return slices.Contains(d.sites, place.site) })
+			own, served[d] = append(own, published), true
+		}
+		server.Publish(own)
+	}
+	described := make(map[*gate.Protect][]*document)
+	for _, d := range documents {
+		for _, p := range d.gates {
+			described[p] = append(described[p], d)
+		}
+	}
+	for p, documents := range described {
+		// A named route that several sites invoke has several. A site with nothing but named routes serves none by itself.
+		if len(documents) == 1 && served[documents[0]] {
+			p.Describe(documents[0].at.String(), documents[0].secureAt.String())
+		}
+	}
+}
+
+// publish has each site serve its documents before any of its routes, and returns those that are served so.
+func publish(sites []*site, documents []*document, serve Serve) map[*document]bool {
+	served := make(map[*document]bool)
+	published := make(map[*hostpaths.Routes][]hostpaths.Site)
+	for _, s := range sites {
+		if s.paths == nil {
+			continue
+		}
+		var plain, secure []endpoint.ResourceMetadata
+		for _, d := range documents {
+			if slices.Contains(d.sites, s) {
+				served[d] = true
+				other := d.ResourceMetadata
+				other.Resource = d.secure
+				plain, secure = append(plain, d.ResourceMetadata), append(secure, other)
+			}
+		}
+		published[s.paths] = append(published[s.paths], hostpaths.Site{Hosts: s.matchers, Documents: serve(plain), Secure: serve(secure)})
+	}
+	for paths, sites := range published {
+		slices.SortStableFunc(sites, func(a, b hostpaths.Site) int { return min(len(b.Hosts), 1) - min(len(a.Hosts), 1) }) // that for any host comes last
+		paths.Publish(sites)
+	}
+	return served
+}
+
+// isServedAt reports whether requests for the metadata reach this `oauth_server`.
+func (d *document) isServedAt(place placedServer) bool {
+	for _, c := range place.conditions {
+		patterns, _ := pathsOf(c.sets)
+		if len(patterns) > 0 && !slices.ContainsFunc(patterns, func(p string) bool { return patternCovers(p, strings.ToLower(d.at.Path)) }) {
+			return false
+		}
+	}
+	return slices.Contains(d.sites, place.site) || place.site.hasAuthority(d.at)
+}

@@ -1,0 +1,204 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What a client finds that knows nothing but the address of a guarded route.
+
+// metadataSites are sites without oauth_server beside the issuer's, all of one server. OTHER is what they have beside their routes.
+const metadataSites = `
+http://one.localhost:TCPPORT {
+	handle /tools/* {
+		protect public refresh_token offline_access {
+			require scope offline_access
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		reverse_proxy UPSTREAM
+	}
+}
+http://two.localhost:TCPPORT {
+	handle /a/* {
+		protect orders.read
+		reverse_proxy UPSTREAM
+	}
+	handle /b/* {
+		protect public
+		reverse_proxy UPSTREAM
+	}
+}
+http://mixed.localhost:TCPPORT {
+	handle /own/* {
+		protect public
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		protect {
+			issuer corp
+		}
+		reverse_proxy UPSTREAM
+	}
+}
+http://below.localhost:TCPPORT {
+	handle /corp/* {
+		protect {
+			issuer corp
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /own/* {
+		protect
+		reverse_proxy UPSTREAM
+	}
+}
+http://:TCPPORT {
+	reverse_proxy UPSTREAM
+}
+`
+
+// startMetadata serves these sites beside the issuer's.
+func startMetadata(t *testing.T) (*gateway, *provider) {
+	t.Helper()
+	p := startProvider(t)
+	g := startGate(t, strings.Replace(siteWith("", gated("/api/*")), "store memory\n", "store memory\n\t\ttrust corp "+p.url+" {\n\t\t\taudience http://ADDR\n\t\t\tallow_private_network\n\t\t}\n", 1)+metadataSites)
+	g.awaitKeys()
+	return g, p
+}
+
+// at sends a request for a host of the server.
+func (g *gateway) at(host, method, target string, lines ...string) (int, http.Header, string) {
+	g.t.Helper()
+	_, port, _ := strings.Cut(g.addr, ":")
+	return g.raw(method + " " + target + " HTTP/1.1\nHost: " + host + ":" + port + "\nConnection: close\n" + strings.Join(append(lines, "", ""), "\n"))
+}
+
+// document reads metadata.
+func (g *gateway) document(t *testing.T, host, target string, lines ...string) resourceDocument {
+	t.Helper()
+	status, header, body := g.at(host, "GET", target, lines...)
+	var found resourceDocument
+	if err := json.Unmarshal([]byte(body), &found); err != nil || status != http.StatusOK || header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Fatalf("%s%s: %d %s %v", host, target, status, body, err)
+	}
+	return found
+}
+
+// TestQ1MetadataOfEveryGuardedSite: the document is there although no route of the site leads to it.
+func TestQ1MetadataOfEveryGuardedSite(t *testing.T) {
+	g, _ := startMetadata(t)
+	_, port, _ := strings.Cut(g.addr, ":")
+	origin := "http://one.localhost:" + port
+	status, header, _ := g.at("one.localhost", "POST", "/tools/x", "Content-Length: 0")
+	if named := parameters(t, header)["resource_metadata"]; status != http.StatusUnauthorized || named != origin+wellKnown+"/tools" {
+		t.Fatalf("%d, the challenge names %s", status, named)
+	}
+	for _, slash := range []string{"", "/"} {
+		if found := g.document(t, "one.localhost", wellKnown+"/tools"+slash); found.Resource != origin+"/tools"+slash || !slices.Equal(found.Servers, []string{g.url}) {
+			t.Errorf("%+v", found)
+		}
+	}
+	if status, _, body := g.at("one.localhost", "HEAD", wellKnown+"/tools"); status != http.StatusOK || body != "" {
+		t.Errorf("HEAD: %d %s", status, body)
+	}
+	status, header, _ = g.at("one.localhost", "OPTIONS", wellKnown+"/tools", "Origin: https://app.example", "Access-Control-Request-Method: GET", "Access-Control-Request-Headers: mcp-protocol-version")
+	if status != http.StatusNoContent || header.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(header.Get("Access-Control-Allow-Headers"), "*") {
+		t.Errorf("preflight: %d %v", status, header)
+	}
+	if status, header, _ := g.at("one.localhost", "POST", wellKnown+"/tools", "Content-Length: 0"); status != http.StatusMethodNotAllowed || header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST: %d %v", status, header)
+	}
+	g.upstream.none(t)
+	for _, other := range []struct{ host, target string }{
+		{"elsewhere.example", wellKnown + "/tools"}, {"two.localhost", wellKnown + "/tools"}, {"one.localhost", wellKnown + "/nothing"}, {"one.localhost", wellKnown + "/%74ools"},
+	} {
+		if _, _, body := g.at(other.host, "GET", other.target); strings.Contains(body, "authorization_servers") {
+			t.Errorf("%s%s: %s", other.host, other.target, body)
+		}
+	}
+	if seen := g.upstream.seen(); len(seen) != 3 { // all but two.localhost's, whose site has nothing there
+		t.Errorf("the upstream saw %d", len(seen))
+	}
+}
+
+// TestQ2Q3RootsOfHosts: who looks nowhere else finds every issuer there, and no scope that asks for refresh tokens.
+func TestQ2Q3RootsOfHosts(t *testing.T) {
+	g, p := startMetadata(t)
+	_, port, _ := strings.Cut(g.addr, ":")
+	for host, want := range map[string]resourceDocument{
+		"one.localhost":   {"http://one.localhost:" + port + "/tools", []string{g.url}, []string{"public"}, nil},
+		"two.localhost":   {"http://two.localhost:" + port, []string{g.url}, []string{"orders.read", "public"}, nil},
+		"mixed.localhost": {"http://mixed.localhost:" + port, []string{p.url, g.url}, nil, nil},
+		"below.localhost": {"http://below.localhost:" + port, []string{p.url, g.url}, nil, nil},
+		"127.0.0.1":       {g.url, []string{g.url}, []string{"public", "trusted", "groups", "orders.read"}, nil},
+	} {
+		t.Run(host, func(t *testing.T) {
+			found := g.document(t, host, wellKnown)
+			if found.Resource != want.Resource || !slices.Equal(found.Servers, want.Servers) || !slices.Equal(found.Scopes, want.Scopes) {
+				t.Errorf("%+v, want %+v", found, want)
+			}
+		})
+	}
+	_, header, _ := g.at("one.localhost", "GET", "/tools/x")
+	if scope := parameters(t, header)["scope"]; scope != "public" {
+		t.Errorf("the challenge asks for %s", scope)
+	}
+}
+
+// TestQ4BehindATLSTerminatingProxy: whoever came over TLS is told no http URL of the site, and a token for the URL that it knows passes.
+func TestQ4BehindATLSTerminatingProxy(t *testing.T) {
+	g := startGate(t, siteWith("\t\ttrusted_proxies static 127.0.0.1/32", gated("/api/*"))+`
+http://mcp.localhost:TCPPORT {
+	handle /mcp* {
+		protect {
+			resource_required
+		}
+		reverse_proxy UPSTREAM
+	}
+}
+`)
+	_, port, _ := strings.Cut(g.addr, ":")
+	const secure = "https://mcp.localhost"
+	plain := "http://mcp.localhost:" + port
+	for name, test := range map[string]struct{ said, origin string }{
+		"over TLS": {"X-Forwarded-Proto: https", secure}, "over TLS, through two proxies": {"X-Forwarded-Proto: HTTPS, http", secure},
+		"in plain HTTP": {"X-Forwarded-Proto: http", plain}, "of nothing": {"X-Other: 1", plain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, header, _ := g.at("mcp.localhost", "POST", "/mcp", test.said, "Content-Length: 0")
+			if named := parameters(t, header)["resource_metadata"]; named != test.origin+wellKnown {
+				t.Errorf("the challenge names %s", named)
+			}
+			found := g.document(t, "mcp.localhost", wellKnown, test.said)
+			if found.Resource != test.origin {
+				t.Errorf("%+v", found)
+			}
+			token := g.tokenForResources(t, found.Resource)
+			if status, _, body := g.at("mcp.localhost", "POST", "/mcp", test.said, "Content-Length: 0", bearer(token)); status != http.StatusOK {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+	t.Run("of a proxy that nobody trusts", func(t *testing.T) {
+		g.reload(siteWith("", gated("/api/*")) + "\nhttp://mcp.localhost:TCPPORT {\n\tprotect\n\treverse_proxy UPSTREAM\n}\n")
+		_, header, _ := g.at("mcp.localhost", "GET", "/", "X-Forwarded-Proto: https")
+		if named := parameters(t, header)["resource_metadata"]; !strings.HasPrefix(named, "http://") {
+			t.Errorf("the challenge names %s", named)
+		}
+	})
+	t.Run("two sites with one name", func(t *testing.T) {
+		other := freeAddr(t)
+		_, otherPort, _ := strings.Cut(other, ":")
+		g.reload(siteWith("\t\ttrusted_proxies static 127.0.0.1/32", gated("/api/*")) +
+			"\nhttp://mcp.localhost:TCPPORT {\n\tprotect\n\treverse_proxy UPSTREAM\n}\nhttp://mcp.localhost:" + otherPort + " {\n\tprotect\n\treverse_proxy UPSTREAM\n}\n")
+		_, header, _ := g.at("mcp.localhost", "GET", "/", "X-Forwarded-Proto: https")
+		if named := parameters(t, header)["resource_metadata"]; !strings.HasPrefix(named, plain) {
+			t.Errorf("the challenge names %s", named)
+		}
+	})
+}
