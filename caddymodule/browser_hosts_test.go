@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestS47ToS54BrowserAcrossHosts has a real browser go to the issuer and two applications. Pictures of the pages are left in the
+// TestS47ToS54S113BrowserAcrossHosts has a real browser go to the issuer and two applications. Pictures of the pages are left in the
 // directory that GATEHOUSE_SCREENSHOTS names, if one is named.
-func TestS47ToS54BrowserAcrossHosts(t *testing.T) {
+func TestS47ToS54S113BrowserAcrossHosts(t *testing.T) {
 	upstream, callback := freeAddr(t), freeAddr(t)
 	g := startHosts(t, "reverse_proxy UPSTREAM", "reverse_proxy "+upstream, "ROUTES", `
 	handle /engineering/* {

@@ -96,9 +96,10 @@ func FuzzStateRoundTrip(f *testing.F) {
 
 // sealedRequest is a request that was sealed at tokentest.Start under testMaster for the browser "browser". No two seals are the
 // same, and a fuzzer's processes must agree on this one.
-const sealedRequest = "U3VcYlwMXUxDq5NxcWeyOXZDiSVCq8v14jMJLsdFC9YinW5ZuZ7c4tiy--U-TBlx0ELcfw170MKXCiewKF6xq2kfzExWUerhK2AE" +
-	"vhtarUPsAgAZJEBNRtqZFQlVcIs4Sm9iKWrYnFTaM_P8vsLF3-HcOHP3kJLBZ7zulr9e4CQC_H7PIZDiiinWTfsXX95E_fmZqbeB" +
-	"aSeCizIqsGrvr26j7J9cprKRgJLy3EZ2SYdgY6Qo"
+const sealedRequest = "ZZrPcqEYIdHrhMQaxgfvzydFQo4qlDP5q0XmkBawTyGl31Rr3hX7SIgTF2o9MyDueS_Ze9AEujt78AwHdQNg24q88Niidy_APy18" +
+	"HmV5BmRlGVLW8zRPphYZkHQccFG7oa-AijEVWwHbnXwttAz1OctGSUeHP77GrROujAC2QsrzGLceu_ACyOcSko5qvfp4ixRbxjgT" +
+	"JBr2JtI2IDlpWHWxvQ0xQ_RCgKsLP5PvAa9eB_wcYo67jZI1PE7QfBMFrRwr7LMRGP0bfzoZJjR7M829zZBSHP3VsGokBMovq5fk" +
+	"5-HtgJifhR9u4_o"
 
 // FuzzSealedRequest: only what we have sealed, for this browser, opens; and what goes in comes out.
 func FuzzSealedRequest(f *testing.F) {
@@ -143,6 +144,9 @@ func FuzzSealedRequest(f *testing.F) {
 		}
 		if _, _, _, err := a.OpenRequest(ctx, sealed, oauth.NewSecret(browser+"x")); err == nil {
 			t.Fatal("it opens for another browser")
+		}
+		if reopened, _, _, err := a.ReopenRequest(ctx, sealed); err != nil || reopened.ID != "" || reopened.State != state {
+			t.Fatalf("reopened: %+v, %v", reopened, err)
 		}
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
 	"strings"
 	"time"
 
@@ -12,10 +14,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// requestUnderSeal is a request with its time as a number, so that the length of what is sealed tells nothing.
+// requestUnderSeal is a request with its time as a number, so that the length of what is sealed tells nothing, and with a digest of
+// the secret of the browser.
 type requestUnderSeal struct {
 	AuthorizationRequest
-	AtMicros int64 `json:"at"`
+	AtMicros int64  `json:"at"`
+	Browser  string `json:"browser"`
 }
 
 // SealRequest wraps a request for its way through the browser that owns the secret. It can be opened for ten minutes, on
@@ -24,24 +28,50 @@ func (c *Credentials) SealRequest(r *AuthorizationRequest, browser oauth.Secret,
 	if r.ID == "" {
 		r.ID = oauth.NewID()
 	}
-	return Seal(c.Master.Requests, browser.Reveal(), requestUnderSeal{*r, r.At.UnixMicro()}, now)
+	return Seal(c.Master.Requests, "", requestUnderSeal{*r, r.At.UnixMicro(), browserDigest(browser)}, now)
 }
 
 // OpenRequest is the reverse of SealRequest. The client and its redirect URI are looked at again: they may have gone
 // meanwhile. A value that is not ours, not this browser's or too old is an error for a page.
 func (is *Issuer) OpenRequest(ctx context.Context, pending, browser oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
-	s, err := Unseal[requestUnderSeal](is.Master.Requests, browser.Reveal(), pending, is.Now())
-	r := s.AuthorizationRequest
-	r.At = time.UnixMicro(s.AtMicros)
-	if err != nil || browser.IsEmpty() {
-		return r, nil, RedirectTarget{}, errSealed
+	s, err := Unseal[requestUnderSeal](is.Master.Requests, "", pending, is.Now())
+	if err != nil || !isOfBrowser(s.Browser, browser) {
+		return AuthorizationRequest{}, nil, RedirectTarget{}, errSealed
 	}
+	s.AuthorizationRequest.At = time.UnixMicro(s.AtMicros)
+	return is.resolve(ctx, s.AuthorizationRequest)
+}
+
+// ReopenRequest is OpenRequest for a browser that need not be the one in which the request began. It returns the request as if it came
+// now, and undecided: it is worth no more than a link with its parameters, which anybody can make.
+func (is *Issuer) ReopenRequest(ctx context.Context, pending oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
+	s, err := Unseal[requestUnderSeal](is.Master.Requests, "", pending, is.Now())
+	if err != nil {
+		return AuthorizationRequest{}, nil, RedirectTarget{}, errSealed
+	}
+	s.AuthorizationRequest.ID, s.AuthorizationRequest.At = "", is.Now().Truncate(time.Microsecond)
+	return is.resolve(ctx, s.AuthorizationRequest)
+}
+
+// resolve returns a request with its client and where its answer goes.
+func (is *Issuer) resolve(ctx context.Context, r AuthorizationRequest) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
 	client, target, err := is.ResolveRedirect(ctx, r.ClientID, r.RedirectURI)
 	target = target.WithState(r.State)
 	if r.FormPost {
 		target = target.WithResponseMode(responseModeFormPost)
 	}
 	return r, client, target, err
+}
+
+// browserDigest is what is sealed of the secret of a browser.
+func browserDigest(browser oauth.Secret) string {
+	digest := browser.Digest()
+	return base64.RawURLEncoding.EncodeToString(digest[:])
+}
+
+// isOfBrowser reports whether a digest is that of the browser's secret.
+func isOfBrowser(digest string, browser oauth.Secret) bool {
+	return !browser.IsEmpty() && subtle.ConstantTimeCompare([]byte(digest), []byte(browserDigest(browser))) == 1
 }
 
 // SealReturn wraps the path of a page that a browser comes back to after signing in. It is absolute, so that nothing but
@@ -127,19 +157,28 @@ type ProviderSignIn struct {
 	Pending string `json:"pending,omitempty"`
 	// Began is when it began, in Unix seconds.
 	Began int64 `json:"began"`
+	// Browser is a digest of the secret of the browser in which it began.
+	Browser string `json:"browser"`
 }
 
 // SealProviderSignIn wraps a sign-in for its way through the browser that owns the secret. It can be opened for ten minutes, on
 // every node, and by the name of that provider alone.
 func (c *Credentials) SealProviderSignIn(s ProviderSignIn, provider string, browser oauth.Secret, now time.Time) (oauth.Secret, error) {
-	s.ID, s.Began = oauth.NewID(), now.Unix()
-	return Seal(c.Master.ProviderSignIns, atProvider("in", provider, browser), s, now)
+	s.ID, s.Began, s.Browser = oauth.NewID(), now.Unix(), browserDigest(browser)
+	return Seal(c.Master.ProviderSignIns, atProvider("in", provider, oauth.Secret{}), s, now)
 }
 
 // OpenProviderSignIn is the reverse of SealProviderSignIn. A value that is not ours, not of this provider and browser, or too old is
-// an error for a page.
+// an error for a page. With the error for another browser comes the pending request, and nothing else.
 func (c *Credentials) OpenProviderSignIn(state, provider string, browser oauth.Secret, now time.Time) (ProviderSignIn, error) {
-	return Unseal[ProviderSignIn](c.Master.ProviderSignIns, atProvider("in", provider, browser), oauth.NewSecret(state), now)
+	s, err := Unseal[ProviderSignIn](c.Master.ProviderSignIns, atProvider("in", provider, oauth.Secret{}), oauth.NewSecret(state), now)
+	switch {
+	case err != nil:
+		return ProviderSignIn{}, err
+	case !isOfBrowser(s.Browser, browser):
+		return ProviderSignIn{Pending: s.Pending}, errSealed
+	}
+	return s, nil
 }
 
 // SealProviderSignOut wraps where a browser goes when it has signed out of a provider, as SealProviderSignIn wraps a sign-in.

@@ -139,3 +139,34 @@ func TestAReturnIsOursForTenMinutes(t *testing.T) {
 		t.Error("it opens after ten minutes")
 	}
 }
+
+// TestS111AReopenedRequestIsNew: it has no id under which it was decided, and nobody who signed in before it has signed in for it.
+func TestS111AReopenedRequestIsNew(t *testing.T) {
+	f := newFlow(t)
+	want, pending, browser := f.pendingRequest()
+	f.wait(9 * time.Minute)
+	session := f.session("ada")
+	f.wait(time.Second)
+	got, client, target, err := f.ReopenRequest(t.Context(), pending)
+	f.must(err)
+	if got.ID != "" || !got.At.Equal(f.clock().Truncate(time.Microsecond)) || client.ID != "conf" || target.Host() == "" {
+		t.Errorf("%+v, %s", got, client.ID)
+	}
+	if step, err := f.NextStep(t.Context(), &got, client, session); err != nil || step != AskSignIn {
+		t.Errorf("who signed in before: %v, %v", step, err)
+	}
+	got.ID, got.At = want.ID, want.At
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwas %+v", got, want)
+	}
+	if f.opens(pending, NewBrowser()) == nil || f.opens(pending, oauth.Secret{}) == nil {
+		t.Error("it opens for another browser")
+	}
+	f.must(f.opens(pending, browser))
+	f.wait(time.Minute)
+	for name, value := range map[string]oauth.Secret{"too old": pending, "made up": oauth.NewSecret("x"), "none": {}} {
+		if _, _, _, err := f.ReopenRequest(t.Context(), value); oauth.AsError(err).Reason != "seal_broken" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

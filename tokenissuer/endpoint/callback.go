@@ -86,7 +86,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, p *Provider) 
 	}
 	began, err := h.issuer.OpenProviderSignIn(answer.State, p.Name, v.browser, h.issuer.Now())
 	if err != nil {
-		return h.providerFailed(w, r, p, oauth.Secret{}, err)
+		return h.answerOfAnother(w, r, v, p, oauth.NewSecret(began.Pending), err)
 	}
 	pending, err := h.pendingOf(r, v, oauth.NewSecret(began.Pending))
 	if err != nil {

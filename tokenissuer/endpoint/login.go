@@ -36,12 +36,12 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	pending, err := h.pendingOf(r, v, f.Secret("pending"))
-	if err != nil {
-		return err
+	nonce := ""
+	if err == nil {
+		nonce, err = h.checkForm(r, v, f, loginPath)
 	}
-	nonce, err := h.checkForm(r, v, f, loginPath)
 	if err != nil {
-		return err
+		return h.askAgain(w, r, v, f.Secret("pending"), err)
 	}
 	if name := f.Get(atProvider); name != "" {
 		p := h.methods.provider(name)

@@ -14,7 +14,7 @@ const { ada, ben, eve, screenshots, pictures } = given
 const { app, wiki } = given.applications
 const { issuer } = given
 const hostCookie = 'gatehouse_session'
-const refusals = /status of 40[13]|WebSocket connection to/ // what the console says of requests that are refused, and of sockets that are cut
+const refusals = /status of 40[013]|WebSocket connection to/ // what the console says of requests that are refused, and of sockets that are cut
 
 // The upstream of both applications: it says who it is told is calling, and keeps what is saved.
 const saved = []
@@ -66,6 +66,28 @@ check('S47 one sign-in serves all hosts, in several tabs, and back goes to where
     assert.ok(cookie?.httpOnly && cookie.sameSite === 'Lax' && cookie.path === '/' && cookie.domain === new URL(origin).hostname, JSON.stringify(cookie))
   }
 }))
+
+check('S113 two tabs at the very first visit, whose answers set each their own cookies, both come to their pages', async () => {
+  for (const order of [[0, 1], [1, 0]]) {
+    await visit(async (page, context) => {
+      const tabs = [page, await context.newPage()]
+      for (const [i, tab] of tabs.entries()) {
+        await context.clearCookies() // as if both had asked before the first answer came
+        await tab.goto(`${app}/first/${i}`)
+        await isAt(tab, 'Sign in')
+      }
+      for (const i of order) {
+        await signIn(tabs[i], ada)
+        if (order[0] === 0 && i === 0) { // its form is of a cookie that was replaced, and nobody has signed in yet
+          await tabs[i].getByText('This page was open in another tab too').waitFor()
+          await signIn(tabs[i], ada)
+        }
+        await says(tabs[i], `/first/${i} for u-ada`)
+        assert.equal(tabs[i].url(), `${app}/first/${i}`)
+      }
+    }, { expected: refusals })
+  }
+})
 
 check('S48 a form that is sent after the end is not lost: sign in in a new tab, and load the page again', () => visit(async (page, context) => {
   await arriveAs(page, ada)

@@ -42,6 +42,8 @@ const (
 	Busy Notice = "busy"
 	// SignInAgain explains why a signed-in user is asked to sign in.
 	SignInAgain Notice = "sign_in_again"
+	// FormReplaced means that what was sent was not looked at, because the form was not made for this browser.
+	FormReplaced Notice = "form_replaced"
 	// ProviderUnavailable and the four after it are about a sign-in at a provider: it does not answer; the person or the provider has
 	// said no; the account may not sign in here; the answer was not one for this sign-in, or too late; the operator has to act.
 	ProviderUnavailable   Notice = "provider_unavailable"

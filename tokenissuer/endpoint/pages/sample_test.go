@@ -88,7 +88,7 @@ func states(fill func(field string) string) map[string]Page {
 	return all
 }
 
-var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured}
+var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, FormReplaced, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured}
 
 var problemCodes = []ProblemCode{
 	BadClient, BadRequest, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal,
