@@ -15,14 +15,14 @@ build:
 
 # Most tests, in less than a minute: no root, no PostgreSQL (-short leaves out what would start it), no browser, no network. Left out by name are
 # those that need Chromium, Node or nginx, and those that wait, hash many passwords or flood a gate. They are for `make test`.
-LEFT_OUT = ^Test(Browser|Interop|Nginx|K[0-9]|F[0-9]|I[0-9]|A[0-9]|M[0-9]|S19|P2[3-9]|T(21|36|[4-9]|10|121|14[0-4])|G(14|29|44|59|63|7|8|9[089]|120|125|13)|AUserFrom|Account|Login|Metrics|Migrate|StatusCounts|Trusted|Wycheproof)
+LEFT_OUT = ^Test(Browser|Interop|Nginx|K[0-9]|F[0-9]|I[0-9]|A[0-9]|M[0-9]|S19|S13[678]|P2[3-9]|T(21|36|[4-9]|10|121|14[0-4])|G(14|29|44|59|63|7|8|9[089]|120|125|13)|AUserFrom|Account|Login|Metrics|Migrate|StatusCounts|Trusted|Wycheproof)
 quick:
 	go test -short -vet=off -ldflags='-s -w' -shuffle=on -skip '$(LEFT_OUT)' $$(go list ./... | grep -vE '/(rig|internal/.*)$$')
 
 # A process has one Caddy, so the tests of ./caddymodule are shared out among three: those that wait much, for Chromium and
 # for databases that are away; those of the gate; and all others. Those of ./rig come when these are over: they look at
 # nodes that have a machine, not at how a machine shares itself out.
-WAITING = ^Test(Browser|Challenge|F1[0-7]|F2|F6|I7|T64|A[78])
+WAITING = ^Test(Browser|S13[78]|Challenge|F1[0-7]|F2|F6|I7|T64|A[78])
 GATE = ^Test(G[0-9]|Wycheproof|Interop|Nginx)
 
 # SQLite is a translation from C, millions of lines that the race detector knows nothing of and makes five times slower. Ours, and the

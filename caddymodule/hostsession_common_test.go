@@ -119,7 +119,8 @@ func (g *hostsGate) at(host, path string) string { return g.origin(host) + path 
 
 func (g *hostsGate) origin(host string) string {
 	_, port, _ := net.SplitHostPort(g.addr)
-	return "http://" + host + ".localhost:" + port
+	scheme, _, _ := strings.Cut(g.url, "://")
+	return scheme + "://" + host + ".localhost:" + port
 }
 
 // send sends a request and follows no redirect.

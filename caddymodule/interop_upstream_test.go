@@ -76,9 +76,9 @@ func startNodeProvider(t *testing.T) *nodeProvider {
 }
 
 // register says where the provider may send browsers back, after a sign-out too.
-func (p *nodeProvider) register(redirectURI string) {
+func (p *nodeProvider) register(redirectURIs ...string) {
 	p.t.Helper()
-	p.tell("register " + redirectURI)
+	p.tell("register " + strings.Join(redirectURIs, " "))
 }
 
 // tell says what happens, and waits until it has.

@@ -1,16 +1,15 @@
 // A person with Chromium at three hosts: the issuer, and two applications behind the gate. Their upstream is here.
 
 import assert from 'node:assert/strict'
-import axe from 'axe-core'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { join } from 'node:path'
 import { WebSocketServer } from 'ws'
 
 import { close, isAt, press, signIn, visit } from './browser.mjs'
 import { check, given, runChecks } from './checks.mjs'
+import { look } from './looks.mjs'
 
-const { ada, ben, eve, screenshots, pictures } = given
+const { ada, ben, eve } = given
 const { app, wiki } = given.applications
 const { issuer } = given
 const hostCookie = 'gatehouse_session'
@@ -197,7 +196,7 @@ check('S53 several groups: who may not open an application takes another account
   await isAt(page, 'You are signed out')
 }, { expected: refusals }))
 
-// What people see, wide and narrow: nothing has to be scrolled sideways, and axe-core finds nothing.
+// The pages that people see.
 const states = {
   'host-sign-in': (page) => page.goto(`${app}/start`),
   'host-denied': async (page) => {
@@ -218,18 +217,8 @@ const states = {
 for (const [language, locale] of [['en', 'en-GB'], ['de', 'de-DE']]) {
   check(`S54 the pages of hosts, in ${language}`, () => visit(async (page, context) => {
     for (const [state, go] of Object.entries(states)) {
-      await page.setViewportSize({ width: 1280, height: 800 })
       await go(page, context)
-      assert.equal(await page.locator('html').getAttribute('lang'), language, state)
-      assert.ok((await page.locator('h1').textContent()).length > 5, state)
-      await page.evaluate(axe.source)
-      const { violations } = await page.evaluate(() => globalThis.axe.run({ resultTypes: ['violations'] }))
-      assert.deepEqual(violations.map(({ id }) => id), [], state)
-      for (const width of [1280, 360]) {
-        await page.setViewportSize({ width, height: 800 })
-        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), `${state} at ${width}`)
-        if (pictures) await page.screenshot({ path: join(screenshots, `${state}-${language}-${width}.png`), fullPage: true })
-      }
+      await look(page, state, language)
     }
   }, { locale, expected: refusals }))
 }

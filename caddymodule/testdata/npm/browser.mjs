@@ -119,7 +119,7 @@ export async function visit(run, { expected = /^$/, ...options } = {}) {
   }
 }
 
-const ours = [issuer, ...[callback, loopback, ...Object.values(given.applications ?? {})].map((url) => new URL(url).origin)]
+const ours = [issuer, callback, loopback, ...Object.values(given.applications ?? {}), ...(given.providers ?? [])].map((url) => new URL(url).origin)
 const isOurs = (url) => url.startsWith('data:') || ours.includes(new URL(url).origin)
 
 // signIn fills in the sign-in page.

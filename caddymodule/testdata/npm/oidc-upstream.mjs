@@ -1,5 +1,5 @@
 // Serves node oidc-provider as somebody else's identity provider at which people sign in. The Go test says on standard input what
-// happens to it, a word on each line, and reads "done" when it has: register URI, start, stop, rotate, slow, lie MEMBER JSON, truth, end.
+// happens to it, a word on each line, and reads "done" when it has: register URI..., start, stop, rotate, slow, lie MEMBER JSON, truth, end.
 
 import { createServer } from 'node:http'
 import { createInterface } from 'node:readline'
@@ -89,7 +89,7 @@ function stop() {
 
 const words = {
   start, stop,
-  register: (uri) => { redirectURIs = [uri] },
+  register: (uri, rest) => { redirectURIs = [uri, ...rest.split(' ').filter(Boolean)] },
   rotate: async () => {
     keys = [await newKey(`key-${++rotations}`)]
     start()

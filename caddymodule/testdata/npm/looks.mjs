@@ -1,0 +1,25 @@
+// What people see of a page, wide and narrow: nothing has to be scrolled sideways, and axe-core finds nothing.
+
+import assert from 'node:assert/strict'
+import axe from 'axe-core'
+import { join } from 'node:path'
+
+import { given } from './checks.mjs'
+
+// Wide is the size at which a page is looked at first.
+export const wide = { width: 1280, height: 800 }
+
+// look holds the page that is there, and leaves pictures of it where somebody wants them.
+export async function look(page, state, language) {
+  assert.equal(await page.locator('html').getAttribute('lang'), language, state)
+  assert.ok((await page.locator('h1').textContent()).length > 5, state)
+  await page.evaluate(axe.source)
+  const { violations } = await page.evaluate(() => globalThis.axe.run({ resultTypes: ['violations'] }))
+  assert.deepEqual(violations.map(({ id }) => id), [], state)
+  for (const size of [wide, { width: 360, height: 800 }]) {
+    await page.setViewportSize(size)
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), `${state} at ${size.width}`)
+    if (given.pictures) await page.screenshot({ path: join(given.screenshots, `${state}-${language}-${size.width}.png`), fullPage: true })
+  }
+  await page.setViewportSize(wide)
+}
