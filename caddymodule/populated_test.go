@@ -253,6 +253,15 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 		t.Errorf("%d users, %d families (want %d), %d organisations, consent %s", len(users), len(families), want, len(organisations), consent)
 	}
 	must(s.AddPersonalToken(ctx, &store.PersonalToken{ID: "new", UserID: "old-ada", ExpiresAt: time.Now()}, "1")) // the table is there
+	if o.version >= 15 {
+		bot, err := s.User(ctx, "old-bot")
+		must(err)
+		tokens, err := s.PersonalTokens(ctx, "old-bot")
+		must(err)
+		if !bot.Service || len(tokens) != 1 || tokens[0].Name != "Old token" || tokens[0].Scopes.String() != "public" {
+			t.Errorf("the service account is read as %+v with %+v", bot, tokens)
+		}
+	}
 	declared, ended, err := s.Declarations(ctx)
 	must(err)
 	if slices.ContainsFunc(declared, func(d store.Declaration) bool { return d.ID == "old-declared" }) ||
@@ -311,7 +320,7 @@ func (o oldStore) signInsGoOn(t *testing.T) {
 		must(err)
 		identities, err := s.Identities(ctx, "old-wes")
 		must(err)
-		if atHost.Provider != "old-provider" || atHost.SessionID != "signInOfSchemaThirteen" || len(identities) != 1 || identities[0].Subject != "old-subject" {
+		if atHost.Provider != "old-provider" || atHost.SessionID != "signInOfSchemaThirteen" || len(identities) != 1 || identities[0].Subject != "old-subject" || identities[0].DeclaredEmail != "" {
 			t.Errorf("the sign-in at a provider is read as %+v, of %+v", atHost, identities)
 		}
 	}

@@ -14,10 +14,10 @@ type PasswordDirectory interface {
 	Provider() string
 	// TakesUsernames reports whether people can sign in with something that is no e-mail address.
 	TakesUsernames() bool
-	// SignIn returns the user of whoever has that name and password there. It returns store.ErrNotFound if the directory knows nobody
+	// SignIn returns the user, and the directory's permanent identifier, of whoever has that name and password there. It returns store.ErrNotFound if the directory knows nobody
 	// of that name, an invalid_grant if the password is wrong, an access_denied if it is right and nobody here may be that person, and a
 	// temporarily_unavailable if it cannot be asked.
-	SignIn(ctx context.Context, a DirectoryAttempt) (*store.User, error)
+	SignIn(ctx context.Context, a DirectoryAttempt) (SignedIn, error)
 }
 
 // DirectoryAttempt is what somebody presents who has no password of ours.
@@ -59,10 +59,10 @@ func (is *Issuer) askDirectories(ctx context.Context, a DirectoryAttempt, admit 
 	var unavailable error
 	for _, d := range is.PasswordDirectories {
 		a.Admit = func(subject string) error { return admit(d.Provider(), subject) }
-		user, err := d.SignIn(ctx, a)
+		who, err := d.SignIn(ctx, a)
 		switch {
 		case err == nil:
-			return SignedIn{User: user, Provider: d.Provider()}, nil
+			return who, nil
 		case errors.Is(err, store.ErrNotFound):
 		case oauth.AsError(err).Code == oauth.TemporarilyUnavailable:
 			unavailable = errors.Join(unavailable, err)

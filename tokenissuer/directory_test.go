@@ -22,6 +22,8 @@ type peopleElsewhere struct {
 	usesName bool
 	fault    error
 	hold     chan struct{} // closed: go on
+	// meanwhile is called when the account was found.
+	meanwhile func()
 
 	mu    sync.Mutex
 	asked []string
@@ -30,7 +32,7 @@ type peopleElsewhere struct {
 func (p *peopleElsewhere) Provider() string     { return p.name }
 func (p *peopleElsewhere) TakesUsernames() bool { return p.usesName }
 
-func (p *peopleElsewhere) SignIn(ctx context.Context, a DirectoryAttempt) (*store.User, error) {
+func (p *peopleElsewhere) SignIn(ctx context.Context, a DirectoryAttempt) (SignedIn, error) {
 	p.mu.Lock()
 	p.asked = append(p.asked, a.Login)
 	p.mu.Unlock()
@@ -38,27 +40,30 @@ func (p *peopleElsewhere) SignIn(ctx context.Context, a DirectoryAttempt) (*stor
 		select {
 		case <-p.hold:
 		case <-ctx.Done():
-			return nil, oauth.Unavailable("slow", ctx.Err())
+			return SignedIn{}, oauth.Unavailable("slow", ctx.Err())
 		}
 	}
 	if p.fault != nil {
-		return nil, p.fault
+		return SignedIn{}, p.fault
 	}
 	login := strings.TrimRight(a.Login, "!") // a spelling that a directory takes for the same
 	user, known := p.people[login]
 	if !known {
-		return nil, store.ErrNotFound
+		return SignedIn{}, store.ErrNotFound
 	}
 	if err := a.Admit("subject of " + login); err != nil {
-		return nil, err
+		return SignedIn{}, err
 	}
 	if a.Password.Reveal() != userPassword {
-		return nil, oauth.NewError(oauth.InvalidGrant, "wrong_there")
+		return SignedIn{}, oauth.NewError(oauth.InvalidGrant, "wrong_there")
 	}
 	if user == nil {
-		return nil, oauth.NewError(oauth.AccessDenied, "nobody_here")
+		return SignedIn{}, oauth.NewError(oauth.AccessDenied, "nobody_here")
 	}
-	return user, nil
+	if p.meanwhile != nil {
+		p.meanwhile()
+	}
+	return SignedIn{User: user, Provider: p.Provider(), Subject: "subject of " + strings.TrimPrefix(user.ID, "u-")}, nil
 }
 
 // outsider adds a user who has no password of ours.
@@ -124,6 +129,53 @@ func TestP47OwnPasswordsStayHere(t *testing.T) {
 	}
 	close(corp.hold)
 	waiting.Wait()
+}
+
+// TestP110TheIdentityIsTakenAwayMeanwhile: after the account was found, and before anything came of the sign-in.
+func TestP110TheIdentityIsTakenAwayMeanwhile(t *testing.T) {
+	f := newFlow(t)
+	zoe := f.outsider("zoe")
+	corp := &peopleElsewhere{name: "corp", people: map[string]*store.User{"zoe@elsewhere.example": zoe}}
+	f.PasswordDirectories = []PasswordDirectory{corp}
+	// The user has another identity, and stays active.
+	f.must(f.store.LinkIdentity(t.Context(), store.Identity{Provider: "other", Subject: "zoe", UserID: zoe.ID}))
+	grant := TokenRequest{GrantType: oauth.PasswordGrant, Email: "zoe@elsewhere.example", Password: oauth.NewSecret(userPassword), Client: ClientAuthentication{Address: "192.0.2.1"}}
+	who, err := f.tryFrom("192.0.2.1", "zoe@elsewhere.example", userPassword)
+	f.must(err)
+	signsIn := map[string]func() error{
+		"on the page": func() error {
+			_, _, err := f.OpenSession(t.Context(), who, "a browser", "")
+			return err
+		},
+		"at a host": func() error {
+			_, err := f.OpenHostSession(t.Context(), who, Host{"https", "app.example"}, "attempt")
+			return err
+		},
+		"by the password grant": func() error {
+			_, err := f.exchange(grant)
+			return err
+		},
+	}
+	for name, signIn := range signsIn {
+		if err := signIn(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	corp.meanwhile = func() {
+		_, err := f.store.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "corp", Subject: "subject of zoe", UserID: zoe.ID, MayBeLast: true}, f.Ending())
+		f.must(err)
+	}
+	tokentest.WantCode(t, signsIn["by the password grant"](), oauth.InvalidGrant)
+	for name, signIn := range signsIn {
+		if name != "by the password grant" {
+			tokentest.WantCode(t, signIn(), oauth.InvalidGrant)
+		}
+	}
+	families, err := f.store.FamiliesOf(t.Context(), zoe.ID, f.clock())
+	f.must(err)
+	if len(families) > 0 {
+		t.Errorf("%d families live", len(families))
+	}
 }
 
 // TestP48FailuresElsewhere: failures in a directory are counted as ours are, and for a person too, whatever names lead there.

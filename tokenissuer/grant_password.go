@@ -39,7 +39,8 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *store.Client, r 
 	now := is.Now()
 	lifetimes := is.lifetimes(client)
 	f := is.newFamily(user, client, oauth.PasswordGrant, now)
-	f.Scopes, f.Audience, f.ExpiresAt, f.Provider = scopes, audience, now.Add(lifetimes.Password), proved.Provider
+	f.Scopes, f.Audience, f.ExpiresAt = scopes, audience, now.Add(lifetimes.Password)
+	f.Provider, f.Preconditions.Subject = proved.Provider, proved.Subject
 	if is.PasswordGrant.Refresh && (client.GetsRefresh(scopes) || client.ID == store.BuiltInClientID) {
 		f.Generation, f.ExpiresAt = 1, now.Add(lifetimes.Refresh)
 	}

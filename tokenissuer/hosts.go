@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -119,15 +118,15 @@ func readHostSignIn(r *AuthorizationRequest, client *store.Client, p Authorizati
 
 // OpenHostSession signs a user in at a host who has signed in at an identity provider, without a sign-in at an issuer of ours. It is
 // one durable step. Attempt names what the browser came back from: it opens one session.
-func (is *Issuer) OpenHostSession(ctx context.Context, user *store.User, provider string, authTime time.Time, host Host, attempt string) (id string, err error) {
-	now := is.Now()
+func (is *Issuer) OpenHostSession(ctx context.Context, who SignedIn, host Host, attempt string) (id string, err error) {
+	now, authTime := is.Now(), who.AuthTime
 	if authTime.IsZero() || authTime.After(now) {
 		authTime = now
 	}
-	f := is.newFamily(user, is.hostClient(), store.HostSession, authTime)
-	f.Provider, f.Scopes, f.ExpiresAt = provider, is.HostScopes(), now.Add(sessionLifetime)
+	f := is.newFamily(who.User, is.hostClient(), store.HostSession, authTime)
+	f.Provider, f.Preconditions.Subject, f.Scopes, f.ExpiresAt = who.Provider, who.Subject, is.HostScopes(), now.Add(sessionLifetime)
 	f.Code = store.CodeBinding{RequestID: attempt, RedirectURI: host.Callback(), ExpiresAt: now, SpentAt: now}
-	return f.ID, is.addFamily(ctx, f, user)
+	return f.ID, is.addFamily(ctx, f, who.User)
 }
 
 // EndHostSessionsOf ends the sessions that a user has at hosts by a provider, in every browser.

@@ -32,7 +32,7 @@ func (is *Issuer) OpenSession(ctx context.Context, who SignedIn, note, form stri
 		authTime = now
 	}
 	f := is.newFamily(user, is.builtInClient(), store.BrowserSession, authTime)
-	f.Note, f.Provider, f.ExpiresAt = note, who.Provider, now.Add(sessionLifetime)
+	f.Note, f.Provider, f.Preconditions.Subject, f.ExpiresAt = note, who.Provider, who.Subject, now.Add(sessionLifetime)
 	f.Scopes = is.builtInClient().Scopes
 	f.Code.RequestID = form
 	if err := is.addFamily(ctx, f, user); err != nil {

@@ -24,12 +24,12 @@ type SignInAttempt struct {
 	Device oauth.Secret
 }
 
-// SignedIn is a user who has just proved a password.
+// SignedIn is a user who has just proved to be that user.
 type SignedIn struct {
 	User *store.User
-	// Provider is where the password is kept; empty: here.
-	Provider string
-	// AuthTime is when the user proved it; zero: now.
+	// Provider is where the user has proved it, and Subject names the user's account there; empty: here.
+	Provider, Subject string
+	// AuthTime is when; zero: now.
 	AuthTime time.Time
 }
 

@@ -154,7 +154,8 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, host tokenissuer.
 	if err != nil {
 		return err
 	}
-	id, cookie, err := h.Sessions.SignIn(r.Context(), user, account.AuthTime, attempt, host)
+	who := tokenissuer.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: account.AuthTime}
+	id, cookie, err := h.Sessions.SignIn(r.Context(), who, attempt, host)
 	switch e := oauth.AsError(err); {
 	case err == nil:
 	case e.Reason == oauth.ReasonDecided, e.Code == oauth.InvalidGrant: // it was here before, or the user has just changed

@@ -135,7 +135,7 @@ func (h *Handler) signInAtProvider(r *http.Request, p *Provider, began tokenissu
 		return tokenissuer.SignedIn{}, err
 	}
 	forgive()
-	return tokenissuer.SignedIn{User: user, Provider: p.Name, AuthTime: authTimeOf(account, began)}, nil
+	return tokenissuer.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: authTimeOf(account, began)}, nil
 }
 
 // authTimeOf returns when the person was authenticated; zero: now. What the provider did after the browser was sent there is of now:

@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -21,10 +20,10 @@ func (h *Handler) identitiesOf(r *http.Request, user *store.User) ([]pages.Ident
 		return nil, err
 	}
 	var list []pages.Identity
-	for i, identity := range linked {
+	for _, identity := range linked {
 		list = append(list, pages.Identity{
 			ID: identity.Provider + " " + identity.Subject, Provider: h.titleOf(identity.Provider),
-			LinkedAt: identity.LinkedAt, LastUsed: identity.LastUsedAt, Only: !h.canSignInWithout(user, linked, i),
+			LinkedAt: identity.LinkedAt, LastUsed: identity.LastUsedAt, Only: h.unlinking(user, identity.Provider, identity.Subject).Check(linked) != nil,
 		})
 	}
 	return list, nil
@@ -36,34 +35,25 @@ func (h *Handler) unlink(r *http.Request, session *tokenissuer.Session, id strin
 	if h.methods.Accounts.Registry == nil {
 		return requests.Invalid("account_change_unknown")
 	}
-	linked, err := h.methods.Accounts.Linked(r.Context(), session.User)
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(linked, func(l store.Identity) bool { return l.Provider == provider && l.Subject == subject })
-	if i >= 0 && !h.canSignInWithout(session.User, linked, i) {
-		return requests.Invalid("identity_is_only_way_in")
-	}
-	return h.methods.Accounts.Unlink(r.Context(), session.User, provider, subject, session.Family.ID)
+	u := h.unlinking(session.User, provider, subject)
+	u.KeepSession = session.Family.ID
+	return h.methods.Accounts.Registry.Unlink(r.Context(), u)
 }
 
-// canSignInWithout reports whether a user has another way in than the i-th of the linked accounts.
-func (h *Handler) canSignInWithout(user *store.User, linked []store.Identity, i int) bool {
-	if !h.methods.WithoutPasswords && !user.PasswordHash.IsEmpty() {
-		return true
+// unlinking says which account is taken from a user, and which other ways in count.
+func (h *Handler) unlinking(user *store.User, provider, subject string) store.Unlinking {
+	u := store.Unlinking{
+		Provider: provider, Subject: subject, UserID: user.ID, MayBeLast: !h.methods.WithoutPasswords && !user.PasswordHash.IsEmpty(),
 	}
-	for j, other := range linked {
-		if j != i && h.isUsable(other.Provider) {
-			return true
+	for _, p := range h.methods.Providers {
+		u.WaysIn = append(u.WaysIn, p.Name)
+	}
+	if !h.methods.WithoutPasswords {
+		for _, d := range h.issuer.PasswordDirectories {
+			u.WaysIn = append(u.WaysIn, d.Provider())
 		}
 	}
-	return false
-}
-
-// isUsable reports whether people can sign in at a provider now.
-func (h *Handler) isUsable(provider string) bool {
-	return h.methods.provider(provider) != nil || !h.methods.WithoutPasswords && slices.ContainsFunc(h.issuer.PasswordDirectories,
-		func(d tokenissuer.PasswordDirectory) bool { return d.Provider() == provider })
+	return u
 }
 
 // titleOf returns what people call a provider.

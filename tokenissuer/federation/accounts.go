@@ -20,6 +20,8 @@ const (
 	// reasonRemoved: the account's user was removed from the configuration, or from the store beside this sign-in.
 	reasonRemoved  = "user_removed"
 	reasonInactive = "user_inactive"
+	// reasonUnlinked: the account was taken from its user beside this sign-in.
+	reasonUnlinked = "identity_unlinked"
 	// reasonOtherIdentity: the user of the address has another account of the same provider already.
 	reasonOtherIdentity = "user_has_other_account"
 	// reasonAddressUnproven: nobody has proved that the address is the user's who has it here, so the account of whoever does prove
@@ -65,50 +67,62 @@ func (a Accounts) User(ctx context.Context, account Account, rules Rules) (*stor
 // find is one attempt of User. ErrTaken: somebody was faster, or another user has the address.
 func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*store.User, error) {
 	identity, err := a.Registry.Stored.UserByIdentity(ctx, account.Provider, account.Subject)
-	if err == nil {
-		return a.known(ctx, account, rules, identity)
-	}
-	if !errors.Is(err, store.ErrNotFound) {
+	linked := err == nil
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
+	if linked {
+		user, err := a.Registry.User(ctx, identity.UserID)
+		switch {
+		case err == nil && identity.IsOf(user):
+			return a.known(ctx, account, rules, identity, user)
+		case err != nil && !errors.Is(err, store.ErrNotFound):
+			return nil, err
+		}
+		// The user was declared and is so no more, and whoever has the id is another person. Only a verified address leads on.
+	}
 	if rules.Link == LinkVerifiedEmail {
-		user, err := a.link(ctx, account)
+		user, err := a.link(ctx, account, identity)
 		if !errors.Is(err, store.ErrNotFound) {
 			return user, err
 		}
 	}
-	if rules.Create == nil {
+	switch {
+	case linked:
+		return nil, refused(reasonRemoved)
+	case rules.Create == nil:
 		return nil, refused(reasonUnknown)
 	}
 	return a.create(ctx, account, rules)
 }
 
 // known returns the user of an identity, brought up to date.
-func (a Accounts) known(ctx context.Context, account Account, rules Rules, identity store.Identity) (*store.User, error) {
-	user, err := a.Registry.User(ctx, identity.UserID)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil, refused(reasonRemoved)
-	case err != nil:
-		return nil, err
-	case !user.IsActive(): // nothing is written for somebody who stays out
+func (a Accounts) known(ctx context.Context, account Account, rules Rules, identity store.Identity, user *store.User) (*store.User, error) {
+	if !user.IsActive() { // nothing is written for somebody who stays out
 		return nil, refused(reasonInactive)
 	}
 	// A user whom this provider has created is what it says. Any other it has only been linked to.
 	created := identity.LinkedAt.Equal(user.CreatedAt)
-	user, err = a.refresh(ctx, user, account, rules, created)
+	user, err := a.refresh(ctx, user, account, rules, created)
 	if err != nil {
 		return nil, err
 	}
-	if now := a.now(); now.Sub(identity.LastUsedAt) >= touchInterval {
-		identity.LastUsedAt, identity.UserDeclared = now, user.Declared
-		return user, a.Registry.Stored.LinkIdentity(ctx, identity)
+	now := a.now()
+	if now.Sub(identity.LastUsedAt) < touchInterval {
+		return user, nil
+	}
+	identity.LastUsedAt = now
+	if err := a.Registry.Stored.TouchIdentity(ctx, identity); errors.Is(err, store.ErrNotFound) {
+		return nil, refused(reasonUnlinked)
+	} else if err != nil {
+		return nil, err
 	}
 	return user, nil
 }
 
-// link gives the account to the user who has its verified address. ErrNotFound when there is none.
-func (a Accounts) link(ctx context.Context, account Account) (*store.User, error) {
+// link gives the account to the user who has its verified address. ErrNotFound when there is none. Former is the identity of somebody who
+// is no user any more; the zero value: there is none.
+func (a Accounts) link(ctx context.Context, account Account, former store.Identity) (*store.User, error) {
 	email := account.verifiedEmail()
 	if email == "" {
 		return nil, store.ErrNotFound
@@ -117,7 +131,7 @@ func (a Accounts) link(ctx context.Context, account Account) (*store.User, error
 	switch {
 	case err != nil:
 		return nil, err
-	case user.Status != store.UserActive:
+	case user.Status != store.UserActive || user.Service:
 		return nil, refused(reasonInactive)
 	case user.External && !user.Declared && !user.EmailVerified:
 		// Another provider has created the user with an address that it had not verified: anybody could have been there first.
@@ -127,12 +141,17 @@ func (a Accounts) link(ctx context.Context, account Account) (*store.User, error
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(others, func(i store.Identity) bool { return i.Provider == account.Provider }) {
+	if slices.ContainsFunc(others, func(i store.Identity) bool { return i.Provider == account.Provider && i.IsOf(user) }) {
 		return nil, refused(reasonOtherIdentity)
+	}
+	if former.UserID != "" && former.UserID != user.ID {
+		if err := a.Registry.Unlink(ctx, store.Unlinking{Provider: former.Provider, Subject: former.Subject, UserID: former.UserID, MayBeLast: true}); err != nil {
+			return nil, err
+		}
 	}
 	now := a.now()
 	if err := a.Registry.Stored.LinkIdentity(ctx, store.Identity{
-		Provider: account.Provider, Subject: account.Subject, UserID: user.ID, UserDeclared: user.Declared, LinkedAt: now, LastUsedAt: now,
+		Provider: account.Provider, Subject: account.Subject, UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), LinkedAt: now, LastUsedAt: now,
 	}); err != nil {
 		return nil, err
 	}
@@ -205,4 +224,13 @@ func storeError(err error) error {
 		return err
 	}
 	return oauth.Unavailable("store_unavailable", err)
+}
+
+// Linked lists the accounts that lead to a user, by provider and subject.
+func (a Accounts) Linked(ctx context.Context, user *store.User) ([]store.Identity, error) {
+	list, err := a.Registry.Stored.Identities(ctx, user.ID)
+	if err != nil {
+		return nil, oauth.Unavailable("store_unavailable", err)
+	}
+	return list, nil
 }

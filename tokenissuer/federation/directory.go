@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Directory signs people in with a password that is kept in a directory elsewhere. It is a tokenissuer.PasswordDirectory.
@@ -31,10 +30,14 @@ func (d *Directory) Provider() string { return d.Name }
 func (d *Directory) TakesUsernames() bool { return d.People.TakesUsernames() }
 
 // SignIn returns the user to whom the account belongs that a login and a password have.
-func (d *Directory) SignIn(ctx context.Context, a tokenissuer.DirectoryAttempt) (*store.User, error) {
+func (d *Directory) SignIn(ctx context.Context, a tokenissuer.DirectoryAttempt) (tokenissuer.SignedIn, error) {
 	account, err := d.People.Authenticate(ctx, a)
 	if err != nil {
-		return nil, err
+		return tokenissuer.SignedIn{}, err
 	}
-	return d.Accounts.User(ctx, account, d.Rules)
+	user, err := d.Accounts.User(ctx, account, d.Rules)
+	if err != nil {
+		return tokenissuer.SignedIn{}, err
+	}
+	return tokenissuer.SignedIn{User: user, Provider: d.Name, Subject: account.Subject}, nil
 }

@@ -30,6 +30,8 @@ type countingStore struct {
 	*memstore.Store
 	writes atomic.Int64
 	away   bool
+	// beforeTouch is called before an identity is touched; nil: nothing is.
+	beforeTouch func()
 }
 
 func (s *countingStore) UserByIdentity(ctx context.Context, provider, subject string) (store.Identity, error) {
@@ -37,6 +39,14 @@ func (s *countingStore) UserByIdentity(ctx context.Context, provider, subject st
 		return store.Identity{}, errors.New("the store is away")
 	}
 	return s.Store.UserByIdentity(ctx, provider, subject)
+}
+
+func (s *countingStore) TouchIdentity(ctx context.Context, i store.Identity) error {
+	s.writes.Add(1)
+	if s.beforeTouch != nil {
+		s.beforeTouch()
+	}
+	return s.Store.TouchIdentity(ctx, i)
 }
 
 func (s *countingStore) LinkIdentity(ctx context.Context, i store.Identity) error {
@@ -66,10 +76,12 @@ func newPeople(t *testing.T) *people {
 		ID: "u-ada", Email: "ada@acme.example", Name: "Ada", Organisation: "acme", Status: store.UserActive, CreatedAt: p.at.Add(-time.Hour),
 		PasswordHash: oauth.NewSecret("$2a$04$abcdefghijklmnopqrstuuZ7ZmX5rQ9rQ9rQ9rQ9rQ9rQ9rQ9rQ9r"), Groups: []string{"founders"},
 	}, false))
+	now := func() time.Time { return p.at }
+	revocations := accesstoken.NewRevocationSet()
 	issuer := &tokenissuer.Issuer{Records: tokenissuer.Records{
-		Directory: store.OverlayDirectory{Declared: declared, Stored: p.stored}, Store: p.stored, Revocations: accesstoken.NewRevocationSet(),
-		Now: func() time.Time { return p.at },
+		Directory: store.OverlayDirectory{Declared: declared, Stored: p.stored}, Store: p.stored, Revocations: revocations, Now: now,
 	}}
+	issuer.Verifier = accesstoken.NewVerifier(tokentest.Issuer, nil, revocations, time.Minute, now)
 	p.Registry = &registry.Registry{Issuer: issuer, Declared: declared, Stored: p.stored}
 	return p
 }

@@ -56,10 +56,10 @@ func (s *Sessions) CountSignIn(ctx context.Context, address string) (forgive fun
 	return s.issuer.CountSignIn(ctx, address)
 }
 
-// SignIn opens a session of the host for a user who has signed in at the attempt's provider, and returns its id and its cookie. It is
+// SignIn opens a session of the host for a user who has signed in at a provider, and returns its id and its cookie. It is
 // one durable step.
-func (s *Sessions) SignIn(ctx context.Context, user *store.User, authTime time.Time, a Attempt, host tokenissuer.Host) (id string, cookie oauth.Secret, err error) {
-	id, err = s.issuer.OpenHostSession(ctx, user, a.Provider, authTime, host, a.Nonce)
+func (s *Sessions) SignIn(ctx context.Context, who tokenissuer.SignedIn, a Attempt, host tokenissuer.Host) (id string, cookie oauth.Secret, err error) {
+	id, err = s.issuer.OpenHostSession(ctx, who, host, a.Nonce)
 	if err != nil {
 		return "", oauth.Secret{}, err
 	}

@@ -25,7 +25,7 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 	switch {
 	case !s.sessionStands(family):
 		return store.Revoked, nil
-	case !s.userStands(family) || !s.actorStands(family):
+	case !s.userStands(family) || !s.actorStands(family) || !s.identityStands(family):
 		return store.UserChanged, nil
 	}
 	if _, exists := s.families.Get(family.ID); exists {
@@ -69,6 +69,12 @@ func (s *Store) actorStands(f *store.TokenFamily) bool {
 	}
 	actor, err := s.account(f.Actor.Subject)
 	return err == nil && actor.user.IsActive() && actor.user.Version == f.Preconditions.ActorVersion
+}
+
+// identityStands reports whether the identity with which the user has signed in, if there is one, is the user's.
+func (s *Store) identityStands(f *store.TokenFamily) bool {
+	identity, known := s.identities[identityName{f.Provider, f.Preconditions.Subject}]
+	return f.Preconditions.Subject == "" || known && identity.UserID == f.UserID
 }
 
 // Family returns the family of that id. It copies an empty one when there is none.

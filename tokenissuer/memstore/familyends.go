@@ -99,6 +99,8 @@ func matches(f store.TokenFamily, which store.FamilyFilter) bool {
 		(which.ActorID == "" || which.ActorID == f.Actor.Subject) &&
 		(which.SessionID == "" || which.SessionID == f.SessionID && f.Origin == store.HostSession) &&
 		(which.UserVersion == "" || which.UserVersion == f.UserVersion) &&
+		(which.Provider == "" || which.Provider == f.Provider) &&
+		(which.ExceptSession == "" || which.ExceptSession != f.ID && (f.Origin != store.HostSession || which.ExceptSession != f.SessionID)) &&
 		(len(which.Origins) == 0 || slices.Contains(which.Origins, f.Origin))
 }
 

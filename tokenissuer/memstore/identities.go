@@ -35,12 +35,7 @@ func (s *Store) Identities(ctx context.Context, userID string) ([]store.Identity
 	if err := s.usable(ctx); err != nil {
 		return nil, fmt.Errorf("listing identities: %w", err)
 	}
-	var list []store.Identity
-	for _, i := range s.identities {
-		if i.UserID == userID {
-			list = append(list, i)
-		}
-	}
+	list := s.identitiesOf(userID)
 	slices.SortFunc(list, func(a, b store.Identity) int {
 		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Subject, b.Subject))
 	})
@@ -54,23 +49,36 @@ func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error
 		return fail(err)
 	}
 	defer s.mu.Unlock()
-	user, err := s.account(identity.UserID)
-	if err != nil && !identity.UserDeclared {
-		return fail(err)
+	if kept, known := s.identities[nameOf(identity)]; known {
+		if kept.UserID != identity.UserID {
+			return fail(store.ErrTaken)
+		}
+		identity.LinkedAt = kept.LinkedAt
 	}
-	kept, known := s.identities[nameOf(identity)]
-	switch {
-	case !known:
-		kept = identity
-		kept.UserDeclared = false
-	case kept.UserID != identity.UserID:
-		return fail(store.ErrTaken)
-	}
-	kept.LastUsedAt = identity.LastUsedAt
-	s.identities[nameOf(identity)] = kept
-	if err == nil {
+	if identity.DeclaredEmail == "" {
+		user, err := s.account(identity.UserID)
+		if err != nil {
+			return fail(err)
+		}
 		s.setExternal(user, true)
 	}
+	s.identities[nameOf(identity)] = identity
+	return nil
+}
+
+// TouchIdentity notes when an identity was last used.
+func (s *Store) TouchIdentity(ctx context.Context, identity store.Identity) error {
+	fail := func(err error) error { return fmt.Errorf("touching identity: %w", err) }
+	if err := s.lock(ctx); err != nil {
+		return fail(err)
+	}
+	defer s.mu.Unlock()
+	kept, known := s.identities[nameOf(identity)]
+	if !known || kept.UserID != identity.UserID {
+		return fail(store.ErrNotFound)
+	}
+	kept.LastUsedAt = identity.LastUsedAt
+	s.identities[nameOf(kept)] = kept
 	return nil
 }
 
@@ -89,35 +97,36 @@ func (s *Store) AddExternalUser(ctx context.Context, user *store.User, identity 
 	if err := s.addUser(added, organisationDeclared); err != nil {
 		return err
 	}
-	identity.UserID, identity.UserDeclared = user.ID, false
+	identity.UserID, identity.DeclaredEmail = user.ID, ""
 	s.identities[nameOf(identity)] = identity
 	return nil
 }
 
-// UnlinkIdentity deletes an identity.
-func (s *Store) UnlinkIdentity(ctx context.Context, provider, subject string) error {
-	fail := func(err error) error { return fmt.Errorf("unlinking identity: %w", err) }
+// UnlinkIdentity deletes an identity and ends what came of its provider.
+func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store.Ending) ([]store.Revocation, error) {
+	fail := func(err error) ([]store.Revocation, error) { return nil, fmt.Errorf("unlinking identity: %w", err) }
 	if err := s.lock(ctx); err != nil {
 		return fail(err)
 	}
 	defer s.mu.Unlock()
-	name := identityName{provider, subject}
-	unlinked, known := s.identities[name]
-	if !known {
-		return fail(store.ErrNotFound)
+	if err := u.Check(s.identitiesOf(u.UserID)); err != nil {
+		return fail(err)
 	}
-	delete(s.identities, name)
-	user, err := s.account(unlinked.UserID)
-	if err != nil {
-		return nil // declared, or gone
+	delete(s.identities, identityName{u.Provider, u.Subject})
+	if user, err := s.account(u.UserID); err == nil { // else declared, or gone
+		s.setExternal(user, slices.ContainsFunc(s.identitiesOf(u.UserID), func(i store.Identity) bool { return i.DeclaredEmail == "" }))
 	}
-	for _, other := range s.identities {
-		if other.UserID == unlinked.UserID {
-			return nil
+	return s.endFamilies(u.Ends(), end), nil
+}
+
+// identitiesOf returns the identities of a user, in no order. The caller holds the lock.
+func (s *Store) identitiesOf(userID string) (list []store.Identity) {
+	for _, i := range s.identities {
+		if i.UserID == userID {
+			list = append(list, i)
 		}
 	}
-	s.setExternal(user, false)
-	return nil
+	return list
 }
 
 // setExternal stores whether a provider vouches for the user. The caller holds the lock.

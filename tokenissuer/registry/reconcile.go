@@ -22,6 +22,11 @@ func (g *Registry) Reconcile(ctx context.Context) error {
 	if err != nil {
 		return oauth.Unavailable("store_unavailable", err)
 	}
+	for _, user := range g.Declared.Users() {
+		if err := g.unlinkOthers(ctx, user); err != nil {
+			return err
+		}
+	}
 	now := g.Declared.Declarations()
 	ended, changed := takenOut(before, remembered, now, g.Issuer.Now())
 	if err := g.endDeclared(ctx, ended, setOf(before)); err != nil {
@@ -112,7 +117,45 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, aga
 			return false, err
 		}
 	}
+	if !gone && !heir.Declared {
+		if err := g.unlinkOthers(ctx, heir); err != nil {
+			return false, err
+		}
+	}
 	return gone || !again && !heir.Declared, nil
+}
+
+// unlinkOthers takes from a user the identities of another person whom a configuration has declared by the same id, with what came of them.
+func (g *Registry) unlinkOthers(ctx context.Context, user *store.User) error {
+	linked, err := g.Stored.Identities(ctx, user.ID)
+	if err != nil {
+		return oauth.Unavailable("store_unavailable", err)
+	}
+	for _, i := range linked {
+		if i.DeclaredEmail == "" || i.IsOf(user) {
+			continue
+		}
+		if err := g.Unlink(ctx, store.Unlinking{Provider: i.Provider, Subject: i.Subject, UserID: i.UserID, MayBeLast: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unlink takes an identity from its user, with all that came of sign-ins at its provider. One that the user does not have is left alone, as
+// if it did not exist. The last way in is an invalid_request.
+func (g *Registry) Unlink(ctx context.Context, u store.Unlinking) error {
+	ended, err := g.Stored.UnlinkIdentity(ctx, u, g.Issuer.Ending())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case errors.Is(err, store.ErrLastWayIn):
+		return oauth.NewError(oauth.InvalidRequest, "identity_is_only_way_in")
+	case err != nil:
+		return oauth.Unavailable("store_unavailable", err)
+	}
+	g.Issuer.Revocations.Add(ended...)
+	return nil
 }
 
 // isGone turns the error of a look-up into whether there is nobody.

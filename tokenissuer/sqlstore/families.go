@@ -31,7 +31,8 @@ const selectFamily = `SELECT ` + familyColumns + ` FROM families
 	WHERE id = COALESCE((SELECT id FROM families WHERE id = $1), $2)`
 
 // insertFamily stores a family if its user is declared, or stored, active and of the version $3, and if the session $25
-// and the stored actor of the version $26, where there are some, have not ended. The %s is the lock on the rows that are
+// and the stored actor of the version $26, where there are some, have not ended, and the identity $34 of the provider $33, where
+// there is one, is the user's. The %s is the lock on the rows that are
 // asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
 // changes the user between the query and the insert without seeing the family.
 const insertFamily = `INSERT INTO families (` + familyColumns + `)
@@ -40,15 +41,16 @@ const insertFamily = `INSERT INTO families (` + familyColumns + `)
 		AND ` + isActive + `%[1]s))
 	AND ($25 = '' OR EXISTS (SELECT 1 FROM families WHERE id = $25 AND revoked_at IS NULL%[1]s))
 	AND ($26 = '' OR EXISTS (SELECT 1 FROM users WHERE id = $8 AND CAST(version AS TEXT) = $26
-		AND ` + isActive + `%[1]s))`
+		AND ` + isActive + `%[1]s))
+	AND ($34 = '' OR EXISTS (SELECT 1 FROM identities WHERE provider = $33 AND subject = $34 AND user_id = $2%[1]s))`
 
 // isActive is User.IsActive as a condition of a row of users.
 const isActive = `status = 'active' AND (password_hash <> '' OR external OR service)`
 
-// insertDecided stores a family as the %s does, and decides the request $34 with it. One that was decided before breaks the
+// insertDecided stores a family as the %s does, and decides the request $35 with it. One that was decided before breaks the
 // statement, and with it the family.
 const insertDecided = `WITH born AS (%s RETURNING id)
-	INSERT INTO decided_requests (id, expires_at) SELECT $34, $35 FROM born`
+	INSERT INTO decided_requests (id, expires_at) SELECT $35, $36 FROM born`
 
 // isDecided reports whether insertDecided found that the request was decided before.
 func isDecided(err error) bool {
@@ -159,7 +161,7 @@ func familyValues(f *store.TokenFamily) ([]any, error) {
 		f.Code.RequestID, f.Code.RedirectURI, f.Code.Challenge, f.Code.Refreshable,
 		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Generation, micros(f.RotatedAt), hasCode(f),
 		f.Preconditions.SessionID, f.Preconditions.ActorVersion, f.TokenLifetime.Microseconds(), f.RotatedBy,
-		f.SessionID, f.Code.Nonce, f.Claims, audience, f.Provider,
+		f.SessionID, f.Code.Nonce, f.Claims, audience, f.Provider, f.Preconditions.Subject,
 	}, nil
 }
 

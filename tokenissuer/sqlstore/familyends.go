@@ -205,7 +205,7 @@ func familyConditions(which store.FamilyFilter) (conditions string, args []any) 
 	var all []string
 	for _, member := range []struct{ column, value string }{
 		{"id", which.ID}, {"user_id", which.UserID}, {"client_id", which.ClientID}, {"actor_subject", which.ActorID},
-		{"session_id", which.SessionID}, {"user_version", which.UserVersion},
+		{"session_id", which.SessionID}, {"user_version", which.UserVersion}, {"provider", which.Provider},
 	} {
 		if member.value != "" {
 			args = append(args, possible(member.value))
@@ -217,6 +217,10 @@ func familyConditions(which store.FamilyFilter) (conditions string, args []any) 
 	}
 	if which.ActorID != "" {
 		all = append(all, hasActor)
+	}
+	if which.ExceptSession != "" {
+		args = append(args, possible(which.ExceptSession))
+		all = append(all, fmt.Sprintf("id <> $%[1]d AND NOT (%[2]s AND session_id = $%[1]d)", len(args), isHostSession))
 	}
 	var origins []string
 	for _, origin := range which.Origins {

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	selectIdentities = `SELECT provider, subject, user_id, linked_at, last_used_at FROM identities`
-	insertIdentity   = `INSERT INTO identities (provider, subject, user_id, linked_at, last_used_at) VALUES ($1, $2, $3, $4, $5)
+	selectIdentities = `SELECT provider, subject, user_id, declared_email, linked_at, last_used_at FROM identities`
+	insertIdentity   = `INSERT INTO identities (provider, subject, user_id, declared_email, linked_at, last_used_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (provider, subject) `
 )
 
 // identityValues are the arguments of insertIdentity.
 func identityValues(i store.Identity) []any {
-	return []any{i.Provider, i.Subject, i.UserID, micros(i.LinkedAt), micros(i.LastUsedAt)}
+	return []any{i.Provider, i.Subject, i.UserID, i.DeclaredEmail, micros(i.LinkedAt), micros(i.LastUsedAt)}
 }
 
 func scanIdentity(row scanner) (i store.Identity, err error) {
 	var linked, used sql.Null[int64]
-	err = row.Scan(&i.Provider, &i.Subject, &i.UserID, &linked, &used)
+	err = row.Scan(&i.Provider, &i.Subject, &i.UserID, &i.DeclaredEmail, &linked, &used)
 	i.LinkedAt, i.LastUsedAt = timeOf(linked), timeOf(used)
 	return i, err
 }
@@ -57,12 +57,21 @@ func (s *Store) Identities(ctx context.Context, userID string) ([]store.Identity
 // LinkIdentity gives an identity to a user. The user's row comes first: whoever removes the user waits, and then sees the identity.
 func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error {
 	return s.step(ctx, "linking identity", func(ctx context.Context, tx session) error {
-		err := mustHit(tx.ExecContext(ctx, `UPDATE users SET external = TRUE WHERE id = $1`, identity.UserID))
-		if err != nil && (!identity.UserDeclared || !errors.Is(err, store.ErrNotFound)) {
-			return err
+		if identity.DeclaredEmail == "" {
+			if err := mustHit(tx.ExecContext(ctx, `UPDATE users SET external = TRUE WHERE id = $1`, identity.UserID)); err != nil {
+				return err
+			}
 		}
-		return mustAdd(tx.ExecContext(ctx, insertIdentity+`DO UPDATE SET last_used_at = excluded.last_used_at
+		return mustAdd(tx.ExecContext(ctx, insertIdentity+`DO UPDATE SET last_used_at = excluded.last_used_at, declared_email = excluded.declared_email
 			WHERE identities.user_id = excluded.user_id`, identityValues(identity)...))
+	})
+}
+
+// TouchIdentity notes when an identity was last used.
+func (s *Store) TouchIdentity(ctx context.Context, identity store.Identity) error {
+	return s.statement(ctx, "touching identity", func(ctx context.Context, tx session) error {
+		return mustHit(tx.ExecContext(ctx, `UPDATE identities SET last_used_at = $1 WHERE provider = $2 AND subject = $3 AND user_id = $4`,
+			micros(identity.LastUsedAt), possible(identity.Provider), possible(identity.Subject), possible(identity.UserID)))
 	})
 }
 
@@ -79,23 +88,29 @@ func (s *Store) AddExternalUser(ctx context.Context, user *store.User, identity 
 	})
 }
 
-// UnlinkIdentity deletes an identity. Whether the user has another is asked when the user's row is ours, so that none is linked beside it.
-func (s *Store) UnlinkIdentity(ctx context.Context, provider, subject string) error {
-	return s.step(ctx, "unlinking identity", func(ctx context.Context, tx session) error {
-		var userID string
-		err := tx.QueryRowContext(ctx, `DELETE FROM identities WHERE provider = $1 AND subject = $2 RETURNING user_id`,
-			possible(provider), possible(subject)).Scan(&userID)
-		if errors.Is(err, sql.ErrNoRows) {
-			return store.ErrNotFound
+// UnlinkIdentity deletes an identity and ends what came of its provider. The rows of the user and of all the user's identities come
+// first: whoever links, unlinks or signs in with one beside it waits, or is waited for.
+func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store.Ending) ([]store.Revocation, error) {
+	return s.endingStep(ctx, "unlinking identity", func(ctx context.Context, tx session) ([]store.Revocation, error) {
+		userID := possible(u.UserID)
+		if _, err := tx.ExecContext(ctx, `UPDATE users SET external = external WHERE id = $1`, userID); err != nil { // none: declared
+			return nil, err
 		}
+		linked, err := queryAll(ctx, tx, `UPDATE identities SET user_id = user_id WHERE user_id = $1
+			RETURNING provider, subject, user_id, declared_email, linked_at, last_used_at`, []any{userID}, scanIdentity)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if _, err := tx.ExecContext(ctx, `UPDATE users SET external = FALSE WHERE id = $1`, userID); err != nil {
-			return err
+		if err := u.Check(linked); err != nil {
+			return nil, err
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE users SET external = TRUE
-			WHERE id = $1 AND EXISTS (SELECT 1 FROM identities WHERE user_id = $1)`, userID)
-		return err
+		if _, err := tx.ExecContext(ctx, `DELETE FROM identities WHERE provider = $1 AND subject = $2`, u.Provider, u.Subject); err != nil {
+			return nil, err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE users SET external = EXISTS (SELECT 1 FROM identities WHERE user_id = $1 AND declared_email = '')
+			WHERE id = $1`, userID); err != nil {
+			return nil, err
+		}
+		return s.endFamilies(ctx, tx, end, nil, u.Ends())
 	})
 }

@@ -112,6 +112,8 @@ type Preconditions struct {
 	SessionID string
 	// ActorVersion is the version of Actor.Subject, when that is a stored user.
 	ActorVersion string
+	// Subject names the identity of the family's Provider with which its user has just signed in; empty: there was none.
+	Subject string
 }
 
 // Actor is who acts for a user whom they are not (RFC 8693 §4.1). The zero value is nobody.

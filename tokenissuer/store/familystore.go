@@ -11,8 +11,9 @@ import (
 // nothing, and an error comes with the zero Outcome.
 type FamilyStore interface {
 	// AddFamily stores a family. Revoked when Preconditions name a session that was ended or is none; else UserChanged unless the
-	// user is declared or is stored, active and of the family's UserVersion, and so is the actor whom Preconditions name. Callers that
-	// end a user, a session or an admin can rely on it that nothing is born afterwards. Replayed when Code.RequestID is not
+	// user is declared or is stored, active and of the family's UserVersion, and so is the actor whom Preconditions name, and the
+	// identity that Preconditions name is the user's. Callers that end a user, a session or an admin, or unlink an identity, can rely
+	// on it that nothing is born afterwards. Replayed when Code.RequestID is not
 	// empty and was decided before; else it is decided now, and stays so for an hour beyond the family's ExpiresAt.
 	AddFamily(ctx context.Context, family *TokenFamily) (Outcome, error)
 	// Family returns a family, whatever its state, as it was after some step that was acknowledged before the call or
@@ -63,6 +64,10 @@ type FamilyFilter struct {
 	SessionID string
 	// UserVersion, when it is not empty, is the only one meant.
 	UserVersion string
+	// Provider, when it is not empty, is the only one meant.
+	Provider string
+	// ExceptSession is a sign-in that is not meant, nor are the host sessions that came of it; empty: there is none.
+	ExceptSession string
 	// Origins, when there are some, are the only ones meant.
 	Origins []oauth.GrantType
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -10,11 +11,44 @@ type Identity struct {
 	// Provider is the name of the provider in the configuration, and Subject is how the provider names the account, byte for byte.
 	Provider, Subject string
 	UserID            string
-	// UserDeclared: the user stands in the configuration. LinkIdentity asks about it; stores do not keep it.
-	UserDeclared bool
-	LinkedAt     time.Time
+	// DeclaredEmail is the address that the configuration gave the user when the identity was linked; empty: the user is stored. Whoever
+	// is declared by the same id with another address is another person.
+	DeclaredEmail string
+	LinkedAt      time.Time
 	// LastUsedAt is when the user signed in with it last.
 	LastUsedAt time.Time
+}
+
+// IsOf reports whether the identity leads to a user: one who has its UserID, and is the person to whom it was linked.
+func (i Identity) IsOf(u *User) bool { return i.UserID == u.ID && i.DeclaredEmail == u.DeclaredEmail() }
+
+// Unlinking is an identity that is taken from its user, and on which condition.
+type Unlinking struct {
+	Provider, Subject, UserID string
+	// MayBeLast: the user has another way in than identities.
+	MayBeLast bool
+	// WaysIn are the providers at which people can sign in. Unless MayBeLast the user must have another identity of one of them.
+	WaysIn []string
+	// KeepSession is a sign-in that goes on; empty: none does.
+	KeepSession string
+}
+
+// Check says whether the identity may be taken from its user, who has these: ErrNotFound when it is none of them, ErrLastWayIn when it
+// is the last way in. Stores ask within the step.
+func (u Unlinking) Check(linked []Identity) error {
+	isMeant := func(i Identity) bool { return i.Provider == u.Provider && i.Subject == u.Subject }
+	switch {
+	case !slices.ContainsFunc(linked, isMeant):
+		return ErrNotFound
+	case !u.MayBeLast && !slices.ContainsFunc(linked, func(i Identity) bool { return !isMeant(i) && slices.Contains(u.WaysIn, i.Provider) }):
+		return ErrLastWayIn
+	}
+	return nil
+}
+
+// Ends returns which families end with the identity.
+func (u Unlinking) Ends() FamilyFilter {
+	return FamilyFilter{UserID: u.UserID, Provider: u.Provider, ExceptSession: u.KeepSession}
 }
 
 // IdentityStore keeps the identities. They go with their user: RemoveUser deletes those of the user, and AddUser those that an earlier
@@ -26,13 +60,18 @@ type IdentityStore interface {
 	// Identities lists the identities of a user, by provider and subject.
 	Identities(ctx context.Context, userID string) ([]Identity, error)
 	// LinkIdentity gives an identity to a user and makes a stored user External, in one step. When the user has it already, only
-	// LastUsedAt changes. ErrTaken when another user has it, ErrNotFound when the user is not stored and not UserDeclared. Of
-	// concurrent calls for several users exactly one succeeds.
+	// LastUsedAt and DeclaredEmail change. ErrTaken when another user has it, ErrNotFound when the user is not stored and
+	// DeclaredEmail is empty. Of concurrent calls for several users exactly one succeeds.
 	LinkIdentity(ctx context.Context, identity Identity) error
+	// TouchIdentity sets LastUsedAt. ErrNotFound when there is no such identity, or another user has it.
+	TouchIdentity(ctx context.Context, identity Identity) error
 	// AddExternalUser registers a user, who is External, with its first identity, in one step; the identity's UserID is the user's.
 	// ErrTaken as for AddUser and when somebody has the identity. Otherwise it does what AddUser does.
 	AddExternalUser(ctx context.Context, user *User, identity Identity, organisationDeclared bool) error
-	// UnlinkIdentity deletes an identity. A stored user who has no other is not External any more, in the same step; callers end what
-	// the user was granted. ErrNotFound when there is no such identity.
-	UnlinkIdentity(ctx context.Context, provider, subject string) error
+	// UnlinkIdentity deletes an identity and ends every family of its user whose Provider is the identity's, but KeepSession and the
+	// host sessions that came of it, in one step, and returns the revocations that it recorded. A stored user who has no other
+	// identity is not External any more. ErrNotFound when the user has no such identity; ErrLastWayIn when nothing may be deleted.
+	// Of concurrent calls that would leave a user without a way in together, one is refused. No family whose Preconditions name the
+	// identity is born afterwards.
+	UnlinkIdentity(ctx context.Context, u Unlinking, end Ending) ([]Revocation, error)
 }

@@ -15,6 +15,8 @@ var (
 	ErrTaken = errors.New("the id is already taken")
 	// ErrInUse is returned for removing an organisation that has users.
 	ErrInUse = errors.New("it still has users")
+	// ErrLastWayIn is returned for taking an identity from a user who could not sign in without it.
+	ErrLastWayIn = errors.New("the user could not sign in any more")
 )
 
 // RemovedError is the ErrTaken of an id that belonged to a client or a user who was removed.
@@ -35,7 +37,7 @@ func (RemovedError) Is(target error) bool { return target == ErrTaken }
 // IsAnswer reports whether an error is one of these, which say how things stand. Any other says that the store could not do
 // what it was asked for.
 func IsAnswer(err error) bool {
-	for _, answer := range []error{ErrNotFound, ErrTaken, ErrInUse} {
+	for _, answer := range []error{ErrNotFound, ErrTaken, ErrInUse, ErrLastWayIn} {
 		if errors.Is(err, answer) {
 			return true
 		}

@@ -70,6 +70,14 @@ type User struct {
 	EmailVerified bool
 }
 
+// DeclaredEmail is the address of a declared user, and empty for a stored one; see Identity.
+func (u *User) DeclaredEmail() string {
+	if u.Declared {
+		return u.Email
+	}
+	return ""
+}
+
 // IsActive reports whether tokens may act for the user now: one who is active and can sign in, with a password or at a provider, or a
 // service account.
 func (u *User) IsActive() bool {

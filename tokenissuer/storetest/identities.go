@@ -35,7 +35,7 @@ func identity(provider, subject, userID string) store.Identity {
 
 // declared is the identity of a user whom the configuration declares.
 func declared(i store.Identity) store.Identity {
-	i.UserDeclared = true
+	i.DeclaredEmail = i.UserID + "@declared.example"
 	return i
 }
 
@@ -51,7 +51,7 @@ func sameIdentity(t *testing.T, got, want store.Identity) {
 	if sameTime(got.LinkedAt, want.LinkedAt) && sameTime(got.LastUsedAt, want.LastUsedAt) {
 		got.LinkedAt, got.LastUsedAt = want.LinkedAt, want.LastUsedAt
 	}
-	if want.UserDeclared = false; got != want {
+	if got != want {
 		t.Errorf("identity is\n%+v, want\n%+v", got, want)
 	}
 }
@@ -91,7 +91,11 @@ func identityCalls(s store.Store) []call {
 		{"AddExternalUser", func(ctx context.Context) error {
 			return s.AddExternalUser(ctx, external("new external"), identity("corp", "new external", ""), false)
 		}},
-		{"UnlinkIdentity", func(ctx context.Context) error { return s.UnlinkIdentity(ctx, "corp", "ada") }},
+		{"TouchIdentity", func(ctx context.Context) error { return s.TouchIdentity(ctx, identity("corp", "ada", "ada")) }},
+		{"UnlinkIdentity", func(ctx context.Context) error {
+			_, err := s.UnlinkIdentity(ctx, unlinking("corp", "ada", "ada"), theEnd)
+			return err
+		}},
 	}
 }
 
@@ -122,7 +126,7 @@ func identitiesReadBack(t *testing.T, s store.Store) {
 	}
 
 	must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
-	sameIdentities(t, s, "eve", identity("corp", "eve", "eve"))
+	sameIdentities(t, s, "eve", declared(identity("corp", "eve", "eve")))
 	mustBe(t, s.LinkIdentity(t.Context(), identity("corp", "2", "nobody")), store.ErrNotFound)
 	noIdentity(t, s, "corp", "2")
 }
@@ -288,7 +292,9 @@ func familiesOfExternalUsers(t *testing.T, s store.Store) {
 	must(t, redeem(t, s, "coded", 1))
 	must(t, rotate(t, s, "rotated", 1, store.Rotation{At: now}))
 
-	must(t, s.UnlinkIdentity(t.Context(), "corp", "invited"))
+	ended, err := s.UnlinkIdentity(t.Context(), unlinking("corp", "invited", "invited"), theEnd)
+	must(t, err)
+	sameEndings(t, s, ended, "coded")
 	mustBe(t, redeem(t, s, "late", 1), Refused(store.UserChanged))
 	mustBe(t, rotate(t, s, "rotated", 2, store.Rotation{At: now}), Refused(store.UserChanged))
 	refusedAs(t, s, store.UserChanged, "of nobody", familyOf(u, "of nobody"))
@@ -296,7 +302,7 @@ func familiesOfExternalUsers(t *testing.T, s store.Store) {
 
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
 	disabled := store.UserDisabled
-	_, err := s.ChangeUser(t.Context(), "invited", store.UserChange{Status: &disabled}, theEnd)
+	_, err = s.ChangeUser(t.Context(), "invited", store.UserChange{Status: &disabled}, theEnd)
 	must(t, err)
 	if u = readUser(t, s, "invited"); u.IsActive() || !u.External {
 		t.Errorf("the disabled user is %+v", u)
@@ -310,13 +316,14 @@ func unlinkIdentity(t *testing.T, s store.Store) {
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
 	must(t, s.LinkIdentity(t.Context(), identity("other", "1", "ada")))
 	must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
-	mustBe(t, s.UnlinkIdentity(t.Context(), "corp", "unknown"), store.ErrNotFound)
-	must(t, s.UnlinkIdentity(t.Context(), "corp", "1"))
+	noneToUnlink(t, s, "corp", "unknown", "ada")
+	noneToUnlink(t, s, "corp", "1", "bob")
+	unlink(t, s, "corp", "1", "ada")
 	sameIdentities(t, s, "ada", identity("other", "1", "ada"))
-	mustBe(t, s.UnlinkIdentity(t.Context(), "corp", "1"), store.ErrNotFound)
-	must(t, s.UnlinkIdentity(t.Context(), "other", "1"))
+	noneToUnlink(t, s, "corp", "1", "ada")
+	unlink(t, s, "other", "1", "ada")
 	sameIdentities(t, s, "ada")
-	must(t, s.UnlinkIdentity(t.Context(), "corp", "eve"))
+	unlink(t, s, "corp", "eve", "eve")
 	sameIdentities(t, s, "eve")
 	sameUser(t, readUser(t, s, "ada"), user("ada"))
 }
@@ -330,7 +337,8 @@ func unlinkedBesideALink(t *testing.T, a, b store.Store) {
 		old, next := identity("corp", fmt.Sprint(round), "ada"), identity("corp", fmt.Sprint(round+1), "ada")
 		must(t, errors.Join(race(2, func(i int) error {
 			if i == 0 {
-				return a.UnlinkIdentity(t.Context(), old.Provider, old.Subject)
+				_, err := a.UnlinkIdentity(t.Context(), unlinking(old.Provider, old.Subject, "ada"), theEnd)
+				return err
 			}
 			return b.LinkIdentity(t.Context(), next)
 		})...))
@@ -347,7 +355,7 @@ func identitiesAreBytes(t *testing.T, s store.Store) {
 	}
 	for i, subject := range subjects {
 		id := fmt.Sprint("user ", i)
-		sameIdentities(t, s, id, identity("corp", subject, id))
+		sameIdentities(t, s, id, declared(identity("corp", subject, id)))
 		for _, provider := range []string{"Corp", "corp ", "cor", "", "corp%"} {
 			noIdentity(t, s, provider, subject)
 		}
@@ -356,7 +364,7 @@ func identitiesAreBytes(t *testing.T, s store.Store) {
 		noIdentity(t, s, "corp", strange)
 		noIdentity(t, s, strange, "ada")
 		sameIdentities(t, s, strange)
-		mustBe(t, s.UnlinkIdentity(t.Context(), "corp", strange), store.ErrNotFound)
+		noneToUnlink(t, s, "corp", strange, "ada")
 	}
 }
 
@@ -366,7 +374,7 @@ func identitiesSurviveClose(t *testing.T, open func() store.Store) {
 	addUser(t, s, user("ada"))
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "gone", "ada")))
-	must(t, s.UnlinkIdentity(t.Context(), "corp", "gone"))
+	unlink(t, s, "corp", "gone", "ada")
 	must(t, s.AddExternalUser(t.Context(), external("bob"), identity("corp", "2", "bob"), true))
 	addFamilies(t, s, session("sign-in"), hostSession("sign-in", "host"))
 	end(t, s, store.FamilyFilter{ID: "sign-in"})

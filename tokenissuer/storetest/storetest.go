@@ -26,7 +26,7 @@ const racers = 32
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	for _, part := range [][]check{
 		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, organisationChecks,
-		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, logoutChecks, hostSessionChecks, identityChecks, personalTokenChecks, familyRaceChecks, dropChecks,
+		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, logoutChecks, hostSessionChecks, identityChecks, unlinkingChecks, personalTokenChecks, familyRaceChecks, dropChecks,
 		keyChecks, revocationChecks, feedChecks, declarationChecks, leaseChecks, sizeChecks, sharedAttemptChecks, strangeChecks, lifeChecks,
 	} {
 		for _, c := range part {

@@ -1,0 +1,164 @@
+package federation
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// declares makes these the users of the configuration, as a reload does.
+func (p *people) declares(users ...*store.User) {
+	p.Helper()
+	for _, u := range users {
+		u.Name, u.Status, u.External = u.ID, store.UserActive, true
+	}
+	declared, err := store.NewStaticDirectory(store.Declarations{Users: users})
+	p.must(err)
+	p.Registry.Declared = declared
+	p.Registry.Issuer.Directory = store.OverlayDirectory{Declared: declared, Stored: p.stored}
+}
+
+// session begins a sign-in of a user at google.
+func (p *people) session(id string, user *store.User) {
+	p.Helper()
+	outcome, err := p.stored.AddFamily(p.Context(), &store.TokenFamily{
+		ID: id, UserID: user.ID, UserVersion: user.Version, UserDeclared: user.Declared, Origin: store.BrowserSession, Provider: "google",
+		CreatedAt: p.at, ExpiresAt: p.at.Add(store.Day), RotatedAt: p.at,
+	})
+	if err != nil || outcome != store.Done {
+		p.Fatal(outcome, err)
+	}
+}
+
+func (p *people) lives(id string) bool {
+	p.Helper()
+	f, err := p.stored.Family(p.Context(), id)
+	p.must(err)
+	return f.RevokedAt.IsZero()
+}
+
+// TestP114TheNextOwnerOfAnIDIsAnotherPerson: what was linked to a declared user leads nobody to whoever is declared by the same id later,
+// nor to a stored user who has it, and what came of it ends.
+func TestP114TheNextOwnerOfAnIDIsAnotherPerson(t *testing.T) {
+	dora, dan := google("3", "dora@acme.example", true), google("4", "dan@acme.example", true)
+	next := func() *store.User { return &store.User{ID: "u-dora", Email: "dan@acme.example"} }
+	for name, reload := range map[string]func(p *people){
+		"at once": func(p *people) { p.declares(next()) },
+		"after a while": func(p *people) {
+			p.declares()
+			p.must(p.Registry.Reconcile(p.Context()))
+			p.refuses(dora, both, reasonRemoved)
+			p.declares(next())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeople(t)
+			p.must(p.Registry.Reconcile(t.Context()))
+			p.session("of dora", p.signsIn(dora, links))
+			reload(p)
+			p.refuses(dora, Rules{}, reasonRemoved) // also before the store has heard of the configuration
+			p.refuses(dora, both, reasonRemoved)
+			p.must(p.Registry.Reconcile(t.Context()))
+			if p.lives("of dora") {
+				t.Error("the sign-in of the person before lives")
+			}
+			if user := p.signsIn(dan, links); user.ID != "u-dora" || user.Email != "dan@acme.example" {
+				t.Errorf("the next owner is %+v", user)
+			}
+			if linked := p.identities("u-dora"); len(linked) != 1 || linked[0].Subject != "4" {
+				t.Errorf("linked are %+v", linked)
+			}
+			p.refuses(dora, links, reasonUnknown)
+		})
+	}
+}
+
+// TestP114AStoredUserOfTheIDIsAnotherPerson: a declaration lies over a stored user, and is taken away.
+func TestP114AStoredUserOfTheIDIsAnotherPerson(t *testing.T) {
+	p := newPeople(t)
+	p.must(p.stored.AddUser(t.Context(), &store.User{ID: "u-dora", Email: "old@acme.example", Name: "Old", Status: store.UserActive, CreatedAt: p.at}, true))
+	p.must(p.Registry.Reconcile(t.Context()))
+	dora := google("3", "dora@acme.example", true)
+	p.signsIn(dora, links)
+	if hidden, err := p.stored.User(t.Context(), "u-dora"); err != nil || hidden.External {
+		t.Errorf("the hidden user is %+v, %v", hidden, err)
+	}
+	p.declares()
+	p.refuses(dora, both, reasonRemoved)
+	p.must(p.Registry.Reconcile(t.Context()))
+	if linked := p.identities("u-dora"); len(linked) > 0 {
+		t.Errorf("linked are %+v", linked)
+	}
+	if user := p.signsIn(google("5", "old@acme.example", true), links); user.ID != "u-dora" || user.Declared {
+		t.Errorf("its owner is %+v", user)
+	}
+}
+
+// TestP115DeclaredPeopleStayThemselves: in the next configuration, after one without them, under another id with the same verified address,
+// and who were linked by a build that did not keep the address. Who has another address at the provider stays the same, too.
+func TestP115DeclaredPeopleStayThemselves(t *testing.T) {
+	p := newPeople(t)
+	dora := google("3", "dora@acme.example", true)
+	declare := func(id string) {
+		p.declares(&store.User{ID: id, Email: "dora@acme.example"})
+		p.must(p.Registry.Reconcile(t.Context()))
+	}
+	is := func(account Account, rules Rules, id string) {
+		t.Helper()
+		if user := p.signsIn(account, rules); user.ID != id || len(p.identities(id)) != 1 {
+			t.Errorf("signed in as %+v with %+v", user, p.identities(id))
+		}
+	}
+	declare("u-dora")
+	p.session("of dora", p.signsIn(dora, links))
+	declare("u-dora")
+	is(dora, Rules{}, "u-dora")
+	elsewhere := dora
+	elsewhere.Email = "d@elsewhere.example"
+	is(elsewhere, Rules{}, "u-dora")
+	if !p.lives("of dora") {
+		t.Error("the sign-in has ended")
+	}
+	p.declares()
+	p.must(p.Registry.Reconcile(t.Context()))
+	p.refuses(dora, both, reasonRemoved)
+	declare("u-dora")
+	is(dora, Rules{}, "u-dora")
+	declare("u-dora2")
+	p.refuses(dora, Rules{}, reasonRemoved)
+	is(dora, links, "u-dora2")
+	if before := p.identities("u-dora"); len(before) > 0 {
+		t.Errorf("and as %+v", before)
+	}
+
+	old := p.identities("u-dora2")[0]
+	p.must(p.Registry.Unlink(t.Context(), store.Unlinking{Provider: "google", Subject: "3", UserID: "u-dora2", MayBeLast: true}))
+	// A build of before did not keep the address, and made a stored user of the id external.
+	p.must(p.stored.AddUser(t.Context(), &store.User{ID: "u-dora2", Email: "hidden@acme.example", Name: "Hidden", Status: store.UserActive}, true))
+	old.DeclaredEmail = ""
+	p.must(p.stored.LinkIdentity(t.Context(), old))
+	p.must(p.Registry.Reconcile(t.Context()))
+	p.refuses(elsewhere, links, reasonRemoved)
+	is(dora, links, "u-dora2")
+	is(elsewhere, links, "u-dora2")
+}
+
+// TestP113ASignInBesideTheUnlink does not bring the account back, though the day of its last use is due.
+func TestP113ASignInBesideTheUnlink(t *testing.T) {
+	p := newPeople(t)
+	ada := google("1", "ada@acme.example", true)
+	p.signsIn(ada, links)
+	p.at = p.at.Add(25 * time.Hour)
+	p.stored.beforeTouch = func() {
+		_, err := p.stored.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "google", Subject: "1", UserID: "u-ada", MayBeLast: true}, p.Registry.Issuer.Ending())
+		p.must(err)
+	}
+	p.stored.writes.Store(0)
+	if user, err := p.User(t.Context(), ada, links); err == nil {
+		t.Errorf("signed in as %+v", user)
+	}
+	if linked := p.identities("u-ada"); len(linked) > 0 {
+		t.Errorf("linked are %+v", linked)
+	}
+}

@@ -1,0 +1,234 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+var unlinkingChecks = []check{
+	{"P110SignedInBesideTheUnlink", func(t *testing.T, s store.Store) { signedInBesideTheUnlink(t, s, s) }},
+	{"P110SignInNeedsItsIdentity", signInNeedsItsIdentity},
+	{"P111UnlinkEndsWhatCameOfTheProvider", unlinkEndsWhatCameOfTheProvider},
+	{"P112OneWayInIsLeft", func(t *testing.T, s store.Store) { oneWayInIsLeft(t, s, s) }},
+	{"P112LastWayIn", lastWayIn},
+	{"P113TouchIdentity", touchIdentity},
+	{"P113TouchedBesideTheUnlink", func(t *testing.T, s store.Store) { touchedBesideTheUnlink(t, s, s) }},
+}
+
+// unlinking is an identity that is taken from a user who needs none.
+func unlinking(provider, subject, userID string) store.Unlinking {
+	return store.Unlinking{Provider: provider, Subject: subject, UserID: userID, MayBeLast: true}
+}
+
+// unlink takes an identity from a user of whom nothing ends with it.
+func unlink(t *testing.T, s store.Store, provider, subject, userID string) {
+	t.Helper()
+	ended, err := s.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd)
+	must(t, err)
+	sameRevocations(t, s, ended)
+	noIdentity(t, s, provider, subject)
+}
+
+// noneToUnlink holds that the user has no such identity to take away.
+func noneToUnlink(t *testing.T, s store.Store, provider, subject, userID string) {
+	t.Helper()
+	_, err := s.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd)
+	mustBe(t, err, store.ErrNotFound)
+}
+
+// signedInWith returns a sign-in of a user with an identity of corp.
+func signedInWith(u *store.User, subject, id string) *store.TokenFamily {
+	f := session(id)
+	f.UserID, f.UserVersion, f.UserDeclared = u.ID, u.Version, u.Declared
+	f.Provider, f.Preconditions.Subject = "corp", subject
+	return f
+}
+
+// linkedUsers adds a stored user, and returns it beside a declared one.
+func linkedUsers(t *testing.T, s store.Store, id string) []*store.User {
+	t.Helper()
+	return []*store.User{addUser(t, s, user(id)), {ID: id + " declared", Email: id + "@declared.example", Version: "any", Declared: true}}
+}
+
+func identityOf(u *store.User, provider, subject string) store.Identity {
+	i := identity(provider, subject, u.ID)
+	i.DeclaredEmail = u.DeclaredEmail()
+	return i
+}
+
+// signedInBesideTheUnlink (P110): whoever signs in with an identity while it is unlinked is refused, or the sign-in ends with it. Stores are
+// two on one place, or one twice.
+func signedInBesideTheUnlink(t *testing.T, unlinks, adding store.Store) {
+	for round := range standingRounds {
+		u, subject := linkedUsers(t, unlinks, fmt.Sprint("user ", round))[round%2], fmt.Sprint("subject ", round)
+		must(t, unlinks.LinkIdentity(t.Context(), identityOf(u, "corp", subject)))
+		bornBesideTheEnd(t, adding, "round "+subject, store.UserChanged,
+			func(name string) *store.TokenFamily { return signedInWith(u, subject, name) },
+			func() ([]store.Revocation, error) {
+				return unlinks.UnlinkIdentity(t.Context(), unlinking("corp", subject, u.ID), theEnd)
+			})
+	}
+}
+
+// signInNeedsItsIdentity (P110): the identity with which a user has signed in must be that user's, byte for byte. It decides nothing when it
+// is not, and is not kept when it is.
+func signInNeedsItsIdentity(t *testing.T, s store.Store) {
+	for _, u := range linkedUsers(t, s, "ada") {
+		must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
+		for name, change := range map[string]func(f *store.TokenFamily){
+			"another's": func(f *store.TokenFamily) { f.UserID, f.UserVersion, f.UserDeclared = "bob", "1", true },
+			"subject":   func(f *store.TokenFamily) { f.Preconditions.Subject += " " },
+			"provider":  func(f *store.TokenFamily) { f.Provider = "Corp" },
+		} {
+			f := signedInWith(u, u.ID, u.ID+name)
+			change(f)
+			refusedAs(t, s, store.UserChanged, u.ID+name, f)
+		}
+		f := signedInWith(u, u.ID, "sign-in of "+u.ID)
+		f.Code.RequestID = "form of " + u.ID
+		addFamilies(t, s, f)
+		want := *f
+		want.Preconditions = store.Preconditions{}
+		sameFamily(t, readFamily(t, s, f.ID), &want)
+	}
+}
+
+// unlinkEndsWhatCameOfTheProvider (P111): in the same step and with a revocation each: sign-ins and their host sessions, codes, refresh tokens
+// and what a password gave. The sign-in that is kept goes on with its host sessions, and so does what came of other providers and what is
+// another user's.
+func unlinkEndsWhatCameOfTheProvider(t *testing.T, s store.Store) {
+	for _, u := range linkedUsers(t, s, "ada") {
+		by := func(provider string, f *store.TokenFamily) *store.TokenFamily {
+			f.ID = u.ID + " " + f.ID
+			f.Provider, f.UserID, f.UserVersion, f.UserDeclared = provider, u.ID, u.Version, u.Declared
+			f.Code.RequestID = "of " + f.ID
+			if f.Preconditions.SessionID != "" {
+				f.SessionID = u.ID + " " + f.SessionID
+				f.Preconditions.SessionID = f.SessionID
+			}
+			return f
+		}
+		ids := func(families ...*store.TokenFamily) (ids []string) {
+			for _, f := range families {
+				ids = append(ids, f.ID)
+			}
+			return ids
+		}
+		must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
+		must(t, s.LinkIdentity(t.Context(), identityOf(u, "other", u.ID)))
+		alone := by("corp", hostSession("", "alone"))
+		alone.SessionID, alone.Preconditions.SessionID = "", ""
+		ends := []*store.TokenFamily{
+			by("corp", session("sign-in")), by("corp", hostSession("sign-in", "host")), by("", hostSession("sign-in", "host of a build before")), alone,
+			by("corp", family("code")), by("corp", refreshed("password")), by("corp", hostSession("other", "strange")),
+		}
+		stays := []*store.TokenFamily{by("corp", session("kept")), by("corp", hostSession("kept", "host of the kept one")), by("", session("own")), by("other", session("other")), by("Corp", refreshed("case"))}
+		another := refreshed(u.ID + " of bob")
+		another.UserID, another.Provider = "bob", "corp"
+		addFamilies(t, s, stays...)
+		addFamilies(t, s, append(ends, another)...)
+
+		u := unlinking("corp", u.ID, u.ID)
+		u.KeepSession = stays[0].ID
+		ended, err := s.UnlinkIdentity(t.Context(), u, theEnd)
+		must(t, err)
+		sameEndings(t, s, ended, ids(ends...)...)
+		for _, f := range append(stays, another) {
+			if !readFamily(t, s, f.ID).RevokedAt.IsZero() {
+				t.Errorf("%s has ended", f.ID)
+			}
+		}
+	}
+}
+
+// oneWayInIsLeft (P112): of two identities that are unlinked at once one is left, and the other is refused. Stores are two on one place, or
+// one twice.
+func oneWayInIsLeft(t *testing.T, a, b store.Store) {
+	stores := []store.Store{a, b}
+	for round := range races(t, 40) {
+		u, providers := linkedUsers(t, a, fmt.Sprint("user ", round))[round%2], []string{"corp", "other"}
+		for _, provider := range providers {
+			must(t, a.LinkIdentity(t.Context(), identityOf(u, provider, u.ID)))
+		}
+		errs := race(2, func(i int) error {
+			_, err := stores[i].UnlinkIdentity(t.Context(), store.Unlinking{Provider: providers[i], Subject: u.ID, UserID: u.ID, WaysIn: providers}, theEnd)
+			return err
+		})
+		oneWinner(t, errs, store.ErrLastWayIn)
+		if list, err := b.Identities(t.Context(), u.ID); err != nil || len(list) != 1 {
+			t.Fatalf("round %d: %+v are left, %v", round, list, err)
+		}
+	}
+}
+
+// lastWayIn (P112): only an identity of a provider that is a way in counts, and a user who has another way in can lose the last one.
+func lastWayIn(t *testing.T, s store.Store) {
+	for _, u := range linkedUsers(t, s, "ada") {
+		must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
+		must(t, s.LinkIdentity(t.Context(), identityOf(u, "gone", u.ID)))
+		addFamilies(t, s, signedInWith(u, u.ID, "sign-in of "+u.ID))
+		for name, waysIn := range map[string][]string{"none": nil, "itself": {"corp"}, "another's": {"corp", "Gone", "other"}} {
+			_, err := s.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "corp", Subject: u.ID, UserID: u.ID, WaysIn: waysIn}, theEnd)
+			if !errors.Is(err, store.ErrLastWayIn) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		sameIdentities(t, s, u.ID, identityOf(u, "corp", u.ID), identityOf(u, "gone", u.ID))
+		if !readFamily(t, s, "sign-in of "+u.ID).RevokedAt.IsZero() {
+			t.Error("the sign-in has ended")
+		}
+		unlink(t, s, "gone", u.ID, u.ID)
+		ended, err := s.UnlinkIdentity(t.Context(), unlinking("corp", u.ID, u.ID), theEnd)
+		must(t, err)
+		sameEndings(t, s, ended, "sign-in of "+u.ID)
+		sameIdentities(t, s, u.ID)
+	}
+}
+
+// touchIdentity (P113): it moves the last use of an identity, and makes none.
+func touchIdentity(t *testing.T, s store.Store) {
+	addUser(t, s, user("ada"))
+	first := identity("corp", "1", "ada")
+	must(t, s.LinkIdentity(t.Context(), first))
+	touched := first
+	touched.LinkedAt, touched.LastUsedAt, touched.DeclaredEmail = now, now.Add(time.Hour), "else@acme.example"
+	must(t, s.TouchIdentity(t.Context(), touched))
+	first.LastUsedAt = touched.LastUsedAt
+	sameIdentities(t, s, "ada", first)
+	for name, i := range map[string]store.Identity{
+		"unknown": identity("corp", "2", "ada"), "another's": identity("corp", "1", "bob"), "no text": identity("corp", "\x00\xff", "ada"),
+	} {
+		if err := s.TouchIdentity(t.Context(), i); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	sameIdentities(t, s, "ada", first)
+	sameIdentities(t, s, "bob")
+}
+
+// touchedBesideTheUnlink (P113): a touch does not bring back what is unlinked beside it. Stores are two on one place, or one twice.
+func touchedBesideTheUnlink(t *testing.T, unlinks, touching store.Store) {
+	u := addUser(t, unlinks, user("ada"))
+	for round := range races(t, 40) {
+		i := identityOf(u, "corp", fmt.Sprint(round))
+		must(t, unlinks.LinkIdentity(t.Context(), i))
+		errs := race(3, func(caller int) error {
+			if caller > 0 {
+				return touching.TouchIdentity(t.Context(), i)
+			}
+			_, err := unlinks.UnlinkIdentity(t.Context(), unlinking(i.Provider, i.Subject, u.ID), theEnd)
+			return err
+		})
+		must(t, errs[0])
+		for _, err := range errs[1:] {
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				t.Fatalf("round %d: %v", round, err)
+			}
+		}
+		sameIdentities(t, touching, "ada")
+	}
+}
