@@ -83,7 +83,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 	t.Run("another purpose", func(t *testing.T) {
 		// What is ours and sealed or signed for something else.
 		b := g.consented("ada@acme.example")
-		location, err := g.app().handler.SignInURL(&http.Request{URL: &url.URL{Path: "/api/x"}})
+		location, err := g.app().handler.SignInURL(&http.Request{URL: &url.URL{Path: "/api/x"}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -312,7 +312,7 @@ func TestChallengeBrowser(t *testing.T) {
 			if header.Get("Cache-Control") != "no-store" || !strings.Contains(header.Get("Vary"), "Cookie") || header.Get("Www-Authenticate") != "" {
 				t.Errorf("headers: %v", header)
 			}
-			back, err := g.app().issuer.OpenReturn(oauth.NewSecret(location.Query().Get("pending")), g.app().issuer.Now())
+			back, _, err := g.app().issuer.OpenReturn(oauth.NewSecret(location.Query().Get("pending")), g.app().issuer.Now())
 			if want := strings.TrimSuffix(test.target, "&access_token=x"); err != nil || back != want {
 				t.Errorf("comes back to %q, %v, want %q", back, err, want)
 			}

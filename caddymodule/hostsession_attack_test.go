@@ -223,3 +223,27 @@ func TestS10TheHostIsThatOfTheConfiguration(t *testing.T) {
 		})
 	}
 }
+
+// TestP140ACallbackIsVisited: a code is redeemed for a person, and not for a look beforehand.
+func TestP140ACallbackIsVisited(t *testing.T) {
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	at := g.at("wiki", "/pages/1")
+	for range 2 { // to the issuer, and back
+		next := v.navigate(at).header.Get("Location")
+		if next == "" {
+			t.Fatalf("%s leads nowhere", at)
+		}
+		at = next
+	}
+	for name, a := range map[string]answer{
+		"HEAD": v.send(http.MethodHead, at, "", navigation...), "prefetch": v.send(http.MethodGet, at, "", append(navigation, "Sec-Purpose", "prefetch")...),
+	} {
+		if a.status != http.StatusForbidden || v.cookie("wiki", hostCookie) != "" {
+			t.Errorf("%s: %d", name, a.status)
+		}
+	}
+	if a := v.navigate(at); a.status != http.StatusSeeOther || v.cookie("wiki", hostCookie) == "" {
+		t.Errorf("the visit afterwards: %d %s", a.status, a.body)
+	}
+}

@@ -171,13 +171,14 @@ func proxyAsks(t *testing.T, proxy, gate, issuer string, ask func(r *http.Reques
 
 // traefik asks one address for each application, by GET, with the client's headers but those for one hop, and says what the request is.
 type traefik struct {
-	gate string
-	tell func(h http.Header, r *http.Request)
+	gate   string
+	method string // of the question
+	tell   func(h http.Header, r *http.Request)
 }
 
 func (p *traefik) ask(r *http.Request) *http.Request {
 	name, _, _ := strings.Cut(r.Host, ".")
-	question, _ := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://"+p.gate+"/"+name, nil)
+	question, _ := http.NewRequestWithContext(r.Context(), p.method, "http://"+p.gate+"/"+name, nil)
 	question.Header = r.Header.Clone()
 	for _, name := range []string{"Connection", "Upgrade", "Content-Length", "X-Forwarded-Method", "X-Forwarded-Uri"} {
 		question.Header.Del(name)
@@ -199,7 +200,7 @@ func startTraefik(t *testing.T, changes ...string) (*hostsGate, *traefik) {
 	t.Helper()
 	proxy, gate := freeAddr(t), freeAddr(t)
 	g := startGatehouse(t, strings.NewReplacer(changes...).Replace(documentedApplications(t, 3, proxy, gate)))
-	p := &traefik{gate, tellAll}
+	p := &traefik{gate, http.MethodGet, tellAll}
 	proxyAsks(t, proxy, gate, g.addr, p.ask)
 	front := *g
 	front.addr = proxy
@@ -243,6 +244,19 @@ func TestTraefikS107SignsBrowsersIn(t *testing.T) {
 	if a := stranger.send(http.MethodPost, g.at("app", "/x"), "a=b", form...); a.status != http.StatusUnauthorized || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
 		t.Errorf("a form: %d %v", a.status, a.header)
 	}
+	// Whether it asks by GET or by HEAD, the browser's method counts, and one that is not told is not safe.
+	p.method = http.MethodHead
+	if a := v.send(http.MethodPost, g.at("app", "/x"), "", sibling...); a.status != http.StatusForbidden {
+		t.Errorf("asked by HEAD about a POST of a sibling: %d", a.status)
+	}
+	if a := v.send(http.MethodPost, g.at("app", "/x"), "", same...); a.status != http.StatusOK {
+		t.Errorf("asked by HEAD about a POST of a page: %d", a.status)
+	}
+	p.tell = func(h http.Header, r *http.Request) { h.Set("X-Forwarded-Uri", r.RequestURI) }
+	if a := v.send(http.MethodPost, g.at("app", "/x"), "", sibling...); a.status != http.StatusForbidden {
+		t.Errorf("asked by HEAD, and the method is not told: %d", a.status)
+	}
+	p.method = http.MethodGet
 	// What is told decides nothing else.
 	p.tell = func(h http.Header, _ *http.Request) {
 		h.Set("X-Forwarded-Method", "GET")

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -55,6 +56,62 @@ func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 		other.signsInAt(t, "corp", corp)
 	}
 	other.holdSignedInAs(t, "ada@acme.example")
+}
+
+// abandon sends a browser to the callback of a provider that does not answer, and has it go away. It returns when the server has noticed.
+func (p *lyingProvider) abandon(g *gatehouse, client *http.Client, callback string) {
+	p.t.Helper()
+	asked := func() (n int) { p.change(func() { n = p.redeemed }); return n }
+	refused := func() int { return strings.Count(g.logs(), `"cause":"context canceled"`) }
+	before, logged := asked(), refused()
+	ctx, leave := context.WithCancel(p.t.Context())
+	defer leave()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, callback, nil)
+	check(p.t, err)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if response, err := client.Do(request); err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	eventually(p.t, "the provider is asked", func() bool { return asked() > before })
+	leave()
+	<-gone
+	eventually(p.t, "the server notices", func() bool { return refused() > logged })
+}
+
+// TestP135WhoDisconnectsFromACallbackIsCounted: an attacker with stolen or guessed codes need not wait for the answers.
+func TestP135WhoDisconnectsFromACallbackIsCounted(t *testing.T) {
+	corp := newLyingProvider(t)
+	hold := make(chan struct{})
+	defer close(hold)
+	t.Run("at the issuer", func(t *testing.T) {
+		g := startProviders(t, atProvider("corp", corp, "link verified_email"), "login off", "login 3/1m per ip")
+		stranger := g.browserAt("127.0.0.9")
+		begun := func() string {
+			return corp.follow(stranger.chooses(t, stranger.open("/oauth/login?switch=1"), "corp").header.Get("Location"))
+		}
+		corp.change(func() { corp.hold = hold })
+		for range 3 {
+			corp.abandon(g, stranger.client, begun())
+		}
+		corp.change(func() { corp.hold = nil })
+		stranger.holdBack(t, stranger.open(begun()), "too_many_attempts", "too many attempts")
+	})
+	t.Run("at a host", func(t *testing.T) {
+		g := startDirect(t, corp, "login off", "login 3/1m per ip")
+		v := g.visitor(t)
+		begun := func() string { return corp.follow(v.navigate(g.at("app", "/")).header.Get("Location")) }
+		corp.change(func() { corp.hold = hold })
+		for range 3 {
+			corp.abandon(g.gatehouse, v.client, begun())
+		}
+		corp.change(func() { corp.hold = nil })
+		if a := v.navigate(begun()); a.status != http.StatusTooManyRequests {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	})
 }
 
 // TestP79TheBeginningNeedsOurForm: no other site has a browser begin with a provider of its choice.

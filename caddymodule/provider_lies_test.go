@@ -29,10 +29,11 @@ type lyingProvider struct {
 	// claims are those of the person; a nil value leaves one out. answer replaces parameters of the answer that the browser brings.
 	claims map[string]any
 	answer map[string]string
-	// down has every request fail.
+	// down has every request fail. Hold, if there is one, keeps token requests waiting.
 	down bool
 	// keepsSessions: it offers no sign-out.
 	keepsSessions bool
+	hold          chan struct{}
 	// asked is the last authorization request, signedOut the last request to sign out; redeemed counts token requests.
 	asked, signedOut url.Values
 	redeemed         int
@@ -68,6 +69,15 @@ func (p *lyingProvider) lastAsked() url.Values {
 
 func (p *lyingProvider) serve(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
+	if r.URL.Path == "/token" {
+		hold := p.hold
+		p.redeemed++
+		p.mu.Unlock()
+		if hold != nil {
+			<-hold
+		}
+		p.mu.Lock()
+	}
 	defer p.mu.Unlock()
 	if p.down {
 		w.WriteHeader(http.StatusBadGateway)
@@ -109,7 +119,6 @@ func (p *lyingProvider) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		http.Redirect(w, r, p.asked.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 	case "/token":
-		p.redeemed++
 		p.serveToken(w, r)
 	case "/logout":
 		p.signedOut = r.URL.Query()

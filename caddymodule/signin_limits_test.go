@@ -67,7 +67,7 @@ func TestA81NoAddressLeadsElsewhere(t *testing.T) {
 			if strings.HasPrefix(c.asked, "//") { // as a server reads it: a path
 				address = &url.URL{Path: c.asked}
 			}
-			location, err := g.app().handler.SignInURL(&http.Request{URL: address, Host: "evil.tld"})
+			location, err := g.app().handler.SignInURL(&http.Request{URL: address, Host: "evil.tld"}, false)
 			if err != nil {
 				t.Errorf("%s: %v", c.asked, err)
 				continue
@@ -86,7 +86,7 @@ func TestA81NoAddressLeadsElsewhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			location, err := g.app().handler.SignInURL(&http.Request{URL: address})
+			location, err := g.app().handler.SignInURL(&http.Request{URL: address}, false)
 			if err == nil {
 				b := g.browser()
 				p := b.signIn(b.open(location), "ada@acme.example", peoplePassword)

@@ -28,7 +28,7 @@ const (
 // for the target.
 func (is *Issuer) NextStep(ctx context.Context, r *AuthorizationRequest, client *store.Client, s *Session) (Step, error) {
 	silent := r.Prompt.Has(promptNone)
-	if s == nil || s.User.ID == client.ID || r.asksForSignIn(s.Family.AuthTime, is.Now()) || r.asksForAnother(s) {
+	if s == nil || s.User.ID == client.ID || r.asksForSignIn(s.Family, is.Now()) || r.asksForAnother(s) {
 		if silent {
 			return AskSignIn, oauth.NewError(oauth.LoginRequired, "login_required")
 		}
@@ -50,17 +50,19 @@ func (is *Issuer) NextStep(ctx context.Context, r *AuthorizationRequest, client 
 	return AskConsent, nil
 }
 
-// asksForSignIn reports whether the request wants the password even of somebody who signed in at authTime. A password that
-// was proved since the request came always will do, or who needs long to decide would be asked again and again. Ages are
-// compared in the whole seconds that a token's auth_time has, so that the gate comes to the same answer (RFC 9470 §5).
-func (r *AuthorizationRequest) asksForSignIn(authTime, now time.Time) bool {
-	if !authTime.Before(r.At) {
+// asksForSignIn reports whether the request wants a sign-in even of somebody who has a session. A sign-in since the request came
+// always will do, or who needs long to decide would be asked again and again. For the choice of an account it is enough that the
+// session has begun since. Ages are compared in the whole seconds that a token's auth_time has, so that the gate comes to the same
+// answer (RFC 9470 §5).
+func (r *AuthorizationRequest) asksForSignIn(session *store.TokenFamily, now time.Time) bool {
+	at := session.AuthTime
+	switch {
+	case !at.Before(r.At):
 		return false
-	}
-	if r.Prompt.Has(promptLogin) || r.Prompt.Has(promptSelectAccount) {
+	case r.Prompt.Has(promptLogin), r.Prompt.Has(promptSelectAccount) && session.CreatedAt.Before(r.At):
 		return true
 	}
-	return r.MaxAge != nil && (*r.MaxAge == 0 || now.Unix()-authTime.Unix() > *r.MaxAge)
+	return r.MaxAge != nil && (*r.MaxAge == 0 || at.IsZero() || now.Unix()-at.Unix() > *r.MaxAge)
 }
 
 // hasConsent reports whether the user need not be asked: the client is the operator's own, or a confidential one that was

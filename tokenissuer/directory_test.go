@@ -238,6 +238,59 @@ func TestP48FailuresElsewhere(t *testing.T) {
 	})
 }
 
+// TestP135WhoDisconnectsIsCounted: whoever does not wait for the directory's answer has tried all the same.
+func TestP135WhoDisconnectsIsCounted(t *testing.T) {
+	f := newFlow(t)
+	corp := &peopleElsewhere{name: "corp", usesName: true, people: map[string]*store.User{"zoe": f.outsider("zoe")}, hold: make(chan struct{})}
+	f.PasswordDirectories = []PasswordDirectory{corp}
+	for n := range 10 {
+		ctx, leave := context.WithCancel(t.Context())
+		if n%2 == 0 {
+			leave()
+		}
+		time.AfterFunc(time.Millisecond, leave)
+		_, err := f.SignIn(ctx, SignInAttempt{Email: "zoe", Password: oauth.NewSecret("a guess"), Address: "192.0.2.1"})
+		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
+	}
+	close(corp.hold)
+	_, err := f.tryFrom("203.0.113.1", "zoe", userPassword)
+	tokentest.WantCode(t, err, oauth.RateLimited)
+	f.wait(time.Hour)
+	slow, done := context.WithTimeout(t.Context(), time.Nanosecond) // a bound of ours
+	defer done()
+	corp.hold = make(chan struct{})
+	for range 15 {
+		_, err := f.SignIn(slow, SignInAttempt{Email: "zoe", Password: oauth.NewSecret("a guess"), Address: "192.0.2.1"})
+		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
+	}
+}
+
+// TestP135AtAProvider: the same where a provider has the password.
+func TestP135AtAProvider(t *testing.T) {
+	f := newFlow(t)
+	away := oauth.Unavailable("provider_unavailable", context.Canceled)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	count := func(ctx context.Context, err error, n int) (failed error) {
+		for range n {
+			settle, err2 := f.CountSignIn(ctx, "192.0.2.1")
+			if err2 != nil {
+				return err2
+			}
+			settle(err)
+		}
+		return nil
+	}
+	f.must(count(t.Context(), away, 40))
+	f.must(count(t.Context(), oauth.NewError(oauth.ServerError, "provider_misconfigured"), 40))
+	f.must(count(gone, nil, 40))
+	f.must(count(gone, away, 30))
+	tokentest.WantCode(t, count(t.Context(), nil, 1), oauth.RateLimited)
+	f.wait(time.Hour)
+	f.must(count(t.Context(), oauth.NewError(oauth.AccessDenied, "provider_denied"), 30))
+	tokentest.WantCode(t, count(t.Context(), nil, 1), oauth.RateLimited)
+}
+
 // TestP49SeveralDirectories: the first that knows a name decides, and one that is away hides nobody of another.
 func TestP49SeveralDirectories(t *testing.T) {
 	zoe, yan := &store.User{ID: "zoe"}, &store.User{ID: "yan"}

@@ -188,7 +188,7 @@ func (f *flow) user(name string) *store.User {
 // session signs a user in who has just proved a password.
 func (f *flow) session(name string) *Session {
 	f.tb.Helper()
-	s, _, err := f.OpenSession(f.tb.Context(), SignedIn{User: f.user(name)}, "a browser", "")
+	s, _, err := f.OpenSession(f.tb.Context(), SignedIn{User: f.user(name), AuthTime: f.clock()}, "a browser", "")
 	f.must(err)
 	return s
 }

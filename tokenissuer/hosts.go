@@ -117,10 +117,10 @@ func readHostSignIn(r *AuthorizationRequest, client *store.Client, p Authorizati
 }
 
 // OpenHostSession signs a user in at a host who has signed in at an identity provider, without a sign-in at an issuer of ours. It is
-// one durable step. Attempt names what the browser came back from: it opens one session.
+// one durable step. AuthTime is zero where the provider does not say. Attempt names what the browser came back from: it opens one session.
 func (is *Issuer) OpenHostSession(ctx context.Context, who SignedIn, host Host, attempt string) (id string, err error) {
 	now, authTime := is.Now(), who.AuthTime
-	if authTime.IsZero() || authTime.After(now) {
+	if authTime.After(now) {
 		authTime = now
 	}
 	f := is.newFamily(who.User, is.hostClient(), store.HostSession, authTime)

@@ -88,7 +88,7 @@ func (r *AuthorizationRequest) allows(userID string) bool {
 
 // asksForAnother reports whether the request is for another user than the one who was signed in when it came.
 func (r *AuthorizationRequest) asksForAnother(s *Session) bool {
-	return s.Family.AuthTime.Before(r.At) && !r.allows(s.User.ID)
+	return s.Family.CreatedAt.Before(r.At) && !r.allows(s.User.ID)
 }
 
 // bind binds a family to what the request says of identity. Granted are the scopes that the user has allowed, those of single

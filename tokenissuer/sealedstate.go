@@ -74,18 +74,29 @@ func isOfBrowser(digest string, browser oauth.Secret) bool {
 	return !browser.IsEmpty() && subtle.ConstantTimeCompare([]byte(digest), []byte(browserDigest(browser))) == 1
 }
 
+// freshReturn is the owner of a way back for which the sign-in must be a fresh one.
+const freshReturn = "fresh"
+
 // SealReturn wraps the path of a page that a browser comes back to after signing in. It is absolute, so that nothing but
-// a path can come of it.
-func (c *Credentials) SealReturn(path string, now time.Time) (oauth.Secret, error) {
+// a path can come of it. Fresh: the page asks for a recent sign-in.
+func (c *Credentials) SealReturn(path string, fresh bool, now time.Time) (oauth.Secret, error) {
 	if !strings.HasPrefix(path, "/") {
 		return oauth.Secret{}, oauth.NewError(oauth.InvalidRequest, "return_path_relative")
 	}
-	return Seal(c.Master.Returns, "", path, now)
+	owner := ""
+	if fresh {
+		owner = freshReturn
+	}
+	return Seal(c.Master.Returns, owner, path, now)
 }
 
 // OpenReturn is the reverse of SealReturn.
-func (c *Credentials) OpenReturn(pending oauth.Secret, now time.Time) (string, error) {
-	return Unseal[string](c.Master.Returns, "", pending, now)
+func (c *Credentials) OpenReturn(pending oauth.Secret, now time.Time) (path string, fresh bool, err error) {
+	if path, err = Unseal[string](c.Master.Returns, freshReturn, pending, now); err == nil {
+		return path, true, nil
+	}
+	path, err = Unseal[string](c.Master.Returns, "", pending, now)
+	return path, false, err
 }
 
 // FormToken proves that a form was made by us, for this browser and what the names say: the page, the user, the pending
@@ -149,9 +160,10 @@ func (c *Credentials) deviceOf(cookie oauth.Secret, user *store.User) string {
 type ProviderSignIn struct {
 	// ID opens one session.
 	ID string `json:"id"`
-	// Nonce, Verifier and MaxAge, in seconds, are what the provider's answer is held against.
+	// Nonce, Verifier, Fresh and MaxAge, in seconds, are what the provider's answer is held against.
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"`
+	Fresh    bool   `json:"fresh,omitzero"`
 	MaxAge   int64  `json:"max_age,omitzero"`
 	// Pending is the sealed request that follows; empty: none.
 	Pending string `json:"pending,omitempty"`

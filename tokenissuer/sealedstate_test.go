@@ -123,19 +123,19 @@ func TestA60AFormOpensOneSession(t *testing.T) {
 
 func TestAReturnIsOursForTenMinutes(t *testing.T) {
 	f := newFlow(t)
-	sealed, err := f.SealReturn("/oauth/account?x=1", f.clock())
+	sealed, err := f.SealReturn("/oauth/account?x=1", false, f.clock())
 	f.must(err)
-	if path, err := f.OpenReturn(sealed, f.clock()); err != nil || path != "/oauth/account?x=1" {
+	if path, fresh, err := f.OpenReturn(sealed, f.clock()); err != nil || fresh || path != "/oauth/account?x=1" {
 		t.Errorf("%q, %v", path, err)
 	}
 	_, pending, _ := f.pendingRequest()
 	for name, wrong := range map[string]oauth.Secret{"path": oauth.NewSecret("/oauth/account"), "request": pending, "empty": {}} {
-		if path, err := f.OpenReturn(wrong, f.clock()); err == nil {
+		if path, _, err := f.OpenReturn(wrong, f.clock()); err == nil {
 			t.Errorf("%s: %q", name, path)
 		}
 	}
 	f.wait(10*time.Minute + time.Second)
-	if _, err := f.OpenReturn(sealed, f.clock()); err == nil {
+	if _, _, err := f.OpenReturn(sealed, f.clock()); err == nil {
 		t.Error("it opens after ten minutes")
 	}
 }

@@ -28,7 +28,7 @@ type Session struct {
 func (is *Issuer) OpenSession(ctx context.Context, who SignedIn, note, form string) (*Session, oauth.Secret, error) {
 	now, user := is.Now(), who.User
 	authTime := who.AuthTime
-	if authTime.IsZero() || authTime.After(now) {
+	if authTime.After(now) {
 		authTime = now
 	}
 	f := is.newFamily(user, is.builtInClient(), store.BrowserSession, authTime)
@@ -41,7 +41,7 @@ func (is *Issuer) OpenSession(ctx context.Context, who SignedIn, note, form stri
 	return &Session{Family: f, User: user}, is.Master.Session(f.ID), nil
 }
 
-// newFamily returns a family that is born now with a proved password.
+// newFamily returns a family that is born now, of somebody who signed in at authTime; zero: nobody knows when.
 func (is *Issuer) newFamily(user *store.User, client *store.Client, origin oauth.GrantType, authTime time.Time) *store.TokenFamily {
 	now := is.Now()
 	return &store.TokenFamily{

@@ -14,7 +14,7 @@ import (
 // open signs a user in and returns the session with its cookie.
 func (f *flow) open(name string) (*Session, oauth.Secret) {
 	f.tb.Helper()
-	s, cookie, err := f.OpenSession(f.tb.Context(), SignedIn{User: f.user(name)}, "a browser", "")
+	s, cookie, err := f.OpenSession(f.tb.Context(), SignedIn{User: f.user(name), AuthTime: f.clock()}, "a browser", "")
 	f.must(err)
 	return s, cookie
 }

@@ -29,7 +29,7 @@ type SignedIn struct {
 	User *store.User
 	// Provider is where the user has proved it, and Subject names the user's account there; empty: here.
 	Provider, Subject string
-	// AuthTime is when; zero: now.
+	// AuthTime is when; zero: the provider does not say.
 	AuthTime time.Time
 }
 
@@ -84,6 +84,7 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (SignedIn, error)
 	switch {
 	case err == nil:
 		is.Forgive(ctx, buckets, now)
+	case hasLeft(ctx): // whoever does not wait for the answer has tried all the same
 	case oauth.AsError(err).Reason == oauth.ReasonHashingBusy && device == "" && !is.HasProved(ctx, proofs, now):
 		// Whoever guesses makes the slots scarce, and has not shown yet to be anybody else: the address keeps its count.
 		is.Forgive(ctx, account, now)
@@ -94,6 +95,7 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (SignedIn, error)
 		return SignedIn{}, err
 	}
 	is.CountProof(ctx, proofs, now)
+	proved.AuthTime = is.Now()
 	return proved, nil
 }
 
@@ -161,13 +163,21 @@ func (s *schemesInUse) list(ctx context.Context, is *Issuer) ([]string, error) {
 	return s.known, nil
 }
 
-// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. Whoever succeeds
-// calls forgive.
-func (is *Issuer) CountSignIn(ctx context.Context, address string) (forgive func(), err error) {
+// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. Settle takes that
+// back after a success, and after a fault that is not of whoever signs in.
+func (is *Issuer) CountSignIn(ctx context.Context, address string) (settle func(error), err error) {
 	now := is.Now()
 	_, buckets := is.SignInBuckets("", "", address)
 	if err := is.Reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
 		return nil, err
 	}
-	return func() { is.Forgive(ctx, buckets, now) }, nil
+	return func(err error) {
+		code := oauth.AsError(err).Code
+		if err == nil || !hasLeft(ctx) && (code == oauth.TemporarilyUnavailable || code == oauth.ServerError) {
+			is.Forgive(ctx, buckets, now)
+		}
+	}, nil
 }
+
+// hasLeft reports whether a client went away before it had its answer. What it tried stays counted: a fault that came of that is its own.
+func hasLeft(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

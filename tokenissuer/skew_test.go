@@ -31,7 +31,7 @@ func TestF17RevokingReachesTheTokensOfANodeWithAnotherClock(t *testing.T) {
 			other := f.skewed(ahead)
 			server, err := other.MintServerToken(t.Context(), "conf", "public", 0)
 			f.must(err)
-			s, _, err := other.Issuer.OpenSession(t.Context(), SignedIn{User: f.user("ada")}, "a browser", "")
+			s, _, err := other.Issuer.OpenSession(t.Context(), SignedIn{User: f.user("ada"), AuthTime: other.Issuer.Now()}, "a browser", "")
 			f.must(err)
 			user, err := other.Issuer.SessionToken(s)
 			f.must(err)

@@ -214,7 +214,7 @@ func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, re
 		})
 		return false
 	}
-	location, err := p.signInURL(r)
+	location, err := p.signInURL(r, known)
 	if err != nil {
 		p.logger.Error("sealing the way back from the sign-in page", zap.Error(err))
 		return false
@@ -237,13 +237,13 @@ func (p *Protect) passesAfterSignIn(d *decision, refusal error) bool {
 		d.token != nil && d.cookie && p.usesSessionCookie() && d.token.Issuer == p.shared.own.URL
 }
 
-// signInURL returns the URL of the sign-in page, with the address to return to.
-func (p *Protect) signInURL(r *http.Request) (string, error) {
+// signInURL returns the URL of the sign-in page, with the address to return to. Fresh: the sign-in was too long ago.
+func (p *Protect) signInURL(r *http.Request, fresh bool) (string, error) {
 	address, err := originalAddress(r)
 	if err != nil {
 		return "", err
 	}
-	return p.shared.own.Handler.SignInURL(&http.Request{URL: address})
+	return p.shared.own.Handler.SignInURL(&http.Request{URL: address}, fresh)
 }
 
 // originalAddress returns path and query of a request as the client sent them, without rewrites and without a token in the query.

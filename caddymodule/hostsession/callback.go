@@ -51,7 +51,11 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host tokeniss
 		return oauth.NewError(oauth.InvalidRequest, "issuer_wrong")
 	case a.failure != "":
 		h.Audit.Refused(r, "sign-in at a host failed", oauth.NewError(oauth.AccessDenied, "issuer_refused"), zap.String("answer", knownFailure(a.failure)))
-		h.show(w, r, http.StatusForbidden, pages.AtHost{Code: pages.NotSignedIn, URL: h.signInURL(attempt)})
+		code := pages.NotSignedIn
+		if a.failure == "login_required" {
+			code = pages.NotFresh
+		}
+		h.show(w, r, http.StatusForbidden, pages.AtHost{Code: code, URL: h.signInURL(attempt)})
 		return nil
 	}
 	// 3. The code becomes a session.

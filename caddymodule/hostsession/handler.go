@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -108,6 +109,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, host tokenissuer
 		return requests.MethodNotAllowed("GET, HEAD")
 	case isEarly(r): // a code is redeemed once, and a sign-out is no request to repeat
 		return requests.Error{Status: http.StatusTooEarly, Err: oauth.NewError(oauth.InvalidRequest, "early_data")}
+	case strings.HasPrefix(r.URL.Path, callbackPath) && !requests.IsVisit(r): // likewise by the person
+		return requests.NotAVisit()
 	case !h.IsServing(r.Context()):
 		return oauth.Unavailable("not_started", nil)
 	}

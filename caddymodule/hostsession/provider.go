@@ -76,11 +76,14 @@ func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt hosts.
 		p = &h.Providers[0]
 	}
 	location, flow, err := p.Begin(r.Context(), upstream.Request{RedirectURI: callbackAt(host, p.Name), Prompt: ask.Prompt, MaxAge: ask.MaxAge})
-	if err != nil { // it is away, or misconfigured: a page says so
-		h.refuse(w, r, err)
+	attempt.Provider = p.Name
+	if err != nil { // it is away, misconfigured, or cannot prove a fresh sign-in: a page says so
+		if !h.notFresh(w, r, attempt, err) {
+			h.refuse(w, r, err)
+		}
 		return nil
 	}
-	attempt.Provider, attempt.Nonce, attempt.Verifier, attempt.MaxAge = p.Name, flow.Nonce, flow.Verifier.Reveal(), int64(flow.MaxAge/time.Second)
+	attempt.Nonce, attempt.Verifier, attempt.Fresh, attempt.MaxAge = flow.Nonce, flow.Verifier.Reveal(), flow.Fresh, int64(flow.MaxAge/time.Second)
 	state, err := h.Sessions.Seal(attempt)
 	if err != nil {
 		return err
@@ -125,20 +128,24 @@ func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host 
 		return h.beginAnew(w, r, host, attempt, "state_expired")
 	}
 	// 3. Who it is there, and who that is here.
-	forgive, err := h.Sessions.CountSignIn(r.Context(), h.Audit.Address(r))
+	settle, err := h.Sessions.CountSignIn(r.Context(), h.Audit.Address(r))
 	if err != nil {
 		return err
 	}
-	flow := upstream.Flow{Nonce: attempt.Nonce, Verifier: oauth.NewSecret(attempt.Verifier), MaxAge: time.Duration(attempt.MaxAge) * time.Second}
-	account, err := p.Finish(r.Context(), flow, answer, callbackAt(host, p.Name))
-	if code := oauth.AsError(err).Code; err == nil || code == oauth.TemporarilyUnavailable || code == oauth.ServerError {
-		forgive() // nobody's guess
+	flow := upstream.Flow{
+		Nonce: attempt.Nonce, Verifier: oauth.NewSecret(attempt.Verifier),
+		Began: attempt.Began, Fresh: attempt.Fresh, MaxAge: time.Duration(attempt.MaxAge) * time.Second,
 	}
+	account, err := p.Finish(r.Context(), flow, answer, callbackAt(host, p.Name))
+	settle(err)
 	if oauth.AsError(err).Reason == upstream.ReasonExpired {
 		return h.beginAnew(w, r, host, attempt, upstream.ReasonExpired)
 	}
 	if err == nil {
 		err = h.open(w, r, host, attempt, account, p)
+	}
+	if h.notFresh(w, r, attempt, err) {
+		return nil
 	}
 	if oauth.AsError(err).Code == oauth.AccessDenied {
 		h.Audit.Refused(r, "sign-in refused", err, zap.String("provider", p.Name))
@@ -146,6 +153,16 @@ func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host 
 		return nil
 	}
 	return err
+}
+
+// notFresh answers with a page that says so if a fresh sign-in was demanded and not proved, and reports whether it did.
+func (h *Handler) notFresh(w http.ResponseWriter, r *http.Request, attempt hosts.Attempt, err error) bool {
+	if oauth.AsError(err).Reason != upstream.ReasonInteraction {
+		return false
+	}
+	h.Audit.Refused(r, "sign-in refused", err, zap.String("provider", attempt.Provider))
+	h.show(w, r, http.StatusForbidden, pages.AtHost{Code: pages.NotFresh, URL: h.signInURL(attempt)})
+	return true
 }
 
 // open gives a browser a session of the host, for the user to whom the account belongs.

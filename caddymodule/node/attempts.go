@@ -64,11 +64,12 @@ func newSharedAttempts(alone *memstore.Attempts, store func() store.AttemptStore
 	return a
 }
 
-// isShared reports whether all nodes count a bucket together: the buckets of failed sign-ins and failed client authentications. The
+// isShared reports whether all nodes count a bucket together: those of failed sign-ins, by what was typed, by whom a directory knows and by where they come from, and those of failed client
+// authentications. The
 // others bound the work of one node, or count successes, which are too frequent for a database.
 func isShared(bucket string) bool {
 	kind, _, _ := strings.Cut(bucket, "\x00")
-	return kind == "account" || kind == "sign-in" || kind == "client"
+	return kind == "account" || kind == "person" || kind == "sign-in" || kind == "client"
 }
 
 // Failures returns the failures that this node knows of. The store may know of more; Fail returns the sum.

@@ -82,15 +82,16 @@ func TestT72SharedAttemptsCount(t *testing.T) {
 	})
 }
 
-// TestT72WhatNodesShare: failed sign-ins are counted for all nodes, by account and by address; what bounds one node's work
+// TestT72P136WhatNodesShare: failed sign-ins are counted for all nodes, by account and by address; what bounds one node's work
 // is not asked of the database.
-func TestT72WhatNodesShare(t *testing.T) {
+func TestT72P136WhatNodesShare(t *testing.T) {
 	s := newCountingStore()
 	a, _ := s.node(t)
 	b, _ := s.node(t)
 	now := time.Now()
 	for bucket, shared := range map[string]bool{
 		"account\x00ada@acme.example": true, "account\x00ada@acme.example\x00device": true, "sign-in\x00127.0.0.1": true,
+		"person\x00corp\x00an-entry": true, "person\x00corp\x00an-entry\x00device": true,
 		"proved\x00u-ada": false, "client\x00127.0.0.1\x00conf": true, "address\x00127.0.0.1": false, "mint\x00u-ada": false,
 	} {
 		a.Fail(t.Context(), bucket, time.Minute, now)
@@ -102,8 +103,8 @@ func TestT72WhatNodesShare(t *testing.T) {
 			t.Errorf("%q: the other node counts %d, want %d", bucket, n, want)
 		}
 	}
-	if n := s.asked.Load(); n != 8 {
-		t.Errorf("the store was asked %d times, want 8", n)
+	if n := s.asked.Load(); n != 12 {
+		t.Errorf("the store was asked %d times, want 12", n)
 	}
 }
 

@@ -19,7 +19,7 @@ func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if v.session == nil {
-		pending, err := h.issuer.SealReturn(h.prefix+accountPath, h.issuer.Now())
+		pending, err := h.issuer.SealReturn(h.prefix+accountPath, false, h.issuer.Now())
 		if err != nil {
 			return err
 		}

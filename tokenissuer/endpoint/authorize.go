@@ -164,6 +164,8 @@ type walk struct {
 	request *tokenissuer.AuthorizationRequest
 	client  *store.Client
 	target  tokenissuer.RedirectTarget
+	// fresh: without a request, a page that comes afterwards asks for a recent sign-in.
+	fresh bool
 }
 
 // advance performs the next step of the flow: the sign-in page, the consent page, or the redirect to the client. Every
@@ -174,8 +176,8 @@ func (h *Handler) advance(w http.ResponseWriter, r *http.Request, k walk) error 
 		return h.redirectError(w, r, k.client, k.target, err)
 	}
 	if step == tokenissuer.GrantNow {
-		if !isVisit(r) {
-			return requests.Error{Status: http.StatusForbidden, Err: requests.Invalid("not_a_visit")}
+		if !requests.IsVisit(r) {
+			return requests.NotAVisit()
 		}
 		return h.approve(w, r, k, k.request.Asked())
 	}
@@ -228,11 +230,6 @@ func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *
 func (h *Handler) isCrossSite(r *http.Request) bool {
 	return r.Method == http.MethodPost && r.Header.Get("Sec-Fetch-Site") == "cross-site" &&
 		h.sessionCookie(r).IsEmpty() && readCookie(r, h.cookies.browser).IsEmpty()
-}
-
-// isVisit reports whether a user follows a link, or sends a form. A prefetch or a HEAD is nobody's decision.
-func isVisit(r *http.Request) bool {
-	return r.Method != http.MethodHead && !strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch")
 }
 
 // seeOther redirects with 303, so that the browser uses GET in any case (RFC 9700 §4.12).

@@ -75,13 +75,13 @@ func (h *Handler) SessionToken(w http.ResponseWriter, r *http.Request) (oauth.Se
 }
 
 // SignInURL returns the URL of the sign-in page, from which the browser returns to the requested page. It uses only the
-// path and query of the request: whatever its Host, the browser returns to the issuer's host.
-func (h *Handler) SignInURL(r *http.Request) (string, error) {
+// path and query of the request: whatever its Host, the browser returns to the issuer's host. Fresh: the page asks for a recent sign-in.
+func (h *Handler) SignInURL(r *http.Request, fresh bool) (string, error) {
 	path := r.URL.RequestURI()
 	if !strings.HasPrefix(path, "/") { // after the origin, the target `http:@evil.example/` would name another host
 		return "", errors.New("the request has no path to come back to")
 	}
-	pending, err := h.issuer.SealReturn(path, h.issuer.Now())
+	pending, err := h.issuer.SealReturn(path, fresh, h.issuer.Now())
 	if err != nil {
 		return "", err
 	}

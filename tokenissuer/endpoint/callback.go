@@ -11,7 +11,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
@@ -39,14 +38,14 @@ func (h *Handler) addCallbacks() {
 
 // sendToProvider sends a browser to a provider. All that is known of the sign-in travels with it, sealed.
 func (h *Handler) sendToProvider(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret, p *Provider, choose bool) error {
-	asked := asksOfProvider(k.request, choose)
+	asked := k.asksOfProvider(choose)
 	asked.RedirectURI = h.callbackURL(p)
 	location, flow, err := p.Begin(r.Context(), asked)
 	if err != nil {
-		return h.providerFailed(w, r, p, sealed, err)
+		return h.providerFailed(w, r, p, k, sealed, err)
 	}
 	state, err := h.issuer.SealProviderSignIn(tokenissuer.ProviderSignIn{
-		Nonce: flow.Nonce, Verifier: flow.Verifier.Reveal(), MaxAge: int64(flow.MaxAge / time.Second), Pending: sealed.Reveal(),
+		Nonce: flow.Nonce, Verifier: flow.Verifier.Reveal(), Fresh: flow.Fresh, MaxAge: int64(flow.MaxAge / time.Second), Pending: sealed.Reveal(),
 	}, p.Name, k.visit.browser, h.issuer.Now())
 	if err != nil {
 		return err
@@ -56,7 +55,7 @@ func (h *Handler) sendToProvider(w http.ResponseWriter, r *http.Request, k walk,
 	}
 	to, err := url.Parse(location)
 	if err != nil {
-		return h.providerFailed(w, r, p, sealed, err)
+		return h.providerFailed(w, r, p, k, sealed, err)
 	}
 	query := to.Query()
 	query.Set("state", state.Reveal()) // last, because it holds what Begin has made
@@ -67,8 +66,8 @@ func (h *Handler) sendToProvider(w http.ResponseWriter, r *http.Request, k walk,
 
 // callback takes a browser back from a provider, and signs it in.
 func (h *Handler) callback(w http.ResponseWriter, r *http.Request, p *Provider) error {
-	if !isVisit(r) { // a code is used once, by the person
-		return requests.Error{Status: http.StatusForbidden, Err: requests.Invalid("not_a_visit")}
+	if !requests.IsVisit(r) { // a code is used once, by the person
+		return requests.NotAVisit()
 	}
 	v, err := h.visitOf(w, r)
 	if err != nil {
@@ -82,7 +81,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, p *Provider) 
 	// 1. The answer belongs to a sign-in that this browser has begun, at this provider, a short while ago.
 	answer, err := upstream.ReadAnswer(query)
 	if err != nil {
-		return h.providerFailed(w, r, p, oauth.Secret{}, err)
+		return h.providerFailed(w, r, p, walk{visit: v}, oauth.Secret{}, err)
 	}
 	began, err := h.issuer.OpenProviderSignIn(answer.State, p.Name, v.browser, h.issuer.Now())
 	if err != nil {
@@ -98,13 +97,13 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, p *Provider) 
 	// 2. Who it is there, and who that is here.
 	who, err := h.signInAtProvider(r, p, began, answer)
 	if err != nil {
-		return h.providerFailed(w, r, p, pending.sealed, err)
+		return h.providerFailed(w, r, p, pending.walk(v), pending.sealed, err)
 	}
 	// 3. A new session, of this sign-in alone.
 	session, err := h.openSession(w, r, v, who, began.ID)
 	if err != nil {
 		if oauth.AsError(err).Code == oauth.RateLimited {
-			return h.providerFailed(w, r, p, pending.sealed, err)
+			return h.providerFailed(w, r, p, pending.walk(v), pending.sealed, err)
 		}
 		return err
 	}
@@ -115,11 +114,14 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, p *Provider) 
 
 // signInAtProvider asks the provider who has signed in, and finds the user.
 func (h *Handler) signInAtProvider(r *http.Request, p *Provider, began tokenissuer.ProviderSignIn, answer upstream.Answer) (tokenissuer.SignedIn, error) {
-	forgive, err := h.issuer.CountSignIn(r.Context(), h.audit.Address(r))
+	settle, err := h.issuer.CountSignIn(r.Context(), h.audit.Address(r))
 	if err != nil {
 		return tokenissuer.SignedIn{}, err
 	}
-	flow := upstream.Flow{Nonce: began.Nonce, Verifier: oauth.NewSecret(began.Verifier), MaxAge: time.Duration(began.MaxAge) * time.Second}
+	flow := upstream.Flow{
+		Nonce: began.Nonce, Verifier: oauth.NewSecret(began.Verifier),
+		Began: time.Unix(began.Began, 0), Fresh: began.Fresh, MaxAge: time.Duration(began.MaxAge) * time.Second,
+	}
 	account, err := p.Finish(r.Context(), flow, answer, h.callbackURL(p))
 	var user *store.User
 	if err == nil {
@@ -127,28 +129,16 @@ func (h *Handler) signInAtProvider(r *http.Request, p *Provider, began tokenissu
 			err = accountError{err, account.Email}
 		}
 	}
-	switch oauth.AsError(err).Code {
-	case oauth.TemporarilyUnavailable, oauth.ServerError: // no fault of whoever signs in
-		forgive()
-	}
+	settle(err)
 	if err != nil {
 		return tokenissuer.SignedIn{}, err
 	}
-	forgive()
-	return tokenissuer.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: authTimeOf(account, began)}, nil
+	return tokenissuer.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: account.AuthTime}, nil
 }
 
-// authTimeOf returns when the person was authenticated; zero: now. What the provider did after the browser was sent there is of now:
-// its clock may be behind ours, and it tells whole seconds.
-func authTimeOf(account federation.Account, began tokenissuer.ProviderSignIn) time.Time {
-	if account.AuthTime.Before(time.Unix(began.Began, 0).Add(-store.Leeway)) {
-		return account.AuthTime
-	}
-	return time.Time{}
-}
-
-// providerFailed sends a browser back to the sign-in page, which says what went wrong and offers every way to go on.
-func (h *Handler) providerFailed(w http.ResponseWriter, r *http.Request, p *Provider, sealed oauth.Secret, err error) error {
+// providerFailed sends a browser back to the sign-in page, which says what went wrong and offers every way to go on. A client that
+// demands a sign-in which the only provider does not prove is told so (OpenID Connect Core §3.1.2.3).
+func (h *Handler) providerFailed(w http.ResponseWriter, r *http.Request, p *Provider, k walk, sealed oauth.Secret, err error) error {
 	e := oauth.AsError(err)
 	notice := noticeOf(e)
 	if notice == pages.NoNotice {
@@ -156,6 +146,9 @@ func (h *Handler) providerFailed(w http.ResponseWriter, r *http.Request, p *Prov
 	}
 	h.counters.Refused(loginEndpoint, e)
 	h.audit.Refused(r, "sign-in refused", err, zap.String("provider", p.Name))
+	if e.Code == oauth.LoginRequired && k.request != nil && h.methods.isOnly(p) {
+		return h.redirectError(w, r, k.client, k.target, err)
+	}
 	location := url.Values{failedAt: {string(notice)}, atProvider: {p.Name}}
 	if !sealed.IsEmpty() {
 		location.Set("pending", sealed.Reveal())
@@ -173,7 +166,9 @@ func noticeOf(e *oauth.Error) pages.Notice {
 		return pages.ProviderMisconfigured
 	case upstream.ReasonDenied:
 		return pages.ProviderCancelled
-	case upstream.ReasonUntrusted, upstream.ReasonMalformed, upstream.ReasonExpired, upstream.ReasonInteraction, "seal_broken", "seal_expired":
+	case upstream.ReasonInteraction:
+		return pages.ProviderNotFresh
+	case upstream.ReasonUntrusted, upstream.ReasonMalformed, upstream.ReasonExpired, "seal_broken", "seal_expired":
 		return pages.ProviderFailed
 	}
 	switch e.Code {

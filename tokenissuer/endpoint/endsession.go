@@ -112,7 +112,7 @@ func (h *Handler) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit
 	if err != nil {
 		return err
 	}
-	if request.Proven && isVisit(r) {
+	if request.Proven && requests.IsVisit(r) {
 		return h.signOut(w, r, v, request.ReturnTo)
 	}
 	page := pages.SignOut{Form: h.form(v, logoutPath, oauth.Secret{}), SignInURL: h.signInAgainURL()}
@@ -198,7 +198,7 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, v visit, retur
 // its user had signed in, and back to the host. Its session has ended before, so a link of another site ends nothing.
 func (h *Handler) signedOutAtHost(w http.ResponseWriter, r *http.Request, v visit) bool {
 	p, err := readParameters(r.URL.RawQuery)
-	if err != nil || v.session != nil || !isVisit(r) || !h.issuer.Hosts.Has(p.get(atHost)) {
+	if err != nil || v.session != nil || !requests.IsVisit(r) || !h.issuer.Hosts.Has(p.get(atHost)) {
 		return false
 	}
 	if f, err := h.issuer.Store.Family(r.Context(), h.issuer.SessionID(h.sessionCookie(r))); err == nil {

@@ -63,10 +63,11 @@ type pending struct {
 	client   *store.Client
 	target   tokenissuer.RedirectTarget
 	returnTo string // the path of the page; empty: none
+	fresh    bool   // the page asks for a recent sign-in
 }
 
 func (p pending) walk(v visit) walk {
-	return walk{visit: v, request: p.request, client: p.client, target: p.target}
+	return walk{visit: v, request: p.request, client: p.client, target: p.target, fresh: p.fresh}
 }
 
 // pendingInQuery returns the sealed pending request in the URL of a page.
@@ -84,9 +85,9 @@ func (h *Handler) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pend
 	if sealed.IsEmpty() {
 		return p, nil
 	}
-	returnTo, err := h.issuer.OpenReturn(sealed, h.issuer.Now())
+	returnTo, fresh, err := h.issuer.OpenReturn(sealed, h.issuer.Now())
 	if err == nil {
-		p.returnTo = returnTo
+		p.returnTo, p.fresh = returnTo, fresh
 		return p, nil
 	}
 	request, client, target, err := h.issuer.OpenRequest(r.Context(), sealed, v.browser)
@@ -194,6 +195,9 @@ func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sea
 	}
 	page := h.signInPage(k, sealed)
 	switching := h.pageParameter(r, switchAccount) != ""
+	if k.fresh && k.visit.session != nil {
+		page.Notice = pages.SignInAgain
+	}
 	if k.request != nil && !switching {
 		page.Email = k.request.LoginHint
 		if k.visit.session != nil && !k.request.ChoosesAccount() {

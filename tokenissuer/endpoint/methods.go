@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
@@ -63,6 +63,11 @@ func (m *SignInMethods) forHint(hint string) *Provider {
 	return found
 }
 
+// isOnly reports whether people sign in at that provider and in no other way.
+func (m *SignInMethods) isOnly(p *Provider) bool {
+	return m.WithoutPasswords && len(m.Providers) == 1 && m.Providers[0] == p
+}
+
 // buttons returns the providers for the page.
 func (m *SignInMethods) buttons() []pages.Provider {
 	var list []pages.Provider
@@ -105,7 +110,7 @@ func (h *Handler) pageParameter(r *http.Request, name string) string {
 // providerFor returns the provider to which a browser goes at once; nil: the page asks. Whoever is signed in, wants to choose, or comes
 // back from a provider without having signed in is asked, so that nobody goes round in circles.
 func (h *Handler) providerFor(r *http.Request, k walk) *Provider {
-	if k.visit.session != nil || !isVisit(r) || h.pageParameter(r, switchAccount) != "" || h.pageParameter(r, failedAt) != "" {
+	if k.visit.session != nil || !requests.IsVisit(r) || h.pageParameter(r, switchAccount) != "" || h.pageParameter(r, failedAt) != "" {
 		return nil
 	}
 	if k.request == nil {
@@ -115,10 +120,13 @@ func (h *Handler) providerFor(r *http.Request, k walk) *Provider {
 }
 
 // asksOfProvider returns the prompt and the greatest age of a sign-in for a provider. Choose: it is to ask with which account.
-func asksOfProvider(request *tokenissuer.AuthorizationRequest, choose bool) (asked upstream.Request) {
-	if request != nil {
-		asked.Prompt, asked.MaxAge = request.AsksOfProvider()
-		asked.LoginHint = request.LoginHint
+func (k walk) asksOfProvider(choose bool) (asked upstream.Request) {
+	switch {
+	case k.request != nil:
+		asked.Prompt, asked.MaxAge = k.request.AsksOfProvider()
+		asked.LoginHint = k.request.LoginHint
+	case k.fresh:
+		asked.Prompt = "login"
 	}
 	if choose {
 		asked.LoginHint = ""

@@ -19,7 +19,7 @@ func (h *Handler) reopened(r *http.Request, v visit, sealed oauth.Secret) (p pen
 	if sealed.IsEmpty() {
 		return p, nil
 	}
-	if p.returnTo, err = h.issuer.OpenReturn(sealed, h.issuer.Now()); err == nil {
+	if p.returnTo, p.fresh, err = h.issuer.OpenReturn(sealed, h.issuer.Now()); err == nil {
 		p.sealed = sealed
 		return p, nil
 	}
@@ -61,7 +61,7 @@ func (h *Handler) answerOfAnother(w http.ResponseWriter, r *http.Request, v visi
 		next = pending{}
 	}
 	if v.session == nil || next.sealed.IsEmpty() {
-		return h.providerFailed(w, r, p, next.sealed, refusal)
+		return h.providerFailed(w, r, p, next.walk(v), next.sealed, refusal)
 	}
 	h.audit.Refused(r, "answer of a provider not used", refusal, zap.String("provider", p.Name))
 	return h.goOn(w, r, v, next)

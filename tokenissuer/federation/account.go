@@ -22,6 +22,6 @@ type Account struct {
 	Groups []string
 	// Profile is what else the provider says; nil: nothing.
 	Profile *store.Profile
-	// AuthTime is when the provider says that the person was authenticated; zero: it does not say, and now is meant.
+	// AuthTime is when the provider says that the person was authenticated; zero: it does not say.
 	AuthTime time.Time
 }

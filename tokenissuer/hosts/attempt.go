@@ -27,8 +27,11 @@ type Attempt struct {
 	Again bool `json:"again,omitzero"`
 	// Provider is where the user signs in, when that is no issuer of ours; empty: it is.
 	Provider string `json:"provider,omitzero"`
-	// MaxAge is how old the sign-in at the provider may be, in seconds; zero: of any age.
+	// MaxAge is how old the sign-in at the provider may be, in seconds; zero: of any age. Fresh: it must be of this attempt.
 	MaxAge int64 `json:"max_age,omitzero"`
+	Fresh  bool  `json:"fresh,omitzero"`
+	// Began is when it was sealed; Open says so.
+	Began time.Time `json:"-"`
 }
 
 // NewAttempt begins an attempt of a browser, which is known by a secret.
@@ -74,6 +77,7 @@ func (s *Sessions) Open(state oauth.Secret, origin string) (a Attempt, late bool
 		return a, false, oauth.Unavailable("keys_not_loaded", nil)
 	}
 	a, at, err := tokenissuer.UnsealAny[Attempt](s.issuer.Master.HostSignIns, origin, state)
+	a.Began = at
 	if err == nil && a.Origin != origin {
 		err = oauth.NewError(oauth.InvalidRequest, "seal_broken")
 	}

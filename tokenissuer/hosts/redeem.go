@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// lifetime is how long a session lives at most, counted from the sign-in, which lives as long.
+// lifetime is how long a session lives at most, counted from the sign-in, which lives as long; where nobody knows when that was, from
+// the code.
 const lifetime = 30 * store.Day
 
 // Redeem turns the code of an attempt into a session of the host, and returns its id and its cookie. It is one durable step. A code
@@ -35,7 +36,11 @@ func (s *Sessions) Redeem(ctx context.Context, code oauth.Secret, a Attempt, hos
 	case subtle.ConstantTimeCompare([]byte(f.Code.Nonce), []byte(a.Nonce)) != 1:
 		return "", oauth.Secret{}, refused("nonce_wrong")
 	}
-	outcome, _, err := is.Store.RedeemCode(ctx, id, store.Redemption{At: is.Now(), ExpiresAt: f.AuthTime.Add(lifetime), MaxFailures: 1})
+	since := f.AuthTime
+	if since.IsZero() {
+		since = f.CreatedAt
+	}
+	outcome, _, err := is.Store.RedeemCode(ctx, id, store.Redemption{At: is.Now(), ExpiresAt: since.Add(lifetime), MaxFailures: 1})
 	switch {
 	case err != nil:
 		return "", oauth.Secret{}, oauth.Unavailable("store_unavailable", err)
@@ -50,9 +55,9 @@ func (s *Sessions) Redeem(ctx context.Context, code oauth.Secret, a Attempt, hos
 	return id, is.Master.HostSession(id, host.Origin()), nil
 }
 
-// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. Whoever succeeds calls
-// forgive.
-func (s *Sessions) CountSignIn(ctx context.Context, address string) (forgive func(), err error) {
+// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. Settle is
+// told how it went.
+func (s *Sessions) CountSignIn(ctx context.Context, address string) (settle func(error), err error) {
 	return s.issuer.CountSignIn(ctx, address)
 }
 

@@ -36,7 +36,8 @@ type TokenFamily struct {
 	// Actor is the admin who created it, when it was one.
 	Actor Actor
 	// Note is what a person may recognise it by on the account page: the browser of a session.
-	Note      string
+	Note string
+	// AuthTime is when the user proved who they are; zero: nobody knows, or it was not the user.
 	AuthTime  time.Time
 	CreatedAt time.Time
 	// ExpiresAt is when nothing more can come of it. Access tokens issued before may live longer, so the record is kept for

@@ -21,10 +21,7 @@ func readMembers(text []byte) (members map[string]any, err error) {
 func (s *Settings) account(c *claimSet) (federation.Account, error) {
 	a := federation.Account{
 		Provider: s.Name, Subject: c.Subject, Email: c.text("email"), EmailVerified: s.emailVerified(c),
-		Name: c.text("name"), Profile: c.profile(),
-	}
-	if c.AuthTime != nil {
-		a.AuthTime = c.AuthTime.Time
+		Name: c.text("name"), Profile: c.profile(), AuthTime: c.authenticated,
 	}
 	if s.GroupsClaim == "" {
 		return a, nil

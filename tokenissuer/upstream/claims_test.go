@@ -199,6 +199,24 @@ func TestP12UserinfoThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// TestP141AddressesThatAreNoTexts: an address that is a list, in the ID token and in userinfo, once ended the request in a panic.
+func TestP141AddressesThatAreNoTexts(t *testing.T) {
+	list, object := []string{"jane@example.com"}, map[string]any{"value": "jane@example.com"}
+	for name, c := range map[string]struct{ claims, userinfo any }{
+		"lists": {list, list}, "objects": {object, object}, "a list and a text": {list, "jane@example.com"}, "a text and a list": {"jane@example.com", list},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newIDP(t)
+			p.claims["email"], p.claims["email_verified"] = c.claims, nil
+			p.userinfo = map[string]any{"email": c.userinfo, "email_verified": true, "groups": []string{"a"}}
+			got, err := p.signIn(p.provider(func(s *Settings) { s.GroupsClaim = "groups" }))
+			if err != nil || got.EmailVerified || len(got.Groups) != 1 {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestProfileKeepsWhatIsValid(t *testing.T) {
 	claims, err := readClaims([]byte(`{"given_name":"Jane","family_name":"` + strings.Repeat("x", 5000) + `","locale":"de_DE!","zoneinfo":"Europe/Berlin","picture":"http://a.example/"}`))
 	if err != nil {

@@ -102,12 +102,15 @@ func (g *GitHub) scopes() []string {
 }
 
 // Begin returns the URL of GitHub's authorization endpoint. GitHub knows neither a nonce nor max_age, and of the values of
-// prompt select_account alone.
+// prompt select_account alone. It does not say when somebody signed in, so it can prove no fresh sign-in.
 func (g *GitHub) Begin(_ context.Context, r Request) (location string, flow Flow, err error) {
 	if r.Prompt == "none" {
 		return "", Flow{}, failure(ReasonInteraction, errors.New("GitHub does not know prompt=none"))
 	}
-	flow = newFlow(0)
+	if r.Prompt == promptLogin || r.MaxAge > 0 {
+		return "", Flow{}, failure(ReasonInteraction, errors.New("GitHub does not say when somebody signed in, so it cannot prove a fresh sign-in"))
+	}
+	flow = newFlow(r, g.now())
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(flow.Verifier.Reveal())}
 	if r.LoginHint != "" && !strings.Contains(r.LoginHint, "@") {
 		options = append(options, oauth2.SetAuthURLParam("login", r.LoginHint))

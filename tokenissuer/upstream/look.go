@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/oauth2"
@@ -144,7 +145,7 @@ func (p *OpenID) testKeys(ctx context.Context, s *federation.Steps, m *metadata)
 
 // testClient redeems a code that does not exist. A provider that complains of the code has accepted the client.
 func testClient(ctx context.Context, s *federation.Steps, c *channel, config oauth2.Config) {
-	_, err := c.redeem(ctx, config, newFlow(0), oauth.NewSecret("gatehouse-test-"+oauth.NewID()))
+	_, err := c.redeem(ctx, config, newFlow(Request{}, time.Time{}), oauth.NewSecret("gatehouse-test-"+oauth.NewID()))
 	e := oauth.AsError(err)
 	switch {
 	case err == nil:

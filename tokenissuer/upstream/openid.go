@@ -87,7 +87,7 @@ func (p *OpenID) Begin(ctx context.Context, r Request) (location string, flow Fl
 	if err != nil {
 		return "", Flow{}, err
 	}
-	flow = newFlow(r.MaxAge)
+	flow = newFlow(r, p.now())
 	config, err := p.config(m, r.RedirectURI)
 	if err != nil {
 		return "", Flow{}, err
@@ -98,7 +98,7 @@ func (p *OpenID) Begin(ctx context.Context, r Request) (location string, flow Fl
 			options = append(options, oauth2.SetAuthURLParam(name, value))
 		}
 	}
-	if r.MaxAge > 0 {
+	if r.MaxAge > 0 || flow.Fresh { // with max_age the ID token must have auth_time (OpenID Connect Core §2)
 		options = append(options, oauth2.SetAuthURLParam("max_age", strconv.FormatInt(int64(r.MaxAge/time.Second), 10)))
 	}
 	return config.AuthCodeURL(r.State, options...), flow, nil

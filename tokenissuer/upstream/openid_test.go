@@ -15,10 +15,10 @@ func TestSignIn(t *testing.T) {
 	p.claims["locale"] = "de"
 	p.claims["auth_time"] = p.clock.Now().Add(-time.Minute).Unix()
 	provider := p.provider(func(s *Settings) { s.GroupsClaim = "groups" })
-	flow, query := p.begin(provider, Request{LoginHint: "jane@example.com", Prompt: "login", MaxAge: time.Hour})
+	flow, query := p.begin(provider, Request{LoginHint: "jane@example.com", Prompt: "consent", MaxAge: time.Hour})
 	for name, want := range map[string]string{
 		"response_type": "code", "client_id": ourID, "redirect_uri": redirectURI, "state": "state", "scope": "openid email profile",
-		"code_challenge_method": "S256", "login_hint": "jane@example.com", "prompt": "login", "max_age": "3600",
+		"code_challenge_method": "S256", "login_hint": "jane@example.com", "prompt": "consent", "max_age": "3600",
 	} {
 		if got := query.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

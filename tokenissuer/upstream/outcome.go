@@ -17,7 +17,8 @@ import (
 const (
 	// ReasonDenied: the person or the provider said no. Code access_denied.
 	ReasonDenied = "provider_denied"
-	// ReasonInteraction: the provider has to ask the person, and prompt=none forbade it. Code login_required.
+	// ReasonInteraction: the provider has to ask the person and was not allowed to, or it does not prove the fresh sign-in that was
+	// demanded. Code login_required.
 	ReasonInteraction = "provider_interaction_required"
 	// ReasonUnavailable: the provider is away, slow, or says so itself. Code temporarily_unavailable.
 	ReasonUnavailable = "provider_unavailable"
@@ -38,7 +39,7 @@ var outcomes = map[string]struct {
 	sentence string
 }{
 	ReasonDenied:        {oauth.AccessDenied, "You were not signed in: the sign-in was cancelled or refused at the provider."},
-	ReasonInteraction:   {oauth.LoginRequired, "The provider wants to ask you something first: sign in again."},
+	ReasonInteraction:   {oauth.LoginRequired, "The provider does not confirm that you have just signed in there. Sign in again, or in another way."},
 	ReasonUnavailable:   {oauth.TemporarilyUnavailable, "The provider does not answer at the moment. Try again in a minute, or sign in another way."},
 	ReasonMisconfigured: {oauth.ServerError, "Signing in with this provider is not set up correctly. Tell the administrator."},
 	ReasonUntrusted:     {oauth.AccessDenied, "The provider's answer does not belong to this sign-in. Start again."},

@@ -45,7 +45,8 @@ type Request struct {
 	State string
 	// LoginHint is the address or name that the person has given already; empty: none.
 	LoginHint string
-	// Prompt is none, login, consent or select_account (OpenID Connect Core §3.1.2.1); empty: the provider decides.
+	// Prompt is none, login, consent or select_account (OpenID Connect Core §3.1.2.1); empty: the provider decides. With login
+	// the provider must prove that the person has signed in since.
 	Prompt string
 	// MaxAge is how old the sign-in at the provider may be; zero: of any age.
 	MaxAge time.Duration
@@ -57,13 +58,18 @@ type Flow struct {
 	Nonce string
 	// Verifier is the PKCE verifier (RFC 7636).
 	Verifier oauth.Secret
+	// Began is when the browser was sent to the provider. Fresh: the person must have signed in there since.
+	Began time.Time
+	Fresh bool
 	// MaxAge is that of the request.
 	MaxAge time.Duration
 }
 
 // newFlow returns fresh secrets. The nonce has 130 bits, the verifier 256.
-func newFlow(maxAge time.Duration) Flow {
-	return Flow{Nonce: oauth.NewID(), Verifier: oauth.NewSecret(oauth2.GenerateVerifier()), MaxAge: maxAge}
+func newFlow(r Request, now time.Time) Flow {
+	return Flow{
+		Nonce: oauth.NewID(), Verifier: oauth.NewSecret(oauth2.GenerateVerifier()), Began: now, Fresh: r.Prompt == promptLogin, MaxAge: r.MaxAge,
+	}
 }
 
 // SignOut is what the provider learns when a browser signs out.

@@ -44,17 +44,19 @@ const (
 	SignInAgain Notice = "sign_in_again"
 	// FormReplaced means that what was sent was not looked at, because the form was not made for this browser.
 	FormReplaced Notice = "form_replaced"
-	// ProviderUnavailable and the four after it are about a sign-in at a provider: it does not answer; the person or the provider has
-	// said no; the account may not sign in here; the answer was not one for this sign-in, or too late; the operator has to act.
+	// ProviderUnavailable and the five after it are about a sign-in at a provider: it does not answer; the person or the provider has
+	// said no; the account may not sign in here; the answer was not one for this sign-in, or too late; the operator has to act; a fresh
+	// sign-in was demanded, and not proved.
 	ProviderUnavailable   Notice = "provider_unavailable"
 	ProviderCancelled     Notice = "provider_cancelled"
 	ProviderRefused       Notice = "provider_refused"
 	ProviderFailed        Notice = "provider_failed"
 	ProviderMisconfigured Notice = "provider_misconfigured"
+	ProviderNotFresh      Notice = "provider_not_fresh"
 )
 
 // ProviderNotices are the notices about a provider.
-var ProviderNotices = []Notice{ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured}
+var ProviderNotices = []Notice{ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh}
 
 // SignIn asks for e-mail address and password (the fields `email` and `password`), or at which provider to sign in (`provider`).
 type SignIn struct {
@@ -216,6 +218,8 @@ const (
 	SignedIn HostCode = "signed_in"
 	// NotSignedIn: the sign-in came to nothing.
 	NotSignedIn HostCode = "not_signed_in"
+	// NotFresh: a fresh sign-in was demanded, and not proved.
+	NotFresh HostCode = "not_fresh"
 )
 
 // Denied says that the account with which somebody is signed in may not open a page of a host behind the gate.

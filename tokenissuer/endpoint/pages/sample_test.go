@@ -61,6 +61,7 @@ func samples(fill func(field string) string) map[string]Page {
 		"signout done":     SignOut{Done: true, SignInURL: fill("sign in")},
 		"host interrupted": AtHost{Code: Interrupted, URL: "/oauth/sign_in?x=" + fill("url"), NewTab: true}, "host signed in": AtHost{Code: SignedIn, URL: "/"},
 		"host not signed in": AtHost{Code: NotSignedIn, URL: "/oauth/sign_in?return=" + fill("url")},
+		"host not fresh":     AtHost{Code: NotFresh, URL: "/oauth/sign_in?return=" + fill("url")},
 
 		"denied":          Denied{User: fill("user"), Email: fill("email"), SwitchURL: "/oauth/sign_in?x=" + fill("url"), SignOutURL: "/oauth/sign_out"},
 		"denied nameless": Denied{User: fill("user"), SwitchURL: "/oauth/sign_in", SignOutURL: "/oauth/sign_out"},
@@ -88,7 +89,7 @@ func states(fill func(field string) string) map[string]Page {
 	return all
 }
 
-var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, FormReplaced, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured}
+var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, FormReplaced, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh}
 
 var problemCodes = []ProblemCode{
 	BadClient, BadRequest, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal,

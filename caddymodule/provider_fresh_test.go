@@ -1,0 +1,213 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// signedInAgo is what a provider says of ada, who signed in there so long ago; a negative time: it does not say.
+func signedInAgo(ago time.Duration) map[string]any {
+	claims := map[string]any{"sub": "1", "email": "ada@acme.example", "email_verified": true, "auth_time": time.Now().Add(-ago).Unix()}
+	if ago < 0 {
+		claims["auth_time"] = nil
+	}
+	return claims
+}
+
+// gitHub is GitHub as a line block of `sign_in`. Nobody comes as far as asking it.
+func gitHub(lines string) string {
+	return "github gh {\ntitle GitHub\nclient gw 0123456789\ncreate\n" + lines + "\n}\n"
+}
+
+// TestP130NobodyCountsAsFreshWithoutProof: the page says why and offers the other ways, and without any the application is told.
+func TestP130NobodyCountsAsFreshWithoutProof(t *testing.T) {
+	corp := newLyingProvider(t)
+	g := startProviders(t, atProvider("corp", corp, "link verified_email")+gitHub(""))
+	demanding := func(name, value string) request {
+		r := requestOf("first")
+		r.more = url.Values{name: {value}}
+		return r
+	}
+	for name, test := range map[string]struct {
+		r   request
+		ago time.Duration
+	}{
+		"prompt=login, unknown":      {demanding("prompt", "login"), -1},
+		"prompt=login, a minute ago": {demanding("prompt", "login"), time.Minute},
+		"max_age=0, unknown":         {demanding("max_age", "0"), -1},
+		"max_age=0, an hour ago":     {demanding("max_age", "0"), time.Hour},
+		"max_age=60, unknown":        {demanding("max_age", "60"), -1},
+		"max_age=60, longer ago":     {demanding("max_age", "60"), 70 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			corp.says(signedInAgo(test.ago))
+			b := g.browser()
+			page := b.holdBack(t, b.atProvider(t, b.chooses(t, b.open(test.r.path()), "corp"), corp), "provider_not_fresh", "does not confirm that you have just signed in")
+			b.codeToClient(t, b.signIn(page, "ada@acme.example", peoplePassword), test.r)
+		})
+	}
+	t.Run("GitHub", func(t *testing.T) {
+		b, r := g.browser(), demanding("prompt", "login")
+		page := b.holdBack(t, b.chooses(t, b.open(r.path()), "gh"), "provider_not_fresh", "does not confirm that you have just signed in")
+		b.codeToClient(t, b.signIn(page, "ada@acme.example", peoplePassword), r)
+		r = demanding("max_age", "60")
+		b = g.browser()
+		b.holdBack(t, b.chooses(t, b.open(r.path()), "gh"), "provider_not_fresh", "does not confirm that you have just signed in")
+	})
+	t.Run("no other way", func(t *testing.T) {
+		const sentence = "The provider does not confirm that you have just signed in there. Sign in again, or in another way."
+		alone := startProviders(t, atProvider("corp", corp, "default\nlink verified_email"), "\t\t\tpassword HASH\n", "")
+		corp.says(signedInAgo(-1))
+		b, r := alone.browser(), demanding("prompt", "login")
+		b.errorToClient(t, b.atProvider(t, b.open(r.path()), corp), r, "login_required", sentence)
+		if b.cookie("session") != "" {
+			t.Error("somebody was signed in")
+		}
+		hub := startProviders(t, gitHub("default"), "\t\t\tpassword HASH\n", "")
+		b = hub.browser()
+		b.errorToClient(t, b.open(r.path()), r, "login_required", sentence)
+	})
+}
+
+// TestP131ASignInOfUnknownAgeIsNoFreshOne, not later either, and no token says that it was.
+func TestP131ASignInOfUnknownAgeIsNoFreshOne(t *testing.T) {
+	corp := newLyingProvider(t)
+	g := startProviders(t, atProvider("corp", corp, "link verified_email"))
+	corp.says(signedInAgo(-1))
+	b := g.browser()
+	waiting := requestOf("first")
+	waiting.more = url.Values{"prompt": {"login"}}
+	pending := b.open(waiting.path())
+	b.signsInAt(t, "corp", corp) // in another tab, where nothing is demanded
+	b.holdSignedInAs(t, "ada@acme.example")
+	plain := requestOf("first")
+	tokens := b.redeem(t, b.open(plain.path()), plain)
+	if at := claims(t, tokens.AccessToken)["auth_time"]; at != nil {
+		t.Errorf("auth_time is %v", at)
+	}
+	for _, more := range []url.Values{{"prompt": {"login"}}, {"max_age": {"3600"}}, {"max_age": {"99999999999"}}, {"max_age": {"0"}}} {
+		r := requestOf("first")
+		r.more = more
+		if p := b.open(r.path()); p.status != http.StatusOK || !strings.Contains(p.body, "To be sure that it is you") {
+			t.Errorf("%v: %d %q", more, p.status, p.header.Get("Location"))
+		}
+	}
+	_, fields := formIn(t, pending)
+	if p := b.open("/oauth/login?pending=" + url.QueryEscape(fields.Get("pending"))); p.status != http.StatusOK || !strings.Contains(p.body, `name="password"`) {
+		t.Errorf("the waiting request: %d %q", p.status, p.header.Get("Location"))
+	}
+}
+
+// TestP132P133NobodyGoesInCircles: a provider whose clock is behind, or which lets people choose an account without signing in anew.
+func TestP132P133NobodyGoesInCircles(t *testing.T) {
+	corp := newLyingProvider(t)
+	g := startProviders(t, atProvider("corp", corp, "link verified_email"))
+	slow := func(by time.Duration) map[string]any {
+		claims := signedInAgo(by)
+		claims["iat"] = claims["auth_time"]
+		return claims
+	}
+	for name, test := range map[string]struct {
+		claims map[string]any
+		more   url.Values
+		goesOn bool
+	}{
+		"slow, max_age":                   {slow(40 * time.Second), url.Values{"max_age": {"5"}}, true},
+		"slow, prompt=login":              {slow(40 * time.Second), url.Values{"prompt": {"login"}}, true},
+		"far behind, max_age":             {slow(3 * time.Minute), url.Values{"max_age": {"5"}}, false},
+		"select_account, an hour ago":     {signedInAgo(time.Hour), url.Values{"prompt": {"select_account"}}, true},
+		"select_account, unknown":         {signedInAgo(-1), url.Values{"prompt": {"select_account"}}, true},
+		"select_account and a short time": {signedInAgo(time.Hour), url.Values{"prompt": {"select_account"}, "max_age": {"60"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			corp.says(test.claims)
+			b, r := g.browser(), requestOf("first")
+			r.more = test.more
+			p := b.atProvider(t, b.chooses(t, b.open(r.path()), "corp"), corp)
+			if test.goesOn {
+				b.codeToClient(t, p, r)
+			} else {
+				b.holdBack(t, p, "provider_not_fresh", "does not confirm that you have just signed in")
+			}
+		})
+	}
+}
+
+// TestP130WithoutAnIssuer: a page of the host says why.
+func TestP130WithoutAnIssuer(t *testing.T) {
+	p := newLyingProvider(t)
+	p.says(signedInAgo(-1))
+	g := startDirect(t, p, "challenge browser corp", "challenge browser corp\nrequire /pay/* max_age 5m")
+	v := g.visitor(t)
+	if a, at, _ := v.walkAt(p, g.at("app", "/")); a.status != http.StatusOK {
+		t.Fatalf("%d at %s: %s", a.status, at, a.body)
+	}
+	session := v.cookie("app", hostCookie)
+	refused := func(target string) {
+		t.Helper()
+		a, at, _ := v.walkAt(p, target)
+		if a.status != http.StatusForbidden || !strings.Contains(a.body, "This page asks for a fresh sign-in") || !strings.Contains(a.body, "/oauth/sign_in?") {
+			t.Errorf("%d at %s: %s", a.status, at, a.body)
+		}
+		if v.cookie("app", hostCookie) != session {
+			t.Error("a new session")
+		}
+	}
+	g.upstream.seen()
+	refused(g.at("app", "/pay/now")) // the session is seconds old, and nobody knows how old the sign-in is
+	refused(g.at("app", "/oauth/sign_in?prompt=login&return=/pay/now"))
+	p.says(signedInAgo(time.Hour))
+	refused(g.at("app", "/pay/now"))
+	refused(g.at("app", "/oauth/sign_in?prompt=login&return=/pay/now"))
+	g.upstream.none(t)
+	p.says(signedInAgo(0))
+	if a, at, _ := v.walkAt(p, g.at("app", "/pay/now")); a.status != http.StatusOK {
+		t.Errorf("%d at %s: %s", a.status, at, a.body)
+	}
+}
+
+// TestP130AHostOfAnIssuer is told as any application is, and shows the page.
+func TestP130AHostOfAnIssuer(t *testing.T) {
+	p := newLyingProvider(t)
+	p.says(signedInAgo(-1))
+	g := startHosts(t, "\t\t\tpassword HASH\n", "", "store memory", "store memory\nsign_in {\n"+atProviderCorp(p, "default\nlink verified_email")+"\n}")
+	v := g.visitor(t)
+	if a, at, _ := v.walkAt(p, g.at("app", "/")); a.status != http.StatusOK {
+		t.Fatalf("%d at %s: %s", a.status, at, a.body)
+	}
+	fresh := g.visitor(t)
+	a, at, _ := fresh.walkAt(p, g.at("app", "/oauth/sign_in?prompt=login&return=/x"))
+	if a.status != http.StatusForbidden || !strings.Contains(a.body, "This page asks for a fresh sign-in") || fresh.cookie("app", hostCookie) != "" {
+		t.Errorf("%d at %s: %s", a.status, at, a.body)
+	}
+}
+
+// TestP134APageThatAsksForARecentSignIn, by the cookie of the issuer, has the provider ask the person again.
+func TestP134APageThatAsksForARecentSignIn(t *testing.T) {
+	corp := newLyingProvider(t)
+	g := startProviders(t, atProvider("corp", corp, "link verified_email"), "\tlog\n\toauth_server\n", "\tlog\n\toauth_server\n\thandle /pay {\nprotect {\nchallenge browser\ntoken_from cookie accessToken\nrequire max_age 5m\n}\nrespond paid\n}\n")
+	corp.says(signedInAgo(time.Hour))
+	b := g.browser()
+	b.signsInAt(t, "corp", corp)
+	paid := func() page { return b.fetch(http.MethodGet, "/pay", "", navigation...) }
+	p := b.open(paid().header.Get("Location"))
+	if !strings.Contains(p.body, "To be sure that it is you") {
+		t.Fatalf("%d %s", p.status, p.body)
+	}
+	for _, ago := range []time.Duration{time.Hour, -1} {
+		corp.says(signedInAgo(ago))
+		if back := b.atProvider(t, b.chooses(t, p, "corp"), corp); !strings.Contains(back.header.Get("Location"), "failed=provider_not_fresh") {
+			t.Errorf("%d %q", back.status, back.header.Get("Location"))
+		}
+	}
+	corp.says(signedInAgo(0))
+	if back := b.atProvider(t, b.chooses(t, p, "corp"), corp); back.header.Get("Location") != g.url+"/pay" || corp.lastAsked().Get("prompt") != "login" {
+		t.Errorf("%q, asked %v", back.header.Get("Location"), corp.lastAsked())
+	}
+	if a := paid(); a.status != http.StatusOK || a.body != "paid" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
