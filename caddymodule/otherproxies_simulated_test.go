@@ -162,6 +162,9 @@ func proxyAsks(t *testing.T, proxy, gate, issuer string, ask func(r *http.Reques
 		for name, lines := range answer.Header {
 			w.Header()[name] = lines
 		}
+		if answer.Request.Method == http.MethodHead { // whose answer has no body
+			w.Header().Del("Content-Length")
+		}
 		w.WriteHeader(answer.StatusCode)
 		_, _ = io.Copy(w, answer.Body)
 	})}
