@@ -51,6 +51,9 @@ type App struct {
 	// directories are those in which people have passwords, beside here.
 	directories []*peopleDirectory
 
+	// documentsKey is the name of the documents of clients in their pool; empty: there are none.
+	documentsKey string
+
 	issuer   *tokenissuer.Issuer
 	handler  *endpoint.Handler
 	registry *registry.Registry
@@ -125,6 +128,9 @@ func (a *App) provisionIssuer() error {
 	a.Warn(a.logger, a.settings)
 	a.node = node.Acquire(a.settings.Node, a.settings.Sealer)
 	a.issuer = a.newIssuer()
+	if err := a.provisionDocuments(); err != nil {
+		return err
+	}
 	a.registry = &registry.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
 	a.issuer.PasswordDirectories = a.passwordDirectories()
 	var err error
@@ -240,7 +246,7 @@ func (a *App) Stop() error {
 // Cleanup releases the node, the trusted issuers and the providers. It accepts an app whose Provision failed half-way.
 func (a *App) Cleanup() error {
 	a.coverValidated()
-	released := errors.Join(a.releaseTrust(), a.releaseProviders())
+	released := errors.Join(a.releaseTrust(), a.releaseProviders(), a.releaseDocuments())
 	if a.gates != nil {
 		released = errors.Join(released, a.gates.Close())
 	}

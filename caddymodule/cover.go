@@ -42,6 +42,7 @@ func (a *App) cover() {
 	if a.keepsState() {
 		a.issuer.Resources.Publish(found.Resources)
 		a.issuer.Hosts.Publish(found.Hosts)
+		a.admitClients(found)
 	}
 	for _, warning := range found.Warnings {
 		a.logger.Warn(warning)

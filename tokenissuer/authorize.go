@@ -66,12 +66,13 @@ func (r *AuthorizationRequest) asksForSignIn(session *store.TokenFamily, now tim
 }
 
 // hasConsent reports whether the user need not be asked: the client is the operator's own, or a confidential one that was
-// allowed as much before. A client without a secret is always asked about, because anybody can use its id.
+// allowed as much before. A client without a secret is always asked about, because anybody can use its id, and so is one that made itself
+// known, because nobody but the user can judge it.
 func (k *Records) hasConsent(ctx context.Context, r *AuthorizationRequest, client *store.Client, user *store.User) (bool, error) {
-	if client.FirstParty {
+	if client.FirstParty && client.Origin == store.FromOperator {
 		return true, nil
 	}
-	if client.IsPublic() {
+	if client.IsPublic() || client.Origin != store.FromOperator {
 		return false, nil
 	}
 	allowed, err := k.Store.Consent(ctx, user.ID, client.ID)
@@ -108,10 +109,13 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 	case is.OpenID && scopes.Has(oauth.ScopeOpenID):
 		r.bind(f, client, granted)
 	}
+	if err := is.admit(ctx, client); err != nil {
+		return oauth.Secret{}, err
+	}
 	if err := is.addFamily(ctx, f, s.User); err != nil {
 		return oauth.Secret{}, err
 	}
-	if !client.IsPublic() && !client.FirstParty {
+	if !client.IsPublic() && !client.FirstParty && client.Origin == store.FromOperator {
 		// The request is decided, and cannot be decided again. When this is not remembered, the next one asks.
 		_ = is.remember(ctx, s.User, client, r.Asked(), granted, now)
 	}

@@ -41,10 +41,11 @@ type Clients struct {
 	settings *Settings
 	records  *Records
 	limits   *attempts.Limits
+	open     *OpenClients
 }
 
 // Clients returns the issuer's clients.
-func (is *Issuer) Clients() Clients { return Clients{&is.Settings, &is.Records, &is.Limits} }
+func (is *Issuer) Clients() Clients { return Clients{&is.Settings, &is.Records, &is.Limits, &is.Open} }
 
 // errNoClient is the invalid_client for a request that names no client at all.
 var errNoClient error = oauth.NewError(oauth.InvalidClient, "client_credentials_missing")
@@ -86,11 +87,9 @@ func (c Clients) provenClient(ctx context.Context, a *ClientAuthentication, now 
 		}
 	}
 	for _, r := range readings {
-		client, err := c.records.Directory.Client(ctx, r.ID)
-		if errors.Is(err, store.ErrNotFound) {
-			client = &nobody
-		} else if err != nil {
-			return nil, oauth.Unavailable("directory_unavailable", err)
+		client, err := c.registered(ctx, r.ID, a.Address)
+		if err != nil {
+			return nil, err
 		}
 		if proves(client, r, now) {
 			if !client.IsPublic() {
@@ -100,6 +99,27 @@ func (c Clients) provenClient(ctx context.Context, a *ClientAuthentication, now 
 		}
 	}
 	return nil, nil
+}
+
+// registered returns the client of an id as it is now, or nobody. One that describes itself is asked about only where a user has let it
+// in before: it can have neither a code nor a token else.
+func (c Clients) registered(ctx context.Context, id, source string) (*store.Client, error) {
+	client, err := c.records.Directory.Client(ctx, id)
+	if err == nil && client.Origin != store.FromOperator {
+		client, err = c.open.present(ctx, id, client, source)
+	}
+	var own *oauth.Error
+	switch {
+	case err == nil:
+		return client, nil
+	case errors.Is(err, store.ErrNotFound):
+		return &nobody, nil
+	case !errors.As(err, &own):
+		return nil, oauth.Unavailable("directory_unavailable", err)
+	case own.Code == oauth.TemporarilyUnavailable:
+		return nil, own
+	}
+	return &nobody, nil // its document is gone, or says something else
 }
 
 // knownClient returns a client for which nobody has to be asked, or nobody.

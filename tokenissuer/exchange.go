@@ -82,6 +82,9 @@ func (is *Issuer) Exchange(ctx context.Context, r TokenRequest) (Tokens, *store.
 	}
 	// 5. The tokens.
 	tokens, err := is.Issue(grant)
+	if err == nil {
+		is.noteUse(ctx, client)
+	}
 	return tokens, client, err
 }
 

@@ -129,6 +129,7 @@ func (a *fakeAttempts) Forgive(_ context.Context, bucket string, now time.Time) 
 // fakeStore is an IssuerStore that knows no families and keeps a list of revocations. What it has no answer for it does
 // not have at all: the tests of package tokenissuer_test run on a store.
 type fakeStore struct {
+	clientStore
 	store.FamilyStore
 	store.LogoutStore
 

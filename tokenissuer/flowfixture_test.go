@@ -203,7 +203,7 @@ func parameters(scope string) AuthorizationParameters {
 // read holds a request against the rules.
 func (f *flow) read(clientID string, p AuthorizationParameters) (AuthorizationRequest, error) {
 	f.tb.Helper()
-	client, target, err := f.ResolveRedirect(f.tb.Context(), clientID, f.redirectURI)
+	client, target, err := f.ResolveRedirect(f.tb.Context(), clientID, f.redirectURI, "")
 	f.must(err)
 	return f.ReadAuthorization(client, target, p)
 }

@@ -97,6 +97,15 @@ var rooms = map[string]room{
 		own:     []string{"tokenissuer", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"},
 		without: core,
 	},
+	"tokenissuer/registration": {
+		own:    []string{"tokenissuer/oauth", "tokenissuer/store"},
+		others: []string{"github.com/go-json-experiment/json"}, without: core,
+	},
+	"tokenissuer/clientmetadata": {
+		own:     []string{"internal/fairqueue", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store", "tokenissuer/trust"},
+		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
+	},
 	"tokenissuer/federation": {
 		own: []string{"tokenissuer", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
 	},
@@ -245,7 +254,7 @@ var rooms = map[string]room{
 	"caddymodule/configuration": {
 		own: []string{
 			"caddymodule/gate", "caddymodule/node", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/ldap", "tokenissuer/keys", "tokenissuer/oauth",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/clientmetadata", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/ldap", "tokenissuer/keys", "tokenissuer/oauth",
 			"tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "go.uber.org/zap"},
@@ -255,7 +264,7 @@ var rooms = map[string]room{
 			"caddymodule/admin", "caddymodule/caller", "caddymodule/command", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
 			"caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
-			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
+			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/clientmetadata", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
 			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},

@@ -49,6 +49,8 @@ type Issuer struct {
 	Credentials
 	attempts.Limits
 
+	// Open are the clients that make themselves known.
+	Open OpenClients
 	// Origins are those whose pages may read answers; nil: no page of another origin may.
 	Origins *memory.Origins
 	// Resources are those for which tokens can be asked.
@@ -103,6 +105,7 @@ type IssuerStore interface {
 	familyStore
 	consentStore
 	passwordStore
+	clientStore
 	// Revoke is that of RevocationStore, SessionClients that of LogoutStore.
 	Revoke(ctx context.Context, revocations ...store.Revocation) error
 	SessionClients(ctx context.Context, sessionIDs ...string) (map[string][]string, error)
@@ -126,6 +129,13 @@ type consentStore interface {
 	Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error)
 	PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error
 	DropConsent(ctx context.Context, userID, clientID string) error
+}
+
+// clientStore is what clients that make themselves known ask of a store.ClientStore.
+type clientStore interface {
+	AddClient(ctx context.Context, client *store.Client) error
+	ChangeClient(ctx context.Context, clientID string, change store.ClientChange) error
+	TouchClient(ctx context.Context, clientID string, at time.Time) error
 }
 
 // passwordStore is what a sign-in asks of a store.UserStore.

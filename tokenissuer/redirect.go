@@ -34,17 +34,20 @@ type AnswerParameter struct{ Name, Value string }
 
 // ResolveRedirect returns the client of an authorization request and where its answer goes. An unknown or disabled
 // client, and a redirect URI that is not exactly one of the client's, are errors that must be shown on a page and never
-// redirected. The URI may be left out when the client has only one.
-func (is *Issuer) ResolveRedirect(ctx context.Context, clientID, redirectURI string) (*store.Client, RedirectTarget, error) {
+// redirected. The URI may be left out when the client has only one. Source is where the request comes from; empty: from one of our pages.
+func (is *Issuer) ResolveRedirect(ctx context.Context, clientID, redirectURI, source string) (*store.Client, RedirectTarget, error) {
 	if clientID == "" {
 		return nil, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "client_id_missing").WithDescription("Missing required parameter: client_id.")
 	}
 	if clientID == store.BuiltInClientID {
 		return is.resolveHost(redirectURI)
 	}
-	client, err := is.Directory.Client(ctx, clientID)
+	client, err := is.visiting(ctx, clientID, source)
 	if errors.Is(err, store.ErrNotFound) || err == nil && client.Disabled {
 		return nil, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "client_unknown").WithDescription("The client is unknown.")
+	}
+	if own := (*oauth.Error)(nil); errors.As(err, &own) {
+		return nil, RedirectTarget{}, own
 	}
 	if err != nil {
 		return nil, RedirectTarget{}, oauth.Unavailable("directory_unavailable", err)
@@ -134,6 +137,12 @@ func (t RedirectTarget) Host() string {
 	}
 	scheme, _, _ := strings.Cut(t.uri, ":")
 	return scheme
+}
+
+// IsOnDevice reports whether the answer goes to a program on the user's device: on loopback, or by a scheme of its own.
+func (t RedirectTarget) IsOnDevice() bool {
+	u, err := url.Parse(t.uri)
+	return err != nil || !isWebURL(t.uri) || oauth.IsLoopback(u.Hostname())
 }
 
 // Origin is what a content security policy calls where the answer goes: an origin, or the scheme of a native application

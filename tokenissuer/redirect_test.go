@@ -11,7 +11,7 @@ func TestWhatAPersonIsToldOfTheTarget(t *testing.T) {
 	for uri, want := range map[string][2]string{
 		"http://127.0.0.1:5000/cb": {"127.0.0.1:5000", "http://127.0.0.1:5000"}, "http://[::1]:5000/cb": {"[::1]:5000", "http://[::1]:5000"}, "com.example.app:/cb": {"com.example.app", "com.example.app:"},
 	} {
-		_, target, err := f.ResolveRedirect(t.Context(), "nat", uri)
+		_, target, err := f.ResolveRedirect(t.Context(), "nat", uri, "")
 		f.must(err)
 		if target.Host() != want[0] || target.Origin() != want[1] {
 			t.Errorf("%s: %q, %q", uri, target.Host(), target.Origin())
@@ -24,7 +24,7 @@ func TestWhatAPersonIsToldOfTheTarget(t *testing.T) {
 
 func (f *flow) target(clientID string) RedirectTarget {
 	f.tb.Helper()
-	_, target, err := f.ResolveRedirect(f.tb.Context(), clientID, "")
+	_, target, err := f.ResolveRedirect(f.tb.Context(), clientID, "", "")
 	f.must(err)
 	return target
 }

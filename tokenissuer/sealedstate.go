@@ -55,7 +55,7 @@ func (is *Issuer) ReopenRequest(ctx context.Context, pending oauth.Secret) (Auth
 
 // resolve returns a request with its client and where its answer goes.
 func (is *Issuer) resolve(ctx context.Context, r AuthorizationRequest) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
-	client, target, err := is.ResolveRedirect(ctx, r.ClientID, r.RedirectURI)
+	client, target, err := is.ResolveRedirect(ctx, r.ClientID, r.RedirectURI, "")
 	target = target.WithState(r.State)
 	if r.FormPost {
 		target = target.WithResponseMode(responseModeFormPost)

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -37,10 +39,13 @@ type Client struct {
 	RevokePrevious bool              `json:"revoke_previous_access_token,omitzero"`
 	Tokens         map[string]string `json:"tokens,omitempty"`
 	clientOpenID
-	Disabled  bool           `json:"disabled"`
-	Source    string         `json:"source"`
-	CreatedAt time.Time      `json:"created_at,omitzero"`
-	Secrets   []ClientSecret `json:"secrets,omitempty"`
+	Disabled bool   `json:"disabled"`
+	Source   string `json:"source"`
+	// Origin is "metadata" or "registration" for a client that made itself known. LastUsedAt is when such a client got a token, to the day.
+	Origin     store.ClientOrigin `json:"origin,omitzero"`
+	LastUsedAt time.Time          `json:"last_used_at,omitzero"`
+	CreatedAt  time.Time          `json:"created_at,omitzero"`
+	Secrets    []ClientSecret     `json:"secrets,omitempty"`
 	// Secret is there once: in the answer to the request that made it.
 	Secret string `json:"client_secret,omitzero"`
 	// Provider is there in the answer to a registration for OpenID Connect.
@@ -57,7 +62,7 @@ func viewOf(c *store.Client) Client {
 	view := Client{
 		ID: c.ID, Name: c.Name, Type: c.Type, Grants: c.Grants, Scopes: c.Scopes, RedirectURIs: c.RedirectURIs,
 		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), RevokePrevious: c.RevokePrevious, Tokens: c.Lifetimes.Words(), clientOpenID: clientOpenID(c.OpenID), Disabled: c.Disabled,
-		Source: source(c.Declared), CreatedAt: c.CreatedAt,
+		Source: source(c.Declared), Origin: c.Origin, LastUsedAt: c.LastUsedAt, CreatedAt: c.CreatedAt,
 	}
 	for _, s := range c.Secrets {
 		view.Secrets = append(view.Secrets, ClientSecret{s.CreatedAt, s.ExpiresAt})
@@ -78,7 +83,25 @@ func pkceOf(c *store.Client) string {
 
 func listClients(t *Target, r *http.Request) (int, any, error) {
 	clients, err := t.Registry.Clients(r.Context())
+	if query := r.URL.Query(); err == nil && query.Has("origin") {
+		wanted, err := parseOrigin(query.Get("origin"))
+		if err != nil {
+			return 0, nil, err
+		}
+		clients = slices.DeleteFunc(clients, func(c *store.Client) bool { return c.Origin != wanted })
+	}
 	return listed(clients, err, viewOf)
+}
+
+// parseOrigin reads the origin of clients that are asked for.
+func parseOrigin(text string) (store.ClientOrigin, error) {
+	switch origin := store.ClientOrigin(text); {
+	case text == "operator":
+		return store.FromOperator, nil
+	case origin == store.FromMetadata, origin == store.FromRegistration:
+		return origin, nil
+	}
+	return "", registry.InvalidInput(fmt.Errorf("unknown origin %q: use operator, metadata or registration", text))
 }
 
 func showClient(t *Target, r *http.Request) (int, any, error) {

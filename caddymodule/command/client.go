@@ -1,10 +1,12 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -170,10 +172,26 @@ func listFlag(cmd *cobra.Command, name string) []string {
 }
 
 func clientList(api *apiClient) *cobra.Command {
-	return listCommand(api, "Lists the clients", "/oauth/clients", "ID\tNAME\tTYPE\tGRANTS\tSCOPES\tSOURCE\tSTATE", func(c *admin.Client) []string {
-		return []string{c.ID, c.Name, string(c.Type), joined(c.Grants), strings.Join(c.Scopes, " "), c.Source, clientState(c)}
-	})
+	var origin string
+	cmd := queryCommand("list", "Lists the clients", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string, clients *[]admin.Client) error {
+			path := "/oauth/clients"
+			if cmd.Flags().Changed("origin") {
+				path += "?origin=" + url.QueryEscape(origin)
+			}
+			return api.call(http.MethodGet, path, nil, clients)
+		},
+		func(out io.Writer, clients *[]admin.Client) error {
+			return printList(out, "ID\tNAME\tTYPE\tGRANTS\tSCOPES\tSOURCE\tSTATE", *clients, func(c *admin.Client) []string {
+				return []string{c.ID, c.Name, string(c.Type), joined(c.Grants), strings.Join(c.Scopes, " "), clientSource(c), clientState(c)}
+			})
+		})
+	cmd.Flags().StringVar(&origin, "origin", "", `Only those that an "operator" has registered, that describe themselves ("metadata"), or that registered themselves ("registration")`)
+	return cmd
 }
+
+// clientSource says where a client comes from: the configuration, the store, or itself.
+func clientSource(c *admin.Client) string { return cmp.Or(string(c.Origin), c.Source) }
 
 func clientState(v *admin.Client) string {
 	if v.Disabled {
@@ -207,7 +225,10 @@ func printClient(out io.Writer, c *admin.Client) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Tokens)) {
 		rows = append(rows, []string{"lifetime", name + " " + c.Tokens[name]})
 	}
-	rows = append(rows, []string{"source", c.Source}, []string{"state", clientState(c)}, []string{"created", moment(c.CreatedAt)})
+	rows = append(rows, []string{"source", clientSource(c)}, []string{"state", clientState(c)}, []string{"created", moment(c.CreatedAt)})
+	if !c.LastUsedAt.IsZero() {
+		rows = append(rows, []string{"last used", moment(c.LastUsedAt)})
+	}
 	for _, s := range c.Secrets {
 		rows = append(rows, []string{"secret", secretLife(s)})
 	}

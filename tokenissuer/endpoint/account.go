@@ -98,13 +98,13 @@ func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) e
 	}
 	for _, a := range account.Applications {
 		page.Applications = append(page.Applications, pages.Application{
-			ID: a.Client.ID, Name: a.Client.Name, Scopes: h.scopesInWords(a.Scopes), Since: a.Since, LastUsed: a.LastUsed,
+			ID: a.Client.ID, Name: titleOf(a.Client, ""), Scopes: h.scopesInWords(a.Scopes), Since: a.Since, LastUsed: a.LastUsed,
 		})
 	}
 	for _, s := range account.Sessions {
 		session := pages.Session{ID: s.ID, Note: s.Note, Since: s.CreatedAt, LastSeen: s.RotatedAt, Current: s.ID == v.session.Family.ID}
 		for _, told := range account.Told[s.ID] {
-			session.SignsOutOf = append(session.SignsOutOf, told.Name)
+			session.SignsOutOf = append(session.SignsOutOf, titleOf(told, ""))
 		}
 		for _, host := range account.Hosts[s.ID] {
 			session.Hosts = append(session.Hosts, pages.Host{ID: host.ID, Name: host.Host, LastUsed: host.LastUsed})

@@ -33,7 +33,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	if p.repeated("client_id") || p.repeated("redirect_uri") {
 		return requests.Invalid("parameter_duplicate")
 	}
-	client, target, err := h.issuer.ResolveRedirect(r.Context(), p.get("client_id"), p.get("redirect_uri"))
+	client, target, err := h.issuer.ResolveRedirect(r.Context(), p.get("client_id"), p.get("redirect_uri"), h.audit.Address(r))
 	if err != nil {
 		return forClient(err, client)
 	}

@@ -1,13 +1,16 @@
 package endpoint
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // consent serves the consent page and its form.
@@ -89,10 +92,20 @@ func (h *Handler) showConsent(w http.ResponseWriter, r *http.Request, k walk, pe
 	page := pages.Consent{
 		Form:       h.form(k.visit, consentPath, pending),
 		ClientName: k.client.Name, ClientID: k.client.ID, Host: k.target.Host(),
+		SelfMade: k.client.Origin != store.FromOperator, DescribedBy: k.client.DescribedBy(), OnDevice: k.target.IsOnDevice(),
 		Scopes: h.scopesInWords(k.request.Asked()), User: user.Name, Email: user.Email,
 		SwitchURL: h.url(loginPath, pending) + "&" + switchAccount + "=1", AccountURL: h.prefix + accountPath,
 	}
 	return h.show(w, r, http.StatusOK, k.request.UILocales, page, k.target.Origin())
+}
+
+// titleOf is what people are told that a client is called. A name that nobody has checked stands in quotation marks, after the host that
+// describes the client, or where its answer goes.
+func titleOf(client *store.Client, answersTo string) string {
+	if client.Origin == store.FromOperator {
+		return client.Name
+	}
+	return strings.TrimSpace(cmp.Or(client.DescribedBy(), answersTo) + " “" + client.Name + "”")
 }
 
 // scopesInWords returns the scopes with the operator's words. The pages add the built-in words in the user's language.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
@@ -27,7 +28,7 @@ type Handler struct {
 	cookies  cookies
 	pages    *pages.Pages
 	methods  SignInMethods
-	metadata []byte
+	metadata atomic.Pointer[[]byte]
 	resource []byte
 }
 
@@ -82,7 +83,7 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, met
 	if h.pages, err = pages.New(brand); err != nil {
 		return nil, err
 	}
-	if h.metadata, err = metadataOf(&issuer.Settings, h.pages.Languages()); err != nil {
+	if err = h.PublishMetadata(); err != nil {
 		return nil, err
 	}
 	if h.resource, err = resourceMetadata(&issuer.Settings); err != nil {

@@ -132,7 +132,7 @@ func (h *Handler) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit
 			page.Fields = []pages.Field{{Name: carriedRequest, Value: asked.Encode()}}
 		}
 		if request.Client != nil {
-			page.ClientName = request.Client.Name
+			page.ClientName = titleOf(request.Client, "")
 		}
 		if p := h.methods.provider(v.session.Family.Provider); p != nil {
 			targets = append(targets, p.Origin)

@@ -15,7 +15,7 @@ func (h *Handler) sendAnswer(w http.ResponseWriter, r *http.Request, client *sto
 		seeOther(w, answer.Location)
 		return nil
 	}
-	page := pages.FormPost{URI: answer.URI, ClientName: client.Name}
+	page := pages.FormPost{URI: answer.URI, ClientName: titleOf(client, target.Host())}
 	for _, p := range answer.Parameters {
 		page.Fields = append(page.Fields, pages.Field{Name: p.Name, Value: p.Value})
 	}

@@ -217,7 +217,7 @@ func (h *Handler) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
 		Usernames: h.issuer.TakesUsernames(),
 	}
 	if k.client != nil {
-		page.ClientName = k.client.Name
+		page.ClientName = titleOf(k.client, k.target.Host())
 	}
 	if k.request != nil && k.client.ID == store.BuiltInClientID {
 		page.ClientName = k.target.Host() // people know the host that they have opened

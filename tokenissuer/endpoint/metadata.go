@@ -55,7 +55,7 @@ func resourceMetadata(issuer *tokenissuer.Settings) ([]byte, error) {
 }
 
 func (h *Handler) serveMetadata(w http.ResponseWriter, r *http.Request) error {
-	return writePublic(w, r, "application/json", h.metadata)
+	return writePublic(w, r, "application/json", *h.metadata.Load())
 }
 
 func (h *Handler) serveResourceMetadata(w http.ResponseWriter, r *http.Request) error {

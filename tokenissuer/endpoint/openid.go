@@ -49,7 +49,7 @@ func openIDMetadataOf(issuer *tokenissuer.Settings, base string) *openIDMetadata
 }
 
 // Metadata returns the issuer's metadata as clients get them.
-func (h *Handler) Metadata() []byte { return h.metadata }
+func (h *Handler) Metadata() []byte { return *h.metadata.Load() }
 
 // DiscoveryURL is where an OpenID provider's metadata are (OpenID Connect Discovery §4).
 func DiscoveryURL(issuer string) string { return strings.TrimSuffix(issuer, "/") + wellKnownOpenID }

@@ -28,12 +28,25 @@ type serverMetadata struct {
 	IssInResponse        bool              `json:"authorization_response_iss_parameter_supported"`
 	UILocales            []string          `json:"ui_locales_supported"`
 
+	// ClientDocuments says that a client id can be the URL of a metadata document (OAuth Client ID Metadata Document §5).
+	ClientDocuments bool `json:"client_id_metadata_document_supported,omitzero"`
+
 	*openIDMetadata
+}
+
+// PublishMetadata makes the metadata anew. Whoever changes which clients are admitted calls it.
+func (h *Handler) PublishMetadata() error {
+	document, err := metadataOf(h.issuer, h.pages.Languages())
+	if err == nil {
+		h.metadata.Store(&document)
+	}
+	return err
 }
 
 // metadataOf returns the metadata of an issuer, which is that of an OpenID provider where it is one. Every URL comes from the
 // configuration.
-func metadataOf(issuer *tokenissuer.Settings, languages []string) ([]byte, error) {
+func metadataOf(is *tokenissuer.Issuer, languages []string) ([]byte, error) {
+	issuer := &is.Settings
 	base := strings.TrimSuffix(issuer.URL, "/")
 	secretMethods := []string{"client_secret_basic", "client_secret_post"}
 	m := serverMetadata{
@@ -53,6 +66,7 @@ func metadataOf(issuer *tokenissuer.Settings, languages []string) ([]byte, error
 		ChallengeMethods:     []string{"S256"},
 		IssInResponse:        true,
 		UILocales:            languages,
+		ClientDocuments:      is.Open.ReadsDocuments(),
 	}
 	if issuer.OpenID {
 		m.ResponseModes = append(m.ResponseModes, "form_post")

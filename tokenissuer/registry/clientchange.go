@@ -19,6 +19,9 @@ func (g *Registry) UpdateClient(ctx context.Context, id string, change store.Cli
 	if change == (store.ClientChange{}) {
 		return nil, invalidInput{errors.New("name what is to change")}
 	}
+	if err := mayChange(client, change); err != nil {
+		return nil, invalidInput{err}
+	}
 	changed := *client
 	change.Apply(&changed)
 	if changed.IsPublic() && !client.IsPublic() {
@@ -37,4 +40,17 @@ func (g *Registry) UpdateClient(ctx context.Context, id string, change store.Cli
 		return nil, err
 	}
 	return &changed, nil
+}
+
+// mayChange refuses changes that would not last, or would vouch for a client that made itself known.
+func mayChange(client *store.Client, change store.ClientChange) error {
+	switch {
+	case client.Origin == store.FromMetadata && change != (store.ClientChange{Lifetimes: change.Lifetimes}):
+		return errors.New("the client describes itself at the URL that is its id: only its lifetimes can be changed here; disable it to keep it out")
+	case client.Origin == store.FromRegistration && change.Scopes != nil:
+		return errors.New("what clients can be granted that have registered themselves is in the configuration: `registration { scopes … }`")
+	case client.Origin == store.FromRegistration && change.FirstParty != nil && *change.FirstParty:
+		return errors.New("a client that has registered itself cannot do without consent: register one of your own")
+	}
+	return nil
 }

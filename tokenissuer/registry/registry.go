@@ -123,15 +123,19 @@ func (g *Registry) isDeclared(id string) bool {
 // RotateSecret gives a client a further secret, a public one perhaps its first. The older ones stay good for overlap; 0 ends
 // them now.
 func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Duration) (oauth.Secret, error) {
-	if _, err := g.changeable(ctx, id); err != nil {
+	client, err := g.changeable(ctx, id)
+	if err != nil {
 		return oauth.Secret{}, err
+	}
+	if client.Origin == store.FromMetadata {
+		return oauth.Secret{}, invalidInput{errors.New("a client that describes itself in a document has no secret")}
 	}
 	if overlap < 0 {
 		return oauth.Secret{}, invalidInput{errors.New("the overlap must not be negative")}
 	}
 	now := g.Issuer.Now()
 	secret := oauth.NewClientSecret()
-	err := g.Stored.RotateClientSecret(ctx, id, store.ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap))
+	err = g.Stored.RotateClientSecret(ctx, id, store.ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap))
 	g.Issuer.Authenticated.Forget(id)
 	if err != nil {
 		return oauth.Secret{}, err

@@ -122,6 +122,18 @@ func (c *Client) SetDefaults() {
 	}
 }
 
+// DescribedBy is the host that describes the client; empty: none does.
+func (c *Client) DescribedBy() string {
+	if c.Origin != FromMetadata {
+		return ""
+	}
+	u, err := url.Parse(c.ID)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
 // IsPublic reports whether the client can keep no secret. It may have one all the same, which proves nothing: it need
 // not be sent, but when sent it must be right.
 func (c *Client) IsPublic() bool { return c.Type != ConfidentialClient }
@@ -235,13 +247,14 @@ func (c *Client) MayRefresh() bool {
 	return c.MayUse(oauth.RefreshTokenGrant) || slices.ContainsFunc(c.Scopes, oauth.AsksForRefresh)
 }
 
-// Origins are those whose pages are of the client.
+// Origins are those whose pages are of the client. One that made itself known is native as soon as one of its redirect URIs is, and may
+// have pages all the same.
 func (c *Client) Origins() []string {
 	if c.Disabled {
 		return nil
 	}
 	all := c.CORSOrigins
-	if c.Type != PublicClient {
+	if !c.IsPublic() || c.Type == NativeClient && c.Origin == FromOperator {
 		return all
 	}
 	for _, uri := range c.RedirectURIs {

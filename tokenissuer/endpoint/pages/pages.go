@@ -91,8 +91,13 @@ type Consent struct {
 	ClientName string
 	ClientID   string
 	// Host is where the answer is sent: a host, with a port unless it is the scheme's default, or a private scheme.
-	Host   string
-	Scopes []Scope
+	Host string
+	// SelfMade: the application has made itself known, and nobody has checked its name. DescribedBy is the host that describes it; empty:
+	// none does. OnDevice: the answer goes to a program on the user's device, whichever that is.
+	SelfMade    bool
+	DescribedBy string
+	OnDevice    bool
+	Scopes      []Scope
 	// User and Email identify the signed-in user.
 	User, Email string
 	// SwitchURL is the sign-in page for another account.

@@ -26,6 +26,14 @@ func samples(fill func(field string) string) map[string]Page {
 			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes,
 			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
 		},
+		"consent of a host": Consent{
+			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes, SelfMade: true, DescribedBy: fill("described by"), OnDevice: true,
+			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
+		},
+		"consent of nobody": Consent{
+			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes, SelfMade: true,
+			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
+		},
 		"consent nameless": Consent{
 			Form: form, ClientID: fill("client id"), Host: fill("host"), User: fill("email"), Email: fill("email"),
 			SwitchURL: fill("switch"), AccountURL: fill("account"),

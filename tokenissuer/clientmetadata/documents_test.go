@@ -1,0 +1,419 @@
+package clientmetadata
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// host serves documents, and counts what it is asked.
+type host struct {
+	*httptest.Server
+	asked, most, now atomic.Int64
+	mu               sync.Mutex
+	answer           http.HandlerFunc
+}
+
+func newHost(t *testing.T) *host {
+	h := new(host)
+	h.says("")
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.asked.Add(1)
+		now := h.now.Add(1)
+		for most := h.most.Load(); now > most && !h.most.CompareAndSwap(most, now); most = h.most.Load() {
+		}
+		defer h.now.Add(-1)
+		h.mu.Lock()
+		answer := h.answer
+		h.mu.Unlock()
+		answer(w, r)
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+// says has the host answer with the document of a client with the callback, with headers name, value, …
+func (h *host) says(name string, headers ...string) {
+	h.does(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		_, _ = fmt.Fprintf(w, `{"client_id":"http://%s%s","client_name":%q,"redirect_uris":["https://app.example/cb"]}`, r.Host, r.URL, name)
+	})
+}
+
+func (h *host) does(answer http.HandlerFunc) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer = answer
+}
+
+// clock is a time that tests move.
+type clock struct{ at atomic.Int64 }
+
+func newClock() *clock {
+	c := new(clock)
+	c.at.Store(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC).UnixNano())
+	return c
+}
+func (c *clock) now() time.Time       { return time.Unix(0, c.at.Load()).UTC() }
+func (c *clock) pass(d time.Duration) { c.at.Add(int64(d)) }
+
+func open(t *testing.T, c *clock, settings Settings) *Documents {
+	settings.Now, settings.AllowPrivateNetwork = c.now, true
+	d := New(settings)
+	t.Cleanup(d.Close)
+	return d
+}
+
+// ask returns the client's name, or the reason why there is none.
+func ask(t *testing.T, d *Documents, id string) string {
+	t.Helper()
+	c, err := d.Client(t.Context(), id, "192.0.2.1")
+	if err != nil {
+		return oauth.AsError(err).Reason
+	}
+	return c.Name
+}
+
+// TestQ42Fetches: what is fetched is one JSON document of bounded size from where the URL says, and nothing else.
+func TestQ42Fetches(t *testing.T) {
+	var zipped bytes.Buffer
+	bomb := gzip.NewWriter(&zipped)
+	_, _ = io.CopyN(bomb, zeros{}, 10<<20)
+	_ = bomb.Close()
+	elsewhere := newHost(t)
+	released := make(chan struct{})
+	defer close(released)
+	const invalid, away = "client_document_invalid", "client_document_away"
+	for _, test := range []struct {
+		name, want string
+		answer     http.HandlerFunc
+	}{
+		{"redirect to itself", invalid, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other.json", http.StatusFound) }},
+		{"redirect elsewhere", invalid, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+"/client.json", http.StatusTemporaryRedirect)
+		}},
+		{"not found", invalid, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }},
+		{"no content", invalid, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }},
+		{"server error", away, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }},
+		{"throttled", away, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }},
+		{"html", invalid, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }},
+		{"no media type", invalid, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = nil
+			_, _ = io.WriteString(w, "{}")
+		}},
+		{"too large", invalid, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"client_id":"http://%s%s","redirect_uris":["https://app.example/cb"],"pad":"%s"}`, r.Host, r.URL, strings.Repeat("a", maxDocument))
+		}},
+		{"endless", invalid, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.CopyN(w, zeros{}, 1<<30)
+		}},
+		{"gzip bomb", invalid, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(zipped.Bytes())
+		}},
+		{"slow head", away, func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-released:
+			case <-r.Context().Done():
+			}
+		}},
+		{"slow body", away, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, "{")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}},
+		{"cut off", away, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, "{")
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost(t)
+			h.does(test.answer)
+			d := open(t, newClock(), Settings{})
+			d.fetcher.timeout = 5 * time.Second
+			if strings.HasPrefix(test.name, "slow") {
+				d.fetcher.timeout = 50 * time.Millisecond
+			}
+			if got := ask(t, d, h.URL+"/client.json"); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+			if h.asked.Load() != 1 || elsewhere.asked.Load() != 0 {
+				t.Errorf("asked %d times, and elsewhere %d times", h.asked.Load(), elsewhere.asked.Load())
+			}
+		})
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// TestQ42PrivateAddresses: no address is dialled that is not on the internet, whatever names it, and however often the name changes.
+func TestQ42PrivateAddresses(t *testing.T) {
+	inside := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the inner host was asked") }))
+	defer inside.Close()
+	_, port, _ := net.SplitHostPort(inside.Listener.Addr().String())
+	answers := rebind(t)
+	d := New(Settings{Now: newClock().now})
+	defer d.Close()
+	for _, url := range []string{
+		"https://127.0.0.1:" + port + "/a", "https://localhost:" + port + "/a", "https://[::1]:" + port + "/a", "https://[::ffff:127.0.0.1]:" + port + "/a",
+		"https://169.254.169.254/latest/meta-data", "https://10.0.0.1/a", "https://[fd00::1]/a", "https://rebinding.example:" + port + "/a", "https://rebinding.example:" + port + "/b",
+	} {
+		if got := ask(t, d, url); got != "client_document_away" {
+			t.Errorf("%s: %s", url, got)
+		}
+	}
+	if answers.Load() == 0 {
+		t.Error("nobody asked for the name")
+	}
+	if got := ask(t, d, "http://127.0.0.1:"+port+"/a"); got != "client_url_invalid" {
+		t.Errorf("plain http: %s", got)
+	}
+}
+
+// rebind has every name resolve to loopback, as one that led to the internet a second ago. It counts the questions.
+func rebind(t *testing.T) *atomic.Int64 {
+	asked := new(atomic.Int64)
+	connection, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", connection.LocalAddr().String())
+	}}
+	t.Cleanup(func() { net.DefaultResolver = before; _ = connection.Close() })
+	go func() {
+		buffer := make([]byte, 4096)
+		for {
+			n, from, err := connection.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			var question dnsmessage.Message
+			if question.Unpack(buffer[:n]) != nil || len(question.Questions) != 1 {
+				continue
+			}
+			asked.Add(1)
+			answer := dnsmessage.Message{Header: dnsmessage.Header{ID: question.ID, Response: true}, Questions: question.Questions}
+			if q := question.Questions[0]; q.Type == dnsmessage.TypeA {
+				answer.Answers = []dnsmessage.Resource{{
+					Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type, TTL: 0}, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}},
+				}}
+			}
+			if packed, err := answer.Pack(); err == nil {
+				_, _ = connection.WriteTo(packed, from)
+			}
+		}
+	}()
+	return asked
+}
+
+// TestQ43Freshness: a document is used between five minutes and a day, as its headers say.
+func TestQ43Freshness(t *testing.T) {
+	now := newClock().now()
+	for _, test := range []struct {
+		name    string
+		headers http.Header
+		want    time.Duration
+	}{
+		{"nothing", nil, leastFresh},
+		{"max-age", http.Header{"Cache-Control": {"public, max-age=3600"}}, time.Hour},
+		{"in quotes", http.Header{"Cache-Control": {`Max-Age="3600"`}}, time.Hour},
+		{"two lines", http.Header{"Cache-Control": {"public", "max-age=3600"}}, time.Hour},
+		{"less age", http.Header{"Cache-Control": {"max-age=3600"}, "Age": {"600"}}, 50 * time.Minute},
+		{"too old", http.Header{"Cache-Control": {"max-age=3600"}, "Age": {"7200"}}, leastFresh},
+		{"too short", http.Header{"Cache-Control": {"max-age=1"}}, leastFresh},
+		{"too long", http.Header{"Cache-Control": {"max-age=99999999999999999"}}, mostFresh},
+		{"no number", http.Header{"Cache-Control": {"max-age=-5"}, "Expires": {"0"}}, leastFresh},
+		{"no-store", http.Header{"Cache-Control": {"no-store, max-age=3600"}}, leastFresh},
+		{"expires", http.Header{"Expires": {now.Add(2 * time.Hour).Format(http.TimeFormat)}}, 2 * time.Hour},
+		{"expired", http.Header{"Expires": {now.Add(-2 * time.Hour).Format(http.TimeFormat)}}, leastFresh},
+	} {
+		if got := freshness(test.headers, now); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// TestQ43Stale: a document is fetched again once it is old. It goes on for a day while its host is away, and ends at once when the host
+// has it no more.
+func TestQ43Stale(t *testing.T) {
+	h, c := newHost(t), newClock()
+	d, id := open(t, c, Settings{}), h.URL+"/client.json"
+	want := func(what, want string, asked int64) {
+		t.Helper()
+		if got := ask(t, d, id); got != want || h.asked.Load() != asked {
+			t.Fatalf("%s: %s after %d questions, want %s after %d", what, got, h.asked.Load(), want, asked)
+		}
+	}
+	h.says("one", "Cache-Control", "max-age=3600")
+	want("at first", "one", 1)
+	h.says("two", "Cache-Control", "max-age=3600")
+	c.pass(time.Hour - time.Second)
+	want("fresh", "one", 1)
+	c.pass(time.Second)
+	want("old", "two", 2)
+	h.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	c.pass(time.Hour)
+	want("away", "two", 3)
+	want("away, just asked", "two", 3)
+	c.pass(awayFor)
+	want("away, asked again", "two", 4)
+	c.pass(staleFor - awayFor)
+	want("away for a day", "client_document_away", 5)
+	h.says("three")
+	want("back, just asked", "client_document_away", 5)
+	c.pass(awayFor)
+	want("back", "three", 6)
+	c.pass(leastFresh)
+	h.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	want("gone", "client_document_invalid", 7)
+	want("gone, just asked", "client_document_invalid", 7)
+	h.says("four")
+	c.pass(refusedFor)
+	want("there again", "four", 8)
+}
+
+// TestQ44Floods: whoever asks for documents without end has few of them fetched, one at a time of one host, and does not keep others from
+// theirs.
+func TestQ44Floods(t *testing.T) {
+	h, c := newHost(t), newClock()
+	d := open(t, c, Settings{})
+	h.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	var group sync.WaitGroup
+	var throttled atomic.Int64
+	for i := range 3 * mostForOne {
+		group.Go(func() {
+			_, err := d.Client(t.Context(), fmt.Sprintf("%s/client%d", h.URL, i), fmt.Sprintf("192.0.2.%d", i))
+			if oauth.AsError(err).Reason == "client_document_throttled" && oauth.AsError(err).RetryAfter > 0 {
+				throttled.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	if h.asked.Load() != mostForOne || h.most.Load() != 1 || throttled.Load() != 2*mostForOne {
+		t.Errorf("of one host %d were fetched, %d at once, %d refused", h.asked.Load(), h.most.Load(), throttled.Load())
+	}
+	other := newHost(t)
+	other.says("other")
+	if got := ask(t, d, other.URL+"/client.json"); got != "other" {
+		t.Errorf("of another host: %s", got)
+	}
+	h.says("late")
+	c.pass(time.Minute)
+	if got := ask(t, d, h.URL+"/client999"); got != "late" {
+		t.Errorf("a minute later: %s", got)
+	}
+
+	var a allowance
+	taken := 0
+	for i := range 2 * mostInAll {
+		if _, ok := a.take(c.now(), fmt.Sprint("source ", i), fmt.Sprint("host ", i)); ok {
+			taken++
+		}
+	}
+	if taken != mostInAll || len(a.by) > 2*mostInAll {
+		t.Errorf("%d fetches in a minute", taken)
+	}
+}
+
+// TestQ44OneDocument: those who ask for one document at once have it fetched once.
+func TestQ44OneDocument(t *testing.T) {
+	h := newHost(t)
+	h.says("one")
+	d := open(t, newClock(), Settings{})
+	var group sync.WaitGroup
+	for i := range 64 {
+		group.Go(func() {
+			if c, err := d.Client(t.Context(), h.URL+"/client.json", fmt.Sprint(i)); err != nil || c.Name != "one" {
+				t.Errorf("%v, %v", c, err)
+			}
+		})
+	}
+	group.Wait()
+	if h.asked.Load() != 1 {
+		t.Errorf("%d fetches", h.asked.Load())
+	}
+}
+
+// TestQ44CacheIsBoundedInBytes: large documents are forgotten when many are remembered.
+func TestQ44CacheIsBoundedInBytes(t *testing.T) {
+	d := open(t, newClock(), Settings{})
+	fill := func() {
+		for i := range 4 * maxGoodBytes / maxDocument {
+			d.good.Set(fmt.Sprint(i), &read{client: new(store.Client), weight: entryWeight + 2*maxDocument})
+			d.bad.Set(fmt.Sprint(i), &refused{})
+		}
+	}
+	fill()
+	d.good.CleanUp()
+	d.bad.CleanUp()
+	if weight := d.good.WeightedSize(); weight > maxGoodBytes {
+		t.Errorf("%d bytes of documents", weight)
+	}
+	for i := range 4 * maxBadBytes / entryWeight {
+		d.bad.Set(fmt.Sprint(i), &refused{})
+	}
+	d.bad.CleanUp()
+	if weight := d.bad.WeightedSize(); weight > maxBadBytes {
+		t.Errorf("%d bytes of refusals", weight)
+	}
+}
+
+// TestQ48Hosts: allow and deny bound the hosts whose documents are read.
+func TestQ48Hosts(t *testing.T) {
+	for _, test := range []struct {
+		allow, deny []string
+		host        string
+		want        bool
+	}{
+		{nil, nil, "app.example", true},
+		{[]string{"app.example"}, nil, "app.example", true},
+		{[]string{"app.example"}, nil, "evil.example", false},
+		{[]string{"app.example"}, nil, "sub.app.example", false},
+		{[]string{"*.app.example"}, nil, "sub.app.example", true},
+		{[]string{"*.app.example"}, nil, "a.sub.app.example", true},
+		{[]string{"*.app.example"}, nil, "app.example", false},
+		{[]string{"*.app.example"}, nil, "evilapp.example", false},
+		{[]string{"*.app.example"}, []string{"bad.app.example"}, "bad.app.example", false},
+		{nil, []string{"*.example"}, "app.example", false},
+		{nil, []string{"*.example"}, "app.test", true},
+	} {
+		s := Settings{Allow: test.allow, Deny: test.deny}
+		if got := s.admits(test.host); got != test.want {
+			t.Errorf("allow %v, deny %v: %s is admitted: %t", test.allow, test.deny, test.host, got)
+		}
+	}
+	d := New(Settings{Deny: []string{"denied.example"}, Now: newClock().now})
+	_, err := d.Client(t.Context(), "https://denied.example/client.json", "")
+	if own := (*oauth.Error)(nil); !errors.As(err, &own) || own.Reason != "client_host_denied" {
+		t.Errorf("a denied host: %v", err)
+	}
+}

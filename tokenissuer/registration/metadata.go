@@ -1,0 +1,136 @@
+package registration
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// Metadata is what a client says of itself (RFC 7591 §2), in a registration or in a document of its own. Members that are not here are
+// ignored, as the RFC asks.
+type Metadata struct {
+	RedirectURIs  []string `json:"redirect_uris,omitempty"`
+	AuthMethod    string   `json:"token_endpoint_auth_method,omitzero"`
+	GrantTypes    []string `json:"grant_types,omitempty"`
+	ResponseTypes []string `json:"response_types,omitempty"`
+	Name          string   `json:"client_name,omitzero"`
+	Scope         string   `json:"scope,omitzero"`
+	// JWKS and JWKSURI are the client's keys, of which there can be one kind.
+	JWKS    jsontext.Value `json:"jwks,omitzero"`
+	JWKSURI string         `json:"jwks_uri,omitzero"`
+}
+
+// The ways in which a client authenticates (RFC 7591 §2).
+const (
+	MethodNone       = "none"
+	MethodBasic      = "client_secret_basic"
+	MethodPost       = "client_secret_post"
+	MethodPrivateKey = "private_key_jwt"
+)
+
+const (
+	maxRedirectURIs   = 50
+	maxRedirectURI    = 2 << 10 // bytes
+	maxNameCharacters = 64
+)
+
+// ErrRedirectURI marks an error about a redirect URI (RFC 7591 §3.2.2).
+var ErrRedirectURI = errors.New("invalid redirect_uris")
+
+// describe fills a client with what the metadata say of it, and holds them to our rules: a client that makes itself known uses the
+// grants authorization_code and refresh_token. Name is what it is called if it has no name.
+func (m *Metadata) describe(c *store.Client, name string) error {
+	if err := m.checkFlow(); err != nil {
+		return err
+	}
+	if err := m.checkRedirectURIs(); err != nil {
+		return errors.Join(ErrRedirectURI, err)
+	}
+	c.RedirectURIs = m.RedirectURIs
+	c.Grants = []oauth.GrantType{oauth.AuthorizationCode}
+	if len(m.GrantTypes) == 0 || slices.Contains(m.GrantTypes, string(oauth.RefreshTokenGrant)) {
+		c.Grants = append(c.Grants, oauth.RefreshTokenGrant)
+	}
+	if c.Name = cleanName(m.Name); c.Name == "" {
+		c.Name = name
+	}
+	return nil
+}
+
+// Public fills a client that has no secret with what the metadata say of it.
+func (m *Metadata) Public(c *store.Client, name string) error {
+	if err := m.describe(c, name); err != nil {
+		return err
+	}
+	c.Type = store.PublicClient
+	if slices.ContainsFunc(c.RedirectURIs, isOfDevice) {
+		c.Type = store.NativeClient
+	}
+	return nil
+}
+
+// checkFlow refuses clients that need another flow than the one there is.
+func (m *Metadata) checkFlow() error {
+	switch {
+	case len(m.GrantTypes) > 0 && !slices.Contains(m.GrantTypes, string(oauth.AuthorizationCode)):
+		return errors.New("grant_types must have authorization_code")
+	case len(m.ResponseTypes) > 0 && !slices.Contains(m.ResponseTypes, "code"):
+		return errors.New("response_types must have code")
+	}
+	return nil
+}
+
+func (m *Metadata) checkRedirectURIs() error {
+	switch {
+	case len(m.RedirectURIs) == 0:
+		return errors.New("redirect_uris are missing")
+	case len(m.RedirectURIs) > maxRedirectURIs:
+		return errors.New("there are too many redirect_uris")
+	}
+	for _, uri := range m.RedirectURIs {
+		if len(uri) > maxRedirectURI || !utf8.ValidString(uri) {
+			return errors.New("a redirect URI is too long, or no text")
+		}
+		if err := oauth.ValidateRedirectURI(uri); err != nil {
+			return err
+		}
+	}
+	return (&store.Client{RedirectURIs: m.RedirectURIs}).CheckPlainHTTP()
+}
+
+// isOfDevice reports whether a redirect URI leads to a program on the user's device: on loopback, or by a scheme of its own.
+func isOfDevice(uri string) bool {
+	_, loopback := oauth.WithoutPort(uri)
+	return loopback || !strings.HasPrefix(strings.ToLower(uri), "http://") && !strings.HasPrefix(strings.ToLower(uri), "https://")
+}
+
+// cleanName returns a name that a page can show between quotation marks: without invisible characters and quotation marks, on one line,
+// and no longer than a line. Somebody who looks at it must see where it ends.
+func cleanName(name string) string {
+	if !utf8.ValidString(name) {
+		return ""
+	}
+	seen := strings.Map(func(c rune) rune {
+		switch {
+		case unicode.In(c, unicode.Zs, unicode.Zl, unicode.Zp), c == '\t', c == '\n', c == '\r':
+			return ' '
+		case unicode.In(c, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs), c == 0x115f, c == 0x1160, c == 0x3164, c == 0xffa0, c == 0x2800:
+			return -1 // the last ones are letters and a symbol that nobody sees
+		case unicode.In(c, unicode.Pi, unicode.Pf), strings.ContainsRune("\"\u201e\u201a\uff02\u2033\u301d\u301e\u301f", c):
+			return '\''
+		}
+		return c
+	}, name)
+	letters := []rune(strings.Join(strings.Fields(seen), " "))
+	if len(letters) > maxNameCharacters {
+		letters = append(letters[:maxNameCharacters-1], '…')
+	}
+	return string(letters)
+}
