@@ -1,0 +1,325 @@
+package caddymodule
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// describing is a host on which clients describe themselves.
+type describing struct {
+	*httptest.Server
+	mu        sync.Mutex
+	documents map[string]string // the members beside client_id, by path; a number is a status
+	asked     int
+}
+
+func newDescribing(t *testing.T) *describing {
+	d := &describing{documents: make(map[string]string)}
+	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.asked++
+		members, ok := d.documents[r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		if members == "503" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"client_id":"http://%s%s",%s}`, r.Host, r.URL.Path, members)
+	}))
+	t.Cleanup(d.Close)
+	return d
+}
+
+// client publishes a document and returns the usual request of its client.
+func (d *describing) client(path, members, redirectURI string) request {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.documents[path] = members
+	r := requestOf("pub")
+	r.clientID, r.redirectURI = d.URL+path, redirectURI
+	return r
+}
+
+func (d *describing) host() string { return strings.TrimPrefix(d.URL, "http://") }
+
+func (d *describing) questions() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked
+}
+
+// admitsDescribed has people admit clients that describe themselves on this machine.
+const admitsDescribed = "password_grant\n\t\tclient_metadata {\n\t\t\tscopes trusted orders.read\n\t\t\tallow_private_network\n\t\t}"
+
+// TestQ45ClientsThatDescribeThemselves: such a client signs people in and refreshes as a public client does, and gets no further.
+func TestQ45ClientsThatDescribeThemselves(t *testing.T) {
+	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
+	const web = "https://agent.example/callback"
+	agent := d.client("/agent.json", `"client_name":"Agent","redirect_uris":["https://agent.example/callback"]`, web)
+
+	_, _, metadata := g.get("/.well-known/oauth-authorization-server", "")
+	if !strings.Contains(metadata, `"client_id_metadata_document_supported":true`) {
+		t.Errorf("the metadata are %s", metadata)
+	}
+	// At the token endpoint nobody is asked about a client that no user has let in.
+	g.refused(agent.exchange("a-code"), http.StatusUnauthorized, "invalid_client")
+	if d.questions() != 0 {
+		t.Error("its document was fetched for the token endpoint")
+	}
+	b := g.browser()
+	code := b.codeToClient(t, b.authorize(agent, "max@acme.example"), agent)
+	got := g.obtain(agent.exchange(code))
+	if got.RefreshToken == "" || !g.alive(got.AccessToken) {
+		t.Errorf("the tokens are %+v", got)
+	}
+	got = g.obtain(agent.refresh(got.RefreshToken))
+	if d.questions() != 1 {
+		t.Errorf("its document was fetched %d times", d.questions())
+	}
+	// The same user is asked again, although the client is known.
+	if p := b.open(agent.path()); !strings.Contains(p.body, `name="decision"`) {
+		t.Errorf("no consent is asked for: %d %s", p.status, p.header.Get("Location"))
+	}
+
+	for _, test := range []struct {
+		name   string
+		change func(*request)
+		where  string // the error in the answer; empty: a page
+	}{
+		{"without PKCE", func(r *request) { r.verifier = "" }, "invalid_request"},
+		{"another redirect URI", func(r *request) { r.redirectURI = "https://evil.example/callback" }, ""},
+		{"a longer redirect URI", func(r *request) { r.redirectURI += "/x" }, ""},
+		{"another port of a URI that is not on loopback", func(r *request) { r.redirectURI = "https://agent.example:8443/callback" }, ""},
+		{"a scope that is for others", func(r *request) { r.scope = "refresh_token" }, "invalid_scope"},
+		{"another spelling of its id", func(r *request) { r.clientID = strings.Replace(r.clientID, "/agent", "/./agent", 1) }, ""},
+		{"an id with a fragment", func(r *request) { r.clientID += "#x" }, ""},
+		{"no such document", func(r *request) { r.clientID += "x" }, ""},
+	} {
+		r := agent
+		test.change(&r)
+		p := g.browser().open(r.path())
+		if test.where == "" && (p.status != http.StatusBadRequest || p.header.Get("Location") != "") {
+			t.Errorf("%s: %d to %q", test.name, p.status, p.header.Get("Location"))
+		}
+		if test.where != "" && p.location().Query().Get("error") != test.where {
+			t.Errorf("%s: %d to %q", test.name, p.status, p.header.Get("Location"))
+		}
+	}
+
+	// On a device the port of a loopback address may be any.
+	device := d.client("/device.json", `"redirect_uris":["http://127.0.0.1/callback","http://localhost:3118/callback","app:/back"]`, "")
+	for _, uri := range []string{"http://127.0.0.1:49152/callback", "http://localhost:50000/callback", "http://localhost:3118/callback", "app:/back"} {
+		r := device
+		r.redirectURI = uri
+		b := g.browser()
+		g.obtain(r.exchange(b.codeToClient(t, b.authorize(r, "max@acme.example"), r)))
+	}
+	for _, uri := range []string{"http://127.0.0.1:49152/other", "http://127.0.0.2/callback", "http://localhost.evil.example/callback", "https://localhost/callback", "app:/back/x"} {
+		r := device
+		r.redirectURI = uri
+		if p := g.browser().open(r.path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
+			t.Errorf("%s: %d to %q", uri, p.status, p.header.Get("Location"))
+		}
+	}
+}
+
+// TestQ46ConsentSaysWhoAsks: the page says which host describes the application and where the answer goes, and that nobody has checked its
+// name, which cannot be written so that it looks like more.
+func TestQ46ConsentSaysWhoAsks(t *testing.T) {
+	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
+	const uris = `"redirect_uris":["https://agent.example/callback","http://127.0.0.1/callback"]`
+	page := func(name, redirectURI, language string) string {
+		t.Helper()
+		r := d.client("/agent.json", `"client_name":`+name+`,`+uris, redirectURI)
+		b := g.browser()
+		p := b.signIn(b.open(r.path()), "max@acme.example", peoplePassword)
+		if location := p.header.Get("Location"); location != "" {
+			p = b.fetch(http.MethodGet, location, "", "Accept-Language", language)
+		}
+		if !strings.Contains(p.body, `name="decision"`) {
+			t.Fatalf("no consent page: %d %s", p.status, p.body)
+		}
+		return p.body
+	}
+	claude := page(`"Claude"`, "https://agent.example/callback", "en")
+	for _, want := range []string{"An application of <strong><bdi>" + d.host() + "</bdi></strong> would like", "It calls itself “<bdi>Claude</bdi>”.", "<strong><bdi>agent.example</bdi></strong>"} {
+		if !strings.Contains(claude, want) {
+			t.Errorf("%q is missing in %s", want, claude)
+		}
+	}
+	if strings.Contains(claude, "program on this device") || strings.Contains(claude, "Claude would like") {
+		t.Errorf("the page says %s", claude)
+	}
+	device := page(`"Claude"`, "http://127.0.0.1:4711/callback", "de")
+	for _, want := range []string{"Eine Anwendung von <strong><bdi>" + d.host() + "</bdi></strong>", "Programm auf diesem Gerät", "<strong><bdi>127.0.0.1:4711</bdi></strong>"} {
+		if !strings.Contains(device, want) {
+			t.Errorf("%q is missing in %s", want, device)
+		}
+	}
+	d.mu.Lock()
+	d.documents = map[string]string{}
+	d.mu.Unlock()
+	for i, name := range []string{`"Claude” of “claude.ai"`, `"Claude\" of \"claude.ai"`, `"\u202eedualC"`, `"Cla\u200bude"`, `"<b>Claude</b>"`, `"` + strings.Repeat("Claude ", 40) + `"`} {
+		r := d.client(fmt.Sprintf("/hostile%d.json", i), `"client_name":`+name+`,`+uris, "https://agent.example/callback")
+		b := g.browser()
+		p := b.signIn(b.open(r.path()), "max@acme.example", peoplePassword)
+		if location := p.header.Get("Location"); location != "" {
+			p = b.open(location)
+		}
+		_, rest, _ := strings.Cut(p.body, "It calls itself “<bdi>")
+		shown, _, found := strings.Cut(rest, "</bdi>”. Nobody has checked this name.")
+		if !found || strings.ContainsAny(shown, "“”„\"\u202e\u200b<") || len([]rune(shown)) > 64+len("&lt;b&gt;&lt;/b&gt;") {
+			t.Errorf("%s is shown as %q", name, shown)
+		}
+	}
+	// The sign-in page has the host too.
+	r := d.client("/last.json", `"client_name":"Claude",`+uris, "https://agent.example/callback")
+	if p := g.browser().open(r.path()); !strings.Contains(p.body, d.host()+" “Claude”") {
+		t.Errorf("the sign-in page says %s", p.body)
+	}
+}
+
+// TestQ47OperatorsSeeWhoDescribesThemselves: a client is listed once a user has let it in, and can be kept out.
+func TestQ47OperatorsSeeWhoDescribesThemselves(t *testing.T) {
+	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
+	const uri = "https://agent.example/callback"
+	agent := d.client("/agent.json", `"client_name":"Agent","redirect_uris":["`+uri+`"]`, uri)
+	other := d.client("/other.json", `"redirect_uris":["`+uri+`"]`, uri)
+	if out := g.ok("client", "list", "--origin", "metadata"); strings.Contains(out, "agent.json") {
+		t.Errorf("a client is listed that nobody has let in: %s", out)
+	}
+	tokens := g.userTokens(agent, "max@acme.example")
+	g.userTokens(other, "max@acme.example")
+	if out := g.ok("client", "list", "--origin", "metadata"); !strings.Contains(out, agent.clientID) || !strings.Contains(out, other.clientID) || strings.Contains(out, "conf") {
+		t.Errorf("listed are %s", out)
+	}
+	if out := g.ok("client", "list", "--origin", "operator"); strings.Contains(out, agent.clientID) || !strings.Contains(out, "conf") {
+		t.Errorf("listed as the operator's are %s", out)
+	}
+	if _, err := g.run("", "client", "list", "--origin", "mars"); err == nil {
+		t.Error("an unknown origin is taken")
+	}
+	shown := decoded[admin.Client](t, g.ok("client", "show", agent.clientID, "--json"))
+	if shown.Name != "Agent" || shown.Origin != store.FromMetadata || shown.LastUsedAt.IsZero() || shown.Type != store.PublicClient {
+		t.Errorf("shown is %+v", shown)
+	}
+	for _, args := range [][]string{{"update", agent.clientID, "--first-party"}, {"update", agent.clientID, "--redirect-uri", "https://x.example/"}, {"rotate-secret", agent.clientID}} {
+		if _, err := g.run("", append([]string{"client"}, args...)...); err == nil {
+			t.Errorf("client %v is taken", args)
+		}
+	}
+	if !g.alive(tokens.AccessToken) {
+		t.Fatal("its token is refused")
+	}
+	g.ok("client", "disable", agent.clientID)
+	if g.alive(tokens.AccessToken) {
+		t.Error("a disabled client's token is taken")
+	}
+	g.refused(agent.refresh(tokens.RefreshToken), http.StatusUnauthorized, "invalid_client")
+	if p := g.browser().open(agent.path()); p.status != http.StatusBadRequest {
+		t.Errorf("a disabled client: %d", p.status)
+	}
+	g.ok("client", "enable", agent.clientID)
+	if p := g.browser().open(agent.path()); p.status != http.StatusOK {
+		t.Errorf("an enabled client: %d", p.status)
+	}
+
+	// One that was removed stays out for as long as its tokens could live, and then needs another consent.
+	tokens = g.userTokens(other, "max@acme.example")
+	g.ok("client", "remove", other.clientID)
+	g.refused(other.refresh(tokens.RefreshToken), http.StatusUnauthorized, "invalid_client")
+	if got := g.browser().authorize(other, "max@acme.example").location().Query(); got.Get("error") != "access_denied" || !strings.Contains(got.Get("error_description"), "removed") {
+		t.Errorf("a removed client gets %v", got)
+	}
+	if g.alive(tokens.AccessToken) {
+		t.Error("a removed client's token is taken")
+	}
+}
+
+// TestQ49DocumentsThatGo: a client whose document is gone is none any more; while its host is away it goes on.
+func TestQ49DocumentsThatGo(t *testing.T) {
+	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
+	const uri = "https://agent.example/callback"
+	agent := d.client("/agent.json", `"redirect_uris":["`+uri+`"]`, uri)
+	tokens := g.userTokens(agent, "max@acme.example")
+	away := d.client("/away.json", `503`, uri)
+	if p := g.browser().open(away.path()); p.status != http.StatusServiceUnavailable {
+		t.Errorf("a host that is away: %d", p.status)
+	}
+	// Another configuration has read no documents yet.
+	g.reload(peopleSite("password_grant", strings.Replace(admitsDescribed, "allow_private", "deny other.example\n\t\t\tallow_private", 1)))
+	d.client("/agent.json", `503`, uri)
+	form := agent.refresh(tokens.RefreshToken)
+	g.refused(form, http.StatusServiceUnavailable, "temporarily_unavailable")
+	d.client("/agent.json", `"redirect_uris":["javascript:x"]`, uri)
+	g.reload(peopleSite("password_grant", strings.Replace(admitsDescribed, "allow_private", "deny another.example\n\t\t\tallow_private", 1)))
+	g.refused(form, http.StatusUnauthorized, "invalid_client")
+	if p := g.browser().open(agent.path()); p.status != http.StatusBadRequest || !strings.Contains(p.body, "is not allowed") {
+		t.Errorf("a document that cannot be used: %d %s", p.status, p.body)
+	}
+	// Where no document is read any more there are no such clients.
+	g.reload(peopleSite("password_grant", "password_grant\n\t\tclient_metadata off"))
+	g.refused(form, http.StatusUnauthorized, "invalid_client")
+	if _, _, metadata := g.get("/.well-known/oauth-authorization-server", ""); strings.Contains(metadata, "client_id_metadata") {
+		t.Errorf("the metadata are %s", metadata)
+	}
+	asked := d.questions()
+	if p := g.browser().open(agent.path()); p.status != http.StatusBadRequest || d.questions() != asked {
+		t.Errorf("without such clients: %d, and %d questions", p.status, d.questions()-asked)
+	}
+}
+
+// TestQ48ClientMetadataConfiguration: the block is held to its grammar, with file and line.
+func TestQ48ClientMetadataConfiguration(t *testing.T) {
+	const frame = "{\n\toauth {\n\t\tissuer https://id.example\n\t\tstore memory\n\t\t%s\n\t}\n}\nid.example {\n\ttls internal\n\toauth_server\n}\n"
+	for _, test := range []struct{ lines, want string }{
+		{"client_metadata", ""},
+		{"client_metadata off", ""},
+		{"client_metadata {\n\t\t\tallow claude.ai *.example.com\n\t\t\tdeny bad.example.com\n\t\t\tscopes public\n\t\t}", ""},
+		{"client_metadata on", "client_metadata off"},
+		{"client_metadata off\n\t\tclient_metadata", "client_metadata"},
+		{"client_metadata {\n\t\t\tallow https://claude.ai\n\t\t}", "is no host"},
+		{"client_metadata {\n\t\t\tallow *\n\t\t}", "is no host"},
+		{"client_metadata {\n\t\t\tdeny Claude.ai\n\t\t}", "is no host"},
+		{"client_metadata {\n\t\t\tdeny claude.ai:443\n\t\t}", "is no host"},
+		{"client_metadata {\n\t\t\tdeny *.*.example\n\t\t}", "is no host"},
+		{"client_metadata {\n\t\t\tscopes nobody:knows\n\t\t}", "unknown scope"},
+		{"client_metadata {\n\t\t\tpermit all\n\t\t}", "no option"},
+	} {
+		config, err := adapt(fmt.Sprintf(frame, test.lines))
+		if err == nil {
+			err = validateJSON(t, config)
+		}
+		if (err == nil) != (test.want == "") || err != nil && (!strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile:")) {
+			t.Errorf("%s: %v, want %q", test.lines, err, test.want)
+		}
+	}
+}
+
+// TestQ45PagesOfDescribedClients: a page of the client may read what the token endpoint says as soon as a user has let the client in.
+func TestQ45PagesOfDescribedClients(t *testing.T) {
+	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
+	for path, uri := range map[string]string{"/page.json": "https://page.example/callback", "/inspector.json": "http://localhost:6274/oauth/callback"} {
+		agent := d.client(path, `"redirect_uris":["`+uri+`"]`, uri)
+		tokens := g.userTokens(agent, "max@acme.example")
+		u, _ := url.Parse(uri)
+		origin := u.Scheme + "://" + u.Host
+		status, header, body := g.do(http.MethodPost, "/oauth/token", agent.refresh(tokens.RefreshToken).Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", origin)
+		if status != http.StatusOK || header.Get("Access-Control-Allow-Origin") != origin {
+			t.Errorf("%s: %d %v %s", origin, status, header, body)
+		}
+	}
+}
