@@ -192,6 +192,11 @@ var rooms = map[string]room{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
 		},
 	},
+	"caddymodule/mcp": {
+		own:     []string{"caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth"},
+		others:  []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json"},
+		without: []string{"github.com/patrickmn/go-cache"},
+	},
 	"caddymodule/hostpaths": {
 		own: []string{"tokenissuer/endpoint"}, others: []string{"github.com/caddyserver/caddy/v2"}, without: []string{"github.com/patrickmn/go-cache"},
 	},
@@ -233,7 +238,7 @@ var rooms = map[string]room{
 	},
 	"caddymodule/gate": {
 		own: []string{
-			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
+			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/identity", "caddymodule/mcp", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
 			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},

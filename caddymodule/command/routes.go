@@ -88,6 +88,12 @@ func gateNeeds(g *coverage.Gate) []string {
 		lines = append(lines, "scope "+strings.Join(g.Scopes, " "))
 	}
 	lines = append(lines, g.Rules...)
+	if g.MCP {
+		lines = append(lines, "as an MCP server, a token for its resource")
+	}
+	for _, tool := range g.Tools {
+		lines = append(lines, "tool "+tool)
+	}
 	for _, anonymous := range g.Anonymous {
 		lines = append(lines, "nothing for "+anonymous)
 	}

@@ -72,7 +72,7 @@ func (d *document) add(s *site, g *guard, issuer *Issuer) {
 		d.Scopes = append(d.Scopes, issuer.Scopes...)
 	}
 	d.Scopes = append(d.Scopes, g.Scopes...)
-	for _, rule := range g.Require {
+	for _, rule := range slices.Concat(g.Require, g.MCP.Rules()) {
 		d.Scopes = slices.Concat(d.Scopes, rule.Scopes, rule.AnyScope)
 	}
 	d.Scopes = oauth.ResourceScopes(d.Scopes)
@@ -157,7 +157,7 @@ func (i *Issuer) resourceOf(s *site, g *guard) string {
 	if g.view.Resource != "" {
 		return g.view.Resource
 	}
-	below := commonPath(clientPaths(g.conditions))
+	below := commonPath(clientPaths(g.conditions), g.MCP != nil)
 	origin, isOwn := i.originOf(s, g)
 	switch {
 	case origin == "":
@@ -213,15 +213,16 @@ func (i *Issuer) secureResources(sites []*site) map[string]string {
 	return secure
 }
 
-// commonPath returns the longest path below which all paths that match the patterns are; empty: there is none.
-func commonPath(patterns []string) string {
+// commonPath returns the longest path below which all paths that match the patterns are; empty: there is none. Whole: what stands before
+// a * at the end is a whole part of a path, as where somebody has written /mcp* for /mcp and what is below it.
+func commonPath(patterns []string, whole bool) string {
 	var common []string
 	for i, pattern := range patterns {
 		literal, isPrefix := strings.CutSuffix(pattern, "*")
 		if j := strings.IndexAny(literal, "*?[\\{%"); j >= 0 {
 			literal, isPrefix = literal[:j], true
 		}
-		if isPrefix { // the last part may go on, as in /orders*
+		if isPrefix && !(whole && literal == strings.TrimSuffix(pattern, "*")) { // the last part may go on, as in /orders*
 			literal = literal[:strings.LastIndex(literal, "/")+1]
 		}
 		parts := strings.Split(strings.Trim(literal, "/"), "/")

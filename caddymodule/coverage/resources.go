@@ -94,13 +94,17 @@ func (i *Issuer) isAudience(resource string) bool {
 
 // requiresTooMuch returns what is wrong with the resource_required of a gate; empty: nothing.
 func (i *Issuer) requiresTooMuch(g *guard, resource string) string {
+	word := "resource_required"
+	if g.MCP != nil {
+		word = "mcp"
+	}
 	switch {
 	case !g.ResourceRequired:
 		return ""
 	case resource == "":
-		return "resource_required lets no token pass here, since the site has no host of which a resource could be made: write `resource https://…`"
+		return word + " lets no token pass here, since the site has no host of which a resource could be made: write `resource https://…`"
 	case g.takesOwn() && i.isAudience(resource):
-		return fmt.Sprintf("resource_required changes nothing here: the resource is %s, for which every token of the issuer is. Write another `resource`", resource)
+		return fmt.Sprintf("%s changes nothing here: the resource is %s, for which every token of the issuer is. Write another `resource`", word, resource)
 	}
 	return ""
 }

@@ -30,4 +30,7 @@ type Gate struct {
 	Anonymous []string `json:"anonymous,omitzero"`
 	Optional  bool     `json:"optional,omitzero"`
 	Resource  string   `json:"resource_metadata,omitzero"`
+	// MCP: the route is a server of the Model Context Protocol. Tools are its rules about tools.
+	MCP   bool     `json:"mcp,omitzero"`
+	Tools []string `json:"tools,omitzero"`
 }

@@ -104,6 +104,11 @@ func (p *passage) gate() Gate {
 		}
 		v.Rules = append(v.Rules, words)
 	}
+	if v.MCP = p.MCP != nil; v.MCP {
+		for _, tool := range p.MCP.Tools {
+			v.Tools = append(v.Tools, tool.InWords(ruleInWords))
+		}
+	}
 	for _, anonymous := range p.view.Anonymous {
 		words := setsInWords(caddyhttp.MatcherSets{anonymous.Matchers}, "")
 		if len(anonymous.Matchers) == 1 && anonymous.Paths != nil {

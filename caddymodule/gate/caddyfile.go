@@ -49,6 +49,12 @@ func init() { httpcaddyfile.RegisterHandlerDirective("protect", parseProtect) }
 //		upgrade        <protocol>...
 //		streams        close | keep
 //		paths          strict | lenient
+//		mcp
+//		tool           <pattern>... {
+//			scope   <name>...
+//			require [<matcher>] <kind> <value>...
+//			deny
+//		}
 //	}
 func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // the name of the directive
@@ -65,7 +71,7 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if p.roleError != nil && !p.acceptsExternal() {
 		return nil, p.roleError
 	}
-	if err := errors.Join(p.checkChallenge(), p.checkBesideCORS()); err != nil {
+	if err := errors.Join(p.checkChallenge(), p.checkBesideCORS(), p.joinTools(), p.checkMCP()); err != nil {
 		return nil, h.Errf("%v", err)
 	}
 	return p, nil
@@ -77,7 +83,7 @@ func (p *Protect) parseOption(h httpcaddyfile.Helper) error {
 		"audience": func(h httpcaddyfile.Helper) error { return setting.Audience(h.Dispenser, &p.Audience) },
 		"resource": p.parseResource, "resource_required": p.parseResourceRequired, "require": p.parseRule, "anonymous": func(h httpcaddyfile.Helper) error { return rule.ParseAnonymous(h, &p.Anonymous) }, "optional": p.parseOptional,
 		"token_from": p.parseTokenFrom, "forward": p.parseForward, "upstream_token": p.parseUpstreamToken, "cors": p.parseCORS,
-		"trust_headers": p.parseTrustHeaders, "upgrade": p.parseUpgrade,
+		"trust_headers": p.parseTrustHeaders, "upgrade": p.parseUpgrade, "mcp": p.parseMCP, "tool": p.parseTool,
 		"forward_to": func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.ForwardTo, "request", forwardToResponse) },
 		"challenge":  p.parseChallenge,
 		"streams":    func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Streams, "close", keepStreams) },

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
@@ -93,9 +94,12 @@ func (p *Protect) checkBesideCORS() error {
 	return nil
 }
 
-// allowsOrigin reports whether `cors` allows an origin.
+// sharesAnswers reports whether pages of any other origin may read answers.
+func (p *Protect) sharesAnswers() bool { return len(p.CORS) > 0 || p.MCP != nil }
+
+// allowsOrigin reports whether `cors` allows an origin, or `mcp` does.
 func (p *Protect) allowsOrigin(origin string) bool {
-	return slices.Contains(p.CORS, origin) || origin != "" && slices.Contains(p.CORS, anyOrigin)
+	return slices.Contains(p.CORS, origin) || origin != "" && slices.Contains(p.CORS, anyOrigin) || p.isOwnOrigin(origin)
 }
 
 // single returns the value of a header that occurs exactly once, or "".
@@ -110,7 +114,7 @@ func single(values []string) string {
 // (Fetch §4.8). A request that could make an upstream do more than answer a preflight is none: one with an upgrade, a
 // body, or a method override.
 func (p *Protect) isPreflight(r *http.Request, exam requestpath.Exam) bool {
-	if len(p.CORS) == 0 || r.Method != http.MethodOptions || !exam.Canonical {
+	if !p.sharesAnswers() || r.Method != http.MethodOptions || !exam.Canonical {
 		return false
 	}
 	if isUpgrade(r) || announcesBody(r) || overridesMethod(r.Header) {
@@ -171,20 +175,25 @@ type corsGrant struct {
 	varies bool
 	// origin is the value of Access-Control-Allow-Origin; empty: none.
 	origin string
+	// exposes lists the headers that the page may read.
+	exposes string
 	// credentials: the page may read answers to requests with cookies.
 	credentials bool
 }
 
 // corsGrant returns which page may read the answer to the request.
 func (p *Protect) corsGrant(r *http.Request) corsGrant {
-	page := corsGrant{varies: len(p.CORS) > 0}
+	page := corsGrant{varies: p.sharesAnswers(), exposes: endpoint.ExposedHeaders}
+	if p.MCP != nil {
+		page.exposes = mcp.ExposedHeaders
+	}
 	origin := single(r.Header["Origin"])
 	switch {
 	case !page.varies || !p.allowsOrigin(origin):
 	case slices.Contains(p.CORS, anyOrigin):
 		page.origin = anyOrigin
 	default:
-		page.origin, page.credentials = origin, p.TokenCookie != ""
+		page.origin, page.credentials = origin, p.TokenCookie != "" && slices.Contains(p.CORS, origin)
 	}
 	return page
 }
@@ -201,7 +210,7 @@ func (f corsGrant) allow(h http.Header) {
 		return
 	}
 	h["Access-Control-Allow-Origin"] = []string{f.origin} // replaces what an error route has set: browsers reject two values
-	h.Add("Access-Control-Expose-Headers", endpoint.ExposedHeaders)
+	h.Add("Access-Control-Expose-Headers", f.exposes)
 	switch {
 	case f.credentials:
 		h["Access-Control-Allow-Credentials"] = []string{"true"}

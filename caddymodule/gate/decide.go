@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -43,7 +44,7 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		dropBody(r)
 	}
 	p.dropTold(r)
-	p.recordPassed(r, d.token)
+	p.recordPassed(r, &d)
 	p.stripCredentials(r, &d)
 	err = p.pass(w, r, d, next)
 	// Caddy's error log would contain the query, and its error routes would see CONNECT instead of the WebSocket's GET.
@@ -109,6 +110,10 @@ type decision struct {
 	upgrade string
 	// requestState is allocated once the request is known to pass; nil: not yet.
 	requestState *requestState
+	// asked is what the request asks of an MCP server, and tools are the names of the tools that it calls, for logs; nil: nobody has
+	// read it.
+	asked *mcp.Request
+	tools string
 	// preflight: the request is a CORS preflight.
 	preflight bool
 	// rawToken is the token as the client sent it, or as it was renewed.
@@ -146,23 +151,43 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 	if d.upgrade, err = p.admitUpgrade(r); err != nil {
 		return d, err
 	}
+	if err := p.admitCaller(r, d.upgrade); err != nil {
+		return d, err
+	}
 	// 2. Verify the token, unless the request needs none.
-	if d.preflight = p.isPreflight(r, exam); d.preflight || p.anonymous.Allows(r, exam) {
+	if d.preflight = p.isPreflight(r, exam); d.preflight {
 		return d, nil
 	}
-	if err := p.authenticate(w, r, &d); err != nil {
-		if p.Optional && errorCode(err) == oauth.Unauthorized && exam.Canonical {
-			return d, nil
+	input := rule.Input{Request: r, Exam: exam}
+	anonymous := p.anonymous.Allows(r, exam)
+	if !anonymous {
+		err := p.authenticate(w, r, &d)
+		anonymous = err != nil && p.Optional && errorCode(err) == oauth.Unauthorized && exam.Canonical
+		if err != nil && !anonymous {
+			d.needs = p.scopesNeeded(&d, input)
+			return d, err
 		}
-		d.needs = rule.ScopesNeeded(p.Require, p.Scopes, rule.Input{Request: r, Exam: exam})
+	}
+	if !anonymous {
+		d.verified, input = true, p.ruleInput(r, exam, d.token)
+		caller.Remember(r, d.token)
+	}
+	// 3. Check the rules.
+	if err := p.readAsked(r, &d); err != nil {
 		return d, err
 	}
-	d.verified = true
-	caller.Remember(r, d.token)
-	// 3. Check the rules.
-	if d.missing, err = p.checkPermissions(r, exam, d.token); err != nil {
-		d.needs = rule.ScopesNeeded(p.Require, p.Scopes, rule.Input{Request: r, Exam: exam, Token: d.token})
+	if !anonymous {
+		d.missing, err = p.checkPermissions(input)
+	}
+	if err == nil {
+		d.missing, err = p.checkCalls(&d, input)
+	}
+	if err != nil {
+		d.needs = p.scopesNeeded(&d, input)
 		return d, err
+	}
+	if anonymous {
+		return d, nil
 	}
 	// 4. Prepare the identity headers, the assertion and the exchanged token.
 	d.requestState = new(requestState)
@@ -188,27 +213,32 @@ func (p *Protect) checkRequest(r *http.Request, exam requestpath.Exam) error {
 
 // checkPermissions checks the route's scopes and then every rule. It also returns what the token lacks, for the audit
 // log.
-func (p *Protect) checkPermissions(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) (missing string, err error) {
-	if missing := token.Scopes.Missing(p.Scopes...); missing != "" {
+func (p *Protect) checkPermissions(input rule.Input) (missing string, err error) {
+	if missing := input.Token.Scopes.Missing(p.Scopes...); missing != "" {
 		return "scope " + missing, oauth.MissingScope(missing)
 	}
 	if len(p.Require) == 0 {
 		return "", nil
 	}
+	return rule.Check(p.Require, input)
+}
+
+// ruleInput returns a request with a verified token, for the rules.
+func (p *Protect) ruleInput(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) rule.Input {
 	input := rule.Input{Request: r, Exam: exam, Token: token, Now: p.shared.now}
 	if p.own != nil && token.Issuer == p.own.url {
 		input.Own, input.Now = true, p.shared.own.Node.Now
 	}
-	return rule.Check(p.Require, input)
+	return input
 }
 
 // recordPassed counts and audits a request that passed.
-func (p *Protect) recordPassed(r *http.Request, token *accesstoken.AccessToken) {
-	countPassed(token)
-	p.notePassed(r, token)
+func (p *Protect) recordPassed(r *http.Request, d *decision) {
+	countPassed(d.token)
+	p.notePassed(r, d.token)
 	if requests.QueryCarriesToken(r.URL.RawQuery) { // an anonymous request, which the access log skips
-		p.audit.Accepted(r, "request passed the gate")
+		p.audit.Accepted(r, "request passed the gate", d.toolFields()...)
 		return
 	}
-	p.audit.Passed(r, token)
+	p.audit.Passed(r, d.token, d.toolFields()...)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
@@ -91,11 +92,16 @@ type Protect struct {
 	// Paths is `strict` (default: a path that can be read in two ways is answered with 400) or `lenient` (such a path
 	// passes under every rule, but never anonymously). Leave it strict unless the upstream needs such paths.
 	Paths string `json:"paths,omitempty"`
+	// MCP: the route is a server of the Model Context Protocol. Tokens must be for its resource, as with ResourceRequired, unless
+	// Audience is set; the client's token is stripped unless UpstreamToken is set; a request that a page of a foreign origin has
+	// caused is refused. Default: it is not.
+	MCP *mcp.Config `json:"mcp,omitempty"`
 	// Source is the directive's position in the Caddyfile, as file:line, for warnings and errors.
 	Source string `json:"source,omitempty"`
 
 	// roleError reports a role in a rule that is not declared. It counts only if all issuers are ours.
 	roleError        error
+	tools            []*mcp.Tool // as they are parsed, for MCP
 	shared           *Shared
 	logger           *zap.Logger
 	audit            *endpoint.Audit
@@ -118,7 +124,9 @@ type Protect struct {
 	// accepted are the audiences of which a token must name one: of ours, and with ResourceRequired of any issuer. Nil: what the
 	// issuers have, as long as the routes are not known.
 	accepted atomic.Pointer[[]string]
-	verifier OwnVerifier
+	// ownOrigins are those of the resources of an MCP server; nil until all routes are known.
+	ownOrigins atomic.Pointer[mcp.Origins]
+	verifier   OwnVerifier
 }
 
 // CaddyModule returns the module's id.
@@ -142,7 +150,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 		return err
 	}
 	steps := []func() error{
-		p.readIssuers, p.readResource, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readHostSessions, p.readCORS, p.readUpgrades, p.readTrustHeaders,
+		p.readIssuers, func() error { return p.readMCP(ctx) }, p.readResource, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readHostSessions, p.readCORS, p.readUpgrades, p.readTrustHeaders,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -174,7 +182,12 @@ func (p *Protect) readRules(ctx caddy.Context) error {
 		return err
 	}
 	for _, r := range p.Require {
-		if err := errors.Join(r.Provision(ctx), p.checkScopes(r.Scopes), p.checkScopes(r.AnyScope), p.checkRoles(r.Roles)); err != nil {
+		if err := r.Provision(ctx); err != nil {
+			return err
+		}
+	}
+	for _, r := range slices.Concat(p.Require, p.MCP.Rules()) {
+		if err := errors.Join(p.checkScopes(r.Scopes), p.checkScopes(r.AnyScope), p.checkRoles(r.Roles)); err != nil {
 			return err
 		}
 	}

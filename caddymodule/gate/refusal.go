@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 )
@@ -29,7 +30,7 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 	if d.token != nil {
 		answer.renewed = d.renewed
 	}
-	p.audit.Refused(r, "request refused at the gate", err, p.auditFields(d)...)
+	p.audit.Refused(r, "request refused at the gate", err, append(p.auditFields(d), d.toolFields()...)...)
 	status := p.challenge(r).SetHeaders(answer, err, d.needs)
 	if bodyOutstanding(r) {
 		answer.Header().Set("Connection", "close")
@@ -37,6 +38,12 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 	var own caddyhttp.HandlerFunc = func(w http.ResponseWriter, r *http.Request) error {
 		answers.WriteRefusal(w, r, status, err)
 		return nil
+	}
+	if d.asked != nil {
+		own = func(w http.ResponseWriter, _ *http.Request) error {
+			mcp.WriteRefusal(w, status, d.asked.ID, err)
+			return nil
+		}
 	}
 	if page := p.refusalPage(p.asked(r), &d, status); page != nil {
 		own = page
@@ -64,6 +71,14 @@ func (p *Protect) auditFields(d decision) []zap.Field {
 		fields = append(fields, zap.String("missing", d.missing))
 	}
 	return fields
+}
+
+// toolFields returns the audit field of the tools that a request calls; nil: it calls none.
+func (d *decision) toolFields() []zap.Field {
+	if d.tools == "" {
+		return nil
+	}
+	return []zap.Field{zap.String("tool", d.tools)}
 }
 
 // serveError answers an error of the next handler where Caddy must not: Caddy's log would contain a token in the query,

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -65,6 +66,10 @@ func (p *Protect) Accept(resources, audiences []string) {
 		accepted = slices.Concat(p.own.audience, audiences, resources)
 	}
 	p.accepted.Store(&accepted)
+	if p.MCP != nil {
+		own := mcp.OriginsOf(resources)
+		p.ownOrigins.Store(&own)
+	}
 }
 
 // Accepted returns the audiences of which a token of ours must name one; nil before Accept.

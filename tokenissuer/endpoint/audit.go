@@ -75,12 +75,12 @@ func (a *Audit) decided(level zapcore.Level, r *http.Request, message string, fi
 
 // Passed records at debug level that the gate passed a request, with its token or, if t is nil, without one. It is not
 // logged by default, because access logs have these requests already.
-func (a *Audit) Passed(r *http.Request, t *accesstoken.AccessToken) {
+func (a *Audit) Passed(r *http.Request, t *accesstoken.AccessToken, further ...zap.Field) {
 	entry := a.accepted.Check(zapcore.DebugLevel, "request passed the gate")
 	if entry == nil {
 		return
 	}
-	fields := a.request(nil, r)
+	fields := append(a.request(nil, r), further...)
 	if t != nil {
 		fields = append(fields, zap.String("issuer", t.Issuer), zap.String("subject", t.Subject), zap.String("client_id", t.ClientID), zap.String("jti", t.ID))
 	}

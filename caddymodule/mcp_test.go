@@ -1,0 +1,468 @@
+package caddymodule
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// A route that is an MCP server: what three lines imply, and who may call which tool.
+
+// mcpSite has MCP servers in all the ways that the tests need.
+func mcpSite() string {
+	scopes := ""
+	for _, name := range []string{"mcp:use", "mcp:write", "mcp:admin"} {
+		scopes += "\t\tscope " + name + " \"Words\" {\n\t\t\tserver_tokens\n\t\t}\n"
+	}
+	routes := gated("/mcp* mcp:use", "mcp", "require /mcp/orders* scope mcp:write", "tool delete_* purge {\ndeny\n}", "tool write_* {\nscope mcp:write\n}", "tool *_all {\nscope mcp:admin\n}",
+		"tool own_* {\nrequire claim org acme\n}", "tool delete_draft {\nscope mcp:write\n}") +
+		gated("/plain* mcp:use", "mcp") +
+		gated("/apart*", "mcp", "audience urn:apart", "upstream_token relay", "cors https://spa.example") +
+		gated("/named*", "mcp {\ntool drop {\ndeny\n}\n}", "resource https://named.example/server/") +
+		gated("/open*", "mcp", "optional", "anonymous /open/free*", "tool paid {\nscope mcp:use\n}", "tool never {\ndeny\n}") +
+		gated("/allow*", "mcp", "tool * {\ndeny\n}", "tool search {\nscope mcp:use\n}", "tool ping {\n}") +
+		"\thandle {\n\t\trespond 404\n\t}\n"
+	return strings.Replace(siteWith("", routes), "\t\tstore memory\n", "\t\tstore memory\n"+scopes, 1)
+}
+
+// mcpToken is a server token for the resource of a route.
+func (g *gateway) mcpToken(path string, scopes ...string) string {
+	g.t.Helper()
+	return g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Scopes: scopes, Audience: []string{g.url + path}}))
+}
+
+// rpc is a POST with a body.
+func (g *gateway) rpc(target, body string, lines ...string) string {
+	return g.requestWith(body, "POST", target, append(lines, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body)))...)
+}
+
+// calling is the call of a tool.
+func calling(tool string) string {
+	return `{"jsonrpc":"2.0","id":"c-1","method":"tools/call","params":{"name":"` + tool + `","arguments":{"name":"delete_everything"}}}`
+}
+
+// rpcError is the answer to a call that was refused.
+type rpcError struct {
+	Version string `json:"jsonrpc"`
+	ID      any    `json:"id"`
+	Error   struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Data    struct {
+			Error string `json:"error"`
+		} `json:"data"`
+	} `json:"error"`
+}
+
+func readRPCError(t *testing.T, body string) (e rpcError) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &e); err != nil || e.Version != "2.0" || e.Error.Code == 0 || e.Error.Message == "" {
+		t.Errorf("%s is no JSON-RPC error: %v", body, err)
+	}
+	return e
+}
+
+// TestQ5ThreeLines: tokens for the server pass, with a slash at its end or without, and no others; its upstream sees no token.
+func TestQ5ThreeLines(t *testing.T) {
+	g := startGate(t, mcpSite())
+	asked := func(resource ...string) string {
+		form := serverGrant()
+		form["resource"] = resource
+		form.Set("scope", "public")
+		_, _, body := g.post("/oauth/token", form)
+		return g.watched(member(t, body, "access_token"))
+	}
+	good := g.mcpToken("/plain", "mcp:use")
+	for _, path := range []string{"/plain", "/plain/", "/plain/x"} {
+		seen := g.passed(t, g.rpc(path, "{}", bearer(good)))
+		if seen.has(t, "X-Auth-Subject", "conf").has(t, "Authorization"); seen.Target != path || seen.Body != "{}" {
+			t.Errorf("%s %s", seen.Target, seen.Body)
+		}
+		for name, token := range map[string]string{
+			"another server's": g.mcpToken("/mcp", "mcp:use"), "none's": g.server("mcp:use"), "the issuer's": g.mcpToken("", "mcp:use"), "what is below it": g.mcpToken("/plain/x", "mcp:use"),
+		} {
+			header, _ := g.because(t, g.rpc(path, "{}", bearer(token)), http.StatusUnauthorized, "audience_wrong")
+			if c := parameters(t, header); c["error"] != "invalid_token" || c["resource_metadata"] != g.url+wellKnown+"/plain" || c["scope"] != "mcp:use" {
+				t.Errorf("%s: %v", name, c)
+			}
+		}
+	}
+	for _, spelling := range []string{g.url + "/mcp", g.url + "/mcp/"} {
+		if aud := claims(t, asked(spelling))["aud"]; aud != g.url+"/mcp" {
+			t.Errorf("%s: aud %v", spelling, aud)
+		}
+	}
+	for path, resource := range map[string]string{"/plain": g.url + "/plain", "/named": "https://named.example/server"} {
+		for _, slash := range []string{"", "/"} {
+			at := strings.TrimPrefix(resource, g.url)
+			if found := g.document(t, g.host(), wellKnown+strings.TrimPrefix(at, "https://named.example")+slash); found.Resource != resource+slash {
+				t.Errorf("%s: %+v", path, found)
+			}
+		}
+	}
+}
+
+// host is the host of the site, without its port.
+func (g *gateway) host() string {
+	host, _, _ := strings.Cut(g.addr, ":")
+	return host
+}
+
+// TestQ6WhatIsSetApart: what `mcp` implies is what was written, where something was.
+func TestQ6WhatIsSetApart(t *testing.T) {
+	g := startGate(t, mcpSite())
+	apart := g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Audience: []string{"urn:apart"}}))
+	g.passed(t, g.rpc("/apart", "{}", bearer(apart))).has(t, "Authorization", "Bearer "+apart)
+	g.passed(t, g.rpc("/apart", "{}", bearer(g.mcpToken("/apart"))))
+	g.because(t, g.rpc("/apart", "{}", bearer(g.server())), http.StatusUnauthorized, "audience_wrong")
+	named := g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Audience: []string{"https://named.example/server/"}}))
+	g.passed(t, g.rpc("/named", "{}", bearer(named)))
+	g.because(t, g.rpc("/named", "{}", bearer(g.mcpToken("/named"))), http.StatusUnauthorized, "audience_wrong")
+	for name, test := range map[string]struct{ settings, want string }{
+		"tool without mcp":      {"tool x {\ndeny\n}", "write `mcp` beside it"},
+		"an argument":           {"mcp yes", "wrong argument count"},
+		"another option":        {"mcp {\nscope x\n}", `unknown mcp option "scope": use tool`},
+		"no pattern":            {"mcp\ntool {\ndeny\n}", "tool needs the name of one"},
+		"a placeholder":         {"mcp\ntool {http.request.uri} {\ndeny\n}", "write a name as clients send it"},
+		"another tool option":   {"mcp\ntool x {\nallow\n}", `unknown tool option "allow"`},
+		"deny beside a scope":   {"mcp\ntool x {\ndeny\nscope mcp:use\n}", "deny stands beside scope"},
+		"deny with an argument": {"mcp\ntool x {\ndeny y\n}", "wrong argument count"},
+		"no scope":              {"mcp\ntool x {\nscope\n}", "wrong argument count"},
+		"an unknown scope":      {"mcp\ntool x {\nscope nobody:knows\n}", `unknown scope "nobody:knows"`},
+		"a role of nobody":      {"mcp\ntool x {\nrequire role emperor\n}", "emperor"},
+		"where nobody sees it":  {"mcp\nforward_to response", "mcp stands beside forward_to response"},
+		"beside the cookie":     {"mcp\ntoken_from cookie accessToken", "resource"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := g.tryReload(strings.Replace(mcpSite(), "\thandle {\n", gated("/bad*", test.settings)+"\thandle {\n", 1)); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile:") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestQ10PagesOfForeignOrigins reach no MCP server, whatever token they have: a name of theirs may lead to its address.
+func TestQ10PagesOfForeignOrigins(t *testing.T) {
+	g := startGate(t, mcpSite())
+	token := g.mcpToken("/plain", "mcp:use")
+	for name, test := range map[string]struct {
+		lines  []string
+		passes bool
+	}{
+		"none": {nil, true}, "its own": {[]string{"Origin: " + g.url}, true}, "of this machine": {[]string{"Origin: http://localhost:6274"}, true},
+		"another": {[]string{"Origin: https://evil.test"}, false}, "null": {[]string{"Origin: null"}, false}, "an empty one": {[]string{"Origin:"}, false},
+		"two": {[]string{"Origin: " + g.url, "Origin: " + g.url}, false}, "a list": {[]string{"Origin: " + g.url + " https://evil.test"}, false}, "another port": {[]string{"Origin: http://192.168.0.1:1"}, false},
+		"what the page was named by": {[]string{"Origin: http://rebound.test:80"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, method := range []string{"GET", "DELETE", "POST"} {
+				lines := append([]string{bearer(token), "Content-Length: 0"}, test.lines...)
+				if test.passes {
+					g.passed(t, g.request(method, "/plain", lines...))
+				} else {
+					g.because(t, g.request(method, "/plain", lines...), http.StatusForbidden, "origin_foreign")
+					g.because(t, g.request(method, "/plain", lines[1:]...), http.StatusForbidden, "origin_foreign")
+				}
+			}
+		})
+	}
+	g.passed(t, g.rpc("/apart", "{}", "Origin: https://spa.example", bearer(g.mcpToken("/apart"))))
+	g.because(t, g.rpc("/apart", "{}", "Origin: https://evil.test", bearer(g.mcpToken("/apart"))), http.StatusForbidden, "origin_foreign")
+}
+
+// TestQ11PagesThatMayCall ask first, and may read what they need.
+func TestQ11PagesThatMayCall(t *testing.T) {
+	g := startGate(t, mcpSite())
+	for _, test := range []struct {
+		path, origin string
+		want         int
+	}{
+		{"/plain", "http://localhost:6274", 204}, {"/plain", g.url, 204}, {"/plain", "https://evil.test", 403}, {"/apart", "https://spa.example", 204}, {"/apart", "http://127.0.0.1:1", 204}, {"/mcp/", g.url, 204},
+	} {
+		status, header, _ := g.raw(g.request("OPTIONS", test.path, "Connection: close", "Origin: "+test.origin, "Access-Control-Request-Method: DELETE", "Access-Control-Request-Headers: authorization, mcp-session-id"))
+		if status != test.want || status == 204 && (header.Get("Access-Control-Allow-Origin") != test.origin || header.Get("Access-Control-Allow-Methods") != "DELETE" || !strings.Contains(header.Get("Access-Control-Allow-Headers"), "mcp-session-id")) {
+			t.Errorf("%s of %s: %d %v", test.path, test.origin, status, header)
+		}
+	}
+	g.upstream.none(t)
+	_, header, _ := g.raw(g.rpc("/plain", "{}", "Connection: close", "Origin: http://localhost:6274"))
+	if exposed := header.Get("Access-Control-Expose-Headers"); !strings.Contains(exposed, "WWW-Authenticate") || !strings.Contains(exposed, "Mcp-Session-Id") || header.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("%v", header)
+	}
+}
+
+// TestQ12StreamsOfMCPServers: a GET for events passes, ends with its token, and a DELETE ends the session.
+func TestQ12StreamsOfMCPServers(t *testing.T) {
+	g := startGate(t, mcpSite())
+	u := g.streams()
+	token := g.mcpToken("/mcp", "mcp:use")
+	post := calling("read_file")
+	for name, request := range map[string]string{
+		"GET":  g.request("GET", "/mcp", bearer(token), "Accept: text/event-stream", "Mcp-Session-Id: s-1", "Last-Event-ID: 7"),
+		"POST": g.rpc("/mcp/", post, bearer(token), "Accept: application/json, text/event-stream"),
+	} {
+		w := g.dial(t, request)
+		w.reads(t, "data: first")
+		_ = w.Close()
+		u.gone(t, map[string]string{"GET": "/mcp", "POST": "/mcp/"}[name])
+	}
+	for _, seen := range g.upstream.seen() {
+		if seen.Method == "GET" && (seen.Header.Get("Mcp-Session-Id") != "s-1" || seen.Header.Get("Last-Event-Id")+seen.Header.Get("Last-Event-ID") == "") {
+			t.Errorf("%v", seen.Header)
+		}
+	}
+	w := g.dial(t, g.request("GET", "/mcp", bearer(token), "Accept: text/event-stream"))
+	w.reads(t, "data: first")
+	g.upstream.seen()
+	g.revokeOverTheWire(token)
+	w.closed(t)
+	g.upstream.answer = nil
+	if seen := g.passed(t, g.request("DELETE", "/mcp", bearer(g.mcpToken("/mcp", "mcp:use")), "Mcp-Session-Id: s-1")); seen.Method != "DELETE" {
+		t.Errorf("%s", seen.Method)
+	}
+}
+
+// TestQ21ToolsAndTheirRules, by header and by body, in a batch, with headers that lie. What passes is what was sent, byte for byte.
+func TestQ21ToolsAndTheirRules(t *testing.T) {
+	g := startGate(t, mcpSite())
+	use, write := g.mcpToken("/mcp", "mcp:use"), g.mcpToken("/mcp", "mcp:use", "mcp:write")
+	headers := func(method, name string) []string { return []string{"Mcp-Method: " + method, "Mcp-Name: " + name} }
+	ping := `{"jsonrpc":"2.0","id":9,"method":"ping"}`
+	large := func(size int) string {
+		body := calling("read_file")
+		return body[:len(body)-1] + strings.Repeat(" ", size-len(body)) + "}"
+	}
+	for name, test := range map[string]struct {
+		body, token string
+		lines       []string
+		status      int // 0: it passes
+		reason      string
+	}{
+		"a tool without rules":                {calling("read_file"), use, nil, 0, ""},
+		"by header as well":                   {calling("read_file"), use, headers("tools/call", "read_file"), 0, ""},
+		"in base64":                           {calling("read_file"), use, headers("tools/call", "=?base64?cmVhZF9maWxl?="), 0, ""},
+		"no call":                             {ping, use, headers("ping", ""), 0, ""},
+		"a notification":                      {`{"jsonrpc":"2.0","method":"notifications/initialized"}`, use, nil, 0, ""},
+		"a response":                          {`{"jsonrpc":"2.0","id":1,"result":{"method":"tools/call","params":{"name":"purge"}}}`, use, nil, 0, ""},
+		"a batch":                             {"[" + ping + "," + calling("read_file") + "]", use, nil, 0, ""},
+		"a resource":                          {`{"id":1,"method":"resources/read","params":{"uri":"file:///a"}}`, use, headers("resources/read", "file:///a"), 0, ""},
+		"white space and escapes":             {"\n\t" + `{ "p\u0061rams" : {"n\u0061me":"re\u0061d_file"}, "method":"tools\/call" }` + "\r\n ", use, nil, 0, ""},
+		"a scope":                             {calling("write_file"), write, nil, 0, ""},
+		"no scope":                            {calling("write_file"), use, nil, 403, "scope_missing"},
+		"no scope, by header":                 {calling("write_file"), use, headers("tools/call", "write_file"), 403, "scope_missing"},
+		"of two rules one":                    {calling("write_all"), write, nil, 403, "scope_missing"},
+		"a claim":                             {calling("own_x"), write, nil, 403, "claim_missing"},
+		"denied":                              {calling("purge"), write, nil, 403, "tool_denied"},
+		"denied by a pattern":                 {calling("delete_x"), write, nil, 403, "tool_denied"},
+		"denied, but for one":                 {calling("delete_draft"), write, nil, 0, ""},
+		"denied, by header":                   {calling("delete_x"), write, headers("tools/call", "delete_x"), 403, "tool_denied"},
+		"denied, with an escape":              {`{"method":"tools/call","params":{"name":"d\u0065lete_x"}}`, write, nil, 403, "tool_denied"},
+		"denied, params first":                {`{"params":{"arguments":{"name":"read_file"},"name":"purge"},"method":"tools/call"}`, write, nil, 403, "tool_denied"},
+		"denied, in a batch":                  {"[" + ping + "," + calling("read_file") + "," + calling("purge") + "]", write, nil, 403, "tool_denied"},
+		"denied, as a notification":           {`{"method":"tools/call","params":{"name":"purge"}}`, write, nil, 403, "tool_denied"},
+		"a header that lies about the tool":   {calling("purge"), write, headers("tools/call", "read_file"), 400, "rpc_header_mismatch"},
+		"a header that lies the other way":    {calling("read_file"), write, headers("tools/call", "purge"), 400, "rpc_header_mismatch"},
+		"a header that lies about the method": {calling("purge"), write, headers("tools/list", ""), 400, "rpc_header_mismatch"},
+		"a header that lies about a resource": {`{"id":1,"method":"resources/read","params":{"uri":"file:///a"}}`, use, headers("resources/read", "file:///b"), 400, "rpc_header_mismatch"},
+		"a header that lies about a batch":    {"[" + ping + "," + calling("purge") + "]", write, headers("ping", ""), 400, "rpc_header_mismatch"},
+		"the method alone":                    {calling("purge"), write, []string{"Mcp-Method: tools/call"}, 403, "tool_denied"},
+		"the name alone, a lie":               {calling("purge"), write, []string{"Mcp-Name: read_file"}, 400, "rpc_header_mismatch"},
+		"two headers":                         {calling("read_file"), write, []string{"Mcp-Name: read_file", "Mcp-Name: read_file"}, 400, "rpc_header_mismatch"},
+		"bad base64":                          {calling("read_file"), write, headers("tools/call", "=?base64?!!?="), 400, "rpc_header_mismatch"},
+		"name twice":                          {`{"method":"tools/call","params":{"name":"read_file","name":"purge"}}`, write, nil, 400, "rpc_malformed"},
+		"Name":                                {`{"method":"tools/call","params":{"name":"read_file","Name":"purge"}}`, write, nil, 400, "rpc_malformed"},
+		"METHOD":                              {`{"method":"ping","METHOD":"tools/call","params":{"name":"purge"}}`, write, nil, 400, "rpc_malformed"},
+		"something behind it":                 {ping + calling("purge"), write, nil, 400, "rpc_malformed"},
+		"deep":                                {`{"method":"x","params":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", use, nil, 400, "rpc_malformed"},
+		"no UTF-8":                            {"{\"method\":\"tools/call\",\"params\":{\"name\":\"pur\xffge\"}}", write, nil, 400, "rpc_malformed"},
+		"no JSON":                             {"name=purge", write, nil, 400, "rpc_malformed"},
+		"256 KiB":                             {large(256 << 10), use, nil, 0, ""},
+		"257 KiB":                             {large(257 << 10), use, nil, 413, "rpc_too_large"},
+		"257 KiB, by header":                  {large(257 << 10), use, headers("tools/call", "read_file"), 413, "rpc_too_large"},
+		"UTF-7":                               {calling("read_file"), use, []string{"Content-Type: application/json; charset=utf-7"}, 415, "rpc_encoding"},
+		"no token":                            {calling("purge"), "", nil, 401, "token_missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := append([]string{"Connection: close"}, test.lines...)
+			if test.token != "" {
+				lines = append(lines, bearer(test.token))
+			}
+			request := g.rpc("/mcp", test.body, lines...)
+			if strings.Contains(strings.Join(test.lines, ""), "Content-Type") {
+				request = strings.Replace(request, "Content-Type: application/json\n", "", 1)
+			}
+			if test.status == 0 {
+				if seen := g.passed(t, request); seen.Body != test.body || seen.Header.Get("Content-Length") != fmt.Sprint(len(test.body)) {
+					t.Errorf("the upstream got %q", seen.Body)
+				}
+				return
+			}
+			header, body := g.because(t, request, test.status, test.reason)
+			if test.token == "" {
+				return
+			}
+			e := readRPCError(t, body)
+			want := map[int]int{413: -32600, 415: -32600, 403: -32003, 400: -32700}[test.status]
+			if test.reason == "rpc_header_mismatch" {
+				want = -32020
+			}
+			if e.Error.Code != want || header.Get("Content-Type") != "application/json" {
+				t.Errorf("%d: %s", e.Error.Code, body)
+			}
+			if calls := strings.Contains(test.body, `"c-1"`); calls && test.status == 403 && e.ID != "c-1" {
+				t.Errorf("id %v in %s", e.ID, body)
+			}
+		})
+	}
+	t.Run("in pieces", func(t *testing.T) {
+		chunked := func(tool string) string {
+			body := calling(tool)
+			pieces := fmt.Sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", 10, body[:10], len(body)-10, body[10:])
+			head := strings.ReplaceAll(g.request("POST", "/mcp", "Connection: close", bearer(write), "Content-Type: application/json", "Transfer-Encoding: chunked"), "\r\n", "\n")
+			return strings.ReplaceAll(head, "\n", "\r\n") + pieces
+		}
+		status, _, body := g.raw(chunked("purge"))
+		if g.upstream.none(t); status != http.StatusForbidden || readRPCError(t, body).ID != "c-1" {
+			t.Errorf("%d %s", status, body)
+		}
+		if status, _, body = g.raw(chunked("read_file")); status != http.StatusOK {
+			t.Errorf("%d %s", status, body)
+		}
+		if seen := g.upstream.one(t); seen.Body != calling("read_file") {
+			t.Errorf("the upstream got %q", seen.Body)
+		}
+	})
+	t.Run("compressed", func(t *testing.T) {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, _ = w.Write([]byte(calling("purge")))
+		_ = w.Close()
+		_, body := g.because(t, g.rpc("/mcp", packed.String(), bearer(write), "Content-Encoding: gzip"), http.StatusUnsupportedMediaType, "rpc_encoding")
+		readRPCError(t, body)
+	})
+	t.Run("without a body", func(t *testing.T) {
+		g.passed(t, g.request("POST", "/mcp", bearer(use), "Content-Length: 0"))
+		g.because(t, g.request("POST", "/mcp", append(headers("tools/call", "purge"), bearer(use), "Content-Length: 0")...), http.StatusForbidden, "tool_denied")
+		g.because(t, g.request("GET", "/mcp", append(headers("tools/call", "purge"), bearer(use))...), http.StatusForbidden, "tool_denied")
+	})
+	t.Run("over a WebSocket", func(t *testing.T) {
+		g.because(t, g.request("GET", "/mcp", append(slices.Clone(webSocket), bearer(use))...), http.StatusForbidden, "upgrade_unread")
+	})
+	t.Run("nobody but some", func(t *testing.T) {
+		token := g.mcpToken("/allow", "mcp:use")
+		g.passed(t, g.rpc("/allow", calling("search"), bearer(token)))
+		g.passed(t, g.rpc("/allow", calling("ping"), bearer(g.mcpToken("/allow"))))
+		g.because(t, g.rpc("/allow", calling("search"), bearer(g.mcpToken("/allow"))), http.StatusForbidden, "scope_missing")
+		g.because(t, g.rpc("/allow", calling("other"), bearer(token)), http.StatusForbidden, "tool_denied")
+	})
+	t.Run("in the block of mcp", func(t *testing.T) {
+		named := g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Audience: []string{"https://named.example/server/"}}))
+		g.because(t, g.rpc("/named", calling("drop"), bearer(named)), http.StatusForbidden, "tool_denied")
+		g.passed(t, g.rpc("/named", calling("drops"), bearer(named)))
+	})
+	t.Run("no rules, nothing is read", func(t *testing.T) {
+		seen := g.passed(t, g.rpc("/plain", "not JSON", append(headers("tools/call", "x"), bearer(g.mcpToken("/plain", "mcp:use")))...))
+		if seen.Body != "not JSON" {
+			t.Errorf("the upstream got %q", seen.Body)
+		}
+	})
+}
+
+// TestQ23ChallengesOfTools: a client that asks for what the challenge names comes back once.
+func TestQ23ChallengesOfTools(t *testing.T) {
+	g := startGate(t, mcpSite())
+	for name, test := range map[string]struct {
+		path, body string
+		token      []string // the scopes of one; nil: there is none
+		lines      []string
+		status     int
+		want       string
+	}{
+		"no token":                          {"/mcp", calling("write_file"), nil, nil, 401, "mcp:use"},
+		"no token, by header":               {"/mcp", calling("write_all"), nil, []string{"Mcp-Method: tools/call", "Mcp-Name: write_all"}, 401, "mcp:use mcp:write mcp:admin"},
+		"no token, a rule for the path too": {"/mcp/orders", calling("find_all"), nil, []string{"Mcp-Method: tools/call", "Mcp-Name: find_all"}, 401, "mcp:use mcp:write mcp:admin"},
+		"the tool's":                        {"/mcp", calling("write_file"), []string{"mcp:use"}, nil, 403, "mcp:use mcp:write"},
+		"the tool's and the path's":         {"/mcp/orders", calling("find_all"), []string{"mcp:use"}, nil, 403, "mcp:use mcp:write mcp:admin"},
+		"the route's":                       {"/mcp", calling("write_file"), []string{"mcp:write"}, nil, 403, "mcp:use mcp:write"},
+		"of a batch":                        {"/mcp", "[" + calling("read_file") + "," + calling("write_file") + "," + calling("find_all") + "]", []string{"mcp:use"}, nil, 403, "mcp:use mcp:write mcp:admin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := test.lines
+			if test.token != nil {
+				lines = append(slices.Clone(lines), bearer(g.mcpToken("/mcp", test.token...)))
+			}
+			header, _ := g.refused(t, g.rpc(test.path, test.body, lines...), test.status)
+			c := parameters(t, header)
+			if c["scope"] != test.want || c["resource_metadata"] != g.url+wellKnown+"/mcp" || test.status == 403 && c["error"] != "insufficient_scope" {
+				t.Errorf("%v, want %s", c, test.want)
+			}
+			if name != "no token" { // of which nobody has read the body
+				g.passed(t, g.rpc(test.path, test.body, append(slices.Clone(test.lines), bearer(g.mcpToken("/mcp", strings.Fields(c["scope"])...)))...))
+			}
+		})
+	}
+	header, _ := g.because(t, g.rpc("/mcp", calling("purge"), bearer(g.mcpToken("/mcp", "mcp:use"))), http.StatusForbidden, "tool_denied")
+	if challenge := header.Get("Www-Authenticate"); challenge != "" {
+		t.Errorf("no scope would help, and the challenge is %s", challenge)
+	}
+}
+
+// TestQ24TheLogsNameTheTool, of what was refused and of what has passed, and nothing that would be a line of its own.
+func TestQ24TheLogsNameTheTool(t *testing.T) {
+	g := startGate(t, mcpSite())
+	token := g.mcpToken("/mcp", "mcp:use")
+	for body, want := range map[string]string{
+		calling("read_file"): "read_file", calling("purge"): "purge", calling(`a\n\u202e`): `a\n\u202e`, "[" + calling("read_file") + "," + calling("purge") + "]": "read_file purge",
+		calling("purge" + strings.Repeat("x", 2000)): "purge" + strings.Repeat("x", 195),
+	} {
+		g.audited()
+		g.raw(g.rpc("/mcp", body, "Connection: close", bearer(token)))
+		lines := g.audited()
+		if len(lines) != 1 || lines[0]["tool"] != want || lines[0]["client_id"] != "conf" {
+			t.Errorf("%v, want %s", lines, want)
+		}
+	}
+	g.upstream.seen()
+	g.eventually("the access log names it", func() bool {
+		return slices.ContainsFunc(strings.Split(g.logs(), "\n"), func(line string) bool {
+			return strings.Contains(line, "http.log.access") && strings.Contains(line, `"tool":"read_file purge"`)
+		})
+	})
+}
+
+// TestQ25ToolsWithoutAToken: where a request needs none, the rules of its tools hold all the same.
+func TestQ25ToolsWithoutAToken(t *testing.T) {
+	g := startGate(t, mcpSite())
+	for _, path := range []string{"/open", "/open/free"} {
+		g.passed(t, g.rpc(path, calling("read_file"))).anonymous(t)
+		header, body := g.because(t, g.rpc(path, calling("paid")), http.StatusUnauthorized, "token_missing")
+		if scope := parameters(t, header)["scope"]; scope != "mcp:use" || readRPCError(t, body).ID != "c-1" {
+			t.Errorf("scope %s: %s", scope, body)
+		}
+		g.because(t, g.rpc(path, calling("never")), http.StatusForbidden, "tool_denied")
+		g.because(t, g.rpc(path, "[]"), http.StatusBadRequest, "rpc_malformed")
+	}
+	g.passed(t, g.rpc("/open", calling("paid"), bearer(g.mcpToken("/open", "mcp:use"))))
+}
+
+// TestQ28RoutesShowTheTools: an operator sees which routes are MCP servers, and who may call what.
+func TestQ28RoutesShowTheTools(t *testing.T) {
+	g := startGate(t, mcpSite())
+	text := g.ok("routes")
+	for _, want := range []string{"tool delete_* purge: deny", "tool write_*: scope mcp:write", "tool own_*: claim org acme", "tool ping: allow", "MCP"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if text := g.ok("routes", "--json"); !strings.Contains(text, `"mcp":true`) && !strings.Contains(text, `"mcp": true`) {
+		t.Error(text)
+	}
+}
