@@ -103,3 +103,53 @@ func TestP114AnotherPersonIsDeclaredByTheID(t *testing.T) {
 	next.signsInAt(t, "corp", corp)
 	next.holdSignedInAs(t, "maximilian@acme.example")
 }
+
+// TestP116VouchingForAnAddressSharesNobody: somebody has created a user with the address of a person who has not come yet, and an operator
+// vouches for the address.
+func TestP116VouchingForAnAddressSharesNobody(t *testing.T) {
+	loose, good := newLyingProvider(t), newLyingProvider(t)
+	g := startProviders(t, atProvider("loose", loose, "create\nallow unverified_email")+atProvider("good", good, "link verified_email"))
+	squats := func(email string) *browser {
+		loose.says(map[string]any{"sub": "evil " + email, "email": email, "email_verified": false})
+		good.says(map[string]any{"sub": "good " + email, "email": email, "email_verified": true})
+		thief, owner := g.browser(), g.browser()
+		thief.signsInAt(t, "loose", loose)
+		thief.holdSignedInAs(t, email)
+		owner.holdBack(t, owner.signsInAt(t, "good", good), "provider_refused", "")
+		return thief
+	}
+	const victim, friend = "victim@acme.example", "friend@acme.example"
+	thief := squats(victim)
+	for name, args := range map[string][]string{
+		"as it is":             {"--email-verified"},
+		"with a new address":   {"--email", "other@acme.example", "--email-verified"},
+		"with an unknown word": {"--email-verified", "--identities", "all"},
+	} {
+		if _, err := g.run("", append([]string{"user", "update", victim}, args...)...); err == nil || !strings.Contains(err.Error(), "unlink") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	g.operate("PATCH", "/oauth/users/"+victim, `{"email_verified":true}`)
+	if shown := decoded[userView](t, g.ok("user", "show", victim, "--json")); shown.EmailVerified || len(shown.Identities) != 1 {
+		t.Errorf("shown %+v", shown)
+	}
+	g.ok("user", "update", victim, "--email-verified", "--identities", "unlink")
+	if p := thief.open("/oauth/account"); p.status != http.StatusSeeOther {
+		t.Errorf("the sign-in lives: %d", p.status)
+	}
+	owner := g.browser()
+	owner.signsInAt(t, "good", good)
+	owner.holdSignedInAs(t, victim)
+	again := g.browser()
+	again.holdBack(t, again.signsInAt(t, "loose", loose), "provider_refused", "")
+	if shown := decoded[userView](t, g.ok("user", "show", victim, "--json")); !shown.EmailVerified || len(shown.Identities) != 1 || shown.Identities[0].Provider != "good" {
+		t.Errorf("shown %+v", shown)
+	}
+
+	known := squats(friend)
+	g.ok("user", "update", friend, "--email-verified", "--identities", "keep")
+	known.holdSignedInAs(t, friend)
+	if shown := decoded[userView](t, g.ok("user", "show", friend, "--json")); !shown.EmailVerified || len(shown.Identities) != 1 {
+		t.Errorf("shown %+v", shown)
+	}
+}

@@ -166,6 +166,9 @@ type userUpdate struct {
 	Groups       *[]string         `json:"groups,omitzero"`
 	// EmailVerified is of the new address when that changes too.
 	EmailVerified *bool `json:"email_verified,omitzero"`
+	// Identities says what becomes of the accounts with which the user signs in: "keep" or "unlink". It is needed where email_verified
+	// vouches for an address that none of them has proved.
+	Identities string `json:"identities,omitzero"`
 	profileMembers
 }
 
@@ -174,10 +177,14 @@ func updateUser(t *Target, r *http.Request, u userUpdate) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	err = t.Registry.UpdateUser(r.Context(), user.ID, store.UserChange{
+	change := store.UserChange{
 		Name: u.Name, Email: u.Email, Role: u.Role, Status: u.Status, Organisation: u.Organisation, Groups: u.Groups,
-		EmailVerified: u.EmailVerified, Profile: u.profile(user.Profile),
-	})
+		EmailVerified: u.EmailVerified, Profile: u.profile(user.Profile), UnlinkIdentities: u.Identities == unlinkIdentities,
+	}
+	if err := u.checkIdentities(user); err != nil {
+		return 0, nil, err
+	}
+	err = t.Registry.UpdateUser(r.Context(), user.ID, change)
 	if errors.Is(err, store.ErrTaken) {
 		return 0, nil, fmt.Errorf("another user has the e-mail address: %w", store.ErrTaken)
 	}
@@ -191,11 +198,32 @@ func updateUser(t *Target, r *http.Request, u userUpdate) (int, any, error) {
 	return http.StatusOK, t.viewOfUser(user), nil
 }
 
+// What becomes of the accounts with which a user signs in.
+const (
+	keepIdentities   = "keep"
+	unlinkIdentities = "unlink"
+)
+
+// checkIdentities refuses to vouch for an address that the user's accounts have not proved, unless it is said what becomes of them: whoever
+// has such an account would share the user with the owner of the address.
+func (u *userUpdate) checkIdentities(user *store.User) error {
+	vouches := u.EmailVerified != nil && *u.EmailVerified && user.External && !user.EmailVerified
+	switch {
+	case u.Identities == "" && vouches:
+		return registry.InvalidInput(errors.New("the user signs in with accounts that have not proved the address: `caddy oauth user show` lists them. " +
+			"Take them away with `--identities unlink` (identities: unlink), or, if you know that they and the address are one person's, " +
+			"say `--identities keep`"))
+	case u.Identities != "" && u.Identities != keepIdentities && u.Identities != unlinkIdentities:
+		return registry.InvalidInput(fmt.Errorf("identities %.64q: use keep or unlink", u.Identities))
+	}
+	return nil
+}
+
 // fields are what was changed, for the audit log, which names people by their ids alone.
 func (u *userUpdate) fields() (fields []zap.Field) {
 	fields = append(fields, zap.Strings("changed", given(append([]namedMember{
 		{"name", u.Name != nil}, {"email", u.Email != nil}, {"role", u.Role != nil}, {"status", u.Status != nil},
-		{"organisation", u.Organisation != nil}, {"groups", u.Groups != nil}, {"email_verified", u.EmailVerified != nil},
+		{"organisation", u.Organisation != nil}, {"groups", u.Groups != nil}, {"email_verified", u.EmailVerified != nil}, {"identities", u.Identities == unlinkIdentities},
 	}, u.members()...))))
 	if u.Role != nil {
 		fields = append(fields, zap.String("role", string(*u.Role)))

@@ -143,13 +143,13 @@ func inOneLine(a store.Address) string {
 
 func userUpdateCommand(api *apiClient) *cobra.Command {
 	var profile *profileFlags
-	var name, email, role, status, organisation string
+	var name, email, role, status, organisation, identities string
 	var groups []string
 	cmd := queryCommand("update ID|EMAIL", "Changes what is named of a user; another role, status, organisation or other groups end every token and session",
 		cobra.ExactArgs(1),
 		func(cmd *cobra.Command, args []string, u *admin.User) error {
 			request := make(map[string]any)
-			for flag, value := range map[string]string{"name": name, "email": email, "role": role, "status": status} {
+			for flag, value := range map[string]string{"name": name, "email": email, "role": role, "status": status, "identities": identities} {
 				if cmd.Flags().Changed(flag) {
 					request[flag] = value
 				}
@@ -162,7 +162,7 @@ func userUpdateCommand(api *apiClient) *cobra.Command {
 			}
 			profile.addChanged(cmd, request)
 			if len(request) == 0 {
-				return errors.New("name what to change: --name, --email, --role, --status, --org, --group, --email-verified or a member of the profile")
+				return errors.New("name what to change: --name, --email, --role, --status, --org, --group, --identities, --email-verified or a member of the profile")
 			}
 			return api.call(http.MethodPatch, idPath("users", args[0]), request, u)
 		},
@@ -172,6 +172,7 @@ func userUpdateCommand(api *apiClient) *cobra.Command {
 	flags.StringVar(&email, "email", "", "E-mail address to sign in with")
 	flags.StringVar(&role, "role", "", `Role of the user ("": none)`)
 	flags.StringVar(&status, "status", "", "active, disabled or locked")
+	flags.StringVar(&identities, "identities", "", "Accounts at providers with which the user signs in: keep or unlink; unlink ends every token and session")
 	flags.StringVar(&organisation, "org", "", `Organisation the user belongs to ("": none)`)
 	flags.StringArrayVar(&groups, "group", nil, `Group the user belongs to, in place of all groups so far; repeat it for more ("": none)`)
 	profile = addProfileFlags(cmd)

@@ -129,7 +129,12 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change store.User
 		return nil, nil
 	}
 	s.putUser(changed, old.version+1)
-	return append(s.ownerChanged(&changed, end), s.endFamiliesOf(userID, end)...), nil
+	var ended []store.Revocation
+	if change.UnlinkIdentities {
+		maps.DeleteFunc(s.identities, func(_ identityName, i store.Identity) bool { return i.UserID == userID })
+		ended = s.endPersonalTokens(store.PersonalTokenFilter{UserID: userID}, end)
+	}
+	return slices.Concat(ended, s.ownerChanged(&changed, end), s.endFamiliesOf(userID, end)), nil
 }
 
 // RehashPassword replaces the hash old. A user that is gone has it no more than one whose password was changed.

@@ -114,3 +114,14 @@ func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store
 		return s.endFamilies(ctx, tx, end, nil, u.Ends())
 	})
 }
+
+// unlinkAll deletes the identities and personal access tokens of a stored user, and returns what is to be recorded of the tokens. The
+// caller holds the user's row.
+func unlinkAll(ctx context.Context, tx session, userID string, end store.Ending) ([]store.Revocation, error) {
+	for _, statement := range []string{`DELETE FROM identities WHERE user_id = $1`, `UPDATE users SET external = FALSE WHERE id = $1`} {
+		if _, err := tx.ExecContext(ctx, statement, userID); err != nil {
+			return nil, err
+		}
+	}
+	return deletePersonalTokens(ctx, tx, store.PersonalTokenFilter{UserID: userID}, end)
+}

@@ -155,11 +155,18 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change store.User
 		if row.moves == 0 {
 			return nil, nil
 		}
+		var ended []store.Revocation
+		if change.UnlinkIdentities {
+			var err error
+			if ended, err = unlinkAll(ctx, tx, userID, end); err != nil {
+				return nil, err
+			}
+		}
 		tokens, err := changePersonalTokens(ctx, tx, userID, end)
 		if err != nil {
 			return nil, err
 		}
-		return s.endFamiliesOf(ctx, tx, userID, end, tokens...)
+		return s.endFamiliesOf(ctx, tx, userID, end, append(ended, tokens...)...)
 	})
 }
 

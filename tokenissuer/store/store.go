@@ -141,6 +141,9 @@ type UserChange struct {
 	EmailVerified *bool
 	// Profile replaces the whole profile.
 	Profile *Profile
+	// UnlinkIdentities takes all identities from the user, who is not External any more, and ends the personal access tokens: whoever
+	// has signed in with them may be another person.
+	UnlinkIdentities bool
 }
 
 // Apply makes the change to u.
@@ -159,12 +162,13 @@ func (c UserChange) Apply(u *User) {
 	if c.Profile != nil {
 		u.Profile = c.Profile.Clone()
 	}
+	u.External = u.External && !c.UnlinkIdentities
 }
 
 // KeepsTokens reports whether the change is of what applications are told about the user and of nothing else. Tokens and sessions
 // go on then.
 func (c UserChange) KeepsTokens() bool {
-	return (c.Name != nil || c.Email != nil || c.EmailVerified != nil || c.Profile != nil) && c.Password == nil && c.Role == nil && c.Status == nil && c.Groups == nil && c.Organisation == nil
+	return (c.Name != nil || c.Email != nil || c.EmailVerified != nil || c.Profile != nil) && c.Password == nil && c.Role == nil && c.Status == nil && c.Groups == nil && c.Organisation == nil && !c.UnlinkIdentities
 }
 
 // Ending is when families end, and until when a revocation is kept of which the family does not say more: longer than any

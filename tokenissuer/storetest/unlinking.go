@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ var unlinkingChecks = []check{
 	{"P111UnlinkEndsWhatCameOfTheProvider", unlinkEndsWhatCameOfTheProvider},
 	{"P112OneWayInIsLeft", func(t *testing.T, s store.Store) { oneWayInIsLeft(t, s, s) }},
 	{"P112LastWayIn", lastWayIn},
+	{"P116UnlinkIdentitiesOfAChangedUser", unlinkIdentitiesOfAChangedUser},
 	{"P113TouchIdentity", touchIdentity},
 	{"P113TouchedBesideTheUnlink", func(t *testing.T, s store.Store) { touchedBesideTheUnlink(t, s, s) }},
 }
@@ -231,4 +233,36 @@ func touchedBesideTheUnlink(t *testing.T, unlinks, touching store.Store) {
 		}
 		sameIdentities(t, touching, "ada")
 	}
+}
+
+// unlinkIdentitiesOfAChangedUser (P116): the identities go with the change, and all that the user was granted, personal access tokens too.
+func unlinkIdentitiesOfAChangedUser(t *testing.T, s store.Store) {
+	ada := addUser(t, s, user("ada")) // who has a password, and stays active
+	addUser(t, s, user("bob"))
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+	must(t, s.LinkIdentity(t.Context(), identity("other", "1", "ada")))
+	must(t, s.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
+	addFamilies(t, s, signedInWith(ada, "1", "sign-in"), familyOf(ada, "by password"))
+	must(t, s.AddPersonalToken(t.Context(), &store.PersonalToken{ID: "token", UserID: "ada", ExpiresAt: now.Add(time.Hour), CreatedAt: now}, ada.Version))
+	verified := true
+	ended, err := s.ChangeUser(t.Context(), "ada", store.UserChange{EmailVerified: &verified, UnlinkIdentities: true}, theEnd)
+	must(t, err)
+	var ids []string
+	for _, r := range ended {
+		ids = append(ids, r.ID)
+	}
+	slices.Sort(ids)
+	if !slices.Equal(ids, []string{"by password", "sign-in", "token"}) {
+		t.Errorf("ended are %q", ids)
+	}
+	sameIdentities(t, s, "ada")
+	noIdentity(t, s, "corp", "1")
+	sameIdentities(t, s, "bob", identity("corp", "2", "bob"))
+	if tokens, err := s.PersonalTokens(t.Context(), "ada"); err != nil || len(tokens) > 0 {
+		t.Errorf("the tokens are %+v, %v", tokens, err)
+	}
+	if after := readUser(t, s, "ada"); !after.EmailVerified || after.Version == ada.Version || !after.IsActive() {
+		t.Errorf("the user is %+v", after)
+	}
+	refusedAs(t, s, store.UserChanged, "late", signedInWith(ada, "1", "late"))
 }
