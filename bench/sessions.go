@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -37,7 +38,32 @@ func (b *bench) sessions() {
 	}}
 	outs := b.compare(bearer, session, bearer.again(), exchange, callback)
 	b.atMost("a request with a warm session: CPU", 1.15, outs.ratio(session.name, cpuOf), 3, "of the same with a warm bearer token")
+	b.sessionCommits(s, p, session.load)
 	b.sessionMemory()
+}
+
+// sessionCommits counts what sessions have the server write: one request after the other, so that no two share a commit.
+func (b *bench) sessionCommits(s *server, p person, warm load.Load) {
+	const count = 50
+	one := func(l load.Load) { must(l.Send(b.ctx, 1, count)) }
+	begin := func() (callbacks load.Load) { return comeBack(s, b.approved(s, p, count), nil) }
+	table := b.report.Table("", "commits")
+	least := func(name string, prepare func() load.Load, run func(load.Load)) float64 {
+		commits := math.MaxInt
+		for range 5 { // housekeeping writes too
+			l := prepare()
+			if n, known := b.commitsOf(s, func() { run(l) }); known {
+				commits = min(commits, n)
+			}
+		}
+		table.Row(name, report.Number(float64(commits), 0))
+		return float64(commits)
+	}
+	callbacks := least(fmt.Sprintf("%d callbacks of hosts", count), begin, one)
+	used := least(fmt.Sprintf("%d requests with warm sessions", count), func() load.Load { return warm }, one)
+	resting := least("as long as they rest", func() load.Load { return warm }, func(load.Load) { b.settle() })
+	b.atMost("callback of a host", 2, callbacks/count, 2, "commits")
+	b.atMost("sessions that are used again, and that are not used", 0, used+resting, 0, "commits")
 }
 
 // pages opens the same page with the sessions in turn, as a script of an application does.
