@@ -7,11 +7,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
 // portalGuide runs a guide about applications that know nothing of sign-in: its first Caddyfile, at hosts below localhost, with our upstream
-// behind it, and its commands. What stands in later Caddyfiles replaces the sites of the same name; it may be left out.
-func portalGuide(t *testing.T, name string, more ...string) *hostsGate {
+// behind it, and its commands. Changes are replacements in the Caddyfile.
+func portalGuide(t *testing.T, name string, changes ...string) *hostsGate {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../docs/guides", name+".md"))
 	check(t, err)
@@ -20,7 +22,7 @@ func portalGuide(t *testing.T, name string, more ...string) *hostsGate {
 	site = regexp.MustCompile(`127\.0\.0\.1:300\d`).ReplaceAllString(site, "UPSTREAM")
 	site = regexp.MustCompile(`(?m)^([a-z]+)\.example\.com \{`).ReplaceAllString(site, "http://$1.localhost:TCPPORT {")
 	site = strings.NewReplacer("https://auth.example.com", "http://auth.localhost:TCPPORT\n\t\tstore memory", "{\n\toauth {", "{\n\tadmin ADMIN\n\tlog {\n\t\toutput file LOG\n\t}\n\toauth {").Replace(site)
-	g := startGatehouse(t, site)
+	g := startGatehouse(t, strings.NewReplacer(changes...).Replace(site))
 	for _, block := range blocks {
 		if block[1] != "console" {
 			continue
@@ -70,5 +72,87 @@ func TestGuideSeveralApplications(t *testing.T) {
 		v.sees("wiki", "/", "", row.wiki, "")
 		v.sees("billing", "/", "", row.billing, "")
 		v.sees("billing", "/admin/", "", row.admin, "")
+	}
+}
+
+// TestGuideOAuth2Proxy signs people in as the guide's Caddyfile says, at a provider in the place of the guide's.
+func TestGuideOAuth2Proxy(t *testing.T) {
+	t.Setenv("CORP_KEY", "0123456789abcdef")
+	p := newLyingProvider(t)
+	blocks := caddyfilesIn(t, "oauth2-proxy")
+	proxy := strings.ReplaceAll(strings.TrimPrefix(blocks[1], "\t"), "127.0.0.1:3000", "UPSTREAM")
+	g := portalGuide(t, "oauth2-proxy", "provider corp https://login.example.com {", "provider corp "+p.URL+" {\nallow_private_network", "client my-proxy", "client gw", "reverse_proxy UPSTREAM\n", proxy)
+	engineer := map[string]any{"sub": "1", "email": "ada@example.com", "email_verified": true, "groups": []string{"engineering", "ops"}}
+	p.says(engineer)
+	v := g.visitor(t)
+	if a, at, _ := v.walkAt(p, g.at("app", "/oauth/sign_in?return=/page%3Fq=1")); a.status != http.StatusOK || at != g.at("app", "/page?q=1") {
+		t.Fatalf("%d at %s: %s", a.status, at, a.body)
+	}
+	seen, id := g.upstream.one(t), g.userNamed(t, "ada@example.com").ID
+	for prefix, groups := range map[string]string{"X-Auth-Request-": "engineering ops", "X-Forwarded-": "engineering,ops"} {
+		seen.has(t, prefix+"Email", "ada@example.com").has(t, prefix+"Groups", groups).has(t, prefix+"User", id)
+	}
+	forged := []string{"X-Forwarded-User", "root", "X_Forwarded_User", "root", "X-Auth-Request-User", "root", "X_Auth_Request_User", "root", "X-Auth-Subject", "root"}
+	if a := g.visitor(t).send(http.MethodGet, g.at("app", "/healthz"), "", forged...); a.status != http.StatusOK {
+		t.Errorf("/healthz: %d", a.status)
+	}
+	for name, values := range g.upstream.one(t).Header {
+		if strings.Contains(strings.Join(values, ""), "root") {
+			t.Errorf("a forged header reached the application: %s", name)
+		}
+	}
+	if a := g.visitor(t).send(http.MethodGet, g.at("app", "/data"), ""); a.status != http.StatusUnauthorized {
+		t.Errorf("a program: %d", a.status)
+	}
+	if a := v.send(http.MethodPost, g.at("app", "/hook"), "", "Sec-Fetch-Site", "cross-site"); a.status != http.StatusForbidden {
+		t.Errorf("a form of another site: %d", a.status)
+	}
+	for name, claims := range map[string]map[string]any{
+		"another group":  {"sub": "2", "email": "ben@example.com", "email_verified": true, "groups": []string{"sales"}},
+		"another domain": {"sub": "3", "email": "eve@evil.example", "email_verified": true, "groups": []string{"engineering"}},
+		"not verified":   {"sub": "4", "email": "carl@example.com", "email_verified": false, "groups": []string{"engineering"}},
+	} {
+		p.says(claims)
+		if a, _, _ := g.visitor(t).walkAt(p, g.at("app", "/")); a.status != http.StatusForbidden {
+			t.Errorf("%s: %d", name, a.status)
+		}
+	}
+	if a, at, _ := v.walkAt(p, v.signsOut("app")); a.status != http.StatusOK || at != g.at("app", "/oauth/sign_out") || p.signedOut == nil {
+		t.Errorf("the sign-out: %d at %s", a.status, at)
+	}
+	v.holdOut("app", "app")
+}
+
+// caddyfilesIn returns the Caddyfiles of a guide, and the parts of them.
+func caddyfilesIn(t *testing.T, name string) (blocks []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../docs/guides", name+".md"))
+	check(t, err)
+	for _, block := range regexp.MustCompile("(?ms)^```caddyfile\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, block[1])
+	}
+	return blocks
+}
+
+// TestPartsOfCaddyfilesInGuides can be loaded where they belong: in a site, or beside the issuer.
+func TestPartsOfCaddyfilesInGuides(t *testing.T) {
+	emptyHome(t)
+	t.Setenv("CORP_KEY", "0123456789abcdef")
+	for _, name := range []string{"protect-an-application", "several-applications", "oauth2-proxy"} {
+		for _, block := range caddyfilesIn(t, name) {
+			config := block
+			if strings.HasPrefix(config, "\t") {
+				config = "app.example.com {\n" + config + "}\n"
+			}
+			if !strings.HasPrefix(config, "{") {
+				config = "{\n\toauth {\n\t\tissuer https://auth.example.com\n\t}\n}\n\nauth.example.com {\n\toauth_server\n}\n\n" + config
+			}
+			if formatted := string(caddyfile.Format([]byte(config))); formatted != config {
+				t.Errorf("%s: format this:\n%s", name, block)
+			}
+			if err := validate(t, config); err != nil {
+				t.Errorf("%s: %v in\n%s", name, err, block)
+			}
+		}
 	}
 }
