@@ -132,7 +132,7 @@ func (a *App) provisionIssuer() error {
 		return err
 	}
 	a.registry = &registry.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
-	a.issuer.PasswordDirectories = a.passwordDirectories()
+	a.issuer.PasswordDirectories, a.issuer.DirectoriesAlone = a.passwordDirectories(), a.settings.SignIn.DirectoriesAlone
 	var err error
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.signInMethods(), a.settings.Brand); err != nil {
 		return err

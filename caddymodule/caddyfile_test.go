@@ -110,7 +110,7 @@ var refusedProtect = []refusal{
 	{"{\nrequire user a@b@c\n}", `"a@b@c" is no e-mail address: write it as ada@example.com, at Caddyfile:3`},
 	{"{\nrequire user {header.X-User}\n}", `{http.request.header.X-User}: a rule compares with text and replaces no placeholder, at Caddyfile:3`},
 	{"{\nrequire email_domain @example.com\n}", `email_domain @example.com looks like a matcher: a matcher comes first, and a domain is written as example.com, at Caddyfile:3`},
-	{"{\nrequire email_domain *.example.com\n}", `"*.example.com" is no domain of e-mail addresses: write it as example.com, at Caddyfile:3`},
+	{"{\nrequire email_domain *.example.com\n}", `"*.example.com" cannot stand behind the @ of an e-mail address: write a domain, as example.com, at Caddyfile:3`},
 	{"{\nrequire email_domain {env.DOMAIN}\n}", `{env.DOMAIN}: a rule compares with text and replaces no placeholder, at Caddyfile:3`},
 	{"{\nrequire max_age\n}", "write a rule as `require [<matcher>] <kind> <value>...`, with scope, any_scope, user, email_domain, role, group, claim, expression, acr or max_age, at Caddyfile:3"},
 	{"{\nrequire max_age soon\n}", `"soon" is no duration: write it as 90s, 15m, 2h or 28d, at Caddyfile:3`},

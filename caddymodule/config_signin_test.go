@@ -55,7 +55,7 @@ var refusedSignIn = refusedBlock{
 		{"sign_in {\nldap staff ldaps://ldap.example.com {\nuser_base dc=x\nstart_tls\n}\n}", `provider staff: start_tls is for ldap://: ldaps:// is secured from the first byte on, at Caddyfile:4`},
 		{"sign_in {\nldap staff ldaps://ldap.example.com {\nuser_base dc=x\nuser_filter (mail=*{email})\n}\n}", `provider staff: user_filter: filter "(mail=*{email})": an asterisk beside a placeholder would find people who were not named, at Caddyfile:4`},
 		{"sign_in {\nldap staff ldaps://ldap.example.com {\nuser_base dc=x\nuser_filter (mail=ada)\n}\n}", `provider staff: user_filter "(mail=ada)" finds the same people whoever signs in: it must have {email} or {username}, at Caddyfile:4`},
-		{"sign_in {\nldap staff ldaps://ldap.example.com {\nuser_base people\n}\n}", `provider staff: user_base "people" is no name of an entry: write it as ou=people,dc=example,dc=com, at Caddyfile:4`},
+		{"sign_in {\nldap staff ldaps://ldap.example.com {\nuser_base people\n}\n}", `provider staff: user_base "people" is not a distinguished name: write one, as ou=people,dc=example,dc=com, at Caddyfile:4`},
 		{"sign_in {\nldap staff ldaps://ldap.example.com {\nuser_base dc=x\nbind_dn cn=a\n}\n}", `provider staff: bind_dn and bind_password belong together: a name without a password is an anonymous bind, at Caddyfile:4`},
 		{"sign_in {\nldap staff ldaps://ldap.example.com {\nuser_base dc=x\ngroup_depth 0\n}\n}", `group_depth "0": use a whole number above zero, at Caddyfile:6`},
 		{"sign_in {\nldap staff ldaps://ldap.example.com {\nuser_base dc=x\ngroup_depth 21\n}\n}", `provider staff: group_depth 21: use 1 to 20, at Caddyfile:4`},
@@ -81,7 +81,7 @@ var refusedSignIn = refusedBlock{
 		{aProvider("allow"), `wrong argument count or unexpected line ending after 'allow', at Caddyfile:6`},
 		{aProvider("allow email_domain"), `wrong argument count or unexpected line ending after 'email_domain', at Caddyfile:6`},
 		{aProvider("allow user ada"), "allow \"user\": write it as `allow email_domain example.com`, `allow group staff` or `allow unverified_email`, at Caddyfile:6"},
-		{aProvider("allow email_domain *.example.com"), `"*.example.com" is no domain of e-mail addresses: write it as example.com, at Caddyfile:6`},
+		{aProvider("allow email_domain *.example.com"), `"*.example.com" cannot stand behind the @ of an e-mail address: write a domain, as example.com, at Caddyfile:6`},
 		{aProvider("allow email_domain Example.com"), `domain "Example.com": write it as "example.com", at Caddyfile:6`},
 		{aProvider("allow group staff"), "provider corp: allow group needs to know people's groups: add `groups claim <claim>`, at Caddyfile:4"},
 		{aProvider("groups roles"), "write it as `groups claim <claim>`, at Caddyfile:6"},
@@ -91,7 +91,7 @@ var refusedSignIn = refusedBlock{
 		{aProvider("create role"), "create … role: write it as `create organisation <id> role <role>`, at Caddyfile:6"},
 		{aProvider("create role a role b"), "create … role: write it as `create organisation <id> role <role>`, at Caddyfile:6"},
 		{aProvider("create\ncreate"), `create is set twice, at Caddyfile:7`},
-		{aProvider("domains example.com/"), `"example.com/" is no domain of e-mail addresses: write it as example.com, at Caddyfile:6`},
+		{aProvider("domains example.com/"), `"example.com/" cannot stand behind the @ of an e-mail address: write a domain, as example.com, at Caddyfile:6`},
 		{aProvider("}\nprovider corp https://b.example {"), `provider corp is there twice, at Caddyfile:7`},
 		{"sign_in {\ngithub gh {\ngroups claim\n}\n}", `unknown groups of GitHub "claim": use organisations or teams, at Caddyfile:5`},
 		{"sign_in {\ngithub gh {\nscopes x\n}\n}", `github has no option "scopes", at Caddyfile:5`},
@@ -111,11 +111,16 @@ var refusedSignIn = refusedBlock{
 		{providerMembers(`,"kind":"github","groups_claim":"x"`), `provider corp: github has neither claims nor scopes`},
 		{providerMembers(`,"kind":"github","github_groups":"gists"`), `provider corp: unknown groups of GitHub "gists"`},
 		{providerMembers(`,"link":"always"`), `provider corp: unknown way to link "always"`},
-		{providerMembers(`,"domains":["@x"]`), `provider corp: "@x" is no domain of e-mail addresses`},
+		{providerMembers(`,"domains":["@x"]`), `provider corp: "@x" cannot stand behind the @ of an e-mail address`},
 		{`"sign_in":{"providers":[{"name":"a b"}]}`, `provider a b: "a b" is no name for a provider`},
 		{`"sign_in":{"providers":[{"name":"a","url":"https://a.example"}]}`, `provider a: client is missing`},
 		{`"sign_in":{"providers":[{"name":"a","url":"{http.request.host}","client_id":"x","client_secret":"y"}]}`, `provider a: issuer: {http.request.host} comes from the request`},
 	},
+}
+
+// aDirectory is one of people in JSON.
+func aDirectory(name string) string {
+	return `{"name":"` + name + `","kind":"ldap","url":"ldaps://ldap.example","ldap":{"user_base":"dc=example"}}`
 }
 
 // TestSignInWithAPasswordUnlessTheBlockSaysOtherwise: a configuration of before has no `sign_in`.
@@ -124,15 +129,20 @@ func TestSignInWithAPasswordUnlessTheBlockSaysOtherwise(t *testing.T) {
 	for name, test := range map[string]struct {
 		members string
 		want    bool
+		alone   bool
 	}{
-		"no block":                                 {"", true},
-		"a provider alone":                         {"," + providerMembers(""), false},
-		"a provider and `password`":                {`,"sign_in":{"password":true,"providers":[{"name":"a","kind":"github","client_id":"x","client_secret":"y"}]}`, true},
-		"a provider and a user who has a password": {"," + providerMembers("") + user, true},
+		"no block":                                 {"", true, false},
+		"a provider alone":                         {"," + providerMembers(""), false, false},
+		"a provider and `password`":                {`,"sign_in":{"password":true,"providers":[{"name":"a","kind":"github","client_id":"x","client_secret":"y"}]}`, true, false},
+		"a provider and a user who has a password": {"," + providerMembers("") + user, true, false},
+		"P139: a directory alone":                  {`,"sign_in":{"providers":[` + aDirectory("a") + `]}`, true, true},
+		"P139: two directories":                    {`,"sign_in":{"providers":[` + aDirectory("a") + "," + aDirectory("b") + `]}`, true, true},
+		"P139: a directory and `password`":         {`,"sign_in":{"password":true,"providers":[` + aDirectory("a") + `]}`, true, false},
+		"P139: a directory and a user's password":  {`,"sign_in":{"providers":[` + aDirectory("a") + `]}` + user, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := readMembers(t, test.members).SignIn.Password; got != test.want {
-				t.Errorf("password: %t", got)
+			if got := readMembers(t, test.members).SignIn; got.Password != test.want || got.DirectoriesAlone != test.alone {
+				t.Errorf("password: %t, of directories alone: %t", got.Password, got.DirectoriesAlone)
 			}
 		})
 	}

@@ -177,7 +177,7 @@ func TestProvisionRefusesJSON(t *testing.T) {
 		{protect(`"forward":[{"header":"X-A","claim":"sub"}],"forward_off":true`), "forward off stands beside other forward lines"},
 		{protect(`"forward":[{"header":"Host","claim":"sub"}]`), "forward Host: a claim cannot be written into this header"},
 		{protect(`"require":[{"users":["ada@"]}]`), `"ada@" is no e-mail address: write it as ada@example.com`},
-		{protect(`"require":[{"email_domains":["*.example.com"]}]`), `"*.example.com" is no domain of e-mail addresses: write it as example.com`},
+		{protect(`"require":[{"email_domains":["*.example.com"]}]`), `"*.example.com" cannot stand behind the @ of an e-mail address: write a domain, as example.com`},
 		{protect(`"require":[{"users":["u-ada"],"email_domains":["example.com"]}]`), "a rule needs one of scopes, any_scope, users, email_domains, roles, groups, claim, expression, acr and max_age"},
 		{protect(`"require":[{}]`), "a rule needs one of scopes, any_scope, users, email_domains, roles, groups, claim, expression, acr and max_age"},
 		{protect(`"require":[{"scopes":["public"],"claim":"org","values":["x"]}]`), "a rule needs one of scopes, any_scope, users, email_domains, roles, groups, claim, expression, acr and max_age"},

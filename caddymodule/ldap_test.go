@@ -124,14 +124,36 @@ func TestP52SigningInWithADirectory(t *testing.T) {
 // TestP54WhoMayNotComeInHasAPage: the password was right, and the rules let the person be nobody.
 func TestP54WhoMayNotComeInHasAPage(t *testing.T) {
 	server := ldaptest.Start(t)
-	g := startGatehouse(t, atDirectory(server, "create\nallow group engineering"))
+	g := startGatehouse(t, atDirectory(server, "title \"Acme & Co\"\ncreate\nallow group engineering"))
 	b := g.browser()
 	p := b.signIn(b.open("/oauth/login"), "bob", ldaptest.PasswordOf("bob"))
 	if p.status != http.StatusForbidden || b.isSignedIn() || !strings.Contains(p.header.Get("Content-Type"), "text/html") {
 		t.Errorf("%d %s", p.status, p.body)
 	}
-	b.signIn(b.open("/oauth/login"), "ada", ldaptest.PasswordOf("ada"))
+	if words := strings.ReplaceAll(strings.ReplaceAll(p.body, "<bdi>", ""), "</bdi>", ""); !strings.Contains(words, "This account at Acme &amp; Co cannot sign in here.") || !strings.Contains(p.body, `value="bob"`) {
+		t.Errorf("the page does not say why, or has no form: %s", p.body)
+	}
+	b.signIn(p, "ada", ldaptest.PasswordOf("ada"))
 	if !b.isSignedIn() {
 		t.Error("ada is not signed in")
+	}
+}
+
+// TestP139ADirectoryAloneTakesNoPasswordOfOurs, until the block says `password`.
+func TestP139ADirectoryAloneTakesNoPasswordOfOurs(t *testing.T) {
+	server := ldaptest.Start(t)
+	g := startGatehouse(t, atDirectory(server, "create"))
+	g.addUser("zed@acme.example", "", "")
+	tries := func() (page, bool) {
+		b := g.browser()
+		p := b.signIn(b.open("/oauth/login"), "zed@acme.example", peoplePassword)
+		return p, b.isSignedIn()
+	}
+	if p, in := tries(); in || p.status != http.StatusOK || !strings.Contains(p.body, "do not match") {
+		t.Errorf("%d %s", p.status, p.body)
+	}
+	g.reload(strings.Replace(atDirectory(server, "create"), "sign_in {", "sign_in {\npassword", 1))
+	if p, in := tries(); !in {
+		t.Errorf("with `password`: %d %s", p.status, p.body)
 	}
 }

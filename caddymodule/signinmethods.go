@@ -11,7 +11,10 @@ import (
 
 // signInMethods are the ways in which people sign in at our own issuer.
 func (a *App) signInMethods() endpoint.SignInMethods {
-	m := endpoint.SignInMethods{WithoutPasswords: !a.settings.SignIn.Password, Accounts: federation.Accounts{Registry: a.registry}}
+	m := endpoint.SignInMethods{WithoutPasswords: !a.settings.SignIn.Password, Accounts: federation.Accounts{Registry: a.registry}, Directories: make(map[string]string)}
+	for _, d := range a.directories {
+		m.Directories[d.Name] = d.Title
+	}
 	for _, p := range a.providers {
 		m.Providers = append(m.Providers, &endpoint.Provider{
 			Provider: p.pooled.value, Name: p.Name, Title: p.Title, Origin: originOf(p.ProviderSettings),

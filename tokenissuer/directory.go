@@ -27,8 +27,8 @@ type DirectoryAttempt struct {
 	Password oauth.Secret
 	// Address is where the attempt comes from.
 	Address string
-	// Admit is called with the directory's permanent identifier of the person before the password is looked at. Its error ends the
-	// attempt: too many have failed for this person, whatever names they used.
+	// Admit is called with the directory's permanent identifier of the person before the password is looked at. Its error, an
+	// invalid_grant, ends the attempt as a wrong password does: too many have failed for this person, whatever names they used.
 	Admit func(subject string) error
 }
 
@@ -67,7 +67,7 @@ func (is *Issuer) askDirectories(ctx context.Context, a DirectoryAttempt, admit 
 		case oauth.AsError(err).Code == oauth.TemporarilyUnavailable:
 			unavailable = errors.Join(unavailable, err)
 		default:
-			return SignedIn{}, err
+			return SignedIn{Provider: d.Provider()}, err
 		}
 	}
 	if unavailable != nil {

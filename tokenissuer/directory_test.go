@@ -197,7 +197,7 @@ func TestP48FailuresElsewhere(t *testing.T) {
 	}
 	asked := len(corp.asked)
 	_, err := f.tryFrom("203.0.113.1", "zoe!", userPassword)
-	tokentest.WantCode(t, err, oauth.RateLimited)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	if len(corp.asked) != asked+1 {
 		t.Error("the other spelling was not asked about: the test shows nothing")
 	}
@@ -236,6 +236,89 @@ func TestP48FailuresElsewhere(t *testing.T) {
 			t.Errorf("asked about %q", corp.asked)
 		}
 	})
+}
+
+// TestP138AThrottledPersonLooksLikeNobody: after failures by one name, another name of the same person is answered as one that nobody
+// has, with the right password and without, and counted as such.
+func TestP138AThrottledPersonLooksLikeNobody(t *testing.T) {
+	f := newFlow(t)
+	corp := &peopleElsewhere{name: "corp", usesName: true, people: map[string]*store.User{"zoe": f.outsider("zoe")}}
+	f.PasswordDirectories = []PasswordDirectory{corp}
+	for i, known := range []string{"zoe", "nobody"} {
+		for range 10 {
+			_, err := f.tryFrom("192.0.2."+string(rune('1'+i)), known, "a guess")
+			tokentest.WantCode(t, err, oauth.InvalidGrant)
+		}
+		for n := range 10 {
+			_, err := f.tryFrom("203.0.113."+string(rune('1'+i)), known+"!", userPassword)
+			if e := oauth.AsError(err); e.Code != oauth.InvalidGrant || e.RetryAfter != 0 || e.Description != oauth.NewError(oauth.InvalidGrant, "").Description {
+				t.Fatalf("%s, attempt %d: %v", known, n, err)
+			}
+		}
+		_, err := f.tryFrom("203.0.113."+string(rune('1'+i)), known+"!", userPassword)
+		tokentest.WantCode(t, err, oauth.RateLimited)
+	}
+}
+
+// TestP137ABrowserThatADirectorysPersonHasUsed has a count of failures of its own, by a name that is no address too.
+func TestP137ABrowserThatADirectorysPersonHasUsed(t *testing.T) {
+	f := newFlow(t)
+	corp := &peopleElsewhere{name: "corp", usesName: true, people: map[string]*store.User{"zoe": f.outsider("zoe"), "yan": f.outsider("yan")}}
+	f.PasswordDirectories = []PasswordDirectory{corp}
+	deviceOf := func(login string) oauth.Secret {
+		t.Helper()
+		who, err := f.tryFrom("198.51.100.1", login, userPassword)
+		f.must(err)
+		device, err := f.Device(who, f.clock())
+		f.must(err)
+		return device
+	}
+	with := func(device oauth.Secret, login, password string) error {
+		_, err := f.SignIn(t.Context(), SignInAttempt{Email: login, Password: oauth.NewSecret(password), Address: "198.51.100.1", Device: device})
+		return err
+	}
+	zoes, yans := deviceOf("zoe"), deviceOf("yan")
+	for range 10 {
+		_, err := f.tryFrom("192.0.2.1", "zoe", "a guess")
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
+	}
+	tokentest.WantCode(t, with(oauth.Secret{}, "zoe", userPassword), oauth.RateLimited)
+	tokentest.WantCode(t, with(yans, "zoe", userPassword), oauth.RateLimited)
+	tokentest.WantCode(t, with(oauth.NewSecret("made up"), "zoe", userPassword), oauth.RateLimited)
+	f.must(with(zoes, " ZOE", userPassword))
+	for range 10 {
+		tokentest.WantCode(t, with(zoes, "zoe", "a guess"), oauth.InvalidGrant)
+	}
+	tokentest.WantCode(t, with(zoes, "zoe", userPassword), oauth.RateLimited)
+	f.wait(time.Hour)
+	for range 10 { // a device is the person's by whose name it was signed in with
+		_ = with(zoes, "yan", "a guess")
+	}
+	tokentest.WantCode(t, with(oauth.Secret{}, "yan", userPassword), oauth.RateLimited)
+	f.must(with(yans, "yan", userPassword))
+	f.wait(time.Hour)
+	for range 10 {
+		_ = with(oauth.Secret{}, "zoe", "a guess")
+	}
+	f.must(f.registry.RemoveUser(t.Context(), "u-zoe"))
+	tokentest.WantCode(t, with(zoes, "zoe", userPassword), oauth.RateLimited)
+}
+
+// TestP139DirectoriesAlone: where no password of ours counts, a directory is asked about everybody.
+func TestP139DirectoriesAlone(t *testing.T) {
+	f := newFlow(t)
+	ada := f.user("ada")
+	corp := &peopleElsewhere{name: "corp", people: map[string]*store.User{}}
+	f.PasswordDirectories, f.DirectoriesAlone = []PasswordDirectory{corp}, true
+	_, err := f.tryFrom("192.0.2.1", ada.Email, userPassword)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
+	corp.people[ada.Email] = ada
+	if who, err := f.tryFrom("192.0.2.1", ada.Email, userPassword); err != nil || who.User.ID != ada.ID || who.Provider != "corp" {
+		t.Errorf("%+v, %v", who, err)
+	}
+	if n := len(corp.asked); n != 2 {
+		t.Errorf("the directory was asked %d times", n)
+	}
 }
 
 // TestP135WhoDisconnectsIsCounted: whoever does not wait for the directory's answer has tried all the same.

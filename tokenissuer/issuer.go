@@ -61,6 +61,8 @@ type Issuer struct {
 	Hasher *passwords.Hasher
 	// PasswordDirectories know people who have no password of ours, in the order in which they are asked.
 	PasswordDirectories []PasswordDirectory
+	// DirectoriesAlone: no password of ours counts, even where a user has one.
+	DirectoriesAlone bool
 
 	schemes schemesInUse
 }

@@ -130,26 +130,32 @@ type device struct {
 	ID      string `json:"id"`
 	UserID  string `json:"user"`
 	Version string `json:"version"`
+	// Login is what the user has typed to sign in; empty: nothing.
+	Login string `json:"login,omitzero"`
 }
 
-// Device returns the cookie for a browser in which the user has just signed in. It is no credential: it gives the
+// Device returns the cookie for a browser in which a user has just signed in. It is no credential: it gives the
 // browser a count of failures of its own, until the user has another password, role or status.
-func (c *Credentials) Device(user *store.User, now time.Time) (oauth.Secret, error) {
-	return Seal(c.Master.Devices, "", device{oauth.NewID(), user.ID, user.Version}, now)
+func (c *Credentials) Device(who SignedIn, now time.Time) (oauth.Secret, error) {
+	return Seal(c.Master.Devices, "", device{oauth.NewID(), who.User.ID, who.User.Version, who.Login}, now)
 }
 
 // deviceSkew is by how much a device may seem older than its user, because clocks of nodes differ. An id is free for another
 // owner only weeks after it was removed.
 const deviceSkew = time.Hour
 
-// deviceOf returns the id of a device that is known to the user; "" for any other, for one of an earlier owner of the user's
-// id, and when nobody is the user.
-func (c *Credentials) deviceOf(cookie oauth.Secret, user *store.User) string {
-	if cookie.IsEmpty() || user.ID == "" {
+// deviceOf returns the id of a device that is known to the user of a login; "" for any other, and for one of an earlier owner of the
+// user's id. Where nobody has the login as an address, the device is known if somebody has signed in there with that very login: it
+// is one that only a directory knows.
+func (is *Issuer) deviceOf(ctx context.Context, cookie oauth.Secret, user *store.User, login string) string {
+	if cookie.IsEmpty() || login == "" {
 		return ""
 	}
-	d, since, err := UnsealAny[device](c.Master.Devices, "", cookie)
-	if err != nil || d.UserID != user.ID || d.Version != user.Version || since.Add(deviceSkew).Before(user.CreatedAt) {
+	d, since, err := UnsealAny[device](is.Master.Devices, "", cookie)
+	if err == nil && user.ID == "" && d.Login == login {
+		user, err = is.Directory.User(ctx, d.UserID)
+	}
+	if err != nil || user.ID == "" || d.UserID != user.ID || d.Version != user.Version || since.Add(deviceSkew).Before(user.CreatedAt) {
 		return ""
 	}
 	return d.ID

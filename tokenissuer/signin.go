@@ -31,6 +31,8 @@ type SignedIn struct {
 	Provider, Subject string
 	// AuthTime is when; zero: the provider does not say.
 	AuthTime time.Time
+	// Login is the address or username that was typed, as it is counted; empty: none was.
+	Login string
 }
 
 // SignIn returns the user whose address, or username, and password were presented. Unknown, disabled, locked and invited users and
@@ -38,7 +40,8 @@ type SignedIn struct {
 // are taken it is temporarily_unavailable.
 //
 // Whoever has no password of ours is asked for in the directories, after that work and without a hashing slot: no directory costs time of
-// those who have one. The errors are those of PasswordDirectory too.
+// those who have one. The errors are those of PasswordDirectory too; with an access_denied comes the Provider. Too many failures for one
+// person in a directory look like a wrong password, whatever name was typed: nobody learns that two names are one person's.
 //
 // Failures are counted per account and per address, whether the account exists or not. A browser that has signed in to
 // the account before has a count of its own, so that somebody else's failures do not lock it out.
@@ -58,7 +61,7 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (SignedIn, error)
 	if err != nil {
 		return SignedIn{}, oauth.Unavailable("directory_unavailable", err)
 	}
-	device := is.deviceOf(a.Device, user)
+	device := is.deviceOf(ctx, a.Device, user, login)
 	proofs := is.ProofBuckets(login, a.Address)
 	if err := is.CheckProofs(ctx, proofs, now); err != nil {
 		return SignedIn{}, err
@@ -69,13 +72,17 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (SignedIn, error)
 		return SignedIn{}, err
 	}
 	proved := SignedIn{User: user}
-	err = is.provePassword(ctx, user, a.Password, passwords.Attempt{Account: login, Address: a.Address, Known: device != ""})
-	if user.PasswordHash.IsEmpty() && login != "" && oauth.AsError(err).Code == oauth.InvalidGrant && len(is.PasswordDirectories) > 0 {
+	if is.DirectoriesAlone {
+		err = oauth.NewError(oauth.InvalidGrant, "sign_in_failed")
+	} else {
+		err = is.provePassword(ctx, user, a.Password, passwords.Attempt{Account: login, Address: a.Address, Known: device != ""})
+	}
+	if (is.DirectoriesAlone || user.PasswordHash.IsEmpty()) && login != "" && oauth.AsError(err).Code == oauth.InvalidGrant && len(is.PasswordDirectories) > 0 {
 		attempt := DirectoryAttempt{Login: login, Password: a.Password, Address: a.Address}
 		proved, err = is.askDirectories(ctx, attempt, func(provider, subject string) error {
 			person := is.PersonBuckets(provider, subject, device)
 			if err := is.Reserve(ctx, person, "sign_in_throttled", now); err != nil {
-				return err
+				return oauth.NewError(oauth.InvalidGrant, "sign_in_throttled").WithCause(err)
 			}
 			buckets = append(buckets, person...)
 			return nil
@@ -92,10 +99,10 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (SignedIn, error)
 		is.Forgive(ctx, buckets, now)
 	}
 	if err != nil {
-		return SignedIn{}, err
+		return SignedIn{Provider: proved.Provider}, err
 	}
 	is.CountProof(ctx, proofs, now)
-	proved.AuthTime = is.Now()
+	proved.AuthTime, proved.Login = is.Now(), login
 	return proved, nil
 }
 

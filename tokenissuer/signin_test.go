@@ -37,7 +37,7 @@ func TestT145ADeviceOfAnEarlierOwner(t *testing.T) {
 		return err
 	}
 	owner := *f.user("ada")
-	former, err := f.Device(&owner, f.clock())
+	former, err := f.Device(SignedIn{User: &owner}, f.clock())
 	f.must(err)
 	f.must(f.registry.RemoveUser(t.Context(), owner.ID))
 	f.wait(36 * 24 * time.Hour)
@@ -50,7 +50,7 @@ func TestT145ADeviceOfAnEarlierOwner(t *testing.T) {
 	}
 	tokentest.WantCode(t, fill(former), oauth.RateLimited)
 	f.wait(time.Hour)
-	own, err := f.Device(f.user("ada"), f.clock())
+	own, err := f.Device(SignedIn{User: f.user("ada")}, f.clock())
 	f.must(err)
 	f.must(fill(own))
 }

@@ -13,7 +13,7 @@ import (
 
 // SignIn says where people sign in. Without it they do so with a password that is kept here.
 type SignIn struct {
-	// Password lets people sign in with a password that is kept here. Default: as soon as a declared user has one.
+	// Password lets people sign in with a password that is kept here. Default: if a declared user has one.
 	Password bool `json:"password,omitempty"`
 	// Providers are others at whom people sign in, in the order in which the sign-in page offers them.
 	Providers []Provider `json:"providers,omitempty"`
@@ -39,8 +39,9 @@ func (b *Block) parseSignIn(d *caddyfile.Dispenser) error {
 
 // SignInSettings are where people sign in, as it was read.
 type SignInSettings struct {
-	// Password reports whether people can sign in with a password that is kept here.
-	Password bool
+	// Password reports whether people can sign in with a password: with one that is kept here or, if DirectoriesAlone, with that of a
+	// directory and no other.
+	Password, DirectoriesAlone bool
 	// Providers are others at whom people can sign in.
 	Providers []ProviderSettings
 }
@@ -64,7 +65,9 @@ func (b *Block) readSignIn(s *Settings) error {
 			return b.at(fmt.Errorf("provider %s: %w", c.Name, err), "provider", c.Name)
 		}
 		s.SignIn.Providers = append(s.SignIn.Providers, p)
-		s.SignIn.Password = s.SignIn.Password || p.LDAP != nil // whose passwords are typed into the same form
+		if p.LDAP != nil && !s.SignIn.Password { // whose passwords are typed into the same form
+			s.SignIn.Password, s.SignIn.DirectoriesAlone = true, true
+		}
 	}
 	if !s.SignIn.Password && len(s.SignIn.Providers) == 0 {
 		return b.at(errors.New("nobody could sign in: add `password`, `provider`, `github` or `ldap` to sign_in"), "sign_in")

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -43,7 +44,7 @@ func (h *Handler) unlink(r *http.Request, session *tokenissuer.Session, id strin
 // unlinking says which account is taken from a user, and which other ways in count.
 func (h *Handler) unlinking(user *store.User, provider, subject string) store.Unlinking {
 	u := store.Unlinking{
-		Provider: provider, Subject: subject, UserID: user.ID, MayBeLast: !h.methods.WithoutPasswords && !user.PasswordHash.IsEmpty(),
+		Provider: provider, Subject: subject, UserID: user.ID, MayBeLast: !h.methods.WithoutPasswords && !h.issuer.DirectoriesAlone && !user.PasswordHash.IsEmpty(),
 	}
 	for _, p := range h.methods.Providers {
 		u.WaysIn = append(u.WaysIn, p.Name)
@@ -61,5 +62,5 @@ func (h *Handler) titleOf(provider string) string {
 	if p := h.methods.provider(provider); p != nil {
 		return p.Title
 	}
-	return provider
+	return cmp.Or(h.methods.Directories[provider], provider)
 }

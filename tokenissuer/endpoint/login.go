@@ -102,12 +102,12 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pend
 		Device: readCookie(r, h.cookies.device),
 	})
 	if err != nil {
-		return h.signInFailed(w, r, p.walk(v), p.sealed, f.Get("email"), err)
+		return h.signInFailed(w, r, p.walk(v), p.sealed, f.Get("email"), who.Provider, err)
 	}
 	session, err := h.openSession(w, r, v, who, nonce)
 	if err != nil {
 		if oauth.AsError(err).Code == oauth.RateLimited {
-			return h.signInFailed(w, r, p.walk(v), p.sealed, f.Get("email"), err)
+			return h.signInFailed(w, r, p.walk(v), p.sealed, f.Get("email"), who.Provider, err)
 		}
 		return err
 	}
@@ -156,7 +156,7 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, w
 	if err != nil {
 		return nil, err
 	}
-	device, err := h.issuer.Device(who.User, h.issuer.Now())
+	device, err := h.issuer.Device(who, h.issuer.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -167,13 +167,17 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, w
 	return session, nil
 }
 
-// signInFailed shows the sign-in page again, with the pending request and a notice.
-func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret, email string, err error) error {
+// signInFailed shows the sign-in page again, with the pending request and a notice. Provider is the directory that has the password;
+// empty: it is one of ours, or nobody's.
+func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret, email, provider string, err error) error {
 	e := oauth.AsError(err)
 	notice := map[oauth.ErrorCode]pages.Notice{
 		oauth.InvalidGrant: pages.WrongCredentials, oauth.RateLimited: pages.TooManyAttempts,
 		oauth.TemporarilyUnavailable: pages.Busy,
 	}[e.Code]
+	if e.Code == oauth.AccessDenied && provider != "" { // the password was right
+		notice = pages.ProviderRefused
+	}
 	if notice == pages.NoNotice {
 		return err
 	}
@@ -184,7 +188,7 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 		status = answers.SetStatusHeaders(w, err)
 	}
 	page := h.signInPage(k, sealed)
-	page.Notice, page.RetryAfter, page.Email = notice, e.RetryAfter, email
+	page.Notice, page.RetryAfter, page.Email, page.AtProvider = notice, e.RetryAfter, email, h.titleOf(provider)
 	return h.show(w, r, status, k.locales(), page, h.formTargets(k, sealed)...)
 }
 

@@ -18,6 +18,8 @@ type SignInMethods struct {
 	WithoutPasswords bool
 	// Providers are those to choose from, in the order in which the page has them.
 	Providers []*Provider
+	// Directories are what people call the directories whose passwords the page takes, by their names.
+	Directories map[string]string
 	// Accounts knows which user an account at a provider belongs to. It is needed where there are providers.
 	Accounts federation.Accounts
 }

@@ -57,7 +57,7 @@ func CanonicalDomain(domain string) (string, error) {
 	address, err := store.CanonicalEmail("a@" + domain)
 	canonical := strings.TrimPrefix(address, "a@")
 	if err != nil || strings.HasPrefix(canonical, ".") || strings.ContainsAny(canonical, "*/:") {
-		return "", fmt.Errorf("%.64q is no domain of e-mail addresses: write it as example.com", domain)
+		return "", fmt.Errorf("%.64q cannot stand behind the @ of an e-mail address: write a domain, as example.com", domain)
 	}
 	return canonical, nil
 }

@@ -103,6 +103,9 @@ func (d *Directory) signIn(ctx context.Context, a tokenissuer.DirectoryAttempt) 
 	}
 	// 4. Failures of this entry are counted together, whatever it was called.
 	if err := a.Admit(subject); err != nil {
+		if fault := d.pretend(ctx, err); fault != nil {
+			return none, fault
+		}
 		return none, err
 	}
 	// 5. The password, on a connection of its own.
@@ -167,8 +170,8 @@ func (d *Directory) prove(ctx context.Context, dn string, password oauth.Secret)
 	}
 }
 
-// pretend takes the steps of a wrong password after a search that found nobody, or several, so that the time does not tell. It returns
-// a fault of the directory, as prove would. Nobody's password is sent.
+// pretend takes the steps of a wrong password where none is looked at, so that the time does not tell: after a search that found nobody,
+// or several, or somebody for whom too many have failed. It returns a fault of the directory, as prove would. Nobody's password is sent.
 func (d *Directory) pretend(ctx context.Context, found error) error {
 	if !errors.Is(found, store.ErrNotFound) && oauth.AsError(found).Code != oauth.InvalidGrant {
 		return nil

@@ -113,7 +113,7 @@ func (s Settings) plan() (*plan, error) {
 	}
 	for what, name := range map[string]string{"bind_dn": s.BindDN, "user_base": s.UserBase, "group_base": s.GroupBase} {
 		if _, err := ldap.ParseDN(name); err != nil {
-			return nil, fmt.Errorf("%s %q is no name of an entry: write it as ou=people,dc=example,dc=com", what, name)
+			return nil, fmt.Errorf("%s %q is not a distinguished name: write one, as ou=people,dc=example,dc=com", what, name)
 		}
 	}
 	if s.GroupBase != "" {
