@@ -96,6 +96,7 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 	}
 	now := is.Now()
 	f := is.newFamily(s.User, client, oauth.AuthorizationCode, s.Family.AuthTime)
+	f.CreatedAt = later(f.CreatedAt, s.Family.CreatedAt)
 	f.Scopes, f.Audience = scopes, r.Audience
 	f.Preconditions.SessionID, f.Provider = s.Family.ID, s.Family.Provider
 	f.Code = store.CodeBinding{

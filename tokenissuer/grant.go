@@ -27,6 +27,8 @@ type Grant struct {
 	// Lifetime overrides the lifetime of the grant type; zero keeps it.
 	Lifetime time.Duration
 
+	// born is when the token's family was: see newSignIn.
+	born time.Time
 	// nonce, sessionID and claims are those of the ID token; see store.TokenFamily.
 	nonce, sessionID, claims string
 

@@ -38,7 +38,7 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *store.Client, r 
 	}
 	now := is.Now()
 	lifetimes := is.lifetimes(client)
-	f := is.newFamily(user, client, oauth.PasswordGrant, now)
+	f := is.newSignIn(user, client, oauth.PasswordGrant, now)
 	f.Scopes, f.Audience, f.ExpiresAt = scopes, audience, now.Add(lifetimes.Password)
 	f.Provider, f.Preconditions.Subject = proved.Provider, proved.Subject
 	if is.PasswordGrant.Refresh && (client.GetsRefresh(scopes) || client.ID == store.BuiltInClientID) {
@@ -51,7 +51,7 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *store.Client, r 
 func (se *Settings) grantOf(f *store.TokenFamily, client *store.Client, user *store.User, consume func() error) Grant {
 	return Grant{
 		Type: f.Origin, Client: client, User: user, Scopes: f.Scopes, Audience: f.Audience, FamilyID: f.ID, Generation: f.Generation,
-		Actor: f.Actor, AuthTime: f.AuthTime, Lifetime: se.tokenLifetime(f, client), consume: consume,
+		Actor: f.Actor, AuthTime: f.AuthTime, Lifetime: se.tokenLifetime(f, client), born: f.CreatedAt, consume: consume,
 		sessionID: f.SessionID, claims: f.Claims,
 	}
 }

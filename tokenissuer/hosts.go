@@ -123,7 +123,7 @@ func (is *Issuer) OpenHostSession(ctx context.Context, who SignedIn, host Host, 
 	if authTime.After(now) {
 		authTime = now
 	}
-	f := is.newFamily(who.User, is.hostClient(), store.HostSession, authTime)
+	f := is.newSignIn(who.User, is.hostClient(), store.HostSession, authTime)
 	f.Provider, f.Preconditions.Subject, f.Scopes, f.ExpiresAt = who.Provider, who.Subject, is.HostScopes(), now.Add(sessionLifetime)
 	f.Code = store.CodeBinding{RequestID: attempt, RedirectURI: host.Callback(), ExpiresAt: now, SpentAt: now}
 	return f.ID, is.addFamily(ctx, f, who.User)

@@ -252,6 +252,9 @@ func (is *Issuer) claimsOf(g Grant) (*accesstoken.AccessToken, error) {
 		lifetime = is.lifetimes(g.Client).For(g.Type)
 	}
 	now, audience := is.Birth(is.Now()), g.Audience
+	if g.born.After(is.Now()) {
+		now = g.born.Truncate(time.Second)
+	}
 	if len(audience) == 0 {
 		audience = is.Audience
 	}

@@ -139,6 +139,13 @@ func TestM25ABirthBesideTheEndOfADeclaredUser(t *testing.T) {
 	r.store.meanwhile("User", func() { late = r.signIn(old, "gone") }) // after the families have ended
 	r.settled(store.Declarations{})
 	r.verdict("born beside the end", late, false)
+
+	old = r.settled(store.Declarations{Users: []*store.User{declaredUser("late", store.RoleMember)}})
+	r.must(r.node(store.Declarations{}).Reconcile(t.Context()))
+	known, _, err := r.store.Revocations(t.Context(), store.FeedPosition{})
+	r.must(err)
+	old.Issuer.Revocations.Add(known...) // as when the configuration of before still answers, in the same process
+	r.verdict("born after the end, of the configuration of before", r.signIn(old, "late"), false)
 }
 
 // TestM25WhoComesBack starts anew, and is not ended by what is remembered.

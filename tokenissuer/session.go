@@ -31,7 +31,7 @@ func (is *Issuer) OpenSession(ctx context.Context, who SignedIn, note, form stri
 	if authTime.After(now) {
 		authTime = now
 	}
-	f := is.newFamily(user, is.builtInClient(), store.BrowserSession, authTime)
+	f := is.newSignIn(user, is.builtInClient(), store.BrowserSession, authTime)
 	f.Note, f.Provider, f.Preconditions.Subject, f.ExpiresAt = note, who.Provider, who.Subject, now.Add(sessionLifetime)
 	f.Scopes = is.builtInClient().Scopes
 	f.Code.RequestID = form
@@ -48,6 +48,23 @@ func (is *Issuer) newFamily(user *store.User, client *store.Client, origin oauth
 		ID: oauth.NewID(), UserID: user.ID, UserVersion: user.Version, UserDeclared: user.Declared, ClientID: client.ID,
 		Origin: origin, AuthTime: authTime, CreatedAt: now, RotatedAt: now, TokenLifetime: is.lifetimes(client).For(origin),
 	}
+}
+
+// newSignIn is newFamily for somebody who has just signed in, which no revocation of before ends: tokens tell whole seconds, and a
+// revocation ends all up to and in its own. In that second the sign-in is dated to the next one, and what comes of a family is never
+// dated before it.
+func (is *Issuer) newSignIn(user *store.User, client *store.Client, origin oauth.GrantType, authTime time.Time) *store.TokenFamily {
+	f := is.newFamily(user, client, origin, authTime)
+	f.CreatedAt = is.Revocations.Passed(f.CreatedAt, user.ID, user.Organisation)
+	return f
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // addFamily stores a family of a user, unless the user, or the admin who creates it, has had too many: then it is rate_limited.
@@ -138,7 +155,7 @@ func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
 	}
 	return is.Issue(Grant{
 		Type: store.BrowserSession, Client: own, User: s.User, Scopes: scopes, FamilyID: s.Family.ID,
-		AuthTime: s.Family.AuthTime, Lifetime: is.tokenLifetime(s.Family, own),
+		AuthTime: s.Family.AuthTime, Lifetime: is.tokenLifetime(s.Family, own), born: s.Family.CreatedAt,
 	})
 }
 

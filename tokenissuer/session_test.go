@@ -187,3 +187,52 @@ func TestAccountListsWhatMayActForAUser(t *testing.T) {
 	}
 	tokentest.WantCode(t, f.RevokeApplication(ctx, f.user("ada"), ""), oauth.InvalidRequest)
 }
+
+// TestS114WhatBeganBeforeARevocationIsNotNewer: what comes of a session that was looked up before the revocation is ended by it, though it
+// is made after it in the same second. What comes of a new sign-in is not.
+func TestS114WhatBeganBeforeARevocationIsNotNewer(t *testing.T) {
+	for name, revocation := range map[string]func(*flow) store.Revocation{
+		"user": func(f *flow) store.Revocation { return f.RevocationOf(store.RevokeUser, "u-ada") },
+		"organisation": func(f *flow) store.Revocation {
+			return f.RevocationOf(store.RevokeOrganisation, f.user("ada").Organisation)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFlow(t)
+			f.time.Add(300 * time.Millisecond)
+			derived := func(s *Session) (token Tokens, code oauth.Secret) {
+				t.Helper()
+				token, err := f.SessionToken(s)
+				f.must(err)
+				r, err := f.read("conf", parameters("public"))
+				f.must(err)
+				code, err = f.Approve(t.Context(), &r, f.client("conf"), s, r.Scopes)
+				f.must(err)
+				return token, code
+			}
+			before := f.session("ada")
+			f.time.Add(300 * time.Millisecond)
+			f.must(f.Revoke(t.Context(), revocation(f)))
+			token, code := derived(before)
+			f.dead(token)
+			if _, err := f.redeem("conf", code); oauth.AsError(err).Code != oauth.InvalidGrant {
+				t.Errorf("the code of before: %v", err)
+			}
+			after := f.session("ada")
+			token, code = derived(after)
+			f.alive(token)
+			redeemed, err := f.redeem("conf", code)
+			f.must(err)
+			f.alive(redeemed)
+			if ahead := token.Claims.IssuedAt.Sub(f.clock()); ahead <= 0 || ahead > time.Second {
+				t.Errorf("issued %s ahead", ahead)
+			}
+			f.time.Add(time.Second)
+			later, err := f.SessionToken(f.session("ada"))
+			f.must(err)
+			if later.Claims.IssuedAt.After(f.clock()) {
+				t.Error("a second later tokens are still dated ahead")
+			}
+		})
+	}
+}

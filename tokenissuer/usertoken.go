@@ -66,6 +66,7 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 	}
 	now := is.Now()
 	f := is.newFamily(target, client, store.AdminCreated, now)
+	f.CreatedAt = later(f.CreatedAt, t.IssuedAt)
 	f.AuthTime = time.Time{} // the target has proved nothing
 	f.Audience = audience
 	f.Scopes = slices.DeleteFunc(oauth.Scopes{oauth.ScopeTrusted, oauth.ScopePublic}, func(name string) bool { return !t.Scopes.Has(name) })
@@ -92,7 +93,7 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 // IssueUnasked issues a token that acts for a user without asking either user or client, for an operator. There is no refresh
 // token. A lifetime of 0 is the client's own.
 func (is *Issuer) IssueUnasked(ctx context.Context, client *store.Client, user *store.User, scopes oauth.Scopes, lifetime time.Duration) (Tokens, error) {
-	f := is.newFamily(user, client, oauth.AuthorizationCode, time.Time{})
+	f := is.newSignIn(user, client, oauth.AuthorizationCode, time.Time{})
 	f.Scopes, f.ExpiresAt = scopes, is.Now().Add(max(lifetime, is.lifetimes(client).AuthorizationCode))
 	if lifetime > 0 {
 		f.TokenLifetime = lifetime

@@ -129,6 +129,19 @@ func (s *RevocationSet) hits(kind store.RevocationKind, id string, issued uint32
 	return ok && issued <= entry.issuedUntil
 }
 
+// Passed returns the time, or the beginning of the next second if the tokens of the user or the organisation are revoked up to and in
+// the second of that time. What is issued then is not of before the revocation.
+func (s *RevocationSet) Passed(at time.Time, user, organisation string) time.Time {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, key := range [...]revocationKey{keyOf(store.RevokeUser, user), keyOf(store.RevokeOrganisation, organisation)} {
+		if entry, ok := s.entries[key]; ok && entry.issuedUntil == clampSeconds(at) {
+			return at.Truncate(time.Second).Add(time.Second)
+		}
+	}
+	return at
+}
+
 // Len returns the number of entries.
 func (s *RevocationSet) Len() int {
 	s.mu.RLock()

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -47,9 +46,9 @@ func (g *Registry) RemoveOrganisation(ctx context.Context, id string) error {
 	return g.Stored.RemoveOrganisation(ctx, id)
 }
 
-// RevokeOrganisation ends every token of an organisation's users that was issued up to and in this second, and their sessions.
+// RevokeOrganisation ends every token of an organisation's users that was issued until now, and their sessions.
 func (g *Registry) RevokeOrganisation(ctx context.Context, id string) error {
-	// As for a user, the revocation comes first. It ends the sessions too; what follows tells applications of that.
+	// As for a user, the revocation comes first. What follows ends what is born meanwhile, and tells applications of it.
 	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(store.RevokeOrganisation, id)); err != nil {
 		return err
 	}
@@ -58,8 +57,7 @@ func (g *Registry) RevokeOrganisation(ctx context.Context, id string) error {
 		return err
 	}
 	for _, user := range users {
-		sessions := store.FamilyFilter{UserID: user.ID, Origins: []oauth.GrantType{store.BrowserSession}}
-		if err := g.Issuer.EndFamilies(ctx, sessions); err != nil {
+		if err := g.Issuer.EndFamilies(ctx, store.FamilyFilter{UserID: user.ID}); err != nil {
 			return err
 		}
 	}

@@ -81,7 +81,11 @@ func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclarati
 			return err
 		}
 		if whole {
-			revocations = append(revocations, g.Issuer.RevocationOf(d.Kind, d.ID))
+			revocation := g.Issuer.RevocationOf(d.Kind, d.ID)
+			if d.Kind == store.RevokeUser { // whom the configuration of before may still let sign in
+				revocation.IssuedUntil = revocation.IssuedUntil.Add(time.Second)
+			}
+			revocations = append(revocations, revocation)
 		}
 	}
 	if len(revocations) == 0 {
