@@ -137,6 +137,9 @@ func (a *App) provisionIssuer() error {
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.signInMethods(), a.settings.Brand); err != nil {
 		return err
 	}
+	if err := a.provisionRegistration(); err != nil {
+		return err
+	}
 	// Apps start in no order, so the new configuration's listeners may be open before Start has run. When the one that
 	// runs now has opened the node, nothing is left to wait for.
 	if a.node.IsOpen() {

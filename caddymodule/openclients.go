@@ -1,13 +1,17 @@
 package caddymodule
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
 
 // clientDocuments hold the documents of clients that describe themselves, by all of the settings. They outlive a reload.
@@ -52,9 +56,56 @@ func (a *App) releaseDocuments() error {
 // admitClients says which clients may make themselves known, once all routes are known.
 func (a *App) admitClients(found *coverage.Result) {
 	open := a.settings.Open
-	admitted := tokenissuer.Admitted{Documents: open.DocumentsOn, DocumentScopes: open.DocumentScopes}
+	admitted := tokenissuer.Admitted{Documents: open.DocumentsOn, DocumentScopes: open.DocumentScopes, RegistrationScopes: open.RegistrationScopes}
 	a.issuer.Open.Publish(admitted)
 	if err := a.handler.PublishMetadata(); err != nil {
 		a.logger.Error("the metadata do not say which clients are admitted: " + err.Error())
+	}
+}
+
+// provisionRegistration lets clients register, where the configuration says so.
+func (a *App) provisionRegistration() error {
+	if a.settings.Open.Registration == nil {
+		return nil
+	}
+	return a.handler.MountRegistration(a.registrar())
+}
+
+// registrar registers clients by the rules of the configuration; by none, it removes those that registered by the rules of an earlier one.
+func (a *App) registrar() *registration.Registrar {
+	g := &registration.Registrar{Registry: a.registry}
+	if rules := a.settings.Open.Registration; rules != nil {
+		g.Rules = *rules
+	}
+	return g
+}
+
+// unusedInterval is how often clients are looked for that nobody uses.
+const unusedInterval = time.Hour
+
+// removeUnusedClients removes clients that registered themselves and are not used, once the issuer has its store and until the configuration
+// ends. Several nodes may do it at once.
+func (a *App) removeUnusedClients() {
+	select {
+	case <-a.life.ctx.Done():
+		return
+	case <-a.life.started:
+	}
+	registrar := a.registrar()
+	for {
+		ctx, cancel := context.WithTimeout(a.life.ctx, reconcileTimeout)
+		removed, err := registrar.RemoveUnused(ctx, a.node.StoreTime().Add(-registration.UnusedFor))
+		cancel()
+		if removed > 0 {
+			a.logger.Named("audit").Info("clients removed that nobody has used for 30 days", zap.Int("clients", removed))
+		}
+		if err != nil && !a.life.hasEnded() {
+			a.logger.Warn("clients that nobody uses are removed later", zap.Error(err))
+		}
+		select {
+		case <-a.life.ctx.Done():
+			return
+		case <-time.After(unusedInterval):
+		}
 	}
 }

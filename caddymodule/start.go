@@ -64,6 +64,9 @@ func (a *App) Start() error {
 	if a.settings.OpenID {
 		a.node.Go(a.tellApplications)
 	}
+	if a.issues() {
+		a.node.Go(a.removeUnusedClients)
+	}
 	return nil
 }
 

@@ -98,7 +98,7 @@ var rooms = map[string]room{
 		without: core,
 	},
 	"tokenissuer/registration": {
-		own:    []string{"tokenissuer/oauth", "tokenissuer/store"},
+		own:    []string{"tokenissuer/attempts", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"},
 		others: []string{"github.com/go-json-experiment/json"}, without: core,
 	},
 	"tokenissuer/clientmetadata": {
@@ -142,15 +142,20 @@ var rooms = map[string]room{
 	},
 	"tokenissuer/endpoint": {
 		own: []string{
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/requests",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/registration", "tokenissuer/endpoint/requests",
 			"tokenissuer/federation", "tokenissuer/idtoken",
-			"tokenissuer/oauth", "tokenissuer/store", "tokenissuer/upstream",
+			"tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store", "tokenissuer/upstream",
 		},
 		others:  []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache"}),
 	},
 	"tokenissuer/endpoint/answers": {
 		own:     []string{"tokenissuer/endpoint/requests", "tokenissuer/oauth"},
+		others:  []string{"github.com/go-json-experiment/json"},
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
+	},
+	"tokenissuer/endpoint/registration": {
+		own:     []string{"tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registration"},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
@@ -260,7 +265,7 @@ var rooms = map[string]room{
 		own: []string{
 			"caddymodule/gate", "caddymodule/node", "caddymodule/setting",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/clientmetadata", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/ldap", "tokenissuer/keys", "tokenissuer/oauth",
-			"tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
+			"tokenissuer/passwords", "tokenissuer/registration", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "go.uber.org/zap"},
 	},
@@ -270,7 +275,7 @@ var rooms = map[string]room{
 			"caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
 			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/clientmetadata", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
-			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registry",
+			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{

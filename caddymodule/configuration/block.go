@@ -52,6 +52,8 @@ type Block struct {
 	Clients []Client `json:"clients,omitempty"`
 	// ClientMetadata admits clients that describe themselves. Default: they come where a route says `mcp`.
 	ClientMetadata *ClientMetadata `json:"client_metadata,omitempty"`
+	// Registration lets clients register themselves. Default: none can.
+	Registration *Registration `json:"registration,omitempty"`
 	// Roles declares the roles that users can have. Default: admin, who manages group_manager and business_manager, those two,
 	// and member.
 	Roles []store.RoleDeclaration `json:"roles,omitempty"`
@@ -83,7 +85,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return options{
 		"issuer": b.parseIssuer, "audience": b.parseAudience, "store": b.parseStore, "keys": b.parseKeys, "tokens": tokensOption(&b.Tokens),
 		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "session_scopes": b.parseSessionScopes, "openid": b.parseOpenID,
-		"scope": b.parseScope, "client": b.parseClient, "client_metadata": b.parseClientMetadata, "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser, "sign_in": b.parseSignIn,
+		"scope": b.parseScope, "client": b.parseClient, "client_metadata": b.parseClientMetadata, "registration": b.parseRegistration, "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser, "sign_in": b.parseSignIn,
 		"trust": b.parseTrust, "revocation": b.parseRevocation, "limits": b.parseLimits, "brand": b.parseBrand,
 	}.parse(d, "unknown oauth option %q")
 }
@@ -120,7 +122,7 @@ func (b *Block) Read() (Settings, error) {
 		}
 	}
 	steps := []func(*Settings) error{
-		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readScopes, b.readClientMetadata, b.readRoles, b.readDirectory, b.readSignIn, b.readRevocation, b.readLimits, b.readBrand,
+		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readScopes, b.readClientMetadata, b.readRegistration, b.readRoles, b.readDirectory, b.readSignIn, b.readRevocation, b.readLimits, b.readBrand,
 	}
 	for _, step := range steps {
 		if err := step(&s); err != nil {
@@ -177,7 +179,7 @@ func (b *Block) settingsOfTokens() []presence {
 	return []presence{
 		{"audience", len(b.Audience) > 0}, {"tokens", b.Tokens != nil}, {"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""},
 		{"openid", b.OpenID != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
-		{"client_metadata", b.ClientMetadata != nil},
+		{"client_metadata", b.ClientMetadata != nil}, {"registration", b.Registration != nil},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
 
 // ClientMetadata says which clients may come that describe themselves in a document at the URL that is their id (OAuth Client ID Metadata
@@ -34,6 +35,9 @@ type OpenClients struct {
 	// DocumentScopes are what they can be granted; none: the scopes of the routes for agents.
 	DocumentScopes oauth.Scopes
 	Documents      clientmetadata.Settings
+	// Registration says who may register; nil: nobody. RegistrationScopes are what they can be granted, likewise.
+	Registration       *registration.Rules
+	RegistrationScopes oauth.Scopes
 }
 
 // parseClientMetadata reads `client_metadata off`, or:

@@ -104,14 +104,14 @@ func (d *Documents) Client(ctx context.Context, id, source string) (*store.Clien
 	defer cancel()
 	leave, err := d.queue.Enter(waiting, fairqueue.Share{Name: "source " + source, Most: maxFetches / 4}, fairqueue.Share{Name: "host " + u.Host, Most: 1})
 	if err != nil {
-		return d.stale(id, oauth.Unavailable("client_document_busy", err))
+		return d.stale(id, oauth.Unavailable(oauth.ReasonDocumentBusy, err))
 	}
 	defer leave()
 	if known, err := d.recall(id); known != nil || err != nil { // somebody else has asked
 		return known, err
 	}
 	if retry, ok := d.allowance.take(d.settings.Now(), "source "+source, "host "+u.Host); !ok {
-		throttled := oauth.Unavailable("client_document_throttled", errors.New("too many documents were fetched within a minute"))
+		throttled := oauth.Unavailable(oauth.ReasonDocumentThrottled, errors.New("too many documents were fetched within a minute"))
 		throttled.RetryAfter = retry
 		return d.stale(id, throttled)
 	}
@@ -152,7 +152,7 @@ func (d *Documents) fetch(ctx context.Context, id string) (*store.Client, error)
 	}
 	switch {
 	case errors.Is(err, errAway):
-		away := oauth.Unavailable("client_document_away", err)
+		away := oauth.Unavailable(oauth.ReasonDocumentAway, err)
 		d.bad.Set(id, &refused{away, now.Add(awayFor)})
 		return d.stale(id, away)
 	case err != nil:
@@ -167,15 +167,10 @@ func (d *Documents) fetch(ctx context.Context, id string) (*store.Client, error)
 	return client, nil
 }
 
-// refusal is the error for a URL that has no document which can be used. Only what the RFCs let a description hold is in it.
+// refusal is the error for a URL that has no document which can be used.
 func refusal(reason string, err error) *oauth.Error {
-	text := strings.Map(func(c rune) rune {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return '\''
-		}
-		return c
-	}, fmt.Sprintf("The client_id leads to no client metadata: %v.", err))
-	return oauth.NewError(oauth.InvalidRequest, reason).WithDescription(text[:min(len(text), 512)]).WithCause(err)
+	description := oauth.Describable(fmt.Sprintf("The client_id leads to no client metadata: %v.", err))
+	return oauth.NewError(oauth.InvalidRequest, reason).WithDescription(description).WithCause(err)
 }
 
 // admits reports whether documents of a host may be read.

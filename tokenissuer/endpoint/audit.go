@@ -33,7 +33,7 @@ const (
 )
 
 // crowdedReasons are the reasons of refusals due to overload.
-var crowdedReasons = []string{oauth.ReasonVerificationBusy, oauth.ReasonIntrospectionBusy, oauth.ReasonHashingBusy}
+var crowdedReasons = []string{oauth.ReasonVerificationBusy, oauth.ReasonIntrospectionBusy, oauth.ReasonHashingBusy, oauth.ReasonDocumentAway, oauth.ReasonDocumentBusy, oauth.ReasonDocumentThrottled, oauth.ReasonRegistrationFull}
 
 // NewAudit returns an Audit that writes to logger. Address returns the client's address; trusted proxies may supply it.
 func NewAudit(logger *zap.Logger, address func(*http.Request) string) *Audit {

@@ -7,11 +7,15 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/registration"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	core "github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
 
 // Handler serves the issuer's endpoints. It compares paths byte for byte, as the client sent them.
@@ -29,7 +33,9 @@ type Handler struct {
 	pages    *pages.Pages
 	methods  SignInMethods
 	metadata atomic.Pointer[[]byte]
-	resource []byte
+	// registration is where clients register; nil: they cannot.
+	registration *registration.Endpoint
+	resource     []byte
 }
 
 // route describes an endpoint.
@@ -61,6 +67,7 @@ const (
 	logoutPath    = "/oauth/logout"
 	accountPath   = "/oauth/account"
 	userInfoPath  = "/oauth/userinfo"
+	registerPath  = "/oauth/register"
 )
 
 const (
@@ -120,11 +127,47 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, met
 	return h, nil
 }
 
+// MountRegistration serves a Registrar. It is called before requests come.
+func (h *Handler) MountRegistration(registrar *core.Registrar) error {
+	h.registration = &registration.Endpoint{Registrar: registrar, URL: strings.TrimSuffix(h.issuer.URL, "/") + registerPath}
+	h.routes[h.prefix+registerPath] = route{"register", methodsPost, (*Handler).register, (*Handler).Refuse, sharedWithAll}
+	return h.PublishMetadata()
+}
+
+// managementRoute is where clients manage what they have registered.
+var managementRoute = route{"registration", "GET, HEAD, PUT, DELETE", (*Handler).manageRegistration, (*Handler).Refuse, sharedWithAll}
+
+// registeredClient returns the client whose registration is managed at a path.
+func (h *Handler) registeredClient(path string) (id string, ok bool) {
+	id, below := strings.CutPrefix(path, h.prefix+registerPath+"/")
+	return id, below && h.registration != nil && id != "" && !strings.ContainsAny(id, "/%")
+}
+
+func (h *Handler) register(w http.ResponseWriter, r *http.Request) error {
+	id, err := h.registration.Register(w, r, h.audit.Address(r))
+	if err == nil {
+		h.audit.Accepted(r, "client registered itself", zap.String("client_id", id))
+	}
+	return err
+}
+
+func (h *Handler) manageRegistration(w http.ResponseWriter, r *http.Request) error {
+	id, _ := h.registeredClient(r.URL.EscapedPath())
+	done, err := h.registration.Manage(w, r, id)
+	if err == nil {
+		h.audit.Accepted(r, done, zap.String("client_id", id))
+	}
+	return err
+}
+
 // routeOf returns the route for the path of a request.
 func (h *Handler) routeOf(r *http.Request) (route, bool) {
 	path := r.URL.EscapedPath()
 	if found, ok := h.routes[path]; ok {
 		return found, found.serve != nil
+	}
+	if _, ok := h.registeredClient(path); ok {
+		return managementRoute, true
 	}
 	if h.isAdminOperation(r.URL) {
 		return route{memberEndpoint, methodsPost, (*Handler).userToken, (*Handler).refuseJSONAPI, unshared}, true

@@ -31,12 +31,19 @@ type serverMetadata struct {
 	// ClientDocuments says that a client id can be the URL of a metadata document (OAuth Client ID Metadata Document §5).
 	ClientDocuments bool `json:"client_id_metadata_document_supported,omitzero"`
 
+	// Registration is where clients register (RFC 7591); empty: nowhere.
+	Registration string `json:"registration_endpoint,omitzero"`
+
 	*openIDMetadata
 }
 
 // PublishMetadata makes the metadata anew. Whoever changes which clients are admitted calls it.
 func (h *Handler) PublishMetadata() error {
-	document, err := metadataOf(h.issuer, h.pages.Languages())
+	register := ""
+	if h.registration != nil {
+		register = h.registration.URL
+	}
+	document, err := metadataOf(h.issuer, register, h.pages.Languages())
 	if err == nil {
 		h.metadata.Store(&document)
 	}
@@ -45,7 +52,7 @@ func (h *Handler) PublishMetadata() error {
 
 // metadataOf returns the metadata of an issuer, which is that of an OpenID provider where it is one. Every URL comes from the
 // configuration.
-func metadataOf(is *tokenissuer.Issuer, languages []string) ([]byte, error) {
+func metadataOf(is *tokenissuer.Issuer, register string, languages []string) ([]byte, error) {
 	issuer := &is.Settings
 	base := strings.TrimSuffix(issuer.URL, "/")
 	secretMethods := []string{"client_secret_basic", "client_secret_post"}
@@ -67,6 +74,7 @@ func metadataOf(is *tokenissuer.Issuer, languages []string) ([]byte, error) {
 		IssInResponse:        true,
 		UILocales:            languages,
 		ClientDocuments:      is.Open.ReadsDocuments(),
+		Registration:         register,
 	}
 	if issuer.OpenID {
 		m.ResponseModes = append(m.ResponseModes, "form_post")

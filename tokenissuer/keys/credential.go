@@ -91,6 +91,11 @@ func readMAC(key []byte, text string, length, namedLength int) (named string, ge
 	return named, hmac.Equal([]byte(MAC(key, named)), []byte(text[namedLength:]))
 }
 
+// RegistrationToken returns the token with which a client that has registered itself manages its registration (RFC 7592 §3).
+func (k *MasterKey) RegistrationToken(clientID string) oauth.Secret {
+	return oauth.NewSecret(MAC(k.management, clientID))
+}
+
 // MAC returns the HMAC-SHA256 of text in base62.
 func MAC(key []byte, text string) string {
 	h := hmac.New(sha256.New, key)

@@ -29,6 +29,7 @@ type MasterKey struct {
 	sessions   []byte
 	hosts      []byte
 	assertions []byte
+	management []byte
 	jtiMAC     []byte
 
 	// Forms is the key of the MACs in our pages' forms; see MAC.
@@ -58,7 +59,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		label string
 	}{
 		{&k.codes, "authorization code"}, {&k.refresh, "refresh token"}, {&k.rotators, "who used a refresh token"}, {&k.sessions, "session"}, {&k.hosts, "host session"}, {&k.Forms, "form"},
-		{&k.assertions, "upstream assertion"}, {&k.jtiMAC, "tag of access tokens"},
+		{&k.assertions, "upstream assertion"}, {&k.management, "registration access token"}, {&k.jtiMAC, "tag of access tokens"},
 	} {
 		var err error
 		if *mac.key, err = hkdf.Key(sha256.New, secret, nil, mac.label, sha256.Size); err != nil {

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -47,6 +48,9 @@ const (
 	UserNotFound         ErrorCode = "user_not_found"
 	TargetRoleNotAllowed ErrorCode = "target_role_not_allowed"
 	UserInactive         ErrorCode = "user_inactive"
+	// InvalidRedirectURI and InvalidClientMetadata are those of a registration (RFC 7591 §3.2.2).
+	InvalidRedirectURI    ErrorCode = "invalid_redirect_uri"
+	InvalidClientMetadata ErrorCode = "invalid_client_metadata"
 	// TokenNotYours is sent as unauthorized_client, with another status (RFC 7009 §2.1).
 	TokenNotYours ErrorCode = "token_of_another_client"
 )
@@ -66,6 +70,12 @@ const (
 	ReasonVerificationBusy  = "verification_busy"
 	ReasonIntrospectionBusy = "introspection_busy"
 	ReasonHashingBusy       = "password_hashing_busy"
+	// ReasonDocumentAway, ReasonDocumentBusy and ReasonDocumentThrottled: a client's metadata document cannot be fetched now, and
+	// ReasonRegistrationFull: no client can register now. Clients can cause these as well.
+	ReasonDocumentAway      = "client_document_away"
+	ReasonDocumentBusy      = "client_document_busy"
+	ReasonDocumentThrottled = "client_document_throttled"
+	ReasonRegistrationFull  = "registration_full"
 )
 
 // Error is the error type of all packages. Code and Description are for the client, Reason is for the audit log, and
@@ -161,17 +171,19 @@ func Unavailable(reason string, cause error) *Error {
 
 // descriptions are the standard descriptions, one for each code.
 var descriptions = map[ErrorCode]string{
-	InvalidRequest:       "The request is missing a required parameter, includes an unsupported parameter value, or is otherwise malformed.",
-	InvalidClient:        "Client authentication failed due to unknown client, no client authentication included, or unsupported authentication method.",
-	InvalidGrant:         "The provided authorization grant is invalid, expired, revoked, does not match the redirection URI used in the authorization request, or was issued to another client.",
-	UnauthorizedClient:   "The client is not authorized to perform this request using this method.",
-	UnsupportedGrantType: "The authorization grant type is not supported by the authorization server.",
-	InvalidScope:         "The requested scope is invalid, unknown, or malformed.",
-	InvalidTarget:        "The requested resource is invalid, missing, unknown, or malformed.",
-	InvalidToken:         "The access token is invalid",
-	Unauthorized:         "Access to this resource requires an access token.",
-	AccessDenied:         "The access token does not allow access to this resource.",
-	InsufficientScope:    "The request requires higher privileges than provided by the access token.",
+	InvalidRequest:        "The request is missing a required parameter, includes an unsupported parameter value, or is otherwise malformed.",
+	InvalidRedirectURI:    "The value of one or more redirection URIs is invalid.",
+	InvalidClientMetadata: "The value of one of the client metadata fields is invalid.",
+	InvalidClient:         "Client authentication failed due to unknown client, no client authentication included, or unsupported authentication method.",
+	InvalidGrant:          "The provided authorization grant is invalid, expired, revoked, does not match the redirection URI used in the authorization request, or was issued to another client.",
+	UnauthorizedClient:    "The client is not authorized to perform this request using this method.",
+	UnsupportedGrantType:  "The authorization grant type is not supported by the authorization server.",
+	InvalidScope:          "The requested scope is invalid, unknown, or malformed.",
+	InvalidTarget:         "The requested resource is invalid, missing, unknown, or malformed.",
+	InvalidToken:          "The access token is invalid",
+	Unauthorized:          "Access to this resource requires an access token.",
+	AccessDenied:          "The access token does not allow access to this resource.",
+	InsufficientScope:     "The request requires higher privileges than provided by the access token.",
 
 	InsufficientAuthentication: "A different authentication level is required.",
 
@@ -193,4 +205,15 @@ var descriptions = map[ErrorCode]string{
 	UserNotFound:         "The organisation has no such user.",
 	TargetRoleNotAllowed: "Tokens can be created for group managers and business managers only.",
 	UserInactive:         "The user is not active.",
+}
+
+// Describable returns a text with nothing in it that a description must not hold (RFC 6749 §5.2), and at most 512 bytes of it.
+func Describable(text string) string {
+	text = strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return '\''
+		}
+		return c
+	}, text)
+	return text[:min(len(text), 512)]
 }

@@ -2,6 +2,7 @@ package registration
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -41,17 +42,22 @@ const (
 	maxNameCharacters = 64
 )
 
-// ErrRedirectURI marks an error about a redirect URI (RFC 7591 §3.2.2).
-var ErrRedirectURI = errors.New("invalid redirect_uris")
+// ErrRedirectURI marks an error about a redirect URI, and errMetadata one about another member (RFC 7591 §3.2.2). They add nothing to its
+// words.
+var ErrRedirectURI, errMetadata = mark{"redirect URI"}, mark{"metadata"}
+
+type mark struct{ of string }
+
+func (mark) Error() string { return "" }
 
 // describe fills a client with what the metadata say of it, and holds them to our rules: a client that makes itself known uses the
 // grants authorization_code and refresh_token. Name is what it is called if it has no name.
 func (m *Metadata) describe(c *store.Client, name string) error {
 	if err := m.checkFlow(); err != nil {
-		return err
+		return fmt.Errorf("%w%w", errMetadata, err)
 	}
 	if err := m.checkRedirectURIs(); err != nil {
-		return errors.Join(ErrRedirectURI, err)
+		return fmt.Errorf("%w%w", ErrRedirectURI, err)
 	}
 	c.RedirectURIs = m.RedirectURIs
 	c.Grants = []oauth.GrantType{oauth.AuthorizationCode}
@@ -75,6 +81,23 @@ func (m *Metadata) Public(c *store.Client, name string) error {
 	}
 	return nil
 }
+
+// apply fills a client with what the metadata say of it; public: it has no secret.
+func (m *Metadata) apply(c *store.Client, public bool) error {
+	switch m.AuthMethod {
+	case "", MethodNone, MethodBasic, MethodPost:
+	default:
+		return fmt.Errorf("%w%w", errMetadata, errors.New("token_endpoint_auth_method must be none, client_secret_basic or client_secret_post"))
+	}
+	if public {
+		return m.Public(c, "unnamed")
+	}
+	c.Type = store.ConfidentialClient
+	return m.describe(c, "unnamed")
+}
+
+// isPublic reports whether the client asks for no secret. One that does not say gets one (RFC 7591 §2).
+func (m *Metadata) isPublic() bool { return m.AuthMethod == MethodNone }
 
 // checkFlow refuses clients that need another flow than the one there is.
 func (m *Metadata) checkFlow() error {

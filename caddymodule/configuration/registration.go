@@ -1,0 +1,118 @@
+package configuration
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
+)
+
+// Registration lets clients register themselves (RFC 7591).
+type Registration struct {
+	// Scopes are what such clients can be granted, beside public. Default: the scopes of the routes that say `mcp`.
+	Scopes []string `json:"scopes,omitempty"`
+	// MaxClients is how many such clients are kept. Default: 1000.
+	MaxClients int `json:"max_clients,omitempty"`
+	// Limit bounds the registrations from one address. Default: 20 an hour.
+	Limit *Limit `json:"limit,omitempty"`
+	// InitialAccessTokens are tokens of which a registration needs one, each as {env.NAME} or {file./path}. Default: none is needed.
+	InitialAccessTokens []string `json:"initial_access_tokens,omitempty"`
+}
+
+const (
+	defaultMaxRegistered = 1000
+	leastInitialToken    = 16 // bytes
+)
+
+var defaultRegistrationLimit = attempts.Limit{Failures: 20, Window: time.Hour}
+
+// parseRegistration reads:
+//
+//	registration {
+//		scopes      <scope>...
+//		max_clients <number>
+//		limit       <registrations>/<window> per ip | off
+//		initial_access_token {env.NAME} | {file./path}
+//	}
+func (b *Block) parseRegistration(d *caddyfile.Dispenser) error {
+	if err := setting.Once(d, "registration", b.Registration != nil); err != nil {
+		return err
+	}
+	b.note(d, "registration")
+	c := orNew(&b.Registration)
+	return options{
+		"scopes": b.notedScopes(&c.Scopes, "registration"), "max_clients": c.parseMaxClients, "limit": oneLimit(&c.Limit, "20/1h", "ip"),
+		"initial_access_token": c.parseInitialToken,
+	}.parseAlone(d, "registration has no option %q")
+}
+
+func (c *Registration) parseMaxClients(d *caddyfile.Dispenser) error {
+	var text string
+	if err := setting.Once(d, "max_clients", c.MaxClients != 0); err != nil {
+		return err
+	}
+	if err := setting.Text(d, &text); err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return d.Errf("max_clients %q: use a number of clients", text)
+	}
+	c.MaxClients = n
+	return nil
+}
+
+func (c *Registration) parseInitialToken(d *caddyfile.Dispenser) error {
+	var token string
+	if err := setting.Text(d, &token); err != nil {
+		return err
+	}
+	reference, err := setting.Reference(d, "registration", "initial_access_token", token)
+	if err == nil && !reference {
+		err = d.Err("give the initial_access_token as {env.NAME} or {file./path}: Caddy keeps what stands here in the clear")
+	}
+	c.InitialAccessTokens = append(c.InitialAccessTokens, token)
+	return err
+}
+
+func (b *Block) readRegistration(s *Settings) error {
+	c := b.Registration
+	if c == nil {
+		return nil
+	}
+	fail := func(err error) error { return b.at(fmt.Errorf("registration: %w", err), "registration") }
+	if err := b.checkNotedScopes(s, c.Scopes, "registration"); err != nil {
+		return err
+	}
+	rules := &registration.Rules{Most: c.MaxClients}
+	if rules.Most == 0 {
+		rules.Most = defaultMaxRegistered
+	}
+	if rules.Most < 0 {
+		return fail(errors.New("max_clients must be a number of clients"))
+	}
+	var err error
+	if rules.PerAddress, err = c.Limit.read(defaultRegistrationLimit); err != nil {
+		return fail(fmt.Errorf("limit: %w", err))
+	}
+	for _, configured := range c.InitialAccessTokens {
+		token, err := setting.Resolve("initial_access_token", configured)
+		if err == nil && len(token) < leastInitialToken {
+			err = fmt.Errorf("initial_access_token: use at least %d characters", leastInitialToken)
+		}
+		if err != nil {
+			return fail(err)
+		}
+		rules.InitialTokens = append(rules.InitialTokens, sha256.Sum256([]byte(token)))
+	}
+	s.Open.Registration, s.Open.RegistrationScopes = rules, oauth.Scopes(c.Scopes)
+	return nil
+}

@@ -1,0 +1,395 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// lets has people let clients register, with lines of the block.
+func lets(lines string) string {
+	return "password_grant\n\t\tregistration {\n\t\t\tscopes trusted orders.read\n\t\t\t" + lines + "\n\t\t}"
+}
+
+// registered is the answer to a registration.
+type registered struct {
+	ID            string   `json:"client_id"`
+	IssuedAt      int64    `json:"client_id_issued_at"`
+	Secret        string   `json:"client_secret"`
+	SecretExpires *int64   `json:"client_secret_expires_at"`
+	Token         string   `json:"registration_access_token"`
+	URI           string   `json:"registration_client_uri"`
+	Name          string   `json:"client_name"`
+	RedirectURIs  []string `json:"redirect_uris"`
+	Method        string   `json:"token_endpoint_auth_method"`
+	Grants        []string `json:"grant_types"`
+	ResponseTypes []string `json:"response_types"`
+	Scope         string   `json:"scope"`
+}
+
+// register sends a registration; headers are name, value, …
+func (g *gatehouse) register(metadata string, headers ...string) (int, http.Header, registered, string) {
+	g.t.Helper()
+	status, header, body := g.do(http.MethodPost, "/oauth/register", metadata, append([]string{"Content-Type", "application/json"}, headers...)...)
+	var got registered
+	if status == http.StatusCreated {
+		if err := json.Unmarshal([]byte(body), &got); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	return status, header, got, body
+}
+
+// mustRegister is register of what must be taken.
+func (g *gatehouse) mustRegister(metadata string) registered {
+	g.t.Helper()
+	status, _, got, body := g.register(metadata)
+	if status != http.StatusCreated {
+		g.t.Fatalf("%s: %d %s", metadata, status, body)
+	}
+	return got
+}
+
+// request is the usual request of a client that has registered.
+func (c registered) request(redirectURI string) request {
+	r := requestOf("pub")
+	r.clientID, r.secret, r.redirectURI = c.ID, c.Secret, redirectURI
+	return r
+}
+
+// manage sends a request about the registration of a client.
+func (g *gatehouse) manage(method string, c registered, token, body string) (int, string) {
+	g.t.Helper()
+	headers := []string{"Authorization", "Bearer " + token}
+	if body != "" {
+		headers = append(headers, "Content-Type", "application/json")
+	}
+	status, _, answer := g.do(method, strings.TrimPrefix(c.URI, g.url), body, headers...)
+	return status, answer
+}
+
+// knownClients are the redirect URIs with which well-known MCP clients register, and one with which each comes then.
+var knownClients = []struct {
+	name     string
+	uris     []string
+	comesTo  string
+	onDevice bool
+}{
+	{"Claude", []string{"https://claude.ai/api/mcp/auth_callback", "https://claude.com/api/mcp/auth_callback"}, "https://claude.com/api/mcp/auth_callback", false},
+	{"Claude Code", []string{"http://localhost:53117/callback"}, "http://localhost:53117/callback", true},
+	{"Claude Code on another port", []string{"http://localhost/callback"}, "http://localhost:61002/callback", true},
+	{"Visual Studio Code", []string{"https://vscode.dev/redirect", "https://insiders.vscode.dev/redirect", "http://127.0.0.1/", "http://127.0.0.1:33418/"}, "http://127.0.0.1:33418/", true},
+	{"Visual Studio Code in a browser", []string{"https://vscode.dev/redirect", "http://127.0.0.1:33418"}, "https://vscode.dev/redirect", false},
+	{"Cursor", []string{"cursor://anysphere.cursor-mcp/oauth/callback"}, "cursor://anysphere.cursor-mcp/oauth/callback", true},
+	{"Cursor, older", []string{"cursor://anysphere.cursor-retrieval/oauth/user-abc/callback"}, "cursor://anysphere.cursor-retrieval/oauth/user-abc/callback", true},
+	{"Codex", []string{"http://127.0.0.1:1455/callback"}, "http://127.0.0.1:1455/callback", true},
+	{"Zed", []string{"http://127.0.0.1/oauth/callback"}, "http://127.0.0.1:40411/oauth/callback", true},
+	{"MCP Inspector", []string{"http://localhost:6274/oauth/callback", "http://localhost:6274/oauth/callback/debug"}, "http://localhost:6274/oauth/callback/debug", true},
+}
+
+// TestQ50KnownClients: the clients that people use register with what they send, sign in and refresh; the same table serves as metadata
+// documents.
+func TestQ50KnownClients(t *testing.T) {
+	g, d := startPeople(t, "password_grant", strings.Replace(admitsDescribed, "password_grant", lets("limit off"), 1)), newDescribing(t)
+	for i, known := range knownClients {
+		uris, _ := json.Marshal(known.uris)
+		metadata := fmt.Sprintf(`"client_name":%q,"redirect_uris":%s,"grant_types":["authorization_code","refresh_token"],"response_types":["code"],"token_endpoint_auth_method":"none"`, known.name, uris)
+		c := g.mustRegister("{" + metadata + "}")
+		if c.Method != "none" || c.Secret != "" || c.SecretExpires != nil || !slices.Equal(c.RedirectURIs, known.uris) || c.Name != known.name || c.IssuedAt == 0 ||
+			c.Scope != "public trusted orders.read" || !slices.Equal(c.Grants, []string{"authorization_code", "refresh_token"}) || !slices.Equal(c.ResponseTypes, []string{"code"}) {
+			t.Errorf("%s: %+v", known.name, c)
+		}
+		for what, r := range map[string]request{"registered": c.request(known.comesTo), "described": d.client(fmt.Sprintf("/%d.json", i), metadata, known.comesTo)} {
+			b := g.browser()
+			p := b.signIn(b.open(r.path()), "max@acme.example", peoplePassword)
+			if location := p.header.Get("Location"); location != "" {
+				p = b.open(location)
+			}
+			if strings.Contains(p.body, "program on this device") != known.onDevice {
+				t.Errorf("%s, %s: a warning, or none: %s", known.name, what, p.body)
+			}
+			got := g.obtain(r.exchange(b.codeToClient(t, b.decide(p, "allow"), r)))
+			if got = g.obtain(r.refresh(got.RefreshToken)); !g.alive(got.AccessToken) {
+				t.Errorf("%s, %s: its token is refused", known.name, what)
+			}
+		}
+	}
+	if _, _, metadata := g.get("/.well-known/oauth-authorization-server", ""); !strings.Contains(metadata, `"registration_endpoint":"`+g.url+`/oauth/register"`) {
+		t.Errorf("the metadata are %s", metadata)
+	}
+}
+
+// TestQ51Registrations: what a client may say of itself, and what it is told.
+func TestQ51Registrations(t *testing.T) {
+	g := startPeople(t, "password_grant", lets("limit off"))
+	const uri = "https://agent.example/callback"
+	good := `"redirect_uris":["` + uri + `"]`
+	secret := g.mustRegister("{" + good + `,"scope":"orders.read nobody:knows","software_statement":"x","contacts":["a@b.example"]}`)
+	if secret.Method != "client_secret_basic" || secret.Secret == "" || secret.SecretExpires == nil || *secret.SecretExpires != 0 || secret.Name == "" {
+		t.Errorf("a client that does not say how it authenticates: %+v", secret)
+	}
+	r := secret.request(uri)
+	got := g.userTokens(r, "max@acme.example")
+	g.obtain(r.refresh(got.RefreshToken))
+	r.secret = "wrong"
+	g.refused(r.exchange("x"), http.StatusUnauthorized, "invalid_client")
+	r.secret = ""
+	g.refused(r.exchange("x"), http.StatusUnauthorized, "invalid_client")
+	r = secret.request(uri)
+	r.verifier = ""
+	if p := g.browser().open(r.path()); p.location().Query().Get("error") != "invalid_request" {
+		t.Errorf("without PKCE: %d %s", p.status, p.header.Get("Location"))
+	}
+	g.refused(url.Values{"grant_type": {"client_credentials"}, "client_id": {secret.ID}, "client_secret": {secret.Secret}}, http.StatusBadRequest, "unauthorized_client")
+	// A user is asked each time, secret or none.
+	b := g.consented("max@acme.example")
+	r = secret.request(uri)
+	for range 2 {
+		p := b.open(r.path())
+		if !strings.Contains(p.body, "that nobody here has registered") || !strings.Contains(p.body, "<strong><bdi>agent.example</bdi></strong>") {
+			t.Fatalf("the consent page is %d %s", p.status, p.body)
+		}
+		b.codeToClient(t, b.decide(p, "allow"), r)
+	}
+
+	for _, test := range []struct {
+		name, body, code string
+		status           int
+		headers          []string
+	}{
+		{"no redirect URI", `{"client_name":"x"}`, "invalid_redirect_uri", 400, nil},
+		{"javascript", `{"redirect_uris":["javascript:alert(1)"]}`, "invalid_redirect_uri", 400, nil},
+		{"plain http", `{"redirect_uris":["http://agent.example/cb"]}`, "invalid_redirect_uri", 400, nil},
+		{"fragment", `{"redirect_uris":["https://agent.example/cb#x"]}`, "invalid_redirect_uri", 400, nil},
+		{"implicit", `{` + good + `,"response_types":["token"]}`, "invalid_client_metadata", 400, nil},
+		{"client_credentials alone", `{` + good + `,"grant_types":["client_credentials"]}`, "invalid_client_metadata", 400, nil},
+		{"unknown method", `{` + good + `,"token_endpoint_auth_method":"tls_client_auth"}`, "invalid_client_metadata", 400, nil},
+		{"member twice", `{` + good + `,` + good + `}`, "invalid_client_metadata", 400, nil},
+		{"of another type", `{"redirect_uris":"` + uri + `"}`, "invalid_client_metadata", 400, nil},
+		{"array", `[{` + good + `}]`, "invalid_client_metadata", 400, nil},
+		{"no JSON", `redirect_uris=x`, "invalid_client_metadata", 400, nil},
+		{"as a form", `redirect_uris=x`, "invalid_request", 415, []string{"Content-Type", "application/x-www-form-urlencoded"}},
+		{"compressed", `{` + good + `}`, "invalid_request", 415, []string{"Content-Encoding", "gzip"}},
+		{"too large", `{` + good + `,"pad":"` + strings.Repeat("x", 1<<20) + `"}`, "invalid_request", 413, nil},
+	} {
+		status, header, _, body := g.register(test.body, test.headers...)
+		if status != test.status || member(t, body, "error") != test.code || header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %s, want %d %s", test.name, status, body, test.status, test.code)
+		}
+	}
+	// Pages of any origin may register.
+	status, header, _, _ := g.register("{"+good+"}", "Origin", "https://inspector.example")
+	if status != http.StatusCreated || header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("from a page: %d %v", status, header)
+	}
+	status, header, _ = g.do(http.MethodOptions, "/oauth/register", "", "Origin", "https://inspector.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type")
+	if status != http.StatusNoContent || header.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(header.Get("Access-Control-Allow-Methods"), "POST") {
+		t.Errorf("a preflight: %d %v", status, header)
+	}
+	if status, _, _ = g.get("/oauth/register", ""); status != http.StatusMethodNotAllowed {
+		t.Errorf("GET: %d", status)
+	}
+}
+
+// TestQ52RegistrationFloods: one address registers so often, and so many clients are kept; one that was never used makes room.
+func TestQ52RegistrationFloods(t *testing.T) {
+	g := startPeople(t, "password_grant", lets("limit 4/1h per ip\n\t\t\tmax_clients 2"))
+	const good = `{"redirect_uris":["https://agent.example/callback"],"token_endpoint_auth_method":"none"}`
+	first, second := g.mustRegister(good), g.mustRegister(good)
+	g.userTokens(first.request("https://agent.example/callback"), "max@acme.example")
+	status, header, _, body := g.register(good)
+	if status != http.StatusServiceUnavailable || member(t, body, "error") != "temporarily_unavailable" || header.Get("Retry-After") == "" {
+		t.Errorf("a third: %d %s", status, body)
+	}
+	if status, _, _, body = g.register(`{}`); status != http.StatusBadRequest {
+		t.Errorf("the fourth attempt: %d %s", status, body)
+	}
+	status, header, _, _ = g.register(good)
+	if status != http.StatusTooManyRequests || header.Get("Retry-After") == "" {
+		t.Errorf("the fifth attempt: %d", status)
+	}
+	// An hour later the second, which was never used, makes room. The first stays.
+	age := func(id string) {
+		t.Helper()
+		ctx, s := t.Context(), g.app().node.Store()
+		c, err := s.Client(ctx, id)
+		check(t, err)
+		older := *c
+		older.ID, older.CreatedAt = oauth.NewID(), c.CreatedAt.Add(-2*time.Hour)
+		check(t, g.app().registry.RemoveClient(ctx, id))
+		check(t, s.AddClient(ctx, &older))
+	}
+	age(second.ID)
+	registrar := g.app().registrar()
+	third, err := registrar.Register(t.Context(), registration.Metadata{RedirectURIs: []string{"https://agent.example/callback"}, AuthMethod: "none"}, oauth.Secret{}, "192.0.2.77")
+	check(t, err)
+	list, err := g.app().node.Store().Clients(t.Context())
+	check(t, err)
+	if len(list) != 2 || !slices.ContainsFunc(list, func(c *store.Client) bool { return c.ID == first.ID }) || !slices.ContainsFunc(list, func(c *store.Client) bool { return c.ID == third.Client.ID }) {
+		t.Errorf("kept are %v", list)
+	}
+}
+
+// TestQ53InitialAccessToken: where one is demanded, nobody registers without it.
+func TestQ53InitialAccessToken(t *testing.T) {
+	t.Setenv("INITIAL_TOKEN", "an-initial-access-token")
+	t.Setenv("SHORT_TOKEN", "short")
+	g := startPeople(t, "password_grant", lets("initial_access_token {env.INITIAL_TOKEN}"))
+	const good = `{"redirect_uris":["https://agent.example/callback"]}`
+	for _, headers := range [][]string{nil, {"Authorization", "Bearer another-access-token"}, {"Authorization", "Basic eDp5"}} {
+		status, header, _, body := g.register(good, headers...)
+		if status != http.StatusUnauthorized || member(t, body, "error") != "invalid_token" || !strings.HasPrefix(header.Get("Www-Authenticate"), "Bearer") {
+			t.Errorf("%v: %d %s %v", headers, status, body, header)
+		}
+	}
+	if status, _, _, body := g.register(good, "Authorization", "Bearer an-initial-access-token"); status != http.StatusCreated {
+		t.Errorf("with it: %d %s", status, body)
+	}
+	for _, line := range []string{"initial_access_token written-out-token-1", "initial_access_token {env.SHORT_TOKEN}", "max_clients none", "max_clients 0", "limit 5", "scopes nobody:knows", "permit all"} {
+		config, err := adapt(peopleSite("password_grant", lets(line), "ADMIN", "off", "ADDR", "localhost:8080", "LOG", "/dev/null", "UPSTREAM", "localhost:1"))
+		if err == nil {
+			err = validateJSON(t, config)
+		}
+		if err == nil || !strings.Contains(err.Error(), "Caddyfile:") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+// TestQ54Management: a client reads, replaces and removes its registration with a token of its own (RFC 7592).
+func TestQ54Management(t *testing.T) {
+	g := startPeople(t, "password_grant", lets("limit off"))
+	const uri = "https://agent.example/callback"
+	const good = `{"redirect_uris":["` + uri + `"],"client_name":"Agent","token_endpoint_auth_method":"none"}`
+	c, other := g.mustRegister(good), g.mustRegister(good)
+	if c.URI != g.url+"/oauth/register/"+c.ID || c.Token == "" || c.Token == other.Token {
+		t.Fatalf("registered is %+v", c)
+	}
+	if status, body := g.manage(http.MethodGet, c, c.Token, ""); status != http.StatusOK || member(t, body, "client_name") != "Agent" || member(t, body, "registration_access_token") != c.Token {
+		t.Errorf("reading: %d %s", status, body)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
+		for _, token := range []string{other.Token, "x", c.Token + "x", c.ID} {
+			body := ""
+			if method == http.MethodPut {
+				body = good
+			}
+			if status, _ := g.manage(method, c, token, body); status != http.StatusUnauthorized {
+				t.Errorf("%s with another token: %d", method, status)
+			}
+		}
+		if status, _, _ := g.do(method, "/oauth/register/"+c.ID, ""); status != http.StatusUnauthorized {
+			t.Errorf("%s without a token: %d", method, status)
+		}
+	}
+	for _, test := range []struct {
+		body string
+		want int
+	}{
+		{`{"client_id":"` + c.ID + `","redirect_uris":["https://agent.example/other"],"client_name":"Renamed"}`, http.StatusOK},
+		{`{"redirect_uris":["https://agent.example/other"]}`, http.StatusBadRequest},
+		{`{"client_id":"` + other.ID + `","redirect_uris":["https://agent.example/other"]}`, http.StatusBadRequest},
+		{`{"client_id":"` + c.ID + `","registration_access_token":"x","redirect_uris":["https://agent.example/other"]}`, http.StatusBadRequest},
+		{`{"client_id":"` + c.ID + `","redirect_uris":["javascript:x"]}`, http.StatusBadRequest},
+		{`{"client_id":"` + c.ID + `","redirect_uris":["https://agent.example/other"],"token_endpoint_auth_method":"client_secret_basic"}`, http.StatusBadRequest},
+	} {
+		if status, body := g.manage(http.MethodPut, c, c.Token, test.body); status != test.want {
+			t.Errorf("%s: %d %s", test.body, status, body)
+		}
+	}
+	if p := g.browser().open(c.request(uri).path()); p.status != http.StatusBadRequest {
+		t.Errorf("the redirect URI of before: %d", p.status)
+	}
+	tokens := g.userTokens(c.request("https://agent.example/other"), "max@acme.example")
+	if status, body := g.manage(http.MethodDelete, c, c.Token, ""); status != http.StatusNoContent {
+		t.Fatalf("removing: %d %s", status, body)
+	}
+	if g.alive(tokens.AccessToken) {
+		t.Error("a removed client's token is taken")
+	}
+	// It learns from the token endpoint that it has to register again.
+	g.refused(c.request(uri).refresh(tokens.RefreshToken), http.StatusUnauthorized, "invalid_client")
+	if status, _ := g.manage(http.MethodGet, c, c.Token, ""); status != http.StatusUnauthorized {
+		t.Errorf("reading what is removed: %d", status)
+	}
+	// One that the operator has disabled cannot remove itself and come back under the same id, and the operator's own have no token.
+	g.ok("client", "disable", other.ID)
+	if status, _ := g.manage(http.MethodDelete, other, other.Token, ""); status != http.StatusUnauthorized {
+		t.Errorf("a disabled client: %d", status)
+	}
+	operators := g.app().issuer.Master.RegistrationToken("conf").Reveal()
+	if status, _ := g.manage(http.MethodDelete, registered{URI: g.url + "/oauth/register/conf"}, operators, ""); status != http.StatusUnauthorized {
+		t.Errorf("an operator's client: %d", status)
+	}
+}
+
+// TestQ55UnusedClients: those that registered and get no token for 30 days go, and nobody else.
+func TestQ55UnusedClients(t *testing.T) {
+	g, d := startPeople(t, "password_grant", strings.Replace(admitsDescribed, "password_grant", lets("limit off"), 1)), newDescribing(t)
+	const uri = "https://agent.example/callback"
+	const good = `{"redirect_uris":["` + uri + `"],"token_endpoint_auth_method":"none"}`
+	unused, used, disabled := g.mustRegister(good), g.mustRegister(good), g.mustRegister(good)
+	g.userTokens(d.client("/agent.json", `"redirect_uris":["`+uri+`"]`, uri), "max@acme.example")
+	g.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"operators","name":"x"}`)
+	g.ok("client", "disable", disabled.ID)
+	registrar, now := g.app().registrar(), time.Now()
+	check := func(since time.Time, want int) {
+		t.Helper()
+		if n, err := registrar.RemoveUnused(t.Context(), since); n != want || err != nil {
+			t.Errorf("%d clients are removed, want %d: %v", n, want, err)
+		}
+	}
+	check(now.Add(-registration.UnusedFor), 0)
+	tokens := g.userTokens(used.request(uri), "max@acme.example")
+	check(now.Add(-time.Minute), 0)
+	c, err := g.app().node.Store().Client(t.Context(), used.ID)
+	if err != nil || c.LastUsedAt.IsZero() {
+		t.Fatalf("the use is not noted: %+v, %v", c, err)
+	}
+	check(c.LastUsedAt, 1)
+	if out := g.ok("client", "list", "--origin", "registration"); strings.Contains(out, unused.ID) || !strings.Contains(out, used.ID) || !strings.Contains(out, disabled.ID) {
+		t.Errorf("left are %s", out)
+	}
+	check(time.Now().Add(time.Minute), 1)
+	g.refused(used.request(uri).refresh(tokens.RefreshToken), http.StatusUnauthorized, "invalid_client")
+	if g.alive(tokens.AccessToken) {
+		t.Error("the token of a client that was removed is taken")
+	}
+	if out := g.ok("client", "list"); !strings.Contains(out, "operators") || !strings.Contains(out, "agent.json") || !strings.Contains(out, disabled.ID) {
+		t.Errorf("left are %s", out)
+	}
+}
+
+// TestQ56NoRegistration: without the block there is no such endpoint, and clients that registered before go on.
+func TestQ56NoRegistration(t *testing.T) {
+	g := startPeople(t, "password_grant", lets("limit off"))
+	const uri = "https://agent.example/callback"
+	c := g.mustRegister(`{"redirect_uris":["` + uri + `"],"token_endpoint_auth_method":"none"}`)
+	tokens := g.userTokens(c.request(uri), "max@acme.example")
+	// What such clients may hold is what the configuration says now.
+	g.reload(peopleSite("password_grant", strings.Replace(lets("limit off"), "trusted orders.read", "orders.read", 1)))
+	if p := g.browser().open(c.request(uri).path()); p.location().Query().Get("error") != "invalid_scope" {
+		t.Errorf("a scope that was taken away: %d %s", p.status, p.header.Get("Location"))
+	}
+	got := g.obtain(c.request(uri).refresh(tokens.RefreshToken))
+	if got.Scope != "public" {
+		t.Errorf("refreshed is %q", got.Scope)
+	}
+	g.reload(peopleSite())
+	if status, _, _, _ := g.register(`{"redirect_uris":["` + uri + `"]}`); status != http.StatusNotFound {
+		t.Errorf("without the block: %d", status)
+	}
+	if _, _, metadata := g.get("/.well-known/oauth-authorization-server", ""); strings.Contains(metadata, "registration_endpoint") {
+		t.Errorf("the metadata are %s", metadata)
+	}
+	g.obtain(c.request(uri).refresh(got.RefreshToken))
+}

@@ -1,0 +1,225 @@
+package registration
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+const (
+	// UnusedFor is how long a client is kept that gets no token.
+	UnusedFor = 30 * store.Day
+	// neverUsedFor is how long a client that has never got one is kept when there is no room for another.
+	neverUsedFor = time.Hour
+)
+
+// Rules are who may register.
+type Rules struct {
+	// Most is how many clients that registered themselves are kept.
+	Most int
+	// PerAddress bounds the attempts from one address.
+	PerAddress attempts.Limit
+	// InitialTokens are the digests of the tokens of which one is needed (RFC 7591 §3); none: anybody may register.
+	InitialTokens [][sha256.Size]byte
+}
+
+// Registrar registers clients that ask for it (RFC 7591), and lets them manage their registration (RFC 7592). Its fields are set once.
+type Registrar struct {
+	Rules
+	Registry *registry.Registry
+
+	adding sync.Mutex // held from the count to the addition
+}
+
+// Registered is a client as it is told of its registration.
+type Registered struct {
+	Client *store.Client
+	// Secret is there once: in the answer to the registration of a confidential client.
+	Secret oauth.Secret
+	// Token manages the registration.
+	Token oauth.Secret
+	// Method is how the client authenticates.
+	Method string
+}
+
+// Register adds a client. The errors are invalid_redirect_uri, invalid_client_metadata, invalid_token for a missing or wrong initial access
+// token, rate_limited, and temporarily_unavailable when there is no room.
+func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secret, address string) (Registered, error) {
+	is := g.Registry.Issuer
+	now := is.Now()
+	if err := is.Reserve(ctx, is.Limited(attempts.Bucket{Name: "register\x00" + address, Limit: g.PerAddress}), "registration_throttled", now); err != nil {
+		return Registered{}, err
+	}
+	if !g.admits(initial) {
+		return Registered{}, oauth.NewError(oauth.InvalidToken, "initial_access_token_wrong")
+	}
+	c := store.Client{Origin: store.FromRegistration, Scopes: is.Open.Admitted().RegistrationScopes, PKCERequired: true}
+	if err := m.apply(&c, m.isPublic()); err != nil {
+		return Registered{}, inMetadata(err)
+	}
+	g.adding.Lock()
+	defer g.adding.Unlock()
+	if err := g.makeRoom(ctx, now); err != nil {
+		return Registered{}, err
+	}
+	client, secret, err := g.Registry.AddClient(ctx, c)
+	if err != nil {
+		return Registered{}, inMetadata(err)
+	}
+	return g.told(client, secret, m.AuthMethod), nil
+}
+
+// admits reports whether a client with that initial access token may register.
+func (g *Registrar) admits(token oauth.Secret) bool {
+	digest, match := token.Digest(), 0
+	for i := range g.InitialTokens {
+		match |= subtle.ConstantTimeCompare(g.InitialTokens[i][:], digest[:])
+	}
+	return len(g.InitialTokens) == 0 || match == 1
+}
+
+// makeRoom refuses another client when there are as many as may be, unless one can go that has never been used.
+func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
+	n, err := g.Registry.Stored.CountClients(ctx, store.FromRegistration)
+	if err != nil {
+		return oauth.Unavailable("store_unavailable", err)
+	}
+	if n < g.Most {
+		return nil
+	}
+	list, err := g.Registry.Stored.Clients(ctx)
+	if err != nil {
+		return oauth.Unavailable("store_unavailable", err)
+	}
+	list = slices.DeleteFunc(list, func(c *store.Client) bool {
+		return c.Origin != store.FromRegistration || c.Disabled || !c.LastUsedAt.IsZero() || now.Sub(c.CreatedAt) < neverUsedFor
+	})
+	if len(list) == 0 {
+		full := oauth.Unavailable(oauth.ReasonRegistrationFull, nil)
+		full.RetryAfter = neverUsedFor
+		return full
+	}
+	oldest := slices.MinFunc(list, func(a, b *store.Client) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	// It has no tokens, unless it gets its first one at this moment: a day is enough for that.
+	tokens := g.Registry.Issuer.RevocationOf(store.RevokeClient, oldest.ID)
+	tokens.ExpiresAt = now.Add(store.Day)
+	if err := g.Registry.Stored.RemoveClient(ctx, oldest.ID, tokens); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return oauth.Unavailable("store_unavailable", err)
+	}
+	g.Registry.Issuer.Authenticated.Forget(oldest.ID)
+	return nil
+}
+
+// Read returns the registration of the client that the token manages.
+func (g *Registrar) Read(ctx context.Context, id string, token oauth.Secret) (Registered, error) {
+	c, err := g.managed(ctx, id, token)
+	if err != nil {
+		return Registered{}, err
+	}
+	return g.told(c, oauth.Secret{}, ""), nil
+}
+
+// Update replaces the metadata of the client that the token manages (RFC 7592 §2.2). How it authenticates stays.
+func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m Metadata) (Registered, error) {
+	c, err := g.managed(ctx, id, token)
+	if err != nil {
+		return Registered{}, err
+	}
+	changed := store.Client{}
+	if err := m.apply(&changed, c.IsPublic()); err != nil {
+		return Registered{}, inMetadata(err)
+	}
+	if m.AuthMethod != "" && m.isPublic() != c.IsPublic() {
+		return Registered{}, inMetadata(fmt.Errorf("%w%w", errMetadata, errors.New("token_endpoint_auth_method cannot change between none and a secret: register again")))
+	}
+	updated, err := g.Registry.UpdateClient(ctx, id, store.ClientChange{
+		Name: &changed.Name, Type: &changed.Type, Grants: &changed.Grants, RedirectURIs: &changed.RedirectURIs,
+	})
+	if err != nil {
+		return Registered{}, inMetadata(err)
+	}
+	return g.told(updated, oauth.Secret{}, m.AuthMethod), nil
+}
+
+// Remove ends the client that the token manages, with its tokens.
+func (g *Registrar) Remove(ctx context.Context, id string, token oauth.Secret) error {
+	if _, err := g.managed(ctx, id, token); err != nil {
+		return err
+	}
+	if err := g.Registry.RemoveClient(ctx, id); err != nil {
+		return oauth.Unavailable("store_unavailable", err)
+	}
+	return nil
+}
+
+// managed returns the client that a token manages. A client that is gone, or that the operator has disabled, has none.
+func (g *Registrar) managed(ctx context.Context, id string, token oauth.Secret) (*store.Client, error) {
+	refused := oauth.NewError(oauth.InvalidToken, "registration_token_wrong")
+	want, got := g.Registry.Issuer.Master.RegistrationToken(id).Digest(), token.Digest()
+	if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+		return nil, refused
+	}
+	c, err := g.Registry.Stored.Client(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && (c.Origin != store.FromRegistration || c.Disabled):
+		return nil, refused
+	case err != nil:
+		return nil, oauth.Unavailable("store_unavailable", err)
+	}
+	return c, nil
+}
+
+// RemoveUnused removes the registered clients that have got no token since then, with what they had. Those that the operator has disabled
+// stay, so that they stay out.
+func (g *Registrar) RemoveUnused(ctx context.Context, since time.Time) (removed int, err error) {
+	list, err := g.Registry.Stored.Clients(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range list {
+		if c.Origin != store.FromRegistration || c.Disabled || !c.CreatedAt.Before(since) || !c.LastUsedAt.Before(since) {
+			continue
+		}
+		if err := g.Registry.RemoveClient(ctx, c.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return removed, err
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+func (g *Registrar) told(c *store.Client, secret oauth.Secret, method string) Registered {
+	switch {
+	case c.IsPublic():
+		method = MethodNone
+	case method == "":
+		method = MethodBasic
+	}
+	return Registered{Client: c, Secret: secret, Token: g.Registry.Issuer.Master.RegistrationToken(c.ID), Method: method}
+}
+
+// inMetadata turns an error about what a client says of itself into the one that it is told. Others stay.
+func inMetadata(err error) error {
+	code := oauth.InvalidClientMetadata
+	switch own := (*oauth.Error)(nil); {
+	case errors.As(err, &own):
+		return own
+	case errors.Is(err, ErrRedirectURI):
+		code = oauth.InvalidRedirectURI
+	case !registry.IsInvalidInput(err) && store.IsAnswer(err):
+		return oauth.NewError(oauth.InvalidToken, "registration_token_wrong") // it was removed meanwhile
+	case !registry.IsInvalidInput(err) && !errors.Is(err, errMetadata):
+		return oauth.Unavailable("store_unavailable", err)
+	}
+	return oauth.NewError(code, "client_metadata_invalid").WithDescription(oauth.Describable(err.Error())).WithCause(err)
+}
