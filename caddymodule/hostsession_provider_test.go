@@ -150,7 +150,9 @@ func TestS85SessionsWithoutAnIssuerThatCannotWork(t *testing.T) {
 	for _, c := range []struct{ name, oauth, protect, want string }{
 		{"no name among two", "sign_in {\n" + two + "}", "challenge browser", "challenge browser: name a provider, or mark one as default: there are 2 in sign_in"},
 		{"an unknown provider", "sign_in {\n" + two + "}", "challenge browser c", "challenge browser c: sign_in has no provider of that name"},
-		{"with an issuer", "issuer http://localhost:1\nsign_in {\n" + two + "}", "challenge browser a", "challenge browser a: people choose where they sign in on the page of our own issuer: leave the name out"},
+		{"an unknown provider, with an issuer", "issuer http://localhost:1\nsign_in {\n" + two + "}", "challenge browser c", "challenge browser c: sign_in has no provider of that name to which browsers can be sent"},
+		{"a directory, with an issuer", "issuer http://localhost:1\nsign_in {\n" + two + "ldap people ldaps://ldap.example {\nuser_base dc=example\ncreate\n}\n}", "challenge browser people", "challenge browser people: sign_in has no provider of that name to which browsers can be sent"},
+		{"passwords alone, with an issuer", "issuer http://localhost:1", "challenge browser a", "challenge browser a: sign_in has no provider of that name to which browsers can be sent"},
 		{"no sessions", "sign_in {\n" + two + "}", "", "there is no issuer of our own"},
 		{"an assertion", "sign_in {\n" + two + "}", "challenge browser a\nforward assertion X-Assertion", "issuer"},
 		{"a client", "sign_in {\n" + two + "}\nclient x {env.HOME}", "challenge browser a", "client needs an issuer"},
@@ -341,4 +343,81 @@ func TestS84AProviderThatIsAwayHereAlone(t *testing.T) {
 	if a, at, _ := late.walkAt(p, g.at("wiki", "/")); a.status != http.StatusOK {
 		t.Errorf("%d at %s", a.status, at)
 	}
+}
+
+// TestP142AProviderThatARouteNames: the issuer sends people there at once who are not signed in, and asks nobody who is.
+func TestP142AProviderThatARouteNames(t *testing.T) {
+	corp, other := newLyingProvider(t), newLyingProvider(t)
+	g := startHosts(t, "store memory", "store memory\nsign_in {\npassword\n"+atProviderCorp(corp, "link verified_email\ngroups claim groups")+"\n"+
+		strings.Replace(atProviderCorp(other, "link verified_email\ndefault"), "corp", "other", 1)+"\n}",
+		"protect {\n\t\t\tchallenge browser\n\t\t}", "protect {\nchallenge browser corp\n}")
+	leadsTo := func(v *visitorOfHosts, target string) string {
+		t.Helper()
+		next := v.navigate(target).header.Get("Location")
+		return v.navigate(next).header.Get("Location")
+	}
+	t.Run("there and back", func(t *testing.T) {
+		v := g.visitor(t)
+		a, at, way := v.walkAt(corp, g.at("app", "/deep/link?q=1"))
+		if a.status != http.StatusOK || at != g.at("app", "/deep/link?q=1") || !strings.Contains(strings.Join(way, " "), g.at("auth", "/oauth/callback/corp?")) {
+			t.Fatalf("%d at %s, by %q", a.status, at, way)
+		}
+		if asked := corp.lastAsked(); asked.Get("redirect_uri") != g.at("auth", "/oauth/callback/corp") || asked.Get("prompt") != "" {
+			t.Errorf("the provider was asked %v", asked)
+		}
+		if a, at, way := v.walkAt(other, g.at("wiki", "/pages/1")); a.status != http.StatusOK || at != g.at("wiki", "/pages/1") || len(way) != 4 {
+			t.Errorf("the second host: %d at %s, by %q", a.status, at, way)
+		}
+	})
+	t.Run("the default one elsewhere", func(t *testing.T) {
+		if to := leadsTo(g.visitor(t), g.at("wiki", "/pages/1")); !strings.HasPrefix(to, other.URL+"/authorize?") {
+			t.Errorf("led to %s", to)
+		}
+	})
+	t.Run("signed in by password", func(t *testing.T) {
+		v := g.visitor(t)
+		if a, _ := v.walk(g.at("auth", "/oauth/login?switch=1"), "ada@acme.example"); a.status != http.StatusOK {
+			t.Fatalf("%d", a.status)
+		}
+		if a, at, way := v.walkAt(corp, g.at("app", "/x")); a.status != http.StatusOK || at != g.at("app", "/x") || len(way) != 4 {
+			t.Errorf("%d at %s, by %q", a.status, at, way)
+		}
+	})
+	t.Run("the person says no", func(t *testing.T) {
+		corp.change(func() { corp.answer = map[string]string{"code": "", "error": "access_denied"} })
+		defer corp.change(func() { corp.answer = nil })
+		v := g.visitor(t)
+		a, at, _ := v.walkAt(corp, g.at("app", "/x"))
+		if a.status != http.StatusOK || !strings.Contains(at, "failed=provider_cancelled") || len(buttons(t, page(a), "provider")) != 2 || !strings.Contains(a.body, `name="password"`) {
+			t.Errorf("%d at %s: %s", a.status, at, a.body)
+		}
+	})
+	t.Run("an answer in another browser begins there anew, at the same provider", func(t *testing.T) {
+		v, thief := g.visitor(t), g.visitor(t)
+		v.walkAt(corp, g.at("app", "/x"))
+		v.give("app", &http.Cookie{Name: hostCookie, MaxAge: -1})
+		answered := leadsTo(v, g.at("app", "/mine"))
+		if !strings.HasPrefix(answered, g.at("app", "/oauth/callback?")) {
+			t.Fatalf("led to %s", answered)
+		}
+		if to := leadsTo(thief, answered); !strings.HasPrefix(to, corp.URL+"/authorize?") || thief.cookie("app", hostCookie) != "" {
+			t.Errorf("led to %s", to)
+		}
+	})
+	t.Run("a link", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			query string
+			to    *lyingProvider
+		}{
+			"to one that is known": {"provider=corp", corp}, "to one that is not": {"provider=evil", other}, "to two": {"provider=corp&provider=other", other},
+		} {
+			v := g.visitor(t)
+			sent, err := url.Parse(v.navigate(g.at("wiki", "/pages/1")).header.Get("Location"))
+			check(t, err)
+			sent.RawQuery += "&" + c.query
+			if to := v.navigate(sent.String()).header.Get("Location"); !strings.HasPrefix(to, c.to.URL+"/authorize?") {
+				t.Errorf("%s: led to %s", name, to)
+			}
+		}
+	})
 }

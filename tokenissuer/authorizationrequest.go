@@ -30,6 +30,8 @@ type AuthorizationParameters struct {
 	Nonce       string
 	Claims      string
 	IDTokenHint string
+	// Provider is the identity provider to which the gate sends a browser that signs in at a host; empty: the page asks.
+	Provider string
 	// HasRequest and HasRequestURI: the request came in a JWT or by reference (RFC 9101), which is not supported.
 	HasRequest, HasRequestURI bool
 	// Malformed is what is wrong with the parameters as such, as one sent twice; nil: nothing.
@@ -62,6 +64,8 @@ type AuthorizationRequest struct {
 	Claims string `json:"claims,omitzero"`
 	// Hinted is the user whom the id_token_hint names; empty: anybody.
 	Hinted string `json:"hinted,omitzero"`
+	// Provider is the identity provider to which somebody who is not signed in goes at once; empty: the page asks.
+	Provider string `json:"provider,omitzero"`
 	// At is when the request came, in whole microseconds: a password that was proved before does not count when it asks
 	// for a new one.
 	At time.Time `json:"-"`

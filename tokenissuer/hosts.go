@@ -107,12 +107,12 @@ func readHostSignIn(r *AuthorizationRequest, client *store.Client, p Authorizati
 	switch {
 	case p.Nonce == "":
 		return oauth.MissingParameter("nonce")
-	case len(p.Nonce) > maxNonce:
+	case len(p.Nonce) > maxNonce, len(p.Provider) > maxHint:
 		return oauth.NewError(oauth.InvalidRequest, "parameter_too_long")
 	case r.State == "":
 		return oauth.MissingParameter("state")
 	}
-	r.Nonce, r.Scopes, r.Audience = p.Nonce, client.Scopes, nil
+	r.Nonce, r.Provider, r.Scopes, r.Audience = p.Nonce, p.Provider, client.Scopes, nil
 	return nil
 }
 

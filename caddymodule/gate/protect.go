@@ -77,7 +77,8 @@ type Protect struct {
 	// redirected to sign in at the issuer and come back with a session of the host, with which the browser passes from
 	// then on). With the TokenCookie `accessToken`, `browser` takes the session of the issuer's own host, and works there alone.
 	Challenge string `json:"challenge,omitempty"`
-	// SignInAt is the identity provider at which browsers sign in where there is no issuer of our own. Default: the default one.
+	// SignInAt is the identity provider at which browsers sign in. With an issuer of our own they go there through it. Default: the
+	// default one, or what the issuer's page says.
 	SignInAt string `json:"sign_in_at,omitempty"`
 	// TrustHeaders lists headers that override method or path (X-HTTP-Method-Override, X-Original-URL and the like) and
 	// are passed on if a trusted proxy sends them. Rules ignore them. Default: none passes.

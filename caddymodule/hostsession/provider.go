@@ -33,8 +33,6 @@ type Provider struct {
 // name.
 func (h *Handler) CheckProvider(name string) error {
 	switch {
-	case name != "" && !h.Direct:
-		return fmt.Errorf("challenge browser %s: people choose where they sign in on the page of our own issuer: leave the name out", name)
 	case name == "" && h.Direct && h.provider("") == nil:
 		return fmt.Errorf("challenge browser: name a provider, or mark one as default: there are %d in sign_in", len(h.Providers))
 	case name != "" && h.provider(name) == nil:

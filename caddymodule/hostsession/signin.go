@@ -21,7 +21,7 @@ type Ask struct {
 	MaxAge time.Duration
 	// Prompt is that of OpenID Connect; empty: nobody is asked who is signed in.
 	Prompt string
-	// Provider is the identity provider at which the user signs in where there is no issuer; empty: the default one.
+	// Provider is the identity provider at which the user signs in; empty: the default one or, with an issuer, what its page says.
 	Provider string
 	// again: an attempt has come back to another browser.
 	again bool
@@ -35,7 +35,7 @@ func (h *Handler) Begin(w http.ResponseWriter, r *http.Request, host tokenissuer
 		set(w, host, cookiesOf(host).browser, secret)
 	}
 	attempt := hosts.NewAttempt(host.Origin(), returnPath(ask.Return), secret)
-	attempt.Again = ask.again
+	attempt.Again, attempt.Provider = ask.again, ask.Provider
 	if h.Direct {
 		return h.beginAt(w, r, attempt, host, ask)
 	}
@@ -50,8 +50,10 @@ func (h *Handler) Begin(w http.ResponseWriter, r *http.Request, host tokenissuer
 	if ask.MaxAge > 0 {
 		query.Set("max_age", strconv.FormatInt(int64(ask.MaxAge/time.Second), 10))
 	}
-	if ask.Prompt != "" {
-		query.Set("prompt", ask.Prompt)
+	for name, value := range map[string]string{"prompt": ask.Prompt, "provider": ask.Provider} {
+		if value != "" {
+			query.Set(name, value)
+		}
 	}
 	seeOther(w, h.Issuer.URL+"/oauth/authorize?"+query.Encode())
 	return nil

@@ -134,7 +134,7 @@ var (
 // authorization returns the known parameters.
 func (p parameters) authorization(openID bool) tokenissuer.AuthorizationParameters {
 	a := tokenissuer.AuthorizationParameters{
-		ResponseType: p.get("response_type"), ResponseMode: p.get("response_mode"), Scope: p.get("scope"),
+		ResponseType: p.get("response_type"), ResponseMode: p.get("response_mode"), Scope: p.get("scope"), Provider: p.get("provider"),
 		State: p.get("state"), CodeChallenge: p.get("code_challenge"), CodeChallengeMethod: p.get("code_challenge_method"),
 		Prompt: p.get("prompt"), MaxAge: p.get("max_age"), LoginHint: p.get("login_hint"), UILocales: p.get("ui_locales"),
 

@@ -118,6 +118,9 @@ func (h *Handler) providerFor(r *http.Request, k walk) *Provider {
 	if k.request == nil {
 		return h.methods.forHint("")
 	}
+	if p := h.methods.provider(k.request.Provider); p != nil {
+		return p
+	}
 	return h.methods.forHint(k.request.LoginHint)
 }
 

@@ -25,7 +25,7 @@ type Attempt struct {
 	Browser string `json:"browser"`
 	// Again: an attempt before came back to a browser that was not its own.
 	Again bool `json:"again,omitzero"`
-	// Provider is where the user signs in, when that is no issuer of ours; empty: it is.
+	// Provider is where the user signs in: without an issuer of ours always, and with one if the route names it; empty: nobody says.
 	Provider string `json:"provider,omitzero"`
 	// MaxAge is how old the sign-in at the provider may be, in seconds; zero: of any age. Fresh: it must be of this attempt.
 	MaxAge int64 `json:"max_age,omitzero"`
