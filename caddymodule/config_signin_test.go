@@ -94,6 +94,8 @@ var refusedSignIn = refusedBlock{
 		{aProvider("domains example.com/"), `"example.com/" cannot stand behind the @ of an e-mail address: write a domain, as example.com, at Caddyfile:6`},
 		{aProvider("}\nprovider corp https://b.example {"), `provider corp is there twice, at Caddyfile:7`},
 		{"sign_in {\ngithub gh {\ngroups claim\n}\n}", `unknown groups of GitHub "claim": use organisations or teams, at Caddyfile:5`},
+		{"sign_in {\ngithub gh {\nclient a {env.HOME}\ngroups teams\n}\n}", "provider gh: anybody can make an organisation at GitHub and call it as your groups are called: name those that count, as in `groups teams acme`, at Caddyfile:4"},
+		{aProvider("group_prefix \"a,\""), `provider corp: group_prefix: group "a,x": use 1 to 64 bytes of printable text without commas and without spaces around it, at Caddyfile:4`},
 		{"sign_in {\ngithub gh {\nscopes x\n}\n}", `github has no option "scopes", at Caddyfile:5`},
 		{"sign_in {\ngithub gh {\nclient a {env.HOME}\nallow group acme\n}\n}", "provider gh: allow group needs to know people's groups: add `groups organisations` or `groups teams`, at Caddyfile:4"},
 	},

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -152,4 +153,22 @@ func TestP116VouchingForAnAddressSharesNobody(t *testing.T) {
 	if shown := decoded[userView](t, g.ok("user", "show", friend, "--json")); !shown.EmailVerified || len(shown.Identities) != 1 {
 		t.Errorf("shown %+v", shown)
 	}
+}
+
+// TestP119NoPasswordsMeansNoPasswordGrant: where `sign_in` leaves passwords out, the token endpoint takes none either.
+func TestP119NoPasswordsMeansNoPasswordGrant(t *testing.T) {
+	corp := newLyingProvider(t)
+	g := startProviders(t, atProvider("corp", corp, "link verified_email"), "\t\t\tpassword HASH\n", "")
+	g.addUser("stored@acme.example", "acme", "member")
+	form := url.Values{"grant_type": {"password"}, "email": {"stored@acme.example"}, "password": {peoplePassword}, "scope": {"trusted"}, "client_id": {"conf"}, "client_secret": {confSecret}}
+	g.refused(form, http.StatusBadRequest, "unsupported_grant_type")
+	if _, _, metadata := g.get("/.well-known/oauth-authorization-server", ""); strings.Contains(metadata, `"password"`) {
+		t.Errorf("the metadata offers it: %s", metadata)
+	}
+	if !strings.Contains(g.logs(), "password_grant is off, because nobody signs in with a password") {
+		t.Error("nothing warns of it")
+	}
+	with := startProviders(t, "password\n"+atProvider("corp", corp, "link verified_email"), "\t\t\tpassword HASH\n", "")
+	with.addUser("stored@acme.example", "acme", "member")
+	with.obtain(form)
 }

@@ -60,7 +60,7 @@ func newProvider(s configuration.ProviderSettings, options idp.Options) (idp.Pro
 // providerKey is the name of a provider in the pool: every setting that makes a difference to what speaks to it.
 func providerKey(s configuration.ProviderSettings) string {
 	if g := s.GitHub; g != nil {
-		return fmt.Sprintf("%#v", []any{"github", g.Name, g.URL, g.Client.ID, g.Client.Secret.Reveal(), g.Groups, g.AllowPrivateNetwork})
+		return fmt.Sprintf("%#v", []any{"github", g.Name, g.URL, g.Client.ID, g.Client.Secret.Reveal(), g.Groups, g.Organisations, g.AllowPrivateNetwork})
 	}
 	o := s.OpenID
 	return fmt.Sprintf("%#v", []any{"openid", o.Name, o.Issuer, o.Client.ID, o.Client.Secret.Reveal(), o.Scopes, o.GroupsClaim, o.AllowPrivateNetwork})

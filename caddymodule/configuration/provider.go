@@ -46,6 +46,11 @@ type Provider struct {
 	// GitHubGroups is "organisations" when a person's groups are the organisations at GitHub, as "acme", or "teams" when they are
 	// the teams there too, as "acme/ops". Default: GitHub says nothing of groups.
 	GitHubGroups string `json:"github_groups,omitempty"`
+	// GitHubOrganisations are those whose groups count, beside those that AllowGroups names. Anybody can make another.
+	GitHubOrganisations []string `json:"github_organisations,omitempty"`
+	// GroupPrefix stands before the name of each group that the provider gives, so that it is no group of another provider. AllowGroups
+	// go by the names without it. Default: none.
+	GroupPrefix string `json:"group_prefix,omitempty"`
 	// LDAP is what a directory has of its own.
 	LDAP *LDAP `json:"ldap,omitempty"`
 	// Link is "verified_email" when an account belongs to the user who has its verified address, or "never". Default: never.
@@ -96,7 +101,7 @@ var providerKinds = map[string]providerKind{
 		return options{"client": c.parseClient, "scopes": c.parseScopes, "groups": c.parseGroupsClaim}
 	}},
 	"github": {kindGitHub, "github <name> [<url>] [default] { … }", false, func(c *Provider) options {
-		return options{"client": c.parseClient, "groups": checkedText(&c.GitHubGroups, checkGitHubGroups)}
+		return options{"client": c.parseClient, "groups": c.parseGitHubGroups}
 	}},
 	"ldap": {kindLDAP, "ldap <name> <url> { … }", true, func(c *Provider) options { return orNew(&c.LDAP).options(c) }},
 }
@@ -106,7 +111,8 @@ var providerKinds = map[string]providerKind{
 //	provider <name> <issuer> [default] | github <name> [<url>] [default] {
 //		client  <id> <secret>
 //		scopes  <scope>...                      # not of github
-//		groups  claim <path>                    # of github: organisations | teams
+//		groups  claim <path>                    # of github: organisations | teams <organisation>...
+//		group_prefix <text>
 //		allow   email_domain <domain>... | group <group>... | unverified_email
 //		link    verified_email | never
 //		create  [organisation <id>] [role <role>]
@@ -142,7 +148,7 @@ func (b *Block) parseProvider(d *caddyfile.Dispenser, of providerKind) error {
 	first := *d
 	known := of.own(&c)
 	maps.Copy(known, options{
-		"allow": c.parseAllow, "create": c.parseCreate, "title": checkedText(&c.Title, nil), "default": flag(&c.Default),
+		"allow": c.parseAllow, "create": c.parseCreate, "title": checkedText(&c.Title, nil), "group_prefix": checkedText(&c.GroupPrefix, nil), "default": flag(&c.Default),
 		"link": checkedText(&c.Link, func(word string) error {
 			_, err := federation.ParseLinking(word)
 			return err
@@ -201,10 +207,19 @@ func (c *Provider) parseGroupsClaim(d *caddyfile.Dispenser) error {
 	return setting.RefusePlaceholders(d, []string{c.GroupsClaim})
 }
 
-// checkGitHubGroups refuses what GitHub's groups cannot be.
-func checkGitHubGroups(name string) error {
-	_, err := upstream.ParseGitHubGroups(name)
-	return err
+// parseGitHubGroups reads `groups organisations <organisation>...` or `groups teams <organisation>...`.
+func (c *Provider) parseGitHubGroups(d *caddyfile.Dispenser) error {
+	if err := setting.Once(d, "groups", c.GitHubGroups != ""); err != nil {
+		return err
+	}
+	if !d.NextArg() {
+		return d.ArgErr()
+	}
+	if _, err := upstream.ParseGitHubGroups(d.Val()); err != nil {
+		return d.Errf("%v", err)
+	}
+	c.GitHubGroups, c.GitHubOrganisations = d.Val(), d.RemainingArgs()
+	return setting.RefusePlaceholders(d, c.GitHubOrganisations)
 }
 
 // parseCreate reads `create [organisation <id>] [role <role>]`.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
@@ -56,7 +57,7 @@ func (p *ProviderSettings) URL() string {
 func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 	p = ProviderSettings{
 		Name: c.Name, Title: c.Title, Domains: c.Domains, Default: c.Default,
-		Rules: federation.Rules{AllowEmailDomains: c.AllowEmailDomains, AllowGroups: c.AllowGroups, AllowUnverifiedEmail: c.AllowUnverifiedEmail, Link: federation.LinkNever},
+		Rules: federation.Rules{AllowEmailDomains: c.AllowEmailDomains, AllowGroups: c.AllowGroups, GroupPrefix: c.GroupPrefix, AllowUnverifiedEmail: c.AllowUnverifiedEmail, Link: federation.LinkNever},
 	}
 	if p.Title == "" {
 		p.Title = c.Name
@@ -72,6 +73,11 @@ func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 	for _, group := range c.AllowGroups {
 		if err := checkGroup(group); err != nil {
 			return p, err
+		}
+	}
+	if c.GroupPrefix != "" {
+		if err := checkGroup(c.GroupPrefix + "x"); err != nil {
+			return p, fmt.Errorf("group_prefix: %w", err)
 		}
 	}
 	if c.Link != "" {
@@ -124,6 +130,7 @@ func (c *Provider) readGitHub(lookup lookup) (g *upstream.GitHubSettings, err er
 	if err == nil && c.GitHubGroups != "" {
 		g.Groups, err = upstream.ParseGitHubGroups(c.GitHubGroups)
 	}
+	g.Organisations = c.organisations()
 	switch {
 	case err != nil:
 		return nil, err
@@ -131,9 +138,21 @@ func (c *Provider) readGitHub(lookup lookup) (g *upstream.GitHubSettings, err er
 		return nil, errors.New("github has neither claims nor scopes to choose from: write `groups organisations` or `groups teams`")
 	case len(c.AllowGroups) > 0 && c.GitHubGroups == "":
 		return nil, errors.New("allow group needs to know people's groups: add `groups organisations` or `groups teams`")
+	case c.GitHubGroups != "" && len(g.Organisations) == 0:
+		return nil, fmt.Errorf("anybody can make an organisation at GitHub and call it as your groups are called: name those that count, as in `groups %s acme`", c.GitHubGroups)
 	}
 	g.Client, err = c.readClient(lookup)
 	return g, err
+}
+
+// organisations are those of GitHub that count: the ones that are named, and those of the groups that are let in.
+func (c *Provider) organisations() []string {
+	list := slices.Clone(c.GitHubOrganisations)
+	for _, group := range c.AllowGroups {
+		organisation, _, _ := strings.Cut(group, "/")
+		list = append(list, organisation)
+	}
+	return list
 }
 
 // readClient reads what we are called at the provider.

@@ -69,6 +69,9 @@ func (b *Block) readSignIn(s *Settings) error {
 			s.SignIn.Password, s.SignIn.DirectoriesAlone = true, true
 		}
 	}
+	if !s.SignIn.Password { // neither on the page nor at the token endpoint
+		s.PasswordGrant = nil
+	}
 	if !s.SignIn.Password && len(s.SignIn.Providers) == 0 {
 		return b.at(errors.New("nobody could sign in: add `password`, `provider`, `github` or `ldap` to sign_in"), "sign_in")
 	}
@@ -114,8 +117,11 @@ func (b *Block) hasDirectory() bool {
 	return b.SignIn != nil && slices.ContainsFunc(b.SignIn.Providers, func(p Provider) bool { return p.Kind == kindLDAP })
 }
 
-// warnOfProviders says which providers let in nobody new, or anybody.
+// warnOfProviders says which providers let in nobody new, or anybody, and that a grant is off that sign_in leaves no passwords for.
 func (b *Block) warnOfProviders(logger *zap.Logger, s Settings) {
+	if b.PasswordGrant != nil && s.PasswordGrant == nil {
+		logger.Warn(b.before("password_grant is off, because nobody signs in with a password: add `password` to sign_in, or take password_grant away", "sign_in"))
+	}
 	for _, p := range s.SignIn.Providers {
 		if warning := p.warning(); warning != "" {
 			logger.Warn(b.before("provider "+p.Name+" "+warning, "provider", p.Name))

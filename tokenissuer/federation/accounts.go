@@ -48,6 +48,7 @@ func (a Accounts) User(ctx context.Context, account Account, rules Rules) (*stor
 	if err := rules.allows(account, email); err != nil {
 		return nil, err
 	}
+	account.Groups = rules.prefixed(account.Groups)
 	user, err := a.find(ctx, account, rules)
 	if errors.Is(err, store.ErrTaken) {
 		// Of the first sign-ins of one account at the same moment one adds the user. The others find it now.

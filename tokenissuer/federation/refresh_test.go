@@ -138,3 +138,23 @@ func TestP68TheStoreIsAway(t *testing.T) {
 	_, err := p.User(t.Context(), google("1", "ada@acme.example", true), both)
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
+
+// TestP118GroupsOfAProviderCanBeKeptApart from those of others by a prefix, by which nobody is let in.
+func TestP118GroupsOfAProviderCanBeKeptApart(t *testing.T) {
+	p := newPeople(t)
+	account := google("1", "grace@acme.example", true)
+	account.Groups = []string{"admins", "corp/admins", ""}
+	rules := Rules{Create: &Creation{}, GroupPrefix: "corp/", AllowGroups: []string{"admins"}}
+	for range 2 { // created, and brought up to date
+		if user := p.signsIn(account, rules); !same(user.Groups, []string{"corp/", "corp/admins", "corp/corp/admins"}) {
+			t.Errorf("groups %q", user.Groups)
+		}
+	}
+	account.Groups = nil // the provider says nothing of them
+	if user := p.signsIn(account, Rules{GroupPrefix: "corp/"}); len(user.Groups) != 3 {
+		t.Errorf("groups %q", user.Groups)
+	}
+	rules.AllowGroups = []string{"corp/other"}
+	account.Groups = []string{"other"}
+	p.refuses(account, rules, reasonGroup)
+}

@@ -36,6 +36,8 @@ type Rules struct {
 	AllowEmailDomains []string
 	// AllowGroups are the groups at the provider of which an account must be in one; empty: any account will do.
 	AllowGroups []string
+	// GroupPrefix stands before each group of an account when it becomes one of the user's. AllowGroups go by the name at the provider.
+	GroupPrefix string
 	// AllowUnverifiedEmail lets an account create a user with an address that the provider has not verified.
 	AllowUnverifiedEmail bool
 	// Link says when an account is linked to a user who exists.
@@ -66,6 +68,18 @@ func CanonicalDomain(domain string) (string, error) {
 func domainOf(email string) string {
 	_, domain, _ := strings.Cut(email, "@")
 	return domain
+}
+
+// prefixed returns the groups as they become those of a user; nil stays nil.
+func (r Rules) prefixed(groups []string) []string {
+	if r.GroupPrefix == "" || groups == nil {
+		return groups
+	}
+	prefixed := make([]string, len(groups))
+	for i, group := range groups {
+		prefixed[i] = r.GroupPrefix + group
+	}
+	return prefixed
 }
 
 // allows reports whether the rules let an account in, whoever it belongs to. Email is its canonical verified address; empty:

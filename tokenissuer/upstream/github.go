@@ -25,6 +25,8 @@ type GitHubSettings struct {
 	URL string
 	// Groups says what becomes the person's groups; empty: nothing.
 	Groups GitHubGroups
+	// Organisations are those that count, with their teams. Anybody can make another, and call it as a group is called elsewhere.
+	Organisations []string
 	// AllowPrivateNetwork allows loopback, private and link-local addresses, and plain http on loopback.
 	AllowPrivateNetwork bool
 }

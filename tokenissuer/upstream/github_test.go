@@ -61,7 +61,7 @@ func (h *hub) api(path, body string) {
 func (h *hub) github(groups GitHubGroups) *GitHub {
 	h.t.Helper()
 	g, err := NewGitHub(GitHubSettings{
-		Name: "github", Client: Client{ourID, oauth.NewSecret(ourSecret)}, URL: h.URL + "/", Groups: groups, AllowPrivateNetwork: true,
+		Name: "github", Client: Client{ourID, oauth.NewSecret(ourSecret)}, URL: h.URL + "/", Groups: groups, Organisations: []string{"acme", "globex", "Initech"}, AllowPrivateNetwork: true,
 	}, Options{Now: h.clock.Now})
 	if err != nil {
 		h.t.Fatal(err)
@@ -94,6 +94,22 @@ func TestGitHub(t *testing.T) {
 		if s := g.State(); !s.LastSuccess.Equal(tokentest.Start) {
 			t.Errorf("the state is %+v", s)
 		}
+	}
+}
+
+// TestP117OnlyNamedOrganisationsAreGroups: anybody can make an organisation, and teams in it, and call them as groups are called elsewhere.
+func TestP117OnlyNamedOrganisationsAreGroups(t *testing.T) {
+	h := newHub(t)
+	h.api("/user/orgs", `[{"login":"admins"},{"login":"Acme"},{"login":"acme-evil"},{"login":"acm\u00e9"},{"login":"acme/platform"}]`)
+	h.api("/user/teams", `[{"slug":"platform","organization":{"login":"admins"}},{"slug":"ops","organization":{"login":"Acme"}},{"slug":"acme","organization":{"login":""}}]`)
+	got, err := h.signIn(h.github(GitHubTeams))
+	if err != nil || !slices.Equal(got.Groups, []string{"Acme", "Acme/ops"}) {
+		t.Errorf("groups %q, %v", got.Groups, err)
+	}
+	g := h.github(GitHubTeams)
+	g.settings.Organisations = nil
+	if got, err := h.signIn(g); err != nil || len(got.Groups) > 0 || got.Groups == nil {
+		t.Errorf("none is named: groups %q, %v", got.Groups, err)
 	}
 }
 
@@ -212,9 +228,10 @@ func TestGitHubPages(t *testing.T) {
 		}
 		says("application/json", "["+strings.Join(list, ",")+"]")(w, r)
 	})
-	got, err := h.signIn(h.github(GitHubOrganisations))
-	if err != nil || len(got.Groups) != 2*pageSize+1 {
-		t.Errorf("got %d groups, %v", len(got.Groups), err)
+	g := h.github(GitHubOrganisations)
+	g.settings.Organisations = []string{"org-1-0", fmt.Sprintf("org-2-%d", pageSize-1), "org-3-0"}
+	if got, err := h.signIn(g); err != nil || !slices.Equal(got.Groups, g.settings.Organisations) {
+		t.Errorf("got %q, %v", got.Groups, err)
 	}
 }
 

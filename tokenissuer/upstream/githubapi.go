@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -71,7 +72,7 @@ func (g *GitHub) account(ctx context.Context, accessToken oauth.Secret) (federat
 			return federation.Account{}, err
 		}
 	}
-	a.Groups = githubGroups(organisations, teams)
+	a.Groups = g.settings.groupsOf(organisations, teams)
 	return a, nil
 }
 
@@ -103,21 +104,24 @@ func (u *githubUser) account(provider string, emails []githubEmail) federation.A
 	return a
 }
 
-// githubGroups returns the organisations, and the teams with their organisation before them. It is never nil.
-func githubGroups(organisations []githubOrganisation, teams []githubTeam) []string {
+// groupsOf returns the organisations that count, and their teams with the organisation before them. It is never nil.
+func (s *GitHubSettings) groupsOf(organisations []githubOrganisation, teams []githubTeam) []string {
 	groups := []string{}
+	counts := func(login string) bool { // GitHub gives a login once, whatever its case
+		return slices.ContainsFunc(s.Organisations, func(name string) bool { return strings.EqualFold(name, login) })
+	}
 	add := func(name string) {
 		if !slices.Contains(groups, name) {
 			groups = append(groups, name)
 		}
 	}
 	for _, o := range organisations {
-		if o.Login != "" {
+		if counts(o.Login) {
 			add(o.Login)
 		}
 	}
 	for _, t := range teams {
-		if t.Slug != "" && t.Organisation.Login != "" {
+		if t.Slug != "" && counts(t.Organisation.Login) {
 			add(t.Organisation.Login + "/" + t.Slug)
 		}
 	}
