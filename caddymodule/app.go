@@ -27,6 +27,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -55,6 +56,7 @@ type App struct {
 	documentsKey string
 
 	issuer   *tokenissuer.Issuer
+	personal *personaltoken.Tokens // nil: there are none
 	handler  *endpoint.Handler
 	registry *registry.Registry
 	life     *lifecycle // nil when Provision has failed
@@ -130,6 +132,10 @@ func (a *App) provisionIssuer() error {
 	a.issuer = a.newIssuer()
 	if err := a.provisionDocuments(); err != nil {
 		return err
+	}
+	if rules := a.settings.PersonalTokens; rules != nil {
+		a.personal = personaltoken.New(a.issuer, *rules, func() store.PersonalTokenStore { return a.node.Store() }, a.enterNode)
+		a.issuer.PersonalTokens = a.personal
 	}
 	a.registry = &registry.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
 	a.issuer.PasswordDirectories, a.issuer.DirectoriesAlone = a.passwordDirectories(), a.settings.SignIn.DirectoriesAlone

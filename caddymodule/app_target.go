@@ -15,7 +15,7 @@ import (
 // newTarget returns what operators can ask about the configuration.
 func (a *App) newTarget() *admin.Target {
 	t := &admin.Target{
-		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, Node: a.node, SessionsOnly: a.keepsState() && !a.issues(),
+		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, PersonalTokens: a.personal, Node: a.node, SessionsOnly: a.keepsState() && !a.issues(),
 		IsServing: a.life.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams, HeldRefusals: a.gates.Floodgate().Held,
 		Routes:        func() []coverage.Route { return a.covered.Load().Routes },
 		ReadLifetimes: configuration.ReadLifetimes,

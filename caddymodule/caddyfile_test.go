@@ -145,7 +145,7 @@ var refusedProtect = []refusal{
 	{"{\npaths loose\n}", `paths "loose": use strict or lenient, at Caddyfile:3`},
 	{"{\npaths strict lenient\n}", `wrong argument count or unexpected line ending after 'strict', at Caddyfile:3`},
 	{"{\npaths strict\npaths strict\n}", `paths is set twice, at Caddyfile:4`},
-	{"{\ntoken_from cookie\n}", "write it as `token_from header` or `token_from cookie <name>`, at Caddyfile:3"},
+	{"{\ntoken_from cookie\n}", "write it as `token_from header`, `token_from cookie <name>`, `token_from header <Name> pat` or `token_from basic pat`, at Caddyfile:3"},
 	{"{\nchallenge browser\ntoken_from cookie a\n}", "challenge browser takes no token from the cookie a: leave `token_from` out, or write `token_from cookie accessToken`, at Caddyfile:5"},
 	{"{\nchallenge page\n}", `challenge "page": use api or browser, at Caddyfile:3`},
 	{"{\ntrust_headers\n}", `wrong argument count or unexpected line ending after 'trust_headers', at Caddyfile:3`},

@@ -118,7 +118,7 @@ func (is *Issuer) ReadAuthorization(client *store.Client, target RedirectTarget,
 	if r.Scopes, err = is.Scopes.Grantable(p.Scope, client.Scopes, oauth.AnyScope); err != nil {
 		return r, err
 	}
-	if r.Audience, err = is.audienceFor(p.Resources, nil); err != nil {
+	if r.Audience, err = is.AudienceFor(p.Resources, nil); err != nil {
 		return r, err
 	}
 	if r.Prompt, err = parsePrompt(p.Prompt); err != nil {

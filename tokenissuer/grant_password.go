@@ -32,7 +32,7 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *store.Client, r 
 	if err != nil {
 		return Grant{}, err
 	}
-	audience, err := is.audienceFor(r.Resources, nil)
+	audience, err := is.AudienceFor(r.Resources, nil)
 	if err != nil {
 		return Grant{}, err
 	}

@@ -88,8 +88,15 @@ var rooms = map[string]room{
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: core,
 	},
+	"tokenissuer/opaque": {
+		own: []string{"tokenissuer/accesstoken", "tokenissuer/oauth"}, others: []string{"github.com/maypok86/otter/v2"}, without: core,
+	},
 	"tokenissuer/hosts": {
-		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/store"},
+		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/store"},
+		without: core,
+	},
+	"tokenissuer/personaltoken": {
+		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/store"},
 		others:  []string{"github.com/maypok86/otter/v2"},
 		without: core,
 	},
@@ -180,8 +187,8 @@ var rooms = map[string]room{
 	"caddymodule/admin": {
 		own: []string{
 			"caddymodule/coverage", "caddymodule/node",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/registry",
-			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
+			"tokenissuer/personaltoken", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",
@@ -212,7 +219,7 @@ var rooms = map[string]room{
 	"caddymodule/hostsession": {
 		own: []string{
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages",
-			"tokenissuer/endpoint/requests", "tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/oauth", "tokenissuer/upstream",
+			"tokenissuer/endpoint/requests", "tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/upstream",
 		},
 		others:  []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
 		without: []string{"github.com/patrickmn/go-cache"},
@@ -265,7 +272,7 @@ var rooms = map[string]room{
 		own: []string{
 			"caddymodule/gate", "caddymodule/node", "caddymodule/setting",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/clientmetadata", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/ldap", "tokenissuer/keys", "tokenissuer/oauth",
-			"tokenissuer/passwords", "tokenissuer/registration", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
+			"tokenissuer/passwords", "tokenissuer/personaltoken", "tokenissuer/registration", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "go.uber.org/zap"},
 	},
@@ -275,7 +282,7 @@ var rooms = map[string]room{
 			"caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
 			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/clientmetadata", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
-			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/registry",
+			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/personaltoken", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{

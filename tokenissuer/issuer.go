@@ -40,6 +40,8 @@ type Settings struct {
 	SessionScopes oauth.Scopes
 	// PasswordGrant is how the password grant works; nil: it is off.
 	PasswordGrant *PasswordRules
+	// PersonalTokens are the personal access tokens; nil: there are none.
+	PersonalTokens PersonalTokens
 }
 
 // Issuer is the authorization server (RFC 6749 §1.1). Its fields are set once, before use.

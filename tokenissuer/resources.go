@@ -30,10 +30,10 @@ func spellings(identifiers []string) map[string]string {
 	return known
 }
 
-// audienceFor returns the audience of a token that is asked for these resources, each of which a client may spell in its own
+// AudienceFor returns the audience of a token that is asked for these resources, each of which a client may spell in its own
 // way and name twice; nil: the issuer's own. A grant that was given for some resources can be narrowed to some of them, and
 // without a word it is for all of them. A grant that was given for none in particular can be used for any that is known.
-func (is *Issuer) audienceFor(asked, granted []string) ([]string, error) {
+func (is *Issuer) AudienceFor(asked, granted []string) ([]string, error) {
 	if len(asked) == 0 {
 		return granted, nil
 	}

@@ -34,6 +34,10 @@ func (it IssuedTokens) RevokeFor(ctx context.Context, client *store.Client, toke
 	if t.ClientID != client.ID {
 		return nil, oauth.NewError(oauth.TokenNotYours, "token_of_another_client")
 	}
+	if it.settings.isPersonal(token) {
+		_, err := it.settings.PersonalTokens.End(ctx, store.PersonalTokenFilter{ID: t.ID})
+		return t, err
+	}
 	if t.FamilyID == "" {
 		return t, it.revokeAlone(ctx, t, it.limits.RevocationLimit, it.serverTokensUpTo(t))
 	}
@@ -122,6 +126,9 @@ func (k *Records) catchUp(ctx context.Context) error {
 // revocable returns what a token, access or refresh, is; nil when there is nothing to revoke. Of a refresh token only
 // client, subject and family are known.
 func (it IssuedTokens) revocable(ctx context.Context, token oauth.Secret) (*accesstoken.AccessToken, error) {
+	if it.settings.isPersonal(token) {
+		return it.settings.PersonalTokens.Find(ctx, token.Reveal())
+	}
 	f, genuine, err := it.refreshable(ctx, token)
 	switch {
 	case err != nil:
@@ -232,6 +239,9 @@ func (a Asker) mayKnow(clientID, subject string) bool {
 func (it IssuedTokens) Introspect(ctx context.Context, asker Asker, token oauth.Secret) (*Introspection, error) {
 	if err := it.records.catchUp(ctx); err != nil {
 		return nil, err
+	}
+	if it.settings.isPersonal(token) {
+		return it.introspectPersonal(ctx, asker, token)
 	}
 	f, _, err := it.refreshable(ctx, token)
 	if err != nil {

@@ -60,7 +60,7 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 	case err != nil || client.Disabled:
 		return Tokens{}, oauth.NewError(oauth.InvalidToken, "client_gone")
 	}
-	audience, err := is.audienceFor(resources, nil)
+	audience, err := is.AudienceFor(resources, nil)
 	if err != nil {
 		return Tokens{}, err
 	}

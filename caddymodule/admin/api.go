@@ -53,7 +53,7 @@ func operations() map[string]http.HandlerFunc {
 	}{
 		{"client", onTokens, clientOperations}, {"organisation", onIssuer, organisationOperations}, {"user", onIssuer, userOperations},
 		{"client", onIssuer, revocationOperations}, {"client", onTokens, tokenOperations}, {"signing key", onTokens, keyOperations},
-		{"store", onIssuer, backupOperations},
+		{"store", onIssuer, backupOperations}, {"personal access token or user", onTokens, personalTokenOperations},
 	} {
 		for pattern, op := range kind.operations {
 			all[pattern] = serve(kind.what, kind.needs(op))

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
@@ -23,6 +24,8 @@ type Target struct {
 	Issuer   *tokenissuer.Issuer
 	Registry *registry.Registry
 	Node     *node.Node
+	// PersonalTokens are the personal access tokens; nil: there are none.
+	PersonalTokens *personaltoken.Tokens
 	// SessionsOnly: the Issuer keeps sessions of browsers that sign in at providers, and issues nothing.
 	SessionsOnly bool
 	// Trusted are the other issuers whose tokens some route can take.

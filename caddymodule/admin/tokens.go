@@ -133,6 +133,9 @@ func (nobodyMeant) Is(target error) bool { return target == store.ErrNotFound }
 // revoke ends the tokens that are named, and with those of a user or a family what else descends from their sign-ins. A user
 // who is not known here is an error, unless it is forced.
 func (t *Target) revoke(ctx context.Context, kind store.RevocationKind, id string, force bool) error {
+	if err := t.endPersonalTokens(ctx, kind, id); err != nil {
+		return err
+	}
 	switch {
 	case kind == store.RevokeUser && force:
 		return t.Registry.RevokeAnybody(ctx, id)

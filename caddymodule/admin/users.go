@@ -43,6 +43,8 @@ type User struct {
 	HasPassword    bool             `json:"has_password"`
 	// External: an identity provider vouches for the user, who needs no password then.
 	External bool `json:"external,omitzero"`
+	// Service: nobody signs in as the user, who is a machine's account.
+	Service bool `json:"service,omitzero"`
 	// Identities are the accounts at identity providers with which the user signs in. Lists leave them out.
 	Identities    []Identity `json:"identities,omitempty"`
 	Source        string     `json:"source"`
@@ -64,7 +66,7 @@ func (t *Target) viewOfUser(u *store.User) User {
 		RoleUndeclared: u.Role != "" && !t.Issuer.Roles.Has(u.Role),
 		ID:             u.ID, Email: u.Email, Name: u.Name, Organisation: u.Organisation, Role: u.Role, Groups: u.Groups, Status: u.Status,
 		HasPassword: !u.PasswordHash.IsEmpty(), Source: source(u.Declared), CreatedAt: u.CreatedAt,
-		EmailVerified: u.EmailVerified, External: u.External,
+		EmailVerified: u.EmailVerified, External: u.External, Service: u.Service,
 	}
 	if u.Profile != nil {
 		view.Profile = *u.Profile
@@ -115,11 +117,13 @@ func showUser(t *Target, r *http.Request) (int, any, error) {
 // NewUser is the request to add a user, with one of password and password_hash, or neither.
 type NewUser struct {
 	ID           string     `json:"id,omitzero"`
-	Email        string     `json:"email"`
+	Email        string     `json:"email,omitzero"`
 	Name         string     `json:"name,omitzero"`
 	Organisation string     `json:"organisation,omitzero"`
 	Role         store.Role `json:"role,omitzero"`
 	Groups       []string   `json:"groups,omitempty"`
+	// Service makes a service account, which needs no address.
+	Service bool `json:"service,omitzero"`
 	// EmailVerified and Profile are for applications of OpenID Connect.
 	EmailVerified bool `json:"email_verified,omitzero"`
 	store.Profile
@@ -140,7 +144,7 @@ func addUser(t *Target, r *http.Request, n NewUser) (int, any, error) {
 	}
 	user, err := t.Registry.AddUser(r.Context(), store.User{
 		ID: n.ID, Email: n.Email, Name: n.Name, Organisation: n.Organisation, Role: n.Role, Groups: n.Groups,
-		PasswordHash: oauth.NewSecret(n.Hash), EmailVerified: n.EmailVerified, Profile: n.Clone(),
+		PasswordHash: oauth.NewSecret(n.Hash), EmailVerified: n.EmailVerified, Profile: n.Clone(), Service: n.Service,
 	}, oauth.NewSecret(n.Password))
 	if errors.Is(err, store.ErrTaken) {
 		return 0, nil, fmt.Errorf("%w, or the e-mail address is", err)
@@ -149,6 +153,9 @@ func addUser(t *Target, r *http.Request, n NewUser) (int, any, error) {
 		return 0, nil, err
 	}
 	fields := []zap.Field{zap.String("user_id", user.ID), zap.String("organisation", user.Organisation), zap.String("role", string(user.Role))}
+	if user.Service {
+		fields = append(fields, zap.Bool("service", true))
+	}
 	if len(user.Groups) > 0 {
 		fields = append(fields, zap.Strings("groups", user.Groups))
 	}

@@ -50,7 +50,7 @@ cannot be changed from here.`,
 			flags.StringVarP(&api.adapter, "adapter", "a", "", "Name of the adapter for that file")
 			cmd.Args, cmd.RunE = cobra.NoArgs, showHelp
 			cmd.SetHelpTemplate(cmd.HelpTemplate() + documentation) // which else points to Caddy's
-			cmd.AddCommand(clientCommand(api), organisationCommand(api), userCommand(api), tokenCommand(api), keysCommand(api),
+			cmd.AddCommand(clientCommand(api), organisationCommand(api), userCommand(api), serviceAccountCommand(api), personalTokenCommand(api), tokenCommand(api), keysCommand(api),
 				providerCommand(api), statusCommand(api), routesCommand(api), backupCommand(api), migrateCommand(api))
 		},
 	})

@@ -93,6 +93,9 @@ func roleInWords(v *admin.User) string {
 
 // userState says whether the user can sign in, and if not, why.
 func userState(v *admin.User) string {
+	if v.Status == store.UserActive && v.Service {
+		return "service account"
+	}
 	if v.Status == store.UserActive && !v.HasPassword && !v.External {
 		return "no password"
 	}

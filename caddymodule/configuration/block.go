@@ -19,6 +19,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -41,6 +42,8 @@ type Block struct {
 	PKCE string `json:"pkce,omitempty"`
 	// PasswordGrant turns the password grant on. Default: it is off.
 	PasswordGrant *tokenissuer.PasswordRules `json:"password_grant,omitempty"`
+	// PersonalTokens turns personal access tokens on. Default: there are none.
+	PersonalTokens *PersonalTokens `json:"personal_tokens,omitempty"`
 	// OpenID makes the issuer an OpenID provider (OpenID Connect Core). Default: it is none.
 	OpenID *OpenID `json:"openid,omitempty"`
 	// SessionScopes are held by the tokens of browser sessions, and of the password grant without a client, beside trusted
@@ -84,7 +87,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b.note(d, "oauth")
 	return options{
 		"issuer": b.parseIssuer, "audience": b.parseAudience, "store": b.parseStore, "keys": b.parseKeys, "tokens": tokensOption(&b.Tokens),
-		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "session_scopes": b.parseSessionScopes, "openid": b.parseOpenID,
+		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "session_scopes": b.parseSessionScopes, "openid": b.parseOpenID, "personal_tokens": b.parsePersonalTokens,
 		"scope": b.parseScope, "client": b.parseClient, "client_metadata": b.parseClientMetadata, "registration": b.parseRegistration, "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser, "sign_in": b.parseSignIn,
 		"trust": b.parseTrust, "revocation": b.parseRevocation, "limits": b.parseLimits, "brand": b.parseBrand,
 	}.parse(d, "unknown oauth option %q")
@@ -101,6 +104,8 @@ type Settings struct {
 	GateLimit            attempts.Limit
 	Open                 OpenClients
 	SignIn               SignInSettings
+	// PersonalTokens are the rules of personal access tokens; nil: there are none.
+	PersonalTokens *personaltoken.Rules
 	// SessionsOnly: there is no issuer for others. People sign in at providers, and get sessions of the hosts that they visit.
 	SessionsOnly bool
 }
@@ -122,7 +127,7 @@ func (b *Block) Read() (Settings, error) {
 		}
 	}
 	steps := []func(*Settings) error{
-		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readScopes, b.readClientMetadata, b.readRegistration, b.readRoles, b.readDirectory, b.readSignIn, b.readRevocation, b.readLimits, b.readBrand,
+		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readScopes, b.readClientMetadata, b.readRegistration, b.readRoles, b.readPersonalTokens, b.readDirectory, b.readSignIn, b.readRevocation, b.readLimits, b.readBrand,
 	}
 	for _, step := range steps {
 		if err := step(&s); err != nil {
@@ -178,7 +183,7 @@ type presence struct {
 func (b *Block) settingsOfTokens() []presence {
 	return []presence{
 		{"audience", len(b.Audience) > 0}, {"tokens", b.Tokens != nil}, {"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""},
-		{"openid", b.OpenID != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
+		{"openid", b.OpenID != nil}, {"personal_tokens", b.PersonalTokens != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
 		{"client_metadata", b.ClientMetadata != nil}, {"registration", b.Registration != nil},
 	}
 }

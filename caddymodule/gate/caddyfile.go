@@ -36,7 +36,7 @@ func init() { httpcaddyfile.RegisterHandlerDirective("protect", parseProtect) }
 //		require        [<matcher>] max_age <duration>
 //		anonymous      <matcher>
 //		optional
-//		token_from     header | cookie <name>
+//		token_from     header | cookie <name> | header <Name> pat | basic pat
 //		forward        [+] <Header> <claim> | off
 //		forward        assertion <Header> [<audience>]
 //		forward_to     request | response
@@ -134,11 +134,14 @@ func parseChoice(h httpcaddyfile.Helper, value *string, first, second string) er
 // parseTokenFrom reads where tokens may come from. The Authorization header is always accepted.
 func (p *Protect) parseTokenFrom(h httpcaddyfile.Helper) error {
 	args := h.RemainingArgs()
+	if personal, err := p.parsePersonalToken(h, args); personal {
+		return err
+	}
 	switch {
 	case len(args) == 1 && args[0] == "header":
 		return nil
 	case len(args) != 2 || args[0] != "cookie":
-		return h.Errf("write it as `token_from header` or `token_from cookie <name>`")
+		return h.Errf("write it as `token_from header`, `token_from cookie <name>`, `token_from header <Name> pat` or `token_from basic pat`")
 	}
 	if err := setting.Once(h.Dispenser, "token_from cookie", p.TokenCookie != ""); err != nil {
 		return err

@@ -26,6 +26,7 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	p.shared.identityGuard().Clean(r.Header, trusted, p.trustedHeaders...)
 	caller.RestoreBearer(r)
+	p.takePersonalToken(r)
 	r.Trailer = nil // error routes would forward an identity header that arrives as a trailer
 	queryToken := requests.QueryCarriesToken(r.URL.RawQuery)
 	if queryToken { // keep the token out of the access log; the audit log omits the query

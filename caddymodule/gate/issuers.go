@@ -134,6 +134,9 @@ func (p *Protect) mayCome(exchanged *accesstoken.AccessToken) bool {
 
 // verifyByIssuer asks the caches first, and then the issuer that the token names.
 func (p *Protect) verifyByIssuer(ctx context.Context, token string) (*accesstoken.AccessToken, error) {
+	if p.isPersonalToken(token) {
+		return p.verifyPersonalToken(ctx, token)
+	}
 	for i := range p.issuers {
 		if t, known, err := p.issuers[i].recall(ctx, p, token); known {
 			return t, err

@@ -45,6 +45,11 @@ type Protect struct {
 	// theirs expires. Requests that change something or open a WebSocket must then come from a page of the same origin.
 	// Default: no cookie is a credential.
 	TokenCookie string `json:"token_cookie,omitempty"`
+	// PersonalTokenHeader is the name of a header that may hold a personal access token, and nothing else. Such tokens are accepted in
+	// the Authorization header as bearer tokens in any case. Default: there is no such header.
+	PersonalTokenHeader string `json:"personal_token_header,omitempty"`
+	// PersonalTokenBasic accepts a personal access token as the password of Basic authentication, under any user name.
+	PersonalTokenBasic bool `json:"personal_token_basic,omitempty"`
 	// Forward maps claims to headers of the upstream request. It replaces the default identity headers unless
 	// ForwardDefaults is set.
 	Forward []ForwardedClaim `json:"forward,omitempty"`
@@ -151,7 +156,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 		return err
 	}
 	steps := []func() error{
-		p.readIssuers, func() error { return p.readMCP(ctx) }, p.readResource, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readHostSessions, p.readCORS, p.readUpgrades, p.readTrustHeaders,
+		p.readIssuers, p.readPersonalTokens, func() error { return p.readMCP(ctx) }, p.readResource, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readHostSessions, p.readCORS, p.readUpgrades, p.readTrustHeaders,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/opaque"
 )
 
 // The paths on each host.
@@ -48,7 +49,7 @@ type Settings struct {
 	// IsServing reports whether the issuer has its store.
 	IsServing func(context.Context) bool
 	// Enter registers a request that uses the store. The context that it returns bounds how long the store may take.
-	Enter hosts.Enter
+	Enter opaque.Enter
 }
 
 // Handler signs browsers in at the hosts of a configuration.

@@ -17,7 +17,7 @@ func (h *Handler) tokenInfo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return answers.BearerError{Err: oauth.AsError(err)}
 	}
-	t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
+	t, err := h.issuer.VerifyBearer(r.Context(), token)
 	if err != nil {
 		return answers.BearerError{Err: oauth.AsError(err)}
 	}

@@ -132,7 +132,7 @@ func (a Accounts) link(ctx context.Context, account Account, former store.Identi
 	switch {
 	case err != nil:
 		return nil, err
-	case user.Status != store.UserActive || user.Service:
+	case user.Status != store.UserActive || user.Service: // nobody signs in with a service account
 		return nil, refused(reasonInactive)
 	case user.External && !user.Declared && !user.EmailVerified:
 		// Another provider has created the user with an address that it had not verified: anybody could have been there first.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -93,6 +92,3 @@ func (s *Sessions) End(ctx context.Context, cookie string, host tokenissuer.Host
 	}
 	return session, s.issuer.EndSession(ctx, session)
 }
-
-// since is how long ago a moment was.
-func since(now time.Time, unixNano int64) time.Duration { return now.Sub(time.Unix(0, unixNano)) }

@@ -111,8 +111,8 @@ func (s *Store) ownerChanged(owner *store.User, end store.Ending) (ended []store
 		return s.endPersonalTokens(all, end)
 	}
 	s.changePersonalTokens(all, func(t *store.PersonalToken) {
-		t.ChangedAt = end.At
-		ended = append(ended, store.RevocationOfPersonalToken(t.ID, end.At, end))
+		t.ChangedAt = t.NextChange(end.At)
+		ended = append(ended, store.RevocationOfPersonalToken(t.ID, t.ChangedAt, end))
 	})
 	s.record(ended...)
 	return ended

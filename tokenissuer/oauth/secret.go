@@ -70,6 +70,9 @@ func NewID() string { return randomText(IDLength) }
 // §2.3.1), which all yield the same bytes.
 func NewClientSecret() Secret { return NewSecret(randomText(secretLength)) }
 
+// NewText returns n fresh base62 characters, for a credential whose form somebody else knows.
+func NewText(n int) string { return randomText(n) }
+
 // randomText returns n base62 characters from crypto/rand. It discards bytes of 248 and above, so that all 62
 // characters are equally likely.
 func randomText(n int) string {

@@ -54,6 +54,10 @@ func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Sec
 	if u.ID == "" {
 		u.ID = oauth.NewID()
 	}
+	if u.Service && u.Email == "" {
+		u.Email = store.ServiceEmail(u.ID)
+		u.Name = cmp.Or(u.Name, u.ID)
+	}
 	var err error
 	if u.Email, err = store.CanonicalEmail(u.Email); err != nil {
 		return nil, invalidInput{err}
@@ -77,6 +81,9 @@ func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Sec
 		return nil, store.ErrTaken
 	}
 	if !password.IsEmpty() {
+		if u.Service {
+			return nil, errServiceSignsIn
+		}
 		if u.PasswordHash, err = g.hash(ctx, password); err != nil {
 			return nil, err
 		}
@@ -104,6 +111,20 @@ func (g *Registry) SetPassword(ctx context.Context, id string, password oauth.Se
 	if err != nil {
 		return err
 	}
+	return g.setHash(ctx, id, hash)
+}
+
+// errServiceSignsIn refuses a password for a service account.
+var errServiceSignsIn = invalidInput{errors.New("it is a service account: nobody signs in with it. Give it a token: caddy oauth pat add")}
+
+func (g *Registry) setHash(ctx context.Context, id string, hash oauth.Secret) error {
+	user, err := g.User(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case user.Service:
+		return errServiceSignsIn
+	}
 	return g.changeUser(ctx, id, store.UserChange{Password: &hash})
 }
 
@@ -112,7 +133,7 @@ func (g *Registry) SetPasswordHash(ctx context.Context, id string, hash oauth.Se
 	if err := passwords.ValidateHash(hash); err != nil {
 		return invalidInput{err}
 	}
-	return g.changeUser(ctx, id, store.UserChange{Password: &hash})
+	return g.setHash(ctx, id, hash)
 }
 
 // SetRole gives a user another role and ends every token and session of the user.

@@ -122,29 +122,31 @@ func deletePersonalTokens(ctx context.Context, tx session, which store.PersonalT
 	if which == (store.PersonalTokenFilter{}) {
 		return nil, nil
 	}
-	return personalTokensIn(ctx, tx, time.Time{}, end, `DELETE FROM personal_tokens WHERE ($1 = '' OR id = $1) AND ($2 = '' OR user_id = $2) RETURNING id`,
+	return personalTokensIn(ctx, tx, end, `DELETE FROM personal_tokens WHERE ($1 = '' OR id = $1) AND ($2 = '' OR user_id = $2) RETURNING id, NULL`,
 		possible(which.ID), possible(which.UserID))
 }
 
 // changePersonalTokens deletes the tokens of a stored user who has just been changed and is not active, or notes the change of those that go
 // on. It returns what is to be recorded of either.
 func changePersonalTokens(ctx context.Context, tx session, userID string, end store.Ending) ([]store.Revocation, error) {
-	ended, err := personalTokensIn(ctx, tx, time.Time{}, end,
-		`DELETE FROM personal_tokens WHERE user_id = $1 AND NOT EXISTS (SELECT 1 FROM users WHERE id = $1 AND `+isActive+`) RETURNING id`, userID)
+	ended, err := personalTokensIn(ctx, tx, end,
+		`DELETE FROM personal_tokens WHERE user_id = $1 AND NOT EXISTS (SELECT 1 FROM users WHERE id = $1 AND `+isActive+`) RETURNING id, NULL`, userID)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := personalTokensIn(ctx, tx, end.At, end,
-		`UPDATE personal_tokens SET changed_at = $2 WHERE user_id = $1 RETURNING id`, userID, micros(end.At))
+	changed, err := personalTokensIn(ctx, tx, end,
+		`UPDATE personal_tokens SET changed_at = CASE WHEN changed_at + 1000000 > $2 THEN changed_at + 1000000 ELSE $2 END
+		WHERE user_id = $1 RETURNING id, changed_at`, userID, end.At.UnixMicro())
 	return append(ended, changed...), err
 }
 
-// personalTokensIn runs a statement that returns the ids of tokens, and returns the revocation of each.
-func personalTokensIn(ctx context.Context, tx session, until time.Time, end store.Ending, statement string, args ...any) ([]store.Revocation, error) {
+// personalTokensIn runs a statement that returns the ids of tokens and when each was changed, and returns the revocation of each.
+func personalTokensIn(ctx context.Context, tx session, end store.Ending, statement string, args ...any) ([]store.Revocation, error) {
 	ended, err := queryAll(ctx, tx, statement, args, func(row scanner) (store.Revocation, error) {
 		var id string
-		err := row.Scan(&id)
-		return store.RevocationOfPersonalToken(id, until, end), err
+		var changed sql.Null[int64]
+		err := row.Scan(&id, &changed)
+		return store.RevocationOfPersonalToken(id, timeOf(changed), end), err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("ending personal access tokens: %w", err)

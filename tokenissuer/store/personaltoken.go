@@ -27,7 +27,8 @@ type PersonalToken struct {
 	ExpiresAt time.Time
 	// LastUsedAt is the beginning of the day, in UTC, on which it was used last; zero: it was not.
 	LastUsedAt time.Time
-	// ChangedAt is when the owner was changed last in a way that ends families; zero: not since CreatedAt.
+	// ChangedAt is when the owner was changed last in a way that ends families, and at least a second later than the change before; zero:
+	// there was none since CreatedAt.
 	ChangedAt time.Time
 }
 
@@ -40,9 +41,17 @@ func (t *PersonalToken) IssuedAt() time.Time {
 	return t.ChangedAt.Truncate(time.Second).Add(time.Second)
 }
 
+// NextChange returns the ChangedAt of a change at that time.
+func (t *PersonalToken) NextChange(at time.Time) time.Time {
+	if least := t.ChangedAt.Add(time.Second); !t.ChangedAt.IsZero() && least.After(at) {
+		return least
+	}
+	return at
+}
+
 // PersonalTokenStore keeps the personal access tokens. ChangeUser ends those of a user who is not active afterwards; of any other it sets
-// ChangedAt, unless the change KeepsTokens. RemoveUser ends them, and AddUser deletes those that an earlier owner of the id has left. Each records
-// a RevokeToken of every token that it ends or changes, in the same step: up to end.At for those that go on.
+// ChangedAt to NextChange, unless the change KeepsTokens. RemoveUser ends them, and AddUser deletes those that an earlier owner of the id has left. Each records
+// a RevokeToken of every token that it ends or changes, in the same step: up to ChangedAt for those that go on.
 type PersonalTokenStore interface {
 	// AddPersonalToken stores a token. ErrNotFound when the owner is not declared and not stored, active and of that version.
 	// ErrTaken when there is one of that id or digest.

@@ -202,6 +202,16 @@ func personalTokensFollowTheirOwner(t *testing.T, s store.Store) {
 		t.Errorf("what is read after the change at %v counts as issued at %v", theEnd.At, token.IssuedAt())
 	}
 
+	// Once more in the same second: what was read in between is revoked too.
+	between := token.IssuedAt()
+	changed, err = s.ChangeUser(ctx, "ada", store.UserChange{Role: &role}, theEnd)
+	must(t, err)
+	token.ChangedAt = theEnd.At.Add(time.Second)
+	samePersonalToken(t, s, token)
+	if len(changed) != 1 || changed[0].IssuedUntil.Before(between) || !token.IssuedAt().After(changed[0].IssuedUntil) {
+		t.Errorf("between the changes it was issued at %v, after them at %v, and revoked is %+v", between, token.IssuedAt(), changed)
+	}
+
 	_, err = s.ChangeUser(ctx, "ada", store.UserChange{Status: &locked}, theEnd)
 	must(t, err)
 	noPersonalToken(t, s, "t")

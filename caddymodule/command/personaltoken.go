@@ -1,0 +1,119 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+func personalTokenCommand(api *apiClient) *cobra.Command {
+	return group("pat", "Manages personal access tokens", personalTokenAdd(api), personalTokenList(api),
+		changeCommand(api, "remove ID", "Ends a personal access token at once, on every node", http.MethodDelete, "personal_tokens", ""))
+}
+
+func personalTokenAdd(api *apiClient) *cobra.Command {
+	var n admin.NewPersonalToken
+	var scopes []string
+	cmd := queryCommand("add --user ID|EMAIL --name NAME --scope SCOPE", "Makes a personal access token for a user or a service account and prints it, once", cobra.NoArgs,
+		func(_ *cobra.Command, _ []string, added *admin.PersonalToken) error {
+			n.Scope = strings.Join(scopes, " ")
+			return api.call(http.MethodPost, "/oauth/personal_tokens", n, added)
+		},
+		func(out io.Writer, added *admin.PersonalToken) error {
+			_, err := fmt.Fprintf(out, "id       %s\ntoken    %s\nexpires  %s\n\nThis is the only time that the token is shown.\n", added.ID, added.Token, moment(added.ExpiresAt))
+			return err
+		})
+	flags := cmd.Flags()
+	flags.StringVar(&n.User, "user", "", "User or service account that the token acts for, by the id or the e-mail address")
+	flags.StringVar(&n.Name, "name", "", "Name, as its owner sees it")
+	flags.StringArrayVar(&scopes, "scope", nil, "Scope of the token; repeat it for more")
+	flags.StringVar(&n.Lifetime, "expires", "", "How long it lives, as 30d (default: that of the configuration)")
+	flags.StringArrayVar(&n.Resources, "resource", nil, "Resource that the token is for; repeat it for more (default: the issuer's audience)")
+	for _, name := range []string{"user", "name", "scope"} {
+		_ = cmd.MarkFlagRequired(name)
+	}
+	return cmd
+}
+
+func personalTokenList(api *apiClient) *cobra.Command {
+	var user string
+	cmd := queryCommand("list", "Lists personal access tokens", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string, tokens *[]admin.PersonalToken) error {
+			path := "/oauth/personal_tokens"
+			if cmd.Flags().Changed("user") {
+				path = idPath("users", user) + "/personal_tokens"
+			}
+			return api.call(http.MethodGet, path, nil, tokens)
+		},
+		func(out io.Writer, tokens *[]admin.PersonalToken) error {
+			return printList(out, "ID\tUSER\tNAME\tSCOPES\tLAST USED\tEXPIRES", *tokens, func(p *admin.PersonalToken) []string {
+				expires := moment(p.ExpiresAt)
+				if p.Expired {
+					expires = "expired"
+				}
+				return []string{p.ID, p.User, p.Name, p.Scope, day(p.LastUsedAt), expires}
+			})
+		})
+	cmd.Flags().StringVar(&user, "user", "", "User or service account whose tokens to list (default: all)")
+	return cmd
+}
+
+// day prints a date, and never for none.
+func day(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format(time.DateOnly)
+}
+
+func serviceAccountCommand(api *apiClient) *cobra.Command {
+	return group("service-account", "Manages service accounts: users with whom nobody signs in, for programs with personal access tokens",
+		serviceAccountAdd(api), serviceAccountList(api),
+		changeCommand(api, "disable ID", "Refuses a service account, and ends every token", http.MethodPost, "users", "/disable"),
+		changeCommand(api, "enable ID", "Lets a disabled service account in again, with new tokens", http.MethodPost, "users", "/enable"),
+		changeCommand(api, "remove ID", "Deletes a service account, and ends every token", http.MethodDelete, "users", ""))
+}
+
+func serviceAccountAdd(api *apiClient) *cobra.Command {
+	n := admin.NewUser{Service: true}
+	var role string
+	cmd := queryCommand("add --id ID", "Adds a service account", cobra.NoArgs,
+		func(_ *cobra.Command, _ []string, added *admin.User) error {
+			n.Role = store.Role(role)
+			return api.call(http.MethodPost, "/oauth/users", n, added)
+		},
+		func(out io.Writer, added *admin.User) error {
+			_, err := fmt.Fprintf(out, "service account  %s\n\nGive it a token: caddy oauth pat add --user %[1]s --name NAME --scope SCOPE\n", added.ID)
+			return err
+		})
+	flags := cmd.Flags()
+	flags.StringVar(&n.ID, "id", "", "Id, as upstreams see it")
+	flags.StringVar(&n.Name, "name", "", "Name, as people know it (default: the id)")
+	flags.StringVar(&n.Organisation, "org", "", "Organisation it belongs to (default: none)")
+	flags.StringVar(&role, "role", "", "Role (default: as for users)")
+	flags.StringArrayVar(&n.Groups, "group", nil, "Group it belongs to; repeat it for more")
+	_ = cmd.MarkFlagRequired("id")
+	return cmd
+}
+
+func serviceAccountList(api *apiClient) *cobra.Command {
+	return queryCommand("list", "Lists the service accounts", cobra.NoArgs,
+		func(_ *cobra.Command, _ []string, users *[]admin.User) error {
+			err := api.call(http.MethodGet, "/oauth/users", nil, users)
+			*users = slices.DeleteFunc(*users, func(u admin.User) bool { return !u.Service })
+			return err
+		},
+		func(out io.Writer, users *[]admin.User) error {
+			return printList(out, "ID\tNAME\tORGANISATION\tROLE\tSTATE", *users, func(u *admin.User) []string {
+				return []string{u.ID, u.Name, u.Organisation, roleInWords(u), userState(u)}
+			})
+		})
+}

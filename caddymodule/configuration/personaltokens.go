@@ -1,0 +1,118 @@
+package configuration
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// PersonalTokens turns personal access tokens on: people make them on the account page, and operators for service accounts.
+type PersonalTokens struct {
+	// Scopes are those that tokens can hold. Default: those of a browser's session, which are public, trusted and the session_scopes.
+	Scopes []string `json:"scopes,omitempty"`
+	// Lifetime is how long a token lives where its maker does not say: 1m to 400d, default 90d.
+	Lifetime caddy.Duration `json:"lifetime,omitempty"`
+	// LongestLifetime is the most that its maker can say: 1m to 400d, default 365d.
+	LongestLifetime caddy.Duration `json:"longest_lifetime,omitempty"`
+	// Roles and Groups are whose members may have tokens. Who is in none of them any more cannot use those that there are. Service
+	// accounts always may. Default: everybody.
+	Roles  []store.Role `json:"roles,omitempty"`
+	Groups []string     `json:"groups,omitempty"`
+}
+
+// parsePersonalTokens reads:
+//
+//	personal_tokens {
+//		scopes   <scope>...
+//		lifetime <duration> [<longest>]
+//		roles    <role>...
+//		groups   <group>...
+//	}
+func (b *Block) parsePersonalTokens(d *caddyfile.Dispenser) error {
+	b.note(d, "personal_tokens")
+	c := orNew(&b.PersonalTokens)
+	roles := make([]string, 0, len(c.Roles))
+	err := options{
+		"scopes": checkedList(&c.Scopes, nil), "roles": checkedList(&roles, nil), "groups": checkedList(&c.Groups, nil), "lifetime": c.parseLifetime,
+	}.parseAlone(d, "unknown personal_tokens option %q")
+	for _, name := range roles {
+		c.Roles = append(c.Roles, store.Role(name))
+	}
+	return err
+}
+
+func (c *PersonalTokens) parseLifetime(d *caddyfile.Dispenser) error {
+	if err := setting.Once(d, "lifetime", c.Lifetime != 0); err != nil {
+		return err
+	}
+	args := d.RemainingArgs()
+	if len(args) == 0 || len(args) > 2 {
+		return d.ArgErr()
+	}
+	for i, value := range []*caddy.Duration{&c.Lifetime, &c.LongestLifetime}[:len(args)] {
+		duration, err := setting.DurationOf(d, args[i])
+		if err != nil {
+			return err
+		}
+		*value = caddy.Duration(duration)
+	}
+	if _, err := c.lifetimes(); err != nil {
+		return d.Errf("%v", err)
+	}
+	return nil
+}
+
+// lifetimes returns the usual and the longest lifetime.
+func (c *PersonalTokens) lifetimes() (r personaltoken.Rules, err error) {
+	r.Lifetime, r.Longest = time.Duration(c.Lifetime), time.Duration(c.LongestLifetime)
+	if r.Longest == 0 {
+		r.Longest = max(personaltoken.DefaultLongest, r.Lifetime)
+	}
+	if r.Lifetime == 0 {
+		r.Lifetime = min(personaltoken.DefaultLifetime, r.Longest)
+	}
+	if r.Lifetime < time.Minute || r.Longest > personaltoken.MostLifetime || r.Lifetime > r.Longest {
+		return r, fmt.Errorf("personal_tokens: lifetime %s, at most %s: use 1m to %s, and first the usual one", r.Lifetime, r.Longest,
+			store.FormatBound(personaltoken.MostLifetime))
+	}
+	return r, nil
+}
+
+// readPersonalTokens reads the rules of personal access tokens.
+func (b *Block) readPersonalTokens(s *Settings) error {
+	c := b.PersonalTokens
+	if c == nil {
+		return nil
+	}
+	fail := func(err error) error { return b.at(fmt.Errorf("personal_tokens: %w", err), "personal_tokens") }
+	rules, err := c.lifetimes()
+	if err != nil {
+		return b.at(err, "personal_tokens")
+	}
+	for _, name := range c.Scopes {
+		if oauth.AsksForRefresh(name) || oauth.IsOpenIDScope(name) {
+			return fail(fmt.Errorf("scope %s is for applications: a personal access token is never refreshed, and no sign-in", name))
+		}
+	}
+	if err := s.Scopes.Check(c.Scopes); err != nil {
+		return fail(err)
+	}
+	for _, role := range c.Roles {
+		if err := s.Roles.Check(role); err != nil {
+			return fail(err)
+		}
+	}
+	if err := store.ValidateGroups(c.Groups); err != nil {
+		return fail(err)
+	}
+	rules.Scopes, rules.Roles, rules.Groups = c.Scopes, c.Roles, c.Groups
+	s.PersonalTokens = &rules
+	return nil
+}

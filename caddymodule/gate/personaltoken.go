@@ -1,0 +1,113 @@
+package gate
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// parsePersonalToken reads where personal access tokens may come from, beside `Authorization: Bearer`. It reports whether the words are
+// about them.
+//
+//	token_from header <Name> pat
+//	token_from basic pat
+func (p *Protect) parsePersonalToken(h httpcaddyfile.Helper, args []string) (bool, error) {
+	switch {
+	case len(args) == 3 && args[0] == "header" && args[2] == "pat":
+		if err := setting.Once(h.Dispenser, "token_from header", p.PersonalTokenHeader != ""); err != nil {
+			return true, err
+		}
+		p.PersonalTokenHeader = args[1]
+	case len(args) == 2 && args[0] == "basic" && args[1] == "pat":
+		p.PersonalTokenBasic = true
+	default:
+		return false, nil
+	}
+	if err := checkPersonalTokenHeader(p.PersonalTokenHeader); err != nil {
+		return true, h.Errf("%v", err)
+	}
+	return true, nil
+}
+
+// checkPersonalTokenHeader refuses headers that mean something else.
+func checkPersonalTokenHeader(name string) error {
+	if name != "" && (!httpguts.ValidHeaderFieldName(name) || identity.Forbidden(name)) {
+		return fmt.Errorf("token_from header %s pat: no token can come in this header: use one of its own, as X-Api-Key", name)
+	}
+	return nil
+}
+
+// readPersonalTokens checks whether personal access tokens can come.
+func (p *Protect) readPersonalTokens() error {
+	if p.PersonalTokenHeader == "" && !p.PersonalTokenBasic {
+		return nil
+	}
+	if p.own == nil || p.shared.own.PersonalTokens == nil {
+		return errors.New("token_from … pat takes personal access tokens of our own issuer: add `personal_tokens` to the oauth block, and `issuer self` here")
+	}
+	p.PersonalTokenHeader = http.CanonicalHeaderKey(p.PersonalTokenHeader)
+	return checkPersonalTokenHeader(p.PersonalTokenHeader)
+}
+
+// takePersonalToken moves a personal access token that comes as `token_from` allows into a bearer header, in place: no later handler and no
+// log sees it elsewhere. Beside another credential it is one too many, which the header then says.
+func (p *Protect) takePersonalToken(r *http.Request) {
+	if p.PersonalTokenHeader != "" {
+		values := r.Header[p.PersonalTokenHeader]
+		for _, value := range values {
+			if p.isPersonalToken(value) {
+				delete(r.Header, p.PersonalTokenHeader)
+				for _, each := range values {
+					r.Header["Authorization"] = append(r.Header["Authorization"], "Bearer "+each)
+				}
+				break
+			}
+		}
+	}
+	if authorization := r.Header["Authorization"]; p.PersonalTokenBasic && len(authorization) == 1 {
+		if password, ok := basicPassword(authorization[0]); ok && p.isPersonalToken(password) {
+			r.Header["Authorization"] = []string{"Bearer " + password}
+		}
+	}
+}
+
+// basicPassword returns the password of Basic credentials (RFC 7617 §2). Programs write anything as user name, so it says nothing.
+func basicPassword(authorization string) (string, bool) {
+	scheme, credentials, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return "", false
+	}
+	text, err := base64.StdEncoding.DecodeString(credentials)
+	if err != nil {
+		return "", false
+	}
+	_, password, found := strings.Cut(string(text), ":")
+	return password, found
+}
+
+// isPersonalToken reports whether a text is meant to be a personal access token of our own issuer.
+func (p *Protect) isPersonalToken(text string) bool {
+	return p.shared.own != nil && p.shared.own.PersonalTokens != nil && p.shared.own.PersonalTokens.IsToken(text)
+}
+
+// verifyPersonalToken verifies a personal access token. One is shown to no other issuer.
+func (p *Protect) verifyPersonalToken(ctx context.Context, token string) (*accesstoken.AccessToken, error) {
+	if p.own == nil {
+		return nil, issuerUnknown
+	}
+	if !p.shared.isServing(ctx) {
+		return nil, oauth.Unavailable("not_started", nil)
+	}
+	return p.shared.own.PersonalTokens.Token(ctx, token, p.audienceOf(p.own), func() (func(bool), error) { return p.shared.AdmitSignature(ctx) })
+}

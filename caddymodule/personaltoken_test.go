@@ -1,0 +1,404 @@
+package caddymodule
+
+import (
+	"encoding/base64"
+	"hash/crc32"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// patSite is a site at which people and machines call with personal access tokens.
+const patSite = `{
+	admin ADMIN
+	log {
+		output file LOG
+		level DEBUG
+	}
+	oauth {
+		issuer http://ADDR
+		store sqlite DIR/state/oauth.db
+		scope orders.read "Read orders"
+		scope orders.write "Write orders"
+		openid
+		personal_tokens {
+			scopes public orders.read orders.write groups
+			lifetime 30d 90d
+			roles admin member
+			groups robots
+		}
+		client conf SECRET {
+			grants client_credentials authorization_code
+			scopes public
+			redirect_uris https://client.example/cb
+		}
+		user u-ada {
+			email ada@acme.example
+			password HASH
+			role admin
+		}
+		user u-ben {
+			email ben@acme.example
+			password HASH
+			role business_manager
+		}
+	}
+}
+http://ADDR {
+	oauth_server
+	handle /orders/* {
+		protect orders.read {
+			token_from header X-Api-Key pat
+			token_from basic pat
+			require role admin member
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /elsewhere/* {
+		protect {
+			audience https://elsewhere.example
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /relay/* {
+		protect {
+			upstream_token relay
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /bound/* {
+		protect {
+			resource https://bound.example/api
+			resource_required
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /recent/* {
+		protect {
+			require max_age 1h
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		respond 404
+	}
+}
+`
+
+// startPATs starts patSite with a stored user and a service account.
+func startPATs(t *testing.T) *gatehouse {
+	t.Helper()
+	g := startGatehouse(t, strings.ReplaceAll(patSite, "HASH", peopleHash()))
+	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-eve","email":"eve@acme.example","password_hash":"`+peopleHash()+`","role":"member"}`)
+	g.ok("service-account", "add", "--id", "backup", "--role", "member", "--group", "robots")
+	return g
+}
+
+// pat makes a token and returns its id and the token.
+func (g *gatehouse) pat(user string, args ...string) (id, token string) {
+	g.t.Helper()
+	out := g.ok(append([]string{"pat", "add", "--user", user, "--name", "nightly of " + user, "--scope", "orders.read"}, args...)...)
+	return printed(g.t, out, "id"), printed(g.t, out, "token")
+}
+
+// statusOf returns the status of a call with a bearer token, and the challenge.
+func (g *gatehouse) statusOf(path, token string) (int, string) {
+	g.t.Helper()
+	status, header, _ := g.get(path, token)
+	return status, header.Get("WWW-Authenticate")
+}
+
+// lastRequest is what the upstream got last.
+func (g *gatehouse) lastRequest(t *testing.T) *recorded {
+	t.Helper()
+	seen := g.upstream.seen()
+	if len(seen) == 0 {
+		t.Fatal("the upstream got nothing")
+	}
+	return seen[len(seen)-1]
+}
+
+// resummed returns a token with another character and the checksum that fits it.
+func resummed(token string) string {
+	body := []byte(token[:len(token)-6])
+	body[10] = map[bool]byte{true: 'a', false: 'b'}[body[10] != 'a']
+	sum, digits := crc32.ChecksumIEEE(body), [6]byte{}
+	for i := 5; i >= 0; i-- {
+		digits[i] = oauth.Base62[sum%62]
+		sum /= 62
+	}
+	return string(body) + string(digits[:])
+}
+
+// TestQ100ToQ106PersonalTokens walks a token of a user and one of a service account through the gate.
+func TestQ100ToQ106PersonalTokens(t *testing.T) {
+	g := startPATs(t)
+	_, eves := g.pat("eve@acme.example")
+	_, robots := g.pat("backup")
+	basic := func(user, password string) string {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+	}
+	for _, c := range []struct {
+		name, path string
+		headers    []string
+		status     int
+	}{
+		{"Q100 bearer", "/orders/1", []string{"Authorization", "Bearer " + eves}, 200},
+		{"Q100 of a service account", "/orders/1", []string{"Authorization", "bearer " + robots}, 200},
+		{"Q101 a header of its own", "/orders/1", []string{"X-Api-Key", eves}, 200},
+		{"Q101 in another spelling", "/orders/1", []string{"x-api-key", eves}, 200},
+		{"Q101 as password", "/orders/1", []string{"Authorization", basic("x", robots)}, 200},
+		{"Q101 as user name", "/orders/1", []string{"Authorization", basic(robots, "x")}, 401},
+		{"Q101 a header that the route does not name", "/relay/1", []string{"X-Api-Key", eves}, 401},
+		{"Q101 as password where the route does not say so", "/relay/1", []string{"Authorization", basic("x", robots)}, 401},
+		{"Q101 twice", "/orders/1", []string{"X-Api-Key", eves, "X-Api-Key", robots}, 400},
+		{"Q101 beside a bearer token", "/orders/1", []string{"X-Api-Key", eves, "Authorization", "Bearer " + robots}, 400},
+		{"Q101 something else in the header", "/orders/1", []string{"X-Api-Key", "the upstream's own"}, 401},
+		{"Q101 in the query", "/orders/1?access_token=" + eves, nil, 401},
+		{"Q102 a wrong checksum", "/orders/1", []string{"Authorization", "Bearer " + eves[:len(eves)-1] + "_"}, 401},
+		{"Q102 another token", "/orders/1", []string{"Authorization", "Bearer " + resummed(eves)}, 401},
+		{"Q102 a character more", "/orders/1", []string{"Authorization", "Bearer " + eves + "0"}, 401},
+		{"Q102 another prefix", "/orders/1", []string{"Authorization", "Bearer GH_PAT_" + eves[7:]}, 401},
+		{"Q102 the prefix alone", "/orders/1", []string{"Authorization", "Bearer gh_pat_"}, 401},
+		{"Q103 another audience", "/elsewhere/1", []string{"Authorization", "Bearer " + eves}, 401},
+		{"Q103 a resource that it is not for", "/bound/1", []string{"Authorization", "Bearer " + eves}, 401},
+		{"Q103 a rule about the sign-in", "/recent/1", []string{"Authorization", "Bearer " + eves}, 401},
+		{"Q103 relayed", "/relay/1", []string{"Authorization", "Bearer " + eves}, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if status, header, body := g.do("GET", c.path, "", c.headers...); status != c.status {
+				t.Errorf("%d %s %s, want %d", status, header.Get("WWW-Authenticate"), body, c.status)
+			}
+		})
+	}
+	t.Run("Q103 for a resource", func(t *testing.T) {
+		_, bound := g.pat("backup", "--resource", "https://bound.example/api")
+		for path, want := range map[string]int{"/bound/1": 200, "/orders/1": 401} {
+			if status, challenge := g.statusOf(path, bound); status != want {
+				t.Errorf("%s: %d %s, want %d", path, status, challenge, want)
+			}
+		}
+		if _, err := g.run("", "pat", "add", "--user", "backup", "--name", "x", "--scope", "public", "--resource", "https://nobody.example"); err == nil {
+			t.Error("a token for a resource that is none")
+		}
+	})
+	t.Run("Q104 what the upstream is told", func(t *testing.T) {
+		g.do("GET", "/orders/2", "", "X-Api-Key", robots)
+		got := g.lastRequest(t)
+		if h := got.Header; h.Get("X-Auth-Subject") != "backup" || h.Get("X-Auth-Client") != store.BuiltInClientID || h.Get("X-Auth-Scope") != "orders.read" ||
+			h.Get("X-Auth-Role") != "member" || strings.Contains(got.Raw, "gh_pat_") {
+			t.Errorf("the upstream got\n%s", got.Raw)
+		}
+	})
+	t.Run("Q105 endpoints of the issuer", func(t *testing.T) {
+		if status, _, body := g.get("/oauth/token/info", eves); status != 200 || !strings.Contains(body, `"resource_owner_id":"u-eve"`) {
+			t.Errorf("token info: %d %s", status, body)
+		}
+		asks := func(token string) string {
+			_, _, body := g.post("/oauth/introspect", url.Values{"token": {token}, "client_id": {"conf"}, "client_secret": {confSecret}})
+			return body
+		}
+		if body := asks(eves); member(t, body, "sub") != "u-eve" || member(t, body, "scope") != "orders.read" || member(t, body, "username") != "eve@acme.example" {
+			t.Errorf("introspection: %s", body)
+		}
+		if body := asks(resummed(eves)); body != `{"active":false}` {
+			t.Errorf("introspection of an unknown one: %s", body)
+		}
+		for _, path := range []string{"/oauth/userinfo"} { // what a sign-in gives
+			if status, _ := g.statusOf(path, eves); status != 401 {
+				t.Errorf("%s: %d", path, status)
+			}
+		}
+		_, mine := g.pat("u-ada")
+		g.statusOf("/orders/1", mine)
+		if status, _, body := g.post("/oauth/revoke", url.Values{"token": {mine}}); status != 200 {
+			t.Errorf("revocation: %d %s", status, body)
+		}
+		if status, _ := g.statusOf("/orders/1", mine); status != 401 {
+			t.Errorf("after its holder has revoked it: %d", status)
+		}
+	})
+	t.Run("Q106 nowhere in a log", func(t *testing.T) {
+		g.notLogged(t, eves[7:], robots[7:], base64.StdEncoding.EncodeToString([]byte("x:"+robots)))
+		if !strings.Contains(g.logs(), `"msg":"personal access token added"`) {
+			t.Error("the audit log does not say who got one")
+		}
+	})
+}
+
+// TestQ107ToQ110PersonalTokensEnd: a token ends with its time, its removal, its owner and what its owner may have.
+func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
+	clock := setClock(t)
+	g := startPATs(t)
+	mustBe := func(what, token string, want int) {
+		t.Helper()
+		for range 2 { // at first sight and from memory
+			var status int
+			var challenge string
+			g.eventually("the feed was read since the clock was set", func() bool {
+				status, challenge = g.statusOf("/orders/1", token)
+				return status != http.StatusServiceUnavailable
+			})
+			if status != want {
+				t.Fatalf("%s: %d %s, want %d", what, status, challenge, want)
+			}
+		}
+	}
+	t.Run("Q107 removed", func(t *testing.T) {
+		id, token := g.pat("u-ada")
+		other, kept := g.pat("u-ada")
+		mustBe("a new token", token, 200)
+		mustBe("another", kept, 200)
+		g.ok("pat", "remove", id)
+		mustBe("a removed token", token, 401)
+		mustBe("another of its owner", kept, 200)
+		if _, err := g.run("", "pat", "remove", id); err == nil {
+			t.Error("it is removed twice")
+		}
+		g.ok("token", "revoke", "--jti", other)
+		mustBe("one that is revoked by its id", kept, 401)
+		if out := g.ok("pat", "list", "--user", "u-ada"); strings.Count(out, "\n") != 1 {
+			t.Errorf("listed is\n%s", out)
+		}
+	})
+	t.Run("Q108 its owner", func(t *testing.T) {
+		_, token := g.pat("u-eve")
+		mustBe("a new token", token, 200)
+		g.must(http.StatusNoContent, "POST", "/oauth/users/u-eve/password", `{"password":"another long one"}`)
+		mustBe("after another password", token, 200)
+		g.must(http.StatusOK, "PATCH", "/oauth/users/u-eve", `{"name":"Eve"}`)
+		mustBe("after another name", token, 200)
+		g.must(http.StatusNoContent, "POST", "/oauth/users/u-eve/role", `{"role":"group_manager"}`)
+		mustBe("its owner may have none any more", token, 401)
+		g.must(http.StatusNoContent, "POST", "/oauth/users/u-eve/role", `{"role":"admin"}`)
+		clock.advance(11 * time.Second) // a refusal is remembered for ten
+		mustBe("its owner may again", token, 200)
+		g.do("GET", "/orders/2", "", "Authorization", "Bearer "+token)
+		if got := g.lastRequest(t).Header.Get("X-Auth-Role"); got != "admin" {
+			t.Errorf("the upstream sees the role %q", got)
+		}
+		b := g.browser()
+		b.signIn(b.open("/oauth/login"), "eve@acme.example", "another long one")
+		if p := b.change("everywhere", "yes"); p.status != http.StatusSeeOther || b.isSignedIn() {
+			t.Fatalf("signing out everywhere: %d %s", p.status, p.body)
+		}
+		mustBe("after signing out everywhere", token, 200)
+		g.ok("user", "disable", "u-eve")
+		mustBe("its owner is disabled", token, 401)
+		g.ok("user", "enable", "u-eve")
+		clock.advance(11 * time.Second)
+		mustBe("its owner is enabled again", token, 401)
+
+		_, second := g.pat("u-eve")
+		mustBe("a new token", second, 200)
+		g.ok("token", "revoke", "--user", "u-eve")
+		mustBe("the user's tokens are revoked", second, 401)
+		clock.advance(2 * time.Second)
+		_, third := g.pat("u-eve")
+		mustBe("a token of later", third, 200)
+		g.ok("user", "remove", "u-eve")
+		mustBe("its owner is removed", third, 401)
+	})
+	t.Run("Q109 what is allowed", func(t *testing.T) {
+		_, token := g.pat("backup", "--scope", "orders.write")
+		g.reload(strings.ReplaceAll(strings.Replace(patSite, "scopes public orders.read orders.write groups", "scopes public orders.write", 1), "HASH", peopleHash()))
+		if status, challenge := g.statusOf("/orders/1", token); status != 403 || !strings.Contains(challenge, "insufficient_scope") {
+			t.Errorf("its scope is allowed no more: %d %s", status, challenge)
+		}
+		g.reload(strings.ReplaceAll(strings.Replace(patSite, "scopes public orders.read orders.write groups", "scopes public", 1), "HASH", peopleHash()))
+		mustBe("none of its scopes is allowed any more", token, 401)
+		withoutPATs := patSite[:strings.Index(patSite, "\t\tpersonal_tokens")] + patSite[strings.Index(patSite, "\t\tclient conf"):]
+		withoutPATs = strings.NewReplacer("\t\t\ttoken_from header X-Api-Key pat\n", "", "\t\t\ttoken_from basic pat\n", "", "HASH", peopleHash()).Replace(withoutPATs)
+		g.reload(withoutPATs)
+		mustBe("there are none", token, 401)
+		if _, err := g.run("", "pat", "list"); err == nil || !strings.Contains(err.Error(), "add `personal_tokens`") {
+			t.Errorf("the list said %v", err)
+		}
+		g.reload(strings.ReplaceAll(patSite, "HASH", peopleHash()))
+		mustBe("all is as it was", token, 200)
+	})
+	t.Run("Q110 its time", func(t *testing.T) {
+		_, token := g.pat("backup", "--expires", "2h")
+		mustBe("a new token", token, 200)
+		clock.advance(2*time.Hour - time.Second)
+		mustBe("in its last second", token, 200)
+		clock.advance(time.Second)
+		mustBe("at its end", token, 401)
+		for _, args := range [][]string{{"--expires", "91d"}, {"--expires", "1s"}, {"--scope", "trusted"}, {"--scope", "nonsense"}} {
+			if out, err := g.run("", append([]string{"pat", "add", "--user", "backup", "--name", "x", "--scope", "public"}, args...)...); err == nil {
+				t.Errorf("%v made a token:\n%s", args, out)
+			}
+		}
+		for _, who := range []string{"u-ben", "nobody"} {
+			if out, err := g.run("", "pat", "add", "--user", who, "--name", "x", "--scope", "public"); err == nil {
+				t.Errorf("%s has got a token:\n%s", who, out)
+			}
+		}
+	})
+}
+
+// TestQ111LastUseIsNotedOnceADay: a token that is used writes once a day, and one that is not never.
+func TestQ111LastUseIsNotedOnceADay(t *testing.T) {
+	clock := setClock(t)
+	g := startPATs(t)
+	_, token := g.pat("backup")
+	used := func() string {
+		t.Helper()
+		fields := strings.Fields(strings.Split(g.ok("pat", "list", "--user", "backup"), "\n")[1])
+		return fields[len(fields)-2]
+	}
+	if used() != "never" {
+		t.Errorf("a new token was used on %s", used())
+	}
+	begun := node.Clock().UTC()
+	g.statusOf("/orders/1", token)
+	if used() != begun.Format(time.DateOnly) {
+		t.Errorf("it was used on %s", used())
+	}
+	clock.advance(24 * time.Hour) // and more than a minute: it is read again, once the feed was
+	g.eventually("the token passes", func() bool { status, _ := g.statusOf("/orders/1", token); return status == http.StatusOK })
+	if want := node.Clock().UTC().Format(time.DateOnly); used() != want {
+		t.Errorf("a day later it was used on %s, want %s", used(), want)
+	}
+}
+
+// TestQ112ServiceAccountsSignInNowhere: there is no way to get in as a machine.
+func TestQ112ServiceAccountsSignInNowhere(t *testing.T) {
+	g := startPATs(t)
+	if out := g.ok("service-account", "list"); !strings.Contains(out, "backup") || strings.Contains(out, "u-eve") {
+		t.Errorf("listed are\n%s", out)
+	}
+	if out := g.ok("user", "list"); !strings.Contains(out, "service account") {
+		t.Errorf("listed are\n%s", out)
+	}
+	if out, err := g.run(peoplePassword+"\n", "user", "set-password", "backup", "--password-stdin"); err == nil {
+		t.Errorf("it has a password now: %s", out)
+	}
+	if status, _, body := g.operate("POST", "/oauth/users", `{"id":"x","service":true,"password":"a long enough one"}`); status != http.StatusBadRequest {
+		t.Errorf("one was added with a password: %d %s", status, body)
+	}
+	for _, address := range []string{"backup@service.invalid", "backup"} {
+		b := g.browser()
+		b.signIn(b.open("/oauth/login"), address, peoplePassword)
+		if b.isSignedIn() {
+			t.Fatalf("%s has signed in", address)
+		}
+	}
+	_, token := g.pat("backup")
+	g.ok("service-account", "disable", "backup")
+	if status, _ := g.statusOf("/orders/1", token); status != 401 {
+		t.Errorf("a disabled account: %d", status)
+	}
+	g.ok("service-account", "enable", "backup")
+	_, token = g.pat("backup")
+	g.ok("service-account", "remove", "backup")
+	if status, _ := g.statusOf("/orders/1", token); status != 401 {
+		t.Errorf("a removed account: %d", status)
+	}
+}

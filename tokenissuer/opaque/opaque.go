@@ -1,0 +1,152 @@
+// Package opaque remembers what credentials stand for that say nothing themselves: session cookies and personal access tokens. Each is read
+// from the store at first sight, and again when it has not been for a minute; in between it costs no more than a token that is signed.
+package opaque
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync/atomic"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+const (
+	// overhead is what an entry takes in the cache, beside what it holds.
+	overhead = 320
+	// fresh is how long a credential is not read again: what ends it comes by the revocations, but not what its user is called.
+	fresh = time.Minute
+	// retry is how soon it is read again when the store did not answer.
+	retry = 5 * time.Second
+	// stale is how long it goes on while the store does not answer. Its revocations are kept for longer.
+	stale = time.Hour
+)
+
+// Key is a digest of a credential and of what it is bound to.
+type Key = [sha256.Size]byte
+
+// Enter registers somebody who asks the store. The context that it returns bounds how long that may take.
+type Enter func(context.Context) (ctx context.Context, leave func(), err error)
+
+// Load reads what a credential stands for; nil: nothing, or nothing any more.
+type Load func(context.Context) (*accesstoken.AccessToken, error)
+
+// Cache remembers what credentials stand for. Make one with New.
+type Cache struct {
+	verifier *accesstoken.Verifier
+	enter    Enter
+	entries  *otter.Cache[Key, *entry]
+}
+
+// entry is a credential that was read.
+type entry struct {
+	token      *accesstoken.AccessToken
+	generation atomic.Uint64
+	// loaded is when it was read from the store, and tried when that was last attempted, in Unix nanoseconds.
+	loaded int64
+	tried  atomic.Int64
+}
+
+// New returns a cache that is empty and holds at most so many bytes. The verifier checks what is remembered against the revocations.
+func New(verifier *accesstoken.Verifier, enter Enter, maxBytes uint64) *Cache {
+	return &Cache{verifier: verifier, enter: enter, entries: otter.Must(&otter.Options[Key, *entry]{
+		MaximumWeight: maxBytes,
+		Weigher:       func(_ Key, e *entry) uint32 { return overhead + e.token.Size() },
+	})}
+}
+
+// Len returns the number of credentials in memory.
+func (c *Cache) Len() int { return c.entries.EstimatedSize() }
+
+// Recall returns what a credential stands for that was read lately, and is good. It does not allocate. It returns known false and a nil error
+// for any other, which Read decides about.
+func (c *Cache) Recall(key Key) (t *accesstoken.AccessToken, known bool, err error) {
+	e, found := c.entries.GetIfPresent(key)
+	if !found {
+		return nil, false, nil
+	}
+	switch err := c.check(e); {
+	case isInvalid(err): // it has ended, or its user has changed and it goes on
+		c.entries.Invalidate(key)
+		return nil, false, nil
+	case err != nil:
+		return nil, true, err
+	}
+	if e.isDue(c.verifier.Now()) {
+		return nil, false, nil
+	}
+	return e.token, true, nil
+}
+
+// Read reads what a credential stands for, after Recall did not know it; nil: nothing, or nothing any more. Admit, unless it is nil, is called
+// before the store is asked about a credential that is not in memory. The error is temporarily_unavailable.
+func (c *Cache) Read(ctx context.Context, key Key, admit accesstoken.Admission, load Load) (*accesstoken.AccessToken, error) {
+	known, found := c.entries.GetIfPresent(key)
+	if admit == nil || found {
+		admit = admitted
+	}
+	done, err := admit()
+	if err != nil {
+		return nil, err
+	}
+	now := c.verifier.Now()
+	loaded, err := c.load(ctx, now, load)
+	done(loaded != nil)
+	switch {
+	case err != nil && found && since(now, known.loaded) < stale:
+		return known.token, c.check(known) // as with access tokens, until the revocations are too old
+	case err != nil:
+		return nil, err
+	case loaded == nil:
+		c.entries.Invalidate(key)
+		return nil, nil
+	}
+	if err := c.check(loaded); err != nil {
+		if isInvalid(err) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	c.entries.Set(key, loaded)
+	return loaded.token, nil
+}
+
+// admitted admits everybody.
+func admitted() (func(bool), error) { return func(bool) {}, nil }
+
+func isInvalid(err error) bool { return err != nil && oauth.AsError(err).Code == oauth.InvalidToken }
+
+func (c *Cache) load(ctx context.Context, now time.Time, load Load) (*entry, error) {
+	ctx, leave, err := c.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	token, err := load(ctx)
+	if token == nil || err != nil {
+		return nil, err
+	}
+	e := &entry{token: token, loaded: now.UnixNano()}
+	e.tried.Store(e.loaded)
+	return e, nil
+}
+
+func (c *Cache) check(e *entry) error { return c.verifier.CheckUnsigned(e.token, &e.generation) }
+
+// isDue reports whether the caller is to read the credential again. Of concurrent callers one is.
+func (e *entry) isDue(now time.Time) bool {
+	tried := e.tried.Load()
+	if age := since(now, e.loaded); age >= 0 && age < fresh {
+		return false
+	}
+	if age := since(now, tried); age >= 0 && age < retry && since(now, e.loaded) < stale {
+		return false
+	}
+	return e.tried.CompareAndSwap(tried, now.UnixNano()) || since(now, e.loaded) >= stale
+}
+
+// since is how long ago a moment was.
+func since(now time.Time, unixNano int64) time.Duration { return now.Sub(time.Unix(0, unixNano)) }

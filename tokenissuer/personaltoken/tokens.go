@@ -1,0 +1,218 @@
+package personaltoken
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/opaque"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+const (
+	// maxBytes bounds what is remembered of tokens that are good, and maxRefused how many that are not.
+	maxBytes   = 32 << 20
+	maxRefused = 16384
+	// refusedFor is how long a token that is not good is refused without asking again.
+	refusedFor = 10 * time.Second
+)
+
+// Tokens are the personal access tokens of an issuer.
+type Tokens struct {
+	rules      Rules
+	issuer     *tokenissuer.Issuer
+	stored     func() store.PersonalTokenStore
+	remembered *opaque.Cache
+	refused    *otter.Cache[opaque.Key, time.Time] // until when
+}
+
+// New returns the tokens of an issuer that rules allow. Stored returns the store once the issuer serves.
+func New(issuer *tokenissuer.Issuer, rules Rules, stored func() store.PersonalTokenStore, enter opaque.Enter) *Tokens {
+	if len(rules.Scopes) == 0 {
+		rules.Scopes = issuer.HostScopes()
+	}
+	return &Tokens{
+		rules: rules, issuer: issuer, stored: stored, remembered: opaque.New(issuer.Verifier, enter, maxBytes),
+		refused: otter.Must(&otter.Options[opaque.Key, time.Time]{MaximumSize: maxRefused}),
+	}
+}
+
+// Rules are those by which tokens are made and used.
+func (p *Tokens) Rules() Rules { return p.rules }
+
+// IsToken reports whether a text is meant to be a personal access token.
+func (*Tokens) IsToken(text string) bool { return strings.HasPrefix(text, Prefix) }
+
+// Remembered returns the number of tokens in memory.
+func (p *Tokens) Remembered() int { return p.remembered.Len() }
+
+var (
+	errMalformed = oauth.NewError(oauth.InvalidToken, "personal_token_malformed")
+	errUnknown   = oauth.NewError(oauth.InvalidToken, "personal_token_unknown")
+)
+
+// Token returns whose a token is, if it is good and for one of the audiences. Admit is called before the store is asked about one that is
+// not in memory. The error is invalid_token or temporarily_unavailable.
+func (p *Tokens) Token(ctx context.Context, text string, audiences []string, admit accesstoken.Admission) (*accesstoken.AccessToken, error) {
+	if !isWellFormed(text) {
+		return nil, errMalformed
+	}
+	key := oauth.DigestOf(text)
+	t, known, err := p.remembered.Recall(key)
+	if !known {
+		t, err = p.read(ctx, key, admit)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case !t.HasAudience(audiences):
+		return nil, accesstoken.ErrAudienceWrong
+	}
+	return t, nil
+}
+
+// read asks the store, unless it has just been asked about a token that is not good.
+func (p *Tokens) read(ctx context.Context, key opaque.Key, admit accesstoken.Admission) (*accesstoken.AccessToken, error) {
+	now := p.issuer.Verifier.Now()
+	if until, refused := p.refused.GetIfPresent(key); refused && now.Before(until) && until.Sub(now) <= refusedFor {
+		return nil, errUnknown
+	}
+	t, err := p.remembered.Read(ctx, key, admit, func(ctx context.Context) (*accesstoken.AccessToken, error) {
+		return p.load(ctx, key)
+	})
+	if err == nil && t == nil {
+		p.refused.Set(key, now.Add(refusedFor))
+		err = errUnknown
+	}
+	return t, err
+}
+
+// load reads a token from the store; nil: it is not good, whatever the reason. The use is noted once a day.
+func (p *Tokens) load(ctx context.Context, key opaque.Key) (*accesstoken.AccessToken, error) {
+	record, owner, err := p.find(ctx, key)
+	if record == nil || err != nil {
+		return nil, err
+	}
+	if day := p.issuer.Now().UTC().Truncate(24 * time.Hour); record.LastUsedAt.Before(day) {
+		_ = p.stored().TouchPersonalToken(ctx, record.ID, day) // a request does not fail because nobody can note it
+	}
+	return p.tokenOf(record, owner), nil
+}
+
+// find returns the record of a token that is good at this moment, with its owner; nil: there is none.
+func (p *Tokens) find(ctx context.Context, key opaque.Key) (*store.PersonalToken, *store.User, error) {
+	record, err := p.stored().PersonalToken(ctx, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, oauth.Unavailable("store_unavailable", err)
+	}
+	owner, err := p.issuer.Directory.User(ctx, record.UserID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, oauth.Unavailable("directory_unavailable", err)
+	case !p.stands(record, owner):
+		return nil, nil, nil
+	}
+	return record, owner, nil
+}
+
+// stands reports whether a token is good: it has not expired, its owner is who made it, is active and may have tokens, and neither has been
+// revoked since it was made.
+func (p *Tokens) stands(record *store.PersonalToken, owner *store.User) bool {
+	made := &store.TokenFamily{UserID: owner.ID, ClientID: store.BuiltInClientID, CreatedAt: record.CreatedAt}
+	return p.issuer.Now().Before(record.ExpiresAt) && owner.IsActive() && owner.Declared == record.UserDeclared && p.rules.Allow(owner) &&
+		len(p.rules.within(record.Scopes)) > 0 && !p.issuer.Revocations.RevokedFamily(made, owner.Organisation)
+}
+
+// tokenOf returns what a token says, with what its owner may have now.
+func (p *Tokens) tokenOf(record *store.PersonalToken, owner *store.User) *accesstoken.AccessToken {
+	t := &accesstoken.AccessToken{
+		Issuer: p.issuer.URL, Subject: owner.ID, Audience: record.Audience, ClientID: store.BuiltInClientID, Scopes: p.rules.within(record.Scopes),
+		ID: record.ID, IssuedAt: record.IssuedAt(), ExpiresAt: record.ExpiresAt.Truncate(time.Second), Organisation: owner.Organisation,
+	}
+	if len(t.Audience) == 0 {
+		t.Audience = p.issuer.Audience
+	}
+	if p.issuer.Roles.Has(owner.Role) {
+		t.Role = string(owner.Role)
+	}
+	if t.Scopes.Has(oauth.ScopeGroups) {
+		t.WithGroups(owner.Groups)
+	}
+	return t
+}
+
+// Find returns what a token says by the store's state of this moment, for the issuer's own endpoints, where the audience does not matter;
+// nil: the text is no token that is good. The error is temporarily_unavailable.
+func (p *Tokens) Find(ctx context.Context, text string) (*accesstoken.AccessToken, error) {
+	if !isWellFormed(text) {
+		return nil, nil
+	}
+	record, owner, err := p.find(ctx, oauth.DigestOf(text))
+	if record == nil || err != nil {
+		return nil, err
+	}
+	return p.tokenOf(record, owner), nil
+}
+
+// Create makes a token, which nobody can read again. The error is an InvalidError, an invalid_target, or temporarily_unavailable.
+func (p *Tokens) Create(ctx context.Context, owner *store.User, q Request) (*store.PersonalToken, oauth.Secret, error) {
+	if err := p.rules.check(&q, owner); err != nil {
+		return nil, oauth.Secret{}, err
+	}
+	audience, err := p.issuer.AudienceFor(q.Resources, nil)
+	if err != nil {
+		return nil, oauth.Secret{}, err
+	}
+	list, err := p.Of(ctx, owner.ID)
+	if err != nil {
+		return nil, oauth.Secret{}, err
+	}
+	if len(list) >= maxPerOwner {
+		return nil, oauth.Secret{}, errTooMany
+	}
+	token, now := newToken(), p.issuer.Now()
+	record := &store.PersonalToken{
+		ID: oauth.NewID(), Digest: token.Digest(), UserID: owner.ID, UserDeclared: owner.Declared, Name: q.Name, Scopes: q.Scopes, Audience: audience,
+		CreatedAt: p.issuer.Birth(now), ExpiresAt: now.Add(q.Lifetime),
+	}
+	err = p.stored().AddPersonalToken(ctx, record, owner.Version)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, oauth.Secret{}, errNotOwner // since then
+	case err != nil:
+		return nil, oauth.Secret{}, oauth.Unavailable("store_unavailable", err)
+	}
+	return record, token, nil
+}
+
+// Of lists the tokens of a user, or of everybody when the id is empty, the newest first, also those that have expired.
+func (p *Tokens) Of(ctx context.Context, userID string) ([]*store.PersonalToken, error) {
+	list, err := p.stored().PersonalTokens(ctx, userID)
+	if err != nil {
+		return nil, oauth.Unavailable("store_unavailable", err)
+	}
+	return list, nil
+}
+
+// End ends the tokens that match, durably, here at once and on every other node as soon as it hears of it. It reports whether there was one.
+func (p *Tokens) End(ctx context.Context, which store.PersonalTokenFilter) (bool, error) {
+	ended, err := p.stored().EndPersonalTokens(ctx, which, p.issuer.Ending())
+	if err != nil {
+		return false, oauth.Unavailable("store_unavailable", err)
+	}
+	p.issuer.Revocations.Add(ended...)
+	return len(ended) > 0, nil
+}
+
+var _ tokenissuer.PersonalTokens = (*Tokens)(nil)
