@@ -26,10 +26,12 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	p.shared.identityGuard().Clean(r.Header, trusted, p.trustedHeaders...)
 	caller.RestoreBearer(r)
-	p.takePersonalToken(r)
 	r.Trailer = nil // error routes would forward an identity header that arrives as a trailer
-	queryToken := requests.QueryCarriesToken(r.URL.RawQuery)
-	if queryToken { // keep the token out of the access log; the audit log omits the query
+	shownToken := requests.QueryCarriesToken(r.URL.RawQuery)
+	if p.takePersonalToken(r) {
+		shownToken = true
+	}
+	if shownToken { // keep the token out of the access log; the audit log omits the query
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
 	r = withPath(r)
@@ -45,11 +47,11 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		dropBody(r)
 	}
 	p.dropTold(r)
-	p.recordPassed(r, &d)
+	p.recordPassed(r, &d, shownToken)
 	p.stripCredentials(r, &d)
 	err = p.pass(w, r, d, next)
-	// Caddy's error log would contain the query, and its error routes would see CONNECT instead of the WebSocket's GET.
-	if err != nil && (queryToken || requestpath.IsWebSocketConnect(r)) {
+	// Caddy's error log would contain the query and the header, and its error routes would see CONNECT instead of the WebSocket's GET.
+	if err != nil && (shownToken || requestpath.IsWebSocketConnect(r)) {
 		return p.serveError(w, r, err)
 	}
 	if err != nil {
@@ -233,12 +235,12 @@ func (p *Protect) ruleInput(r *http.Request, exam requestpath.Exam, token *acces
 	return input
 }
 
-// recordPassed counts and audits a request that passed.
-func (p *Protect) recordPassed(r *http.Request, d *decision) {
+// recordPassed counts and audits a request that passed. Shown: the access log skips it, because it would contain a token.
+func (p *Protect) recordPassed(r *http.Request, d *decision, shown bool) {
 	countPassed(d.token)
 	p.notePassed(r, d.token)
-	if requests.QueryCarriesToken(r.URL.RawQuery) { // an anonymous request, which the access log skips
-		p.audit.Accepted(r, "request passed the gate", d.toolFields()...)
+	if shown {
+		p.audit.Accepted(r, "request passed the gate", append(p.auditFields(*d), d.toolFields()...)...)
 		return
 	}
 	p.audit.Passed(r, d.token, d.toolFields()...)

@@ -60,13 +60,15 @@ func (p *Protect) readPersonalTokens() error {
 	return checkPersonalTokenHeader(p.PersonalTokenHeader)
 }
 
-// takePersonalToken moves a personal access token that comes as `token_from` allows into a bearer header, in place: no later handler and no
-// log sees it elsewhere. Beside another credential it is one too many, which the header then says.
-func (p *Protect) takePersonalToken(r *http.Request) {
+// takePersonalToken moves a personal access token that comes as `token_from` allows into a bearer header, in place: no later handler sees it
+// elsewhere. Beside another credential it is one too many, which the header then says. It reports whether the token came in a header that
+// Caddy's logs show: they have the request as it arrived, and redact the Authorization header alone.
+func (p *Protect) takePersonalToken(r *http.Request) (shown bool) {
 	if p.PersonalTokenHeader != "" {
 		values := r.Header[p.PersonalTokenHeader]
 		for _, value := range values {
 			if p.isPersonalToken(value) {
+				shown = true
 				delete(r.Header, p.PersonalTokenHeader)
 				for _, each := range values {
 					r.Header["Authorization"] = append(r.Header["Authorization"], "Bearer "+each)
@@ -80,6 +82,7 @@ func (p *Protect) takePersonalToken(r *http.Request) {
 			r.Header["Authorization"] = []string{"Bearer " + password}
 		}
 	}
+	return shown
 }
 
 // basicPassword returns the password of Basic credentials (RFC 7617 §2). Programs write anything as user name, so it says nothing.
