@@ -108,8 +108,9 @@ func (g *hostsGate) visitor(t *testing.T) *visitorOfHosts {
 	jar, err := cookiejar.New(nil)
 	check(t, err)
 	dialer := new(net.Dialer)
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return dialer.DialContext(ctx, network, g.addr)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		_, port, _ := net.SplitHostPort(address)
+		return dialer.DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
 	}}
 	return &visitorOfHosts{t: t, gate: g, jar: jar, client: &http.Client{Transport: transport, Jar: jar, CheckRedirect: stays, Timeout: patience}}
 }

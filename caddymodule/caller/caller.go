@@ -21,6 +21,8 @@ type current struct {
 	token *accesstoken.AccessToken
 	// shown is the verified token of the Authorization header, kept for a later gate of the request.
 	shown oauth.Secret
+	// session is the cookie of the host's session that was verified, kept likewise.
+	session oauth.Secret
 }
 
 // callerKey is the name in replacer and variables. Only this package uses it.
@@ -53,6 +55,25 @@ func KeepBearer(r *http.Request, shown oauth.Secret) {
 			c.shown = shown
 		}
 	}
+}
+
+// KeepSession keeps the cookie of a verified session of the host for later gates of this request. Nothing else can read it.
+func KeepSession(r *http.Request, cookie oauth.Secret) {
+	if replacer, vars, ok := knownOf(r); ok {
+		if c := callerOf(replacer, vars); c != nil {
+			c.session = cookie
+		}
+	}
+}
+
+// KeptSession returns the cookie that an earlier gate has kept; empty: there is none.
+func KeptSession(r *http.Request) oauth.Secret {
+	if replacer, vars, ok := knownOf(r); ok {
+		if c := callerOf(replacer, vars); c != nil {
+			return c.session
+		}
+	}
+	return oauth.Secret{}
 }
 
 // RestoreBearer restores the Authorization header that an earlier gate removed.

@@ -16,7 +16,7 @@ func hostsOfBrowsers(sites []*site, issuer *Issuer) (origins, warnings []string)
 			continue
 		}
 		usable := 0
-		for _, origin := range s.originsOf(g, issuer) {
+		for _, origin := range s.originsOf(g, sites, issuer) {
 			if !keepsCookies(origin) {
 				continue
 			}
@@ -54,7 +54,7 @@ func (s *site) shadowed() (paths []string) {
 }
 
 // originsOf returns the origins under which browsers know the hosts of a gate: that of its resource, or else the site's.
-func (s *site) originsOf(g *guard, issuer *Issuer) []string {
+func (s *site) originsOf(g *guard, sites []*site, issuer *Issuer) []string {
 	if g.view.Resource != "" {
 		if u, err := url.Parse(g.view.Resource); err == nil && u.Host != "" {
 			return []string{oauth.OriginOf(u)}
@@ -67,7 +67,7 @@ func (s *site) originsOf(g *guard, issuer *Issuer) []string {
 			continue
 		}
 		u := &url.URL{Scheme: s.scheme, Host: s.authority(host)}
-		if issuer != nil { // whose scheme and port are known behind another proxy too
+		if issuer != nil && s.servesIssuer(host, sites) { // whose scheme and port are known behind another proxy too
 			if own, err := url.Parse(issuer.URL); err == nil && strings.EqualFold(own.Hostname(), host) {
 				u = own
 			}
@@ -75,6 +75,13 @@ func (s *site) originsOf(g *guard, issuer *Issuer) []string {
 		origins = append(origins, oauth.OriginOf(u))
 	}
 	return origins
+}
+
+// servesIssuer reports whether our endpoints are at a host of the site, at its port.
+func (s *site) servesIssuer(host string, sites []*site) bool {
+	return slices.ContainsFunc(sites, func(other *site) bool {
+		return len(other.servers) > 0 && other.scheme == s.scheme && other.port == s.port && other.mayHave(host)
+	})
 }
 
 // keepsCookies reports whether a browser keeps our cookies at an origin: with https, or at a host of its own machine.

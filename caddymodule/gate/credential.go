@@ -97,22 +97,9 @@ func isUpgrade(r *http.Request) bool {
 	return len(r.Header["Upgrade"]) > 0 || r.Method == http.MethodConnect
 }
 
-// isSameOrigin reports whether Sec-Fetch-Site and Origin prove that a page of this origin sent the request. Pages cannot
-// forge these headers. Absent or contradictory headers prove nothing. A page with the policy no-referrer sends the Origin
-// null; then Sec-Fetch-Site decides.
+// isSameOrigin reports whether a page of the issuer, or of the host of the request, proves to have sent it.
 func (p *Protect) isSameOrigin(r *http.Request) bool {
-	site, origin := r.Header["Sec-Fetch-Site"], r.Header["Origin"]
-	if len(site) > 1 || len(origin) > 1 {
-		return false
-	}
-	sameOrigin := len(site) == 1 && site[0] == "same-origin"
-	switch {
-	case len(site) == 1 && !sameOrigin:
-		return false
-	case len(origin) == 0 || origin[0] == "null":
-		return sameOrigin
-	}
-	return p.origin.includes(r.Host, origin[0])
+	return requests.ProvesOrigin(r, func(origin string) bool { return p.origin.includes(r.Host, origin) })
 }
 
 // issuerOrigin is the origin of the issuer's own pages.

@@ -90,6 +90,9 @@ func (p *Protect) stripCredentials(r *http.Request, d *decision) {
 	if strip && verified && !d.cookie && p.UpstreamToken != swapToken {
 		caller.KeepBearer(r, d.rawToken)
 	}
+	if verified && d.host.Authority != "" {
+		caller.KeepSession(r, d.rawToken)
+	}
 	identity.WithoutCookies(r.Header, p.cookies.hidden...)
 }
 

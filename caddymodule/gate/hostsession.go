@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -35,6 +36,10 @@ func (p *Protect) readHostSessions() error {
 	}
 	if p.own == nil || p.shared.hosts == nil {
 		return errors.New("challenge browser: people sign in at our own issuer, whose sessions this route does not take: add `issuer self`, and an issuer to the oauth block")
+	}
+	if issued := p.shared.own.Audience; !slices.ContainsFunc(p.own.audience, func(wanted string) bool { return slices.Contains(issued, wanted) }) {
+		return errors.New("challenge browser: the session of a browser is for none of the audiences of this route: leave `audience` out, add the issuer's, " +
+			"or let browsers sign in at a `protect` of their own")
 	}
 	if err := p.shared.hosts.CheckProvider(p.SignInAt); err != nil {
 		return err
@@ -69,6 +74,9 @@ func (p *Protect) authenticateAtHost(r *http.Request, d *decision) error {
 		return oauth.Unavailable("not_started", nil)
 	}
 	session, err := p.shared.hosts.Session(r, host)
+	if kept := caller.KeptSession(r); errorCode(err) == oauth.Unauthorized && !kept.IsEmpty() { // a gate before this one has removed the cookie
+		session, err = p.shared.hosts.SessionOf(r.Context(), kept, host)
+	}
 	if err != nil {
 		return err
 	}

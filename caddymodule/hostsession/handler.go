@@ -217,8 +217,13 @@ func (h *Handler) Session(r *http.Request, host tokenissuer.Host) (s Session, er
 			return s, errNone
 		}
 	}
-	s.Token, err = h.Sessions.Token(r.Context(), cookie, host)
-	s.Cookie, s.Host = oauth.NewSecret(cookie), host
+	return h.SessionOf(r.Context(), oauth.NewSecret(cookie), host)
+}
+
+// SessionOf returns the session of a cookie at a host. The error is that of Session.
+func (h *Handler) SessionOf(ctx context.Context, cookie oauth.Secret, host tokenissuer.Host) (s Session, err error) {
+	s.Cookie, s.Host = cookie, host
+	s.Token, err = h.Sessions.Token(ctx, cookie.Reveal(), host)
 	return s, err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
@@ -84,20 +85,7 @@ func (h *Handler) signInAgainURL() string {
 var errForged = oauth.NewError(oauth.AccessDenied, "origin_unproven").
 	WithDescription("This request must come from a page of the same origin.")
 
-// IsSameOrigin reports whether Sec-Fetch-Site and Origin prove that a page of the host sent the request. Pages cannot forge these
-// headers. Absent or contradictory headers prove nothing. A page with the policy no-referrer sends the Origin null; then
-// Sec-Fetch-Site decides.
+// IsSameOrigin reports whether a page of the host proves to have sent the request.
 func IsSameOrigin(r *http.Request, host tokenissuer.Host) bool {
-	site, origin := r.Header["Sec-Fetch-Site"], r.Header["Origin"]
-	if len(site) > 1 || len(origin) > 1 {
-		return false
-	}
-	sameOrigin := len(site) == 1 && site[0] == "same-origin"
-	switch {
-	case len(site) == 1 && !sameOrigin:
-		return false
-	case len(origin) == 0 || origin[0] == "null":
-		return sameOrigin
-	}
-	return origin[0] == host.Origin()
+	return requests.ProvesOrigin(r, func(origin string) bool { return origin == host.Origin() })
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -67,8 +68,8 @@ func (h *Handler) answerOfAnother(w http.ResponseWriter, r *http.Request, v visi
 	return h.goOn(w, r, v, next)
 }
 
-// comesFromUs reports whether the browser proves that one of our pages sent the request. Unlike isSameOrigin it is not enough that
-// nothing speaks against it.
+// comesFromUs reports whether one of our pages proves to have sent the request. For isSameOrigin it is enough that nothing speaks against
+// it.
 func (h *Handler) comesFromUs(r *http.Request) bool {
-	return h.isSameOrigin(r) && len(r.Header["Sec-Fetch-Site"])+len(r.Header["Origin"]) > 0
+	return requests.ProvesOrigin(r, func(origin string) bool { return origin == h.origin })
 }
