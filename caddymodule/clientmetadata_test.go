@@ -323,3 +323,39 @@ func TestQ45PagesOfDescribedClients(t *testing.T) {
 		}
 	}
 }
+
+// TestQ57RoutesForAgentsAdmitClients: where a route says `mcp`, clients that describe themselves may come, for the scopes of such routes.
+func TestQ57RoutesForAgentsAdmitClients(t *testing.T) {
+	const uri = "https://agent.example/callback"
+	site := func(lines string) string {
+		return peopleSite("password_grant", "password_grant\n\t\tscope tools:use\n\t\tscope tools:admin\n\t\t"+lines,
+			"handle /pub/* {", "handle /mcp* {\n\t\tprotect tools:use {\n\t\t\tmcp\n\t\t\ttool drop* {\n\t\t\t\tscope tools:admin\n\t\t\t}\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n\thandle /pub/* {")
+	}
+	g, d := startGatehouse(t, site("")), newDescribing(t)
+	metadata := func(want bool) {
+		t.Helper()
+		_, _, body := g.get("/.well-known/oauth-authorization-server", "")
+		if strings.Contains(body, `"client_id_metadata_document_supported":true`) != want {
+			t.Errorf("the metadata are %s, want clients with documents: %t", body, want)
+		}
+	}
+	metadata(true)
+	agent := d.client("/agent.json", `"redirect_uris":["`+uri+`"]`, uri)
+	if p := g.browser().open(agent.path()); p.status != http.StatusBadRequest || d.questions() != 0 {
+		t.Errorf("a document on loopback: %d", p.status)
+	}
+	g.reload(site("client_metadata {\n\t\t\tallow_private_network\n\t\t}"))
+	metadata(true)
+	agent.scope = "tools:use tools:admin"
+	if got := g.userTokens(agent, "max@acme.example"); got.Scope != agent.scope {
+		t.Errorf("granted is %q", got.Scope)
+	}
+	agent.scope = "trusted"
+	if p := g.browser().open(agent.path()); p.location().Query().Get("error") != "invalid_scope" {
+		t.Errorf("a scope of other routes: %d %s", p.status, p.header.Get("Location"))
+	}
+	g.reload(site("client_metadata off"))
+	metadata(false)
+	g.reload(peopleSite())
+	metadata(false)
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
 
@@ -56,7 +57,16 @@ func (a *App) releaseDocuments() error {
 // admitClients says which clients may make themselves known, once all routes are known.
 func (a *App) admitClients(found *coverage.Result) {
 	open := a.settings.Open
-	admitted := tokenissuer.Admitted{Documents: open.DocumentsOn, DocumentScopes: open.DocumentScopes, RegistrationScopes: open.RegistrationScopes}
+	orOfAgents := func(scopes oauth.Scopes) oauth.Scopes {
+		if len(scopes) == 0 {
+			return found.AgentScopes
+		}
+		return scopes
+	}
+	admitted := tokenissuer.Admitted{
+		Documents:      open.DocumentsOn || found.Agents && !open.DocumentsOff,
+		DocumentScopes: orOfAgents(open.DocumentScopes), RegistrationScopes: orOfAgents(open.RegistrationScopes),
+	}
 	a.issuer.Open.Publish(admitted)
 	if err := a.handler.PublishMetadata(); err != nil {
 		a.logger.Error("the metadata do not say which clients are admitted: " + err.Error())

@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // Issuer is the issuer of a configuration.
@@ -35,6 +36,9 @@ type Result struct {
 	Hosts []string
 	// Gates is the number of `protect` handlers.
 	Gates int
+	// Agents: a route that says `mcp` takes tokens of our issuer. AgentScopes are those that such routes may need.
+	Agents      bool
+	AgentScopes []string
 }
 
 // Examine determines what protects the routes, reports likely mistakes, and tells the handlers where their metadata
@@ -55,7 +59,11 @@ func Examine(app *caddyhttp.App, issuer *Issuer, serve Serve) *Result {
 	found.Warnings = append(found.Warnings, lost...)
 	for _, s := range sites {
 		for i := range s.gates {
-			gates[s.gates[i].Protect] = true
+			g := &s.gates[i]
+			gates[g.Protect] = true
+			if g.MCP != nil && g.takesOwn() {
+				found.Agents, found.AgentScopes = true, oauth.ResourceScopes(slices.Concat(found.AgentScopes, g.scopes()))
+			}
 		}
 		for i := range s.backends {
 			found.Routes = append(found.Routes, s.view(&s.backends[i]))

@@ -71,11 +71,16 @@ func (d *document) add(s *site, g *guard, issuer *Issuer) {
 	if g.takesOwn() && d.Resource == issuer.Audience {
 		d.Scopes = append(d.Scopes, issuer.Scopes...)
 	}
-	d.Scopes = append(d.Scopes, g.Scopes...)
+	d.Scopes = oauth.ResourceScopes(slices.Concat(d.Scopes, g.scopes()))
+}
+
+// scopes returns those that requests to the gate may need.
+func (g *guard) scopes() []string {
+	scopes := slices.Clone(g.Scopes)
 	for _, rule := range slices.Concat(g.Require, g.MCP.Rules()) {
-		d.Scopes = slices.Concat(d.Scopes, rule.Scopes, rule.AnyScope)
+		scopes = slices.Concat(scopes, rule.Scopes, rule.AnyScope)
 	}
-	d.Scopes = oauth.ResourceScopes(d.Scopes)
+	return scopes
 }
 
 // include adds to the document at the root of a host what is said of a resource below it: clients that look nowhere else find there
