@@ -163,7 +163,7 @@ func runScript(t *testing.T, name string, given map[string]any) []checked {
 // installPackages does what `make test` has done already, for whoever runs `go test` alone.
 func installPackages(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(npmPackages, "node_modules", "oidc-client-ts")); err == nil {
+	if _, err := os.Stat(filepath.Join(npmPackages, "node_modules", "@modelcontextprotocol", "client")); err == nil {
 		return
 	}
 	install := exec.Command("npm", "ci")

@@ -22,6 +22,24 @@ const (
 	maxim = "max@acme.example"
 )
 
+// TestQ142OfflineAccessThatAClientDoesNotHave is left out of what is asked for, and alone it is refused.
+func TestQ142OfflineAccessThatAClientDoesNotHave(t *testing.T) {
+	u := openUsers(t)
+	asks := func(scope string) request {
+		r := requestOf("pub")
+		r.scope = scope
+		return r
+	}
+	b := u.browser()
+	code := b.authorize(asks("public offline_access trusted"), ada).location().Query().Get("code")
+	if got := u.gives(asks("").exchange(code)); got.Scope != "public trusted" {
+		t.Errorf("scope %q", got.Scope)
+	}
+	for _, scope := range []string{"offline_access", "public offline_access nothing", "public\u00a0offline_access"} {
+		b.errorToClient(t, b.open(asks(scope).path()), asks(scope), "invalid_scope", "")
+	}
+}
+
 func TestT47CodeGivesTokens(t *testing.T) {
 	setClock(t)
 	u := openUsers(t)

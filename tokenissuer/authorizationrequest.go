@@ -115,7 +115,7 @@ func (is *Issuer) ReadAuthorization(client *store.Client, target RedirectTarget,
 		return r, err
 	}
 	var err error
-	if r.Scopes, err = is.Scopes.Grantable(p.Scope, client.Scopes, oauth.AnyScope); err != nil {
+	if r.Scopes, err = is.Scopes.Grantable(heeded(p.Scope, client), client.Scopes, oauth.AnyScope); err != nil {
 		return r, err
 	}
 	if r.Audience, err = is.AudienceFor(p.Resources, nil); err != nil {
@@ -158,6 +158,19 @@ func (se *Settings) checkChallenge(client *store.Client, p AuthorizationParamete
 
 // ChoosesAccount reports whether the user is asked which account to use, as after one that may not do what the user wants.
 func (r *AuthorizationRequest) ChoosesAccount() bool { return r.Prompt.Has(promptSelectAccount) }
+
+// heeded returns the scopes of a request without an offline_access that the client may not ask for (OpenID Connect Core §11): many ask
+// for it wherever the metadata name it. One that asks for nothing else is told.
+func heeded(scope string, client *store.Client) string {
+	if client.Scopes.Has(oauth.ScopeOfflineAccess) {
+		return scope
+	}
+	names, err := oauth.RequestedScopes(scope)
+	if err != nil || len(names) < 2 {
+		return scope
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == oauth.ScopeOfflineAccess }).String()
+}
 
 func parsePrompt(text string) (oauth.Scopes, error) {
 	if text == "" {

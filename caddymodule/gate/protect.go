@@ -222,10 +222,16 @@ func (p *Protect) checkRoles(names []string) error {
 	return rule.CheckRoles(p.shared.own.Roles, names)
 }
 
-// checkScopes refuses scopes that no token of ours can have. The scopes of other issuers are unknown here.
+// checkScopes refuses scopes that no token of ours can have, but for those of an MCP server, which need no declaration. The scopes of other issuers are unknown here.
 func (p *Protect) checkScopes(names []string) error {
 	if len(p.issuers) > 1 || p.own == nil {
 		return oauth.CheckScopeNames(names)
+	}
+	if p.MCP != nil {
+		if err := oauth.CheckScopeNames(names); err != nil {
+			return err
+		}
+		p.shared.own.Scopes.Declare(names)
 	}
 	return p.shared.own.Scopes.Check(names)
 }

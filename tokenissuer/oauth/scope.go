@@ -147,6 +147,16 @@ func NewScopeCatalogue(declared ...Scope) ScopeCatalogue {
 	return c
 }
 
+// Declare adds scopes that nobody has declared, with their names as words. It is called while a configuration is read, before anybody
+// else uses the catalogue.
+func (c ScopeCatalogue) Declare(names []string) {
+	for _, name := range names {
+		if _, known := c.Find(name); !known && !IsOpenIDScope(name) {
+			c.declared[name] = Scope{Name: name, Words: name}
+		}
+	}
+}
+
 // WithOpenID returns a catalogue that has the scopes of OpenID Connect too.
 func (c ScopeCatalogue) WithOpenID() ScopeCatalogue {
 	c.openID = true
