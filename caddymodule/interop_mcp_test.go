@@ -142,15 +142,21 @@ func TestQ141InteropTheMCPExample(t *testing.T) {
 			out, err := c.StdoutPipe()
 			check(t, err)
 			check(t, c.Start())
-			lines := bufio.NewReader(out)
-			first, err := lines.ReadString('\n')
-			check(t, err)
-			_, address, _ := strings.Cut(strings.TrimSpace(first), "Sign in at ")
-			allow(t, address, "ada@acme.example")
-			rest, err := io.ReadAll(lines)
-			check(t, err)
-			if err := c.Wait(); err != nil || !strings.Contains(string(rest), want) {
-				t.Errorf("%v: %q, want %q", err, rest, want)
+			var answer strings.Builder
+			visits := 0
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				if address, found := strings.CutPrefix(lines.Text(), "Sign in at "); found {
+					allow(t, address, "ada@acme.example")
+					visits++
+					continue
+				}
+				answer.WriteString(lines.Text() + "\n")
+			}
+			if err := c.Wait(); err != nil || !strings.Contains(answer.String(), want) {
+				t.Errorf("%v: %q, want %q", err, answer.String(), want)
+			}
+			if stepsUp := strings.HasPrefix(tool, "add_note"); visits != map[bool]int{false: 1, true: 2}[stepsUp] {
+				t.Errorf("signed in %d times", visits)
 			}
 		})
 	}

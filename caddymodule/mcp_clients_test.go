@@ -11,7 +11,7 @@ import (
 // nowhere where no route says `mcp`, or the configuration says no.
 func TestQ143ThreeLinesAdmitClients(t *testing.T) {
 	const agents = "\thandle /mcp* {\n\t\tprotect mcp:use {\n\t\t\tmcp\n\t\t\ttool add {\n\t\t\t\tscope mcp:write\n\t\t\t}\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n\thandle /pub/* {"
-	const private = "password_grant\n\t\tclient_metadata {\n\t\t\tallow_private_network\n\t\t}"
+	const private = "password_grant\n\t\tscope mcp:write\n\t\tclient_metadata {\n\t\t\tallow_private_network\n\t\t}"
 	d := newDescribing(t)
 	describe := func(g *gatehouse) request {
 		r := d.client("/agent.json", `"client_name":"Agent","redirect_uris":["https://agent.example/cb"]`, "https://agent.example/cb")
@@ -33,7 +33,7 @@ func TestQ143ThreeLinesAdmitClients(t *testing.T) {
 	if _, _, body := g.do("GET", "/.well-known/oauth-authorization-server", ""); !strings.Contains(body, `"client_id_metadata_document_supported":true`) || !strings.Contains(body, `"mcp:write"`) {
 		t.Errorf("metadata %s", body)
 	}
-	g.reload(peopleSite("password_grant", "password_grant\n\t\tclient_metadata off", "\thandle /pub/* {", agents))
+	g.reload(peopleSite("password_grant", "password_grant\n\t\tscope mcp:write\n\t\tclient_metadata off", "\thandle /pub/* {", agents))
 	if p := b.open(r.path()); p.status != http.StatusBadRequest && p.status != http.StatusUnauthorized {
 		t.Errorf("off: %d %.300s", p.status, p.body)
 	}

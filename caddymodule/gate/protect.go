@@ -184,6 +184,9 @@ func (p *Protect) realm() string {
 }
 
 func (p *Protect) readRules(ctx caddy.Context) error {
+	if p.MCP != nil && p.own != nil && oauth.CheckScopeNames(p.Scopes) == nil { // those of a tool are easily mistyped
+		p.shared.own.Scopes.Declare(p.Scopes)
+	}
 	if err := p.checkScopes(p.Scopes); err != nil {
 		return err
 	}
@@ -222,16 +225,10 @@ func (p *Protect) checkRoles(names []string) error {
 	return rule.CheckRoles(p.shared.own.Roles, names)
 }
 
-// checkScopes refuses scopes that no token of ours can have, but for those of an MCP server, which need no declaration. The scopes of other issuers are unknown here.
+// checkScopes refuses scopes that no token of ours can have. The scopes of other issuers are unknown here.
 func (p *Protect) checkScopes(names []string) error {
 	if len(p.issuers) > 1 || p.own == nil {
 		return oauth.CheckScopeNames(names)
-	}
-	if p.MCP != nil {
-		if err := oauth.CheckScopeNames(names); err != nil {
-			return err
-		}
-		p.shared.own.Scopes.Declare(names)
 	}
 	return p.shared.own.Scopes.Check(names)
 }
