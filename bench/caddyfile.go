@@ -48,6 +48,7 @@ type sites struct {
 	Issuer, Protected, Silent, ProtectedExternal string // ours alone
 	Mixed                                        string // ours alone: the issuer and a gate for everybody's tokens
 	Web                                          string // ours alone: a gate at which browsers sign in
+	Posted, MCP, Tools                           string // ours alone: a gate for tokens of one resource, as an MCP server, and with rules for its tools
 }
 
 // bareSites are on both sides of a comparison.
@@ -174,6 +175,42 @@ http://{{.Web}} {
 	protect {
 		challenge browser
 		resource http://{{.Web}}
+		upstream_token relay
+	}
+	reverse_proxy {{.Upstream}}
+}
+http://{{.Posted}} {
+	bind 127.0.0.1
+	protect {
+		resource http://{{.MCP}}
+		resource_required
+		upstream_token relay
+	}
+	reverse_proxy {{.Upstream}}
+}
+http://{{.MCP}} {
+	bind 127.0.0.1
+	protect {
+		resource http://{{.MCP}}
+		mcp
+		upstream_token relay
+	}
+	reverse_proxy {{.Upstream}}
+}
+http://{{.Tools}} {
+	bind 127.0.0.1
+	protect {
+		resource http://{{.MCP}}
+		mcp
+		tool delete_* drop_* {
+			deny
+		}
+		tool write_* {
+			scope trusted
+		}
+		tool read_* {
+			scope public
+		}
 		upstream_token relay
 	}
 	reverse_proxy {{.Upstream}}

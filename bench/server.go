@@ -100,7 +100,7 @@ func (b *bench) newServer(program string, gogc int) *server {
 	})
 	srv.program.Dir, srv.program.GOGC = dir, cmp.Or(gogc, b.gogc)
 	for _, addr := range []*string{
-		&srv.Admin, &srv.Bare, &srv.Told, &srv.Respond, &srv.Answer, &srv.SameAnswer, &srv.Issuer, &srv.Protected, &srv.Silent, &srv.ProtectedExternal, &srv.Mixed, &srv.Web,
+		&srv.Admin, &srv.Bare, &srv.Told, &srv.Respond, &srv.Answer, &srv.SameAnswer, &srv.Issuer, &srv.Protected, &srv.Silent, &srv.ProtectedExternal, &srv.Mixed, &srv.Web, &srv.Posted, &srv.MCP, &srv.Tools,
 	} {
 		*addr = must(proc.FreeAddress())
 	}
