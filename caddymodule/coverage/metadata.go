@@ -227,7 +227,7 @@ func commonPath(patterns []string, whole bool) string {
 		if j := strings.IndexAny(literal, "*?[\\{%"); j >= 0 {
 			literal, isPrefix = literal[:j], true
 		}
-		if isPrefix && !(whole && literal == strings.TrimSuffix(pattern, "*")) { // the last part may go on, as in /orders*
+		if isPrefix && (!whole || literal != strings.TrimSuffix(pattern, "*")) { // the last part may go on, as in /orders*
 			literal = literal[:strings.LastIndex(literal, "/")+1]
 		}
 		parts := strings.Split(strings.Trim(literal, "/"), "/")

@@ -163,7 +163,11 @@ func (p *Protect) scopesNeeded(d *decision, input rule.Input) string {
 		}
 		for _, call := range asked.Calls {
 			further, _ := p.MCP.RulesFor(call.Tool)
-			rules = slices.Concat(rules, further)
+			for _, r := range further {
+				if !slices.Contains(rules, r) { // a batch may call one tool many times
+					rules = append(slices.Clip(rules), r)
+				}
+			}
 		}
 	}
 	return rule.ScopesNeeded(rules, p.Scopes, input)

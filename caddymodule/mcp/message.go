@@ -8,6 +8,9 @@ import (
 // methodCallTool is the method by which a tool is called.
 const methodCallTool = "tools/call"
 
+// maxBatch bounds how many messages a batch has. Since 2025-06-18 the protocol has no batches.
+const maxBatch = 100
+
 // maxIDBytes bounds what is said again of a message's id.
 const maxIDBytes = 128
 
@@ -24,6 +27,7 @@ type message struct {
 var (
 	errTwice   = errors.New("a member is there twice")
 	errCase    = errors.New("a member's name is in another case")
+	errBatch   = errors.New("there are more than 100 messages")
 	errMessage = errors.New("this is no JSON-RPC message")
 )
 
@@ -46,7 +50,9 @@ func readMessages(text []byte, each func(message) error) error {
 	case '[':
 		count := 0
 		err = s.array(func() error {
-			count++
+			if count++; count > maxBatch {
+				return errBatch
+			}
 			return read(1)
 		})
 		if err == nil && count == 0 {

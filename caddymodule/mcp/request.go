@@ -126,8 +126,9 @@ func headersOf(r *http.Request) (said headers, err error) {
 
 // decodeHeader decodes a value that was not plain ASCII: =?base64?…?=.
 func decodeHeader(value string) (string, error) {
-	encoded, ok := strings.CutPrefix(value, "=?base64?")
-	if encoded, ok = strings.CutSuffix(encoded, "?="); !ok || encoded == value {
+	encoded, begins := strings.CutPrefix(value, "=?base64?")
+	encoded, ends := strings.CutSuffix(encoded, "?=")
+	if !begins || !ends {
 		return value, nil
 	}
 	decoded, err := base64.StdEncoding.Strict().DecodeString(encoded)
