@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
@@ -30,6 +31,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 func init() {
@@ -49,6 +51,8 @@ type App struct {
 	trusted  []*trustedIssuer
 	// providers are where people sign in, beside here.
 	providers []*identityProvider
+	// clientKeys are those that clients publish; nil without an issuer.
+	clientKeys *pooled[*trust.ClientKeys]
 	// directories are those in which people have passwords, beside here.
 	directories []*peopleDirectory
 
@@ -128,6 +132,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 // provisionIssuer makes our own issuer, or what keeps the sessions where there is none for others.
 func (a *App) provisionIssuer() error {
 	a.Warn(a.logger, a.settings)
+	if err := a.provisionClientKeys(); err != nil {
+		return err
+	}
 	a.node = node.Acquire(a.settings.Node, a.settings.Sealer)
 	a.issuer = a.newIssuer()
 	if err := a.provisionDocuments(); err != nil {
@@ -170,6 +177,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 	limits.Attempts = a.node.Attempts
 	return &tokenissuer.Issuer{
 		Records: tokenissuer.Records{
+			ClientKeys:    assertion.NewKeys(a.clientKeys.value),
 			Authenticated: memory.NewClientCache(),   // of this configuration: it may declare clients
 			Usernames:     memory.NewUsernameCache(), // likewise: it may declare users
 			Families:      memory.NewFamilyCache(),   // likewise
@@ -255,7 +263,7 @@ func (a *App) Stop() error {
 // Cleanup releases the node, the trusted issuers and the providers. It accepts an app whose Provision failed half-way.
 func (a *App) Cleanup() error {
 	a.coverValidated()
-	released := errors.Join(a.releaseTrust(), a.releaseProviders(), a.releaseDocuments())
+	released := errors.Join(a.releaseTrust(), a.releaseProviders(), a.releaseDocuments(), a.releaseClientKeys())
 	if a.gates != nil {
 		released = errors.Join(released, a.gates.Close())
 	}

@@ -200,7 +200,7 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 		if len(c.Secrets) != 2 || len(c.Grants) != 4 || len(c.RedirectURIs) != 1 || c.CreatedAt.IsZero() || c.PKCERequired != (c.ID == "old-strict") ||
 			c.PKCEOptional != (c.ID == "old-rp") || reflect.DeepEqual(c.OpenID, store.ClientOpenID{}) == (c.ID == "old-rp") ||
 			(c.Origin == store.FromMetadata) != (c.Name == "Old agent") || c.LastUsedAt.IsZero() == (c.Name == "Old agent") ||
-			c.RevokePrevious != (c.ID == "old-swift") || len(c.CORSOrigins) != map[bool]int{true: 1}[c.ID == "old-page"] {
+			c.ClientKeys != (store.ClientKeys{}) || c.RevokePrevious != (c.ID == "old-swift") || len(c.CORSOrigins) != map[bool]int{true: 1}[c.ID == "old-page"] {
 			t.Errorf("the client is read as %+v", c)
 		}
 	}

@@ -36,6 +36,7 @@ func (a *App) Start() error {
 	a.cover()
 	a.startTrust()
 	a.startProviders()
+	a.startClientKeys()
 	a.target = a.newTarget()
 	if !a.keepsState() {
 		admin.Add(a.target)

@@ -16,6 +16,8 @@ type ClientAuthentication struct {
 	Readings []ClientCredential
 	// PublicID is the client_id of a request that presents no secret.
 	PublicID string
+	// Assertion is the JWT that the client has signed (RFC 7523 §2.2); empty: none. Then PublicID is the client_id, which may be left out.
+	Assertion oauth.Secret
 	// Address is where the request comes from, for counting failures.
 	Address string
 	// Malformed is what is wrong with the presentation itself; nil: nothing. It is judged where the client is.
@@ -34,6 +36,11 @@ func (a *ClientAuthentication) clientID() string {
 		return a.Readings[0].ID
 	}
 	return a.PublicID
+}
+
+// provesSomething reports whether the request presents more than an id.
+func (a *ClientAuthentication) provesSomething() bool {
+	return len(a.Readings) > 0 || !a.Assertion.IsEmpty() || a.Malformed != nil
 }
 
 // Clients are the clients that an issuer knows, declared, stored and its own.
@@ -59,6 +66,9 @@ var errNoClient error = oauth.NewError(oauth.InvalidClient, "client_credentials_
 func (c Clients) AuthenticateClient(ctx context.Context, a ClientAuthentication) (*store.Client, error) {
 	if a.Malformed != nil {
 		return nil, a.Malformed
+	}
+	if !a.Assertion.IsEmpty() {
+		return c.clientOfAssertion(ctx, &a)
 	}
 	if len(a.Readings) == 0 && a.PublicID == "" {
 		return nil, errNoClient
@@ -137,10 +147,10 @@ func (c Clients) knownClient(id string, now time.Time) *store.Client {
 var nobody = store.Client{Type: store.ConfidentialClient, Disabled: true, Secrets: make([]store.ClientSecret, 1)}
 
 // proves reports whether the credential is the client's. A public client need not present its secret, if it has one; what
-// it presents must be right.
+// it presents must be right. One that signs assertions has no secret that is good.
 func proves(client *store.Client, r ClientCredential, now time.Time) bool {
 	matches := client.SecretMatches(r.Secret.Digest(), now)
-	if client.Disabled || client.ID == store.BuiltInClientID {
+	if client.Disabled || client.ID == store.BuiltInClientID || client.SignsAssertions() {
 		return false
 	}
 	if r.Secret.IsEmpty() {

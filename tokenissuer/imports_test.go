@@ -77,12 +77,17 @@ var rooms = map[string]room{
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
 	"tokenissuer/attempts": {own: []string{"tokenissuer/oauth", "tokenissuer/store"}, without: core},
+	"tokenissuer/assertion": {
+		own:     []string{"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
+		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
+		without: core,
+	},
 	"tokenissuer/memory": {
 		own: []string{"tokenissuer/oauth", "tokenissuer/store"}, others: []string{"github.com/maypok86/otter/v2"}, without: core,
 	},
 	"tokenissuer": {
 		own: []string{
-			"tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/memory", "tokenissuer/oauth",
+			"tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/attempts", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/memory", "tokenissuer/oauth",
 			"tokenissuer/passwords", "tokenissuer/store",
 		},
 		others:  []string{"github.com/go-json-experiment/json"},
@@ -101,7 +106,7 @@ var rooms = map[string]room{
 		without: core,
 	},
 	"tokenissuer/registry": {
-		own:     []string{"tokenissuer", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"},
+		own:     []string{"tokenissuer", "tokenissuer/assertion", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"},
 		without: core,
 	},
 	"tokenissuer/registration": {
@@ -167,7 +172,7 @@ var rooms = map[string]room{
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
 	"tokenissuer/endpoint/requests": {
-		own:     []string{"tokenissuer", "tokenissuer/oauth"},
+		own:     []string{"tokenissuer", "tokenissuer/assertion", "tokenissuer/oauth"},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
@@ -271,7 +276,7 @@ var rooms = map[string]room{
 	"caddymodule/configuration": {
 		own: []string{
 			"caddymodule/gate", "caddymodule/node", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/clientmetadata", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/ldap", "tokenissuer/keys", "tokenissuer/oauth",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/attempts", "tokenissuer/clientmetadata", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/ldap", "tokenissuer/keys", "tokenissuer/oauth",
 			"tokenissuer/passwords", "tokenissuer/personaltoken", "tokenissuer/registration", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "go.uber.org/zap"},
@@ -281,7 +286,7 @@ var rooms = map[string]room{
 			"caddymodule/admin", "caddymodule/caller", "caddymodule/command", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
 			"caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
-			"tokenissuer", "tokenissuer/backchannel", "tokenissuer/clientmetadata", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
+			"tokenissuer", "tokenissuer/assertion", "tokenissuer/backchannel", "tokenissuer/clientmetadata", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
 			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/personaltoken", "tokenissuer/registry",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
@@ -38,6 +39,10 @@ type Settings struct {
 	// SessionScopes are held by the tokens of sessions, and of the password grant without a client, beside trusted and
 	// public.
 	SessionScopes oauth.Scopes
+	// AcceptRules are those by which tokens of others become tokens of ours, in the order in which they are tried.
+	AcceptRules []assertion.Rule
+	// StrictAssertions: the aud of a client's assertion must be the issuer, and may not be the token endpoint.
+	StrictAssertions bool
 	// PasswordGrant is how the password grant works; nil: it is off.
 	PasswordGrant *PasswordRules
 	// PersonalTokens are the personal access tokens; nil: there are none.
@@ -55,6 +60,8 @@ type Issuer struct {
 	Open OpenClients
 	// Origins are those whose pages may read answers; nil: no page of another origin may.
 	Origins *memory.Origins
+	// Accepted is what Settings.AcceptRules need.
+	Accepted Accepted
 	// Resources are those for which tokens can be asked.
 	Resources Resources
 	// Hosts are those at which browsers can sign in through the gate.
@@ -75,6 +82,8 @@ type Records struct {
 	Directory store.Directory
 	// Authenticated remembers for a moment which clients have proved who they are; see AuthenticateClient.
 	Authenticated *memory.ClientCache
+	// ClientKeys are those of clients that sign assertions; nil: no client can.
+	ClientKeys *assertion.Keys
 	// Usernames remembers for a while what users are called; nil: the directory is asked each time.
 	Usernames *memory.UsernameCache
 	// Store keeps the token families and takes the revocations.
@@ -167,6 +176,8 @@ type Tokens struct {
 	CreatedAt time.Time
 	// Claims are those of the access token, for the audit log.
 	Claims *accesstoken.AccessToken
+	// Accepted is the token of somebody else's for which they were given; nil: for none.
+	Accepted *AcceptedToken
 	// Repeated: the refresh token had been used, and its successor was given again. RepeatedFrom says, in words, what differs
 	// between who used it and who repeats it; empty: nothing that is known.
 	Repeated     bool

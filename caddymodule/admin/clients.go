@@ -39,6 +39,7 @@ type Client struct {
 	RevokePrevious bool              `json:"revoke_previous_access_token,omitzero"`
 	Tokens         map[string]string `json:"tokens,omitempty"`
 	clientOpenID
+	clientKeys
 	Disabled bool   `json:"disabled"`
 	Source   string `json:"source"`
 	// Origin is "metadata" or "registration" for a client that made itself known. LastUsedAt is when such a client got a token, to the day.
@@ -61,7 +62,7 @@ type ClientSecret struct {
 func viewOf(c *store.Client) Client {
 	view := Client{
 		ID: c.ID, Name: c.Name, Type: c.Type, Grants: c.Grants, Scopes: c.Scopes, RedirectURIs: c.RedirectURIs,
-		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), RevokePrevious: c.RevokePrevious, Tokens: c.Lifetimes.Words(), clientOpenID: clientOpenID(c.OpenID), Disabled: c.Disabled,
+		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), RevokePrevious: c.RevokePrevious, Tokens: c.Lifetimes.Words(), clientOpenID: clientOpenID(c.OpenID), clientKeys: keysOf(c), Disabled: c.Disabled,
 		Source: source(c.Declared), Origin: c.Origin, LastUsedAt: c.LastUsedAt, CreatedAt: c.CreatedAt,
 	}
 	for _, s := range c.Secrets {
@@ -133,6 +134,8 @@ type clientMembers struct {
 	PKCE           *string            `json:"pkce"`
 	RevokePrevious *bool              `json:"revoke_previous_access_token"`
 	Tokens         jsontext.Value     `json:"tokens"`
+	JWKS           jsontext.Value     `json:"jwks"`
+	JWKSURI        *string            `json:"jwks_uri"`
 
 	IDTokenAlgorithm                 *oauth.Algorithm `json:"id_token_signed_response_alg"`
 	PostLogoutRedirectURIs           *[]string        `json:"post_logout_redirect_uris"`
@@ -156,7 +159,7 @@ func (m *clientMembers) change(t *Target, before store.ClientOpenID) (store.Clie
 		required, optional := *m.PKCE == oauth.PKCERequired, *m.PKCE == oauth.PKCEOptional
 		change.PKCERequired, change.PKCEOptional = &required, &optional
 	}
-	change.OpenID = m.openID(before)
+	change.OpenID, change.Keys = m.openID(before), m.keys()
 	if m.hasTokens() {
 		lifetimes, err := t.ReadLifetimes(m.Tokens)
 		if err != nil {
@@ -210,6 +213,7 @@ func updateClient(t *Target, r *http.Request, m clientMembers) (int, any, error)
 		{"redirect_uris", m.RedirectURIs != nil}, {"cors_origins", m.CORSOrigins != nil}, {"first_party", m.FirstParty != nil},
 		{"pkce", m.PKCE != nil}, {"revoke_previous_access_token", m.RevokePrevious != nil}, {"tokens", m.hasTokens()},
 		{"id_token_signed_response_alg", m.IDTokenAlgorithm != nil}, {"post_logout_redirect_uris", m.PostLogoutRedirectURIs != nil},
+		{"jwks", len(m.JWKS) > 0}, {"jwks_uri", m.JWKSURI != nil},
 		{"backchannel_logout_uri", m.BackchannelLogoutURI != nil}, {"backchannel_logout_session_required", m.BackchannelLogoutSessionRequired != nil},
 	})))
 	return http.StatusOK, viewOf(client), nil

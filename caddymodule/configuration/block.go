@@ -57,6 +57,10 @@ type Block struct {
 	ClientMetadata *ClientMetadata `json:"client_metadata,omitempty"`
 	// Registration lets clients register themselves. Default: none can.
 	Registration *Registration `json:"registration,omitempty"`
+	// ClientKeys says where the keys of clients may be.
+	ClientKeys *ClientKeys `json:"client_keys,omitempty"`
+	// StrictAssertions refuses assertions of clients whose aud is the token endpoint and not the issuer. Default: both are taken.
+	StrictAssertions bool `json:"strict_assertions,omitempty"`
 	// Roles declares the roles that users can have. Default: admin, who manages group_manager and business_manager, those two,
 	// and member.
 	Roles []store.RoleDeclaration `json:"roles,omitempty"`
@@ -88,7 +92,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return options{
 		"issuer": b.parseIssuer, "audience": b.parseAudience, "store": b.parseStore, "keys": b.parseKeys, "tokens": tokensOption(&b.Tokens),
 		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "session_scopes": b.parseSessionScopes, "openid": b.parseOpenID, "personal_tokens": b.parsePersonalTokens,
-		"scope": b.parseScope, "client": b.parseClient, "client_metadata": b.parseClientMetadata, "registration": b.parseRegistration, "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser, "sign_in": b.parseSignIn,
+		"scope": b.parseScope, "client": b.parseClient, "client_metadata": b.parseClientMetadata, "registration": b.parseRegistration, "client_keys": b.parseClientKeys, "strict_assertions": flag(&b.StrictAssertions), "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser, "sign_in": b.parseSignIn,
 		"trust": b.parseTrust, "revocation": b.parseRevocation, "limits": b.parseLimits, "brand": b.parseBrand,
 	}.parse(d, "unknown oauth option %q")
 }
@@ -114,6 +118,7 @@ type Settings struct {
 func (b *Block) Read() (Settings, error) {
 	s := Settings{Settings: tokenissuer.Settings{
 		SessionScopes: b.SessionScopes, PasswordGrant: b.PasswordGrant, PKCERequired: b.PKCE == oauth.PKCERequired, OpenID: b.OpenID != nil,
+		StrictAssertions: b.StrictAssertions,
 	}}
 	if b.Issuer == "" {
 		s.SessionsOnly = b.hasProvider()
@@ -185,6 +190,7 @@ func (b *Block) settingsOfTokens() []presence {
 		{"audience", len(b.Audience) > 0}, {"tokens", b.Tokens != nil}, {"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""},
 		{"openid", b.OpenID != nil}, {"personal_tokens", b.PersonalTokens != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
 		{"client_metadata", b.ClientMetadata != nil}, {"registration", b.Registration != nil},
+		{"client_keys", b.ClientKeys != nil}, {"strict_assertions", b.StrictAssertions},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -48,6 +49,11 @@ type Client struct {
 	// and a nonce, whatever the app says. Default: a confidential client may leave it out, unless the app says otherwise.
 	PKCE string `json:"pkce,omitempty"`
 	store.ClientOpenID
+	// JWKS is a JWK Set with the client's public keys: an object, or a text that is a placeholder for one, as {file./path}. The client
+	// then proves who it is with a JWT that it signs (private_key_jwt), and has no secret.
+	JWKS jsontext.Value `json:"jwks,omitempty"`
+	// JWKSURI is where the client publishes such a set, in place of JWKS.
+	JWKSURI string `json:"jwks_uri,omitempty"`
 	// Tokens are the client's own lifetimes.
 	Tokens *Tokens `json:"tokens,omitempty"`
 }
@@ -68,6 +74,8 @@ type Client struct {
 //		post_logout_redirect_uris <uri>...
 //		backchannel_logout_uri    <url>
 //		backchannel_logout_session_required
+//		jwks          <JSON Web Key Set> | {file.<path>}
+//		jwks_uri      <url>
 //		tokens { … }
 //	}
 func (b *Block) parseClient(d *caddyfile.Dispenser) error {
@@ -118,6 +126,8 @@ func (c *Client) options(b *Block) options {
 		"first_party":                  flag(&c.FirstParty),
 		"revoke_previous_access_token": flag(&c.RevokePreviousAccessToken),
 		"pkce":                         checkedText(&c.PKCE, oauth.CheckClientPKCE),
+		"jwks":                         c.parseJWKS,
+		"jwks_uri":                     func(d *caddyfile.Dispenser) error { return setting.TextOrPlaceholder(d, &c.JWKSURI) },
 		"tokens":                       tokensOption(&c.Tokens),
 	}
 	maps.Copy(known, c.openIDOptions(ours))
@@ -199,6 +209,9 @@ func (c *Client) read(lookup lookup) (*store.Client, error) {
 	for _, grant := range c.Grants {
 		client.Grants = append(client.Grants, oauth.GrantType(grant))
 	}
+	if err := c.readKeys(client, lookup); err != nil {
+		return nil, err
+	}
 	client.SetDefaults()
 	if err := oauth.CheckClientPKCE(c.PKCE); err != nil {
 		return nil, err
@@ -208,6 +221,9 @@ func (c *Client) read(lookup lookup) (*store.Client, error) {
 		return nil, err
 	}
 	client.Secrets, err = c.readSecret(lookup)
+	if err == nil && client.SignsAssertions() && len(client.Secrets) > 0 {
+		err = errors.New("a client with keys of its own has no secret: take one of the two away")
+	}
 	return client, err
 }
 

@@ -98,6 +98,9 @@ func orNew[T any](value **T) *T {
 // lookup is resolve, or what stands in for it where the server does not start.
 type lookup func(name, text string) (string, error)
 
+// placeholderURL stands in for what a placeholder has.
+const placeholderURL = "https://known-later.example"
+
 // standIn takes the place of resolve while a Caddyfile is adapted: what a placeholder gives is known only when the server
 // starts, and anything will do for the checks of what stands beside it.
 func standIn(name, text string) (string, error) {
@@ -110,7 +113,7 @@ func standIn(name, text string) (string, error) {
 		case directoryCA: // and else nothing is known of it
 			return "", nil
 		}
-		return "https://known-later.example", nil
+		return placeholderURL, nil
 	}
 	return setting.Resolve(name, text)
 }

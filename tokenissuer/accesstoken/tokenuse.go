@@ -95,6 +95,19 @@ func (p *payload) translate(typ string) error {
 	return nil
 }
 
+// checkAssertion refuses tokens that their claims give another use than that of an assertion for a token endpoint: those of a sign-in,
+// of a sign-out, and those that are bound to a key.
+func (p *payload) checkAssertion() error {
+	others, err := p.others()
+	if err != nil {
+		return errClaimsMalformed.WithCause(err)
+	}
+	if _, err := others.checkUse(); err != nil || others.has(signInClaims...) {
+		return oauth.NewError(oauth.InvalidToken, "not_an_assertion").WithCause(err)
+	}
+	return nil
+}
+
 // rename sets client_id and scope from their names before RFC 9068.
 func (p *payload) rename(others otherClaims) error {
 	for _, name := range []string{"azp", "cid", "appid"} {

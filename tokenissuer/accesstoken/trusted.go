@@ -21,6 +21,8 @@ const (
 	TypeAccessToken = keys.AccessTokenType // RFC 9068 §2.1
 	TypeJWT         = "JWT"
 	TypeNone        = "none" // in the configuration, for a missing typ
+	// TypeJAG is that of an identity assertion authorization grant, which is no access token.
+	TypeJAG = "oauth-id-jag+jwt"
 )
 
 // CheckTokenType returns an error for other values of typ.
@@ -59,6 +61,14 @@ func NewTrustedVerifier(tokens TrustedTokens, ks KeySource, now func() time.Time
 		rules.types = []string{keys.AccessTokenType}
 	}
 	return &Verifier{issuer: tokens.Issuer, source: ks, rules: rules, now: now, cache: newTokenCache()}
+}
+
+// NewAssertionVerifier returns a Verifier for what another issuer has signed for a token endpoint (RFC 7523 §3). Types are the accepted
+// values of typ.
+func NewAssertionVerifier(issuer string, types []string, ks KeySource, now func() time.Time) *Verifier {
+	v := NewTrustedVerifier(TrustedTokens{Issuer: issuer, Types: types}, ks, now)
+	v.rules.assertion = true
+	return v
 }
 
 // ClaimedIssuer returns the iss claim of a token, unverified; use it only to select the verifier. IsJWT is false for an

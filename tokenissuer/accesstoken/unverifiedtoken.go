@@ -146,7 +146,11 @@ func (c *unverifiedToken) readClaims() error {
 		return errClaimsMalformed.WithCause(err)
 	}
 	typ := c.jws.header.media
-	if c.verifier.rules.trusted {
+	if c.verifier.rules.assertion {
+		if err := c.payload.checkAssertion(); err != nil {
+			return err
+		}
+	} else if c.verifier.rules.trusted {
 		if err := c.payload.translate(typ); err != nil {
 			return err
 		}

@@ -52,6 +52,8 @@ type tokenRules struct {
 	undated  bool                              // iat and exp may be missing: the response to an introspection
 	// rolesClaim is the claim with the roles, or a path to it; empty: role.
 	rolesClaim string
+	// assertion: the tokens are assertions for a token endpoint, and none that a resource takes.
+	assertion bool
 	// clientAudience: a token without aud is meant for its client.
 	clientAudience bool
 }

@@ -86,7 +86,7 @@ func (h *Handler) introspectionCaller(r *http.Request, f requests.Form) (tokenis
 	if err != nil {
 		return tokenissuer.Asker{}, err
 	}
-	if present && (f.Get("client_id") != "" || !f.Secret("client_secret").IsEmpty()) {
+	if present && (f.Get("client_id") != "" || !f.Secret("client_secret").IsEmpty() || !f.Secret("client_assertion").IsEmpty()) {
 		return tokenissuer.Asker{}, requests.Invalid("client_authentication_twice").WithDescription(requests.TwoMechanisms)
 	}
 	if present {

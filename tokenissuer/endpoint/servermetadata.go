@@ -7,26 +7,34 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
+
+// identityGrantProfile names the grants that say who somebody is (draft-ietf-oauth-identity-assertion-authz-grant §7.2).
+const identityGrantProfile = "urn:ietf:params:oauth:grant-profile:id-jag"
 
 // serverMetadata is the authorization server metadata (RFC 8414 §2).
 type serverMetadata struct {
-	Issuer               string            `json:"issuer"`
-	Authorization        string            `json:"authorization_endpoint"`
-	Token                string            `json:"token_endpoint"`
-	JWKS                 string            `json:"jwks_uri"`
-	Revocation           string            `json:"revocation_endpoint"`
-	Introspection        string            `json:"introspection_endpoint"`
-	Scopes               []string          `json:"scopes_supported"`
-	ResponseTypes        []string          `json:"response_types_supported"`
-	ResponseModes        []string          `json:"response_modes_supported"`
-	Grants               []oauth.GrantType `json:"grant_types_supported"`
-	TokenMethods         []string          `json:"token_endpoint_auth_methods_supported"`
-	RevocationMethods    []string          `json:"revocation_endpoint_auth_methods_supported"`
-	IntrospectionMethods []string          `json:"introspection_endpoint_auth_methods_supported"`
-	ChallengeMethods     []string          `json:"code_challenge_methods_supported"`
-	IssInResponse        bool              `json:"authorization_response_iss_parameter_supported"`
-	UILocales            []string          `json:"ui_locales_supported"`
+	Issuer                  string            `json:"issuer"`
+	Authorization           string            `json:"authorization_endpoint"`
+	Token                   string            `json:"token_endpoint"`
+	JWKS                    string            `json:"jwks_uri"`
+	Revocation              string            `json:"revocation_endpoint"`
+	Introspection           string            `json:"introspection_endpoint"`
+	Scopes                  []string          `json:"scopes_supported"`
+	ResponseTypes           []string          `json:"response_types_supported"`
+	ResponseModes           []string          `json:"response_modes_supported"`
+	Grants                  []oauth.GrantType `json:"grant_types_supported"`
+	TokenMethods            []string          `json:"token_endpoint_auth_methods_supported"`
+	RevocationMethods       []string          `json:"revocation_endpoint_auth_methods_supported"`
+	IntrospectionMethods    []string          `json:"introspection_endpoint_auth_methods_supported"`
+	TokenAlgorithms         []oauth.Algorithm `json:"token_endpoint_auth_signing_alg_values_supported"`
+	RevocationAlgorithms    []oauth.Algorithm `json:"revocation_endpoint_auth_signing_alg_values_supported"`
+	IntrospectionAlgorithms []oauth.Algorithm `json:"introspection_endpoint_auth_signing_alg_values_supported"`
+	GrantProfiles           []string          `json:"authorization_grant_profiles_supported,omitzero"`
+	ChallengeMethods        []string          `json:"code_challenge_methods_supported"`
+	IssInResponse           bool              `json:"authorization_response_iss_parameter_supported"`
+	UILocales               []string          `json:"ui_locales_supported"`
 
 	// ClientDocuments says that a client id can be the URL of a metadata document (OAuth Client ID Metadata Document §5).
 	ClientDocuments bool `json:"client_id_metadata_document_supported,omitzero"`
@@ -55,11 +63,11 @@ func (h *Handler) PublishMetadata() error {
 func metadataOf(is *tokenissuer.Issuer, register string, languages []string) ([]byte, error) {
 	issuer := &is.Settings
 	base := strings.TrimSuffix(issuer.URL, "/")
-	secretMethods := []string{"client_secret_basic", "client_secret_post"}
+	proving := []string{"client_secret_basic", "client_secret_post", string(store.PrivateKeyJWT)}
 	m := serverMetadata{
 		Issuer:               issuer.URL,
 		Authorization:        base + authorizePath,
-		Token:                base + "/oauth/token",
+		Token:                base + tokenissuer.TokenPath,
 		JWKS:                 base + "/oauth/jwks",
 		Revocation:           base + "/oauth/revoke",
 		Introspection:        base + "/oauth/introspect",
@@ -67,14 +75,18 @@ func metadataOf(is *tokenissuer.Issuer, register string, languages []string) ([]
 		ResponseTypes:        []string{"code"},
 		ResponseModes:        []string{"query"},
 		Grants:               issuer.ServedGrants(),
-		TokenMethods:         append(secretMethods, "none"),
-		RevocationMethods:    append(secretMethods, "none"),
-		IntrospectionMethods: secretMethods,
+		TokenMethods:         append(proving, "none"),
+		RevocationMethods:    append(proving, "none"),
+		IntrospectionMethods: proving,
 		ChallengeMethods:     []string{"S256"},
 		IssInResponse:        true,
 		UILocales:            languages,
 		ClientDocuments:      is.Open.ReadsDocuments(),
 		Registration:         register,
+		TokenAlgorithms:      oauth.TrustedAlgorithms, RevocationAlgorithms: oauth.TrustedAlgorithms, IntrospectionAlgorithms: oauth.TrustedAlgorithms,
+	}
+	if issuer.AcceptsPeople() {
+		m.GrantProfiles = []string{identityGrantProfile}
 	}
 	if issuer.OpenID {
 		m.ResponseModes = append(m.ResponseModes, "form_post")

@@ -47,6 +47,7 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f requests.Fo
 		Email:        f.Get("email"),
 		Username:     f.Get("username"),
 		Password:     f.Secret("password"),
+		Assertion:    f.Secret("assertion"),
 		UserAgent:    r.UserAgent(),
 	})
 	if err != nil {
@@ -66,7 +67,7 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f requests.Fo
 }
 
 // issuedFields is the maximum number of fields that issued adds.
-const issuedFields = 8
+const issuedFields = 11
 
 // issued appends the audit fields of issued tokens.
 func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
@@ -79,6 +80,9 @@ func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
 	}
 	if tokens.Repeated {
 		fields = append(fields, zap.Bool("repeated", true))
+	}
+	if a := tokens.Accepted; a != nil {
+		fields = append(fields, zap.String("rule", a.Rule), zap.String("assertion_issuer", a.Issuer), zap.String("assertion_subject", a.Subject))
 	}
 	if !tokens.IDToken.IsEmpty() {
 		fields = append(fields, zap.Bool("id_token", true))
@@ -113,6 +117,6 @@ const responseFrame = 160
 func (h *Handler) clientAuthentication(r *http.Request, f requests.Form) tokenissuer.ClientAuthentication {
 	p, err := requests.ReadClientCredentials(r, f)
 	return tokenissuer.ClientAuthentication{
-		Readings: p.Readings, PublicID: p.PublicID, Address: h.audit.Address(r), Malformed: err,
+		Readings: p.Readings, PublicID: p.PublicID, Assertion: p.Assertion, Address: h.audit.Address(r), Malformed: err,
 	}
 }

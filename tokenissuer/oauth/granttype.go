@@ -15,10 +15,12 @@ const (
 	ClientCredentials GrantType = "client_credentials"
 	RefreshTokenGrant GrantType = "refresh_token"
 	PasswordGrant     GrantType = "password"
+	// JWTBearer is for tokens of others (RFC 7523 §2.1).
+	JWTBearer GrantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 )
 
 // KnownGrants are the grant types a client can be registered for.
-var KnownGrants = []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant, PasswordGrant}
+var KnownGrants = []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant, PasswordGrant, JWTBearer}
 
 // Validate refuses grant types that no client can be registered for.
 func (g GrantType) Validate() error {

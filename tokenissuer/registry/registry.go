@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -66,7 +67,7 @@ func (g *Registry) AddClient(ctx context.Context, c store.Client) (*store.Client
 	}
 	c.CreatedAt = g.Issuer.Now()
 	var secret oauth.Secret
-	if !c.IsPublic() {
+	if !c.IsPublic() && !c.SignsAssertions() {
 		secret = oauth.NewClientSecret()
 		c.Secrets = []store.ClientSecret{{Digest: secret.Digest(), CreatedAt: c.CreatedAt}}
 	}
@@ -89,6 +90,11 @@ func (g *Registry) checkClient(c, before *store.Client) error {
 	gained.Scopes = without(c.Scopes, before.Scopes)
 	if err := gained.Validate(); err != nil {
 		return err
+	}
+	if c.JWKS != before.JWKS {
+		if err := assertion.CheckSet(c); err != nil {
+			return err
+		}
 	}
 	if err := gained.CheckPlainHTTP(); err != nil {
 		return err
@@ -124,8 +130,11 @@ func (g *Registry) isDeclared(id string) bool {
 // them now.
 func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Duration) (oauth.Secret, error) {
 	client, err := g.changeable(ctx, id)
-	if err != nil {
+	switch {
+	case err != nil:
 		return oauth.Secret{}, err
+	case client.SignsAssertions():
+		return oauth.Secret{}, invalidInput{errors.New("the client proves who it is with a key of its own, and no secret is good for it")}
 	}
 	if client.Origin == store.FromMetadata {
 		return oauth.Secret{}, invalidInput{errors.New("a client that describes itself in a document has no secret")}

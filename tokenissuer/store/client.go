@@ -56,6 +56,7 @@ type Client struct {
 	Type ClientType
 	// Secrets are the digests of the client's secrets; several may be live during a rotation.
 	Secrets []ClientSecret
+	ClientKeys
 	// Grants are the grant types the client may use.
 	Grants []oauth.GrantType
 	// Scopes are the ceiling of what the client can be granted.
@@ -109,6 +110,7 @@ func (c *Client) SetDefaults() {
 	if c.Name == "" {
 		c.Name = c.ID
 	}
+	c.InferMethod()
 	if len(c.Scopes) == 0 {
 		c.Scopes = oauth.Scopes{oauth.ScopePublic}
 	}
@@ -166,8 +168,11 @@ func (c *Client) Validate() error {
 	if err := c.Type.Validate(); err != nil {
 		return err
 	}
-	if !c.IsPublic() && len(c.Secrets) == 0 {
-		return errors.New("a confidential client needs a secret")
+	if err := c.validateKeys(); err != nil {
+		return err
+	}
+	if !c.IsPublic() && len(c.Secrets) == 0 && !c.SignsAssertions() {
+		return errors.New("a confidential client needs a secret, or keys of its own: jwks or jwks_uri")
 	}
 	if len(c.Grants) == 0 {
 		return errors.New("a client needs at least one grant")

@@ -4,16 +4,18 @@ import "github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 
 // ClientChange is what ChangeClient changes: the members that are not nil.
 type ClientChange struct {
-	Name           *string
-	Type           *ClientType
-	Grants         *[]oauth.GrantType
-	Scopes         *oauth.Scopes
-	RedirectURIs   *[]string
-	CORSOrigins    *[]string
-	FirstParty     *bool
-	PKCERequired   *bool
-	PKCEOptional   *bool
-	OpenID         *ClientOpenID
+	Name         *string
+	Type         *ClientType
+	Grants       *[]oauth.GrantType
+	Scopes       *oauth.Scopes
+	RedirectURIs *[]string
+	CORSOrigins  *[]string
+	FirstParty   *bool
+	PKCERequired *bool
+	PKCEOptional *bool
+	OpenID       *ClientOpenID
+	// Keys replaces how the client proves who it is. Secrets that it had stay, and are good again when the keys go.
+	Keys           *ClientKeys
 	RevokePrevious *bool
 	Lifetimes      *Lifetimes
 }
@@ -30,6 +32,7 @@ func (change ClientChange) Apply(c *Client) {
 	setTo(&c.PKCERequired, change.PKCERequired)
 	setTo(&c.PKCEOptional, change.PKCEOptional)
 	setTo(&c.OpenID, change.OpenID)
+	setTo(&c.ClientKeys, change.Keys)
 	setTo(&c.RevokePrevious, change.RevokePrevious)
 	setTo(&c.Lifetimes, change.Lifetimes)
 }

@@ -71,6 +71,7 @@ func client(id string) *store.Client {
 			IDTokenAlgorithm: oauth.EdDSA, PostLogoutRedirectURIs: []string{"https://app.example/bye?é='\"", "com.example.app:/bye"},
 			BackchannelLogoutURI: "https://app.example/backchannel?a=1", BackchannelLogoutSessionRequired: true,
 		},
+		ClientKeys: store.ClientKeys{AuthMethod: store.PrivateKeyJWT, JWKS: "{\"keys\":[\"é'\"]}", JWKSURI: "https://app.example/keys?a=1"},
 		Lifetimes: store.Lifetimes{
 			AuthorizationCode: 90 * time.Minute, ClientCredentials: time.Second, Password: 24 * time.Hour, AdminCreated: time.Hour,
 		},
@@ -149,7 +150,7 @@ func oneWinner(t *testing.T, errs []error, sentinel error) {
 func sameClient(t *testing.T, got, want *store.Client) {
 	t.Helper()
 	if got.ID != want.ID || got.Name != want.Name || got.Type != want.Type || got.FirstParty != want.FirstParty || got.PKCERequired != want.PKCERequired ||
-		got.RevokePrevious != want.RevokePrevious || got.PKCEOptional != want.PKCEOptional || !reflect.DeepEqual(got.OpenID, want.OpenID) ||
+		got.RevokePrevious != want.RevokePrevious || got.PKCEOptional != want.PKCEOptional || !reflect.DeepEqual(got.OpenID, want.OpenID) || got.ClientKeys != want.ClientKeys ||
 		got.Lifetimes != want.Lifetimes || got.Disabled != want.Disabled || got.Declared != want.Declared ||
 		!slices.Equal(got.Grants, want.Grants) || !slices.Equal(got.Scopes, want.Scopes) ||
 		!slices.Equal(got.RedirectURIs, want.RedirectURIs) || !slices.Equal(got.CORSOrigins, want.CORSOrigins) || !sameTime(got.CreatedAt, want.CreatedAt) ||

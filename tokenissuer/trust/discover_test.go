@@ -101,7 +101,7 @@ func TestAMovedKeySetIsFound(t *testing.T) {
 	p.answer(oauthPath, text(strings.Replace(p.metadata(), keysPath, "/new", 1)))
 	g.fetchNow()
 	g.fetchNow()
-	if known := g.keys.known.Load(); !known.current || len(known.set.byID) != 2 {
+	if known := g.keys.known.Load(); !known.current || known.set.usable.Kids() != 2 {
 		t.Errorf("%+v", known)
 	}
 }

@@ -33,16 +33,16 @@ func FuzzWhatAProviderSays(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(keys.byID) == 0 {
+		if keys.usable.Kids() == 0 {
 			t.Error("an empty set")
 		}
-		for kid, list := range keys.byID {
-			for _, key := range list {
-				if key.ID != kid || !key.Equal(key) {
-					t.Errorf("key %q as %q", key.ID, kid)
+		for _, published := range keys.published {
+			for _, key := range published.Keys {
+				if key.ID != published.ID || !key.Equal(key) {
+					t.Errorf("key %q as %q", key.ID, published.ID)
 				}
-				if found, reason := keys.find(kid, key.Algorithm); kid != "" && (found == nil || reason != "") {
-					t.Errorf("key %q for %s is not found: %s", kid, key.Algorithm, reason)
+				if found, reason := keys.usable.Find(key.ID, key.Algorithm); key.ID != "" && (found == nil || reason != "") {
+					t.Errorf("key %q for %s is not found: %s", key.ID, key.Algorithm, reason)
 				}
 			}
 		}

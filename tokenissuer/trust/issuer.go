@@ -50,6 +50,16 @@ type Options struct {
 	Warn func(message string, err error)
 }
 
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Warn == nil {
+		o.Warn = func(string, error) {}
+	}
+	return o
+}
+
 // Snapshots store the last good key set for later processes. The methods may be slow and may fail.
 type Snapshots interface {
 	// Load returns the data last saved under the name, or fs.ErrNotExist.
@@ -63,18 +73,14 @@ type Issuer struct {
 	settings     Settings
 	keys         *remoteKeys
 	verifier     *accesstoken.Verifier
+	assertions   *accesstoken.Verifier
 	introspector *introspector // nil: opaque tokens are refused
 	keyTimeout   time.Duration // how long a token waits for its key
 }
 
 // New returns an Issuer. It makes no requests.
 func New(settings Settings, options Options) (*Issuer, error) {
-	if options.Now == nil {
-		options.Now = time.Now
-	}
-	if options.Warn == nil {
-		options.Warn = func(string, error) {}
-	}
+	options = options.withDefaults()
 	c := newClient(settings.AllowPrivateNetwork)
 	for _, address := range settings.addresses() {
 		if _, err := c.guard.parseURL(address); err != nil {
@@ -84,7 +90,8 @@ func New(settings Settings, options Options) (*Issuer, error) {
 	keys := newRemoteKeys(settings, c, options)
 	i := &Issuer{
 		settings: settings, keys: keys, keyTimeout: fetchTimeout,
-		verifier: accesstoken.NewTrustedVerifier(settings.tokens(), keys, options.Now),
+		verifier:   accesstoken.NewTrustedVerifier(settings.tokens(), keys, options.Now),
+		assertions: accesstoken.NewAssertionVerifier(settings.Issuer, assertionTypes, keys, options.Now),
 	}
 	if settings.Introspection != nil {
 		i.introspector = newIntrospector(settings.Introspection, settings.tokens(), c, options.Now)

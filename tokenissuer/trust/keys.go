@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +17,7 @@ const defaultMaxStale = 24 * time.Hour
 
 // Reasons why no key is found that a fetch may resolve.
 const (
-	reasonUnknown   = "key_unknown"
+	reasonUnknown   = keys.ReasonKeyUnknown
 	reasonNotLoaded = "keys_not_loaded"
 	reasonStale     = "keys_stale"
 )
@@ -27,6 +26,7 @@ const (
 type remoteKeys struct {
 	settings      Settings
 	openID        *openIDMetadata // nil: the issuer's access tokens are verified, not its ID tokens
+	owner         string          // whose the keys are, for the operator; empty: an issuer's
 	client        *client
 	now           func() time.Time
 	warn          func(message string, err error)
@@ -61,9 +61,7 @@ type knowledge struct {
 // keySet is a parsed key set.
 type keySet struct {
 	published []keys.PublishedKey
-	byID      map[string][]*keys.VerificationKey // one entry for each algorithm of a key; "" has the keys without kid
-	// only maps an algorithm to its key if exactly one has it; nil: several do.
-	only      map[oauth.Algorithm]*keys.VerificationKey
+	usable    *keys.PublishedSet
 	uri       string
 	document  []byte
 	metadata  []byte // of an OpenID provider; else nil
@@ -86,7 +84,7 @@ func (k *remoteKeys) Find(kid string, algorithm oauth.Algorithm) (*keys.Verifica
 	if err := k.usable(known); err != nil {
 		return nil, err
 	}
-	key, reason := known.set.find(kid, algorithm)
+	key, reason := known.set.usable.Find(kid, algorithm)
 	switch {
 	case key != nil:
 		return key, nil
@@ -94,26 +92,6 @@ func (k *remoteKeys) Find(kid string, algorithm oauth.Algorithm) (*keys.Verifica
 		return nil, k.unavailable(known, reasonStale)
 	}
 	return nil, oauth.NewError(oauth.InvalidToken, reason)
-}
-
-// find returns the key, or the reason why there is no unique one.
-func (s *keySet) find(kid string, algorithm oauth.Algorithm) (key *keys.VerificationKey, reason string) {
-	if kid == "" {
-		if key, known := s.only[algorithm]; key != nil || !known {
-			return key, reasonUnknown
-		}
-		return nil, "key_ambiguous"
-	}
-	keys := s.byID[kid]
-	for _, key := range keys {
-		if key.Algorithm == algorithm {
-			return key, ""
-		}
-	}
-	if len(keys) > 0 {
-		return nil, "algorithm_mismatch"
-	}
-	return nil, reasonUnknown
 }
 
 // Generation changes whenever the keys do.
@@ -205,15 +183,7 @@ func (s *keySet) equal(other *keySet) bool {
 	if s == nil || other == nil {
 		return s == other
 	}
-	if len(s.byID) != len(other.byID) || !bytes.Equal(s.metadata, other.metadata) {
-		return false
-	}
-	for kid, ks := range s.byID {
-		if !slices.EqualFunc(ks, other.byID[kid], (*keys.VerificationKey).Equal) {
-			return false
-		}
-	}
-	return true
+	return s.usable.Equal(other.usable) && bytes.Equal(s.metadata, other.metadata)
 }
 
 // readKeySet parses a key set and applies the configured list of algorithms.
@@ -226,21 +196,9 @@ func (k *remoteKeys) readKeySet(document []byte, uri string, fetchedAt time.Time
 	if err != nil {
 		return nil, fmt.Errorf("the keys at %s: %w", uri, err)
 	}
-	set := &keySet{
-		published: published, uri: uri, document: document, fetchedAt: fetchedAt,
-		byID: make(map[string][]*keys.VerificationKey, len(published)), only: make(map[oauth.Algorithm]*keys.VerificationKey),
-	}
-	for _, p := range published {
-		for _, key := range p.Keys {
-			set.byID[key.ID] = append(set.byID[key.ID], key)
-			if _, several := set.only[key.Algorithm]; several {
-				set.only[key.Algorithm] = nil
-			} else {
-				set.only[key.Algorithm] = key
-			}
-		}
-	}
-	return set, nil
+	return &keySet{
+		published: published, uri: uri, document: document, fetchedAt: fetchedAt, usable: keys.NewPublishedSet(published),
+	}, nil
 }
 
 // guarded runs code that handles foreign data, and turns a panic into an error.

@@ -22,6 +22,9 @@ type openIDMetadata struct {
 
 // whose says to the operator whose keys these are.
 func (k *remoteKeys) whose() string {
+	if k.owner != "" {
+		return k.owner
+	}
 	if k.openID != nil {
 		return "an identity provider"
 	}
@@ -31,12 +34,7 @@ func (k *remoteKeys) whose() string {
 // NewOpenID returns an OpenID for the provider with this issuer identifier. It makes no requests. Metadata that check
 // refuses is not used.
 func NewOpenID(issuer string, allowPrivateNetwork bool, check func(document []byte) error, options Options) (*OpenID, error) {
-	if options.Now == nil {
-		options.Now = time.Now
-	}
-	if options.Warn == nil {
-		options.Warn = func(string, error) {}
-	}
+	options = options.withDefaults()
 	c := newClient(allowPrivateNetwork)
 	if _, err := c.guard.parseURL(issuer); err != nil {
 		return nil, err

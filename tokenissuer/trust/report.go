@@ -48,7 +48,7 @@ func (s *keySet) report() []KeyReport {
 		r := KeyReport{ID: published.ID, Type: published.Type}
 		for _, key := range published.Keys {
 			// A key without kid is usable only if it is the only one for its algorithm.
-			if key.ID != "" || s.only[key.Algorithm] == key {
+			if key.ID != "" || s.usable.IsOnly(key) {
 				r.Algorithms = append(r.Algorithms, key.Algorithm)
 			}
 		}

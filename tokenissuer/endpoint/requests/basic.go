@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -19,16 +20,18 @@ type credentials = tokenissuer.ClientCredential
 // instead. UsedHeader reports whether there is an Authorization header, since only then may a 401 carry a challenge (RFC
 // 6749 §5.2).
 type ClientCredentials struct {
-	Readings   []credentials
-	PublicID   string
+	Readings []credentials
+	PublicID string
+	// Assertion is the client_assertion (RFC 7523 §2.2); empty: none. PublicID is then the client_id, if there is one.
+	Assertion  oauth.Secret
 	UsedHeader bool
 }
 
 // TwoMechanisms is the error_description for RFC 6749 §2.3: only one authentication method per request.
 const TwoMechanisms = "The request utilizes more than one mechanism for authenticating the client."
 
-// ReadClientCredentials reads the client authentication of a request (RFC 6749 §2.3.1): HTTP Basic, or client_id and
-// client_secret in the body. If there is none, it returns no reading and no PublicID, and the endpoint decides.
+// ReadClientCredentials reads the client authentication of a request: HTTP Basic, client_id and client_secret in the body (RFC 6749
+// §2.3.1), or a client_assertion. If there is none, it returns no reading and no PublicID, and the endpoint decides.
 // UsedHeader is correct even with an error. It ignores an Authorization header that is empty or of another scheme: many
 // HTTP clients send a default header with every request, such as an expired Bearer token.
 func ReadClientCredentials(r *http.Request, f Form) (ClientCredentials, error) {
@@ -36,14 +39,17 @@ func ReadClientCredentials(r *http.Request, f Form) (ClientCredentials, error) {
 	id, secret := f.Get("client_id"), f.Secret("client_secret")
 	p := ClientCredentials{UsedHeader: len(headers) > 0}
 
+	asserts := f.Get("client_assertion_type") != "" || !f.Secret("client_assertion").IsEmpty()
 	switch {
 	case len(headers) > 1:
 		return p, Invalid("authorization_header_duplicate")
 	case len(headers) == 1 && hasScheme(headers[0], "Basic"):
-		if !secret.IsEmpty() {
+		if !secret.IsEmpty() || asserts {
 			return p, Invalid("client_authentication_twice").WithDescription(TwoMechanisms)
 		}
 		return basicCredentials(p, headers[0], id)
+	case asserts:
+		return assertionCredentials(p, f, id)
 	case id == "" && secret.IsEmpty():
 		return p, nil
 	case id == "":
@@ -55,6 +61,22 @@ func ReadClientCredentials(r *http.Request, f Form) (ClientCredentials, error) {
 	default:
 		p.Readings = []credentials{{ID: id, Secret: secret}}
 	}
+	return p, nil
+}
+
+// assertionCredentials adds a client_assertion to p (RFC 7521 §4.2). Whose it is, it says itself; a client_id must agree.
+func assertionCredentials(p ClientCredentials, f Form, id string) (ClientCredentials, error) {
+	switch {
+	case !f.Secret("client_secret").IsEmpty():
+		return p, Invalid("client_authentication_twice").WithDescription(TwoMechanisms)
+	case f.Get("client_assertion_type") != assertion.ClientType:
+		return p, invalidClient("client_assertion_type_unknown").WithDescription("The client_assertion_type must be " + assertion.ClientType + ".")
+	case f.Secret("client_assertion").IsEmpty():
+		return p, invalidClient("client_assertion_missing")
+	case !Storable(id):
+		return p, invalidClient("client_credentials_malformed")
+	}
+	p.PublicID, p.Assertion = id, f.Secret("client_assertion")
 	return p, nil
 }
 

@@ -12,7 +12,7 @@ import (
 // textMembers are the members of an OAuth request in JSON. Each must be a string.
 var textMembers = []string{
 	"grant_type", "client_id", "client_secret", "scope", "code", "redirect_uri", "code_verifier", "refresh_token",
-	"email", "username", "password", "token", "token_type_hint", resource,
+	"client_assertion", "client_assertion_type", "assertion", "email", "username", "password", "token", "token_type_hint", resource,
 }
 
 // parseJSON parses a JSON object. Known members must be strings, and resource may be an array of them; null counts as absent.

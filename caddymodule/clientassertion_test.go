@@ -1,0 +1,468 @@
+package caddymodule
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// assertionSite has clients that sign assertions: with keys that stand here, and with keys at a URL. The limit of failures is above what a
+// table of them makes.
+const assertionSite = `{
+	admin ADMIN
+	log {
+		output file LOG
+		level DEBUG
+	}
+	oauth {
+		issuer http://ADDR
+		store STORE
+		client_keys {
+			allow_private_network
+		}
+		limits {
+			client 1000/1m per ip
+		}
+		client conf SECRET
+		client inline {
+			jwks JWKS
+		}
+		client remote {
+			jwks_uri REMOTE/jwks
+		}
+		OPTIONS
+	}
+}
+http://ADDR {
+	oauth_server
+}
+`
+
+// assertionScene is a Gatehouse with such clients, and their keys.
+type assertionScene struct {
+	*gatehouse
+	remote *provider
+	inline *forger
+}
+
+func startAssertions(t *testing.T, changes ...string) *assertionScene {
+	t.Helper()
+	s := &assertionScene{remote: startProvider(t)}
+	key, err := newPrivateKey("ES256")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.inline = &forger{key: key, kid: "inline-1", alg: "ES256"}
+	changes = append(changes, "STORE", "memory", "OPTIONS", "")
+	s.gatehouse = startGatehouse(t, strings.NewReplacer(append(changes, "JWKS", "`"+s.keySet(t)+"`", "REMOTE", s.remote.url)...).Replace(assertionSite))
+	return s
+}
+
+// keySet is that of the client whose keys stand in the configuration.
+func (s *assertionScene) keySet(t *testing.T) string { return keySetOf(t, s.inline) }
+
+func keySetOf(t *testing.T, signers ...*forger) string {
+	t.Helper()
+	var list []map[string]string
+	for _, f := range signers {
+		list = append(list, f.jwk())
+	}
+	text, err := json.Marshal(map[string]any{"keys": list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// asserted is a client's assertion, with changes of its header and its claims; nil takes a member away.
+func (s *assertionScene) asserted(f *forger, id string, header, claims map[string]any) string {
+	s.t.Helper()
+	now := node.Clock().Unix()
+	h := map[string]any{"alg": f.alg, "kid": f.kid}
+	c := map[string]any{"iss": id, "sub": id, "aud": s.url, "jti": oauth.NewID(), "exp": now + 60, "iat": now}
+	merge := func(into, changes map[string]any) string {
+		maps.Copy(into, changes)
+		maps.DeleteFunc(into, func(_ string, value any) bool { return value == nil })
+		text, err := json.Marshal(into)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return string(text)
+	}
+	return f.token(merge(h, header), merge(c, claims))
+}
+
+func assertionForm(assertionText string, more ...string) url.Values {
+	form := url.Values{"grant_type": {"client_credentials"}, "client_assertion_type": {assertion.ClientType}, "client_assertion": {assertionText}}
+	for i := 0; i < len(more); i += 2 {
+		form.Set(more[i], more[i+1])
+	}
+	return form
+}
+
+// gets asks for a token with an assertion.
+func (s *assertionScene) gets(assertionText string, more ...string) (int, string) {
+	s.t.Helper()
+	status, _, body := s.post("/oauth/token", assertionForm(assertionText, more...))
+	return status, body
+}
+
+// TestQ70ClientsProveThemselvesWithKeys at every endpoint that asks who they are.
+func TestQ70ClientsProveThemselvesWithKeys(t *testing.T) {
+	s := startAssertions(t)
+	remote := s.remote.signer()
+	for name, sign := range map[string]func() (string, []string){
+		"a key in the configuration": func() (string, []string) { return s.asserted(s.inline, "inline", nil, nil), nil },
+		"a key at a URL":             func() (string, []string) { return s.asserted(remote, "remote", nil, nil), nil },
+		"with the client_id": func() (string, []string) {
+			return s.asserted(s.inline, "inline", nil, nil), []string{"client_id", "inline"}
+		},
+		"without kid": func() (string, []string) { return s.asserted(s.inline, "inline", map[string]any{"kid": nil}, nil), nil },
+		"typ JWT": func() (string, []string) {
+			return s.asserted(s.inline, "inline", map[string]any{"typ": "JWT"}, nil), nil
+		},
+		"typ client-authentication": func() (string, []string) {
+			return s.asserted(s.inline, "inline", map[string]any{"typ": "client-authentication+jwt"}, nil), nil
+		},
+		"a thumbprint in the header": func() (string, []string) {
+			return s.asserted(s.inline, "inline", map[string]any{"x5t": "AAAA"}, nil), nil
+		},
+		"for the token endpoint": func() (string, []string) {
+			return s.asserted(s.inline, "inline", nil, map[string]any{"aud": s.url + "/oauth/token"}), nil
+		},
+		"a clock that is behind": func() (string, []string) {
+			return s.asserted(s.inline, "inline", nil, map[string]any{"exp": node.Clock().Unix() - 50}), nil
+		},
+		"a fraction of a second": func() (string, []string) {
+			return s.asserted(s.inline, "inline", nil, map[string]any{"exp": float64(node.Clock().Unix()) + 30.5}), nil
+		},
+		"without iat, with more said": func() (string, []string) {
+			return s.asserted(s.inline, "inline", nil, map[string]any{"iat": nil, "x": 1}), nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, more := sign()
+			status, body := s.gets(text, more...)
+			if status != http.StatusOK {
+				t.Fatalf("%d %s", status, body)
+			}
+		})
+	}
+	_, body := s.gets(s.asserted(s.inline, "inline", nil, nil))
+	token := member(t, body, "access_token")
+	form := func() url.Values { return assertionForm(s.asserted(s.inline, "inline", nil, nil), "token", token) }
+	if status, _, body := s.post("/oauth/introspect", form()); status != http.StatusOK || !strings.Contains(body, `"active":true`) {
+		t.Errorf("introspection: %d %s", status, body)
+	}
+	if status, _, body := s.post("/oauth/revoke", form()); status != http.StatusOK {
+		t.Errorf("revocation: %d %s", status, body)
+	}
+	if status, _, body := s.post("/oauth/introspect", form()); status != http.StatusOK || !strings.Contains(body, `"active":false`) {
+		t.Errorf("introspection after it: %d %s", status, body)
+	}
+	_, _, metadata := s.get("/.well-known/oauth-authorization-server", "")
+	for _, endpoint := range []string{"token", "revocation", "introspection"} {
+		if !strings.Contains(metadata, `"`+endpoint+`_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","private_key_jwt"`) ||
+			!strings.Contains(metadata, `"`+endpoint+`_endpoint_auth_signing_alg_values_supported":["ES256"`) {
+			t.Errorf("%s: %s", endpoint, metadata)
+		}
+	}
+}
+
+// TestQ71ForgedClientAssertions, each with one flaw. A good one passes in the end.
+func TestQ71ForgedClientAssertions(t *testing.T) {
+	s := startAssertions(t)
+	now := node.Clock().Unix()
+	stranger := *s.inline
+	stranger.key, _ = newPrivateKey("ES256")
+	header := func(changes map[string]any) string { return s.asserted(s.inline, "inline", changes, nil) }
+	claims := func(changes map[string]any) string { return s.asserted(s.inline, "inline", nil, changes) }
+	publicKey, err := x509.MarshalPKIXPublicKey(s.inline.key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	asPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: publicKey})
+	good := header(nil)
+	unsigned := good[:strings.LastIndexByte(good, '.')+1]
+	for name, text := range map[string]string{
+		"another's key": s.asserted(&stranger, "inline", nil, nil), "another client's key": s.asserted(s.inline, "remote", nil, nil),
+		"an unknown client": s.asserted(s.inline, "nobody", nil, nil), "a client with a secret": s.asserted(s.inline, "conf", nil, nil),
+		"the built-in client": s.asserted(s.inline, "gatehouse", nil, nil),
+		"alg none":            header(map[string]any{"alg": "none"}), "alg nOnE": header(map[string]any{"alg": "nOnE"}), "no alg": header(map[string]any{"alg": nil}),
+		"alg of another key": header(map[string]any{"alg": "RS256"}), "alg ES384": header(map[string]any{"alg": "ES384"}),
+		"HS256 with the public key": s.inline.mac(map[string]any{"alg": "HS256", "typ": nil}, asPEM), "HS256 with the set": s.inline.mac(map[string]any{"alg": "HS256", "typ": nil}, []byte(s.keySet(t))),
+		"an unknown kid": header(map[string]any{"kid": "other"}), "a kid that is a path": header(map[string]any{"kid": "../inline-1"}), "an empty kid with typ": header(map[string]any{"kid": 7}),
+		"jwk": header(map[string]any{"jwk": stranger.jwk()}), "jku": header(map[string]any{"jku": s.remote.url + "/evil"}), "x5u": header(map[string]any{"x5u": s.remote.url + "/evil"}),
+		"crit": header(map[string]any{"crit": []string{"exp"}}), "b64": header(map[string]any{"b64": false}), "zip": header(map[string]any{"zip": "DEF"}),
+		"an access token": header(map[string]any{"typ": "at+jwt"}), "a logout token": header(map[string]any{"typ": "logout+jwt"}), "an identity grant": header(map[string]any{"typ": "oauth-id-jag+jwt"}),
+		"no signature": unsigned, "two parts": strings.TrimSuffix(unsigned, "."), "four parts": good + ".x", "no JWT": "x", "padding": good + "=", "long": strings.Repeat("a", 9000),
+		"aud in an array": claims(map[string]any{"aud": []string{s.url}}), "aud with another": claims(map[string]any{"aud": []string{s.url, "https://other.example"}}),
+		"aud of the endpoint in an array": claims(map[string]any{"aud": []string{s.url + "/oauth/token"}}), "aud of another": claims(map[string]any{"aud": "https://other.example"}),
+		"aud with a slash": claims(map[string]any{"aud": s.url + "/"}), "aud of another endpoint": claims(map[string]any{"aud": s.url + "/oauth/revoke"}), "no aud": claims(map[string]any{"aud": nil}),
+		"aud a number": claims(map[string]any{"aud": 1}), "aud null": claims(map[string]any{"aud": []any{}}),
+		"iss of another": claims(map[string]any{"iss": "conf"}), "sub of another": claims(map[string]any{"sub": "conf"}), "no iss": claims(map[string]any{"iss": nil}), "no sub": claims(map[string]any{"sub": nil}),
+		"expired": claims(map[string]any{"exp": now - 61}), "no exp": claims(map[string]any{"exp": nil}), "exp a text": claims(map[string]any{"exp": strconv.FormatInt(now+60, 10)}),
+		"an hour ahead": claims(map[string]any{"exp": now + 3600}), "far ahead": claims(map[string]any{"exp": 9e15}), "negative": claims(map[string]any{"exp": -1}),
+		"from the future": claims(map[string]any{"iat": now + 120}), "not yet": claims(map[string]any{"nbf": now + 120}),
+		"no jti": claims(map[string]any{"jti": nil}), "an empty jti": claims(map[string]any{"jti": ""}), "a long jti": claims(map[string]any{"jti": strings.Repeat("j", 513)}), "jti a number": claims(map[string]any{"jti": 1}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, body := s.gets(text)
+			if status != http.StatusUnauthorized || member(t, body, "error") != "invalid_client" {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+	t.Run("sub twice", func(t *testing.T) {
+		text := s.inline.token(`{"alg":"ES256","kid":"inline-1"}`, `{"iss":"inline","sub":"inline","sub":"inline","aud":"`+s.url+`","jti":"twice","exp":`+strconv.FormatInt(now+60, 10)+`}`)
+		if status, body := s.gets(text); status != http.StatusUnauthorized {
+			t.Errorf("%d %s", status, body)
+		}
+	})
+	t.Run("another client_id", func(t *testing.T) {
+		if status, body := s.gets(good, "client_id", "remote"); status != http.StatusUnauthorized {
+			t.Errorf("%d %s", status, body)
+		}
+	})
+	if n := s.remote.count("/evil"); n != 0 {
+		t.Errorf("a URL of an assertion was asked %d times", n)
+	}
+	if status, body := s.gets(good); status != http.StatusOK { // none of them has used it up
+		t.Errorf("the good one: %d %s", status, body)
+	}
+	s.notLogged(t, good)
+}
+
+// TestQ71StrictAssertions takes no other audience than the issuer.
+func TestQ71StrictAssertions(t *testing.T) {
+	s := startAssertions(t, "OPTIONS", "strict_assertions")
+	if status, body := s.gets(s.asserted(s.inline, "inline", nil, map[string]any{"aud": s.url + "/oauth/token"})); status != http.StatusUnauthorized {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := s.gets(s.asserted(s.inline, "inline", nil, nil)); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// TestQ72AnAssertionIsGoodOnce: here, at another endpoint, and on another node.
+func TestQ72AnAssertionIsGoodOnce(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	s := startAssertions(t, "STORE", "postgres "+dsn)
+	first := s.asserted(s.inline, "inline", nil, nil)
+	if status, body := s.gets(first); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if status, body := s.gets(first); status != http.StatusUnauthorized {
+		t.Errorf("again: %d %s", status, body)
+	}
+	if status, _, body := s.post("/oauth/introspect", assertionForm(first, "token", "x")); status != http.StatusUnauthorized {
+		t.Errorf("at another endpoint: %d %s", status, body)
+	}
+	other := s.otherNode(dsn)
+	use := func(text string) error {
+		_, err := other.Clients().AuthenticateClient(t.Context(), tokenClient(text))
+		return err
+	}
+	if err := use(first); oauth.AsError(err).Reason != "client_assertion_used" {
+		t.Errorf("on another node: %v", err)
+	}
+	second := s.asserted(s.inline, "inline", nil, nil)
+	if err := use(second); err != nil {
+		t.Errorf("a new one on another node: %v", err)
+	}
+	if status, body := s.gets(second); status != http.StatusUnauthorized {
+		t.Errorf("here after another node: %d %s", status, body)
+	}
+	// One that two clients give the same id is not the same.
+	for _, id := range []string{"inline", "remote"} {
+		f := s.inline
+		if id == "remote" {
+			f = s.remote.signer()
+		}
+		if status, body := s.gets(s.asserted(f, id, nil, map[string]any{"jti": "shared"})); status != http.StatusOK {
+			t.Errorf("%s: %d %s", id, status, body)
+		}
+	}
+}
+
+// TestQ73KeysAreTheOnlyWay: a client with keys gets in with no secret and with no bare id; and with nothing twice.
+func TestQ73KeysAreTheOnlyWay(t *testing.T) {
+	s := startAssertions(t)
+	s.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"turned","name":"turned","grants":["client_credentials"]}`)
+	secret := member(t, s.must(http.StatusOK, "POST", "/oauth/clients/turned/rotate-secret", `{"overlap":"1h"}`), "client_secret")
+	if status, _ := s.tokenFor("turned", secret); status != http.StatusOK {
+		t.Fatal("the secret is not good")
+	}
+	s.must(http.StatusOK, "PATCH", "/oauth/clients/turned", `{"jwks":`+s.keySet(t)+`}`)
+	if status, body := s.gets(s.asserted(s.inline, "turned", nil, nil)); status != http.StatusOK {
+		t.Fatalf("the key is not good: %d %s", status, body)
+	}
+	bySecret := func(id, secret string) (int, string) {
+		status, _, body := s.post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {id}, "client_secret": {secret}})
+		return status, body
+	}
+	for name, try := range map[string]func() (int, string){
+		"its former secret": func() (int, string) { return bySecret("turned", secret) },
+		"a made-up secret":  func() (int, string) { return bySecret("inline", "x") },
+		"an empty secret":   func() (int, string) { return bySecret("inline", "") },
+		"another type": func() (int, string) {
+			return s.gets(s.asserted(s.inline, "inline", nil, nil), "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:saml2-bearer")
+		},
+		"no type": func() (int, string) {
+			return s.gets(s.asserted(s.inline, "inline", nil, nil), "client_assertion_type", "")
+		},
+		"a type alone":       func() (int, string) { return s.gets("", "client_id", "inline") },
+		"an assertion alone": func() (int, string) { return s.gets("", "client_id", "conf") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if status, body := try(); status != http.StatusUnauthorized || member(t, body, "error") != "invalid_client" {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+	t.Run("a secret beside", func(t *testing.T) {
+		if status, body := s.gets(s.asserted(s.inline, "inline", nil, nil), "client_id", "inline", "client_secret", "x"); status != http.StatusBadRequest || member(t, body, "error") != "invalid_request" {
+			t.Errorf("%d %s", status, body)
+		}
+	})
+	t.Run("Basic beside", func(t *testing.T) {
+		status, _, body := s.do("POST", "/oauth/token", assertionForm(s.asserted(s.inline, "inline", nil, nil)).Encode(),
+			"Content-Type", "application/x-www-form-urlencoded", "Authorization", "Basic Y29uZjp4")
+		if status != http.StatusBadRequest {
+			t.Errorf("%d %s", status, body)
+		}
+	})
+	// The keys go, and the secret is good again.
+	s.must(http.StatusOK, "PATCH", "/oauth/clients/turned", `{"jwks":null}`)
+	if status, body := s.gets(s.asserted(s.inline, "turned", nil, nil)); status != http.StatusUnauthorized {
+		t.Errorf("a key that is gone: %d %s", status, body)
+	}
+}
+
+// TestQ74KeysAtAURL: they are fetched once, again when another kid is used, and kept; one that is slow makes nobody else wait.
+func TestQ74KeysAtAURL(t *testing.T) {
+	now := setClock(t)
+	s := startAssertions(t)
+	remote := s.remote.signer()
+	for range 3 {
+		if status, body := s.gets(s.asserted(remote, "remote", nil, nil)); status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	if n := s.remote.count(providerJWKS); n != 1 {
+		t.Errorf("the keys were fetched %d times", n)
+	}
+	now.advance(time.Minute)
+	fresh := s.remote.addKey("EdDSA")
+	if status, body := s.gets(s.asserted(fresh, "remote", nil, nil)); status != http.StatusOK {
+		t.Errorf("a new key: %d %s", status, body)
+	}
+	s.remote.stop()
+	if status, body := s.gets(s.asserted(remote, "remote", nil, nil)); status != http.StatusOK {
+		t.Errorf("while the host is away: %d %s", status, body)
+	}
+	silent, connections := startCanary(t)
+	s.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"silent","name":"silent","jwks_uri":"http://`+silent+`/jwks"}`)
+	waiting := make(chan int)
+	go func() {
+		status, _ := s.gets(s.asserted(remote, "silent", nil, nil))
+		waiting <- status
+	}()
+	s.eventually("the silent host is asked", func() bool { return connections.Load() > 0 })
+	if status, body := s.gets(s.asserted(s.inline, "inline", nil, nil)); status != http.StatusOK {
+		t.Errorf("beside a client whose host is silent: %d %s", status, body)
+	}
+	if status := <-waiting; status != http.StatusServiceUnavailable {
+		t.Errorf("the client whose host is silent: %d", status)
+	}
+}
+
+// TestQ74PrivateAddressesAreNotAsked, unless the operator says so.
+func TestQ74PrivateAddressesAreNotAsked(t *testing.T) {
+	s := startAssertions(t, "client_keys {\n\t\t\tallow_private_network\n\t\t}", "")
+	before := s.remote.count(providerJWKS)
+	for name, uri := range map[string]string{"loopback": s.remote.url + "/jwks", "https": "https://127.0.0.1:1/jwks", "private": "https://10.0.0.1/jwks", "metadata": "https://169.254.169.254/jwks"} {
+		id := "at-" + name
+		s.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"`+id+`","name":"n","jwks_uri":"`+uri+`"}`)
+		status, body := s.gets(s.asserted(s.remote.signer(), id, nil, nil))
+		if status != http.StatusUnauthorized && status != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if n := s.remote.count(providerJWKS); n != before {
+		t.Errorf("a private address was asked %d times", n-before)
+	}
+}
+
+// TestQ75FailedAssertionsAreCounted as failed secrets are: for the client and the address.
+func TestQ75FailedAssertionsAreCounted(t *testing.T) {
+	s := startAssertions(t, "client 1000/1m per ip", "client 5/1m per ip")
+	stranger := *s.inline
+	stranger.key, _ = newPrivateKey("ES256")
+	for i := range 5 {
+		if status, body := s.gets(s.asserted(&stranger, "inline", nil, nil)); status != http.StatusUnauthorized {
+			t.Fatalf("%d: %d %s", i, status, body)
+		}
+	}
+	if status, body := s.gets(s.asserted(&stranger, "inline", nil, nil)); status != http.StatusTooManyRequests {
+		t.Errorf("the sixth: %d %s", status, body)
+	}
+	if status, body := s.gets(s.asserted(s.inline, "inline", nil, nil)); status != http.StatusTooManyRequests {
+		t.Errorf("a good one after them: %d %s", status, body)
+	}
+	if status, body := s.gets(s.asserted(s.remote.signer(), "remote", nil, nil)); status != http.StatusOK {
+		t.Errorf("another client: %d %s", status, body)
+	}
+}
+
+// TestQ76KeysAreCheckedWhenTheyAreRegistered: what could never be verified, or shows a secret, is refused with a sentence.
+func TestQ76KeysAreCheckedWhenTheyAreRegistered(t *testing.T) {
+	s := startAssertions(t)
+	set := s.keySet(t)
+	private := strings.Replace(set, `"kty"`, `"d":"AAAA","kty"`, 1)
+	for name, members := range map[string]string{
+		"both": `"jwks":` + set + `,"jwks_uri":"https://app.example/jwks"`, "no keys": `"jwks":{"keys":[]}`, "no set": `"jwks":{}`, "a list": `"jwks":[]`,
+		"a text": `"jwks":"x"`, "a private key": `"jwks":` + private, "a symmetric key": `"jwks":{"keys":[{"kty":"oct","k":"AAAA"}]}`,
+		"plain http": `"jwks_uri":"http://app.example/jwks"`, "no URL": `"jwks_uri":"jwks"`, "credentials": `"jwks_uri":"https://a:b@app.example/jwks"`,
+		"a public client": `"type":"public","redirect_uris":["https://app.example/cb"],"jwks":` + set,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if body := s.must(http.StatusBadRequest, "POST", "/oauth/clients", `{"name":"n",`+members+`}`); strings.Contains(body, "AAAA") {
+				t.Errorf("the answer shows it: %s", body)
+			}
+		})
+	}
+	if body := s.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"keyed","name":"keyed","jwks":`+set+`}`); member(t, body, "client_secret") != "" || member(t, body, "token_endpoint_auth_method") != "private_key_jwt" {
+		t.Errorf("registered as %s", body)
+	}
+	s.must(http.StatusBadRequest, "POST", "/oauth/clients/keyed/rotate-secret", `{}`)
+	file := s.vars.Replace("DIR/keys.json")
+	if err := os.WriteFile(file, []byte(set), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.ok("client", "add", "--id", "from-file", "--name", "From a file", "--jwks", file)
+	if status, body := s.gets(s.asserted(s.inline, "from-file", nil, nil)); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+	if shown := s.ok("client", "show", "from-file"); !strings.Contains(shown, "private_key_jwt") {
+		t.Errorf("shown as %s", shown)
+	}
+}
+
+func tokenClient(text string) tokenissuer.ClientAuthentication {
+	return tokenissuer.ClientAuthentication{Assertion: oauth.NewSecret(text), Address: "192.0.2.1"}
+}

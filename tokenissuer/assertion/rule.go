@@ -1,0 +1,151 @@
+package assertion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// Verifier verifies what an issuer of somebody else's has signed.
+type Verifier interface {
+	// VerifyAssertion returns what the issuer says in a JWT whose one audience is that. The error is an *oauth.Error: invalid_token, or
+	// temporarily_unavailable if that cannot be decided.
+	VerifyAssertion(ctx context.Context, text, audience string) (*accesstoken.AccessToken, error)
+}
+
+// Rule says which tokens of a trusted issuer become tokens of ours, and which (RFC 7523 §2.1).
+type Rule struct {
+	// Name is how the audit log calls the rule: the name of the issuer, and which of its rules it is.
+	Name string
+	// Trust is the name of the trusted issuer, and Issuer its identifier.
+	Trust, Issuer string
+	// Claims must all fit. A rule for workloads has at least one.
+	Claims []ClaimRule
+	// Types are the values of typ, in lower case, "" for none.
+	Types []string
+	// Subject is the sub of the tokens, in which {name} stands for a claim; empty: the client is.
+	Subject string
+	// ClientID is the client to which the tokens are issued; empty: the subject stands for itself.
+	ClientID string
+	// Scopes are the most that a token gets. In a rule for people none means: those of the client.
+	Scopes oauth.Scopes
+	// People: the rule takes grants that say who somebody is (ID-JAG), and the tokens act for users.
+	People bool
+	// LinkVerifiedEmail lets a person be the user of a verified address.
+	LinkVerifiedEmail bool
+}
+
+// ClaimRule demands that a claim has one of the values.
+type ClaimRule struct {
+	name   string
+	values *regexp.Regexp
+}
+
+// NewClaimRule returns the rule for a claim, or a path to it as in accesstoken.AccessToken.Claim. In a value, * stands for any characters
+// but "/", and ** for any at all.
+func NewClaimRule(name string, values []string) (ClaimRule, error) {
+	var alternatives []string
+	for _, value := range values {
+		if strings.Trim(value, "*/") == "" {
+			return ClaimRule{}, fmt.Errorf("claims %s: %q fits anything: say what the claim must be", name, value)
+		}
+		var pattern strings.Builder
+		for i, deep := range strings.Split(value, "**") {
+			if i > 0 {
+				pattern.WriteString("(?s:.*)")
+			}
+			for j, literal := range strings.Split(deep, "*") {
+				if j > 0 {
+					pattern.WriteString("[^/]*")
+				}
+				pattern.WriteString(regexp.QuoteMeta(literal))
+			}
+		}
+		alternatives = append(alternatives, pattern.String())
+	}
+	if name == "" || len(values) == 0 {
+		return ClaimRule{}, errors.New("write a claim and its values, as in `claims repository acme/app`")
+	}
+	compiled, err := regexp.Compile(`\A(?:` + strings.Join(alternatives, "|") + `)\z`)
+	if err != nil {
+		return ClaimRule{}, fmt.Errorf("claims %s: %w", name, err)
+	}
+	return ClaimRule{name, compiled}, nil
+}
+
+// fits reports whether the claim has one value that fits; of a claim with several, one is enough.
+func (r *ClaimRule) fits(t *accesstoken.AccessToken) bool {
+	return slices.ContainsFunc(t.Claim(r.name), r.values.MatchString)
+}
+
+// Fits reports whether the rule is for the token, whose typ is that.
+func (r *Rule) Fits(t *accesstoken.AccessToken, typ string) bool {
+	if r.Issuer != t.Issuer || !slices.Contains(r.Types, typ) {
+		return false
+	}
+	for i := range r.Claims {
+		if !r.Claims[i].fits(t) {
+			return false
+		}
+	}
+	return true
+}
+
+// maxSubject is how many bytes a subject may have.
+const maxSubject = 255
+
+// SubjectOf returns the sub of the token that the rule makes.
+func (r *Rule) SubjectOf(t *accesstoken.AccessToken) (string, error) {
+	var subject strings.Builder
+	for rest := r.Subject; rest != ""; {
+		literal, after, found := strings.Cut(rest, "{")
+		subject.WriteString(literal)
+		if !found {
+			break
+		}
+		name, behind, _ := strings.Cut(after, "}")
+		texts := t.Claim(name)
+		if len(texts) != 1 {
+			return "", oauth.NewError(oauth.InvalidGrant, "subject_claim_missing").WithCause(fmt.Errorf("the claim %q has %d values", name, len(texts)))
+		}
+		subject.WriteString(texts[0])
+		rest = behind
+	}
+	text := subject.String()
+	if text == "" || len(text) > maxSubject || strings.ContainsFunc(text, unicode.IsControl) {
+		return "", oauth.NewError(oauth.InvalidGrant, "subject_unusable")
+	}
+	return text, nil
+}
+
+// CheckSubject refuses a template that could make the subject of somebody else: one that does not begin with a text and a colon, as no
+// name that a claim has can then be all of it, and one that has claims next to each other.
+func CheckSubject(template string) error {
+	prefix, _, _ := strings.Cut(template, "{")
+	switch {
+	case !strings.Contains(prefix, ":") || strings.ContainsFunc(template, unicode.IsControl):
+		return fmt.Errorf("subject %.64q: begin with a text and a colon, as in github:{repository}, so that no claim can name somebody else", template)
+	case strings.Contains(template, "}{"):
+		return fmt.Errorf("subject %.64q: put a text between two claims", template)
+	case strings.Count(template, "{") != strings.Count(template, "}"):
+		return fmt.Errorf("subject %.64q: write a claim as {name}", template)
+	}
+	for rest := template; ; {
+		_, after, found := strings.Cut(rest, "{")
+		if !found {
+			return nil
+		}
+		name, behind, closed := strings.Cut(after, "}")
+		if !closed || name == "" || strings.ContainsAny(name, "{ ") {
+			return fmt.Errorf("subject %.64q: write a claim as {name}", template)
+		}
+		rest = behind
+	}
+}
