@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -154,7 +155,7 @@ func (is *Issuer) Deny(ctx context.Context, r *AuthorizationRequest, s *Session)
 	if err := is.ReserveGrant(ctx, oauth.AuthorizationCode, s.User.ID, now); err != nil {
 		return err
 	}
-	switch outcome, err := is.Store.DecideRequest(ctx, r.ID, beforeTokens(now.Add(2*sealLifetime))); {
+	switch outcome, err := is.Store.DecideRequest(ctx, r.ID, beforeTokens(now.Add(2*keys.WrapLifetime))); {
 	case err != nil:
 		return oauth.Unavailable("store_unavailable", err)
 	case outcome != store.Done:

@@ -4,7 +4,7 @@
 //
 // The walk of a token request is exchange.go, its steps numbered: clientauth.go proves the client, each grant has the file of
 // its name (grant_clientcredentials.go), issuer.go makes the tokens. A browser comes by authorize.go, signin.go and session.go,
-// and what waits with it meanwhile is sealedstate.go, sealed by seal.go. revoke.go ends tokens (RFC 7009) and looks at them for
+// and what waits with it meanwhile is sealedstate.go, wrapped by package keys. revoke.go ends tokens (RFC 7009) and looks at them for
 // others (RFC 7662). Two rooms stand above it: registry is the operator's side, and endpoint is the wire.
 //
 // The rooms below it, each importing only those after it: accesstoken makes and verifies access tokens, beside it idtoken makes

@@ -137,7 +137,7 @@ func (is *Issuer) grantForWorkload(ctx context.Context, asked *assertedRequest) 
 	if err != nil {
 		return Grant{}, err
 	}
-	audience, err := is.audienceFor(asked.Resources, nil)
+	audience, err := is.AudienceFor(asked.Resources, nil)
 	if err != nil {
 		return Grant{}, err
 	}

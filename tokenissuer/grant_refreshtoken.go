@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -77,7 +78,7 @@ type repetition struct {
 func (is *Issuer) refreshUseOf(client *store.Client, r *TokenRequest, familyID string, generation int64) *refreshUse {
 	use := &refreshUse{
 		client: client, generation: generation, scope: r.Scope, now: is.Now(), lifetimes: is.lifetimes(client),
-		by: is.Master.RequesterDigest(familyID, r.Client.Address, userAgentFamily(r.UserAgent)),
+		by: is.Master.RequesterDigest(familyID, r.Client.Address, keys.UserAgentFamily(r.UserAgent)),
 	}
 	// A thief who holds the access token as well sees it end when its owner refreshes, and could repeat in time.
 	use.lifetimes.SameAddress = use.lifetimes.SameAddress || client.RevokePrevious
@@ -117,7 +118,7 @@ func (u *refreshUse) repeat(f *store.TokenFamily) error {
 	if !repeatable(f, u.generation, u.lifetimes.RefreshGrace, u.now) {
 		return theftError(oauth.ReasonRefreshReused)
 	}
-	u.repetition = repetition{again: true, from: elsewhere(f.RotatedBy, u.by)}
+	u.repetition = repetition{again: true, from: keys.Elsewhere(f.RotatedBy, u.by)}
 	if u.from != "" && u.lifetimes.SameAddress {
 		return theftError(oauth.ReasonRepeatedElsewhere)
 	}

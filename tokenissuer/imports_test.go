@@ -97,7 +97,7 @@ var rooms = map[string]room{
 		own: []string{"tokenissuer/accesstoken", "tokenissuer/oauth"}, others: []string{"github.com/maypok86/otter/v2"}, without: core,
 	},
 	"tokenissuer/hosts": {
-		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/store"},
+		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/store"},
 		without: core,
 	},
 	"tokenissuer/personaltoken": {
@@ -119,7 +119,7 @@ var rooms = map[string]room{
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
 	"tokenissuer/federation": {
-		own: []string{"tokenissuer", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
+		own: []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
 	},
 	"tokenissuer/upstream": {
 		own:     []string{"tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/trust"},

@@ -17,7 +17,9 @@ const (
 
 // largeRooms and largeFiles are those beyond that, and why they still are.
 var (
-	largeRooms = map[string]string{}
+	largeRooms = map[string]string{
+		"tokenissuer": "the grants of machines came last; what the routes make known, Hosts and Resources, is to get a room of its own",
+	}
 	largeFiles = map[string]string{}
 )
 

@@ -28,15 +28,15 @@ func (c *Credentials) SealRequest(r *AuthorizationRequest, browser oauth.Secret,
 	if r.ID == "" {
 		r.ID = oauth.NewID()
 	}
-	return Seal(c.Master.Requests, "", requestUnderSeal{*r, r.At.UnixMicro(), browserDigest(browser)}, now)
+	return keys.Wrap(c.Master.Requests, "", requestUnderSeal{*r, r.At.UnixMicro(), browserDigest(browser)}, now)
 }
 
 // OpenRequest is the reverse of SealRequest. The client and its redirect URI are looked at again: they may have gone
 // meanwhile. A value that is not ours, not this browser's or too old is an error for a page.
 func (is *Issuer) OpenRequest(ctx context.Context, pending, browser oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
-	s, err := Unseal[requestUnderSeal](is.Master.Requests, "", pending, is.Now())
+	s, err := keys.Unwrap[requestUnderSeal](is.Master.Requests, "", pending, is.Now())
 	if err != nil || !isOfBrowser(s.Browser, browser) {
-		return AuthorizationRequest{}, nil, RedirectTarget{}, errSealed
+		return AuthorizationRequest{}, nil, RedirectTarget{}, keys.ErrUnwrapped
 	}
 	s.AuthorizationRequest.At = time.UnixMicro(s.AtMicros)
 	return is.resolve(ctx, s.AuthorizationRequest)
@@ -45,9 +45,9 @@ func (is *Issuer) OpenRequest(ctx context.Context, pending, browser oauth.Secret
 // ReopenRequest is OpenRequest for a browser that need not be the one in which the request began. It returns the request as if it came
 // now, and undecided: it is worth no more than a link with its parameters, which anybody can make.
 func (is *Issuer) ReopenRequest(ctx context.Context, pending oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
-	s, err := Unseal[requestUnderSeal](is.Master.Requests, "", pending, is.Now())
+	s, err := keys.Unwrap[requestUnderSeal](is.Master.Requests, "", pending, is.Now())
 	if err != nil {
-		return AuthorizationRequest{}, nil, RedirectTarget{}, errSealed
+		return AuthorizationRequest{}, nil, RedirectTarget{}, keys.ErrUnwrapped
 	}
 	s.AuthorizationRequest.ID, s.AuthorizationRequest.At = "", is.Now().Truncate(time.Microsecond)
 	return is.resolve(ctx, s.AuthorizationRequest)
@@ -87,15 +87,15 @@ func (c *Credentials) SealReturn(path string, fresh bool, now time.Time) (oauth.
 	if fresh {
 		owner = freshReturn
 	}
-	return Seal(c.Master.Returns, owner, path, now)
+	return keys.Wrap(c.Master.Returns, owner, path, now)
 }
 
 // OpenReturn is the reverse of SealReturn.
 func (c *Credentials) OpenReturn(pending oauth.Secret, now time.Time) (path string, fresh bool, err error) {
-	if path, err = Unseal[string](c.Master.Returns, freshReturn, pending, now); err == nil {
+	if path, err = keys.Unwrap[string](c.Master.Returns, freshReturn, pending, now); err == nil {
 		return path, true, nil
 	}
-	path, err = Unseal[string](c.Master.Returns, "", pending, now)
+	path, err = keys.Unwrap[string](c.Master.Returns, "", pending, now)
 	return path, false, err
 }
 
@@ -137,7 +137,7 @@ type device struct {
 // Device returns the cookie for a browser in which a user has just signed in. It is no credential: it gives the
 // browser a count of failures of its own, until the user has another password, role or status.
 func (c *Credentials) Device(who SignedIn, now time.Time) (oauth.Secret, error) {
-	return Seal(c.Master.Devices, "", device{oauth.NewID(), who.User.ID, who.User.Version, who.Login}, now)
+	return keys.Wrap(c.Master.Devices, "", device{oauth.NewID(), who.User.ID, who.User.Version, who.Login}, now)
 }
 
 // deviceSkew is by how much a device may seem older than its user, because clocks of nodes differ. An id is free for another
@@ -151,7 +151,7 @@ func (is *Issuer) deviceOf(ctx context.Context, cookie oauth.Secret, user *store
 	if cookie.IsEmpty() || login == "" {
 		return ""
 	}
-	d, since, err := UnsealAny[device](is.Master.Devices, "", cookie)
+	d, since, err := keys.UnwrapAny[device](is.Master.Devices, "", cookie)
 	if err == nil && user.ID == "" && d.Login == login {
 		user, err = is.Directory.User(ctx, d.UserID)
 	}
@@ -183,30 +183,30 @@ type ProviderSignIn struct {
 // every node, and by the name of that provider alone.
 func (c *Credentials) SealProviderSignIn(s ProviderSignIn, provider string, browser oauth.Secret, now time.Time) (oauth.Secret, error) {
 	s.ID, s.Began, s.Browser = oauth.NewID(), now.Unix(), browserDigest(browser)
-	return Seal(c.Master.ProviderSignIns, atProvider("in", provider, oauth.Secret{}), s, now)
+	return keys.Wrap(c.Master.ProviderSignIns, atProvider("in", provider, oauth.Secret{}), s, now)
 }
 
 // OpenProviderSignIn is the reverse of SealProviderSignIn. A value that is not ours, not of this provider and browser, or too old is
 // an error for a page. With the error for another browser comes the pending request, and nothing else.
 func (c *Credentials) OpenProviderSignIn(state, provider string, browser oauth.Secret, now time.Time) (ProviderSignIn, error) {
-	s, err := Unseal[ProviderSignIn](c.Master.ProviderSignIns, atProvider("in", provider, oauth.Secret{}), oauth.NewSecret(state), now)
+	s, err := keys.Unwrap[ProviderSignIn](c.Master.ProviderSignIns, atProvider("in", provider, oauth.Secret{}), oauth.NewSecret(state), now)
 	switch {
 	case err != nil:
 		return ProviderSignIn{}, err
 	case !isOfBrowser(s.Browser, browser):
-		return ProviderSignIn{Pending: s.Pending}, errSealed
+		return ProviderSignIn{Pending: s.Pending}, keys.ErrUnwrapped
 	}
 	return s, nil
 }
 
 // SealProviderSignOut wraps where a browser goes when it has signed out of a provider, as SealProviderSignIn wraps a sign-in.
 func (c *Credentials) SealProviderSignOut(location, provider string, browser oauth.Secret, now time.Time) (oauth.Secret, error) {
-	return Seal(c.Master.ProviderSignIns, atProvider("out", provider, browser), location, now)
+	return keys.Wrap(c.Master.ProviderSignIns, atProvider("out", provider, browser), location, now)
 }
 
 // OpenProviderSignOut is the reverse of SealProviderSignOut.
 func (c *Credentials) OpenProviderSignOut(state, provider string, browser oauth.Secret, now time.Time) (string, error) {
-	return Unseal[string](c.Master.ProviderSignIns, atProvider("out", provider, browser), oauth.NewSecret(state), now)
+	return keys.Unwrap[string](c.Master.ProviderSignIns, atProvider("out", provider, browser), oauth.NewSecret(state), now)
 }
 
 func atProvider(direction, provider string, browser oauth.Secret) string {

@@ -7,12 +7,10 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
@@ -170,27 +168,6 @@ func clientRequest(cmd *cobra.Command) (map[string]any, error) {
 	}
 	request["tokens"] = lifetimes
 	return request, nil
-}
-
-// readKeySet puts the key set into the request in place of its file. No file takes the keys away.
-func readKeySet(request map[string]any) error {
-	file, given := request["jwks"].(string)
-	switch {
-	case !given:
-		return nil
-	case file == "":
-		request["jwks"] = nil
-		return nil
-	}
-	set, err := os.ReadFile(file) //nolint:gosec // the operator names it
-	if err != nil {
-		return err
-	}
-	if !jsontext.Value(set).IsValid() {
-		return fmt.Errorf("%s is no JSON: write the client's public keys as a JSON Web Key Set", file)
-	}
-	request["jwks"] = jsontext.Value(set)
-	return nil
 }
 
 // listFlag returns the values of a flag that can be repeated, without empty ones.

@@ -72,6 +72,8 @@ type Block struct {
 	SignIn *SignIn `json:"sign_in,omitempty"`
 	// Trust lists other issuers, whose tokens `protect` can take. Without an Issuer of our own the app does nothing else.
 	Trust []Trust `json:"trust,omitempty"`
+	// Accept are the rules by which tokens of those issuers become tokens of ours, in the order in which they are tried.
+	Accept []Accept `json:"accept,omitempty"`
 	// Revocation says how revocations reach the gate.
 	Revocation *Revocation `json:"revocation,omitempty"`
 	// Limits bound failed attempts.
@@ -93,7 +95,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"issuer": b.parseIssuer, "audience": b.parseAudience, "store": b.parseStore, "keys": b.parseKeys, "tokens": tokensOption(&b.Tokens),
 		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "session_scopes": b.parseSessionScopes, "openid": b.parseOpenID, "personal_tokens": b.parsePersonalTokens,
 		"scope": b.parseScope, "client": b.parseClient, "client_metadata": b.parseClientMetadata, "registration": b.parseRegistration, "client_keys": b.parseClientKeys, "strict_assertions": flag(&b.StrictAssertions), "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser, "sign_in": b.parseSignIn,
-		"trust": b.parseTrust, "revocation": b.parseRevocation, "limits": b.parseLimits, "brand": b.parseBrand,
+		"trust": b.parseTrust, "accept": b.parseAccept, "revocation": b.parseRevocation, "limits": b.parseLimits, "brand": b.parseBrand,
 	}.parse(d, "unknown oauth option %q")
 }
 
@@ -132,7 +134,7 @@ func (b *Block) Read() (Settings, error) {
 		}
 	}
 	steps := []func(*Settings) error{
-		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readScopes, b.readClientMetadata, b.readRegistration, b.readRoles, b.readPersonalTokens, b.readDirectory, b.readSignIn, b.readRevocation, b.readLimits, b.readBrand,
+		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readScopes, b.readAccept, b.readClientMetadata, b.readRegistration, b.readRoles, b.readPersonalTokens, b.readDirectory, b.readSignIn, b.readRevocation, b.readLimits, b.readBrand,
 	}
 	for _, step := range steps {
 		if err := step(&s); err != nil {
@@ -190,7 +192,7 @@ func (b *Block) settingsOfTokens() []presence {
 		{"audience", len(b.Audience) > 0}, {"tokens", b.Tokens != nil}, {"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""},
 		{"openid", b.OpenID != nil}, {"personal_tokens", b.PersonalTokens != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
 		{"client_metadata", b.ClientMetadata != nil}, {"registration", b.Registration != nil},
-		{"client_keys", b.ClientKeys != nil}, {"strict_assertions", b.StrictAssertions},
+		{"client_keys", b.ClientKeys != nil}, {"strict_assertions", b.StrictAssertions}, {"accept", len(b.Accept) > 0},
 	}
 }
 

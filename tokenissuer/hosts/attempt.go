@@ -7,7 +7,7 @@ import (
 	"encoding/base64"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -67,7 +67,7 @@ func (s *Sessions) Seal(a Attempt) (oauth.Secret, error) {
 	if s.issuer.Master == nil {
 		return oauth.Secret{}, oauth.Unavailable("keys_not_loaded", nil)
 	}
-	return tokenissuer.Seal(s.issuer.Master.HostSignIns, a.Origin, a, s.issuer.Now())
+	return keys.Wrap(s.issuer.Master.HostSignIns, a.Origin, a, s.issuer.Now())
 }
 
 // Open is the reverse of Seal, for a state that came to a host of that origin. Late: it was good once. The error says that it is
@@ -76,7 +76,7 @@ func (s *Sessions) Open(state oauth.Secret, origin string) (a Attempt, late bool
 	if s.issuer.Master == nil {
 		return a, false, oauth.Unavailable("keys_not_loaded", nil)
 	}
-	a, at, err := tokenissuer.UnsealAny[Attempt](s.issuer.Master.HostSignIns, origin, state)
+	a, at, err := keys.UnwrapAny[Attempt](s.issuer.Master.HostSignIns, origin, state)
 	a.Began = at
 	if err == nil && a.Origin != origin {
 		err = oauth.NewError(oauth.InvalidRequest, "seal_broken")

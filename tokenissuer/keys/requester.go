@@ -1,24 +1,22 @@
-package tokenissuer
+package keys
 
 import (
 	"strings"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 )
 
-// What Tokens.RepeatedFrom says.
+// What Elsewhere says.
 const (
 	fromAnotherAddress   = "another address"
 	fromAnotherUserAgent = "another user agent"
 	fromElsewhere        = "another address and user agent"
 )
 
-// elsewhere says what differs between who used a refresh token up and who repeats it; empty: nothing, or nobody knows.
-func elsewhere(rotated, repeats string) string {
-	if len(rotated) != 2*keys.RequesterDigestPart || len(repeats) != 2*keys.RequesterDigestPart {
+// Elsewhere says what differs between who used a refresh token up and who repeats it; empty: nothing, or nobody knows.
+func Elsewhere(rotated, repeats string) string {
+	if len(rotated) != 2*RequesterDigestPart || len(repeats) != 2*RequesterDigestPart {
 		return ""
 	}
-	address, agent := rotated[:keys.RequesterDigestPart] != repeats[:keys.RequesterDigestPart], rotated[keys.RequesterDigestPart:] != repeats[keys.RequesterDigestPart:]
+	address, agent := rotated[:RequesterDigestPart] != repeats[:RequesterDigestPart], rotated[RequesterDigestPart:] != repeats[RequesterDigestPart:]
 	switch {
 	case address && agent:
 		return fromElsewhere
@@ -33,9 +31,9 @@ func elsewhere(rotated, repeats string) string {
 // maxUserAgent is how much of a User-Agent is read.
 const maxUserAgent = 512
 
-// userAgentFamily returns the names of the products in a User-Agent (RFC 9110 §10.1.5), without their versions and without
+// UserAgentFamily returns the names of the products in a User-Agent (RFC 9110 §10.1.5), without their versions and without
 // comments, which name versions of systems: an update makes no other family.
-func userAgentFamily(userAgent string) string {
+func UserAgentFamily(userAgent string) string {
 	var products []string
 	var product strings.Builder
 	depth := 0 // of comments, which nest

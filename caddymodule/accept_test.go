@@ -1,0 +1,354 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// acceptSite takes tokens of an issuer that plays GitHub Actions, Kubernetes and the identity provider of a company.
+const acceptSite = `{
+	admin ADMIN
+	log {
+		output file LOG
+		level DEBUG
+	}
+	oauth {
+		issuer http://ADDR
+		store STORE
+		limits {
+			client 1000/1m per ip
+		}
+		scope deploy {
+			server_tokens
+		}
+		scope orders.read
+		client ci SECRET {
+			scopes public deploy
+		}
+		client app other-SECRET {
+			grants authorization_code urn:ietf:params:oauth:grant-type:jwt-bearer
+			scopes public orders.read offline_access
+			redirect_uris http://127.0.0.1/cb
+		}
+		client github:acme/taken third-SECRET
+		user ada {
+			email ada@acme.example
+			email_verified
+			password $argon2id$v=19$m=64,t=1,p=1$MDEyMzQ1Njc4OWFiY2RlZg$aq42HBL+IPAitHspChw/8mx5JRX2jFDkTmlsBskwH/0
+		}
+		trust actions PROVIDER {
+			audience http://ADDR
+			allow_private_network
+		}
+		accept actions {
+			claims repository acme/app acme/taken
+			claims ref refs/heads/main refs/tags/v*
+			subject github:{repository}
+			scopes deploy
+		}
+		accept actions {
+			claims repository acme/*
+			claims environment production
+			client ci
+		}
+		accept actions {
+			claims sub system:serviceaccount:prod:*
+			subject k8s:{kubernetes.io.namespace}/{kubernetes.io.serviceaccount.name}
+			scopes deploy
+		}
+		accept actions {
+			id_jag
+			link verified_email
+			scopes public orders.read
+		}
+	}
+}
+http://ADDR {
+	oauth_server
+	handle /deploy/* {
+		protect deploy
+		respond ok
+	}
+}
+`
+
+type acceptScene struct {
+	*gatehouse
+	provider *provider
+	issuer   *forger
+}
+
+func startAccept(t *testing.T, store string) *acceptScene {
+	t.Helper()
+	s := &acceptScene{provider: startProvider(t)}
+	s.provider.sayOpenID()
+	s.issuer = s.provider.signer()
+	s.gatehouse = startGatehouse(t, strings.NewReplacer("PROVIDER", s.provider.url, "STORE", store).Replace(acceptSite))
+	return s
+}
+
+// signed is a token of the issuer; nil takes a member away.
+func (s *acceptScene) signed(f *forger, header, claims map[string]any) string {
+	s.t.Helper()
+	now := node.Clock().Unix()
+	h := map[string]any{"alg": f.alg, "kid": f.kid, "typ": "JWT"}
+	c := map[string]any{"iss": s.provider.url, "aud": s.url, "exp": now + 300, "iat": now, "nbf": now, "jti": oauth.NewID()}
+	merge := func(into, changes map[string]any) string {
+		maps.Copy(into, changes)
+		maps.DeleteFunc(into, func(_ string, value any) bool { return value == nil })
+		text, err := json.Marshal(into)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return string(text)
+	}
+	return f.token(merge(h, header), merge(c, claims))
+}
+
+// job is a token as GitHub Actions makes it, and pod one as Kubernetes does: without typ, and with aud in an array.
+func (s *acceptScene) job(changes map[string]any) string {
+	claims := map[string]any{"sub": "repo:acme/app:ref:refs/heads/main", "repository": "acme/app", "ref": "refs/heads/main", "run_id": "17", "actor": "ada"}
+	maps.Copy(claims, changes)
+	return s.signed(s.issuer, nil, claims)
+}
+
+func (s *acceptScene) pod(account string) string {
+	return s.signed(s.issuer, map[string]any{"typ": nil}, map[string]any{
+		"sub": "system:serviceaccount:prod:" + account, "aud": []string{s.url},
+		"kubernetes.io": map[string]any{"namespace": "prod", "serviceaccount": map[string]any{"name": account, "uid": "u"}},
+	})
+}
+
+// grant is what an identity provider says of ada, for the application.
+func (s *acceptScene) grant(header, changes map[string]any) string {
+	h := map[string]any{"typ": "oauth-id-jag+jwt"}
+	maps.Copy(h, header)
+	claims := map[string]any{"sub": "ada-there", "client_id": "app", "scope": "public orders.read admin", "email": "ada@acme.example", "email_verified": true}
+	maps.Copy(claims, changes)
+	return s.signed(s.issuer, h, claims)
+}
+
+func (s *acceptScene) presents(text string, more ...string) (int, string) {
+	s.t.Helper()
+	form := url.Values{"grant_type": {string(oauth.JWTBearer)}, "assertion": {text}}
+	for i := 0; i < len(more); i += 2 {
+		form.Set(more[i], more[i+1])
+	}
+	status, _, body := s.post("/oauth/token", form)
+	return status, body
+}
+
+// claimsIn are those of the access token in an answer.
+func claimsIn(t *testing.T, body string) map[string]any {
+	t.Helper()
+	return claims(t, member(t, body, "access_token"))
+}
+
+// TestQ80WorkloadsGetTokensWithoutASecret: jobs and pods, by the first rule that fits.
+func TestQ80WorkloadsGetTokensWithoutASecret(t *testing.T) {
+	s := startAccept(t, "memory")
+	for name, c := range map[string]struct {
+		text     string
+		more     []string
+		sub, who string
+		scope    string
+	}{
+		"a job":                   {s.job(nil), nil, "github:acme/app", "github:acme/app", "deploy"},
+		"a tag":                   {s.job(map[string]any{"ref": "refs/tags/v1.2"}), nil, "github:acme/app", "github:acme/app", "deploy"},
+		"a job of an environment": {s.job(map[string]any{"repository": "acme/other", "environment": "production"}), nil, "ci", "ci", "public deploy"},
+		"with the client_id":      {s.job(map[string]any{"environment": "production"}), []string{"client_id", "ci"}, "ci", "ci", "public deploy"},
+		"a narrower scope":        {s.job(map[string]any{"repository": "acme/x", "environment": "production"}), []string{"scope", "public"}, "ci", "ci", "public"},
+		"a pod":                   {s.pod("builder"), nil, "k8s:prod/builder", "k8s:prod/builder", "deploy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 2 { // a workload's token is good more than once: a pod has it in a file
+				status, body := s.presents(c.text, c.more...)
+				if status != http.StatusOK {
+					t.Fatalf("%d %s", status, body)
+				}
+				claims := claimsIn(t, body)
+				if claims["sub"] != c.sub || claims["client_id"] != c.who || claims["scope"] != c.scope || member(t, body, "refresh_token") != "" {
+					t.Errorf("got %v", claims)
+				}
+			}
+		})
+	}
+	_, body := s.presents(s.job(nil))
+	if status, _, _ := s.get("/deploy/x", member(t, body, "access_token")); status != http.StatusOK {
+		t.Errorf("the gate: %d", status)
+	}
+	for _, part := range []string{`"rule":"actions#1"`, `"rule":"actions#3"`, `"assertion_subject":"repo:acme/app:ref:refs/heads/main"`, `"assertion_issuer":"` + s.provider.url + `"`} {
+		if !strings.Contains(s.logs(), part) {
+			t.Errorf("the audit log lacks %s", part)
+		}
+	}
+	_, _, metadata := s.get("/.well-known/oauth-authorization-server", "")
+	if !strings.Contains(metadata, `"urn:ietf:params:oauth:grant-type:jwt-bearer"`) || !strings.Contains(metadata, `"authorization_grant_profiles_supported":["urn:ietf:params:oauth:grant-profile:id-jag"]`) {
+		t.Errorf("the metadata is %s", metadata)
+	}
+}
+
+// TestQ81WhatIsNoAssertion: each token has one flaw, and is no token of ours. A good one passes in the end.
+func TestQ81WhatIsNoAssertion(t *testing.T) {
+	s := startAccept(t, "memory")
+	now := node.Clock().Unix()
+	job := map[string]any{"sub": "s", "repository": "acme/app", "ref": "refs/heads/main"}
+	header := func(changes map[string]any) string { return s.signed(s.issuer, changes, job) }
+	stranger := *s.issuer
+	stranger.key, _ = newPrivateKey("ES256")
+	for name, text := range map[string]string{
+		"an access token": header(map[string]any{"typ": "at+jwt"}), "a logout token": header(map[string]any{"typ": "logout+jwt"}),
+		"alg none": header(map[string]any{"alg": "none"}), "jwk": header(map[string]any{"jwk": stranger.jwk()}), "another's key": s.signed(&stranger, nil, job), "crit": header(map[string]any{"crit": []string{"x"}}),
+		"an ID token": s.job(map[string]any{"nonce": "n"}), "at_hash": s.job(map[string]any{"at_hash": "n"}), "events": s.job(map[string]any{"events": map[string]any{}}), "bound to a key": s.job(map[string]any{"cnf": map[string]any{"jkt": "x"}}), "token_use": s.job(map[string]any{"token_use": "id"}),
+		"another issuer": s.job(map[string]any{"iss": "https://other.example"}), "no issuer": s.job(map[string]any{"iss": nil}), "ours": s.job(map[string]any{"iss": s.url}),
+		"aud of another": s.job(map[string]any{"aud": "https://other.example"}), "aud with another": s.job(map[string]any{"aud": []string{s.url, "https://other.example"}}), "no aud": s.job(map[string]any{"aud": nil}), "aud of the endpoint": s.job(map[string]any{"aud": s.url + "/oauth/token"}),
+		"expired": s.job(map[string]any{"exp": now - 60}), "no exp": s.job(map[string]any{"exp": nil}), "not yet": s.job(map[string]any{"nbf": now + 120}), "no sub": s.job(map[string]any{"sub": nil}),
+		"another repository": s.job(map[string]any{"repository": "evil/app"}), "a branch": s.job(map[string]any{"ref": "refs/heads/x"}), "a deeper tag": s.job(map[string]any{"ref": "refs/tags/v1/x"}), "another prefix": s.job(map[string]any{"repository": "xacme/app"}), "more behind": s.job(map[string]any{"repository": "acme/app2"}), "a line more": s.job(map[string]any{"repository": "acme/app\n"}),
+		"no claim": s.job(map[string]any{"repository": nil}), "an object": s.job(map[string]any{"repository": map[string]any{"x": "acme/app"}}), "the id of a client": s.job(map[string]any{"repository": "acme/taken"}),
+		"no JWT": "x", "two parts": "a.b",
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, body := s.presents(text)
+			if status != http.StatusBadRequest || member(t, body, "error") != "invalid_grant" {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		more   []string
+		status int
+		code   string
+	}{
+		"no assertion":            {[]string{"assertion", ""}, http.StatusBadRequest, "invalid_request"},
+		"a wider scope":           {[]string{"scope", "public"}, http.StatusBadRequest, "invalid_scope"},
+		"a scope for users":       {[]string{"scope", "orders.read"}, http.StatusBadRequest, "invalid_scope"},
+		"another resource":        {[]string{"resource", "https://other.example"}, http.StatusBadRequest, "invalid_target"},
+		"another client's id":     {[]string{"client_id", "app"}, http.StatusBadRequest, "invalid_grant"},
+		"a wrong secret":          {[]string{"client_id", "ci", "client_secret", "x"}, http.StatusUnauthorized, "invalid_client"},
+		"another client's secret": {[]string{"client_id", "app", "client_secret", "other-" + confSecret}, http.StatusBadRequest, "invalid_grant"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, body := s.presents(s.job(nil), c.more...)
+			if status != c.status || member(t, body, "error") != c.code {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+	good := s.job(nil)
+	if status, body := s.presents(good); status != http.StatusOK {
+		t.Errorf("a good one: %d %s", status, body)
+	}
+	s.notLogged(t, good)
+}
+
+// TestQ83APersonOfAnotherIssuer: an identity provider says who uses an application here (ID-JAG).
+func TestQ83APersonOfAnotherIssuer(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	s := startAccept(t, "postgres "+dsn)
+	as := func(text string, more ...string) (int, string) {
+		return s.presents(text, append([]string{"client_id", "app", "client_secret", "other-" + confSecret}, more...)...)
+	}
+	first := s.grant(nil, nil)
+	status, body := as(first)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if claims := claimsIn(t, body); claims["sub"] != "ada" || claims["client_id"] != "app" || claims["scope"] != "public orders.read" || member(t, body, "refresh_token") != "" {
+		t.Errorf("got %v", claims)
+	}
+	now := node.Clock().Unix()
+	for name, c := range map[string]struct {
+		text string
+		more []string
+		code string
+	}{
+		"again":                     {first, nil, "invalid_grant"},
+		"for another client":        {s.grant(nil, map[string]any{"client_id": "ci"}), nil, "invalid_grant"},
+		"for no client":             {s.grant(nil, map[string]any{"client_id": nil}), nil, "invalid_grant"},
+		"without jti":               {s.grant(nil, map[string]any{"jti": nil}), nil, "invalid_grant"},
+		"for a day":                 {s.grant(nil, map[string]any{"exp": now + 86400}), nil, "invalid_grant"},
+		"an address unverified":     {s.grant(nil, map[string]any{"sub": "x", "email_verified": false}), nil, "invalid_grant"},
+		"of nobody":                 {s.grant(nil, map[string]any{"sub": "y", "email": "eve@evil.example"}), nil, "invalid_grant"},
+		"another account of hers":   {s.grant(nil, map[string]any{"sub": "z"}), nil, "invalid_grant"},
+		"typ JWT":                   {s.grant(map[string]any{"typ": "JWT"}, nil), nil, "invalid_grant"},
+		"typ at+jwt":                {s.grant(map[string]any{"typ": "at+jwt"}, nil), nil, "invalid_grant"},
+		"for two audiences":         {s.grant(nil, map[string]any{"aud": []string{s.url, "https://other.example"}}), nil, "invalid_grant"},
+		"for another resource":      {s.grant(nil, map[string]any{"resource": "https://other.example"}), nil, "invalid_target"},
+		"scopes that nobody has":    {s.grant(nil, map[string]any{"scope": "admin"}), nil, "invalid_scope"},
+		"a refresh token":           {s.grant(nil, map[string]any{"scope": "offline_access"}), nil, "invalid_scope"},
+		"more than the grant's":     {s.grant(nil, map[string]any{"scope": "public"}), []string{"scope", "orders.read"}, "invalid_scope"},
+		"another resource is asked": {s.grant(nil, map[string]any{"resource": s.url + "/deploy"}), []string{"resource", s.url + "/other"}, "invalid_target"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, body := as(c.text, c.more...)
+			if status != http.StatusBadRequest || member(t, body, "error") != c.code {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+	for name, more := range map[string][]string{"no client": nil, "a client's id alone": {"client_id", "app"}} {
+		if status, body := s.presents(s.grant(nil, nil), more...); status != http.StatusUnauthorized || member(t, body, "error") != "invalid_client" {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if status, body := s.presents(s.grant(nil, map[string]any{"client_id": "ci"}), "client_id", "ci", "client_secret", confSecret); status != http.StatusBadRequest || member(t, body, "error") != "unauthorized_client" {
+		t.Errorf("a client without the grant: %d %s", status, body)
+	}
+	// She is known by her account now, whatever her address is there.
+	if status, body := as(s.grant(nil, map[string]any{"email": "moved@acme.example"})); status != http.StatusOK || claimsIn(t, body)["sub"] != "ada" {
+		t.Errorf("with another address: %d %s", status, body)
+	}
+	// What was used here is used up on another node.
+	other := s.otherNode(dsn)
+	other.Accepted = s.app().issuer.Accepted
+	used := s.grant(nil, nil)
+	if status, body := as(used); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	_, _, err := other.Exchange(t.Context(), tokenissuer.TokenRequest{
+		GrantType: oauth.JWTBearer, Assertion: oauth.NewSecret(used),
+		Client: tokenissuer.ClientAuthentication{Address: "192.0.2.1", Readings: []tokenissuer.ClientCredential{{ID: "app", Secret: oauth.NewSecret("other-" + confSecret)}}},
+	})
+	if oauth.AsError(err).Reason != "assertion_used" {
+		t.Errorf("on another node: %v", err)
+	}
+	s.notLogged(t, first, used)
+}
+
+// TestQ84RulesThatSayTooLittle are refused with the line.
+func TestQ84RulesThatSayTooLittle(t *testing.T) {
+	const head = "{\n\toauth {\n\t\tissuer https://auth.example\n\t\tstore memory\n\t\tscope deploy {\n\t\t\tserver_tokens\n\t\t}\n\t\ttrust ci https://ci.example {\n\t\t\taudience x\n\t\t}\n\t\taccept "
+	for name, c := range map[string]struct{ block, says string }{
+		"no such issuer":         {"other {\nclaims a b\nsubject x:{a}\nscopes deploy\n}", "there is no trust of that name"},
+		"no claims":              {"ci {\nsubject x:{a}\nscopes deploy\n}", "claims is missing"},
+		"any value":              {"ci {\nclaims a **\nsubject x:{a}\nscopes deploy\n}", "fits anything"},
+		"nobody":                 {"ci {\nclaims a b\nscopes deploy\n}", "subject or client"},
+		"both":                   {"ci {\nclaims a b\nsubject x:{a}\nclient y\nscopes deploy\n}", "subject or client"},
+		"no scopes":              {"ci {\nclaims a b\nsubject x:{a}\n}", "scopes is missing"},
+		"a subject without text": {"ci {\nclaims a b\nsubject {a}\nscopes deploy\n}", "begin with a text and a colon"},
+		"claims together":        {"ci {\nclaims a b\nsubject x:{a}{b}\nscopes deploy\n}", "put a text between"},
+		"an unknown scope":       {"ci {\nclaims a b\nsubject x:{a}\nscopes nothing\n}", "nothing"},
+		"a scope for users":      {"ci {\nclaims a b\nsubject x:{a}\nscopes trusted\n}", "none that a server token can hold"},
+		"a strange typ":          {"ci {\nclaims a b\ntyp logout+jwt\nsubject x:{a}\nscopes deploy\n}", "typ"},
+		"link without people":    {"ci {\nclaims a b\nlink verified_email\nclient y\n}", "goes with id_jag"},
+		"people with a subject":  {"ci {\nid_jag\nsubject x:{a}\n}", "leave subject"},
+		"another link":           {"ci {\nid_jag\nlink always\n}", "verified_email"},
+		"an unknown option":      {"ci {\nwhatever\n}", "unknown accept option"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := refused(t, head+c.block+"\n\t}\n}\nhttps://auth.example {\n\toauth_server\n}\n")
+			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "Caddyfile:") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,39 @@
+package federation
+
+import (
+	"context"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// Persons finds the users of people whom a trusted issuer names in a grant. It is a tokenissuer.PersonFinder.
+type Persons struct {
+	Accounts Accounts
+	// Provider returns the provider at which people sign in that has an issuer identifier: the subjects of both are the same people. It
+	// returns false when there is none.
+	Provider func(issuer string) (name string, rules Rules, known bool)
+}
+
+// trustedPrefix begins the names under which accounts are kept of an issuer at which nobody signs in. No provider has such a name.
+const trustedPrefix = "trust:"
+
+// Person returns the user who has the account, or who has its verified address where the rule links by it. It makes no users. What a
+// provider allows holds here too.
+func (p Persons) Person(ctx context.Context, rule *assertion.Rule, t *accesstoken.AccessToken) (*store.User, error) {
+	account := Account{Provider: trustedPrefix + rule.Trust, Subject: t.Subject}
+	account.Email, account.EmailVerified = t.Email()
+	rules := Rules{Link: LinkNever}
+	if name, signIn, known := p.Provider(t.Issuer); known {
+		account.Provider = name
+		rules.AllowEmailDomains, rules.AllowGroups = signIn.AllowEmailDomains, signIn.AllowGroups
+	}
+	if rule.LinkVerifiedEmail {
+		rules.Link = LinkVerifiedEmail
+	}
+	if len(rules.AllowGroups) > 0 {
+		account.Groups = t.Claim("groups")
+	}
+	return p.Accounts.User(ctx, account, rules)
+}
