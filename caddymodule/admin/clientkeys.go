@@ -14,7 +14,11 @@ type clientKeys struct {
 }
 
 func keysOf(c *store.Client) clientKeys {
-	return clientKeys{c.AuthMethod, jsontext.Value(c.JWKS), c.JWKSURI}
+	k := clientKeys{AuthMethod: c.AuthMethod, JWKSURI: c.JWKSURI}
+	if c.JWKS != "" {
+		k.JWKS = jsontext.Value(c.JWKS)
+	}
+	return k
 }
 
 // keys is the change of a client's keys; nil: they stay. One kind takes the place of the other, and an empty one takes the keys away.
