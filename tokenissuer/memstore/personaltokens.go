@@ -25,10 +25,12 @@ func (s *Store) AddPersonalToken(ctx context.Context, token *store.PersonalToken
 	if !token.UserDeclared && (err != nil || owner.user.Version != userVersion || !owner.user.IsActive()) {
 		return fail(store.ErrNotFound)
 	}
+	_, taken := s.personalTokens[token.Digest]
 	for _, t := range s.personalTokens {
-		if t.ID == token.ID || t.Digest == token.Digest {
-			return fail(store.ErrTaken)
-		}
+		taken = taken || t.ID == token.ID
+	}
+	if taken {
+		return fail(store.ErrTaken)
 	}
 	added := *token
 	added.Scopes, added.Audience = slices.Clone(token.Scopes), slices.Clone(token.Audience)
