@@ -69,7 +69,7 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 	var room [48]*string
 	texts := append(room[:0],
 		&f.ID, &f.UserID, &f.UserVersion, &f.ClientID, (*string)(&f.Origin), &f.Actor.Subject, &f.Actor.ClientID, &f.Note,
-		&f.Preconditions.SessionID, &f.Preconditions.ActorVersion, &f.Code.RequestID, &f.Code.RedirectURI, &f.Code.Challenge, &f.RotatedBy,
+		&f.Preconditions.SessionID, &f.Preconditions.ActorVersion, &f.Preconditions.Subject, &f.Code.RequestID, &f.Code.RedirectURI, &f.Code.Challenge, &f.RotatedBy,
 		&f.SessionID, &f.Provider, &f.Code.Nonce, &f.Claims,
 		&u.ID, &u.Email, &u.Name, &u.Organisation, (*string)(&u.Role), (*string)(&u.Status), &u.Version)
 	for _, list := range [][]string{f.Scopes, f.Audience, u.Groups} {
