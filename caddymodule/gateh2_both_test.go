@@ -114,15 +114,18 @@ func (g *gateway) refusedAlike(t *testing.T, request string, status int, header 
 // it was asked names the other address.
 func (g *gateway) answersAlike(t *testing.T, s said, header http.Header, body string) {
 	t.Helper()
-	here := strings.NewReplacer("https://127.0.0.1"+g.tlsAddr[strings.LastIndexByte(g.tlsAddr, ':'):], g.url)
-	if errorID.ReplaceAllString(here.Replace(s.body), "") != errorID.ReplaceAllString(body, "") {
+	there := regexp.MustCompile(`https://([^/:"]+)` + g.tlsAddr[strings.LastIndexByte(g.tlsAddr, ':'):])
+	here := func(text string) string {
+		return there.ReplaceAllString(text, "http://${1}"+g.addr[strings.LastIndexByte(g.addr, ':'):])
+	}
+	if errorID.ReplaceAllString(here(s.body), "") != errorID.ReplaceAllString(body, "") {
 		t.Errorf("over %s the answer is %s, and over HTTP/1.1 %s", s.name, s.body, body)
 	}
 	for _, name := range []string{"Www-Authenticate", "Content-Type", "Cache-Control", "Vary", "Allow", "Retry-After", "Set-Cookie", "Location",
 		"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"} {
 		one, two := slices.Clone(header.Values(name)), s.header.Values(name)
 		for i := range two {
-			two[i] = freshValue.ReplaceAllString(here.Replace(two[i]), "fresh")
+			two[i] = freshValue.ReplaceAllString(here(two[i]), "fresh")
 		}
 		for i := range one {
 			one[i] = freshValue.ReplaceAllString(one[i], "fresh")

@@ -21,6 +21,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -234,6 +235,8 @@ func handlers(t *testing.T) []*gate.Protect {
 					found = append(found, h)
 				case *caddyhttp.Subroute:
 					walk(h.Routes)
+				case *hostpaths.Routes:
+					walk(h.Behind())
 				}
 			}
 		}

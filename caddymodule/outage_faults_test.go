@@ -41,7 +41,7 @@ func familyBorn(clientID string, origin oauth.GrantType) []byte {
 // The single-use steps as the store has them. Whoever changes one there changes it here: the test says so.
 const (
 	userStands = `(user_declared OR EXISTS (SELECT 1 FROM users WHERE users.id = families.user_id
-		AND CAST(users.version AS TEXT) = families.user_version AND status = 'active' AND (password_hash <> '' OR external)))`
+		AND CAST(users.version AS TEXT) = families.user_version AND status = 'active' AND (password_hash <> '' OR external OR service)))`
 	redeemStatement = `UPDATE families SET code_spent_at = $1, rotated_at = $1, generation = $2, expires_at = $3
 		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND code_expires_at >= $1 AND revoked_at IS NULL AND code_failures < $5 AND ` + userStands
 	rotateStatement = `UPDATE families SET generation = generation + 1, rotated_at = $1, rotated_by = $4

@@ -38,7 +38,7 @@ func (is *Issuer) OpenRequest(ctx context.Context, pending, browser oauth.Secret
 	if err != nil || !isOfBrowser(s.Browser, browser) {
 		return AuthorizationRequest{}, nil, RedirectTarget{}, keys.ErrUnwrapped
 	}
-	s.AuthorizationRequest.At = time.UnixMicro(s.AtMicros)
+	s.At = time.UnixMicro(s.AtMicros)
 	return is.resolve(ctx, s.AuthorizationRequest)
 }
 
@@ -49,7 +49,7 @@ func (is *Issuer) ReopenRequest(ctx context.Context, pending oauth.Secret) (Auth
 	if err != nil {
 		return AuthorizationRequest{}, nil, RedirectTarget{}, keys.ErrUnwrapped
 	}
-	s.AuthorizationRequest.ID, s.AuthorizationRequest.At = "", is.Now().Truncate(time.Microsecond)
+	s.ID, s.At = "", is.Now().Truncate(time.Microsecond)
 	return is.resolve(ctx, s.AuthorizationRequest)
 }
 

@@ -17,7 +17,7 @@ func readKeySet(request map[string]any) error {
 		request["jwks"] = nil
 		return nil
 	}
-	set, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	set, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}

@@ -183,7 +183,7 @@ func TestReadingAllocatesNoMoreForMore(t *testing.T) {
 			}
 		})
 	}
-	if small, large := allocations(60), allocations(200<<10); large > small+5 { // the buffer doubles
+	if small, large := allocations(60), allocations(200<<10); large > small+10 { // the buffer doubles, from half a KiB on; with the race detector its pool is often empty
 		t.Errorf("%v allocations for 150 bytes, %v for 200 KiB", small, large)
 	}
 }

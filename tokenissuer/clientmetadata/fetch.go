@@ -90,7 +90,7 @@ func checkResponse(response *http.Response) error {
 		return errors.New("it is compressed, which nobody asked for")
 	}
 	media, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if err != nil || media != "application/json" && !(strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")) {
+	if err != nil || media != "application/json" && (!strings.HasPrefix(media, "application/") || !strings.HasSuffix(media, "+json")) {
 		return errors.New("its media type is not application/json")
 	}
 	return nil

@@ -23,7 +23,7 @@ func CheckClientURL(id string, loopback bool) error {
 		return errors.New("use an absolute https URL")
 	case len(id) > maxClientURL:
 		return errors.New("the URL is too long")
-	case u.Scheme == "http" && !(loopback && IsLoopback(u.Hostname())):
+	case u.Scheme == "http" && (!loopback || !IsLoopback(u.Hostname())):
 		return errors.New("use https")
 	case u.User != nil || strings.ContainsAny(id, "#\\ ") || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c >= 0x7f }):
 		return errors.New("credentials, fragments, backslashes and characters beyond ASCII are not allowed")
