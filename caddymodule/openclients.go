@@ -99,6 +99,8 @@ func (a *App) removeUnusedClients() {
 	select {
 	case <-a.life.ctx.Done():
 		return
+	case <-a.node.Done():
+		return
 	case <-a.life.started:
 	}
 	registrar := a.registrar()
@@ -114,6 +116,8 @@ func (a *App) removeUnusedClients() {
 		}
 		select {
 		case <-a.life.ctx.Done():
+			return
+		case <-a.node.Done():
 			return
 		case <-time.After(unusedInterval):
 		}

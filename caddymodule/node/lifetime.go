@@ -40,6 +40,9 @@ func (l *lifetime) Enter() bool {
 // Leave ends what Enter has begun.
 func (l *lifetime) Leave() { l.inFlight.Add(-1) }
 
+// Done is closed when the node ends, which waits for what runs in the background.
+func (l *lifetime) Done() <-chan struct{} { return l.life.Done() }
+
 // IsClosing reports whether the node accepts no more requests.
 func (l *lifetime) IsClosing() bool { return l.closing.Load() }
 
