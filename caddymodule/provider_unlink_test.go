@@ -65,11 +65,15 @@ func TestP110ASignInBesideTheUnlink(t *testing.T) {
 // TestP112TheLastWayInIsLeft, though both are unlinked at the same moment.
 func TestP112TheLastWayInIsLeft(t *testing.T) {
 	g, _, byCorp, byOther := twoAccounts(t)
-	var both sync.WaitGroup
+	var sends []func()
 	for b, id := range map[*browser]string{byCorp: "other 7", byOther: "corp 7"} {
 		action, fields := formIn(t, b.open("/oauth/account"))
 		fields.Set("identity", id)
-		both.Go(func() { b.send(action, fields) })
+		sends = append(sends, func() { b.send(action, fields) })
+	}
+	var both sync.WaitGroup
+	for _, send := range sends {
+		both.Go(send)
 	}
 	both.Wait()
 	corp, err := g.app().node.Store().UserByIdentity(t.Context(), "corp", "7")
