@@ -71,7 +71,13 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 	t.Run("another browser", func(t *testing.T) {
 		_, pending := start()
 		refused(t, g.browser(), pending)
-		refused(t, g.consented("ada@acme.example"), pending)
+		ada := g.consented("ada@acme.example")
+		for _, path := range []string{"/oauth/login", "/oauth/consent"} {
+			holdPage(t, ada.open(path+"?pending="+url.QueryEscape(pending)), http.StatusBadRequest)
+		}
+		holdPage(t, ada.send("/oauth/consent", url.Values{"pending": {pending}, "form_token": {"x"}}), http.StatusBadRequest)
+		// Our own sign-in page in a tab whose cookie was replaced is worth what a link is worth, and no more (S110).
+		ada.codeToClient(t, ada.send("/oauth/login", url.Values{"pending": {pending}, "form_token": {"x"}}), conf)
 		b := g.consented("grace@acme.example")
 		_, fields := formIn(t, b.consentFor(t, conf))
 		fields.Set("pending", pending)
