@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -160,5 +161,22 @@ func TestP113ASignInBesideTheUnlink(t *testing.T) {
 	}
 	if linked := p.identities("u-ada"); len(linked) > 0 {
 		t.Errorf("linked are %+v", linked)
+	}
+}
+
+// TestQ126PersonalTokensOfADeclaredUserWhoIsGone are not those of whoever is declared by the id later.
+func TestQ126PersonalTokensOfADeclaredUserWhoIsGone(t *testing.T) {
+	p := newPeople(t)
+	p.must(p.Registry.Reconcile(t.Context()))
+	record := &store.PersonalToken{ID: "1", UserID: "u-dora", UserDeclared: true, CreatedAt: p.at, ExpiresAt: p.at.Add(store.Day)}
+	p.must(p.stored.AddPersonalToken(t.Context(), record, ""))
+	p.must(p.Registry.Reconcile(t.Context()))
+	if _, err := p.stored.PersonalToken(t.Context(), record.Digest); err != nil {
+		t.Fatalf("while she is there: %v", err)
+	}
+	p.declares()
+	p.must(p.Registry.Reconcile(t.Context()))
+	if _, err := p.stored.PersonalToken(t.Context(), record.Digest); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("afterwards: %v", err)
 	}
 }

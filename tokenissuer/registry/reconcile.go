@@ -121,6 +121,13 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, aga
 			return false, err
 		}
 	}
+	if gone { // or the next who is declared by the id would have them
+		ended, err := g.Stored.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: d.ID}, g.Issuer.Ending())
+		if err != nil {
+			return false, oauth.Unavailable("store_unavailable", err)
+		}
+		g.Issuer.Revocations.Add(ended...)
+	}
 	if !gone && !heir.Declared {
 		if err := g.unlinkOthers(ctx, heir); err != nil {
 			return false, err

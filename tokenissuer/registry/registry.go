@@ -32,6 +32,7 @@ type Store interface {
 	store.UserStore
 	store.IdentityStore
 	store.DeclarationStore
+	store.PersonalTokenStore
 }
 
 // Clients lists every client, by id.
