@@ -197,7 +197,7 @@ func TestQ80WorkloadsGetTokensWithoutASecret(t *testing.T) {
 	}
 }
 
-// TestQ81WhatIsNoAssertion: each token has one flaw, and is no token of ours. A good one passes in the end.
+// TestQ81WhatIsNoAssertion refuses tokens that each have one flaw. At the end a good one passes.
 func TestQ81WhatIsNoAssertion(t *testing.T) {
 	s := startAccept(t, "memory")
 	now := node.Clock().Unix()
@@ -328,7 +328,7 @@ func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 func TestQ84RulesThatSayTooLittle(t *testing.T) {
 	const head = "{\n\toauth {\n\t\tissuer https://auth.example\n\t\tstore memory\n\t\tscope deploy {\n\t\t\tserver_tokens\n\t\t}\n\t\ttrust ci https://ci.example {\n\t\t\taudience x\n\t\t}\n\t\taccept "
 	for name, c := range map[string]struct{ block, says string }{
-		"no such issuer":         {"other {\nclaims a b\nsubject x:{a}\nscopes deploy\n}", "there is no trust of that name"},
+		"no such issuer":         {"other {\nclaims a b\nsubject x:{a}\nscopes deploy\n}", "no `trust` has that name"},
 		"no claims":              {"ci {\nsubject x:{a}\nscopes deploy\n}", "claims is missing"},
 		"any value":              {"ci {\nclaims a **\nsubject x:{a}\nscopes deploy\n}", "fits anything"},
 		"nobody":                 {"ci {\nclaims a b\nscopes deploy\n}", "subject or client"},

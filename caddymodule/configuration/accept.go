@@ -145,7 +145,7 @@ func (b *Block) readAccept(s *Settings) error {
 		place := []string{"accept", fmt.Sprint(i + 1)}
 		at := slices.IndexFunc(s.Trusted, func(t TrustedIssuer) bool { return t.Name == c.Trust })
 		if at < 0 {
-			return b.at(fmt.Errorf("accept %s: there is no trust of that name: add `trust %s <issuer>`", c.Trust, c.Trust), place...)
+			return b.at(fmt.Errorf("accept %s: no `trust` has that name: add `trust %s <issuer>`", c.Trust, c.Trust), place...)
 		}
 		rule, err := c.read(s.Trusted[at].Settings.Issuer)
 		if err == nil {

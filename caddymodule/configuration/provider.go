@@ -48,7 +48,7 @@ type Provider struct {
 	GitHubGroups string `json:"github_groups,omitempty"`
 	// GitHubOrganisations are those whose groups count, beside those that AllowGroups names. Anybody can make another.
 	GitHubOrganisations []string `json:"github_organisations,omitempty"`
-	// GroupPrefix stands before the name of each group that the provider gives, so that it is no group of another provider. AllowGroups
+	// GroupPrefix stands before the name of each group that the provider gives, so that another provider cannot give the same group. AllowGroups
 	// go by the names without it. Default: none.
 	GroupPrefix string `json:"group_prefix,omitempty"`
 	// LDAP is what a directory has of its own.
