@@ -136,7 +136,7 @@ func (f *flow) populate() {
 		{ID: "first", Grants: code, Scopes: all, FirstParty: true},
 		{ID: "pub", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}, Scopes: all},
 		{ID: "nat", Type: store.NativeClient, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}, Scopes: all,
-			RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb"}},
+			RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb", "cursor://claude.ai/cb"}},
 	} {
 		f.addClient(c)
 	}

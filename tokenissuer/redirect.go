@@ -130,9 +130,10 @@ func isWebURL(uri string) bool {
 // encodeQuery writes a space as %20, which every reader takes for one; a plus sign is for forms alone.
 func encodeQuery(value string) string { return strings.ReplaceAll(url.QueryEscape(value), "+", "%20") }
 
-// Host is what a person is told of where the answer goes: the host with its port, or the scheme of a native application.
+// Host is what a person is told of where the answer goes: the host with its port, or the scheme of a native application, which does not
+// belong to the host that may stand behind it.
 func (t RedirectTarget) Host() string {
-	if u, err := url.Parse(t.uri); err == nil && u.Host != "" {
+	if u, err := url.Parse(t.uri); err == nil && u.Host != "" && isWebURL(t.uri) {
 		return u.Host
 	}
 	scheme, _, _ := strings.Cut(t.uri, ":")

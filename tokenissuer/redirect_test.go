@@ -22,6 +22,16 @@ func TestWhatAPersonIsToldOfTheTarget(t *testing.T) {
 	}
 }
 
+// TestQ221SchemesHaveNoHost: behind a scheme of its own, a program can write any host.
+func TestQ221SchemesHaveNoHost(t *testing.T) {
+	f := newFlow(t)
+	_, target, err := f.ResolveRedirect(t.Context(), "nat", "cursor://claude.ai/cb", "")
+	f.must(err)
+	if target.Host() != "cursor" || target.Origin() != "cursor:" || !target.IsOnDevice() {
+		t.Errorf("people are told %q", target.Host())
+	}
+}
+
 func (f *flow) target(clientID string) RedirectTarget {
 	f.tb.Helper()
 	_, target, err := f.ResolveRedirect(f.tb.Context(), clientID, "", "")

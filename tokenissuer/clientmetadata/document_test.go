@@ -55,6 +55,21 @@ func TestQ41Documents(t *testing.T) {
 	}
 }
 
+// TestQ220HostsOfDocumentsInPlainLetters: nor can the host that the answer goes to.
+func TestQ220HostsOfDocumentsInPlainLetters(t *testing.T) {
+	for _, host := range []string{
+		"\u0441laude.ai", "%D1%81laude.ai", "claude.ai\u202e.evil.example", "claude.ai%E2%80%AE.evil.example", "claude.ai\u2044.evil.example", "claude.ai;.evil.example",
+		"claude.ai,evil.example", "claude.ai(.evil.example", "claude.ai.",
+	} {
+		if c, err := parse(testID, []byte(`{"client_id":"`+testID+`","redirect_uris":["https://app.example/cb","https://`+host+`/cb"]}`)); err == nil || !strings.Contains(err.Error(), "xn--") {
+			t.Errorf("%q: %+v, %v", host, c, err)
+		}
+	}
+	if _, err := parse(testID, []byte(`{"client_id":"`+testID+`","redirect_uris":["https://xn--laude-2of.ai/cb","https://App.example:443/cb","https://[2001:db8::1]:8443/cb","http://[::1]:1/cb"]}`)); err != nil {
+		t.Error(err)
+	}
+}
+
 // FuzzQ41Document: whatever a document says, the client that comes of it keeps our rules.
 func FuzzQ41Document(f *testing.F) {
 	f.Add([]byte(`{"client_id":"` + testID + `","client_name":"App","redirect_uris":["https://app.example/cb","http://127.0.0.1/cb","app:/cb"],"grant_types":["authorization_code"]}`))

@@ -27,6 +27,8 @@ func CheckClientURL(id string, loopback bool) error {
 		return errors.New("use https")
 	case u.User != nil || strings.ContainsAny(id, "#\\ ") || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c >= 0x7f }):
 		return errors.New("credentials, fragments, backslashes and characters beyond ASCII are not allowed")
+	case !HasPlainHost(u):
+		return errors.New("write the host in ASCII letters, digits, hyphens and dots, other letters as xn--")
 	case u.Path == "" || u.Path == "/":
 		return errors.New("the path is missing")
 	case u.Host != strings.ToLower(u.Host) || strings.HasSuffix(u.Hostname(), ".") || strings.HasSuffix(u.Host, ":") || u.String() != id:

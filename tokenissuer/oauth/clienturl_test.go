@@ -35,3 +35,15 @@ func TestQ40ClientURLs(t *testing.T) {
 		}
 	}
 }
+
+// TestQ220HostsInPlainLetters: a host that people are shown cannot look like another one.
+func TestQ220HostsInPlainLetters(t *testing.T) {
+	for _, bad := range []string{
+		"https://%D1%81laude.ai/x", "https://claude.ai%E2%80%AE.evil.example/x", "https://claude.ai%e2%81%84.evil.example/x", "https://claude.ai;.evil.example/x",
+		"https://claude.ai,evil.example/x", "https://claude.ai(.evil.example/x", "https://claude.ai$evil.example/x", "https://claude.ai'.evil.example/x", "https://[fe80::1%25claude.ai]/x",
+	} {
+		if CheckClientURL(bad, true) == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}

@@ -17,6 +17,10 @@ func OriginOf(u *url.URL) string {
 // serialized matches an origin as browsers send it, and also one with the scheme's default port.
 var serialized = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?$`)
 
+// HasPlainHost reports whether the host of a URL is a name in ASCII letters, digits, hyphens and dots, or an address. People who are shown
+// another one may take it for the one that it looks like: url.Parse takes and decodes letters beyond ASCII.
+func HasPlainHost(u *url.URL) bool { return serialized.MatchString(OriginOf(u)) }
+
 // ValidateOrigin refuses text that no browser sends as an Origin and that would therefore never match.
 func ValidateOrigin(origin string) error {
 	u, err := url.Parse(origin)

@@ -3,6 +3,7 @@ package registration
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -124,8 +125,20 @@ func (m *Metadata) checkRedirectURIs() error {
 		if err := oauth.ValidateRedirectURI(uri); err != nil {
 			return err
 		}
+		if err := checkShownHost(uri); err != nil {
+			return err
+		}
 	}
 	return (&store.Client{RedirectURIs: m.RedirectURIs}).CheckPlainHTTP()
+}
+
+// checkShownHost refuses a web page whose host people would misread on the consent page.
+func checkShownHost(uri string) error {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || oauth.HasPlainHost(u) {
+		return err
+	}
+	return fmt.Errorf("redirect URI %q: write the host in ASCII letters, digits, hyphens and dots, other letters as xn--", uri)
 }
 
 // isOfDevice reports whether a redirect URI leads to a program on the user's device: on loopback, or by a scheme of its own.
