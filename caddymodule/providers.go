@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	idp "github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
@@ -75,7 +75,7 @@ func (a *App) redirectURIs(p *identityProvider) []string {
 	}
 	var uris []string
 	for _, origin := range origins {
-		uris = append(uris, origin+tokenissuer.HostCallbackPath+"/"+p.Name)
+		uris = append(uris, origin+routes.CallbackPath+"/"+p.Name)
 	}
 	return uris
 }

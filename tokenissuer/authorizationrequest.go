@@ -1,6 +1,8 @@
 package tokenissuer
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -77,19 +80,41 @@ const (
 	promptConsent       = "consent"
 	promptSelectAccount = "select_account"
 
-	responseModeFormPost = "form_post"
-
 	maxState = 8 << 10
 	maxHint  = 512
 )
 
 var promptValues = []string{promptNone, promptLogin, promptConsent, promptSelectAccount}
 
+// ResolveRedirect returns the client of an authorization request and where its answer goes. An unknown or disabled
+// client, and a redirect URI that is not exactly one of the client's, are errors that must be shown on a page and never
+// redirected. Source is where the request comes from; empty: from one of our pages.
+func (is *Issuer) ResolveRedirect(ctx context.Context, clientID, redirectURI, source string) (*store.Client, redirect.Target, error) {
+	if clientID == "" {
+		return nil, redirect.Target{}, oauth.NewError(oauth.InvalidRequest, "client_id_missing").WithDescription("Missing required parameter: client_id.")
+	}
+	if clientID == store.BuiltInClientID {
+		return is.resolveHost(redirectURI)
+	}
+	client, err := is.visiting(ctx, clientID, source)
+	if errors.Is(err, store.ErrNotFound) || err == nil && client.Disabled {
+		return nil, redirect.Target{}, oauth.NewError(oauth.InvalidRequest, "client_unknown").WithDescription("The client is unknown.")
+	}
+	if own := (*oauth.Error)(nil); errors.As(err, &own) {
+		return nil, redirect.Target{}, own
+	}
+	if err != nil {
+		return nil, redirect.Target{}, oauth.Unavailable("directory_unavailable", err)
+	}
+	target, err := redirect.To(client, redirectURI, is.URL, is.OpenID)
+	return client, target, err
+}
+
 // ReadAuthorization holds a request against the rules, in the order of RFC 6749 §4.1.2.1. Its errors go to the target.
-func (is *Issuer) ReadAuthorization(client *store.Client, target RedirectTarget, p AuthorizationParameters) (AuthorizationRequest, error) {
+func (is *Issuer) ReadAuthorization(client *store.Client, target redirect.Target, p AuthorizationParameters) (AuthorizationRequest, error) {
 	r := AuthorizationRequest{
-		ClientID: client.ID, RedirectURI: target.uri, State: p.State,
-		Challenge: p.CodeChallenge, LoginHint: p.LoginHint, UILocales: p.UILocales, FormPost: target.formPost, At: is.Now().Truncate(time.Microsecond),
+		ClientID: client.ID, RedirectURI: target.URI(), State: p.State,
+		Challenge: p.CodeChallenge, LoginHint: p.LoginHint, UILocales: p.UILocales, FormPost: target.FormPost(), At: is.Now().Truncate(time.Microsecond),
 	}
 	switch {
 	case p.Malformed != nil:
@@ -102,7 +127,7 @@ func (is *Issuer) ReadAuthorization(client *store.Client, target RedirectTarget,
 		return r, oauth.MissingParameter("response_type")
 	case p.ResponseType != "code":
 		return r, oauth.NewError(oauth.UnsupportedResponseType, "response_type_unknown")
-	case p.ResponseMode != "" && p.ResponseMode != "query" && !target.formPost:
+	case p.ResponseMode != "" && p.ResponseMode != "query" && !target.FormPost():
 		return r, oauth.NewError(oauth.InvalidRequest, "response_mode_unknown")
 	case !client.MayUse(oauth.AuthorizationCode):
 		return r, oauth.NewError(oauth.UnauthorizedClient, "grant_not_allowed")
@@ -118,7 +143,7 @@ func (is *Issuer) ReadAuthorization(client *store.Client, target RedirectTarget,
 	if r.Scopes, err = is.Scopes.Grantable(heeded(p.Scope, client), client.Scopes, oauth.AnyScope); err != nil {
 		return r, err
 	}
-	if r.Audience, err = is.AudienceFor(p.Resources, nil); err != nil {
+	if r.Audience, err = is.Resources.Audience(p.Resources, nil); err != nil {
 		return r, err
 	}
 	if r.Prompt, err = parsePrompt(p.Prompt); err != nil {

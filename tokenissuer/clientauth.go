@@ -170,8 +170,8 @@ func (se *Settings) builtInClient() *store.Client {
 	return &store.Client{ID: store.BuiltInClientID, Name: "Gatehouse", Type: store.PublicClient, Scopes: scopes, Declared: true}
 }
 
-// find returns a client that may be our own. ErrNotFound when there is none.
-func (c Clients) find(ctx context.Context, id string) (*store.Client, error) {
+// Find returns a client that may be our own. ErrNotFound when there is none.
+func (c Clients) Find(ctx context.Context, id string) (*store.Client, error) {
 	if id == store.BuiltInClientID {
 		return c.settings.builtInClient(), nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -148,7 +149,7 @@ func TestP110TheIdentityIsTakenAwayMeanwhile(t *testing.T) {
 			return err
 		},
 		"at a host": func() error {
-			_, err := f.OpenHostSession(t.Context(), who, Host{"https", "app.example"}, "attempt")
+			_, err := f.OpenHostSession(t.Context(), who, routes.Host{Scheme: "https", Authority: "app.example"}, "attempt")
 			return err
 		},
 		"by the password grant": func() error {

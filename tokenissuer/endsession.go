@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -72,15 +73,15 @@ func (is *Issuer) ReadSignOut(ctx context.Context, p SignOutParameters, sessionI
 	}
 	r.ReturnTo = p.PostLogoutRedirectURI
 	if p.State != "" {
-		r.ReturnTo = withQuery(r.ReturnTo, AnswerParameter{"state", p.State})
+		r.ReturnTo = redirect.WithQuery(r.ReturnTo, redirect.Parameter{Name: "state", Value: p.State})
 	}
 	// 3. Whether it is this browser's session that the application knows.
 	r.Proven = sessionID != "" && hint.SessionID == sessionID
 	return r, nil
 }
 
-// ReturnOrigin is what a content security policy calls where the browser goes; see RedirectTarget.Origin.
-func (r SignOutRequest) ReturnOrigin() string { return RedirectTarget{uri: r.ReturnTo}.Origin() }
+// ReturnOrigin is what a content security policy calls where the browser goes; see redirect.OriginOf.
+func (r SignOutRequest) ReturnOrigin() string { return redirect.OriginOf(r.ReturnTo) }
 
 // ReturnsToWeb reports whether the browser goes to a page of the web, and not to a native application.
-func (r SignOutRequest) ReturnsToWeb() bool { return isWebURL(r.ReturnTo) }
+func (r SignOutRequest) ReturnsToWeb() bool { return redirect.IsWebURL(r.ReturnTo) }

@@ -41,7 +41,7 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *store.C
 		return Grant{}, refusal
 	}
 	// 4. The resources are among those that were granted, and its user still is who they were.
-	audience, err := is.AudienceFor(r.Resources, f.Audience)
+	audience, err := is.Resources.Audience(r.Resources, f.Audience)
 	if err != nil {
 		return Grant{}, err
 	}

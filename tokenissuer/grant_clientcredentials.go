@@ -17,7 +17,7 @@ func (is *Issuer) exchangeClientCredentials(_ context.Context, client *store.Cli
 	if err != nil {
 		return Grant{}, err
 	}
-	audience, err := is.AudienceFor(r.Resources, nil)
+	audience, err := is.Resources.Audience(r.Resources, nil)
 	if err != nil {
 		return Grant{}, err
 	}

@@ -31,11 +31,11 @@ func (is *Issuer) grantForPerson(ctx context.Context, asked *assertedRequest) (G
 		return Grant{}, oauth.NewError(oauth.InvalidGrant, "assertion_lives_too_long")
 	}
 	// 2. The resources and scopes: what the grant and the request both name.
-	granted, err := is.AudienceFor(t.Claim("resource"), nil)
+	granted, err := is.Resources.Audience(t.Claim("resource"), nil)
 	if err != nil {
 		return Grant{}, err
 	}
-	audience, err := is.AudienceFor(asked.Resources, granted)
+	audience, err := is.Resources.Audience(asked.Resources, granted)
 	if err != nil {
 		return Grant{}, err
 	}

@@ -137,7 +137,7 @@ func (is *Issuer) grantForWorkload(ctx context.Context, asked *assertedRequest) 
 	if err != nil {
 		return Grant{}, err
 	}
-	audience, err := is.AudienceFor(asked.Resources, nil)
+	audience, err := is.Resources.Audience(asked.Resources, nil)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -163,7 +163,7 @@ func (is *Issuer) workload(ctx context.Context, asked *assertedRequest) (*store.
 	if err != nil {
 		return nil, err
 	}
-	_, clientErr := is.Clients().find(ctx, subject)
+	_, clientErr := is.Clients().Find(ctx, subject)
 	_, userErr := is.Directory.User(ctx, subject)
 	for _, err := range []error{clientErr, userErr} {
 		if err == nil {

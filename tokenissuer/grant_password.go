@@ -32,7 +32,7 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *store.Client, r 
 	if err != nil {
 		return Grant{}, err
 	}
-	audience, err := is.AudienceFor(r.Resources, nil)
+	audience, err := is.Resources.Audience(r.Resources, nil)
 	if err != nil {
 		return Grant{}, err
 	}

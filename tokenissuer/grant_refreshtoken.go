@@ -40,7 +40,7 @@ func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *store.Client
 		return Grant{}, is.refused(ctx, f, refusal)
 	}
 	// 4. The resources are among those that were granted, and its user still is who they were.
-	audience, err := is.AudienceFor(r.Resources, f.Audience)
+	audience, err := is.Resources.Audience(r.Resources, f.Audience)
 	if err != nil {
 		return Grant{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -44,12 +45,12 @@ func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {
 	wiki := f.atHost(second, "wiki.example.com:8443", false)
 	hosts := func(of *Session) (names []string) {
 		t.Helper()
-		account, err := f.AccountOf(t.Context(), ada)
+		allowed, err := account.Of(t.Context(), f.Issuer, ada)
 		f.must(err)
-		if len(account.Applications) != 0 {
-			t.Errorf("the applications are %+v", account.Applications)
+		if len(allowed.Applications) != 0 {
+			t.Errorf("the applications are %+v", allowed.Applications)
 		}
-		for _, host := range account.Hosts[of.Family.ID] {
+		for _, host := range allowed.Hosts[of.Family.ID] {
 			names = append(names, host.Host+" "+host.ID)
 			if host.LastUsed.IsZero() || host.Since.IsZero() {
 				t.Errorf("the host session is %+v", host)
@@ -62,10 +63,10 @@ func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {
 
 	// The sign-ins rest for a week, and one of them is still used at hosts.
 	f.wait(2 * 24 * time.Hour)
-	account, err := f.AccountOf(t.Context(), ada)
+	allowed, err := account.Of(t.Context(), f.Issuer, ada)
 	f.must(err)
-	if len(account.Sessions) != 1 || account.Sessions[0].ID != second.Family.ID {
-		t.Errorf("the sessions are %+v", account.Sessions)
+	if len(allowed.Sessions) != 1 || allowed.Sessions[0].ID != second.Family.ID {
+		t.Errorf("the sessions are %+v", allowed.Sessions)
 	}
 	wantTexts(t, hosts(second), "wiki.example.com:8443 "+wiki, "app.example.com "+app)
 
@@ -94,9 +95,9 @@ func TestS67ASignInThatAnEarlierBuildHasEnded(t *testing.T) {
 	s, _ := f.open("ada")
 	id := f.atHost(s, "app.example.com", false)
 	f.Revocations.Add(store.Revocation{Kind: store.RevokeFamily, ID: s.Family.ID, ExpiresAt: f.clock().Add(time.Hour)})
-	account, err := f.AccountOf(t.Context(), f.user("ada"))
+	allowed, err := account.Of(t.Context(), f.Issuer, f.user("ada"))
 	f.must(err)
-	if len(account.Hosts) != 0 || len(account.Sessions) != 0 {
-		t.Errorf("the session %q of a host is found: %+v", id, account)
+	if len(allowed.Hosts) != 0 || len(allowed.Sessions) != 0 {
+		t.Errorf("the session %q of a host is found: %+v", id, allowed)
 	}
 }

@@ -88,16 +88,19 @@ var rooms = map[string]room{
 	"tokenissuer": {
 		own: []string{
 			"tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/attempts", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/memory", "tokenissuer/oauth",
-			"tokenissuer/passwords", "tokenissuer/store",
+			"tokenissuer/passwords", "tokenissuer/redirect", "tokenissuer/routes", "tokenissuer/store",
 		},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: core,
 	},
+	"tokenissuer/routes":   {own: []string{"tokenissuer/oauth"}, without: core},
+	"tokenissuer/redirect": {own: []string{"tokenissuer/oauth", "tokenissuer/routes", "tokenissuer/store"}, without: core},
+	"tokenissuer/account":  {own: []string{"tokenissuer", "tokenissuer/oauth", "tokenissuer/store"}, without: core},
 	"tokenissuer/opaque": {
 		own: []string{"tokenissuer/accesstoken", "tokenissuer/oauth"}, others: []string{"github.com/maypok86/otter/v2"}, without: core,
 	},
 	"tokenissuer/hosts": {
-		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/store"},
+		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/routes", "tokenissuer/store"},
 		without: core,
 	},
 	"tokenissuer/personaltoken": {
@@ -154,9 +157,9 @@ var rooms = map[string]room{
 	},
 	"tokenissuer/endpoint": {
 		own: []string{
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/registration", "tokenissuer/endpoint/requests",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/registration", "tokenissuer/endpoint/requests",
 			"tokenissuer/federation", "tokenissuer/idtoken",
-			"tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store", "tokenissuer/upstream",
+			"tokenissuer/oauth", "tokenissuer/redirect", "tokenissuer/registration", "tokenissuer/routes", "tokenissuer/store", "tokenissuer/upstream",
 		},
 		others:  []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache"}),
@@ -192,7 +195,7 @@ var rooms = map[string]room{
 	"caddymodule/admin": {
 		own: []string{
 			"caddymodule/coverage", "caddymodule/node",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/federation", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
 			"tokenissuer/personaltoken", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
@@ -224,7 +227,7 @@ var rooms = map[string]room{
 	"caddymodule/hostsession": {
 		own: []string{
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages",
-			"tokenissuer/endpoint/requests", "tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/upstream",
+			"tokenissuer/endpoint/requests", "tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/routes", "tokenissuer/upstream",
 		},
 		others:  []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
 		without: []string{"github.com/patrickmn/go-cache"},
@@ -257,7 +260,7 @@ var rooms = map[string]room{
 		own: []string{
 			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/identity", "caddymodule/mcp", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
-			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
+			"tokenissuer/routes", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
 			"cel.dev/cel-go", "github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",
@@ -288,7 +291,7 @@ var rooms = map[string]room{
 			"internal/failpoint", "internal/gctuning",
 			"tokenissuer", "tokenissuer/assertion", "tokenissuer/backchannel", "tokenissuer/clientmetadata", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
 			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/personaltoken", "tokenissuer/registry",
-			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
+			"tokenissuer/routes", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/caddyserver/certmagic", "github.com/prometheus/client_golang", "go.uber.org/zap",

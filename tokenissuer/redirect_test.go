@@ -3,7 +3,7 @@ package tokenissuer_test
 import (
 	"testing"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 )
 
 func TestWhatAPersonIsToldOfTheTarget(t *testing.T) {
@@ -32,7 +32,7 @@ func TestQ221SchemesHaveNoHost(t *testing.T) {
 	}
 }
 
-func (f *flow) target(clientID string) RedirectTarget {
+func (f *flow) target(clientID string) redirect.Target {
 	f.tb.Helper()
 	_, target, err := f.ResolveRedirect(f.tb.Context(), clientID, "", "")
 	f.must(err)

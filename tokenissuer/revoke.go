@@ -281,7 +281,7 @@ func (it IssuedTokens) introspectRefresh(ctx context.Context, asker Asker, f *st
 	client := it.records.Authenticated.Recall(f.ClientID, now) // it has just proved who it is, or shown a token
 	if client == nil {
 		var err error
-		if client, err = it.find(ctx, f.ClientID); errors.Is(err, store.ErrNotFound) {
+		if client, err = it.Find(ctx, f.ClientID); errors.Is(err, store.ErrNotFound) {
 			return nil, nil
 		} else if err != nil {
 			return nil, oauth.Unavailable("directory_unavailable", err)

@@ -17,9 +17,7 @@ const (
 
 // largeRooms and largeFiles are those beyond that, and why they still are.
 var (
-	largeRooms = map[string]string{
-		"tokenissuer": "the grants of machines came last; what the routes make known, Hosts and Resources, is to get a room of its own",
-	}
+	largeRooms = map[string]string{}
 	largeFiles = map[string]string{}
 )
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -33,10 +34,10 @@ func (c *Credentials) SealRequest(r *AuthorizationRequest, browser oauth.Secret,
 
 // OpenRequest is the reverse of SealRequest. The client and its redirect URI are looked at again: they may have gone
 // meanwhile. A value that is not ours, not this browser's or too old is an error for a page.
-func (is *Issuer) OpenRequest(ctx context.Context, pending, browser oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
+func (is *Issuer) OpenRequest(ctx context.Context, pending, browser oauth.Secret) (AuthorizationRequest, *store.Client, redirect.Target, error) {
 	s, err := keys.Unwrap[requestUnderSeal](is.Master.Requests, "", pending, is.Now())
 	if err != nil || !isOfBrowser(s.Browser, browser) {
-		return AuthorizationRequest{}, nil, RedirectTarget{}, keys.ErrUnwrapped
+		return AuthorizationRequest{}, nil, redirect.Target{}, keys.ErrUnwrapped
 	}
 	s.At = time.UnixMicro(s.AtMicros)
 	return is.resolve(ctx, s.AuthorizationRequest)
@@ -44,21 +45,21 @@ func (is *Issuer) OpenRequest(ctx context.Context, pending, browser oauth.Secret
 
 // ReopenRequest is OpenRequest for a browser that need not be the one in which the request began. It returns the request as if it came
 // now, and undecided: it is worth no more than a link with its parameters, which anybody can make.
-func (is *Issuer) ReopenRequest(ctx context.Context, pending oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
+func (is *Issuer) ReopenRequest(ctx context.Context, pending oauth.Secret) (AuthorizationRequest, *store.Client, redirect.Target, error) {
 	s, err := keys.Unwrap[requestUnderSeal](is.Master.Requests, "", pending, is.Now())
 	if err != nil {
-		return AuthorizationRequest{}, nil, RedirectTarget{}, keys.ErrUnwrapped
+		return AuthorizationRequest{}, nil, redirect.Target{}, keys.ErrUnwrapped
 	}
 	s.ID, s.At = "", is.Now().Truncate(time.Microsecond)
 	return is.resolve(ctx, s.AuthorizationRequest)
 }
 
 // resolve returns a request with its client and where its answer goes.
-func (is *Issuer) resolve(ctx context.Context, r AuthorizationRequest) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
+func (is *Issuer) resolve(ctx context.Context, r AuthorizationRequest) (AuthorizationRequest, *store.Client, redirect.Target, error) {
 	client, target, err := is.ResolveRedirect(ctx, r.ClientID, r.RedirectURI, "")
 	target = target.WithState(r.State)
 	if r.FormPost {
-		target = target.WithResponseMode(responseModeFormPost)
+		target = target.WithResponseMode(redirect.FormPostMode)
 	}
 	return r, client, target, err
 }

@@ -41,6 +41,11 @@ func (is *Issuer) OpenSession(ctx context.Context, who SignedIn, note, form stri
 	return &Session{Family: f, User: user}, is.Master.Session(f.ID), nil
 }
 
+// HasRested reports whether a session was not used for so long that it has ended.
+func HasRested(f *store.TokenFamily, now time.Time) bool {
+	return !now.Before(f.RotatedAt.Add(sessionIdle))
+}
+
 // newFamily returns a family that is born now, of somebody who signed in at authTime; zero: nobody knows when.
 func (is *Issuer) newFamily(user *store.User, client *store.Client, origin oauth.GrantType, authTime time.Time) *store.TokenFamily {
 	now := is.Now()
@@ -113,7 +118,7 @@ func (k *Records) LivingSession(ctx context.Context, id string, kind oauth.Grant
 		return nil, err
 	}
 	now := k.Now()
-	if f.Origin != kind || !now.Before(f.ExpiresAt) || !now.Before(f.RotatedAt.Add(sessionIdle)) {
+	if f.Origin != kind || !now.Before(f.ExpiresAt) || HasRested(f, now) {
 		return nil, nil
 	}
 	if kind == store.HostSession && f.SessionID != "" { // a node of an earlier build has ended the sign-in alone

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -155,35 +156,35 @@ func TestAccountListsWhatMayActForAUser(t *testing.T) {
 	f.wait(time.Minute)
 	_, err := f.refresh("conf", next.RefreshToken)
 	f.must(err)
-	account, err := f.AccountOf(ctx, f.user("ada"))
+	allowed, err := account.Of(ctx, f.Issuer, f.user("ada"))
 	f.must(err)
-	if len(account.Applications) != 2 || account.Applications[0].Client.ID != "conf" || account.Applications[1].Client.ID != "pub" {
-		t.Fatalf("%+v", account.Applications)
+	if len(allowed.Applications) != 2 || allowed.Applications[0].Client.ID != "conf" || allowed.Applications[1].Client.ID != "pub" {
+		t.Fatalf("%+v", allowed.Applications)
 	}
-	conf := account.Applications[0]
+	conf := allowed.Applications[0]
 	if conf.Scopes.Missing(oauth.ScopePublic, oauth.ScopeTrusted) != "" || !conf.Since.Equal(tokentest.Start) || !conf.LastUsed.Equal(f.clock()) {
 		t.Errorf("%+v", conf)
 	}
-	sessions := len(account.Sessions)
+	sessions := len(allowed.Sessions)
 	if sessions < 1 {
 		t.Fatal("no session")
 	}
 	f.must(f.RevokeApplication(ctx, f.user("ada"), "conf"))
 	f.must(f.EndSessionOf(ctx, f.user("eve"), s.Family.ID)) // not hers
-	account, err = f.AccountOf(ctx, f.user("ada"))
-	if f.must(err); len(account.Applications) != 1 || len(account.Sessions) != sessions {
-		t.Errorf("%d applications, %d sessions", len(account.Applications), len(account.Sessions))
+	allowed, err = account.Of(ctx, f.Issuer, f.user("ada"))
+	if f.must(err); len(allowed.Applications) != 1 || len(allowed.Sessions) != sessions {
+		t.Errorf("%d applications, %d sessions", len(allowed.Applications), len(allowed.Sessions))
 	}
 	f.dead(next)
 	f.must(f.EndSessionOf(ctx, f.user("ada"), s.Family.ID))
-	account, err = f.AccountOf(ctx, f.user("ada"))
-	if f.must(err); len(account.Sessions) != sessions-1 {
-		t.Errorf("%d sessions", len(account.Sessions))
+	allowed, err = account.Of(ctx, f.Issuer, f.user("ada"))
+	if f.must(err); len(allowed.Sessions) != sessions-1 {
+		t.Errorf("%d sessions", len(allowed.Sessions))
 	}
 	f.must(f.SignOutEverywhere(ctx, f.user("ada")))
-	account, err = f.AccountOf(ctx, f.user("ada"))
-	if f.must(err); len(account.Applications)+len(account.Sessions) != 0 {
-		t.Errorf("%+v", account)
+	allowed, err = account.Of(ctx, f.Issuer, f.user("ada"))
+	if f.must(err); len(allowed.Applications)+len(allowed.Sessions) != 0 {
+		t.Errorf("%+v", allowed)
 	}
 	tokentest.WantCode(t, f.RevokeApplication(ctx, f.user("ada"), ""), oauth.InvalidRequest)
 }

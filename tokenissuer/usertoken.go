@@ -53,14 +53,14 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 	case !target.IsActive():
 		return Tokens{}, oauth.NewError(oauth.UserInactive, "target_inactive")
 	}
-	client, err := is.Clients().find(ctx, t.ClientID)
+	client, err := is.Clients().Find(ctx, t.ClientID)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return Tokens{}, oauth.Unavailable("directory_unavailable", err)
 	case err != nil || client.Disabled:
 		return Tokens{}, oauth.NewError(oauth.InvalidToken, "client_gone")
 	}
-	audience, err := is.AudienceFor(resources, nil)
+	audience, err := is.Resources.Audience(resources, nil)
 	if err != nil {
 		return Tokens{}, err
 	}

@@ -3,6 +3,8 @@ package admin
 import (
 	"net/http"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
 )
 
 // Session is a browser in which a user is signed in.
@@ -33,17 +35,17 @@ func listSessions(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	account, err := t.Issuer.AccountOf(r.Context(), user)
+	allowed, err := account.Of(r.Context(), t.Issuer, user)
 	if err != nil {
 		return 0, nil, err
 	}
-	views := make([]Session, 0, len(account.Sessions))
-	for _, f := range account.Sessions {
+	views := make([]Session, 0, len(allowed.Sessions))
+	for _, f := range allowed.Sessions {
 		view := Session{ID: f.ID, Browser: f.Note, CreatedAt: f.CreatedAt, LastSeen: f.RotatedAt, Provider: f.Provider}
-		for _, host := range account.Hosts[f.ID] {
+		for _, host := range allowed.Hosts[f.ID] {
 			view.Hosts = append(view.Hosts, HostSession{ID: host.ID, Host: host.Host, CreatedAt: host.Since, LastSeen: host.LastUsed})
 		}
-		for _, client := range account.Told[f.ID] {
+		for _, client := range allowed.Told[f.ID] {
 			view.Told = append(view.Told, client.ID)
 		}
 		views = append(views, view)

@@ -12,10 +12,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // ServeHTTP authorizes the request and passes a copy with the caller's identity to the next handler.
@@ -130,7 +130,7 @@ type decision struct {
 	// needs lists the scopes that the request needs, for the challenge; empty: those of the route.
 	needs string
 	// host is that of the session with which the browser came; the zero value: it came with a token.
-	host tokenissuer.Host
+	host routes.Host
 	// cookie: the token came in a cookie, or from a browser's session.
 	cookie bool
 	// signedIn: the browser's session yielded a fresh token. Renewed are its Set-Cookie lines.

@@ -11,9 +11,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // stream is a request that passed with a token, and whose response may outlive that token. It is usable once gate, token,
@@ -22,7 +22,7 @@ type stream struct {
 	gate     *Protect
 	token    *accesstoken.AccessToken
 	rawToken oauth.Secret
-	host     tokenissuer.Host // of the session whose cookie rawToken is; the zero value: it is a token
+	host     routes.Host // of the session whose cookie rawToken is; the zero value: it is a token
 	writer   http.ResponseWriter
 	cancel   context.CancelFunc
 

@@ -6,10 +6,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // answer is what the issuer sends back through the browser (RFC 6749 §4.1.2).
@@ -31,7 +31,7 @@ func readAnswer(r *http.Request) (answer, error) {
 }
 
 // callback serves /oauth/callback. What does not belong to an attempt of this browser signs nobody in: the browser begins anew, once.
-func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host tokenissuer.Host) error {
+func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host routes.Host) error {
 	// 1. The state is one of ours, for this host.
 	a, err := readAnswer(r)
 	if err != nil {
@@ -74,7 +74,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host tokeniss
 
 // beginAnew sends a browser whose answer cannot be used back to the page, if it has a session, and else to sign in again. It does so
 // once: a browser that keeps no cookies would go round in circles.
-func (h *Handler) beginAnew(w http.ResponseWriter, r *http.Request, host tokenissuer.Host, attempt hosts.Attempt, reason string) error {
+func (h *Handler) beginAnew(w http.ResponseWriter, r *http.Request, host routes.Host, attempt hosts.Attempt, reason string) error {
 	h.Audit.Refused(r, "answer to a host's sign-in not used", oauth.NewError(oauth.InvalidGrant, reason))
 	switch _, err := h.Session(r, host); {
 	case err == nil:

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // cookies are the names of our cookies at a host. Browsers bind those with the prefix __Host- to the host and to https; on
@@ -23,7 +23,7 @@ var (
 	plainCookies  = cookies{"gatehouse_session", "gatehouse_sign_in"}
 )
 
-func cookiesOf(host tokenissuer.Host) cookies {
+func cookiesOf(host routes.Host) cookies {
 	if host.Scheme == "http" {
 		return plainCookies
 	}
@@ -64,7 +64,7 @@ func find(h http.Header, name string, room *[maxCookies]string) (n int) {
 }
 
 // set sets a cookie of the host until the browser closes; without a value it deletes the cookie.
-func set(w http.ResponseWriter, host tokenissuer.Host, name string, value oauth.Secret) {
+func set(w http.ResponseWriter, host routes.Host, name string, value oauth.Secret) {
 	cookie := http.Cookie{ //nolint:gosec // not Secure only on plain-HTTP loopback
 		Name: name, Value: value.Reveal(), Path: "/", HttpOnly: true, Secure: host.Scheme != "http", SameSite: http.SameSiteLaxMode,
 	}
@@ -75,7 +75,7 @@ func set(w http.ResponseWriter, host tokenissuer.Host, name string, value oauth.
 }
 
 // browser returns the secret by which a browser is known while it signs in; empty: it has none.
-func browser(r *http.Request, host tokenissuer.Host) oauth.Secret {
+func browser(r *http.Request, host routes.Host) oauth.Secret {
 	var room [maxCookies]string
 	if n := find(r.Header, cookiesOf(host).browser, &room); n != 1 || len(room[0]) != oauth.IDLength {
 		return oauth.Secret{}

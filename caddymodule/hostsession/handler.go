@@ -18,13 +18,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/opaque"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // The paths on each host.
 const (
-	callbackPath = tokenissuer.HostCallbackPath
+	callbackPath = routes.CallbackPath
 	signInPath   = "/oauth/sign_in"
-	signOutPath  = tokenissuer.HostSignOutPath
+	signOutPath  = routes.SignOutPath
 )
 
 // Paths lists the paths that are ours on hosts where browsers can sign in.
@@ -41,7 +42,7 @@ type Settings struct {
 	Providers []Provider
 	Accounts  federation.Accounts
 	// Hosts are those of the configuration.
-	Hosts *tokenissuer.Hosts
+	Hosts *routes.Hosts
 	Audit *endpoint.Audit
 	Brand pages.Brand
 	// AwaitRoutes waits until the hosts are known.
@@ -65,7 +66,7 @@ func New(s Settings) (*Handler, error) {
 }
 
 // Find returns the host of a request, if browsers can sign in there.
-func (h *Handler) Find(r *http.Request) (tokenissuer.Host, bool) { return h.Hosts.Find(r.Host) }
+func (h *Handler) Find(r *http.Request) (routes.Host, bool) { return h.Hosts.Find(r.Host) }
 
 // Owns reports whether the path of a request is one of ours, on hosts where browsers can sign in. It compares the path as the client
 // sent it, byte for byte.
@@ -101,7 +102,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, host tokenissuer.Host) error {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, host routes.Host) error {
 	isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case r.URL.Path == signOutPath && !isRead && r.Method != http.MethodPost:
@@ -194,12 +195,12 @@ type Session struct {
 	Token *accesstoken.AccessToken
 	// Cookie is its cookie, and Host that at which it counts: with both it can be asked for again.
 	Cookie oauth.Secret
-	Host   tokenissuer.Host
+	Host   routes.Host
 }
 
 // Session returns the session with which a request comes to a host. Of several cookies one must be genuine, and one alone. The error
 // is unauthorized without a session, and temporarily_unavailable.
-func (h *Handler) Session(r *http.Request, host tokenissuer.Host) (s Session, err error) {
+func (h *Handler) Session(r *http.Request, host routes.Host) (s Session, err error) {
 	var room [maxCookies]string
 	n := find(r.Header, cookiesOf(host).session, &room)
 	if n == 0 || n > maxCookies {
@@ -221,14 +222,14 @@ func (h *Handler) Session(r *http.Request, host tokenissuer.Host) (s Session, er
 }
 
 // SessionOf returns the session of a cookie at a host. The error is that of Session.
-func (h *Handler) SessionOf(ctx context.Context, cookie oauth.Secret, host tokenissuer.Host) (s Session, err error) {
+func (h *Handler) SessionOf(ctx context.Context, cookie oauth.Secret, host routes.Host) (s Session, err error) {
 	s.Cookie, s.Host = cookie, host
 	s.Token, err = h.Sessions.Token(ctx, cookie.Reveal(), host)
 	return s, err
 }
 
 // Check reports whether a session still is good; nil: it is.
-func (h *Handler) Check(ctx context.Context, cookie oauth.Secret, host tokenissuer.Host) error {
+func (h *Handler) Check(ctx context.Context, cookie oauth.Secret, host routes.Host) error {
 	_, err := h.Sessions.Token(ctx, cookie.Reveal(), host)
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
@@ -63,12 +64,12 @@ func (h *Handler) providerOf(path string) *Provider {
 
 // callbackAt is where a provider sends browsers back to a host. Each has its own path, so that an answer of one cannot pass for
 // another's.
-func callbackAt(host tokenissuer.Host, provider string) string {
+func callbackAt(host routes.Host, provider string) string {
 	return host.Callback() + "/" + provider
 }
 
 // beginAt sends a browser to sign in at a provider, without an issuer between.
-func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt hosts.Attempt, host tokenissuer.Host, ask Ask) error {
+func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt hosts.Attempt, host routes.Host, ask Ask) error {
 	p := h.provider(ask.Provider)
 	if p == nil {
 		p = &h.Providers[0]
@@ -99,7 +100,7 @@ func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt hosts.
 
 // providerCallback serves the callback of a provider. As with the issuer's, what does not belong to an attempt of this browser signs
 // nobody in.
-func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host tokenissuer.Host, p *Provider) error {
+func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host routes.Host, p *Provider) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return oauth.NewError(oauth.InvalidRequest, "query_malformed")
@@ -164,7 +165,7 @@ func (h *Handler) notFresh(w http.ResponseWriter, r *http.Request, attempt hosts
 }
 
 // open gives a browser a session of the host, for the user to whom the account belongs.
-func (h *Handler) open(w http.ResponseWriter, r *http.Request, host tokenissuer.Host, attempt hosts.Attempt, account federation.Account, p *Provider) error {
+func (h *Handler) open(w http.ResponseWriter, r *http.Request, host routes.Host, attempt hosts.Attempt, account federation.Account, p *Provider) error {
 	user, err := h.Accounts.User(r.Context(), account, p.Rules)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // Ask is what a sign-in is to be.
@@ -28,7 +29,7 @@ type Ask struct {
 }
 
 // Begin sends a browser to sign in. It fails when the way there cannot be made.
-func (h *Handler) Begin(w http.ResponseWriter, r *http.Request, host tokenissuer.Host, ask Ask) error {
+func (h *Handler) Begin(w http.ResponseWriter, r *http.Request, host routes.Host, ask Ask) error {
 	secret := browser(r, host)
 	if secret.IsEmpty() {
 		secret = tokenissuer.NewBrowser()
@@ -82,7 +83,7 @@ func returnPath(text string) string {
 }
 
 // goOn sends a browser to a page of the host. The URL is absolute: a path that begins with two slashes would name another host.
-func goOn(w http.ResponseWriter, host tokenissuer.Host, path string) {
+func goOn(w http.ResponseWriter, host routes.Host, path string) {
 	seeOther(w, host.Origin()+returnPath(path))
 }
 
@@ -90,7 +91,7 @@ func goOn(w http.ResponseWriter, host tokenissuer.Host, path string) {
 var prompts = map[string]bool{"login": true, "select_account": true}
 
 // signIn serves /oauth/sign_in: `return` is the path to go to afterwards, and `prompt=login` asks also who is signed in.
-func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, host tokenissuer.Host) error {
+func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, host routes.Host) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return oauth.NewError(oauth.InvalidRequest, "query_malformed")

@@ -12,12 +12,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
 // signOut serves /oauth/sign_out. A GET asks, because any site can place a link; the form that answers must come from a page of the
 // host. Signing out ends the sign-in, and so the sessions of all hosts; it is done before the browser goes on to anywhere else.
-func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host tokenissuer.Host) error {
+func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host routes.Host) error {
 	session, err := h.Session(r, host)
 	switch {
 	case err != nil && !isNone(err):
@@ -48,7 +49,7 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host tokenissu
 // afterSignOut returns where a browser goes whose session has ended: to sign out of the provider where its user signed in, if that
 // offers it, and from there to the page of the host that says so. A provider knows the callback of our issuer, so the way leads
 // through that, if there is one.
-func (h *Handler) afterSignOut(host tokenissuer.Host, ended *tokenissuer.Session) string {
+func (h *Handler) afterSignOut(host routes.Host, ended *tokenissuer.Session) string {
 	done := host.Origin() + signOutPath
 	if ended == nil || ended.Family.Provider == "" {
 		return done
@@ -86,6 +87,6 @@ var errForged = oauth.NewError(oauth.AccessDenied, "origin_unproven").
 	WithDescription("This request must come from a page of the same origin.")
 
 // IsSameOrigin reports whether a page of the host proves to have sent the request.
-func IsSameOrigin(r *http.Request, host tokenissuer.Host) bool {
+func IsSameOrigin(r *http.Request, host routes.Host) bool {
 	return requests.ProvesOrigin(r, func(origin string) bool { return origin == host.Origin() })
 }

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -88,7 +89,7 @@ func doneBefore(r *http.Request) pages.Done {
 
 func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) error {
 	user := v.session.User
-	account, err := h.issuer.AccountOf(r.Context(), user)
+	allowed, err := account.Of(r.Context(), h.issuer, user)
 	if err != nil {
 		return err
 	}
@@ -96,17 +97,17 @@ func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) e
 		Form: h.form(v, accountPath, oauth.Secret{}), Done: doneBefore(r), User: user.Name, Email: user.Email,
 		Organisation: h.organisationName(r, user), Role: h.roleOf(user), SignOutURL: h.prefix + logoutPath,
 	}
-	for _, a := range account.Applications {
+	for _, a := range allowed.Applications {
 		page.Applications = append(page.Applications, pages.Application{
 			ID: a.Client.ID, Name: titleOf(a.Client, ""), Scopes: h.scopesInWords(a.Scopes), Since: a.Since, LastUsed: a.LastUsed,
 		})
 	}
-	for _, s := range account.Sessions {
+	for _, s := range allowed.Sessions {
 		session := pages.Session{ID: s.ID, Note: s.Note, Since: s.CreatedAt, LastSeen: s.RotatedAt, Current: s.ID == v.session.Family.ID}
-		for _, told := range account.Told[s.ID] {
+		for _, told := range allowed.Told[s.ID] {
 			session.SignsOutOf = append(session.SignsOutOf, titleOf(told, ""))
 		}
-		for _, host := range account.Hosts[s.ID] {
+		for _, host := range allowed.Hosts[s.ID] {
 			session.Hosts = append(session.Hosts, pages.Host{ID: host.ID, Name: host.Host, LastUsed: host.LastUsed})
 		}
 		page.Sessions = append(page.Sessions, session)

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -163,7 +164,7 @@ type walk struct {
 	visit   visit
 	request *tokenissuer.AuthorizationRequest
 	client  *store.Client
-	target  tokenissuer.RedirectTarget
+	target  redirect.Target
 	// fresh: without a request, a page that comes afterwards asks for a recent sign-in.
 	fresh bool
 }
@@ -219,7 +220,7 @@ func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowe
 var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)}
 
 // redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1).
-func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target tokenissuer.RedirectTarget, err error) error {
+func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, err error) error {
 	e := oauth.AsError(err)
 	h.counters.Refused(authorizationEndpoint, e)
 	h.audit.Refused(r, "authorization request refused", forClient(err, client))

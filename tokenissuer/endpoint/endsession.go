@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -208,6 +209,6 @@ func (h *Handler) signedOutAtHost(w http.ResponseWriter, r *http.Request, v visi
 		}
 	}
 	h.cookies.end(w)
-	seeOther(w, h.throughProvider(v, p.get(atHost)+tokenissuer.HostSignOutPath))
+	seeOther(w, h.throughProvider(v, p.get(atHost)+routes.SignOutPath))
 	return true
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -61,7 +62,7 @@ type pending struct {
 	sealed   oauth.Secret
 	request  *tokenissuer.AuthorizationRequest // nil: none
 	client   *store.Client
-	target   tokenissuer.RedirectTarget
+	target   redirect.Target
 	returnTo string // the path of the page; empty: none
 	fresh    bool   // the page asks for a recent sign-in
 }

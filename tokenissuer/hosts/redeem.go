@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -16,7 +17,7 @@ const lifetime = 30 * store.Day
 
 // Redeem turns the code of an attempt into a session of the host, and returns its id and its cookie. It is one durable step. A code
 // that was redeemed before ends the session that came of it.
-func (s *Sessions) Redeem(ctx context.Context, code oauth.Secret, a Attempt, host tokenissuer.Host) (id string, cookie oauth.Secret, err error) {
+func (s *Sessions) Redeem(ctx context.Context, code oauth.Secret, a Attempt, host routes.Host) (id string, cookie oauth.Secret, err error) {
 	is := s.issuer
 	id, genuine := is.Master.ReadCode(code)
 	if !genuine {
@@ -62,7 +63,7 @@ func (s *Sessions) CountSignIn(ctx context.Context, address string) (settle func
 
 // SignIn opens a session of the host for a user who has signed in at a provider, and returns its id and its cookie. It is
 // one durable step.
-func (s *Sessions) SignIn(ctx context.Context, who tokenissuer.SignedIn, a Attempt, host tokenissuer.Host) (id string, cookie oauth.Secret, err error) {
+func (s *Sessions) SignIn(ctx context.Context, who tokenissuer.SignedIn, a Attempt, host routes.Host) (id string, cookie oauth.Secret, err error) {
 	id, err = s.issuer.OpenHostSession(ctx, who, host, a.Nonce)
 	if err != nil {
 		return "", oauth.Secret{}, err
@@ -75,7 +76,7 @@ func refused(reason string) error { return oauth.NewError(oauth.InvalidGrant, re
 
 // End ends the session of a cookie, and returns it; nil: there was none. With a sign-in of our issuer it ends that, and with it the
 // sessions of all hosts that came of it. Without one it ends those that the user has by the same provider, at all hosts.
-func (s *Sessions) End(ctx context.Context, cookie string, host tokenissuer.Host) (*tokenissuer.Session, error) {
+func (s *Sessions) End(ctx context.Context, cookie string, host routes.Host) (*tokenissuer.Session, error) {
 	session, err := s.session(ctx, cookie, host)
 	if session == nil || err != nil {
 		return nil, err

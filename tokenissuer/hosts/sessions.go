@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/opaque"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -32,7 +33,7 @@ func New(issuer *tokenissuer.Issuer, enter opaque.Enter) *Sessions {
 var errNone = oauth.NewError(oauth.Unauthorized, "session_missing")
 
 // keyOf does not allocate for a cookie of ours.
-func keyOf(cookie string, host tokenissuer.Host) opaque.Key {
+func keyOf(cookie string, host routes.Host) opaque.Key {
 	var room [256]byte
 	text := append(append(append(append(room[:0], cookie...), 0), host.Scheme...), 0)
 	return sha256.Sum256(append(text, host.Authority...))
@@ -41,7 +42,7 @@ func keyOf(cookie string, host tokenissuer.Host) opaque.Key {
 // Token returns who is calling, by the cookie of a session and the host at which it came. It asks the store for a session that it
 // has not seen for a minute, and otherwise whether it was revoked. The error is unauthorized when there is no such session any more,
 // and temporarily_unavailable.
-func (s *Sessions) Token(ctx context.Context, cookie string, host tokenissuer.Host) (*accesstoken.AccessToken, error) {
+func (s *Sessions) Token(ctx context.Context, cookie string, host routes.Host) (*accesstoken.AccessToken, error) {
 	key := keyOf(cookie, host)
 	if t, known, err := s.remembered.Recall(key); known {
 		return t, err
@@ -56,7 +57,7 @@ func (s *Sessions) Token(ctx context.Context, cookie string, host tokenissuer.Ho
 }
 
 // IsGenuine reports whether a cookie is one that was made for the host, whatever has become of its session.
-func (s *Sessions) IsGenuine(cookie string, host tokenissuer.Host) bool {
+func (s *Sessions) IsGenuine(cookie string, host routes.Host) bool {
 	if s.issuer.Master == nil {
 		return false
 	}
@@ -68,7 +69,7 @@ func (s *Sessions) IsGenuine(cookie string, host tokenissuer.Host) bool {
 func (s *Sessions) Remembered() int { return s.remembered.Len() }
 
 // session returns the session of a cookie; nil: there is none.
-func (s *Sessions) session(ctx context.Context, cookie string, host tokenissuer.Host) (*tokenissuer.Session, error) {
+func (s *Sessions) session(ctx context.Context, cookie string, host routes.Host) (*tokenissuer.Session, error) {
 	if s.issuer.Master == nil {
 		return nil, oauth.Unavailable("keys_not_loaded", nil)
 	}
@@ -84,7 +85,7 @@ func (s *Sessions) session(ctx context.Context, cookie string, host tokenissuer.
 }
 
 // load reads a session from the store; nil: there is none.
-func (s *Sessions) load(ctx context.Context, cookie string, host tokenissuer.Host) (*accesstoken.AccessToken, error) {
+func (s *Sessions) load(ctx context.Context, cookie string, host routes.Host) (*accesstoken.AccessToken, error) {
 	session, err := s.session(ctx, cookie, host)
 	if session == nil || err != nil {
 		return nil, err

@@ -170,7 +170,7 @@ func (p *Tokens) Create(ctx context.Context, owner *store.User, q Request) (*sto
 	if err := p.rules.check(&q, owner); err != nil {
 		return nil, oauth.Secret{}, err
 	}
-	audience, err := p.issuer.AudienceFor(q.Resources, nil)
+	audience, err := p.issuer.Resources.Audience(q.Resources, nil)
 	if err != nil {
 		return nil, oauth.Secret{}, err
 	}

@@ -1,4 +1,6 @@
-package tokenissuer
+// Package routes holds what the routes of a configuration make known to the issuer: at which hosts browsers sign in, and for which
+// resources tokens can be asked.
+package routes
 
 import (
 	"slices"
@@ -30,16 +32,16 @@ func spellings(identifiers []string) map[string]string {
 	return known
 }
 
-// AudienceFor returns the audience of a token that is asked for these resources, each of which a client may spell in its own
+// Audience returns the audience of a token that is asked for these resources, each of which a client may spell in its own
 // way and name twice; nil: the issuer's own. A grant that was given for some resources can be narrowed to some of them, and
 // without a word it is for all of them. A grant that was given for none in particular can be used for any that is known.
-func (is *Issuer) AudienceFor(asked, granted []string) ([]string, error) {
+func (rs *Resources) Audience(asked, granted []string) ([]string, error) {
 	if len(asked) == 0 {
 		return granted, nil
 	}
 	known, reason := spellings(granted), "resource_not_granted"
 	if len(granted) == 0 {
-		published := is.Resources.known.Load()
+		published := rs.known.Load()
 		if published == nil {
 			return nil, oauth.Unavailable("resources_unknown", nil)
 		}

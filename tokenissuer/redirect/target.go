@@ -1,0 +1,163 @@
+// Package redirect is how an answer of the authorization endpoint leaves the server: to a redirect URI that belongs to the client.
+package redirect
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// Target is a redirect URI that belongs to the client which named it. Only To and ToHost make one, and only
+// with one can an answer of the authorization endpoint leave the server (RFC 9700 §4.11).
+type Target struct {
+	uri    string
+	issuer string
+	state  string
+	// takesForms: the answer may travel in a form, and formPost: it does.
+	takesForms, formPost bool
+}
+
+// FormPostMode is the response_mode of an answer that travels in a form (OAuth 2.0 Form Post Response Mode).
+const FormPostMode = "form_post"
+
+// Answer is what the authorization endpoint answers to a client through the browser.
+type Answer struct {
+	// Location is where the browser is redirected, with the parameters; empty: a form takes them to URI.
+	Location string
+	// URI is the redirect URI alone, and Parameters are in their order.
+	URI        string
+	Parameters []Parameter
+}
+
+// Parameter is a parameter of an answer.
+type Parameter struct{ Name, Value string }
+
+// To returns the target of a client's redirect URI. One that is not exactly one of the client's is an error that must be shown on a
+// page and never redirected. The URI may be left out when the client has only one. TakesForms: an answer may travel in a form, if the URI
+// is one of the web.
+func To(client *store.Client, uri, issuer string, takesForms bool) (Target, error) {
+	switch {
+	case uri == "" && len(client.RedirectURIs) == 1:
+		uri = client.RedirectURIs[0]
+	case uri == "":
+		return Target{}, oauth.NewError(oauth.InvalidRequest, "redirect_uri_missing").WithDescription("Missing required parameter: redirect_uri.")
+	case !client.HasRedirectURI(uri):
+		return Target{}, errUnregistered
+	}
+	return Target{uri: uri, issuer: issuer, takesForms: takesForms && IsWebURL(uri)}, nil
+}
+
+// ToHost is To for the callback of one of the hosts.
+func ToHost(hosts *routes.Hosts, uri, issuer string) (Target, error) {
+	origin, isCallback := strings.CutSuffix(uri, routes.CallbackPath)
+	if !isCallback || !hosts.Has(origin) {
+		return Target{}, errUnregistered
+	}
+	return Target{uri: uri, issuer: issuer}, nil
+}
+
+var errUnregistered = oauth.NewError(oauth.InvalidRequest, "redirect_uri_unregistered").
+	WithDescription("The redirect_uri is not one that is registered for the client.")
+
+// URI returns the redirect URI.
+func (t Target) URI() string { return t.uri }
+
+// FormPost reports whether the answer travels in a form.
+func (t Target) FormPost() bool { return t.formPost }
+
+// WithState returns the target with the state that every answer repeats.
+func (t Target) WithState(state string) Target {
+	t.state = state
+	return t
+}
+
+// WithResponseMode returns the target with the response_mode of every answer. Only form_post is another than the default, and only
+// where a form can be sent to: a URL of the web, for an issuer that is an OpenID provider.
+func (t Target) WithResponseMode(mode string) Target {
+	t.formPost = t.takesForms && mode == FormPostMode
+	return t
+}
+
+// Code is the answer with an authorization code (RFC 6749 §4.1.2, RFC 9207 §2).
+func (t Target) Code(code oauth.Secret) Answer {
+	return t.answer(Parameter{"code", code.Reveal()})
+}
+
+// Error is the answer with an error (RFC 6749 §4.1.2.1). Name is the error's on the wire.
+func (t Target) Error(name, description string) Answer {
+	return t.answer(Parameter{"error", name}, Parameter{"error_description", description})
+}
+
+// answer is the one with these parameters, state and iss last.
+func (t Target) answer(parameters ...Parameter) Answer {
+	if t.state != "" {
+		parameters = append(parameters, Parameter{"state", t.state})
+	}
+	parameters = append(parameters, Parameter{"iss", t.issuer})
+	if t.formPost {
+		return Answer{URI: t.uri, Parameters: parameters}
+	}
+	return Answer{Location: WithQuery(t.uri, parameters...), URI: t.uri, Parameters: parameters}
+}
+
+// WithQuery appends parameters to a URI. What it has already stays as it is.
+func WithQuery(uri string, parameters ...Parameter) string {
+	location := []byte(uri)
+	separator := byte('?')
+	if _, query, found := strings.Cut(uri, "?"); found {
+		separator = '&'
+		if query == "" {
+			separator = 0
+		}
+	}
+	for _, p := range parameters {
+		if separator != 0 {
+			location = append(location, separator)
+		}
+		separator = '&'
+		location = append(append(append(location, p.Name...), '='), encodeQuery(p.Value)...)
+	}
+	return string(location)
+}
+
+// IsWebURL reports whether a URI is of http or https.
+func IsWebURL(uri string) bool {
+	u, err := url.Parse(uri)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// encodeQuery writes a space as %20, which every reader takes for one; a plus sign is for forms alone.
+func encodeQuery(value string) string { return strings.ReplaceAll(url.QueryEscape(value), "+", "%20") }
+
+// Host is what a person is told of where the answer goes: the host with its port, or the scheme of a native application, which does not
+// belong to the host that may stand behind it.
+func (t Target) Host() string {
+	if u, err := url.Parse(t.uri); err == nil && u.Host != "" && IsWebURL(t.uri) {
+		return u.Host
+	}
+	scheme, _, _ := strings.Cut(t.uri, ":")
+	return scheme
+}
+
+// IsOnDevice reports whether the answer goes to a program on the user's device: on loopback, or by a scheme of its own.
+func (t Target) IsOnDevice() bool {
+	u, err := url.Parse(t.uri)
+	return err != nil || !IsWebURL(t.uri) || oauth.IsLoopback(u.Hostname())
+}
+
+// Origin is OriginOf where the answer goes.
+func (t Target) Origin() string { return OriginOf(t.uri) }
+
+// OriginOf is what a content security policy calls where a URI leads: an origin, or the scheme of a native application
+// with its colon.
+func OriginOf(uri string) string {
+	u, err := url.Parse(uri)
+	if err == nil && IsWebURL(uri) {
+		return u.Scheme + "://" + u.Host
+	}
+	scheme, _, _ := strings.Cut(uri, ":")
+	return scheme + ":"
+}

@@ -1,0 +1,73 @@
+package routes
+
+import (
+	"net/url"
+	"strings"
+	"sync/atomic"
+)
+
+// Paths on each host behind the gate: CallbackPath is where a browser comes back to from the sign-in, and SignOutPath says
+// that somebody has signed out, or asks.
+const (
+	CallbackPath = "/oauth/callback"
+	SignOutPath  = "/oauth/sign_out"
+)
+
+// Host is a host at which browsers sign in: the scheme and the authority of its origin (RFC 6454).
+type Host struct{ Scheme, Authority string }
+
+// Origin returns the origin of the host as browsers send it.
+func (h Host) Origin() string { return h.Scheme + "://" + h.Authority }
+
+// Callback returns the redirect URI of the host.
+func (h Host) Callback() string { return h.Origin() + CallbackPath }
+
+// Hosts are those at which browsers can sign in. They are known once all routes are, and replaced as a whole. The zero value
+// knows none.
+type Hosts struct{ known atomic.Pointer[knownHosts] }
+
+type knownHosts struct {
+	exact map[string]Host // by authority
+}
+
+// Publish replaces the hosts by those of the origins. Of two origins with one authority that of https counts.
+func (hs *Hosts) Publish(origins []string) {
+	known := &knownHosts{exact: make(map[string]Host)}
+	for _, origin := range origins {
+		scheme, authority, _ := strings.Cut(origin, "://")
+		if known.exact[authority].Scheme != "https" {
+			known.exact[authority] = Host{scheme, authority}
+		}
+	}
+	hs.known.Store(known)
+}
+
+// Find returns the host of the authority that a request is for, which is its Host header or :authority. It does not allocate for
+// one that browsers write.
+func (hs *Hosts) Find(authority string) (Host, bool) {
+	known := hs.known.Load()
+	if known == nil {
+		return Host{}, false
+	}
+	if host, ok := known.exact[authority]; ok {
+		return host, true
+	}
+	authority = strings.ToLower(authority)
+	for _, scheme := range []string{"https", "http"} {
+		portless := strings.TrimSuffix(authority, map[string]string{"https": ":443", "http": ":80"}[scheme])
+		if host, ok := known.exact[portless]; ok && host.Scheme == scheme {
+			return host, true
+		}
+	}
+	return Host{}, false
+}
+
+// Has reports whether an origin is one of the hosts', written as browsers do.
+func (hs *Hosts) Has(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return false
+	}
+	host, ok := hs.Find(u.Host)
+	return ok && host.Origin() == origin
+}
