@@ -56,7 +56,9 @@ type App struct {
 	// directories are those in which people have passwords, beside here.
 	directories []*peopleDirectory
 
-	// documentsKey is the name of the documents of clients in their pool; empty: there are none.
+	// described are the documents of clients that describe themselves, and the keys of clients that made themselves known. DocumentsKey is
+	// their name in the pool; empty: there are none.
+	described    pooledDocuments
 	documentsKey string
 
 	issuer   *tokenissuer.Issuer
@@ -136,9 +138,12 @@ func (a *App) provisionIssuer() error {
 		return err
 	}
 	a.node = node.Acquire(a.settings.Node, a.settings.Sealer)
-	a.issuer = a.newIssuer()
 	if err := a.provisionDocuments(); err != nil {
 		return err
+	}
+	a.issuer = a.newIssuer()
+	if !a.settings.Open.DocumentsOff {
+		a.issuer.Open.Documents = a.described
 	}
 	if rules := a.settings.PersonalTokens; rules != nil {
 		a.personal = personaltoken.New(a.issuer, *rules, func() store.PersonalTokenStore { return a.node.Store() }, a.enterNode)
@@ -178,7 +183,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 	limits.Attempts = a.node.Attempts
 	return &tokenissuer.Issuer{
 		Records: tokenissuer.Records{
-			ClientKeys:    assertion.NewKeys(a.clientKeys.value),
+			ClientKeys:    assertion.NewKeys(a.clientKeys.value, a.described),
 			Authenticated: memory.NewClientCache(),   // of this configuration: it may declare clients
 			Usernames:     memory.NewUsernameCache(), // likewise: it may declare users
 			Families:      memory.NewFamilyCache(),   // likewise

@@ -89,17 +89,17 @@ func keySetOf(t *testing.T, signers ...*forger) string {
 }
 
 // asserted is a client's assertion, with changes of its header and its claims; nil takes a member away.
-func (s *assertionScene) asserted(f *forger, id string, header, claims map[string]any) string {
-	s.t.Helper()
+func (g *gatehouse) asserted(f *forger, id string, header, claims map[string]any) string {
+	g.t.Helper()
 	now := node.Clock().Unix()
 	h := map[string]any{"alg": f.alg, "kid": f.kid}
-	c := map[string]any{"iss": id, "sub": id, "aud": s.url, "jti": oauth.NewID(), "exp": now + 60, "iat": now}
+	c := map[string]any{"iss": id, "sub": id, "aud": g.url, "jti": oauth.NewID(), "exp": now + 60, "iat": now}
 	merge := func(into, changes map[string]any) string {
 		maps.Copy(into, changes)
 		maps.DeleteFunc(into, func(_ string, value any) bool { return value == nil })
 		text, err := json.Marshal(into)
 		if err != nil {
-			s.t.Fatal(err)
+			g.t.Fatal(err)
 		}
 		return string(text)
 	}

@@ -27,11 +27,8 @@ func (p pooledDocuments) Destruct() error {
 	return nil
 }
 
-// provisionDocuments takes the documents from the pool, or makes them. It fetches nothing.
+// provisionDocuments takes the documents from the pool, or makes them: those of clients, and their keys. It fetches nothing.
 func (a *App) provisionDocuments() error {
-	if a.settings.Open.DocumentsOff {
-		return nil
-	}
 	settings := a.settings.Open.Documents
 	settings.Now = a.node.StoreTime
 	a.documentsKey = fmt.Sprintf("%p %#v", a.node, []any{settings.Allow, settings.Deny, settings.AllowPrivateNetwork})
@@ -41,7 +38,7 @@ func (a *App) provisionDocuments() error {
 	if err != nil {
 		return err
 	}
-	a.issuer.Open.Documents = pooled.(pooledDocuments)
+	a.described = pooled.(pooledDocuments)
 	return nil
 }
 

@@ -54,13 +54,13 @@ func (c Clients) verifyAssertion(ctx context.Context, said *assertion.Client, a 
 		return nil, err
 	}
 	client := c.knownClient(said.ID, now)
-	err := c.signedBy(ctx, client, said)
+	err := c.signedBy(ctx, client, said, a.Address)
 	if err != nil && oauth.AsError(err).Code == oauth.InvalidClient {
 		// What is remembered decides no refusal: the client may have got another key.
 		if client, err = c.registered(ctx, said.ID, a.Address); err != nil {
 			return nil, err
 		}
-		err = c.signedBy(ctx, client, said)
+		err = c.signedBy(ctx, client, said, a.Address)
 	}
 	if err != nil {
 		return nil, err
@@ -77,12 +77,12 @@ func (c Clients) verifyAssertion(ctx context.Context, said *assertion.Client, a 
 }
 
 // signedBy returns nil if the client may prove who it is by an assertion, and has signed this one.
-func (c Clients) signedBy(ctx context.Context, client *store.Client, said *assertion.Client) error {
+func (c Clients) signedBy(ctx context.Context, client *store.Client, said *assertion.Client, source string) error {
 	if client.Disabled || !client.SignsAssertions() || c.records.ClientKeys == nil {
 		return oauth.NewError(oauth.InvalidClient, "client_authentication_failed")
 	}
 	kid, algorithm := said.Key()
-	key, err := c.records.ClientKeys.Find(ctx, client, kid, algorithm)
+	key, err := c.records.ClientKeys.Find(ctx, client, source, kid, algorithm)
 	if err != nil {
 		return err
 	}

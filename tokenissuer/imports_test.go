@@ -113,11 +113,11 @@ var rooms = map[string]room{
 		without: core,
 	},
 	"tokenissuer/registration": {
-		own:    []string{"tokenissuer/attempts", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"},
+		own:    []string{"tokenissuer/assertion", "tokenissuer/attempts", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"},
 		others: []string{"github.com/go-json-experiment/json"}, without: core,
 	},
 	"tokenissuer/clientmetadata": {
-		own:     []string{"internal/fairqueue", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store", "tokenissuer/trust"},
+		own:     []string{"internal/fairqueue", "tokenissuer/assertion", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store", "tokenissuer/trust"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},

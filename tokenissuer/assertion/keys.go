@@ -11,25 +11,28 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// maxSets is how many key sets of clients are remembered parsed.
-const maxSets = 1024
+// maxSetBytes bounds the key sets of clients that are remembered parsed, by the bytes of their texts.
+const maxSetBytes = 4 << 20
 
 // RemoteKeys are the keys that clients publish.
 type RemoteKeys interface {
-	// Key returns the key at a URL with that kid for that algorithm. Keep says that the keys are to survive a restart. The error is an
-	// *oauth.Error: invalid_token, or temporarily_unavailable if that cannot be decided.
-	Key(ctx context.Context, uri string, keep bool, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error)
+	// Key returns the key at a URL with that kid for that algorithm. Source is where the request comes from. The error is an *oauth.Error:
+	// invalid_token, or temporarily_unavailable if that cannot be decided.
+	Key(ctx context.Context, uri, source, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error)
 }
 
 // Keys are the keys of clients.
 type Keys struct {
-	remote RemoteKeys
-	sets   *otter.Cache[string, *keys.PublishedSet]
+	remote, strangers RemoteKeys
+	sets              *otter.Cache[string, *keys.PublishedSet]
 }
 
-// NewKeys returns the keys of clients, of which some are remote; nil: no client's can be.
-func NewKeys(remote RemoteKeys) *Keys {
-	return &Keys{remote, otter.Must(&otter.Options[string, *keys.PublishedSet]{MaximumSize: maxSets})}
+// NewKeys returns the keys of clients, of which those of the operator's clients may be remote, and those of clients that made themselves
+// known among strangers; nil: none can be.
+func NewKeys(remote, strangers RemoteKeys) *Keys {
+	return &Keys{remote, strangers, otter.Must(&otter.Options[string, *keys.PublishedSet]{
+		MaximumWeight: maxSetBytes, Weigher: func(text string, _ *keys.PublishedSet) uint32 { return uint32(len(text)) }, //nolint:gosec // at most 64 KiB
+	})}
 }
 
 // ParseSet reads a client's JWK Set. The error says to whoever registers the client what is wrong with it.
@@ -50,11 +53,11 @@ func CheckSet(c *store.Client) error {
 	return err
 }
 
-// Find returns the client's key with that kid for that algorithm. The error is an invalid_client, or temporarily_unavailable if that
-// cannot be decided now.
-func (k *Keys) Find(ctx context.Context, c *store.Client, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
+// Find returns the client's key with that kid for that algorithm. Source is where the request comes from. The error is an invalid_client, or
+// temporarily_unavailable if that cannot be decided now.
+func (k *Keys) Find(ctx context.Context, c *store.Client, source, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
 	if c.JWKS == "" {
-		return k.findRemote(ctx, c, kid, algorithm)
+		return k.findRemote(ctx, c, source, kid, algorithm)
 	}
 	set, ok := k.sets.GetIfPresent(c.JWKS)
 	if !ok {
@@ -71,11 +74,15 @@ func (k *Keys) Find(ctx context.Context, c *store.Client, kid string, algorithm 
 	return key, nil
 }
 
-func (k *Keys) findRemote(ctx context.Context, c *store.Client, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
-	if k.remote == nil {
+func (k *Keys) findRemote(ctx context.Context, c *store.Client, source, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
+	remote := k.remote
+	if c.Origin != store.FromOperator {
+		remote = k.strangers
+	}
+	if remote == nil {
 		return nil, oauth.NewError(oauth.InvalidClient, "client_keys_remote")
 	}
-	key, err := k.remote.Key(ctx, c.JWKSURI, c.Origin == store.FromOperator, kid, algorithm)
+	key, err := remote.Key(ctx, c.JWKSURI, source, kid, algorithm)
 	if err == nil || oauth.AsError(err).Code == oauth.TemporarilyUnavailable {
 		return key, err
 	}

@@ -22,6 +22,21 @@ type document struct {
 }
 
 // parse reads the document at a URL. The client has every scope that the caller gives it, which is none yet.
+func (d *Documents) parse(id string, body []byte) (*store.Client, error) {
+	c, err := parse(id, body)
+	if err != nil || c.JWKSURI == "" {
+		return c, err
+	}
+	u, err := d.settings.keyURL(c.JWKSURI)
+	switch {
+	case err != nil:
+		return nil, err
+	case !d.settings.admits(u.Hostname()):
+		return nil, errors.New("the host of its jwks_uri is not admitted here")
+	}
+	return c, nil
+}
+
 func parse(id string, body []byte) (*store.Client, error) {
 	var d document
 	if err := json.Unmarshal(body, &d); err != nil {
@@ -34,15 +49,15 @@ func parse(id string, body []byte) (*store.Client, error) {
 		return nil, errors.New("its client_id is not its URL, byte for byte")
 	case len(d.Secret) > 0 || len(d.SecretExpires) > 0:
 		return nil, errors.New("it has a client_secret, which everybody can read")
-	case d.AuthMethod != "" && d.AuthMethod != registration.MethodNone:
-		return nil, errors.New("token_endpoint_auth_method must be none")
+	case d.AuthMethod != "" && d.AuthMethod != registration.MethodNone && d.AuthMethod != registration.MethodPrivateKey:
+		return nil, errors.New("token_endpoint_auth_method must be none or private_key_jwt")
 	}
 	u, err := url.Parse(id)
 	if err != nil {
 		return nil, err
 	}
 	c := &store.Client{ID: id, Origin: store.FromMetadata, Scopes: oauth.Scopes{}}
-	if err := d.Public(c, u.Host); err != nil {
+	if err := d.Secretless(c, u.Host); err != nil {
 		return nil, err
 	}
 	return c, c.Validate()

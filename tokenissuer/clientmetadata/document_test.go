@@ -75,12 +75,14 @@ func FuzzQ41Document(f *testing.F) {
 	f.Add([]byte(`{"client_id":"` + testID + `","client_name":"App","redirect_uris":["https://app.example/cb","http://127.0.0.1/cb","app:/cb"],"grant_types":["authorization_code"]}`))
 	f.Add([]byte(`{"client_id":"` + testID + `","client_name":"\u202eApp\u201d","redirect_uris":["HTTPS://app.example/cb"]}`))
 	f.Add([]byte(`{"client_id":"` + testID + `","redirect_uris":["http://localhost.evil.example/"]}`))
+	f.Add([]byte(`{"client_id":"` + testID + `","redirect_uris":["https://app.example/cb"],"token_endpoint_auth_method":"private_key_jwt","jwks":{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}]}}`))
+	f.Add([]byte(`{"client_id":"` + testID + `","redirect_uris":["https://app.example/cb"],"token_endpoint_auth_method":"private_key_jwt","jwks_uri":"https://app.example/keys"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		c, err := parse(testID, body)
 		if err != nil {
 			return
 		}
-		if c.ID != testID || !c.IsPublic() || c.FirstParty || len(c.Secrets) > 0 || len(c.RedirectURIs) == 0 || c.Validate() != nil || c.CheckRedirects() != nil {
+		if c.ID != testID || c.IsPublic() == c.SignsAssertions() || !c.IsPublic() && !c.PKCERequired || c.FirstParty || len(c.Secrets) > 0 || len(c.RedirectURIs) == 0 || c.Validate() != nil || c.CheckRedirects() != nil {
 			t.Fatalf("%+v", c)
 		}
 		if c.Name == "" || len([]rune(c.Name)) > 64 || strings.ContainsAny(c.Name, "\"\u201c\u201d\u201e\u202e\n") {

@@ -11,6 +11,8 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -50,10 +52,12 @@ type Documents struct {
 	bad       *otter.Cache[string, *refused]
 }
 
-// read is a document that could be used.
+// read is a document that could be used: of a client, or its keys.
 type read struct {
 	client            *store.Client
+	keys              *keys.PublishedSet
 	weight            uint32
+	at                time.Time
 	freshAt, staleEnd time.Time // until when it is used without asking, and while its host is away
 }
 
@@ -96,75 +100,106 @@ func (d *Documents) Client(ctx context.Context, id, source string) (*store.Clien
 	if !d.settings.admits(u.Hostname()) {
 		return nil, oauth.NewError(oauth.InvalidRequest, "client_host_denied").WithDescription("Clients of this host are not admitted here.")
 	}
-	id = strings.Clone(id) // of the request, which a cache would keep
-	if known, err := d.recall(id); known != nil || err != nil {
+	r, err := d.find(ctx, &question{url: strings.Clone(id), host: u.Host, source: source}) // the id is of the request, which a cache would keep
+	if err != nil {
+		return nil, err
+	}
+	return r.client, nil
+}
+
+// question is a document that somebody wants.
+type question struct {
+	url, host, source string
+	keys              bool      // the document is a JWK Set, and not a client's
+	after             time.Time // it must have been read later than this
+}
+
+// name is what the answer is remembered by: the same URL may be that of a client and of keys.
+func (q *question) name() string {
+	if q.keys {
+		return "keys " + q.url
+	}
+	return q.url
+}
+
+// isAnsweredBy reports whether what was read will do.
+func (q *question) isAnsweredBy(r *read) bool { return r.at.After(q.after) }
+
+// find returns a document that is remembered, else it waits for its turn to fetch it.
+func (d *Documents) find(ctx context.Context, q *question) (*read, error) {
+	if known, err := d.recall(q); known != nil || err != nil {
 		return known, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	leave, err := d.queue.Enter(waiting, fairqueue.Share{Name: "source " + source, Most: maxFetches / 4}, fairqueue.Share{Name: "host " + u.Host, Most: 1})
+	leave, err := d.queue.Enter(waiting, fairqueue.Share{Name: "source " + q.source, Most: maxFetches / 4}, fairqueue.Share{Name: "host " + q.host, Most: 1})
 	if err != nil {
-		return d.stale(id, oauth.Unavailable(oauth.ReasonDocumentBusy, err))
+		return d.stale(q, oauth.Unavailable(oauth.ReasonDocumentBusy, err))
 	}
 	defer leave()
-	if known, err := d.recall(id); known != nil || err != nil { // somebody else has asked
+	if known, err := d.recall(q); known != nil || err != nil { // somebody else has asked
 		return known, err
 	}
-	if retry, ok := d.allowance.take(d.settings.Now(), "source "+source, "host "+u.Host); !ok {
+	if retry, ok := d.allowance.take(d.settings.Now(), "source "+q.source, "host "+q.host); !ok {
 		throttled := oauth.Unavailable(oauth.ReasonDocumentThrottled, errors.New("too many documents were fetched within a minute"))
 		throttled.RetryAfter = retry
-		return d.stale(id, throttled)
+		return d.stale(q, throttled)
 	}
 	// A client that goes away has its document read all the same: the next one will ask for it.
-	return d.fetch(context.WithoutCancel(ctx), id)
+	return d.fetch(context.WithoutCancel(ctx), q)
 }
 
-// recall returns what is known of a URL without asking; nil, nil: nothing.
-func (d *Documents) recall(id string) (*store.Client, error) {
+// recall returns what is known without asking; nil, nil: nothing.
+func (d *Documents) recall(q *question) (*read, error) {
 	now := d.settings.Now()
-	if r, ok := d.bad.GetIfPresent(id); ok && now.Before(r.until) {
+	if r, ok := d.bad.GetIfPresent(q.name()); ok && now.Before(r.until) {
 		if r.err.Code == oauth.TemporarilyUnavailable {
-			return d.stale(id, r.err)
+			return d.stale(q, r.err)
 		}
 		return nil, r.err
 	}
-	if r, ok := d.good.GetIfPresent(id); ok && now.Before(r.freshAt) {
-		return r.client, nil
+	if r, ok := d.good.GetIfPresent(q.name()); ok && now.Before(r.freshAt) && q.isAnsweredBy(r) {
+		return r, nil
 	}
 	return nil, nil
 }
 
-// stale returns what was known of a URL whose host cannot be asked, else why it cannot.
-func (d *Documents) stale(id string, reason *oauth.Error) (*store.Client, error) {
-	if r, ok := d.good.GetIfPresent(id); ok && d.settings.Now().Before(r.staleEnd) {
-		return r.client, nil
+// stale returns what was known of a document whose host cannot be asked, else why it cannot.
+func (d *Documents) stale(q *question, reason *oauth.Error) (*read, error) {
+	if r, ok := d.good.GetIfPresent(q.name()); ok && d.settings.Now().Before(r.staleEnd) && q.isAnsweredBy(r) {
+		return r, nil
 	}
 	return nil, reason
 }
 
 // fetch asks for the document and remembers what comes of it.
-func (d *Documents) fetch(ctx context.Context, id string) (*store.Client, error) {
-	header, body, err := d.fetcher.get(ctx, id)
+func (d *Documents) fetch(ctx context.Context, q *question) (*read, error) {
+	header, body, err := d.fetcher.get(ctx, q.url)
 	now := d.settings.Now()
-	var client *store.Client
-	if err == nil {
-		client, err = parse(id, body)
+	got := &read{at: now, weight: uint32(entryWeight + 2*len(body))} //nolint:gosec // at most maxDocument
+	switch {
+	case err != nil:
+	case q.keys:
+		got.keys, err = assertion.ParseSet(string(body))
+	default:
+		got.client, err = d.parse(q.url, body)
 	}
 	switch {
 	case errors.Is(err, errAway):
 		away := oauth.Unavailable(oauth.ReasonDocumentAway, err)
-		d.bad.Set(id, &refused{away, now.Add(awayFor)})
-		return d.stale(id, away)
+		d.bad.Set(q.name(), &refused{away, now.Add(awayFor)})
+		return d.stale(q, away)
 	case err != nil:
 		invalid := refusal("client_document_invalid", err)
-		d.good.Invalidate(id)
-		d.bad.Set(id, &refused{invalid, now.Add(refusedFor)})
+		d.good.Invalidate(q.name())
+		d.bad.Set(q.name(), &refused{invalid, now.Add(refusedFor)})
 		return nil, invalid
 	}
-	fresh := now.Add(freshness(header, now))
-	d.bad.Invalidate(id)
-	d.good.Set(id, &read{client, uint32(entryWeight + 2*len(body)), fresh, fresh.Add(staleFor)}) //nolint:gosec // at most maxDocument
-	return client, nil
+	got.freshAt = now.Add(freshness(header, now))
+	got.staleEnd = got.freshAt.Add(staleFor)
+	d.bad.Invalidate(q.name())
+	d.good.Set(q.name(), got)
+	return got, nil
 }
 
 // refusal is the error for a URL that has no document which can be used.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -24,7 +25,7 @@ type Metadata struct {
 	ResponseTypes []string `json:"response_types,omitempty"`
 	Name          string   `json:"client_name,omitzero"`
 	Scope         string   `json:"scope,omitzero"`
-	// JWKS and JWKSURI are the client's keys, of which there can be one kind.
+	// JWKS and JWKSURI are the client's public keys, or where they are: one of them, for MethodPrivateKey.
 	JWKS    jsontext.Value `json:"jwks,omitzero"`
 	JWKSURI string         `json:"jwks_uri,omitzero"`
 }
@@ -39,7 +40,8 @@ const (
 
 const (
 	maxRedirectURIs   = 50
-	maxRedirectURI    = 2 << 10 // bytes
+	maxRedirectURI    = 2 << 10  // bytes
+	maxKeys           = 16 << 10 // bytes of a JWK Set
 	maxNameCharacters = 64
 )
 
@@ -71,10 +73,17 @@ func (m *Metadata) describe(c *store.Client, name string) error {
 	return nil
 }
 
-// Public fills a client that has no secret with what the metadata say of it.
-func (m *Metadata) Public(c *store.Client, name string) error {
+// Secretless fills a client that has no secret with what the metadata say of it: it is public, or signs assertions with its own key.
+func (m *Metadata) Secretless(c *store.Client, name string) error {
 	if err := m.describe(c, name); err != nil {
 		return err
+	}
+	if m.AuthMethod == MethodPrivateKey {
+		c.Type, c.PKCERequired = store.ConfidentialClient, true
+		if err := m.keys(c); err != nil {
+			return fmt.Errorf("%w%w", errMetadata, err)
+		}
+		return nil
 	}
 	c.Type = store.PublicClient
 	if slices.ContainsFunc(c.RedirectURIs, isOfDevice) {
@@ -83,22 +92,45 @@ func (m *Metadata) Public(c *store.Client, name string) error {
 	return nil
 }
 
-// apply fills a client with what the metadata say of it; public: it has no secret.
-func (m *Metadata) apply(c *store.Client, public bool) error {
-	switch m.AuthMethod {
-	case "", MethodNone, MethodBasic, MethodPost:
-	default:
-		return fmt.Errorf("%w%w", errMetadata, errors.New("token_endpoint_auth_method must be none, client_secret_basic or client_secret_post"))
+// keys gives a client the public keys that its metadata have, or name. Keys of a client that proves itself in another way are for
+// something else, and are ignored.
+func (m *Metadata) keys(c *store.Client) error {
+	k := store.ClientKeys{AuthMethod: store.PrivateKeyJWT, JWKSURI: m.JWKSURI}
+	if len(m.JWKS) > 0 && m.JWKS.Kind() != 'n' {
+		k.JWKS = string(m.JWKS)
 	}
-	if public {
-		return m.Public(c, "unnamed")
+	if len(k.JWKS) > maxKeys {
+		return fmt.Errorf("jwks: use at most %d bytes, or jwks_uri", maxKeys)
 	}
-	c.Type = store.ConfidentialClient
-	return m.describe(c, "unnamed")
+	c.ClientKeys = k
+	if err := k.Validate(); err != nil {
+		return err
+	}
+	return assertion.CheckSet(c)
 }
 
-// isPublic reports whether the client asks for no secret. One that does not say gets one (RFC 7591 §2).
-func (m *Metadata) isPublic() bool { return m.AuthMethod == MethodNone }
+// apply fills a client with what the metadata say of it. The method that they name is one of ours, and it has one.
+func (m *Metadata) apply(c *store.Client) error {
+	switch m.AuthMethod {
+	case MethodNone, MethodPrivateKey:
+		return m.Secretless(c, "unnamed")
+	case MethodBasic, MethodPost:
+		c.Type = store.ConfidentialClient
+		return m.describe(c, "unnamed")
+	}
+	return fmt.Errorf("%w%w", errMetadata, errors.New("token_endpoint_auth_method must be none, client_secret_basic, client_secret_post or private_key_jwt"))
+}
+
+// methodOf is how a client authenticates; one with a secret may present it in either of two places.
+func methodOf(c *store.Client) string {
+	switch {
+	case c.IsPublic():
+		return MethodNone
+	case c.SignsAssertions():
+		return MethodPrivateKey
+	}
+	return MethodBasic
+}
 
 // checkFlow refuses clients that need another flow than the one there is.
 func (m *Metadata) checkFlow() error {

@@ -1,6 +1,7 @@
 package registration
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -64,7 +65,8 @@ func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secr
 		return Registered{}, oauth.NewError(oauth.InvalidToken, "initial_access_token_wrong")
 	}
 	c := store.Client{Origin: store.FromRegistration, Scopes: is.Open.Admitted().RegistrationScopes, PKCERequired: true}
-	if err := m.apply(&c, m.isPublic()); err != nil {
+	m.AuthMethod = cmp.Or(m.AuthMethod, MethodBasic) // RFC 7591 §2
+	if err := m.apply(&c); err != nil {
 		return Registered{}, inMetadata(err)
 	}
 	g.adding.Lock()
@@ -129,21 +131,22 @@ func (g *Registrar) Read(ctx context.Context, id string, token oauth.Secret) (Re
 	return g.told(c, oauth.Secret{}, ""), nil
 }
 
-// Update replaces the metadata of the client that the token manages (RFC 7592 §2.2). How it authenticates stays.
+// Update replaces the metadata of the client that the token manages (RFC 7592 §2.2), its keys with them. How it authenticates stays.
 func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m Metadata) (Registered, error) {
 	c, err := g.managed(ctx, id, token)
 	if err != nil {
 		return Registered{}, err
 	}
 	changed := store.Client{}
-	if err := m.apply(&changed, c.IsPublic()); err != nil {
+	m.AuthMethod = cmp.Or(m.AuthMethod, methodOf(c))
+	if err := m.apply(&changed); err != nil {
 		return Registered{}, inMetadata(err)
 	}
-	if m.AuthMethod != "" && m.isPublic() != c.IsPublic() {
-		return Registered{}, inMetadata(fmt.Errorf("%w%w", errMetadata, errors.New("token_endpoint_auth_method cannot change between none and a secret: register again")))
+	if methodOf(&changed) != methodOf(c) {
+		return Registered{}, inMetadata(fmt.Errorf("%w%w", errMetadata, errors.New("token_endpoint_auth_method cannot change between none, a secret and private_key_jwt: register again")))
 	}
 	updated, err := g.Registry.UpdateClient(ctx, id, store.ClientChange{
-		Name: &changed.Name, Type: &changed.Type, Grants: &changed.Grants, RedirectURIs: &changed.RedirectURIs,
+		Name: &changed.Name, Type: &changed.Type, Grants: &changed.Grants, RedirectURIs: &changed.RedirectURIs, Keys: &changed.ClientKeys,
 	})
 	if err != nil {
 		return Registered{}, inMetadata(err)
@@ -198,12 +201,10 @@ func (g *Registrar) RemoveUnused(ctx context.Context, since time.Time) (removed 
 	return removed, nil
 }
 
+// told is what a client is told of its registration; method is the one that it has named, empty: none.
 func (g *Registrar) told(c *store.Client, secret oauth.Secret, method string) Registered {
-	switch {
-	case c.IsPublic():
-		method = MethodNone
-	case method == "":
-		method = MethodBasic
+	if of := methodOf(c); of != MethodBasic || method == "" {
+		method = of
 	}
 	return Registered{Client: c, Secret: secret, Token: g.Registry.Issuer.Master.RegistrationToken(c.ID), Method: method}
 }

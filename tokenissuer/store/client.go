@@ -168,8 +168,11 @@ func (c *Client) Validate() error {
 	if err := c.Type.Validate(); err != nil {
 		return err
 	}
-	if err := c.validateKeys(); err != nil {
+	if err := c.ClientKeys.Validate(); err != nil {
 		return err
+	}
+	if c.IsPublic() && c.SignsAssertions() {
+		return fmt.Errorf("a %s client has no key that it could keep: its type must be confidential", c.Type)
 	}
 	if !c.IsPublic() && len(c.Secrets) == 0 && !c.SignsAssertions() {
 		return errors.New("a confidential client needs a secret, or keys of its own: jwks or jwks_uri")

@@ -44,9 +44,8 @@ func (k *ClientKeys) InferMethod() {
 	}
 }
 
-// validateKeys says what is wrong with a registration's keys. Whether the set can be used is for package keys to say.
-func (c *Client) validateKeys() error {
-	k := &c.ClientKeys
+// Validate says what is wrong with a registration's keys. Whether the set can be used is for package keys to say.
+func (k *ClientKeys) Validate() error {
 	switch {
 	case k.AuthMethod == SecretAuth && k.JWKS == "" && k.JWKSURI == "":
 		return nil
@@ -56,8 +55,6 @@ func (c *Client) validateKeys() error {
 		return fmt.Errorf("%s needs the client's public keys: give jwks or jwks_uri", PrivateKeyJWT)
 	case k.JWKS != "" && k.JWKSURI != "":
 		return errors.New("give jwks or jwks_uri, not both (RFC 7591 §2)")
-	case c.IsPublic():
-		return fmt.Errorf("a %s client has no key that it could keep: its type must be confidential", c.Type)
 	case len(k.JWKS) > maxJWKS || k.JWKS != "" && !json.Valid([]byte(k.JWKS)):
 		return fmt.Errorf("jwks: use a JSON Web Key Set of at most %d bytes", maxJWKS)
 	case k.JWKSURI != "":

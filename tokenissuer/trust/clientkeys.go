@@ -17,7 +17,7 @@ const (
 	maxKeyWaits = 64
 )
 
-// ClientKeys fetches and keeps the keys that clients publish at a jwks_uri (RFC 7591 §2). A client whose host is slow or away makes
+// ClientKeys fetches and keeps the keys that the operator's clients publish at a jwks_uri (RFC 7591 §2). A client whose host is slow or away makes
 // requests for itself wait, and those of no other. It is safe for concurrent use.
 type ClientKeys struct {
 	allowPrivate bool
@@ -41,18 +41,18 @@ func NewClientKeys(allowPrivateNetwork bool, options Options) *ClientKeys {
 	}
 }
 
-// UseSnapshots sets the storage for the keys of clients that Key is told to keep; nil: none.
+// UseSnapshots sets the storage in which keys survive a restart; nil: none.
 func (c *ClientKeys) UseSnapshots(s Snapshots) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.snapshots = s
 }
 
-// Key returns the key at a URL with that kid for that algorithm. Keep says that the keys are to survive a restart. Keys that are not
+// Key returns the key at a URL with that kid for that algorithm. Keys that are not
 // known are fetched, for which Key waits for at most five seconds; those that have grown old are fetched beside. The error
 // is an *oauth.Error: invalid_token, or temporarily_unavailable if that cannot be decided.
-func (c *ClientKeys) Key(ctx context.Context, uri string, keep bool, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
-	k, err := c.at(uri, keep)
+func (c *ClientKeys) Key(ctx context.Context, uri, _, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
+	k, err := c.at(uri)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (c *ClientKeys) Key(ctx context.Context, uri string, keep bool, kid string,
 }
 
 // at returns what is known of a URL.
-func (c *ClientKeys) at(uri string, keep bool) (*remoteKeys, error) {
+func (c *ClientKeys) at(uri string) (*remoteKeys, error) {
 	if k, ok := c.places.GetIfPresent(uri); ok {
 		return k, nil
 	}
@@ -84,11 +84,9 @@ func (c *ClientKeys) at(uri string, keep bool) (*remoteKeys, error) {
 	}
 	k := newRemoteKeys(Settings{Issuer: uri, JWKSURI: uri, AllowPrivateNetwork: c.allowPrivate}, client, c.options)
 	k.owner = "the client with the jwks_uri " + uri
-	if keep {
-		c.mu.Lock()
-		k.useSnapshots(c.snapshots)
-		c.mu.Unlock()
-	}
+	c.mu.Lock()
+	k.useSnapshots(c.snapshots)
+	c.mu.Unlock()
 	k, _ = c.places.SetIfAbsent(uri, k)
 	return k, nil
 }

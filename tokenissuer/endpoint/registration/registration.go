@@ -36,6 +36,8 @@ type response struct {
 	Grants        []oauth.GrantType `json:"grant_types"`
 	ResponseTypes []string          `json:"response_types"`
 	Scope         string            `json:"scope"`
+	JWKS          jsontext.Value    `json:"jwks,omitzero"`
+	JWKSURI       string            `json:"jwks_uri,omitzero"`
 }
 
 // update is a request to replace the metadata (RFC 7592 §2.2). What the server has set must not be in it.
@@ -109,6 +111,10 @@ func (e *Endpoint) write(w http.ResponseWriter, status int, registered registrat
 	answer := response{
 		ClientID: c.ID, IssuedAt: c.CreatedAt.Unix(), Secret: registered.Secret.Reveal(), Token: registered.Token.Reveal(), URI: e.URL + "/" + c.ID,
 		Name: c.Name, RedirectURIs: c.RedirectURIs, Method: registered.Method, Grants: c.Grants, ResponseTypes: []string{"code"}, Scope: c.Scopes.String(),
+		JWKSURI: c.JWKSURI,
+	}
+	if c.JWKS != "" {
+		answer.JWKS = jsontext.Value(c.JWKS)
 	}
 	if answer.Secret != "" {
 		answer.SecretExpires = new(int64) // never
