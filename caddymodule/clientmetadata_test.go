@@ -282,6 +282,26 @@ func TestQ49DocumentsThatGo(t *testing.T) {
 	}
 }
 
+// TestQ223ClientsThatUsersLetIn: strangers who ask for documents of a client's host do not keep the client from its tokens.
+func TestQ223ClientsThatUsersLetIn(t *testing.T) {
+	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
+	const uri = "https://agent.example/callback"
+	agent := d.client("/agent.json", `"redirect_uris":["`+uri+`"]`, uri)
+	tokens := g.userTokens(agent, "max@acme.example")
+	g.reload(peopleSite("password_grant", strings.Replace(admitsDescribed, "allow_private", "deny other.example\n\t\t\tallow_private", 1))) // which has read nothing
+	throttled := 0
+	for i := range 12 {
+		stranger := d.client(fmt.Sprintf("/stranger%d.json", i), `"redirect_uris":["`+uri+`"]`, uri)
+		if p := g.browser().open(stranger.path()); p.status == http.StatusServiceUnavailable {
+			throttled++
+		}
+	}
+	if throttled != 2 {
+		t.Errorf("%d strangers of 12 have to wait", throttled)
+	}
+	g.obtain(agent.refresh(tokens.RefreshToken))
+}
+
 // TestQ48ClientMetadataConfiguration: the block is held to its grammar, with file and line.
 func TestQ48ClientMetadataConfiguration(t *testing.T) {
 	const frame = "{\n\toauth {\n\t\tissuer https://id.example\n\t\tstore memory\n\t\t%s\n\t}\n}\nid.example {\n\ttls internal\n\toauth_server\n}\n"

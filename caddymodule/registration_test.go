@@ -239,6 +239,20 @@ func TestQ52RegistrationFloods(t *testing.T) {
 	}
 }
 
+// TestQ222ChangesAreRegistrations: who has registered once does not have the store write without end.
+func TestQ222ChangesAreRegistrations(t *testing.T) {
+	g := startPeople(t, "password_grant", lets("limit 3/1h per ip"))
+	c := g.mustRegister(`{"redirect_uris":["https://agent.example/callback"]}`)
+	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+		if status, body := g.manage(http.MethodPut, c, c.Token, fmt.Sprintf(`{"client_id":%q,"redirect_uris":["https://agent.example/callback"],"client_name":"%d"}`, c.ID, i)); status != want {
+			t.Errorf("change %d: %d %s", i, status, body)
+		}
+	}
+	if status, body := g.manage(http.MethodGet, c, c.Token, ""); status != http.StatusOK {
+		t.Errorf("its own registration: %d %s", status, body)
+	}
+}
+
 // TestQ53InitialAccessToken: where one is demanded, nobody registers without it.
 func TestQ53InitialAccessToken(t *testing.T) {
 	t.Setenv("INITIAL_TOKEN", "an-initial-access-token")

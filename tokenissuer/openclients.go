@@ -12,9 +12,10 @@ import (
 
 // ClientDocuments reads the documents in which clients describe themselves (OAuth Client ID Metadata Document).
 type ClientDocuments interface {
-	// Client returns the client that the document at a URL describes, without scopes. Source is where the request comes from. The error
-	// is an *oauth.Error: invalid_request for a URL without a document that can be used, temporarily_unavailable when nobody knows.
-	Client(ctx context.Context, id, source string) (*store.Client, error)
+	// Client returns the client that the document at a URL describes, without scopes. Source is where the request comes from, and known
+	// says that a user has let the client in. The error is an *oauth.Error: invalid_request for a URL without a document that can be used,
+	// temporarily_unavailable when nobody knows.
+	Client(ctx context.Context, id, source string, known bool) (*store.Client, error)
 }
 
 // OpenClients are the clients that make themselves known, for whom nobody here vouches. The zero value lets none in, but those that have
@@ -76,7 +77,7 @@ func (o *OpenClients) present(ctx context.Context, id string, stored *store.Clie
 	case !oauth.IsClientURL(id) || !o.ReadsDocuments():
 		return nil, store.ErrNotFound
 	}
-	described, err := o.Documents.Client(ctx, id, source)
+	described, err := o.Documents.Client(ctx, id, source, stored != nil)
 	if err != nil {
 		return nil, err
 	}

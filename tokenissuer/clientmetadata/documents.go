@@ -87,9 +87,9 @@ func New(settings Settings) *Documents {
 func (d *Documents) Close() { d.fetcher.transport.CloseIdleConnections() }
 
 // Client returns the client that the document at a URL describes; nobody changes it. Source is where the request comes from, of which no
-// one gets more than its share of the fetches. The error is an *oauth.Error: invalid_request for a URL without a document that can be
-// used, whose description says why, and temporarily_unavailable when nobody knows.
-func (d *Documents) Client(ctx context.Context, id, source string) (*store.Client, error) {
+// one gets more than its share of the fetches. Known: a user has let the client in. The error is an *oauth.Error: invalid_request for a URL
+// without a document that can be used, whose description says why, and temporarily_unavailable when nobody knows.
+func (d *Documents) Client(ctx context.Context, id, source string, known bool) (*store.Client, error) {
 	if err := oauth.CheckClientURL(id, d.settings.AllowPrivateNetwork); err != nil {
 		return nil, refusal("client_url_invalid", err)
 	}
@@ -100,7 +100,7 @@ func (d *Documents) Client(ctx context.Context, id, source string) (*store.Clien
 	if !d.settings.admits(u.Hostname()) {
 		return nil, oauth.NewError(oauth.InvalidRequest, "client_host_denied").WithDescription("Clients of this host are not admitted here.")
 	}
-	r, err := d.find(ctx, &question{url: strings.Clone(id), host: u.Host, source: source}) // the id is of the request, which a cache would keep
+	r, err := d.find(ctx, &question{url: strings.Clone(id), host: u.Host, source: source, known: known}) // the id is of the request, which a cache would keep
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +110,7 @@ func (d *Documents) Client(ctx context.Context, id, source string) (*store.Clien
 // question is a document that somebody wants.
 type question struct {
 	url, host, source string
+	known             bool      // it is no stranger's
 	keys              bool      // the document is a JWK Set, and not a client's
 	after             time.Time // it must have been read later than this
 }
@@ -140,7 +141,10 @@ func (d *Documents) find(ctx context.Context, q *question) (*read, error) {
 	if known, err := d.recall(q); known != nil || err != nil { // somebody else has asked
 		return known, err
 	}
-	if retry, ok := d.allowance.take(d.settings.Now(), "source "+q.source, "host "+q.host); !ok {
+	if _, remembered := d.good.GetIfPresent(q.name()); remembered {
+		q.known = true
+	}
+	if retry, ok := d.allowance.take(d.settings.Now(), counted(q)...); !ok {
 		throttled := oauth.Unavailable(oauth.ReasonDocumentThrottled, errors.New("too many documents were fetched within a minute"))
 		throttled.RetryAfter = retry
 		return d.stale(q, throttled)

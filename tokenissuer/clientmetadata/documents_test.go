@@ -86,7 +86,7 @@ func open(t *testing.T, c *clock, settings Settings) *Documents {
 // ask returns the client's name, or the reason why there is none.
 func ask(t *testing.T, d *Documents, id string) string {
 	t.Helper()
-	c, err := d.Client(t.Context(), id, "192.0.2.1")
+	c, err := d.Client(t.Context(), id, "192.0.2.1", false)
 	if err != nil {
 		return oauth.AsError(err).Reason
 	}
@@ -311,7 +311,7 @@ func TestQ44Floods(t *testing.T) {
 	var throttled atomic.Int64
 	for i := range 3 * mostForOne {
 		group.Go(func() {
-			_, err := d.Client(t.Context(), fmt.Sprintf("%s/client%d", h.URL, i), fmt.Sprintf("192.0.2.%d", i))
+			_, err := d.Client(t.Context(), fmt.Sprintf("%s/client%d", h.URL, i), fmt.Sprintf("192.0.2.%d", i), false)
 			if oauth.AsError(err).Reason == "client_document_throttled" && oauth.AsError(err).RetryAfter > 0 {
 				throttled.Add(1)
 			}
@@ -335,13 +335,44 @@ func TestQ44Floods(t *testing.T) {
 	var a allowance
 	taken := 0
 	for i := range 2 * mostInAll {
-		if _, ok := a.take(c.now(), fmt.Sprint("source ", i), fmt.Sprint("host ", i)); ok {
+		if _, ok := a.take(c.now(), counted(&question{source: fmt.Sprint(i), host: fmt.Sprint(i)})...); ok {
 			taken++
 		}
 	}
-	if taken != mostInAll || len(a.by) > 2*mostInAll {
+	if taken != mostInAll || len(a.by) > 3*mostInAll+1 {
 		t.Errorf("%d fetches in a minute", taken)
 	}
+	if _, ok := a.take(c.now(), counted(&question{known: true})...); !ok {
+		t.Error("a client that is known has to wait for strangers")
+	}
+}
+
+// TestQ223OthersOfTheHost: who asks for many documents of somebody else's host keeps nobody from those that there are.
+func TestQ223OthersOfTheHost(t *testing.T) {
+	h, c := newHost(t), newClock()
+	d := open(t, c, Settings{})
+	h.says("agent")
+	asks := func(path, source, want string) {
+		t.Helper()
+		client, err := d.Client(t.Context(), h.URL+path, source, path == "/letin")
+		if want == "" && oauth.AsError(err).Reason != oauth.ReasonDocumentThrottled || want != "" && (err != nil || client.Name != want) {
+			t.Errorf("%s for %q: %v, %v", path, source, client, err)
+		}
+	}
+	asks("/known", "192.0.2.1", "agent")
+	c.pass(10 * time.Minute)
+	for i := range mostOfOneToOne {
+		asks(fmt.Sprint("/one", i), "192.0.2.66", "agent")
+	}
+	asks("/more", "192.0.2.66", "")
+	asks("/new", "192.0.2.2", "agent")
+	for i := range mostForOne - mostOfOneToOne - 1 {
+		asks(fmt.Sprint("/many", i), fmt.Sprint("198.51.100.", i), "agent")
+	}
+	asks("/newer", "192.0.2.3", "")
+	h.says("agent of today")
+	asks("/known", "192.0.2.66", "agent of today") // which is due
+	asks("/letin", "192.0.2.66", "agent of today")
 }
 
 // TestQ44OneDocument: those who ask for one document at once have it fetched once.
@@ -352,7 +383,7 @@ func TestQ44OneDocument(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 64 {
 		group.Go(func() {
-			if c, err := d.Client(t.Context(), h.URL+"/client.json", fmt.Sprint(i)); err != nil || c.Name != "one" {
+			if c, err := d.Client(t.Context(), h.URL+"/client.json", fmt.Sprint(i), false); err != nil || c.Name != "one" {
 				t.Errorf("%v, %v", c, err)
 			}
 		})
@@ -412,7 +443,7 @@ func TestQ48Hosts(t *testing.T) {
 		}
 	}
 	d := New(Settings{Deny: []string{"denied.example"}, Now: newClock().now})
-	_, err := d.Client(t.Context(), "https://denied.example/client.json", "")
+	_, err := d.Client(t.Context(), "https://denied.example/client.json", "", false)
 	if own := (*oauth.Error)(nil); !errors.As(err, &own) || own.Reason != "client_host_denied" {
 		t.Errorf("a denied host: %v", err)
 	}

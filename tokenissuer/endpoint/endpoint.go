@@ -153,7 +153,7 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request) error {
 
 func (h *Handler) manageRegistration(w http.ResponseWriter, r *http.Request) error {
 	id, _ := h.registeredClient(r.URL.EscapedPath())
-	done, err := h.registration.Manage(w, r, id)
+	done, err := h.registration.Manage(w, r, id, h.audit.Address(r))
 	if err == nil {
 		h.audit.Accepted(r, done, zap.String("client_id", id))
 	}

@@ -58,7 +58,7 @@ type Registered struct {
 func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secret, address string) (Registered, error) {
 	is := g.Registry.Issuer
 	now := is.Now()
-	if err := is.Reserve(ctx, is.Limited(attempts.Bucket{Name: "register\x00" + address, Limit: g.PerAddress}), "registration_throttled", now); err != nil {
+	if err := g.reserve(ctx, address, now); err != nil {
 		return Registered{}, err
 	}
 	if !g.admits(initial) {
@@ -79,6 +79,12 @@ func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secr
 		return Registered{}, inMetadata(err)
 	}
 	return g.told(client, secret, m.AuthMethod), nil
+}
+
+// reserve counts what an address has the store write.
+func (g *Registrar) reserve(ctx context.Context, address string, now time.Time) error {
+	is := g.Registry.Issuer
+	return is.Reserve(ctx, is.Limited(attempts.Bucket{Name: "register\x00" + address, Limit: g.PerAddress}), "registration_throttled", now)
 }
 
 // admits reports whether a client with that initial access token may register.
@@ -131,10 +137,14 @@ func (g *Registrar) Read(ctx context.Context, id string, token oauth.Secret) (Re
 	return g.told(c, oauth.Secret{}, ""), nil
 }
 
-// Update replaces the metadata of the client that the token manages (RFC 7592 §2.2), its keys with them. How it authenticates stays.
-func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m Metadata) (Registered, error) {
+// Update replaces the metadata of the client that the token manages (RFC 7592 §2.2), its keys with them. How it authenticates stays. It counts
+// as a registration from the address does.
+func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m Metadata, address string) (Registered, error) {
 	c, err := g.managed(ctx, id, token)
 	if err != nil {
+		return Registered{}, err
+	}
+	if err := g.reserve(ctx, address, g.Registry.Issuer.Now()); err != nil {
 		return Registered{}, err
 	}
 	changed := store.Client{}

@@ -69,7 +69,7 @@ func (e *Endpoint) Register(w http.ResponseWriter, r *http.Request, address stri
 }
 
 // Manage serves a request of a client about its own registration, and returns what was done with it.
-func (e *Endpoint) Manage(w http.ResponseWriter, r *http.Request, id string) (done string, err error) {
+func (e *Endpoint) Manage(w http.ResponseWriter, r *http.Request, id, address string) (done string, err error) {
 	token, err := bearer(r)
 	if err != nil {
 		return "", err
@@ -94,7 +94,7 @@ func (e *Endpoint) Manage(w http.ResponseWriter, r *http.Request, id string) (do
 			return "", oauth.NewError(oauth.InvalidClientMetadata, "client_metadata_invalid").
 				WithDescription("Send client_id and what the client says of itself, and nothing that the server has set.")
 		}
-		registered, err = e.Registrar.Update(r.Context(), id, token, u.Metadata)
+		registered, err = e.Registrar.Update(r.Context(), id, token, u.Metadata, address)
 		done = "client changed by itself"
 	default:
 		done = "client read by itself"
