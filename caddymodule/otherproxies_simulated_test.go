@@ -127,7 +127,7 @@ func holdTold(t *testing.T, header http.Header, known bool) {
 	}
 }
 
-// proxyAsks serves the document's applications behind a proxy that asks as another one does: the issuer and the three paths of the
+// proxyAsks serves the document's applications behind a proxy that asks as another one does: the issuer and the four paths of the
 // sign-in are handed on, everything else passes when the gate says yes. Ask makes the question of a request.
 func proxyAsks(t *testing.T, proxy, gate, issuer string, ask func(r *http.Request) *http.Request) {
 	t.Helper()
@@ -145,7 +145,7 @@ func proxyAsks(t *testing.T, proxy, gate, issuer string, ask func(r *http.Reques
 		case strings.HasPrefix(r.Host, "auth."):
 			handOn(issuer).ServeHTTP(w, r)
 			return
-		case slices.Contains([]string{"/oauth/callback", "/oauth/sign_in", "/oauth/sign_out"}, r.URL.Path):
+		case slices.Contains([]string{"/oauth/callback", "/oauth/sign_in", "/oauth/sign_out", "/oauth/session"}, r.URL.Path):
 			handOn(gate).ServeHTTP(w, r)
 			return
 		}

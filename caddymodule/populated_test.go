@@ -197,14 +197,14 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	clients, err := s.Clients(ctx)
 	must(err)
 	for _, c := range clients {
-		if len(c.Secrets) != 2 || len(c.Grants) != 4 || len(c.RedirectURIs) != 1 || c.CreatedAt.IsZero() || c.PKCERequired != (c.ID == "old-strict") ||
+		if (len(c.Secrets) == 2) == c.SignsAssertions() || len(c.Grants) != 4 || len(c.RedirectURIs) != 1 || c.CreatedAt.IsZero() || c.PKCERequired != (c.ID == "old-strict") ||
 			c.PKCEOptional != (c.ID == "old-rp") || reflect.DeepEqual(c.OpenID, store.ClientOpenID{}) == (c.ID == "old-rp") ||
 			(c.Origin == store.FromMetadata) != (c.Name == "Old agent") || c.LastUsedAt.IsZero() == (c.Name == "Old agent") ||
-			c.ClientKeys != (store.ClientKeys{}) || c.RevokePrevious != (c.ID == "old-swift") || len(c.CORSOrigins) != map[bool]int{true: 1}[c.ID == "old-page"] {
+			(c.ClientKeys == store.ClientKeys{}) == (c.ID == "old-signer") || c.RevokePrevious != (c.ID == "old-swift") || len(c.CORSOrigins) != map[bool]int{true: 1}[c.ID == "old-page"] {
 			t.Errorf("the client is read as %+v", c)
 		}
 	}
-	if want := 2 + o.since(7) + o.since(9) + o.since(10) + o.since(12) + o.since(14); len(clients) != want {
+	if want := 2 + o.since(7) + o.since(9) + o.since(10) + o.since(12) + o.since(14) + o.since(17); len(clients) != want {
 		t.Errorf("%d clients, want %d", len(clients), want)
 	}
 	if err := s.AddClient(ctx, &store.Client{ID: "old-gone"}); err == nil {
@@ -320,7 +320,7 @@ func (o oldStore) signInsGoOn(t *testing.T) {
 		must(err)
 		identities, err := s.Identities(ctx, "old-wes")
 		must(err)
-		if atHost.Provider != "old-provider" || atHost.SessionID != "signInOfSchemaThirteen" || len(identities) != 1 || identities[0].Subject != "old-subject" || identities[0].DeclaredEmail != "" {
+		if atHost.Provider != "old-provider" || atHost.SessionID != "signInOfSchemaThirteen" || len(identities) != 1 || identities[0].Subject != "old-subject" || identities[0].DeclaredEmail+identities[0].Source != "" {
 			t.Errorf("the sign-in at a provider is read as %+v, of %+v", atHost, identities)
 		}
 	}

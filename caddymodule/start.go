@@ -108,11 +108,20 @@ func (a *App) begin() error {
 	return nil
 }
 
-// settle ends what an earlier configuration has declared and this one does not.
+// settle ends what an earlier configuration has declared and this one does not, and notes of which provider the accounts are that an
+// earlier build has linked.
 func (a *App) settle(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(a.life.ctx, timeout)
 	defer cancel()
-	return a.registry.Reconcile(ctx)
+	if err := a.registry.Reconcile(ctx); err != nil {
+		return err
+	}
+	for _, p := range a.settings.SignIn.Providers {
+		if err := p.Rules.ClaimSource(ctx, a.node.Store(), p.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settleLater tries until it has settled or the configuration has ended.
@@ -148,8 +157,8 @@ func isUnavailable(err error) bool {
 }
 
 // checkStored refuses a declared user with the id of a stored client, and a declared client with the id of a stored user: tokens
-// of the one would pass for tokens of the other. It refuses a provider, too, whose users would belong to no organisation that
-// exists. It returns temporarily_unavailable when the store does not answer.
+// of the one would pass for tokens of the other. It refuses a provider, too, that would get the users of another one, or whose
+// users would belong to no organisation that exists. It returns temporarily_unavailable when the store does not answer.
 func (a *App) checkStored(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(a.life.ctx, timeout)
 	defer cancel()
@@ -169,6 +178,9 @@ func (a *App) checkStored(timeout time.Duration) error {
 	}
 	directory := store.OverlayDirectory{Declared: a.settings.Declared, Stored: a.node.Store()}
 	for _, p := range a.settings.SignIn.Providers {
+		if err := p.Rules.CheckSource(ctx, a.node.Store(), p.Name); err != nil {
+			return setting.At(fmt.Errorf("provider %s: %w", p.Name, err), a.Sources["provider "+p.Name])
+		}
 		if p.Rules.Create == nil || p.Rules.Create.Organisation == "" {
 			continue
 		}

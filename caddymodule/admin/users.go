@@ -173,8 +173,8 @@ type userUpdate struct {
 	Groups       *[]string         `json:"groups,omitzero"`
 	// EmailVerified is of the new address when that changes too.
 	EmailVerified *bool `json:"email_verified,omitzero"`
-	// Identities says what becomes of the accounts with which the user signs in: "keep" or "unlink". It is needed where email_verified
-	// vouches for an address that none of them has proved.
+	// Identities is "keep" or "unlink", for the accounts with which the user signs in; empty: they stay. A change that vouches for an
+	// address has to say which, if none of the accounts has proved that address.
 	Identities string `json:"identities,omitzero"`
 	profileMembers
 }
@@ -205,14 +205,15 @@ func updateUser(t *Target, r *http.Request, u userUpdate) (int, any, error) {
 	return http.StatusOK, t.viewOfUser(user), nil
 }
 
-// What becomes of the accounts with which a user signs in.
+// The values of userUpdate.Identities.
 const (
 	keepIdentities   = "keep"
 	unlinkIdentities = "unlink"
 )
 
-// checkIdentities refuses to vouch for an address that the user's accounts have not proved, unless it is said what becomes of them: whoever
-// has such an account would share the user with the owner of the address.
+// checkIdentities returns an error for an unknown value of Identities. It also refuses to vouch for an address that no account of the user
+// has proved, unless Identities is given: the owner of the address will be able to sign in as the user, and whoever has such an account
+// still is.
 func (u *userUpdate) checkIdentities(user *store.User) error {
 	vouches := u.EmailVerified != nil && *u.EmailVerified && user.External && !user.EmailVerified
 	switch {

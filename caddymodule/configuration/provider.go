@@ -61,6 +61,9 @@ type Provider struct {
 	Title string `json:"title,omitempty"`
 	// Domains are those whose people sign in here, when an application says by login_hint who is expected.
 	Domains []string `json:"domains,omitempty"`
+	// Formerly are URLs at which the provider was before, where it called the same people by the same identifiers. Accounts that were linked
+	// there lead to the same users. Of a directory they are written as the error says that asks for them.
+	Formerly []string `json:"formerly,omitempty"`
 	// Default sends people to the provider at once, without a page that asks. Only one can be.
 	Default bool `json:"default,omitempty"`
 	// AllowPrivateNetwork lets the provider be at a loopback, private or link-local address, and on loopback without TLS.
@@ -118,6 +121,7 @@ var providerKinds = map[string]providerKind{
 //		create  [organisation <id>] [role <role>]
 //		title   <words>
 //		domains <domain>...
+//		formerly <url>...
 //		default
 //		allow_private_network
 //	}
@@ -153,7 +157,7 @@ func (b *Block) parseProvider(d *caddyfile.Dispenser, of providerKind) error {
 			_, err := federation.ParseLinking(word)
 			return err
 		}),
-		"domains":               checkedList(&c.Domains, checkDomain),
+		"domains": checkedList(&c.Domains, checkDomain), "formerly": checkedList(&c.Formerly, checkFormerly),
 		"allow_private_network": flag(&c.AllowPrivateNetwork),
 	})
 	if err := known.parse(d, word+" has no option %q"); err != nil {
@@ -245,6 +249,14 @@ func checkDomain(domain string) error {
 		err = fmt.Errorf("domain %q: write it as %q", domain, canonical)
 	}
 	return err
+}
+
+// checkFormerly refuses placeholders: the URL is compared with what is stored.
+func checkFormerly(url string) error {
+	if strings.ContainsAny(url, "{}") {
+		return fmt.Errorf("formerly %q: write the URL out", url)
+	}
+	return nil
 }
 
 // checkGroup refuses what no group of a user is called.

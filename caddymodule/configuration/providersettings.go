@@ -50,7 +50,16 @@ func (p *ProviderSettings) URL() string {
 	case p.GitHub.URL == "":
 		return "https://github.com"
 	}
-	return p.GitHub.URL
+	return strings.TrimSuffix(p.GitHub.URL, "/")
+}
+
+// source is what stands behind the provider's name. It is stored, with each account.
+func (p *ProviderSettings) source() string {
+	where := p.URL()
+	if p.LDAP != nil {
+		where = p.LDAP.Place()
+	}
+	return p.Kind() + " " + where
 }
 
 // read returns the provider, with what placeholders give.
@@ -98,7 +107,14 @@ func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 	default:
 		err = fmt.Errorf("unknown kind %q: use %s, %s or %s", c.Kind, kindOpenID, kindGitHub, kindLDAP)
 	}
-	return p, err
+	if err != nil {
+		return p, err
+	}
+	p.Rules.Source = p.source()
+	for _, url := range c.Formerly {
+		p.Rules.Formerly = append(p.Rules.Formerly, p.Kind()+" "+url)
+	}
+	return p, nil
 }
 
 // readOpenID reads a provider of OpenID Connect.

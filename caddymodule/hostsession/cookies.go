@@ -16,11 +16,13 @@ type cookies struct {
 	session string
 	// browser identifies a browser while it signs in.
 	browser string
+	// signedOut is where the browser goes when it comes back from signing out elsewhere.
+	signedOut string
 }
 
 var (
-	secureCookies = cookies{"__Host-gatehouse-session", "__Host-gatehouse-sign-in"}
-	plainCookies  = cookies{"gatehouse_session", "gatehouse_sign_in"}
+	secureCookies = cookies{"__Host-gatehouse-session", "__Host-gatehouse-sign-in", "__Host-gatehouse-signed-out"}
+	plainCookies  = cookies{"gatehouse_session", "gatehouse_sign_in", "gatehouse_signed_out"}
 )
 
 func cookiesOf(host routes.Host) cookies {
@@ -32,7 +34,11 @@ func cookiesOf(host routes.Host) cookies {
 
 // CookieNames returns the names of the cookies at hosts, which upstreams neither see nor set.
 func CookieNames() []string {
-	return []string{secureCookies.session, secureCookies.browser, plainCookies.session, plainCookies.browser}
+	var names []string
+	for _, c := range []cookies{secureCookies, plainCookies} {
+		names = append(names, c.session, c.browser, c.signedOut)
+	}
+	return names
 }
 
 // maxCookies is how many different cookies of one name are looked at.

@@ -26,10 +26,11 @@ const (
 	callbackPath = routes.CallbackPath
 	signInPath   = "/oauth/sign_in"
 	signOutPath  = routes.SignOutPath
+	sessionPath  = "/oauth/session"
 )
 
 // Paths lists the paths that are ours on hosts where browsers can sign in.
-func Paths() []string { return []string{callbackPath, signInPath, signOutPath} }
+func Paths() []string { return []string{callbackPath, signInPath, signOutPath, sessionPath} }
 
 // Settings are what a Handler is made of.
 type Settings struct {
@@ -72,7 +73,7 @@ func (h *Handler) Find(r *http.Request) (routes.Host, bool) { return h.Hosts.Fin
 // sent it, byte for byte.
 func (h *Handler) Owns(r *http.Request) bool {
 	switch path := r.URL.Path; {
-	case path == callbackPath, path == signInPath, path == signOutPath, h.providerOf(path) != nil:
+	case path == callbackPath, path == signInPath, path == signOutPath, path == sessionPath, h.providerOf(path) != nil:
 		return r.URL.EscapedPath() == path
 	}
 	return false
@@ -130,6 +131,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, host routes.Host
 		return h.callback(w, r, host)
 	case signInPath:
 		return h.signIn(w, r, host)
+	case sessionPath:
+		return h.session(w, r, host)
 	}
 	return h.signOut(w, r, host)
 }

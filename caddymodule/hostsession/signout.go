@@ -2,6 +2,7 @@ package hostsession
 
 import (
 	"cmp"
+	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,18 +18,32 @@ import (
 )
 
 // signOut serves /oauth/sign_out. A GET asks, because any site can place a link; the form that answers must come from a page of the
-// host. Signing out ends the sign-in, and so the sessions of all hosts; it is done before the browser goes on to anywhere else.
+// host. Signing out ends the sign-in, and so the sessions of all hosts; it is done before the browser goes on to anywhere else. `return` is the
+// path of the host to go to in the end, by way of a cookie: the issuer and the provider lead back to this path alone.
 func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host routes.Host) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return oauth.NewError(oauth.InvalidRequest, "query_malformed")
+	}
 	session, err := h.Session(r, host)
 	switch {
 	case err != nil && !isNone(err):
 		return err
 	case err != nil:
 		set(w, host, cookiesOf(host).session, oauth.Secret{})
+		if path := cmp.Or(query.Get("return"), pathAfterSignOut(r, host)); path != "" {
+			set(w, host, cookiesOf(host).signedOut, oauth.Secret{})
+			goOn(w, host, path)
+			return nil
+		}
 		h.show(w, r, http.StatusOK, pages.SignOut{Done: true, SignInURL: h.signInAgainURL()})
 		return nil
 	case r.Method != http.MethodPost:
-		page := pages.SignOut{Form: pages.Form{Action: signOutPath}, Email: strings.Join(session.Token.Claim("email"), "")}
+		action := signOutPath
+		if path := query.Get("return"); path != "" {
+			action += "?" + url.Values{"return": {returnPath(path)}}.Encode()
+		}
+		page := pages.SignOut{Form: pages.Form{Action: action}, Email: strings.Join(session.Token.Claim("email"), "")}
 		h.show(w, r, http.StatusOK, page, h.signOutTargets()...)
 		return nil
 	case !IsSameOrigin(r, host):
@@ -42,8 +57,28 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host routes.Ho
 		h.Audit.Accepted(r, "signed out", zap.String("host", host.Origin()), zap.String("subject", ended.User.ID), zap.String("session", ended.Family.ID))
 	}
 	set(w, host, cookiesOf(host).session, oauth.Secret{})
+	if path := query.Get("return"); path != "" && len(path) <= maxAfterSignOut {
+		set(w, host, cookiesOf(host).signedOut, oauth.NewSecret(base64.RawURLEncoding.EncodeToString([]byte(path))))
+	}
 	seeOther(w, h.afterSignOut(host, ended))
 	return nil
+}
+
+// maxAfterSignOut bounds a path in bytes: it travels in a cookie.
+const maxAfterSignOut = 1 << 10
+
+// pathAfterSignOut returns the path to which a browser goes that has signed out; empty: nobody has named one. What a sibling host may have
+// written into the cookie is a path of this host, whatever it is.
+func pathAfterSignOut(r *http.Request, host routes.Host) string {
+	var room [maxCookies]string
+	if find(r.Header, cookiesOf(host).signedOut, &room) != 1 {
+		return ""
+	}
+	path, err := base64.RawURLEncoding.DecodeString(room[0])
+	if err != nil {
+		return ""
+	}
+	return string(path)
 }
 
 // afterSignOut returns where a browser goes whose session has ended: to sign out of the provider where its user signed in, if that

@@ -20,6 +20,8 @@ const (
 	// reasonRemoved: the account's user was removed from the configuration, or from the store beside this sign-in.
 	reasonRemoved  = "user_removed"
 	reasonInactive = "user_inactive"
+	// reasonOtherProvider: another provider had the name when the account was linked.
+	reasonOtherProvider = "identity_of_other_provider"
 	// reasonUnlinked: the account was taken from its user beside this sign-in.
 	reasonUnlinked = "identity_unlinked"
 	// reasonOtherIdentity: the user of the address has another account of the same provider already.
@@ -75,20 +77,23 @@ func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*stor
 	if linked {
 		user, err := a.Registry.User(ctx, identity.UserID)
 		switch {
-		case err == nil && identity.IsOf(user):
+		case err == nil && identity.IsOf(user) && rules.knows(identity):
 			return a.known(ctx, account, rules, identity, user)
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return nil, err
 		}
-		// The user was declared and is so no more, and whoever has the id is another person. Only a verified address leads on.
+		// The user was declared and is so no more, and whoever has the id is another person, or the account was one of another provider.
+		// Only a verified address leads on.
 	}
 	if rules.Link == LinkVerifiedEmail {
-		user, err := a.link(ctx, account, identity)
+		user, err := a.link(ctx, account, rules, identity)
 		if !errors.Is(err, store.ErrNotFound) {
 			return user, err
 		}
 	}
 	switch {
+	case linked && !rules.knows(identity):
+		return nil, refused(reasonOtherProvider)
 	case linked:
 		return nil, refused(reasonRemoved)
 	case rules.Create == nil:
@@ -109,10 +114,10 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 		return nil, err
 	}
 	now := a.now()
-	if now.Sub(identity.LastUsedAt) < touchInterval {
+	if now.Sub(identity.LastUsedAt) < touchInterval && identity.Source == rules.Source {
 		return user, nil
 	}
-	identity.LastUsedAt = now
+	identity.LastUsedAt, identity.Source = now, rules.Source
 	if err := a.Registry.Stored.TouchIdentity(ctx, identity); errors.Is(err, store.ErrNotFound) {
 		return nil, refused(reasonUnlinked)
 	} else if err != nil {
@@ -121,9 +126,9 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 	return user, nil
 }
 
-// link gives the account to the user who has its verified address. ErrNotFound when there is none. Former is the identity of somebody who
-// is no user any more; the zero value: there is none.
-func (a Accounts) link(ctx context.Context, account Account, former store.Identity) (*store.User, error) {
+// link gives the account to the user who has its verified address. ErrNotFound when there is none. Former is the identity of that name, which
+// leads to nobody; the zero value: there is none.
+func (a Accounts) link(ctx context.Context, account Account, rules Rules, former store.Identity) (*store.User, error) {
 	email := account.verifiedEmail()
 	if email == "" {
 		return nil, store.ErrNotFound
@@ -142,17 +147,17 @@ func (a Accounts) link(ctx context.Context, account Account, former store.Identi
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(others, func(i store.Identity) bool { return i.Provider == account.Provider && i.IsOf(user) }) {
+	if slices.ContainsFunc(others, func(i store.Identity) bool { return i.Provider == account.Provider && i.IsOf(user) && rules.knows(i) }) {
 		return nil, refused(reasonOtherIdentity)
 	}
-	if former.UserID != "" && former.UserID != user.ID {
+	if former.UserID != "" && (former.UserID != user.ID || !rules.knows(former)) {
 		if err := a.Registry.Unlink(ctx, store.Unlinking{Provider: former.Provider, Subject: former.Subject, UserID: former.UserID, MayBeLast: true}); err != nil {
 			return nil, err
 		}
 	}
 	now := a.now()
 	if err := a.Registry.Stored.LinkIdentity(ctx, store.Identity{
-		Provider: account.Provider, Subject: account.Subject, UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), LinkedAt: now, LastUsedAt: now,
+		Provider: account.Provider, Subject: account.Subject, UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), Source: rules.Source, LinkedAt: now, LastUsedAt: now,
 	}); err != nil {
 		return nil, err
 	}
@@ -176,7 +181,7 @@ func (a Accounts) create(ctx context.Context, account Account, rules Rules) (*st
 		Organisation: rules.Create.Organisation, Role: rules.Create.Role,
 	}
 	account.describe(&user)
-	added, err := a.Registry.AddExternalUser(ctx, user, store.Identity{Provider: account.Provider, Subject: account.Subject})
+	added, err := a.Registry.AddExternalUser(ctx, user, store.Identity{Provider: account.Provider, Subject: account.Subject, Source: rules.Source})
 	if registry.IsInvalidInput(err) { // an organisation or a role that is gone: the person can do nothing about it
 		return nil, oauth.NewError(oauth.ServerError, "creation_failed").WithCause(err)
 	}

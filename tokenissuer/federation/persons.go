@@ -24,10 +24,11 @@ const trustedPrefix = "trust:"
 func (p Persons) Person(ctx context.Context, rule *assertion.Rule, t *accesstoken.AccessToken) (*store.User, error) {
 	account := Account{Provider: trustedPrefix + rule.Trust, Subject: t.Subject}
 	account.Email, account.EmailVerified = t.Email()
-	rules := Rules{Link: LinkNever}
+	rules := Rules{Link: LinkNever, Source: "trust " + t.Issuer}
 	if name, signIn, known := p.Provider(t.Issuer); known {
 		account.Provider = name
 		rules.AllowEmailDomains, rules.AllowGroups = signIn.AllowEmailDomains, signIn.AllowGroups
+		rules.Source, rules.Formerly = signIn.Source, signIn.Formerly
 	}
 	if rule.LinkVerifiedEmail {
 		rules.Link = LinkVerifiedEmail

@@ -44,6 +44,10 @@ type Rules struct {
 	Link Linking
 	// Create says what is made of an account that belongs to nobody; nil: nothing, users must exist.
 	Create *Creation
+	// Source is what stands behind the provider's name, as store.Identity has it. Accounts that were linked at another lead to nobody.
+	Source string
+	// Formerly are sources of before, with the same people by the same identifiers.
+	Formerly []string
 }
 
 // Creation is what users become whom a provider creates.

@@ -79,3 +79,21 @@ func sameShape(t *testing.T, a, b *ber.Packet) {
 		sameShape(t, a.Children[i], b.Children[i])
 	}
 }
+
+// TestP152ADirectoryIsItsHostAndDomain: what can change without other people being meant is no part of it.
+func TestP152ADirectoryIsItsHostAndDomain(t *testing.T) {
+	const place = "ldap://ldap.example.com/dc=example,dc=com"
+	for _, s := range []struct{ url, base, want string }{
+		{"ldaps://ldap.example.com", "ou=people,dc=example,dc=com", place}, {"ldap://LDAP.example.com:3389", "dc=Example, DC=com", place},
+		{"ldaps://ldap.example.com:636/", "OU=dc=x,ou=people,dc=example,dc=com", place},
+		{"ldaps://ldap2.example.com", "ou=people,dc=example,dc=com", "ldap://ldap2.example.com/dc=example,dc=com"},
+		{"ldaps://ldap.example.com", "ou=people,dc=other,dc=com", "ldap://ldap.example.com/dc=other,dc=com"},
+		{"ldaps://ldap.example.com", "ou=people,dc=emea,dc=example,dc=com", "ldap://ldap.example.com/dc=emea,dc=example,dc=com"},
+		{"ldaps://ldap.example.com", "ou=people,o=Acme,c=DE", "ldap://ldap.example.com/ou=people,o=acme,c=de"},
+		{"ldaps://[::1]:636", "o=acme", "ldap://::1/o=acme"},
+	} {
+		if got := (Settings{URL: s.url, UserBase: s.base}).Place(); got != s.want {
+			t.Errorf("%s, %s: %q, want %q", s.url, s.base, got, s.want)
+		}
+	}
+}

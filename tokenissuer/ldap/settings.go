@@ -54,6 +54,25 @@ type Settings struct {
 	Warn func(message string, err error)
 }
 
+// Place names the directory for good: its host and the domain below which its people are (RFC 2247), as
+// ldap://ldap.example.com/dc=example,dc=com. Port, TLS and the branch below the domain can change without making it another.
+func (s Settings) Place() string {
+	u, err := url.Parse(s.URL)
+	base, errBase := ldap.ParseDN(strings.ToLower(s.UserBase))
+	if err != nil || errBase != nil {
+		return ""
+	}
+	first := len(base.RDNs)
+	for first > 0 && strings.HasPrefix(base.RDNs[first-1].String(), "dc=") {
+		first--
+	}
+	if first == len(base.RDNs) { // no domain: nobody knows where the tree begins
+		first = 0
+	}
+	root := ldap.DN{RDNs: base.RDNs[first:]}
+	return "ldap://" + strings.ToLower(u.Hostname()) + "/" + root.String()
+}
+
 // Attributes are the attributes of a person's entry. The zero value means the usual ones.
 type Attributes struct {
 	// Subject is what identifies a person for good. Default: entryUUID, objectGUID, nsUniqueId or ipaUniqueID, whichever the entry

@@ -66,7 +66,7 @@ func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error
 	return nil
 }
 
-// TouchIdentity notes when an identity was last used.
+// TouchIdentity notes when an identity was last used, and at which provider.
 func (s *Store) TouchIdentity(ctx context.Context, identity store.Identity) error {
 	fail := func(err error) error { return fmt.Errorf("touching identity: %w", err) }
 	if err := s.lock(ctx); err != nil {
@@ -77,8 +77,39 @@ func (s *Store) TouchIdentity(ctx context.Context, identity store.Identity) erro
 	if !known || kept.UserID != identity.UserID {
 		return fail(store.ErrNotFound)
 	}
-	kept.LastUsedAt = identity.LastUsedAt
+	kept.LastUsedAt, kept.Source = identity.LastUsedAt, identity.Source
 	s.identities[nameOf(kept)] = kept
+	return nil
+}
+
+// IdentitySources lists the sources of the identities of a provider.
+func (s *Store) IdentitySources(ctx context.Context, provider string) ([]string, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, fmt.Errorf("listing sources of identities: %w", err)
+	}
+	var list []string
+	for name, i := range s.identities {
+		if name.provider == provider && !slices.Contains(list, i.Source) {
+			list = append(list, i.Source)
+		}
+	}
+	return list, nil
+}
+
+// ClaimIdentities gives a source to the identities of a provider that have none.
+func (s *Store) ClaimIdentities(ctx context.Context, provider, source string) error {
+	if err := s.lock(ctx); err != nil {
+		return fmt.Errorf("claiming identities: %w", err)
+	}
+	defer s.mu.Unlock()
+	for name, i := range s.identities {
+		if name.provider == provider && i.Source == "" {
+			i.Source = source
+			s.identities[name] = i
+		}
+	}
 	return nil
 }
 

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	selectIdentities = `SELECT provider, subject, user_id, declared_email, linked_at, last_used_at FROM identities`
-	insertIdentity   = `INSERT INTO identities (provider, subject, user_id, declared_email, linked_at, last_used_at) VALUES ($1, $2, $3, $4, $5, $6)
+	selectIdentities = `SELECT provider, subject, user_id, declared_email, source, linked_at, last_used_at FROM identities`
+	insertIdentity   = `INSERT INTO identities (provider, subject, user_id, declared_email, source, linked_at, last_used_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (provider, subject) `
 )
 
 // identityValues are the arguments of insertIdentity.
 func identityValues(i store.Identity) []any {
-	return []any{i.Provider, i.Subject, i.UserID, i.DeclaredEmail, micros(i.LinkedAt), micros(i.LastUsedAt)}
+	return []any{i.Provider, i.Subject, i.UserID, i.DeclaredEmail, i.Source, micros(i.LinkedAt), micros(i.LastUsedAt)}
 }
 
 func scanIdentity(row scanner) (i store.Identity, err error) {
 	var linked, used sql.Null[int64]
-	err = row.Scan(&i.Provider, &i.Subject, &i.UserID, &i.DeclaredEmail, &linked, &used)
+	err = row.Scan(&i.Provider, &i.Subject, &i.UserID, &i.DeclaredEmail, &i.Source, &linked, &used)
 	i.LinkedAt, i.LastUsedAt = timeOf(linked), timeOf(used)
 	return i, err
 }
@@ -62,16 +62,36 @@ func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error
 				return err
 			}
 		}
-		return mustAdd(tx.ExecContext(ctx, insertIdentity+`DO UPDATE SET last_used_at = excluded.last_used_at, declared_email = excluded.declared_email
+		return mustAdd(tx.ExecContext(ctx, insertIdentity+`DO UPDATE SET last_used_at = excluded.last_used_at, declared_email = excluded.declared_email, source = excluded.source
 			WHERE identities.user_id = excluded.user_id`, identityValues(identity)...))
 	})
 }
 
-// TouchIdentity notes when an identity was last used.
+// TouchIdentity notes when an identity was last used, and at which provider.
 func (s *Store) TouchIdentity(ctx context.Context, identity store.Identity) error {
 	return s.statement(ctx, "touching identity", func(ctx context.Context, tx session) error {
-		return mustHit(tx.ExecContext(ctx, `UPDATE identities SET last_used_at = $1 WHERE provider = $2 AND subject = $3 AND user_id = $4`,
-			micros(identity.LastUsedAt), possible(identity.Provider), possible(identity.Subject), possible(identity.UserID)))
+		return mustHit(tx.ExecContext(ctx, `UPDATE identities SET last_used_at = $1, source = $2 WHERE provider = $3 AND subject = $4 AND user_id = $5`,
+			micros(identity.LastUsedAt), identity.Source, possible(identity.Provider), possible(identity.Subject), possible(identity.UserID)))
+	})
+}
+
+// IdentitySources lists the sources of the identities of a provider.
+func (s *Store) IdentitySources(ctx context.Context, provider string) ([]string, error) {
+	list, err := askAll(ctx, s.text(`SELECT DISTINCT source FROM identities WHERE provider = $1`), []any{possible(provider)}, func(row scanner) (source string, err error) {
+		err = row.Scan(&source)
+		return source, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing sources of identities: %w", err)
+	}
+	return list, nil
+}
+
+// ClaimIdentities gives a source to the identities of a provider that have none.
+func (s *Store) ClaimIdentities(ctx context.Context, provider, source string) error {
+	return s.step(ctx, "claiming identities", func(ctx context.Context, tx session) error {
+		_, err := tx.ExecContext(ctx, `UPDATE identities SET source = $1 WHERE provider = $2 AND source = ''`, source, possible(provider))
+		return err
 	})
 }
 
@@ -97,7 +117,7 @@ func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store
 			return nil, err
 		}
 		linked, err := queryAll(ctx, tx, `UPDATE identities SET user_id = user_id WHERE user_id = $1
-			RETURNING provider, subject, user_id, declared_email, linked_at, last_used_at`, []any{userID}, scanIdentity)
+			RETURNING provider, subject, user_id, declared_email, source, linked_at, last_used_at`, []any{userID}, scanIdentity)
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,10 @@ type Identity struct {
 	// DeclaredEmail is the address that the configuration gave the user when the identity was linked; empty: the user is stored. Whoever
 	// is declared by the same id with another address is another person.
 	DeclaredEmail string
-	LinkedAt      time.Time
+	// Source is what stood behind the provider's name when the identity was linked or used last, as "openid https://login.example.com";
+	// empty: an earlier build has linked it.
+	Source   string
+	LinkedAt time.Time
 	// LastUsedAt is when the user signed in with it last.
 	LastUsedAt time.Time
 }
@@ -60,11 +63,15 @@ type IdentityStore interface {
 	// Identities lists the identities of a user, by provider and subject.
 	Identities(ctx context.Context, userID string) ([]Identity, error)
 	// LinkIdentity gives an identity to a user and makes a stored user External, in one step. When the user has it already, only
-	// LastUsedAt and DeclaredEmail change. ErrTaken when another user has it, ErrNotFound when the user is not stored and
+	// LastUsedAt, DeclaredEmail and Source change. ErrTaken when another user has it, ErrNotFound when the user is not stored and
 	// DeclaredEmail is empty. Of concurrent calls for several users exactly one succeeds.
 	LinkIdentity(ctx context.Context, identity Identity) error
-	// TouchIdentity sets LastUsedAt. ErrNotFound when there is no such identity, or another user has it.
+	// TouchIdentity sets LastUsedAt and Source. ErrNotFound when there is no such identity, or another user has it.
 	TouchIdentity(ctx context.Context, identity Identity) error
+	// IdentitySources lists the distinct sources of the identities of a provider, in no order.
+	IdentitySources(ctx context.Context, provider string) ([]string, error)
+	// ClaimIdentities sets the Source of those identities of a provider that have none.
+	ClaimIdentities(ctx context.Context, provider, source string) error
 	// AddExternalUser registers a user, who is External, with its first identity, in one step; the identity's UserID is the user's.
 	// ErrTaken as for AddUser and when somebody has the identity. Otherwise it does what AddUser does.
 	AddExternalUser(ctx context.Context, user *User, identity Identity, organisationDeclared bool) error

@@ -24,12 +24,13 @@ var identityChecks = []check{
 	{"P106UnlinkIdentity", unlinkIdentity},
 	{"P106UnlinkedBesideALink", func(t *testing.T, s store.Store) { unlinkedBesideALink(t, s, s) }},
 	{"P107IdentitiesAreBytes", identitiesAreBytes},
+	{"P150SourcesOfIdentities", sourcesOfIdentities},
 }
 
 // identity returns an identity in which every field has a value of its own.
 func identity(provider, subject, userID string) store.Identity {
 	return store.Identity{
-		Provider: provider, Subject: subject, UserID: userID, LinkedAt: now.Add(-48 * time.Hour), LastUsedAt: now.Add(-time.Minute),
+		Provider: provider, Subject: subject, UserID: userID, Source: "openid https://" + provider, LinkedAt: now.Add(-48 * time.Hour), LastUsedAt: now.Add(-time.Minute),
 	}
 }
 
@@ -92,6 +93,8 @@ func identityCalls(s store.Store) []call {
 			return s.AddExternalUser(ctx, external("new external"), identity("corp", "new external", ""), false)
 		}},
 		{"TouchIdentity", func(ctx context.Context) error { return s.TouchIdentity(ctx, identity("corp", "ada", "ada")) }},
+		{"IdentitySources", func(ctx context.Context) error { _, err := s.IdentitySources(ctx, "corp"); return err }},
+		{"ClaimIdentities", func(ctx context.Context) error { return s.ClaimIdentities(ctx, "corp", "openid https://corp") }},
 		{"UnlinkIdentity", func(ctx context.Context) error {
 			_, err := s.UnlinkIdentity(ctx, unlinking("corp", "ada", "ada"), theEnd)
 			return err
@@ -389,4 +392,41 @@ func identitiesSurviveClose(t *testing.T, open func() store.Store) {
 	}
 	addFamilies(t, s, familyOf(readUser(t, s, "bob"), "of bob"))
 	must(t, s.Close())
+}
+
+// sourcesOfIdentities (P150): a store tells which providers have had a name. What has no source gets one, and nothing else.
+func sourcesOfIdentities(t *testing.T, s store.Store) {
+	holdSources := func(provider string, want ...string) {
+		t.Helper()
+		got, err := s.IdentitySources(t.Context(), provider)
+		must(t, err)
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("the sources of %q are %q, want %q", provider, got, want)
+		}
+	}
+	at := func(provider, subject, source string) store.Identity {
+		i := declared(identity(provider, subject, "ada"))
+		i.Source = source
+		return i
+	}
+	holdSources("corp")
+	old, older, other := at("corp", "1", ""), at("corp", "2", ""), at("other", "3", "")
+	kept := at("corp", "4", "openid https://old.example")
+	for _, i := range []store.Identity{old, older, other, kept, at("corp", "5", kept.Source)} {
+		must(t, s.LinkIdentity(t.Context(), i))
+	}
+	holdSources("corp", "", kept.Source)
+	holdSources("other", "")
+	for _, strange := range []string{"Corp", "", "\x00", "\xff"} {
+		holdSources(strange)
+		must(t, s.ClaimIdentities(t.Context(), strange, "nobody's"))
+	}
+	must(t, s.ClaimIdentities(t.Context(), "corp", "github https://github.com"))
+	holdSources("corp", "github https://github.com", kept.Source)
+	holdSources("other", "")
+	old.Source, older.Source = "github https://github.com", "openid https://new.example"
+	must(t, s.TouchIdentity(t.Context(), older))
+	kept.Source = older.Source
+	must(t, s.LinkIdentity(t.Context(), kept))
+	sameIdentities(t, s, "ada", old, older, kept, at("corp", "5", "openid https://old.example"), other)
 }

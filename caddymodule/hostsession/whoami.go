@@ -1,0 +1,41 @@
+package hostsession
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+)
+
+// whoIs is what a host's pages learn of whoever is signed in. The members have the names of OpenID Connect Core §5.1, and those of our
+// tokens.
+type whoIs struct {
+	Subject       string   `json:"sub"`
+	Name          string   `json:"name,omitzero"`
+	Email         string   `json:"email,omitzero"`
+	EmailVerified bool     `json:"email_verified"`
+	Groups        []string `json:"groups"`
+	Organisation  string   `json:"org,omitzero"`
+	Role          string   `json:"role,omitzero"`
+}
+
+// session serves /oauth/session, which says to a script of the host's pages who is signed in. No page of another origin can read it,
+// or see by an image or a script whether somebody is.
+func (h *Handler) session(w http.ResponseWriter, r *http.Request, host routes.Host) error {
+	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+	session, err := h.Session(r, host)
+	switch {
+	case err != nil && !isNone(err):
+		return err
+	case err != nil: // an answer, and no attack to audit
+		answers.WriteError(w, r, answers.BearerError{Err: errNone}, h.realm())
+		return nil
+	}
+	t := session.Token
+	one := func(claim string) string { return strings.Join(t.Claim(claim), "") }
+	return answers.WriteJSON(w, whoIs{
+		Subject: t.Subject, Name: one("name"), Email: one("email"), EmailVerified: one("email_verified") == "true",
+		Groups: append([]string{}, t.Claim("groups")...), Organisation: t.Organisation, Role: t.Role,
+	})
+}
