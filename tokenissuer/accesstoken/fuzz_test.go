@@ -104,7 +104,7 @@ func independentCheck(token string, keys map[oauth.Algorithm]*keys.SigningKey, n
 	if typ := strings.ToLower(str(head, "typ")); typ != "at+jwt" && typ != "application/at+jwt" {
 		return errors.New("typ")
 	}
-	key := keys[oauth.Algorithm(str(head, "alg"))]
+	key := keys[oauth.Algorithm(str(head, "alg")).Canonical()]
 	if key == nil || key.ID != str(head, "kid") {
 		return errors.New("key")
 	}

@@ -74,7 +74,7 @@ func (j *jws) parse(token string, buffer []byte) error {
 	return err
 }
 
-// parseHeader parses the first part of a token.
+// parseHeader parses the first part of a token. The alg is the canonical one.
 func parseHeader(part string) (*joseHeader, error) {
 	text, err := oauth.DecodeBase64URL(nil, part)
 	if err != nil {
@@ -92,7 +92,7 @@ func parseHeader(part string) (*joseHeader, error) {
 	if h.Critical != nil || h.Base64 != nil {
 		return nil, errHeaderExtension
 	}
-	h.media = mediaType(h.Type)
+	h.Algorithm, h.media = string(oauth.Algorithm(h.Algorithm).Canonical()), mediaType(h.Type)
 	return h, nil
 }
 

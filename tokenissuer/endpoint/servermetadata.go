@@ -83,7 +83,7 @@ func metadataOf(is *tokenissuer.Issuer, register string, languages []string) ([]
 		UILocales:            languages,
 		ClientDocuments:      is.Open.ReadsDocuments(),
 		Registration:         register,
-		TokenAlgorithms:      oauth.TrustedAlgorithms, RevocationAlgorithms: oauth.TrustedAlgorithms, IntrospectionAlgorithms: oauth.TrustedAlgorithms,
+		TokenAlgorithms:      oauth.TrustedNames, RevocationAlgorithms: oauth.TrustedNames, IntrospectionAlgorithms: oauth.TrustedNames,
 	}
 	if issuer.AcceptsPeople() {
 		m.GrantProfiles = []string{identityGrantProfile}

@@ -77,10 +77,11 @@ func (k *jwk) verificationKeys(algorithms []oauth.Algorithm) ([]*VerificationKey
 	}
 	fitting := algorithmsOf(public)
 	if k.Algorithm != "" {
-		if !slices.Contains(fitting, oauth.Algorithm(k.Algorithm)) {
+		named := oauth.Algorithm(k.Algorithm).Canonical()
+		if !slices.Contains(fitting, named) {
 			return nil, fmt.Errorf("the key's alg is %q: a key of its type is for %s", k.Algorithm, oauth.AlgorithmNames(fitting))
 		}
-		fitting = []oauth.Algorithm{oauth.Algorithm(k.Algorithm)}
+		fitting = []oauth.Algorithm{named}
 	}
 	var list []*VerificationKey
 	for _, algorithm := range fitting {

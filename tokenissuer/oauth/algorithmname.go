@@ -24,6 +24,9 @@ const (
 	PS256 Algorithm = "PS256"
 	PS384 Algorithm = "PS384"
 	PS512 Algorithm = "PS512"
+
+	// ed25519 is EdDSA with a key of that curve, the only one that is supported (RFC 9864 §2.2).
+	ed25519 Algorithm = "Ed25519"
 )
 
 var (
@@ -31,14 +34,24 @@ var (
 	OwnAlgorithms = []Algorithm{ES256, RS256, EdDSA}
 	// TrustedAlgorithms can sign tokens of trusted issuers.
 	TrustedAlgorithms = append(slices.Clone(OwnAlgorithms), ES384, ES512, RS384, RS512, PS256, PS384, PS512)
+	// TrustedNames are all names of TrustedAlgorithms.
+	TrustedNames = append(slices.Clone(TrustedAlgorithms), ed25519)
 )
+
+// Canonical returns the name of an algorithm that is used here: EdDSA has two.
+func (a Algorithm) Canonical() Algorithm {
+	if a == ed25519 {
+		return EdDSA
+	}
+	return a
+}
 
 // ParseAlgorithm returns the algorithm of OwnAlgorithms with this name.
 func ParseAlgorithm(name string) (Algorithm, error) { return parseAlgorithm(name, OwnAlgorithms) }
 
 // ParseTrustedAlgorithm returns the algorithm of TrustedAlgorithms with this name.
 func ParseTrustedAlgorithm(name string) (Algorithm, error) {
-	return parseAlgorithm(name, TrustedAlgorithms)
+	return parseAlgorithm(string(Algorithm(name).Canonical()), TrustedAlgorithms)
 }
 
 func parseAlgorithm(name string, known []Algorithm) (Algorithm, error) {
