@@ -110,7 +110,7 @@ func TestQ45ClientsThatDescribeThemselves(t *testing.T) {
 	} {
 		r := agent
 		test.change(&r)
-		p := g.browser().open(r.path())
+		p := b.open(r.path())
 		if test.where == "" && (p.status != http.StatusBadRequest || p.header.Get("Location") != "") {
 			t.Errorf("%s: %d to %q", test.name, p.status, p.header.Get("Location"))
 		}
@@ -282,6 +282,30 @@ func TestQ49DocumentsThatGo(t *testing.T) {
 	}
 }
 
+// TestQ227NoOpenRedirector: a link to us leads nobody to the page of a stranger.
+func TestQ227NoOpenRedirector(t *testing.T) {
+	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
+	const web, device = "https://agent.example/callback", "http://127.0.0.1:4711/callback"
+	agent := d.client("/agent.json", `"redirect_uris":["`+web+`","`+device+`"]`, web)
+	somebody := g.signedIn("max@acme.example")
+	for name, change := range map[string]func(*request){
+		"a scope that nobody knows": func(r *request) { r.scope = "nobody:knows" }, "without PKCE": func(r *request) { r.verifier = "" }, "prompt=none": func(r *request) { r.more = url.Values{"prompt": {"none"}} },
+	} {
+		r := agent
+		change(&r)
+		if p := g.browser().open(r.path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
+			t.Errorf("%s: %d to %q", name, p.status, p.header.Get("Location"))
+		}
+		if p := somebody.open(r.path()); p.location().Host != "agent.example" || p.location().Query().Get("error") == "" {
+			t.Errorf("%s, signed in: %d to %q", name, p.status, p.header.Get("Location"))
+		}
+		r.redirectURI = device
+		if p := g.browser().open(r.path()); p.location().Host != "127.0.0.1:4711" || p.location().Query().Get("error") == "" {
+			t.Errorf("%s, on the device: %d to %q", name, p.status, p.header.Get("Location"))
+		}
+	}
+}
+
 // TestQ223ClientsThatUsersLetIn: strangers who ask for documents of a client's host do not keep the client from its tokens.
 func TestQ223ClientsThatUsersLetIn(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
@@ -371,7 +395,7 @@ func TestQ57RoutesForAgentsAdmitClients(t *testing.T) {
 		t.Errorf("granted is %q", got.Scope)
 	}
 	agent.scope = "trusted"
-	if p := g.browser().open(agent.path()); p.location().Query().Get("error") != "invalid_scope" {
+	if p := g.signedIn("max@acme.example").open(agent.path()); p.location().Query().Get("error") != "invalid_scope" {
 		t.Errorf("a scope of other routes: %d %s", p.status, p.header.Get("Location"))
 	}
 	g.reload(site("client_metadata off"))

@@ -137,8 +137,8 @@ func resummed(token string) string {
 	return string(body) + string(digits[:])
 }
 
-// TestQ100ToQ106PersonalTokens walks a token of a user and one of a service account through the gate.
-func TestQ100ToQ106PersonalTokens(t *testing.T) {
+// TestQ100ToQ106Q225PersonalTokens walks a token of a user and one of a service account through the gate.
+func TestQ100ToQ106Q225PersonalTokens(t *testing.T) {
 	g := startPATs(t)
 	_, eves := g.pat("eve@acme.example")
 	_, robots := g.pat("backup")
@@ -161,6 +161,7 @@ func TestQ100ToQ106PersonalTokens(t *testing.T) {
 		{"Q101 twice", "/orders/1", []string{"X-Api-Key", eves, "X-Api-Key", robots}, 400},
 		{"Q101 beside a bearer token", "/orders/1", []string{"X-Api-Key", eves, "Authorization", "Bearer " + robots}, 400},
 		{"Q101 something else in the header", "/orders/1", []string{"X-Api-Key", "the upstream's own"}, 401},
+		{"Q225 a scheme before it", "/orders/1", []string{"X-Api-Key", "Bearer " + eves}, 400}, // and logged nowhere
 		{"Q101 in the query", "/orders/1?access_token=" + eves, nil, 401},
 		{"Q102 a wrong checksum", "/orders/1", []string{"Authorization", "Bearer " + eves[:len(eves)-1] + "_"}, 401},
 		{"Q102 another token", "/orders/1", []string{"Authorization", "Bearer " + resummed(eves)}, 401},

@@ -146,7 +146,7 @@ func TestQ51Registrations(t *testing.T) {
 	g.refused(r.exchange("x"), http.StatusUnauthorized, "invalid_client")
 	r = secret.request(uri)
 	r.verifier = ""
-	if p := g.browser().open(r.path()); p.location().Query().Get("error") != "invalid_request" {
+	if p := g.signedIn("max@acme.example").open(r.path()); p.location().Query().Get("error") != "invalid_request" {
 		t.Errorf("without PKCE: %d %s", p.status, p.header.Get("Location"))
 	}
 	g.refused(url.Values{"grant_type": {"client_credentials"}, "client_id": {secret.ID}, "client_secret": {secret.Secret}}, http.StatusBadRequest, "unauthorized_client")
@@ -391,7 +391,7 @@ func TestQ56NoRegistration(t *testing.T) {
 	tokens := g.userTokens(c.request(uri), "max@acme.example")
 	// What such clients may hold is what the configuration says now.
 	g.reload(peopleSite("password_grant", strings.Replace(lets("limit off"), "trusted orders.read", "orders.read", 1)))
-	if p := g.browser().open(c.request(uri).path()); p.location().Query().Get("error") != "invalid_scope" {
+	if p := g.signedIn("max@acme.example").open(c.request(uri).path()); p.location().Query().Get("error") != "invalid_scope" {
 		t.Errorf("a scope that was taken away: %d %s", p.status, p.header.Get("Location"))
 	}
 	got := g.obtain(c.request(uri).refresh(tokens.RefreshToken))

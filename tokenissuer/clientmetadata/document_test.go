@@ -70,6 +70,19 @@ func TestQ220HostsOfDocumentsInPlainLetters(t *testing.T) {
 	}
 }
 
+// TestQ226MarksDoNotPileUp: marks over the letters of a name do not cover the lines above it.
+func TestQ226MarksDoNotPileUp(t *testing.T) {
+	for name, want := range map[string]string{
+		"Cl" + strings.Repeat("\u030d", 40) + "aude": "Cl\u030d\u030d\u030daude", strings.Repeat("\u20dd", 9) + "x": "\u20dd\u20dd\u20ddx",
+		"Tie\u0302\u0301ng Vie\u0302\u0323t": "Tie\u0302\u0301ng Vie\u0302\u0323t",
+	} {
+		c, err := parse(testID, []byte(`{"client_id":"`+testID+`","client_name":"`+name+`","redirect_uris":["https://app.example/cb"]}`))
+		if err != nil || c.Name != want {
+			t.Errorf("%+q: %+v, %v", name, c, err)
+		}
+	}
+}
+
 // FuzzQ41Document: whatever a document says, the client that comes of it keeps our rules.
 func FuzzQ41Document(f *testing.F) {
 	f.Add([]byte(`{"client_id":"` + testID + `","client_name":"App","redirect_uris":["https://app.example/cb","http://127.0.0.1/cb","app:/cb"],"grant_types":["authorization_code"]}`))

@@ -219,9 +219,15 @@ func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowe
 
 var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)}
 
-// redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1).
+// redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1). Anybody can make a client known whose page is anywhere on
+// the web, and a link to us would lead there: before somebody has signed in, the error of such a client is shown here (RFC 9700 §4.11.2).
 func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, err error) error {
 	e := oauth.AsError(err)
+	if client.Origin != store.FromOperator && !target.IsOnDevice() {
+		if session, sessionErr := h.session(r); session == nil || sessionErr != nil {
+			return forClient(err, client)
+		}
+	}
 	h.counters.Refused(authorizationEndpoint, e)
 	h.audit.Refused(r, "authorization request refused", forClient(err, client))
 	return h.sendAnswer(w, r, client, target, target.Error(answers.WireName(e.Code), e.Description))

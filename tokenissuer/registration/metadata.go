@@ -179,6 +179,22 @@ func isOfDevice(uri string) bool {
 	return loopback || !strings.HasPrefix(strings.ToLower(uri), "http://") && !strings.HasPrefix(strings.ToLower(uri), "https://")
 }
 
+// maxMarks is how many marks a letter has in any language. More of them pile up over the lines above.
+const maxMarks = 3
+
+// withoutPiles takes marks away that one letter has too many of.
+func withoutPiles(letters []rune) []rune {
+	marks := 0
+	return slices.DeleteFunc(letters, func(c rune) bool {
+		if !unicode.In(c, unicode.Mn, unicode.Me) {
+			marks = 0
+			return false
+		}
+		marks++
+		return marks > maxMarks
+	})
+}
+
 // cleanName returns a name that a page can show between quotation marks: without invisible characters and quotation marks, on one line,
 // and no longer than a line. Somebody who looks at it must see where it ends.
 func cleanName(name string) string {
@@ -196,7 +212,7 @@ func cleanName(name string) string {
 		}
 		return c
 	}, name)
-	letters := []rune(strings.Join(strings.Fields(seen), " "))
+	letters := withoutPiles([]rune(strings.Join(strings.Fields(seen), " ")))
 	if len(letters) > maxNameCharacters {
 		letters = append(letters[:maxNameCharacters-1], '…')
 	}

@@ -1,0 +1,24 @@
+package assertion
+
+import (
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// TestQ224ClaimsMakeOneSubject: nobody can choose claims that make the subject of somebody else's claims.
+func TestQ224ClaimsMakeOneSubject(t *testing.T) {
+	r := Rule{Subject: "ci:{sub}/{client_id}@{jti}"}
+	for _, test := range []struct{ sub, client, jti, want string }{
+		{"app", "main", "1", "ci:app/main@1"},
+		{"app", "feature/x", "1@2", "ci:app/feature/x@1@2"},
+		{"app/feature", "x", "1", ""},
+		{"app", "x@1", "2", ""},
+	} {
+		got, err := r.SubjectOf(&accesstoken.AccessToken{Subject: test.sub, ClientID: test.client, ID: test.jti})
+		if got != test.want || test.want == "" && oauth.AsError(err).Reason != "subject_ambiguous" {
+			t.Errorf("%+v: %q, %v", test, got, err)
+		}
+	}
+}
