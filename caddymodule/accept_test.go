@@ -352,3 +352,35 @@ func TestQ84RulesThatSayTooLittle(t *testing.T) {
 		})
 	}
 }
+
+// TestQ205ATrustForAcceptAloneNeedsNoAudience, and lets no token of its issuer through a gate.
+func TestQ205ATrustForAcceptAloneNeedsNoAudience(t *testing.T) {
+	s := &acceptScene{provider: startProvider(t)}
+	s.issuer = s.provider.signer()
+	site := strings.NewReplacer("PROVIDER", s.provider.url, "STORE", "memory", "\t\t\taudience http://ADDR\n", "").Replace(acceptSite)
+	s.gatehouse = startGatehouse(t, site)
+	status, body := s.presents(s.job(nil))
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if status, _, _ := s.get("/deploy/x", member(t, body, "access_token")); status != http.StatusOK {
+		t.Errorf("the token that was given: %d", status)
+	}
+	job := s.signed(s.issuer, map[string]any{"typ": "at+jwt"}, map[string]any{"sub": "x", "client_id": "x", "scope": "deploy"})
+	if status, _, _ := s.get("/deploy/x", job); status != http.StatusUnauthorized {
+		t.Errorf("the job's own token: %d", status)
+	}
+	file := func(lines string) error {
+		config, err := adapt(s.vars.Replace(strings.Replace(site, "protect deploy", "protect deploy {\n\t\t\t"+lines+"\n\t\t}", 1)))
+		if err == nil {
+			err = validateJSON(t, config)
+		}
+		return err
+	}
+	if err := file("issuer self actions"); err == nil || !strings.Contains(err.Error(), "issuer actions: its trust has no audience") || !strings.Contains(err.Error(), "Caddyfile:") {
+		t.Errorf("a route takes its tokens: %v", err)
+	}
+	if err := file("issuer self actions\n\t\t\taudience http://ADDR"); err != nil {
+		t.Errorf("with an audience of its own: %v", err)
+	}
+}

@@ -7,14 +7,16 @@ import (
 
 // refusedTrust is what is refused of `trust`.
 var refusedTrust = refusedBlock{
+	loaded: []namedRefusal{
+		// G39, G78: an issuer makes tokens for others too.
+		{"no audience", `trust corp https://l.example`, `trust corp: audience is missing: say which of its tokens are meant for us, at Caddyfile:`},
+	},
 	adapted: []refusal{
 		{`trust`, "write it as `trust <name> <issuer> { … }`, at Caddyfile:3"},
 		{`trust corp`, "write it as `trust <name> <issuer> { … }`, at Caddyfile:3"},
 		{`trust corp https://l.example x`, "write it as `trust <name> <issuer> { … }`, at Caddyfile:3"},
 		{`trust self https://l.example`, `"self" is no name for a trusted issuer, at Caddyfile:3`},
 		{"trust corp https://l.example {\naudience a\n}\ntrust corp https://m.example {\naudience a\n}", `trust corp is there twice, at Caddyfile:6`},
-		// G39, G78: an issuer makes tokens for others too.
-		{`trust corp https://l.example`, `trust corp: audience is missing: say which of its tokens are meant for us, at Caddyfile:3`},
 		{"trust corp https://l.example {\naudience\n}", `wrong argument count or unexpected line ending after 'audience', at Caddyfile:4`},
 		{"trust corp https://l.example {\naudience \"\"\n}", `an audience must not be empty, at Caddyfile:4`},
 		{"trust corp https://l.example {\naudience {http.request.host}\n}", `{http.request.host} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:4`},

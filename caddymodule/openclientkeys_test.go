@@ -152,10 +152,11 @@ func badKeys(t *testing.T) []struct{ name, members, want string } {
 // TestQ201KeysAreChecked: what could never be verified, or shows a secret, is refused with a sentence.
 func TestQ201KeysAreChecked(t *testing.T) {
 	site := strings.Replace(strings.Replace(admitsDescribed, "password_grant", lets("limit off"), 1), "allow_private", "deny keys.example\n\t\t\tallow_private", 1)
-	g, d := startPeople(t, "password_grant", site), newDescribing(t)
+	g := startPeople(t, "password_grant", site)
+	hosts := []*describing{newDescribing(t), newDescribing(t)} // of one, ten documents are read a minute
 	const web = `"redirect_uris":["https://agent.example/callback"]`
 	for i, test := range append(badKeys(t), struct{ name, members, want string }{"a host that is denied", `"jwks_uri":"https://keys.example/keys"`, "not admitted"}) {
-		r := d.client(fmt.Sprintf("/%d.json", i), web+","+keyed+","+test.members, "https://agent.example/callback")
+		r := hosts[i%2].client(fmt.Sprintf("/%d.json", i), web+","+keyed+","+test.members, "https://agent.example/callback")
 		if p := g.browser().open(r.path()); p.status != http.StatusBadRequest || !strings.Contains(plainText(p.body), test.want) || strings.Contains(p.body, "PRIVATE") {
 			t.Errorf("%s, in a document: %d %s", test.name, p.status, p.body)
 		}
@@ -211,6 +212,12 @@ func TestQ203KeysAreReplaced(t *testing.T) {
 	} {
 		if status, body := put(members); status != http.StatusBadRequest || member(t, body, "error") != "invalid_client_metadata" {
 			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	for _, method := range []string{"none", "client_secret_basic"} {
+		other := g.mustRegister("{" + uris + `,"token_endpoint_auth_method":"` + method + `"}`)
+		if status, body := g.manage(http.MethodPut, other, other.Token, `{"client_id":"`+other.ID+`",`+uris+","+keyed+`,"jwks":`+keySetOf(t, first)+"}"); status != http.StatusBadRequest {
+			t.Errorf("a key in place of %s: %d %s", method, status, body)
 		}
 	}
 	tokens = g.obtain(g.signed(r.refresh(tokens.RefreshToken), first, c.ID))

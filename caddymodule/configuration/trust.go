@@ -1,7 +1,6 @@
 package configuration
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -24,7 +23,8 @@ type Trust struct {
 	Name string `json:"name"`
 	// Issuer is its issuer identifier: what iss must be in its tokens, byte for byte.
 	Issuer string `json:"issuer"`
-	// Audience that its tokens must be meant for: one of these. Required, for an issuer makes tokens for others too.
+	// Audience that its tokens must be meant for: one of these. Required, for an issuer makes tokens for others too, unless an
+	// `accept` names it: there the audience is our own issuer.
 	Audience []string `json:"audience,omitempty"`
 	// Algorithms its keys may be used for. Default: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA.
 	// Others are never accepted.
@@ -135,7 +135,8 @@ func parsePositive(d *caddyfile.Dispenser, value *caddy.Duration) error {
 
 // TrustedIssuer are one of them, as it was read.
 type TrustedIssuer struct {
-	Name     string
+	Name string
+	// Audience is whom its tokens are for at the gate; none: it is trusted for `accept` alone, where the audience is our own issuer.
 	Audience []string
 	Settings trust.Settings
 }
@@ -148,6 +149,8 @@ func (b *Block) readTrust(s *Settings) error {
 		switch {
 		case err != nil:
 			err = fmt.Errorf("trust %s: %w", c.Name, err)
+		case len(t.Audience) == 0 && !slices.ContainsFunc(b.Accept, func(a Accept) bool { return a.Trust == c.Name }):
+			err = fmt.Errorf("trust %s: audience is missing: say which of its tokens are meant for us", c.Name)
 		case t.Settings.Issuer == s.URL:
 			err = fmt.Errorf("trust %s: %s is our own issuer: `protect` calls it self", c.Name, s.URL)
 		case same >= 0:
@@ -172,9 +175,6 @@ func (c *Trust) read(lookup lookup) (t TrustedIssuer, err error) {
 	}
 	if t.Settings.Issuer, err = c.readURL("issuer", c.Issuer, lookup); err != nil {
 		return t, err
-	}
-	if len(c.Audience) == 0 {
-		return t, errors.New("audience is missing: say which of its tokens are meant for us")
 	}
 	for _, configured := range c.Audience {
 		audience, err := lookup("audience", configured)

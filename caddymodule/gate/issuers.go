@@ -68,6 +68,9 @@ func (p *Protect) readIssuers() error {
 		if len(wanted) > 0 {
 			issuer.audience = wanted
 		}
+		if len(issuer.audience) == 0 {
+			return fmt.Errorf("issuer %s: its trust has no audience, as it is for `accept`: say which of its tokens are meant for this route, there or with `audience` here", name)
+		}
 		if issuer.external != nil && issuer.external.Introspects() {
 			if introspecting != "" {
 				return fmt.Errorf("issuers %s and %s of one route both have an introspection: nobody could tell whose an opaque token is, and it would be shown to the wrong one", introspecting, name)

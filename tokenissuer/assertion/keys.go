@@ -14,22 +14,28 @@ import (
 // maxSetBytes bounds the key sets of clients that are remembered parsed, by the bytes of their texts.
 const maxSetBytes = 4 << 20
 
-// RemoteKeys are the keys that clients publish.
+// RemoteKeys are the keys that the operator's clients publish.
 type RemoteKeys interface {
-	// Key returns the key at a URL with that kid for that algorithm. Source is where the request comes from. The error is an *oauth.Error:
-	// invalid_token, or temporarily_unavailable if that cannot be decided.
-	Key(ctx context.Context, uri, source, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error)
+	// Key returns the key at a URL with that kid for that algorithm. The error is an *oauth.Error: invalid_token, or
+	// temporarily_unavailable if that cannot be decided.
+	Key(ctx context.Context, uri, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error)
+}
+
+// StrangersKeys are the keys that clients publish which made themselves known.
+type StrangersKeys interface {
+	// Key is as RemoteKeys.Key. Source is where the request comes from that wants the client's key.
+	Key(ctx context.Context, c *store.Client, source, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error)
 }
 
 // Keys are the keys of clients.
 type Keys struct {
-	remote, strangers RemoteKeys
-	sets              *otter.Cache[string, *keys.PublishedSet]
+	remote    RemoteKeys
+	strangers StrangersKeys
+	sets      *otter.Cache[string, *keys.PublishedSet]
 }
 
-// NewKeys returns the keys of clients, of which those of the operator's clients may be remote, and those of clients that made themselves
-// known among strangers; nil: none can be.
-func NewKeys(remote, strangers RemoteKeys) *Keys {
+// NewKeys returns the keys of clients, of which some are elsewhere; nil: none can be.
+func NewKeys(remote RemoteKeys, strangers StrangersKeys) *Keys {
 	return &Keys{remote, strangers, otter.Must(&otter.Options[string, *keys.PublishedSet]{
 		MaximumWeight: maxSetBytes, Weigher: func(text string, _ *keys.PublishedSet) uint32 { return uint32(len(text)) }, //nolint:gosec // at most 64 KiB
 	})}
@@ -75,14 +81,16 @@ func (k *Keys) Find(ctx context.Context, c *store.Client, source, kid string, al
 }
 
 func (k *Keys) findRemote(ctx context.Context, c *store.Client, source, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
-	remote := k.remote
-	if c.Origin != store.FromOperator {
-		remote = k.strangers
-	}
-	if remote == nil {
+	var key *keys.VerificationKey
+	var err error
+	switch {
+	case c.Origin == store.FromOperator && k.remote != nil:
+		key, err = k.remote.Key(ctx, c.JWKSURI, kid, algorithm)
+	case c.Origin != store.FromOperator && k.strangers != nil:
+		key, err = k.strangers.Key(ctx, c, source, kid, algorithm)
+	default:
 		return nil, oauth.NewError(oauth.InvalidClient, "client_keys_remote")
 	}
-	key, err := remote.Key(ctx, c.JWKSURI, source, kid, algorithm)
 	if err == nil || oauth.AsError(err).Code == oauth.TemporarilyUnavailable {
 		return key, err
 	}

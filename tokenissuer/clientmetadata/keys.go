@@ -9,19 +9,21 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // keysAskedAgain is how old keys are at least when an assertion names one that is not among them and they are fetched again.
 const keysAskedAgain = 30 * time.Second
 
 // Key returns the key at the jwks_uri of a client that made itself known, with that kid for that algorithm. The keys are fetched with every
-// bound that holds for documents. The error is an *oauth.Error: invalid_token, or temporarily_unavailable if that cannot be decided now.
-func (d *Documents) Key(ctx context.Context, uri, source, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
-	u, err := d.settings.keyURL(uri)
+// bound that holds for documents. A client with a document is known, since a user has let it in. The error is an *oauth.Error: invalid_token,
+// or temporarily_unavailable if that cannot be decided now.
+func (d *Documents) Key(ctx context.Context, c *store.Client, source, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
+	u, err := d.settings.keyURL(c.JWKSURI)
 	if err != nil {
 		return nil, oauth.NewError(oauth.InvalidToken, "jwks_uri_refused").WithCause(err)
 	}
-	q := question{url: uri, host: u.Host, source: source, keys: true}
+	q := question{url: c.JWKSURI, host: u.Host, source: source, known: c.Origin == store.FromMetadata, keys: true}
 	r, err := d.find(ctx, &q)
 	if err != nil {
 		return nil, forKeys(err)

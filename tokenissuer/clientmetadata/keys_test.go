@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // publishes has the host answer with keys of these kids, and members beside them.
@@ -31,7 +32,7 @@ func (h *host) publishes(members string, kids ...string) {
 // findKey returns the kid that was found at a place, or the reason why there is none.
 func findKey(t *testing.T, d *Documents, uri, kid string) string {
 	t.Helper()
-	key, err := d.Key(t.Context(), uri, "192.0.2.1", kid, oauth.EdDSA)
+	key, err := d.Key(t.Context(), &store.Client{Origin: store.FromRegistration, ClientKeys: store.ClientKeys{JWKSURI: uri}}, "192.0.2.1", kid, oauth.EdDSA)
 	if err != nil {
 		return oauth.AsError(err).Reason
 	}
@@ -128,5 +129,27 @@ func TestQ202KeysAreFetchedAsDocumentsAre(t *testing.T) {
 	group.Wait()
 	if h.asked.Load() != 1 {
 		t.Errorf("%d fetches", h.asked.Load())
+	}
+}
+
+// TestQ202StrangersKeepNobodyFromTheirKeys: a client that a user has let in gets its keys fetched beside a flood.
+func TestQ202StrangersKeepNobodyFromTheirKeys(t *testing.T) {
+	h := newHost(t)
+	h.publishes("", "k")
+	d := open(t, newClock(), Settings{})
+	key := func(origin store.ClientOrigin, place, source string) error {
+		_, err := d.Key(t.Context(), &store.Client{Origin: origin, ClientKeys: store.ClientKeys{JWKSURI: h.URL + place}}, source, "k", oauth.EdDSA)
+		return err
+	}
+	for i := range mostForOne {
+		if err := key(store.FromRegistration, fmt.Sprintf("/%d", i), fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := key(store.FromRegistration, "/more", "another"); oauth.AsError(err).Reason != "client_document_throttled" {
+		t.Errorf("one more: %v", err)
+	}
+	if err := key(store.FromMetadata, "/known", "another"); err != nil {
+		t.Errorf("a known client: %v", err)
 	}
 }

@@ -48,10 +48,10 @@ func (c *ClientKeys) UseSnapshots(s Snapshots) {
 	c.snapshots = s
 }
 
-// Key returns the key at a URL with that kid for that algorithm. Keys that are not
-// known are fetched, for which Key waits for at most five seconds; those that have grown old are fetched beside. The error
-// is an *oauth.Error: invalid_token, or temporarily_unavailable if that cannot be decided.
-func (c *ClientKeys) Key(ctx context.Context, uri, _, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
+// Key returns the key at a URL with that kid for that algorithm. Keys that are not known are fetched, for which Key waits for at most
+// five seconds; those that have grown old are fetched beside. The error is an *oauth.Error: invalid_token, or temporarily_unavailable if
+// that cannot be decided.
+func (c *ClientKeys) Key(ctx context.Context, uri, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
 	k, err := c.at(uri)
 	if err != nil {
 		return nil, err
