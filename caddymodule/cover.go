@@ -40,7 +40,7 @@ func (a *App) cover() {
 	found := coverage.Examine(a.http, a.coveredIssuer(), a.documents)
 	a.covered.Store(found)
 	if a.keepsState() {
-		a.issuer.Resources.Publish(found.Resources)
+		a.issuer.Resources.Publish(found.Resources, found.AgentResources)
 		a.issuer.Hosts.Publish(found.Hosts)
 		a.admitClients(found)
 	}

@@ -101,10 +101,33 @@ func (f *flow) elsewhere(do func()) {
 // TestWhatIsRememberedGivesNothing: a node that remembers a family as it was gives what a node gives that asks, whatever has
 // become of the family elsewhere.
 func TestWhatIsRememberedGivesNothing(t *testing.T) {
+	testWhatIsRemembered(t, func(f *flow) Tokens { return f.tokens("conf", "refresh_token") })
+}
+
+// TestQ171WhatIsRememberedGivesNothingAgain: nor is a refresh token that came of a refresh moments ago given again because of it.
+func TestQ171WhatIsRememberedGivesNothingAgain(t *testing.T) {
+	testWhatIsRemembered(t, func(f *flow) Tokens {
+		const server = "https://mcp.example.com/mcp"
+		f.Resources.Publish([]string{server}, []string{server})
+		p := parameters("refresh_token")
+		p.Resources = []string{server}
+		first, err := f.redeem("conf", f.code("conf", p))
+		f.must(err)
+		held, err := f.refresh("conf", first.RefreshToken)
+		f.must(err)
+		again, err := f.refresh("conf", held.RefreshToken)
+		if f.must(err); !again.Repeated || again.RefreshToken.Reveal() != held.RefreshToken.Reveal() {
+			f.tb.Error("it was used up")
+		}
+		return held
+	})
+}
+
+func testWhatIsRemembered(t *testing.T, hold func(*flow) Tokens) {
 	for _, c := range behind {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFlow(t)
-			held := f.tokens("conf", "refresh_token")
+			held := hold(f)
 			code := f.code("conf", parameters("refresh_token"))
 			c.do(f, held, code)
 			check := func(what, reason string, err error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -15,7 +16,8 @@ import (
 //
 // Each refresh token has exactly one successor. The same token again within the grace, and before the successor was
 // used, gives the same successor again, so that a lost answer or two racing tabs lose nothing. Later it is a reuse: one of
-// two holders has stolen it, nobody knows which, and the family ends.
+// two holders has stolen it, nobody knows which, and the family ends. For MCP servers the successor gives itself again as well; see
+// fresh.
 func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *store.Client, r TokenRequest) (Grant, error) {
 	// 1. The parameters.
 	if r.RefreshToken.IsEmpty() {
@@ -26,7 +28,7 @@ func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *store.Client
 	use := is.refreshUseOf(client, &r, id, generation)
 	f, user := is.remembered(id, genuine)
 	scopes, refusal := use.check(f)
-	if refusal != nil || f.Generation != generation {
+	if refusal != nil || use.again {
 		var err error
 		if f, err = is.storedFamily(ctx, id, genuine); err != nil {
 			return Grant{}, err
@@ -48,11 +50,12 @@ func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *store.Client
 	if err != nil {
 		return Grant{}, err
 	}
-	// 5. The tokens, on ONE step of the store. It asks again, atomically, what was asked of the family and its user. The token
-	// before the newest has taken it already.
+	// 5. The tokens, on ONE step of the store. It asks again, atomically, what was asked of the family and its user. A repetition
+	// takes none, and gives the newest refresh token.
 	grant := is.grantOf(f, client, user, nil)
-	grant.Scopes, grant.Audience, grant.Generation, grant.repetition = scopes, audience, generation+1, &use.repetition
+	grant.Scopes, grant.Audience, grant.Generation, grant.repetition = scopes, audience, f.Generation, &use.repetition
 	if !use.again {
+		grant.Generation++
 		grant.consume = func() error { return is.rotate(ctx, f, user, use) }
 	}
 	return grant, nil
@@ -66,10 +69,11 @@ type refreshUse struct {
 	now        time.Time
 	by         string
 	lifetimes  store.Lifetimes
+	resources  *routes.Resources
 	repetition
 }
 
-// repetition says whether a refresh token had been used before, and what differs between who used it and who repeats it.
+// repetition says whether the newest refresh token is given again, and what differs between who got it first and who gets it now.
 type repetition struct {
 	again bool
 	from  string
@@ -77,7 +81,7 @@ type repetition struct {
 
 func (is *Issuer) refreshUseOf(client *store.Client, r *TokenRequest, familyID string, generation int64) *refreshUse {
 	use := &refreshUse{
-		client: client, generation: generation, scope: r.Scope, now: is.Now(), lifetimes: is.lifetimes(client),
+		client: client, generation: generation, scope: r.Scope, now: is.Now(), lifetimes: is.lifetimes(client), resources: &is.Resources,
 		by: is.Master.RequesterDigest(familyID, r.Client.Address, keys.UserAgentFamily(r.UserAgent)),
 	}
 	// A thief who holds the access token as well sees it end when its owner refreshes, and could repeat in time.
@@ -109,6 +113,8 @@ func (u *refreshUse) check(f *store.TokenFamily) (oauth.Scopes, error) {
 		if err := u.repeat(f); err != nil {
 			return nil, err
 		}
+	} else if u.fresh(f) {
+		u.repetition = repetition{again: true, from: keys.Elsewhere(f.RotatedBy, u.by)}
 	}
 	return narrowed(f.Scopes, u.client, u.scope)
 }
@@ -123,6 +129,14 @@ func (u *refreshUse) repeat(f *store.TokenFamily) error {
 		return theftError(oauth.ReasonRepeatedElsewhere)
 	}
 	return nil
+}
+
+// fresh reports whether the newest refresh token is too young to be used up: it came of a refresh within the grace, and is for an MCP
+// server. The SDKs refresh for each of the requests that they have under way, some with the token that another has just brought. If
+// that one were used up, those that still come with the token before it would count as thieves (docs/decisions/0046).
+func (u *refreshUse) fresh(f *store.TokenFamily) bool {
+	return f.Generation > 1 && u.resources.OfAgents(f.Audience) && inGrace(f, u.lifetimes.RefreshGrace, u.now) &&
+		!u.client.RevokePrevious && !(u.lifetimes.SameAddress && keys.Elsewhere(f.RotatedBy, u.by) != "")
 }
 
 // rotate uses the newest refresh token of a family up. When another request has done so at the same time, both get the same
@@ -177,7 +191,12 @@ func refreshRefused(outcome store.Outcome) error {
 
 // repeatable reports whether a token that was used gives its successor once more.
 func repeatable(f *store.TokenFamily, generation int64, grace time.Duration, now time.Time) bool {
-	return generation == f.Generation-1 && grace > 0 && !now.After(f.RotatedAt.Add(grace))
+	return generation == f.Generation-1 && inGrace(f, grace, now)
+}
+
+// inGrace reports whether the newest refresh token of a family came to be within the grace.
+func inGrace(f *store.TokenFamily, grace time.Duration, now time.Time) bool {
+	return grace > 0 && !now.After(f.RotatedAt.Add(grace))
 }
 
 // refused is the answer to a refresh token that is refused. A family of which one was stolen ends first.

@@ -36,9 +36,10 @@ type Result struct {
 	Hosts []string
 	// Gates is the number of `protect` handlers.
 	Gates int
-	// Agents: a route that says `mcp` takes tokens of our issuer. AgentScopes are those that such routes may need.
-	Agents      bool
-	AgentScopes []string
+	// Agents: a route that says `mcp` takes tokens of our issuer. AgentScopes are those that such routes may need, and AgentResources
+	// what such tokens are for.
+	Agents                      bool
+	AgentScopes, AgentResources []string
 }
 
 // Examine determines what protects the routes, reports likely mistakes, and tells the handlers where their metadata
@@ -53,7 +54,7 @@ func Examine(app *caddyhttp.App, issuer *Issuer, serve Serve) *Result {
 	}
 	describe(sites, issuer, serve)
 	found, gates := new(Result), make(map[*gate.Protect]bool)
-	found.Resources, found.Warnings = accept(sites, issuer)
+	found.accept(sites, issuer)
 	var lost []string
 	found.Hosts, lost = hostsOfBrowsers(sites, issuer)
 	found.Warnings = append(found.Warnings, lost...)

@@ -29,9 +29,9 @@ func (in *indicators) add(resource string) string {
 	return resource
 }
 
-// accept tells each gate for which resources tokens of ours pass, and returns all for which they can be asked: the issuer's own
+// accept tells each gate for which resources tokens of ours pass, and notes all for which they can be asked: the issuer's own
 // audiences, and the resource and the audiences of each gate that takes our tokens.
-func accept(sites []*site, issuer *Issuer) (resources, warnings []string) {
+func (found *Result) accept(sites []*site, issuer *Issuer) {
 	in := indicators{spelled: make(map[string]string)}
 	if issuer != nil {
 		for _, audience := range issuer.Audiences {
@@ -59,8 +59,8 @@ func accept(sites []*site, issuer *Issuer) (resources, warnings []string) {
 				known.resources = append(known.resources, name)
 			}
 		}
-		if why := issuer.requiresTooMuch(g, resource); why != "" && !slices.Contains(warnings, g.where()+why) {
-			warnings = append(warnings, g.where()+why)
+		if why := issuer.requiresTooMuch(g, resource); why != "" && !slices.Contains(found.Warnings, g.where()+why) {
+			found.Warnings = append(found.Warnings, g.where()+why)
 		}
 	}
 	for g := range gatesOf(sites) { // resources come first: their spelling is published
@@ -70,8 +70,11 @@ func accept(sites []*site, issuer *Issuer) (resources, warnings []string) {
 	}
 	for p, known := range guarded {
 		p.Accept(known.resources, known.audiences)
+		if p.MCP != nil {
+			found.AgentResources = append(found.AgentResources, slices.DeleteFunc(slices.Concat(known.resources, known.audiences), issuer.isAudience)...)
+		}
 	}
-	return in.list, warnings
+	found.Resources = in.list
 }
 
 // gatesOf walks through the gates, in the order of the routes, and the sites where they stand.

@@ -12,13 +12,24 @@ import (
 // Resources are the resources for which a client can ask a token (RFC 8707). They are known once all routes are, and replaced as
 // a whole. The zero value knows none yet.
 type Resources struct {
-	known atomic.Pointer[map[string]string]
+	known atomic.Pointer[publishedResources]
 }
 
-// Publish replaces the resources. Of several spellings of one the first counts: it is what goes into aud.
-func (rs *Resources) Publish(identifiers []string) {
-	known := spellings(identifiers)
-	rs.known.Store(&known)
+type publishedResources struct {
+	spelled map[string]string
+	agents  []string
+}
+
+// Publish replaces the resources. Of several spellings of one the first counts: it is what goes into aud. Agents are those of them that
+// are MCP servers.
+func (rs *Resources) Publish(identifiers, agents []string) {
+	rs.known.Store(&publishedResources{spellings(identifiers), agents})
+}
+
+// OfAgents reports whether a token with that audience is for an MCP server.
+func (rs *Resources) OfAgents(audience []string) bool {
+	known := rs.known.Load()
+	return known != nil && slices.ContainsFunc(audience, func(resource string) bool { return slices.Contains(known.agents, resource) })
 }
 
 // spellings maps the folded form of each resource to how it is spelled.
@@ -45,7 +56,7 @@ func (rs *Resources) Audience(asked, granted []string) ([]string, error) {
 		if published == nil {
 			return nil, oauth.Unavailable("resources_unknown", nil)
 		}
-		known, reason = *published, "resource_unknown"
+		known, reason = published.spelled, "resource_unknown"
 	}
 	var audience []string
 	for _, indicator := range asked {
