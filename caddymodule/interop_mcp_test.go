@@ -3,15 +3,20 @@ package caddymodule
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const mcpFolder = "../examples/mcp"
@@ -49,19 +54,37 @@ func startMCPServer(t *testing.T) string {
 	return addr
 }
 
-// TestQ140InteropMCP: the SDKs get in with nothing but the address of the server.
-func TestQ140InteropMCP(t *testing.T) {
+// interopMCPSite is interopSite with an MCP server, and the clients that know it.
+func interopMCPSite(t *testing.T) string {
+	t.Helper()
 	site := strings.Replace(interopSite, "scope orders.read", `scope mcp:use "Use the notes"
 		scope mcp:write "Write notes"
 		registration
+		client_metadata {
+			allow_private_network
+		}
 		client agent {
 			type public
 			name "Agent"
 			scopes mcp:use mcp:write refresh_token
 			redirect_uris CALLBACK
 		}
+		client desk {
+			type native
+			name "Agent at the desk"
+			scopes mcp:use mcp:write refresh_token
+			redirect_uris http://127.0.0.1/callback http://localhost/callback http://[::1]/callback
+		}
+		client daily {
+			type public
+			scopes mcp:use refresh_token
+			redirect_uris CALLBACK
+			tokens {
+				refresh 30d
+			}
+		}
 		scope orders.read`, 1)
-	site = strings.Replace(site, "\thandle {\n\t\trespond 404", `	handle /mcp* {
+	return strings.Replace(site, "\thandle {\n\t\trespond 404", `	handle /mcp* {
 		protect mcp:use {
 			mcp
 			tool add_note {
@@ -75,14 +98,70 @@ func TestQ140InteropMCP(t *testing.T) {
 	}
 	handle {
 		respond 404`, 1)
-	g, given := startInterop(t, site)
-	given["server"] = g.url + "/mcp"
+}
+
+// startDescription serves the document of a client on the user's machine, and of the application of a script, at an https URL. A program
+// that begins afterwards trusts its certificate as the machine does those of the internet.
+func startDescription(t *testing.T, redirectURI string) (clientID string) {
+	t.Helper()
+	certificate := testCertificate()
+	pair, err := tls.X509KeyPair([]byte(certificate["certificate"]), []byte(certificate["key"]))
+	check(t, err)
+	roots := filepath.Join(t.TempDir(), "roots.pem")
+	check(t, os.WriteFile(roots, []byte(certificate["certificate"]), 0o600))
+	t.Setenv("SSL_CERT_FILE", roots)
+	host := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"client_id": "https://" + r.Host + r.URL.Path, "client_name": "Script", "token_endpoint_auth_method": "none",
+			"redirect_uris": []string{redirectURI, "http://127.0.0.1/callback", "http://localhost/callback", "http://[::1]/callback"},
+			"grant_types":   []string{"authorization_code", "refresh_token"},
+		})
+	}))
+	host.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	host.StartTLS()
+	t.Cleanup(host.Close)
+	return strings.Replace(host.URL, "127.0.0.1", "localhost", 1) + "/agent.json"
+}
+
+// TestQ140InteropMCP: the SDKs get in with nothing but the address of the server, whichever way a client is known.
+func TestQ140InteropMCP(t *testing.T) {
+	site, program := interopMCPSite(t), exampleMCP(t, "client")
+	var document string
+	g, given := startInteropWith(t, site, func(t *testing.T, site, callback string) *gatehouse {
+		document = startDescription(t, callback)
+		return startNode(t, site, 4096).gatehouse
+	})
+	given["server"], given["document"] = g.url+"/mcp", document
 	for name, sdk := range map[string]int{"SDK of TypeScript": 1, "second SDK of TypeScript": 2} {
 		t.Run(name, func(t *testing.T) {
 			given["sdk"] = sdk
 			runScript(t, "mcp.mjs", given)
 		})
 	}
+	for name, id := range map[string]string{"was registered before": "desk", "describes itself": document, "registers itself": ""} {
+		t.Run("SDK of Go, a client that "+name, func(t *testing.T) {
+			if answer, visits := runClient(t, program, "-id", id, g.url+"/mcp/", "whoami"); visits != 1 || !strings.HasPrefix(answer, "u-ada by "+id) {
+				t.Errorf("%q after %d sign-ins", answer, visits)
+			}
+		})
+	}
+}
+
+// TestQ172InteropAMonthOfDays: an agent that connects once a day refreshes, until its refresh token ends, and signs in again then.
+func TestQ172InteropAMonthOfDays(t *testing.T) {
+	now := setClock(t)
+	g, given := startInterop(t, interopMCPSite(t))
+	clock := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		now.advance(store.Day)
+		if err := g.app().node.Refresh(r.Context()); err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(clock.Close)
+	given["server"], given["nextDay"], given["sdk"] = g.url+"/mcp", clock.URL, 2
+	runScript(t, "mcp-daily.mjs", given)
 }
 
 // allow opens an address in a new browser, signs in there, and says yes to what is asked, until the application has its answer.
@@ -120,6 +199,30 @@ func allow(t *testing.T, address, email string) {
 	t.Fatal("asked three times, and the application has no answer")
 }
 
+// runClient runs the example's client, signs in where it says, and returns what it prints else, and how often it has asked.
+func runClient(t *testing.T, program string, arguments ...string) (answer string, visits int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, program, arguments...)
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	check(t, err)
+	check(t, c.Start())
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if address, found := strings.CutPrefix(lines.Text(), "Sign in at "); found {
+			allow(t, address, "ada@acme.example")
+			visits++
+			continue
+		}
+		answer += lines.Text() + "\n"
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("%v: %q", err, answer)
+	}
+	return answer, visits
+}
+
 // TestQ141InteropTheMCPExample runs examples/mcp as its first lines say, with the SDK of Go.
 func TestQ141InteropTheMCPExample(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(mcpFolder, "Caddyfile"))
@@ -135,25 +238,10 @@ func TestQ141InteropTheMCPExample(t *testing.T) {
 		"read_notes":        "gatehouse: read this",
 	} {
 		t.Run("tool "+tool, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			c := exec.CommandContext(ctx, client, append([]string{strings.Replace(g.url, "127.0.0.1", "localhost", 1) + "/mcp"}, strings.Fields(tool)...)...)
-			c.Stderr = os.Stderr
-			out, err := c.StdoutPipe()
-			check(t, err)
-			check(t, c.Start())
-			var answer strings.Builder
-			visits := 0
-			for lines := bufio.NewScanner(out); lines.Scan(); {
-				if address, found := strings.CutPrefix(lines.Text(), "Sign in at "); found {
-					allow(t, address, "ada@acme.example")
-					visits++
-					continue
-				}
-				answer.WriteString(lines.Text() + "\n")
-			}
-			if err := c.Wait(); err != nil || !strings.Contains(answer.String(), want) {
-				t.Errorf("%v: %q, want %q", err, answer.String(), want)
+			address := strings.Replace(g.url, "127.0.0.1", "localhost", 1) + "/mcp"
+			answer, visits := runClient(t, client, append([]string{address}, strings.Fields(tool)...)...)
+			if !strings.Contains(answer, want) {
+				t.Errorf("%q, want %q", answer, want)
 			}
 			if stepsUp := strings.HasPrefix(tool, "add_note"); visits != map[bool]int{false: 1, true: 2}[stepsUp] {
 				t.Errorf("signed in %d times", visits)

@@ -105,10 +105,16 @@ http://ADDR {
 // startInterop serves a site with people and an application at a free port, and returns what a script is told about it.
 func startInterop(t *testing.T, site string) (*gatehouse, map[string]any) {
 	t.Helper()
+	return startInteropWith(t, site, func(t *testing.T, site, _ string) *gatehouse { return startGatehouse(t, site) })
+}
+
+// startInteropWith is startInterop with something else that serves the site, for an application with that redirect URI.
+func startInteropWith(t *testing.T, site string, start func(t *testing.T, site, callback string) *gatehouse) (*gatehouse, map[string]any) {
+	t.Helper()
 	t.Setenv("HASH", peopleHash())
 	_, port, _ := strings.Cut(freeAddr(t), ":")
 	callback := "http://localhost:" + port + "/callback" // localhost is another site than 127.0.0.1
-	g := startGatehouse(t, strings.ReplaceAll(site, "CALLBACK", callback))
+	g := start(t, strings.ReplaceAll(site, "CALLBACK", callback), callback)
 	return g, map[string]any{
 		"issuer": g.url, "callback": callback, "route": g.url + "/any/x",
 		"ada": map[string]string{

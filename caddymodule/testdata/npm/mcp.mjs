@@ -1,89 +1,12 @@
 // Drives an MCP server behind Gatehouse with the SDK of the Model Context Protocol: what a client does that knows nothing but the
-// server's address. The Go test says which SDK: the first, or the second with the revision of 2026.
-
-import './webcrypto.mjs'
+// server's address.
 
 import assert from 'node:assert/strict'
 
 import { check, given, runChecks } from './checks.mjs'
-import { Visitor } from './visitor.mjs'
+import { Agent, UnauthorizedError, connect, holdConnected, textOf } from './mcp-agent.mjs'
 
-const { issuer, server, callback, document, ada } = given
-
-const { Client, StreamableHTTPClientTransport: Transport, UnauthorizedError } = given.sdk === 2
-  ? await import('@modelcontextprotocol/client')
-  : {
-      ...await import('@modelcontextprotocol/sdk/client/index.js'),
-      ...await import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
-      ...await import('@modelcontextprotocol/sdk/client/auth.js'),
-    }
-
-// Agent is what the SDK asks of an application: it keeps what the SDK gives it, and opens a browser.
-class Agent {
-  visitor = new Visitor(issuer)
-  visits = 0
-  clientMetadata = {
-    client_name: 'Script', redirect_uris: [callback], token_endpoint_auth_method: 'none',
-    grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'],
-  }
-
-  constructor({ id, documentURL } = {}) {
-    if (id) this.client = { client_id: id }
-    this.clientMetadataUrl = documentURL
-  }
-
-  get redirectUrl() { return callback }
-  clientInformation() { return this.client }
-  saveClientInformation(client) { this.client = client }
-  tokens() { return this.saved }
-  saveTokens(tokens) { this.saved = tokens }
-  codeVerifier() { return this.verifier }
-  saveCodeVerifier(verifier) { this.verifier = verifier }
-  redirectToAuthorization(location) { this.location = location }
-  invalidateCredentials(what) {
-    if (what === 'all') this.client = undefined
-    this.saved = undefined
-  }
-
-  // signIn goes where the SDK sent the browser, and brings the answer back.
-  async signIn(transport) {
-    this.visits++
-    const { searchParams } = await this.visitor.authorize(this.location, ada)
-    assert.ok(searchParams.get('code'), searchParams.toString())
-    await transport.finishAuth(searchParams.get('code'), searchParams.get('iss') ?? undefined)
-  }
-
-  // spoil makes the access token one that is refused, as on the next day.
-  spoil() {
-    this.saved = { ...this.saved, access_token: `${this.saved.access_token.slice(0, -4)}AAAA` }
-  }
-}
-
-async function connect(agent, address = server) {
-  for (const last of [false, true]) {
-    const client = new Client({ name: 'script', version: '1.0.0' })
-    const transport = new Transport(new URL(address), { authProvider: agent })
-    try {
-      await client.connect(transport)
-      return { client, transport }
-    } catch (err) {
-      if (last || !(err instanceof UnauthorizedError)) throw err
-      await agent.signIn(transport)
-    }
-  }
-}
-
-async function textOf(client, name, args = {}) {
-  const { content: [{ text }] } = await client.callTool({ name, arguments: args })
-  return text
-}
-
-async function holdConnected(agent, address) {
-  const { client, transport } = await connect(agent, address)
-  assert.match(await textOf(client, 'whoami'), new RegExp(`^${ada.id} by `))
-  assert.equal(agent.visits, 1)
-  return { client, transport }
-}
+const { server, document, ada } = given
 
 check('a client that was registered before', async () => {
   const { client } = await holdConnected(new Agent({ id: 'agent' }))
@@ -97,13 +20,27 @@ check('dynamic registration', async () => {
   await client.close()
 })
 
-if (document) {
-  check('a client id metadata document', async () => {
-    const agent = new Agent({ documentURL: document })
-    const { client } = await holdConnected(agent)
-    assert.equal(agent.client.client_id, document)
-    await client.close()
-  })
+check('a client id metadata document', async () => {
+  const agent = new Agent({ documentURL: document })
+  const { client } = await holdConnected(agent)
+  assert.equal(agent.client.client_id, document)
+  agent.spoil()
+  assert.match(await textOf(client, 'whoami'), new RegExp(`^${ada.id} by ${document} `))
+  assert.equal(agent.visits, 1)
+  await client.close()
+})
+
+// Programs on the user's machine listen at whatever port is free.
+for (const host of ['127.0.0.1', 'localhost', '[::1]']) {
+  for (const [how, known] of Object.entries({
+    'was registered before': { id: 'desk' }, 'registers itself': {}, 'describes itself': { documentURL: document },
+  })) {
+    check(`a client at a port of ${host} that ${how}`, async () => {
+      const port = 49152 + Math.floor(Math.random() * 16384)
+      const { client } = await holdConnected(new Agent({ ...known, callback: `http://${host}:${port}/callback` }))
+      await client.close()
+    })
+  }
 }
 
 check('with and without a slash at the end', async () => {
@@ -139,16 +76,16 @@ check('a denied tool is an error and no reason to sign in', async () => {
   await client.close()
 })
 
-check('refresh, on the next day and for two requests at once', async () => {
+check('refresh, for eight requests at once, and later', async () => {
   const agent = new Agent({ id: 'agent' })
   const { client } = await holdConnected(agent)
   const first = agent.saved.refresh_token
-  agent.spoil()
-  await textOf(client, 'whoami')
-  assert.notEqual(agent.saved.refresh_token, first)
-  agent.spoil()
-  const answers = await Promise.all(Array.from({ length: 2 }, () => textOf(client, 'whoami')))
-  assert.equal(new Set(answers).size, 1)
+  for (let round = 0; round < 3; round++) {
+    agent.spoil()
+    const answers = await Promise.all(Array.from({ length: 8 }, () => textOf(client, 'whoami')))
+    assert.equal(new Set(answers).size, 1)
+    assert.notEqual(agent.saved.refresh_token, first)
+  }
   await client.close()
   agent.spoil()
   const later = await connect(agent)
@@ -157,9 +94,19 @@ check('refresh, on the next day and for two requests at once', async () => {
   await later.client.close()
 })
 
-check('the session ends with DELETE', async () => {
-  const { client, transport } = await holdConnected(new Agent({ id: 'agent' }))
-  if (transport.sessionId) await transport.terminateSession()
+// The revision of 2026 has neither sessions nor streams that a client opens.
+if (given.sdk === 1) check('GET opens a stream of events, and DELETE ends the session', async () => {
+  const answers = new Map()
+  let opened
+  const streams = new Promise((resolve) => { opened = resolve })
+  const { client, transport } = await holdConnected(new Agent({ id: 'agent' }), server, (method, answer) => {
+    answers.set(method, answer)
+    if (method === 'GET' && answer.headers.get('content-type') === 'text/event-stream') opened(answer.status)
+  })
+  assert.equal(await streams, 200)
+  assert.ok(transport.sessionId)
+  await transport.terminateSession()
+  assert.equal(answers.get('DELETE').status, 204)
   assert.equal(transport.sessionId, undefined)
   await client.close()
 })

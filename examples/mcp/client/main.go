@@ -1,18 +1,19 @@
 // The client is an MCP client that knows nothing but the server's address:
 //
-//	go run ./client http://localhost:8080/mcp [tool [argument=value...]]
+//	go run ./client [-id ID] http://localhost:8080/mcp [tool [argument=value...]]
 //
-// It registers itself, prints where to sign in, and then the tools, or what one of them answers.
+// It registers itself, prints where to sign in, and then the tools, or what one of them answers. With -id it does not register itself:
+// ID is what the operator has registered, or the https URL at which the client describes itself.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -22,20 +23,22 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 2 {
-		log.Fatal("write `client URL [tool [argument=value...]]`")
+	id := flag.String("id", "", "the client's id, when it does not register itself")
+	flag.Parse()
+	if flag.NArg() < 1 {
+		log.Fatal("write `client [-id ID] URL [tool [argument=value...]]`")
 	}
-	if err := run(context.Background(), os.Args[1], os.Args[2:]); err != nil {
+	if err := run(context.Background(), *id, flag.Arg(0), flag.Args()[1:]); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, address string, call []string) error {
+func run(ctx context.Context, id, address string, call []string) error {
 	callbacks, redirectURI, err := listen()
 	if err != nil {
 		return err
 	}
-	login, err := auth.NewAuthorizationCodeHandler(&auth.AuthorizationCodeHandlerConfig{
+	settings := &auth.AuthorizationCodeHandlerConfig{
 		RedirectURL: redirectURI,
 		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 			fmt.Println("Sign in at", args.URL)
@@ -46,12 +49,20 @@ func run(ctx context.Context, address string, call []string) error {
 				return nil, ctx.Err()
 			}
 		},
-		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
+		RequestRefreshToken: true,
+	}
+	switch {
+	case strings.HasPrefix(id, "https://"):
+		settings.ClientIDMetadataDocumentConfig = &auth.ClientIDMetadataDocumentConfig{URL: id}
+	case id != "":
+		settings.PreregisteredClient = &oauthex.ClientCredentials{ClientID: id}
+	default:
+		settings.DynamicClientRegistrationConfig = &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
 			ClientName: "Example client", RedirectURIs: []string{redirectURI}, TokenEndpointAuthMethod: "none",
 			GrantTypes: []string{"authorization_code", "refresh_token"},
-		}},
-		RequestRefreshToken: true,
-	})
+		}}
+	}
+	login, err := auth.NewAuthorizationCodeHandler(settings)
 	if err != nil {
 		return err
 	}
