@@ -133,7 +133,7 @@ func (u *refreshUse) repeat(f *store.TokenFamily) error {
 
 // fresh reports whether the newest refresh token is too young to be used up: it came of a refresh within the grace, and is for an MCP
 // server. The SDKs refresh for each of the requests that they have under way, some with the token that another has just brought. If
-// that one were used up, those that still come with the token before it would count as thieves (docs/decisions/0046).
+// that one were used up, those that still come with the token before it would count as thieves (docs/decisions/0047).
 func (u *refreshUse) fresh(f *store.TokenFamily) bool {
 	return f.Generation > 1 && u.resources.OfAgents(f.Audience) && inGrace(f, u.lifetimes.RefreshGrace, u.now) &&
 		!u.client.RevokePrevious && !(u.lifetimes.SameAddress && keys.Elsewhere(f.RotatedBy, u.by) != "")
