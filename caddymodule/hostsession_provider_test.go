@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
@@ -255,6 +256,7 @@ func TestS82NobodyButTheProvidersRulesLetsIn(t *testing.T) {
 
 // TestS83AnAnswerOfAProviderCountsOnce, in the browser, at the host and for the provider for which it was asked.
 func TestS83AnAnswerOfAProviderCountsOnce(t *testing.T) {
+	c := setClock(t)
 	p := newLyingProvider(t)
 	other := "provider other " + p.URL + " {\nclient gw 0123456789abcdef\nallow_private_network\ncreate\n}"
 	g := startDirect(t, p, "SIGNIN", atProviderCorp(p, "create\ndefault")+"\n"+other)
@@ -312,6 +314,24 @@ func TestS83AnAnswerOfAProviderCountsOnce(t *testing.T) {
 		}
 		first := v.cookie("app", hostCookie)
 		if a := v.navigate(answered); a.status != http.StatusSeeOther || a.header.Get("Location") != g.at("app", "/page") || v.cookie("app", hostCookie) != first {
+			t.Errorf("%d %v", a.status, a.header)
+		}
+	})
+	t.Run("twice, with another code", func(t *testing.T) {
+		v := g.visitor(t)
+		asked := v.navigate(g.at("app", "/page")).header.Get("Location")
+		first, second := p.follow(asked), p.follow(asked)
+		v.navigate(first)
+		session := v.cookie("app", hostCookie)
+		if a := v.navigate(second); session == "" || a.header.Get("Location") != g.at("app", "/page") || v.cookie("app", hostCookie) != session {
+			t.Errorf("%d %v", a.status, a.header)
+		}
+	})
+	t.Run("late", func(t *testing.T) {
+		v := g.visitor(t)
+		answered := begun(v)
+		c.advance(11 * time.Minute)
+		if a := v.navigate(answered); a.status != http.StatusSeeOther || !strings.HasPrefix(a.header.Get("Location"), p.URL+"/authorize?") || v.cookie("app", hostCookie) != "" {
 			t.Errorf("%d %v", a.status, a.header)
 		}
 	})

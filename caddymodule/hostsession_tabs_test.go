@@ -101,7 +101,10 @@ func TestS111AFormOfAnotherBrowserSignsNobodyIn(t *testing.T) {
 				}
 				signedIn := g.signedIn(t, "ada@acme.example")
 				before := signedIn.cookie("auth", "session")
-				signedIn.submit(p, "ben@acme.example", headers...)
+				a, at := signedIn.submit(p, "ben@acme.example", headers...)
+				if goesOn := a.status == http.StatusOK && at == g.at("app", "/of-ben"); goesOn != (ours && form == "with a request") {
+					t.Errorf("%s: the request of somebody who is signed in goes on: %v (%d at %s)", form, goesOn, a.status, at)
+				}
 				if signedIn.cookie("auth", "session") != before {
 					t.Errorf("%s: another is signed in", form)
 				}

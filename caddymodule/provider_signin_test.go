@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestP70ThePageHasAButtonForEachProvider, and a password form only where there are passwords.
@@ -73,6 +75,9 @@ func TestP71SignsInAndGoesOn(t *testing.T) {
 	if b.cookie("session") == first || corp.lastAsked().Get("prompt") != "select_account" {
 		t.Errorf("session kept, or prompt %q", corp.lastAsked().Get("prompt"))
 	}
+	if f, err := g.app().node.Store().Family(t.Context(), g.app().issuer.SessionID(oauth.NewSecret(first))); err != nil || f.RevokedAt.IsZero() {
+		t.Errorf("the session before lives: %v", err)
+	}
 	c := g.browser()
 	r := requestOf("first")
 	c.codeToClient(t, c.atProvider(t, c.chooses(t, c.open(r.path()), "corp"), corp), r)
@@ -99,6 +104,9 @@ func TestP72StateIsOfThisBrowserAndProvider(t *testing.T) {
 		"another provider's": func(own string) string {
 			return strings.Replace(own, "/oauth/callback/corp", "/oauth/callback/other", 1)
 		},
+		"another provider's, with its iss": func(own string) string {
+			return strings.NewReplacer("/oauth/callback/corp", "/oauth/callback/other", url.QueryEscape(corp.URL), url.QueryEscape(other.URL)).Replace(own)
+		},
 		"nothing":        func(string) string { return g.url + "/oauth/callback/corp" },
 		"another's code": func(own string) string { return strings.Replace(own, codeIn(own), codeIn(theirs), 1) },
 		"a made-up code": func(own string) string { return strings.Replace(own, codeIn(own), "made-up", 1) },
@@ -114,6 +122,9 @@ func TestP72StateIsOfThisBrowserAndProvider(t *testing.T) {
 				t.Error("there is no way to go on")
 			}
 		})
+	}
+	if other.redeemed != 0 {
+		t.Errorf("%d codes were taken to another provider", other.redeemed)
 	}
 	t.Run("prefetched", func(t *testing.T) {
 		b := g.browser()

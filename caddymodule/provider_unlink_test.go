@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // twoAccounts is a Gatehouse where grace has an account at each of two providers, and the browsers in which she signed in with them.
@@ -59,6 +60,9 @@ func TestP110ASignInBesideTheUnlink(t *testing.T) {
 	holdChanged(t, byOther.change("identity", "corp 7"), "/oauth/account?done=identity")
 	if _, _, err := g.app().issuer.OpenSession(t.Context(), who, "a browser", "a form"); oauth.AsError(err).Code != oauth.InvalidGrant {
 		t.Errorf("a session: %v", err)
+	}
+	if _, err := g.app().issuer.OpenHostSession(t.Context(), who, routes.Host{Scheme: "https", Authority: "app.example"}, "an answer"); oauth.AsError(err).Code != oauth.InvalidGrant {
+		t.Errorf("a session at a host: %v", err)
 	}
 }
 

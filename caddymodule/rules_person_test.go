@@ -68,6 +68,7 @@ func TestS41UserOfAnotherIssuer(t *testing.T) {
 		"verified is 1":                  {"/user/x", claims{"email": "ada@example.com", "email_verified": 1}, "email_unverified"},
 		"two addresses":                  {"/user/x", claims{"email": []string{"eve@example.net", "ada@example.com"}, "email_verified": true}, "user_not_listed"},
 		"an address as sub":              {"/user/x", claims{"sub": "ada@example.com"}, "user_not_listed"},
+		"an address as sub, as written":  {"/user/x", claims{"sub": "Ada@Example.com"}, "user_not_listed"},
 		"an address as user name":        {"/user/x", claims{"preferred_username": "ada@example.com", "upn": "ada@example.com", "email_verified": true}, "user_not_listed"},
 		"wide letters":                   {"/user/x", claims{"email": "\uff41da@example.com", "email_verified": true}, "user_not_listed"},
 		"a Kelvin sign for k":            {"/domain/x", claims{"email": "a\u212a@example.com", "email_verified": true}, "email_domain_missing"},

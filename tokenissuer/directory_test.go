@@ -1,6 +1,7 @@
 package tokenissuer_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -20,6 +21,7 @@ import (
 type peopleElsewhere struct {
 	name     string
 	people   map[string]*store.User // a login and its user; nil: the rules let them be nobody
+	password string                 // of all; empty: userPassword
 	usesName bool
 	fault    error
 	hold     chan struct{} // closed: go on
@@ -55,7 +57,7 @@ func (p *peopleElsewhere) SignIn(ctx context.Context, a DirectoryAttempt) (Signe
 	if err := a.Admit("subject of " + login); err != nil {
 		return SignedIn{}, err
 	}
-	if a.Password.Reveal() != userPassword {
+	if a.Password.Reveal() != cmp.Or(p.password, userPassword) {
 		return SignedIn{}, oauth.NewError(oauth.InvalidGrant, "wrong_there")
 	}
 	if user == nil {
@@ -389,7 +391,7 @@ func TestP49SeveralDirectories(t *testing.T) {
 		{"in the first", &peopleElsewhere{people: map[string]*store.User{"z": zoe}}, &peopleElsewhere{people: map[string]*store.User{"z": yan}}, userPassword, "zoe", ""},
 		{"in the second", &peopleElsewhere{}, &peopleElsewhere{people: map[string]*store.User{"z": yan}}, userPassword, "yan", ""},
 		{"in none", &peopleElsewhere{}, &peopleElsewhere{}, userPassword, "", oauth.InvalidGrant},
-		{"in both, with another password", &peopleElsewhere{people: map[string]*store.User{"z": zoe}}, &peopleElsewhere{people: map[string]*store.User{"z": yan}}, "wrong", "", oauth.InvalidGrant},
+		{"in both, with another password", &peopleElsewhere{people: map[string]*store.User{"z": zoe}}, &peopleElsewhere{people: map[string]*store.User{"z": yan}, password: "of yan"}, "of yan", "", oauth.InvalidGrant},
 		{"in the second, and the first is away", &peopleElsewhere{fault: away}, &peopleElsewhere{people: map[string]*store.User{"z": yan}}, userPassword, "yan", ""},
 		{"in none, and the first is away", &peopleElsewhere{fault: away}, &peopleElsewhere{}, userPassword, "", oauth.TemporarilyUnavailable},
 		{"in the first, and the second is away", &peopleElsewhere{people: map[string]*store.User{"z": zoe}}, &peopleElsewhere{fault: away}, userPassword, "zoe", ""},

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -156,8 +157,8 @@ func TestP113ASignInBesideTheUnlink(t *testing.T) {
 		p.must(err)
 	}
 	p.stored.writes.Store(0)
-	if user, err := p.User(t.Context(), ada, links); err == nil {
-		t.Errorf("signed in as %+v", user)
+	if user, err := p.User(t.Context(), ada, links); oauth.AsError(err).Reason != reasonUnlinked {
+		t.Errorf("signed in as %+v, %v", user, err)
 	}
 	if linked := p.identities("u-ada"); len(linked) > 0 {
 		t.Errorf("linked are %+v", linked)

@@ -193,6 +193,18 @@ func but(tag ber.Tag, answer func(o operation) []byte) func(*fake, operation) []
 // name returns the name in a bind.
 func (o operation) name() string { return o.packet.Children[1].Data.String() }
 
+// TestP33NoNamesAreNotAskedFor: what nobody can be called reaches no directory, which might read it in its own way.
+func TestP33NoNamesAreNotAskedFor(t *testing.T) {
+	f := newFake(t, honest)
+	d := open(t, f.settings())
+	for _, login := range []string{"", "ada\x00", "ada\n", "\u200bada", "a\u00adda", "ada\u202e", "\xff\xfe", strings.Repeat("a", 255)} {
+		wantNobody(t, d, login, "right", "")
+	}
+	if f.accepted != 0 {
+		t.Errorf("%d connections", f.accepted)
+	}
+}
+
 // TestP35Referrals: nobody is asked whom the operator has not named.
 func TestP35Referrals(t *testing.T) {
 	elsewhere := newFake(t, honest)
@@ -291,8 +303,13 @@ func TestP39Nonsense(t *testing.T) {
 	endless := func(piece func(o operation) []byte) func(o operation) []byte {
 		return func(o operation) []byte {
 			p := piece(o)
-			for {
-				if _, err := o.conn.Write(p); err != nil {
+			for sent := 0; ; {
+				n, err := o.conn.Write(p)
+				if sent += n; err != nil {
+					return nil
+				}
+				if sent > 16<<20 { // more than sockets hold
+					t.Errorf("%d bytes were taken", sent)
 					return nil
 				}
 			}

@@ -1,6 +1,7 @@
 package ldap
 
 import (
+	"net"
 	"strings"
 	"testing"
 
@@ -28,6 +29,7 @@ func TestP51Filters(t *testing.T) {
 		{"(mail=a*{email}*b)", false},
 		{"(mail={user})", false},
 		{"(mail={dn})", false},
+		{"(&(mail={email})(uid={user}))", false},
 		{"{email}", false},
 		{"(&{email})", false},
 		{"(mail=ada@example.com)", false},
@@ -40,6 +42,33 @@ func TestP51Filters(t *testing.T) {
 		if err := s.Check(); (err == nil) != test.ok {
 			t.Errorf("%s: %v", test.filter, err)
 		}
+	}
+}
+
+// remote is a connection with somebody at an address.
+type remote struct {
+	net.Conn
+	address net.TCPAddr
+}
+
+func (r remote) RemoteAddr() net.Addr { return &r.address }
+
+// TestP37ANameThatIsNotLoopback: what the configuration took for loopback leads elsewhere, and nothing is said in the clear.
+func TestP37ANameThatIsNotLoopback(t *testing.T) {
+	for address, ok := range map[string]bool{"127.0.0.1": true, "::1": true, "::ffff:127.0.0.1": true, "10.0.0.1": false, "2001:db8::1": false, "0.0.0.0": false} {
+		plan, err := Settings{Name: "corp", URL: "ldap://localhost", UserBase: "dc=example,dc=com"}.plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		here, there := net.Pipe()
+		c := &connection{wire: &wire{Conn: remote{here, net.TCPAddr{IP: net.ParseIP(address), Port: 389}}}, plan: plan}
+		if err := c.secure(t.Context()); (err == nil) != ok {
+			t.Errorf("%s: %v", address, err)
+		}
+		if ok {
+			c.close()
+		}
+		_, _ = here.Close(), there.Close()
 	}
 }
 

@@ -279,6 +279,7 @@ func TestP6MembersTwice(t *testing.T) {
 		provider := p.provider(nil)
 		flow, _ := p.begin(provider, Request{})
 		p.answer("/token", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json") // any other would be read as a form
 			_, _ = fmt.Fprintf(w, `{"access_token":%q,"id_token":%q,"id_token":%q}`, accessToken, "x", p.idToken())
 		})
 		_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
