@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
@@ -244,4 +245,18 @@ func seeOther(w http.ResponseWriter, location string) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// sendAnswer sends the browser to the client with an answer of the authorization endpoint: by a redirect, or by a form (OAuth 2.0
+// Form Post Response Mode).
+func (h *Handler) sendAnswer(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, answer redirect.Answer) error {
+	if answer.Location != "" {
+		seeOther(w, answer.Location)
+		return nil
+	}
+	page := pages.FormPost{URI: answer.URI, ClientName: titleOf(client, target.Host())}
+	for _, p := range answer.Parameters {
+		page.Fields = append(page.Fields, pages.Field{Name: p.Name, Value: p.Value})
+	}
+	return h.showUnder(w, r, h.pages.FormPostPolicy(target.Origin()), http.StatusOK, "", page)
 }
