@@ -156,6 +156,9 @@ func (a *App) provisionIssuer() error {
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.signInMethods(), a.settings.Brand); err != nil {
 		return err
 	}
+	if a.personal != nil {
+		a.handler.OfferPersonalTokens(a.personal)
+	}
 	if err := a.provisionRegistration(); err != nil {
 		return err
 	}

@@ -79,3 +79,16 @@ func TestBrowserLooks(t *testing.T) {
 		t.Error("a page made the browser ask the site for an icon")
 	}
 }
+
+// TestBrowserPersonalTokensQ193 has a person make personal access tokens on the account page, and end them.
+func TestBrowserPersonalTokensQ193(t *testing.T) {
+	site := strings.Replace(interopSite, "\t\torganisation acme", "\t\tpersonal_tokens {\n\t\t\tscopes public orders.read trusted\n\t\t}\n\t\torganisation acme", 1)
+	g, given := startBrowser(t, site)
+	pictures, err := filepath.Abs(cmp.Or(os.Getenv("GATEHOUSE_SCREENSHOTS"), t.TempDir()))
+	check(t, err)
+	given["screenshots"], given["pictures"] = pictures, os.Getenv("GATEHOUSE_SCREENSHOTS") != ""
+	runScript(t, "browser-tokens.mjs", given)
+	if strings.Contains(g.logs(), "gh_pat_") {
+		t.Error("a token stands in a log")
+	}
+}

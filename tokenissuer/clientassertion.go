@@ -65,7 +65,7 @@ func (c Clients) verifyAssertion(ctx context.Context, said *assertion.Client, a 
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := c.records.useOnce(ctx, "client assertion", client.ID, said.JTI, said.Expires)
+	fresh, err := c.records.UseOnce(ctx, "client assertion", client.ID, said.JTI, said.Expires)
 	if err != nil {
 		return nil, err
 	}
@@ -98,9 +98,9 @@ func (se *Settings) assertionAudiences() []string {
 	return []string{se.URL, strings.TrimSuffix(se.URL, "/") + TokenPath}
 }
 
-// useOnce notes, for all nodes and durably, that somebody's id of a kind was used, and reports whether it had not been. It is kept until
+// UseOnce notes, for all nodes and durably, that somebody's id of a kind was used, and reports whether it had not been. It is kept until
 // then at least. Whatever the owner and the id are, what is kept is a digest of both.
-func (k *Records) useOnce(ctx context.Context, kind, owner, id string, until time.Time) (fresh bool, err error) {
+func (k *Records) UseOnce(ctx context.Context, kind, owner, id string, until time.Time) (fresh bool, err error) {
 	named := sha256.Sum256([]byte(owner))
 	digest := sha256.Sum256([]byte(kind + "\x00" + string(named[:]) + id))
 	outcome, err := k.Store.DecideRequest(ctx, base64.RawURLEncoding.EncodeToString(digest[:]), until.Add(store.RevocationMargin))

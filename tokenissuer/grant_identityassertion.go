@@ -52,7 +52,7 @@ func (is *Issuer) grantForPerson(ctx context.Context, asked *assertedRequest) (G
 		return Grant{}, err
 	}
 	// 4. The grant was not used before. Only now: a request that has failed can be mended and sent again.
-	fresh, err := is.useOnce(ctx, "identity assertion", t.Issuer, t.ID, t.ExpiresAt.Add(time.Minute))
+	fresh, err := is.UseOnce(ctx, "identity assertion", t.Issuer, t.ID, t.ExpiresAt.Add(time.Minute))
 	if err != nil {
 		return Grant{}, err
 	}

@@ -159,7 +159,7 @@ var rooms = map[string]room{
 		own: []string{
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/registration", "tokenissuer/endpoint/requests",
 			"tokenissuer/federation", "tokenissuer/idtoken",
-			"tokenissuer/oauth", "tokenissuer/redirect", "tokenissuer/registration", "tokenissuer/routes", "tokenissuer/store", "tokenissuer/upstream",
+			"tokenissuer/oauth", "tokenissuer/personaltoken", "tokenissuer/redirect", "tokenissuer/registration", "tokenissuer/routes", "tokenissuer/store", "tokenissuer/upstream",
 		},
 		others:  []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache"}),

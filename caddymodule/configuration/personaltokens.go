@@ -25,6 +25,8 @@ type PersonalTokens struct {
 	// accounts always may. Default: everybody.
 	Roles  []store.Role `json:"roles,omitempty"`
 	Groups []string     `json:"groups,omitempty"`
+	// OperatorsOnly: people make no tokens on the account page, where they see and end theirs. Default: they make them there.
+	OperatorsOnly bool `json:"operators_only,omitempty"`
 }
 
 // parsePersonalTokens reads:
@@ -34,6 +36,7 @@ type PersonalTokens struct {
 //		lifetime <duration> [<longest>]
 //		roles    <role>...
 //		groups   <group>...
+//		operators_only
 //	}
 func (b *Block) parsePersonalTokens(d *caddyfile.Dispenser) error {
 	b.note(d, "personal_tokens")
@@ -41,6 +44,7 @@ func (b *Block) parsePersonalTokens(d *caddyfile.Dispenser) error {
 	roles := make([]string, 0, len(c.Roles))
 	err := options{
 		"scopes": checkedList(&c.Scopes, nil), "roles": checkedList(&roles, nil), "groups": checkedList(&c.Groups, nil), "lifetime": c.parseLifetime,
+		"operators_only": flag(&c.OperatorsOnly),
 	}.parseAlone(d, "unknown personal_tokens option %q")
 	for _, name := range roles {
 		c.Roles = append(c.Roles, store.Role(name))
@@ -112,7 +116,7 @@ func (b *Block) readPersonalTokens(s *Settings) error {
 	if err := store.ValidateGroups(c.Groups); err != nil {
 		return fail(err)
 	}
-	rules.Scopes, rules.Roles, rules.Groups = c.Scopes, c.Roles, c.Groups
+	rules.Scopes, rules.Roles, rules.Groups, rules.OperatorsOnly = c.Scopes, c.Roles, c.Groups, c.OperatorsOnly
 	s.PersonalTokens = &rules
 	return nil
 }

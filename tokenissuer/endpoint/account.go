@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// account serves the account page: the applications that may act for the user, the user's sessions, and accounts at providers. Its forms end
-// either.
+// account serves the account page: the applications that may act for the user, the user's sessions, accounts at providers, and personal access
+// tokens. Its forms end each, and make tokens.
 func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.visitOf(w, r)
 	if err != nil {
@@ -34,8 +34,12 @@ func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.checkForm(r, v, f, accountPath); err != nil {
+	nonce, err := h.checkForm(r, v, f, accountPath)
+	switch {
+	case err != nil:
 		return err
+	case f.Get("make") != "":
+		return h.makeToken(w, r, v, f, nonce)
 	}
 	return h.changeAccount(w, r, v, f)
 }
@@ -56,6 +60,9 @@ func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit,
 	case f.Get("identity") != "":
 		what, next = zap.String("identity", f.Get("identity")), doneURL(pages.IdentityUnlinked)
 		err = h.unlink(r, v.session, f.Get("identity"))
+	case f.Get("personal_token") != "" && h.tokens != nil:
+		what, next = zap.String("personal_token", f.Get("personal_token")), doneURL(pages.TokenEnded)
+		_, err = h.tokens.End(r.Context(), store.PersonalTokenFilter{ID: f.Get("personal_token"), UserID: user.ID})
 	case f.Get("everywhere") != "":
 		what, next = zap.Bool("everywhere", true), logoutPath
 		if err = h.issuer.SignOutEverywhere(r.Context(), user); err == nil {
@@ -79,7 +86,7 @@ func doneURL(d pages.Done) string { return accountPath + "?" + doneQuery + strin
 
 // doneBefore returns the notice for the change just made. Only known notices count, whatever the link says.
 func doneBefore(r *http.Request) pages.Done {
-	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded, pages.IdentityUnlinked} {
+	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded, pages.IdentityUnlinked, pages.TokenEnded} {
 		if r.URL.RawQuery == doneQuery+string(d) {
 			return d
 		}
@@ -88,10 +95,18 @@ func doneBefore(r *http.Request) pages.Done {
 }
 
 func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) error {
+	page, err := h.accountPage(r, v)
+	if err != nil {
+		return err
+	}
+	return h.show(w, r, http.StatusOK, "", page)
+}
+
+func (h *Handler) accountPage(r *http.Request, v visit) (pages.Account, error) {
 	user := v.session.User
 	allowed, err := account.Of(r.Context(), h.issuer, user)
 	if err != nil {
-		return err
+		return pages.Account{}, err
 	}
 	page := pages.Account{
 		Form: h.form(v, accountPath, oauth.Secret{}), Done: doneBefore(r), User: user.Name, Email: user.Email,
@@ -113,9 +128,10 @@ func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) e
 		page.Sessions = append(page.Sessions, session)
 	}
 	if page.Identities, err = h.identitiesOf(r, user); err != nil {
-		return err
+		return pages.Account{}, err
 	}
-	return h.show(w, r, http.StatusOK, "", page)
+	page.Tokens, err = h.tokensOf(r, v)
+	return page, err
 }
 
 // organisationName returns the name of the user's organisation, or its id if the name is unavailable.

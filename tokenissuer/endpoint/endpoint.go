@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/registration"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	core "github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
 
@@ -35,7 +36,9 @@ type Handler struct {
 	metadata atomic.Pointer[[]byte]
 	// registration is where clients register; nil: they cannot.
 	registration *registration.Endpoint
-	resource     []byte
+	// tokens are the personal access tokens; nil: there are none.
+	tokens   *personaltoken.Tokens
+	resource []byte
 }
 
 // route describes an endpoint.

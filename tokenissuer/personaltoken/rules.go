@@ -15,7 +15,7 @@ import (
 
 // The bounds of what a token can be.
 const (
-	maxName      = 100 // bytes
+	MaxName      = 100 // characters
 	maxPerOwner  = 100
 	leastLife    = time.Minute
 	MostLifetime = store.MaxFamilyLifetime // as long as the end of a user is remembered
@@ -36,7 +36,12 @@ type Rules struct {
 	// Roles and Groups are whose members may make tokens and use them; both empty: everybody.
 	Roles  []store.Role
 	Groups []string
+	// OperatorsOnly: people make none themselves.
+	OperatorsOnly bool
 }
+
+// MayMake reports whether a user may make a token now, without an operator.
+func (r *Rules) MayMake(u *store.User) bool { return !r.OperatorsOnly && u.IsActive() && r.Allow(u) }
 
 // Allow reports whether a user may have tokens now. A service account always may: an operator makes its tokens.
 func (r *Rules) Allow(u *store.User) bool {
@@ -62,17 +67,45 @@ type Request struct {
 	Lifetime time.Duration
 	// Resources are those that it is for (RFC 8707); none: the issuer's own audience.
 	Resources []string
+	// Form names the form that its owner has sent: it makes one token only. Empty: an operator asks.
+	Form string
 }
 
 // InvalidError is a request that its sender can mend.
-type InvalidError struct{ error }
+type InvalidError struct {
+	error
+	// Fault is for a page, which has words of its own.
+	Fault Fault
+}
+
+// Fault is what is wrong with a request.
+type Fault string
+
+// The faults of a request: no name that a token can have; no scope; a scope that no token can hold; too short or too long a life; a token
+// too many; an owner who may have none, or make none; a form that has made its token.
+const (
+	FaultName     Fault = "name"
+	FaultScopes   Fault = "scopes"
+	FaultScope    Fault = "scope"
+	FaultLifetime Fault = "lifetime"
+	FaultTooMany  Fault = "too_many"
+	FaultOwner    Fault = "owner"
+	FaultUsed     Fault = "used"
+)
 
 var (
-	errName     = InvalidError{fmt.Errorf("give the token a name of at most %d bytes, without control characters", maxName)}
-	errScopes   = InvalidError{errors.New("name at least one scope")}
-	errTooMany  = InvalidError{fmt.Errorf("there are %d tokens already: remove one first", maxPerOwner)}
-	errNotOwner = InvalidError{errors.New("the user may have no personal access tokens: they are for other roles or groups, or the user is not active")}
+	errName     = InvalidError{fmt.Errorf("give the token a name of at most %d characters, without control characters", MaxName), FaultName}
+	errScopes   = InvalidError{errors.New("name at least one scope"), FaultScopes}
+	errTooMany  = InvalidError{fmt.Errorf("there are %d tokens already: remove one first", maxPerOwner), FaultTooMany}
+	errNotOwner = InvalidError{errors.New("the user may have no personal access tokens: they are for other roles or groups, or the user is not active"), FaultOwner}
+	errOperator = InvalidError{errors.New("operators make the tokens here: ask one"), FaultOwner}
+	errUsed     = InvalidError{errors.New("the form has made its token already"), FaultUsed}
 )
+
+// breaksLine reports whether a character moves or hides others on the line of a list.
+func breaksLine(c rune) bool {
+	return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+}
 
 // check refuses a request, and fills in its lifetime.
 func (r *Rules) check(q *Request, owner *store.User) error {
@@ -80,19 +113,21 @@ func (r *Rules) check(q *Request, owner *store.User) error {
 	switch {
 	case !owner.IsActive() || !r.Allow(owner):
 		return errNotOwner
-	case q.Name == "" || len(q.Name) > maxName || !utf8.ValidString(q.Name) || strings.ContainsFunc(q.Name, unicode.IsControl):
+	case q.Form != "" && r.OperatorsOnly:
+		return errOperator
+	case q.Name == "" || utf8.RuneCountInString(q.Name) > MaxName || !utf8.ValidString(q.Name) || strings.ContainsFunc(q.Name, breaksLine):
 		return errName
 	case len(q.Scopes) == 0:
 		return errScopes
 	}
 	if missing := r.Scopes.Missing(q.Scopes...); missing != "" {
-		return InvalidError{fmt.Errorf("no personal access token can hold the scope %q: use %s", missing, r.Scopes)}
+		return InvalidError{fmt.Errorf("no personal access token can hold the scope %.64q: use %s", missing, r.Scopes), FaultScope}
 	}
 	if q.Lifetime == 0 {
 		q.Lifetime = r.Lifetime
 	}
 	if q.Lifetime < leastLife || q.Lifetime > r.Longest {
-		return InvalidError{fmt.Errorf("a personal access token can live from %s to %s", store.FormatBound(leastLife), store.FormatBound(r.Longest))}
+		return InvalidError{fmt.Errorf("a personal access token can live from %s to %s", store.FormatBound(leastLife), store.FormatBound(r.Longest)), FaultLifetime}
 	}
 	return nil
 }

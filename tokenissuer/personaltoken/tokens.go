@@ -165,7 +165,8 @@ func (p *Tokens) Find(ctx context.Context, text string) (*accesstoken.AccessToke
 	return p.tokenOf(record, owner), nil
 }
 
-// Create makes a token, which nobody can read again. The error is an InvalidError, an invalid_target, or temporarily_unavailable.
+// Create makes a token, which nobody can read again. The error is an InvalidError, an invalid_target, or temporarily_unavailable; for a
+// form also rate_limited, by the limit of grants.
 func (p *Tokens) Create(ctx context.Context, owner *store.User, q Request) (*store.PersonalToken, oauth.Secret, error) {
 	if err := p.rules.check(&q, owner); err != nil {
 		return nil, oauth.Secret{}, err
@@ -181,6 +182,9 @@ func (p *Tokens) Create(ctx context.Context, owner *store.User, q Request) (*sto
 	if len(list) >= maxPerOwner {
 		return nil, oauth.Secret{}, errTooMany
 	}
+	if err := p.useForm(ctx, owner, q.Form); err != nil {
+		return nil, oauth.Secret{}, err
+	}
 	token, now := newToken(), p.issuer.Now()
 	record := &store.PersonalToken{
 		ID: oauth.NewID(), Digest: token.Digest(), UserID: owner.ID, UserDeclared: owner.Declared, Name: q.Name, Scopes: q.Scopes, Audience: audience,
@@ -194,6 +198,25 @@ func (p *Tokens) Create(ctx context.Context, owner *store.User, q Request) (*sto
 		return nil, oauth.Secret{}, oauth.Unavailable("store_unavailable", err)
 	}
 	return record, token, nil
+}
+
+// granted is the way of granting in which forms are counted.
+const granted oauth.GrantType = "personal_token"
+
+// useForm refuses a form that has made a token, or comes from somebody who makes too many.
+func (p *Tokens) useForm(ctx context.Context, owner *store.User, form string) error {
+	if form == "" {
+		return nil
+	}
+	now := p.issuer.Now()
+	if err := p.issuer.ReserveGrant(ctx, granted, owner.ID, now); err != nil {
+		return err
+	}
+	fresh, err := p.issuer.UseOnce(ctx, "personal token", owner.ID, form, now.Add(store.MaxLifetime))
+	if err == nil && !fresh {
+		err = errUsed
+	}
+	return err
 }
 
 // Of lists the tokens of a user, or of everybody when the id is empty, the newest first, also those that have expired.

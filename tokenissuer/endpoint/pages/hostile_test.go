@@ -123,7 +123,7 @@ func holdsSafeAddresses(t *testing.T, d document) {
 func holdsValues(t *testing.T, d document, value string) {
 	t.Helper()
 	value = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\ufffd").Replace(value)
-	for name, field := range map[string]string{"form_token": "token", "pending": "pending", "email": "email", "session": "id", "state": "state"} {
+	for name, field := range map[string]string{"form_token": "token", "pending": "pending", "email": "email", "session": "id", "state": "state", "personal_token": "id", "name": "token name"} {
 		n := d.with("name", name)
 		if n == nil {
 			continue // the page has no such field

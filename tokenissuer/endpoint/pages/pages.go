@@ -111,6 +111,8 @@ type Scope struct {
 	Name, Words string
 	// Fixed: nobody can untick it. The form does not send its checkbox.
 	Fixed bool
+	// Ticked: the checkbox of a new token is ticked.
+	Ticked bool
 }
 
 // Done is a message about the previous change on the account page.
@@ -125,6 +127,8 @@ const (
 	SessionEnded Done = "session"
 	// IdentityUnlinked: an account at a provider does not lead to the user any more.
 	IdentityUnlinked Done = "identity"
+	// TokenEnded: a personal access token is good no more.
+	TokenEnded Done = "token"
 )
 
 // Account shows a user's applications and sessions. A form with the field `application` or `session` ends the one with
@@ -139,6 +143,8 @@ type Account struct {
 	Sessions     []Session
 	// Identities are the accounts at providers with which the user signs in. A form with the field `identity` unlinks one.
 	Identities []Identity
+	// Tokens are the user's personal access tokens; nil: there are none.
+	Tokens *Tokens
 	// SignOutURL is the sign-out page.
 	SignOutURL string
 }

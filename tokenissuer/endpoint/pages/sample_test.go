@@ -57,7 +57,21 @@ func samples(fill func(field string) string) map[string]Page {
 				{ID: "other 1", Provider: fill("another title"), LinkedAt: since, Only: true},
 			},
 		},
-		"account empty": Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
+		"account tokens": Account{
+			Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{
+				Made: &MadeToken{Name: fill("token name"), Text: fill("token text")},
+				List: []Token{
+					{ID: fill("id"), Name: fill("token name"), Scopes: scopes, Since: since, ExpiresAt: since.AddDate(0, 3, 0)},
+					{ID: "old", Name: fill("another token name"), Scopes: scopes, Since: since, ExpiresAt: since.Add(time.Hour), Expired: true, LastUsed: since},
+				},
+				New: newToken(fill("token name"), scopes),
+			},
+		},
+		"account tokens refused": Account{
+			Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{Fault: "name", New: newToken(fill("token name"), scopes)},
+		},
+		"account tokens sign-in": Account{Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{SignIn: true}},
+		"account empty":          Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
 		"formpost": FormPost{
 			URI: "https://app.example/cb?x=" + fill("uri"), ClientName: fill("client"), Fields: []Field{{"code", "c"}, {"state", fill("state")}},
 		},
@@ -78,6 +92,15 @@ func samples(fill func(field string) string) map[string]Page {
 	}
 }
 
+// newToken is the form for a token, with every unit of a lifetime.
+func newToken(name string, scopes []Scope) *NewToken {
+	n := &NewToken{Name: name, MaxName: 100, Scopes: append([]Scope{{Name: "ticked", Words: scopes[len(scopes)-1].Words, Ticked: true}}, scopes[1:]...)}
+	for _, d := range []time.Duration{time.Minute, 90 * time.Minute, time.Hour, 36 * time.Hour, 24 * time.Hour, 30 * 24 * time.Hour} {
+		n.Lifetimes = append(n.Lifetimes, Lifetime{Duration: d, Chosen: d == time.Hour})
+	}
+	return n
+}
+
 // states are the samples and whatever else a page can say.
 func states(fill func(field string) string) map[string]Page {
 	all := samples(fill)
@@ -85,8 +108,11 @@ func states(fill func(field string) string) map[string]Page {
 	for _, role := range []string{"admin", "group_manager", "business_manager", "member"} {
 		all["account "+role] = Account{Form: form, User: fill("user"), Email: fill("email"), Role: role}
 	}
-	for _, d := range []Done{ApplicationRemoved, SessionEnded, IdentityUnlinked} {
+	for _, d := range []Done{ApplicationRemoved, SessionEnded, IdentityUnlinked, TokenEnded} {
 		all["account done "+string(d)] = Account{Form: form, Done: d, User: fill("user"), Email: fill("email")}
+	}
+	for _, f := range []string{"name", "scopes", "scope", "lifetime", "too_many", "owner", "used"} {
+		all["account token fault "+f] = Account{Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{Fault: f}}
 	}
 	for _, n := range notices {
 		all["signin "+string(n)] = SignIn{Form: form, Notice: n, RetryAfter: 2 * time.Minute, Email: fill("email"), AtProvider: fill("title")}

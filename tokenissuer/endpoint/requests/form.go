@@ -112,7 +112,7 @@ func validValue(name, value string) bool {
 }
 
 // pageTexts are the parameters of our own pages that are looked up in the store.
-var pageTexts = []string{"application", "session"}
+var pageTexts = []string{"application", "session", "identity", "personal_token"}
 
 // Storable reports whether text can be in the store: a database column holds neither NUL nor invalid UTF-8, and a query
 // for them would fail instead of finding nothing.

@@ -1,0 +1,157 @@
+package endpoint
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// OfferPersonalTokens has the account page list the user's personal access tokens, end them and make others. It is called before requests
+// come.
+func (h *Handler) OfferPersonalTokens(tokens *personaltoken.Tokens) { h.tokens = tokens }
+
+// tokensOf returns the personal access tokens of a user, for the account page; nil: there are none, and the user makes none.
+func (h *Handler) tokensOf(r *http.Request, v visit) (*pages.Tokens, error) {
+	if h.tokens == nil {
+		return nil, nil
+	}
+	user := v.session.User
+	list, err := h.tokens.Of(r.Context(), user.ID)
+	if err != nil {
+		return nil, err
+	}
+	rules := h.tokens.Rules()
+	makes := rules.MayMake(user)
+	if len(list) == 0 && !makes {
+		return nil, nil
+	}
+	page := new(pages.Tokens)
+	for _, t := range list {
+		page.List = append(page.List, h.tokenOnPage(t))
+	}
+	switch {
+	case makes && h.isRecent(v.session):
+		page.New = h.newTokenForm(personaltoken.Request{Lifetime: rules.Lifetime})
+	case makes:
+		page.SignIn = true
+	}
+	return page, nil
+}
+
+func (h *Handler) tokenOnPage(t *store.PersonalToken) pages.Token {
+	return pages.Token{
+		ID: t.ID, Name: t.Name, Scopes: h.scopesInWords(t.Scopes), Since: t.CreatedAt, ExpiresAt: t.ExpiresAt,
+		Expired: !h.issuer.Now().Before(t.ExpiresAt), LastUsed: t.LastUsedAt,
+	}
+}
+
+// recentSignIn is how long after a sign-in tokens are made.
+const recentSignIn = 15 * time.Minute
+
+// isRecent reports whether a session is so young that its user makes tokens without another sign-in. Where a provider did not say when the
+// user signed in, the session counts from its beginning.
+func (h *Handler) isRecent(s *tokenissuer.Session) bool {
+	since := s.Family.AuthTime
+	if since.IsZero() {
+		since = s.Family.CreatedAt
+	}
+	return h.issuer.Now().Sub(since) < recentSignIn
+}
+
+// lifetimes are those that the form offers, besides the usual and the longest one.
+var lifetimes = []time.Duration{7 * store.Day, 30 * store.Day, 90 * store.Day, 180 * store.Day, 365 * store.Day}
+
+// newTokenForm returns the form for another token, as it was filled in.
+func (h *Handler) newTokenForm(q personaltoken.Request) *pages.NewToken {
+	rules := h.tokens.Rules()
+	form := &pages.NewToken{Name: q.Name, MaxName: personaltoken.MaxName, Scopes: h.scopesInWords(rules.Scopes)}
+	for i, scope := range form.Scopes {
+		form.Scopes[i].Ticked = q.Scopes.Has(scope.Name)
+	}
+	offered := slices.DeleteFunc(slices.Concat(lifetimes, []time.Duration{rules.Lifetime, rules.Longest}), func(d time.Duration) bool { return d > rules.Longest })
+	slices.Sort(offered)
+	for _, d := range slices.Compact(offered) {
+		form.Lifetimes = append(form.Lifetimes, pages.Lifetime{Duration: d, Chosen: d == q.Lifetime})
+	}
+	return form
+}
+
+// signInForTokens sends a browser to the sign-in page and back. The sign-in must be a fresh one where the session's was at a known time; a
+// provider that never says when could not prove it.
+func (h *Handler) signInForTokens(w http.ResponseWriter, s *tokenissuer.Session) error {
+	pending, err := h.issuer.SealReturn(h.prefix+accountPath+"#tokens", !s.Family.AuthTime.IsZero(), h.issuer.Now())
+	if err != nil {
+		return err
+	}
+	seeOther(w, h.url(loginPath, pending))
+	return nil
+}
+
+// makeToken makes a personal access token, and shows it in the answer, this once.
+func (h *Handler) makeToken(w http.ResponseWriter, r *http.Request, v visit, f requests.Form, nonce string) error {
+	page, err := h.accountPage(r, v)
+	switch {
+	case err != nil:
+		return err
+	case page.Tokens == nil || page.Tokens.New == nil && !page.Tokens.SignIn:
+		return requests.Invalid("account_change_unknown")
+	case page.Tokens.SignIn || f.Get("make") == "sign_in":
+		return h.signInForTokens(w, v.session)
+	}
+	q, err := newToken(f, nonce)
+	if err != nil {
+		return err
+	}
+	made, token, err := h.tokens.Create(r.Context(), v.session.User, q)
+	if invalid, ok := errors.AsType[personaltoken.InvalidError](err); ok {
+		return h.tokenRefused(w, r, v, page, q, invalid)
+	}
+	if err != nil {
+		return err
+	}
+	h.audit.Accepted(r, "personal access token added", zap.String("subject", made.UserID), zap.String("session", v.session.Family.ID),
+		zap.String("token_id", made.ID), zap.String("scope", made.Scopes.String()), zap.Time("expires_at", made.ExpiresAt))
+	page.Tokens.List = slices.Insert(page.Tokens.List, 0, h.tokenOnPage(made))
+	page.Tokens.Made = &pages.MadeToken{Name: made.Name, Text: token.Reveal()}
+	return h.show(w, r, http.StatusOK, "", page)
+}
+
+// tokenRefused shows the form again, and says what is wrong with it. One that has made its token is shown empty.
+func (h *Handler) tokenRefused(w http.ResponseWriter, r *http.Request, v visit, page pages.Account, q personaltoken.Request, invalid personaltoken.InvalidError) error {
+	refusal := requests.Error{Status: http.StatusBadRequest, Err: requests.Invalid("personal_token_refused").WithCause(invalid)}
+	page.Tokens.Fault = string(invalid.Fault)
+	if invalid.Fault == personaltoken.FaultUsed {
+		refusal.Status = http.StatusConflict
+	} else {
+		page.Tokens.New = h.newTokenForm(q)
+	}
+	h.audit.Refused(r, "personal access token refused", refusal, zap.String("subject", v.session.User.ID))
+	return h.show(w, r, refusal.Status, "", page)
+}
+
+// newToken reads the form for a token.
+func newToken(f requests.Form, nonce string) (personaltoken.Request, error) {
+	q := personaltoken.Request{Name: f.Get("name"), Lifetime: -1, Form: nonce}
+	if seconds, err := strconv.ParseInt(f.Get("lifetime"), 10, 32); err == nil {
+		q.Lifetime = time.Duration(seconds) * time.Second
+	}
+	var chosen []string
+	for i := range requests.MaxParameters {
+		chosen = append(chosen, f.Get("scope_"+strconv.Itoa(i)))
+	}
+	var err error
+	q.Scopes, err = oauth.ParseScopes(strings.Join(chosen, " "))
+	return q, err
+}
