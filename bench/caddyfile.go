@@ -28,7 +28,7 @@ type words struct {
 	Upstream               string
 	IssuerURL              string
 	Store, Algorithm       string
-	OpenID                 bool
+	OpenID, Personal       bool
 	Client, Portal, Secret string
 	Callback               string
 	Email, Hash            string
@@ -117,6 +117,9 @@ var oursCaddyfile = template.Must(template.New("ours").Parse(`{
 			code 10m
 		}
 		{{if .OpenID}}openid{{end}}
+		{{if .Personal}}personal_tokens {
+			scopes public
+		}{{end}}
 		client {{.Client}} {{.Secret}} {
 			grants client_credentials password refresh_token
 			scopes public

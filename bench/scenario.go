@@ -36,6 +36,7 @@ var scenarios = []scenario{
 	{"codes", "Code exchanges, each of them durable", (*bench).codes},
 	{"openid", "OpenID Connect: ID tokens, userinfo, published documents", (*bench).openID},
 	{"sessions", "Sessions of browsers at a host, beside bearer tokens", (*bench).sessions},
+	{"machines", "Programs: assertions in place of a secret, personal access tokens in place of bearer tokens", (*bench).machines},
 	{"mcp", "Calls of tools: what `mcp` and rules for tools add to `protect`", (*bench).mcp},
 	{"inquiries", "Introspection and revocation", (*bench).inquiries},
 	{"signin", "The gate while passwords are guessed: argon2id, 19 MiB, 2 passes", (*bench).signIns},

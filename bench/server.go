@@ -37,6 +37,8 @@ type setup struct {
 	trusted []*provider
 	// openID makes it an OpenID provider, whose ID tokens are signed with the same algorithm.
 	openID bool
+	// personal lets people have personal access tokens.
+	personal bool
 	// gogc is GOGC; 0: what the flags say.
 	gogc int
 }
@@ -54,7 +56,7 @@ func trusting(p ...*provider) setup { return setup{trusted: p} }
 // settings fill the Caddyfile of a server of ours.
 func (b *bench) settings(srv *server, s setup) words {
 	w := b.words(srv)
-	w.Store, w.OpenID, w.ExternalAudience = s.store, s.openID, externalAudience
+	w.Store, w.OpenID, w.Personal, w.ExternalAudience = s.store, s.openID, s.personal, externalAudience
 	w.IssuerURL, w.Algorithm = cmp.Or(s.issuer, "http://"+srv.Issuer), cmp.Or(s.algorithm, "ES256")
 	for _, p := range s.trusted {
 		w.Trusted = append(w.Trusted, p.issuer)

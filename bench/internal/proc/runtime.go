@@ -40,8 +40,17 @@ func Admin(ctx context.Context, addr, path string, read func(io.Reader) error) e
 	return askAdmin(request, read)
 }
 
+// Ask posts to the admin endpoint of a Caddy, and has the answer read.
+func Ask(ctx context.Context, addr, path string, body []byte, read func(io.Reader) error) error {
+	return post(ctx, addr, path, "application/json", body, read)
+}
+
 // Tell sends something to a Caddy's admin endpoint: a configuration, or a step that is to be taken.
 func Tell(ctx context.Context, addr, path, contentType string, body []byte) error {
+	return post(ctx, addr, path, contentType, body, func(io.Reader) error { return nil })
+}
+
+func post(ctx context.Context, addr, path, contentType string, body []byte, read func(io.Reader) error) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+path, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -49,7 +58,7 @@ func Tell(ctx context.Context, addr, path, contentType string, body []byte) erro
 	request.Header.Set("Content-Type", contentType)
 	// Caddy would not load what it runs already.
 	request.Header.Set("Cache-Control", "must-revalidate")
-	return askAdmin(request, func(io.Reader) error { return nil })
+	return askAdmin(request, read)
 }
 
 func askAdmin(request *http.Request, read func(io.Reader) error) error {
