@@ -20,7 +20,8 @@ type refreshing struct {
 // TestQ170RefreshesAtOnce: the client of an MCP server refreshes for each of the requests that it has under way. Those that come with
 // the token that another has just got do not use it up, so that those that still come with the one before it are no thieves.
 func TestQ170RefreshesAtOnce(t *testing.T) {
-	const route = "\thandle /mcp* {\n\t\tprotect {\n\t\t\tmcp\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n"
+	const route = "\thandle /mcp* {\n\t\tprotect {\n\t\t\tmcp\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n" +
+		"\thandle /wide* {\n\t\tprotect {\n\t\t\tmcp\n\t\t\taudience http://ADDR\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n"
 	option := func(name, text string) []string {
 		uri := "redirect_uris https://" + name + ".example/cb"
 		return []string{uri, uri + "\n\t\t\t" + text}
@@ -41,10 +42,11 @@ func TestQ170RefreshesAtOnce(t *testing.T) {
 		"used up after the grace, which is not prolonged": {"conf", "/mcp/", []refreshing{
 			{present: 1, gives: 2}, {wait: 20 * time.Second, present: 2, gives: 2}, {wait: 11 * time.Second, present: 2, gives: 3}, {present: 2, gives: 3}, {present: 3, gives: 3}, {present: 1},
 		}},
-		"the one before, after the grace":   {"conf", "/mcp", []refreshing{{present: 1, gives: 2}, {present: 2, gives: 2}, {wait: grace + time.Second, present: 1}}},
-		"from another address":              {"conf", "/mcp", []refreshing{{present: 1, gives: 2}, {present: 2, gives: 2, address: "192.0.2.9", from: "another address"}}},
-		"for another resource":              {"conf", "/api", usedUp},
-		"for none":                          {"conf", "", usedUp},
+		"the one before, after the grace": {"conf", "/mcp", []refreshing{{present: 1, gives: 2}, {present: 2, gives: 2}, {wait: grace + time.Second, present: 1}}},
+		"from another address":            {"conf", "/mcp", []refreshing{{present: 1, gives: 2}, {present: 2, gives: 2, address: "192.0.2.9", from: "another address"}}},
+		"for another resource":            {"conf", "/api", usedUp},
+		"for none":                        {"conf", "", usedUp},
+		"for the audience of all, which an MCP server takes": {"conf", "/", usedUp},
 		"no grace":                          {"other", "/mcp", usedUp},
 		"same_address, from there":          {"first", "/mcp", []refreshing{{present: 1, gives: 2}, {present: 2, gives: 2}}},
 		"same_address, from elsewhere":      {"first", "/mcp", []refreshing{{present: 1, gives: 2}, {present: 2, gives: 3, address: "192.0.2.9"}, {present: 1}}},
