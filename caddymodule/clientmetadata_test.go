@@ -314,14 +314,14 @@ func TestQ223ClientsThatUsersLetIn(t *testing.T) {
 	tokens := g.userTokens(agent, "max@acme.example")
 	g.reload(peopleSite("password_grant", strings.Replace(admitsDescribed, "allow_private", "deny other.example\n\t\t\tallow_private", 1))) // which has read nothing
 	throttled := 0
-	for i := range 12 {
+	for i := range 17 {
 		stranger := d.client(fmt.Sprintf("/stranger%d.json", i), `"redirect_uris":["`+uri+`"]`, uri)
 		if p := g.browser().open(stranger.path()); p.status == http.StatusServiceUnavailable {
 			throttled++
 		}
 	}
 	if throttled != 2 {
-		t.Errorf("%d strangers of 12 have to wait", throttled)
+		t.Errorf("%d strangers of 17 have to wait", throttled)
 	}
 	g.obtain(agent.refresh(tokens.RefreshToken))
 }

@@ -275,6 +275,7 @@ func TestQ21ToolsAndTheirRules(t *testing.T) {
 		"a header that lies about a resource": {`{"id":1,"method":"resources/read","params":{"uri":"file:///a"}}`, use, headers("resources/read", "file:///b"), 400, "rpc_header_mismatch"},
 		"a header that lies about a batch":    {"[" + ping + "," + calling("purge") + "]", write, headers("ping", ""), 400, "rpc_header_mismatch"},
 		"the method alone":                    {calling("purge"), write, []string{"Mcp-Method: tools/call"}, 403, "tool_denied"},
+		"the method alone, a lie":             {calling("purge"), write, []string{"Mcp-Method: ping"}, 400, "rpc_header_mismatch"},
 		"the name alone, a lie":               {calling("purge"), write, []string{"Mcp-Name: read_file"}, 400, "rpc_header_mismatch"},
 		"two headers":                         {calling("read_file"), write, []string{"Mcp-Name: read_file", "Mcp-Name: read_file"}, 400, "rpc_header_mismatch"},
 		"bad base64":                          {calling("read_file"), write, headers("tools/call", "=?base64?!!?="), 400, "rpc_header_mismatch"},
@@ -298,7 +299,7 @@ func TestQ21ToolsAndTheirRules(t *testing.T) {
 			}
 			request := g.rpc("/mcp", test.body, lines...)
 			if strings.Contains(strings.Join(test.lines, ""), "Content-Type") {
-				request = strings.Replace(request, "Content-Type: application/json\n", "", 1)
+				request = strings.Replace(request, "Content-Type: application/json\r\n", "", 1)
 			}
 			if test.status == 0 {
 				if seen := g.passed(t, request); seen.Body != test.body || seen.Header.Get("Content-Length") != fmt.Sprint(len(test.body)) {
@@ -339,6 +340,14 @@ func TestQ21ToolsAndTheirRules(t *testing.T) {
 		}
 		if seen := g.upstream.one(t); seen.Body != calling("read_file") {
 			t.Errorf("the upstream got %q", seen.Body)
+		}
+	})
+	t.Run("in pieces, 257 KiB", func(t *testing.T) {
+		body := large(257 << 10)
+		head := g.request("POST", "/mcp", "Connection: close", bearer(write), "Content-Type: application/json", "Transfer-Encoding: chunked")
+		status, _, answer := g.raw(head + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body))
+		if g.upstream.none(t); status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%d %s", status, answer)
 		}
 	})
 	t.Run("compressed", func(t *testing.T) {

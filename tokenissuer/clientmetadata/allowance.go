@@ -10,7 +10,7 @@ import (
 // How many fetches begin in one minute: of one host, for one source of requests, of one host for one source, and in all.
 const (
 	mostForOne     = 30
-	mostOfOneToOne = 10
+	mostOfOneToOne = 15
 	mostInAll      = 600
 )
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -103,6 +104,17 @@ func TestQ42Fetches(t *testing.T) {
 	released := make(chan struct{})
 	defer close(released)
 	const invalid, away = "client_document_invalid", "client_document_away"
+	// good answers with a document that would do, were it not for the status and the headers name, value, …
+	good := func(status int, headers ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			for i := 0; i < len(headers); i += 2 {
+				w.Header().Set(headers[i], headers[i+1])
+			}
+			w.WriteHeader(status)
+			_, _ = fmt.Fprintf(w, `{"client_id":"http://%s%s","client_name":"good","redirect_uris":["https://app.example/cb"]}`, r.Host, r.URL)
+		}
+	}
 	for _, test := range []struct {
 		name, want string
 		answer     http.HandlerFunc
@@ -110,6 +122,17 @@ func TestQ42Fetches(t *testing.T) {
 		{"redirect to itself", invalid, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other.json", http.StatusFound) }},
 		{"redirect elsewhere", invalid, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL+"/client.json", http.StatusTemporaryRedirect)
+		}},
+		{"good", "good", good(http.StatusOK)},
+		{"good, but it redirects", invalid, good(http.StatusFound, "Location", elsewhere.URL+"/client.json")},
+		{"good, but it is another answer's", invalid, good(http.StatusNotModified)},
+		{"good, but not found", invalid, good(http.StatusNotFound)},
+		{"good, but it is an error", invalid, good(http.StatusForbidden)},
+		{"good, but html", invalid, good(http.StatusOK, "Content-Type", "text/html")},
+		{"good, but compressed", invalid, good(http.StatusOK, "Content-Encoding", "gzip")},
+		{"good, but too large", invalid, func(w http.ResponseWriter, r *http.Request) {
+			good(http.StatusOK)(w, r)
+			_, _ = io.WriteString(w, strings.Repeat(" ", maxDocument))
 		}},
 		{"not found", invalid, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }},
 		{"no content", invalid, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }},
@@ -175,7 +198,10 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // TestQ42PrivateAddresses: no address is dialled that is not on the internet, whatever names it, and however often the name changes.
 func TestQ42PrivateAddresses(t *testing.T) {
-	inside := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the inner host was asked") }))
+	inside := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the inner host was asked") }))
+	inside.Config.ConnState = func(net.Conn, http.ConnState) { t.Error("the inner host was dialled") }
+	inside.Config.ErrorLog = log.New(io.Discard, "", 0)
+	inside.StartTLS()
 	defer inside.Close()
 	_, port, _ := net.SplitHostPort(inside.Listener.Addr().String())
 	answers := rebind(t)
