@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 )
 
 // filteredSite is people behind another Caddy site that logs everything, credentials too: in the clear to plain.log, and
@@ -68,7 +70,8 @@ func TestF31NoFilteredLogHoldsACredential(t *testing.T) {
 	}
 	b, conf := g.browser(), requestOf("conf")
 	p := b.open(conf.path())
-	credentials := map[string]string{"opaque token": opaque, "client secret": confSecret, "password": url.QueryEscape(peoplePassword), "verifier": conf.verifier}
+	const personal = personaltoken.Prefix + "5WFI0ZOHouggOMWVdBMHwURwcPslDY0AYymH"
+	credentials := map[string]string{"opaque token": opaque, "personal access token": personal, "client secret": confSecret, "password": url.QueryEscape(peoplePassword), "verifier": conf.verifier}
 	if location := p.header.Get("Location"); location != "" {
 		p = b.open(location)
 	}
@@ -109,6 +112,7 @@ func TestF31NoFilteredLogHoldsACredential(t *testing.T) {
 		g.do("GET", target, "", "Proxy-Authorization", "Bearer "+got.AccessToken, "Dpop", got.AccessToken)
 		b.open(target)
 	}
+	g.do("GET", "/app/"+personal+"?key="+personal, "", "X-Api-Key", personal)
 	texts := make(map[string]string)
 	g.eventually("every access log has the same lines", func() bool { // a line may come after the answer
 		counts := make(map[int]bool)
@@ -120,7 +124,7 @@ func TestF31NoFilteredLogHoldsACredential(t *testing.T) {
 	})
 	texts[filepath.Base(g.logFile)] = g.logs()
 	plain := texts["plain.log"]
-	for _, name := range []string{"code", "access token", "refresh token", "opaque token", "sealed request", "form token", "cookie " + accessCookie} {
+	for _, name := range []string{"code", "access token", "refresh token", "opaque token", "personal access token", "sealed request", "form token", "cookie " + accessCookie} {
 		if !strings.Contains(plain, credentials[name]) {
 			t.Errorf("not even the plain log holds the %s: the test looks at nothing", name)
 		}

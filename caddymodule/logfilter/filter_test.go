@@ -16,6 +16,9 @@ import (
 // signedText is a compact JWS that nobody has signed.
 const signedText = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ1LTEifQ.c2lnbmF0dXJl"
 
+// personalText is a personal access token that nobody has made.
+const personalText = "gh_pat_5WFI0ZOHouggOMWVdBMHwURwcPslDY0AYymH"
+
 func TestRedactedTexts(t *testing.T) {
 	for name, test := range map[string]struct{ field, text, want string }{
 		"no query":                 {"uri", "/orders/1", "/orders/1"},
@@ -57,6 +60,15 @@ func TestRedactedTexts(t *testing.T) {
 		"a JWS that is escaped":    {"uri", "/x?z=%65%79%4A" + signedText[3:], "/x?z=REDACTED"},
 		"a JWE":                    {"uri", "/x?z=eyJhbGciOiJkaXIifQ..aXY.dGV4dA.dGFn", "/x?z=REDACTED"},
 		"half a JWS":               {"uri", "/x?z=eyJhbGciOiJFUzI1NiJ9.eyJzdW", "/x?z=REDACTED"},
+		"Q194 in a header":         {"X-Api-Key", personalText, "REDACTED"},
+		"Q194 in words":            {"error", "no such key: " + personalText + ".", "no such key: REDACTED."},
+		"Q194 in the path":         {"uri", "/keys/" + personalText + "/x", "/keys/REDACTED/x"},
+		"Q194 under any name":      {"uri", "/x?z=" + personalText + "&y=1", "/x?z=REDACTED&y=1"},
+		"Q194 cut off":             {"uri", "/x?z=" + personalText[:20], "/x?z=REDACTED"},
+		"Q194 escaped":             {"uri", "/x?z=gh%5Fpat%5F" + personalText[7:], "/x?z=REDACTED"},
+		"Q194 escaped within":      {"uri", "/x?z=gh_pat_5%57" + personalText[9:] + "&y=1", "/x?z=REDACTED&y=1"},
+		"Q194 two":                 {"X-Any", personalText + ", " + personalText, "REDACTED, REDACTED"},
+		"Q194 something alike":     {"uri", "/gh_patterns/gh-pat-1", "/gh_patterns/gh-pat-1"},
 		"bearer":                   {"Authorization", "Bearer s3cret", "Bearer REDACTED"},
 		"basic":                    {"Authorization", "Basic s3cret==", "Basic REDACTED"},
 		"two in one":               {"Authorization", "Bearer s3cret, Basic s3cret", "Bearer REDACTED"},
