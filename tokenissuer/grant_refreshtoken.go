@@ -136,7 +136,7 @@ func (u *refreshUse) repeat(f *store.TokenFamily) error {
 // that one were used up, those that still come with the token before it would count as thieves (docs/decisions/0047).
 func (u *refreshUse) fresh(f *store.TokenFamily) bool {
 	return f.Generation > 1 && u.resources.OfAgents(f.Audience) && inGrace(f, u.lifetimes.RefreshGrace, u.now) &&
-		!u.client.RevokePrevious && !(u.lifetimes.SameAddress && keys.Elsewhere(f.RotatedBy, u.by) != "")
+		!u.client.RevokePrevious && (!u.lifetimes.SameAddress || keys.Elsewhere(f.RotatedBy, u.by) == "")
 }
 
 // rotate uses the newest refresh token of a family up. When another request has done so at the same time, both get the same
