@@ -3,9 +3,11 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-json-experiment/json/jsontext"
@@ -70,9 +72,14 @@ func (s strictAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 func (c *channel) redeem(ctx context.Context, config oauth2.Config, flow Flow, code oauth.Secret) (*oauth2.Token, error) {
 	tokens, err := config.Exchange(oidc.ClientContext(ctx, c.http), code.Reveal(), oauth2.VerifierOption(flow.Verifier.Reveal()))
 	if err != nil {
-		return nil, refusal(err, code, flow.Verifier, oauth.NewSecret(config.ClientSecret))
+		return nil, refusal(err, code, flow.Verifier, oauth.NewSecret(config.ClientSecret), basic(config))
 	}
 	return tokens, nil
+}
+
+// basic is how our id and secret stand in the header of a request to the token endpoint (RFC 6749 §2.3.1).
+func basic(config oauth2.Config) oauth.Secret {
+	return oauth.NewSecret(base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(config.ClientID) + ":" + url.QueryEscape(config.ClientSecret))))
 }
 
 // get fetches a document with an access token.

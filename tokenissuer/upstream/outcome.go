@@ -107,7 +107,8 @@ func refusal(err error, secrets ...oauth.Secret) error {
 		text += fmt.Sprintf(", error %.64q", refused.ErrorCode)
 	}
 	if refused.ErrorDescription != "" {
-		text += fmt.Sprintf(", %.400q", refused.ErrorDescription)
+		// Before it is cut, because half of a secret would not be recognised.
+		text += fmt.Sprintf(", %.400q", withoutSecrets(errors.New(refused.ErrorDescription), secrets))
 	}
 	cause := withoutSecrets(errors.New(text), secrets)
 	switch code := refused.ErrorCode; {

@@ -318,20 +318,35 @@ func TestP15ErrorsOfTheProvider(t *testing.T) {
 
 // TestP14Secrets: a provider that quotes all that it was sent puts nothing secret into an error.
 func TestP14Secrets(t *testing.T) {
+	for _, filler := range []int{0, 240, 250, 260, 270, 280, 290, 300, 310, 320, 330, 340, 350, 360, 370, 380, 390} { // the text is cut in every place
+		quotesSecrets(t, filler)
+	}
+}
+
+// quotesSecrets has a provider quote our request in its error, with so many letters before the last secret.
+func quotesSecrets(t *testing.T, filler int) {
+	t.Helper()
 	p := newIDP(t)
 	provider := p.provider(nil)
 	p.answer("/token", func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		id, secret, _ := r.BasicAuth()
+		w.Header().Set("Content-Type", "application/json") // any other would be read as a form, without a description
 		w.WriteHeader(http.StatusUnauthorized)
 		p.write(w, map[string]any{"error": "invalid_client", "error_description": strings.Join(
-			[]string{id, secret, r.Header.Get("Authorization"), r.PostForm.Get("code"), r.PostForm.Get("code_verifier"), r.PostForm.Encode()}, " ")})
+			[]string{id, secret, r.Header.Get("Authorization"), r.PostForm.Get("code"), r.PostForm.Get("code_verifier"), strings.Repeat(".", filler), secret}, " ")})
 	})
 	flow, _ := p.begin(provider, Request{})
 	_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
 	wantReason(t, err, ReasonMisconfigured)
 	for _, text := range []string{err.Error(), provider.State().LastError} {
 		wantNoSecret(t, text)
+		if !strings.Contains(text, "[secret]") {
+			t.Errorf("%q quotes nothing: the test shows nothing", text)
+		}
+		if half := ourSecret[:len(ourSecret)/2]; strings.Contains(text, half) || strings.Contains(text, url.QueryEscape(half)) {
+			t.Errorf("%q has half a secret", text)
+		}
 		if strings.Contains(text, flow.Verifier.Reveal()) || strings.Contains(text, "Basic ") && !strings.Contains(text, "Basic [secret]") {
 			t.Errorf("%q has a secret", text)
 		}
