@@ -321,7 +321,7 @@ func TestCommandErrors(t *testing.T) {
 		{[]string{"client", "add", "--name", "x", "--id", "conf"}, "the id is already taken"},
 		{[]string{"client", "add", "--name", "  "}, "client name: write more than spaces, or leave it out"},
 		{[]string{"client", "add", "--name", "x", "--type", "wide"}, `unknown client type "wide": use confidential, public or native`},
-		{[]string{"client", "add", "--name", "x", "--grant", "implicit"}, `unknown grant "implicit": use client_credentials, authorization_code, refresh_token, password, urn:ietf:params:oauth:grant-type:jwt-bearer`},
+		{[]string{"client", "add", "--name", "x", "--grant", "implicit"}, `unknown grant "implicit": use client_credentials, authorization_code, refresh_token, password, urn:ietf:params:oauth:grant-type:jwt-bearer, urn:ietf:params:oauth:grant-type:token-exchange`},
 		{[]string{"client", "add", "--name", "x", "--scope", "nothing"}, `unknown scope "nothing": declare it first`},
 		{[]string{"client", "add", "--name", "x", "--secret", "mine"}, "unknown flag: --secret"},
 		{[]string{"client", "show"}, "accepts 1 arg(s), received 0"},

@@ -76,7 +76,7 @@ func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 		{"scopes of a client with a comma", inOAuth("client a s {", "scopes public,trusted", "}"), `oauth: client "a": unknown scope "public,trusted": declare it first`, 5},
 		{"secret of a client unset", inOAuth("scope x", "client a "+unset+" {", "first_party", "}"), `oauth: client "a": secret: ` + gives, 5},
 		{"type of a client", inOAuth("client a s {", "type secret", "}"), `client a: unknown client type "secret": use confidential, public or native`, 5},
-		{"grant of a client", inOAuth("client a s {", "first_party", "grants implicit", "}"), `client a: unknown grant "implicit": use client_credentials, authorization_code, refresh_token, password, urn:ietf:params:oauth:grant-type:jwt-bearer`, 6},
+		{"grant of a client", inOAuth("client a s {", "first_party", "grants implicit", "}"), `client a: unknown grant "implicit": use client_credentials, authorization_code, refresh_token, password, urn:ietf:params:oauth:grant-type:jwt-bearer, urn:ietf:params:oauth:grant-type:token-exchange`, 6},
 		{"redirect URI of a client", inOAuth("client a s {", "redirect_uris https://a.example/", "redirect_uris /b", "}"), `client a: redirect URI "/b": use an absolute URI`, 6},
 		{"client as a whole", inOAuth("scope x", "client a {", "first_party", "}"), "client a: a confidential client needs a secret, or keys of its own: jwks or jwks_uri", 5},
 		{"scope of sessions", inOAuth("session_scopes trusted", "session_scopes public orders.write"), "oauth: session_scopes: " + unknown, 5},

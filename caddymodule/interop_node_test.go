@@ -23,3 +23,10 @@ func TestInteropNodePassportOAuth2(t *testing.T) {
 	_, given := startInterop(t, interopSite)
 	runScript(t, "passport-oauth2.mjs", given)
 }
+
+func TestInteropNodeQ161TokenExchange(t *testing.T) {
+	s := startExchange(t)
+	runScript(t, "exchange.mjs", map[string]any{
+		"issuer": s.url, "token": s.signIn("read").AccessToken, "secret": s.secretOf("orders"), "audience": "https://stock.internal",
+	})
+}

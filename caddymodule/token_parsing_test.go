@@ -388,6 +388,8 @@ func TestT43T44T104GrantTypes(t *testing.T) {
 			outcome{status: 400, code: "unauthorized_client", reason: "grant_not_allowed"}},
 		{"T44 not this client's, by Basic", ccGrant, basic("legacy:legacy-" + confSecret),
 			outcome{status: 400, code: "unauthorized_client", reason: "grant_not_allowed"}},
+		{"T67 token exchange without a rule", "grant_type=urn:ietf:params:oauth:grant-type:token-exchange&" + asConf, nil,
+			outcome{status: 400, code: "unauthorized_client", reason: "grant_not_allowed"}},
 		{"T67 public client", ccGrant + "&client_id=pub", nil, outcome{status: 400, code: "unauthorized_client", reason: "grant_not_allowed"}},
 		{"T67 public client registered for it", ccGrant + "&client_id=openpub", nil,
 			outcome{status: 400, code: "unauthorized_client", reason: "client_is_public"}},
@@ -397,7 +399,7 @@ func TestT43T44T104GrantTypes(t *testing.T) {
 	for _, grant := range []string{
 		"foo", "Authorization_Code", "Client_Credentials", "client_credentials ", " client_credentials", "client-credentials",
 		"password", "implicit", "urn:ietf:params:oauth:grant-type:device_code",
-		"urn:ietf:params:oauth:grant-type:token-exchange", "urn:ietf:params:oauth:grant-type:jwt-bearer", "client_credentials,password", "client_credentials\u00a0",
+		"urn:ietf:params:oauth:grant-type:jwt-bearer", "client_credentials,password", "client_credentials\u00a0",
 	} {
 		cases = append(cases, tokenCase{"T43 " + grant, "grant_type=" + url.QueryEscape(grant) + "&" + asConf, nil, unsupported})
 	}

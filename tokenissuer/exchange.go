@@ -32,6 +32,8 @@ type TokenRequest struct {
 	Password oauth.Secret
 	// Assertion is that of RFC 7523 §2.1.
 	Assertion oauth.Secret
+	// Exchange are those of RFC 8693 §2.1.
+	Exchange TokenExchange
 }
 
 // exchanges are the grant types that the token endpoint serves, each in the file of its name.
@@ -40,6 +42,7 @@ var exchanges = map[oauth.GrantType]func(*Issuer, context.Context, *store.Client
 	oauth.AuthorizationCode: (*Issuer).exchangeAuthorizationCode,
 	oauth.RefreshTokenGrant: (*Issuer).exchangeRefreshToken,
 	oauth.PasswordGrant:     (*Issuer).exchangePassword,
+	oauth.TokenExchange:     (*Issuer).exchangeToken,
 }
 
 // serves reports whether Exchange knows the grant type.
@@ -93,6 +96,9 @@ func (is *Issuer) Exchange(ctx context.Context, r TokenRequest) (Tokens, *store.
 	if err == nil {
 		is.noteUse(ctx, client)
 	}
+	if grant.exchanged != nil {
+		tokens.IssuedType = r.Exchange.issuedType()
+	}
 	return tokens, client, err
 }
 
@@ -129,6 +135,9 @@ func (is *Issuer) exchangingClient(ctx context.Context, r TokenRequest) (*store.
 func (se *Settings) mayExchange(client *store.Client, g oauth.GrantType) bool {
 	if client.ID == store.BuiltInClientID {
 		return true
+	}
+	if g == oauth.TokenExchange {
+		return client.MayExchange()
 	}
 	return client.MayUse(g) || g == oauth.RefreshTokenGrant && client.MayRefresh()
 }

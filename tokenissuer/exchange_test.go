@@ -72,7 +72,7 @@ func TestT22GeneratedSecretsAreLongAndOneOfAKind(t *testing.T) {
 // TestT104ServedGrants: the password grant is off without its rules.
 func TestT104ServedGrants(t *testing.T) {
 	a := newAuthority(t)
-	if got := a.ServedGrants(); !slices.Equal(got, []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode, oauth.RefreshTokenGrant}) {
+	if got := a.ServedGrants(); !slices.Equal(got, []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode, oauth.RefreshTokenGrant, oauth.TokenExchange}) {
 		t.Errorf("served: %v", got)
 	}
 	a.PasswordGrant = new(PasswordRules)

@@ -3,6 +3,7 @@ package tokenissuer
 import (
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -27,6 +28,8 @@ type Grant struct {
 	// Lifetime overrides the lifetime of the grant type; zero keeps it.
 	Lifetime time.Duration
 
+	// exchanged is the access token that is exchanged for another; nil: none is.
+	exchanged *accesstoken.AccessToken
 	// born is when the token's family was: see newSignIn.
 	born time.Time
 	// nonce, sessionID and claims are those of the ID token; see store.TokenFamily.

@@ -107,6 +107,8 @@ type Tokens struct {
 	IDToken   oauth.Secret
 	Scopes    oauth.Scopes
 	CreatedAt time.Time
+	// IssuedType is the type of the access token where it was exchanged for another (RFC 8693 §2.2.1).
+	IssuedType string
 	// Claims are those of the access token, for the audit log.
 	Claims *accesstoken.AccessToken
 	// Accepted is the token of somebody else's for which they were given; nil: for none.
@@ -207,6 +209,15 @@ func (is *Issuer) claimsOf(g Grant) (*accesstoken.AccessToken, error) {
 	t := &accesstoken.AccessToken{
 		Issuer: is.URL, Subject: g.Client.ID, Audience: audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: is.JTIMAC.NewID(g.Generation),
 		IssuedAt: now, ExpiresAt: now.Add(lifetime),
+	}
+	if g.exchanged != nil {
+		if t.Delegate(g.exchanged, actorOf(g.Client)); !g.Scopes.Has(oauth.ScopeGroups) {
+			t.WithGroups(nil)
+		}
+		if t.ExpiresAt.After(g.exchanged.ExpiresAt) {
+			t.ExpiresAt = g.exchanged.ExpiresAt
+		}
+		return t, nil
 	}
 	if g.User == nil {
 		return t, nil

@@ -38,7 +38,7 @@ func (it IssuedTokens) RevokeFor(ctx context.Context, client *store.Client, toke
 		_, err := it.settings.PersonalTokens.End(ctx, store.PersonalTokenFilter{ID: t.ID})
 		return t, err
 	}
-	if t.FamilyID == "" {
+	if t.FamilyID == "" || t.IsExchanged() { // what it came from was issued to somebody else
 		return t, it.revokeAlone(ctx, t, it.limits.RevocationLimit, it.serverTokensUpTo(t))
 	}
 	f, err := it.records.familyOf(ctx, t)

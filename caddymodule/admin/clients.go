@@ -27,17 +27,18 @@ var clientOperations = map[string]operation{
 
 // Client is what an operator sees of a client.
 type Client struct {
-	ID             string            `json:"id"`
-	Name           string            `json:"name"`
-	Type           store.ClientType  `json:"type"`
-	Grants         []oauth.GrantType `json:"grants"`
-	Scopes         []string          `json:"scopes"`
-	RedirectURIs   []string          `json:"redirect_uris,omitempty"`
-	CORSOrigins    []string          `json:"cors_origins,omitempty"`
-	FirstParty     bool              `json:"first_party,omitzero"`
-	PKCE           string            `json:"pkce,omitzero"`
-	RevokePrevious bool              `json:"revoke_previous_access_token,omitzero"`
-	Tokens         map[string]string `json:"tokens,omitempty"`
+	ID             string               `json:"id"`
+	Name           string               `json:"name"`
+	Type           store.ClientType     `json:"type"`
+	Grants         []oauth.GrantType    `json:"grants"`
+	Scopes         []string             `json:"scopes"`
+	RedirectURIs   []string             `json:"redirect_uris,omitempty"`
+	CORSOrigins    []string             `json:"cors_origins,omitempty"`
+	FirstParty     bool                 `json:"first_party,omitzero"`
+	PKCE           string               `json:"pkce,omitzero"`
+	RevokePrevious bool                 `json:"revoke_previous_access_token,omitzero"`
+	MayExchange    []store.ExchangeRule `json:"may_exchange,omitempty"`
+	Tokens         map[string]string    `json:"tokens,omitempty"`
 	clientOpenID
 	clientKeys
 	Disabled bool   `json:"disabled"`
@@ -62,7 +63,7 @@ type ClientSecret struct {
 func viewOf(c *store.Client) Client {
 	view := Client{
 		ID: c.ID, Name: c.Name, Type: c.Type, Grants: c.Grants, Scopes: c.Scopes, RedirectURIs: c.RedirectURIs,
-		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), RevokePrevious: c.RevokePrevious, Tokens: c.Lifetimes.Words(), clientOpenID: clientOpenID(c.OpenID), clientKeys: keysOf(c), Disabled: c.Disabled,
+		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), RevokePrevious: c.RevokePrevious, MayExchange: c.Exchange, Tokens: c.Lifetimes.Words(), clientOpenID: clientOpenID(c.OpenID), clientKeys: keysOf(c), Disabled: c.Disabled,
 		Source: source(c.Declared), Origin: c.Origin, LastUsedAt: c.LastUsedAt, CreatedAt: c.CreatedAt,
 	}
 	for _, s := range c.Secrets {
@@ -124,18 +125,19 @@ type newClient struct {
 // clientMembers are what an operator can set of a client: the members that are there. In an update a list replaces the
 // former one, and tokens all of the client's own lifetimes.
 type clientMembers struct {
-	Name           *string            `json:"name"`
-	Type           *store.ClientType  `json:"type"`
-	Grants         *[]oauth.GrantType `json:"grants"`
-	Scopes         *[]string          `json:"scopes"`
-	RedirectURIs   *[]string          `json:"redirect_uris"`
-	CORSOrigins    *[]string          `json:"cors_origins"`
-	FirstParty     *bool              `json:"first_party"`
-	PKCE           *string            `json:"pkce"`
-	RevokePrevious *bool              `json:"revoke_previous_access_token"`
-	Tokens         jsontext.Value     `json:"tokens"`
-	JWKS           jsontext.Value     `json:"jwks"`
-	JWKSURI        *string            `json:"jwks_uri"`
+	Name           *string               `json:"name"`
+	Type           *store.ClientType     `json:"type"`
+	Grants         *[]oauth.GrantType    `json:"grants"`
+	Scopes         *[]string             `json:"scopes"`
+	RedirectURIs   *[]string             `json:"redirect_uris"`
+	CORSOrigins    *[]string             `json:"cors_origins"`
+	FirstParty     *bool                 `json:"first_party"`
+	PKCE           *string               `json:"pkce"`
+	RevokePrevious *bool                 `json:"revoke_previous_access_token"`
+	MayExchange    *[]store.ExchangeRule `json:"may_exchange"`
+	Tokens         jsontext.Value        `json:"tokens"`
+	JWKS           jsontext.Value        `json:"jwks"`
+	JWKSURI        *string               `json:"jwks_uri"`
 
 	IDTokenAlgorithm                 *oauth.Algorithm `json:"id_token_signed_response_alg"`
 	PostLogoutRedirectURIs           *[]string        `json:"post_logout_redirect_uris"`
@@ -150,7 +152,7 @@ func (m *clientMembers) hasTokens() bool { return len(m.Tokens) > 0 && m.Tokens.
 func (m *clientMembers) change(t *Target, before store.ClientOpenID) (store.ClientChange, error) {
 	change := store.ClientChange{
 		Name: m.Name, Type: m.Type, Grants: m.Grants, Scopes: (*oauth.Scopes)(m.Scopes), RedirectURIs: m.RedirectURIs,
-		CORSOrigins: m.CORSOrigins, FirstParty: m.FirstParty, RevokePrevious: m.RevokePrevious,
+		CORSOrigins: m.CORSOrigins, FirstParty: m.FirstParty, RevokePrevious: m.RevokePrevious, Exchange: m.MayExchange,
 	}
 	if m.PKCE != nil {
 		if err := oauth.CheckClientPKCE(*m.PKCE); err != nil {
@@ -211,7 +213,7 @@ func updateClient(t *Target, r *http.Request, m clientMembers) (int, any, error)
 	t.record("client updated", zap.String("client_id", client.ID), zap.Strings("changed", given([]namedMember{
 		{"name", m.Name != nil}, {"type", m.Type != nil}, {"grants", m.Grants != nil}, {"scopes", m.Scopes != nil},
 		{"redirect_uris", m.RedirectURIs != nil}, {"cors_origins", m.CORSOrigins != nil}, {"first_party", m.FirstParty != nil},
-		{"pkce", m.PKCE != nil}, {"revoke_previous_access_token", m.RevokePrevious != nil}, {"tokens", m.hasTokens()},
+		{"pkce", m.PKCE != nil}, {"revoke_previous_access_token", m.RevokePrevious != nil}, {"may_exchange", m.MayExchange != nil}, {"tokens", m.hasTokens()},
 		{"id_token_signed_response_alg", m.IDTokenAlgorithm != nil}, {"post_logout_redirect_uris", m.PostLogoutRedirectURIs != nil},
 		{"jwks", len(m.JWKS) > 0}, {"jwks_uri", m.JWKSURI != nil},
 		{"backchannel_logout_uri", m.BackchannelLogoutURI != nil}, {"backchannel_logout_session_required", m.BackchannelLogoutSessionRequired != nil},

@@ -117,6 +117,7 @@ var clientFlags = []struct {
 	{"backchannel-logout-session-required", "backchannel_logout_session_required", false, "The client needs the session's id in what it is told"},
 	{"jwks", "jwks", "", "File with the client's public keys, a JSON Web Key Set: the client proves who it is with a JWT that it signs (private_key_jwt), and has no secret"},
 	{"jwks-uri", "jwks_uri", "", "URL at which the client publishes its keys, in place of --jwks"},
+	{"may-exchange", "may_exchange", []string(nil), `What the client may exchange tokens for, as "AUDIENCE... [from AUDIENCE...] [scopes SCOPE...]"; repeat it for more rules`},
 	{"lifetime", "tokens", []string(nil), "Own lifetime as NAME=DURATION, such as client_credentials=10m; repeat it for more"},
 }
 
@@ -151,6 +152,9 @@ func clientRequest(cmd *cobra.Command) (map[string]any, error) {
 	}
 	if err := readKeySet(request); err != nil {
 		return nil, err
+	}
+	if flags.Changed("may-exchange") {
+		request["may_exchange"] = exchangeRules(listFlag(cmd, "may-exchange"))
 	}
 	if !flags.Changed("lifetime") {
 		return request, nil
@@ -226,6 +230,9 @@ func printClient(out io.Writer, c *admin.Client) error {
 		{"scopes", strings.Join(c.Scopes, " ")}, {"redirect URIs", strings.Join(c.RedirectURIs, " ")}, {"CORS origins", strings.Join(c.CORSOrigins, " ")},
 		{"pkce", c.PKCE}, {"ID token algorithm", string(c.IDTokenAlgorithm)}, {"post-logout redirect URIs", strings.Join(c.PostLogoutRedirectURIs, " ")},
 		{"back-channel logout URI", c.BackchannelLogoutURI}, {"authentication", string(c.AuthMethod)}, {"jwks", string(c.JWKS)}, {"jwks_uri", c.JWKSURI},
+	}
+	for _, rule := range c.MayExchange {
+		rows = append(rows, []string{"may exchange", exchangeText(rule)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Tokens)) {
 		rows = append(rows, []string{"lifetime", name + " " + c.Tokens[name]})

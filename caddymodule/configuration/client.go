@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -54,6 +55,8 @@ type Client struct {
 	JWKS jsontext.Value `json:"jwks,omitempty"`
 	// JWKSURI is where the client publishes such a set, in place of JWKS.
 	JWKSURI string `json:"jwks_uri,omitempty"`
+	// MayExchange are the rules by which the client may exchange tokens that were meant for it for tokens for others (RFC 8693). Default: none.
+	MayExchange []store.ExchangeRule `json:"may_exchange,omitempty"`
 	// Tokens are the client's own lifetimes.
 	Tokens *Tokens `json:"tokens,omitempty"`
 }
@@ -76,6 +79,10 @@ type Client struct {
 //		backchannel_logout_session_required
 //		jwks          <JSON Web Key Set> | {file.<path>}
 //		jwks_uri      <url>
+//		may_exchange  <audience>... {
+//			from   <audience>...
+//			scopes <scope>...
+//		}
 //		tokens { … }
 //	}
 func (b *Block) parseClient(d *caddyfile.Dispenser) error {
@@ -128,10 +135,41 @@ func (c *Client) options(b *Block) options {
 		"pkce":                         checkedText(&c.PKCE, oauth.CheckClientPKCE),
 		"jwks":                         c.parseJWKS,
 		"jwks_uri":                     func(d *caddyfile.Dispenser) error { return setting.TextOrPlaceholder(d, &c.JWKSURI) },
+		"may_exchange":                 c.parseExchange,
 		"tokens":                       tokensOption(&c.Tokens),
 	}
 	maps.Copy(known, c.openIDOptions(ours))
 	return known
+}
+
+// parseExchange reads a rule by which the client may exchange tokens.
+func (c *Client) parseExchange(d *caddyfile.Dispenser) error {
+	var rule store.ExchangeRule
+	if err := checkedList(&rule.Audiences, nil)(d); err != nil {
+		return err
+	}
+	err := options{
+		"from":   checkedList(&rule.From, nil),
+		"scopes": checkedList((*[]string)(&rule.Scopes), nil),
+	}.parse(d, "unknown may_exchange option %q")
+	c.MayExchange = append(c.MayExchange, rule)
+	return err
+}
+
+// readExchange reads the rules by which a declared client may exchange tokens.
+func (c *Client) readExchange(client *store.Client, lookup lookup) (err error) {
+	for _, rule := range c.MayExchange {
+		rule.Audiences, rule.From = slices.Clone(rule.Audiences), slices.Clone(rule.From)
+		for _, list := range [][]string{rule.Audiences, rule.From} {
+			for i, text := range list {
+				if list[i], err = lookup("may_exchange", text); err != nil {
+					return err
+				}
+			}
+		}
+		client.Exchange = append(client.Exchange, rule)
+	}
+	return nil
 }
 
 // parseScopes notes where scopes stand that are not known from the start: which of them are declared is known only when every
@@ -189,6 +227,9 @@ func (b *Block) readClients(s *Settings) ([]*store.Client, error) {
 		for i := 0; err == nil && i < len(client.Scopes); i++ {
 			err = b.at(s.Scopes.Check(client.Scopes[i:i+1]), "scope", client.Scopes[i], "of client", c.ID)
 		}
+		if err == nil {
+			err = s.CheckExchange(client)
+		}
 		if err == nil && !s.OpenID {
 			err = client.CheckWithoutOpenID()
 		}
@@ -210,6 +251,9 @@ func (c *Client) read(lookup lookup) (*store.Client, error) {
 		client.Grants = append(client.Grants, oauth.GrantType(grant))
 	}
 	if err := c.readKeys(client, lookup); err != nil {
+		return nil, err
+	}
+	if err := c.readExchange(client, lookup); err != nil {
 		return nil, err
 	}
 	client.SetDefaults()

@@ -123,16 +123,16 @@ func (p *Protect) verifyToken(ctx context.Context, token string) (*accesstoken.A
 		}
 		t, err = p.verifyByIssuer(ctx, token)
 	}
-	if err == nil && t.IsExchanged() && !p.mayCome(t) {
+	if err == nil && t.IsSwapped() && !p.mayCome(t) {
 		return nil, accesstoken.ErrAudienceWrong
 	}
 	return t, err
 }
 
-// mayCome reports whether an exchanged token is for an audience of this route. That it is for the resource is not enough: what
+// mayCome reports whether a swapped token is for an audience of this route. That it is for the resource is not enough: what
 // an upstream gets as its own name could be a route's, and it could act as the client there.
-func (p *Protect) mayCome(exchanged *accesstoken.AccessToken) bool {
-	return p.own == nil || exchanged.Issuer != p.own.url || exchanged.HasAudience(p.own.audience)
+func (p *Protect) mayCome(swapped *accesstoken.AccessToken) bool {
+	return p.own == nil || swapped.Issuer != p.own.url || swapped.HasAudience(p.own.audience)
 }
 
 // verifyByIssuer asks the caches first, and then the issuer that the token names.

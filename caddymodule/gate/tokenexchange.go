@@ -132,7 +132,8 @@ func (p *Protect) exchange(r *http.Request, d *decision) error {
 // begins with a reserved prefix.
 func (p *Protect) trustOf(t *accesstoken.AccessToken) (string, error) {
 	if t.Issuer == p.shared.own.URL {
-		if !t.IsExchanged() && (p.shared.isReserved(t.Subject) || p.shared.isReserved(t.ClientID)) {
+		foreign := t.Origin().Issuer != t.Issuer // it came from a swapped token
+		if !foreign && p.shared.isReserved(t.Subject) || !(foreign && t.IsSwapped()) && p.shared.isReserved(t.ClientID) {
 			return "", oauth.NewError(oauth.ServerError, "subject_ambiguous").
 				WithCause(fmt.Errorf("subject %q or client %q could be taken for one of a trusted issuer's: give it another id", t.Subject, t.ClientID))
 		}

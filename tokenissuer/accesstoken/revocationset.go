@@ -86,10 +86,10 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 		return false
 	}
 	user, server := t.Subject, ""
-	if t.IsServerToken() {
-		user, server = "", t.ClientID
-	}
 	origin := t.Origin()
+	if t.IsServerToken() {
+		user, server = "", origin.ClientID
+	}
 	if origin.Issuer != t.Issuer {
 		origin.ID = "" // another issuer's jti means nothing here
 	}
@@ -98,9 +98,17 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 		s.hits(store.RevokeFamily, t.FamilyID, issued) ||
 		origin.ID != "" && s.hits(store.RevokeGenerations, t.FamilyID, clampSeconds(time.Unix(GenerationOf(origin.ID), 0))) ||
 		s.hits(store.RevokeUser, user, issued) || s.hits(store.RevokeServerTokens, server, issued) || s.hitsActor(t, issued) ||
-		s.hits(store.RevokeClient, t.ClientID, issued) ||
+		s.hits(store.RevokeClient, origin.ClientID, issued) || t.IsExchanged() && s.hitsExchange(t) ||
 		s.hits(store.RevokeOrganisation, t.Organisation, issued) ||
 		s.hits(store.RevokeKey, t.KeyID, issued)
+}
+
+// hitsExchange reports whether one of the exchanges by which a token came to be is revoked: the token that one gave, or those that the
+// client got by exchanges until then.
+func (s *RevocationSet) hitsExchange(t *AccessToken) bool {
+	issued := clampSeconds(t.IssuedAt)
+	return slices.ContainsFunc(t.extra[OriginVia], func(id string) bool { return s.hits(store.RevokeToken, id, issued) }) ||
+		!t.IsSwapped() && s.hits(store.RevokeServerTokens, t.ClientID, issued)
 }
 
 // RevokedFamily reports whether the family, its user, its client or the user's organisation is revoked, or the sign-in that a host
@@ -116,9 +124,12 @@ func (s *RevocationSet) RevokedFamily(f *store.TokenFamily, organisation string)
 		s.hits(store.RevokeClient, f.ClientID, born) || s.hits(store.RevokeOrganisation, organisation, born)
 }
 
-// hitsActor reports whether an actor of the token is revoked: tokens that an admin obtained end with the admin.
+// hitsActor reports whether an actor of the token is revoked: tokens that an admin obtained end with the admin, and those that a client has
+// exchanged with the client. What was issued before a client was disabled cannot be exchanged by it when it is enabled again.
 func (s *RevocationSet) hitsActor(t *AccessToken, issued uint32) bool {
-	return slices.ContainsFunc(t.ActorChain(), func(a store.Actor) bool { return s.hits(store.RevokeUser, a.Subject, issued) })
+	return slices.ContainsFunc(t.ActorChain(), func(a store.Actor) bool {
+		return a != ExchangeActor && (s.hits(store.RevokeUser, a.Subject, issued) || s.hits(store.RevokeClient, a.ClientID, issued))
+	})
 }
 
 func (s *RevocationSet) hits(kind store.RevocationKind, id string, issued uint32) bool {

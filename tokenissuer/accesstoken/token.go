@@ -32,7 +32,8 @@ type AccessToken struct {
 	Organisation string
 	Role         string
 	AuthTime     time.Time
-	// Actor (act) is the admin who obtained the token for the user (RFC 8693 §4.1).
+	// Actor (act) is who acts for the subject (RFC 8693 §4.1): the admin who obtained the token for the user, or the client or gate that
+	// has exchanged another token for it.
 	Actor store.Actor
 	// earlierActors are the actors before Actor, the latest first.
 	earlierActors []store.Actor
@@ -47,8 +48,10 @@ type AccessToken struct {
 }
 
 // IsServerToken reports whether the token acts for a client alone. User ids and client ids are disjoint, so equality
-// decides.
-func (t *AccessToken) IsServerToken() bool { return t.Subject == t.ClientID }
+// decides; of an exchanged token, that with the client to which the first token was issued.
+func (t *AccessToken) IsServerToken() bool {
+	return t.Subject == t.ClientID || t.extra != nil && t.Subject == t.Origin().ClientID
+}
 
 // HasAudience reports whether the token is meant for one of the audiences.
 func (t *AccessToken) HasAudience(audiences []string) bool {
@@ -217,6 +220,20 @@ func AppendClaims(b []byte, t *AccessToken) ([]byte, error) {
 		b = append(append(append(b, `,"`...), name...), `":`...)
 		b = strconv.AppendInt(b, at.Unix(), 10)
 	}
+	list := func(name string) {
+		for i, text := range t.extra[name] {
+			if i == 0 {
+				b = append(append(append(b, `,"`...), name...), `":`...)
+			}
+			b = append(b, "[,"[min(i, 1)])
+			if failed == nil {
+				b, failed = jsontext.AppendQuote(b, text)
+			}
+		}
+		if len(t.extra[name]) > 0 {
+			b = append(b, ']')
+		}
+	}
 	start := len(b)
 	member("jti", t.ID) // claimsOpening
 	member("iss", t.Issuer)
@@ -242,29 +259,19 @@ func AppendClaims(b []byte, t *AccessToken) ([]byte, error) {
 	member("sid", t.FamilyID)
 	member("org", t.Organisation)
 	member("role", t.Role)
-	for i, group := range t.extra[ClaimGroups] {
-		if i == 0 {
-			b = append(b, `,"groups":[`...)
-		} else {
-			b = append(b, ',')
-		}
-		if failed == nil {
-			b, failed = jsontext.AppendQuote(b, group)
-		}
-	}
-	if len(t.extra[ClaimGroups]) > 0 {
-		b = append(b, ']')
-	}
+	list(ClaimGroups)
 	if !t.AuthTime.IsZero() {
 		seconds("auth_time", t.AuthTime)
 	}
-	if !t.Actor.IsZero() && failed == nil {
-		open := len(b) + len(`,"act":`)
-		b = append(b, `,"act":`...)
-		member("sub", t.Actor.Subject)
-		member("client_id", t.Actor.ClientID)
-		b[open] = '{' // replaces the first comma
-		b = append(b, '}')
+	if t.IsExchanged() {
+		member(OriginIssuer, t.origin(OriginIssuer))
+		member(OriginID, t.origin(OriginID))
+		seconds(OriginIssuedAt, t.Origin().IssuedAt)
+		member(OriginClient, t.origin(OriginClient))
+		list(OriginVia)
+	}
+	if failed == nil {
+		b, failed = appendActors(b, t.ActorChain())
 	}
 	if failed != nil {
 		return nil, fmt.Errorf("writing claims: %w", failed)
@@ -283,7 +290,6 @@ const ClaimGroups = "groups"
 
 // WithGroups sets the groups of a token that we issue.
 func (t *AccessToken) WithGroups(groups []string) {
-	if len(groups) > 0 {
-		t.extra = map[string][]string{ClaimGroups: groups}
-	}
+	delete(t.extra, ClaimGroups)
+	t.add(ClaimGroups, groups...)
 }

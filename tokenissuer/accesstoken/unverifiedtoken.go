@@ -260,8 +260,8 @@ func (v *Verifier) tokenOf(p *payload, kid, typ string) (*AccessToken, error) {
 	if t.Issuer == v.issuer {
 		t.Issuer = v.issuer
 	}
-	if t.IsServerToken() {
-		t.ClientID = t.Subject
+	if t.Subject == t.ClientID {
+		t.ClientID = t.Subject // once in memory
 	}
 	for i, aud := range t.Audience {
 		if aud == v.issuer {

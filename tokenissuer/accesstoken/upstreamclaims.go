@@ -65,18 +65,8 @@ func (c *UpstreamClaims) List(name string, values []string) {
 
 // Actors adds act, with the current actor outermost (RFC 8693 §4.1).
 func (c *UpstreamClaims) Actors(chain []store.Actor) {
-	for i, actor := range chain {
-		if i == 0 {
-			c.name("act")
-		} else {
-			c.b = append(c.b, `,"act":`...)
-		}
-		c.b = append(c.b, `{"sub":`...)
-		c.quote(actor.Subject)
-		c.Text("client_id", actor.ClientID)
-	}
-	for range chain {
-		c.b = append(c.b, '}')
+	if c.failed == nil {
+		c.b, c.failed = appendActors(c.b, chain)
 	}
 }
 
@@ -86,6 +76,35 @@ func (c *UpstreamClaims) JSON() ([]byte, error) {
 		return nil, oauth.NewError(oauth.ServerError, "claims_unwritable").WithCause(fmt.Errorf("writing claims for an upstream: %w", c.failed))
 	}
 	return append(c.b, '}'), nil
+}
+
+// appendActors appends act, with the current actor outermost (RFC 8693 §4.1).
+func appendActors(b []byte, chain []store.Actor) (_ []byte, err error) {
+	for _, actor := range chain {
+		if b, err = jsontext.AppendQuote(append(b, `,"act":{"sub":`...), actor.Subject); err != nil {
+			return nil, err
+		}
+		if actor.ClientID == "" {
+			continue
+		}
+		if b, err = jsontext.AppendQuote(append(b, `,"client_id":`...), actor.ClientID); err != nil {
+			return nil, err
+		}
+	}
+	for range chain {
+		b = append(b, '}')
+	}
+	return b, nil
+}
+
+// ActorClaim returns a JSON object with act; nil when nobody acts for the subject.
+func (t *AccessToken) ActorClaim() jsontext.Value {
+	object, err := appendActors(nil, t.ActorChain())
+	if err != nil || len(object) == 0 {
+		return nil
+	}
+	object[0] = '{' // replaces the comma
+	return append(object, '}')
 }
 
 // ActorChain returns everybody who acts for the subject, the current actor first.

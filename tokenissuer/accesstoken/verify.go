@@ -102,17 +102,17 @@ func (v *Verifier) VerifyAdmitted(token string, audiences []string, admit Admiss
 }
 
 // VerifyForIssuer is Verify for the issuer's own endpoints, such as introspection and revocation, where the audience does
-// not matter. It refuses exchanged tokens: with one, an upstream could end the client's sign-in.
+// not matter. It refuses swapped tokens: they are of no use to an upstream but as what they are.
 func (v *Verifier) VerifyForIssuer(token string) (*AccessToken, error) {
 	t, err := v.verify(token, audience{any: true}, nil)
-	if err == nil && t.IsExchanged() {
+	if err == nil && t.IsSwapped() {
 		return nil, errTokenOfAnUpstream
 	}
 	return t, err
 }
 
 // ReadExpired verifies a token, but accepts an expired one. Use it to end what belongs to the token, never to grant
-// anything.
+// anything. It refuses exchanged tokens, to which nothing belongs.
 func (v *Verifier) ReadExpired(token string) (*AccessToken, error) {
 	if err := checkParts(token); err != nil {
 		return nil, err

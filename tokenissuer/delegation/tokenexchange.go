@@ -3,7 +3,6 @@ package delegation
 import (
 	"crypto/sha256"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -129,42 +128,47 @@ func (u *UpstreamTokens) swap(s TokenExchange, now time.Time) (*swappedToken, er
 	return &swappedToken{oauth.NewSecret(signed.Text), key.ID, s.Token, now, expires}, nil
 }
 
-// swappedClaims are the client's token's. What another issuer calls a subject, a client or an organisation is nobody of
-// ours, and its sessions are not ours to end.
+// swappedClaims are the client's token's.
 func (u *UpstreamTokens) swappedClaims(s TokenExchange, now, expires time.Time) ([]byte, error) {
-	t := s.Token
-	swapped := &accesstoken.AccessToken{
-		Issuer: u.url, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: u.credentials().JTIMAC.NewID(0),
-		IssuedAt: now, ExpiresAt: expires,
-		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
-	}
-	if s.Trust == "" { // a group, as a role, is one of ours
-		swapped.WithGroups(t.Claim(accesstoken.ClaimGroups))
-	}
-	origin, actors := t.Origin(), t.ActorChain()
+	source := s.Token
 	if s.Trust != "" {
-		// A role is one in an organisation of ours.
-		swapped.FamilyID, swapped.Role = "", ""
-		if origin = (accesstoken.TokenOrigin{Issuer: t.Issuer, ID: t.ID, IssuedAt: t.IssuedAt}); t.IssuedAt.IsZero() { // its issuer did not say
-			origin.IssuedAt = now
-		}
-		swapped.Subject, swapped.ClientID = qualified(s.Trust, t.Subject), qualified(s.Trust, t.ClientID)
-		if t.Organisation != "" {
-			swapped.Organisation = qualified(s.Trust, t.Organisation)
-		}
-		for i := range actors {
-			actors[i].Subject = qualified(s.Trust, actors[i].Subject)
-			if actors[i].ClientID != "" {
-				actors[i].ClientID = qualified(s.Trust, actors[i].ClientID)
-			}
+		source = s.qualified(now)
+	}
+	swapped := &accesstoken.AccessToken{
+		Issuer: u.url, Audience: []string{s.Audience}, ClientID: source.ClientID, Scopes: source.Scopes, ID: u.credentials().JTIMAC.NewID(0),
+		IssuedAt: now, ExpiresAt: expires,
+	}
+	swapped.Delegate(source, accesstoken.ExchangeActor)
+	claims, err := accesstoken.AppendClaims(make([]byte, 0, 768), swapped)
+	if err != nil {
+		return nil, oauth.NewError(oauth.ServerError, "claims_unwritable").WithCause(err)
+	}
+	return claims, nil
+}
+
+// qualified is the token of another issuer with ids that are nobody's of ours. What it calls a subject, a client or an organisation is
+// nobody of ours, a role is one in an organisation of ours, and its sessions are not ours to end.
+func (s TokenExchange) qualified(now time.Time) *accesstoken.AccessToken {
+	t := s.Token
+	q := &accesstoken.AccessToken{
+		Issuer: t.Issuer, ID: t.ID, Subject: qualified(s.Trust, t.Subject), ClientID: qualified(s.Trust, t.ClientID), Scopes: t.Scopes,
+		IssuedAt: t.IssuedAt, AuthTime: t.AuthTime,
+	}
+	if t.IssuedAt.IsZero() { // its issuer did not say
+		q.IssuedAt = now
+	}
+	if t.Organisation != "" {
+		q.Organisation = qualified(s.Trust, t.Organisation)
+	}
+	actors := t.ActorChain()
+	for i := range actors {
+		actors[i].Subject = qualified(s.Trust, actors[i].Subject)
+		if actors[i].ClientID != "" {
+			actors[i].ClientID = qualified(s.Trust, actors[i].ClientID)
 		}
 	}
-	claims := accesstoken.NewUpstreamClaims(swapped)
-	claims.Text(accesstoken.OriginIssuer, origin.Issuer)
-	claims.Text(accesstoken.OriginID, origin.ID)
-	claims.Number(accesstoken.OriginIssuedAt, origin.IssuedAt.Unix())
-	claims.Actors(slices.Insert(actors, 0, accesstoken.ExchangeActor))
-	return claims.JSON()
+	q.SetActors(actors)
+	return q
 }
 
 // qualified is the id that something of another issuer's has here. Nothing before the colon is ever empty; behind it

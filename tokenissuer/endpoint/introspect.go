@@ -60,6 +60,9 @@ func (h *Handler) introspectionOf(found *tokenissuer.Introspection) answers.Obje
 		o.List("aud", t.Audience)
 		o.Text("iss", t.Issuer)
 		o.Text("jti", t.ID)
+		if t.IsExchanged() {
+			o.Members(t.ActorClaim())
+		}
 		if groups := t.Claim("groups"); len(groups) > 0 {
 			o.Array("groups", groups)
 		}

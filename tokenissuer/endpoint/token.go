@@ -49,6 +49,10 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f requests.Fo
 		Password:     f.Secret("password"),
 		Assertion:    f.Secret("assertion"),
 		UserAgent:    r.UserAgent(),
+		Exchange: tokenissuer.TokenExchange{
+			SubjectToken: f.Secret("subject_token"), SubjectTokenType: f.Get("subject_token_type"), RequestedTokenType: f.Get("requested_token_type"),
+			ActorToken: f.Secret("actor_token"), ActorTokenType: f.Get("actor_token_type"), Audiences: f.Audiences(),
+		},
 	})
 	if err != nil {
 		return forClient(err, client)
@@ -67,7 +71,7 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f requests.Fo
 }
 
 // issuedFields is the maximum number of fields that issued adds.
-const issuedFields = 11
+const issuedFields = 14
 
 // issued appends the audit fields of issued tokens.
 func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
@@ -84,6 +88,9 @@ func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
 	if a := tokens.Accepted; a != nil {
 		fields = append(fields, zap.String("rule", a.Rule), zap.String("assertion_issuer", a.Issuer), zap.String("assertion_subject", a.Subject))
 	}
+	if tokens.IssuedType != "" {
+		fields = append(fields, zap.Strings("audience", t.Audience), zap.Int("actors", len(t.ActorChain())), zap.String("first_jti", t.Origin().ID))
+	}
 	if !tokens.IDToken.IsEmpty() {
 		fields = append(fields, zap.Bool("id_token", true))
 	}
@@ -96,6 +103,9 @@ func responseOf(tokens tokenissuer.Tokens) answers.Object {
 	identity := tokens.IDToken.Reveal()
 	o := answers.NewObject(responseFrame + len(access) + len(refresh) + len(scope) + len(identity))
 	o.Plain("access_token", access)
+	if tokens.IssuedType != "" {
+		o.Plain("issued_token_type", tokens.IssuedType)
+	}
 	o.Plain("token_type", "Bearer")
 	o.Number("expires_in", int64(tokens.ExpiresIn/time.Second))
 	if refresh != "" {

@@ -165,6 +165,11 @@ func clone(c *store.Client) *store.Client {
 	copied.Scopes = slices.Clone(c.Scopes)
 	copied.RedirectURIs = slices.Clone(c.RedirectURIs)
 	copied.CORSOrigins = slices.Clone(c.CORSOrigins)
+	copied.Exchange = slices.Clone(c.Exchange)
+	for i := range copied.Exchange {
+		rule := &copied.Exchange[i]
+		rule.Audiences, rule.From, rule.Scopes = slices.Clone(rule.Audiences), slices.Clone(rule.From), slices.Clone(rule.Scopes)
+	}
 	copied.OpenID.PostLogoutRedirectURIs = slices.Clone(c.OpenID.PostLogoutRedirectURIs)
 	return &copied
 }

@@ -17,10 +17,12 @@ const (
 	PasswordGrant     GrantType = "password"
 	// JWTBearer is for tokens of others (RFC 7523 §2.1).
 	JWTBearer GrantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	// TokenExchange is for tokens of ours that become tokens for the next service (RFC 8693).
+	TokenExchange GrantType = "urn:ietf:params:oauth:grant-type:token-exchange"
 )
 
 // KnownGrants are the grant types a client can be registered for.
-var KnownGrants = []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant, PasswordGrant, JWTBearer}
+var KnownGrants = []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant, PasswordGrant, JWTBearer, TokenExchange}
 
 // Validate refuses grant types that no client can be registered for.
 func (g GrantType) Validate() error {

@@ -34,6 +34,16 @@ func FoldResource(indicator string) (folded string, ok bool) {
 	return folded, true
 }
 
+// SameResource reports whether two audiences are equal, or two spellings of one resource.
+func SameResource(a, b string) bool {
+	if a == b {
+		return true
+	}
+	folded, ok := FoldResource(a)
+	other, otherOK := FoldResource(b)
+	return ok && otherOK && folded == other
+}
+
 // CheckResource validates a resource identifier (RFC 9728 §1.2): an https URL without a fragment. A query is refused too:
 // it would only be another spelling.
 func CheckResource(text string) error {

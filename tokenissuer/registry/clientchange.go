@@ -49,6 +49,8 @@ func mayChange(client *store.Client, change store.ClientChange) error {
 		return errors.New("the client describes itself at the URL that is its id: only its lifetimes can be changed here; disable it to keep it out")
 	case client.Origin == store.FromRegistration && change.Scopes != nil:
 		return errors.New("what clients can be granted that have registered themselves is in the configuration: `registration { scopes … }`")
+	case client.Origin == store.FromRegistration && change.Exchange != nil:
+		return errors.New("a client that has registered itself exchanges no tokens: register one of your own")
 	case client.Origin == store.FromRegistration && change.FirstParty != nil && *change.FirstParty:
 		return errors.New("a client that has registered itself cannot do without consent: register one of your own")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -105,6 +106,11 @@ func (g *Registry) checkClient(c, before *store.Client) error {
 	}
 	if !g.Issuer.OpenID {
 		if err := c.CheckWithoutOpenID(); err != nil && before.CheckWithoutOpenID() == nil {
+			return err
+		}
+	}
+	if !reflect.DeepEqual(c.Exchange, before.Exchange) {
+		if err := g.Issuer.CheckExchange(c); err != nil {
 			return err
 		}
 	}

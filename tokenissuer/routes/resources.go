@@ -43,6 +43,16 @@ func spellings(identifiers []string) map[string]string {
 	return known
 }
 
+// Spelling returns an audience as it stands in aud: a resource that is known is spelled in one way.
+func (rs *Resources) Spelling(audience string) string {
+	if published := rs.known.Load(); published != nil {
+		if folded, ok := oauth.FoldResource(audience); ok && published.spelled[folded] != "" {
+			return published.spelled[folded]
+		}
+	}
+	return audience
+}
+
 // Audience returns the audience of a token that is asked for these resources, each of which a client may spell in its own
 // way and name twice; nil: the issuer's own. A grant that was given for some resources can be narrowed to some of them, and
 // without a word it is for all of them. A grant that was given for none in particular can be used for any that is known.

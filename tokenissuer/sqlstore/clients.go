@@ -18,7 +18,7 @@ import (
 // selectClients reads clients with their secrets in one statement, so that both are of one moment: a row for every
 // secret, or one row without.
 const selectClients = `SELECT c.id, c.name, c.type, c.grants, c.scopes, c.redirect_uris, c.lifetimes,
-	c.cors_origins, c.openid, c.keys, c.first_party, c.pkce_required, c.pkce_optional, c.revoke_previous, c.disabled, c.created_at,
+	c.cors_origins, c.openid, c.keys, c.exchange, c.first_party, c.pkce_required, c.pkce_optional, c.revoke_previous, c.disabled, c.created_at,
 	c.origin, c.last_used_at, s.digest, s.created_at, s.expires_at
 	FROM clients c LEFT JOIN client_secrets s ON s.client_id = c.id`
 
@@ -78,10 +78,10 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 	var list []*store.Client
 	for rows.Next() {
 		var c store.Client
-		var grants, scopes, uris, lifetimes, origins, openID, ownKeys, digest sql.RawBytes
+		var grants, scopes, uris, lifetimes, origins, openID, ownKeys, exchange, digest sql.RawBytes
 		var created, lastUsed, secretCreated, secretExpires sql.Null[int64]
 		err := rows.Scan(&c.ID, &c.Name, &c.Type, &grants, &scopes, &uris, &lifetimes,
-			&origins, &openID, &ownKeys, &c.FirstParty, &c.PKCERequired, &c.PKCEOptional, &c.RevokePrevious, &c.Disabled, &created,
+			&origins, &openID, &ownKeys, &exchange, &c.FirstParty, &c.PKCERequired, &c.PKCEOptional, &c.RevokePrevious, &c.Disabled, &created,
 			&c.Origin, &lastUsed, &digest, &secretCreated, &secretExpires)
 		if err != nil {
 			return nil, err
@@ -90,7 +90,7 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 			c.CreatedAt, c.LastUsedAt = timeOf(created), timeOf(lastUsed)
 			err := errors.Join(json.Unmarshal(grants, &c.Grants), json.Unmarshal(scopes, &c.Scopes),
 				json.Unmarshal(uris, &c.RedirectURIs), json.Unmarshal(lifetimes, &c.Lifetimes), json.Unmarshal(origins, &c.CORSOrigins),
-				json.Unmarshal(openID, &c.OpenID), json.Unmarshal(ownKeys, &c.ClientKeys))
+				json.Unmarshal(openID, &c.OpenID), json.Unmarshal(ownKeys, &c.ClientKeys), json.Unmarshal(exchange, &c.Exchange))
 			if err != nil {
 				return nil, fmt.Errorf("client %q is damaged: %w", c.ID, err)
 			}
@@ -113,8 +113,8 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 // AddClient registers a client. The id of a removed client stays taken for as long as its tokens may live: whoever got it
 // next would own tokens that were issued to another.
 func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
-	var texts [7]string
-	for i, value := range []any{client.Grants, client.Scopes, client.RedirectURIs, client.Lifetimes, client.CORSOrigins, client.OpenID, client.ClientKeys} {
+	var texts [8]string
+	for i, value := range []any{client.Grants, client.Scopes, client.RedirectURIs, client.Lifetimes, client.CORSOrigins, client.OpenID, client.ClientKeys, client.Exchange} {
 		text, err := json.Marshal(value)
 		if err != nil {
 			return fmt.Errorf("adding client: %w", err)
@@ -127,9 +127,9 @@ func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO clients (id, name, type, grants, scopes, redirect_uris, lifetimes,
-			cors_origins, openid, keys, first_party, pkce_required, pkce_optional, revoke_previous, disabled, created_at, origin, last_used_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
-			c.ID, c.Name, string(c.Type), texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6],
+			cors_origins, openid, keys, exchange, first_party, pkce_required, pkce_optional, revoke_previous, disabled, created_at, origin, last_used_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
+			c.ID, c.Name, string(c.Type), texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7],
 			c.FirstParty, c.PKCERequired, c.PKCEOptional, c.RevokePrevious, c.Disabled, micros(c.CreatedAt), string(c.Origin), micros(c.LastUsedAt))
 		if err != nil {
 			return err
@@ -262,6 +262,10 @@ func (s *Store) ChangeClient(ctx context.Context, clientID string, change store.
 	if err != nil {
 		return fail(err)
 	}
+	exchange, err := jsonOf(change.Exchange)
+	if err != nil {
+		return fail(err)
+	}
 	lifetimes, err := jsonOf(change.Lifetimes)
 	if err != nil {
 		return fail(err)
@@ -272,10 +276,11 @@ func (s *Store) ChangeClient(ctx context.Context, clientID string, change store.
 			lifetimes = COALESCE($6, lifetimes), first_party = COALESCE($7, first_party),
 			pkce_required = COALESCE($8, pkce_required), cors_origins = COALESCE($9, cors_origins),
 			revoke_previous = COALESCE($10, revoke_previous), openid = COALESCE($11, openid),
-			pkce_optional = COALESCE($12, pkce_optional), keys = COALESCE($13, keys) WHERE id = $14`,
+			pkce_optional = COALESCE($12, pkce_optional), keys = COALESCE($13, keys),
+			exchange = COALESCE($14, exchange) WHERE id = $15`,
 			nullable(change.Name), nullable((*string)(change.Type)), grants, scopes, uris, lifetimes,
 			nullable(change.FirstParty), nullable(change.PKCERequired), origins, nullable(change.RevokePrevious),
-			openID, nullable(change.PKCEOptional), ownKeys, possible(clientID)))
+			openID, nullable(change.PKCEOptional), ownKeys, exchange, possible(clientID)))
 	})
 }
 

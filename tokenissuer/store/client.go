@@ -79,6 +79,8 @@ type Client struct {
 	PKCEOptional bool
 	// OpenID is how the client takes part in OpenID Connect.
 	OpenID ClientOpenID
+	// Exchange are the rules by which the client may exchange tokens; none: it may not.
+	Exchange []ExchangeRule
 	// Lifetimes are the client's own; zero members fall back to the issuer's.
 	Lifetimes Lifetimes
 	// Disabled clients are refused as if they did not exist.
@@ -202,6 +204,9 @@ func (c *Client) Validate() error {
 		return errors.New("PKCE cannot be both required and optional")
 	}
 	if err := c.OpenID.Validate(); err != nil {
+		return err
+	}
+	if err := c.validateExchange(); err != nil {
 		return err
 	}
 	return c.Lifetimes.Validate()

@@ -17,6 +17,7 @@ type ClientChange struct {
 	// Keys replaces how the client proves who it is. Secrets that it had stay, and are good again when the keys go.
 	Keys           *ClientKeys
 	RevokePrevious *bool
+	Exchange       *[]ExchangeRule
 	Lifetimes      *Lifetimes
 }
 
@@ -34,6 +35,7 @@ func (change ClientChange) Apply(c *Client) {
 	setTo(&c.OpenID, change.OpenID)
 	setTo(&c.ClientKeys, change.Keys)
 	setTo(&c.RevokePrevious, change.RevokePrevious)
+	setTo(&c.Exchange, change.Exchange)
 	setTo(&c.Lifetimes, change.Lifetimes)
 }
 

@@ -247,7 +247,7 @@ func clientChanged(t *testing.T, s store.Store) {
 	lifetimes := store.Lifetimes{Code: time.Second}
 	for _, change := range []store.ClientChange{
 		{}, {Name: &name}, {Type: &kind}, {Grants: &grants}, {Scopes: &scopes}, {RedirectURIs: &uris}, {CORSOrigins: &[]string{"https://o.example"}}, {FirstParty: &first}, {RevokePrevious: &[]bool{!want.RevokePrevious}[0]},
-		{PKCERequired: &pkce}, {Lifetimes: &lifetimes}, {Keys: &store.ClientKeys{AuthMethod: store.PrivateKeyJWT, JWKS: "{}"}}, {Keys: new(store.ClientKeys)}, {Name: new(string), FirstParty: new(bool), Lifetimes: new(store.Lifetimes)},
+		{PKCERequired: &pkce}, {Lifetimes: &lifetimes}, {Exchange: &[]store.ExchangeRule{{Audiences: []string{"only"}}}}, {Exchange: &[]store.ExchangeRule{}}, {Keys: &store.ClientKeys{AuthMethod: store.PrivateKeyJWT, JWKS: "{}"}}, {Keys: new(store.ClientKeys)}, {Name: new(string), FirstParty: new(bool), Lifetimes: new(store.Lifetimes)},
 	} {
 		must(t, s.ChangeClient(ctx, "app", change))
 		change.Apply(want)

@@ -72,6 +72,10 @@ func client(id string) *store.Client {
 			BackchannelLogoutURI: "https://app.example/backchannel?a=1", BackchannelLogoutSessionRequired: true,
 		},
 		ClientKeys: store.ClientKeys{AuthMethod: store.PrivateKeyJWT, JWKS: "{\"keys\":[\"é'\"]}", JWKSURI: "https://app.example/keys?a=1"},
+		Exchange: []store.ExchangeRule{
+			{Audiences: []string{"https://stock.example/é", "billing"}, From: []string{"https://app.example"}, Scopes: oauth.Scopes{"read:<things>'&"}},
+			{Audiences: []string{"ledger"}},
+		},
 		Lifetimes: store.Lifetimes{
 			AuthorizationCode: 90 * time.Minute, ClientCredentials: time.Second, Password: 24 * time.Hour, AdminCreated: time.Hour,
 		},

@@ -20,7 +20,7 @@ const (
 	MaxParameters = 32
 )
 
-// Form holds a request's parameters, each name at most once but for resource. It replaces net/http's forms: FormValue also reads the
+// Form holds a request's parameters, each name at most once but for resource, and in a token exchange audience. It replaces net/http's forms: FormValue also reads the
 // query, and ParseForm leaves a usable map after an error.
 type Form struct{ parameters []parameter }
 
@@ -36,18 +36,41 @@ func (f Form) Get(name string) string {
 	return ""
 }
 
-// Resources returns the values of resource, the one parameter that can occur several times (RFC 8707 §2).
-func (f Form) Resources() []string {
+// Resources returns the values of resource (RFC 8707 §2), and Audiences those of audience (RFC 8693 §2.1).
+func (f Form) Resources() []string { return f.all(resource) }
+
+// Audiences returns the values of audience.
+func (f Form) Audiences() []string { return f.all(audience) }
+
+func (f Form) all(name string) []string {
 	var values []string
 	for _, p := range f.parameters {
-		if p.name == resource && p.value != "" {
+		if p.name == name && p.value != "" {
 			values = append(values, p.value)
 		}
 	}
 	return values
 }
 
-const resource = "resource"
+// The parameters that can occur several times.
+const (
+	resource = "resource"
+	audience = "audience"
+)
+
+func isRepeatable(name string) bool { return name == resource || name == audience }
+
+// checkAudience refuses several audiences where they mean nothing.
+func (f Form) checkAudience() error {
+	if oauth.GrantType(f.Get("grant_type")) == oauth.TokenExchange {
+		return nil
+	}
+	named := func(p parameter) bool { return p.name == audience }
+	if i := slices.IndexFunc(f.parameters, named); i >= 0 && slices.ContainsFunc(f.parameters[i+1:], named) {
+		return Invalid("parameter_duplicate")
+	}
+	return nil
+}
 
 // Secret returns a parameter that is a credential.
 func (f Form) Secret(name string) oauth.Secret { return oauth.NewSecret(f.Get(name)) }
@@ -56,7 +79,7 @@ func (f Form) Secret(name string) oauth.Secret { return oauth.NewSecret(f.Get(na
 func (Form) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[form]") }
 
 // add adds a decoded parameter, or returns why the whole request is refused. A parameter must not be repeated (RFC 6749
-// §3.2), even if it is unknown or the values are equal; only resource can be.
+// §3.2), even if it is unknown or the values are equal; only some can be.
 func (f *Form) add(name, value string) error {
 	if len(f.parameters) == MaxParameters {
 		return Invalid("parameters_too_many")
@@ -65,7 +88,7 @@ func (f *Form) add(name, value string) error {
 		return Invalid("parameter_name_invalid")
 	}
 	for _, p := range f.parameters {
-		if p.name == name && name != resource {
+		if p.name == name && !isRepeatable(name) {
 			return Invalid("parameter_duplicate")
 		}
 	}
@@ -147,14 +170,22 @@ func ParseForm(w http.ResponseWriter, r *http.Request) (Form, error) {
 		return Form{}, err
 	}
 
+	var f Form
 	switch media.Name {
 	case mediaMultipart:
-		return parseMultipart(string(body), media.boundary)
+		f, err = parseMultipart(string(body), media.boundary)
 	case mediaJSON:
-		return parseJSON(body)
+		f, err = parseJSON(body)
 	default:
-		return parseURLEncoded(string(body))
+		f, err = parseURLEncoded(string(body))
 	}
+	if err == nil {
+		err = f.checkAudience()
+	}
+	if err != nil {
+		return Form{}, err
+	}
+	return f, nil
 }
 
 // ReadBody reads the whole body.

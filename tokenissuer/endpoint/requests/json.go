@@ -13,9 +13,10 @@ import (
 var textMembers = []string{
 	"grant_type", "client_id", "client_secret", "scope", "code", "redirect_uri", "code_verifier", "refresh_token",
 	"client_assertion", "client_assertion_type", "assertion", "email", "username", "password", "token", "token_type_hint", resource,
+	"subject_token", "subject_token_type", "actor_token", "actor_token_type", "requested_token_type",
 }
 
-// parseJSON parses a JSON object. Known members must be strings, and resource may be an array of them; null counts as absent.
+// parseJSON parses a JSON object. Known members must be strings, and resource and audience may be an array of them; null counts as absent.
 // Unknown members may have any type, and count as absent unless they are strings. The decoder refuses invalid UTF-8, lone surrogates, duplicate names
 // and nesting beyond 10,000. Its errors quote the body, so they are not kept as a cause.
 func parseJSON(body []byte) (Form, error) {
@@ -37,8 +38,8 @@ func parseJSON(body []byte) (Form, error) {
 			return Form{}, malformed
 		}
 		name, value := token.String(), ""
-		if name == resource && d.PeekKind() == '[' {
-			if err := f.addResources(d); err != nil {
+		if isRepeatable(name) && d.PeekKind() == '[' {
+			if err := f.addAll(name, d); err != nil {
 				return Form{}, err
 			}
 			continue
@@ -72,8 +73,8 @@ func parseJSON(body []byte) (Form, error) {
 	return f, nil
 }
 
-// addResources adds the strings of an array.
-func (f *Form) addResources(d *jsontext.Decoder) error {
+// addAll adds the strings of an array.
+func (f *Form) addAll(name string, d *jsontext.Decoder) error {
 	malformed := Invalid("json_malformed")
 	if _, err := d.ReadToken(); err != nil {
 		return malformed
@@ -83,12 +84,12 @@ func (f *Form) addResources(d *jsontext.Decoder) error {
 		if err != nil {
 			return malformed
 		}
-		if err := f.add(resource, value.String()); err != nil {
+		if err := f.add(name, value.String()); err != nil {
 			return err
 		}
 	}
 	if d.PeekKind() != ']' {
-		return noString(resource)
+		return noString(name)
 	}
 	if _, err := d.ReadToken(); err != nil {
 		return malformed

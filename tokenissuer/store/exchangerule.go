@@ -1,0 +1,49 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// ExchangeRule lets a client exchange tokens that were meant for it for tokens for others (RFC 8693).
+type ExchangeRule struct {
+	// Audiences are those for which the client can ask, each a name or the URL of a resource.
+	Audiences []string `json:"audiences"`
+	// From are the audiences that the client has: a token with one of them was meant for it. So was one with its id.
+	From []string `json:"from,omitempty"`
+	// Scopes bound those of the new token; none: only the token that is exchanged does.
+	Scopes oauth.Scopes `json:"scopes,omitempty"`
+}
+
+// MayExchange reports whether the client may exchange tokens.
+func (c *Client) MayExchange() bool { return len(c.Exchange) > 0 }
+
+// validateExchange says what is wrong with a registration's rules of exchange.
+func (c *Client) validateExchange() error {
+	if !c.MayExchange() {
+		if c.MayUse(oauth.TokenExchange) {
+			return fmt.Errorf("the grant %s needs a rule that says what the client may exchange: add may_exchange", oauth.TokenExchange)
+		}
+		return nil
+	}
+	if c.IsPublic() {
+		return fmt.Errorf("may_exchange is for confidential clients: anybody can say to be a %s one", c.Type)
+	}
+	for _, rule := range c.Exchange {
+		if len(rule.Audiences) == 0 {
+			return errors.New("may_exchange needs an audience: name the service for which the client may ask for tokens")
+		}
+		for _, audience := range slices.Concat(rule.Audiences, rule.From) {
+			if audience == "" || len(audience) > maxClientText || !utf8.ValidString(audience) || strings.ContainsFunc(audience, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
+				return fmt.Errorf("may_exchange: audience %q: use 1 to %d bytes of text without spaces", audience, maxClientText)
+			}
+		}
+	}
+	return nil
+}
