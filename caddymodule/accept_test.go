@@ -61,6 +61,15 @@ const acceptSite = `{
 			client ci
 		}
 		accept actions {
+			claims environment staging
+			client made
+			scopes deploy
+		}
+		accept actions {
+			claims environment testing
+			client made
+		}
+		accept actions {
 			claims sub system:serviceaccount:prod:*
 			subject k8s:{kubernetes.io.namespace}/{kubernetes.io.serviceaccount.name}
 			scopes deploy
@@ -186,7 +195,7 @@ func TestQ80WorkloadsGetTokensWithoutASecret(t *testing.T) {
 	if status, _, _ := s.get("/deploy/x", member(t, body, "access_token")); status != http.StatusOK {
 		t.Errorf("the gate: %d", status)
 	}
-	for _, part := range []string{`"rule":"actions#1"`, `"rule":"actions#3"`, `"assertion_subject":"repo:acme/app:ref:refs/heads/main"`, `"assertion_issuer":"` + s.provider.url + `"`} {
+	for _, part := range []string{`"rule":"actions#1"`, `"rule":"actions#5"`, `"assertion_subject":"repo:acme/app:ref:refs/heads/main"`, `"assertion_issuer":"` + s.provider.url + `"`} {
 		if !strings.Contains(s.logs(), part) {
 			t.Errorf("the audit log lacks %s", part)
 		}
@@ -213,7 +222,7 @@ func TestQ81WhatIsNoAssertion(t *testing.T) {
 		"aud of another": s.job(map[string]any{"aud": "https://other.example"}), "aud with another": s.job(map[string]any{"aud": []string{s.url, "https://other.example"}}), "no aud": s.job(map[string]any{"aud": nil}), "aud of the endpoint": s.job(map[string]any{"aud": s.url + "/oauth/token"}),
 		"expired": s.job(map[string]any{"exp": now - 60}), "no exp": s.job(map[string]any{"exp": nil}), "not yet": s.job(map[string]any{"nbf": now + 120}), "no sub": s.job(map[string]any{"sub": nil}),
 		"another repository": s.job(map[string]any{"repository": "evil/app"}), "a branch": s.job(map[string]any{"ref": "refs/heads/x"}), "a deeper tag": s.job(map[string]any{"ref": "refs/tags/v1/x"}), "another prefix": s.job(map[string]any{"repository": "xacme/app"}), "more behind": s.job(map[string]any{"repository": "acme/app2"}), "a line more": s.job(map[string]any{"repository": "acme/app\n"}),
-		"no claim": s.job(map[string]any{"repository": nil}), "an object": s.job(map[string]any{"repository": map[string]any{"x": "acme/app"}}), "the id of a client": s.job(map[string]any{"repository": "acme/taken"}),
+		"no claim": s.job(map[string]any{"repository": nil}), "two repositories": s.job(map[string]any{"repository": []string{"acme/app", "acme/taken2"}}), "an object": s.job(map[string]any{"repository": map[string]any{"x": "acme/app"}}), "the id of a client": s.job(map[string]any{"repository": "acme/taken"}),
 		"no JWT": "x", "two parts": "a.b",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,6 +252,21 @@ func TestQ81WhatIsNoAssertion(t *testing.T) {
 			}
 		})
 	}
+	// A client that the operator has made meanwhile: within its scopes and the rule's, and none of them that are for users.
+	s.ok("client", "add", "--id", "made", "--name", "Made", "--grant", "client_credentials", "--scope", "public", "--scope", "deploy", "--scope", "orders.read")
+	in := func(environment string) string {
+		return s.job(map[string]any{"repository": "x/y", "environment": environment})
+	}
+	if status, body := s.presents(in("staging")); status != http.StatusOK || claimsIn(t, body)["scope"] != "deploy" {
+		t.Errorf("within the rule: %d %s", status, body)
+	}
+	if status, body := s.presents(in("testing"), "scope", "orders.read"); status != http.StatusBadRequest || member(t, body, "error") != "invalid_scope" {
+		t.Errorf("a user's scope: %d %s", status, body)
+	}
+	s.ok("client", "disable", "made")
+	if status, body := s.presents(in("staging")); status != http.StatusBadRequest || member(t, body, "error") != "invalid_grant" {
+		t.Errorf("a client that is disabled: %d %s", status, body)
+	}
 	good := s.job(nil)
 	if status, body := s.presents(good); status != http.StatusOK {
 		t.Errorf("a good one: %d %s", status, body)
@@ -257,6 +281,12 @@ func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 	as := func(text string, more ...string) (int, string) {
 		return s.presents(text, append([]string{"client_id", "app", "client_secret", "other-" + confSecret}, more...)...)
 	}
+	site := strings.NewReplacer("PROVIDER", s.provider.url, "STORE", "postgres "+dsn)
+	s.reload(site.Replace(strings.Replace(acceptSite, "link verified_email", "", 1)))
+	if status, body := as(s.grant(nil, nil)); status != http.StatusBadRequest || member(t, body, "error") != "invalid_grant" {
+		t.Errorf("by her address, where no rule says so: %d %s", status, body)
+	}
+	s.reload(site.Replace(acceptSite))
 	first := s.grant(nil, nil)
 	status, body := as(first)
 	if status != http.StatusOK {

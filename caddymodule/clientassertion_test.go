@@ -346,6 +346,11 @@ func TestQ73KeysAreTheOnlyWay(t *testing.T) {
 			t.Errorf("%d %s", status, body)
 		}
 	})
+	s.ok("client", "disable", "turned")
+	if status, body := s.gets(s.asserted(s.inline, "turned", nil, nil)); status != http.StatusUnauthorized {
+		t.Errorf("a client that is disabled: %d %s", status, body)
+	}
+	s.ok("client", "enable", "turned")
 	// The keys go, and the secret is good again.
 	s.must(http.StatusOK, "PATCH", "/oauth/clients/turned", `{"jwks":null}`)
 	if status, body := s.gets(s.asserted(s.inline, "turned", nil, nil)); status != http.StatusUnauthorized {

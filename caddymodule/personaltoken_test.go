@@ -332,6 +332,13 @@ func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
 		mustBe("in its last second", token, 200)
 		clock.advance(time.Second)
 		mustBe("at its end", token, 401)
+		if _, _, body := g.post("/oauth/introspect", url.Values{"token": {token}, "client_id": {"conf"}, "client_secret": {confSecret}}); body != `{"active":false}` {
+			t.Errorf("at its end it is %s", body)
+		}
+		// Service accounts have tokens, whatever role the tokens of people are for.
+		g.ok("service-account", "add", "--id", "watcher", "--role", "group_manager")
+		_, watchers := g.pat("watcher")
+		mustBe("of a service account, at a route for other roles", watchers, 403)
 		for _, args := range [][]string{{"--expires", "91d"}, {"--expires", "1s"}, {"--scope", "trusted"}, {"--scope", "nonsense"}} {
 			if out, err := g.run("", append([]string{"pat", "add", "--user", "backup", "--name", "x", "--scope", "public"}, args...)...); err == nil {
 				t.Errorf("%v made a token:\n%s", args, out)

@@ -149,6 +149,9 @@ func TestQ51Registrations(t *testing.T) {
 	if p := g.signedIn("max@acme.example").open(r.path()); p.location().Query().Get("error") != "invalid_request" {
 		t.Errorf("without PKCE: %d %s", p.status, p.header.Get("Location"))
 	}
+	if status, _, body := g.do(http.MethodPost, "/oauth/register", "{"+good+"}", "Content-Type", "text/plain"); status != http.StatusUnsupportedMediaType {
+		t.Errorf("as text: %d %s", status, body)
+	}
 	g.refused(url.Values{"grant_type": {"client_credentials"}, "client_id": {secret.ID}, "client_secret": {secret.Secret}}, http.StatusBadRequest, "unauthorized_client")
 	// A user is asked each time, secret or none.
 	b := g.consented("max@acme.example")
@@ -218,7 +221,7 @@ func TestQ52RegistrationFloods(t *testing.T) {
 		t.Errorf("the fifth attempt: %d", status)
 	}
 	// An hour later the second, which was never used, makes room. The first stays.
-	age := func(id string) {
+	age := func(id string) string {
 		t.Helper()
 		ctx, s := t.Context(), g.app().node.Store()
 		c, err := s.Client(ctx, id)
@@ -227,7 +230,9 @@ func TestQ52RegistrationFloods(t *testing.T) {
 		older.ID, older.CreatedAt = oauth.NewID(), c.CreatedAt.Add(-2*time.Hour)
 		check(t, g.app().registry.RemoveClient(ctx, id))
 		check(t, s.AddClient(ctx, &older))
+		return older.ID
 	}
+	first.ID = age(first.ID)
 	age(second.ID)
 	registrar := g.app().registrar()
 	third, err := registrar.Register(t.Context(), registration.Metadata{RedirectURIs: []string{"https://agent.example/callback"}, AuthMethod: "none"}, oauth.Secret{}, "192.0.2.77")
@@ -340,9 +345,12 @@ func TestQ54Management(t *testing.T) {
 	if status, _ := g.manage(http.MethodDelete, other, other.Token, ""); status != http.StatusUnauthorized {
 		t.Errorf("a disabled client: %d", status)
 	}
-	operators := g.app().issuer.Master.RegistrationToken("conf").Reveal()
-	if status, _ := g.manage(http.MethodDelete, registered{URI: g.url + "/oauth/register/conf"}, operators, ""); status != http.StatusUnauthorized {
-		t.Errorf("an operator's client: %d", status)
+	g.ok("client", "add", "--id", "stored", "--name", "Stored")
+	for _, id := range []string{"conf", "stored"} {
+		operators := g.app().issuer.Master.RegistrationToken(id).Reveal()
+		if status, _ := g.manage(http.MethodDelete, registered{URI: g.url + "/oauth/register/" + id}, operators, ""); status != http.StatusUnauthorized {
+			t.Errorf("an operator's client: %d", status)
+		}
 	}
 }
 

@@ -322,9 +322,12 @@ func TestQ43Stale(t *testing.T) {
 	h.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	want("gone", "client_document_invalid", 7)
 	want("gone, just asked", "client_document_invalid", 7)
-	h.says("four")
+	h.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	c.pass(refusedFor)
-	want("there again", "four", 8)
+	want("gone, and then away", "client_document_away", 8)
+	h.says("four")
+	c.pass(awayFor)
+	want("there again", "four", 9)
 }
 
 // TestQ44Floods: whoever asks for documents without end has few of them fetched, one at a time of one host, and does not keep others from
