@@ -362,6 +362,7 @@ func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 	t.Run("Q191 other people's", func(t *testing.T) {
 		ada := g.inBrowser("ada@acme.example")
 		id, token := g.pat("backup")
+		every = append(every, token)
 		hers, theirs := g.tokensOf("u-ada"), g.tokensOf("u-eve")
 		for _, which := range append([]string{id, "unknown", "*", "%", "' OR 1=1--", strings.Repeat("x", 5000), token}, buttons(t, eve.open("/oauth/account"), "personal_token")...) {
 			holdChanged(t, ada.change("personal_token", which), "/oauth/account?done=token")

@@ -61,8 +61,7 @@ func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit,
 		what, next = zap.String("identity", f.Get("identity")), doneURL(pages.IdentityUnlinked)
 		err = h.unlink(r, v.session, f.Get("identity"))
 	case f.Get("personal_token") != "" && h.tokens != nil:
-		what, next = zap.String("personal_token", f.Get("personal_token")), doneURL(pages.TokenEnded)
-		_, err = h.tokens.End(r.Context(), store.PersonalTokenFilter{ID: f.Get("personal_token"), UserID: user.ID})
+		return h.endToken(w, r, user, f.Get("personal_token"))
 	case f.Get("everywhere") != "":
 		what, next = zap.Bool("everywhere", true), logoutPath
 		if err = h.issuer.SignOutEverywhere(r.Context(), user); err == nil {

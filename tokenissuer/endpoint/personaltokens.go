@@ -130,7 +130,7 @@ func (h *Handler) makeToken(w http.ResponseWriter, r *http.Request, v visit, f r
 
 // tokenRefused shows the form again, and says what is wrong with it. One that has made its token is shown empty.
 func (h *Handler) tokenRefused(w http.ResponseWriter, r *http.Request, v visit, page pages.Account, q personaltoken.Request, invalid personaltoken.InvalidError) error {
-	refusal := requests.Error{Status: http.StatusBadRequest, Err: requests.Invalid("personal_token_refused").WithCause(invalid)}
+	refusal := requests.Error{Status: http.StatusBadRequest, Err: requests.Invalid("personal_token_refused").WithCause(errors.New(string(invalid.Fault)))}
 	page.Tokens.Fault = string(invalid.Fault)
 	if invalid.Fault == personaltoken.FaultUsed {
 		refusal.Status = http.StatusConflict
@@ -139,6 +139,19 @@ func (h *Handler) tokenRefused(w http.ResponseWriter, r *http.Request, v visit, 
 	}
 	h.audit.Refused(r, "personal access token refused", refusal, zap.String("subject", v.session.User.ID))
 	return h.show(w, r, refusal.Status, "", page)
+}
+
+// endToken ends a token of a user. Another user's is left alone, as if it did not exist, and no log has an id that may be anything else.
+func (h *Handler) endToken(w http.ResponseWriter, r *http.Request, user *store.User, id string) error {
+	ended, err := h.tokens.End(r.Context(), store.PersonalTokenFilter{ID: id, UserID: user.ID})
+	if err != nil {
+		return err
+	}
+	if ended {
+		h.audit.Accepted(r, "account access ended", zap.String("subject", user.ID), zap.String("personal_token", id))
+	}
+	seeOther(w, h.prefix+doneURL(pages.TokenEnded))
+	return nil
 }
 
 // newToken reads the form for a token.

@@ -61,17 +61,13 @@ func samples(fill func(field string) string) map[string]Page {
 			Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{
 				Made: &MadeToken{Name: fill("token name"), Text: fill("token text")},
 				List: []Token{
-					{ID: fill("id"), Name: fill("token name"), Scopes: scopes, Since: since, ExpiresAt: since.AddDate(0, 3, 0)},
-					{ID: "old", Name: fill("another token name"), Scopes: scopes, Since: since, ExpiresAt: since.Add(time.Hour), Expired: true, LastUsed: since},
+					{ID: fill("id"), Name: fill("token name"), Scopes: scopes[10:], Since: since, ExpiresAt: since.AddDate(0, 3, 0)},
+					{ID: "old", Name: fill("another token name"), Since: since, ExpiresAt: since.Add(time.Hour), Expired: true, LastUsed: since},
 				},
-				New: newToken(fill("token name"), scopes),
+				New: newToken(fill("token name"), scopes[10:]),
 			},
 		},
-		"account tokens refused": Account{
-			Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{Fault: "name", New: newToken(fill("token name"), scopes)},
-		},
-		"account tokens sign-in": Account{Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{SignIn: true}},
-		"account empty":          Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
+		"account empty": Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
 		"formpost": FormPost{
 			URI: "https://app.example/cb?x=" + fill("uri"), ClientName: fill("client"), Fields: []Field{{"code", "c"}, {"state", fill("state")}},
 		},
@@ -94,7 +90,7 @@ func samples(fill func(field string) string) map[string]Page {
 
 // newToken is the form for a token, with every unit of a lifetime.
 func newToken(name string, scopes []Scope) *NewToken {
-	n := &NewToken{Name: name, MaxName: 100, Scopes: append([]Scope{{Name: "ticked", Words: scopes[len(scopes)-1].Words, Ticked: true}}, scopes[1:]...)}
+	n := &NewToken{Name: name, MaxName: 100, Scopes: append([]Scope{{Name: "trusted", Ticked: true}}, scopes...)}
 	for _, d := range []time.Duration{time.Minute, 90 * time.Minute, time.Hour, 36 * time.Hour, 24 * time.Hour, 30 * 24 * time.Hour} {
 		n.Lifetimes = append(n.Lifetimes, Lifetime{Duration: d, Chosen: d == time.Hour})
 	}
@@ -111,6 +107,8 @@ func states(fill func(field string) string) map[string]Page {
 	for _, d := range []Done{ApplicationRemoved, SessionEnded, IdentityUnlinked, TokenEnded} {
 		all["account done "+string(d)] = Account{Form: form, Done: d, User: fill("user"), Email: fill("email")}
 	}
+	all["account tokens refused"] = Account{Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{Fault: "name", New: newToken(fill("token name"), []Scope{{Name: "public"}})}}
+	all["account tokens sign-in"] = Account{Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{SignIn: true}}
 	for _, f := range []string{"name", "scopes", "scope", "lifetime", "too_many", "owner", "used"} {
 		all["account token fault "+f] = Account{Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{Fault: f}}
 	}
