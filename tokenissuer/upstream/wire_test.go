@@ -318,7 +318,7 @@ func TestP15ErrorsOfTheProvider(t *testing.T) {
 
 // TestP14Secrets: a provider that quotes all that it was sent puts nothing secret into an error.
 func TestP14Secrets(t *testing.T) {
-	for _, filler := range []int{0, 240, 250, 260, 270, 280, 290, 300, 310, 320, 330, 340, 350, 360, 370, 380, 390} { // the text is cut in every place
+	for filler := 180; filler <= 240; filler += 4 { // the text is cut in every place of the last secret
 		quotesSecrets(t, filler)
 	}
 }
