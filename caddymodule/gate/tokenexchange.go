@@ -133,7 +133,7 @@ func (p *Protect) exchange(r *http.Request, d *decision) error {
 func (p *Protect) trustOf(t *accesstoken.AccessToken) (string, error) {
 	if t.Issuer == p.shared.own.URL {
 		foreign := t.Origin().Issuer != t.Issuer // it came from a swapped token
-		if !foreign && p.shared.isReserved(t.Subject) || !(foreign && t.IsSwapped()) && p.shared.isReserved(t.ClientID) {
+		if !foreign && p.shared.isReserved(t.Subject) || (!foreign || !t.IsSwapped()) && p.shared.isReserved(t.ClientID) {
 			return "", oauth.NewError(oauth.ServerError, "subject_ambiguous").
 				WithCause(fmt.Errorf("subject %q or client %q could be taken for one of a trusted issuer's: give it another id", t.Subject, t.ClientID))
 		}
