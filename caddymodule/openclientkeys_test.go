@@ -252,3 +252,35 @@ func TestQ202StrangersReachNoPrivateNetwork(t *testing.T) {
 		}
 	}
 }
+
+// TestQ208AssertionsOfStrangersAreBounded: each good one is a record, and anybody may register.
+func TestQ208AssertionsOfStrangersAreBounded(t *testing.T) {
+	now := setClock(t)
+	g := startPeople(t, "password_grant", lets("limit off"))
+	signer := newSigner(t, "k")
+	register := func() string {
+		return g.mustRegister(`{"redirect_uris":["https://agent.example/callback"],` + keyed + `,"jwks":` + keySetOf(t, signer) + "}").ID
+	}
+	busy, other := register(), register()
+	clients := g.app().issuer.Clients()
+	proves := func(id string) error {
+		_, err := clients.AuthenticateClient(t.Context(), tokenClient(g.asserted(signer, id, nil, nil)))
+		return err
+	}
+	for i := range 600 {
+		if err := proves(busy); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	status, header, body := g.post("/oauth/token", g.signed(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}}, signer, busy))
+	if status != http.StatusTooManyRequests || header.Get("Retry-After") == "" {
+		t.Errorf("one more: %d %s", status, body)
+	}
+	if err := proves(other); err != nil {
+		t.Errorf("another client: %v", err)
+	}
+	now.advance(time.Minute)
+	if err := proves(busy); err != nil {
+		t.Errorf("a minute later: %v", err)
+	}
+}

@@ -9,12 +9,16 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TokenPath is the path of the token endpoint below the issuer.
 const TokenPath = "/oauth/token"
+
+// strangersLimit bounds the assertions of a client that made itself known: each good one is a record in the store.
+var strangersLimit = attempts.Limit{Failures: 600, Window: time.Minute}
 
 // clientOfAssertion returns the client that has signed the assertion of a request (RFC 7523 §2.2). A failure is counted as one of a
 // secret is, for the client that the assertion names.
@@ -64,6 +68,12 @@ func (c Clients) verifyAssertion(ctx context.Context, said *assertion.Client, a 
 	}
 	if err != nil {
 		return nil, err
+	}
+	if client.Origin != store.FromOperator {
+		bucket := attempts.Bucket{Name: "assertions\x00" + client.ID, Limit: strangersLimit}
+		if err := c.limits.Reserve(ctx, c.limits.Limited(bucket), "assertions_throttled", now); err != nil {
+			return nil, err
+		}
 	}
 	fresh, err := c.records.UseOnce(ctx, "client assertion", client.ID, said.JTI, said.Expires)
 	if err != nil {
