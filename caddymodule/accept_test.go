@@ -49,6 +49,15 @@ const acceptSite = `{
 			audience http://ADDR
 			allow_private_network
 		}
+		trust other OTHER {
+			audience http://ADDR
+			allow_private_network
+		}
+		accept other {
+			claims repository other/app
+			subject other:{repository}
+			scopes deploy
+		}
 		accept actions {
 			claims repository acme/app acme/taken
 			claims ref refs/heads/main refs/tags/v*
@@ -92,17 +101,28 @@ http://ADDR {
 
 type acceptScene struct {
 	*gatehouse
-	provider *provider
-	issuer   *forger
+	provider, other *provider
+	issuer          *forger
 }
 
 func startAccept(t *testing.T, store string) *acceptScene {
 	t.Helper()
-	s := &acceptScene{provider: startProvider(t)}
-	s.provider.sayOpenID()
-	s.issuer = s.provider.signer()
-	s.gatehouse = startGatehouse(t, strings.NewReplacer("PROVIDER", s.provider.url, "STORE", store).Replace(acceptSite))
+	s := newAcceptScene(t)
+	s.gatehouse = startGatehouse(t, s.site(store).Replace(acceptSite))
 	return s
+}
+
+func newAcceptScene(t *testing.T) *acceptScene {
+	s := &acceptScene{provider: startProvider(t), other: startProvider(t)}
+	s.provider.sayOpenID()
+	s.other.sayOpenID()
+	s.issuer = s.provider.signer()
+	return s
+}
+
+// site writes the issuers and the store into acceptSite, and each old line as its new one.
+func (s *acceptScene) site(store string, oldnew ...string) *strings.Replacer {
+	return strings.NewReplacer(append(oldnew, "PROVIDER", s.provider.url, "OTHER", s.other.url, "STORE", store)...)
 }
 
 // signed is a token of the issuer; nil takes a member away.
@@ -267,6 +287,14 @@ func TestQ81WhatIsNoAssertion(t *testing.T) {
 	if status, body := s.presents(in("staging")); status != http.StatusBadRequest || member(t, body, "error") != "invalid_grant" {
 		t.Errorf("a client that is disabled: %d %s", status, body)
 	}
+	// The rules of one issuer are not another's.
+	theirs := s.other.signer()
+	for repository, want := range map[string]int{"acme/app": http.StatusBadRequest, "other/app": http.StatusOK} {
+		text := s.signed(theirs, nil, map[string]any{"iss": s.other.url, "sub": "s", "repository": repository, "ref": "refs/heads/main"})
+		if status, body := s.presents(text); status != want {
+			t.Errorf("%s of the other issuer: %d %s", repository, status, body)
+		}
+	}
 	good := s.job(nil)
 	if status, body := s.presents(good); status != http.StatusOK {
 		t.Errorf("a good one: %d %s", status, body)
@@ -281,8 +309,8 @@ func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 	as := func(text string, more ...string) (int, string) {
 		return s.presents(text, append([]string{"client_id", "app", "client_secret", "other-" + confSecret}, more...)...)
 	}
-	site := strings.NewReplacer("PROVIDER", s.provider.url, "STORE", "postgres "+dsn)
-	s.reload(site.Replace(strings.Replace(acceptSite, "link verified_email", "", 1)))
+	site := s.site("postgres " + dsn)
+	s.reload(s.site("postgres "+dsn, "link verified_email", "").Replace(acceptSite))
 	if status, body := as(s.grant(nil, nil)); status != http.StatusBadRequest || member(t, body, "error") != "invalid_grant" {
 		t.Errorf("by her address, where no rule says so: %d %s", status, body)
 	}
@@ -351,7 +379,42 @@ func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 	if oauth.AsError(err).Reason != "assertion_used" {
 		t.Errorf("on another node: %v", err)
 	}
+	// Whom people's own sign-in there does not let in, a grant does not.
+	for _, c := range []struct {
+		allow  string
+		groups []string
+		status int
+	}{
+		{"email_domain other.example", nil, http.StatusBadRequest},
+		{"group staff", nil, http.StatusBadRequest},
+		{"group staff", []string{"guests"}, http.StatusBadRequest},
+		{"email_domain acme.example\n\t\t\t\tallow group staff", []string{"staff"}, http.StatusOK},
+	} {
+		signIn := "sign_in {\n\t\t\tprovider corp " + s.provider.url + " {\n\t\t\t\tclient gatehouse written-out-secret\n\t\t\t\tallow_private_network\n\t\t\t\tallow " + c.allow + "\n\t\t\t}\n\t\t}\n\t\tuser ada"
+		s.reload(s.site("postgres "+dsn, "user ada", signIn).Replace(acceptSite))
+		if status, body := as(s.grant(nil, map[string]any{"groups": c.groups})); status != c.status {
+			t.Errorf("allow %s, in %v: %d %s", c.allow, c.groups, status, body)
+		}
+	}
 	s.notLogged(t, first, used)
+}
+
+// TestQ82GuessedAssertionsAreCounted by the issuer that they name, at the address that they come from.
+func TestQ82GuessedAssertionsAreCounted(t *testing.T) {
+	s := newAcceptScene(t)
+	s.gatehouse = startGatehouse(t, s.site("memory", "client 1000/1m per ip", "client 3/1m per ip").Replace(acceptSite))
+	for range 3 {
+		if status, body := s.presents(s.job(map[string]any{"repository": "evil/app"})); status != http.StatusBadRequest {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	if status, body := s.presents(s.job(nil)); status != http.StatusTooManyRequests {
+		t.Errorf("after three failures: %d %s", status, body)
+	}
+	text := s.signed(s.other.signer(), nil, map[string]any{"iss": s.other.url, "sub": "s", "repository": "other/app"})
+	if status, body := s.presents(text); status != http.StatusOK {
+		t.Errorf("another issuer: %d %s", status, body)
+	}
 }
 
 // TestQ84RulesThatSayTooLittle are refused with the line.
@@ -385,9 +448,8 @@ func TestQ84RulesThatSayTooLittle(t *testing.T) {
 
 // TestQ205ATrustForAcceptAloneNeedsNoAudience, and lets no token of its issuer through a gate.
 func TestQ205ATrustForAcceptAloneNeedsNoAudience(t *testing.T) {
-	s := &acceptScene{provider: startProvider(t)}
-	s.issuer = s.provider.signer()
-	site := strings.NewReplacer("PROVIDER", s.provider.url, "STORE", "memory", "\t\t\taudience http://ADDR\n", "").Replace(acceptSite)
+	s := newAcceptScene(t)
+	site := s.site("memory", "\t\t\taudience http://ADDR\n", "").Replace(acceptSite)
 	s.gatehouse = startGatehouse(t, site)
 	status, body := s.presents(s.job(nil))
 	if status != http.StatusOK {

@@ -146,6 +146,8 @@ var refusedProtect = []refusal{
 	{"{\npaths strict lenient\n}", `wrong argument count or unexpected line ending after 'strict', at Caddyfile:3`},
 	{"{\npaths strict\npaths strict\n}", `paths is set twice, at Caddyfile:4`},
 	{"{\ntoken_from cookie\n}", "write it as `token_from header`, `token_from cookie <name>`, `token_from header <Name> pat` or `token_from basic pat`, at Caddyfile:3"},
+	{"{\ntoken_from header Cookie pat\n}", "token_from header Cookie pat: no token can come in this header: use one of its own, as X-Api-Key, at Caddyfile:3"},
+	{"{\ntoken_from header x_auth_subject pat\n}", "token_from header x_auth_subject pat: no token can come in this header: use one of its own, as X-Api-Key, at Caddyfile:3"},
 	{"{\nchallenge browser\ntoken_from cookie a\n}", "challenge browser takes no token from the cookie a: leave `token_from` out, or write `token_from cookie accessToken`, at Caddyfile:5"},
 	{"{\nchallenge page\n}", `challenge "page": use api or browser, at Caddyfile:3`},
 	{"{\ntrust_headers\n}", `wrong argument count or unexpected line ending after 'trust_headers', at Caddyfile:3`},

@@ -83,8 +83,8 @@ func (c *PersonalTokens) lifetimes() (r personaltoken.Rules, err error) {
 		r.Lifetime = min(personaltoken.DefaultLifetime, r.Longest)
 	}
 	if r.Lifetime < time.Minute || r.Longest > personaltoken.MostLifetime || r.Lifetime > r.Longest {
-		return r, fmt.Errorf("personal_tokens: lifetime %s, at most %s: use 1m to %s, and first the usual one", r.Lifetime, r.Longest,
-			store.FormatBound(personaltoken.MostLifetime))
+		return r, fmt.Errorf("personal_tokens: lifetime %s, and %s where it is asked for: use 1m to %s, and the usual one first",
+			store.FormatBound(r.Lifetime), store.FormatBound(r.Longest), store.FormatBound(personaltoken.MostLifetime))
 	}
 	return r, nil
 }

@@ -40,9 +40,9 @@ func (p *Protect) parsePersonalToken(h httpcaddyfile.Helper, args []string) (boo
 	return true, nil
 }
 
-// checkPersonalTokenHeader refuses headers that mean something else.
+// checkPersonalTokenHeader refuses headers that mean something else, or that say who is calling: those are removed before they are read.
 func checkPersonalTokenHeader(name string) error {
-	if name != "" && (!httpguts.ValidHeaderFieldName(name) || identity.Forbidden(name)) {
+	if name != "" && (!httpguts.ValidHeaderFieldName(name) || identity.Forbidden(name) || identity.NewGuard(nil).Takes(name)) {
 		return fmt.Errorf("token_from header %s pat: no token can come in this header: use one of its own, as X-Api-Key", name)
 	}
 	return nil
