@@ -10,9 +10,10 @@ import (
 // TestS115AGateBehindAGate has the session of the one before it, which has taken the cookie out of the request.
 func TestS115AGateBehindAGate(t *testing.T) {
 	const inner = "protect {\n\t\tchallenge browser\n\t\trequire group engineering\n\t}\n\treverse_proxy UPSTREAM\n"
-	const outer = "protect {\n\t\tchallenge browser\n\t}\n"
+	// Without an access log: Caddy counts a request's body for it while reverse_proxy may still read, which is a data race.
+	const outer = "log_skip\n\tprotect {\n\t\tchallenge browser\n\t}\n"
 	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "http://both.localhost:TCPPORT {\n\t"+outer+"\troute /in/* {\n\t"+inner+"}\n\trespond outer\n}\n"+
-		"http://open.localhost:TCPPORT {\n\tprotect {\n\t\toptional\n\t\tchallenge browser\n\t}\n\troute /in/* {\n\t"+inner+"}\n}\nhttp://wiki.localhost:TCPPORT {")
+		"http://open.localhost:TCPPORT {\n\tlog_skip\n\tprotect {\n\t\toptional\n\t\tchallenge browser\n\t}\n\troute /in/* {\n\t"+inner+"}\n}\nhttp://wiki.localhost:TCPPORT {")
 	for _, host := range []string{"both", "open"} {
 		ada, ben := g.visitor(t), g.visitor(t)
 		if a, at := ada.walk(g.at(host, "/in/x"), "ada@acme.example"); a.status != http.StatusOK || at != g.at(host, "/in/x") {
