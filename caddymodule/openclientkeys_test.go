@@ -146,11 +146,14 @@ func badKeys(t *testing.T) []struct{ name, members, want string } {
 		{"credentials", `"jwks_uri":"https://me@agent.example/keys"`, "no URL"},
 		{"a fragment", `"jwks_uri":"https://agent.example/keys#x"`, "no URL"},
 		{"no URL", `"jwks_uri":"keys"`, "no URL"},
+		{"Q261 a host that is denied, in capitals", `"jwks_uri":"https://KEYS.example/keys"`, "write its host"},
+		{"Q261 a host that is denied, with a dot", `"jwks_uri":"https://keys.example./keys"`, "write its host"},
+		{"Q261 the scheme's own port", `"jwks_uri":"https://agent.example:443/keys"`, "write its host"},
 	}
 }
 
-// TestQ201KeysAreChecked: what could never be verified, or shows a secret, is refused with a sentence.
-func TestQ201KeysAreChecked(t *testing.T) {
+// TestQ201Q261KeysAreChecked: what could never be verified, or shows a secret, is refused with a sentence.
+func TestQ201Q261KeysAreChecked(t *testing.T) {
 	site := strings.Replace(strings.Replace(admitsDescribed, "password_grant", lets("limit off"), 1), "allow_private", "deny keys.example\n\t\t\tallow_private", 1)
 	g := startPeople(t, "password_grant", site)
 	hosts := []*describing{newDescribing(t), newDescribing(t)} // of one, ten documents are read a minute

@@ -106,6 +106,10 @@ func (m *Metadata) keys(c *store.Client) error {
 	if err := k.Validate(); err != nil {
 		return err
 	}
+	// In another spelling it would be another host to what bounds the fetches, and none that the operator has denied.
+	if u, err := url.Parse(k.JWKSURI); k.JWKSURI != "" && (err != nil || oauth.ValidateOrigin(u.Scheme+"://"+u.Host) != nil) {
+		return errors.New("jwks_uri: write its host in lower case, without a dot at its end or the scheme's own port")
+	}
 	return assertion.CheckSet(c)
 }
 
