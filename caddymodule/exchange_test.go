@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -25,8 +26,9 @@ const exchangeSite = `{
 			refresh_tokens
 		}
 		limits {
-			client 1000/1m per ip
-			login off
+			client      1000/1m per ip
+			login       off
+			revocations 2/1h per client
 		}
 		scope read {
 			server_tokens
@@ -461,6 +463,54 @@ func TestQ160AnExchangedTokenAtTheIssuer(t *testing.T) {
 		t.Errorf("the token that was exchanged has ended with it: %d", status)
 	}
 	s.exchanged("orders", first.AccessToken, "https://stock.internal")
+}
+
+// TestQ260WhatCameOfAnExchangedTokenEndsBeyondTheLimit: from where on a client's revocations are wider, they end no less.
+func TestQ260WhatCameOfAnExchangedTokenEndsBeyondTheLimit(t *testing.T) {
+	now := setClock(t)
+	s := startExchange(t)
+	first := s.signIn("read")
+	for i := range 4 {
+		now.advance(2 * time.Second) // the wider ones are by the second
+		second := s.exchanged("orders", first.AccessToken, "https://stock.internal")
+		third := s.exchanged("stock", second, s.url+"/ledger")
+		_, swapped := s.atUpstream(t, "/ledger/x", third)
+		s.revokes(t, "orders", second, http.StatusOK)
+		for path, token := range map[string]string{"/stock/x": second, "/ledger/x": third} {
+			if status, _, _ := s.get(path, token); status != http.StatusUnauthorized {
+				t.Errorf("after the revocation %d of a token: %s answers %d", i, path, status)
+			}
+		}
+		if _, err := s.app().issuer.Verifier.Verify(swapped, []string{"https://books.internal"}); err == nil {
+			t.Errorf("after the revocation %d of a token: what the last gate had swapped is good", i)
+		}
+	}
+	if status, _, _ := s.get("/orders/x", first.AccessToken); status != http.StatusOK {
+		t.Errorf("the token that was exchanged has ended with them: %d", status)
+	}
+}
+
+// TestQ262AKeyThatIsWithdrawnEndsWhatCameOfItsTokens: whoever has it could have made a token for which another key's was given.
+func TestQ262AKeyThatIsWithdrawnEndsWhatCameOfItsTokens(t *testing.T) {
+	s := startExchange(t)
+	first := s.signIn("read").AccessToken
+	s.ok("keys", "rotate", "--now")
+	second := s.exchanged("orders", first, "https://stock.internal")
+	s.ok("keys", "rotate", "--now")
+	third := s.exchanged("stock", second, s.url+"/ledger")
+	_, swapped := s.atUpstream(t, "/ledger/x", third)
+	if a, b := kidOf(t, first), kidOf(t, second); a == b || kidOf(t, third) == b {
+		t.Fatal("one key has signed both")
+	}
+	s.ok("keys", "revoke", kidOf(t, first))
+	for path, token := range map[string]string{"/orders/x": first, "/stock/x": second, "/ledger/x": third} {
+		if status, _, _ := s.get(path, token); status != http.StatusUnauthorized {
+			t.Errorf("%s answers %d", path, status)
+		}
+	}
+	if _, err := s.app().issuer.Verifier.Verify(swapped, []string{"https://books.internal"}); err == nil {
+		t.Error("what the last gate had swapped is good")
+	}
 }
 
 // TestQ155AnExchangedTokenLivesNoLonger than the one from which it came, nor than the client's tokens do.

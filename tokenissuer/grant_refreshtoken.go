@@ -212,15 +212,21 @@ func (k *Records) refused(ctx context.Context, f *store.TokenFamily, refusal err
 }
 
 // narrowed returns the scopes of the access token: those asked for, when the family has them all, else all of the
-// family's. A scope that the client may not have any more is left out. The names are the family's own; see grantable.
+// family's. A scope that the client may not have any more is left out.
 func narrowed(held oauth.Scopes, client *store.Client, asked string) (oauth.Scopes, error) {
 	allowed := slices.DeleteFunc(slices.Clone(held), func(name string) bool { return !client.Scopes.Has(name) })
+	return chosen(asked, allowed, oauth.InvalidGrant, "scopes_withdrawn")
+}
+
+// chosen returns the scopes that are asked for, when all of them are allowed; all that are allowed when none is asked for. None is the code and
+// why the reason of the error when none is allowed. The names are the allowed ones, and not parts of the request; see grantable.
+func chosen(asked string, allowed oauth.Scopes, none oauth.ErrorCode, why string) (oauth.Scopes, error) {
 	scopes, err := oauth.RequestedScopes(asked)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(allowed) == 0:
-		return nil, oauth.NewError(oauth.InvalidGrant, "scopes_withdrawn")
+		return nil, oauth.NewError(none, why)
 	case len(scopes) == 0:
 		return allowed, nil
 	case allowed.Missing(scopes...) != "":

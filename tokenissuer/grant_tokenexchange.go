@@ -211,19 +211,5 @@ func (is *Issuer) exchangedScopes(asked string, subject *accesstoken.AccessToken
 	ceiling := slices.DeleteFunc(slices.Clone(intersection(subject.Scopes, rule.Scopes)), func(name string) bool {
 		return oauth.AsksForRefresh(name) || name == oauth.ScopeOpenID
 	})
-	scopes, err := oauth.RequestedScopes(asked)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(ceiling) == 0:
-		return nil, oauth.NewError(oauth.InvalidScope, "scopes_disjoint")
-	case len(scopes) == 0:
-		return ceiling, nil
-	case ceiling.Missing(scopes...) != "":
-		return nil, oauth.NewError(oauth.InvalidScope, "scope_wider_than_granted")
-	}
-	for i, name := range scopes { // the names are the token's own, and not parts of the request
-		scopes[i] = ceiling[slices.Index(ceiling, name)]
-	}
-	return scopes, nil
+	return chosen(asked, ceiling, oauth.InvalidScope, "scopes_disjoint")
 }

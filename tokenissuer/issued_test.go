@@ -28,9 +28,12 @@ func TestRevocationsOutliveWhateverIsIssued(t *testing.T) {
 	}
 }
 
-func TestT68AUserTokenIsNeverAServerToken(t *testing.T) {
+func TestT68Q263AUserTokenIsNeverAServerToken(t *testing.T) {
 	a := newAuthority(t)
 	_, err := a.Issue(Grant{Type: oauth.AuthorizationCode, Client: a.client("conf"), User: &store.User{ID: "conf"}, Scopes: oauth.Scopes{oauth.ScopeTrusted}})
+	tokentest.WantCode(t, err, oauth.ServerError)
+	exchanged := &accesstoken.AccessToken{Issuer: tokentest.Issuer, Subject: "conf", ClientID: "other", ID: "x", IssuedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour)}
+	_, err = a.Issue(Grant{Type: oauth.TokenExchange, Client: a.client("conf"), Scopes: oauth.Scopes{oauth.ScopePublic}, exchanged: exchanged})
 	tokentest.WantCode(t, err, oauth.ServerError)
 	tokens, err := a.Issue(Grant{Type: oauth.AuthorizationCode, Client: a.client("conf"), User: &store.User{ID: "user-9", Organisation: "o", Role: "r"}, FamilyID: "f", AuthTime: tokentest.Start, Scopes: oauth.Scopes{oauth.ScopeTrusted}})
 	if err != nil {

@@ -128,11 +128,10 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 	if err != nil {
 		return Tokens{}, err
 	}
-	t, err := is.claimsOf(g)
+	t, err := is.claimsOf(g, key.ID)
 	if err != nil {
 		return Tokens{}, err
 	}
-	t.KeyID = key.ID
 	claims, err := accesstoken.AppendClaims(make([]byte, 0, 512), t)
 	if err != nil {
 		return Tokens{}, oauth.AsError(err)
@@ -194,7 +193,7 @@ func (c *Credentials) sign(g Grant, key *keys.SigningKey, t *accesstoken.AccessT
 	return tokens, nil
 }
 
-func (is *Issuer) claimsOf(g Grant) (*accesstoken.AccessToken, error) {
+func (is *Issuer) claimsOf(g Grant, kid string) (*accesstoken.AccessToken, error) {
 	lifetime := g.Lifetime
 	if lifetime == 0 {
 		lifetime = is.lifetimes(g.Client).For(g.Type)
@@ -206,9 +205,12 @@ func (is *Issuer) claimsOf(g Grant) (*accesstoken.AccessToken, error) {
 	if len(audience) == 0 {
 		audience = is.Audience
 	}
+	if x := g.exchanged; g.User != nil && g.User.ID == g.Client.ID || x != nil && x.Subject == g.Client.ID && !x.IsServerToken() {
+		return nil, oauth.NewError(oauth.ServerError, "user_is_client").WithCause(errors.New("user id equals client id"))
+	}
 	t := &accesstoken.AccessToken{
 		Issuer: is.URL, Subject: g.Client.ID, Audience: audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: is.JTIMAC.NewID(g.Generation),
-		IssuedAt: now, ExpiresAt: now.Add(lifetime),
+		IssuedAt: now, ExpiresAt: now.Add(lifetime), KeyID: kid,
 	}
 	if g.exchanged != nil {
 		if t.Delegate(g.exchanged, actorOf(g.Client)); !g.Scopes.Has(oauth.ScopeGroups) {
@@ -221,9 +223,6 @@ func (is *Issuer) claimsOf(g Grant) (*accesstoken.AccessToken, error) {
 	}
 	if g.User == nil {
 		return t, nil
-	}
-	if g.User.ID == g.Client.ID {
-		return nil, oauth.NewError(oauth.ServerError, "user_is_client").WithCause(errors.New("user id equals client id"))
 	}
 	t.Subject, t.Organisation = g.User.ID, g.User.Organisation
 	if is.Roles.Has(g.User.Role) {

@@ -39,7 +39,7 @@ func (it IssuedTokens) RevokeFor(ctx context.Context, client *store.Client, toke
 		return t, err
 	}
 	if t.FamilyID == "" || t.IsExchanged() { // what it came from was issued to somebody else
-		return t, it.revokeAlone(ctx, t, it.limits.RevocationLimit, it.serverTokensUpTo(t))
+		return t, it.revokeAlone(ctx, t, it.limits.RevocationLimit, it.serverTokensUpTo(t)...)
 	}
 	f, err := it.records.familyOf(ctx, t)
 	switch {
@@ -59,17 +59,23 @@ var supersededLimit = attempts.Limit{Failures: 60, Window: time.Hour}
 
 // revokeAlone ends a token and no other. Beyond the limit it records wider instead, which ends the token and those issued before
 // it: ending a token is never refused, and the number of records is bounded all the same.
-func (it IssuedTokens) revokeAlone(ctx context.Context, t *accesstoken.AccessToken, most attempts.Limit, wider store.Revocation) error {
+func (it IssuedTokens) revokeAlone(ctx context.Context, t *accesstoken.AccessToken, most attempts.Limit, wider ...store.Revocation) error {
 	b := attempts.Bucket{Name: "alone\x00" + t.ClientID + "\x00" + t.Subject, Limit: most}
 	if it.limits.Reserve(ctx, it.limits.Limited(b), "revocations_throttled", it.records.Now()) != nil {
-		return it.records.Revoke(ctx, wider)
+		return it.records.Revoke(ctx, wider...)
 	}
 	return it.records.Revoke(ctx, store.Revocation{Kind: store.RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(store.RevocationMargin)})
 }
 
-// serverTokensUpTo is the revocation of a server token and of those that its client got before it.
-func (it IssuedTokens) serverTokensUpTo(t *accesstoken.AccessToken) store.Revocation {
-	return store.Revocation{Kind: store.RevokeServerTokens, ID: t.ClientID, IssuedUntil: t.IssuedAt, ExpiresAt: it.records.Ending().Until}
+// serverTokensUpTo are the revocations of a server token and of those that its client got before it; of an exchanged one also of all that
+// came until now of those that its client has got by exchanges.
+func (it IssuedTokens) serverTokensUpTo(t *accesstoken.AccessToken) []store.Revocation {
+	end := it.records.Ending()
+	wider := []store.Revocation{{Kind: store.RevokeServerTokens, ID: t.ClientID, IssuedUntil: t.IssuedAt, ExpiresAt: end.Until}}
+	if t.IsExchanged() {
+		wider = append(wider, store.Revocation{Kind: store.RevokeCameOf, ID: t.ClientID, IssuedUntil: end.At, ExpiresAt: end.Until})
+	}
+	return wider
 }
 
 // familyOf returns the family of an access token, whatever its state; nil when the token has outlived its record, and for a

@@ -18,9 +18,11 @@ const (
 	OriginIssuedAt = "token_iat"    // iat of the first
 	OriginClient   = "token_client" // client_id of the first, if it is another than the token's
 	OriginVia      = "token_via"    // jti of those that were exchanged since, in their order
+	OriginKeys     = "token_kid"    // kid of the keys that have signed those before, if they are others than the token's
 )
 
-// Delegate gives t, a new token of ours, what it takes over of the token for which it is exchanged. Actor acts from now on.
+// Delegate gives t, a new token of ours, what it takes over of the token for which it is exchanged. Actor acts from now on. The KeyID of t
+// is set before.
 func (t *AccessToken) Delegate(source *AccessToken, actor store.Actor) {
 	t.Subject, t.FamilyID, t.Organisation, t.Role, t.AuthTime = source.Subject, source.FamilyID, source.Organisation, source.Role, source.AuthTime
 	t.Actor, t.earlierActors = actor, source.ActorChain()
@@ -35,6 +37,8 @@ func (t *AccessToken) Delegate(source *AccessToken, actor store.Actor) {
 	if source.IsExchanged() {
 		t.add(OriginVia, append(slices.Clone(source.extra[OriginVia]), source.ID)...)
 	}
+	signers := append(slices.Clone(source.extra[OriginKeys]), source.KeyID)
+	t.add(OriginKeys, slices.DeleteFunc(slices.Compact(signers), func(kid string) bool { return kid == t.KeyID || kid == "" })...)
 }
 
 // SetActors sets everybody who acts for the subject, the current actor first.

@@ -103,11 +103,13 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 		s.hits(store.RevokeKey, t.KeyID, issued)
 }
 
-// hitsExchange reports whether one of the exchanges by which a token came to be is revoked: the token that one gave, or those that the
-// client got by exchanges until then.
+// hitsExchange reports whether one of the exchanges by which a token came to be is revoked: the token that one gave, the key that had signed it,
+// or those that a client got by exchanges until then.
 func (s *RevocationSet) hitsExchange(t *AccessToken) bool {
 	issued := clampSeconds(t.IssuedAt)
 	return slices.ContainsFunc(t.extra[OriginVia], func(id string) bool { return s.hits(store.RevokeToken, id, issued) }) ||
+		slices.ContainsFunc(t.extra[OriginKeys], func(kid string) bool { return s.hits(store.RevokeKey, kid, issued) }) ||
+		slices.ContainsFunc(t.earlierActors, func(a store.Actor) bool { return s.hits(store.RevokeCameOf, a.ClientID, issued) }) ||
 		!t.IsSwapped() && s.hits(store.RevokeServerTokens, t.ClientID, issued)
 }
 

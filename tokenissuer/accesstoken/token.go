@@ -269,6 +269,7 @@ func AppendClaims(b []byte, t *AccessToken) ([]byte, error) {
 		seconds(OriginIssuedAt, t.Origin().IssuedAt)
 		member(OriginClient, t.origin(OriginClient))
 		list(OriginVia)
+		list(OriginKeys)
 	}
 	if failed == nil {
 		b, failed = appendActors(b, t.ActorChain())

@@ -114,7 +114,7 @@ func (u *UpstreamTokens) swap(s TokenExchange, now time.Time) (*swappedToken, er
 	if err != nil {
 		return nil, err
 	}
-	claims, err := u.swappedClaims(s, now, expires)
+	claims, err := u.swappedClaims(s, key.ID, now, expires)
 	if err != nil {
 		return nil, err
 	}
@@ -129,14 +129,14 @@ func (u *UpstreamTokens) swap(s TokenExchange, now time.Time) (*swappedToken, er
 }
 
 // swappedClaims are the client's token's.
-func (u *UpstreamTokens) swappedClaims(s TokenExchange, now, expires time.Time) ([]byte, error) {
+func (u *UpstreamTokens) swappedClaims(s TokenExchange, kid string, now, expires time.Time) ([]byte, error) {
 	source := s.Token
 	if s.Trust != "" {
 		source = s.qualified(now)
 	}
 	swapped := &accesstoken.AccessToken{
 		Issuer: u.url, Audience: []string{s.Audience}, ClientID: source.ClientID, Scopes: source.Scopes, ID: u.credentials().JTIMAC.NewID(0),
-		IssuedAt: now, ExpiresAt: expires,
+		IssuedAt: now, ExpiresAt: expires, KeyID: kid,
 	}
 	swapped.Delegate(source, accesstoken.ExchangeActor)
 	claims, err := accesstoken.AppendClaims(make([]byte, 0, 768), swapped)

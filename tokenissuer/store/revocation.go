@@ -20,6 +20,8 @@ const (
 	RevokeGenerations RevocationKind = "generations"
 	// RevokeServerTokens ends the tokens that a client got for itself, and none of a user.
 	RevokeServerTokens RevocationKind = "server_tokens"
+	// RevokeCameOf ends the tokens that others made of those that a client got by exchanges (RFC 8693).
+	RevokeCameOf RevocationKind = "came_of"
 )
 
 // Revocation ends access tokens before they expire. It names what they carry, never their bytes: an ECDSA signature
