@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // acceptSite takes tokens of an issuer that plays GitHub Actions, Kubernetes and the identity provider of a company.
@@ -414,6 +415,22 @@ func TestQ82GuessedAssertionsAreCounted(t *testing.T) {
 	text := s.signed(s.other.signer(), nil, map[string]any{"iss": s.other.url, "sub": "s", "repository": "other/app"})
 	if status, body := s.presents(text); status != http.StatusOK {
 		t.Errorf("another issuer: %d %s", status, body)
+	}
+}
+
+// TestP170AccountsAtATrustFromBefore: those that an earlier build has linked are of the issuer that has the name at the start, and of no other.
+func TestP170AccountsAtATrustFromBefore(t *testing.T) {
+	s := startAccept(t, "memory")
+	check(t, s.app().node.Store().LinkIdentity(t.Context(), store.Identity{Provider: "trust:actions", Subject: "1", UserID: "ada", DeclaredEmail: "ada@acme.example"}))
+	presents := func() (int, string) {
+		return s.presents(s.grant(nil, map[string]any{"sub": "1", "email": nil}), "client_id", "app", "client_secret", "other-"+confSecret)
+	}
+	s.reload(s.site("memory").Replace(acceptSite))
+	s.provider, s.other = s.other, s.provider
+	s.issuer = s.provider.signer()
+	s.reload(s.site("memory").Replace(acceptSite))
+	if status, body := presents(); status != http.StatusBadRequest || !strings.Contains(s.logs(), `"reason":"identity_of_other_provider"`) {
+		t.Errorf("another issuer of the name: %d %s", status, body)
 	}
 }
 

@@ -122,6 +122,36 @@ func TestS141ASignOutComesBackToAPath(t *testing.T) {
 	}
 }
 
+// TestS160APathOfAnEarlierSignOutIsForgotten: a browser that never came back from the provider is led nowhere by the next sign-out.
+func TestS160APathOfAnEarlierSignOutIsForgotten(t *testing.T) {
+	g := startHosts(t)
+	for _, query := range []string{"", "?return=/" + strings.Repeat("x", 5000)} {
+		v := g.signedIn(t, "ada@acme.example")
+		v.send(http.MethodPost, g.at("app", "/oauth/sign_out?return=/public/of-ada"), "", "Sec-Fetch-Site", "same-origin")
+		if v.cookie("app", "gatehouse_signed_out") == "" {
+			t.Fatal("no path is remembered: the test shows nothing")
+		}
+		v.walk(g.at("app", "/"), "ben@acme.example")
+		if a := v.send(http.MethodPost, g.at("app", "/oauth/sign_out"+query), "", "Sec-Fetch-Site", "same-origin"); a.status != http.StatusSeeOther {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		if a := v.navigate(g.at("app", "/oauth/sign_out")); a.status != http.StatusOK || a.header.Get("Location") != "" {
+			t.Errorf("%d to %s", a.status, a.header.Get("Location"))
+		}
+	}
+}
+
+// TestS161ASignOutComesBackToAPageThatNeedsASignIn: browsers hold redirects of the form against the policy of its page.
+func TestS161ASignOutComesBackToAPageThatNeedsASignIn(t *testing.T) {
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	for _, query := range []string{"", "?return=/x"} {
+		if policy := v.navigate(g.at("app", "/oauth/sign_out"+query)).header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' "+g.origin("auth")) {
+			t.Errorf("%q: %s", query, policy)
+		}
+	}
+}
+
 // TestP153AnAddressThatIsVerifiedNoMore counts for no rule after the next sign-in, nor in the sessions that are open already.
 func TestP153AnAddressThatIsVerifiedNoMore(t *testing.T) {
 	c := setClock(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/internal/gctuning"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -118,6 +119,12 @@ func (a *App) settle(timeout time.Duration) error {
 	}
 	for _, p := range a.settings.SignIn.Providers {
 		if err := p.Rules.ClaimSource(ctx, a.node.Store(), p.Name); err != nil {
+			return err
+		}
+	}
+	for _, t := range a.settings.Trusted {
+		name, rules := federation.Trusted(t.Name, t.Settings.Issuer)
+		if err := rules.ClaimSource(ctx, a.node.Store(), name); err != nil {
 			return err
 		}
 	}

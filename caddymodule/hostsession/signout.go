@@ -57,9 +57,11 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host routes.Ho
 		h.Audit.Accepted(r, "signed out", zap.String("host", host.Origin()), zap.String("subject", ended.User.ID), zap.String("session", ended.Family.ID))
 	}
 	set(w, host, cookiesOf(host).session, oauth.Secret{})
-	if path := query.Get("return"); path != "" && len(path) <= maxAfterSignOut {
-		set(w, host, cookiesOf(host).signedOut, oauth.NewSecret(base64.RawURLEncoding.EncodeToString([]byte(path))))
+	var back oauth.Secret // none takes one away that an earlier sign-out has left
+	if path := query.Get("return"); len(path) <= maxAfterSignOut {
+		back = oauth.NewSecret(base64.RawURLEncoding.EncodeToString([]byte(path)))
 	}
+	set(w, host, cookiesOf(host).signedOut, back)
 	seeOther(w, h.afterSignOut(host, ended))
 	return nil
 }
@@ -99,12 +101,12 @@ func (h *Handler) afterSignOut(host routes.Host, ended *tokenissuer.Session) str
 	return cmp.Or(p.SignOutURL(upstream.SignOut{RedirectURI: callbackAt(host, p.Name), Hint: ended.User.Email}), done)
 }
 
-// signOutTargets are the origins to which the form of the sign-out page leads.
+// signOutTargets are the origins to which the form of the sign-out page leads, also when it comes back to a page that needs a sign-in.
 func (h *Handler) signOutTargets() (origins []string) {
 	for _, p := range h.Providers {
 		origins = append(origins, p.Origin)
 	}
-	if issuer, err := url.Parse(h.Issuer.URL); err == nil && !h.Direct && len(origins) > 0 {
+	if issuer, err := url.Parse(h.Issuer.URL); err == nil && !h.Direct {
 		origins = append(origins, oauth.OriginOf(issuer))
 	}
 	return origins

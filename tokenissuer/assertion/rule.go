@@ -101,8 +101,8 @@ func (r *Rule) Fits(t *accesstoken.AccessToken, typ string) bool {
 // maxSubject is how many bytes a subject may have.
 const maxSubject = 255
 
-// SubjectOf returns the sub of the token that the rule makes. Different claims make different subjects: a claim with another one behind it
-// cannot have in it what stands between them.
+// SubjectOf returns the sub of the token that the rule makes. Different claims make different subjects: what stands between two of them
+// begins where it is found first, and not within the one before it.
 func (r *Rule) SubjectOf(t *accesstoken.AccessToken) (string, error) {
 	var subject strings.Builder
 	for rest := r.Subject; rest != ""; {
@@ -116,7 +116,7 @@ func (r *Rule) SubjectOf(t *accesstoken.AccessToken) (string, error) {
 		if len(texts) != 1 {
 			return "", oauth.NewError(oauth.InvalidGrant, "subject_claim_missing").WithCause(fmt.Errorf("the claim %q has %d values", name, len(texts)))
 		}
-		if between, _, more := strings.Cut(behind, "{"); more && strings.Contains(texts[0], between) {
+		if between, _, more := strings.Cut(behind, "{"); more && strings.Index(texts[0]+between, between) < len(texts[0]) {
 			return "", oauth.NewError(oauth.InvalidGrant, "subject_ambiguous").
 				WithCause(fmt.Errorf("the claim %q has %q in it, behind which the subject has another claim", name, between))
 		}

@@ -22,3 +22,16 @@ func TestQ224ClaimsMakeOneSubject(t *testing.T) {
 		}
 	}
 }
+
+// TestQ270TheEndOfAClaimIsNoPartOfWhatStandsBetween: the same where what stands between two claims is longer, and one ends with its beginning.
+func TestQ270TheEndOfAClaimIsNoPartOfWhatStandsBetween(t *testing.T) {
+	r := Rule{Subject: "ci:{sub}--{client_id}"}
+	for _, test := range []struct{ sub, client, want string }{
+		{"app", "-main", "ci:app---main"}, {"my-app", "main", "ci:my-app--main"}, {"app-", "main", ""}, {"-", "x", ""},
+	} {
+		got, err := r.SubjectOf(&accesstoken.AccessToken{Subject: test.sub, ClientID: test.client})
+		if got != test.want || test.want == "" && oauth.AsError(err).Reason != "subject_ambiguous" {
+			t.Errorf("%+v: %q, %v", test, got, err)
+		}
+	}
+}

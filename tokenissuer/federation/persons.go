@@ -19,12 +19,17 @@ type Persons struct {
 // trustedPrefix begins the names under which accounts are kept of an issuer at which nobody signs in. No provider has such a name.
 const trustedPrefix = "trust:"
 
+// Trusted returns the name under which accounts of a trusted issuer are kept at which nobody signs in, and the rules that know them.
+func Trusted(name, issuer string) (provider string, rules Rules) {
+	return trustedPrefix + name, Rules{Link: LinkNever, Source: "trust " + issuer}
+}
+
 // Person returns the user who has the account, or who has its verified address where the rule links by it. It makes no users. What a
 // provider allows holds here too.
 func (p Persons) Person(ctx context.Context, rule *assertion.Rule, t *accesstoken.AccessToken) (*store.User, error) {
-	account := Account{Provider: trustedPrefix + rule.Trust, Subject: t.Subject}
+	provider, rules := Trusted(rule.Trust, t.Issuer)
+	account := Account{Provider: provider, Subject: t.Subject}
 	account.Email, account.EmailVerified = t.Email()
-	rules := Rules{Link: LinkNever, Source: "trust " + t.Issuer}
 	if name, signIn, known := p.Provider(t.Issuer); known {
 		account.Provider = name
 		rules.AllowEmailDomains, rules.AllowGroups = signIn.AllowEmailDomains, signIn.AllowGroups

@@ -103,11 +103,11 @@ func refusal(err error, secrets ...oauth.Secret) error {
 		status = refused.Response.StatusCode
 	}
 	text := fmt.Sprintf("the token endpoint answered with status %d", status)
+	// Before they are cut, because half of a secret would not be recognised.
 	if refused.ErrorCode != "" {
-		text += fmt.Sprintf(", error %.64q", refused.ErrorCode)
+		text += fmt.Sprintf(", error %.64q", withoutSecrets(errors.New(refused.ErrorCode), secrets))
 	}
 	if refused.ErrorDescription != "" {
-		// Before it is cut, because half of a secret would not be recognised.
 		text += fmt.Sprintf(", %.400q", withoutSecrets(errors.New(refused.ErrorDescription), secrets))
 	}
 	cause := withoutSecrets(errors.New(text), secrets)

@@ -323,6 +323,28 @@ func TestP14Secrets(t *testing.T) {
 	}
 }
 
+// TestP171SecretsInTheNameOfAnError: a provider quotes our request where the name of the error belongs.
+func TestP171SecretsInTheNameOfAnError(t *testing.T) {
+	for filler := range 64 {
+		p := newIDP(t)
+		provider := p.provider(nil)
+		p.answer("/token", func(w http.ResponseWriter, r *http.Request) {
+			_, secret, _ := r.BasicAuth()
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnauthorized)
+			p.write(w, map[string]any{"error": strings.Repeat(".", filler) + secret})
+		})
+		_, err := p.signIn(provider)
+		wantReason(t, err, ReasonMisconfigured)
+		for _, text := range []string{err.Error(), provider.State().LastError} {
+			wantNoSecret(t, text)
+			if half := ourSecret[:len(ourSecret)/2]; strings.Contains(text, half) || strings.Contains(text, url.QueryEscape(half)) {
+				t.Errorf("%d: %q has half a secret", filler, text)
+			}
+		}
+	}
+}
+
 // quotesSecrets has a provider quote our request in its error, with so many letters before the last secret.
 func quotesSecrets(t *testing.T, filler int) {
 	t.Helper()
