@@ -162,6 +162,7 @@ func TestQ100ToQ106Q225PersonalTokens(t *testing.T) {
 		{"Q101 beside a bearer token", "/orders/1", []string{"X-Api-Key", eves, "Authorization", "Bearer " + robots}, 400},
 		{"Q101 something else in the header", "/orders/1", []string{"X-Api-Key", "the upstream's own"}, 401},
 		{"Q225 a scheme before it", "/orders/1", []string{"X-Api-Key", "Bearer " + eves}, 400}, // and logged nowhere
+		{"Q225 a scheme and a tab before it", "/orders/1", []string{"X-Api-Key", "Bearer\t" + eves}, 400},
 		{"Q101 in the query", "/orders/1?access_token=" + eves, nil, 401},
 		{"Q102 a wrong checksum", "/orders/1", []string{"Authorization", "Bearer " + eves[:len(eves)-1] + "_"}, 401},
 		{"Q102 another token", "/orders/1", []string{"Authorization", "Bearer " + resummed(eves)}, 401},

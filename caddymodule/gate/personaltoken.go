@@ -67,7 +67,7 @@ func (p *Protect) takePersonalToken(r *http.Request) (shown bool) {
 	if p.PersonalTokenHeader != "" {
 		values := r.Header[p.PersonalTokenHeader]
 		for _, value := range values {
-			if p.isPersonalToken(value[strings.LastIndexByte(value, ' ')+1:]) { // some write Bearer before it, which makes it no token
+			if p.isPersonalToken(value[strings.LastIndexAny(value, " \t")+1:]) { // some write Bearer before it, which makes it no token
 				shown = true
 				delete(r.Header, p.PersonalTokenHeader)
 				for _, each := range values {
