@@ -96,7 +96,7 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	switch {
 	case a.crowded[e.Reason] != nil:
 		level, logger = zapcore.WarnLevel, a.crowded[e.Reason]
-	case fault && !errors.Is(err, context.Canceled):
+	case fault && !errors.Is(err, context.Canceled) && !errors.Is(r.Context().Err(), context.Canceled): // SQLite says "interrupted" to who has left
 		level = zapcore.ErrorLevel
 	case e.Reason == oauth.ReasonCodeReplayed, e.Reason == oauth.ReasonRefreshReused,
 		e.Reason == oauth.ReasonRepeatedElsewhere:
