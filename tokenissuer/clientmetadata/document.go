@@ -21,7 +21,7 @@ type document struct {
 	registration.Metadata
 }
 
-// parse reads the document at a URL. The client has every scope that the caller gives it, which is none yet.
+// parse reads the document at a URL, whose keys must be where clients may have them.
 func (d *Documents) parse(id string, body []byte) (*store.Client, error) {
 	c, err := parse(id, body)
 	if err != nil || c.JWKSURI == "" {
@@ -37,6 +37,7 @@ func (d *Documents) parse(id string, body []byte) (*store.Client, error) {
 	return c, nil
 }
 
+// parse reads the document at a URL. The client has every scope that the caller gives it, which is none yet.
 func parse(id string, body []byte) (*store.Client, error) {
 	var d document
 	if err := json.Unmarshal(body, &d); err != nil {

@@ -376,7 +376,7 @@ func TestQ44Floods(t *testing.T) {
 	}
 }
 
-// TestQ223OthersOfTheHost: who asks for many documents of somebody else's host keeps nobody from those that there are.
+// TestQ223OthersOfTheHost: somebody who has us fetch many documents from a host does not keep its real clients from being fetched.
 func TestQ223OthersOfTheHost(t *testing.T) {
 	h, c := newHost(t), newClock()
 	d := open(t, c, Settings{})

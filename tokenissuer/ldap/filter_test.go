@@ -109,7 +109,7 @@ func sameShape(t *testing.T, a, b *ber.Packet) {
 	}
 }
 
-// TestP152ADirectoryIsItsHostAndDomain: what can change without other people being meant is no part of it.
+// TestP152ADirectoryIsItsHostAndDomain: its port, its TLS and the branch below the domain can change, and it is the same directory.
 func TestP152ADirectoryIsItsHostAndDomain(t *testing.T) {
 	const place = "ldap://ldap.example.com/dc=example,dc=com"
 	for _, s := range []struct{ url, base, want string }{

@@ -20,8 +20,8 @@ const (
 	MaxParameters = 32
 )
 
-// Form holds a request's parameters, each name at most once but for resource, and in a token exchange audience. It replaces net/http's forms: FormValue also reads the
-// query, and ParseForm leaves a usable map after an error.
+// Form holds a request's parameters, each name at most once but for resource, and for audience in a token exchange. It replaces
+// net/http's forms: FormValue also reads the query, and ParseForm leaves a usable map after an error.
 type Form struct{ parameters []parameter }
 
 type parameter struct{ name, value string }
@@ -36,10 +36,10 @@ func (f Form) Get(name string) string {
 	return ""
 }
 
-// Resources returns the values of resource (RFC 8707 §2), and Audiences those of audience (RFC 8693 §2.1).
+// Resources returns the values of resource (RFC 8707 §2).
 func (f Form) Resources() []string { return f.all(resource) }
 
-// Audiences returns the values of audience.
+// Audiences returns the values of audience (RFC 8693 §2.1).
 func (f Form) Audiences() []string { return f.all(audience) }
 
 func (f Form) all(name string) []string {
