@@ -1,6 +1,8 @@
 package caddymodule
 
 import (
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
@@ -17,7 +19,18 @@ func (a *App) accepted() tokenissuer.Accepted {
 		}
 	}
 	return tokenissuer.Accepted{Issuers: issuers, People: federation.Persons{
-		Accounts: federation.Accounts{Registry: a.registry}, Provider: a.providerOf,
+		Accounts: a.accounts(), Provider: a.providerOf,
+	}}
+}
+
+// accounts finds the users of accounts elsewhere, and records whom it makes or changes.
+func (a *App) accounts() federation.Accounts {
+	return federation.Accounts{Registry: a.registry, Changed: func(c federation.Change) {
+		fields, what := []zap.Field{zap.String("user_id", c.UserID)}, "user added"
+		if !c.Added {
+			fields, what = append(fields, zap.Strings("changed", c.Members)), "user updated"
+		}
+		a.logger.Named("audit").Info(what, append(fields, zap.String("by", "provider "+c.Provider))...)
 	}}
 }
 

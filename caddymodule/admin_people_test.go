@@ -220,7 +220,7 @@ func TestG99DeclaredPeople(t *testing.T) {
 	}
 	g.must(http.StatusConflict, "POST", "/oauth/organisations", `{"id":"acme"}`)
 	answer := g.must(http.StatusConflict, "POST", "/oauth/users", `{"email":"Ada@acme.example","organisation":"acme"}`)
-	if answer != `{"error":"the id is already taken, or the e-mail address is"}` {
+	if answer != `{"error":"another user has the e-mail address"}` {
 		t.Error(answer)
 	}
 	g.staffTokens("ada@acme.example", adaPassword)

@@ -57,7 +57,10 @@ type (
 			LinkedAt   time.Time `json:"linked_at"`
 			LastUsedAt time.Time `json:"last_used_at"`
 		} `json:"identities"`
-		EmailVerified bool `json:"email_verified"`
+		EmailVerified   bool     `json:"email_verified"`
+		EmailVerifiedBy string   `json:"email_verified_by"`
+		ProviderGroups  []string `json:"provider_groups"`
+		GroupsBy        string   `json:"groups_by"`
 		store.Profile
 		Source    string    `json:"source"`
 		CreatedAt time.Time `json:"created_at"`
@@ -92,10 +95,12 @@ type (
 			Header jsontext.Value `json:"header"`
 			Claims jsontext.Value `json:"claims"`
 		} `json:"unverified"`
+		Resource  string    `json:"resource"`
 		Trust     []string  `json:"trust"`
 		Subject   string    `json:"subject"`
 		ClientID  string    `json:"client_id"`
 		Scope     string    `json:"scope"`
+		Audience  []string  `json:"aud"`
 		ID        string    `json:"jti"`
 		Family    string    `json:"family"`
 		Actor     string    `json:"actor"`

@@ -146,7 +146,7 @@ func (a *App) provisionIssuer() error {
 		a.issuer.Open.Documents = a.described
 	}
 	if rules := a.settings.PersonalTokens; rules != nil {
-		a.personal = personaltoken.New(a.issuer, *rules, func() store.PersonalTokenStore { return a.node.Store() }, a.enterNode)
+		a.personal = personaltoken.New(a.issuer, *rules, func() personaltoken.Store { return a.node.Store() }, a.enterNode)
 		a.issuer.PersonalTokens = a.personal
 	}
 	a.registry = &registry.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 )
 
 // newTarget returns what operators can ask about the configuration.
@@ -17,11 +18,13 @@ func (a *App) newTarget() *admin.Target {
 	t := &admin.Target{
 		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, PersonalTokens: a.personal, Node: a.node, SessionsOnly: a.keepsState() && !a.issues(),
 		IsServing: a.life.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams, HeldRefusals: a.gates.Floodgate().Held,
-		Routes:        func() []coverage.Route { return a.covered.Load().Routes },
-		ReadLifetimes: configuration.ReadLifetimes,
-		CountMinted:   func() { tokensIssued.WithLabelValues(byOperator).Inc() },
+		ExplainSession: hosts.Explainer(a.issuer),
+		Routes:         func() []coverage.Route { return a.covered.Load().Routes },
+		ReadLifetimes:  configuration.ReadLifetimes,
+		CountMinted:    func() { tokensIssued.WithLabelValues(byOperator).Inc() },
 	}
 	if a.issues() {
+		t.LogoutsToPrivate = a.OpenID != nil && a.OpenID.AllowPrivateNetwork
 		t.Metadata, t.DiscoveryURL = a.handler.Metadata(), endpoint.DiscoveryURL(a.issuer.URL)
 	}
 	for _, other := range a.trusted {

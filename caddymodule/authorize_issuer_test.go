@@ -116,7 +116,7 @@ func TestA72CookiesUnderHTTPS(t *testing.T) {
 	holdCookies(t, cookiesIn(page), true, map[string]int{"__Host-gatehouse-browser": 0})
 	answer := b.signIn(page, "ada@acme.example", peoplePassword)
 	signedIn := cookiesIn(answer)
-	holdCookies(t, signedIn, true, map[string]int{"__Host-session": 0, "accessToken": 21600, "__Host-gatehouse-token": 21600, "__Host-gatehouse-device": deviceSeconds})
+	holdCookies(t, signedIn, true, map[string]int{"__Host-session": 0, "accessToken": 21600, "__Host-gatehouse-device": deviceSeconds})
 	for name, c := range signedIn {
 		if lower := strings.ToLower(c.Raw); !strings.Contains(lower, "; secure") || !strings.Contains(lower, "; httponly") || strings.Contains(lower, "domain") {
 			t.Errorf("%s: %s", name, c.Raw)
@@ -155,7 +155,7 @@ func TestA72CookiesUnderHTTPS(t *testing.T) {
 	})
 	t.Run("signing out", func(t *testing.T) {
 		p := b.signOut()
-		holdCookies(t, cookiesIn(p), true, map[string]int{"__Host-session": -1, "accessToken": -1, "__Host-gatehouse-token": -1})
+		holdCookies(t, cookiesIn(p), true, map[string]int{"__Host-session": -1, "accessToken": -1})
 		if status, _, _ := g.do(http.MethodGet, "/oauth/account", "", "Cookie", "__Host-session="+session); status != http.StatusSeeOther {
 			t.Errorf("replayed: %d", status)
 		}
@@ -173,7 +173,7 @@ func TestA72CookiesOnLoopback(t *testing.T) {
 		t.Errorf("a browser that is known gets cookies: %v", cookiesIn(p))
 	}
 	signedIn := cookiesIn(b.signIn(page, "ada@acme.example", peoplePassword))
-	holdCookies(t, signedIn, false, map[string]int{"session": 0, "accessToken": 21600, "gatehouse_token": 21600, "gatehouse_device": deviceSeconds})
+	holdCookies(t, signedIn, false, map[string]int{"session": 0, "accessToken": 21600, "gatehouse_device": deviceSeconds})
 	if p := b.open("/oauth/account"); len(cookiesIn(p)) != 0 {
 		t.Errorf("the account page sets cookies: %v", cookiesIn(p))
 	}
@@ -232,7 +232,7 @@ func atPath(t *testing.T, path string) {
 		t.Fatalf("signed out: %d %q", p.status, p.header.Get("Location"))
 	}
 	p = b.signIn(b.open(p.header.Get("Location")), "ada@acme.example", peoplePassword)
-	if p.header.Get("Location") != g.url+path+"/oauth/account" {
+	if p.header.Get("Location") != path+"/oauth/account" {
 		t.Errorf("back to %q", p.header.Get("Location"))
 	}
 	t.Run("consent after the session has gone", func(t *testing.T) {

@@ -288,7 +288,7 @@ func TestT211TheAccountPageSaysWhoIsTold(t *testing.T) {
 	check(t, g.app().node.Store().ChangeClient(t.Context(), "moved", store.ClientChange{OpenID: new(store.ClientOpenID)}))
 	g.browser().signIn(g.browser().open("/oauth/login"), "max@acme.example", peoplePassword)
 	for language, words := range map[string]string{
-		"en": "When this session ends, you are signed out of:", "de": "Wenn diese Sitzung endet, werden Sie auch abgemeldet von:",
+		"en": "When this session ends, these applications are told to sign you out:", "de": "Wenn diese Sitzung endet, werden diese Anwendungen aufgefordert, Sie abzumelden:",
 	} {
 		page := b.fetch(http.MethodGet, "/oauth/account", "", "Accept-Language", language)
 		if want := words + "</p>\n<ul class=\"scopes\" role=\"list\"><li><bdi>Application app</bdi></li></ul>"; strings.Count(page.body, words) != 1 || !strings.Contains(page.body, want) {

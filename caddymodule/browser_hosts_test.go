@@ -12,7 +12,7 @@ import (
 // directory that GATEHOUSE_SCREENSHOTS names, if one is named.
 func TestS47ToS54S113BrowserAcrossHosts(t *testing.T) {
 	upstream, callback := freeAddr(t), freeAddr(t)
-	g := startHosts(t, "reverse_proxy UPSTREAM", "reverse_proxy "+upstream, "ROUTES", `
+	g := startHosts(t, "oauth_server\n\thandle {\n\t\trespond 404\n\t}", "oauth_server", "reverse_proxy UPSTREAM", "reverse_proxy "+upstream, "ROUTES", `
 	handle /engineering/* {
 		protect {
 			challenge browser

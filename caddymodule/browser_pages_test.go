@@ -41,7 +41,6 @@ var flowSite = strings.Replace(interopSite, "\thandle {\n", `	handle /shared/* {
 	handle /moved/* {
 		route {
 			protect {
-				token_from cookie accessToken
 				challenge browser
 			}
 			redir CALLBACK?state=hop

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -63,14 +64,17 @@ func TestAdapt(t *testing.T) {
 	}
 }
 
+var optionList = regexp.MustCompile(`((?:option|limit|lifetime|attribute) "[^"]*"): use [a-z_, ]+, at `)
+
 // checkRefusal holds an error to its text, and the text to Caddy's style.
 func checkRefusal(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil {
 		t.Fatalf("accepted, want: %s", want)
 	}
-	if err.Error() != want {
-		t.Errorf("got:  %s\nwant: %s", err, want)
+	// TestUnknownOptionsListTheKnownOnes has the lists.
+	if got := optionList.ReplaceAllString(err.Error(), `$1, at `); got != want {
+		t.Errorf("got:  %s\nwant: %s", got, want)
 	}
 	if first := []rune(err.Error())[0]; unicode.IsUpper(first) || strings.HasSuffix(err.Error(), ".") {
 		t.Errorf("the error is no lower-case text without a full stop: %s", err)
@@ -131,10 +135,10 @@ var refusedProtect = []refusal{
 	{"{\nanonymous public\n}", "write it as `anonymous <matcher>`: one path that starts with a slash, or a named matcher; further ones take lines of their own, at Caddyfile:3"},
 	{"{\nanonymous /a /b\n}", "write it as `anonymous <matcher>`: one path that starts with a slash, or a named matcher; further ones take lines of their own, at Caddyfile:3"},
 	{"{\noptional yes\n}", `wrong argument count or unexpected line ending after 'yes', at Caddyfile:3`},
-	{"{\nforward\n}", "write it as `forward <Header> <claim>`, `forward + <Header> <claim>`, `forward assertion <Header> [<audience>]` or `forward off`, at Caddyfile:3"},
-	{"{\nforward X-A\n}", "write it as `forward <Header> <claim>`, `forward + <Header> <claim>`, `forward assertion <Header> [<audience>]` or `forward off`, at Caddyfile:3"},
-	{"{\nforward X-A sub extra\n}", "write it as `forward <Header> <claim>`, `forward + <Header> <claim>`, `forward assertion <Header> [<audience>]` or `forward off`, at Caddyfile:3"},
-	{"{\nforward on\n}", "write it as `forward <Header> <claim>`, `forward + <Header> <claim>`, `forward assertion <Header> [<audience>]` or `forward off`, at Caddyfile:3"},
+	{"{\nforward\n}", "write it as `forward [+] <Header> <claim> [raw]`, `forward assertion <Header> [<audience>]` or `forward off`, at Caddyfile:3"},
+	{"{\nforward X-A\n}", "write it as `forward [+] <Header> <claim> [raw]`, `forward assertion <Header> [<audience>]` or `forward off`, at Caddyfile:3"},
+	{"{\nforward X-A sub extra\n}", "write it as `forward [+] <Header> <claim> [raw]`, `forward assertion <Header> [<audience>]` or `forward off`, at Caddyfile:3"},
+	{"{\nforward on\n}", "write it as `forward [+] <Header> <claim> [raw]`, `forward assertion <Header> [<audience>]` or `forward off`, at Caddyfile:3"},
 	{"{\nforward Host sub\n}", `forward Host: a claim cannot be written into this header, at Caddyfile:3`},
 	{"{\nforward off\nforward X-A sub\n}", `forward off stands beside other forward lines, at Caddyfile:4`},
 	{"{\nforward X-A sub\nforward off\n}", `forward off stands beside other forward lines, at Caddyfile:4`},
@@ -148,12 +152,15 @@ var refusedProtect = []refusal{
 	{"{\ntoken_from cookie\n}", "write it as `token_from header`, `token_from cookie <name>`, `token_from header <Name> pat` or `token_from basic pat`, at Caddyfile:3"},
 	{"{\ntoken_from header Cookie pat\n}", "token_from header Cookie pat: no token can come in this header: use one of its own, as X-Api-Key, at Caddyfile:3"},
 	{"{\ntoken_from header x_auth_subject pat\n}", "token_from header x_auth_subject pat: no token can come in this header: use one of its own, as X-Api-Key, at Caddyfile:3"},
-	{"{\nchallenge browser\ntoken_from cookie a\n}", "challenge browser takes no token from the cookie a: leave `token_from` out, or write `token_from cookie accessToken`, at Caddyfile:5"},
+	{"{\nchallenge browser\ntoken_from cookie a\n}", "challenge browser takes no token from the cookie a: leave `token_from cookie` out, since browsers sign in and come with a session of the host, or leave `challenge browser` out, at Caddyfile:5"},
 	{"{\nchallenge page\n}", `challenge "page": use api or browser, at Caddyfile:3`},
 	{"{\ntrust_headers\n}", `wrong argument count or unexpected line ending after 'trust_headers', at Caddyfile:3`},
 	{"{\ntrust_headers X-Method-Override X-Auth-Subject\n}", "trust_headers X-Auth-Subject: use headers by which a client would choose method or path: " +
 		strings.Join(identity.Overriding, ", ") + ", at Caddyfile:3"},
-	{"{\nforward +\n}", "write it as `forward <Header> <claim>`, `forward + <Header> <claim>`, `forward assertion <Header> [<audience>]` or `forward off`, at Caddyfile:3"},
+	{"{\nforward + X-A sub extra\n}", "write it as `forward [+] <Header> <claim> [raw]`, `forward assertion <Header> [<audience>]` or `forward off`, at Caddyfile:3"},
+	{"{\nforward + X-A groups raw\n}", "forward X-A groups raw: the claim is a list, whose values are always encoded: leave raw out, at Caddyfile:3"},
+	{"{\nforward X-A scope raw\n}", "forward X-A scope raw: the claim is a list, whose values are always encoded: leave raw out, at Caddyfile:3"},
+	{"{\nforward +\n}", "write it as `forward [+] <Header> <claim> [raw]`, `forward assertion <Header> [<audience>]` or `forward off`, at Caddyfile:3"},
 	{"{\nforward + Host sub\n}", `forward Host: a claim cannot be written into this header, at Caddyfile:3`},
 	{"{\nforward X-A sub\nforward + X-B org\n}", "forward + adds to the default headers, and other forward lines replace them: write all of them with +, or none, at Caddyfile:4"},
 	{"{\nforward + X-B org\nforward X-A sub\n}", "forward + adds to the default headers, and other forward lines replace them: write all of them with +, or none, at Caddyfile:4"},

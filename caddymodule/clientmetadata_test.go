@@ -2,6 +2,8 @@ package caddymodule
 
 import (
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -97,31 +99,27 @@ func TestQ45ClientsThatDescribeThemselves(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*request)
-		where  string // the error in the answer; empty: a page
 	}{
-		{"without PKCE", func(r *request) { r.verifier = "" }, "invalid_request"},
-		{"another redirect URI", func(r *request) { r.redirectURI = "https://evil.example/callback" }, ""},
-		{"a longer redirect URI", func(r *request) { r.redirectURI += "/x" }, ""},
-		{"another port of a URI that is not on loopback", func(r *request) { r.redirectURI = "https://agent.example:8443/callback" }, ""},
-		{"a scope that is for others", func(r *request) { r.scope = "refresh_token" }, "invalid_scope"},
-		{"another spelling of its id", func(r *request) { r.clientID = strings.Replace(r.clientID, "/agent", "/./agent", 1) }, ""},
-		{"an id with a fragment", func(r *request) { r.clientID += "#x" }, ""},
-		{"no such document", func(r *request) { r.clientID += "x" }, ""},
+		{"without PKCE", func(r *request) { r.verifier = "" }},
+		{"another redirect URI", func(r *request) { r.redirectURI = "https://evil.example/callback" }},
+		{"a longer redirect URI", func(r *request) { r.redirectURI += "/x" }},
+		{"another port of a URI that is not on loopback", func(r *request) { r.redirectURI = "https://agent.example:8443/callback" }},
+		{"a scope that is for others", func(r *request) { r.scope = "refresh_token" }},
+		{"another spelling of its id", func(r *request) { r.clientID = strings.Replace(r.clientID, "/agent", "/./agent", 1) }},
+		{"an id with a fragment", func(r *request) { r.clientID += "#x" }},
+		{"no such document", func(r *request) { r.clientID += "x" }},
 	} {
 		r := agent
 		test.change(&r)
 		p := b.open(r.path())
-		if test.where == "" && (p.status != http.StatusBadRequest || p.header.Get("Location") != "") {
-			t.Errorf("%s: %d to %q", test.name, p.status, p.header.Get("Location"))
-		}
-		if test.where != "" && p.location().Query().Get("error") != test.where {
+		if p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
 			t.Errorf("%s: %d to %q", test.name, p.status, p.header.Get("Location"))
 		}
 	}
 
 	// On a device the port of a loopback address may be any.
-	device := d.client("/device.json", `"redirect_uris":["http://127.0.0.1/callback","http://localhost:3118/callback","app:/back"]`, "")
-	for _, uri := range []string{"http://127.0.0.1:49152/callback", "http://localhost:50000/callback", "http://localhost:3118/callback", "app:/back"} {
+	device := d.client("/device.json", `"redirect_uris":["http://127.0.0.1/callback","http://localhost:3118/callback","com.example.app:/back"]`, "")
+	for _, uri := range []string{"http://127.0.0.1:49152/callback", "http://localhost:50000/callback", "http://localhost:3118/callback", "com.example.app:/back"} {
 		r := device
 		r.redirectURI = uri
 		b := g.browser()
@@ -296,13 +294,84 @@ func TestQ227NoOpenRedirector(t *testing.T) {
 		if p := g.browser().open(r.path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
 			t.Errorf("%s: %d to %q", name, p.status, p.header.Get("Location"))
 		}
-		if p := somebody.open(r.path()); p.location().Host != "agent.example" || p.location().Query().Get("error") == "" {
+		if p := somebody.open(r.path()); p.status < 400 || p.header.Get("Location") != "" {
 			t.Errorf("%s, signed in: %d to %q", name, p.status, p.header.Get("Location"))
 		}
 		r.redirectURI = device
 		if p := g.browser().open(r.path()); p.location().Host != "127.0.0.1:4711" || p.location().Query().Get("error") == "" {
 			t.Errorf("%s, on the device: %d to %q", name, p.status, p.header.Get("Location"))
 		}
+	}
+}
+
+// TestQ227TheClientHearsADecision: who says no on the consent page goes back to the client.
+func TestQ227TheClientHearsADecision(t *testing.T) {
+	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
+	agent := d.client("/agent.json", `"redirect_uris":["https://agent.example/callback"]`, "https://agent.example/callback")
+	b := g.signedIn("max@acme.example")
+	if p := b.decide(b.open(agent.path()), "deny"); p.location().Host != "agent.example" || p.location().Query().Get("error") != "access_denied" {
+		t.Errorf("%d to %q", p.status, p.header.Get("Location"))
+	}
+}
+
+// TestQ227NoProgramIsStarted by a link to us, whether or not the visitor is signed in.
+func TestQ227NoProgramIsStarted(t *testing.T) {
+	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
+	const scheme = "com.example.agent:/callback"
+	agent := d.client("/agent.json", `"redirect_uris":["`+scheme+`"]`, scheme)
+	agent.scope = "nobody:knows"
+	for who, b := range map[string]*browser{"signed out": g.browser(), "signed in": g.signedIn("max@acme.example")} {
+		if p := b.open(agent.path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
+			t.Errorf("%s: %d to %q", who, p.status, p.header.Get("Location"))
+		}
+	}
+	for _, other := range []string{"microsoft-edge:https://evil.example", "search-ms:query=x", "ms-settings:privacy", "myapp:/cb"} {
+		r := d.client("/other.json"+fmt.Sprintf("?%d", len(other)), `"redirect_uris":["`+other+`"]`, other)
+		for who, b := range map[string]*browser{"nobody": g.browser(), "somebody": g.signedIn("max@acme.example")} {
+			if p := b.open(r.path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
+				t.Errorf("%s, %s: %d to %q", other, who, p.status, p.header.Get("Location"))
+			}
+		}
+	}
+}
+
+// TestQ49DocumentServersThatFail: a server that answers that it cannot, hangs up or cuts its answer off is away, and one that lies is none.
+func TestQ49DocumentServersThatFail(t *testing.T) {
+	g := startPeople(t, "password_grant", admitsDescribed)
+	const uri = "https://agent.example/callback"
+	for name, test := range map[string]struct {
+		answer http.HandlerFunc
+		want   int
+	}{
+		"500": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, 503}, "502": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }, 503},
+		"503": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, 503}, "429": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, 503},
+		"599": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(599) }, 503}, "hangs up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 503},
+		"cut off": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", "900")
+			_, _ = w.Write([]byte("{"))
+		}, 503},
+		"hangs": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 503},
+		"404":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, 400}, "no JSON": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }, 400},
+		"another's": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"client_id":"https://other.example/a","redirect_uris":["` + uri + `"]}`))
+		}, 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewUnstartedServer(test.answer)
+			server.Config.ErrorLog = log.New(io.Discard, "", 0)
+			server.Start()
+			defer server.Close()
+			r := requestOf("pub")
+			r.clientID, r.redirectURI = server.URL+"/agent.json", uri
+			for range 2 { // the second time it is remembered
+				p := g.browser().open(r.path())
+				if p.status != test.want || (p.header.Get("Retry-After") != "") != (test.want == 503) {
+					t.Errorf("the authorization endpoint: %d, Retry-After %q", p.status, p.header.Get("Retry-After"))
+				}
+			}
+		})
 	}
 }
 
@@ -395,7 +464,7 @@ func TestQ57RoutesForAgentsAdmitClients(t *testing.T) {
 		t.Errorf("granted is %q", got.Scope)
 	}
 	agent.scope = "trusted"
-	if p := g.signedIn("max@acme.example").open(agent.path()); p.location().Query().Get("error") != "invalid_scope" {
+	if p := g.signedIn("max@acme.example").open(agent.path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
 		t.Errorf("a scope of other routes: %d %s", p.status, p.header.Get("Location"))
 	}
 	g.reload(site("client_metadata off"))

@@ -85,3 +85,15 @@ func TestT148ATokenAsAnArgument(t *testing.T) {
 		}
 	}
 }
+
+// TestCommandTokenExplainOfAnIDToken says what it is, and not that a check of access tokens has failed on the way.
+func TestCommandTokenExplainOfAnIDToken(t *testing.T) {
+	g := startOpenID(t)
+	signed := g.userTokens(openIDRequestOf("conf", "openid"), "ada@acme.example")
+	g.explained(t, signed.IDToken, gateRefuses, "It is an ID token of this issuer", "type failed header_unexpected", "subject u-ada", "client conf")
+	out, err := g.run(signed.IDToken, "token", "explain")
+	if check(t, err); hasLine(out, []string{"tag"}) || hasLine(out, []string{"aud"}) {
+		t.Errorf("it says\n%s", out)
+	}
+	g.explained(t, signed.AccessToken, gateAccepts, "aud "+g.url)
+}

@@ -143,6 +143,9 @@ func TestP94ProviderListAndTest(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, list)
 		}
 	}
+	if status := g.ok("status"); !regexp.MustCompile(`(?m)^hub .* not tried yet$`).MatchString(list) || !regexp.MustCompile(`(?m)^provider hub +not tried yet$`).MatchString(status) {
+		t.Errorf("nobody has tried hub:\n%s\n%s", list, status)
+	}
 	found := g.ok("provider", "test", "corp")
 	for _, want := range []string{"metadata      passed", "keys          passed", "client        passed", "register this redirect URI at the provider: " + g.url + "/oauth/callback/corp"} {
 		if !strings.Contains(found, want) {

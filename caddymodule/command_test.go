@@ -206,7 +206,7 @@ func TestCommandTokenExplain(t *testing.T) {
 		{"revoked", revoked, refuses, []string{"signature passed", "revocation failed token_revoked", "subject conf"}},
 		{"forged", forged, refuses, []string{"signature failed", "revocation passed", "time passed"}},
 		{"unsigned", unsigned, refuses, []string{"form failed"}},
-		{"garbage", "garbage", refuses, []string{"form failed", "key not reached", "signature not reached", "revocation not reached"}},
+		{"garbage", "garbage", refuses, []string{"tag not reached", "form failed", "key not reached", "signature not reached", "revocation not reached"}},
 		{"nothing", "", refuses, []string{"form failed"}},
 		{"too long", strings.Repeat("a", 9000), refuses, []string{"form failed"}},
 	} {

@@ -62,7 +62,7 @@ var refusedSignIn = refusedBlock{
 		{"sign_in {\nldap staff ldaps://ldap.example.com {\nuser_base dc=x\nallow group staff\n}\n}", `provider staff: allow group needs to know people's groups: add group_base, or groups in attributes, at Caddyfile:4`},
 		{"sign_in {\nldap staff ldaps://ldap.example.com {\nuser_base dc=x\ndefault\n}\n}", `provider staff: people are not sent to a directory, they type its password here: take default and domains away, at Caddyfile:4`},
 		{"sign_in {\nldap staff ldaps://ldap.example.com {\nuser_base dc=x\nallow_private_network\n}\n}", `provider staff: a directory may be at any address, private ones too: take allow_private_network away, at Caddyfile:4`},
-		{"sign_in {\nldap staff ldaps://ldap.example.com {\nattributes {\nmail x\n}\n}\n}", `unknown attribute "mail": use subject, email, name, username or groups, at Caddyfile:6`},
+		{"sign_in {\nldap staff ldaps://ldap.example.com {\nattributes {\nmail x\n}\n}\n}", `unknown attribute "mail", at Caddyfile:6`},
 		{"sign_in {\nldap staff ldaps://ldap.example.com {\nscopes openid\n}\n}", `ldap has no option "scopes", at Caddyfile:5`},
 		{"sign_in {\ngithub\n}", "write it as `github <name> [<url>] [default] { … }`, at Caddyfile:4"},
 		{"sign_in {\nprovider a/b https://a.example {\nclient a {env.HOME}\n}\n}", `provider a/b: "a/b" is no name for a provider: use up to 64 letters, digits, - and _, at Caddyfile:4`},

@@ -79,7 +79,7 @@ type refusedBlock struct {
 
 // refusedBlocks are those of the oauth block, each in the file of its block's tests.
 var refusedBlocks = map[string]refusedBlock{
-	"issuer": refusedIssuer, "store": refusedStore, "keys": refusedKeys, "tokens": refusedTokens, "scope": refusedScope, "client": refusedClient, "openid": refusedOpenID, "profile": refusedProfile,
+	"issuer": refusedIssuer, "store": refusedStore, "keys": refusedKeys, "tokens": refusedTokens, "sessions": refusedSessions, "scope": refusedScope, "client": refusedClient, "openid": refusedOpenID, "profile": refusedProfile,
 	"people": refusedPeople, "sign_in": refusedSignIn, "trust": refusedTrust, "limits": refusedLimits, "brand": refusedBrand,
 }
 

@@ -54,6 +54,31 @@ var refusedTokens = refusedBlock{
 	},
 }
 
+// refusedSessions is what is refused of `sessions`.
+var refusedSessions = refusedBlock{
+	adapted: []refusal{
+		{`sessions 8h`, `wrong argument count or unexpected line ending after '8h', at Caddyfile:3`},
+		{"sessions {\nidle\n}", `wrong argument count or unexpected line ending after 'idle', at Caddyfile:4`},
+		{"sessions {\nidle soon\n}", `"soon" is no duration: write it as 90s, 15m, 2h or 28d, at Caddyfile:4`},
+		{"sessions {\nidle 0\n}", `sessions idle 0s: use 10m to 400d, at Caddyfile:4`},
+		{"sessions {\nidle 599s\n}", `sessions idle 9m59s: use 10m to 400d, at Caddyfile:4`},
+		{"sessions {\nmax -1h\n}", `sessions max -1h0m0s: use 10m to 400d, at Caddyfile:4`},
+		{"sessions {\nmax 401d\n}", `sessions max 9624h0m0s: use 10m to 400d, at Caddyfile:4`},
+		{"sessions {\nidle 8h\nidle 9h\n}", `idle is set twice, at Caddyfile:5`},
+		{"sessions {\nlongest 8h\n}", `unknown sessions option "longest", at Caddyfile:4`},
+		{"sessions {\n}\nsessions {\n}", `sessions is set twice, at Caddyfile:5`},
+	},
+	loaded: []namedRefusal{
+		{"idle longer than max", "sessions {\nidle 9h\nmax 8h\n}", "sessions idle 9h0m0s: no session lives longer than max, which is 8h0m0s"},
+		{"idle longer than the default of max", "sessions {\nidle 31d\n}", "sessions idle 744h0m0s: no session lives longer than max, which is 720h0m0s"},
+	},
+	json: []refusal{
+		{`"sessions":{"idle":-1}`, "sessions idle -1ns: use 10m to 400d"},
+		{`"sessions":{"max":"401d"}`, "sessions max 9624h0m0s: use 10m to 400d"},
+		{`"sessions":{"longest":"8h"}`, `unknown field "longest"`},
+	},
+}
+
 // TestReadGrace: 0 turns the grace off, and nothing leaves it as it is.
 func TestReadGrace(t *testing.T) {
 	for _, test := range []struct {

@@ -61,7 +61,6 @@ func TestG78TrustThatCannotWork(t *testing.T) {
 		{"a store without an issuer", trust + "store memory\n", "issuer corp", "store needs an issuer"},
 		{"an audience that gives nothing", "trust corp https://l.example {\naudience {env.GATEHOUSE_UNSET}\n}\n", "issuer corp", "audience"},
 		{"a secret that gives nothing", "trust corp https://l.example {\naudience a\nintrospection https://l.example/i {\nclient gw {env.GATEHOUSE_UNSET}\n}\n}\n", "issuer corp", "introspection client secret"},
-		{"our cookie without our issuer", "issuer https://a.example\n" + trust, "issuer corp\ntoken_from cookie accessToken", "its tokens are our own"},
 		{"two that introspect", introspecting("corp") + introspecting("other"), "issuer corp other", "both have an introspection"},
 		{"a scope that is none", trust, "issuer corp\nrequire scope a\"b", "is no scope"},
 	} {

@@ -23,8 +23,8 @@ func (a *App) NoteHTTP(ctx caddy.Context) {
 }
 
 // cover finds out what protects the routes, says what looks wrong, and tells the handlers where their metadata are. It is
-// for a configuration that has been provisioned as a whole.
-func (a *App) cover() {
+// for a configuration that has been provisioned as a whole, and returns an error if it cannot be served.
+func (a *App) cover() (err error) {
 	defer func() {
 		if reason := recover(); reason != nil { // a handler that Caddy knows and we do not; requests go on
 			a.logger.Error("panic while looking at the routes", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
@@ -33,11 +33,11 @@ func (a *App) cover() {
 	defer a.gates.NoteRoutes()
 	a.covered.Store(new(coverage.Result))
 	if a.http == nil { // there is neither `protect` nor `oauth_server`
-		if app, err := a.ctx.AppIfConfigured("http"); err == nil {
+		if app, missing := a.ctx.AppIfConfigured("http"); missing == nil {
 			a.http = app.(*caddyhttp.App)
 		}
 	}
-	found := coverage.Examine(a.http, a.coveredIssuer(), a.documents)
+	found, err := coverage.Examine(a.http, a.coveredIssuer(), a.documents)
 	a.covered.Store(found)
 	if a.keepsState() {
 		a.issuer.Resources.Publish(found.Resources, found.AgentResources)
@@ -47,6 +47,7 @@ func (a *App) cover() {
 	for _, warning := range found.Warnings {
 		a.logger.Warn(warning)
 	}
+	return err
 }
 
 // documents serves the metadata of resources.
@@ -62,11 +63,13 @@ func (a *App) coveredIssuer() *coverage.Issuer {
 	return &coverage.Issuer{
 		URL: a.settings.URL, Audience: a.settings.Audience[0], Audiences: a.settings.Audience, Scopes: a.settings.Scopes.Names(),
 		Metadata: endpoint.ResourceMetadataURL(&a.issuer.Settings), Source: a.Sources["issuer"],
+		SignsIn:        len(a.Users) > 0 || a.SignIn != nil || a.OpenID != nil || a.Registration != nil,
 		KeysInTheClear: (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.Node.Store != node.Memory,
 	}
 }
 
-// coverValidated does it for `caddy validate`, which provisions everything and starts nothing.
+// coverValidated does it for `caddy validate`, which provisions everything and starts nothing. Caddy has found the configuration good by
+// then, so that an error can only be logged.
 func (a *App) coverValidated() {
 	if a.covered.Load() != nil {
 		return
@@ -75,13 +78,14 @@ func (a *App) coverValidated() {
 		if a.ctx.Context == nil {
 			return // it was not provisioned
 		}
-		if cause := context.Cause(a.ctx); cause != nil && cause.Error() == causeValidated {
-			a.cover()
+		if cause := context.Cause(a.ctx); cause == nil || cause.Error() != causeValidated {
+			return
 		}
+	} else if _, err := a.ctx.AppIfConfigured("http"); err != nil { // it is not whole
 		return
 	}
-	if _, err := a.ctx.AppIfConfigured("http"); err == nil { // else it is not whole
-		a.cover()
+	if err := a.cover(); err != nil {
+		a.logger.Error("this configuration will not be loaded", zap.Error(err))
 	}
 }
 

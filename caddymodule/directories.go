@@ -58,7 +58,7 @@ func directoryKey(s *ldap.Settings) string {
 // passwordDirectories are those that our own issuer asks, in the order of the configuration.
 func (a *App) passwordDirectories() (list []tokenissuer.PasswordDirectory) {
 	for _, d := range a.directories {
-		list = append(list, &federation.Directory{Name: d.Name, People: d.pooled, Accounts: federation.Accounts{Registry: a.registry}, Rules: d.Rules})
+		list = append(list, &federation.Directory{Name: d.Name, People: d.pooled, Accounts: a.accounts(), Rules: d.Rules})
 	}
 	return list
 }

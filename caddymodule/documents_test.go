@@ -57,9 +57,9 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 // A row of the catalogue, the rows that a test is named for (TestT29…, TestA28A29…, TestA47ToA51…, TestT29To33…), and the names in
 // a line of a test: of its function, or of a case ("T35 quote").
 var (
-	catalogueRow = regexp.MustCompile(`(?m)^\| (TM|[TAMGKFSPQ])(\d+) \|`)
-	rowsInName   = regexp.MustCompile(`(TM|[TAMGKFSPQ])(\d+)(?:To(?:TM|[TAMGKFSPQ])?(\d+))?`)
-	testNames    = regexp.MustCompile(`(?m)^func (?:Test|Fuzz)\w+|"(?:TM|[TAMGKFSPQ])\d[^"\n]*"`)
+	catalogueRow = regexp.MustCompile(`(?m)^\| (TM|[TAMGKFSPQV])(\d+) \|`)
+	rowsInName   = regexp.MustCompile(`(TM|[TAMGKFSPQV])(\d+)(?:To(?:TM|[TAMGKFSPQV])?(\d+))?`)
+	testNames    = regexp.MustCompile(`(?m)^func (?:Test|Fuzz)\w+|"(?:TM|[TAMGKFSPQV])\d[^"\n]*"`)
 )
 
 // TestEveryRowHasATest: docs/threats.md promises it.
@@ -142,6 +142,32 @@ func TestDocumentedLinks(t *testing.T) {
 			}
 			if link[2] != "" && !anchors[target+"#"+link[2]] {
 				t.Errorf("%s links to %s: there is no such heading", path, link[0])
+			}
+		}
+	}
+}
+
+var tableRule = regexp.MustCompile(`^\|[-: |]+$`)
+
+// TestDocumentedTables: each block of rows begins with a header and a rule, so that no empty line has cut a table in two.
+func TestDocumentedTables(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := append(strings.Split(fenced.ReplaceAllString(string(text), ""), "\n"), "")
+		for i, line := range lines[:len(lines)-1] {
+			if strings.HasPrefix(line, "|") && (i == 0 || !strings.HasPrefix(lines[i-1], "|")) && !tableRule.MatchString(lines[i+1]) {
+				t.Errorf("%s: the table that begins with %q has no header", page, line)
 			}
 		}
 	}

@@ -40,41 +40,45 @@ func TestExampleValidates(t *testing.T) {
 // demoClient is the client of the example with its secret.
 var demoClient = regexp.MustCompile(`(?m)^\s*client (\S+) (\S+) \{$`)
 
-// startExample runs the example as it is, but for its ports.
-func startExample(t *testing.T) *gatehouse {
+// startExample runs the example as it is, but for its ports. It returns the applications' host, and the issuer's.
+func startExample(t *testing.T) (apps, issuer *gatehouse) {
 	t.Helper()
 	site, upstream := freeAddr(t), freeAddr(t)
 	port := func(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 	text := strings.NewReplacer("8080", port(site), "8081", port(upstream)).Replace(readExample(t))
 	g := startGatehouse(t, strings.Replace(text, "{\n", "{\n\tadmin ADMIN\n", 1))
-	g.url = "http://localhost:" + port(site)
-	return g
+	at := *g
+	at.url, g.url = "http://id.localhost:"+port(site), "http://localhost:"+port(site)
+	return g, &at
 }
 
 // TestExampleStartsWithAPage that links what there is, and nothing else.
 func TestExampleStartsWithAPage(t *testing.T) {
-	g := startExample(t)
+	g, issuer := startExample(t)
 	status, header, body := g.get("/", "")
 	if status != http.StatusOK || header.Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Fatalf("%d %v", status, header)
 	}
 	want := map[string]int{
-		"/app": 200, "/portal": 401, "/oauth/account": 303, "/orders/17": 401, "/status": 200, "/.well-known/oauth-authorization-server": 200, "/oauth/jwks": 200,
+		"/app": 200, "/portal": 401, "/orders/17": 401, "/status": 200, issuer.url + "/oauth/account": 303,
+		issuer.url + "/.well-known/oauth-authorization-server": 200, issuer.url + "/oauth/jwks": 200,
 	}
 	links := regexp.MustCompile(`href="([^"]+)"`).FindAllStringSubmatch(body, -1)
 	if len(links) != len(want) {
 		t.Errorf("%d links: %s", len(links), body)
 	}
-	browser := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for _, link := range links {
-		response, err := browser.Get(g.url + link[1])
-		if err != nil {
-			t.Fatal(err)
+		if p := g.browser().open(link[1]); p.status != want[link[1]] {
+			t.Errorf("%s: %d, want %d", link[1], p.status, want[link[1]])
 		}
-		_ = response.Body.Close()
-		if response.StatusCode != want[link[1]] {
-			t.Errorf("%s: %d, want %d", link[1], response.StatusCode, want[link[1]])
-		}
+	}
+}
+
+// TestExampleIssuerHasAFrontPage, so that nobody who opens its address meets an empty answer.
+func TestExampleIssuerHasAFrontPage(t *testing.T) {
+	_, issuer := startExample(t)
+	if status, _, body := issuer.get("/", ""); status != http.StatusOK || !strings.Contains(body, `href="/oauth/account"`) {
+		t.Errorf("%d %s", status, body)
 	}
 }
 
@@ -84,11 +88,15 @@ func TestExampleServes(t *testing.T) {
 	if client == nil {
 		t.Fatal("the example declares no client")
 	}
-	g := startExample(t)
-	if status, _, body := g.get("/orders/1", ""); status != http.StatusUnauthorized {
-		t.Errorf("without a token: %d %s", status, body)
+	g, issuer := startExample(t)
+	readme, err := os.ReadFile("../README.md")
+	check(t, err)
+	challenge := regexp.MustCompile(`(?m)^Www-Authenticate: (.*)$`).FindStringSubmatch(string(readme))[1]
+	_, port, _ := strings.Cut(strings.TrimPrefix(g.url, "http://"), ":")
+	if status, header, body := g.get("/orders/17", ""); status != http.StatusUnauthorized || header.Get("Www-Authenticate") != strings.ReplaceAll(challenge, "8080", port) {
+		t.Errorf("without a token: %d %s %s", status, header.Get("Www-Authenticate"), body)
 	}
-	status, _, body := g.post("/oauth/token", url.Values{
+	status, _, body := issuer.post("/oauth/token", url.Values{
 		"grant_type": {"client_credentials"}, "client_id": {client[1]}, "client_secret": {client[2]},
 	})
 	if status != http.StatusOK {
@@ -102,8 +110,8 @@ func TestExampleServes(t *testing.T) {
 	if want := "GET /status from subject= client= role= scope=\n"; status != http.StatusOK || body != want {
 		t.Errorf("the open route: %d %q, want %q", status, body, want)
 	}
-	for path, want := range map[string]int{"/other": 404, "/index.html": 404, "/oauth/nothing": 404, "/.well-known/oauth-authorization-server": 200} {
-		if status, _, body := g.get(path, ""); status != want {
+	for path, want := range map[string]int{"/oauth/nothing": 404, "/.well-known/oauth-authorization-server": 200} {
+		if status, _, body := issuer.get(path, ""); status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, body, want)
 		}
 	}
@@ -120,14 +128,17 @@ func TestExampleSignsPeopleIn(t *testing.T) {
 		t.Fatal("the example does not say the password")
 	}
 	password := found[1]
-	g := startExample(t)
+	g, issuer := startExample(t)
 
 	b := g.browser()
 	p := b.fetch(http.MethodGet, "/portal", "", "Accept", "text/html", "Sec-Fetch-Mode", "navigate")
 	if p.status != http.StatusSeeOther {
 		t.Fatalf("the portal: %d %s", p.status, p.body)
 	}
+	b.gatehouse = issuer
 	p = b.signIn(b.open(p.header.Get("Location")), "grace@acme.example", password)
+	b.gatehouse = g
+	p = b.open(p.header.Get("Location")) // the callback of the host
 	if want := g.url + "/portal"; p.header.Get("Location") != want {
 		t.Fatalf("after signing in: %d %q, want %q", p.status, p.header.Get("Location"), want)
 	}
@@ -140,20 +151,21 @@ func TestExampleSignsPeopleIn(t *testing.T) {
 		t.Errorf("the application: %d %s", app.status, app.body)
 	}
 	r := request{clientID: "notes", redirectURI: g.url + "/app", scope: "trusted public", state: "s", verifier: strings.Repeat("v", 43)}
+	b.gatehouse = issuer
 	p = b.open(r.path())
 	if !strings.Contains(p.body, "Acme Notes") || !strings.Contains(p.body, "grace@acme.example") {
 		t.Fatalf("the consent page: %d %s", p.status, p.body)
 	}
-	got := g.obtain(r.exchange(b.decide(p, "allow").location().Query().Get("code")))
+	got := issuer.obtain(r.exchange(b.decide(p, "allow").location().Query().Get("code")))
 	_, _, body := g.get("/orders/17", got.AccessToken)
 	if want := "GET /orders/17 from subject=u-grace client=notes role=group_manager scope=trusted public\n"; body != want {
 		t.Errorf("the application's call: %q, want %q", body, want)
 	}
 
-	admin := g.obtain(url.Values{
+	admin := issuer.obtain(url.Values{
 		"grant_type": {"password"}, "email": {"ada@acme.example"}, "password": {password}, "scope": {"trusted"},
 	})
-	status, _, body := g.do(http.MethodPost, "/api/v1/organisations/me/users/u-ben/access_tokens",
+	status, _, body := issuer.do(http.MethodPost, "/api/v1/organisations/me/users/u-ben/access_tokens",
 		`{"data":{"id":"u-ben","type":"users"}}`, "Content-Type", "application/vnd.api+json", "Authorization", "Bearer "+admin.AccessToken)
 	if status != http.StatusCreated {
 		t.Fatalf("a token for a member: %d %s", status, body)

@@ -181,7 +181,7 @@ func TestStatusOfAnIssuerThatDoesNotAnswerQuestions(t *testing.T) {
 	}
 	stands("good$", "1")
 	opaque := g.watched(p.knows("opaque-eccbc87e4b5ce2fe28308fd9f2a7baf3", map[string]any{
-		"active": true, "sub": "ada", "aud": g.url, "exp": node.Clock().Unix() + 3600,
+		"active": true, "sub": "ada", "aud": g.url, "token_type": "Bearer", "exp": node.Clock().Unix() + 3600,
 	}))
 	p.says(providerIntrospect, func(w http.ResponseWriter, r *http.Request) { // it also writes back what it got
 		w.Header().Set("Location", "https://evil.example/?"+r.PostFormValue("token")+"&"+r.Header.Get("Authorization"))

@@ -42,7 +42,7 @@ var floodSite = `{
 http://ADDR {
 	oauth_server
 ` + gated("/api/*") + gated("/scoped/* orders.write") + gated("/optional/*", "optional") +
-	gated("/browser/*", "token_from cookie accessToken", "challenge browser") + handled("handle", "respond 404") + "}\n"
+	gated("/browser/*", "challenge browser") + handled("handle", "respond 404") + "}\n"
 
 // floodScene is a node, and what its floodgate has counted since the scene began.
 type floodScene struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestG81ABrowserThatSignsInHasFailed with the token in its cookie all the same: a signature of another issuer's costs as much on
-// the way to the sign-in page as anywhere. Who has a good token is held back nowhere, nor who has none.
+// TestG81ABrowserThatSignsInHasFailed with a token in its header all the same: a signature of another issuer's costs as much where
+// browsers sign in as anywhere. Who has a good token is held back nowhere, nor who has none.
 func TestG81ABrowserThatSignsInHasFailed(t *testing.T) {
 	setClock(t)
 	p := startProvider(t)
@@ -29,7 +29,7 @@ func TestG81ABrowserThatSignsInHasFailed(t *testing.T) {
 	s.must(t, 200, flooder, "/browser/x", good)
 	browse := func(token string) {
 		t.Helper()
-		s.must(t, 303, flooder, "/browser/x", "", "Cookie", "accessToken="+token, "Accept", "text/html")
+		s.must(t, 401, flooder, "/browser/x", token, "Accept", "text/html")
 	}
 	for range 10 {
 		browse(stranger.good())
@@ -43,7 +43,7 @@ func TestG81ABrowserThatSignsInHasFailed(t *testing.T) {
 	}
 	s.must(t, 200, flooder, "/browser/x", good)
 	s.must(t, 200, flooder, "/browser/x", theirs.good())
-	s.must(t, 200, flooder, "/browser/x", "", "Cookie", "accessToken="+s.good, "Accept", "text/html")
+	s.must(t, 200, flooder, "/browser/x", s.good, "Accept", "text/html")
 	s.must(t, 303, flooder, "/browser/x", "", "Accept", "text/html")
 	if n := s.heldSince(); n != 1 {
 		t.Errorf("%d answers are held, of somebody who has a good token or none", n)

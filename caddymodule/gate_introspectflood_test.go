@@ -25,7 +25,7 @@ func TestG140AFloodOfOpaqueTokensDelaysNobodyElse(t *testing.T) {
 			site := strings.Replace(trustSite, "\toauth {\n", "\tservers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}\n\toauth {\n", 1)
 			g := startTrustGate(t, p, site, "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "}")
 			s := &floodScene{gateway: g.gateway}
-			said := map[string]any{"active": true, "sub": "ada", "aud": g.url, "exp": node.Clock().Unix() + 3600}
+			said := map[string]any{"active": true, "sub": "ada", "aud": g.url, "token_type": "Bearer", "exp": node.Clock().Unix() + 3600}
 			ended, end := context.WithCancel(t.Context())
 			var mu sync.Mutex
 			var underWay, most int // questions about tokens of the flood

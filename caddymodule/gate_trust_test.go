@@ -312,7 +312,7 @@ func TestG90OpaqueTokens(t *testing.T) {
 	said := func(changes map[string]any) map[string]any {
 		members := make(map[string]any)
 		text := changed(map[string]any{
-			"active": true, "sub": "ada", "client_id": "app", "aud": g.url, "scope": "public", "exp": node.Clock().Unix() + 3600, "department": "sales",
+			"active": true, "sub": "ada", "client_id": "app", "aud": g.url, "scope": "public", "token_type": "Bearer", "exp": node.Clock().Unix() + 3600, "department": "sales",
 		}, changes)
 		check(t, json.Unmarshal([]byte(text), &members))
 		return members
@@ -333,7 +333,8 @@ func TestG90OpaqueTokens(t *testing.T) {
 		for name, changes := range map[string]map[string]any{
 			"inactive": {"active": false}, "active is missing": {"active": nil}, "active is a text": {"active": "true"},
 			"another audience": {"aud": "https://other.example"}, "no audience": {"aud": nil}, "another issuer": {"iss": g.url},
-			"expired": {"exp": node.Clock().Unix() - 60}, "a refresh token": {"token_type": "refresh_token"},
+			"expired": {"exp": node.Clock().Unix() - 60}, "a refresh token": {"token_type": "refresh_token"}, "a refresh token of another Gatehouse": {"token_use": "refresh_token", "token_type": nil, "exp": nil},
+			"no expiry": {"exp": nil}, "no token type": {"token_type": nil},
 		} {
 			t.Run(name, func(t *testing.T) {
 				token := g.watched(p.knows("opaque-"+strings.ReplaceAll(name, " ", "-")+"-c9f0f895fb98ab9159f51fd0297e236d", said(changes)))
@@ -415,7 +416,7 @@ func TestG71StreamsOfATrustedIssuer(t *testing.T) {
 			f := g.forger()
 			brief := open(f.claiming(map[string]any{"exp": node.Clock().Unix() + 30}))
 			long := open(f.claiming(map[string]any{"exp": node.Clock().Unix() + 36000}))
-			opaque := p.knows("opaque-1679091c5a880faf6fb5e6087eb1b2dc", map[string]any{"active": true, "sub": "ada", "aud": g.url, "exp": node.Clock().Unix() + 36000})
+			opaque := p.knows("opaque-1679091c5a880faf6fb5e6087eb1b2dc", map[string]any{"active": true, "sub": "ada", "aud": g.url, "token_type": "Bearer", "exp": node.Clock().Unix() + 36000})
 			asked := open(opaque)
 			c.advance(time.Minute + 5*time.Second)
 			ends(brief, "token_expired")

@@ -184,3 +184,19 @@ func socketInH3(g *gateway, t *testing.T, protocol string, fields ...string) *so
 		close: func() { _ = w.CloseWithError(0, "") },
 	}
 }
+
+// TestV10ConnectAtToolRules: a WebSocket by an extended CONNECT reaches no upstream whose tools have rules, as one by Upgrade does not.
+func TestV10ConnectAtToolRules(t *testing.T) { overEachSocket(t, connectAtToolRules) }
+
+func connectAtToolRules(t *testing.T, over socketKind) {
+	g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), siteWith("\t\tprotocols h1 h2c", gated("/socket*", "mcp", "resource http://ADDR/socket", "tool purge {\ndeny\n}"))))
+	g.upstream.answer = websocketUpstream
+	for _, protocol := range []string{"websocket", "WebSocket", "connect-udp"} {
+		s := over.open(g, t, protocol, "authorization", "Bearer "+g.tokenForResources(t, g.url+"/socket"))
+		if want := map[bool]string{true: "403", false: "405"}[protocol == "websocket"]; s.status != want {
+			t.Errorf("%s: %s, want %s", protocol, s.status, want)
+		}
+		s.close()
+	}
+	g.upstream.none(t)
+}

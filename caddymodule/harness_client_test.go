@@ -17,6 +17,9 @@ import (
 // has not read of that: "use of closed network connection".
 func oneShot(dialer *net.Dialer) *http.Transport {
 	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if host, port, _ := net.SplitHostPort(addr); strings.HasSuffix(host, ".localhost") { // as browsers and curl do
+			addr = net.JoinHostPort("127.0.0.1", port)
+		}
 		connection, err := dialer.DialContext(ctx, network, addr)
 		return answerFirst{connection}, err
 	}}

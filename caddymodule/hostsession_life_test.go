@@ -184,9 +184,9 @@ func TestS14CookiesOfTheHostAreOurs(t *testing.T) {
 		want   int
 	}{
 		"twice the same":      {"gatehouse_session=" + own + "; gatehouse_session=" + own, http.StatusOK},
-		"beside junk":         {"gatehouse_session=junk; gatehouse_session=" + own, http.StatusOK},
-		"two genuine ones":    {"gatehouse_session=" + theirs + "; gatehouse_session=" + own, http.StatusUnauthorized},
-		"too many":            {"gatehouse_session=" + own + "; gatehouse_session=a; gatehouse_session=b; gatehouse_session=c; gatehouse_session=d", http.StatusUnauthorized},
+		"beside junk":         {"gatehouse_session=junk; gatehouse_session=" + own, http.StatusBadRequest},
+		"two genuine ones":    {"gatehouse_session=" + theirs + "; gatehouse_session=" + own, http.StatusBadRequest},
+		"too many":            {"gatehouse_session=" + own + "; gatehouse_session=a; gatehouse_session=b; gatehouse_session=c; gatehouse_session=d", http.StatusBadRequest},
 		"the name of https":   {"__Host-gatehouse-session=" + own, http.StatusUnauthorized},
 		"in quotes":           {`gatehouse_session="` + own + `"`, http.StatusOK},
 		"a longer name":       {"xgatehouse_session=" + own, http.StatusUnauthorized},

@@ -84,7 +84,7 @@ func TestS43DeniedPage(t *testing.T) {
 			}
 		}
 		if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "script") ||
-			a.header.Get("Cache-Control") != "no-store" || a.header.Get("X-Frame-Options") != "DENY" || !strings.Contains(strings.Join(a.header.Values("Vary"), ","), "Cookie") {
+			a.header.Get("Cache-Control") != "no-store" || a.header.Get("X-Frame-Options") != "DENY" || a.header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(strings.Join(a.header.Values("Vary"), ","), "Cookie") {
 			t.Errorf("%v", a.header)
 		}
 	}
@@ -168,11 +168,11 @@ func TestS46RulesThatNobodyPasses(t *testing.T) {
 		options string
 		warned  bool
 	}{
-		"domain":               {"require email_domain example.com", true},
-		"addresses":            {"require user ada@example.com", true},
-		"an id too":            {"require user ada@example.com u-ada", false},
-		"sessions":             {"challenge browser\n			require email_domain example.com", false},
-		"sessions of a cookie": {"token_from cookie accessToken\n			challenge browser\n			require email_domain example.com", true},
+		"domain":             {"require email_domain example.com", true},
+		"addresses":          {"require user ada@example.com", true},
+		"an id too":          {"require user ada@example.com u-ada", false},
+		"sessions":           {"challenge browser\n			require email_domain example.com", false},
+		"tokens of a cookie": {"token_from cookie accessToken\n			require email_domain example.com", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := startHosts(t, "ROUTES", "handle /x/* {\n		protect {\n			"+c.options+"\n		}\n		respond 204\n	}")

@@ -42,7 +42,7 @@ func (v *visitorOfHosts) submit(p answer, email string, headers ...string) (answ
 
 // TestS110TwoTabsAtTheFirstVisit both come to their pages, whichever of them signs in first.
 func TestS110TwoTabsAtTheFirstVisit(t *testing.T) {
-	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "http://auth.localhost:TCPPORT/own/* {\n\tprotect {\n\t\ttoken_from cookie accessToken\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\nhttp://wiki.localhost:TCPPORT {")
+	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "http://auth.localhost:TCPPORT/own/* {\n\tprotect {\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\nhttp://wiki.localhost:TCPPORT {")
 	for name, hosts := range map[string][2]string{"one host": {g.at("app", "/tab?n=1"), g.at("app", "/tab?n=2")}, "two hosts": {g.at("app", "/tab?n=1"), g.at("wiki", "/pages/2")}, "the issuer's own": {g.at("auth", "/own/1"), g.at("auth", "/own/2")}} {
 		t.Run(name+", the later tab first", func(t *testing.T) {
 			v, pages := g.firstTabs(t, hosts[0], hosts[1])

@@ -132,7 +132,7 @@ func TestS134HostsByHTTPS(t *testing.T) {
 				t.Errorf("%d %v", out.status, out.header)
 			}
 			for _, target := range []string{g.at("app", "/"), g.at("wiki", "/pages/1")} {
-				if a := v.send(http.MethodGet, target, "", "Cookie", session+"="+cookie); a.status != http.StatusUnauthorized {
+				if a := sentBy(t, &http.Client{Transport: transport, CheckRedirect: stays, Timeout: patience}, http.MethodGet, target, "", "Cookie", session+"="+cookie); a.status != http.StatusUnauthorized {
 					t.Errorf("%s after the sign-out: %d", target, a.status)
 				}
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -13,7 +12,7 @@ import (
 // hostSessions are the settings of the sign-in at hosts behind the gate.
 func (a *App) hostSessions() hostsession.Settings {
 	s := hostsession.Settings{
-		Direct: !a.issues(), Accounts: federation.Accounts{Registry: a.registry},
+		Direct: !a.issues(), Accounts: a.accounts(),
 		Issuer: &a.issuer.Settings, Sessions: hosts.New(a.issuer, a.enterNode), Hosts: &a.issuer.Hosts, Audit: a.audit, Brand: a.settings.Brand,
 		IsServing: a.life.isServing, Enter: a.enterNode,
 	}

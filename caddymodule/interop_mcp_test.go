@@ -238,7 +238,7 @@ func TestQ141InteropTheMCPExample(t *testing.T) {
 		"read_notes":        "gatehouse: read this",
 	} {
 		t.Run("tool "+tool, func(t *testing.T) {
-			address := strings.Replace(g.url, "127.0.0.1", "localhost", 1) + "/mcp"
+			address := g.url + "/mcp"
 			answer, visits := runClient(t, client, append([]string{address}, strings.Fields(tool)...)...)
 			if !strings.Contains(answer, want) {
 				t.Errorf("%q, want %q", answer, want)

@@ -91,7 +91,6 @@ http://ADDR {
 	}
 	handle /desk/* {
 		protect {
-			token_from cookie accessToken
 			challenge browser
 		}
 		reverse_proxy UPSTREAM

@@ -60,7 +60,7 @@ func TestP24InteropSignInAtAProvider(t *testing.T) {
 	b.signsInAtNode(t, "grace")
 	b.holdSignedInAs(t, "grace@example.com")
 	created := g.userNamed(t, "grace@example.com")
-	if created == nil || created.Organisation != "acme" || created.Role != store.RoleAdmin || strings.Join(created.Groups, " ") != "engineering grace" {
+	if created == nil || created.Organisation != "acme" || created.Role != store.RoleAdmin || strings.Join(created.AllGroups(), " ") != "engineering grace" {
 		t.Fatalf("created %+v", created)
 	}
 	again := g.browser()

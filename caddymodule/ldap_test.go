@@ -1,10 +1,14 @@
 package caddymodule
 
 import (
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-auth/gatehouse/internal/ldaptest"
 )
@@ -78,6 +82,12 @@ func TestP52SigningInWithADirectory(t *testing.T) {
 	b.signIn(b.open("/oauth/login"), "ada", ldaptest.PasswordOf("ada"))
 	if page := b.open("/oauth/account"); !strings.Contains(page.body, "ada@example.com") {
 		t.Fatalf("account page: %d %s", page.status, page.body)
+	}
+	if logs := g.logs(); !strings.Contains(logs, `"reason":"directory_refused"`) || !strings.Contains(logs, `"provider":"corp","account":"ada"`) {
+		t.Errorf("the log does not say whom which directory has refused: %s", logs)
+	}
+	if logs := g.logs(); strings.Contains(logs, `"account":"eve"`) {
+		t.Error("what no directory knows stands in the log: it may be a password")
 	}
 	if logs := g.logs(); !strings.Contains(logs, `"provider":"corp"`) || strings.Contains(logs, "nobody guesses") || strings.Contains(logs, ldaptest.ReaderPassword) {
 		t.Error("the log lacks the provider, or has a password")
@@ -155,5 +165,73 @@ func TestP139ADirectoryAloneTakesNoPasswordOfOurs(t *testing.T) {
 	g.reload(strings.Replace(atDirectory(server, "create"), "sign_in {", "sign_in {\npassword", 1))
 	if p, in := tries(); !in {
 		t.Errorf("with `password`: %d %s", p.status, p.body)
+	}
+}
+
+// TestV8AShutdownDoesNotWaitForADirectory that has accepted the connection and says nothing, though the settings would wait for it for long.
+func TestV8AShutdownDoesNotWaitForADirectory(t *testing.T) {
+	former := shutdownPatience
+	shutdownPatience = 100 * time.Millisecond
+	t.Cleanup(func() { shutdownPatience = former })
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	asked := make(chan struct{}, 10)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			asked <- struct{}{}
+		}
+	}()
+	g := startGatehouse(t, strings.NewReplacer("LDAP", listener.Addr().String()).Replace(`{
+	admin ADMIN
+	log {
+		output file LOG
+	}
+	oauth {
+		issuer http://ADDR
+		store memory
+		password_grant
+		sign_in {
+			ldap first ldap://LDAP {
+				start_tls
+				user_base dc=example,dc=com
+				timeout 10m
+				dial_timeout 10m
+			}
+			ldap second ldap://LDAP {
+				start_tls
+				user_base dc=example,dc=org
+				timeout 10m
+				dial_timeout 10m
+			}
+		}
+	}
+}
+
+http://ADDR {
+	oauth_server
+}
+`))
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		response, err := http.PostForm(g.url+"/oauth/token", url.Values{
+			"grant_type": {"password"}, "username": {"ada@example.com"}, "password": {"right"}, "scope": {"public"},
+		})
+		if err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	<-asked
+	begun := time.Now()
+	check(t, caddy.Stop())
+	<-answered
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("the shutdown took %s", took)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -139,7 +140,6 @@ func TestQ6WhatIsSetApart(t *testing.T) {
 		"an unknown scope":      {"mcp\ntool x {\nscope nobody:knows\n}", `unknown scope "nobody:knows"`},
 		"a role of nobody":      {"mcp\ntool x {\nrequire role emperor\n}", "emperor"},
 		"where nobody sees it":  {"mcp\nforward_to response", "mcp stands beside forward_to response"},
-		"beside the cookie":     {"mcp\ntoken_from cookie accessToken", "resource"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := g.tryReload(strings.Replace(mcpSite(), "\thandle {\n", gated("/bad*", test.settings)+"\thandle {\n", 1)); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile:") {
@@ -233,7 +233,9 @@ func TestQ12StreamsOfMCPServers(t *testing.T) {
 // TestQ21ToolsAndTheirRules, by header and by body, in a batch, with headers that lie, over each version of HTTP. What passes is what was
 // sent, byte for byte.
 func TestQ21ToolsAndTheirRules(t *testing.T) {
-	g := startBoth(t, mcpSite())
+	// The site stands at two addresses, and clients name it by the first.
+	named := regexp.MustCompile(`\thandle (/mcp|/plain|/allow)\* \{\n\t\tprotect( mcp:use)? \{\n`).ReplaceAllString(mcpSite(), "${0}\t\t\tresource http://ADDR$1\n")
+	g := startBoth(t, named)
 	use, write := g.mcpToken("/mcp", "mcp:use"), g.mcpToken("/mcp", "mcp:use", "mcp:write")
 	headers := func(method, name string) []string { return []string{"Mcp-Method: " + method, "Mcp-Name: " + name} }
 	ping := `{"jsonrpc":"2.0","id":9,"method":"ping"}`
@@ -430,7 +432,7 @@ func TestQ24TheLogsNameTheTool(t *testing.T) {
 	g := startGate(t, mcpSite())
 	token := g.mcpToken("/mcp", "mcp:use")
 	for body, want := range map[string]string{
-		calling("read_file"): "read_file", calling("purge"): "purge", calling(`a\n\u202e`): `a\n\u202e`, "[" + calling("read_file") + "," + calling("purge") + "]": "read_file purge",
+		calling("read_file"): "read_file", calling("purge"): "purge", calling(`a\u2028\u202e`): `a\u2028\u202e`, "[" + calling("read_file") + "," + calling("purge") + "]": "read_file purge",
 		calling("purge" + strings.Repeat("x", 2000)): "purge" + strings.Repeat("x", 195),
 	} {
 		g.audited()

@@ -30,8 +30,8 @@ func (p pooledDocuments) Destruct() error {
 // provisionDocuments takes the documents from the pool, or makes them: those of clients, and their keys. It fetches nothing.
 func (a *App) provisionDocuments() error {
 	settings := a.settings.Open.Documents
-	settings.Now = a.node.StoreTime
-	a.documentsKey = fmt.Sprintf("%p %#v", a.node, []any{settings.Allow, settings.Deny, settings.AllowPrivateNetwork})
+	settings.Now, settings.OpenID = a.node.StoreTime, a.settings.OpenID
+	a.documentsKey = fmt.Sprintf("%p %#v", a.node, []any{settings.Allow, settings.Deny, settings.AllowPrivateNetwork, settings.OpenID})
 	pooled, _, err := clientDocuments.LoadOrNew(a.documentsKey, func() (caddy.Destructor, error) {
 		return pooledDocuments{clientmetadata.New(settings)}, nil
 	})

@@ -20,7 +20,7 @@ const signedOutAt = "https://shop.example/out?x=1"
 func startSignOut(t *testing.T) (*gatehouse, request) {
 	t.Helper()
 	g := startOpenID(t)
-	r := openIDRequestOf("conf", "openid refresh_token", "nonce", "n")
+	r := openIDRequestOf("conf", "openid", "nonce", "n")
 	r.clientID, r.redirectURI = "shop", "https://shop.example/cb"
 	r.secret = g.addClient(t, store.Client{
 		ID: "shop", Name: "The shop", Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant},

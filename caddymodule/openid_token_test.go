@@ -106,13 +106,13 @@ func TestT177ARefreshTellsOfTheUserAsOfNow(t *testing.T) {
 	id := g.addUser("may@acme.example", "acme", "member")
 	r := openIDRequestOf("conf", "openid refresh_token", "claims", `{"id_token":{"email":null,"email_verified":null}}`)
 	got := g.userTokens(r, "may@acme.example")
-	address, verified := "june@acme.example", true
+	address, verified := "june@acme.example", store.VerifiedByOperator
 	for _, c := range []struct {
 		change   store.UserChange
 		email    string
 		verified bool
 	}{
-		{store.UserChange{EmailVerified: &verified}, "may@acme.example", true},
+		{store.UserChange{EmailVerifiedBy: &verified}, "may@acme.example", true},
 		{store.UserChange{Email: &address}, "june@acme.example", false},
 	} {
 		check(t, g.app().registry.UpdateUser(t.Context(), id, c.change))

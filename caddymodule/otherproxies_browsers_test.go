@@ -27,8 +27,7 @@ func atLocalhost(proxy string) *strings.Replacer {
 	for _, name := range []string{"app", "wiki", "auth"} {
 		pairs = append(pairs, "https://"+name+".example.com", "http://"+name+".localhost:"+port, name+".example.com", name+".localhost")
 	}
-	return strings.NewReplacer(append(pairs, "$server_name;", "$server_name:"+port+";",
-		"__Host-gatehouse-session", "gatehouse_session", "__Host-gatehouse-sign-in", "gatehouse_sign_in")...)
+	return strings.NewReplacer(append(pairs, "$server_name;", "$server_name:"+port+";")...)
 }
 
 // startApplications runs nginx before the document's applications.

@@ -110,8 +110,8 @@ func TestP135WhoDisconnectsFromACallbackIsCounted(t *testing.T) {
 			corp.abandon(g.gatehouse, v.client, begun())
 		}
 		corp.change(func() { corp.hold = nil })
-		if a := v.navigate(begun()); a.status != http.StatusTooManyRequests {
-			t.Errorf("%d %s", a.status, a.body)
+		if a := v.explained(t, "app", v.navigate(begun())); a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" {
+			t.Errorf("%d %v %s", a.status, a.header, a.body)
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestP79TheBeginningNeedsOurForm(t *testing.T) {
 // TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn.
 func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
-	g := startProviders(t, "password\n"+atProvider("corp", corp, "create\ntitle Acme")+atProvider("other", other, "link verified_email"))
+	g := startProviders(t, "password\n"+atProvider("corp", corp, "create\nlink verified_email\ntitle Acme")+atProvider("other", other, "link verified_email"))
 	b, elsewhere := g.browser(), g.browser()
 	grace := map[string]any{"sub": "7", "email": "new@acme.example", "email_verified": true, "name": "New"}
 	corp.says(grace)

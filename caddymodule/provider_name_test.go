@@ -30,7 +30,8 @@ func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 	if eve.Source != "openid "+before.URL {
 		t.Errorf("linked at %q", eve.Source)
 	}
-	early := store.Identity{Provider: "corp", Subject: "early", UserID: eve.UserID} // as an earlier build has left it
+	other := g.addUser("other@corp.example", "acme", store.RoleMember)
+	early := store.Identity{Provider: "corp", Subject: "early", UserID: other} // as an earlier build has left it
 	check(t, stored.LinkIdentity(t.Context(), early))
 	g.reload(site(atProvider("corp", before, "create")))
 	if claimed, err := stored.UserByIdentity(t.Context(), "corp", "early"); err != nil || claimed.Source != eve.Source {
@@ -63,6 +64,7 @@ func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 		t.Errorf("formerly was taken away while %s has accounts: %v", before.URL, err)
 	}
 	g.ok("user", "update", eve.UserID, "--identities", "unlink")
+	g.ok("user", "update", other, "--identities", "unlink")
 	before.says(map[string]any{"sub": "1", "email": "zoe@corp.example", "email_verified": true})
 	g.reload(site(atProvider("corp", before, "create")))
 	b = g.browser()

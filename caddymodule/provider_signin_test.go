@@ -292,7 +292,7 @@ func TestP76AFreshSignInIsAskedOfTheProvider(t *testing.T) {
 		"select":   {url.Values{"prompt": {"select_account"}}, "select_account", ""},
 		"max_age":  {url.Values{"max_age": {"600"}}, "", "600"},
 		"at once":  {url.Values{"max_age": {"0"}}, "login", "0"},
-		"for ever": {url.Values{"max_age": {"99999999999"}}, "", strconv.Itoa(30 * 24 * 3600)},
+		"for ever": {url.Values{"max_age": {"99999999999"}}, "", strconv.Itoa(400 * 24 * 3600)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at(0)

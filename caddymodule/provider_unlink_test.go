@@ -16,7 +16,7 @@ import (
 func twoAccounts(t *testing.T) (g *gatehouse, corp *lyingProvider, byCorp, byOther *browser) {
 	t.Helper()
 	corp, other := newLyingProvider(t), newLyingProvider(t)
-	g = startProviders(t, atProvider("corp", corp, "create")+atProvider("other", other, "link verified_email"))
+	g = startProviders(t, atProvider("corp", corp, "create\nlink verified_email")+atProvider("other", other, "link verified_email"))
 	grace := map[string]any{"sub": "7", "email": "new@acme.example", "email_verified": true, "name": "New"}
 	corp.says(grace)
 	other.says(grace)
@@ -161,6 +161,55 @@ func TestP116VouchingForAnAddressSharesNobody(t *testing.T) {
 	if shown := decoded[userView](t, g.ok("user", "show", friend, "--json")); !shown.EmailVerified || len(shown.Identities) != 1 {
 		t.Errorf("shown %+v", shown)
 	}
+}
+
+// TestV1AnotherAddressIsNotProved: an operator who gives a user another address says what becomes of the accounts, unless nobody can be shut out or
+// planted by that.
+func TestV1AnotherAddressIsNotProved(t *testing.T) {
+	one, two := newLyingProvider(t), newLyingProvider(t)
+	g := startProviders(t, atProvider("one", one, "create\nlink verified_email")+atProvider("two", two, "create\nlink verified_email"))
+	asks := func(args ...string) {
+		t.Helper()
+		if _, err := g.run("", append([]string{"user", "update"}, args...)...); err == nil || !strings.Contains(err.Error(), "--identities") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	bob := map[string]any{"sub": "bob", "email": "bob@acme.example", "email_verified": true}
+	one.says(bob)
+	two.says(bob)
+	g.browser().signsInAt(t, "one", one)
+	asks("bob@acme.example", "--email", "robert@acme.example", "--email-verified")
+	g.ok("user", "update", "bob@acme.example", "--email", "Bob@acme.example", "--email-verified") // the same
+	g.browser().signsInAt(t, "two", two)
+	asks("bob@acme.example", "--email", "robert@acme.example")
+	id := userNamed(t, g, "bob@acme.example").ID
+	g.ok("user", "update", id, "--email", "robert@acme.example", "--email-verified", "--identities", "keep")
+	for name, provider := range map[string]*lyingProvider{"one": one, "two": two} {
+		b := g.browser()
+		b.signsInAt(t, name, provider)
+		b.holdSignedInAs(t, "robert@acme.example")
+	}
+}
+
+// TestV1TheOneBeforeIsRefusedUntilAnOperatorDecides: the account of another person was linked by a word that was out of date.
+func TestV1TheOneBeforeIsRefusedUntilAnOperatorDecides(t *testing.T) {
+	one, two := newLyingProvider(t), newLyingProvider(t)
+	g := startProviders(t, atProvider("one", one, "create\nlink verified_email")+atProvider("two", two, "create\nlink verified_email"))
+	bob := map[string]any{"sub": "bob", "email": "bob@acme.example", "email_verified": true}
+	one.says(bob)
+	two.says(bob)
+	g.browser().signsInAt(t, "one", one)
+	g.browser().signsInAt(t, "two", two)
+	id := userNamed(t, g, "bob@acme.example").ID
+	one.says(map[string]any{"sub": "bob", "email": "old@acme.example", "email_verified": true})
+	old := g.browser()
+	old.holdBack(t, old.signsInAt(t, "one", one), "provider_refused", "")
+	if !strings.Contains(g.logs(), `"reason":"identity_has_other_address"`) {
+		t.Error("the audit log does not say why")
+	}
+	g.ok("user", "update", id, "--identities", "keep")
+	old.signsInAt(t, "one", one)
+	old.holdSignedInAs(t, "old@acme.example")
 }
 
 // TestP119NoPasswordsMeansNoPasswordGrant: where `sign_in` leaves passwords out, the token endpoint takes none either.

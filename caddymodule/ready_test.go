@@ -21,6 +21,14 @@ var readySite = strings.Replace(durableSite, "\toauth_server\n", "\toauth_server
 func (g *gatehouse) ready() bool {
 	g.t.Helper()
 	status, header, body := g.do(http.MethodGet, "/oauth/ready", "")
+	for _, host := range []string{"10.0.0.7:8080", "node1", "nowhere.example"} { // a balancer names the node by its address
+		if other, otherHeader, said := g.raw("GET /oauth/ready HTTP/1.1\nHost: " + host + "\nConnection: close\n\n"); other != status || said != body || otherHeader.Get("Retry-After") != header.Get("Retry-After") {
+			if now, _, _ := g.do(http.MethodGet, "/oauth/ready", ""); now != status {
+				return g.ready() // it has changed meanwhile
+			}
+			g.t.Errorf("asked for %s: %d %s, want %d %s", host, other, said, status, body)
+		}
+	}
 	if header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(header.Get("Content-Type"), "application/json") {
 		g.t.Errorf("headers %v", header)
 	}
@@ -55,6 +63,9 @@ func TestF27ReadinessIsOff(t *testing.T) {
 	g := startGatehouse(t, site)
 	status, _, body := g.do(http.MethodGet, "/oauth/ready", "")
 	other, _, unknown := g.do(http.MethodGet, "/oauth/nothing", "")
+	if _, _, said := g.raw("GET /oauth/ready HTTP/1.1\nHost: nowhere.example\nConnection: close\n\n"); said != "" {
+		t.Errorf("on another host: %s", said)
+	}
 	if status != http.StatusNotFound || other != status || body != unknown {
 		t.Errorf("%d %s, and elsewhere %d %s", status, body, other, unknown)
 	}

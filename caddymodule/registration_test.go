@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -146,7 +147,7 @@ func TestQ51Registrations(t *testing.T) {
 	g.refused(r.exchange("x"), http.StatusUnauthorized, "invalid_client")
 	r = secret.request(uri)
 	r.verifier = ""
-	if p := g.signedIn("max@acme.example").open(r.path()); p.location().Query().Get("error") != "invalid_request" {
+	if p := g.signedIn("max@acme.example").open(r.path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
 		t.Errorf("without PKCE: %d %s", p.status, p.header.Get("Location"))
 	}
 	if status, _, body := g.do(http.MethodPost, "/oauth/register", "{"+good+"}", "Content-Type", "text/plain"); status != http.StatusUnsupportedMediaType {
@@ -173,6 +174,13 @@ func TestQ51Registrations(t *testing.T) {
 		{"javascript", `{"redirect_uris":["javascript:alert(1)"]}`, "invalid_redirect_uri", 400, nil},
 		{"plain http", `{"redirect_uris":["http://agent.example/cb"]}`, "invalid_redirect_uri", 400, nil},
 		{"fragment", `{"redirect_uris":["https://agent.example/cb#x"]}`, "invalid_redirect_uri", 400, nil},
+		{"a browser's scheme", `{"redirect_uris":["microsoft-edge:https://evil.example"]}`, "invalid_redirect_uri", 400, nil},
+		{"a search", `{"redirect_uris":["https://agent.example/cb","search-ms:query=x"]}`, "invalid_redirect_uri", 400, nil},
+		{"a scheme in upper case", `{"redirect_uris":["MS-Settings:x"]}`, "invalid_redirect_uri", 400, nil},
+		{"a scheme of one word", `{"redirect_uris":["myapp:/cb"]}`, "invalid_redirect_uri", 400, nil},
+		{"a scheme that ends in a dot", `{"redirect_uris":["myapp.:/cb"]}`, "invalid_redirect_uri", 400, nil},
+		{"a scheme with a plus", `{"redirect_uris":["com.example+app:/cb"]}`, "invalid_redirect_uri", 400, nil},
+		{"an intent", `{"redirect_uris":["intent://x/y"]}`, "invalid_redirect_uri", 400, nil},
 		{"implicit", `{` + good + `,"response_types":["token"]}`, "invalid_client_metadata", 400, nil},
 		{"client_credentials alone", `{` + good + `,"grant_types":["client_credentials"]}`, "invalid_client_metadata", 400, nil},
 		{"unknown method", `{` + good + `,"token_endpoint_auth_method":"tls_client_auth"}`, "invalid_client_metadata", 400, nil},
@@ -399,7 +407,7 @@ func TestQ56NoRegistration(t *testing.T) {
 	tokens := g.userTokens(c.request(uri), "max@acme.example")
 	// What such clients may hold is what the configuration says now.
 	g.reload(peopleSite("password_grant", strings.Replace(lets("limit off"), "trusted orders.read", "orders.read", 1)))
-	if p := g.signedIn("max@acme.example").open(c.request(uri).path()); p.location().Query().Get("error") != "invalid_scope" {
+	if p := g.signedIn("max@acme.example").open(c.request(uri).path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
 		t.Errorf("a scope that was taken away: %d %s", p.status, p.header.Get("Location"))
 	}
 	got := g.obtain(c.request(uri).refresh(tokens.RefreshToken))
@@ -414,4 +422,84 @@ func TestQ56NoRegistration(t *testing.T) {
 		t.Errorf("the metadata are %s", metadata)
 	}
 	g.obtain(c.request(uri).refresh(got.RefreshToken))
+}
+
+// registersOpenID lets clients register at an OpenID provider.
+const registersOpenID = "password_grant\n\t\topenid\n\t\tregistration {\n\t\t\tscopes openid trusted\n\t\t\tlimit off\n\t\t}"
+
+// TestQ51OpenIDMetadata: what the issuer understands of OpenID Connect is kept and told, what it refuses has its error, and what it does
+// not know is not told.
+func TestQ51OpenIDMetadata(t *testing.T) {
+	g := startPeople(t, "password_grant", registersOpenID)
+	const uri = "https://agent.example/callback"
+	metadata := func(members string) string { return `{"redirect_uris":["` + uri + `"]` + members + "}" }
+	all := `"id_token_signed_response_alg":"EdDSA","post_logout_redirect_uris":["https://agent.example/bye","com.example.agent:/bye"],"backchannel_logout_uri":"https://agent.example/out",` +
+		`"backchannel_logout_session_required":true,"response_modes":["query"],"default_max_age":0`
+	told := func(body string) map[string]json.RawMessage {
+		t.Helper()
+		var members map[string]json.RawMessage
+		check(t, json.Unmarshal([]byte(body), &members))
+		return members
+	}
+	wantAll := func(what, body string) {
+		t.Helper()
+		got := told(body)
+		for name, want := range told("{" + all + "}") {
+			if string(got[name]) != string(want) {
+				t.Errorf("%s: %s is %s, want %s", what, name, got[name], want)
+			}
+		}
+	}
+	status, _, c, body := g.register(metadata("," + all + `,"token_endpoint_auth_method":"none","frontchannel_logout_uri":"https://agent.example/x","logo_uri":"https://agent.example/l"`))
+	if status != http.StatusCreated {
+		t.Fatalf("%d %s", status, body)
+	}
+	wantAll("registered", body)
+	if got := told(body); got["frontchannel_logout_uri"] != nil || got["logo_uri"] != nil {
+		t.Errorf("what is ignored is told: %s", body)
+	}
+	_, body = g.manage(http.MethodGet, c, c.Token, "")
+	wantAll("read", body)
+	_, body = g.manage(http.MethodPut, c, c.Token, `{"client_id":"`+c.ID+`","redirect_uris":["`+uri+`"],`+all+"}")
+	wantAll("changed", body)
+	r := c.request(uri)
+	r.scope = "openid"
+	b := g.signedIn("max@acme.example")
+	if p := b.open(r.path()); p.header.Get("Location") != "" || strings.Contains(p.body, `name="scope"`) {
+		t.Errorf("default_max_age 0, and nobody is asked to sign in: %d %s", p.status, p.header.Get("Location"))
+	}
+	r.more = url.Values{"response_mode": {"form_post"}}
+	if p := b.open(r.path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
+		t.Errorf("a response_mode of another: %d %s", p.status, p.body)
+	}
+
+	_, _, c, body = g.register(metadata(`,"id_token_signed_response_alg":"EdDSA","response_modes":["fragment","form_post","query"]`))
+	if modes := string(told(body)["response_modes"]); modes != `["form_post","query"]` {
+		t.Errorf("response_modes %s", modes)
+	}
+	r = c.request(uri)
+	r.scope = "openid"
+	got := g.userTokens(r, "max@acme.example")
+	head, _, _ := strings.Cut(got.IDToken, ".")
+	if decoded, err := base64.RawURLEncoding.DecodeString(head); err != nil || !strings.Contains(string(decoded), `"EdDSA"`) {
+		t.Errorf("the ID token is signed with %s", decoded)
+	}
+
+	for name, members := range map[string]string{
+		"no algorithm": `"id_token_signed_response_alg":"none"`, "a shared secret": `"id_token_signed_response_alg":"HS256"`, "a number": `"id_token_signed_response_alg":1`,
+		"a script": `"post_logout_redirect_uris":["javascript:x"]`, "another program": `"post_logout_redirect_uris":["ms-settings:x"]`, "plain http": `"post_logout_redirect_uris":["http://agent.example/bye"]`,
+		"no list": `"post_logout_redirect_uris":"https://agent.example/bye"`, "logout in plain http": `"backchannel_logout_uri":"http://agent.example/out"`,
+		"logout at this machine": `"backchannel_logout_uri":"https://localhost/out"`, "logout at loopback": `"backchannel_logout_uri":"http://127.0.0.1:2019/stop"`, "logout nowhere": `"backchannel_logout_session_required":true`,
+		"no such mode": `"response_modes":["fragment"]`, "a negative age": `"default_max_age":-1`, "an age in words": `"default_max_age":"1h"`,
+	} {
+		if status, _, _, body := g.register(metadata("," + members)); status != http.StatusBadRequest || member(t, body, "error") != "invalid_client_metadata" {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	// Where there is no OpenID Connect, it is ignored.
+	g.reload(peopleSite("password_grant", lets("limit off")))
+	status, _, _, body = g.register(metadata("," + all))
+	if got := told(body); status != http.StatusCreated || got["id_token_signed_response_alg"] != nil || got["default_max_age"] != nil || got["post_logout_redirect_uris"] != nil {
+		t.Errorf("without openid: %d %s", status, body)
+	}
 }

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -216,5 +217,123 @@ func TestK16AnotherTime(t *testing.T) {
 	g.stop()
 	if err := g.tryReload(withKEK("kek")); err == nil || !strings.Contains(err.Error(), "its row was changed, or belongs to another issuer") {
 		t.Errorf("it starts: %v", err)
+	}
+}
+
+// keptRow is a row of signing_keys, as somebody has kept it.
+type keptRow []any
+
+// keepRow copies a row of signing_keys.
+func (g *gatehouse) keepRow(id string) keptRow {
+	g.t.Helper()
+	db := besideAt(g.t, g.database())
+	defer func() { _ = db.Close() }()
+	row := make(keptRow, 8)
+	into := make([]any, len(row))
+	for i := range row {
+		into[i] = &row[i]
+	}
+	check(g.t, db.QueryRow(`SELECT id, algorithm, private, sealed_with, created_at, active_from, revoked_at, binding FROM signing_keys WHERE id = ?`, id).Scan(into...))
+	return row
+}
+
+func (g *gatehouse) putBack(row keptRow) {
+	g.t.Helper()
+	g.edit(`INSERT OR REPLACE INTO signing_keys (id, algorithm, private, sealed_with, created_at, active_from, revoked_at, binding)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, row...)
+}
+
+// TestV9ARevokedKeyIsPutBack: somebody who can write to the database has kept rows of it from before a key was revoked. Neither a node that runs
+// nor one that starts takes the key, and the audit log says so.
+func TestV9ARevokedKeyIsPutBack(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// attack changes the database; key and manifest are the rows from before the revocation.
+		attack func(g *gatehouse, key, manifest keptRow)
+		// line is in the audit log, and distrusts says that all keys are replaced by a fresh one.
+		line      string
+		distrusts bool
+		stopped   bool // the attack has stopped Caddy
+	}{
+		{"the row", func(g *gatehouse, key, _ keptRow) { g.putBack(key) }, "stored signing key refused", false, false},
+		{"the row under the mark of the revocation", func(g *gatehouse, key, _ keptRow) {
+			g.edit(`UPDATE signing_keys SET private = ?, sealed_with = ?, binding = ?, revoked_at = NULL WHERE id = ?`, key[2], key[3], key[7], key[0])
+		}, "stored signing key refused", false, false},
+		{"the row of a key that was dropped since", func(g *gatehouse, key, _ keptRow) {
+			check(g.t, g.app().node.Store().DropSigningKey(g.t.Context(), key[0].(string)))
+			g.putBack(key)
+		}, "stored signing key refused", false, false},
+		{"the row and the manifest", func(g *gatehouse, key, manifest keptRow) {
+			g.putBack(key)
+			g.putBack(manifest)
+		}, "signing keys distrusted", true, false},
+		{"the row and the manifest, in what is called another database", func(g *gatehouse, key, manifest keptRow) {
+			g.stop()
+			g.putBack(key)
+			g.putBack(manifest)
+			g.edit(`UPDATE counters SET position = 4711 WHERE name = 'identity'`)
+		}, "signing keys distrusted", true, true},
+		{"the row, and no manifest", func(g *gatehouse, key, _ keptRow) {
+			g.putBack(key)
+			g.edit(`DELETE FROM signing_keys WHERE id = 'manifest'`)
+		}, "signing keys distrusted", true, false},
+		{"the row, and a manifest that was changed", func(g *gatehouse, key, _ keptRow) {
+			g.putBack(key)
+			g.edit(`UPDATE signing_keys SET private = X'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff' WHERE id = 'manifest'`)
+		}, "signing keys distrusted", true, false},
+		{"nothing, and another key is taken out", func(g *gatehouse, _, _ keptRow) {
+			g.edit(`DELETE FROM signing_keys WHERE id = ?`, kidOf(g.t, g.token()))
+		}, "stored signing key refused", true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := encrypted(t)
+			stolen := g.token()
+			kid := kidOf(t, stolen)
+			key, manifest := g.keepRow(kid), g.keepRow("manifest")
+			g.ok("keys", "revoke", kid)
+			good := g.token()
+			g.eventually("the revoked key is refused", func() bool { return g.gate(stolen) == 401 && g.gate(good) == 200 })
+			version, err := g.app().node.Store().KeysVersion(t.Context())
+			check(t, err)
+			g.eventually("the marker is written", func() bool {
+				files, _ := filepath.Glob(filepath.Join(caddy.AppDataDir(), "oauth", "marker-*"))
+				for _, file := range files {
+					if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), fmt.Sprintf(`"manifest":%d`, version)) {
+						return true
+					}
+				}
+				return false
+			})
+			c.attack(g, key, manifest)
+			g.edit(`DELETE FROM revocations`)
+			if !c.stopped {
+				if err := g.app().node.KeepHouse(t.Context()); err != nil {
+					t.Log("the housekeeping while it runs:", err)
+				}
+				if got := g.gate(stolen); got != 401 {
+					t.Errorf("while it runs the token gets %d", got)
+				}
+				g.stop()
+			}
+			g.reload(withKEK("kek"))
+			if got := g.gate(stolen); got != 401 || strings.Contains(g.kids(), kid) {
+				t.Errorf("after a restart the token gets %d, and the keys are %s", got, g.kids())
+			}
+			if got := g.gate(good); (got == 200) == c.distrusts {
+				t.Errorf("after a restart a good token gets %d", got)
+			}
+			if got := g.gate(g.token()); got != 200 {
+				t.Errorf("a fresh token gets %d", got)
+			}
+			if logs := g.logs(); !strings.Contains(logs, `"logger":"oauth.audit","msg":"`+c.line+`"`) {
+				t.Errorf("the audit log has no %q: %s", c.line, logs)
+			}
+			fresh := g.token()
+			g.stop()
+			g.reload(withKEK("kek"))
+			if g.gate(fresh) != 200 || g.gate(stolen) != 401 {
+				t.Errorf("after another restart a fresh token gets %d, the stolen one %d", g.gate(fresh), g.gate(stolen))
+			}
+		})
 	}
 }

@@ -1,17 +1,20 @@
 package caddymodule
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
@@ -35,16 +38,22 @@ type Server struct {
 	// for byte; its other spellings are 404, as those of the issuer's own paths. Default: there is none.
 	TokenAlias string `json:"token_alias,omitempty"`
 	// Ready serves /oauth/ready below the issuer's path, for balancers: 200 when this node can serve and 503 when it cannot,
-	// to everybody, with no more than that. Default: there is nothing at that path.
+	// to everybody, with no more than that. It answers on every host of the HTTP server: a balancer may name the node by its address.
+	// Default: there is nothing at that path.
 	Ready bool `json:"ready,omitempty"`
 	// Source is where in a Caddyfile the directive stands, as file:line. It is for errors alone.
 	Source string `json:"source,omitempty"`
 
-	app   *App
-	alias requests.Spellings // of TokenAlias
+	app    *App
+	alias  requests.Spellings // of TokenAlias
+	ending context.Context    // ends shutdownPatience after the HTTP server has begun to shut down
 	// documents are the metadata of the guarded routes of its site, once all routes are known.
 	documents atomic.Pointer[endpoint.Resources]
 }
+
+// shutdownPatience is how long a request goes on when its server has begun to shut down. A shutdown waits for it, and it may wait for several
+// directories, one after the other. Tests shorten it.
+var shutdownPatience = 5 * time.Second
 
 // CaddyModule returns the module's id.
 func (*Server) CaddyModule() caddy.ModuleInfo {
@@ -89,7 +98,7 @@ func (s *Server) parseOption(h httpcaddyfile.Helper) error {
 		}
 		s.Ready = true
 	default:
-		return h.Errf("unknown oauth_server option %q", option)
+		return h.Errf("unknown oauth_server option %q: use ready or token_alias", option)
 	}
 	return nil
 }
@@ -102,6 +111,20 @@ func (s *Server) Provision(ctx caddy.Context) error {
 	}
 	s.app = app.(*App)
 	s.app.NoteHTTP(ctx)
+	paths, err := s.app.Gates().Mount(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Ready {
+		paths.Add(s)
+	}
+	s.ending = context.Background()
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		ending, end := context.WithCancel(s.ending)
+		s.ending = ending
+		patience := shutdownPatience
+		server.RegisterOnShutdown(func() { time.AfterFunc(patience, end) })
+	}
 	return setting.At(s.check(), s.Source)
 }
 
@@ -143,18 +166,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 	if !s.app.issues() {
 		return next.ServeHTTP(w, r)
 	}
-	if s.Ready && s.app.handler.IsReadiness(r) {
-		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
-		s.app.handler.ServeReadiness(w, r, s.app.isReady(r))
+	if s.Ready && s.Serve(w, r) { // in a named route, which is provisioned too late to put anything before the routes
 		return nil
 	}
 	serve := s.app.handler.ServeHTTP
 	if s.TokenAlias != "" && r.URL.EscapedPath() == s.TokenAlias {
 		serve = s.app.handler.ServeTokenAlias
 	} else if !s.app.handler.Owns(r) && !s.alias.Has(r.URL) {
+		if s.app.handler.IsFront(r) {
+			return s.serveFront(w, r, next)
+		}
 		return next.ServeHTTP(w, r)
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	caller.RestoreCookies(r)
 	if !s.app.node.Enter() {
 		s.app.handler.ServeUnavailable(w, r, "shutting_down")
 		return nil
@@ -164,8 +189,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 		s.app.handler.ServeUnavailable(w, r, "not_started")
 		return nil
 	}
-	serve(failing(w, r), r.WithContext(sqlstore.WithTimeout(r.Context())))
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ending, cancel)()
+	serve(failing(w, r), r.WithContext(sqlstore.WithTimeout(ctx)))
 	return nil
+}
+
+// Serve answers a balancer that asks whether this node can serve, and reports whether it did.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request) bool {
+	if !s.app.handler.IsReadiness(r) {
+		return false
+	}
+	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	s.app.handler.ServeReadiness(w, r, s.app.isReady(r))
+	return true
 }
 
 // Interface guards.

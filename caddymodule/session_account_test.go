@@ -212,7 +212,7 @@ func TestAccountEndsSessions(t *testing.T) {
 			t.Fatalf("%d %q", p.status, p.header.Get("Location"))
 		}
 		p = b.signIn(b.open(p.header.Get("Location")), "ada@acme.example", peoplePassword)
-		if p.status != http.StatusSeeOther || p.header.Get("Location") != g.url+"/oauth/account" {
+		if p.status != http.StatusSeeOther || p.header.Get("Location") != "/oauth/account" {
 			t.Errorf("%d %q", p.status, p.header.Get("Location"))
 		}
 	})

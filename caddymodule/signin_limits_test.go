@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 )
 
@@ -52,45 +51,6 @@ func TestA81NoAddressLeadsElsewhere(t *testing.T) {
 			p := b.open("/oauth/login?pending=" + url.QueryEscape(line))
 			if p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
 				t.Errorf("%q: %d %q", line, p.status, p.header.Get("Location"))
-			}
-		}
-	})
-	t.Run("sealed", func(t *testing.T) {
-		for _, c := range []struct{ asked, back string }{
-			{"/api/x?y=1", "/api/x?y=1"}, {"//evil.tld/x", "//evil.tld/x"}, {"/", "/"}, {"http://evil.tld/x", "/x"}, {"http://evil.tld", "/"},
-			{"/x?u=https://evil.tld/", "/x?u=https://evil.tld/"}, {"/@evil.tld/", "/@evil.tld/"},
-		} {
-			address, err := url.Parse(c.asked)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.HasPrefix(c.asked, "//") { // as a server reads it: a path
-				address = &url.URL{Path: c.asked}
-			}
-			location, err := g.app().handler.SignInURL(&http.Request{URL: address, Host: "evil.tld"}, false)
-			if err != nil {
-				t.Errorf("%s: %v", c.asked, err)
-				continue
-			}
-			b := g.browser()
-			p := b.signIn(b.open(location), "ada@acme.example", peoplePassword)
-			if got := p.header.Get("Location"); p.status != http.StatusSeeOther || got != g.url+c.back {
-				t.Errorf("%s leads back to %q", c.asked, got)
-			}
-		}
-	})
-	t.Run("sealed, without a path", func(t *testing.T) {
-		// GET http:@evil.tld/ HTTP/1.1 is a request that servers read. Behind our origin it would name another host.
-		for _, target := range []string{"http:@evil.tld/", "x:evil.tld", "http:.evil.tld/"} {
-			address, err := url.ParseRequestURI(target)
-			if err != nil {
-				t.Fatal(err)
-			}
-			location, err := g.app().handler.SignInURL(&http.Request{URL: address}, false)
-			if err == nil {
-				b := g.browser()
-				p := b.signIn(b.open(location), "ada@acme.example", peoplePassword)
-				t.Errorf("%s leads back to %q", target, p.header.Get("Location"))
 			}
 		}
 	})

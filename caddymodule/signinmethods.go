@@ -5,13 +5,12 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // signInMethods are the ways in which people sign in at our own issuer.
 func (a *App) signInMethods() endpoint.SignInMethods {
-	m := endpoint.SignInMethods{WithoutPasswords: !a.settings.SignIn.Password, Accounts: federation.Accounts{Registry: a.registry}, Directories: make(map[string]string)}
+	m := endpoint.SignInMethods{WithoutPasswords: !a.settings.SignIn.Password, Accounts: a.accounts(), Directories: make(map[string]string)}
 	for _, d := range a.directories {
 		m.Directories[d.Name] = d.Title
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/internal/gctuning"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -26,15 +25,12 @@ const (
 	reconcilePause   = 500 * time.Millisecond
 )
 
-// gcRoom is how much a process may allocate between two garbage collections, however small its heap is.
-const gcRoom = 32 << 20
-
 // Start opens the store, unless the previous configuration used the same one, and begins to serve. It returns no error when a
 // database server cannot be reached: the app begins to serve as soon as it can.
 func (a *App) Start() error {
-	gctuning.AllowGrowth(gcRoom)
-	gctuning.ReleaseWhenIdle()
-	a.cover()
+	if err := a.cover(); err != nil {
+		return fmt.Errorf("oauth: %w", err)
+	}
 	a.startTrust()
 	a.startProviders()
 	a.startClientKeys()

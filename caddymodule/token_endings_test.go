@@ -214,7 +214,7 @@ func TestT106IntrospectionOfUserTokens(t *testing.T) {
 			for _, absent := range []string{"sid", "org", "role", "auth_time"} {
 				delete(want, absent)
 			}
-			want["active"], want["token_type"], want["username"] = true, "Bearer", ada
+			want["active"], want["token_type"], want["token_use"], want["username"] = true, "Bearer", "access_token", ada
 			if !maps.Equal(body, want) {
 				u.t.Errorf("access token, hint %q: %v, want %v", hint, body, want)
 			}
@@ -223,13 +223,13 @@ func TestT106IntrospectionOfUserTokens(t *testing.T) {
 				body["iat"] = float64(got.CreatedAt) // the one came to be in a second, the other in the next
 			}
 			want = map[string]any{
-				"active": true, "scope": got.Scope, "client_id": "conf", "iat": float64(got.CreatedAt), "sub": "u-ada", "iss": u.url, "username": ada,
+				"active": true, "scope": got.Scope, "client_id": "conf", "iat": float64(got.CreatedAt), "sub": "u-ada", "iss": u.url, "username": ada, "token_use": "refresh_token",
 			}
 			if !maps.Equal(body, want) {
 				u.t.Errorf("refresh token, hint %q: %v, want %v", hint, body, want)
 			}
 		}
-		if names := slices.Sorted(maps.Keys(u.introspected(r, u.createdByAdmin(got.AccessToken, "u-grace").AccessToken))); len(names) != 11 {
+		if names := slices.Sorted(maps.Keys(u.introspected(r, u.createdByAdmin(got.AccessToken, "u-grace").AccessToken))); len(names) != 12 {
 			u.t.Errorf("of a token created by an admin: %v", names)
 		}
 		u.wantInactive(other, got.AccessToken, got.RefreshToken)

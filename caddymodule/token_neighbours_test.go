@@ -221,7 +221,7 @@ func TestT106Introspection(t *testing.T) {
 	token, bearer := d.token(), d.token()
 	t.Run("own token", func(t *testing.T) {
 		body := active(t, ask("token="+token+"&"+asConf), token)
-		want := []string{"active", "aud", "client_id", "exp", "iat", "iss", "jti", "scope", "sub", "token_type"}
+		want := []string{"active", "aud", "client_id", "exp", "iat", "iss", "jti", "scope", "sub", "token_type", "token_use"}
 		if names := slices.Sorted(maps.Keys(body)); !slices.Equal(names, want) {
 			t.Errorf("members %v, want %v", names, want)
 		}

@@ -5,6 +5,45 @@ import (
 	"testing"
 )
 
+// TestV7ValidateWarnsOfApplicationsAtTheIssuersOrigin, where people sign in.
+func TestV7ValidateWarnsOfApplicationsAtTheIssuersOrigin(t *testing.T) {
+	options := func(lines ...string) string {
+		return "{\noauth {\nissuer https://id.example\nkeys {\nencrypt_with {env.GATE_KEK}\n}\n" + strings.Join(lines, "\n") + "\n}\n}\n"
+	}
+	user := "user u-ada {\nemail ada@example.com\npassword " + peopleHash() + "\n}"
+	const (
+		proxy = "protect\nreverse_proxy app:1"
+		words = "3 reverse_proxy to app:1 answers at the origin of the issuer, where people sign in"
+	)
+	app := func(block string) string { return "https://app.example:8001 {\n" + block + "\n}\n" }
+	id := func(block string) string { return "https://id.example:8001 {\noauth_server\n" + block + "\n}\n" }
+	for _, test := range []struct {
+		name, caddyfile string
+		want            []string
+	}{
+		{"people are declared", options(user) + id(proxy), []string{words}},
+		{"people come by openid", options("openid") + id(proxy), []string{words}},
+		{"clients register", options("registration") + id(proxy), []string{words}},
+		{"a route of the host is for browsers", options() + id("handle /a/* {\nprotect {\nchallenge browser\n}\nreverse_proxy app:1\n}\nhandle {\nrespond 404\n}"), []string{words}},
+		{"another host is for browsers", options() + id(proxy) + app("protect {\nchallenge browser\n}\nreverse_proxy other:1"), []string{words}},
+		{"an MCP server", options() + id("handle /mcp* {\nprotect mcp:use {\nmcp\n}\nreverse_proxy app:1\n}\nhandle {\nrespond 404\n}"), []string{words}},
+		{"two of them", options(user) + id("protect\nreverse_proxy /a/* app:1\nreverse_proxy other:1"), []string{words, "3 reverse_proxy to other:1 answers at the origin"}},
+		{"for any host", options(user) + "https://:8001 {\noauth_server\n" + proxy + "\ntls internal\n}\n", []string{words}},
+		{"for a wildcard", options(user) + "https://*.example:8001 {\noauth_server\n" + proxy + "\n}\n", []string{words}},
+		{"in another site of the host", options(user) + id("") + "https://id.example:8001/app/* {\n" + proxy + "\n}\n", []string{words}},
+		{"nobody signs in", options("client shop {env.GATE_GOOD}") + id(proxy), nil},
+		{"a host of its own", options(user) + id("") + app(proxy), nil},
+		{"a host of its own beside a wildcard", options(user) + id("") + "https://*.example:8001 {\n" + proxy + "\n}\n", nil},
+		{"another port", options(user) + id("") + "https://id.example:8002 {\n" + proxy + "\n}\n", nil},
+		{"files alone", options(user) + id("file_server"), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			holdWarnings(t, validateProcess(t, test.caddyfile, "GATE_KEK="+strings.Repeat("ab", 32), "GATE_GOOD="+strings.Repeat("0f", 16)), test.want, "Caddyfile", 0)
+		})
+	}
+}
+
 // TestG126ValidateWarnsOfTheIssuer: of one that nobody can reach, of keys in the clear, and of secrets that can be guessed.
 func TestG126ValidateWarnsOfTheIssuer(t *testing.T) {
 	// The oauth block begins in line 2, its issuer is line 3.

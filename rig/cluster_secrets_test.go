@@ -104,9 +104,6 @@ func (c *Cluster) issueEverything(t *testing.T) (secrets map[string]string, know
 		t.Fatal(err)
 	}
 	for _, cookie := range browser.jar.Cookies(at) {
-		if cookie.Name == "gatehouse_token" { // the id of the session, which opens nothing
-			continue
-		}
 		secrets["the cookie "+cookie.Name] = cookie.Value
 	}
 	if err := mustBe(application.Revoke(t.Context(), refreshed.RefreshToken), http.StatusOK, "", "revoking"); err != nil {

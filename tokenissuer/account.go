@@ -20,12 +20,20 @@ func (k *Records) RevokeApplication(ctx context.Context, user *store.User, clien
 	})
 }
 
-// EndSessionOf ends one of a user's sessions, with all that came of it, or one at a host. Another user's is left alone, as if it did not
-// exist.
+// EndSessionOf ends one of a user's sessions, with all that came of it, or those that came of one sign-in at a host. Another user's is left
+// alone, as if it did not exist.
 func (k *Records) EndSessionOf(ctx context.Context, user *store.User, sessionID string) error {
 	f, err := k.family(ctx, sessionID)
 	if err != nil || f == nil || f.UserID != user.ID || f.Origin != store.BrowserSession && f.Origin != store.HostSession {
 		return err
+	}
+	if f.Origin == store.HostSession {
+		same := func(other *store.TokenFamily) bool {
+			return other.SessionID == f.SessionID && other.Code.RedirectURI == f.Code.RedirectURI
+		}
+		if err := k.endHostSessions(ctx, user, same); err != nil {
+			return err
+		}
 	}
 	return k.EndFamilies(ctx, store.FamilyFilter{ID: f.ID})
 }

@@ -167,8 +167,8 @@ func (a *authority) theirToken(tb testing.TB, claims string) *accesstoken.Access
 	tb.Helper()
 	const issuer = "https://login.example"
 	now := a.gate.Now()
-	answer := fmt.Sprintf(`{"active": true, "iss": %q, "aud": %q, "exp": %d, %s}`, issuer, tokentest.Audience, now.Add(time.Hour).Unix(), claims)
-	known, err := accesstoken.ParseIntrospection([]byte(answer), accesstoken.TrustedTokens{Issuer: issuer}, now.Add(time.Hour))
+	answer := fmt.Sprintf(`{"active": true, "iss": %q, "aud": %q, "token_type": "Bearer", "exp": %d, %s}`, issuer, tokentest.Audience, now.Add(time.Hour).Unix(), claims)
+	known, err := accesstoken.ParseIntrospection([]byte(answer), accesstoken.TrustedTokens{Issuer: issuer})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package tokenissuer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -80,8 +81,9 @@ const (
 	promptConsent       = "consent"
 	promptSelectAccount = "select_account"
 
-	maxState = 8 << 10
-	maxHint  = 512
+	maxState     = 8 << 10
+	maxHostState = 12 << 10 // hostsession makes none that is longer
+	maxHint      = 512
 )
 
 var promptValues = []string{promptNone, promptLogin, promptConsent, promptSelectAccount}
@@ -131,7 +133,7 @@ func (is *Issuer) ReadAuthorization(client *store.Client, target redirect.Target
 		return r, oauth.NewError(oauth.InvalidRequest, "response_mode_unknown")
 	case !client.MayUse(oauth.AuthorizationCode):
 		return r, oauth.NewError(oauth.UnauthorizedClient, "grant_not_allowed")
-	case len(p.State) > maxState || len(p.LoginHint) > maxHint || len(p.UILocales) > maxHint:
+	case len(p.State) > maxStateOf(client) || len(p.LoginHint) > maxHint || len(p.UILocales) > maxHint:
 		return r, oauth.NewError(oauth.InvalidRequest, "parameter_too_long")
 	case !utf8.ValidString(p.State) || !utf8.ValidString(p.LoginHint) || !utf8.ValidString(p.UILocales):
 		return r, oauth.NewError(oauth.InvalidRequest, "parameter_value_invalid")
@@ -158,7 +160,20 @@ func (is *Issuer) ReadAuthorization(client *store.Client, target redirect.Target
 	if !is.OpenID {
 		return r, nil
 	}
+	if modes := client.OpenID.ResponseModes; len(modes) > 0 && !slices.Contains(modes, cmp.Or(p.ResponseMode, "query")) {
+		return r, oauth.NewError(oauth.InvalidRequest, "response_mode_not_registered").WithDescription("The client is not registered for this response_mode.")
+	}
+	if r.MaxAge == nil && r.Scopes.Has(oauth.ScopeOpenID) {
+		r.MaxAge = client.OpenID.DefaultMaxAge
+	}
 	return r, is.readOpenID(&r, client, p)
+}
+
+func maxStateOf(client *store.Client) int {
+	if client.ID == HostClientID {
+		return maxHostState
+	}
+	return maxState
 }
 
 // checkChallenge holds the request to S256, which a client without a secret must use (RFC 9700 §2.1.1), and any other where
@@ -180,6 +195,9 @@ func (se *Settings) checkChallenge(client *store.Client, p AuthorizationParamete
 	}
 	return nil
 }
+
+// IsSilent reports whether the answer comes without a page.
+func (r *AuthorizationRequest) IsSilent() bool { return r.Prompt.Has(promptNone) }
 
 // ChoosesAccount reports whether the user is asked which account to use, as after one that may not do what the user wants.
 func (r *AuthorizationRequest) ChoosesAccount() bool { return r.Prompt.Has(promptSelectAccount) }
@@ -236,7 +254,7 @@ func (r *AuthorizationRequest) AsksOfProvider() (prompt string, maxAge time.Dura
 		prompt = promptSelectAccount
 	}
 	if r.MaxAge != nil {
-		maxAge = time.Duration(min(*r.MaxAge, int64(sessionLifetime/time.Second))) * time.Second
+		maxAge = time.Duration(min(*r.MaxAge, int64(maxSessionLimit/time.Second))) * time.Second
 	}
 	return prompt, maxAge
 }

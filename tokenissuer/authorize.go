@@ -28,7 +28,7 @@ const (
 // at who is signed in, and says what comes next. For a request that wants no page shown, what would need one is an error
 // for the target.
 func (is *Issuer) NextStep(ctx context.Context, r *AuthorizationRequest, client *store.Client, s *Session) (Step, error) {
-	silent := r.Prompt.Has(promptNone)
+	silent := r.IsSilent()
 	if s == nil || s.User.ID == client.ID || r.asksForSignIn(s.Family, is.Now()) || r.asksForAnother(s) {
 		if silent {
 			return AskSignIn, oauth.NewError(oauth.LoginRequired, "login_required")
@@ -37,6 +37,9 @@ func (is *Issuer) NextStep(ctx context.Context, r *AuthorizationRequest, client 
 	}
 	if !r.allows(s.User.ID) { // who has signed in since is another than was asked for
 		return AskSignIn, oauth.NewError(oauth.LoginRequired, "user_not_the_hinted")
+	}
+	if !r.allowsClass(s.Family) { // nor is the sign-in since of a class that was asked for
+		return AskSignIn, oauth.NewError(oauth.UnmetAuthentication, "acr_essential")
 	}
 	consented, err := is.hasConsent(ctx, r, client, s.User)
 	if err != nil {
@@ -60,7 +63,7 @@ func (r *AuthorizationRequest) asksForSignIn(session *store.TokenFamily, now tim
 	switch {
 	case !at.Before(r.At):
 		return false
-	case r.Prompt.Has(promptLogin), r.Prompt.Has(promptSelectAccount) && session.CreatedAt.Before(r.At):
+	case r.Prompt.Has(promptLogin), session.CreatedAt.Before(r.At) && (r.Prompt.Has(promptSelectAccount) || !r.allowsClass(session)):
 		return true
 	}
 	return r.MaxAge != nil && (*r.MaxAge == 0 || at.IsZero() || now.Unix()-at.Unix() > *r.MaxAge)
@@ -99,7 +102,7 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 	f := is.newFamily(s.User, client, oauth.AuthorizationCode, s.Family.AuthTime)
 	f.CreatedAt = later(f.CreatedAt, s.Family.CreatedAt)
 	f.Scopes, f.Audience = scopes, r.Audience
-	f.Preconditions.SessionID, f.Provider = s.Family.ID, s.Family.Provider
+	f.Preconditions.SessionID, f.Provider, f.Proof = s.Family.ID, s.Family.Provider, s.Family.Proof
 	f.Code = store.CodeBinding{
 		RequestID: r.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge,
 		Refreshable: client.GetsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: now.Add(is.lifetimes(client).Code),

@@ -41,7 +41,8 @@ func (c Clients) clientOfAssertion(ctx context.Context, a *ClientAuthentication)
 	if oauth.AsError(refusal).Code != oauth.InvalidClient {
 		return nil, refusal
 	}
-	counted := c.limits.CountClientFailure(ctx, id, a.Address, now)
+	_, unknown := c.records.Directory.Client(ctx, id)
+	counted := c.countFailure(ctx, id, unknown == nil, a.Address, now)
 	if oauth.AsError(counted).Code == oauth.RateLimited {
 		return nil, counted
 	}

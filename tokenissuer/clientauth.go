@@ -3,6 +3,7 @@ package tokenissuer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
@@ -77,38 +78,55 @@ func (c Clients) AuthenticateClient(ctx context.Context, a ClientAuthentication)
 	if err := c.limits.CheckClient(ctx, a.clientID(), a.Address, now); err != nil {
 		return nil, err
 	}
-	client, err := c.provenClient(ctx, &a, now)
+	client, known, err := c.provenClient(ctx, &a, now)
 	if err != nil || client != nil {
 		return client, err
 	}
-	return nil, c.limits.CountClientFailure(ctx, a.clientID(), a.Address, now)
+	return nil, c.countFailure(ctx, a.clientID(), known, a.Address, now)
 }
 
+// countFailure counts a failure and returns the refusal. Its cause, for the audit log, names a client that exists: the id of no client
+// may be a secret in the wrong field.
+func (c Clients) countFailure(ctx context.Context, id string, known bool, address string, now time.Time) error {
+	refusal := oauth.AsError(c.limits.CountClientFailure(ctx, id, address, now))
+	cause := fmt.Errorf("client %.64q", id)
+	if !known {
+		cause = errUnknownClient
+	}
+	if refusal.Code == oauth.RateLimited {
+		return refusal
+	}
+	return refusal.WithCause(cause)
+}
+
+var errUnknownClient = errors.New("client unknown")
+
 // provenClient tries every reading, first against memory and then against the directory. It returns nil when none is
-// right.
-func (c Clients) provenClient(ctx context.Context, a *ClientAuthentication, now time.Time) (*store.Client, error) {
+// right, and then reports whether there is a client of the id that the request claims.
+func (c Clients) provenClient(ctx context.Context, a *ClientAuthentication, now time.Time) (proven *store.Client, known bool, err error) {
 	readings := a.Readings
 	if len(readings) == 0 {
 		readings = []ClientCredential{{ID: a.PublicID}}
 	}
 	for _, r := range readings {
 		if client := c.knownClient(r.ID, now); proves(client, r, now) {
-			return client, nil
+			return client, true, nil
 		}
 	}
 	for _, r := range readings {
 		client, err := c.registered(ctx, r.ID, a.Address)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
+		known = known || client != &nobody && r.ID == a.clientID()
 		if proves(client, r, now) {
 			if !client.IsPublic() {
 				c.records.Authenticated.Remember(client, now)
 			}
-			return client, nil
+			return client, true, nil
 		}
 	}
-	return nil, nil
+	return nil, known, nil
 }
 
 // registered returns the client of an id as it is now, or nobody. One that describes itself is asked about only where a user has let it

@@ -32,6 +32,17 @@ type DirectoryAttempt struct {
 	Admit func(subject string) error
 }
 
+// DirectoryError adds to an error the name of the directory that it is about, and whose account there, for the audit log.
+type DirectoryError struct {
+	error
+	Provider string
+	// Account is the address or username that was typed; empty: the directory has not found it, so it may be a password.
+	Account string
+}
+
+// Unwrap returns the error without them.
+func (e DirectoryError) Unwrap() error { return e.error }
+
 // TakesUsernames reports whether people can sign in with something that is no e-mail address.
 func (is *Issuer) TakesUsernames() bool {
 	for _, d := range is.PasswordDirectories {
@@ -65,9 +76,9 @@ func (is *Issuer) askDirectories(ctx context.Context, a DirectoryAttempt, admit 
 			return who, nil
 		case errors.Is(err, store.ErrNotFound):
 		case oauth.AsError(err).Code == oauth.TemporarilyUnavailable:
-			unavailable = errors.Join(unavailable, err)
+			unavailable = errors.Join(unavailable, DirectoryError{err, d.Provider(), ""})
 		default:
-			return SignedIn{Provider: d.Provider()}, err
+			return SignedIn{Provider: d.Provider()}, DirectoryError{err, d.Provider(), a.Login}
 		}
 	}
 	if unavailable != nil {

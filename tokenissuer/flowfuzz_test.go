@@ -72,7 +72,7 @@ func FuzzSealedRequest(f *testing.F) {
 	client.RedirectURIs = []string{"https://client.example/cb"}
 	a.directory.put(&client)
 	request := AuthorizationRequest{ID: "r", ClientID: "conf", RedirectURI: client.RedirectURIs[0], State: "s", Scopes: oauth.Scopes{oauth.ScopePublic}, At: tokentest.Start}
-	back, err := a.SealReturn("/oauth/account", false, a.gate.Now())
+	back, err := a.SealProviderSignOut("/oauth/account", "corp", oauth.NewSecret("browser"), a.gate.Now())
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -32,8 +32,9 @@ type Grant struct {
 	exchanged *accesstoken.AccessToken
 	// born is when the token's family was: see newSignIn.
 	born time.Time
-	// nonce, sessionID and claims are those of the ID token; see store.TokenFamily.
+	// nonce, sessionID and claims and proof are those of the ID token; see store.TokenFamily.
 	nonce, sessionID, claims string
+	proof                    store.Proof
 
 	// repetition is filled by the time at which consume is done; nil: the grant uses no refresh token.
 	repetition *repetition

@@ -52,7 +52,7 @@ func (se *Settings) grantOf(f *store.TokenFamily, client *store.Client, user *st
 	return Grant{
 		Type: f.Origin, Client: client, User: user, Scopes: f.Scopes, Audience: f.Audience, FamilyID: f.ID, Generation: f.Generation,
 		Actor: f.Actor, AuthTime: f.AuthTime, Lifetime: se.tokenLifetime(f, client), born: f.CreatedAt, consume: consume,
-		sessionID: f.SessionID, claims: f.Claims,
+		sessionID: f.SessionID, claims: f.Claims, proof: f.Proof,
 	}
 }
 

@@ -30,6 +30,40 @@ func (f *flow) atHost(s *Session, host string, fresh bool) string {
 	return family.ID
 }
 
+// TestAHostStandsOnceOnTheAccountPage, however many sessions of it came of one sign-in, as with the back button. They end together.
+func TestAHostStandsOnceOnTheAccountPage(t *testing.T) {
+	f := newFlow(t)
+	ada := f.user("ada")
+	s, _ := f.open("ada")
+	other, _ := f.open("ada")
+	var app []string
+	for range 3 {
+		app = append(app, f.atHost(s, "app.example.com", false))
+		f.wait(time.Minute)
+	}
+	wiki, elsewhere := f.atHost(s, "wiki.example.com", false), f.atHost(other, "app.example.com", false)
+	for i, end := range []string{"", app[0]} {
+		if end != "" {
+			f.must(f.EndSessionOf(t.Context(), ada, end))
+		}
+		allowed, err := account.Of(t.Context(), f.Issuer, ada)
+		f.must(err)
+		var names []string
+		for _, host := range allowed.Hosts[s.Family.ID] {
+			names = append(names, host.Host)
+		}
+		wantTexts(t, names, [][]string{{"wiki.example.com", "app.example.com"}, {"wiki.example.com"}}[i]...)
+		if len(allowed.Hosts[other.Family.ID]) != 1 {
+			t.Errorf("the other browser: %+v", allowed.Hosts)
+		}
+	}
+	for id, ended := range map[string]bool{app[0]: true, app[1]: true, app[2]: true, wiki: false, elsewhere: false} {
+		if family, err := f.store.Family(t.Context(), id); err != nil || family.RevokedAt.IsZero() == ended {
+			t.Errorf("%+v, %v", family, err)
+		}
+	}
+}
+
 // TestS66TheAccountHasTheHostsOfEachSession: under the sign-in that they came of, while they can be used. They are no applications, and
 // each can be ended alone by its user and nobody else.
 func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {

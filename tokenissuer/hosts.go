@@ -22,9 +22,6 @@ func (se *Settings) hostClient() *store.Client {
 // HostScopes are the scopes of sessions at hosts.
 func (se *Settings) HostScopes() oauth.Scopes { return se.builtInClient().Scopes }
 
-// PasswordProof returns what is said of a sign-in with a password: the authentication context class and methods.
-func PasswordProof() (acr string, amr []string) { return passwordACR, passwordAMR }
-
 // resolveHost is ResolveRedirect for the built-in client: the answer goes to the callback of one of the hosts.
 func (is *Issuer) resolveHost(redirectURI string) (*store.Client, redirect.Target, error) {
 	target, err := redirect.ToHost(&is.Hosts, redirectURI, is.URL)
@@ -53,19 +50,24 @@ func (is *Issuer) OpenHostSession(ctx context.Context, who SignedIn, host routes
 		authTime = now
 	}
 	f := is.newSignIn(who.User, is.hostClient(), store.HostSession, authTime)
-	f.Provider, f.Preconditions.Subject, f.Scopes, f.ExpiresAt = who.Provider, who.Subject, is.HostScopes(), now.Add(sessionLifetime)
+	f.Provider, f.Proof, f.Preconditions.Subject, f.Scopes, f.ExpiresAt = who.Provider, who.Proof, who.Subject, is.HostScopes(), now.Add(is.Sessions.max())
 	f.Code = store.CodeBinding{RequestID: attempt, RedirectURI: host.Callback(), ExpiresAt: now, SpentAt: now}
 	return f.ID, is.addFamily(ctx, f, who.User)
 }
 
 // EndHostSessionsOf ends the sessions that a user has at hosts by a provider, in every browser.
 func (k *Records) EndHostSessionsOf(ctx context.Context, user *store.User, provider string) error {
+	return k.endHostSessions(ctx, user, func(f *store.TokenFamily) bool { return f.SessionID == "" && f.Provider == provider })
+}
+
+// endHostSessions ends those of the sessions of a user at hosts that are meant.
+func (k *Records) endHostSessions(ctx context.Context, user *store.User, meant func(*store.TokenFamily) bool) error {
 	families, err := k.Store.FamiliesOf(ctx, user.ID, k.Now())
 	if err != nil {
 		return oauth.Unavailable("store_unavailable", err)
 	}
 	for _, f := range families {
-		if f.Origin != store.HostSession || f.SessionID != "" || f.Provider != provider {
+		if f.Origin != store.HostSession || !meant(f) {
 			continue
 		}
 		if err := k.EndFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {

@@ -158,7 +158,7 @@ var rooms = map[string]room{
 	"tokenissuer/endpoint": {
 		own: []string{
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/registration", "tokenissuer/endpoint/requests",
-			"tokenissuer/federation", "tokenissuer/idtoken",
+			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/idtoken",
 			"tokenissuer/oauth", "tokenissuer/personaltoken", "tokenissuer/redirect", "tokenissuer/registration", "tokenissuer/routes", "tokenissuer/store", "tokenissuer/upstream",
 		},
 		others:  []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
@@ -170,12 +170,12 @@ var rooms = map[string]room{
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
 	"tokenissuer/endpoint/registration": {
-		own:     []string{"tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registration"},
+		own:     []string{"tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store"},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
 	"tokenissuer/endpoint/requests": {
-		own:     []string{"tokenissuer", "tokenissuer/assertion", "tokenissuer/oauth"},
+		own:     []string{"tokenissuer", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/personaltoken"},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
@@ -195,7 +195,7 @@ var rooms = map[string]room{
 	"caddymodule/admin": {
 		own: []string{
 			"caddymodule/coverage", "caddymodule/node",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/federation", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/federation", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
 			"tokenissuer/personaltoken", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
@@ -218,10 +218,10 @@ var rooms = map[string]room{
 		without: []string{"github.com/patrickmn/go-cache"},
 	},
 	"caddymodule/hostpaths": {
-		own: []string{"tokenissuer/endpoint"}, others: []string{"github.com/caddyserver/caddy/v2"}, without: []string{"github.com/patrickmn/go-cache"},
+		own: []string{"tokenissuer/endpoint", "tokenissuer/routes"}, others: []string{"github.com/caddyserver/caddy/v2"}, without: []string{"github.com/patrickmn/go-cache"},
 	},
 	"caddymodule/coverage": {
-		own:    []string{"caddymodule/gate", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/oauth"},
+		own:    []string{"caddymodule/gate", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/oauth", "tokenissuer/routes"},
 		others: []string{"github.com/caddyserver/caddy/v2"},
 	},
 	"caddymodule/hostsession": {
@@ -238,6 +238,7 @@ var rooms = map[string]room{
 		without: []string{"github.com/patrickmn/go-cache"},
 	},
 	"caddymodule/requestpath": {
+		others:  []string{"golang.org/x/text/unicode/norm"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2"}),
 	},
 	"caddymodule/identity": {
@@ -259,7 +260,7 @@ var rooms = map[string]room{
 	"caddymodule/gate": {
 		own: []string{
 			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/identity", "caddymodule/mcp", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/personaltoken",
 			"tokenissuer/routes", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
@@ -287,8 +288,8 @@ var rooms = map[string]room{
 	"caddymodule": {
 		own: []string{
 			"caddymodule/admin", "caddymodule/caller", "caddymodule/command", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
-			"caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
-			"internal/failpoint", "internal/gctuning",
+			"caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
+			"internal/failpoint",
 			"tokenissuer", "tokenissuer/assertion", "tokenissuer/backchannel", "tokenissuer/clientmetadata", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
 			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/personaltoken", "tokenissuer/registry",
 			"tokenissuer/routes", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
@@ -300,7 +301,6 @@ var rooms = map[string]room{
 	// In a build without its tag it is empty.
 	"internal/failpoint": {without: slices.Concat(wire, database)},
 	"internal/fairqueue": {without: slices.Concat(wire, database)},
-	"internal/gctuning":  {without: slices.Concat(wire, database)},
 	"rig": {
 		own:    []string{"caddymodule", "internal/machine", "internal/faultproxy", "internal/loopback", "internal/pgtest"},
 		others: []string{"github.com/caddyserver/caddy/v2", "golang.org/x/crypto/bcrypt", "golang.org/x/net/html"},

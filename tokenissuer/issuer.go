@@ -2,7 +2,6 @@ package tokenissuer
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
@@ -24,6 +23,8 @@ type Settings struct {
 	Audience []string
 	// Lifetimes are the issuer's; a client may have its own.
 	Lifetimes store.Lifetimes
+	// Sessions are the lifetimes of the sessions of browsers, at the issuer and at hosts.
+	Sessions SessionLimits
 	// Scopes are the scopes that are known.
 	Scopes oauth.ScopeCatalogue
 	// Roles are the roles that users can have.
@@ -121,8 +122,7 @@ type Tokens struct {
 
 // Issue makes the tokens of a grant (RFC 9068 §2). It is the only place where clients' tokens are made. It fails when no key can
 // sign, and for a user whose id is the client's: that token would pass for a server token. The durable step on which
-// a grant depends runs beside the signature, and nothing is returned before both are done. Whatever can be known
-// before it fails before it: a code that was spent for nothing could not be presented again.
+// a grant depends comes last: a code that was spent for nothing could not be presented again.
 func (is *Issuer) Issue(g Grant) (Tokens, error) {
 	key, err := is.Keys.Signing(is.Now())
 	if err != nil {
@@ -140,40 +140,25 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 	if err != nil {
 		return Tokens{}, err
 	}
-	var consumed <-chan error
-	if g.consume != nil {
-		consumed = consuming(g.consume)
-	}
 	tokens, err := is.sign(g, key, t, claims)
-	if err == nil {
-		tokens.IDToken, err = identity.sign(tokens.AccessToken)
+	if err != nil {
+		return Tokens{}, err
 	}
-	if consumed != nil {
-		if stepErr := <-consumed; stepErr != nil {
-			return Tokens{}, oauth.AsError(stepErr)
+	if tokens.IDToken, err = identity.sign(tokens.AccessToken); err != nil {
+		return Tokens{}, err
+	}
+	if g.consume != nil {
+		if err := g.consume(); err != nil {
+			return Tokens{}, oauth.AsError(err)
 		}
 	}
-	if err == nil && g.repetition != nil {
+	if g.repetition != nil {
 		tokens.Repeated, tokens.RepeatedFrom = g.repetition.again, g.repetition.from
 	}
-	return tokens, err
+	return tokens, nil
 }
 
-// consuming begins the durable step of a grant. What comes of it can be received once.
-func consuming(step func() error) <-chan error {
-	consumed := make(chan error, 1)
-	go func() {
-		defer func() {
-			if reason := recover(); reason != nil { // else it would end the process
-				consumed <- oauth.NewError(oauth.ServerError, "panic").WithCause(fmt.Errorf("panic in the step of a grant: %v", reason))
-			}
-		}()
-		consumed <- step()
-	}()
-	return consumed
-}
-
-// sign makes the tokens of a grant whose step is taken care of.
+// sign makes the tokens of a grant.
 func (c *Credentials) sign(g Grant, key *keys.SigningKey, t *accesstoken.AccessToken, claims []byte) (Tokens, error) {
 	signed, err := c.JTIMAC.Sign(key, claims)
 	if err != nil {
@@ -229,7 +214,7 @@ func (is *Issuer) claimsOf(g Grant, kid string) (*accesstoken.AccessToken, error
 		t.Role = string(g.User.Role)
 	}
 	if g.Scopes.Has(oauth.ScopeGroups) {
-		t.WithGroups(g.User.Groups)
+		t.WithGroups(g.User.AllGroups())
 	}
 	t.FamilyID, t.AuthTime, t.Actor = g.FamilyID, g.AuthTime.Truncate(time.Second), g.Actor
 	return t, nil

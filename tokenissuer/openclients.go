@@ -3,6 +3,7 @@ package tokenissuer
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync/atomic"
 
@@ -125,12 +126,12 @@ func (is *Issuer) admit(ctx context.Context, client *store.Client) error {
 		return oauth.Unavailable("store_unavailable", err)
 	case stored.Disabled:
 		return oauth.NewError(oauth.Denied, "client_disabled")
-	case stored.Name == client.Name && stored.Type == client.Type && stored.ClientKeys == client.ClientKeys && slices.Equal(stored.RedirectURIs, client.RedirectURIs) && slices.Equal(stored.Grants, client.Grants):
+	case stored.Name == client.Name && stored.Type == client.Type && stored.ClientKeys == client.ClientKeys && reflect.DeepEqual(stored.OpenID, client.OpenID) && slices.Equal(stored.RedirectURIs, client.RedirectURIs) && slices.Equal(stored.Grants, client.Grants):
 		return nil
 	}
 	// What is stored is for operators to look at: a failure costs nobody the sign-in.
 	_ = is.Store.ChangeClient(ctx, client.ID, store.ClientChange{
-		Name: &client.Name, Type: &client.Type, RedirectURIs: &client.RedirectURIs, Grants: &client.Grants, Scopes: &client.Scopes, Keys: &client.ClientKeys,
+		Name: &client.Name, Type: &client.Type, RedirectURIs: &client.RedirectURIs, Grants: &client.Grants, Scopes: &client.Scopes, Keys: &client.ClientKeys, OpenID: &client.OpenID,
 	})
 	is.Origins.Forget()
 	return nil

@@ -15,7 +15,8 @@ import (
 // maxNonce bounds a nonce in bytes, as JSON writes it: a control character takes six. It is kept with the code.
 const maxNonce = 2 << 10
 
-// How a user has signed in: with a password. The authentication context class is the only one there is (OpenID Connect Core §2).
+// What is said of a sign-in with a password that was typed here. The authentication context class is the only one there is (OpenID
+// Connect Core §2).
 const passwordACR = "1"
 
 var passwordAMR = []string{"pwd"} // RFC 8176 §2
@@ -36,7 +37,7 @@ func (is *Issuer) readOpenID(r *AuthorizationRequest, client *store.Client, p Au
 			r.Hinted = hint.Subject
 		case oauth.AsError(err).Code != oauth.InvalidRequest:
 			return err
-		case r.Prompt.Has(promptNone):
+		case r.IsSilent():
 			return oauth.NewError(oauth.LoginRequired, "id_token_hint_unreadable").WithCause(err)
 		}
 	}
@@ -86,6 +87,11 @@ func (r *AuthorizationRequest) allows(userID string) bool {
 	return (r.Hinted == "" || r.Hinted == userID) && (r.Claims == "" || r.claims().Allows(userID))
 }
 
+// allowsClass reports whether a sign-in is of a class that the request calls essential (OpenID Connect Core §5.5.1.1).
+func (r *AuthorizationRequest) allowsClass(session *store.TokenFamily) bool {
+	return r.Claims == "" || r.claims().AllowsACR(session.Proof.ACR)
+}
+
 // asksForAnother reports whether the request is for another user than the one who was signed in when it came.
 func (r *AuthorizationRequest) asksForAnother(s *Session) bool {
 	return s.Family.CreatedAt.Before(r.At) && !r.allows(s.User.ID)
@@ -129,7 +135,7 @@ func (is *Issuer) identityOf(g Grant, t *accesstoken.AccessToken) (*identity, er
 	}
 	i := &identity{key: key, token: idtoken.Token{
 		Issuer: is.URL, Subject: t.Subject, ClientID: t.ClientID, IssuedAt: t.IssuedAt, ExpiresAt: t.IssuedAt.Add(idtoken.Lifetime),
-		AuthTime: t.AuthTime, Nonce: g.nonce, SessionID: g.sessionID, ACR: passwordACR, AMR: passwordAMR,
+		AuthTime: t.AuthTime, Nonce: g.nonce, SessionID: g.sessionID, ACR: g.proof.ACR, AMR: g.proof.AMR,
 	}}
 	if g.claims == "" {
 		return i, nil

@@ -75,31 +75,6 @@ func isOfBrowser(digest string, browser oauth.Secret) bool {
 	return !browser.IsEmpty() && subtle.ConstantTimeCompare([]byte(digest), []byte(browserDigest(browser))) == 1
 }
 
-// freshReturn is the owner of a way back for which the sign-in must be a fresh one.
-const freshReturn = "fresh"
-
-// SealReturn wraps the path of a page that a browser comes back to after signing in. It is absolute, so that nothing but
-// a path can come of it. Fresh: the page asks for a recent sign-in.
-func (c *Credentials) SealReturn(path string, fresh bool, now time.Time) (oauth.Secret, error) {
-	if !strings.HasPrefix(path, "/") {
-		return oauth.Secret{}, oauth.NewError(oauth.InvalidRequest, "return_path_relative")
-	}
-	owner := ""
-	if fresh {
-		owner = freshReturn
-	}
-	return keys.Wrap(c.Master.Returns, owner, path, now)
-}
-
-// OpenReturn is the reverse of SealReturn.
-func (c *Credentials) OpenReturn(pending oauth.Secret, now time.Time) (path string, fresh bool, err error) {
-	if path, err = keys.Unwrap[string](c.Master.Returns, freshReturn, pending, now); err == nil {
-		return path, true, nil
-	}
-	path, err = keys.Unwrap[string](c.Master.Returns, "", pending, now)
-	return path, false, err
-}
-
 // FormToken proves that a form was made by us, for this browser and what the names say: the page, the user, the pending
 // request. It is not guessable, and worth nothing in another browser (RFC 9700 §4.7). No two are the same.
 func (c *Credentials) FormToken(browser oauth.Secret, names ...string) oauth.Secret {

@@ -121,25 +121,6 @@ func TestA60AFormOpensOneSession(t *testing.T) {
 	}
 }
 
-func TestAReturnIsOursForTenMinutes(t *testing.T) {
-	f := newFlow(t)
-	sealed, err := f.SealReturn("/oauth/account?x=1", false, f.clock())
-	f.must(err)
-	if path, fresh, err := f.OpenReturn(sealed, f.clock()); err != nil || fresh || path != "/oauth/account?x=1" {
-		t.Errorf("%q, %v", path, err)
-	}
-	_, pending, _ := f.pendingRequest()
-	for name, wrong := range map[string]oauth.Secret{"path": oauth.NewSecret("/oauth/account"), "request": pending, "empty": {}} {
-		if path, _, err := f.OpenReturn(wrong, f.clock()); err == nil {
-			t.Errorf("%s: %q", name, path)
-		}
-	}
-	f.wait(10*time.Minute + time.Second)
-	if _, _, err := f.OpenReturn(sealed, f.clock()); err == nil {
-		t.Error("it opens after ten minutes")
-	}
-}
-
 // TestS111AReopenedRequestIsNew: it has no id under which it was decided, and nobody who signed in before it has signed in for it.
 func TestS111AReopenedRequestIsNew(t *testing.T) {
 	f := newFlow(t)

@@ -4,17 +4,78 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// How long a browser stays signed in: in all, and without coming back.
+// SessionLimits are how long a browser stays signed in. A zero member means the default.
+type SessionLimits struct {
+	// Idle is how long a session may rest. Default: 7 days, or Max if that is shorter.
+	Idle time.Duration
+	// Max is how long it lives at most, however often it is used. Default: 30 days.
+	Max time.Duration
+}
+
 const (
-	sessionLifetime = 30 * store.Day
-	sessionIdle     = 7 * store.Day
+	defaultSessionIdle = 7 * store.Day
+	defaultSessionMax  = 30 * store.Day
+
+	// minSessionLimit and maxSessionLimit bound what can be set.
+	minSessionLimit = 10 * time.Minute
+	maxSessionLimit = store.MaxFamilyLifetime
 )
+
+func (l SessionLimits) max() time.Duration { return cmp.Or(l.Max, defaultSessionMax) }
+
+func (l SessionLimits) idle() time.Duration {
+	return cmp.Or(l.Idle, min(defaultSessionIdle, l.max()))
+}
+
+// CheckSessionLimit refuses a lifetime that is out of bounds. The name is that of the member in the configuration.
+func CheckSessionLimit(name string, d time.Duration) error {
+	if d < minSessionLimit || d > maxSessionLimit {
+		return fmt.Errorf("sessions %s %s: use %s to %s", name, d, store.FormatBound(minSessionLimit), store.FormatBound(maxSessionLimit))
+	}
+	return nil
+}
+
+// Validate refuses limits that are out of bounds or contradict each other.
+func (l SessionLimits) Validate() error {
+	for name, d := range map[string]time.Duration{"idle": l.Idle, "max": l.Max} {
+		if d == 0 {
+			continue
+		}
+		if err := CheckSessionLimit(name, d); err != nil {
+			return err
+		}
+	}
+	if l.idle() > l.max() {
+		return fmt.Errorf("sessions idle %s: no session lives longer than max, which is %s", l.Idle, l.max())
+	}
+	return nil
+}
+
+// HasRested reports whether a session was not used for so long that it has ended.
+func (l SessionLimits) HasRested(f *store.TokenFamily, now time.Time) bool {
+	return !now.Before(f.RotatedAt.Add(l.idle()))
+}
+
+// end is when a session ends however often it is used. It was stored when the session began; a shorter Max holds for sessions of before.
+func (l SessionLimits) end(f *store.TokenFamily) time.Time {
+	if end := f.CreatedAt.Add(l.max()); end.Before(f.ExpiresAt) {
+		return end
+	}
+	return f.ExpiresAt
+}
+
+// IsOver reports whether a session has reached the end of its life.
+func (l SessionLimits) IsOver(f *store.TokenFamily, now time.Time) bool { return !now.Before(l.end(f)) }
+
+// touch is how exactly it is known when a session was last used: a session in use must not seem to rest.
+func (l SessionLimits) touch() time.Duration { return min(store.SessionTouch, l.idle()/10) }
 
 // Session is a browser in which a user is signed in.
 type Session struct {
@@ -32,18 +93,13 @@ func (is *Issuer) OpenSession(ctx context.Context, who SignedIn, note, form stri
 		authTime = now
 	}
 	f := is.newSignIn(user, is.builtInClient(), store.BrowserSession, authTime)
-	f.Note, f.Provider, f.Preconditions.Subject, f.ExpiresAt = note, who.Provider, who.Subject, now.Add(sessionLifetime)
+	f.Note, f.Provider, f.Proof, f.Preconditions.Subject, f.ExpiresAt = note, who.Provider, who.Proof, who.Subject, now.Add(is.Sessions.max())
 	f.Scopes = is.builtInClient().Scopes
 	f.Code.RequestID = form
 	if err := is.addFamily(ctx, f, user); err != nil {
 		return nil, oauth.Secret{}, err
 	}
 	return &Session{Family: f, User: user}, is.Master.Session(f.ID), nil
-}
-
-// HasRested reports whether a session was not used for so long that it has ended.
-func HasRested(f *store.TokenFamily, now time.Time) bool {
-	return !now.Before(f.RotatedAt.Add(sessionIdle))
 }
 
 // newFamily returns a family that is born now, of somebody who signed in at authTime; zero: nobody knows when.
@@ -112,26 +168,27 @@ func (is *Issuer) Session(ctx context.Context, cookie oauth.Secret) (*Session, e
 
 // LivingSession returns the session of that id and kind, a BrowserSession or a HostSession, and notes that it was used; nil when
 // there is none any more. The error is temporarily_unavailable.
-func (k *Records) LivingSession(ctx context.Context, id string, kind oauth.GrantType) (*Session, error) {
-	f, err := k.family(ctx, id)
+func (is *Issuer) LivingSession(ctx context.Context, id string, kind oauth.GrantType) (*Session, error) {
+	f, err := is.family(ctx, id)
 	if f == nil || err != nil {
 		return nil, err
 	}
-	now := k.Now()
-	if f.Origin != kind || !now.Before(f.ExpiresAt) || HasRested(f, now) {
+	now := is.Now()
+	if f.Origin != kind || is.Sessions.IsOver(f, now) || is.Sessions.HasRested(f, now) {
 		return nil, nil
 	}
-	if kind == store.HostSession && f.SessionID != "" { // a node of an earlier build has ended the sign-in alone
-		if signIn, err := k.family(ctx, f.SessionID); signIn == nil || err != nil {
+	if kind == store.HostSession && f.SessionID != "" { // it ends with its sign-in, which is older
+		signIn, err := is.family(ctx, f.SessionID)
+		if signIn == nil || err != nil || is.Sessions.IsOver(signIn, now) {
 			return nil, err
 		}
 	}
-	user, err := k.livingUser(ctx, f)
+	user, err := is.livingUser(ctx, f)
 	if user == nil || err != nil {
 		return nil, err
 	}
-	if now.Sub(f.RotatedAt) > store.SessionTouch {
-		outcome, err := k.Store.TouchFamily(ctx, f.ID, now)
+	if now.Sub(f.RotatedAt) > is.Sessions.touch() {
+		outcome, err := is.Store.TouchFamily(ctx, f.ID, now)
 		if err != nil {
 			return nil, oauth.Unavailable("store_unavailable", err)
 		}
@@ -151,7 +208,7 @@ func (c *Credentials) SessionID(cookie oauth.Secret) string {
 	return id
 }
 
-// SessionToken returns a user token of the session, for the gate of this issuer and for testing.
+// SessionToken returns a user token of the session, for the gate of this issuer and for testing. It does not outlive the session.
 func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
 	own := is.builtInClient()
 	scopes, err := narrowed(s.Family.Scopes, own, "") // the operator may have taken some away
@@ -160,22 +217,26 @@ func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
 	}
 	return is.Issue(Grant{
 		Type: store.BrowserSession, Client: own, User: s.User, Scopes: scopes, FamilyID: s.Family.ID,
-		AuthTime: s.Family.AuthTime, Lifetime: is.tokenLifetime(s.Family, own), born: s.Family.CreatedAt,
+		AuthTime: s.Family.AuthTime, Lifetime: min(is.tokenLifetime(s.Family, own), is.Sessions.end(s.Family).Sub(is.Now())), born: s.Family.CreatedAt,
 	})
 }
 
 // SignOut ends the session and, with it, every application's access to the user: all families but other browsers'
-// sessions and tokens that an admin has created. The session ends after them: while it lives, a sign-out that failed can
-// be repeated. What was approved in the session meanwhile ends last, for from then on nothing can be.
+// sessions, tokens that an admin has created, and grants by which the user lets an application stay signed in. The session
+// ends after them: while it lives, a sign-out that failed can be repeated. What was approved in the session meanwhile ends
+// last, for from then on nothing can be.
 func (k *Records) SignOut(ctx context.Context, s *Session) error {
-	applications := store.FamilyFilter{UserID: s.User.ID, Origins: []oauth.GrantType{oauth.AuthorizationCode, oauth.PasswordGrant}}
-	if err := k.EndFamilies(ctx, applications); err != nil {
-		return err
+	granted := store.FamilyFilter{
+		UserID: s.User.ID, Origins: []oauth.GrantType{oauth.AuthorizationCode},
+		ExceptScopes: oauth.Scopes{oauth.ScopeRefreshToken, oauth.ScopeOfflineAccess},
 	}
-	if err := k.EndSession(ctx, s); err != nil {
-		return err
+	passwords := store.FamilyFilter{UserID: s.User.ID, Origins: []oauth.GrantType{oauth.PasswordGrant}} // which ask the user nothing
+	for _, which := range []store.FamilyFilter{granted, passwords, {ID: s.Family.ID}, granted} {
+		if err := k.EndFamilies(ctx, which); err != nil {
+			return err
+		}
 	}
-	return k.EndFamilies(ctx, applications)
+	return nil
 }
 
 // EndSession ends a session alone, as a new sign-in in the same browser does with the one before.
@@ -243,17 +304,18 @@ func (k *Records) remembered(id string, genuine bool) (*store.TokenFamily, *stor
 	return f, user
 }
 
-// storedFamily returns the family of a genuine credential, whatever its state; nil when there is none. For one that is not genuine
-// it asks as well, so that its timing does not reveal which.
+// storedFamily returns the family of a genuine credential, whatever its state; nil when there is none. The MAC has decided about any
+// other: nothing is looked up for it.
 func (k *Records) storedFamily(ctx context.Context, id string, genuine bool) (*store.TokenFamily, error) {
+	if !genuine {
+		return nil, nil
+	}
 	f, err := k.Store.Family(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, oauth.Unavailable("store_unavailable", err)
-	case !genuine:
-		return nil, nil
 	}
 	return f, nil
 }

@@ -90,7 +90,7 @@ func TestA71ASessionThatEndsBesideAQuestion(t *testing.T) {
 func TestT96ASignOutThatFailedCanBeRepeated(t *testing.T) {
 	f := newFlow(t)
 	s, cookie := f.open("ada")
-	application := f.tokens("conf", "refresh_token")
+	application := f.tokens("conf", "trusted")
 	f.store.fail("EndFamilies", false)
 	tokentest.WantCode(t, f.SignOut(t.Context(), s), oauth.TemporarilyUnavailable)
 	f.store.fail("", false)

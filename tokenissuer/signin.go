@@ -31,6 +31,8 @@ type SignedIn struct {
 	Provider, Subject string
 	// AuthTime is when; zero: the provider does not say.
 	AuthTime time.Time
+	// Proof is how, as far as that is known.
+	Proof store.Proof
 	// Login is the address or username that was typed, as it is counted; empty: none was.
 	Login string
 }
@@ -102,7 +104,7 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (SignedIn, error)
 		return SignedIn{Provider: proved.Provider}, err
 	}
 	is.CountProof(ctx, proofs, now)
-	proved.AuthTime, proved.Login = is.Now(), login
+	proved.AuthTime, proved.Login, proved.Proof = is.Now(), login, store.Proof{ACR: passwordACR, AMR: passwordAMR} // a directory has proved it by a bind
 	return proved, nil
 }
 

@@ -165,6 +165,7 @@ func writeError(w http.ResponseWriter, status int, err error) {
 
 func writeAnswer(w http.ResponseWriter, status int, answer any) {
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if answer == nil {
 		w.WriteHeader(http.StatusNoContent)
 		return

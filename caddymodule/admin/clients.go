@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 var clientOperations = map[string]operation{
@@ -52,6 +54,8 @@ type Client struct {
 	Secret string `json:"client_secret,omitzero"`
 	// Provider is there in the answer to a registration for OpenID Connect.
 	Provider *OpenIDProvider `json:"provider,omitzero"`
+	// Warning is there in the answer to a change that was made and does not work yet.
+	Warning string `json:"warning,omitzero"`
 }
 
 // ClientSecret is a secret as an operator sees it: how long it is good, and nothing of it.
@@ -190,7 +194,7 @@ func addClient(t *Target, r *http.Request, n newClient) (int, any, error) {
 	}
 	t.record("client added", zap.String("client_id", client.ID))
 	view := viewOf(client)
-	view.Secret = secret.Reveal()
+	view.Secret, view.Warning = secret.Reveal(), t.logoutWarning(r.Context(), client)
 	if n.OpenID {
 		view.Provider, err = t.provider()
 	}
@@ -218,7 +222,27 @@ func updateClient(t *Target, r *http.Request, m clientMembers) (int, any, error)
 		{"jwks", len(m.JWKS) > 0}, {"jwks_uri", m.JWKSURI != nil},
 		{"backchannel_logout_uri", m.BackchannelLogoutURI != nil}, {"backchannel_logout_session_required", m.BackchannelLogoutSessionRequired != nil},
 	})))
-	return http.StatusOK, viewOf(client), nil
+	view := viewOf(client)
+	if m.BackchannelLogoutURI != nil {
+		view.Warning = t.logoutWarning(r.Context(), client)
+	}
+	return http.StatusOK, view, nil
+}
+
+// resolveTimeout is how long an answer waits to find out where a backchannel_logout_uri leads.
+const resolveTimeout = 2 * time.Second
+
+// logoutWarning says why a client will not be told of sign-outs; empty: nothing is known against it.
+func (t *Target) logoutWarning(ctx context.Context, client *store.Client) string {
+	if t.LogoutsToPrivate || client.OpenID.BackchannelLogoutURI == "" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	if err := trust.CheckPublic(ctx, client.OpenID.BackchannelLogoutURI); err != nil {
+		return "the application will not be told of sign-outs: backchannel_logout_uri: " + err.Error() + ". Write `openid { allow_private_network }` in the oauth block"
+	}
+	return ""
 }
 
 // rotation is the request to give a client another secret.

@@ -2,15 +2,19 @@ package admin
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 )
 
 // Explanation is what `caddy oauth token explain` prints.
@@ -18,6 +22,8 @@ type Explanation struct {
 	accesstoken.Explanation `json:",inline"`
 	// What the text is, where no signature was verified.
 	What string `json:"what,omitzero"`
+	// Resource is that for which the token was judged, because it is for the resource of a route and the question names no audience.
+	Resource string `json:"resource,omitzero"`
 	// Unverified is what a JWT says whose signature was not verified: anybody can have written it.
 	Unverified *UnverifiedToken `json:"unverified,omitzero"`
 	// Trust names the trusted issuers whose token it may be: the one that a JWT names, all that can be asked about an opaque
@@ -26,6 +32,7 @@ type Explanation struct {
 	Subject   string    `json:"subject,omitzero"`
 	ClientID  string    `json:"client_id,omitzero"`
 	Scope     string    `json:"scope,omitzero"`
+	Audience  []string  `json:"aud,omitzero"`
 	ID        string    `json:"jti,omitzero"`
 	Family    string    `json:"family,omitzero"`
 	Actor     string    `json:"actor,omitzero"` // who obtained it for the subject
@@ -46,13 +53,16 @@ func explainToken(t *Target, r *http.Request, request explanationRequest) (int, 
 	if err != nil {
 		return 0, nil, err
 	}
-	x.What = about
-	if x.Claims == nil {
+	if x.What == "" && x.Claims == nil {
 		t.inspect(r.Context(), &x, token)
 	}
+	if about != "" && x.What != "" {
+		about += "; "
+	}
+	x.What = about + x.What
 	if c := x.Claims; c != nil {
 		x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID = c.Subject, c.ClientID, c.Scopes.String(), c.ID, c.KeyID
-		x.Family, x.Actor = c.FamilyID, c.Actor.Subject
+		x.Family, x.Actor, x.Audience = c.FamilyID, c.Actor.Subject, c.Audience
 		x.IssuedAt, x.ExpiresAt = c.IssuedAt, c.ExpiresAt
 	}
 	return http.StatusOK, x, nil
@@ -74,8 +84,20 @@ func readToken(text string) (token, about string) {
 	if ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(rest), "the token of an Authorization header: Bearer was left out"
 	}
+	if ok && strings.EqualFold(scheme, "Basic") {
+		if text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest)); err == nil {
+			if _, password, _ := strings.Cut(string(text), ":"); isPersonal(password) {
+				return password, "the password of an Authorization header (Basic), which a route takes by `token_from basic pat`"
+			}
+		}
+	}
+	if _, value, ok := strings.Cut(token, ":"); ok && isPersonal(strings.TrimSpace(value)) {
+		return strings.TrimSpace(value), "the value of a header, which a route takes by `token_from header … pat`"
+	}
 	return token, ""
 }
+
+func isPersonal(text string) bool { return strings.HasPrefix(text, personaltoken.Prefix) }
 
 // inspect adds what a text is, and what it says, when no signature was verified.
 func (t *Target) inspect(ctx context.Context, x *Explanation, token string) {
@@ -85,13 +107,13 @@ func (t *Target) inspect(ctx context.Context, x *Explanation, token string) {
 			found.What, x.Family = what, family
 		}
 	}
+	if isPersonal(token) {
+		found.What = "what looks like a personal access token, and the configuration has no personal_tokens"
+	}
 	if scheme, _, _ := strings.Cut(token, " "); strings.EqualFold(scheme, "Basic") {
 		found.What = "the credentials of a client in an Authorization header (Basic), and no token"
 	}
-	if x.What != "" {
-		x.What += "; "
-	}
-	x.What += found.What
+	x.What = found.What
 	if found.Header != nil || found.Claims != nil {
 		x.Unverified = &UnverifiedToken{found.Header, found.Claims}
 	}
@@ -100,12 +122,20 @@ func (t *Target) inspect(ctx context.Context, x *Explanation, token string) {
 // explain has a token judged by the issuer that it names, for these audiences or else for the issuer's own. As at the gate,
 // what a token says of its issuer only chooses whom to ask.
 func (t *Target) explain(ctx context.Context, token string, audiences []string) (Explanation, error) {
+	if isPersonal(token) && t.PersonalTokens != nil {
+		return t.explainPersonal(ctx, token, audiences)
+	}
+	if t.Issuer != nil && t.IsServing(ctx) {
+		if x, host, err := t.ExplainSession(ctx, token); host != "" || err != nil {
+			return Explanation{Explanation: x, What: "the cookie of a session at " + host + ", which counts there alone"}, err
+		}
+	}
 	url, isJWT := accesstoken.ClaimedIssuer(token)
 	if t.Issuer != nil && !t.SessionsOnly && (url == t.Issuer.URL || url == "" && len(t.Trusted) == 0) {
 		if !t.IsServing(ctx) {
 			return Explanation{}, errNoStore
 		}
-		return Explanation{Explanation: t.Issuer.Verifier.Explain(token, orElse(audiences, t.Issuer.Audience))}, nil
+		return t.explainOwn(token, audiences)
 	}
 	if !isJWT {
 		return t.explainOpaque(token), nil
@@ -116,6 +146,53 @@ func (t *Target) explain(ctx context.Context, token string, audiences []string) 
 		}
 	}
 	return Explanation{Explanation: accesstoken.ExplainStranger(token, t.knownIssuers())}, nil
+}
+
+// explainOwn has a token of our own issuer judged. It tells ID tokens, which are signed with the same keys.
+func (t *Target) explainOwn(token string, audiences []string) (Explanation, error) {
+	if hint, err := idtoken.ReadHint(token, t.Issuer.URL, t.Issuer.Keys); err == nil {
+		x := t.Issuer.Verifier.Explain(token, orElse(audiences, t.Issuer.Audience))
+		x.Claims = nil // as an access token it says nothing
+		x.Findings = slices.DeleteFunc(x.Findings, func(f accesstoken.Finding) bool { return f.Check != "type" })
+		return Explanation{Explanation: x, What: "an ID token of this issuer, which is for its client and which the gate never takes", Subject: hint.Subject, ClientID: hint.ClientID}, nil
+	}
+	return t.explainFor(audiences, func(audiences []string) (accesstoken.Explanation, error) {
+		return t.Issuer.Verifier.Explain(token, audiences), nil
+	})
+}
+
+// explainFor has a token judged for these audiences, or else for the issuer's own. A token that is for the resource of a route instead
+// is judged for that.
+func (t *Target) explainFor(audiences []string, judge func(audiences []string) (accesstoken.Explanation, error)) (Explanation, error) {
+	if len(audiences) > 0 {
+		x, err := judge(audiences)
+		return Explanation{Explanation: x}, err
+	}
+	x, err := judge(t.Issuer.Audience)
+	i := slices.IndexFunc(x.Findings, func(f accesstoken.Finding) bool { return f.Check == "audience" && f.Outcome == accesstoken.CheckFailed })
+	if err != nil || i < 0 || x.Claims == nil {
+		return Explanation{Explanation: x}, err
+	}
+	for _, resource := range x.Claims.Audience {
+		if t.Issuer.Resources.Has(resource) {
+			x, err := judge([]string{resource})
+			return Explanation{Explanation: x, Resource: resource}, err
+		}
+	}
+	x.Findings[i].Note = "compared with " + strings.Join(t.Issuer.Audience, ", ") + "; --audience names that of a route"
+	return Explanation{Explanation: x}, nil
+}
+
+// explainPersonal has a personal access token judged, as at the gate by our issuer alone.
+func (t *Target) explainPersonal(ctx context.Context, token string, audiences []string) (Explanation, error) {
+	if !t.IsServing(ctx) {
+		return Explanation{}, errNoStore
+	}
+	x, err := t.explainFor(audiences, func(audiences []string) (accesstoken.Explanation, error) {
+		return t.PersonalTokens.Explain(ctx, token, audiences)
+	})
+	x.What = "a personal access token"
+	return x, err
 }
 
 // explainOpaque says who would be asked about a token that is no JWT. A route takes tokens of one such issuer at most, so it

@@ -17,6 +17,8 @@ type clientOpenID struct {
 	PostLogoutRedirectURIs           []string        `json:"post_logout_redirect_uris,omitempty"`
 	BackchannelLogoutURI             string          `json:"backchannel_logout_uri,omitzero"`
 	BackchannelLogoutSessionRequired bool            `json:"backchannel_logout_session_required,omitzero"`
+	ResponseModes                    []string        `json:"response_modes,omitempty"`
+	DefaultMaxAge                    *int64          `json:"default_max_age,omitzero"`
 }
 
 // openID returns how the client takes part with the members that are there in place of those before; nil when there are none.

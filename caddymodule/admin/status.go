@@ -34,6 +34,8 @@ type NodeStatus struct {
 	TrustKeys map[string]trust.KeysReport `json:"trust_keys,omitzero"`
 	// Providers is what is wrong with an identity provider, by its name; empty: nothing that is known.
 	Providers map[string]string `json:"providers,omitzero"`
+	// UntriedProviders are the names of those with which nothing has worked or failed since the start.
+	UntriedProviders []string `json:"untried_providers,omitzero"`
 }
 
 // IssuerStatus is how an issuer stands.
@@ -75,6 +77,9 @@ func (t *Target) status(ctx context.Context) NodeStatus {
 	}
 	for _, p := range t.Providers {
 		s.Providers[p.Name] = p.trouble()
+		if state := p.State(); state.LastSuccess.IsZero() && state.LastFailure.IsZero() {
+			s.UntriedProviders = append(s.UntriedProviders, p.Name)
+		}
 	}
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -26,6 +27,8 @@ type Target struct {
 	Node     *node.Node
 	// PersonalTokens are the personal access tokens; nil: there are none.
 	PersonalTokens *personaltoken.Tokens
+	// ExplainSession explains the cookie of a session at a host, and says of which; empty: the text is none.
+	ExplainSession func(ctx context.Context, cookie string) (x accesstoken.Explanation, host string, err error)
 	// SessionsOnly: the Issuer keeps sessions of browsers that sign in at providers, and issues nothing.
 	SessionsOnly bool
 	// Trusted are the other issuers whose tokens some route can take.
@@ -45,6 +48,8 @@ type Target struct {
 	// Metadata are the issuer's, as clients get them at DiscoveryURL; nil without an issuer.
 	Metadata     []byte
 	DiscoveryURL string
+	// LogoutsToPrivate: applications at private addresses are told of sign-outs.
+	LogoutsToPrivate bool
 	// CountMinted counts a token that an operator has minted.
 	CountMinted func()
 }

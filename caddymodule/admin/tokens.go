@@ -124,7 +124,7 @@ func addRevocation(t *Target, r *http.Request, request newRevocation) (int, any,
 type nobodyMeant string
 
 func (id nobodyMeant) Error() string {
-	return fmt.Sprintf("there is no user %q, and none was removed: nothing was revoked. Use force for a user whom only another issuer knows", string(id))
+	return fmt.Sprintf("there is no user %q, and none was removed: nothing was revoked. Use --force for a user whom only another issuer knows", string(id))
 }
 
 // Is makes it an ErrNotFound.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,8 +38,11 @@ type User struct {
 	Organisation string     `json:"organisation"`
 	Role         store.Role `json:"role"`
 	// RoleUndeclared: there is no such role any more, so the user has none.
-	RoleUndeclared bool             `json:"role_undeclared,omitzero"`
-	Groups         []string         `json:"groups,omitempty"`
+	RoleUndeclared bool     `json:"role_undeclared,omitzero"`
+	Groups         []string `json:"groups,omitempty"`
+	// ProviderGroups are those into which the provider GroupsBy has put the user; Groups are the operator's.
+	ProviderGroups []string         `json:"provider_groups,omitempty"`
+	GroupsBy       string           `json:"groups_by,omitzero"`
 	Status         store.UserStatus `json:"status"`
 	HasPassword    bool             `json:"has_password"`
 	// External: an identity provider vouches for the user, who needs no password then.
@@ -50,6 +54,8 @@ type User struct {
 	Source        string     `json:"source"`
 	CreatedAt     time.Time  `json:"created_at,omitzero"`
 	EmailVerified bool       `json:"email_verified"`
+	// EmailVerifiedBy is "operator" or "provider NAME".
+	EmailVerifiedBy string `json:"email_verified_by,omitzero"`
 	store.Profile
 }
 
@@ -66,7 +72,7 @@ func (t *Target) viewOfUser(u *store.User) User {
 		RoleUndeclared: u.Role != "" && !t.Issuer.Roles.Has(u.Role),
 		ID:             u.ID, Email: u.Email, Name: u.Name, Organisation: u.Organisation, Role: u.Role, Groups: u.Groups, Status: u.Status,
 		HasPassword: !u.PasswordHash.IsEmpty(), Source: source(u.Declared), CreatedAt: u.CreatedAt,
-		EmailVerified: u.EmailVerified, External: u.External, Service: u.Service,
+		EmailVerified: u.EmailVerified(), EmailVerifiedBy: u.EmailVerifiedBy, ProviderGroups: u.ProviderGroups, GroupsBy: u.GroupsBy, External: u.External, Service: u.Service,
 	}
 	if u.Profile != nil {
 		view.Profile = *u.Profile
@@ -144,11 +150,8 @@ func addUser(t *Target, r *http.Request, n NewUser) (int, any, error) {
 	}
 	user, err := t.Registry.AddUser(r.Context(), store.User{
 		ID: n.ID, Email: n.Email, Name: n.Name, Organisation: n.Organisation, Role: n.Role, Groups: n.Groups,
-		PasswordHash: oauth.NewSecret(n.Hash), EmailVerified: n.EmailVerified, Profile: n.Clone(), Service: n.Service,
+		PasswordHash: oauth.NewSecret(n.Hash), EmailVerifiedBy: verifiedBy(n.EmailVerified), Profile: n.Clone(), Service: n.Service,
 	}, oauth.NewSecret(n.Password))
-	if errors.Is(err, store.ErrTaken) {
-		return 0, nil, fmt.Errorf("%w, or the e-mail address is", err)
-	}
 	if err != nil {
 		return 0, nil, err
 	}
@@ -174,7 +177,7 @@ type userUpdate struct {
 	// EmailVerified is of the new address when that changes too.
 	EmailVerified *bool `json:"email_verified,omitzero"`
 	// Identities is "keep" or "unlink", for the accounts with which the user signs in; empty: they stay. A change that vouches for an
-	// address has to say which, if none of the accounts has proved that address.
+	// address has to say which, if none of the accounts has proved that address, and so has a change of the address of a user with several.
 	Identities string `json:"identities,omitzero"`
 	profileMembers
 }
@@ -186,16 +189,21 @@ func updateUser(t *Target, r *http.Request, u userUpdate) (int, any, error) {
 	}
 	change := store.UserChange{
 		Name: u.Name, Email: u.Email, Role: u.Role, Status: u.Status, Organisation: u.Organisation, Groups: u.Groups,
-		EmailVerified: u.EmailVerified, Profile: u.profile(user.Profile), UnlinkIdentities: u.Identities == unlinkIdentities,
+		Profile: u.profile(user.Profile), UnlinkIdentities: u.Identities == unlinkIdentities,
+		KeepIdentities: u.Identities == keepIdentities,
 	}
-	if err := u.checkIdentities(user); err != nil {
+	if u.EmailVerified != nil {
+		by := verifiedBy(*u.EmailVerified)
+		change.EmailVerifiedBy = &by
+	}
+	identities, err := t.Registry.Stored.Identities(r.Context(), user.ID)
+	if err != nil {
 		return 0, nil, err
 	}
-	err = t.Registry.UpdateUser(r.Context(), user.ID, change)
-	if errors.Is(err, store.ErrTaken) {
-		return 0, nil, fmt.Errorf("another user has the e-mail address: %w", store.ErrTaken)
+	if err := u.checkIdentities(user, identities); err != nil {
+		return 0, nil, err
 	}
-	if err != nil {
+	if err = t.Registry.UpdateUser(r.Context(), user.ID, change); err != nil {
 		return 0, nil, err
 	}
 	t.record("user updated", append([]zap.Field{zap.String("user_id", user.ID)}, u.fields()...)...)
@@ -205,19 +213,35 @@ func updateUser(t *Target, r *http.Request, u userUpdate) (int, any, error) {
 	return http.StatusOK, t.viewOfUser(user), nil
 }
 
+// verifiedBy is the EmailVerifiedBy of an address of which an operator says whether it is verified.
+func verifiedBy(verified bool) string {
+	if verified {
+		return store.VerifiedByOperator
+	}
+	return ""
+}
+
 // The values of userUpdate.Identities.
 const (
 	keepIdentities   = "keep"
 	unlinkIdentities = "unlink"
 )
 
-// checkIdentities returns an error for an unknown value of Identities. It also refuses to vouch for an address that no account of the user
-// has proved, unless Identities is given: the owner of the address will be able to sign in as the user, and whoever has such an account
-// still is.
-func (u *userUpdate) checkIdentities(user *store.User) error {
-	vouches := u.EmailVerified != nil && *u.EmailVerified && user.External && !user.EmailVerified
+// checkIdentities returns an error for an unknown value of Identities. It also refuses to vouch for an address that the accounts of the user
+// have not proved, by the word of providers by which accounts are linked, unless Identities is given: the owner of the address will be able to sign in as the user, and whoever has such an account
+// still is. No account has proved a new address, and of several none would lead to the user any more.
+func (u *userUpdate) checkIdentities(user *store.User, identities []store.Identity) error {
+	identities = slices.DeleteFunc(slices.Clone(identities), func(i store.Identity) bool { return !i.IsOf(user) })
+	moves := u.Email != nil
+	if moves {
+		email, err := store.CanonicalEmail(*u.Email)
+		moves = err != nil || email != user.Email
+	}
+	proved := !moves && (user.EmailVerifiedBy == store.VerifiedByOperator ||
+		!slices.ContainsFunc(identities, func(i store.Identity) bool { return !i.Vouches }))
+	vouches := u.EmailVerified != nil && *u.EmailVerified && len(identities) > 0 && !proved
 	switch {
-	case u.Identities == "" && vouches:
+	case u.Identities == "" && (vouches || moves && len(identities) > 1):
 		return registry.InvalidInput(errors.New("the user signs in with accounts that have not proved the address: `caddy oauth user show` lists them. " +
 			"Take them away with `--identities unlink` (identities: unlink), or, if you know that they and the address are one person's, " +
 			"say `--identities keep`"))
@@ -231,7 +255,7 @@ func (u *userUpdate) checkIdentities(user *store.User) error {
 func (u *userUpdate) fields() (fields []zap.Field) {
 	fields = append(fields, zap.Strings("changed", given(append([]namedMember{
 		{"name", u.Name != nil}, {"email", u.Email != nil}, {"role", u.Role != nil}, {"status", u.Status != nil},
-		{"organisation", u.Organisation != nil}, {"groups", u.Groups != nil}, {"email_verified", u.EmailVerified != nil}, {"identities", u.Identities == unlinkIdentities},
+		{"organisation", u.Organisation != nil}, {"groups", u.Groups != nil}, {"email_verified", u.EmailVerified != nil}, {"identities", u.Identities != ""},
 	}, u.members()...))))
 	if u.Role != nil {
 		fields = append(fields, zap.String("role", string(*u.Role)))

@@ -87,6 +87,51 @@ func RestoreBearer(r *http.Request) {
 	}
 }
 
+// cookies are cookies of ours that upstreams must not see, until the handler of ours takes them for which they are meant.
+type cookies []string
+
+// cookiesKey is their name among the variables. Only this package uses it.
+const cookiesKey = "oauth.cookies\x00"
+
+// String keeps the cookies out of printed variables.
+func (cookies) String() string { return "" }
+
+// KeepCookies keeps cookies that were removed from the request for RestoreCookies. Nothing else can read them.
+func KeepCookies(r *http.Request, pairs []string) {
+	if _, vars, ok := knownOf(r); ok && len(pairs) > 0 {
+		vars[cookiesKey] = cookies(pairs)
+	}
+}
+
+// RestoreCookies restores the cookies that KeepCookies has kept, in place, once.
+func RestoreCookies(r *http.Request) {
+	_, vars, ok := knownOf(r)
+	if !ok {
+		return
+	}
+	if kept, ok := vars[cookiesKey].(cookies); ok {
+		delete(vars, cookiesKey)
+		r.Header["Cookie"] = append(slices.Clip(r.Header["Cookie"]), strings.Join(kept, ";"))
+	}
+}
+
+// misplacedKey is the name of NoteMisplaced's note among the variables. Only this package uses it.
+const misplacedKey = "oauth.misplaced\x00"
+
+// NoteMisplaced notes that the request came with a personal access token where none is read, in something that was removed since.
+func NoteMisplaced(r *http.Request) {
+	if _, vars, ok := knownOf(r); ok {
+		vars[misplacedKey] = true
+	}
+}
+
+// Misplaced reports whether NoteMisplaced was called for the request.
+func Misplaced(r *http.Request) bool {
+	_, vars, _ := knownOf(r)
+	noted, _ := vars[misplacedKey].(bool)
+	return noted
+}
+
 // knownOf returns the request's replacer and variables. Every request from Caddy has both.
 func knownOf(r *http.Request) (replacer *caddy.Replacer, vars map[string]any, ok bool) {
 	replacer, hasReplacer := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -147,11 +192,3 @@ func (c *current) replace(key string) (any, bool) {
 
 // String keeps the caller out of printed variables.
 func (c *current) String() string { return "" }
-
-// HasClaim reports whether a claim, or an element of it, is one of the values.
-func HasClaim(t *accesstoken.AccessToken, name string, values []string) bool {
-	if text, isOne := t.Text(name); isOne {
-		return text != "" && slices.Contains(values, text)
-	}
-	return slices.ContainsFunc(t.Claim(name), func(held string) bool { return slices.Contains(values, held) })
-}

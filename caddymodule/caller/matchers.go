@@ -87,8 +87,8 @@ func (MatchScope) CELLibrary(ctx caddy.Context) (cel.Library, error) {
 	})
 }
 
-// MatchClaim matches requests whose token has all of these claims, each with one of its values, byte for byte; an array
-// needs one such element. It finds the token like MatchScope, with the same caveat for `not`.
+// MatchClaim matches requests whose token has all of these claims, each with one of its values, byte for byte, and numbers by their
+// value; an array needs one such element. It finds the token like MatchScope, with the same caveat for `not`.
 type MatchClaim map[string][]string
 
 // CaddyModule returns the module's id.
@@ -141,7 +141,7 @@ func (m MatchClaim) MatchWithError(r *http.Request) (bool, error) {
 		return false, nil
 	}
 	for name, values := range m {
-		if !HasClaim(token, name, values) {
+		if !token.HasClaim(name, values) {
 			return false, nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -25,6 +26,13 @@ func clientCommand(api *apiClient) *cobra.Command {
 		changeCommand(api, "enable ID", "Lets a disabled client in again", http.MethodPost, "clients", "/enable"),
 		changeCommand(api, "remove ID", "Deletes a client, and revokes its tokens", http.MethodDelete, "clients", ""),
 	)
+}
+
+// warnOf writes what does not work yet to standard error.
+func warnOf(cmd *cobra.Command, c *admin.Client) {
+	if c.Warning != "" {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "Warning: "+c.Warning)
+	}
 }
 
 func clientAdd(api *apiClient) *cobra.Command {
@@ -45,7 +53,11 @@ func clientAdd(api *apiClient) *cobra.Command {
 			if public {
 				request["type"] = store.PublicClient
 			}
-			return api.call(http.MethodPost, "/oauth/clients", request, added)
+			if err := api.call(http.MethodPost, "/oauth/clients", request, added); err != nil {
+				return err
+			}
+			warnOf(cmd, added)
+			return nil
 		},
 		func(out io.Writer, added *admin.Client) error {
 			_, err := fmt.Fprintf(out, "client_id      %s\n", added.ID)
@@ -84,7 +96,9 @@ func clientUpdateCommand(api *apiClient) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return api.call(http.MethodPatch, idPath("clients", args[0]), request, updated)
+			err = api.call(http.MethodPatch, idPath("clients", args[0]), request, updated)
+			warnOf(cmd, updated)
+			return err
 		}, printClient)
 	cmd.Long = `Changes what is named of a client. What is repeated replaces the whole list, and
 an empty value, as in --redirect-uri "", empties it.
@@ -230,6 +244,10 @@ func printClient(out io.Writer, c *admin.Client) error {
 		{"scopes", strings.Join(c.Scopes, " ")}, {"redirect URIs", strings.Join(c.RedirectURIs, " ")}, {"CORS origins", strings.Join(c.CORSOrigins, " ")},
 		{"pkce", c.PKCE}, {"ID token algorithm", string(c.IDTokenAlgorithm)}, {"post-logout redirect URIs", strings.Join(c.PostLogoutRedirectURIs, " ")},
 		{"back-channel logout URI", c.BackchannelLogoutURI}, {"authentication", string(c.AuthMethod)}, {"jwks", string(c.JWKS)}, {"jwks_uri", c.JWKSURI},
+	}
+	rows = append(rows, []string{"response modes", strings.Join(c.ResponseModes, " ")})
+	if c.DefaultMaxAge != nil {
+		rows = append(rows, []string{"default max_age", strconv.FormatInt(*c.DefaultMaxAge, 10)})
 	}
 	for _, rule := range c.MayExchange {
 		rows = append(rows, []string{"may exchange", exchangeText(rule)})

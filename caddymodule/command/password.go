@@ -20,6 +20,38 @@ func passwordFlag(cmd *cobra.Command, fromInput *bool) {
 	cmd.Flags().BoolVar(fromInput, "password-stdin", false, "Read the password from the first line of standard input")
 }
 
+// askPassword asks for a password at a terminal, twice, because nothing of it is shown; nothing typed means none. It returns "" if in
+// is no terminal.
+func askPassword(in io.Reader, prompt io.Writer) (string, error) {
+	terminal, ok := in.(*os.File)
+	if !ok || !term.IsTerminal(int(terminal.Fd())) {
+		return "", nil
+	}
+	password, err := promptPassword(terminal, prompt, "Password (nothing: none): ")
+	if err != nil || password == "" {
+		return "", err
+	}
+	again, err := promptPassword(terminal, prompt, "The same again: ")
+	if err != nil {
+		return "", err
+	}
+	if again != password {
+		return "", errors.New("the two passwords differ")
+	}
+	return password, nil
+}
+
+// promptPassword reads a line at a terminal, which shows nothing of it.
+func promptPassword(terminal *os.File, prompt io.Writer, question string) (string, error) {
+	_, _ = fmt.Fprint(prompt, question)
+	typed, err := term.ReadPassword(int(terminal.Fd()))
+	_, _ = fmt.Fprintln(prompt)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("reading the password: %w", err)
+	}
+	return string(typed), nil
+}
+
 // readPassword reads one line and returns it without its end. At a terminal it says what it waits for, and shows nothing
 // of what is typed.
 func readPassword(in io.Reader, prompt io.Writer) (string, error) {

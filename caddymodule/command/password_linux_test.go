@@ -26,6 +26,29 @@ func TestCommandPasswordAtATerminal(t *testing.T) {
 	}
 }
 
+// TestCommandAsksForAPasswordTwice at a terminal: nobody sees what they type. Nothing typed means none, and is asked once.
+func TestCommandAsksForAPasswordTwice(t *testing.T) {
+	const once, twice = "Password (nothing: none): \n", "Password (nothing: none): \nThe same again: \n"
+	for name, c := range map[string]struct{ typed, want, prompt, err string }{
+		"the same":    {"typed secret\ntyped secret\n", "typed secret", twice, ""},
+		"a slip":      {"typed secret\ntyped secrte\n", "", twice, "the two passwords differ"},
+		"then none":   {"typed secret\n\n", "", twice, "the two passwords differ"},
+		"none at all": {"\n", "", once, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keyboard, terminal := openTerminal(t)
+			if _, err := io.WriteString(keyboard, c.typed); err != nil {
+				t.Fatal(err)
+			}
+			var prompt bytes.Buffer
+			got, err := askPassword(terminal, &prompt)
+			if got != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err || prompt.String() != c.prompt {
+				t.Errorf("read %q, %v; it asked %q", got, err, &prompt)
+			}
+		})
+	}
+}
+
 // openTerminal returns both ends of a pseudo-terminal.
 func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
 	t.Helper()

@@ -20,8 +20,16 @@ func providerCommand(api *apiClient) *cobra.Command {
 
 func providerList(api *apiClient) *cobra.Command {
 	return listCommand(api, "Lists the identity providers", "/oauth/providers", "NAME\tKIND\tURL\tREDIRECT URIS\tSTATE", func(p *admin.Provider) []string {
-		return []string{p.Name, p.Kind, p.URL, strings.Join(p.RedirectURIs, " "), cmp.Or(p.Trouble, "good")}
+		return []string{p.Name, p.Kind, p.URL, strings.Join(p.RedirectURIs, " "), providerState(p.Trouble, p.LastSuccess.IsZero() && p.LastFailure.IsZero())}
 	})
+}
+
+// providerState says what is known of a provider. Untried: nothing has worked or failed there since the start.
+func providerState(trouble string, untried bool) string {
+	if untried {
+		return cmp.Or(trouble, "not tried yet")
+	}
+	return cmp.Or(trouble, "good")
 }
 
 // providerTest prints what it finds. Something that does not work makes it fail, for whoever asks in a script.

@@ -51,7 +51,7 @@ func statusRows(s *admin.NodeStatus) [][]string {
 	}
 	rows = append(rows, trustKeyRows(s.TrustKeys)...)
 	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
-		rows = append(rows, []string{"provider " + name, cmp.Or(s.Providers[name], "good")})
+		rows = append(rows, []string{"provider " + name, providerState(s.Providers[name], slices.Contains(s.UntriedProviders, name))})
 	}
 	return append(rows, []string{"open streams", strconv.Itoa(s.Streams)})
 }

@@ -83,6 +83,9 @@ func printExplanation(out io.Writer, x *admin.Explanation) error {
 	if len(x.Trust) > 0 {
 		_, _ = fmt.Fprintf(out, "It was taken for a token of trust %s.\n", strings.Join(x.Trust, " or "))
 	}
+	if x.Resource != "" {
+		_, _ = fmt.Fprintf(out, "It was judged for the resource %s, which is its aud. --audience names another.\n", accesstoken.Printable(x.Resource))
+	}
 	if x.What != "" {
 		_, _ = fmt.Fprintf(out, "It is %s.\n", x.What)
 	}
@@ -113,7 +116,7 @@ func printExplanation(out io.Writer, x *admin.Explanation) error {
 	}
 	_, _ = fmt.Fprintln(out)
 	return printRows(out, [][]string{
-		{"subject", x.Subject}, {"actor", x.Actor}, {"client", x.ClientID}, {"scope", x.Scope}, {"jti", x.ID}, {"family", x.Family},
+		{"subject", x.Subject}, {"actor", x.Actor}, {"client", x.ClientID}, {"scope", x.Scope}, {"aud", strings.Join(x.Audience, ", ")}, {"jti", x.ID}, {"family", x.Family},
 		{"key", x.KeyID}, {"issued", moment(x.IssuedAt)}, {"expires", moment(x.ExpiresAt)},
 	})
 }

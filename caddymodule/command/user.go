@@ -34,13 +34,24 @@ func userAdd(api *apiClient) *cobra.Command {
 	cmd := queryCommand("add --email ADDRESS [--org ID] [--role ROLE]", "Registers a user", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string, added *admin.User) (err error) {
 			n.Role = store.Role(role)
-			if fromInput {
-				if n.Password, err = readPassword(cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
-					return err
-				}
+			switch {
+			case fromInput:
+				n.Password, err = readPassword(cmd.InOrStdin(), cmd.ErrOrStderr())
+			case n.Hash == "":
+				n.Password, err = askPassword(cmd.InOrStdin(), cmd.ErrOrStderr())
+			}
+			if err != nil {
+				return err
 			}
 			n.Profile, n.EmailVerified = profile.Profile, profile.emailVerified
-			return api.call(http.MethodPost, "/oauth/users", n, added)
+			if err := api.call(http.MethodPost, "/oauth/users", n, added); err != nil {
+				return err
+			}
+			if n.Password == "" && n.Hash == "" {
+				_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "No password was given: the user signs in at a provider, or not before one is set. "+
+					"--password-stdin reads one from standard input.")
+			}
+			return nil
 		},
 		func(out io.Writer, added *admin.User) error {
 			_, err := fmt.Fprintf(out, "user  %s\n", added.ID)
@@ -75,8 +86,9 @@ func userList(api *apiClient) *cobra.Command {
 			return api.call(http.MethodGet, path, nil, users)
 		},
 		func(out io.Writer, users *[]admin.User) error {
-			return printList(out, "ID\tEMAIL\tNAME\tORGANISATION\tROLE\tSOURCE\tSTATE", *users, func(u *admin.User) []string {
-				return []string{u.ID, u.Email, u.Name, u.Organisation, roleInWords(u), u.Source, userState(u)}
+			return printList(out, "ID\tEMAIL\tNAME\tORGANISATION\tROLE\tGROUPS\tSOURCE\tSTATE", *users, func(u *admin.User) []string {
+				groups := slices.Concat(u.Groups, u.ProviderGroups)
+				return []string{u.ID, u.Email, u.Name, u.Organisation, roleInWords(u), strings.Join(groups, ", "), u.Source, userState(u)}
 			})
 		})
 	cmd.Flags().StringVar(&organisation, "org", "", "Organisation whose users to list (default: all)")
@@ -110,10 +122,10 @@ func userShow(api *apiClient) *cobra.Command {
 		func(out io.Writer, u *admin.User) error {
 			return printRows(out, [][]string{
 				{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", roleInWords(u)},
-				{"groups", strings.Join(u.Groups, ", ")},
+				{"groups", strings.Join(u.Groups, ", ")}, {"groups by " + u.GroupsBy, strings.Join(u.ProviderGroups, ", ")},
 				{"signs in at", strings.Join(identitiesInWords(u), ", ")},
 				{"source", u.Source}, {"state", userState(u)}, {"created", moment(u.CreatedAt)},
-				{"e-mail verified", yesIf(u.EmailVerified)}, {"given name", u.GivenName}, {"family name", u.FamilyName},
+				{"e-mail verified by", u.EmailVerifiedBy}, {"given name", u.GivenName}, {"family name", u.FamilyName},
 				{"preferred username", u.PreferredUsername}, {"locale", u.Locale}, {"time zone", u.Zoneinfo}, {"picture", u.Picture},
 				{"phone", u.Phone}, {"phone verified", yesIf(u.PhoneVerified)}, {"address", inOneLine(u.Address)},
 			})

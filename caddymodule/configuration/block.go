@@ -46,6 +46,8 @@ type Block struct {
 	PersonalTokens *PersonalTokens `json:"personal_tokens,omitempty"`
 	// OpenID makes the issuer an OpenID provider (OpenID Connect Core). Default: it is none.
 	OpenID *OpenID `json:"openid,omitempty"`
+	// Sessions are the lifetimes of the sessions of browsers.
+	Sessions *Sessions `json:"sessions,omitempty"`
 	// SessionScopes are held by the tokens of browser sessions, and of the password grant without a client, beside trusted
 	// and public. Default: none.
 	SessionScopes []string `json:"session_scopes,omitempty"`
@@ -93,7 +95,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b.note(d, "oauth")
 	return options{
 		"issuer": b.parseIssuer, "audience": b.parseAudience, "store": b.parseStore, "keys": b.parseKeys, "tokens": tokensOption(&b.Tokens),
-		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "session_scopes": b.parseSessionScopes, "openid": b.parseOpenID, "personal_tokens": b.parsePersonalTokens,
+		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "sessions": b.parseSessions, "session_scopes": b.parseSessionScopes, "openid": b.parseOpenID, "personal_tokens": b.parsePersonalTokens,
 		"scope": b.parseScope, "client": b.parseClient, "client_metadata": b.parseClientMetadata, "registration": b.parseRegistration, "client_keys": b.parseClientKeys, "strict_assertions": flag(&b.StrictAssertions), "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser, "sign_in": b.parseSignIn,
 		"trust": b.parseTrust, "accept": b.parseAccept, "revocation": b.parseRevocation, "limits": b.parseLimits, "brand": b.parseBrand,
 	}.parse(d, "unknown oauth option %q")
@@ -134,7 +136,7 @@ func (b *Block) Read() (Settings, error) {
 		}
 	}
 	steps := []func(*Settings) error{
-		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readScopes, b.readAccept, b.readClientMetadata, b.readRegistration, b.readRoles, b.readPersonalTokens, b.readDirectory, b.readSignIn, b.readRevocation, b.readLimits, b.readBrand,
+		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readSessions, b.readScopes, b.readAccept, b.readClientMetadata, b.readRegistration, b.readRoles, b.readPersonalTokens, b.readDirectory, b.readSignIn, b.readRevocation, b.readLimits, b.readBrand,
 	}
 	for _, step := range steps {
 		if err := step(&s); err != nil {
@@ -199,7 +201,7 @@ func (b *Block) settingsOfTokens() []presence {
 // checkGateOnly refuses settings that a gate for tokens of others does not have.
 func (b *Block) checkGateOnly() error {
 	return b.refuseSettings(append(b.settingsOfTokens(), []presence{
-		{"store", b.Store != nil}, {"keys", b.Keys != nil}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0}, {"sign_in", b.SignIn != nil},
+		{"sessions", b.Sessions != nil}, {"store", b.Store != nil}, {"keys", b.Keys != nil}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0}, {"sign_in", b.SignIn != nil},
 		{"limits other than for the gate", b.Limits != nil && *b.Limits != Limits{Gate: b.Limits.Gate}}, {"brand", b.Brand != nil}, {"revocation", b.Revocation != nil},
 	}...))
 }

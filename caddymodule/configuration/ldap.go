@@ -138,7 +138,7 @@ func (l *LDAP) parseAttributes(d *caddyfile.Dispenser) error {
 	return options{
 		"subject": checkedText(&a.Subject, nil), "email": checkedText(&a.Email, nil), "groups": checkedText(&a.Groups, nil),
 		"name": checkedList(&a.Names, nil), "username": checkedList(&a.Usernames, nil),
-	}.parseAlone(d, "unknown attribute %q: use subject, email, name, username or groups")
+	}.parseAlone(d, "unknown attribute %q")
 }
 
 // What placeholders stand for while a Caddyfile is adapted, where the stand-in for URLs will not do.

@@ -1,6 +1,8 @@
 package configuration
 
 import (
+	"maps"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -11,12 +13,12 @@ import (
 // block that it may open.
 type options map[string]func(d *caddyfile.Dispenser) error
 
-// parse reads a block of such lines. Unknown is the error for any other, with a %q for its first word.
+// parse reads a block of such lines. Unknown is the error for any other, with a %q for its first word; the known ones are added.
 func (o options) parse(d *caddyfile.Dispenser, unknown string) error {
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		parse, ok := o[d.Val()]
 		if !ok {
-			return d.Errf(unknown, d.Val())
+			return d.Errf(unknown+setting.Known(maps.Keys(o)), d.Val())
 		}
 		if err := parse(d); err != nil {
 			return err

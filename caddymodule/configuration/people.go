@@ -250,7 +250,10 @@ var errNoPassword = errors.New("a declared user needs a password, for no provide
 func (c *User) read(roles store.RoleCatalogue, lookup lookup) (*store.User, error) {
 	user := &store.User{
 		ID: c.ID, Email: c.Email, Name: c.Name, Organisation: c.Organisation, Role: store.Role(c.Role), Groups: c.Groups,
-		EmailVerified: c.EmailVerified, Profile: c.Clone(),
+		Profile: c.Clone(),
+	}
+	if c.EmailVerified {
+		user.EmailVerifiedBy = store.VerifiedByOperator
 	}
 	user.SetDefaults(roles)
 	hash := c.PasswordHash

@@ -182,7 +182,7 @@ func (c *Store) readPostgres(s *node.Settings) (err error) {
 		return errors.New("store postgres needs a connection string, as in postgres://user@host/database")
 	}
 	if s.DSN, err = setting.Resolve("store postgres", c.DSN); err != nil {
-		if setting.IsReference(c.DSN) {
+		if _, ofFile := errors.AsType[setting.FileError](err); ofFile || setting.IsReference(c.DSN) {
 			return err
 		}
 		return errBraces // the error may quote a part of the password

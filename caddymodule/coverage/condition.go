@@ -17,6 +17,16 @@ type condition struct {
 	sets     caddyhttp.MatcherSets
 }
 
+// alwaysAsksForHost reports whether each of the condition's alternatives names the hosts of its requests.
+func (c *condition) alwaysAsksForHost() bool {
+	return every(c.sets, func(set caddyhttp.MatcherSet) bool {
+		return slices.ContainsFunc(set, func(matcher any) bool {
+			_, ok := matcher.(*caddyhttp.MatchHost)
+			return ok
+		})
+	})
+}
+
 // impliedBy reports whether every request that meets all the others meets c. In doubt it returns false. It recognises
 // two cases: c is one of the others, as when a gate and a backend are in the same block, or the matchers of one of
 // the others are narrower than c's.

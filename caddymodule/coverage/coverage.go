@@ -21,6 +21,8 @@ type Issuer struct {
 	Metadata string
 	// KeysInTheClear: signing keys are stored unencrypted.
 	KeysInTheClear bool
+	// SignsIn: the configuration has something for people who sign in, besides the routes.
+	SignsIn bool
 	// Source is where a Caddyfile names the issuer, as file:line.
 	Source string
 }
@@ -44,17 +46,18 @@ type Result struct {
 
 // Examine determines what protects the routes, reports likely mistakes, and tells the handlers where their metadata
 // are. App is nil if there are no routes, and issuer if the configuration has none. Serve makes the handlers of the
-// metadata. All modules must be provisioned.
-func Examine(app *caddyhttp.App, issuer *Issuer, serve Serve) *Result {
+// metadata. All modules must be provisioned. The error is about what cannot be served; the result is complete without it.
+func Examine(app *caddyhttp.App, issuer *Issuer, serve Serve) (*Result, error) {
 	var sites []*site
 	if app != nil {
 		for _, name := range slices.Sorted(maps.Keys(app.Servers)) {
 			sites = append(sites, walkServer(app, app.Servers[name])...)
 		}
 	}
-	describe(sites, issuer, serve)
+	known, err := namesOf(sites, issuer)
+	describe(sites, known, issuer, serve)
 	found, gates := new(Result), make(map[*gate.Protect]bool)
-	found.accept(sites, issuer)
+	found.accept(sites, known, issuer)
 	var lost []string
 	found.Hosts, lost = hostsOfBrowsers(sites, issuer)
 	found.Warnings = append(found.Warnings, lost...)
@@ -73,5 +76,8 @@ func Examine(app *caddyhttp.App, issuer *Issuer, serve Serve) *Result {
 	}
 	found.Gates = len(gates)
 	found.Warnings = append(found.Warnings, issuer.warnings(sites)...)
-	return found
+	if issuer != nil && (issuer.SignsIn || found.Agents || len(found.Hosts) > 0) {
+		found.Warnings = append(found.Warnings, issuer.neighbours(sites)...)
+	}
+	return found, err
 }

@@ -3,14 +3,14 @@ package coverage
 import (
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// document is the metadata of a resource, with the sites and gates that it describes.
+// document is the metadata of a resource, with the sites and gates that it describes. Where the host of the resource is a pattern, it is
+// the metadata of a resource at each host that the pattern stands for.
 type document struct {
 	endpoint.ResourceMetadata
 	at *url.URL // the metadata URL (RFC 9728 §3.1)
@@ -18,25 +18,37 @@ type document struct {
 	// from the others where a site speaks plain HTTP and its URL is not configured.
 	secure   string
 	secureAt *url.URL
-	sites    []*site
-	gates    []*gate.Protect
+	places   []place
+	gates    []described
+}
+
+// place is a site, for requests to some of its hosts, as in name.
+type place struct {
+	*site
+	host string
+}
+
+// described is a gate with the host of the name under which a document describes it.
+type described struct {
+	*gate.Protect
+	host string
 }
 
 // documentsOf returns the metadata of each resource, in the order of the routes, and of the roots of their hosts.
-func documentsOf(sites []*site, issuer *Issuer) []*document {
+func documentsOf(sites []*site, known names, issuer *Issuer) []*document {
 	var documents []*document
-	secure := issuer.secureResources(sites)
 	for g, s := range gatesOf(sites) {
-		resource := issuer.resourceOf(s, g)
-		j := slices.IndexFunc(documents, func(d *document) bool { return d.Resource == resource })
-		if j < 0 {
-			d := newDocument(resource, secure[resource])
-			if d == nil {
-				continue
+		for _, n := range known[g] {
+			j := slices.IndexFunc(documents, func(d *document) bool { return d.Resource == n.resource })
+			if j < 0 {
+				d := newDocument(n.resource, n.secure)
+				if d == nil {
+					continue
+				}
+				j, documents = len(documents), append(documents, d)
 			}
-			j, documents = len(documents), append(documents, d)
+			documents[j].add(place{s, n.host}, g, issuer)
 		}
-		documents[j].add(s, g, issuer)
 	}
 	documents = slices.DeleteFunc(documents, func(d *document) bool { return len(d.Servers) == 0 })
 	return issuer.withRoots(documents)
@@ -56,12 +68,12 @@ func newDocument(resource, secure string) *document {
 }
 
 // add adds the issuers and scopes of a gate to the document.
-func (d *document) add(s *site, g *guard, issuer *Issuer) {
-	if !slices.Contains(d.sites, s) {
-		d.sites = append(d.sites, s)
+func (d *document) add(at place, g *guard, issuer *Issuer) {
+	if !slices.Contains(d.places, at) {
+		d.places = append(d.places, at)
 	}
-	if !slices.Contains(d.gates, g.Protect) {
-		d.gates = append(d.gates, g.Protect)
+	if self := (described{g.Protect, at.host}); !slices.Contains(d.gates, self) {
+		d.gates = append(d.gates, self)
 	}
 	for _, issuer := range g.view.Issuers {
 		if issuer.URL != "" && !slices.Contains(d.Servers, issuer.URL) { // whoever signs in at a provider asks for no token
@@ -86,9 +98,9 @@ func (g *guard) scopes() []string {
 // include adds to the document at the root of a host what is said of a resource below it: clients that look nowhere else find there
 // who issues tokens.
 func (d *document) include(below *document, scopes bool) {
-	for _, s := range below.sites {
-		if !slices.Contains(d.sites, s) {
-			d.sites = append(d.sites, s)
+	for _, at := range below.places {
+		if !slices.Contains(d.places, at) {
+			d.places = append(d.places, at)
 		}
 	}
 	for _, server := range below.Servers {
@@ -155,93 +167,4 @@ func (i *Issuer) rootOf(host string, documents []*document) *document {
 	}
 	own.Servers, own.Scopes = []string{i.URL}, oauth.ResourceScopes(i.Scopes)
 	return own
-}
-
-// resourceOf returns the identifier of the resource that a gate guards; empty: there is none.
-func (i *Issuer) resourceOf(s *site, g *guard) string {
-	if g.view.Resource != "" {
-		return g.view.Resource
-	}
-	below := commonPath(clientPaths(g.conditions), g.MCP != nil)
-	origin, isOwn := i.originOf(s, g)
-	switch {
-	case origin == "":
-		return ""
-	case isOwn && below == "":
-		return i.Audience
-	}
-	return origin + below
-}
-
-// originOf returns the scheme and host under which clients know a site; empty: unknown. Behind another proxy, scheme
-// and port differ from those that Caddy listens on. A configured URL with one of the site's hosts therefore takes
-// precedence: that of the issuer's own resource, or an audience. Own reports whether it is the former.
-func (i *Issuer) originOf(s *site, g *guard) (origin string, own bool) {
-	if g.takesOwn() && len(g.Audience) == 0 {
-		if u, err := url.Parse(i.Metadata); err == nil && s.mayHave(u.Hostname()) {
-			return u.Scheme + "://" + u.Host, true
-		}
-	}
-	for _, issuer := range g.view.Issuers {
-		for _, audience := range issuer.Audience {
-			if u, err := url.Parse(audience); err == nil && oauth.CheckResource(audience) == nil && s.mayHave(u.Hostname()) {
-				return u.Scheme + "://" + u.Host, false
-			}
-		}
-	}
-	return s.origin(), false
-}
-
-// secureResources returns, for each resource whose URL begins with http because its site speaks plain HTTP, what clients call it that
-// reach the site over TLS through another proxy, at the usual port. What two resources would be called is left out.
-func (i *Issuer) secureResources(sites []*site) map[string]string {
-	secure, taken := make(map[string]string), make(map[string]int)
-	for g, s := range gatesOf(sites) {
-		resource := i.resourceOf(s, g)
-		if secure[resource] != "" {
-			continue
-		}
-		taken[resource]++
-		u, err := url.Parse(resource)
-		if origin, own := i.originOf(s, g); err != nil || own || g.view.Resource != "" || u.Scheme != "http" || origin != s.origin() {
-			continue
-		}
-		u.Scheme, u.Host = "https", strings.TrimSuffix(u.Host, ":"+u.Port())
-		secure[resource] = u.String()
-		taken[u.String()]++
-	}
-	for resource, other := range secure {
-		if taken[other] > 1 {
-			delete(secure, resource)
-		}
-	}
-	return secure
-}
-
-// commonPath returns the longest path below which all paths that match the patterns are; empty: there is none. Whole: what stands before
-// a * at the end is a whole part of a path, as where somebody has written /mcp* for /mcp and what is below it.
-func commonPath(patterns []string, whole bool) string {
-	var common []string
-	for i, pattern := range patterns {
-		literal, isPrefix := strings.CutSuffix(pattern, "*")
-		if j := strings.IndexAny(literal, "*?[\\{%"); j >= 0 {
-			literal, isPrefix = literal[:j], true
-		}
-		if isPrefix && (!whole || literal != strings.TrimSuffix(pattern, "*")) { // the last part may go on, as in /orders*
-			literal = literal[:strings.LastIndex(literal, "/")+1]
-		}
-		parts := strings.Split(strings.Trim(literal, "/"), "/")
-		if i == 0 {
-			common = parts
-		}
-		n := 0
-		for n < len(parts) && n < len(common) && parts[n] == common[n] {
-			n++
-		}
-		common = common[:n]
-	}
-	if joined := strings.Join(common, "/"); joined != "" {
-		return (&url.URL{Path: "/" + joined}).EscapedPath()
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package coverage
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // MetadataServer is an `oauth_server`. It serves the metadata of the resources that the gates of its site guard.
@@ -25,8 +27,8 @@ type Serve func([]endpoint.ResourceMetadata) *endpoint.Resources
 
 // describe makes the metadata of all guarded routes, has the sites and each `oauth_server` serve them where clients will ask for
 // them, and tells each `protect` the URL of its own. Everything in them comes from the configuration.
-func describe(sites []*site, issuer *Issuer, serve Serve) {
-	documents := documentsOf(sites, issuer)
+func describe(sites []*site, known names, issuer *Issuer, serve Serve) {
+	documents := documentsOf(sites, known, issuer)
 	served := publish(sites, documents, serve)
 	servers := make(map[MetadataServer][]placedServer)
 	for _, s := range sites {
@@ -41,43 +43,59 @@ func describe(sites []*site, issuer *Issuer, serve Serve) {
 				continue
 			}
 			published := d.ResourceMetadata
-			published.AtRoot = d.AtRoot && slices.ContainsFunc(places, func(place placedServer) bool { return slices.Contains(d.sites, place.site) })
+			published.AtRoot = d.AtRoot && slices.ContainsFunc(places, func(place placedServer) bool { return d.isAbout(place.site) })
 			own, served[d] = append(own, published), true
 		}
 		server.Publish(own)
 	}
-	described := make(map[*gate.Protect][]*document)
+	urls := make(map[*gate.Protect][]gate.MetadataURL)
 	for _, d := range documents {
-		for _, p := range d.gates {
-			described[p] = append(described[p], d)
+		for _, g := range d.gates {
+			// A named route that several sites invoke has several for a host. A site with nothing but named routes serves none by itself.
+			only := !slices.ContainsFunc(documents, func(other *document) bool { return other != d && slices.Contains(other.gates, g) })
+			if only && served[d] {
+				urls[g.Protect] = append(urls[g.Protect], gate.MetadataURL{Host: g.host, Plain: d.at.String(), Secure: d.secureAt.String()})
+			}
 		}
 	}
-	for p, documents := range described {
-		// A named route that several sites invoke has several. A site with nothing but named routes serves none by itself.
-		if len(documents) == 1 && served[documents[0]] {
-			p.Describe(documents[0].at.String(), documents[0].secureAt.String())
-		}
+	for p, known := range urls {
+		slices.SortStableFunc(known, func(a, b gate.MetadataURL) int { return cmp.Compare(vagueness(a.Host), vagueness(b.Host)) })
+		p.Describe(known)
 	}
 }
 
 // publish has each site serve its documents before any of its routes, and returns those that are served so.
 func publish(sites []*site, documents []*document, serve Serve) map[*document]bool {
+	documents = slices.Clone(documents)
+	slices.SortStableFunc(documents, func(a, b *document) int { return cmp.Compare(vagueness(a.at.Hostname()), vagueness(b.at.Hostname())) })
 	served := make(map[*document]bool)
 	published := make(map[*hostpaths.Routes][]hostpaths.Site)
 	for _, s := range sites {
 		if s.paths == nil {
 			continue
 		}
-		var plain, secure []endpoint.ResourceMetadata
+		var hosts []string
 		for _, d := range documents {
-			if slices.Contains(d.sites, s) {
+			for _, at := range d.places {
+				if at.site == s && !slices.Contains(hosts, at.host) {
+					hosts = append(hosts, at.host)
+				}
+			}
+		}
+		slices.SortStableFunc(hosts, func(a, b string) int { return cmp.Compare(vagueness(a), vagueness(b)) })
+		for _, host := range hosts {
+			var plain, secure []endpoint.ResourceMetadata
+			for _, d := range documents {
+				if !slices.ContainsFunc(d.places, func(at place) bool { return at.site == s && (at.host == host || routes.MatchHost(at.host, host)) }) {
+					continue
+				}
 				served[d] = true
 				other := d.ResourceMetadata
 				other.Resource = d.secure
 				plain, secure = append(plain, d.ResourceMetadata), append(secure, other)
 			}
+			published[s.paths] = append(published[s.paths], hostpaths.Site{Hosts: s.matchers, Host: host, Documents: serve(plain), Secure: serve(secure)})
 		}
-		published[s.paths] = append(published[s.paths], hostpaths.Site{Hosts: s.matchers, Documents: serve(plain), Secure: serve(secure)})
 	}
 	for paths, sites := range published {
 		slices.SortStableFunc(sites, func(a, b hostpaths.Site) int { return min(len(b.Hosts), 1) - min(len(a.Hosts), 1) }) // that for any host comes last
@@ -94,5 +112,10 @@ func (d *document) isServedAt(place placedServer) bool {
 			return false
 		}
 	}
-	return slices.Contains(d.sites, place.site) || place.site.hasAuthority(d.at)
+	return d.isAbout(place.site) || place.site.hasAuthority(d.at)
+}
+
+// isAbout reports whether the resource is at a site.
+func (d *document) isAbout(s *site) bool {
+	return slices.ContainsFunc(d.places, func(at place) bool { return at.site == s })
 }

@@ -31,35 +31,41 @@ func (in *indicators) add(resource string) string {
 
 // accept tells each gate for which resources tokens of ours pass, and notes all for which they can be asked: the issuer's own
 // audiences, and the resource and the audiences of each gate that takes our tokens.
-func (found *Result) accept(sites []*site, issuer *Issuer) {
+func (found *Result) accept(sites []*site, known names, issuer *Issuer) {
 	in := indicators{spelled: make(map[string]string)}
 	if issuer != nil {
 		for _, audience := range issuer.Audiences {
 			in.add(audience)
 		}
 	}
-	type names struct{ resources, audiences []string }
-	guarded := make(map[*gate.Protect]*names)
-	secure := issuer.secureResources(sites)
-	for g, s := range gatesOf(sites) {
-		known := guarded[g.Protect]
-		if known == nil {
-			known = new(names)
-			guarded[g.Protect] = known
+	type accepted struct {
+		named     []gate.NamedResource
+		audiences []string
+	}
+	guarded := make(map[*gate.Protect]*accepted)
+	for g := range gatesOf(sites) {
+		told := guarded[g.Protect]
+		if told == nil {
+			told = new(accepted)
+			guarded[g.Protect] = told
 		}
-		resource := issuer.resourceOf(s, g)
-		other := secure[resource]
-		if g.takesOwn() {
-			resource, other = in.add(resource), in.add(other)
-		}
-		for _, name := range []string{resource, other} {
-			// With `audience`, tokens that are for the issuer's own are refused, whatever the route is called.
-			refused := len(g.Audience) > 0 && issuer.isAudience(name)
-			if name != "" && !refused && !slices.Contains(known.resources, name) {
-				known.resources = append(known.resources, name)
+		called := slices.Clone(known[g])
+		for i, n := range called {
+			at := gate.NamedResource{Host: n.host}
+			if g.takesOwn() {
+				n.resource, n.secure = in.add(n.resource), in.add(n.secure)
+				called[i] = n
 			}
+			for _, spelled := range []string{n.resource, n.secure} {
+				// With `audience`, tokens that are for the issuer's own are refused, whatever the route is called.
+				refused := len(g.Audience) > 0 && issuer.isAudience(spelled)
+				if spelled != "" && !refused {
+					at.Resources = append(at.Resources, spelled)
+				}
+			}
+			told.named = append(told.named, at)
 		}
-		if why := issuer.requiresTooMuch(g, resource); why != "" && !slices.Contains(found.Warnings, g.where()+why) {
+		if why := issuer.requiresTooMuch(g, called); why != "" && !slices.Contains(found.Warnings, g.where()+why) {
 			found.Warnings = append(found.Warnings, g.where()+why)
 		}
 	}
@@ -68,11 +74,16 @@ func (found *Result) accept(sites []*site, issuer *Issuer) {
 			guarded[g.Protect].audiences = append(guarded[g.Protect].audiences, in.add(audience))
 		}
 	}
-	for p, known := range guarded {
-		p.Accept(known.resources, known.audiences)
-		if p.MCP != nil {
-			found.AgentResources = append(found.AgentResources, slices.DeleteFunc(slices.Concat(known.resources, known.audiences), issuer.isAudience)...)
+	for p, told := range guarded {
+		p.Accept(told.named, told.audiences)
+		if p.MCP == nil {
+			continue
 		}
+		agents := slices.Clone(told.audiences)
+		for _, at := range told.named {
+			agents = append(agents, at.Resources...)
+		}
+		found.AgentResources = append(found.AgentResources, slices.DeleteFunc(agents, issuer.isAudience)...)
 	}
 	found.Resources = in.list
 }
@@ -96,7 +107,7 @@ func (i *Issuer) isAudience(resource string) bool {
 }
 
 // requiresTooMuch returns what is wrong with the resource_required of a gate; empty: nothing.
-func (i *Issuer) requiresTooMuch(g *guard, resource string) string {
+func (i *Issuer) requiresTooMuch(g *guard, known []name) string {
 	word := "resource_required"
 	if g.MCP != nil {
 		word = "mcp"
@@ -104,10 +115,15 @@ func (i *Issuer) requiresTooMuch(g *guard, resource string) string {
 	switch {
 	case !g.ResourceRequired:
 		return ""
-	case resource == "":
+	case len(known) == 0:
 		return word + " lets no token pass here, since the site has no host of which a resource could be made: write `resource https://…`"
-	case g.takesOwn() && i.isAudience(resource):
-		return fmt.Sprintf("%s changes nothing here: the resource is %s, for which every token of the issuer is. Write another `resource`", word, resource)
+	case !g.takesOwn():
+		return ""
+	}
+	for _, n := range known {
+		if i.isAudience(n.resource) {
+			return fmt.Sprintf("%s changes nothing here: the resource is %s, for which every token of the issuer is. Write another `resource`", word, n.resource)
+		}
 	}
 	return ""
 }

@@ -80,22 +80,9 @@ func listens(app *caddyhttp.App, server *caddyhttp.Server) (scheme, port string)
 // authority returns a host with the site's port, unless that is the default of its scheme.
 func (s *site) authority(host string) string {
 	if s.port == "" || s.port == map[string]string{"http": "80", "https": "443"}[s.scheme] {
-		if strings.Contains(host, ":") {
-			return "[" + host + "]"
-		}
-		return host
+		return bracketed(host)
 	}
 	return net.JoinHostPort(host, s.port)
-}
-
-// origin returns the scheme and host of the first address of the site that is a host; empty: it has none.
-func (s *site) origin() string {
-	for _, host := range s.hosts {
-		if !strings.ContainsAny(host, "*{") {
-			return s.scheme + "://" + s.authority(host)
-		}
-	}
-	return ""
 }
 
 // String returns the site's URLs, or its addresses if it has no hosts.

@@ -83,7 +83,7 @@ type placedServer struct {
 
 // walkServer walks one server, and returns its sites.
 func walkServer(app *caddyhttp.App, server *caddyhttp.Server) []*site {
-	w := &walk{app: app, server: server}
+	w := &walk{app: app, server: server, paths: hostpaths.Mounted(server)}
 	w.routes(server.Routes, flow{})
 	if server.Errors != nil {
 		failed := w.failed(flow{})
@@ -154,8 +154,9 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 	case *caddyhttp.Subroute:
 		return w.subroute(h, f)
 	case *hostpaths.Routes:
-		w.paths = h
-		return w.routes(h.Behind(), f)
+		if !f.onError {
+			return w.routes(h.Behind(), f)
+		}
 	case *caddyhttp.Invoke:
 		return w.invoke(h.Name, f)
 	case *reverseproxy.Handler:

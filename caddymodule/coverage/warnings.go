@@ -40,7 +40,7 @@ func (s *site) warnings() []string {
 				"`handle` block, and refuse what no block is for", why, b)
 		case verdict == Open && !b.onError:
 			say(&s.gates[0], "the site of this protect has a route that needs no token: %s answers whoever comes%s; where that is meant, "+
-				"`protect` with `optional` before it keeps forged identity headers away", b, forPaths(b.conditions))
+				"write `anonymous` in one `protect` for both, which refuses paths that an upstream may read differently", b, forPaths(b.conditions))
 		case verdict == Open:
 			if g := s.guards(b.upstreams); g != nil {
 				say(g, "the error routes of the site hand requests on to %s, which this protect guards: those that it refused as well", b)

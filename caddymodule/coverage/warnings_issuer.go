@@ -25,10 +25,7 @@ func (i *Issuer) warnings(sites []*site) []string {
 	}
 	var list []string
 	say := func(source, format string, args ...any) {
-		if source != "" {
-			source += ": "
-		}
-		list = append(list, source+fmt.Sprintf(format, args...))
+		list = append(list, at(source)+fmt.Sprintf(format, args...))
 	}
 	served, known := 0, false
 	for _, s := range sites {
@@ -49,6 +46,42 @@ func (i *Issuer) warnings(sites []*site) []string {
 	}
 	if i.KeysInTheClear && !oauth.IsLoopback(issuer.Hostname()) {
 		say(i.Source, "signing keys are stored in the clear: whoever reads the store or a backup can make tokens. Write `keys { encrypt_with {file./path} }`")
+	}
+	return list
+}
+
+// at returns the prefix of a warning about a place in the Caddyfile; empty: the configuration came as JSON.
+func at(source string) string {
+	if source == "" {
+		return ""
+	}
+	return source + ": "
+}
+
+// neighbours warns of applications at the origin of the issuer. Where people sign in, the pages of both can read and operate each other.
+func (i *Issuer) neighbours(sites []*site) (list []string) {
+	issuer, err := url.Parse(i.URL)
+	if err != nil {
+		return nil
+	}
+	host := issuer.Hostname()
+	for _, server := range sites {
+		if len(server.servers) == 0 || !server.mayHave(host) {
+			continue
+		}
+		for _, s := range sites {
+			if s.scheme != server.scheme || s.port != server.port || !s.mayHave(host) || !s.hasHost(host) && server.hasHost(host) {
+				continue
+			}
+			for j := range s.backends {
+				b := &s.backends[j]
+				warning := at(i.Source) + fmt.Sprintf("%s answers at the origin of the issuer, where people sign in: a script of that application can use their account. "+
+					"Give the issuer a host of its own, as https://id.example.com", b)
+				if b.kind != "file_server" && b.kind != forwardAuth && !slices.Contains(list, warning) {
+					list = append(list, warning)
+				}
+			}
+		}
 	}
 	return list
 }

@@ -21,8 +21,6 @@ type answerFilter struct {
 	upgrade string
 	// cookieNames are the names of our cookies, which an upstream must not set.
 	cookieNames []string
-	// renewed are our own Set-Cookie lines for the final head.
-	renewed []string
 	// private: a cookie authenticated the request, so shared caches must not store the answer.
 	private bool
 	// identity holds the identity headers of the answer, for `forward_to response`.
@@ -110,18 +108,13 @@ func (f *answerFilter) begin() {
 	if f.private {
 		identity.KeepPrivate(h)
 	}
-	identity.SetCookies(h, f.renewed)
 }
 
-// finish runs after the next handler. Trailers of an upstream are in the header only now. The cookies are written again
-// for a writer that has buffered the head.
+// finish runs after the next handler. Trailers of an upstream are in the header only now.
 func (f *answerFilter) finish(err error) {
 	h := f.Header()
 	f.identity.finish(h, err)
 	identity.DropCookies(h, f.cookieNames)
-	if f.wroteHeader && err == nil {
-		identity.SetCookies(h, f.renewed)
-	}
 }
 
 var (

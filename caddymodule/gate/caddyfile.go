@@ -3,6 +3,7 @@ package gate
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func init() { httpcaddyfile.RegisterHandlerDirective("protect", parseProtect) }
 //		anonymous      <matcher>
 //		optional
 //		token_from     header | cookie <name> | header <Name> pat | basic pat
-//		forward        [+] <Header> <claim> | off
+//		forward        [+] <Header> <claim> [raw] | off
 //		forward        assertion <Header> [<audience>]
 //		forward_to     request | response
 //		upstream_token strip | relay | swap <audience>
@@ -91,7 +92,7 @@ func (p *Protect) parseOption(h httpcaddyfile.Helper) error {
 	}
 	parse, ok := options[h.Val()]
 	if !ok {
-		return h.Errf("unknown protect option %q", h.Val())
+		return h.Errf("unknown protect option %q"+setting.Known(maps.Keys(options)), h.Val())
 	}
 	return parse(h)
 }
@@ -160,26 +161,32 @@ func (p *Protect) parseForward(h httpcaddyfile.Helper) error {
 		return p.parseAssertion(h, args[1:])
 	case len(args) == 1 && args[0] == "off":
 		p.ForwardOff = true
-	case len(args) == 3 && args[0] == "+":
-		return p.addForward(h, true, args[1:])
-	case len(args) == 2 && args[0] != "+":
-		return p.addForward(h, false, args)
-	default:
-		return h.Errf("write it as `forward <Header> <claim>`, `forward + <Header> <claim>`, `forward assertion <Header> [<audience>]` or `forward off`")
+		return p.checkForwardOff(h)
 	}
-	return p.checkForwardOff(h)
+	beside := len(args) > 0 && args[0] == "+"
+	if beside {
+		args = args[1:]
+	}
+	raw := len(args) == 3 && args[2] == "raw"
+	if len(args) != 2 && !raw || args[0] == "+" {
+		return h.Errf("write it as `forward [+] <Header> <claim> [raw]`, `forward assertion <Header> [<audience>]` or `forward off`")
+	}
+	return p.addForward(h, beside, ForwardedClaim{Header: args[0], Claim: args[1], Raw: raw})
 }
 
 // addForward adds a header to the default ones, or in their place.
-func (p *Protect) addForward(h httpcaddyfile.Helper, beside bool, args []string) error {
+func (p *Protect) addForward(h httpcaddyfile.Helper, beside bool, f ForwardedClaim) error {
 	switch {
-	case identity.Forbidden(args[0]):
-		return h.Errf("forward %s: a claim cannot be written into this header", args[0])
+	case identity.Forbidden(f.Header):
+		return h.Errf("forward %s: a claim cannot be written into this header", f.Header)
 	case len(p.Forward) > 0 && beside != p.ForwardDefaults:
 		return h.Errf("forward + adds to the default headers, and other forward lines replace them: write all of them with +, or none")
 	}
 	p.ForwardDefaults = beside
-	p.Forward = append(p.Forward, ForwardedClaim{Header: args[0], Claim: args[1]})
+	if err := f.checkRaw(); err != nil {
+		return h.Errf("%v", err)
+	}
+	p.Forward = append(p.Forward, f)
 	return p.checkForwardOff(h)
 }
 

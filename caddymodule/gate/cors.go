@@ -39,7 +39,7 @@ func (p *Protect) parseCORS(h httpcaddyfile.Helper) error {
 	}
 	for nesting := h.Nesting(); h.NextBlock(nesting); {
 		if h.Val() != "preflight" {
-			return h.Errf("unknown cors option %q", h.Val())
+			return h.Errf("unknown cors option %q: use preflight", h.Val())
 		}
 		if err := setting.Text(h.Dispenser, &p.CORSPreflight); err != nil {
 			return err
@@ -98,8 +98,8 @@ func (p *Protect) checkBesideCORS() error {
 func (p *Protect) sharesAnswers() bool { return len(p.CORS) > 0 || p.MCP != nil }
 
 // allowsOrigin reports whether `cors` allows an origin, or `mcp` does.
-func (p *Protect) allowsOrigin(origin string) bool {
-	return slices.Contains(p.CORS, origin) || origin != "" && slices.Contains(p.CORS, anyOrigin) || p.isOwnOrigin(origin)
+func (p *Protect) allowsOrigin(r *http.Request, origin string) bool {
+	return slices.Contains(p.CORS, origin) || origin != "" && slices.Contains(p.CORS, anyOrigin) || p.isOwnOrigin(r, origin)
 }
 
 // single returns the value of a header that occurs exactly once, or "".
@@ -117,12 +117,13 @@ func (p *Protect) isPreflight(r *http.Request, exam requestpath.Exam) bool {
 	if !p.sharesAnswers() || r.Method != http.MethodOptions || !exam.Canonical {
 		return false
 	}
-	if isUpgrade(r) || announcesBody(r) || overridesMethod(r.Header) {
+	named, several := requestpath.QueryMethod(r)
+	if isUpgrade(r) || announcesBody(r) || overridesMethod(r.Header) || named != "" || several {
 		return false
 	}
 	wanted := single(r.Header["Access-Control-Request-Method"])
 	isMethod := wanted != "" && !strings.ContainsFunc(wanted, func(c rune) bool { return !identity.IsTokenRune(c) })
-	return isMethod && p.allowsOrigin(single(r.Header["Origin"]))
+	return isMethod && p.allowsOrigin(r, single(r.Header["Origin"]))
 }
 
 // announcesBody reports whether the request head announces a body. Over HTTP/3 the server gives every request a body of
@@ -149,6 +150,7 @@ func (p *Protect) answerPreflight(w http.ResponseWriter, r *http.Request) {
 		h.Set("Access-Control-Allow-Headers", names)
 	}
 	h.Set("Access-Control-Max-Age", endpoint.PreflightMaxAge)
+	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -189,7 +191,7 @@ func (p *Protect) corsGrant(r *http.Request) corsGrant {
 	}
 	origin := single(r.Header["Origin"])
 	switch {
-	case !page.varies || !p.allowsOrigin(origin):
+	case !page.varies || !p.allowsOrigin(r, origin):
 	case slices.Contains(p.CORS, anyOrigin):
 		page.origin = anyOrigin
 	default:

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -26,16 +27,15 @@ func checkTokenCookie(name string) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name): // cookie and header names are both tokens (RFC 9110 §5.6.2)
 		return fmt.Errorf("token_from cookie %q: a cookie cannot have this name", name)
-	case slices.Contains(append(endpoint.CookieNames("https://"), endpoint.CookieNames("http://")...), name) && name != sessionTokenCookie:
-		return fmt.Errorf("token_from cookie %s: this cookie of the issuer's holds no access token: use %s", name, sessionTokenCookie)
+	case slices.Contains(append(endpoint.CookieNames("https://"), endpoint.CookieNames("http://")...), name) && name != endpoint.AccessTokenCookie:
+		return fmt.Errorf("token_from cookie %s: this cookie of the issuer's holds no access token: use %s", name, endpoint.AccessTokenCookie)
 	}
 	return nil
 }
 
 // credential returns the token of a request: from the Authorization header or, if configured, from the cookie. Without
 // either it returns tokenMissing. Two different tokens are an invalid_request, and so are two cookies of that name,
-// because one may have been set by another host of the same site. If it is the issuer's own cookie, the value that
-// belongs to the browser's session counts and the others are ignored. An empty cookie counts as absent.
+// because one may have been set by another host of the same site. An empty cookie counts as absent.
 func (p *Protect) credential(r *http.Request) (credential, error) {
 	if p.TokenCookie == "" {
 		token, err := requests.Credential(r)
@@ -48,9 +48,6 @@ func (p *Protect) credential(r *http.Request) (credential, error) {
 	cookies := identity.CookieValues(r.Header, p.TokenCookie)
 	if len(cookies) == 1 && cookies[0] == "" {
 		cookies = nil
-	}
-	if p.usesSessionCookie() && (len(cookies) > 1 || present && len(cookies) == 1 && isBrowser(r)) {
-		cookies = p.sessionTokenOf(r, cookies)
 	}
 	switch {
 	case len(cookies) > 1:
@@ -85,11 +82,12 @@ func (p *Protect) checkOrigin(r *http.Request, shown credential) error {
 
 // isSafe reports whether a request changes nothing (RFC 9110 §9.2.1) and asks for no upgrade.
 func isSafe(r *http.Request) bool {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return !isUpgrade(r)
-	}
-	return false
+	named, several := requestpath.QueryMethod(r)
+	return isSafeMethod(r.Method) && (named == "" || isSafeMethod(named)) && !several && !isUpgrade(r)
+}
+
+func isSafeMethod(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
 // isUpgrade reports whether a request asks for another protocol, in any HTTP version.
@@ -128,6 +126,3 @@ func (o issuerOrigin) includes(host, origin string) bool {
 	}
 	return o.scheme == "http" && origin == originAt("http", host)
 }
-
-// isHost reports whether a request's host is the issuer's.
-func (o issuerOrigin) isHost(host string) bool { return originAt(o.scheme, host) == o.origin }

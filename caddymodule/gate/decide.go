@@ -3,6 +3,7 @@ package gate
 import (
 	"net/http"
 	"runtime/debug"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -20,22 +21,27 @@ import (
 
 // ServeHTTP authorizes the request and passes a copy with the caller's identity to the next handler.
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	caller.RestoreCookies(r)
 	if p.servesHost(w, r) {
 		return nil
 	}
-	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
-	p.shared.identityGuard().Clean(r.Header, trusted, p.trustedHeaders...)
 	caller.RestoreBearer(r)
 	r.Trailer = nil // error routes would forward an identity header that arrives as a trailer
 	shownToken := requests.QueryCarriesToken(r.URL.RawQuery)
 	if p.takePersonalToken(r) {
 		shownToken = true
 	}
-	if shownToken { // keep the token out of the access log; the audit log omits the query
+	misplaced := misplacesToken(r) // before anything else is removed: the access log has all of it
+	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	p.shared.identityGuard().Clean(r.Header, trusted, p.trustedHeaders...)
+	if shownToken || misplaced { // keep the token out of the access log; the audit log omits the query
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
 	r = withPath(r)
-	d, err := p.decide(w, r)
+	if misplaced {
+		return p.refuse(w, r, decision{}, errMisplacedToken)
+	}
+	d, err := p.decide(r)
 	if err != nil {
 		return p.refuse(w, r, d, err)
 	}
@@ -83,6 +89,7 @@ func (p *Protect) stripCredentials(r *http.Request, d *decision) {
 		strip = true
 	default:
 		_, strip, _ = requests.BearerToken(r)
+		strip = strip || slices.ContainsFunc(r.Header["Authorization"], requests.ShowsPersonalToken)
 	}
 	if strip {
 		r.Header.Del("Authorization")
@@ -122,7 +129,7 @@ type decision struct {
 	tools string
 	// preflight: the request is a CORS preflight.
 	preflight bool
-	// rawToken is the token as the client sent it, or as it was renewed.
+	// rawToken is the token as the client sent it, or the cookie of its session.
 	rawToken oauth.Secret
 	// verified: the token is valid, even if it lacks a permission. Missing names that permission.
 	verified bool
@@ -133,15 +140,12 @@ type decision struct {
 	host routes.Host
 	// cookie: the token came in a cookie, or from a browser's session.
 	cookie bool
-	// signedIn: the browser's session yielded a fresh token. Renewed are its Set-Cookie lines.
-	signedIn bool
-	renewed  []string
 	// exchanged replaces the client's token in the upstream request; empty: none does.
 	exchanged oauth.Secret
 }
 
 // decide authenticates and authorizes a request. A panic refuses the request.
-func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, err error) {
+func (p *Protect) decide(r *http.Request) (d decision, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			p.logger.Error("panic while deciding", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
@@ -157,7 +161,7 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 	if d.upgrade, err = p.admitUpgrade(r); err != nil {
 		return d, err
 	}
-	if err := p.admitCaller(r, d.upgrade); err != nil {
+	if err := p.admitCaller(r); err != nil {
 		return d, err
 	}
 	// 2. Verify the token, unless the request needs none.
@@ -167,7 +171,7 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 	input := rule.Input{Request: r, Exam: exam}
 	anonymous := p.anonymous.Allows(r, exam)
 	if !anonymous {
-		err := p.authenticate(w, r, &d)
+		err := p.authenticate(r, &d)
 		anonymous = err != nil && p.Optional && errorCode(err) == oauth.Unauthorized && exam.Canonical
 		if err != nil && !anonymous {
 			d.needs = p.scopesNeeded(&d, input)
@@ -206,10 +210,13 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 	return d, p.exchange(r, &d)
 }
 
-// checkRequest refuses unregistered methods, ambiguous paths, and early data, which an attacker can replay.
+// checkRequest refuses unregistered methods, two methods in the query, ambiguous paths, and early data, which an attacker can replay.
 func (p *Protect) checkRequest(r *http.Request, exam requestpath.Exam) error {
 	if !requestMethodAllowed(r) {
 		return requests.MethodNotAllowed(allowHeader)
+	}
+	if _, several := requestpath.QueryMethod(r); several {
+		return oauth.NewError(oauth.InvalidRequest, "method_twice").WithDescription("The query of the request names two methods.")
 	}
 	if exam.Ambiguous && p.Paths != lenientPaths {
 		return oauth.NewError(oauth.InvalidRequest, exam.Reason).WithDescription("The path of the request is ambiguous.")

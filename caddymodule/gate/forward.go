@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
@@ -17,6 +20,8 @@ type ForwardedClaim struct {
 	Header string `json:"header"`
 	// Claim is the claim's name on the wire: sub, client_id, scope, org, role, groups, or any other.
 	Claim string `json:"claim"`
+	// Raw sends a value of printable ASCII as it is, and percent-encodes only others. A token with several values is refused then.
+	Raw bool `json:"raw,omitempty"`
 
 	// ownTokensOnly: forward the claim only from tokens of our own issuer.
 	ownTokensOnly bool
@@ -58,11 +63,49 @@ func (p *Protect) readForwarding() error {
 		case seen[identity.Fold(f.Header)]:
 			return fmt.Errorf("forward %s is there twice", f.Header)
 		}
+		if err := f.checkRaw(); err != nil {
+			return err
+		}
 		seen[identity.Fold(f.Header)] = true
 		p.forward = append(p.forward, f)
 		p.shared.addIdentityHeader(f.Header)
 	}
+	p.warnOfAbsentClaims()
 	return nil
+}
+
+// checkRaw refuses to send lists without encoding: their values could not be told apart.
+func (f ForwardedClaim) checkRaw() error {
+	if f.Raw && slices.Contains([]string{"aud", "scope", "amr", accesstoken.ClaimGroups}, f.Claim) {
+		return fmt.Errorf("forward %s %s raw: the claim is a list, whose values are always encoded: leave raw out", f.Header, f.Claim)
+	}
+	return nil
+}
+
+// warnOfAbsentClaims warns of claims that no token on the route can have. Those of other issuers can have any.
+func (p *Protect) warnOfAbsentClaims() {
+	if p.acceptsExternal() {
+		return
+	}
+	absent := func(claim string) (why string) {
+		switch {
+		case accesstoken.CanOwnTokenClaim(claim, p.UsesHostSessions()):
+			return ""
+		case accesstoken.CanOwnTokenClaim(claim, true):
+			return "access tokens of ours do not have it, and only sessions of browsers do: add `challenge browser`"
+		}
+		return "no access token of ours has it, and sessions of browsers have " + strings.Join(accesstoken.SessionClaims(), ", ")
+	}
+	for _, f := range p.Forward {
+		if why := absent(f.Claim); why != "" {
+			p.logger.Warn("`forward "+f.Header+" "+f.Claim+"` never sends anything here, because the claim never comes: "+why, zap.String("source", p.Source))
+		}
+	}
+	for _, r := range p.Require {
+		if why := absent(r.Claim); r.Claim != "" && why != "" {
+			p.logger.Warn("nobody passes `require claim "+r.Claim+"` here, because the claim never comes: "+why, zap.String("source", p.Source))
+		}
+	}
 }
 
 // identityFields appends an identity header for each claim that has a value. It fails if a value is too long for an
@@ -72,7 +115,10 @@ func (p *Protect) identityFields(fields []identity.Field, token *accesstoken.Acc
 		if f.ownTokensOnly && (p.own == nil || token.Issuer != p.own.url) {
 			continue
 		}
-		value := claimValue(token, f)
+		value, err := claimValue(token, f)
+		if err != nil {
+			return nil, err
+		}
 		if len(value) > identity.MaxBytes {
 			return nil, oauth.NewError(oauth.InvalidToken, "identity_too_long")
 		}
@@ -84,16 +130,22 @@ func (p *Protect) identityFields(fields []identity.Field, token *accesstoken.Acc
 }
 
 // claimValue encodes a claim for a header. Values in X-Auth-Groups are separated by commas, others by spaces.
-func claimValue(token *accesstoken.AccessToken, f ForwardedClaim) string {
+func claimValue(token *accesstoken.AccessToken, f ForwardedClaim) (string, error) {
+	encode := identity.Encode
+	if f.Raw {
+		encode = identity.EncodeRaw
+	}
 	if text, isOne := token.Text(f.Claim); isOne {
-		return identity.Encode(text)
+		return encode(text), nil
 	}
 	texts := token.Claim(f.Claim)
 	switch {
 	case len(texts) == 1:
-		return identity.Encode(texts[0])
+		return encode(texts[0]), nil
+	case f.Raw && len(texts) > 1: // a list could look like a text
+		return "", oauth.NewError(oauth.InvalidToken, "identity_several")
 	case f.Header == identity.Groups:
-		return identity.EncodeList(texts, ',')
+		return identity.EncodeList(texts, ','), nil
 	}
-	return identity.EncodeList(texts, ' ')
+	return identity.EncodeList(texts, ' '), nil
 }

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
@@ -22,6 +23,15 @@ func (p *Protect) responseIdentity(fields []identity.Field) responseIdentity {
 		return responseIdentity{}
 	}
 	return responseIdentity{p.shared.identityGuard(), fields}
+}
+
+// passedIdentity is responseIdentity for a request that passes. The other proxy also learns which cookies to pass on: those without
+// ours, in one line, which is empty rather than missing because some proxies keep the client's then.
+func (p *Protect) passedIdentity(r *http.Request, fields []identity.Field) responseIdentity {
+	if p.ForwardTo == forwardToResponse {
+		fields = append(slices.Clip(fields), identity.Field{Name: "Cookie", Value: strings.Join(r.Header["Cookie"], "; ")})
+	}
+	return p.responseIdentity(fields)
 }
 
 // clean deletes identity headers in every spelling, also from trailers.

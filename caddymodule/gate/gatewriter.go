@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // requestState is the state of one request on its way through the gate, in one allocation. It is never reused: handlers
@@ -33,7 +34,7 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 		g.cors = p.corsGrant(r)
 		g.cors.fromUpstream = true
 	}
-	g.renewed, g.private, g.identity = d.renewed, d.cookie, p.responseIdentity(d.fields)
+	g.private, g.identity = d.cookie, p.passedIdentity(r, d.fields)
 	upstream := upstreamCopy(&d.requestState.upstream, r, d.fields)
 	d.authorize(upstream)
 	if d.token == nil || p.Streams == keepStreams {
@@ -41,7 +42,7 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	g.stream.gate, g.stream.token, g.stream.rawToken, g.stream.writer, g.stream.cancel = p, d.token, d.rawToken, w, cancel
-	g.stream.host = d.host
+	g.stream.host, g.stream.asked = d.host, routes.Hostname(r.Host)
 	g.watched = true
 	if isStreamRequest(r) {
 		streams.enter(&g.stream)

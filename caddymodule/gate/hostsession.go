@@ -19,12 +19,12 @@ import (
 
 // UsesHostSessions reports whether browsers sign in at the host of the route, and come with a session of that host.
 func (p *Protect) UsesHostSessions() bool {
-	return p.Challenge == challengeBrowser && p.TokenCookie == ""
+	return p.Challenge == challengeBrowser
 }
 
 // UseHostSessions lets browsers sign in at the hosts of the routes that want it.
 func (s *Shared) UseHostSessions(settings hostsession.Settings) (err error) {
-	settings.AwaitRoutes = s.awaitRoutes
+	settings.AwaitRoutes = s.AwaitRoutes
 	s.hosts, err = hostsession.New(settings)
 	return err
 }
@@ -61,7 +61,7 @@ func (p *Protect) servesHost(w http.ResponseWriter, r *http.Request) bool {
 // authenticateAtHost takes the session with which a browser comes to the host.
 func (p *Protect) authenticateAtHost(r *http.Request, d *decision) error {
 	if !p.shared.knowsRoutes() {
-		if err := p.shared.awaitRoutes(r.Context()); err != nil {
+		if err := p.shared.AwaitRoutes(r.Context()); err != nil {
 			return err
 		}
 	}
@@ -88,13 +88,13 @@ func (p *Protect) authenticateAtHost(r *http.Request, d *decision) error {
 	return nil
 }
 
-// signInAtHost sends a browser navigation to sign in, and reports whether it did. Who has signed in is sent only if the sign-in is
+// signIn sends a browser navigation to sign in, and reports whether it did. A browser that has signed in is sent only if the sign-in is
 // too old for a rule: for every other refusal it would change nothing.
-func (p *Protect) signInAtHost(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
+func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
 	e := oauth.AsError(refusal)
 	ask := hostsession.Ask{Provider: p.SignInAt}
 	switch {
-	case !isNavigation(r) || !d.rawToken.IsEmpty() && !d.cookie:
+	case !p.UsesHostSessions() || !isNavigation(r) || !d.rawToken.IsEmpty() && !d.cookie:
 		return false
 	case d.token == nil && e.Code != oauth.Unauthorized:
 		return false
@@ -132,25 +132,13 @@ func (s *stream) verify(ctx context.Context) error {
 	if s.host.Authority != "" {
 		return s.gate.shared.hosts.Check(ctx, s.rawToken, s.host)
 	}
-	_, err := s.gate.verifyToken(ctx, s.rawToken.Reveal())
+	_, err := s.gate.verifyToken(ctx, s.asked, s.rawToken.Reveal())
 	return err
 }
 
 // isForm reports whether a browser has sent a form, whose answer it would show.
 func isForm(r *http.Request) bool {
-	if r.Method != http.MethodPost || isUpgrade(r) {
-		return false
-	}
-	mode, destination := r.Header["Sec-Fetch-Mode"], r.Header["Sec-Fetch-Dest"]
-	if len(mode)+len(destination)+len(r.Header["Sec-Fetch-Site"]) == 0 {
-		return slices.ContainsFunc(r.Header["Accept"], namesHTML)
-	}
-	return slices.Equal(mode, []string{"navigate"}) && (len(destination) == 0 || slices.Equal(destination, []string{"document"}))
-}
-
-// interrupts reports whether the answer to a form is a page that says how to send it again.
-func (p *Protect) interrupts(r *http.Request, d *decision, status int) bool {
-	return p.UsesHostSessions() && status == http.StatusUnauthorized && d.token == nil && isForm(r)
+	return r.Method == http.MethodPost && !isUpgrade(r) && showsPage(r)
 }
 
 // parseChallenge reads `challenge api` or `challenge browser [<provider>]`.
@@ -166,13 +154,11 @@ func (p *Protect) parseChallenge(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// checkChallenge refuses a token cookie beside `challenge browser`, other than the issuer's own.
+// checkChallenge refuses a token cookie beside `challenge browser`.
 func (p *Protect) checkChallenge() error {
-	if p.SignInAt != "" && p.TokenCookie != "" {
-		return errors.New("challenge browser with a provider is for sessions of the host: leave token_from out")
-	}
-	if p.Challenge == challengeBrowser && p.TokenCookie != "" && !p.usesSessionCookie() {
-		return fmt.Errorf("challenge browser takes no token from the cookie %s: leave `token_from` out, or write `token_from cookie %s`", p.TokenCookie, sessionTokenCookie)
+	if p.UsesHostSessions() && p.TokenCookie != "" {
+		return fmt.Errorf("challenge browser takes no token from the cookie %s: leave `token_from cookie` out, since browsers sign in and come with a session of the host, "+
+			"or leave `challenge browser` out", p.TokenCookie)
 	}
 	return nil
 }

@@ -114,14 +114,14 @@ type OwnVerifier interface {
 
 // verifyToken verifies a token with the keys of its issuer. The iss claim only selects the issuer; the signature must be
 // by a key of that issuer. A token that an issuer verified before is found in its cache, without parsing or waiting.
-func (p *Protect) verifyToken(ctx context.Context, token string) (*accesstoken.AccessToken, error) {
+func (p *Protect) verifyToken(ctx context.Context, host, token string) (*accesstoken.AccessToken, error) {
 	known := p.shared.knowsRoutes()
-	t, err := p.verifyByIssuer(ctx, token)
+	t, err := p.verifyByIssuer(ctx, host, token)
 	if !known && errors.Is(err, accesstoken.ErrAudienceWrong) { // it may be for the resource of the route
-		if err := p.shared.awaitRoutes(ctx); err != nil {
+		if err := p.shared.AwaitRoutes(ctx); err != nil {
 			return nil, err
 		}
-		t, err = p.verifyByIssuer(ctx, token)
+		t, err = p.verifyByIssuer(ctx, host, token)
 	}
 	if err == nil && t.IsSwapped() && !p.mayCome(t) {
 		return nil, accesstoken.ErrAudienceWrong
@@ -136,12 +136,12 @@ func (p *Protect) mayCome(swapped *accesstoken.AccessToken) bool {
 }
 
 // verifyByIssuer asks the caches first, and then the issuer that the token names.
-func (p *Protect) verifyByIssuer(ctx context.Context, token string) (*accesstoken.AccessToken, error) {
+func (p *Protect) verifyByIssuer(ctx context.Context, host, token string) (*accesstoken.AccessToken, error) {
 	if p.isPersonalToken(token) {
-		return p.verifyPersonalToken(ctx, token)
+		return p.verifyPersonalToken(ctx, host, token)
 	}
 	for i := range p.issuers {
-		if t, known, err := p.issuers[i].recall(ctx, p, token); known {
+		if t, known, err := p.issuers[i].recall(ctx, p, host, token); known {
 			return t, err
 		}
 	}
@@ -149,7 +149,7 @@ func (p *Protect) verifyByIssuer(ctx context.Context, token string) (*accesstoke
 	if err != nil {
 		return nil, err
 	}
-	return issuer.verify(ctx, p, token)
+	return issuer.verify(ctx, p, host, token)
 }
 
 // issuerOf returns the issuer that a token names, or the issuer with introspection if it is not a JWT.
@@ -170,26 +170,26 @@ func (p *Protect) issuerOf(token string) (*routeIssuer, error) {
 var issuerUnknown = oauth.NewError(oauth.InvalidToken, "issuer_unknown")
 
 // recall returns the issuer's cached verdict on a token. It does not allocate.
-func (i *routeIssuer) recall(ctx context.Context, p *Protect, token string) (t *accesstoken.AccessToken, known bool, err error) {
+func (i *routeIssuer) recall(ctx context.Context, p *Protect, host, token string) (t *accesstoken.AccessToken, known bool, err error) {
 	if i.external != nil {
-		return i.external.Recall(token, p.audienceOf(i))
+		return i.external.Recall(token, p.audienceOf(i, host))
 	}
-	t, known, err = p.verifier.Recall(token, p.audienceOf(i))
+	t, known, err = p.verifier.Recall(token, p.audienceOf(i, host))
 	if known && !p.shared.isServing(ctx) {
 		return nil, true, oauth.Unavailable("not_started", nil)
 	}
 	return t, known, err
 }
 
-func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*accesstoken.AccessToken, error) {
+func (i *routeIssuer) verify(ctx context.Context, p *Protect, host, token string) (*accesstoken.AccessToken, error) {
 	admit := func() (func(bool), error) { return p.shared.AdmitSignature(ctx) }
 	if i.external != nil {
-		return i.external.VerifyAdmitted(ctx, token, p.audienceOf(i), caller.Network(caller.IP(ctx)), admit)
+		return i.external.VerifyAdmitted(ctx, token, p.audienceOf(i, host), caller.Network(caller.IP(ctx)), admit)
 	}
 	if !p.shared.isServing(ctx) {
 		return nil, oauth.Unavailable("not_started", nil)
 	}
-	return p.verifier.VerifyAdmitted(token, p.audienceOf(i), admit)
+	return p.verifier.VerifyAdmitted(token, p.audienceOf(i, host), admit)
 }
 
 // clockAndGeneration returns the time by the issuer's clock and the generation of its keys and revocations. It fails once

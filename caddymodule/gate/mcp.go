@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // parseMCP reads `mcp`, with rules about tools in a block or without.
@@ -76,12 +77,12 @@ func (p *Protect) readMCP(ctx caddy.Context) error {
 }
 
 // admitCaller refuses a request to an MCP server that a page of a foreign origin has caused, perhaps by DNS rebinding, and one for
-// another protocol over which tools could be called past their rules.
-func (p *Protect) admitCaller(r *http.Request, upgrade string) error {
+// another protocol, by Upgrade or an extended CONNECT, over which tools could be called past their rules. It is called after admitUpgrade.
+func (p *Protect) admitCaller(r *http.Request) error {
 	if p.MCP == nil {
 		return nil
 	}
-	if upgrade != "" && p.MCP.Reads() {
+	if isUpgrade(r) && p.MCP.Reads() {
 		return mcp.ReachesPast()
 	}
 	origins := r.Header["Origin"]
@@ -89,24 +90,24 @@ func (p *Protect) admitCaller(r *http.Request, upgrade string) error {
 		return nil
 	}
 	if !p.shared.knowsRoutes() {
-		if err := p.shared.awaitRoutes(r.Context()); err != nil { // the route's own origin is unknown
+		if err := p.shared.AwaitRoutes(r.Context()); err != nil { // the route's own origin is unknown
 			return err
 		}
 	}
-	if len(origins) > 1 || !p.allowsOrigin(origins[0]) {
+	if len(origins) > 1 || !p.allowsOrigin(r, origins[0]) {
 		return mcp.Foreign()
 	}
 	return nil
 }
 
 // isOwnOrigin reports whether pages of an origin may call the MCP server although `cors` does not name them.
-func (p *Protect) isOwnOrigin(origin string) bool {
+func (p *Protect) isOwnOrigin(r *http.Request, origin string) bool {
 	if p.MCP == nil {
 		return false
 	}
 	var own mcp.Origins
-	if known := p.ownOrigins.Load(); known != nil {
-		own = *known
+	if known := p.guarded.Load(); known != nil {
+		own = mcp.OriginsOf(known.resourcesAt(routes.Hostname(r.Host)))
 	}
 	return own.Allow(origin)
 }

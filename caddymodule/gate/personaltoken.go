@@ -6,14 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -67,7 +72,7 @@ func (p *Protect) takePersonalToken(r *http.Request) (shown bool) {
 	if p.PersonalTokenHeader != "" {
 		values := r.Header[p.PersonalTokenHeader]
 		for _, value := range values {
-			if p.isPersonalToken(value[strings.LastIndexAny(value, " \t")+1:]) { // some write Bearer before it, which makes it no token
+			if p.isPersonalToken(value) || requests.ShowsPersonalToken(value) { // with something around it, it is no token
 				shown = true
 				delete(r.Header, p.PersonalTokenHeader)
 				for _, each := range values {
@@ -83,6 +88,36 @@ func (p *Protect) takePersonalToken(r *http.Request) (shown bool) {
 		}
 	}
 	return shown
+}
+
+// errMisplacedToken refuses a personal access token where none is read. The upstream would get it, and logs show most of a request.
+var errMisplacedToken = oauth.NewError(oauth.InvalidRequest, "personal_token_misplaced").
+	WithDescription("The request contains a personal access token where none is read. Send it as `Authorization: Bearer`.")
+
+// misplacesToken reports whether a request has, or came with, a personal access token anywhere but where a credential belongs. Caddy's logs
+// redact those headers. It has to see the header before anything is removed from it. Caddy drops names with an underscore or a dot before
+// any route, so it cannot see those.
+func misplacesToken(r *http.Request) bool {
+	original, _ := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request) // before `rewrite` and `uri`
+	if caller.Misplaced(r) || requests.ShowsPersonalToken(r.Host) || showsPersonalToken(r.URL) || original.URL != nil && showsPersonalToken(original.URL) {
+		return true
+	}
+	for name, values := range r.Header {
+		switch name {
+		case "Authorization", "Proxy-Authorization", "Cookie":
+			continue
+		}
+		if slices.ContainsFunc(values, requests.ShowsPersonalToken) {
+			return true
+		}
+	}
+	return false
+}
+
+// showsPersonalToken reports whether a URL has a personal access token anywhere but as the access_token of its query.
+func showsPersonalToken(u *url.URL) bool {
+	return u.User != nil && requests.ShowsPersonalToken(u.User.String()) || requests.ShowsPersonalToken(u.Opaque) || requests.ShowsPersonalToken(u.Path) ||
+		requests.ShowsPersonalToken(requests.WithoutQueryToken(u.RawQuery))
 }
 
 // basicPassword returns the password of Basic credentials (RFC 7617 §2). Programs write anything as user name, so it says nothing.
@@ -105,12 +140,12 @@ func (p *Protect) isPersonalToken(text string) bool {
 }
 
 // verifyPersonalToken verifies a personal access token. One is shown to no other issuer.
-func (p *Protect) verifyPersonalToken(ctx context.Context, token string) (*accesstoken.AccessToken, error) {
+func (p *Protect) verifyPersonalToken(ctx context.Context, host, token string) (*accesstoken.AccessToken, error) {
 	if p.own == nil {
 		return nil, issuerUnknown
 	}
 	if !p.shared.isServing(ctx) {
 		return nil, oauth.Unavailable("not_started", nil)
 	}
-	return p.shared.own.PersonalTokens.Token(ctx, token, p.audienceOf(p.own), func() (func(bool), error) { return p.shared.AdmitSignature(ctx) })
+	return p.shared.own.PersonalTokens.Token(ctx, token, p.audienceOf(p.own, host), func() (func(bool), error) { return p.shared.AdmitSignature(ctx) })
 }

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
@@ -41,9 +40,8 @@ type Protect struct {
 	// Optional lets requests without a token pass; a token that is present must be valid.
 	Optional bool `json:"optional,omitempty"`
 	// TokenCookie is the name of a cookie that may hold an access token. The Authorization header is accepted in any
-	// case. `accessToken` is the cookie of the issuer's own sign-in; with it, signed-in browsers get a fresh token before
-	// theirs expires. Requests that change something or open a WebSocket must then come from a page of the same origin.
-	// Default: no cookie is a credential.
+	// case. Requests that change something or open a WebSocket must then come from a page of the same origin. It cannot
+	// stand beside the Challenge `browser`. Default: no cookie is a credential.
 	TokenCookie string `json:"token_cookie,omitempty"`
 	// PersonalTokenHeader is the name of a header that may hold a personal access token, and nothing else. Such tokens are accepted in
 	// the Authorization header as bearer tokens in any case. Default: there is no such header.
@@ -80,7 +78,7 @@ type Protect struct {
 	ResourceRequired bool `json:"resource_required,omitempty"`
 	// Challenge is `api` (default: a request without a valid token gets a 401) or `browser` (page navigations are
 	// redirected to sign in at the issuer and come back with a session of the host, with which the browser passes from
-	// then on). With the TokenCookie `accessToken`, `browser` takes the session of the issuer's own host, and works there alone.
+	// then on).
 	Challenge string `json:"challenge,omitempty"`
 	// SignInAt is the identity provider at which browsers sign in. With an issuer of our own they go there through it. Default: the
 	// default one, or what the issuer's page says.
@@ -126,13 +124,11 @@ type Protect struct {
 	resource       string            // resolved
 	paths          *hostpaths.Routes // ours at the hosts of the server; nil: none
 	// described are the challenges that name the route's own metadata; nil until all routes are known.
-	described atomic.Pointer[challenges]
-	// accepted are the audiences of which a token must name one: of ours, and with ResourceRequired of any issuer. Nil: what the
-	// issuers have, as long as the routes are not known.
-	accepted atomic.Pointer[[]string]
-	// ownOrigins are those of the resources of an MCP server; nil until all routes are known.
-	ownOrigins atomic.Pointer[mcp.Origins]
-	verifier   OwnVerifier
+	described atomic.Pointer[[]challenges]
+	// guarded is what the gate guards, for tokens of ours, and with ResourceRequired of any issuer. Nil: what the issuers have, as long
+	// as the routes are not known.
+	guarded  atomic.Pointer[guarded]
+	verifier OwnVerifier
 }
 
 // CaddyModule returns the module's id.
@@ -152,7 +148,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	if p.shared.own != nil {
 		p.verifier = p.shared.own.Verifier
 	}
-	if p.paths, err = hostpaths.Mount(ctx, p.shared.awaitRoutes); err != nil {
+	if p.paths, err = p.shared.Mount(ctx); err != nil {
 		return err
 	}
 	steps := []func() error{
@@ -243,9 +239,7 @@ type ownCookies struct {
 
 // readBrowsers checks the settings that concern browsers.
 func (p *Protect) readBrowsers() (err error) {
-	if p.shared.own != nil { // without our issuer, applications may use these names
-		p.cookies.issuer = append(endpoint.CookieNames(p.shared.own.URL), hostsession.CookieNames()...)
-	}
+	p.cookies.issuer = p.shared.cookies
 	p.cookies.hidden = p.cookies.issuer
 	if p.TokenCookie != "" {
 		p.cookies.hidden = append(slices.Clip(p.cookies.issuer), p.TokenCookie)
@@ -253,7 +247,7 @@ func (p *Protect) readBrowsers() (err error) {
 			return err
 		}
 	}
-	if err := errors.Join(p.checkChallenge(), p.checkSessions()); err != nil {
+	if err := p.checkChallenge(); err != nil {
 		return err
 	}
 	p.origin, err = newIssuerOrigin(p.shared.issuerURL())

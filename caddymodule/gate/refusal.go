@@ -27,9 +27,6 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 	answer := p.refusing(w)
 	answer.cors = p.corsGrant(r)
 	defer answer.identity.clean(w.Header()) // remove what an upstream would send as trailers
-	if d.token != nil {
-		answer.renewed = d.renewed
-	}
 	p.audit.Refused(r, "request refused at the gate", err, append(p.auditFields(d), d.toolFields()...)...)
 	status := p.challenge(r).SetHeaders(answer, err, d.needs)
 	if bodyOutstanding(r) {
@@ -45,11 +42,11 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 			return nil
 		}
 	}
-	if page := p.refusalPage(p.asked(r), &d, status); page != nil {
+	if page := p.refusalPage(p.asked(r), &d, status, err); page != nil {
 		own = page
 	}
 	caller.Remember(r, nil)
-	if errorRoutesOf(r) == nil { // avoids creating a Caddy error, with its trace, for nothing
+	if err == errMisplacedToken || errorRoutesOf(r) == nil { //nolint:errorlint // our own; error routes could pass the token on
 		return own(answer, r)
 	}
 	p.stripCredentials(r, nil)

@@ -2,29 +2,60 @@ package gate
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 )
 
-// refusalPage returns the page by which a person learns of a refusal; nil: the answer is the one for programs.
-func (p *Protect) refusalPage(r *http.Request, d *decision, status int) caddyhttp.HandlerFunc {
-	switch {
-	case !p.UsesHostSessions():
+// refusalPage returns the page by which a person learns of a refusal; nil: the answer is the one for programs. A browser shows what
+// answers a navigation or a form. Programs bring their tokens in a header.
+func (p *Protect) refusalPage(r *http.Request, d *decision, status int, refusal error) caddyhttp.HandlerFunc {
+	form := isForm(r)
+	if !p.UsesHostSessions() || !form && !isNavigation(r) || r.Header["Authorization"] != nil {
 		return nil
-	case p.interrupts(r, d, status):
+	}
+	pages := p.shared.hosts
+	switch {
+	case form && p.isForeign(r, d, status):
 		return func(w http.ResponseWriter, r *http.Request) error {
-			p.shared.hosts.ServeInterrupted(w, r, status)
+			pages.ServeForeign(w, r, status)
 			return nil
 		}
-	case status != http.StatusForbidden || !d.verified || d.host.Authority == "" || !isNavigation(r):
-		return nil
-	}
-	address, err := originalAddress(r)
-	if err != nil {
-		return nil
+	case form && status == http.StatusUnauthorized && d.token == nil:
+		return func(w http.ResponseWriter, r *http.Request) error {
+			pages.ServeInterrupted(w, r, status)
+			return nil
+		}
+	case status == http.StatusForbidden && d.verified && d.host.Authority != "":
+		address := "/" // a form cannot be sent again by a link
+		if u, err := originalAddress(r); err == nil && !form {
+			address = u.RequestURI()
+		}
+		return func(w http.ResponseWriter, r *http.Request) error {
+			pages.ServeDenied(w, r, d.token, address)
+			return nil
+		}
 	}
 	return func(w http.ResponseWriter, r *http.Request) error {
-		p.shared.hosts.ServeDenied(w, r, d.token, address.RequestURI())
+		pages.ServeProblem(w, r, status, refusal)
 		return nil
 	}
+}
+
+// isForeign reports whether a form was refused because a page of another site has sent it. Browsers send no cookie of ours with most of
+// those, so that they look like forms without a session.
+func (p *Protect) isForeign(r *http.Request, d *decision, status int) bool {
+	if status == http.StatusForbidden {
+		return d.token == nil
+	}
+	if status != http.StatusUnauthorized {
+		return false
+	}
+	if site := r.Header["Sec-Fetch-Site"]; len(site) > 0 {
+		return slices.Contains(site, "cross-site") || slices.Contains(site, "same-site")
+	}
+	host, ok := p.shared.hosts.Find(r)
+	return ok && len(r.Header["Origin"]) > 0 && !hostsession.IsSameOrigin(r, host)
 }

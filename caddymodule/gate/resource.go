@@ -4,14 +4,15 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // parseResource reads the resource identifier.
@@ -44,7 +45,7 @@ func (p *Protect) readResource() (err error) {
 		accepted = append(accepted, p.resource)
 	}
 	if p.ResourceRequired {
-		p.accepted.Store(&accepted)
+		p.guarded.Store(&guarded{fixed: accepted})
 	}
 	return nil
 }
@@ -58,50 +59,110 @@ func (p *Protect) parseResourceRequired(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// Accept tells the gate what it guards: its resources, as tokens of ours name them (RFC 8707), and how else those name its
-// audiences.
-func (p *Protect) Accept(resources, audiences []string) {
-	accepted := resources
+// NamedResource is what clients call the resource that a gate guards, where they ask for some hosts of its site.
+type NamedResource struct {
+	// Host is one of the hosts, a pattern with a * for one label, or empty for any.
+	Host string
+	// Resources are its identifiers. Where Host is a pattern, theirs is the same.
+	Resources []string
+}
+
+// guarded is what a gate guards.
+type guarded struct {
+	named     []NamedResource
+	audiences []string // of which a token may name one at any host
+	fixed     []string // those and all identifiers, where they are the same for every request; nil: they are not
+}
+
+// at returns the audiences of which a token must name one to pass with a request for a host.
+func (g *guarded) at(host string) []string {
+	if g.fixed != nil {
+		return g.fixed
+	}
+	return slices.Concat(g.audiences, g.resourcesAt(host))
+}
+
+// resourcesAt returns what the resource is called at a host.
+func (g *guarded) resourcesAt(host string) (resources []string) {
+	for _, n := range g.named {
+		if !routes.MatchHost(n.Host, host) {
+			continue
+		}
+		for _, resource := range n.Resources {
+			resources = append(resources, routes.AtHost(resource, host))
+		}
+	}
+	return resources
+}
+
+// Accept tells the gate what it guards: its resource, as tokens of ours name it (RFC 8707), and how else those name its audiences.
+func (p *Protect) Accept(named []NamedResource, audiences []string) {
+	told := &guarded{named: named}
 	if !p.ResourceRequired && p.own != nil {
-		accepted = slices.Concat(p.own.audience, audiences, resources)
+		told.audiences = slices.Concat(p.own.audience, audiences)
 	}
-	p.accepted.Store(&accepted)
-	if p.MCP != nil {
-		own := mcp.OriginsOf(resources)
-		p.ownOrigins.Store(&own)
+	if !slices.ContainsFunc(named, func(n NamedResource) bool { return strings.Contains(n.Host, "*") || n.Host != named[0].Host }) {
+		told.fixed = append([]string{}, told.audiences...)
+		for _, n := range named { // a route without a matcher of hosts around it is reached by requests for one host alone
+			told.fixed = append(told.fixed, n.Resources...)
+		}
 	}
+	p.guarded.Store(told)
 }
 
-// Accepted returns the audiences of which a token of ours must name one; nil before Accept.
-func (p *Protect) Accepted() []string {
-	if accepted := p.accepted.Load(); accepted != nil {
-		return *accepted
+// Accepted returns the audiences of which a token of ours must name one, those of all hosts; nil before Accept.
+func (p *Protect) Accepted() (accepted []string) {
+	known := p.guarded.Load()
+	if known == nil {
+		return nil
 	}
-	return nil
+	accepted = slices.Clone(known.audiences)
+	for _, n := range known.named {
+		for _, resource := range n.Resources {
+			if !slices.Contains(accepted, resource) {
+				accepted = append(accepted, resource)
+			}
+		}
+	}
+	return accepted
 }
 
-// audienceOf returns the audiences of which a token of the issuer must name one.
-func (p *Protect) audienceOf(i *routeIssuer) []string {
-	if accepted := p.accepted.Load(); accepted != nil && (i.external == nil || p.ResourceRequired) {
-		return *accepted
+// audienceOf returns the audiences of which a token of the issuer must name one, in a request for a host.
+func (p *Protect) audienceOf(i *routeIssuer, host string) []string {
+	if known := p.guarded.Load(); known != nil && (i.external == nil || p.ResourceRequired) {
+		return known.at(host)
 	}
 	return i.audience
 }
 
-// challenges are those of a route: for requests that came in plain HTTP or over TLS to this server, and for those that came over
-// TLS to a trusted proxy.
+// challenges are those of a route, for requests to some of its hosts: for requests that came in plain HTTP or over TLS to this server,
+// and for those that came over TLS to a trusted proxy.
 type challenges struct {
+	host          string // as in NamedResource
 	plain, secure *answers.PreparedChallenge
 }
 
 // challenge returns the challenge for a request that this route refuses.
 func (p *Protect) challenge(r *http.Request) *answers.PreparedChallenge {
-	switch found := p.described.Load(); {
-	case found == nil:
+	described := p.described.Load()
+	if described == nil {
 		return p.refusal
-	case hostpaths.ThroughTLS(r):
-		return found.secure
-	default:
-		return found.plain
 	}
+	host := routes.Hostname(r.Host)
+	for _, found := range *described {
+		if !routes.MatchHost(found.host, host) {
+			continue
+		}
+		prepared := found.plain
+		if hostpaths.ThroughTLS(r) {
+			prepared = found.secure
+		}
+		if !strings.Contains(found.host, "*") {
+			return prepared
+		}
+		atHost := prepared.Challenge()
+		atHost.ResourceMetadata = routes.AtHost(atHost.ResourceMetadata, host)
+		return atHost.Prepare()
+	}
+	return p.refusal
 }

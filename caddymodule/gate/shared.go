@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
@@ -19,6 +22,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
@@ -42,6 +46,7 @@ type Shared struct {
 	routes     chan struct{}
 	noteRoutes func()
 
+	cookies          []string // names of our cookies; none without an issuer, where applications may use them
 	identityHeaders  []string // names that any `protect` of this configuration sets beyond the defaults
 	reservedPrefixes []string // prefixes of external ids in exchanged tokens: the names of their trusts
 	// identityGuard removes all identity headers from client requests. The first request creates it, when every `protect`
@@ -91,6 +96,9 @@ func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, 
 	s.release = sync.OnceFunc(func() { close(s.released) })
 	s.noteRoutes = sync.OnceFunc(func() { close(s.routes) })
 	s.identityGuard = sync.OnceValue(func() *identity.Guard { return identity.NewGuard(s.identityHeaders) })
+	if own != nil {
+		s.cookies = append(endpoint.CookieNames(own.URL), hostsession.CookieNames()...)
+	}
 	var err error
 	s.flood, err = takeFloodgate(limit, now)
 	return s, err
@@ -117,8 +125,8 @@ func (s *Shared) knowsRoutes() bool {
 // maxWaitForRoutes bounds awaitRoutes. What it waits for takes milliseconds, and needs neither store nor network.
 const maxWaitForRoutes = 3 * time.Second
 
-// awaitRoutes waits until all routes are known. Apps start in no order: after a reload, requests may come before that.
-func (s *Shared) awaitRoutes(ctx context.Context) error {
+// AwaitRoutes waits until all routes are known. Apps start in no order: after a reload, requests may come before that.
+func (s *Shared) AwaitRoutes(ctx context.Context) error {
 	timer := time.NewTimer(maxWaitForRoutes)
 	defer timer.Stop()
 	select {
@@ -162,6 +170,23 @@ func sharedOf(ctx caddy.Context, directive, source string) (*Shared, error) {
 	}
 	block.NoteHTTP(ctx)
 	return block.Gates(), nil
+}
+
+// Mount puts our own paths before all routes of the server that is being provisioned. No route of it sees an identity header of the
+// client's, or a cookie of ours.
+func (s *Shared) Mount(ctx caddy.Context) (*hostpaths.Routes, error) {
+	return hostpaths.Mount(ctx, s.AwaitRoutes, s.conceal)
+}
+
+// conceal removes, in place, what no upstream may get from a client: identity headers, as fields or trailers, and our cookies, which a
+// gate or the issuer takes back. A gate has to know of a personal access token in what is removed: Caddy's access log has the request as it
+// came.
+func (s *Shared) conceal(r *http.Request) {
+	if slices.ContainsFunc(s.identityGuard().CleanIdentity(r.Header), requests.ShowsPersonalToken) {
+		caller.NoteMisplaced(r)
+	}
+	r.Trailer = nil
+	caller.KeepCookies(r, identity.WithoutCookies(r.Header, s.cookies...))
 }
 
 // issuerURL returns the URL of our own issuer; empty: there is none for others.

@@ -23,6 +23,7 @@ type stream struct {
 	token    *accesstoken.AccessToken
 	rawToken oauth.Secret
 	host     routes.Host // of the session whose cookie rawToken is; the zero value: it is a token
+	asked    string      // the host that the request is for
 	writer   http.ResponseWriter
 	cancel   context.CancelFunc
 
@@ -54,7 +55,7 @@ func (s *stream) reason() error {
 	return nil
 }
 
-// setConn records the hijacked connection, and setConn it if the stream has ended.
+// setConn records the hijacked connection, and closes it if the stream has ended.
 func (s *stream) setConn(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

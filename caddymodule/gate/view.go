@@ -45,19 +45,30 @@ func (p *Protect) View() View {
 	return v
 }
 
-// Describe sets the metadata URL that refusals name (RFC 9728 §5.1), and the one for requests that came over TLS to a trusted
-// proxy. They are known once all routes are.
-func (p *Protect) Describe(metadataURL, throughTLS string) {
-	plain := p.refusal.Challenge()
-	secure := plain
-	plain.ResourceMetadata, secure.ResourceMetadata = metadataURL, throughTLS
-	p.described.Store(&challenges{plain.Prepare(), secure.Prepare()})
+// MetadataURL is where the metadata of a gate's resource are (RFC 9728 §3.1), for requests to some of its hosts.
+type MetadataURL struct {
+	// Host is as in NamedResource, and so is that of the URLs.
+	Host string
+	// Plain is the URL, and Secure the one for requests that came over TLS to a trusted proxy.
+	Plain, Secure string
 }
 
-// MetadataURL returns the metadata URL that refusals name; empty: none.
+// Describe sets the metadata URLs that refusals name (RFC 9728 §5.1), those of single hosts first. They are known once all routes are.
+func (p *Protect) Describe(locations []MetadataURL) {
+	described := make([]challenges, 0, len(locations))
+	for _, location := range locations {
+		plain := p.refusal.Challenge()
+		secure := plain
+		plain.ResourceMetadata, secure.ResourceMetadata = location.Plain, location.Secure
+		described = append(described, challenges{location.Host, plain.Prepare(), secure.Prepare()})
+	}
+	p.described.Store(&described)
+}
+
+// MetadataURL returns the metadata URL that refusals name, the first if it depends on the host; empty: none.
 func (p *Protect) MetadataURL() string {
-	if found := p.described.Load(); found != nil {
-		return found.plain.Challenge().ResourceMetadata
+	if found := p.described.Load(); found != nil && len(*found) > 0 {
+		return (*found)[0].plain.Challenge().ResourceMetadata
 	}
 	return p.refusal.Challenge().ResourceMetadata
 }

@@ -9,12 +9,15 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // Site is what a site of the server publishes about its guarded routes (RFC 9728).
 type Site struct {
 	// Hosts match the requests for the site; none: it gets every request that is for no other.
 	Hosts []*caddyhttp.MatchHost
+	// Host is the one of them, with a * for one label, that the documents are for; empty: they are for all.
+	Host string
 	// Documents are its metadata, and Secure those for requests that came over TLS to a trusted proxy. Nil: it has none.
 	Documents, Secure *endpoint.Resources
 }
@@ -65,6 +68,9 @@ func documentsFor(sites []Site, r *http.Request) *endpoint.Resources {
 }
 
 func (s *Site) has(r *http.Request) bool {
+	if !routes.MatchHost(s.Host, routes.Hostname(r.Host)) {
+		return false
+	}
 	for _, hosts := range s.Hosts {
 		if match, err := hosts.MatchWithError(r); match && err == nil {
 			return true

@@ -22,9 +22,10 @@ type Handler interface {
 
 // Routes are the routes of a server behind our own paths. Nobody writes them into a configuration: Mount puts them there.
 type Routes struct {
+	conceal  func(*http.Request)
 	handlers []Handler
 	metadata metadata
-	behind   caddyhttp.RouteList
+	behind   caddyhttp.RouteList // nil: the handler after this one
 
 	compile sync.Once
 	next    caddyhttp.Handler
@@ -32,18 +33,18 @@ type Routes struct {
 
 // CaddyModule returns the module's id.
 func (*Routes) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "http.handlers.oauth_host_paths", New: func() caddy.Module { return new(Routes) }}
+	return caddy.ModuleInfo{ID: "http.handlers.oauth_host_paths", New: func() caddy.Module { return &Routes{conceal: func(*http.Request) {}} }}
 }
 
-// Mount puts our own paths before all routes of the server whose handlers are being provisioned, once, and returns them. It returns
-// nil outside a server. AwaitRoutes waits until the metadata of the routes are known. Caddy compiles the routes of a server once
-// their handlers are provisioned; those of named routes are provisioned later, and then nothing comes of it.
-func Mount(ctx caddy.Context, awaitRoutes func(context.Context) error) (*Routes, error) {
+// Mount puts our own paths before all routes of the server that is being provisioned, once, and returns them. It returns nil outside
+// a server. AwaitRoutes waits until the metadata of the routes are known. Conceal removes from each request, in place, what none of the
+// routes may see, nor the error routes.
+func Mount(ctx caddy.Context, awaitRoutes func(context.Context) error, conceal func(*http.Request)) (*Routes, error) {
 	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok {
 		return nil, nil
 	}
-	if mounted := mounted(server.Routes); mounted != nil {
+	if mounted := Mounted(server); mounted != nil {
 		return mounted, nil
 	}
 	config, err := json.Marshal(map[string]string{"handler": "oauth_host_paths"})
@@ -55,18 +56,53 @@ func Mount(ctx caddy.Context, awaitRoutes func(context.Context) error) (*Routes,
 		return nil, fmt.Errorf("putting our own paths before the routes: %w", err)
 	}
 	routes := front.Handlers[0].(*Routes) //nolint:forcetypeassert // it was made just now
-	routes.metadata.awaitRoutes, routes.behind = awaitRoutes, server.Routes
+	routes.metadata.awaitRoutes, routes.conceal = awaitRoutes, conceal
+	if isProvisioned(server.Routes) {
+		mountInside(server, front)
+		return routes, nil
+	}
+	routes.behind = server.Routes
 	server.Routes = caddyhttp.RouteList{front}
+	if server.Errors != nil && len(server.Errors.Routes) > 0 { // a request may fail before it reaches the routes
+		server.Errors.Routes = append(caddyhttp.RouteList{front}, server.Errors.Routes...)
+	}
 	return routes, nil
 }
 
-// mounted returns what Mount has put before a server's routes; nil: nothing.
-func mounted(routes caddyhttp.RouteList) *Routes {
-	if len(routes) != 1 || len(routes[0].Handlers) != 1 {
-		return nil
+// isProvisioned reports whether Caddy has provisioned all routes of a server and compiled them, as it has when it comes to error routes
+// and named ones.
+func isProvisioned(routes caddyhttp.RouteList) bool {
+	return !slices.ContainsFunc(routes, func(route caddyhttp.Route) bool { return route.HandlersRaw != nil })
+}
+
+// mountInside puts a route before the routes of each site and each `handle` of a server: these are compiled for each request.
+func mountInside(server *caddyhttp.Server, front caddyhttp.Route) {
+	lists := []caddyhttp.RouteList{server.Routes}
+	if server.Errors != nil {
+		lists = append(lists, server.Errors.Routes)
 	}
-	found, _ := routes[0].Handlers[0].(*Routes)
-	return found
+	for _, route := range slices.Concat(lists...) {
+		for _, handler := range route.Handlers {
+			if inner, ok := handler.(*caddyhttp.Subroute); ok {
+				inner.Routes = append(caddyhttp.RouteList{front}, inner.Routes...)
+			}
+		}
+	}
+}
+
+// Mounted returns what Mount has put before a server's routes; nil: nothing.
+func Mounted(server *caddyhttp.Server) *Routes {
+	for _, route := range server.Routes {
+		for _, handler := range route.Handlers {
+			if inner, ok := handler.(*caddyhttp.Subroute); ok && len(inner.Routes) > 0 && len(inner.Routes[0].Handlers) > 0 {
+				handler = inner.Routes[0].Handlers[0]
+			}
+			if found, ok := handler.(*Routes); ok {
+				return found
+			}
+		}
+	}
+	return nil
 }
 
 // Add has a handler answer at its paths. Adding it again does nothing.
@@ -76,21 +112,26 @@ func (h *Routes) Add(handler Handler) {
 	}
 }
 
-// Behind returns the routes of the server.
+// Behind returns the routes of the server, unless they follow as any handler does.
 func (h *Routes) Behind() caddyhttp.RouteList { return h.behind }
 
 // ServeHTTP answers at our own paths, and has the server's routes answer every other request.
 func (h *Routes) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if h.metadata.serve(w, r) {
+	failed := r.Context().Value(caddyhttp.ErrorCtxKey) != nil
+	if !failed && h.serve(w, r) {
 		return nil
 	}
-	for _, handler := range h.handlers {
-		if handler.Serve(w, r) {
-			return nil
-		}
+	h.conceal(r)
+	if failed || h.behind == nil {
+		return next.ServeHTTP(w, r)
 	}
 	h.compile.Do(func() { h.next = h.behind.Compile(next) }) // next is the end of all routes, for every request
 	return h.next.ServeHTTP(w, r)
+}
+
+// serve answers at our own paths, and reports whether it did.
+func (h *Routes) serve(w http.ResponseWriter, r *http.Request) bool {
+	return h.metadata.serve(w, r) || slices.ContainsFunc(h.handlers, func(handler Handler) bool { return handler.Serve(w, r) })
 }
 
 // Interface guards.

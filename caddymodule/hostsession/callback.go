@@ -3,6 +3,7 @@ package hostsession
 import (
 	"net/http"
 	"net/url"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -30,8 +31,17 @@ func readAnswer(r *http.Request) (answer, error) {
 	return answer{once("code"), once("state"), once("iss"), once("error")}, nil
 }
 
+// isCallback reports whether browsers come back to a path from the issuer, or from a provider.
+func isCallback(path string) bool {
+	return path == callbackPath || strings.HasPrefix(path, callbackPath+"/")
+}
+
 // callback serves /oauth/callback. What does not belong to an attempt of this browser signs nobody in: the browser begins anew, once.
 func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host routes.Host) error {
+	if r.URL.RawQuery == "" {
+		h.explained(w, r, host)
+		return nil
+	}
 	// 1. The state is one of ours, for this host.
 	a, err := readAnswer(r)
 	if err != nil {
@@ -44,6 +54,11 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host routes.H
 	// 2. It is of this browser, and the answer is the issuer's (RFC 9207 §2.4).
 	switch {
 	case !attempt.IsOf(browser(r, host)):
+		if !h.Direct && a.code != "" {
+			if err := h.Sessions.Burn(r.Context(), oauth.NewSecret(a.code), attempt, host); err != nil {
+				return err
+			}
+		}
 		return h.beginAnew(w, r, host, attempt, "state_of_another_browser")
 	case late:
 		return h.beginAnew(w, r, host, attempt, "state_expired")
@@ -55,7 +70,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host routes.H
 		if a.failure == "login_required" {
 			code = pages.NotFresh
 		}
-		h.show(w, r, http.StatusForbidden, pages.AtHost{Code: code, URL: h.signInURL(attempt)})
+		h.explain(w, r, host, explanation{http.StatusForbidden, code, attempt})
 		return nil
 	}
 	// 3. The code becomes a session.
@@ -66,9 +81,9 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host routes.H
 	if err != nil {
 		return err
 	}
-	set(w, host, cookiesOf(host).session, cookie)
-	h.Audit.Accepted(r, "signed in at a host", zap.String("host", host.Origin()), zap.String("session", id))
-	goOn(w, host, attempt.Return)
+	begin(w, r, host, cookie)
+	h.Audit.Accepted(r, "signed in at a host", zap.String("session", id))
+	h.arrive(w, r, host, attempt)
 	return nil
 }
 
@@ -78,14 +93,14 @@ func (h *Handler) beginAnew(w http.ResponseWriter, r *http.Request, host routes.
 	h.Audit.Refused(r, "answer to a host's sign-in not used", oauth.NewError(oauth.InvalidGrant, reason))
 	switch _, err := h.Session(r, host); {
 	case err == nil:
-		goOn(w, host, attempt.Return)
+		h.arrive(w, r, host, attempt)
 		return nil
 	case !isNone(err):
 		return err
 	case !attempt.Again:
-		return h.Begin(w, r, host, Ask{Return: attempt.Return, Provider: attempt.Provider, again: true})
+		return h.Begin(w, r, host, Ask{Return: attempt.Return, Provider: attempt.Provider, again: true, shortened: attempt.Shortened})
 	}
-	h.show(w, r, http.StatusBadRequest, pages.AtHost{Code: pages.NotSignedIn, URL: h.signInURL(attempt)})
+	h.explain(w, r, host, explanation{http.StatusBadRequest, pages.NotSignedIn, attempt})
 	return nil
 }
 

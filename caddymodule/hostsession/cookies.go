@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
@@ -18,11 +19,13 @@ type cookies struct {
 	browser string
 	// signedOut is where the browser goes when it comes back from signing out elsewhere.
 	signedOut string
+	// refused is what the page says of an answer that is not used.
+	refused string
 }
 
 var (
-	secureCookies = cookies{"__Host-gatehouse-session", "__Host-gatehouse-sign-in", "__Host-gatehouse-signed-out"}
-	plainCookies  = cookies{"gatehouse_session", "gatehouse_sign_in", "gatehouse_signed_out"}
+	secureCookies = cookies{"__Host-gatehouse-session", hosts.BrowserCookie("https"), "__Host-gatehouse-signed-out", "__Host-gatehouse-refused"}
+	plainCookies  = cookies{"gatehouse_session", hosts.BrowserCookie("http"), "gatehouse_signed_out", "gatehouse_refused"}
 )
 
 func cookiesOf(host routes.Host) cookies {
@@ -36,13 +39,13 @@ func cookiesOf(host routes.Host) cookies {
 func CookieNames() []string {
 	var names []string
 	for _, c := range []cookies{secureCookies, plainCookies} {
-		names = append(names, c.session, c.browser, c.signedOut)
+		names = append(names, c.session, c.browser, c.signedOut, c.refused)
 	}
 	return names
 }
 
 // maxCookies is how many different cookies of one name are looked at.
-const maxCookies = 4
+const maxCookies = 2
 
 // find puts the different values of a cookie into room and returns how many there are; one more than fit means too many. It does not
 // allocate.
@@ -78,6 +81,24 @@ func set(w http.ResponseWriter, host routes.Host, name string, value oauth.Secre
 		cookie.MaxAge, cookie.Expires = -1, time.Unix(1, 0)
 	}
 	w.Header().Add("Set-Cookie", cookie.String())
+}
+
+// forget deletes a cookie of the host, and the one that a page has stored beside it with Partitioned.
+func forget(w http.ResponseWriter, host routes.Host, name string) {
+	set(w, host, name, oauth.Secret{})
+	if lines := w.Header()["Set-Cookie"]; host.Scheme != "http" {
+		w.Header().Add("Set-Cookie", lines[len(lines)-1]+"; Partitioned")
+	}
+}
+
+// begin sets the cookie of a session. What an earlier sign-out has left is forgotten.
+func begin(w http.ResponseWriter, r *http.Request, host routes.Host, session oauth.Secret) {
+	names := cookiesOf(host)
+	set(w, host, names.session, session)
+	var room [maxCookies]string
+	if find(r.Header, names.signedOut, &room) > 0 {
+		set(w, host, names.signedOut, oauth.Secret{})
+	}
 }
 
 // browser returns the secret by which a browser is known while it signs in; empty: it has none.

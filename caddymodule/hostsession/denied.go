@@ -15,12 +15,10 @@ import (
 func (h *Handler) ServeDenied(w http.ResponseWriter, r *http.Request, t *accesstoken.AccessToken, address string) {
 	page := pages.Denied{
 		SignOutURL: signOutPath,
-		SwitchURL:  signInPath + "?prompt=select_account&return=" + url.QueryEscape(returnPath(address)),
+		SwitchURL:  signInLink(returnPath(address), url.Values{"prompt": {"select_account"}}),
 	}
 	page.Email, _ = t.Email()
 	page.User = cmp.Or(strings.Join(t.Claim("name"), " "), page.Email, t.Subject)
-	header := w.Header()
-	header.Set("Cache-Control", "no-store")
-	header.Add("Vary", "Accept, Cookie, Sec-Fetch-Mode, Sec-Fetch-Dest")
+	w.Header().Add("Vary", "Accept, Cookie, Sec-Fetch-Mode, Sec-Fetch-Dest")
 	h.show(w, r, http.StatusForbidden, page)
 }

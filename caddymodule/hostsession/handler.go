@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -79,9 +81,23 @@ func (h *Handler) Owns(r *http.Request) bool {
 	return false
 }
 
-// Serve answers a request for one of our paths on a host where browsers can sign in, and reports whether it did.
+// isNear reports whether a path is another spelling of one of ours. A proxy that compares decoded paths takes it for that, and passes on what we
+// answer to the browser: nothing behind us may answer it.
+func isNear(u *url.URL) bool {
+	return (u.RawPath != "" || u.Opaque != "") && slices.ContainsFunc(spellings, func(s requests.Spellings) bool { return s.Has(u) })
+}
+
+var spellings = func() (all []requests.Spellings) {
+	for _, path := range Paths() {
+		all = append(all, requests.SpellingsOf(path))
+	}
+	return all
+}()
+
+// Serve answers a request for one of our paths, or for another spelling of one, on a host where browsers can sign in, and reports whether it did.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) bool {
-	if !h.Owns(r) {
+	owns := h.Owns(r)
+	if !owns && !isNear(r.URL) {
 		return false
 	}
 	err := h.AwaitRoutes(r.Context())
@@ -90,15 +106,18 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true) // a query holds a code; the audit log has a line
-	header := w.Header()
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	requests.BoundBody(w, r)
-	if err == nil {
+	switch {
+	case err != nil:
+	case !owns:
+		err = oauth.NewError(oauth.InvalidRequest, "path_spelling")
+	default:
 		err = h.serve(w, r, host)
 	}
 	if err != nil {
-		h.refuse(w, r, err)
+		h.refuse(w, r, host, err)
 	}
 	return true
 }
@@ -112,7 +131,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, host routes.Host
 		return requests.MethodNotAllowed("GET, HEAD")
 	case isEarly(r): // a code is redeemed once, and a sign-out is no request to repeat
 		return requests.Error{Status: http.StatusTooEarly, Err: oauth.NewError(oauth.InvalidRequest, "early_data")}
-	case strings.HasPrefix(r.URL.Path, callbackPath) && !requests.IsVisit(r): // likewise by the person
+	case isCallback(r.URL.Path) && (!requests.IsVisit(r) || requests.IsFrame(r)): // likewise by the person
 		return requests.NotAVisit()
 	case !h.IsServing(r.Context()):
 		return oauth.Unavailable("not_started", nil)
@@ -142,26 +161,54 @@ func isEarly(r *http.Request) bool {
 	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header["Early-Data"] != nil
 }
 
-// refuse answers with an error page, or with JSON to whoever prefers it.
-func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+// refuse answers with an error page, or with JSON to a client that prefers it. Host is the zero value while the routes are not known.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, host routes.Host, err error) {
 	h.Audit.Refused(r, "request of a host's sign-in refused", err)
 	if answers.PrefersJSON(r.Header["Accept"]) {
 		answers.WriteError(w, r, err, h.realm())
 		return
 	}
-	status := answers.SetStatusHeaders(w, err)
-	code := pages.BadRequest
-	switch {
-	case status == http.StatusMethodNotAllowed:
-		code = pages.NotAllowed
-	case status == http.StatusForbidden:
-		code = pages.Forged
-	case status == http.StatusServiceUnavailable:
-		code = pages.Unavailable
-	case status >= http.StatusInternalServerError:
-		code = pages.Internal
+	if status := answers.StatusOf(err); status == http.StatusTooEarly { // the browser sends it again by itself
+		h.showExplanation(w, r, host, explanation{status: status})
+		return
 	}
-	h.show(w, r, status, pages.Problem{Code: code, RetryAfter: oauth.AsError(err).RetryAfter})
+	status := answers.SetStatusHeaders(w, err)
+	if errors.Is(err, errTwo) && !isCallback(r.URL.Path) { // the address holds no code
+		h.ServeProblem(w, r, status, err)
+		return
+	}
+	h.explain(w, r, host, explanation{status: status})
+}
+
+// ServeProblem answers a navigation that a route refuses.
+func (h *Handler) ServeProblem(w http.ResponseWriter, r *http.Request, status int, err error) {
+	w.Header().Set("Cache-Control", "no-store")
+	e := oauth.AsError(err)
+	problem := pages.Problem{Code: problemOf(status), RetryAfter: e.RetryAfter}
+	switch {
+	case errors.Is(err, errTwo):
+		problem.Code, problem.SignOutURL = pages.TwoSessions, signOutPath
+	case status == http.StatusBadRequest && strings.HasPrefix(e.Reason, "path_"): // see requestpath.Exam
+		problem.Code = pages.AmbiguousPath
+	}
+	h.show(w, r, status, problem)
+}
+
+// problemOf returns what a page says of a refusal with this status.
+func problemOf(status int) pages.ProblemCode {
+	switch {
+	case status == http.StatusMethodNotAllowed, status == http.StatusUnauthorized:
+		return pages.NotAllowed
+	case status == http.StatusForbidden:
+		return pages.Forged
+	case status == http.StatusTooManyRequests:
+		return pages.Throttled
+	case status == http.StatusServiceUnavailable:
+		return pages.Unavailable
+	case status >= http.StatusInternalServerError:
+		return pages.Internal
+	}
+	return pages.BadRequest
 }
 
 // realm is where people sign in.
@@ -180,12 +227,7 @@ func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, page 
 		answers.WriteError(w, r, oauth.AsError(err), h.realm())
 		return
 	}
-	header := w.Header()
-	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Security-Policy", h.pages.ContentSecurityPolicy(formTargets...))
-	header.Set("X-Frame-Options", "DENY")
-	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Content-Language", string(language))
+	answers.SetPageHeaders(w.Header(), string(language), h.pages.ContentSecurityPolicy(formTargets...))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; a failure means that the browser has disconnected
 }
@@ -201,27 +243,22 @@ type Session struct {
 	Host   routes.Host
 }
 
-// Session returns the session with which a request comes to a host. Of several cookies one must be genuine, and one alone. The error
-// is unauthorized without a session, and temporarily_unavailable.
+// errTwo is the error of a request with two different session cookies: one of them is somebody else's, and a __Host- name should rule
+// out that there is another. Partitioned cookies do have two, and on plain-HTTP loopback any host can set one for its siblings.
+var errTwo = oauth.NewError(oauth.InvalidRequest, "cookie_twice").
+	WithDescription("The browser sent two different session cookies. Open /oauth/sign_out at this host, or delete its cookies.")
+
+// Session returns the session with which a request comes to a host. The error is unauthorized without a session, invalid_request with
+// two different cookies, and temporarily_unavailable.
 func (h *Handler) Session(r *http.Request, host routes.Host) (s Session, err error) {
 	var room [maxCookies]string
-	n := find(r.Header, cookiesOf(host).session, &room)
-	if n == 0 || n > maxCookies {
+	switch find(r.Header, cookiesOf(host).session, &room) {
+	case 0:
 		return s, errNone
+	case 1:
+		return h.SessionOf(r.Context(), oauth.NewSecret(room[0]), host)
 	}
-	cookie := room[0]
-	if n > 1 { // another application on the same loopback host may set some
-		genuine := 0
-		for _, value := range room[:n] {
-			if h.Sessions.IsGenuine(value, host) {
-				cookie, genuine = value, genuine+1
-			}
-		}
-		if genuine != 1 {
-			return s, errNone
-		}
-	}
-	return h.SessionOf(r.Context(), oauth.NewSecret(cookie), host)
+	return s, errTwo
 }
 
 // SessionOf returns the session of a cookie at a host. The error is that of Session.

@@ -77,13 +77,13 @@ func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt hosts.
 	location, flow, err := p.Begin(r.Context(), upstream.Request{RedirectURI: callbackAt(host, p.Name), Prompt: ask.Prompt, MaxAge: ask.MaxAge})
 	attempt.Provider = p.Name
 	if err != nil { // it is away, misconfigured, or cannot prove a fresh sign-in: a page says so
-		if !h.notFresh(w, r, attempt, err) {
-			h.refuse(w, r, err)
+		if !h.notFresh(w, r, host, attempt, err) {
+			h.refuse(w, r, host, err)
 		}
 		return nil
 	}
 	attempt.Nonce, attempt.Verifier, attempt.Fresh, attempt.MaxAge = flow.Nonce, flow.Verifier.Reveal(), flow.Fresh, int64(flow.MaxAge/time.Second)
-	state, err := h.Sessions.Seal(attempt)
+	state, err := h.seal(&attempt)
 	if err != nil {
 		return err
 	}
@@ -143,24 +143,24 @@ func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host 
 	if err == nil {
 		err = h.open(w, r, host, attempt, account, p)
 	}
-	if h.notFresh(w, r, attempt, err) {
+	if h.notFresh(w, r, host, attempt, err) {
 		return nil
 	}
 	if oauth.AsError(err).Code == oauth.AccessDenied {
 		h.Audit.Refused(r, "sign-in refused", err, zap.String("provider", p.Name))
-		h.show(w, r, http.StatusForbidden, pages.AtHost{Code: pages.NotSignedIn, URL: h.signInURL(attempt)})
+		h.explain(w, r, host, explanation{http.StatusForbidden, pages.NotSignedIn, attempt})
 		return nil
 	}
 	return err
 }
 
 // notFresh answers with a page that says so if a fresh sign-in was demanded and not proved, and reports whether it did.
-func (h *Handler) notFresh(w http.ResponseWriter, r *http.Request, attempt hosts.Attempt, err error) bool {
+func (h *Handler) notFresh(w http.ResponseWriter, r *http.Request, host routes.Host, attempt hosts.Attempt, err error) bool {
 	if oauth.AsError(err).Reason != upstream.ReasonInteraction {
 		return false
 	}
 	h.Audit.Refused(r, "sign-in refused", err, zap.String("provider", attempt.Provider))
-	h.show(w, r, http.StatusForbidden, pages.AtHost{Code: pages.NotFresh, URL: h.signInURL(attempt)})
+	h.explain(w, r, host, explanation{http.StatusForbidden, pages.NotFresh, attempt})
 	return true
 }
 
@@ -170,7 +170,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, host routes.Host,
 	if err != nil {
 		return err
 	}
-	who := tokenissuer.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: account.AuthTime}
+	who := tokenissuer.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: account.AuthTime, Proof: account.Proof}
 	id, cookie, err := h.Sessions.SignIn(r.Context(), who, attempt, host)
 	switch e := oauth.AsError(err); {
 	case err == nil:
@@ -179,18 +179,21 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, host routes.Host,
 	default:
 		return err
 	}
-	set(w, host, cookiesOf(host).session, cookie)
-	h.Audit.Accepted(r, "signed in at a host", zap.String("host", host.Origin()), zap.String("subject", user.ID), zap.String("provider", p.Name), zap.String("session", id))
-	goOn(w, host, attempt.Return)
+	begin(w, r, host, cookie)
+	h.Audit.Accepted(r, "signed in at a host", zap.String("subject", user.ID), zap.String("provider", p.Name), zap.String("session", id))
+	h.arrive(w, r, host, attempt)
 	return nil
 }
 
 // signInURL is where a person begins once more, at the same provider, and may choose another account there.
 func (h *Handler) signInURL(attempt hosts.Attempt) string {
-	query := url.Values{"return": {attempt.Return}}
+	query := make(url.Values)
 	if attempt.Provider != "" {
 		query.Set("provider", attempt.Provider)
 		query.Set("prompt", "select_account")
 	}
-	return signInPath + "?" + query.Encode()
+	if attempt.Shortened {
+		query.Set("shortened", "yes")
+	}
+	return signInLink(attempt.Return, query)
 }

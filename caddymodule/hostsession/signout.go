@@ -3,6 +3,7 @@ package hostsession
 import (
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,16 +28,10 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host routes.Ho
 	}
 	session, err := h.Session(r, host)
 	switch {
-	case err != nil && !isNone(err):
+	case err != nil && !isNone(err) && !errors.Is(err, errTwo):
 		return err
 	case err != nil:
-		set(w, host, cookiesOf(host).session, oauth.Secret{})
-		if path := cmp.Or(query.Get("return"), pathAfterSignOut(r, host)); path != "" {
-			set(w, host, cookiesOf(host).signedOut, oauth.Secret{})
-			goOn(w, host, path)
-			return nil
-		}
-		h.show(w, r, http.StatusOK, pages.SignOut{Done: true, SignInURL: h.signInAgainURL()})
+		h.signOutElsewhere(w, r, host, query.Get("return"))
 		return nil
 	case r.Method != http.MethodPost:
 		action := signOutPath
@@ -54,33 +49,67 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host routes.Ho
 		return err
 	}
 	if ended != nil {
-		h.Audit.Accepted(r, "signed out", zap.String("host", host.Origin()), zap.String("subject", ended.User.ID), zap.String("session", ended.Family.ID))
+		h.Audit.Accepted(r, "signed out", zap.String("subject", ended.User.ID), zap.String("session", ended.Family.ID))
 	}
 	set(w, host, cookiesOf(host).session, oauth.Secret{})
-	var back oauth.Secret // none takes one away that an earlier sign-out has left
-	if path := query.Get("return"); len(path) <= maxAfterSignOut {
-		back = oauth.NewSecret(base64.RawURLEncoding.EncodeToString([]byte(path)))
-	}
-	set(w, host, cookiesOf(host).signedOut, back)
+	set(w, host, cookiesOf(host).signedOut, goingTo(query.Get("return")))
+	w.Header().Set("Clear-Site-Data", `"cache"`) // the back button shows none of the pages that the session has opened
 	seeOther(w, h.afterSignOut(host, ended))
 	return nil
+}
+
+// signOutElsewhere answers a browser that has no session at the host. One that comes back from signing out goes to the path that it named, or
+// to the page that says so. Any other may be signed in where it got its sessions, and the host would let it in again without a
+// password: the issuer knows, and asks. Path is where the browser wants to go in the end; empty: nowhere.
+func (h *Handler) signOutElsewhere(w http.ResponseWriter, r *http.Request, host routes.Host, path string) {
+	forget(w, host, cookiesOf(host).session)
+	back, isBack := comingBackTo(r, host)
+	if isBack {
+		set(w, host, cookiesOf(host).signedOut, oauth.Secret{})
+	}
+	issuer := h.Issuer.URL + "/oauth/logout"
+	switch {
+	case path == "" && back != "":
+		goOn(w, host, back)
+	case path == "" && isBack:
+		h.show(w, r, http.StatusOK, pages.SignOut{Done: true, SignInURL: h.signInAgainURL()})
+	case h.Direct && path != "":
+		goOn(w, host, path)
+	case h.Direct:
+		h.show(w, r, http.StatusOK, pages.AtHost{Code: pages.Elsewhere, URL: h.signInAgainURL()})
+	case path == "" || len(path) > maxAfterSignOut:
+		seeOther(w, issuer)
+	default:
+		set(w, host, cookiesOf(host).signedOut, goingTo(path))
+		seeOther(w, issuer+"?"+url.Values{"host": {host.Origin()}}.Encode())
+	}
 }
 
 // maxAfterSignOut bounds a path in bytes: it travels in a cookie.
 const maxAfterSignOut = 1 << 10
 
-// pathAfterSignOut returns the path to which a browser goes that has signed out; empty: nobody has named one. What a sibling host may have
-// written into the cookie is a path of this host, whatever it is.
-func pathAfterSignOut(r *http.Request, host routes.Host) string {
+// goingTo returns the cookie of a browser that leaves the host to sign out, with the path to which it goes afterwards; empty, and one
+// that is too long: to the page that says so.
+func goingTo(path string) oauth.Secret {
+	if len(path) > maxAfterSignOut {
+		path = ""
+	}
+	return oauth.NewSecret(leaving + base64.RawURLEncoding.EncodeToString([]byte(path)))
+}
+
+// leaving begins the cookie, which is never empty.
+const leaving = "."
+
+// comingBackTo reads that cookie, and reports whether the browser has one. What a sibling host may have written into it is a path of
+// this host, whatever it is.
+func comingBackTo(r *http.Request, host routes.Host) (path string, isBack bool) {
 	var room [maxCookies]string
 	if find(r.Header, cookiesOf(host).signedOut, &room) != 1 {
-		return ""
+		return "", false
 	}
-	path, err := base64.RawURLEncoding.DecodeString(room[0])
-	if err != nil {
-		return ""
-	}
-	return string(path)
+	text, isBack := strings.CutPrefix(room[0], leaving)
+	decoded, err := base64.RawURLEncoding.DecodeString(text)
+	return string(decoded), isBack && err == nil
 }
 
 // afterSignOut returns where a browser goes whose session has ended: to sign out of the provider where its user signed in, if that

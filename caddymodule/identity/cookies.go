@@ -6,24 +6,26 @@ import (
 	"strings"
 )
 
-// WithoutCookies removes the cookies of these names from the Cookie lines of a header, and keeps every other byte. It
-// replaces the lines, because copies of the request share them.
-func WithoutCookies(h http.Header, names ...string) {
+// WithoutCookies removes the cookies of these names from the Cookie lines of a header, keeps every other byte, and returns what it
+// has removed, each as it was. It replaces the lines, because copies of the request share them.
+func WithoutCookies(h http.Header, names ...string) (removed []string) {
 	lines := h["Cookie"]
 	if !slices.ContainsFunc(lines, func(line string) bool { return mentionsCookie(line, names) }) {
-		return
+		return nil
 	}
 	kept := make([]string, 0, len(lines))
 	for _, line := range lines {
-		if line = withoutCookiesInLine(line, names); strings.Trim(line, "; \t") != "" {
+		line, removed = withoutCookiesInLine(line, names, removed)
+		if strings.Trim(line, "; \t") != "" {
 			kept = append(kept, line)
 		}
 	}
 	if len(kept) == 0 {
 		delete(h, "Cookie")
-		return
+		return removed
 	}
 	h["Cookie"] = kept
+	return removed
 }
 
 // mentionsCookie is a cheap check that spares most requests the parsing.
@@ -31,21 +33,23 @@ func mentionsCookie(line string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(line, name) })
 }
 
-func withoutCookiesInLine(line string, names []string) string {
+// withoutCookiesInLine returns a line without the cookies of these names, which it appends to removed.
+func withoutCookiesInLine(line string, names, removed []string) (rest string, all []string) {
 	if !mentionsCookie(line, names) {
-		return line
+		return line, removed
 	}
 	var kept []string
 	for i, pair := range strings.Split(line, ";") {
 		switch {
 		case slices.Contains(names, cookieName(pair)):
+			removed = append(removed, pair)
 		case i > 0 && len(kept) == 0: // drop the separator between this cookie and the removed one
 			kept = append(kept, strings.TrimLeft(pair, " \t"))
 		default:
 			kept = append(kept, pair)
 		}
 	}
-	return strings.Join(kept, ";")
+	return strings.Join(kept, ";"), removed
 }
 
 // cookieName returns the name under which the next reader finds a cookie. Browsers store `=name=value` with an empty name
@@ -93,21 +97,6 @@ func dropCookieLines(h http.Header, key string, names []string) {
 		h[key] = lines
 	} else {
 		delete(h, key)
-	}
-}
-
-// SetCookies adds our Set-Cookie lines to a response and forbids caching. Some caches obey their own headers instead of
-// Cache-Control (RFC 9213).
-func SetCookies(h http.Header, lines []string) {
-	if len(lines) == 0 {
-		return
-	}
-	h["Set-Cookie"] = append(slices.Clip(h["Set-Cookie"]), lines...)
-	h["Cache-Control"] = []string{"no-store"}
-	for name := range h {
-		if strings.HasSuffix(name, "-Cache-Control") || name == "Surrogate-Control" {
-			delete(h, name)
-		}
 	}
 }
 

@@ -29,9 +29,9 @@ type Field struct{ Name, Value string }
 
 // Guard removes the headers that clients must not set. It is immutable.
 type Guard struct {
-	identity Names
-	// foreign also has the headers that only a trusted proxy may set.
-	foreign Names
+	told Names
+	// identity also has the headers that override method or path, and foreign the headers that only a trusted proxy may set.
+	identity, foreign Names
 }
 
 // NewGuard returns a Guard for all identity headers that any route of the configuration sets. It includes the default
@@ -39,9 +39,20 @@ type Guard struct {
 func NewGuard(names []string) *Guard {
 	// CGI programs receive Proxy as HTTP_PROXY and may use it as their proxy (CVE-2016-5385). HTTP2-Settings belongs to
 	// one connection (RFC 7540 §3.2.1), but reverse_proxy forwards it if Connection does not name it.
-	all := []string{Subject, Client, Scope, Organisation, Role, Groups, Issuer, "Proxy", "HTTP2-Settings"}
-	all = append(append(all, names...), Overriding...)
-	return &Guard{NewNames(all...), NewNames(append(all, forwardingNames.folded...)...)}
+	told := append([]string{Subject, Client, Scope, Organisation, Role, Groups, Issuer}, names...)
+	all := append(append(slices.Clip(told), "Proxy", "HTTP2-Settings"), Overriding...)
+	return &Guard{NewNames(told...), NewNames(all...), NewNames(append(all, forwardingNames.folded...)...)}
+}
+
+// CleanIdentity deletes the identity headers in every spelling and nothing else, in place. It returns their values.
+func (g *Guard) CleanIdentity(h http.Header) (removed []string) {
+	for key, values := range h {
+		if g.told.Has(key) {
+			removed = append(removed, values...)
+			delete(h, key)
+		}
+	}
+	return removed
 }
 
 // Clean edits the header of the client's request in place, because Caddy's error routes use that one. It deletes identity
@@ -158,6 +169,15 @@ func Encode(value string) string {
 const upperHex = "0123456789ABCDEF"
 
 func isIdentityByte(c byte) bool { return '!' <= c && c <= '~' && c != '%' && c != ',' }
+
+// EncodeRaw returns a value of printable ASCII as it is, and any other one like Encode. So that no two values become one, it also encodes
+// values with a percent sign, and those that begin or end with a space.
+func EncodeRaw(value string) string {
+	if strings.Trim(value, " ") != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' || r == '%' }) {
+		return Encode(value)
+	}
+	return value
+}
 
 // EncodeList encodes the values and joins them with the separator, without empty ones.
 func EncodeList(values []string, separator byte) string {

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"errors"
+	"unicode"
 )
 
 // methodCallTool is the method by which a tool is called.
@@ -29,6 +30,7 @@ var (
 	errCase    = errors.New("a member's name is in another case")
 	errBatch   = errors.New("there are more than 100 messages")
 	errMessage = errors.New("this is no JSON-RPC message")
+	errText    = errors.New("a control character, or a member __proto__")
 )
 
 // readMessages reads a message or a batch in one pass, and calls each with every message. What two readers of JSON could take in two
@@ -181,14 +183,21 @@ func (s *scanner) params(m *message, depth int) error {
 	})
 }
 
-// check refuses a call that names no tool, and a method that only a reader which ignores the case would take for one.
+// check refuses a call that names no tool, a method that only a reader which ignores the case would take for one, and control
+// characters, at which some readers cut a text or which they leave out.
 func (m *message) check() error {
+	if hasControl(m.method) || hasControl(m.name) || hasControl(m.uri) {
+		return errText
+	}
 	isCall := string(m.method) == methodCallTool
 	if isCall && len(m.name) == 0 || !isCall && bytes.EqualFold(m.method, []byte(methodCallTool)) {
 		return errMessage
 	}
 	return nil
 }
+
+// hasControl reports whether a text has a control character.
+func hasControl(text []byte) bool { return bytes.ContainsFunc(text, unicode.IsControl) }
 
 // subject returns what the header Mcp-Name says of such a message. Ok reports whether it says anything.
 func (m *message) subject() (subject []byte, ok bool) {

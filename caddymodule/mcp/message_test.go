@@ -45,8 +45,15 @@ func TestQ20MessagesThatCanBeReadInTwoWays(t *testing.T) {
 		"half an escape": `{"method":"\u00`, "a leading zero": `{"method":"x","id":01}`, "a plus": `{"method":"x","id":+1}`, "a dot": `{"method":"x","id":1.}`, "an exponent of nothing": `{"method":"x","id":1e}`,
 		"not a number": `{"method":"x","id":NaN}`, "deep": `{"method":"x","params":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + "}",
 		"deep objects": `{"method":"x","params":` + strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70) + "}", "deep beyond measure": strings.Repeat("[", 200_000),
-		"101 in a batch": "[" + strings.Repeat(`{"method":"x"},`, 100) + `{"method":"x"}]`,
-		"bad in a batch": `[{"method":"ping"},{"method":"tools/call"}]`, "UTF-16": "\xff\xfe{\x00}\x00", "zero bytes": "\x00\x00{}",
+		"NUL in the method": `{"method":"tools/call\u0000","params":{"name":"a"}}`, "NUL in the name": `{"method":"tools/call","params":{"name":"a\u0000b"}}`,
+		"DEL in the name": "{\"method\":\"tools/call\",\"params\":{\"name\":\"a\x7f\"}}", "a control character beyond ASCII": "{\"method\":\"tools/call\",\"params\":{\"name\":\"a\u0085\"}}",
+		"a line feed in the name": `{"method":"tools/call","params":{"name":"a\n"}}`, "a line feed in the URI": `{"method":"resources/read","params":{"uri":"file:///a\n"}}`,
+		"NUL in a member": `{"method\u0000":"tools/call","method":"ping"}`, "NUL in a member of params": `{"method":"tools/call","params":{"name\u0000":"b","name":"a"}}`,
+		"NUL in a member of the arguments": `{"method":"tools/call","params":{"name":"a","arguments":{"x":[{"b\u0000":1}]}}}`,
+		"__proto__":                        `{"method":"ping","__proto__":{"method":"tools/call"}}`, "__proto__ in params": `{"method":"tools/call","params":{"__proto__":{"name":"b"},"name":"a"}}`,
+		"__proto__, escaped, in the arguments": `{"method":"tools/call","params":{"name":"a","arguments":{"x":1,"\u005f_proto__":{}}}}`,
+		"101 in a batch":                       "[" + strings.Repeat(`{"method":"x"},`, 100) + `{"method":"x"}]`,
+		"bad in a batch":                       `[{"method":"ping"},{"method":"tools/call"}]`, "UTF-16": "\xff\xfe{\x00}\x00", "zero bytes": "\x00\x00{}",
 	} {
 		if messages, err := read(text); err == nil {
 			t.Errorf("%s: %d messages were read", name, len(messages))
@@ -59,7 +66,7 @@ func TestQ20MessagesAreReadAsTheyAre(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"get_weather","arguments":{"name":"other","method":"x"}}}`:     "tools/call get_weather 7",
 		" {\t\"params\" : { \"arguments\" : [1, -2.5e+3, true, false, null], \"name\" : \"a\" } ,\r\n\"method\" : \"tools/call\" } \n": "tools/call a ",
-		`{"m\u0065thod":"tools\/call","p\u0061rams":{"n\u0061me":"\u0061\ud83d\ude00\n"}}`:                                             "tools/call a\U0001F600\n ",
+		`{"m\u0065thod":"tools\/call","p\u0061rams":{"n\u0061me":"\u0061\ud83d\ude00"}}`:                                               "tools/call a\U0001F600 ",
 		`{"id":"x\"y","method":"tools/list","params":{"Name":1}}`:                                                                      "error",
 		`{"id":null,"method":"resources/read","params":{"uri":"file:///x"}}`:                                                           "resources/read  ",
 		`{"id":1,"result":{"method":"tools/call"}}`:                                                                                    "  1",

@@ -121,6 +121,9 @@ func headersOf(r *http.Request) (said headers, err error) {
 	if said.hasName = len(names) == 1; said.hasName {
 		said.name, err = decodeHeader(names[0])
 	}
+	if err == nil && (hasControl([]byte(said.method)) || hasControl([]byte(said.name))) {
+		err = mismatch("A header has a control character.")
+	}
 	return said, err
 }
 

@@ -67,7 +67,7 @@ func (s *scanner) nested(outer int) error {
 			if c == '{' {
 				objects |= 1
 				if s.peek() != '}' {
-					if err := s.name(); err != nil {
+					if _, err := s.name(); err != nil {
 						return err
 					}
 					continue
@@ -85,7 +85,7 @@ func (s *scanner) nested(outer int) error {
 			case c == ',':
 				s.at++
 				if isObject {
-					if err := s.name(); err != nil {
+					if _, err := s.name(); err != nil {
 						return err
 					}
 				}
@@ -103,16 +103,21 @@ func (s *scanner) nested(outer int) error {
 	}
 }
 
-// name skips the name of a member and the colon.
-func (s *scanner) name() error {
+// name reads the name of a member and the colon. It refuses control characters, and __proto__, which gives an object other members where
+// a reader copies it.
+func (s *scanner) name() (quoted, error) {
 	s.peek()
-	if _, err := s.string(); err != nil {
-		return err
+	name, err := s.string()
+	if err != nil {
+		return name, err
+	}
+	if text := name.decoded(); string(text) == "__proto__" || hasControl(text) {
+		return name, errText
 	}
 	if !s.take(':') {
-		return errSyntax
+		return name, errSyntax
 	}
-	return nil
+	return name, nil
 }
 
 // scalar skips a value that is neither object nor array.
@@ -140,10 +145,9 @@ func (s *scanner) object(depth int, member func(name quoted) error) error {
 		return nil
 	}
 	for {
-		s.peek()
-		name, err := s.string()
-		if err != nil || !s.take(':') {
-			return errSyntax
+		name, err := s.name()
+		if err != nil {
+			return err
 		}
 		if err := member(name); err != nil {
 			return err

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,8 @@ type keyring struct {
 	version int64        // of the keys in memory; 0: not known
 	failing atomic.Bool  // the last sync has failed
 	refused atomic.Int64 // how many stored signing keys are not used
+
+	manifest atomic.Pointer[keys.Manifest] // as it was read last; nil: it is missing or was changed
 }
 
 // KeyRing returns the key ring of a node that is open.
@@ -56,6 +59,9 @@ func (k *keyring) load(ctx context.Context) error {
 }
 
 func (k *keyring) loadKeys(ctx context.Context) error {
+	if err := k.readManifest(ctx); err != nil {
+		return err
+	}
 	if err := k.seal(ctx); err != nil {
 		return err
 	}
@@ -66,8 +72,29 @@ func (k *keyring) loadKeys(ctx context.Context) error {
 	if err := k.keys.Replace(loaded, k.settings.algorithms()...); err != nil {
 		return err
 	}
-	k.master, err = keys.LoadMasterKey(ctx, k.store, k.sealer, k.clock.Now())
+	if k.master, err = keys.LoadMasterKey(ctx, k.store, k.sealer, k.clock.Now()); err != nil {
+		return err
+	}
+	return k.readManifest(ctx)
+}
+
+// readManifest reads the manifest of the keys.
+func (k *keyring) readManifest(ctx context.Context) error {
+	m, err := keys.ReadManifest(ctx, k.store, k.sealer)
+	switch {
+	case err == nil:
+		k.manifest.Store(&m)
+	case errors.Is(err, keys.ErrOldSet):
+		k.manifest.Store(nil)
+	}
 	return err
+}
+
+// isPutBack reports whether somebody has put back an older set of keys, or taken away what shows that it is the current one: the manifest is
+// missing, belongs to another database, or is older than the one that this machine has seen.
+func (k *keyring) isPutBack(identity string, seen int64) bool {
+	m := k.manifest.Load()
+	return k.sealer != nil && (m == nil || m.Counter > 0 && m.Identity != identity || m.Counter < seen)
 }
 
 // sync reads the keys of the store when they have changed. When it fails, the node keeps the keys that it has.
@@ -84,7 +111,9 @@ func (k *keyring) sync(ctx context.Context) error {
 		refused++
 		warnOfKey(err)
 	}
-	err = ring.Refresh(ctx)
+	if err = k.readManifest(ctx); err == nil { // the rollback detector answers to an old one
+		err = ring.Refresh(ctx)
+	}
 	k.refused.Store(refused)
 	if err != nil {
 		return err
@@ -102,6 +131,11 @@ func (n *Node) syncKeys(ctx context.Context) error {
 	if err == nil {
 		err = n.keyring.sync(ctx)
 	}
+	if errors.Is(err, keys.ErrOldSet) { // which the check has not known yet
+		if err = n.rollback.check(ctx); err == nil {
+			err = n.keyring.sync(ctx)
+		}
+	}
 	if failed := n.keyring.failing.Swap(err != nil); err != nil && !failed && n.life.Err() == nil {
 		log().Error("reading signing keys: going on with those that are known", zap.Error(err))
 	}
@@ -116,6 +150,10 @@ func (n *Node) KeysChanged(ctx context.Context) { _ = n.syncKeys(ctx) }
 func (n *Node) keepKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
+	// Somebody may have put back an older set without moving the version, and then no poll reads it.
+	if err := n.keyring.readManifest(ctx); errors.Is(err, keys.ErrOldSet) {
+		return n.syncKeys(ctx)
+	}
 	done, err := n.KeyRing().Maintain(ctx)
 	for _, next := range done.Published {
 		log().Info("the next signing key is published", zap.String("kid", next.ID), zap.String("algorithm", string(next.Algorithm)),

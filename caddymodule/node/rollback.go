@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -18,7 +19,7 @@ const (
 	// lastMarksTimeout bounds the question to the store when a node closes.
 	lastMarksTimeout = time.Second
 	// maxLooks bounds how often marks are compared before they settle: before and after a distrust, and with either identity.
-	maxLooks = 6
+	maxLooks = 10
 )
 
 // errUnsettled is returned when a database is behind even after its keys were distrusted.
@@ -43,6 +44,32 @@ type rollbackDetector struct {
 	marker marker
 }
 
+// recall reads the marker and compares the manifest of the keys with it, before anything is written: a step that took over an old manifest would
+// make it the current one. It returns keys.ErrOldSet for a set that was put back. That there is no key that a manifest could be about says
+// nothing yet.
+func (d *rollbackDetector) recall(ctx context.Context) error {
+	if d.store == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, err := d.compare(ctx)
+	if err != nil {
+		return err
+	}
+	if now.Identity != d.marker.identity {
+		d.seen = d.marker.open(now.Identity)
+	}
+	d.keyring.sealer.Expect(d.seen.Manifest)
+	if err := d.keyring.readManifest(ctx); err != nil {
+		return d.keyring.explainUnbound(err)
+	}
+	if m := d.keyring.manifest.Load(); m.Counter > 0 && d.keyring.isPutBack(now.Identity, d.seen.Manifest) {
+		return keys.ErrOldSet
+	}
+	return nil
+}
+
 // check compares the database with what was seen of it, and distrusts the keys of one that was put back.
 //
 // The marker is read before the counters with which it is compared: another process may move both in between. Counters are
@@ -54,13 +81,17 @@ func (d *rollbackDetector) check(ctx context.Context) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for range maxLooks {
+	for look := range maxLooks {
 		now, err := d.compare(ctx)
 		switch {
 		case err != nil:
 			return err
-		case now.Behind:
-			if err := d.distrust(ctx, now.Marks); err != nil {
+		case d.keyring.isPutBack(now.Identity, d.seen.Manifest) && look < maxLooks/2: // another node may have changed both in between
+			if err := d.keyring.readManifest(ctx); err != nil && !errors.Is(err, keys.ErrOldSet) {
+				return err
+			}
+		case now.Behind || d.keyring.isPutBack(now.Identity, d.seen.Manifest):
+			if err := d.distrust(ctx, now); err != nil {
 				return err
 			}
 		case now.Identity != d.marker.identity:
@@ -81,12 +112,22 @@ func (d *rollbackDetector) compare(ctx context.Context) (sqlstore.Progress, erro
 	if lost := d.feed.lost.Swap(nil); lost != nil {
 		d.seen.Revocations, d.seen.Tag = lost.Revocations, lost.Tag
 	}
-	return d.store.Progress(ctx, d.seen)
+	now, err := d.store.Progress(ctx, d.seen)
+	if m := d.keyring.manifest.Load(); m != nil {
+		now.Manifest = max(m.Counter, d.seen.Manifest)
+	}
+	return now, err
 }
 
 // distrust revokes every signing key and has a fresh one sign. What was revoked since the backup is lost, so no token that an
 // older key has signed can be trusted.
-func (d *rollbackDetector) distrust(ctx context.Context, now sqlstore.Marks) error {
+func (d *rollbackDetector) distrust(ctx context.Context, now sqlstore.Progress) error {
+	seen := d.seen
+	if d.keyring.isPutBack(now.Identity, seen.Manifest) {
+		log().Named("audit").Error("signing keys distrusted", zap.String("cause", "the stored keys are not those that were stored last: the manifest of the keys is missing, was "+
+			"changed or is an older one. Somebody has written to the database, or has put back a part of it"))
+		seen.Keys = max(now.Keys, seen.Keys, seen.Manifest) + 1 // which the database does not have
+	}
 	log().Error("the database was put back to an older state, and what was revoked since then is forgotten: every older signing key is "+
 		"revoked, and clients must get new tokens. Sign-ins, clients and people that were ended since then are back: end them again",
 		zap.Int64("revocations", now.Revocations), zap.Int64("revocations_seen", d.seen.Revocations),
@@ -95,12 +136,15 @@ func (d *rollbackDetector) distrust(ctx context.Context, now sqlstore.Marks) err
 	if err != nil {
 		return err
 	}
-	done, err := d.store.Distrust(ctx, d.seen, fresh, older, d.clock.Now())
+	done, err := d.store.Distrust(ctx, seen, fresh, older, d.clock.Now())
 	if err != nil {
 		return err
 	}
 	if done {
 		log().Info("a new key signs", zap.String("kid", fresh.ID), zap.Strings("revoked", older))
+	}
+	if d.keyring.master == nil {
+		return d.keyring.readManifest(ctx) // the node starts: it reads the keys next, makes those of new algorithms, and then reads the feed
 	}
 	// The fresh key comes first: from the moment in which the feed tells of the older ones, none of them may sign any more.
 	if err := d.keyring.sync(ctx); err != nil {
@@ -119,7 +163,7 @@ func (d *rollbackDetector) keepMarks() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastMarksTimeout)
 	defer cancel()
 	now, err := d.compare(ctx)
-	if err != nil || now.Behind || now.Identity != d.marker.identity {
+	if err != nil || now.Behind || now.Identity != d.marker.identity || d.keyring.isPutBack(now.Identity, d.seen.Manifest) {
 		return
 	}
 	d.seen = now.Marks

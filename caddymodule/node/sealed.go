@@ -96,6 +96,7 @@ func (k *keyring) noteSealed() {
 // warnOfKey logs that a stored key is not used as it stands there.
 func warnOfKey(err error) {
 	if errors.Is(err, keys.ErrRefused) {
+		log().Named("audit").Error("stored signing key refused", zap.NamedError("cause", err))
 		log().Error("a stored key is refused: it was written or changed without the key-encryption key, or by a node of an older build or with another "+
 			"encrypt_with. It is not used; `caddy oauth keys list` shows it, `caddy oauth keys revoke` takes it out", zap.Error(err))
 		return

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -164,7 +165,16 @@ func (n *Node) load(ctx context.Context, store store.Store) error {
 	n.feed.store, n.keyring.store, n.housekeeper.store = store, store, store
 	n.rollback.store, _ = store.(markedStore)
 	n.clock.compare(ctx, store)
-	if err := n.keyring.load(ctx); err != nil {
+	err := n.rollback.recall(ctx)
+	if err == nil {
+		err = n.keyring.load(ctx)
+	}
+	if errors.Is(err, keys.ErrOldSet) && n.rollback.store != nil {
+		if err = n.rollback.check(ctx); err == nil { // which has answered with a fresh key
+			err = n.keyring.load(ctx)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	n.Verifier.UseJTIMAC(n.keyring.jtiMAC)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // Exam is the result of Examine.
@@ -37,7 +39,7 @@ func Examine(u *url.URL) Exam {
 }
 
 // isPlainPath is the fast path for most requests: absolute, ASCII, nothing that needs escaping, no empty segment and none
-// that begins with a dot.
+// that begins or ends with a dot.
 func isPlainPath(p string) bool {
 	if p == "" || p[0] != '/' {
 		return false
@@ -45,12 +47,12 @@ func isPlainPath(p string) bool {
 	afterSlash := true
 	for i := 1; i < len(p); i++ {
 		c := p[i]
-		if !plainPathByte[c] || afterSlash && (c == '/' || c == '.') {
+		if !plainPathByte[c] || afterSlash && (c == '/' || c == '.') || c == '/' && p[i-1] == '.' {
 			return false
 		}
 		afterSlash = c == '/'
 	}
-	return true
+	return p[len(p)-1] != '.'
 }
 
 // plainPathByte is RFC 3986's pchar without percent sign and semicolon, plus the slash.
@@ -129,27 +131,35 @@ func pathFault(u *url.URL) string {
 // best-fit table maps to a dot, slash, backslash, semicolon or percent sign count as these. Again means that the path was
 // decoded twice; then any further escape is a fault.
 func decodedFault(p string, again bool) string {
-	escaped, empty, dots, other := false, true, false, false
+	var s segment
+	escaped, fault := false, ""
+	s.begin()
 	for i := 1; i < len(p); {
 		if c := p[i]; plainPathByte[c] && c != '/' && c != '.' {
-			empty, other = false, true
+			s.empty, s.other, s.last, s.emoji = false, true, rune(c), false
 			i++
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(p[i:])
-		rest := p[i+size:]
+		text, rest := p[i:i+size], p[i+size:]
 		i += size
+		if r > unicode.MaxASCII && fault == "" {
+			fault = s.foreignFault(r, text, rest)
+		}
 		switch {
 		case r == utf8.RuneError && size == 1: // overlong forms and surrogates are invalid too
 			return "path_invalid_utf8"
 		case r == '/':
-			if empty {
+			if s.empty {
 				return "path_empty_segment"
 			}
-			if dots && !other {
+			if s.isDots() {
 				return "path_dot_segment"
 			}
-			empty, dots, other = true, false, false
+			if fault == "" {
+				fault = s.trimFault()
+			}
+			s.begin()
 			continue
 		case unicode.IsControl(r):
 			return "path_control_byte"
@@ -161,25 +171,101 @@ func decodedFault(p string, again bool) string {
 			return "path_semicolon"
 		case strings.ContainsRune("%\uff05\ufe6a", r):
 			c, ok := escapedByte("%" + rest[:min(2, len(rest))])
-			if ok && (r != '%' || again || c == '.' || c == '/') || isUnicodeEscape(rest) {
+			if ok && (r != '%' || again || c == '/' || isUnreserved(c)) || isUnicodeEscape(rest) {
 				return "path_double_encoding"
 			}
-			escaped, other = escaped || ok, true
-		case strings.ContainsRune(".\uff0e\ufe52\u2024\u2025\u2026", r):
-			dots = true
-		case unicode.IsSpace(r), unicode.Is(unicode.Cf, r): // some servers trim these: `.. ` is like `..` to them
-		default:
-			other = true
+			escaped = escaped || ok
 		}
-		empty = false
+		s.add(r)
 	}
-	if dots && !other {
+	if s.isDots() {
 		return "path_dot_segment"
 	}
-	if escaped && decodedFault(decodeAgain(p), true) != "" {
+	if fault == "" {
+		fault = s.trimFault()
+	}
+	if fault == "" && escaped && decodedFault(decodeAgain(p), true) != "" {
 		return "path_double_encoding"
 	}
+	return fault
+}
+
+// segment is what has been read of one segment of a path.
+type segment struct {
+	empty, dots, other, paddedStart bool
+	last                            rune
+	emoji                           bool // last belongs to an emoji
+}
+
+func (s *segment) begin() { *s = segment{empty: true} }
+
+// add reads one more character.
+func (s *segment) add(r rune) {
+	switch {
+	case strings.ContainsRune(".\uff0e\ufe52\u2024\u2025\u2026", r):
+		s.dots = true
+	case unicode.IsSpace(r), isIgnorable(r): // some servers trim these: `.. ` is like `..` to them
+		s.paddedStart = s.paddedStart || s.empty
+	default:
+		s.other = true
+	}
+	s.emoji = r > unicode.MaxASCII && (unicode.In(r, unicode.So, unicode.Sk) || s.emoji && isIgnorable(r))
+	s.empty, s.last = false, r
+}
+
+// isDots reports whether nothing but dots remains of the segment on some servers.
+func (s *segment) isDots() bool { return s.dots && !s.other }
+
+// trimFault returns the fault of a segment of which some servers trim the dots or spaces around it: Windows drops those at
+// the end.
+func (s *segment) trimFault() string {
+	if s.paddedStart || s.last == '.' || unicode.IsSpace(s.last) {
+		return "path_trimmed_segment"
+	}
 	return ""
+}
+
+// foreignFault returns the fault of a character that is not ASCII, and that some servers replace by ASCII or leave out. It
+// may be text in the path, and rest follows it. An emoji may have the characters that join its parts, and so may a word of a script that
+// needs them: without them it is another word, and none of ASCII.
+func (s *segment) foreignFault(r rune, text, rest string) string {
+	switch {
+	case isIgnorable(r):
+		joins := r == 0x200d || 0xfe0e <= r && r <= 0xfe0f || 0xe0020 <= r && r <= 0xe007f
+		if joins && s.emoji || r == 0xfe0f && strings.HasPrefix(rest, "\u20e3") || (r == 0x200c || r == 0x200d) && isJoined(s.last) && isJoined(firstRune(rest)) {
+			return ""
+		}
+		return "path_ignorable"
+	case strings.ContainsRune(asciiInAnotherCase, r):
+		return "path_lookalike"
+	case norm.NFKC.QuickSpanString(text) == len(text):
+		return ""
+	}
+	if strings.ContainsFunc(norm.NFKC.String(text), func(c rune) bool { return c <= unicode.MaxASCII }) {
+		return "path_lookalike"
+	}
+	return ""
+}
+
+// isJoined reports whether c belongs to the words of a script that is written with joiners and non-joiners.
+func isJoined(c rune) bool {
+	return unicode.In(c, unicode.L, unicode.M) && unicode.In(c, unicode.Arabic, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya,
+		unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala)
+}
+
+func firstRune(text string) rune {
+	first, _ := utf8.DecodeRuneInString(text)
+	return first
+}
+
+// asciiInAnotherCase are the characters that no normalisation, but upper-casing, lower-casing or case folding replaces by
+// ASCII, at least in part.
+const asciiInAnotherCase = "\u00df\u0130\u0131\u01f0\u1e96\u1e97\u1e98\u1e99\u1e9e\U0001d6a4"
+
+// isIgnorable reports whether some servers leave the character out: it is default-ignorable in Unicode, or another control
+// of the format.
+func isIgnorable(r rune) bool {
+	return r > unicode.MaxASCII && unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // isUnicodeEscape reports whether s begins like a %uXXXX escape of old Windows servers, after the percent sign.

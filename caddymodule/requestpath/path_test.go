@@ -4,8 +4,15 @@ import (
 	"bufio"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+	"golang.org/x/text/unicode/norm"
 )
 
 // readTarget parses a request target as the server does: from the bytes of a request line.
@@ -84,15 +91,88 @@ func TestG62BothReadingsOfAnEncodedSlash(t *testing.T) {
 	}
 }
 
+// trimmedPaths have a segment that some servers read without a dot or a space at its end, or a space before it.
+var trimmedPaths = []string{
+	"/admin.", "/admin./x", "/admin../x", "/a/b..", "/admin%2e/x", "/admin.%2fx", "/admin%2Fx.%20", "/x%2fadmin.", "/.admin./x",
+	"/admin%20/x", "/admin%20", "/%20", "/%20/x", "/admin%20%20/", "/admin.%20/x", "/admin%20./x", "/%20admin/x", "/x%2f%20admin",
+	"/admin%e1%9a%80/x", "/%e2%80%a8admin/x", "/admin%e2%80%a9/x", "/https:%2fx./a",
+}
+
+// lookalikePaths have characters that become ASCII, or gain some, in NFKC or in another case.
+var lookalikePaths = []string{
+	"/%ef%ac%81les/x", "/ﬁles/x", "/u%c5%bfers/x", "/uſers/x", "/%e2%84%aaeys", "/\u212aeys", "/ａｄｍｉｎ/x", "/admi%ef%bd%8e/x", "/𝐚dmin", "/ⓐdmin", "/admin²",
+	"/adm%c4%b1n/x", "/adm%c4%b0n/x", "/acce%c3%9f/x", "/acceẞ/x", "/adm𝚤n/x", "/ǰ", "/ẖ", "/ª", "/№", "/™", "/ℹ️", "/½", "/a．b", "/etc…", "/日本/％",
+	"/admin%c2%a0/x", "/%c2%a0admin", "/a%e3%80%80b", "/a%e2%80%afb", "/a%c2%b4", "/ŉ", "/℀", "/Å/ﬀ", "/admin‚/ǆ",
+}
+
+// ignorablePaths have characters that some servers leave out.
+var ignorablePaths = []string{
+	"/ad%C2%ADmin/x", "/ad\xc2%ADmin/x", "/ad%C2\xadmin/x", "/ad\u00admin/x", "/ad%e2%80%8bmin", "/admin%e2%80%8d/x", "/%ef%bb%bfadmin", "/admin%ef%b8%8f/x",
+	"/ad%cd%8fmin", "/ad%e2%80%aemin", "/ad%e2%81%a0min", "/ad%e1%a0%8bmin", "/ad%e3%85%a4min", "/ad%f3%a0%84%80min", "/ad%f3%a0%81%ad/x", "/adm%d8%9cin",
+	"/é%c2%ad", "/é%ef%b8%8f", "/1%ef%b8%8f", "/❤%c2%ad/x",
+	"/\u200cمی", "/می\u200c", "/می\u200c/x", "/می\u200cx", "/x\u200cمی", "/می\u200c\u200cخ", "/می\u200c%20خ", "/क्\u200d", "/क्\u200d.", "/é\u200cé", "/漢\u200d字", "/1\u200c٢", "/می\u200bخ",
+}
+
+// TestV5PathLetters: a path that has other letters on a server that trims, normalises or folds case is refused, in whatever way it is
+// written.
+func TestV5PathLetters(t *testing.T) {
+	for reason, targets := range map[string][]string{
+		"path_trimmed_segment": trimmedPaths, "path_lookalike": lookalikePaths, "path_ignorable": ignorablePaths,
+		"path_double_encoding": {"/admin%2520/x", "/admin%252e/x", "/ad%25C2%25ADmin", "/u%25c5%25bfers", "/%25ef%25ac%2581les", "/admin%25u0020/x", "/%25u017fx", "/%2561dmin", "/adm%25%36%39n", "/%25%34%31dmin"},
+		"path_invalid_utf8":    {"/ad%c1%ad", "/ad%c1%a1min", "/%e0%81%a1dmin", "/%f0%80%81%a1dmin", "/ad%C2min", "/ad%ADmin", "/%c0%a0admin", "/admin%c0%ae/x"},
+		"path_dot_segment":     {"/%20.%20/x", "/.%ef%b8%8f/x", "/．%20/x"},
+	} {
+		for _, target := range targets {
+			got := Examine(readTarget(t, target).URL)
+			if !got.Ambiguous || got.Reason != reason || got.Canonical {
+				t.Errorf("%s: %+v, want %s", target, got, reason)
+			}
+		}
+	}
+	accepts(t, map[string]Exam{
+		"/.well-known/x": canonical, "/a.b/x": canonical, "/a/..b/.c/d.e.f": canonical, "/a%20b": canonical, "/a.%20b": canonical, "/a%20.b": canonical,
+		"/admin.x/": canonical, "/a%2fb.c": encodedSlash, "/café": canonical, "/cafe%CC%81": canonical, "/漢字/かな/カナ": canonical, "/Ωμέγα/Я": canonical,
+		"/ÅÄÖ/øþ": canonical, "/😀": canonical, "/❤️/x": canonical, "/👩🏽‍💻/x": canonical, "/👨‍👩‍👧": canonical, "/🏴󠁧󠁢󠁥󠁮󠁧󠁿": canonical, "/1️⃣": canonical, "/🇩🇪": canonical, "/x😀": canonical,
+		"/น้ำ": canonical, "/한국": canonical, "/©️2026": canonical, "/שלום/سلام": canonical, "/ｶﾅ": canonical, "/a_b-c~d": canonical,
+		"/می\u200cخواهم": canonical, "/%d9%85%db%8c%e2%80%8c%d8%ae%d9%88%d8%a7%d9%87%d9%85": canonical, "/क्\u200dष": canonical, "/क्\u200cष/x": canonical, "/ശ്രീ/ന്\u200dമ": canonical,
+	})
+}
+
+// TestV5NoOtherCharacterBecomesASCII tries every character in every mapping, again and again.
+func TestV5NoOtherCharacterBecomesASCII(t *testing.T) {
+	mappings := []func(string) string{
+		cases.Fold().String, cases.Upper(language.Und).String, cases.Lower(language.Und).String, cases.Title(language.Und).String,
+		strings.ToUpper, strings.ToLower, strings.ToTitle, norm.NFKC.String, norm.NFC.String,
+	}
+	for c := rune(unicode.MaxASCII + 1); c <= unicode.MaxRune; c++ {
+		if !utf8.ValidRune(c) {
+			continue
+		}
+		forms := []string{string(c)}
+		for i := 0; i < len(forms); i++ {
+			for _, mapping := range mappings {
+				if form := mapping(forms[i]); !slices.Contains(forms, form) {
+					forms = append(forms, form)
+				}
+			}
+		}
+		isLookalike := slices.ContainsFunc(forms, func(form string) bool {
+			return strings.ContainsFunc(form, func(c rune) bool { return c <= unicode.MaxASCII })
+		})
+		if refused := Examine(&url.URL{Path: "/a" + string(c) + "a"}).Ambiguous; isLookalike && !refused {
+			t.Errorf("%U %q passes, and becomes %q", c, c, forms)
+		}
+	}
+}
+
 // TestPathsThatAreReadInOneWay: what looks like an ambiguous path, and is none.
 func TestPathsThatAreReadInOneWay(t *testing.T) {
 	accepts(t, map[string]Exam{
-		"/.well-known/openid-configuration": canonical, "/a/..b": canonical, "/a/b..": canonical, "/a.b/c.d/": canonical,
-		"/a/%2ehidden": passes, "/v1/files/report.tar.gz": canonical, "/%20": canonical,
+		"/.well-known/openid-configuration": canonical, "/a/..b": canonical, "/a.b/c.d/": canonical,
+		"/a/%2ehidden": passes, "/v1/files/report.tar.gz": canonical,
 		"/": canonical, "/api": canonical, "/api/": canonical, "http://h/api/x": canonical, "http://h": passes, "/apix": canonical,
 		"/api/x?a;b": canonical, "/api/a=b,c:d@e+f!$&'()*": canonical,
 		"/sale/50%25": canonical, "/sale/50%25-off": canonical, "/a%2520b": canonical, "/caf%25C3%25A9": canonical,
-		"/a．b": canonical, "/etc…": canonical, "/日本/％": canonical,
 		"/pub/x?/../api": canonical, "/pub/x?a=//;%00%2f%5c": canonical, "/api?/pub/": canonical, "/api/x?": canonical,
 		"/pub/x#/api": passes, "/pub/x%23/api": passes, "/pub/x%3f/api": passes, "/pub/x%3F": passes,
 	})

@@ -23,6 +23,8 @@ type Anonymous struct {
 	patterns [][]string // path patterns of each set as configured; nil: the set has none
 	// readQuery reports for each set whether a matcher may read the query.
 	readQuery []bool
+	// nameMethod reports for each set whether a matcher may read the method by a placeholder.
+	nameMethod []bool
 }
 
 // NewAnonymous checks and loads the matcher sets in the field Anonymous of a handler.
@@ -44,6 +46,7 @@ func NewAnonymous(ctx caddy.Context, handler any, sets caddyhttp.RawMatcherSets)
 		}
 		rule.patterns = append(rule.patterns, patterns)
 		rule.readQuery = append(rule.readQuery, mayReadQuery(set))
+		rule.nameMethod = append(rule.nameMethod, mayNameMethod(set))
 	}
 	var err error
 	rule.matchers, err = loadMatchers(ctx, handler, "Anonymous", sets)
@@ -69,11 +72,18 @@ func (a *Anonymous) Allows(r *http.Request, exam requestpath.Exam) bool {
 		return false
 	}
 	for i, set := range a.matchers {
-		if a.readQuery[i] && requestpath.IsQueryMalformed(r.URL.RawQuery) {
+		if a.readQuery[i] && requestpath.IsQueryMalformed(r.URL.RawQuery) || a.nameMethod[i] && queryNamesMethod(r) {
 			continue
 		}
 		if match, err := set.MatchWithError(r); err != nil || !match {
 			continue
+		}
+		if method, _ := requestpath.QueryMethod(r); method != "" && method != r.Method {
+			other := *r
+			other.Method = method
+			if match, err := set.MatchWithError(&other); err != nil || !match {
+				continue
+			}
 		}
 		if (a.patterns[i] == nil || requestpath.MatchesExactly(a.patterns[i], r.URL)) && holdsInEveryReading(set, r, exam) {
 			return true
@@ -103,7 +113,7 @@ func holdsInEveryReading(set caddyhttp.MatcherSet, r *http.Request, exam request
 	for _, matcher := range set {
 		not, ok := matcher.(*caddyhttp.MatchNot)
 		if ok && slices.ContainsFunc(requestpath.Readings(r, exam), func(reading *http.Request) bool {
-			match, err := not.MatchWithError(reading)
+			match, err := matchReading(r, reading, not.MatchWithError)
 			return err != nil || !match
 		}) {
 			return false

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -88,15 +87,15 @@ func (r *Rule) check(e *Input) error {
 	case len(r.Users)+len(r.EmailDomains) > 0:
 		return r.checkPerson(e)
 	case len(r.Roles) > 0:
-		if e.Own && t.IsServerToken() || !caller.HasClaim(t, "role", r.Roles) {
+		if e.Own && t.IsServerToken() || !t.HasClaim("role", r.Roles) {
 			return oauth.NewError(oauth.AccessDenied, "role_missing")
 		}
 	case len(r.Groups) > 0:
-		if !caller.HasClaim(t, "groups", r.Groups) {
+		if !t.HasClaim("groups", r.Groups) {
 			return oauth.NewError(oauth.AccessDenied, "group_missing")
 		}
 	case r.Claim != "":
-		if !caller.HasClaim(t, r.Claim, r.Values) {
+		if !t.HasClaim(r.Claim, r.Values) {
 			return oauth.NewError(oauth.AccessDenied, "claim_missing")
 		}
 	case r.expression != nil:

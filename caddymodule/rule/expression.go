@@ -17,13 +17,16 @@ type expression struct {
 	program   caddyhttp.MatchExpression
 	readsPath bool // it may read the path
 	readQuery bool // it may read the query
+	// namesMethod: it may read the method by a placeholder, which shows that of the request line alone
+	namesMethod bool
 }
 
 func newExpression(ctx caddy.Context, text, source string) (*expression, error) {
 	e := &expression{
-		program:   caddyhttp.MatchExpression{Expr: text},
-		readsPath: mentions(text, "path", "uri", "file", "expression"),
-		readQuery: mentions(text, "query", "uri"),
+		program:     caddyhttp.MatchExpression{Expr: text},
+		readsPath:   mentions(text, "path", "uri", "file", "expression"),
+		readQuery:   mentions(text, "query", "uri"),
+		namesMethod: mentions(text, "request.method", "orig_method"),
 	}
 	err := e.program.Provision(ctx)
 	if err == nil {
@@ -43,13 +46,16 @@ func mentions(expression string, words ...string) bool {
 
 // check refuses a request if the expression is false in some reading or cannot be evaluated. It also refuses if the
 // expression may depend on something that Caddy and the upstream read differently: Caddy takes a malformed query for an
-// empty one, and an ambiguous path for one of its readings.
+// empty one, an ambiguous path for one of its readings, and no method from the query.
 func (x *expression) check(e *Input) error {
 	if x.readsPath && e.Exam.Ambiguous || x.readQuery && requestpath.IsQueryMalformed(e.Request.URL.RawQuery) {
 		return oauth.NewError(oauth.AccessDenied, "expression_failed")
 	}
+	if x.namesMethod && queryNamesMethod(e.Request) {
+		return oauth.NewError(oauth.AccessDenied, "expression_failed")
+	}
 	for _, reading := range e.allReadings() {
-		switch holds, err := x.program.MatchWithError(reading); {
+		switch holds, err := matchReading(e.Request, reading, x.program.MatchWithError); {
 		case err != nil:
 			return oauth.NewError(oauth.AccessDenied, "expression_failed").WithCause(err)
 		case !holds:

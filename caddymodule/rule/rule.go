@@ -48,6 +48,7 @@ type Rule struct {
 	domains    []string // EmailDomains, as they are compared
 	matchers   caddyhttp.MatcherSets
 	readQuery  bool // a matcher may read the query
+	nameMethod bool // a matcher may read the method by a placeholder
 	expression *expression
 }
 
@@ -78,6 +79,7 @@ func (r *Rule) Provision(ctx caddy.Context) error {
 		return err
 	}
 	r.readQuery = slices.ContainsFunc(r.MatcherSets, mayReadQuery)
+	r.nameMethod = slices.ContainsFunc(r.MatcherSets, mayNameMethod)
 	if r.matchers, err = loadMatchers(ctx, r, "MatcherSets", r.MatcherSets); err != nil || r.Expression == "" {
 		return err
 	}
@@ -114,14 +116,15 @@ func loadMatchers(ctx caddy.Context, owner any, field string, raw caddyhttp.RawM
 	return sets, sets.FromInterface(loaded)
 }
 
-// appliesTo reports whether the rule applies to the request in any of its readings. It does if a matcher fails or cannot
-// parse the query.
+// appliesTo reports whether the rule applies to the request in any of its readings, of which the first is the request itself. It does if a
+// matcher fails, cannot parse the query, or may see another method than the query names.
 func (r *Rule) appliesTo(readings []*http.Request) bool {
-	if len(r.matchers) == 0 || r.readQuery && requestpath.IsQueryMalformed(readings[0].URL.RawQuery) {
+	if len(r.matchers) == 0 || r.readQuery && requestpath.IsQueryMalformed(readings[0].URL.RawQuery) ||
+		r.nameMethod && queryNamesMethod(readings[0]) {
 		return true
 	}
 	for _, reading := range readings {
-		if match, err := r.matchers.AnyMatchWithError(reading); match || err != nil {
+		if match, err := matchReading(readings[0], reading, r.matchers.AnyMatchWithError); match || err != nil {
 			return true
 		}
 	}

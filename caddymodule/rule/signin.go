@@ -7,7 +7,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -38,7 +37,7 @@ func checkMaxAge(age caddy.Duration) error {
 func (r *Rule) checkSignIn(e *Input) error {
 	t := e.Token
 	if len(r.ACR) > 0 {
-		if t.IsServerToken() || !caller.HasClaim(t, "acr", r.ACR) {
+		if t.IsServerToken() || !t.HasClaim("acr", r.ACR) {
 			return oauth.InsufficientACR(r.ACR)
 		}
 		return nil

@@ -3,6 +3,8 @@
 package setting
 
 import (
+	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,6 +86,19 @@ func Reference(d *caddyfile.Dispenser, owner, what, value string) (bool, error) 
 // LooksLikePlaceholder returns the error for a placeholder without its braces.
 func LooksLikePlaceholder(d *caddyfile.Dispenser, owner, value string) error {
 	return d.Errf("%s: %q looks like a placeholder without its braces: write {%s}", owner, value, value)
+}
+
+// Known returns the end of the error for an unknown option: the options that there are.
+func Known(options iter.Seq[string]) string {
+	names := slices.Sorted(options)
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return ": use " + names[0]
+	}
+	last := len(names) - 1
+	return ": use " + strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // Duration reads a duration in Caddy's notation: 90s, 15m, 2h or 28d.

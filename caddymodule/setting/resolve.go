@@ -2,6 +2,8 @@ package setting
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -16,6 +18,9 @@ func Resolve(name, text string) (string, error) {
 	if strings.Contains(text, "{http.") {
 		return "", fmt.Errorf("%s: %s comes from the request: use {env.NAME} or {file./path}", name, text)
 	}
+	if err := checkFiles(text); err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
 	value, err := caddy.NewReplacer().ReplaceOrErr(text, true, true)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
@@ -24,6 +29,25 @@ func Resolve(name, text string) (string, error) {
 		return "", fmt.Errorf("%s: %s gives nothing", name, text)
 	}
 	return value, nil
+}
+
+// FileError says which file of a placeholder cannot be read, or is empty. It has no content.
+type FileError struct{ error }
+
+var filePlaceholder = regexp.MustCompile(`\{file\.([^{}]+)\}`)
+
+// checkFiles returns a FileError for a file that Caddy would replace by nothing.
+func checkFiles(text string) error {
+	for _, placeholder := range filePlaceholder.FindAllStringSubmatch(text, -1) {
+		content, err := os.ReadFile(placeholder[1])
+		if err != nil {
+			return FileError{fmt.Errorf("%s: %w", placeholder[0], err)}
+		}
+		if strings.Trim(string(content), "\r\n") == "" {
+			return FileError{fmt.Errorf("%s: the file is empty", placeholder[0])}
+		}
+	}
+	return nil
 }
 
 // ResolveAll resolves each of several settings.

@@ -51,7 +51,7 @@ func (c *tokenCache) packToken(t *AccessToken, key *keys.VerificationKey) *cache
 
 // pack stores the token's own values. It returns false if they, or the shared ones, do not fit.
 func (c *cachedToken) pack(t *AccessToken) bool {
-	if t.extra != nil || t.nested != nil || t.person != nil || t.endless || !t.Actor.IsZero() || t.earlierActors != nil || t.commonBytes() > maxCommonBytes {
+	if t.extra != nil || t.nested != nil || t.person != nil || !t.Actor.IsZero() || t.earlierActors != nil || t.commonBytes() > maxCommonBytes {
 		return false
 	}
 	for i, at := range [...]time.Time{t.IssuedAt, t.ExpiresAt, t.AuthTime} {
@@ -121,8 +121,8 @@ type commonTexts struct {
 	slots [256]atomic.Pointer[AccessToken]
 }
 
-// intern returns a token with t's shared values only. It clones the texts, because those intern a token just issued may be
-// part intern the request. Alone reports that no earlier token had these values.
+// intern returns a token with t's shared values only. It clones the texts, because those of a token just issued may be
+// part of the request. Alone reports that no earlier token had these values.
 func (c *commonTexts) intern(t *AccessToken) (common *AccessToken, alone bool) {
 	slot := &c.slots[c.hash(t)%uint64(len(c.slots))]
 	if known := slot.Load(); known != nil && known.hasInCommon(t) {

@@ -35,9 +35,9 @@ func (t *AccessToken) Delegate(source *AccessToken, actor store.Actor) {
 		t.add(OriginClient, origin.ClientID)
 	}
 	if source.IsExchanged() {
-		t.add(OriginVia, append(slices.Clone(source.extra[OriginVia]), source.ID)...)
+		t.add(OriginVia, append(slices.Clone(source.extra[OriginVia].texts), source.ID)...)
 	}
-	signers := append(slices.Clone(source.extra[OriginKeys]), source.KeyID)
+	signers := append(slices.Clone(source.extra[OriginKeys].texts), source.KeyID)
 	t.add(OriginKeys, slices.DeleteFunc(slices.Compact(signers), func(kid string) bool { return kid == t.KeyID || kid == "" })...)
 }
 
@@ -55,9 +55,9 @@ func (t *AccessToken) add(name string, texts ...string) {
 		return
 	}
 	if t.extra == nil {
-		t.extra = make(map[string][]string)
+		t.extra = make(map[string]claimValue)
 	}
-	t.extra[name] = texts
+	t.extra[name] = claimValue{texts: texts, numbers: name == OriginIssuedAt}
 }
 
 // SaysTheSame reports whether two tokens agree in everything that an exchanged token takes over.
@@ -95,7 +95,7 @@ func (t *AccessToken) Origin() TokenOrigin {
 
 // origin returns one of the claims about where an exchanged token came from.
 func (t *AccessToken) origin(name string) string {
-	if texts := t.extra[name]; len(texts) == 1 {
+	if texts := t.extra[name].texts; len(texts) == 1 {
 		return texts[0]
 	}
 	return ""

@@ -41,8 +41,8 @@ func TestQ163ExchangedClaimsReadBack(t *testing.T) {
 			t.Errorf("exchange %d: %v\n%+v, want\n%+v\nin %s", i, err, read, next, text)
 		}
 		origin := TokenOrigin{"https://auth.example", "first.1", "app\\é", at}
-		if got := read.Origin(); got != origin || len(read.extra[OriginVia]) != i || len(read.ActorChain()) != i+1 || read.IsServerToken() {
-			t.Errorf("exchange %d: from %+v by way of %q, %v", i, got, read.extra[OriginVia], read.ActorChain())
+		if got := read.Origin(); got != origin || len(read.extra[OriginVia].texts) != i || len(read.ActorChain()) != i+1 || read.IsServerToken() {
+			t.Errorf("exchange %d: from %+v by way of %q, %v", i, got, read.extra[OriginVia].texts, read.ActorChain())
 		}
 		token = read
 	}

@@ -114,7 +114,9 @@ func (r *tokenRules) promise(s step) string {
 // reaches reports whether the input of a check is available.
 func (c *unverifiedToken) reaches(check string) bool {
 	switch check {
-	case "tag", "form":
+	case "tag":
+		return strings.Count(c.token, ".") == 2 // no other text has one
+	case "form":
 		return true
 	case "type", "key":
 		return c.jws != nil

@@ -21,10 +21,9 @@ var introspectedRules = tokenRules{leeway: TrustedLeeway, trusted: true, undated
 	return p.Subject != ""
 }}
 
-// ParseIntrospection parses an introspection response. Until is the expiry of the response, and of a token without exp.
-// The error is an *Error: invalid_token for a token that is inactive, not an access token or without audience, and
-// temporarily_unavailable for a malformed response.
-func ParseIntrospection(data []byte, tokens TrustedTokens, until time.Time) (*Introspected, error) {
+// ParseIntrospection parses an introspection response. The error is an *Error: invalid_token for a token that is inactive, not an access
+// token, or without audience or expiry, and temporarily_unavailable for a malformed response.
+func ParseIntrospection(data []byte, tokens TrustedTokens) (*Introspected, error) {
 	if err := checkActive(data); err != nil {
 		return nil, err
 	}
@@ -40,9 +39,6 @@ func ParseIntrospection(data []byte, tokens TrustedTokens, until time.Time) (*In
 	token, err := v.tokenOf(&p, "", "")
 	if err != nil {
 		return nil, answerMalformed(err)
-	}
-	if token.endless = p.ExpiresAt == nil; token.endless {
-		token.ExpiresAt = until
 	}
 	return &Introspected{token: token, notBefore: p.NotBefore}, nil
 }
@@ -68,7 +64,9 @@ func checkActive(data []byte) error {
 }
 
 // completeAnswer refuses responses about anything but an access token of the issuer, and fills in claims that a response
-// may omit. It requires aud: without it, a client could use a token here that was meant for somebody else.
+// may omit. It requires aud: without it, a client could use a token here that was meant for somebody else. It requires exp and
+// token_type, or another claim that names access as the use: a response about a refresh token may have neither (RFC 7662 §2.2), and
+// would pass for an access token without an end.
 func (p *payload) completeAnswer(issuer string) error {
 	others, err := p.others()
 	if err != nil {
@@ -84,6 +82,10 @@ func (p *payload) completeAnswer(issuer string) error {
 		return oauth.NewError(oauth.InvalidToken, "issuer_wrong")
 	case len(p.Audience) == 0:
 		return oauth.NewError(oauth.InvalidToken, "introspection_without_audience")
+	case !said && !others.has("token_type"):
+		return oauth.NewError(oauth.InvalidToken, "introspection_without_token_type")
+	case p.ExpiresAt == nil:
+		return oauth.NewError(oauth.InvalidToken, "introspection_without_expiry")
 	}
 	if err := p.rename(others); err != nil {
 		return answerMalformed(err)

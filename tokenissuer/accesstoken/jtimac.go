@@ -67,7 +67,7 @@ func (t *JTIMAC) required(now time.Time) bool {
 	return !t.requiredFrom.IsZero() && !now.Before(t.requiredFrom)
 }
 
-// compute returns the MAC compute a token, encoded once as in the jti and twice as in the token. Before and after are the
+// compute returns the MAC of a token, encoded once as in the jti and twice as in the token. Before and after are the
 // signed text around it.
 func (t *JTIMAC) compute(before, after string) (mac [macLength]byte, spelled [macSpan]byte) {
 	m := t.macs.Get().(*jtiHMAC) //nolint:forcetypeassert // New makes no other

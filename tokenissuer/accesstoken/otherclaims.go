@@ -13,11 +13,47 @@ import (
 // claimMembers are the members of a claim that is an object, unordered.
 type claimMembers []claimMember
 
-// claimMember has either texts or nested members.
+// claimMember has either a value or nested members.
 type claimMember struct {
 	name    string
-	texts   []string
+	value   claimValue
 	members claimMembers
+}
+
+// claimValue has one text for a string, number or boolean, and one for each element of an array; no texts: the claim is absent. The texts
+// of numbers are those of canonicalNumber.
+type claimValue struct {
+	texts   []string
+	numbers bool // all texts are of numbers
+}
+
+// size estimates the memory used, in bytes.
+func (v claimValue) size() int {
+	const header = 16
+	n := 0
+	for _, text := range v.texts {
+		n += header + len(text)
+	}
+	return n
+}
+
+// isOne reports whether one of the texts is one of the values. A number equals every spelling of its value; a string equals only the
+// same characters.
+func (v claimValue) isOne(values []string) bool {
+	for _, held := range v.texts {
+		for _, value := range values {
+			if held == value {
+				return true
+			}
+			if !v.numbers {
+				continue
+			}
+			if canonical, ok := canonicalNumber(value); ok && held == canonical {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (m claimMembers) member(name string) claimMember {
@@ -31,18 +67,18 @@ func (m claimMembers) member(name string) claimMember {
 
 // find resolves a path. At each step the longest prefix that names an object wins, so every path has one meaning even if
 // names contain dots.
-func (m claimMembers) find(path string) []string {
+func (m claimMembers) find(path string) claimValue {
 	for end := strings.LastIndexByte(path, '.'); end > 0; end = strings.LastIndexByte(path[:end], '.') {
 		inner, rest := m.member(path[:end]).members, path[end+1:]
 		if inner == nil {
 			continue
 		}
-		if texts := inner.member(rest).texts; texts != nil {
-			return texts
+		if value := inner.member(rest).value; value.texts != nil {
+			return value
 		}
 		return inner.find(rest)
 	}
-	return nil
+	return claimValue{}
 }
 
 // size estimates the memory used, in bytes.
@@ -50,23 +86,20 @@ func (m claimMembers) size() int {
 	const header = 16
 	n := 0
 	for i := range m {
-		n += 4*header + len(m[i].name) + m[i].members.size()
-		for _, text := range m[i].texts {
-			n += header + len(text)
-		}
+		n += 4*header + len(m[i].name) + m[i].members.size() + m[i].value.size()
 	}
 	return n
 }
 
 // readExtra parses the claims that payload has no field for. It omits nulls, and arrays with other elements than strings,
-// numbers and booleans: rules cannot require them, and they cannot be forwarded. It fails for a name that differs from a
+// numbers and booleans, and numbers beyond maxExponent: rules cannot require them, and they cannot be forwarded. It fails for a name that differs from a
 // registered one only in case, because other readers would confuse the two.
 func (t *AccessToken) readExtra(raw jsontext.Value) error {
 	if len(raw) == 0 {
 		return nil
 	}
 	var members map[string]any
-	if err := json.Unmarshal(raw, &members); err != nil {
+	if err := json.Unmarshal(raw, &members, exactNumbers); err != nil {
 		return err
 	}
 	for name, value := range members {
@@ -77,11 +110,11 @@ func (t *AccessToken) readExtra(raw jsontext.Value) error {
 			if inner := membersOf(object); inner != nil {
 				t.nested = append(t.nested, claimMember{name: name, members: inner})
 			}
-		} else if texts := claimTexts(value); texts != nil {
+		} else if v := claimValueOf(value); v.texts != nil {
 			if t.extra == nil {
-				t.extra = make(map[string][]string, len(members))
+				t.extra = make(map[string]claimValue, len(members))
 			}
-			t.extra[name] = texts
+			t.extra[name] = v
 		}
 	}
 	return nil
@@ -93,33 +126,36 @@ func membersOf(object map[string]any) (list claimMembers) {
 		if inner, ok := value.(map[string]any); ok {
 			m.members = membersOf(inner)
 		} else {
-			m.texts = claimTexts(value)
+			m.value = claimValueOf(value)
 		}
-		if m.texts != nil || m.members != nil {
+		if m.value.texts != nil || m.members != nil {
 			list = append(list, m)
 		}
 	}
 	return slices.Clip(list)
 }
 
-func claimTexts(value any) []string {
+func claimValueOf(value any) claimValue {
 	switch v := value.(type) {
 	case string:
-		return text(v)
+		return claimValue{texts: text(v)}
 	case bool:
-		return []string{strconv.FormatBool(v)}
-	case float64:
-		return []string{strconv.FormatFloat(v, 'f', -1, 64)}
-	case []any:
-		var texts []string
-		for _, element := range v {
-			one := claimTexts(element)
-			if len(one) != 1 {
-				return nil
-			}
-			texts = append(texts, one[0])
+		return claimValue{texts: []string{strconv.FormatBool(v)}}
+	case number:
+		if canonical, ok := canonicalNumber(string(v)); ok {
+			return claimValue{texts: []string{canonical}, numbers: true}
 		}
-		return texts
+	case []any:
+		all := claimValue{numbers: true}
+		for _, element := range v {
+			one := claimValueOf(element)
+			if len(one.texts) != 1 {
+				return claimValue{}
+			}
+			all.texts = append(all.texts, one.texts[0])
+			all.numbers = all.numbers && one.numbers
+		}
+		return all
 	}
-	return nil
+	return claimValue{}
 }

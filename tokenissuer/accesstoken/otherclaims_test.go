@@ -78,7 +78,7 @@ func TestG127RolesFromAnotherClaim(t *testing.T) {
 		})
 	}
 	said, err := ParseIntrospection([]byte(p.answer("realm_access", `{"roles":["boss"]}`, "role", `"admin"`)),
-		TrustedTokens{Issuer: otherIssuer, RolesClaim: "realm_access.roles"}, answerUntil)
+		TrustedTokens{Issuer: otherIssuer, RolesClaim: "realm_access.roles"})
 	if err != nil || said.token.Role != "boss" {
 		t.Errorf("introspected: %v, %v", said, err)
 	}

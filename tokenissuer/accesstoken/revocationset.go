@@ -107,8 +107,8 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 // or those that a client got by exchanges until then.
 func (s *RevocationSet) hitsExchange(t *AccessToken) bool {
 	issued := clampSeconds(t.IssuedAt)
-	return slices.ContainsFunc(t.extra[OriginVia], func(id string) bool { return s.hits(store.RevokeToken, id, issued) }) ||
-		slices.ContainsFunc(t.extra[OriginKeys], func(kid string) bool { return s.hits(store.RevokeKey, kid, issued) }) ||
+	return slices.ContainsFunc(t.extra[OriginVia].texts, func(id string) bool { return s.hits(store.RevokeToken, id, issued) }) ||
+		slices.ContainsFunc(t.extra[OriginKeys].texts, func(kid string) bool { return s.hits(store.RevokeKey, kid, issued) }) ||
 		slices.ContainsFunc(t.earlierActors, func(a store.Actor) bool { return s.hits(store.RevokeCameOf, a.ClientID, issued) }) ||
 		!t.IsSwapped() && s.hits(store.RevokeServerTokens, t.ClientID, issued)
 }

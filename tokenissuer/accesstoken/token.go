@@ -2,6 +2,7 @@ package accesstoken
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -38,13 +39,11 @@ type AccessToken struct {
 	// earlierActors are the actors before Actor, the latest first.
 	earlierActors []store.Actor
 
-	// extra holds the other claims as texts, by name; nested holds those that are objects.
-	extra  map[string][]string
+	// extra holds the other claims by name; nested holds those that are objects.
+	extra  map[string]claimValue
 	nested claimMembers
 	// person is set on the token of a session alone.
 	person *Person
-	// endless: the token has no exp, and ExpiresAt is not its own.
-	endless bool
 }
 
 // IsServerToken reports whether the token acts for a client alone. User ids and client ids are disjoint, so equality
@@ -68,22 +67,32 @@ func (t *AccessToken) HasAudience(audiences []string) bool {
 // Claim returns the texts of a claim by its name on the wire: one for a string, number or boolean, and one for each
 // element of an array. The scope claim has one text for each scope, the act claim
 // the subject of the actor. A name that no claim has is a path into objects, separated by dots, as in realm_access.roles.
-// Claim returns nil if the claim is absent, empty or an object.
-func (t *AccessToken) Claim(name string) []string {
+// Numbers are exact, and equal ones have the same text. Claim returns nil if the claim is absent, empty or an object.
+func (t *AccessToken) Claim(name string) []string { return t.claim(name).texts }
+
+// HasClaim reports whether a claim, or an element of it, is one of the values. A number is compared by its value, a string byte for byte.
+func (t *AccessToken) HasClaim(name string, values []string) bool {
+	if one, ok := t.Text(name); ok && slices.Contains(values, one) { // needs no allocation
+		return one != ""
+	}
+	return t.claim(name).isOne(values)
+}
+
+func (t *AccessToken) claim(name string) claimValue {
 	if one, ok := t.Text(name); ok {
-		return text(one)
+		return claimValue{texts: text(one), numbers: isTime(name)}
 	}
 	switch name {
 	case "aud":
-		return t.Audience
+		return claimValue{texts: t.Audience}
 	case "scope":
-		return t.Scopes
+		return claimValue{texts: t.Scopes}
 	}
 	if t.person != nil {
-		return t.person.claim(name)
+		return claimValue{texts: t.person.claim(name), numbers: isTime(name)}
 	}
-	if texts := t.extra[name]; texts != nil {
-		return texts
+	if value := t.extra[name]; value.texts != nil {
+		return value
 	}
 	return t.nested.find(name)
 }
@@ -116,6 +125,11 @@ func (t *AccessToken) Text(name string) (one string, ok bool) {
 		return t.Actor.Subject, true
 	}
 	return "", false
+}
+
+// isTime reports whether a claim that has no spelling of its own, because we write it, is a number.
+func isTime(name string) bool {
+	return name == "iat" || name == "exp" || name == "auth_time" || name == claimUpdatedAt
 }
 
 // secondsText formats a time as a claim; zero becomes "".
@@ -221,7 +235,8 @@ func AppendClaims(b []byte, t *AccessToken) ([]byte, error) {
 		b = strconv.AppendInt(b, at.Unix(), 10)
 	}
 	list := func(name string) {
-		for i, text := range t.extra[name] {
+		texts := t.extra[name].texts
+		for i, text := range texts {
 			if i == 0 {
 				b = append(append(append(b, `,"`...), name...), `":`...)
 			}
@@ -230,7 +245,7 @@ func AppendClaims(b []byte, t *AccessToken) ([]byte, error) {
 				b, failed = jsontext.AppendQuote(b, text)
 			}
 		}
-		if len(t.extra[name]) > 0 {
+		if len(texts) > 0 {
 			b = append(b, ']')
 		}
 	}

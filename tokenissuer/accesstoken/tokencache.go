@@ -65,11 +65,8 @@ func (t *AccessToken) Size() uint32 {
 			n += header + len(s)
 		}
 	}
-	for name, texts := range t.extra {
-		n += 4*header + len(name)
-		for _, s := range texts {
-			n += header + len(s)
-		}
+	for name, value := range t.extra {
+		n += 4*header + len(name) + value.size()
 	}
 	n += t.nested.size()
 	if t.person != nil {

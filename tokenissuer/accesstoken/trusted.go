@@ -74,40 +74,18 @@ func NewAssertionVerifier(issuer string, types []string, ks KeySource, now func(
 // ClaimedIssuer returns the iss claim of a token, unverified; use it only to select the verifier. IsJWT is false for an
 // opaque token. A text that looks like a JWT but is malformed has an empty issuer.
 func ClaimedIssuer(token string) (issuer string, isJWT bool) {
-	claims, err := readClaimed(token)
-	if err != nil {
-		return "", looksLikeJWT(token)
-	}
-	return claims.Issuer, true
-}
-
-// ClaimedFamily returns the sid claim of a token, unverified; "" if there is none.
-func ClaimedFamily(token string) string {
-	claims, err := readClaimed(token)
-	if err != nil {
-		return ""
-	}
-	return claims.FamilyID
-}
-
-// claimed holds unverified claims. Other claims are parsed only to detect duplicate names.
-type claimed struct {
-	Issuer   string `json:"iss"`
-	FamilyID string `json:"sid"`
-}
-
-// readClaimed returns unverified claims of a JWT. It returns an error for a text that is not a JWT, and no claims if they
-// are malformed.
-func readClaimed(token string) (claims claimed, err error) {
 	c := tokenPool.Get().(*unverifiedToken) //nolint:forcetypeassert // New makes no other
 	defer c.release()
-	if err := c.form.parse(token, c.buffer); err != nil {
-		return claims, err
+	if c.form.parse(token, c.buffer) != nil {
+		return "", looksLikeJWT(token)
+	}
+	var claims struct { // other claims are parsed only to detect duplicate names
+		Issuer string `json:"iss"`
 	}
 	if tooDeep(c.form.payload) || json.Unmarshal(c.form.payload, &claims) != nil {
-		return claimed{}, nil
+		return "", true
 	}
-	return claims, nil
+	return claims.Issuer, true
 }
 
 // looksLikeJWT reports whether a token has three parts, the first of which begins like the base64url of a JSON object:
@@ -155,9 +133,6 @@ func (v *Verifier) checkKey(known *cachedToken, t *AccessToken) error {
 
 // CheckOwnEnd checks another issuer's token by its own exp, for as long as the issuer is unreachable.
 func (t *AccessToken) CheckOwnEnd(now time.Time) error {
-	if t.endless {
-		return nil
-	}
 	return t.checkExpiry(now, TrustedLeeway)
 }
 
@@ -177,8 +152,8 @@ func (t *AccessToken) setOrAdd(name string, field *string, values []string) {
 		*field = values[0]
 	default:
 		if t.extra == nil {
-			t.extra = make(map[string][]string, 1)
+			t.extra = make(map[string]claimValue, 1)
 		}
-		t.extra[name] = values
+		t.extra[name] = claimValue{texts: values}
 	}
 }

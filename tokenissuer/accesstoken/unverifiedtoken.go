@@ -223,7 +223,7 @@ func (v *Verifier) tokenOf(p *payload, kid, typ string) (*AccessToken, error) {
 			return nil, errClaimsMalformed
 		}
 	}
-	if !v.rules.undated && (p.IssuedAt == nil || p.ExpiresAt == nil) {
+	if p.ExpiresAt == nil || p.IssuedAt == nil && !v.rules.undated {
 		return nil, errClaimsMalformed
 	}
 	for _, at := range [...]*int64{p.IssuedAt, p.ExpiresAt, p.NotBefore, p.AuthTime} {

@@ -49,7 +49,7 @@ type tokenRules struct {
 	complete func(p *payload, typ string) bool // whether the required claims besides iss are present
 	types    []string                          // in lower case; "" for a missing typ
 	trusted  bool                              // another issuer
-	undated  bool                              // iat and exp may be missing: the response to an introspection
+	undated  bool                              // iat may be missing: the response to an introspection
 	// rolesClaim is the claim with the roles, or a path to it; empty: role.
 	rolesClaim string
 	// assertion: the tokens are assertions for a token endpoint, and none that a resource takes.
@@ -259,11 +259,8 @@ func (t *AccessToken) checkExpiry(now time.Time, leeway time.Duration) error {
 	return nil
 }
 
-// CheckEnd checks expiry without leeway. A token without exp (RFC 7662 §2.2 lets an issuer omit it) does not expire.
+// CheckEnd checks expiry without leeway.
 func (t *AccessToken) CheckEnd(now time.Time) error {
-	if t.endless {
-		return nil
-	}
 	return t.checkExpiry(now, 0)
 }
 

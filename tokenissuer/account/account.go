@@ -41,9 +41,9 @@ type HostSession struct {
 }
 
 // hostSession returns what a user sees of a host session; false when it is none that can be used.
-func hostSession(f *store.TokenFamily, now time.Time) (HostSession, bool) {
+func hostSession(f *store.TokenFamily, limits tokenissuer.SessionLimits, now time.Time) (HostSession, bool) {
 	callback, err := url.Parse(f.Code.RedirectURI)
-	if err != nil || f.Code.SpentAt.IsZero() || tokenissuer.HasRested(f, now) {
+	if err != nil || f.Code.SpentAt.IsZero() || limits.HasRested(f, now) {
 		return HostSession{}, false
 	}
 	return HostSession{ID: f.ID, Host: callback.Host, Since: f.CreatedAt, LastUsed: f.RotatedAt}, true
@@ -65,8 +65,8 @@ func Of(ctx context.Context, is *tokenissuer.Issuer, user *store.User) (Account,
 		case f.Origin == store.BrowserSession:
 			account.Sessions = append(account.Sessions, f)
 		case f.Origin == store.HostSession:
-			if host, ok := hostSession(f, now); ok {
-				account.Hosts[f.SessionID] = append(account.Hosts[f.SessionID], host)
+			if host, ok := hostSession(f, is.Sessions, now); ok {
+				account.Hosts[f.SessionID] = withHost(account.Hosts[f.SessionID], host)
 			}
 		default:
 			byClient[f.ClientID] = byClient[f.ClientID].with(f)
@@ -74,7 +74,7 @@ func Of(ctx context.Context, is *tokenissuer.Issuer, user *store.User) (Account,
 	}
 	// One that rests here may be in use at a host.
 	account.Sessions = slices.DeleteFunc(account.Sessions, func(f *store.TokenFamily) bool {
-		return tokenissuer.HasRested(f, now) && len(account.Hosts[f.ID]) == 0
+		return is.Sessions.IsOver(f, now) || is.Sessions.HasRested(f, now) && len(account.Hosts[f.ID]) == 0
 	})
 	for id, application := range byClient {
 		application.Client, err = is.Clients().Find(ctx, id)
@@ -93,6 +93,22 @@ func Of(ctx context.Context, is *tokenissuer.Issuer, user *store.User) (Account,
 		return strings.Compare(a.Client.Name+"\x00"+a.Client.ID, b.Client.Name+"\x00"+b.Client.ID)
 	})
 	return account, nil
+}
+
+// withHost adds a host session to those of one sign-in. A browser may get another session of a host that it has one of, as with the back
+// button; to its user they are one, which EndSessionOf ends as one.
+func withHost(hosts []HostSession, host HostSession) []HostSession {
+	i := slices.IndexFunc(hosts, func(h HostSession) bool { return h.Host == host.Host })
+	if i < 0 {
+		return append(hosts, host)
+	}
+	if host.LastUsed.After(hosts[i].LastUsed) {
+		hosts[i].LastUsed = host.LastUsed
+	}
+	if host.Since.Before(hosts[i].Since) {
+		hosts[i].Since = host.Since
+	}
+	return hosts
 }
 
 // toldOf returns the applications that are told when the sessions end, by session.

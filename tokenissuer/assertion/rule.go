@@ -45,16 +45,21 @@ type Rule struct {
 // ClaimRule demands that a claim has one of the values.
 type ClaimRule struct {
 	name   string
-	values *regexp.Regexp
+	values []string
+	globs  *regexp.Regexp // nil: there are none
 }
 
 // NewClaimRule returns the rule for a claim, or a path to it as in accesstoken.AccessToken.Claim. In a value, * stands for any characters
-// but "/", and ** for any at all.
+// but "/", and ** for any at all. A value without them is compared as by accesstoken.AccessToken.HasClaim.
 func NewClaimRule(name string, values []string) (ClaimRule, error) {
-	var alternatives []string
+	var plain, alternatives []string
 	for _, value := range values {
 		if strings.Trim(value, "*/") == "" {
 			return ClaimRule{}, fmt.Errorf("claims %s: %q fits anything: say what the claim must be", name, value)
+		}
+		if !strings.Contains(value, "*") {
+			plain = append(plain, value)
+			continue
 		}
 		var pattern strings.Builder
 		for i, deep := range strings.Split(value, "**") {
@@ -73,16 +78,19 @@ func NewClaimRule(name string, values []string) (ClaimRule, error) {
 	if name == "" || len(values) == 0 {
 		return ClaimRule{}, errors.New("write a claim and its values, as in `claims repository acme/app`")
 	}
+	if alternatives == nil {
+		return ClaimRule{name: name, values: plain}, nil
+	}
 	compiled, err := regexp.Compile(`\A(?:` + strings.Join(alternatives, "|") + `)\z`)
 	if err != nil {
 		return ClaimRule{}, fmt.Errorf("claims %s: %w", name, err)
 	}
-	return ClaimRule{name, compiled}, nil
+	return ClaimRule{name, plain, compiled}, nil
 }
 
 // fits reports whether the claim has one value that fits; of a claim with several, one is enough.
 func (r *ClaimRule) fits(t *accesstoken.AccessToken) bool {
-	return slices.ContainsFunc(t.Claim(r.name), r.values.MatchString)
+	return t.HasClaim(r.name, r.values) || r.globs != nil && slices.ContainsFunc(t.Claim(r.name), r.globs.MatchString)
 }
 
 // Fits reports whether the rule is for the token, whose typ is that.

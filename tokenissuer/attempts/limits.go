@@ -3,7 +3,6 @@ package attempts
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -125,7 +124,7 @@ func (l *Limits) CheckClient(ctx context.Context, id, address string, now time.T
 // CountClientFailure counts one failure, whatever the number of readings, and returns the refusal.
 func (l *Limits) CountClientFailure(ctx context.Context, id, address string, now time.Time) error {
 	var room [2]Bucket
-	refusal := oauth.NewError(oauth.InvalidClient, "client_authentication_failed").WithCause(fmt.Errorf("client %.64q", id))
+	refusal := oauth.NewError(oauth.InvalidClient, "client_authentication_failed")
 	for _, b := range l.clientBuckets(id, address, &room) {
 		// Requests that ran side by side passed the check before any was counted; the count decides again.
 		if n, until := l.Attempts.Fail(ctx, b.Name, b.Limit.Window, now); n > b.Limit.Failures {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -26,7 +27,7 @@ var errRefused = errors.New("the application refuses the logout token")
 
 // post sends the logout token to the application (§2.5). It follows no redirect. The error is without the URL, whose query may hold
 // what is not for a log.
-func (w *Worker) post(ctx context.Context, target *url.URL, token oauth.Secret) (status int, err error) {
+func (w *Worker) post(ctx context.Context, application *store.Client, target *url.URL, token oauth.Secret) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
 	defer cancel()
 	form := url.Values{"logout_token": {token.Reveal()}}.Encode()
@@ -36,7 +37,7 @@ func (w *Worker) post(ctx context.Context, target *url.URL, token oauth.Secret) 
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("User-Agent", trust.UserAgent)
-	response, err := w.clientFor(target).Do(request)
+	response, err := w.clientFor(application, target).Do(request)
 	if err != nil {
 		return 0, withoutURL(err)
 	}
@@ -60,7 +61,7 @@ func withoutURL(err error) error {
 }
 
 // clients are the HTTP clients, by which addresses they reach.
-type clients struct{ named, loopback *http.Client }
+type clients struct{ named, loopback, internet *http.Client }
 
 // newClients returns clients for private networks, or for the internet alone.
 func newClients(privateNetwork bool) clients {
@@ -68,7 +69,7 @@ func newClients(privateNetwork bool) clients {
 	if privateNetwork {
 		reach = trust.PrivateNetwork
 	}
-	return clients{named: newClient(reach), loopback: newClient(trust.Loopback)}
+	return clients{named: newClient(reach), loopback: newClient(trust.Loopback), internet: newClient(trust.Internet)}
 }
 
 func newClient(reach trust.Reach) *http.Client {
@@ -78,10 +79,14 @@ func newClient(reach trust.Reach) *http.Client {
 	}
 }
 
-// clientFor returns the client that may call a URL. One that names loopback by its own name may call that, because whoever has
-// registered it meant this machine; one whose host only resolves to it may not.
-func (w *Worker) clientFor(target *url.URL) *http.Client {
-	if oauth.IsLoopback(target.Hostname()) {
+// clientFor returns the client that may call a URL of an application. One that names loopback by its own name may call that, because the
+// operator who registered it meant this machine; one whose host only resolves to it may not. An application that made itself known reaches
+// the internet alone.
+func (w *Worker) clientFor(application *store.Client, target *url.URL) *http.Client {
+	switch {
+	case application.Origin != store.FromOperator:
+		return w.clients.internet
+	case oauth.IsLoopback(target.Hostname()):
 		return w.clients.loopback
 	}
 	return w.clients.named
@@ -91,4 +96,5 @@ func (w *Worker) clientFor(target *url.URL) *http.Client {
 func (c clients) close() {
 	c.named.CloseIdleConnections()
 	c.loopback.CloseIdleConnections()
+	c.internet.CloseIdleConnections()
 }

@@ -251,7 +251,7 @@ func (w *Worker) deliver(ctx context.Context, logout store.Logout, client *store
 	result := Result{Logout: logout, Outcome: Delivered, Host: target.Host}
 	token, err := w.token(logout, client)
 	if err == nil {
-		result.Status, err = w.post(ctx, target, token)
+		result.Status, err = w.post(ctx, client, target, token)
 	}
 	// What was begun is noted, also when the worker is to end.
 	step, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)

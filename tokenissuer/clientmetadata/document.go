@@ -23,7 +23,7 @@ type document struct {
 
 // parse reads the document at a URL, whose keys must be where clients may have them.
 func (d *Documents) parse(id string, body []byte) (*store.Client, error) {
-	c, err := parse(id, body)
+	c, err := parse(id, body, d.settings.OpenID)
 	if err != nil || c.JWKSURI == "" {
 		return c, err
 	}
@@ -38,7 +38,7 @@ func (d *Documents) parse(id string, body []byte) (*store.Client, error) {
 }
 
 // parse reads the document at a URL. The client has every scope that the caller gives it, which is none yet.
-func parse(id string, body []byte) (*store.Client, error) {
+func parse(id string, body []byte, openID bool) (*store.Client, error) {
 	var d document
 	if err := json.Unmarshal(body, &d); err != nil {
 		return nil, fmt.Errorf("it is no JSON object of client metadata: %w", err)
@@ -52,6 +52,9 @@ func parse(id string, body []byte) (*store.Client, error) {
 		return nil, errors.New("it has a client_secret, which everybody can read")
 	case d.AuthMethod != "" && d.AuthMethod != registration.MethodNone && d.AuthMethod != registration.MethodPrivateKey:
 		return nil, errors.New("token_endpoint_auth_method must be none or private_key_jwt")
+	}
+	if !openID {
+		d.ClientOpenID = store.ClientOpenID{}
 	}
 	u, err := url.Parse(id)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestQ41Documents(t *testing.T) {
 		{"client_id twice", `"redirect_uris":["https://app.example/cb"],"client_id":"https://evil.example/x"`, "no JSON object"},
 		{"uris as text", `"redirect_uris":"https://app.example/cb"`, "no JSON object"},
 	} {
-		c, err := parse(testID, []byte(`{"client_id":"`+testID+`",`+test.members+`}`))
+		c, err := parse(testID, []byte(`{"client_id":"`+testID+`",`+test.members+`}`), true)
 		switch {
 		case (err == nil) != (test.want == ""), err != nil && !strings.Contains(err.Error(), test.want):
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
@@ -49,7 +49,7 @@ func TestQ41Documents(t *testing.T) {
 		`{"client_id":"https://app.example/client.json/","redirect_uris":["https://app.example/cb"]}`, `{"client_id":"` + testID + `","redirect_uris":["https://app.example/cb"]} {}`,
 		`{"CLIENT_ID":"` + testID + `","redirect_uris":["https://app.example/cb"]}`,
 	} {
-		if c, err := parse(testID, []byte(whole)); err == nil {
+		if c, err := parse(testID, []byte(whole), true); err == nil {
 			t.Errorf("%s is taken: %+v", whole, c)
 		}
 	}
@@ -61,11 +61,11 @@ func TestQ220HostsOfDocumentsInPlainLetters(t *testing.T) {
 		"\u0441laude.ai", "%D1%81laude.ai", "claude.ai\u202e.evil.example", "claude.ai%E2%80%AE.evil.example", "claude.ai\u2044.evil.example", "claude.ai;.evil.example",
 		"claude.ai,evil.example", "claude.ai(.evil.example", "claude.ai.",
 	} {
-		if c, err := parse(testID, []byte(`{"client_id":"`+testID+`","redirect_uris":["https://app.example/cb","https://`+host+`/cb"]}`)); err == nil || !strings.Contains(err.Error(), "xn--") {
+		if c, err := parse(testID, []byte(`{"client_id":"`+testID+`","redirect_uris":["https://app.example/cb","https://`+host+`/cb"]}`), true); err == nil || !strings.Contains(err.Error(), "xn--") {
 			t.Errorf("%q: %+v, %v", host, c, err)
 		}
 	}
-	if _, err := parse(testID, []byte(`{"client_id":"`+testID+`","redirect_uris":["https://xn--laude-2of.ai/cb","https://App.example:443/cb","https://[2001:db8::1]:8443/cb","http://[::1]:1/cb"]}`)); err != nil {
+	if _, err := parse(testID, []byte(`{"client_id":"`+testID+`","redirect_uris":["https://xn--laude-2of.ai/cb","https://App.example:443/cb","https://[2001:db8::1]:8443/cb","http://[::1]:1/cb"]}`), true); err != nil {
 		t.Error(err)
 	}
 }
@@ -76,7 +76,7 @@ func TestQ226MarksDoNotPileUp(t *testing.T) {
 		"Cl" + strings.Repeat("\u030d", 40) + "aude": "Cl\u030d\u030d\u030daude", strings.Repeat("\u20dd", 9) + "x": "\u20dd\u20dd\u20ddx",
 		"Tie\u0302\u0301ng Vie\u0302\u0323t": "Tie\u0302\u0301ng Vie\u0302\u0323t",
 	} {
-		c, err := parse(testID, []byte(`{"client_id":"`+testID+`","client_name":"`+name+`","redirect_uris":["https://app.example/cb"]}`))
+		c, err := parse(testID, []byte(`{"client_id":"`+testID+`","client_name":"`+name+`","redirect_uris":["https://app.example/cb"]}`), true)
 		if err != nil || c.Name != want {
 			t.Errorf("%+q: %+v, %v", name, c, err)
 		}
@@ -91,7 +91,7 @@ func FuzzQ41Document(f *testing.F) {
 	f.Add([]byte(`{"client_id":"` + testID + `","redirect_uris":["https://app.example/cb"],"token_endpoint_auth_method":"private_key_jwt","jwks":{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}]}}`))
 	f.Add([]byte(`{"client_id":"` + testID + `","redirect_uris":["https://app.example/cb"],"token_endpoint_auth_method":"private_key_jwt","jwks_uri":"https://app.example/keys"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		c, err := parse(testID, body)
+		c, err := parse(testID, body, true)
 		if err != nil {
 			return
 		}

@@ -38,6 +38,8 @@ type Settings struct {
 	Allow, Deny []string
 	// AllowPrivateNetwork allows loopback, private and link-local addresses, and plain http on loopback.
 	AllowPrivateNetwork bool
+	// OpenID: the issuer is an OpenID provider, and takes what documents say of that.
+	OpenID bool
 	// Now is the clock by which documents age.
 	Now func() time.Time
 }

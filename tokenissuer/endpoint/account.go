@@ -15,16 +15,13 @@ import (
 // account serves the account page: the applications that may act for the user, the user's sessions, accounts at providers, and personal access
 // tokens. Its forms end each, and make tokens.
 func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin") // the page that has opened it keeps no window on it
 	v, err := h.visitOf(w, r)
 	if err != nil {
 		return err
 	}
 	if v.session == nil {
-		pending, err := h.issuer.SealReturn(h.prefix+accountPath, false, h.issuer.Now())
-		if err != nil {
-			return err
-		}
-		seeOther(w, h.url(loginPath, pending))
+		seeOther(w, h.prefix+loginPath) // which leads back here
 		return nil
 	}
 	if r.Method != http.MethodPost {
@@ -66,6 +63,7 @@ func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit,
 		what, next = zap.Bool("everywhere", true), logoutPath
 		if err = h.issuer.SignOutEverywhere(r.Context(), user); err == nil {
 			h.cookies.end(w)
+			forgetPages(w)
 		}
 	default:
 		return requests.Invalid("account_change_unknown")

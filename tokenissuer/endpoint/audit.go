@@ -9,8 +9,10 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -111,7 +113,13 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	if client, ok := errors.AsType[clientError](err); ok {
 		fields = append(fields, zap.String("client_id", client.clientID))
 	}
-	if account, ok := errors.AsType[accountError](err); ok {
+	directory, elsewhere := errors.AsType[tokenissuer.DirectoryError](err)
+	if elsewhere {
+		fields = append(fields, zap.String("provider", directory.Provider))
+	}
+	if directory.Account != "" {
+		fields = append(fields, zap.String("account", directory.Account))
+	} else if account, ok := errors.AsType[accountError](err); ok {
 		fields = append(fields, zap.String("account", account.account))
 	}
 	if mint, ok := errors.AsType[mintError](err); ok {
@@ -127,11 +135,18 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 }
 
 // requestFields is the number of fields that request adds.
-const requestFields = 3
+const requestFields = 4
 
-// request appends fields that identify the request. It omits the query, which may contain a credential.
+// request appends fields that identify the request. It omits the query, which may contain a credential, and a path with one.
 func (a *Audit) request(fields []zap.Field, r *http.Request) []zap.Field {
-	return append(fields, zap.String("address", a.address(r)), zap.String("method", r.Method), zap.String("path", r.URL.EscapedPath()))
+	shown := func(text string) string {
+		if requests.ShowsPersonalToken(text) {
+			return "REDACTED"
+		}
+		return text
+	}
+	return append(fields, zap.String("address", a.address(r)), zap.String("method", r.Method),
+		zap.String("host", shown(r.Host)), zap.String("path", shown(r.URL.EscapedPath())))
 }
 
 // clientError adds the client to an error, for the audit log.

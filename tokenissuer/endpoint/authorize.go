@@ -13,16 +13,24 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// maxQuery bounds the parameters of an authorization request in bytes, so that the sealed request fits into a URL.
-const maxQuery = 8 << 10
+// maxQuery bounds the parameters of an authorization request in bytes, so that the sealed request fits into a URL. The state of a
+// sign-in at a host holds the address at which it began, and may be longer: maxHostQuery.
+const (
+	maxQuery     = 8 << 10
+	maxHostQuery = 13 << 10
+)
 
 // authorize is the authorization endpoint (RFC 6749 §3.1).
 func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
+	if !requests.IsNavigation(r) && !requests.IsFrame(r) {
+		return requests.NotAVisit()
+	}
 	text, err := h.authorizationText(w, r)
 	if err != nil {
 		return err
@@ -30,6 +38,9 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	p, err := readParameters(text)
 	if err != nil {
 		return err
+	}
+	if len(text) > maxQuery && p.get("client_id") != tokenissuer.HostClientID {
+		return requests.Invalid("parameters_too_long")
 	}
 	// 1. Client and redirect URI. Until both are verified, errors are shown on a page.
 	if p.repeated("client_id") || p.repeated("redirect_uri") {
@@ -43,10 +54,28 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 		target = target.WithState(p.get("state"))
 	}
 	target = target.WithResponseMode(p.get("response_mode"))
+	if client.ID == tokenissuer.HostClientID {
+		severOpener(w, client)
+		if requests.IsFrame(r) {
+			return requests.NotAVisit()
+		}
+		attempt, err := hosts.AttemptOf(h.issuer, hosts.Request{
+			Origin: target.Origin(), State: p.get("state"), Nonce: p.get("nonce"), Challenge: p.get("code_challenge"),
+		})
+		switch {
+		case err != nil:
+			return forClient(err, client)
+		case attempt.Origin == h.origin && !attempt.IsOf(readCookie(r, hosts.BrowserCookie(h.cookies.scheme()))): // elsewhere its callback sees the cookie
+			return h.redirectError(w, r, client, target, oauth.NewError(oauth.InvalidRequest, "state_of_another_browser"))
+		}
+	}
 	// 2. The request itself. From here on, errors are sent to the client.
 	request, err := h.issuer.ReadAuthorization(client, target, p.authorization(h.issuer.OpenID || client.ID == tokenissuer.HostClientID))
 	if err != nil {
 		return h.redirectError(w, r, client, target, err)
+	}
+	if requests.IsFrame(r) && (!request.IsSilent() || !requests.ComesFrom(r, target.Origin())) {
+		return requests.NotAVisit()
 	}
 	// The client's page sent a cross-site POST, without cookies. A GET of the same parameters has them. Encode the
 	// parameters again: a body may contain bytes that a URL cannot.
@@ -82,7 +111,7 @@ func (h *Handler) authorizationText(w http.ResponseWriter, r *http.Request) (str
 		}
 		text = string(body)
 	}
-	if len(text) > maxQuery {
+	if len(text) > maxHostQuery {
 		return "", requests.Invalid("parameters_too_long")
 	}
 	return text, nil
@@ -173,6 +202,7 @@ type walk struct {
 // advance performs the next step of the flow: the sign-in page, the consent page, or the redirect to the client. Every
 // page continues here.
 func (h *Handler) advance(w http.ResponseWriter, r *http.Request, k walk) error {
+	severOpener(w, k.client)
 	step, err := h.issuer.NextStep(r.Context(), k.request, k.client, k.visit.session)
 	if err != nil {
 		return h.redirectError(w, r, k.client, k.target, err)
@@ -221,11 +251,13 @@ func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowe
 var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)}
 
 // redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1). Anybody can make a client known whose page is anywhere on
-// the web, and a link to us would lead there: before somebody has signed in, the error of such a client is shown here (RFC 9700 §4.11.2).
+// the web, or whose scheme starts a program, and a link to us would lead there: the error of such a client is shown here, unless it goes to
+// loopback, or the user has just decided about the client on the consent page (RFC 9700 §4.11.2).
 func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, err error) error {
 	e := oauth.AsError(err)
-	if client.Origin != store.FromOperator && !target.IsOnDevice() {
-		if session, sessionErr := h.session(r); session == nil || sessionErr != nil {
+	if client.Origin != store.FromOperator && !target.IsLoopback() {
+		session, sessionErr := h.session(r)
+		if session == nil || sessionErr != nil || r.Method != http.MethodPost || r.URL.EscapedPath() != h.prefix+consentPath {
 			return forClient(err, client)
 		}
 	}
@@ -240,6 +272,14 @@ func (h *Handler) isCrossSite(r *http.Request) bool {
 		h.sessionCookie(r).IsEmpty() && readCookie(r, h.cookies.browser).IsEmpty()
 }
 
+// severOpener keeps a page that has opened a window from what the window shows, if people sign in there at a host: a script of that host
+// could read the code in the address of the callback if something prevents the callback from answering. Browsers obey it in redirects as well.
+func severOpener(w http.ResponseWriter, client *store.Client) {
+	if client != nil && client.ID == tokenissuer.HostClientID {
+		w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
+	}
+}
+
 // seeOther redirects with 303, so that the browser uses GET in any case (RFC 9700 §4.12).
 func seeOther(w http.ResponseWriter, location string) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
@@ -250,6 +290,7 @@ func seeOther(w http.ResponseWriter, location string) {
 // sendAnswer sends the browser to the client with an answer of the authorization endpoint: by a redirect, or by a form (OAuth 2.0
 // Form Post Response Mode).
 func (h *Handler) sendAnswer(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, answer redirect.Answer) error {
+	severOpener(w, client)
 	if answer.Location != "" {
 		seeOther(w, answer.Location)
 		return nil

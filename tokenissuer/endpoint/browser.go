@@ -1,15 +1,12 @@
 package endpoint
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // visit is a browser's request to a page, with the browser's id and session.
@@ -47,45 +44,6 @@ func (h *Handler) session(r *http.Request) (*tokenissuer.Session, error) {
 		return nil, nil
 	}
 	return h.issuer.Session(r.Context(), cookie)
-}
-
-// TokenSession returns the id of the session to which an accessToken cookie of the request must belong: that of the
-// session cookie or, if the browser was restarted, of the cookie set with the token. It returns "" without either.
-func (h *Handler) TokenSession(r *http.Request) string {
-	if cookie := h.sessionCookie(r); !cookie.IsEmpty() {
-		return h.issuer.SessionID(cookie)
-	}
-	return readCookie(r, h.cookies.token).Reveal()
-}
-
-// SessionToken returns a fresh access token for a signed-in browser, and sets the accessToken cookie. It returns an empty
-// token if the browser is not signed in.
-func (h *Handler) SessionToken(w http.ResponseWriter, r *http.Request) (oauth.Secret, error) {
-	session, err := h.session(r)
-	if session == nil || err != nil {
-		return oauth.Secret{}, err
-	}
-	tokens, err := h.issuer.SessionToken(session)
-	if err != nil {
-		return oauth.Secret{}, err
-	}
-	h.counters.Issued(store.BrowserSession)
-	h.cookies.setToken(w, session, tokens)
-	return tokens.AccessToken, nil
-}
-
-// SignInURL returns the URL of the sign-in page, from which the browser returns to the requested page. It uses only the
-// path and query of the request: whatever its Host, the browser returns to the issuer's host. Fresh: the page asks for a recent sign-in.
-func (h *Handler) SignInURL(r *http.Request, fresh bool) (string, error) {
-	path := r.URL.RequestURI()
-	if !strings.HasPrefix(path, "/") { // after the origin, the target `http:@evil.example/` would name another host
-		return "", errors.New("the request has no path to come back to")
-	}
-	pending, err := h.issuer.SealReturn(path, fresh, h.issuer.Now())
-	if err != nil {
-		return "", err
-	}
-	return h.url(loginPath, pending), nil
 }
 
 // url returns the URL of one of our pages, with the sealed pending request if there is one.

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -16,8 +17,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
-// maxProviderState bounds the state that a provider is sent, in bytes: servers take a URL of 8 KiB.
-const maxProviderState = 6 << 10
+// maxProviderState bounds the state that a provider is sent, in bytes: servers take a URL of 8 KiB. What a host seals fits in.
+const maxProviderState = 7 << 10
 
 // callbackPath is where providers send browsers back, each to a path of its own, so that the answer of one is never taken for that
 // of another (RFC 9700 §4.4.2).
@@ -32,8 +33,20 @@ func (h *Handler) isCallback(path string) bool { return strings.HasPrefix(path, 
 func (h *Handler) addCallbacks() {
 	for _, p := range h.methods.Providers {
 		serve := func(h *Handler, w http.ResponseWriter, r *http.Request) error { return h.callback(w, r, p) }
-		h.routes[h.prefix+callbackPath+p.Name] = route{"provider_callback", methodsGet, serve, (*Handler).refusePage, unshared}
+		h.routes[h.prefix+callbackPath+p.Name] = route{"provider_callback", methodsGet, navigated(serve), (*Handler).refuseCallback, unshared}
 	}
+}
+
+// refuseCallback is refusePage for the answer of a provider. It may hold a code that is still good, and a script of our origin could read it in
+// the address of a page. So the sign-in page says that it came to nothing.
+func (h *Handler) refuseCallback(w http.ResponseWriter, r *http.Request, err error) {
+	if r.URL.RawQuery == "" || !requests.IsVisit(r) || !requests.IsNavigation(r) || answers.PrefersJSON(r.Header["Accept"]) || answers.StatusOf(err) == http.StatusTooEarly {
+		h.refusePage(w, r, err)
+		return
+	}
+	h.audit.Refused(r, "endpoint request refused", err)
+	provider := strings.TrimPrefix(r.URL.Path, h.prefix+callbackPath)
+	seeOther(w, h.prefix+loginPath+"?"+url.Values{failedAt: {string(pages.ProviderFailed)}, atProvider: {provider}}.Encode())
 }
 
 // sendToProvider sends a browser to a provider. All that is known of the sign-in travels with it, sealed.
@@ -133,7 +146,7 @@ func (h *Handler) signInAtProvider(r *http.Request, p *Provider, began tokenissu
 	if err != nil {
 		return tokenissuer.SignedIn{}, err
 	}
-	return tokenissuer.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: account.AuthTime}, nil
+	return tokenissuer.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: account.AuthTime, Proof: account.Proof}, nil
 }
 
 // providerFailed sends a browser back to the sign-in page, which says what went wrong and offers every way to go on. A client that

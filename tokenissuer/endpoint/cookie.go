@@ -2,24 +2,19 @@ package endpoint
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// accessTokenCookie holds the access token of a signed-in browser.
-const accessTokenCookie = "accessToken"
+// AccessTokenCookie holds the access token of a signed-in browser.
+const AccessTokenCookie = "accessToken"
 
 // cookies are the names of our cookies. Browsers bind a cookie with the prefix __Host- to its host and to https; on
 // plain-HTTP loopback they would refuse it.
 type cookies struct {
 	session string
-	// token holds the id of the session that accessToken belongs to. Other hosts of the domain can set accessToken, but
-	// not this cookie.
-	token string
 	// browser identifies a browser before the sign-in. Forms and pending requests are bound to it.
 	browser string
 	// device identifies a browser in which a user has signed in: see tokenissuer.Credentials.Device.
@@ -29,18 +24,23 @@ type cookies struct {
 
 func newCookies(issuerURL string) cookies {
 	if strings.HasPrefix(issuerURL, "http://") {
-		return cookies{session: "session", token: "gatehouse_token", browser: "gatehouse_browser", device: "gatehouse_device"}
+		return cookies{session: "session", browser: "gatehouse_browser", device: "gatehouse_device"}
 	}
-	return cookies{
-		session: "__Host-session", token: "__Host-gatehouse-token", browser: "__Host-gatehouse-browser",
-		device: "__Host-gatehouse-device", secure: true,
+	return cookies{session: "__Host-session", browser: "__Host-gatehouse-browser", device: "__Host-gatehouse-device", secure: true}
+}
+
+// scheme is that of the issuer's URL.
+func (c cookies) scheme() string {
+	if c.secure {
+		return "https"
 	}
+	return "http"
 }
 
 // CookieNames returns the names of an issuer's cookies, which upstreams neither see nor set.
 func CookieNames(issuerURL string) []string {
 	c := newCookies(issuerURL)
-	return []string{accessTokenCookie, c.session, c.token, c.browser, c.device}
+	return []string{AccessTokenCookie, c.session, c.browser, c.device}
 }
 
 const (
@@ -75,21 +75,21 @@ func readCookies(r *http.Request, name string) (found []oauth.Secret) {
 	return found
 }
 
-// sessionCookie returns the session cookie of a request. Of several it returns the one with a valid MAC or, if there are
-// several of these, the one that the token cookie names: on plain-HTTP loopback, other applications on the same host may
-// set it too.
+// sessionCookie returns the session cookie of a request. On plain-HTTP loopback other applications on the same host may set it too: of several,
+// one alone must have a valid MAC. With https there is one of a __Host- name, unless a page of the host has stored another with
+// Partitioned: of several none counts.
 func (h *Handler) sessionCookie(r *http.Request) oauth.Secret {
+	found := readCookies(r, h.cookies.session)
+	if h.cookies.secure && len(found) > 1 {
+		return oauth.Secret{}
+	}
 	var ours []oauth.Secret
-	for _, cookie := range readCookies(r, h.cookies.session) {
+	for _, cookie := range found {
 		if h.issuer.SessionID(cookie) != "" {
 			ours = append(ours, cookie)
 		}
 	}
-	if len(ours) > 1 {
-		named := readCookie(r, h.cookies.token).Reveal()
-		ours = slices.DeleteFunc(ours, func(cookie oauth.Secret) bool { return h.issuer.SessionID(cookie) != named })
-	}
-	if len(ours) == 0 {
+	if len(ours) != 1 {
 		return oauth.Secret{}
 	}
 	return ours[0]
@@ -104,15 +104,9 @@ func (c cookies) set(w http.ResponseWriter, name string, value oauth.Secret, max
 	w.Header().Add("Set-Cookie", cookie.String())
 }
 
-// setToken sets the access token of a session, and the cookie that names the session.
-func (c cookies) setToken(w http.ResponseWriter, s *tokenissuer.Session, t tokenissuer.Tokens) {
-	c.set(w, accessTokenCookie, t.AccessToken, t.ExpiresIn)
-	c.set(w, c.token, oauth.NewSecret(s.Family.ID), t.ExpiresIn)
-}
-
 // end deletes the cookies of a session.
 func (c cookies) end(w http.ResponseWriter) {
-	for _, name := range []string{c.session, accessTokenCookie, c.token} {
+	for _, name := range []string{c.session, AccessTokenCookie} {
 		c.set(w, name, oauth.Secret{}, -time.Second)
 	}
 }

@@ -108,10 +108,10 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, met
 		h.prefix + "/oauth/token/info": {"token_info", methodsGet, (*Handler).tokenInfo, json, unshared},
 		h.prefix + "/oauth/jwks":       {"jwks", methodsGet, (*Handler).jwks, json, sharedWithAll},
 		h.prefix + authorizePath:       {authorizationEndpoint, methodsPage, (*Handler).authorize, page, unshared},
-		h.prefix + loginPath:           {loginEndpoint, methodsPage, (*Handler).login, page, unshared},
-		h.prefix + consentPath:         {"consent", methodsPage, (*Handler).consent, page, unshared},
-		h.prefix + logoutPath:          {"logout", methodsPage, (*Handler).logout, page, unshared},
-		h.prefix + accountPath:         {"account", methodsPage, (*Handler).account, page, unshared},
+		h.prefix + loginPath:           {loginEndpoint, methodsPage, navigated((*Handler).login), page, unshared},
+		h.prefix + consentPath:         {"consent", methodsPage, navigated((*Handler).consent), page, unshared},
+		h.prefix + logoutPath:          {"logout", methodsPage, navigated((*Handler).logout), page, unshared},
+		h.prefix + accountPath:         {"account", methodsPage, navigated((*Handler).account), page, unshared},
 		wellKnownServer:                metadata,
 		wellKnownServer + h.prefix:     metadata, // RFC 8414 §3.1: the issuer's path follows
 		h.prefix + wellKnownServer:     metadata,
@@ -128,6 +128,16 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, met
 	}
 	h.below = requests.SegmentsOf(h.prefix + "/oauth")
 	return h, nil
+}
+
+// navigated is serve for a page: scripts of an application at our origin, which send the user's cookies, get nothing of it.
+func navigated(serve func(*Handler, http.ResponseWriter, *http.Request) error) func(*Handler, http.ResponseWriter, *http.Request) error {
+	return func(h *Handler, w http.ResponseWriter, r *http.Request) error {
+		if !requests.IsNavigation(r) {
+			return requests.NotAVisit()
+		}
+		return serve(h, w, r)
+	}
 }
 
 // MountRegistration serves a Registrar. It is called before requests come.
@@ -179,7 +189,16 @@ func (h *Handler) routeOf(r *http.Request) (route, bool) {
 }
 
 // noRoute is a path of ours at which there is nothing.
-var noRoute = route{name: unknownEndpoint, refuse: (*Handler).Refuse}
+var noRoute = route{name: unknownEndpoint, refuse: (*Handler).refuseUnknown}
+
+// refuseUnknown answers a browser that would show the answer with a page, and anything else as the endpoints for programs do.
+func (h *Handler) refuseUnknown(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
+		h.refusePage(w, r, err)
+		return
+	}
+	h.Refuse(w, r, err)
+}
 
 // Owns reports whether the request is for the issuer: its endpoints, everything else under its paths, and any path that
 // an upstream could read as one of them. Such a request, and the credentials in it, must not reach an upstream. Owns

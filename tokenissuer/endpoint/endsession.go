@@ -17,7 +17,8 @@ import (
 // signOutNames are the parameters of an application that asks to sign the user out (OpenID Connect RP-Initiated Logout §2).
 var signOutNames = []string{"id_token_hint", "logout_hint", "client_id", "post_logout_redirect_uri", "state", "ui_locales"}
 
-// atHost is the parameter with which a host behind the gate sends a browser here that has signed out there: the host's origin.
+// atHost is the parameter, and the field of the form, with which a host behind the gate sends a browser here that has signed out there, or
+// has no session there: the host's origin.
 const atHost = "host"
 
 // carriedRequest is the field of the sign-out form that repeats the application's request, as a query.
@@ -132,6 +133,10 @@ func (h *Handler) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit
 		if len(asked) > 0 {
 			page.Fields = []pages.Field{{Name: carriedRequest, Value: asked.Encode()}}
 		}
+		if host := h.hostAsking(r.URL.RawQuery); host != "" {
+			page.Fields = append(page.Fields, pages.Field{Name: atHost, Value: host})
+			targets = append(targets, host)
+		}
 		if request.Client != nil {
 			page.ClientName = titleOf(request.Client, "")
 		}
@@ -149,7 +154,11 @@ func (h *Handler) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit
 func (h *Handler) confirmedSignOut(w http.ResponseWriter, r *http.Request, v visit, f requests.Form) error {
 	asked := h.signOutQuery(f.Get(carriedRequest))
 	if v.session == nil { // the session ended while the page was open
-		seeOther(w, h.signOutURL(asked))
+		location := h.signOutURL(asked)
+		if host := f.Get(atHost); len(asked) == 0 && h.issuer.Hosts.Has(host) {
+			location += "?" + url.Values{atHost: {host}}.Encode()
+		}
+		seeOther(w, location)
 		return nil
 	}
 	if _, err := h.checkForm(r, v, f, logoutPath); err != nil {
@@ -160,7 +169,11 @@ func (h *Handler) confirmedSignOut(w http.ResponseWriter, r *http.Request, v vis
 		return err
 	}
 	returnTo := request.ReturnTo
-	if returnTo == "" {
+	switch host := f.Get(atHost); {
+	case returnTo != "":
+	case h.issuer.Hosts.Has(host):
+		returnTo = host + routes.SignOutPath
+	default:
 		returnTo = h.prefix + logoutPath
 	}
 	return h.signOut(w, r, v, returnTo)
@@ -191,15 +204,19 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, v visit, retur
 		h.audit.Accepted(r, "signed out", zap.String("subject", v.session.User.ID), zap.String("session", v.session.Family.ID))
 	}
 	h.cookies.end(w)
+	forgetPages(w)
 	seeOther(w, h.throughProvider(v, returnTo))
 	return nil
 }
 
+// forgetPages has a browser that signs out forget the pages of this origin, which its back button would show.
+func forgetPages(w http.ResponseWriter) { w.Header().Set("Clear-Site-Data", `"cache"`) }
+
 // signedOutAtHost takes a browser on that has signed out at a host behind the gate, and reports whether it did: to the provider where
 // its user had signed in, and back to the host. Its session has ended before, so a link of another site ends nothing.
 func (h *Handler) signedOutAtHost(w http.ResponseWriter, r *http.Request, v visit) bool {
-	p, err := readParameters(r.URL.RawQuery)
-	if err != nil || v.session != nil || !requests.IsVisit(r) || !h.issuer.Hosts.Has(p.get(atHost)) {
+	host := h.hostAsking(r.URL.RawQuery)
+	if host == "" || v.session != nil || !requests.IsVisit(r) {
 		return false
 	}
 	if f, err := h.issuer.Store.Family(r.Context(), h.issuer.SessionID(h.sessionCookie(r))); err == nil {
@@ -209,6 +226,15 @@ func (h *Handler) signedOutAtHost(w http.ResponseWriter, r *http.Request, v visi
 		}
 	}
 	h.cookies.end(w)
-	seeOther(w, h.throughProvider(v, p.get(atHost)+routes.SignOutPath))
+	seeOther(w, h.throughProvider(v, host+routes.SignOutPath))
 	return true
+}
+
+// hostAsking returns the origin of the host that has sent a browser here; empty: none of ours has.
+func (h *Handler) hostAsking(query string) string {
+	p, err := readParameters(query)
+	if err != nil || !h.issuer.Hosts.Has(p.get(atHost)) {
+		return ""
+	}
+	return p.get(atHost)
 }

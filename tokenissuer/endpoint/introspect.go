@@ -41,8 +41,8 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 // introspectionRoom is the capacity for a usual response.
 const introspectionRoom = 512
 
-// introspectionOf returns the response (RFC 7662 §2.2). For a refresh token it omits token_type, since it gives no
-// access, and exp, which every use extends. Its iat is its family's: its own would reveal the last refresh.
+// introspectionOf returns the response (RFC 7662 §2.2). Its token_use says which kind the token is of. For a refresh token it omits
+// token_type, since it gives no access, and exp, which every use extends. Its iat is its family's: its own would reveal the last refresh.
 func (h *Handler) introspectionOf(found *tokenissuer.Introspection) answers.Object {
 	o := answers.NewObject(introspectionRoom)
 	o.Boolean("active", found != nil)
@@ -54,6 +54,7 @@ func (h *Handler) introspectionOf(found *tokenissuer.Introspection) answers.Obje
 		o.Text("scope", t.Scopes.String())
 		o.Text("client_id", t.ClientID)
 		o.Plain("token_type", "Bearer")
+		o.Plain("token_use", "access_token")
 		o.Number("exp", t.ExpiresAt.Unix())
 		o.Number("iat", t.IssuedAt.Unix())
 		o.Text("sub", t.Subject)
@@ -70,6 +71,7 @@ func (h *Handler) introspectionOf(found *tokenissuer.Introspection) answers.Obje
 		f := found.Family
 		o.Text("scope", f.Scopes.String())
 		o.Text("client_id", f.ClientID)
+		o.Plain("token_use", "refresh_token")
 		o.Number("iat", f.CreatedAt.Unix())
 		o.Text("sub", f.UserID)
 		if len(f.Audience) > 0 {

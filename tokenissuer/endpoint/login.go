@@ -57,18 +57,26 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
 	return h.signIn(w, r, v, pending, f, nonce)
 }
 
-// pending is what follows the sign-in: an authorization request, a page of this site, or nothing.
+// pending is what follows the sign-in: an authorization request, or the account page.
 type pending struct {
 	sealed   oauth.Secret
 	request  *tokenissuer.AuthorizationRequest // nil: none
 	client   *store.Client
 	target   redirect.Target
-	returnTo string // the path of the page; empty: none
-	fresh    bool   // the page asks for a recent sign-in
+	toTokens bool // the account page makes a personal access token, which takes a sign-in that was proved just now
+}
+
+// toTokens stands in the place of a sealed request when the account page asks for another sign-in before it makes a token. It needs no seal:
+// such a link says no more than that.
+const toTokens = "tokens"
+
+// toTokensOf returns what follows the sign-in if it is a personal access token.
+func toTokensOf(text oauth.Secret) pending {
+	return pending{sealed: text, toTokens: text.Reveal() == toTokens}
 }
 
 func (p pending) walk(v visit) walk {
-	return walk{visit: v, request: p.request, client: p.client, target: p.target, fresh: p.fresh}
+	return walk{visit: v, request: p.request, client: p.client, target: p.target, fresh: p.toTokens}
 }
 
 // pendingInQuery returns the sealed pending request in the URL of a page.
@@ -82,13 +90,8 @@ func pendingInQuery(r *http.Request) oauth.Secret {
 
 // pendingOf opens a sealed pending request.
 func (h *Handler) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pending, error) {
-	p := pending{sealed: sealed}
-	if sealed.IsEmpty() {
-		return p, nil
-	}
-	returnTo, fresh, err := h.issuer.OpenReturn(sealed, h.issuer.Now())
-	if err == nil {
-		p.returnTo, p.fresh = returnTo, fresh
+	p := toTokensOf(sealed)
+	if sealed.IsEmpty() || p.toTokens {
 		return p, nil
 	}
 	request, client, target, err := h.issuer.OpenRequest(r.Context(), sealed, v.browser)
@@ -122,8 +125,8 @@ func (h *Handler) goOn(w http.ResponseWriter, r *http.Request, v visit, p pendin
 	switch {
 	case p.request != nil:
 		return h.advance(w, r, p.walk(v))
-	case p.returnTo != "":
-		seeOther(w, h.origin+p.returnTo)
+	case p.toTokens:
+		seeOther(w, h.prefix+accountPath+"#tokens")
 	default:
 		seeOther(w, h.prefix+accountPath)
 	}
@@ -163,7 +166,7 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, w
 	}
 	h.counters.Issued(store.BrowserSession)
 	h.cookies.set(w, h.cookies.session, cookie, 0)
-	h.cookies.setToken(w, session, tokens)
+	h.cookies.set(w, AccessTokenCookie, tokens.AccessToken, tokens.ExpiresIn)
 	h.cookies.set(w, h.cookies.device, device, deviceMaxAge)
 	return session, nil
 }
@@ -190,11 +193,12 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 	}
 	page := h.signInPage(k, sealed)
 	page.Notice, page.RetryAfter, page.Email, page.AtProvider = notice, e.RetryAfter, email, h.titleOf(provider)
-	return h.show(w, r, status, k.locales(), page, h.formTargets(k, sealed)...)
+	return h.show(w, r, status, k.locales(), page, h.formTargets(k)...)
 }
 
 // showSignIn shows the sign-in page, or sends the browser to the provider where its user signs in.
 func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret) error {
+	severOpener(w, k.client)
 	if p := h.providerFor(r, k); p != nil {
 		return h.sendToProvider(w, r, k, sealed, p, false)
 	}
@@ -213,7 +217,7 @@ func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sea
 		page.Notice, page.AtProvider, page.Choose = notice, at, true
 	}
 	page.Choose = page.Choose || switching
-	return h.show(w, r, http.StatusOK, k.locales(), page, h.formTargets(k, sealed)...)
+	return h.show(w, r, http.StatusOK, k.locales(), page, h.formTargets(k)...)
 }
 
 func (h *Handler) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
@@ -240,13 +244,10 @@ func (k walk) locales() string {
 
 // formTargets returns the origins to which a form of the page may finally redirect, besides ours: browsers check
 // redirects too.
-func (h *Handler) formTargets(k walk, sealed oauth.Secret) []string {
+func (h *Handler) formTargets(k walk) []string {
 	targets := h.methods.origins()
-	switch {
-	case k.request != nil:
+	if k.request != nil {
 		targets = append(targets, k.target.Origin())
-	case !sealed.IsEmpty():
-		targets = append(targets, h.origin) // a page behind the gate, which may redirect anywhere
 	}
 	return targets
 }

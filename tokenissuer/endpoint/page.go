@@ -8,8 +8,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-const htmlUTF8 = "text/html; charset=utf-8"
-
 // form returns the common fields of a page's forms.
 func (h *Handler) form(v visit, path string, pending oauth.Secret) pages.Form {
 	return pages.Form{Action: h.prefix + path, Token: h.formToken(v, path, pending), Pending: pending.Reveal()}
@@ -27,12 +25,7 @@ func (h *Handler) showUnder(w http.ResponseWriter, r *http.Request, policy strin
 	if err != nil {
 		return oauth.AsError(err)
 	}
-	header := w.Header()
-	header.Set("Content-Type", htmlUTF8)
-	header.Set("Content-Security-Policy", policy)
-	header.Set("X-Frame-Options", "DENY")
-	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Content-Language", string(language))
+	answers.SetPageHeaders(w.Header(), string(language), policy)
 	w.WriteHeader(status)
 	_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; a failure means that the browser has disconnected
 	return nil

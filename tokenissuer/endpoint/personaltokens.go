@@ -60,14 +60,10 @@ func (h *Handler) tokenOnPage(t *store.PersonalToken) pages.Token {
 // recentSignIn is how long after a sign-in tokens are made.
 const recentSignIn = 15 * time.Minute
 
-// isRecent reports whether a session is so young that its user makes tokens without another sign-in. Where a provider did not say when the
-// user signed in, the session counts from its beginning.
+// isRecent reports whether the user of a session has signed in so lately that tokens are made without another sign-in. A session whose
+// provider did not say when the user signed in there proves nothing: a browser that is signed in there gets another one without a question.
 func (h *Handler) isRecent(s *tokenissuer.Session) bool {
-	since := s.Family.AuthTime
-	if since.IsZero() {
-		since = s.Family.CreatedAt
-	}
-	return h.issuer.Now().Sub(since) < recentSignIn
+	return !s.Family.AuthTime.IsZero() && h.issuer.Now().Sub(s.Family.AuthTime) < recentSignIn
 }
 
 // lifetimes are those that the form offers, besides the usual and the longest one.
@@ -88,15 +84,9 @@ func (h *Handler) newTokenForm(q personaltoken.Request) *pages.NewToken {
 	return form
 }
 
-// signInForTokens sends a browser to the sign-in page and back. The sign-in must be a fresh one where the session's was at a known time; a
-// provider that never says when could not prove it.
-func (h *Handler) signInForTokens(w http.ResponseWriter, s *tokenissuer.Session) error {
-	pending, err := h.issuer.SealReturn(h.prefix+accountPath+"#tokens", !s.Family.AuthTime.IsZero(), h.issuer.Now())
-	if err != nil {
-		return err
-	}
-	seeOther(w, h.url(loginPath, pending))
-	return nil
+// signInForTokens sends a browser to the sign-in page and back. A provider has to prove that the person has signed in since.
+func (h *Handler) signInForTokens(w http.ResponseWriter) {
+	seeOther(w, h.url(loginPath, oauth.NewSecret(toTokens)))
 }
 
 // makeToken makes a personal access token, and shows it in the answer, this once.
@@ -108,7 +98,8 @@ func (h *Handler) makeToken(w http.ResponseWriter, r *http.Request, v visit, f r
 	case page.Tokens == nil || page.Tokens.New == nil && !page.Tokens.SignIn:
 		return requests.Invalid("account_change_unknown")
 	case page.Tokens.SignIn || f.Get("make") == "sign_in":
-		return h.signInForTokens(w, v.session)
+		h.signInForTokens(w)
+		return nil
 	}
 	q, err := newToken(f, nonce)
 	if err != nil {

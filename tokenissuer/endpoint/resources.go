@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // WellKnownResource is the path at the root of a host below which the metadata of its resources are (RFC 9728 §3).
@@ -25,8 +25,9 @@ type Resources struct {
 }
 
 type resourceDocument struct {
-	host string // without the port, which proxies may change
-	body []byte
+	host     string // without the port, which proxies may change
+	resource ResourceMetadata
+	body     []byte // nil: the host has a *, and the document is made for the host of each request
 }
 
 // MetadataURL returns the URL of a resource's metadata: the well-known path is inserted before the path of its identifier
@@ -70,11 +71,14 @@ func NewResources(audit *Audit, counters Counters, resources []ResourceMetadata)
 func (rs *Resources) add(path, host string, resource ResourceMetadata) bool {
 	for _, slash := range []string{"", "/"} {
 		resource.Resource = strings.TrimSuffix(resource.Resource, "/") + slash
-		body, err := resource.document()
-		if err != nil {
-			return false
+		document := resourceDocument{host: host, resource: resource}
+		if !strings.Contains(host, "*") {
+			var err error
+			if document.body, err = resource.document(); err != nil {
+				return false
+			}
 		}
-		rs.documents[path+slash] = append(rs.documents[path+slash], resourceDocument{host, body})
+		rs.documents[path+slash] = append(rs.documents[path+slash], document)
 	}
 	return true
 }
@@ -122,21 +126,24 @@ func (rs *Resources) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return requests.MethodNotAllowed(methodsGet)
 	}
-	found := documents[0]
-	if i := slices.IndexFunc(documents, func(d resourceDocument) bool { return strings.EqualFold(d.host, hostname(r.Host)) }); i >= 0 {
-		found = documents[i]
+	found, host := &documents[0], routes.Hostname(r.Host)
+	if i := slices.IndexFunc(documents, func(d resourceDocument) bool { return routes.MatchHost(d.host, host) }); i >= 0 {
+		found = &documents[i]
+	} else if found.body == nil {
+		return pathUnknown()
 	}
-	return writePublic(w, r, "application/json", found.body)
+	body := found.body
+	if body == nil {
+		at := found.resource
+		at.Resource = routes.AtHost(at.Resource, host)
+		var err error
+		if body, err = at.document(); err != nil {
+			return err
+		}
+	}
+	return writePublic(w, r, "application/json", body)
 }
 
 func pathUnknown() error {
 	return requests.Error{Status: http.StatusNotFound, Err: oauth.NewError(answers.NotFound, "path_unknown").WithDescription("There is nothing at this path.")}
-}
-
-// hostname returns a Host header without its port.
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return strings.Trim(host, "[]")
 }

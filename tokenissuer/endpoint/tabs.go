@@ -20,8 +20,7 @@ func (h *Handler) reopened(r *http.Request, v visit, sealed oauth.Secret) (p pen
 	if sealed.IsEmpty() {
 		return p, nil
 	}
-	if p.returnTo, p.fresh, err = h.issuer.OpenReturn(sealed, h.issuer.Now()); err == nil {
-		p.sealed = sealed
+	if p = toTokensOf(sealed); p.toTokens {
 		return p, nil
 	}
 	request, client, target, err := h.issuer.ReopenRequest(r.Context(), sealed)
@@ -51,7 +50,7 @@ func (h *Handler) askAgain(w http.ResponseWriter, r *http.Request, v visit, seal
 	k := p.walk(v)
 	page := h.signInPage(k, p.sealed)
 	page.Notice = pages.FormReplaced
-	return h.show(w, r, answers.SetStatusHeaders(w, refusal), k.locales(), page, h.formTargets(k, p.sealed)...)
+	return h.show(w, r, answers.SetStatusHeaders(w, refusal), k.locales(), page, h.formTargets(k)...)
 }
 
 // answerOfAnother goes on after an answer of a provider that is not used, and may be of another browser: with the pending request for

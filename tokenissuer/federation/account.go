@@ -15,6 +15,8 @@ type Account struct {
 	Email string
 	// EmailVerified says that the provider has verified Email. Nothing is allowed or linked by any other address.
 	EmailVerified bool
+	// Aliases are further addresses for which the provider vouches if it does for Email.
+	Aliases []string
 	// Name is what the person is called; empty: the provider does not say.
 	Name string
 	// Groups are those that the provider puts the person in; nil: the provider says nothing of groups, and the user keeps those
@@ -24,4 +26,9 @@ type Account struct {
 	Profile *store.Profile
 	// AuthTime is when the provider says that the person was authenticated; zero: it does not say.
 	AuthTime time.Time
+	// Proof is how, as far as the provider says.
+	Proof store.Proof
+	// NamedOnly: the person has not signed in, but was named in a token for somebody else. It says whose account is meant, and what it
+	// says of the person, or leaves out, changes nothing.
+	NamedOnly bool
 }

@@ -1,9 +1,9 @@
 package federation
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -26,9 +26,11 @@ const (
 	reasonUnlinked = "identity_unlinked"
 	// reasonOtherIdentity: the user of the address has another account of the same provider already.
 	reasonOtherIdentity = "user_has_other_account"
-	// reasonAddressUnproven: nobody has proved that the address is the user's who has it here, so the account of whoever does prove
-	// it does not become that user's.
-	reasonAddressUnproven   = "user_address_unproven"
+	// reasonAddressUnproven: somebody signs in as the user of the address who has not proved that it is theirs, so the account of whoever does
+	// prove it does not become that user's.
+	reasonAddressUnproven = "user_address_unproven"
+	// reasonOtherAddress: the account does not have the user's address, and the user has other accounts.
+	reasonOtherAddress      = "identity_has_other_address"
 	reasonAddressUnverified = "address_unverified"
 	reasonAddressUnusable   = "address_unusable"
 	reasonAddressTaken      = "address_taken"
@@ -41,6 +43,22 @@ const touchInterval = store.Day
 type Accounts struct {
 	// Registry knows who exists, and adds and changes users by the rules that hold for operators too.
 	Registry *registry.Registry
+	// Changed is told of each user whom a provider has made or changed, for the audit log; nil: nobody is.
+	Changed func(Change)
+}
+
+// Change is what has become of a user by the word of a provider.
+type Change struct {
+	UserID, Provider string
+	// Added: the user was made. Otherwise Members lists what was changed.
+	Added   bool
+	Members []string
+}
+
+func (a Accounts) changed(c Change) {
+	if a.Changed != nil {
+		a.Changed(c)
+	}
 }
 
 // User returns the user to whom an account belongs, as the user is after this sign-in. The rules are those of the account's
@@ -107,23 +125,100 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 	if !user.IsActive() { // nothing is written for somebody who stays out
 		return nil, refused(reasonInactive)
 	}
-	// A user whom this provider has created is what it says. Any other it has only been linked to.
-	created := identity.LinkedAt.Equal(user.CreatedAt)
-	user, err := a.refresh(ctx, user, account, rules, created)
-	if err != nil {
-		return nil, err
+	before := identity
+	identity.Vouches = account.vouchesAs(before, user, rules)
+	proved := identity.Vouches || account.vouchesFor(user.Email)
+	if !proved {
+		if err := a.checkAlone(ctx, user, account, before); err != nil {
+			return nil, err
+		}
+	}
+	if !account.NamedOnly {
+		address := user.Email
+		var err error
+		if user, err = a.refresh(ctx, user, account, rules, identity.Created); err != nil {
+			return nil, err
+		}
+		if user.Email != address { // for which the identity did vouch
+			before.Vouches = false
+		}
+		identity.Vouches = account.vouchesAs(before, user, rules)
 	}
 	now := a.now()
-	if now.Sub(identity.LastUsedAt) < touchInterval && identity.Source == rules.Source {
+	identity.Source = rules.Source
+	if now.Sub(identity.LastUsedAt) < touchInterval && identity == before {
 		return user, nil
 	}
-	identity.LastUsedAt, identity.Source = now, rules.Source
-	if err := a.Registry.Stored.TouchIdentity(ctx, identity); errors.Is(err, store.ErrNotFound) {
-		return nil, refused(reasonUnlinked)
-	} else if err != nil {
+	identity.LastUsedAt = now
+	if err := a.touch(ctx, identity); err != nil {
 		return nil, err
 	}
+	// Beside this sign-in the user may have got another address or, by this account's former word, another account.
+	switch {
+	case identity.Vouches:
+		later, err := a.Registry.User(ctx, user.ID)
+		if err == nil && later.Email != user.Email {
+			identity.Vouches = false
+			err = a.touch(ctx, identity)
+		}
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, refused(reasonRemoved)
+		}
+		return user, err
+	case !proved:
+		return user, a.checkAlone(ctx, user, account, identity)
+	}
 	return user, nil
+}
+
+// touch writes when an identity was used last, and what became of it.
+func (a Accounts) touch(ctx context.Context, identity store.Identity) error {
+	err := a.Registry.Stored.TouchIdentity(ctx, identity)
+	if errors.Is(err, store.ErrNotFound) {
+		return refused(reasonUnlinked)
+	}
+	return err
+}
+
+// checkAlone refuses an account that has not proved the user's address when other accounts lead to the user: they were linked by an address, so
+// that they may be another person's. An operator may have said that they are not. The provider takes its word back all the same, and the address
+// for which no account of a provider's user vouches any more is nobody's.
+func (a Accounts) checkAlone(ctx context.Context, user *store.User, account Account, identity store.Identity) error {
+	all, err := a.Registry.Stored.Identities(ctx, user.ID)
+	if err != nil {
+		return err
+	}
+	apart, vouched, created := false, false, identity.Created
+	for _, i := range all {
+		if i.IsOf(user) && (i.Provider != identity.Provider || i.Subject != identity.Subject) {
+			apart = apart || !i.LinkedAt.Equal(identity.LinkedAt)
+			vouched, created = vouched || i.Vouches, created || i.Created
+		}
+	}
+	if !apart {
+		return nil
+	}
+	if identity.Vouches {
+		identity.Vouches = false
+		if err := a.touch(ctx, identity); err != nil {
+			return err
+		}
+	}
+	var change store.UserChange
+	nobody, unknown := "", store.UnknownEmail(user.ID)
+	if user.EmailVerifiedBy == store.VerifiedBy(account.Provider) {
+		change.EmailVerifiedBy = &nobody
+	}
+	if created && !vouched && user.Email != unknown && (user.EmailVerifiedBy == "" || change.EmailVerifiedBy != nil) {
+		change.Email, change.EmailVerifiedBy = &unknown, &nobody
+	}
+	if user.Declared || account.NamedOnly || change == (store.UserChange{}) {
+		return refused(reasonOtherAddress)
+	}
+	if err := a.update(ctx, user, account, change); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return refused(reasonOtherAddress)
 }
 
 // link gives the account to the user who has its verified address. ErrNotFound when there is none. Former is the identity of that name, which
@@ -134,21 +229,11 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 		return nil, store.ErrNotFound
 	}
 	user, err := a.Registry.Issuer.Directory.UserByEmail(ctx, email)
-	switch {
-	case err != nil:
-		return nil, err
-	case user.Status != store.UserActive || user.Service: // nobody signs in with a service account
-		return nil, refused(reasonInactive)
-	case user.External && !user.Declared && !user.EmailVerified:
-		// Another provider has created the user with an address that it had not verified: anybody could have been there first.
-		return nil, refused(reasonAddressUnproven)
-	}
-	others, err := a.Registry.Stored.Identities(ctx, user.ID)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(others, func(i store.Identity) bool { return i.Provider == account.Provider && i.IsOf(user) && rules.knows(i) }) {
-		return nil, refused(reasonOtherIdentity)
+	if err := a.checkLink(ctx, user, account, rules); err != nil {
+		return nil, err
 	}
 	if former.UserID != "" && (former.UserID != user.ID || !rules.knows(former)) {
 		if err := a.Registry.Unlink(ctx, store.Unlinking{Provider: former.Provider, Subject: former.Subject, UserID: former.UserID, MayBeLast: true}); err != nil {
@@ -158,36 +243,76 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 	now := a.now()
 	if err := a.Registry.Stored.LinkIdentity(ctx, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), Source: rules.Source, LinkedAt: now, LastUsedAt: now,
+		Vouches: true,
 	}); err != nil {
 		return nil, err
 	}
-	if user, err = a.Registry.User(ctx, user.ID); err != nil { // External now
+	linked, err := a.Registry.User(ctx, user.ID)
+	if err != nil {
 		return nil, err
 	}
-	return a.refresh(ctx, user, account, Rules{}, false)
+	// Beside this sign-in one of the others may have taken back its word for the address.
+	if err := a.checkLink(ctx, linked, account, rules); err != nil || linked.Email != email {
+		unlinking := store.Unlinking{Provider: account.Provider, Subject: account.Subject, UserID: user.ID, MayBeLast: true}
+		return nil, cmp.Or(a.Registry.Unlink(ctx, unlinking), err, refused(reasonAddressUnproven))
+	}
+	a.changed(Change{UserID: user.ID, Provider: account.Provider, Members: []string{"identities"}})
+	if account.NamedOnly {
+		return linked, nil
+	}
+	return a.refresh(ctx, linked, account, rules, false)
+}
+
+// checkLink refuses to give an account to the user who has its address unless the providers of all other accounts that lead to the user
+// vouch for the address too, and are ones by whose word accounts are linked, or an operator does for them.
+func (a Accounts) checkLink(ctx context.Context, user *store.User, account Account, rules Rules) error {
+	others, err := a.Registry.Stored.Identities(ctx, user.ID)
+	switch {
+	case err != nil:
+		return err
+	case user.Status != store.UserActive || user.Service: // nobody signs in with a service account
+		return refused(reasonInactive)
+	}
+	for _, i := range others {
+		switch {
+		case !i.IsOf(user):
+		case i.Provider == account.Provider && i.Subject == account.Subject && rules.knows(i): // this account, linked already
+		case i.Provider == account.Provider && rules.knows(i):
+			return refused(reasonOtherIdentity)
+		case !i.Vouches:
+			return refused(reasonAddressUnproven)
+		}
+	}
+	return nil
 }
 
 // create adds a user for the account.
 func (a Accounts) create(ctx context.Context, account Account, rules Rules) (*store.User, error) {
-	email, err := store.CanonicalEmail(account.Email)
+	email, err := canonicalEmail(account.Email)
 	switch {
 	case err != nil:
 		return nil, refused(reasonAddressUnusable)
 	case !account.EmailVerified && !rules.AllowUnverifiedEmail:
 		return nil, refused(reasonAddressUnverified)
 	}
-	user := store.User{
-		Email: email, EmailVerified: account.EmailVerified, Groups: keptGroups(account.Groups),
-		Organisation: rules.Create.Organisation, Role: rules.Create.Role,
+	user := store.User{Email: email, Organisation: rules.Create.Organisation, Role: rules.Create.Role}
+	if account.EmailVerified {
+		user.EmailVerifiedBy = store.VerifiedBy(account.Provider)
+	}
+	if account.Groups != nil {
+		user.ProviderGroups, user.GroupsBy = keptGroups(account.Groups, nil), account.Provider
 	}
 	account.describe(&user)
-	added, err := a.Registry.AddExternalUser(ctx, user, store.Identity{Provider: account.Provider, Subject: account.Subject, Source: rules.Source})
+	added, err := a.Registry.AddExternalUser(ctx, user, store.Identity{
+		Provider: account.Provider, Subject: account.Subject, Source: rules.Source, Vouches: account.EmailVerified && rules.Link == LinkVerifiedEmail,
+	})
 	if registry.IsInvalidInput(err) { // an organisation or a role that is gone: the person can do nothing about it
 		return nil, oauth.NewError(oauth.ServerError, "creation_failed").WithCause(err)
 	}
 	if err != nil {
 		return nil, err
 	}
+	a.changed(Change{UserID: added.ID, Provider: account.Provider, Added: true})
 	return a.Registry.User(ctx, added.ID) // with its version
 }
 
@@ -201,13 +326,13 @@ func (a Accounts) refresh(ctx context.Context, user *store.User, account Account
 	if change == (store.UserChange{}) {
 		return user, nil
 	}
-	err := a.Registry.UpdateUser(ctx, user.ID, change)
-	if errors.Is(err, store.ErrTaken) { // another user has the new address: this one keeps the old
-		change.Email, change.EmailVerified = nil, nil
-		if change == (store.UserChange{}) {
+	err := a.update(ctx, user, account, change)
+	if errors.Is(err, store.ErrTaken) { // another user has the new address: of this one none is known
+		account.Email = ""
+		if change = account.changeOf(user, rules, created); change == (store.UserChange{}) {
 			return user, nil
 		}
-		err = a.Registry.UpdateUser(ctx, user.ID, change)
+		err = a.update(ctx, user, account, change)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, refused(reasonRemoved)
@@ -216,6 +341,41 @@ func (a Accounts) refresh(ctx context.Context, user *store.User, account Account
 		return nil, err
 	}
 	return a.Registry.User(ctx, user.ID)
+}
+
+// update makes a change that a provider's word has brought. Should somebody have the address that is to be nobody's, the user keeps the old one,
+// for which the provider does not vouch any more.
+func (a Accounts) update(ctx context.Context, user *store.User, account Account, change store.UserChange) error {
+	err := a.Registry.UpdateUser(ctx, user.ID, change)
+	if errors.Is(err, store.ErrTaken) && change.Email != nil && *change.Email == store.UnknownEmail(user.ID) {
+		if change.Email = nil; user.EmailVerifiedBy == "" {
+			change.EmailVerifiedBy = nil
+		}
+		if change == (store.UserChange{}) {
+			return nil
+		}
+		err = a.Registry.UpdateUser(ctx, user.ID, change)
+	}
+	if err == nil {
+		a.changed(Change{UserID: user.ID, Provider: account.Provider, Members: members(change)})
+	}
+	return err
+}
+
+// members lists what a change of an account changes, as an operator calls it.
+func members(c store.UserChange) (names []string) {
+	for _, m := range []struct {
+		name  string
+		given bool
+	}{
+		{"name", c.Name != nil}, {"email", c.Email != nil}, {"email_verified", c.EmailVerifiedBy != nil}, {"profile", c.Profile != nil},
+		{"provider_groups", c.ProviderGroups != nil || c.GroupsBy != nil},
+	} {
+		if m.given {
+			names = append(names, m.name)
+		}
+	}
+	return names
 }
 
 func (a Accounts) now() time.Time { return a.Registry.Issuer.Now() }

@@ -19,8 +19,8 @@ func TestP60CreatesAUserOnlyByTheRules(t *testing.T) {
 	p.refuses(account, Rules{}, reasonUnknown)
 	p.refuses(account, links, reasonUnknown)
 	user := p.signsIn(account, Rules{Create: &Creation{Organisation: "acme", Role: store.RoleAdmin}})
-	if user.Email != "grace@acme.example" || !user.EmailVerified || user.Name != "Grace Hopper" || user.Organisation != "acme" ||
-		user.Role != store.RoleAdmin || !same(user.Groups, []string{"navy"}) || user.Profile.GivenName != "Grace" || !user.External || !user.IsActive() {
+	if user.Email != "grace@acme.example" || !user.EmailVerified() || user.Name != "Grace Hopper" || user.Organisation != "acme" ||
+		user.Role != store.RoleAdmin || !same(user.AllGroups(), []string{"navy"}) || user.Profile.GivenName != "Grace" || !user.External || !user.IsActive() {
 		t.Errorf("created %+v", user)
 	}
 	if again := p.signsIn(account, Rules{}); again.ID != user.ID {
@@ -35,7 +35,7 @@ func TestP60CreatesAUserOnlyByTheRules(t *testing.T) {
 	p.refuses(google("110", "ceo@acme.example", false), creates, reasonAddressUnverified)
 	unverified := creates
 	unverified.AllowUnverifiedEmail = true
-	if user := p.signsIn(google("110", "ceo@acme.example", false), unverified); user.EmailVerified {
+	if user := p.signsIn(google("110", "ceo@acme.example", false), unverified); user.EmailVerified() {
 		t.Error("an address became verified that the provider has not verified")
 	}
 	if n := p.count(); n != 3 {
@@ -82,8 +82,8 @@ func TestP62AnAddressTakenBeforehandIsNotLinkedTo(t *testing.T) {
 	thief := p.signsIn(Account{Provider: "loose", Subject: "evil", Email: "victim@acme.example"}, loose)
 	p.refuses(google("9", "victim@acme.example", true), both, reasonAddressUnproven)
 	p.refuses(google("9", "victim@acme.example", true), creates, reasonAddressTaken)
-	verified := true
-	p.must(p.Registry.UpdateUser(t.Context(), thief.ID, store.UserChange{EmailVerified: &verified}))
+	verified := store.VerifiedByOperator
+	p.must(p.Registry.UpdateUser(t.Context(), thief.ID, store.UserChange{EmailVerifiedBy: &verified}))
 	if user := p.signsIn(google("9", "victim@acme.example", true), both); user.ID != thief.ID {
 		t.Errorf("after the operator vouched for it, the address led to %s", user.ID)
 	}

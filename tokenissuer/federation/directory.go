@@ -39,5 +39,5 @@ func (d *Directory) SignIn(ctx context.Context, a tokenissuer.DirectoryAttempt) 
 	if err != nil {
 		return tokenissuer.SignedIn{}, err
 	}
-	return tokenissuer.SignedIn{User: user, Provider: d.Name, Subject: account.Subject}, nil
+	return tokenissuer.SignedIn{User: user, Provider: d.Name, Subject: account.Subject}, nil // with a password that was typed here: SignIn says so
 }

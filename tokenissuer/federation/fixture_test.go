@@ -32,6 +32,8 @@ type countingStore struct {
 	away   bool
 	// beforeTouch is called before an identity is touched; nil: nothing is.
 	beforeTouch func()
+	// beforeLink is called before an identity is linked; nil: nothing is.
+	beforeLink func()
 }
 
 func (s *countingStore) UserByIdentity(ctx context.Context, provider, subject string) (store.Identity, error) {
@@ -50,12 +52,20 @@ func (s *countingStore) TouchIdentity(ctx context.Context, i store.Identity) err
 }
 
 func (s *countingStore) LinkIdentity(ctx context.Context, i store.Identity) error {
-	s.writes.Add(1)
+	i.LinkedAt = s.moment(i.LinkedAt)
+	if s.beforeLink != nil {
+		s.beforeLink()
+	}
 	return s.Store.LinkIdentity(ctx, i)
 }
 
+// moment counts what is written, and has no two identities linked at the same time.
+func (s *countingStore) moment(at time.Time) time.Time {
+	return at.Add(time.Duration(s.writes.Add(1)) * time.Microsecond)
+}
+
 func (s *countingStore) AddExternalUser(ctx context.Context, u *store.User, i store.Identity, declared bool) error {
-	s.writes.Add(1)
+	i.LinkedAt = s.moment(i.LinkedAt)
 	return s.Store.AddExternalUser(ctx, u, i, declared)
 }
 

@@ -28,7 +28,7 @@ func Trusted(name, issuer string) (provider string, rules Rules) {
 // provider allows holds here too.
 func (p Persons) Person(ctx context.Context, rule *assertion.Rule, t *accesstoken.AccessToken) (*store.User, error) {
 	provider, rules := Trusted(rule.Trust, t.Issuer)
-	account := Account{Provider: provider, Subject: t.Subject}
+	account := Account{Provider: provider, Subject: t.Subject, NamedOnly: true}
 	account.Email, account.EmailVerified = t.Email()
 	if name, signIn, known := p.Provider(t.Issuer); known {
 		account.Provider = name

@@ -1,21 +1,55 @@
 package federation
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
+
+// canonicalEmail returns an address in canonical form. It refuses what is no address, and those of users who have none: no provider can
+// give them to anybody.
+func canonicalEmail(address string) (string, error) {
+	email, err := store.CanonicalEmail(address)
+	if err == nil && store.IsReservedEmail(email) {
+		return "", errors.New("an address of users who have none")
+	}
+	return email, err
+}
 
 // verifiedEmail returns the account's address in canonical form; "" when there is none that the provider has verified.
 func (a Account) verifiedEmail() string {
 	if !a.EmailVerified {
 		return ""
 	}
-	email, err := store.CanonicalEmail(a.Email)
+	email, err := canonicalEmail(a.Email)
 	if err != nil {
 		return ""
 	}
 	return email
+}
+
+// states reports whether a canonical address is one of the account's, verified or not.
+func (a Account) states(address string) bool {
+	return slices.ContainsFunc(append([]string{a.Email}, a.Aliases...), func(alias string) bool {
+		email, err := canonicalEmail(alias)
+		return err == nil && email == address
+	})
+}
+
+// vouchesFor reports whether the provider has verified a canonical address of the account.
+func (a Account) vouchesFor(address string) bool { return a.EmailVerified && a.states(address) }
+
+// vouchesAs returns what becomes of Vouches when the account, which the user has as an identity, is used. The word of an operator for the account
+// for which the user was made holds as long as the account has the address.
+func (a Account) vouchesAs(identity store.Identity, user *store.User, rules Rules) bool {
+	switch {
+	case a.NamedOnly && a.Email == "": // which it need not say
+		return identity.Vouches
+	case a.vouchesFor(user.Email) && (rules.Link == LinkVerifiedEmail || identity.Vouches && a.NamedOnly):
+		return true
+	}
+	return identity.Vouches && identity.Created && user.EmailVerifiedBy == store.VerifiedByOperator && a.states(user.Email)
 }
 
 // describe gives a user the name and the profile of the account, without what no user can have.
@@ -29,18 +63,17 @@ func (a Account) describe(user *store.User) {
 	}
 }
 
-// changeOf returns what is not yet as the account says it. Created: the account has created the user. An address that is not verified
-// takes the place of none that was.
+// changeOf returns what is not yet as the account says it. Created: the user was made for the account, and is what its provider says.
 func (a Account) changeOf(user *store.User, rules Rules, created bool) (change store.UserChange) {
 	if a.Groups != nil {
-		if groups := keptGroups(a.Groups); !slices.Equal(groups, slices.Sorted(slices.Values(user.Groups))) {
-			change.Groups = &groups
+		if groups := keptGroups(a.Groups, user.Groups); !slices.Equal(groups, user.ProviderGroups) {
+			change.ProviderGroups = &groups
+		}
+		if user.GroupsBy != a.Provider {
+			change.GroupsBy = &a.Provider
 		}
 	}
-	email, err := store.CanonicalEmail(a.Email)
-	if err == nil && email == user.Email && a.EmailVerified && !user.EmailVerified {
-		change.EmailVerified = &a.EmailVerified
-	}
+	a.changeEmail(&change, user, rules, created)
 	if !created {
 		return change
 	}
@@ -52,27 +85,50 @@ func (a Account) changeOf(user *store.User, rules Rules, created bool) (change s
 	if !updated.Profile.IsZero() && (user.Profile == nil || *updated.Profile != *user.Profile) {
 		change.Profile = updated.Profile
 	}
-	switch {
-	case err != nil:
-	case email == user.Email && user.EmailVerified && !a.EmailVerified: // the provider takes its word back
-		change.EmailVerified = &a.EmailVerified
-	case email != user.Email && (a.EmailVerified || !user.EmailVerified && rules.AllowUnverifiedEmail):
-		change.Email, change.EmailVerified = &email, &a.EmailVerified
-	}
 	return change
+}
+
+// changeEmail adds what follows from the address of the account. Each provider's word replaces its own, and no operator's: an address for
+// which it vouches no more is not verified any more. If the user was made for the account it is not the user's at all, and the user gets the one
+// that the provider states now, if the user could have been made with that; else there is none. So it is with an address for which nobody vouches.
+func (a Account) changeEmail(change *store.UserChange, user *store.User, rules Rules, created bool) {
+	by, nobody := store.VerifiedBy(a.Provider), ""
+	email, err := canonicalEmail(a.Email)
+	usable := err == nil && (a.EmailVerified || rules.AllowUnverifiedEmail)
+	switch {
+	case user.EmailVerifiedBy == store.VerifiedByOperator:
+	case a.vouchesFor(user.Email):
+		if user.EmailVerifiedBy != by {
+			change.EmailVerifiedBy = &by
+		}
+	case created && usable && email != user.Email && (a.EmailVerified || user.EmailVerifiedBy == "" || user.EmailVerifiedBy == by):
+		change.Email, change.EmailVerifiedBy = &email, &nobody
+		if a.EmailVerified {
+			change.EmailVerifiedBy = &by
+		}
+	case user.EmailVerifiedBy != by && (user.EmailVerifiedBy != "" || !created):
+	case created && (!usable || email != user.Email):
+		if unknown := store.UnknownEmail(user.ID); user.Email != unknown {
+			change.Email, change.EmailVerifiedBy = &unknown, &nobody
+		}
+	case user.EmailVerifiedBy == by:
+		change.EmailVerifiedBy = &nobody
+	}
 }
 
 // maxGroupsRead bounds how many groups of an account are looked at.
 const maxGroupsRead = 1000
 
-// keptGroups returns the groups that a user can be in: sorted, each once, without those that cannot be written down, and without
-// the last ones when there are more than a user can have. They are sorted first, so that it is always the same that are left out.
-func keptGroups(groups []string) []string {
+// keptGroups returns the groups that a user can be in beside those of the operator: sorted, each once, without those that cannot be written
+// down, and without the last ones when there are more than a user can have. They are sorted first, so that it is always the same that are left
+// out.
+func keptGroups(groups, operators []string) []string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(groups)))
 	kept := []string{}
 	for _, group := range sorted[:min(len(sorted), maxGroupsRead)] {
-		if more := append(kept, group); store.ValidateGroups(more) == nil {
-			kept = more
+		more := store.User{Groups: operators, ProviderGroups: append(kept, group)}
+		if store.ValidateGroups(more.AllGroups()) == nil {
+			kept = more.ProviderGroups
 		}
 	}
 	return kept

@@ -47,11 +47,11 @@ func TestP66ALaterSignInWritesWhatHasChanged(t *testing.T) {
 		t.Errorf("kept %+v", got)
 	}
 	account.Groups = nil // the provider says nothing of them
-	if user := writes(0, account); !same(user.Groups, []string{"a", "b"}) {
-		t.Errorf("groups %q", user.Groups)
+	if user := writes(0, account); !same(user.AllGroups(), []string{"a", "b"}) {
+		t.Errorf("groups %q", user.AllGroups())
 	}
 	account.Name, account.Email, account.Profile = "Grace B. Hopper", "hopper@acme.example", &store.Profile{FamilyName: "Hopper"}
-	if user := writes(1, account); user.Name != "Grace B. Hopper" || user.Email != "hopper@acme.example" || !user.EmailVerified || user.Profile.FamilyName != "Hopper" {
+	if user := writes(1, account); user.Name != "Grace B. Hopper" || user.Email != "hopper@acme.example" || !user.EmailVerified() || user.Profile.FamilyName != "Hopper" {
 		t.Errorf("became %+v", user)
 	}
 	if ended() {
@@ -61,22 +61,26 @@ func TestP66ALaterSignInWritesWhatHasChanged(t *testing.T) {
 		moved := account
 		moved.Email = email
 		user, err := p.User(t.Context(), moved, Rules{})
-		if err != nil || user.Email != "hopper@acme.example" || !user.EmailVerified {
+		if err != nil || user.Email != store.UnknownEmail(user.ID) || user.EmailVerified() {
 			t.Errorf("%s: %+v, %v", name, user, err)
+		}
+		if again := writes(1, account); again.Email != "hopper@acme.example" || !again.EmailVerified() {
+			t.Errorf("%s, and back: %+v", name, again)
 		}
 	}
 	unproved := account
 	unproved.Email, unproved.EmailVerified = "ceo@acme.example", false
-	if user := writes(0, unproved); user.Email != "hopper@acme.example" || !user.EmailVerified {
+	if user := writes(1, unproved); user.Email != store.UnknownEmail(user.ID) || user.EmailVerified() {
 		t.Errorf("an address that nobody has verified: %+v", user)
 	}
+	writes(1, account)
 	account.EmailVerified = false
-	if user := writes(1, account); user.EmailVerified {
+	if user := writes(1, account); user.EmailVerified() {
 		t.Error("the provider has taken its word back, and the address is verified still")
 	}
 	account.Groups = []string{}
-	if user := writes(1, account); len(user.Groups) != 0 {
-		t.Errorf("groups %q", user.Groups)
+	if user := writes(1, account); len(user.AllGroups()) != 0 {
+		t.Errorf("groups %q", user.AllGroups())
 	}
 	if !ended() {
 		t.Error("other groups have not ended the session")
@@ -89,8 +93,8 @@ func TestP66OperatorsKeepTheirUsers(t *testing.T) {
 	account := google("1", "ada@acme.example", true)
 	account.Profile, account.Groups = &store.Profile{GivenName: "Other"}, []string{"new"}
 	user := p.signsIn(account, links)
-	if !same(user.Groups, []string{"new"}) {
-		t.Errorf("groups %q", user.Groups)
+	if !same(user.AllGroups(), []string{"founders", "new"}) {
+		t.Errorf("groups %q", user.AllGroups())
 	}
 	account.Email = "elsewhere@acme.example"
 	if user = p.signsIn(account, links); user.Name != "Ada" || user.Email != "ada@acme.example" || user.Profile != nil {
@@ -99,7 +103,7 @@ func TestP66OperatorsKeepTheirUsers(t *testing.T) {
 	declared := google("2", "dora@acme.example", true)
 	declared.Groups = []string{"admins"}
 	for range 2 {
-		if user := p.signsIn(declared, links); !same(user.Groups, []string{"desk"}) || user.Name != "Dora" {
+		if user := p.signsIn(declared, links); !same(user.AllGroups(), []string{"desk"}) || user.Name != "Dora" {
 			t.Errorf("became %+v", user)
 		}
 	}
@@ -113,20 +117,20 @@ func TestP67HostileGroupsAndNames(t *testing.T) {
 	account.Profile = &store.Profile{Picture: "javascript:alert(1)"}
 	account.Groups = []string{"ok", "ok", "a,b", "tab\t", "nul\x00", "\xff", "", " ", " ok", "ok ", strings.Repeat("x", 5000), "ünïcode", "line\nbreak", "\u202eevil"}
 	user := p.signsIn(account, creates)
-	if !same(user.Groups, []string{"ok", "ünïcode"}) || user.Name != "grace@acme.example" || user.Profile != nil {
+	if !same(user.AllGroups(), []string{"ok", "ünïcode"}) || user.Name != "grace@acme.example" || user.Profile != nil {
 		t.Errorf("created %+v", user)
 	}
 	account.Groups = nil
 	for i := range 20_000 {
 		account.Groups = append(account.Groups, fmt.Sprintf("group-%05d", (i*7919)%20_000))
 	}
-	first := p.signsIn(account, Rules{}).Groups
+	first := p.signsIn(account, Rules{}).AllGroups()
 	if err := store.ValidateGroups(first); err != nil || len(first) < 50 || first[0] != "group-00000" {
 		t.Errorf("%d groups from %q, %v", len(first), first[0], err)
 	}
 	account.Groups = append(account.Groups[5000:], account.Groups[:5000]...)
 	before := p.stored.writes.Load()
-	if second := p.signsIn(account, Rules{}).Groups; !same(first, second) || p.stored.writes.Load() != before {
+	if second := p.signsIn(account, Rules{}).AllGroups(); !same(first, second) || p.stored.writes.Load() != before {
 		t.Error("another order made other groups")
 	}
 }
@@ -146,13 +150,13 @@ func TestP118GroupsOfAProviderCanBeKeptApart(t *testing.T) {
 	account.Groups = []string{"admins", "corp/admins", ""}
 	rules := Rules{Create: &Creation{}, GroupPrefix: "corp/", AllowGroups: []string{"admins"}}
 	for range 2 { // created, and brought up to date
-		if user := p.signsIn(account, rules); !same(user.Groups, []string{"corp/", "corp/admins", "corp/corp/admins"}) {
-			t.Errorf("groups %q", user.Groups)
+		if user := p.signsIn(account, rules); !same(user.AllGroups(), []string{"corp/", "corp/admins", "corp/corp/admins"}) {
+			t.Errorf("groups %q", user.AllGroups())
 		}
 	}
 	account.Groups = nil // the provider says nothing of them
-	if user := p.signsIn(account, Rules{GroupPrefix: "corp/"}); len(user.Groups) != 3 {
-		t.Errorf("groups %q", user.Groups)
+	if user := p.signsIn(account, Rules{GroupPrefix: "corp/"}); len(user.AllGroups()) != 3 {
+		t.Errorf("groups %q", user.AllGroups())
 	}
 	rules.AllowGroups = []string{"corp/other"}
 	account.Groups = []string{"other"}

@@ -25,7 +25,7 @@ const (
 // the person. An address that the other has verified leads on where the rule says so, and what came of the account before has ended.
 func TestP151AnotherProviderOfTheNameGetsNobody(t *testing.T) {
 	p := newPeople(t)
-	grace := p.signsIn(google("1", "grace@acme.example", true), from(oldSource, creates))
+	grace := p.signsIn(google("1", "grace@acme.example", true), from(oldSource, both))
 	p.session("of before", grace)
 	p.at = p.at.Add(time.Hour)
 	mallory := google("1", "mallory@evil.example", true)
@@ -41,7 +41,7 @@ func TestP151AnotherProviderOfTheNameGetsNobody(t *testing.T) {
 	if user.ID != grace.ID || p.lives("of before") {
 		t.Errorf("the owner of the address is %q, not %q; the sign-in of before lives: %t", user.ID, grace.ID, p.lives("of before"))
 	}
-	if linked := p.identities(grace.ID); len(linked) != 1 || linked[0].Source != newSource || linked[0].LinkedAt.Equal(grace.CreatedAt) {
+	if linked := p.identities(grace.ID); len(linked) != 1 || linked[0].Source != newSource || linked[0].Created {
 		t.Errorf("linked are %+v", linked)
 	}
 	p.refuses(google("1", "grace@acme.example", true), from(oldSource, Rules{}), reasonOtherProvider)
@@ -66,7 +66,7 @@ func TestP150AProviderMoves(t *testing.T) {
 		if user := p.signsIn(account, moved); user.ID != grace.ID {
 			t.Fatalf("signed in as %q", user.ID)
 		}
-		if linked := p.identities(grace.ID); len(linked) != 1 || linked[0].Source != newSource || !linked[0].LinkedAt.Equal(grace.CreatedAt) {
+		if linked := p.identities(grace.ID); len(linked) != 1 || linked[0].Source != newSource || !linked[0].Created {
 			t.Fatalf("linked are %+v", linked)
 		}
 	}

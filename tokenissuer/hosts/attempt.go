@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -18,6 +19,8 @@ type Attempt struct {
 	Origin string `json:"origin"`
 	// Return is where the browser goes afterwards: a path with its query.
 	Return string `json:"return"`
+	// Shortened: Return is only the first part of the path, which was too long.
+	Shortened bool `json:"shortened,omitzero"`
 	// Verifier is the code_verifier of RFC 7636, and Nonce that of OpenID Connect.
 	Verifier string `json:"verifier"`
 	Nonce    string `json:"nonce"`
@@ -73,13 +76,43 @@ func (s *Sessions) Seal(a Attempt) (oauth.Secret, error) {
 // Open is the reverse of Seal, for a state that came to a host of that origin. Late: it was good once. The error says that it is
 // no state of the host.
 func (s *Sessions) Open(state oauth.Secret, origin string) (a Attempt, late bool, err error) {
-	if s.issuer.Master == nil {
-		return a, false, oauth.Unavailable("keys_not_loaded", nil)
+	a, err = openAttempt(s.issuer, state, origin)
+	return a, s.issuer.Now().Sub(a.Began) > attemptLifetime, err
+}
+
+func openAttempt(issuer *tokenissuer.Issuer, state oauth.Secret, origin string) (a Attempt, err error) {
+	if issuer.Master == nil {
+		return a, oauth.Unavailable("keys_not_loaded", nil)
 	}
-	a, at, err := keys.UnwrapAny[Attempt](s.issuer.Master.HostSignIns, origin, state)
+	a, at, err := keys.UnwrapAny[Attempt](issuer.Master.HostSignIns, origin, state)
 	a.Began = at
 	if err == nil && a.Origin != origin {
 		err = oauth.NewError(oauth.InvalidRequest, "seal_broken")
 	}
-	return a, s.issuer.Now().Sub(at) > attemptLifetime, err
+	return a, err
+}
+
+// BrowserCookie is the name of the cookie with the secret by which a browser is known while it signs in at a host of that scheme.
+func BrowserCookie(scheme string) string {
+	if scheme == "http" {
+		return "gatehouse_sign_in"
+	}
+	return "__Host-gatehouse-sign-in"
+}
+
+// Request is what an authorization request of the built-in client says of the attempt that it is of.
+type Request struct {
+	// Origin is that of the host to which the answer goes.
+	Origin                  string
+	State, Nonce, Challenge string
+}
+
+// AttemptOf returns the attempt of a request to the issuer. A request is refused unless a host of ours has made it for this attempt: the code
+// that it gets would be good for the browser that began another.
+func AttemptOf(issuer *tokenissuer.Issuer, r Request) (Attempt, error) {
+	a, err := openAttempt(issuer, oauth.NewSecret(r.State), r.Origin)
+	if err == nil && (r.Nonce != a.Nonce || r.Challenge != a.Challenge()) {
+		err = oauth.NewError(oauth.InvalidRequest, "state_of_another_request")
+	}
+	return a, err
 }

@@ -11,39 +11,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// lifetime is how long a session lives at most, counted from the sign-in, which lives as long; where nobody knows when that was, from
-// the code.
-const lifetime = 30 * store.Day
-
 // Redeem turns the code of an attempt into a session of the host, and returns its id and its cookie. It is one durable step. A code
 // that was redeemed before ends the session that came of it.
 func (s *Sessions) Redeem(ctx context.Context, code oauth.Secret, a Attempt, host routes.Host) (id string, cookie oauth.Secret, err error) {
 	is := s.issuer
-	id, genuine := is.Master.ReadCode(code)
-	if !genuine {
-		return "", oauth.Secret{}, refused("code_unknown")
-	}
-	f, err := is.Store.Family(ctx, id)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return "", oauth.Secret{}, refused("code_unknown")
-	case err != nil:
-		return "", oauth.Secret{}, oauth.Unavailable("store_unavailable", err)
-	case f.Origin != store.HostSession || f.Code.RedirectURI != host.Callback() || a.Origin != host.Origin():
-		return "", oauth.Secret{}, refused("code_of_another_host")
-	case !oauth.VerifierMatches(oauth.NewSecret(a.Verifier), f.Code.Challenge):
-		return "", oauth.Secret{}, refused("code_verifier_wrong")
-	case subtle.ConstantTimeCompare([]byte(f.Code.Nonce), []byte(a.Nonce)) != 1:
-		return "", oauth.Secret{}, refused("nonce_wrong")
-	}
-	since := f.AuthTime
-	if since.IsZero() {
-		since = f.CreatedAt
-	}
-	outcome, _, err := is.Store.RedeemCode(ctx, id, store.Redemption{At: is.Now(), ExpiresAt: since.Add(lifetime), MaxFailures: 1})
+	id, outcome, err := s.spend(ctx, code, a, host)
 	switch {
 	case err != nil:
-		return "", oauth.Secret{}, oauth.Unavailable("store_unavailable", err)
+		return "", oauth.Secret{}, err
 	case outcome == store.Replayed:
 		if err := is.EndFamilies(ctx, store.FamilyFilter{ID: id}); err != nil {
 			return "", oauth.Secret{}, err
@@ -53,6 +28,55 @@ func (s *Sessions) Redeem(ctx context.Context, code oauth.Secret, a Attempt, hos
 		return "", oauth.Secret{}, refused("code_expired")
 	}
 	return id, is.Master.HostSession(id, host.Origin()), nil
+}
+
+// Burn ends a code that came with its attempt to a browser which is not that of the attempt, so that the browser of the attempt cannot
+// redeem it afterwards. A code that is not good for the attempt, or that was redeemed before, is left as it is.
+func (s *Sessions) Burn(ctx context.Context, code oauth.Secret, a Attempt, host routes.Host) error {
+	id, outcome, err := s.spend(ctx, code, a, host)
+	switch {
+	case oauth.AsError(err).Code == oauth.InvalidGrant:
+		return nil
+	case err != nil:
+		return err
+	case outcome != store.Done:
+		return nil
+	}
+	return s.issuer.EndFamilies(ctx, store.FamilyFilter{ID: id})
+}
+
+// spend redeems the code of an attempt, and returns the id of its session and what came of it.
+func (s *Sessions) spend(ctx context.Context, code oauth.Secret, a Attempt, host routes.Host) (id string, outcome store.Outcome, err error) {
+	is := s.issuer
+	id, genuine := is.Master.ReadCode(code)
+	if !genuine {
+		return "", outcome, refused("code_unknown")
+	}
+	f, err := is.Store.Family(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "", outcome, refused("code_unknown")
+	case err != nil:
+		return "", outcome, oauth.Unavailable("store_unavailable", err)
+	case f.Origin != store.HostSession || f.Code.RedirectURI != host.Callback() || a.Origin != host.Origin():
+		return "", outcome, refused("code_of_another_host")
+	case !oauth.VerifierMatches(oauth.NewSecret(a.Verifier), f.Code.Challenge):
+		return "", outcome, refused("code_verifier_wrong")
+	case subtle.ConstantTimeCompare([]byte(f.Code.Nonce), []byte(a.Nonce)) != 1:
+		return "", outcome, refused("nonce_wrong")
+	}
+	signIn, err := is.Store.Family(ctx, f.SessionID) // with which the session ends
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "", outcome, refused("code_expired")
+	case err != nil:
+		return "", outcome, oauth.Unavailable("store_unavailable", err)
+	}
+	outcome, _, err = is.Store.RedeemCode(ctx, id, store.Redemption{At: is.Now(), ExpiresAt: signIn.ExpiresAt, MaxFailures: 1})
+	if err != nil {
+		return "", outcome, oauth.Unavailable("store_unavailable", err)
+	}
+	return id, outcome, nil
 }
 
 // CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. Settle is

@@ -56,15 +56,6 @@ func (s *Sessions) Token(ctx context.Context, cookie string, host routes.Host) (
 	return t, err
 }
 
-// IsGenuine reports whether a cookie is one that was made for the host, whatever has become of its session.
-func (s *Sessions) IsGenuine(cookie string, host routes.Host) bool {
-	if s.issuer.Master == nil {
-		return false
-	}
-	_, genuine := s.issuer.Master.ReadHostSession(cookie, host.Origin())
-	return genuine
-}
-
 // Remembered returns the number of sessions in memory.
 func (s *Sessions) Remembered() int { return s.remembered.Len() }
 
@@ -99,12 +90,10 @@ func (s *Sessions) load(ctx context.Context, cookie string, host routes.Host) (*
 	if s.issuer.Roles.Has(user.Role) {
 		t.Role = string(user.Role)
 	}
-	person := &accesstoken.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified, Groups: user.Groups}
+	person := &accesstoken.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified(), Groups: user.AllGroups(), Profile: user.Profile, UpdatedAt: user.LastChange()}
 	// An address that nobody has verified is the operator's word, unless a provider has brought it.
-	person.EmailKnown = user.EmailVerified || !user.External || user.Declared
-	if f.Provider == "" { // how others prove who somebody is they do not say
-		person.ACR, person.AMR = tokenissuer.PasswordProof()
-	}
+	person.EmailKnown = user.EmailVerified() || !user.External || user.Declared
+	person.ACR, person.AMR = f.Proof.ACR, f.Proof.AMR
 	t.WithPerson(person)
 	return t, nil
 }

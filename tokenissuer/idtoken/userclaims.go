@@ -29,7 +29,8 @@ var userClaims = []userClaim{
 	{"email", oauth.ScopeEmail, func(c *claimsOfUser, u *store.User, _ *store.Profile) { c.Email = u.Email }},
 	{"email_verified", oauth.ScopeEmail, func(c *claimsOfUser, u *store.User, _ *store.Profile) {
 		if u.Email != "" {
-			c.EmailVerified = &u.EmailVerified
+			verified := u.EmailVerified()
+			c.EmailVerified = &verified
 		}
 	}},
 	{"phone_number", oauth.ScopePhone, func(c *claimsOfUser, _ *store.User, p *store.Profile) { c.Phone = p.Phone }},
@@ -39,7 +40,7 @@ var userClaims = []userClaim{
 		}
 	}},
 	{"address", oauth.ScopeAddress, func(c *claimsOfUser, _ *store.User, p *store.Profile) { c.Address = p.Address }},
-	{"groups", oauth.ScopeGroups, func(c *claimsOfUser, u *store.User, _ *store.Profile) { c.Groups = u.Groups }},
+	{"groups", oauth.ScopeGroups, func(c *claimsOfUser, u *store.User, _ *store.Profile) { c.Groups = u.AllGroups() }},
 }
 
 // claimsOfUser are the claims on the wire (OpenID Connect Core §5.1).
@@ -101,14 +102,10 @@ func selectClaims(u *store.User, scopes oauth.Scopes, names []string) *claimsOfU
 
 // updatedAt returns when the user was changed last, in seconds; 0: not known.
 func updatedAt(u *store.User) int64 {
-	at := u.UpdatedAt
-	if at.IsZero() {
-		at = u.CreatedAt
+	if at := u.LastChange(); !at.IsZero() {
+		return at.Unix()
 	}
-	if at.IsZero() {
-		return 0
-	}
-	return at.Unix()
+	return 0
 }
 
 // UserClaimNames returns the names of the claims about users, beside sub.

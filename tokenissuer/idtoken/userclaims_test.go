@@ -15,7 +15,7 @@ import (
 // ada has a value for every claim.
 func ada() *store.User {
 	return &store.User{
-		ID: "ada", Name: "Ada Lovelace", Email: "ada@example.com", EmailVerified: true, Groups: []string{"math", "engines"},
+		ID: "ada", Name: "Ada Lovelace", Email: "ada@example.com", EmailVerifiedBy: store.VerifiedByOperator, Groups: []string{"math", "engines"},
 		CreatedAt: time.Unix(1000, 0), UpdatedAt: time.Unix(2000, 999),
 		Organisation: "acme", Role: "admin", PasswordHash: oauth.NewSecret("$argon2id$"), Version: "v1",
 		Profile: &store.Profile{

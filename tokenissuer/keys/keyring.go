@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,10 +51,16 @@ var errNoKeyLeft = errors.New("the store holds no signing key of the algorithm a
 // Refresh updates Keys from the store. It keeps a key in use whose stored form can no longer be opened. If the store
 // cannot be read, or has lost its keys, it changes nothing.
 func (r *Ring) Refresh(ctx context.Context) error {
-	stored, err := signingKeysOf(ctx, r.Store)
+	set, err := readSet(ctx, r.Store, r.Sealer)
 	if err != nil {
 		return err
 	}
+	if len(set.strange) > 0 {
+		for _, err := range set.refused() {
+			r.warn(err)
+		}
+	}
+	stored := onlySigning(set.keys)
 	keys := r.open(unrevoked(stored))
 	for _, algorithm := range r.Algorithms {
 		if hasAlgorithm(keys, algorithm) || !slices.ContainsFunc(stored, wasRevoked(algorithm)) {
@@ -63,10 +70,10 @@ func (r *Ring) Refresh(ctx context.Context) error {
 		if err := addFirstKey(ctx, r.Store, r.Sealer, algorithm, r.Now(), r.Now()); err != nil {
 			return err
 		}
-		if stored, err = signingKeysOf(ctx, r.Store); err != nil {
+		if set, err = readSet(ctx, r.Store, r.Sealer); err != nil {
 			return err
 		}
-		keys = r.open(unrevoked(stored))
+		keys = r.open(unrevoked(onlySigning(set.keys)))
 	}
 	for _, algorithm := range r.Algorithms {
 		if !hasAlgorithm(keys, algorithm) {
@@ -118,11 +125,11 @@ func (r *Ring) Maintain(ctx context.Context) (done Upkeep, err error) {
 	for _, err := range found.Refused {
 		r.warn(err)
 	}
-	stored, err := signingKeysOf(ctx, r.Store)
+	set, err := readSet(ctx, r.Store, r.Sealer)
 	if err != nil {
 		return done, err
 	}
-	stored, now := r.Sealer.accepts(stored), r.Now()
+	stored, now := r.Sealer.accepts(onlySigning(set.keys)), r.Now()
 	for _, algorithm := range r.Algorithms {
 		if !r.isDue(stored, algorithm, now) {
 			continue
@@ -185,16 +192,17 @@ func (r *Ring) Rotate(ctx context.Context, algorithm oauth.Algorithm, atOnce boo
 // Revoke revokes a key and returns the recorded revocation. If the key is the one that signs with its algorithm, Revoke first
 // stores a replacement of the same algorithm. It returns ErrNotFound if no signing key has that id.
 func (r *Ring) Revoke(ctx context.Context, id string) (store.Revocation, error) {
-	stored, err := signingKeysOf(ctx, r.Store)
-	if err != nil {
+	set, err := readSet(ctx, r.Store, r.Sealer)
+	if err != nil && !errors.Is(err, ErrOldSet) {
 		return store.Revocation{}, err
 	}
+	stored := slices.Concat(onlySigning(set.keys), set.strange)
 	i := slices.IndexFunc(stored, func(s store.StoredKey) bool { return s.ID == id })
 	if i < 0 {
 		return store.Revocation{}, store.ErrNotFound
 	}
 	now, algorithm := r.Now(), stored[i].Algorithm
-	last := lastOf(activeAt(unrevoked(r.Sealer.accepts(stored)), now), algorithm)
+	last := lastOf(activeAt(unrevoked(r.Sealer.accepts(onlySigning(set.keys))), now), algorithm)
 	if last != nil && last.ID == id && slices.Contains(r.Algorithms, algorithm) {
 		if _, err := r.add(ctx, algorithm, 0); err != nil {
 			return store.Revocation{}, err
@@ -255,15 +263,23 @@ type ListedKey struct {
 
 // List returns the stored signing keys, oldest first, including revoked and refused ones.
 func (r *Ring) List(ctx context.Context) ([]ListedKey, error) {
-	stored, err := signingKeysOf(ctx, r.Store)
+	set, err := readSet(ctx, r.Store, r.Sealer)
+	if err != nil && !errors.Is(err, ErrOldSet) {
+		return nil, err
+	}
+	stored := slices.Concat(onlySigning(set.keys), set.strange)
+	slices.SortFunc(stored, func(a, b store.StoredKey) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
 	list := make([]ListedKey, 0, len(stored))
 	for _, s := range stored {
 		state := StateRefused
-		if !r.Sealer.refuses(s) {
+		isStrange := slices.ContainsFunc(set.strange, func(other store.StoredKey) bool { return other.ID == s.ID && s.RevokedAt.IsZero() })
+		if !isStrange && !r.Sealer.refuses(s) {
 			state = r.StateOf(s)
 		}
 		s.Private, s.ActiveFrom = nil, s.SignsFrom()
 		list = append(list, ListedKey{s, state})
 	}
-	return list, err
+	return list, nil
 }

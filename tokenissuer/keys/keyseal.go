@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -26,6 +27,8 @@ type Sealer struct {
 	keyEncryptionKey
 	older  []keyEncryptionKey
 	issuer string
+	// least is the highest counter of a manifest that was seen in the store. A Sealer belongs to one store.
+	least atomic.Int64
 }
 
 // keyEncryptionKey is the current key-encryption key or an older one.

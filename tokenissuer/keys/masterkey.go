@@ -34,9 +34,9 @@ type MasterKey struct {
 
 	// Forms is the key of the MACs in our pages' forms; see MAC.
 	Forms []byte
-	// Requests seals authorization requests, Returns the paths to return to after a sign-in, Devices the cookies of
-	// browsers that have signed in before, and HostSignIns the state of sign-ins at hosts behind the gate.
-	Requests, Returns, Devices, HostSignIns cipher.AEAD
+	// Requests seals authorization requests, Devices the cookies of browsers that have signed in before, and HostSignIns
+	// the state of sign-ins at hosts behind the gate.
+	Requests, Devices, HostSignIns cipher.AEAD
 	// ProviderSignIns seals sign-ins that go on at an identity provider.
 	ProviderSignIns cipher.AEAD
 
@@ -70,7 +70,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		key   *cipher.AEAD
 		label string
 	}{
-		{&k.Requests, "authorization request"}, {&k.Returns, "return"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
+		{&k.Requests, "authorization request"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
 		{&k.ProviderSignIns, "sign-in at a provider"},
 	} {
 		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)
@@ -120,6 +120,9 @@ func openMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer) (stor
 	failure := store.ErrNotFound
 	for _, stored := range all {
 		isMaster := stored.Algorithm == masterAlgorithm
+		if stored.Algorithm == manifestAlgorithm {
+			continue
+		}
 		if !isMaster && !sealer.refuses(stored) {
 			continue
 		}

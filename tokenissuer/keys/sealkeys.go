@@ -56,11 +56,12 @@ func Seal(ctx context.Context, st store.KeyStore, sealer *Sealer, settled bool) 
 		return Sealing{}, nil
 	}
 	for range maxSealTries {
-		stored, err := st.SigningKeys(ctx)
+		set, err := readSet(ctx, st, sealer)
 		if err != nil {
-			return Sealing{}, oauth.Unavailable("keys_unreadable", err)
+			return Sealing{}, err
 		}
-		found, changes := sealer.changes(stored, settled)
+		found, changes := sealer.changes(set.keys, settled)
+		found.Refused = append(found.Refused, set.refused()...)
 		if len(changes) == 0 {
 			return found, nil
 		}

@@ -37,7 +37,11 @@ func (s *keyShelf) rows() []store.StoredKey {
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	return rows
+	return withoutManifest(rows)
+}
+
+func withoutManifest(rows []store.StoredKey) []store.StoredKey {
+	return slices.DeleteFunc(rows, func(row store.StoredKey) bool { return row.Algorithm == "manifest" })
 }
 
 // row returns the master key, or the oldest signing key.
@@ -54,9 +58,10 @@ func (s *keyShelf) row(master bool) store.StoredKey {
 
 func isMaster(row store.StoredKey) bool { return row.Algorithm == "HKDF-SHA256" }
 
-// put writes rows in the place of those of the same ids.
+// put writes rows in the place of those of the same ids, beside the manifest.
 func (s *keyShelf) put(rows ...store.StoredKey) {
 	s.tb.Helper()
+	s.BindKeys(nil)
 	for _, row := range rows {
 		if err := errors.Join(s.DropSigningKey(s.tb.Context(), row.ID), s.AddSigningKey(s.tb.Context(), row)); err != nil {
 			s.tb.Fatal(err)
@@ -340,6 +345,7 @@ func TestK16AChangedRowIsRefused(t *testing.T) {
 			n := s.ring(&now)
 			was, row := s.row(master), s.row(master)
 			change(&row)
+			s.BindKeys(nil)
 			if err := s.DropSigningKey(t.Context(), was.ID); err != nil {
 				t.Fatal(err)
 			}

@@ -50,11 +50,14 @@ func hasAlgorithm(keys []*SigningKey, algorithm oauth.Algorithm) bool {
 
 // openSigningKeys returns the stored keys that are neither revoked nor refused, and the error of refused ones.
 func openSigningKeys(ctx context.Context, st store.KeyStore, sealer *Sealer) (keys []*SigningKey, refused, err error) {
-	stored, err := signingKeysOf(ctx, st)
+	set, err := readSet(ctx, st, sealer)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, s := range unrevoked(stored) {
+	if len(set.strange) > 0 {
+		refused = errors.Join(set.refused()...)
+	}
+	for _, s := range unrevoked(onlySigning(set.keys)) {
 		key, err := LoadSigningKey(s, sealer)
 		switch {
 		case errors.Is(err, ErrRefused):
@@ -70,12 +73,14 @@ func openSigningKeys(ctx context.Context, st store.KeyStore, sealer *Sealer) (ke
 
 // addFirstKey stores a key of the algorithm unless there is one that is not refused. Several nodes may call it at once.
 func addFirstKey(ctx context.Context, st store.KeyStore, sealer *Sealer, algorithm oauth.Algorithm, now, from time.Time) error {
-	others, err := signingKeysOf(ctx, st)
+	set, err := readSet(ctx, st, sealer)
 	if err != nil {
 		return err
 	}
+	isRefused := func(s store.StoredKey) bool { return s.Algorithm == algorithm && sealer.refuses(s) }
+	isStrange := func(s store.StoredKey) bool { return s.Algorithm == algorithm }
 	add := st.AddFirstSigningKey
-	if slices.ContainsFunc(others, func(s store.StoredKey) bool { return s.Algorithm == algorithm && sealer.refuses(s) }) {
+	if slices.ContainsFunc(set.keys, isRefused) || slices.ContainsFunc(set.strange, isStrange) {
 		add = st.AddSigningKey // several nodes may store one each, which is harmless
 	}
 	key, err := NewSigningKey(algorithm, now)
@@ -93,18 +98,11 @@ func addFirstKey(ctx context.Context, st store.KeyStore, sealer *Sealer, algorit
 	return nil
 }
 
-// signingKeysOf returns the stored signing keys, oldest first, including revoked ones.
-func signingKeysOf(ctx context.Context, st store.KeyStore) ([]store.StoredKey, error) {
-	stored, err := st.SigningKeys(ctx)
-	if err != nil {
-		return nil, oauth.Unavailable("keys_unreadable", err)
-	}
-	return onlySigning(stored), nil
-}
-
-// onlySigning returns all but the master key.
+// onlySigning returns all but the master key and the manifest.
 func onlySigning(stored []store.StoredKey) []store.StoredKey {
-	return keysWhere(stored, func(s store.StoredKey) bool { return s.Algorithm != masterAlgorithm })
+	return keysWhere(stored, func(s store.StoredKey) bool {
+		return s.Algorithm != masterAlgorithm && s.Algorithm != manifestAlgorithm
+	})
 }
 
 // unrevoked returns the keys that are not revoked.

@@ -1,9 +1,13 @@
 package keys
 
 import (
+	"bytes"
+	"compress/flate"
 	"crypto/cipher"
 	"encoding/base64"
 	"errors"
+	"io"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -31,7 +35,7 @@ func Wrap[T any](key cipher.AEAD, owner string, value T, now time.Time) (oauth.S
 	if err != nil {
 		return oauth.Secret{}, oauth.AsError(err)
 	}
-	return oauth.NewSecret(base64.RawURLEncoding.EncodeToString(key.Seal(nil, nil, plain, []byte(owner)))), nil //nolint:gosec // this AEAD makes a random nonce of its own
+	return oauth.NewSecret(base64.RawURLEncoding.EncodeToString(key.Seal(nil, nil, packed(plain), []byte(owner)))), nil //nolint:gosec // this AEAD makes a random nonce of its own
 }
 
 // Unwrap is the reverse of Wrap, for WrapLifetime.
@@ -54,8 +58,46 @@ func UnwrapAny[T any](key cipher.AEAD, owner string, text oauth.Secret) (T, time
 	if err != nil {
 		return s.Value, time.Time{}, ErrUnwrapped
 	}
-	if err := json.Unmarshal(plain, &s); err != nil {
+	if plain, err = unpacked(plain); err == nil {
+		err = json.Unmarshal(plain, &s)
+	}
+	if err != nil {
 		return s.Value, time.Time{}, ErrUnwrapped.WithCause(errors.New("the sealed value does not parse"))
 	}
 	return s.Value, time.Unix(s.At, 0), nil
+}
+
+// packFrom is the length from which a plaintext is packed, and packMark begins what is packed: JSON does not.
+const (
+	packFrom = 2 << 10
+	packMark = 0
+)
+
+var packers = sync.Pool{New: func() any {
+	w, _ := flate.NewWriter(nil, flate.HuffmanOnly) // the level is a good one
+	return w
+}}
+
+// packed returns a plaintext in less room if it is long. A sealed value may hold another, in base64, and would otherwise be a third longer
+// with each. No matches are looked for: the length of what is sealed says nothing about whether two parts of it are alike.
+func packed(plain []byte) []byte {
+	if len(plain) < packFrom {
+		return plain
+	}
+	var out bytes.Buffer
+	out.WriteByte(packMark)
+	w := packers.Get().(*flate.Writer) //nolint:forcetypeassert // there are no others in the pool
+	defer packers.Put(w)
+	w.Reset(&out)
+	_, _ = w.Write(plain) // a bytes.Buffer takes everything
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// unpacked is the reverse of packed.
+func unpacked(text []byte) ([]byte, error) {
+	if len(text) == 0 || text[0] != packMark {
+		return text, nil
+	}
+	return io.ReadAll(flate.NewReader(bytes.NewReader(text[1:])))
 }

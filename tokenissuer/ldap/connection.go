@@ -1,6 +1,7 @@
 package ldap
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	ber "github.com/go-asn1-ber/asn1-ber"
 	"github.com/go-ldap/ldap/v3"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -50,41 +52,60 @@ func (p *plan) dial(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{wire: &wire{Conn: raw}, plan: p}
-	c.wire.left.Store(maxAnswer) // the library begins to read before the first operation
-	if err := c.secure(ctx); err != nil {
+	w := &wire{Conn: raw}
+	w.left.Store(maxAnswer)
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // what is read or written then ends
+	secured, err := p.secure(ctx, w)
+	if !stop() {
+		err = fmt.Errorf("%w: %w", errTimeout, cmp.Or(err, context.Cause(ctx)))
+	}
+	if err != nil {
 		_ = raw.Close() // nothing was written that could be lost
 		return nil, err
 	}
+	c := &connection{conn: ldap.NewConn(secured, secured != net.Conn(w)), wire: w, plan: p}
+	c.conn.Start()
 	return c, nil
 }
 
 // secure begins TLS where the settings ask for it, and otherwise refuses any host that is not loopback: a name may have turned out to
 // be another's.
-func (c *connection) secure(ctx context.Context) error {
-	p := c.plan
-	if p.overTLS {
-		secured := tls.Client(c.wire, p.tls)
-		if err := secured.HandshakeContext(ctx); err != nil {
-			return fmt.Errorf("TLS: %w", err)
+func (p *plan) secure(ctx context.Context, w *wire) (net.Conn, error) {
+	if !p.overTLS && !p.StartTLS {
+		if !p.Insecure && !isLoopback(w.RemoteAddr()) {
+			return nil, fmt.Errorf("%s is not loopback, and the connection has no TLS: use ldaps:// or start_tls", w.RemoteAddr())
 		}
-		c.conn = ldap.NewConn(secured, true)
-		c.conn.Start()
-		return nil
+		return w, nil
 	}
-	if !p.StartTLS && !p.Insecure && !isLoopback(c.wire.RemoteAddr()) {
-		return fmt.Errorf("%s is not loopback, and the connection has no TLS: use ldaps:// or start_tls", c.wire.RemoteAddr())
+	if p.StartTLS {
+		if err := askForTLS(w); err != nil {
+			return nil, fmt.Errorf("StartTLS: %w", err)
+		}
 	}
-	c.conn = ldap.NewConn(c.wire, false)
-	c.conn.Start()
-	if !p.StartTLS {
-		return nil
+	secured := tls.Client(w, p.tls)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("TLS: %w", err)
 	}
-	if err := c.do(ctx, p.DialTimeout, func() error { return c.conn.StartTLS(p.tls) }); err != nil {
-		c.close()
-		return fmt.Errorf("StartTLS: %w", err)
+	return secured, nil
+}
+
+// startTLS is the request with message id 1 that asks for TLS (RFC 4511 §4.14.1).
+const startTLS = "\x30\x1d\x02\x01\x01\x77\x18\x80\x16" + "1.3.6.1.4.1.1466.20037"
+
+// askForTLS returns nil when TLS begins with the next byte. The library's own StartTLS waits forever when the first message that comes is not
+// the answer; and nothing that came in the clear may be left in a buffer when TLS begins, so the answer is read byte by byte.
+func askForTLS(w *wire) error {
+	if _, err := w.Write([]byte(startTLS)); err != nil {
+		return err
 	}
-	return nil
+	answer, err := ber.ReadPacket(w)
+	if err != nil {
+		return err
+	}
+	if len(answer.Children) < 2 || answer.Children[0].Value != any(int64(1)) || answer.Children[1].Tag != ldap.ApplicationExtendedResponse {
+		return errors.New("the directory has sent something else than the answer")
+	}
+	return ldap.GetLDAPError(answer)
 }
 
 func isLoopback(address net.Addr) bool {
@@ -99,30 +120,19 @@ var (
 	errTimeout = errors.New("the directory has not answered in time")
 )
 
-// do runs one operation, which ends with ctx or after the timeout. What the directory has answered is an *ldap.Error; any other error
-// wraps errBroken.
+// do runs one operation, which ends with ctx or after the timeout: the connection is closed then, and whatever the library waits for
+// ends with it. What the directory has answered is an *ldap.Error; any other error wraps errBroken.
 func (c *connection) do(ctx context.Context, timeout time.Duration, operation func() error) error {
-	deadline := time.Now().Add(timeout)
-	if until, ok := ctx.Deadline(); ok && until.Before(deadline) {
-		deadline = until
-	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	c.wire.left.Store(maxAnswer)
-	if err := c.wire.SetDeadline(deadline); err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = c.wire.SetDeadline(time.Unix(1, 0)) }) // it is closed then, by the library's reader
+	stop := context.AfterFunc(ctx, c.close)
 	err := operation()
 	switch {
 	case !stop():
 		return fmt.Errorf("%w: %w: %w", errBroken, errTimeout, context.Cause(ctx))
-	case err == nil:
-		if err = c.wire.SetDeadline(time.Time{}); err == nil {
-			return nil
-		}
-	case isAnswer(err):
-		return errors.Join(err, c.wire.SetDeadline(time.Time{}))
-	case !time.Now().Before(deadline):
-		return fmt.Errorf("%w: %w: %w", errBroken, errTimeout, err)
+	case err == nil || isAnswer(err):
+		return err
 	}
 	return fmt.Errorf("%w: %w", errBroken, err)
 }
@@ -155,4 +165,9 @@ func (c *connection) search(ctx context.Context, base string, scope int, filter 
 	return entries, err
 }
 
-func (c *connection) close() { _ = c.conn.Close() } // nothing was written that could be lost
+// close closes the connection. Nothing was written that could be lost. The network connection is closed first, so that nothing that the library
+// still does waits for the directory.
+func (c *connection) close() {
+	_ = c.wire.Close()
+	_ = c.conn.Close()
+}

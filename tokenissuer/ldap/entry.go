@@ -89,7 +89,7 @@ func isDisabled(e *ldap.Entry) bool {
 // account returns what an entry says of a person, without groups.
 func (p *plan) account(e *ldap.Entry, subject, login string) federation.Account {
 	a := federation.Account{
-		Provider: p.Name, Subject: subject, Email: p.email(e, login), Name: first(e, p.Attributes.Names),
+		Provider: p.Name, Subject: subject, Email: p.email(e, login), Aliases: e.GetEqualFoldAttributeValues(p.Attributes.Email), Name: first(e, p.Attributes.Names),
 		Profile: &store.Profile{
 			GivenName: first(e, []string{"givenName"}), FamilyName: first(e, []string{"sn"}), PreferredUsername: first(e, p.Attributes.Usernames),
 		},

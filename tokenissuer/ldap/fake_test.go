@@ -21,8 +21,14 @@ type fake struct {
 	t       testing.TB
 	address string
 	handle  func(f *fake, o operation) []byte
+	// certificate is used after a StartTLS that was answered with success; the zero value: no TLS follows.
+	certificate tls.Certificate
+
+	listener net.Listener
+	serving  sync.WaitGroup
 
 	mu         sync.Mutex
+	conns      []net.Conn
 	operations []operation
 	accepted   int
 }
@@ -36,17 +42,23 @@ type operation struct {
 	conn       net.Conn
 }
 
-// newFake starts a directory on loopback.
+// newFake starts a directory on loopback, until the test ends.
 func newFake(t testing.TB, handle func(f *fake, o operation) []byte) *fake {
+	t.Helper()
+	f := startFake(t, handle)
+	t.Cleanup(f.close)
+	return f
+}
+
+// startFake starts a directory on loopback. The caller closes it.
+func startFake(t testing.TB, handle func(f *fake, o operation) []byte) *fake {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{t: t, address: listener.Addr().String(), handle: handle}
-	var serving sync.WaitGroup
-	var conns []net.Conn
-	serving.Go(func() {
+	f := &fake{t: t, address: listener.Addr().String(), handle: handle, listener: listener}
+	f.serving.Go(func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
@@ -55,21 +67,22 @@ func newFake(t testing.TB, handle func(f *fake, o operation) []byte) *fake {
 			f.mu.Lock()
 			f.accepted++
 			n := f.accepted
-			conns = append(conns, conn)
+			f.conns = append(f.conns, conn)
 			f.mu.Unlock()
-			serving.Go(func() { f.serve(conn, n) })
+			f.serving.Go(func() { f.serve(conn, n) })
 		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		f.mu.Lock()
-		for _, conn := range conns {
-			_ = conn.Close()
-		}
-		f.mu.Unlock()
-		serving.Wait()
 	})
 	return f
+}
+
+func (f *fake) close() {
+	_ = f.listener.Close()
+	f.mu.Lock()
+	for _, conn := range f.conns {
+		_ = conn.Close()
+	}
+	f.mu.Unlock()
+	f.serving.Wait()
 }
 
 func (f *fake) serve(conn net.Conn, n int) {
@@ -84,10 +97,16 @@ func (f *fake) serve(conn net.Conn, n int) {
 		f.mu.Lock()
 		f.operations = append(f.operations, o)
 		f.mu.Unlock()
-		if answer := f.handle(f, o); answer != nil {
-			if _, err := conn.Write(answer); err != nil {
-				return
-			}
+		answer := f.handle(f, o)
+		if answer == nil {
+			continue
+		}
+		if _, err := conn.Write(answer); err != nil {
+			return
+		}
+		if o.tag == ldap.ApplicationExtendedRequest && f.certificate.Certificate != nil {
+			conn = beginTLS(conn, f.certificate)
+			reader = bufio.NewReader(conn)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/go-ldap/ldap/v3"
 
@@ -34,12 +35,18 @@ const namesAsSubjects = "the entries have none of entryUUID, objectGUID, nsUniqu
 func (d *Directory) Test(ctx context.Context, login string) []federation.Step {
 	var s federation.Steps
 	host, port, _ := net.SplitHostPort(d.address) // it was joined by us
-	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	lookup, cancel := context.WithTimeout(ctx, d.DialTimeout)
+	addresses, err := net.DefaultResolver.LookupNetIP(lookup, "ip", host)
+	cancel()
 	if err != nil {
 		s.Fail("address", err)
 		return s
 	}
-	s.Pass("address", "%s is %s", host, addresses)
+	texts := make([]string, len(addresses))
+	for i, ip := range addresses {
+		texts[i] = ip.Unmap().String()
+	}
+	s.Pass("address", "%s is %s", host, strings.Join(texts, ", "))
 	c, err := d.dial(ctx)
 	if err != nil {
 		s.Fail("connection", err)

@@ -65,16 +65,21 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 	} {
 		*at = asStored(*at)
 	}
-	f.Scopes, f.Audience, u.Groups = slices.Clone(f.Scopes), slices.Clone(f.Audience), slices.Clone(u.Groups)
+	lists := [...]*[]string{(*[]string)(&f.Scopes), &f.Audience, &f.Proof.AMR, &u.Groups, &u.ProviderGroups}
+	count := 0
+	for _, list := range lists {
+		*list = slices.Clone(*list)
+		count += len(*list)
+	}
 	var room [48]*string
 	texts := append(room[:0],
 		&f.ID, &f.UserID, &f.UserVersion, &f.ClientID, (*string)(&f.Origin), &f.Actor.Subject, &f.Actor.ClientID, &f.Note,
 		&f.Preconditions.SessionID, &f.Preconditions.ActorVersion, &f.Preconditions.Subject, &f.Code.RequestID, &f.Code.RedirectURI, &f.Code.Challenge, &f.RotatedBy,
-		&f.SessionID, &f.Provider, &f.Code.Nonce, &f.Claims,
+		&f.SessionID, &f.Provider, &f.Proof.ACR, &f.Code.Nonce, &f.Claims, &u.EmailVerifiedBy, &u.GroupsBy,
 		&u.ID, &u.Email, &u.Name, &u.Organisation, (*string)(&u.Role), (*string)(&u.Status), &u.Version)
-	for _, list := range [][]string{f.Scopes, f.Audience, u.Groups} {
-		for i := range list {
-			texts = append(texts, &list[i])
+	for _, list := range lists {
+		for i := range *list {
+			texts = append(texts, &(*list)[i])
 		}
 	}
 	size := 0
@@ -91,7 +96,7 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 		*text, rest = rest[:len(*text)], rest[len(*text):]
 	}
 	const fixed, header = 256 + int(unsafe.Sizeof(*r)), 16
-	r.weight = max(leastFamilyWeight, uint32(fixed+size+header*(len(f.Scopes)+len(f.Audience)+len(u.Groups)))) //nolint:gosec // a few kilobytes
+	r.weight = max(leastFamilyWeight, uint32(fixed+size+header*count))
 	return r
 }
 

@@ -43,7 +43,7 @@ func TestOpenIDTakesAFamilyLittleMemory(t *testing.T) {
 
 	family.SessionID, family.Code.Nonce = id("s"), strings.Repeat("n", 43)
 	family.Scopes = oauth.Scopes{"openid", "profile", "email", "refresh_token"}
-	user.EmailVerified = true
+	user.EmailVerifiedBy = store.VerifiedByOperator
 	user.Profile = &store.Profile{GivenName: "Ada", FamilyName: "Lovelace", PreferredUsername: "ada", Locale: "en-GB", Zoneinfo: "Europe/London"}
 	withOpenID := memoryOf(&family, &user)
 

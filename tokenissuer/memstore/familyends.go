@@ -101,6 +101,7 @@ func matches(f store.TokenFamily, which store.FamilyFilter) bool {
 		(which.UserVersion == "" || which.UserVersion == f.UserVersion) &&
 		(which.Provider == "" || which.Provider == f.Provider) &&
 		(which.ExceptSession == "" || which.ExceptSession != f.ID && (f.Origin != store.HostSession || which.ExceptSession != f.SessionID)) &&
+		!slices.ContainsFunc(which.ExceptScopes, f.Scopes.Has) &&
 		(len(which.Origins) == 0 || slices.Contains(which.Origins, f.Origin))
 }
 

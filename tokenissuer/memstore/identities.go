@@ -53,14 +53,16 @@ func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error
 		if kept.UserID != identity.UserID {
 			return fail(store.ErrTaken)
 		}
-		identity.LinkedAt = kept.LinkedAt
+		identity.LinkedAt, identity.Created = kept.LinkedAt, kept.Created
 	}
 	if identity.DeclaredEmail == "" {
 		user, err := s.account(identity.UserID)
 		if err != nil {
 			return fail(err)
 		}
-		s.setExternal(user, true)
+		changed := *user.user
+		changed.External = true
+		s.putUser(changed, user.version)
 	}
 	s.identities[nameOf(identity)] = identity
 	return nil
@@ -77,7 +79,7 @@ func (s *Store) TouchIdentity(ctx context.Context, identity store.Identity) erro
 	if !known || kept.UserID != identity.UserID {
 		return fail(store.ErrNotFound)
 	}
-	kept.LastUsedAt, kept.Source = identity.LastUsedAt, identity.Source
+	kept.LastUsedAt, kept.Source, kept.Vouches = identity.LastUsedAt, identity.Source, identity.Vouches
 	s.identities[nameOf(kept)] = kept
 	return nil
 }
@@ -145,7 +147,13 @@ func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store
 	}
 	delete(s.identities, identityName{u.Provider, u.Subject})
 	if user, err := s.account(u.UserID); err == nil { // else declared, or gone
-		s.setExternal(user, slices.ContainsFunc(s.identitiesOf(u.UserID), func(i store.Identity) bool { return i.DeclaredEmail == "" }))
+		changed := *user.user
+		changed.External = slices.ContainsFunc(s.identitiesOf(u.UserID), func(i store.Identity) bool { return i.DeclaredEmail == "" })
+		if changed.Unlink(u.Provider) {
+			s.putUser(changed, user.version+1)
+			return append(s.ownerChanged(&changed, end), s.endFamiliesOf(u.UserID, end)...), nil
+		}
+		s.putUser(changed, user.version)
 	}
 	return s.endFamilies(u.Ends(), end), nil
 }
@@ -158,11 +166,4 @@ func (s *Store) identitiesOf(userID string) (list []store.Identity) {
 		}
 	}
 	return list
-}
-
-// setExternal stores whether a provider vouches for the user. The caller holds the lock.
-func (s *Store) setExternal(a account, external bool) {
-	changed := *a.user
-	changed.External = external
-	s.putUser(changed, a.version)
 }

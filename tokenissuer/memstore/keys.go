@@ -54,11 +54,32 @@ func (s *Store) changeKeys(ctx context.Context, name string, do func() error) er
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer s.mu.Unlock()
-	if err := do(); err != nil {
+	before := s.signingKeys()
+	err := do()
+	if err == nil && s.bindKeys != nil {
+		var bound store.StoredKey
+		bound, err = s.bindKeys(store.KeyStep{Version: s.keysVersion + 1, Before: before, After: s.signingKeys()})
+		if err == nil {
+			s.keys.Set(bound.ID, bound, cache.NoExpiration)
+		} else { // a revocation that do has recorded stays: it takes nothing that is good
+			s.keys.Flush()
+			for _, key := range before {
+				s.keys.Set(key.ID, key, cache.NoExpiration)
+			}
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	s.keysVersion++
 	return nil
+}
+
+// BindKeys has every change of the keys store what bind returns of it.
+func (s *Store) BindKeys(bind func(store.KeyStep) (store.StoredKey, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bindKeys = bind
 }
 
 // AddFirstSigningKey stores the key unless there is one of its algorithm.

@@ -40,8 +40,9 @@ type Store struct {
 	keys          *cache.Cache // id -> tokenissuer.StoredKey, its bytes never changed
 	revocations   *cache.Cache // kind and id -> recorded
 	keysVersion   int64
-	position      int64     // of the last recorded revocation
-	purgeAt       time.Time // when expired revocations are dropped next
+	bindKeys      func(store.KeyStep) (store.StoredKey, error) // nil: keys are not bound
+	position      int64                                        // of the last recorded revocation
+	purgeAt       time.Time                                    // when expired revocations are dropped next
 
 	// live finds families by user without a look at all others: user id -> ids of those that are not revoked.
 	live map[string]map[string]struct{}

@@ -87,13 +87,13 @@ func (s *Store) addUser(user store.User, organisationDeclared bool) error {
 		return fail(fmt.Errorf("organisation %q: %w", user.Organisation, store.ErrNotFound))
 	}
 	if _, taken := s.emails.Get(user.Email); taken {
-		return fail(store.ErrTaken)
+		return fail(store.ErrEmailTaken)
 	}
 	// The id comes last: a call that fails does not take it.
 	if err := s.takeSubject(user.ID, subject{user: true}, user.CreatedAt); err != nil {
 		return fail(err)
 	}
-	user.Groups, user.Profile = slices.Clone(user.Groups), user.Profile.Clone()
+	user.Groups, user.ProviderGroups, user.Profile = slices.Clone(user.Groups), slices.Clone(user.ProviderGroups), user.Profile.Clone()
 	user.Declared = false // only the configuration declares
 	s.putUser(user, 1)
 	return nil
@@ -112,7 +112,7 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change store.User
 	}
 	changed := *old.user
 	change.Apply(&changed)
-	changed.Groups, changed.UpdatedAt = slices.Clone(changed.Groups), end.At
+	changed.Groups, changed.ProviderGroups, changed.UpdatedAt = slices.Clone(changed.Groups), slices.Clone(changed.ProviderGroups), end.At
 	if change.Organisation != nil {
 		if _, stored := s.organisations.Get(changed.Organisation); !stored && !change.OrganisationDeclared && changed.Organisation != "" {
 			return fail(fmt.Errorf("organisation %q: %w", changed.Organisation, store.ErrNotFound))
@@ -120,9 +120,24 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change store.User
 	}
 	if changed.Email != old.user.Email {
 		if _, taken := s.emails.Get(changed.Email); taken {
-			return fail(store.ErrTaken)
+			return fail(store.ErrEmailTaken)
 		}
 		s.emails.Delete(old.user.Email)
+	}
+	for name, i := range s.identities {
+		if i.UserID != userID {
+			continue
+		}
+		if changed.Email != old.user.Email { // nobody has vouched for the new one yet
+			i.Vouches = false
+		}
+		if change.EmailVerifiedBy != nil && *change.EmailVerifiedBy == store.VerifiedByOperator {
+			i.Vouches = true
+		}
+		if change.KeepIdentities {
+			i.LinkedAt = end.At
+		}
+		s.identities[name] = i
 	}
 	if change.KeepsTokens() {
 		s.putUser(changed, old.version)

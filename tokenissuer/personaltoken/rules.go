@@ -48,7 +48,7 @@ func (r *Rules) Allow(u *store.User) bool {
 	if u.Service || len(r.Roles) == 0 && len(r.Groups) == 0 {
 		return true
 	}
-	return slices.Contains(r.Roles, u.Role) || slices.ContainsFunc(r.Groups, func(name string) bool { return slices.Contains(u.Groups, name) })
+	return slices.Contains(r.Roles, u.Role) || slices.ContainsFunc(r.Groups, func(name string) bool { return slices.Contains(u.AllGroups(), name) })
 }
 
 // within returns the scopes that the rules still allow.

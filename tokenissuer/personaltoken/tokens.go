@@ -3,6 +3,7 @@ package personaltoken
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,9 @@ const (
 	// maxBytes bounds what is remembered of tokens that are good, and maxRefused how many that are not.
 	maxBytes   = 32 << 20
 	maxRefused = 16384
+	// providerWord is how long after a sign-in at a provider a token has the groups into which the provider has put its owner: as long as a
+	// browser stays signed in, and the day within which a sign-in is noted.
+	providerWord = 31 * store.Day
 	// refusedFor is how long a token that is not good is refused without asking again.
 	refusedFor = 10 * time.Second
 )
@@ -27,13 +31,19 @@ const (
 type Tokens struct {
 	rules      Rules
 	issuer     *tokenissuer.Issuer
-	stored     func() store.PersonalTokenStore
+	stored     func() Store
 	remembered *opaque.Cache
 	refused    *otter.Cache[opaque.Key, time.Time] // until when
 }
 
+// Store is what tokens ask of a store.
+type Store interface {
+	store.PersonalTokenStore
+	store.IdentityStore
+}
+
 // New returns the tokens of an issuer that rules allow. Stored returns the store once the issuer serves.
-func New(issuer *tokenissuer.Issuer, rules Rules, stored func() store.PersonalTokenStore, enter opaque.Enter) *Tokens {
+func New(issuer *tokenissuer.Issuer, rules Rules, stored func() Store, enter opaque.Enter) *Tokens {
 	if len(rules.Scopes) == 0 {
 		rules.Scopes = issuer.HostScopes()
 	}
@@ -120,18 +130,35 @@ func (p *Tokens) find(ctx context.Context, key opaque.Key) (*store.PersonalToken
 		return nil, nil, nil
 	case err != nil:
 		return nil, nil, oauth.Unavailable("directory_unavailable", err)
-	case !p.stands(record, owner):
-		return nil, nil, nil
+	}
+	if owner, err = p.current(ctx, owner); err != nil || !p.stands(record, owner) {
+		return nil, nil, err
 	}
 	return record, owner, nil
 }
 
-// stands reports whether a token is good: it has not expired, its owner is who made it, is active and may have tokens, and neither has been
-// revoked since it was made.
+// current returns the owner of a token without the groups of a provider at which the owner has not signed in for long: nobody signs in to use
+// a token, and somebody whom the provider knows no more would keep them as long as the token lives.
+func (p *Tokens) current(ctx context.Context, owner *store.User) (*store.User, error) {
+	if len(owner.ProviderGroups) == 0 {
+		return owner, nil
+	}
+	identities, err := p.stored().Identities(ctx, owner.ID)
+	if err != nil {
+		return nil, oauth.Unavailable("store_unavailable", err)
+	}
+	since := p.issuer.Now().Add(-providerWord)
+	if slices.ContainsFunc(identities, func(i store.Identity) bool { return i.Provider == owner.GroupsBy && i.LastUsedAt.After(since) }) {
+		return owner, nil
+	}
+	current := *owner
+	current.ProviderGroups = nil
+	return &current, nil
+}
+
+// stands reports whether a token meets all conditions.
 func (p *Tokens) stands(record *store.PersonalToken, owner *store.User) bool {
-	made := &store.TokenFamily{UserID: owner.ID, ClientID: store.BuiltInClientID, CreatedAt: record.CreatedAt}
-	return p.issuer.Now().Before(record.ExpiresAt) && owner.IsActive() && owner.Declared == record.UserDeclared && p.rules.Allow(owner) &&
-		len(p.rules.within(record.Scopes)) > 0 && !p.issuer.Revocations.RevokedFamily(made, owner.Organisation)
+	return !slices.ContainsFunc(conditions, func(c condition) bool { return !c.holds(p, record, owner) })
 }
 
 // tokenOf returns what a token says, with what its owner may have now.
@@ -147,7 +174,7 @@ func (p *Tokens) tokenOf(record *store.PersonalToken, owner *store.User) *access
 		t.Role = string(owner.Role)
 	}
 	if t.Scopes.Has(oauth.ScopeGroups) {
-		t.WithGroups(owner.Groups)
+		t.WithGroups(owner.AllGroups())
 	}
 	return t
 }

@@ -68,7 +68,7 @@ func TestQ113QuestionsToTheStore(t *testing.T) {
 	issuer.Verifier = accesstoken.NewVerifier(tokentest.Issuer, new(keys.Set), revocations, time.Hour, clock)
 	revocations.MarkFresh(now)
 	enter := func(ctx context.Context) (context.Context, func(), error) { return ctx, func() {}, nil }
-	tokens := New(issuer, Rules{Lifetime: time.Hour, Longest: time.Hour}, func() store.PersonalTokenStore { return kept }, enter)
+	tokens := New(issuer, Rules{Lifetime: time.Hour, Longest: time.Hour}, func() Store { return kept }, enter)
 	robot := &store.User{ID: "robot", Email: store.ServiceEmail("robot"), Status: store.UserActive, Service: true, CreatedAt: now}
 	must := func(err error) {
 		t.Helper()

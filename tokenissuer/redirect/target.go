@@ -142,6 +142,12 @@ func (t Target) Host() string {
 	return scheme
 }
 
+// IsLoopback reports whether the answer goes to a port of the user's device, where a program waits for it.
+func (t Target) IsLoopback() bool {
+	u, err := url.Parse(t.uri)
+	return err == nil && IsWebURL(t.uri) && oauth.IsLoopback(u.Hostname())
+}
+
 // IsOnDevice reports whether the answer goes to a program on the user's device: on loopback, or by a scheme of its own.
 func (t Target) IsOnDevice() bool {
 	u, err := url.Parse(t.uri)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -28,6 +29,8 @@ type Metadata struct {
 	// JWKS and JWKSURI are the client's public keys, or where they are: one of them, for MethodPrivateKey.
 	JWKS    jsontext.Value `json:"jwks,omitzero"`
 	JWKSURI string         `json:"jwks_uri,omitzero"`
+	// ClientOpenID counts where the issuer is an OpenID provider.
+	store.ClientOpenID
 }
 
 // The ways in which a client authenticates (RFC 7591 §2).
@@ -61,6 +64,9 @@ func (m *Metadata) describe(c *store.Client, name string) error {
 	}
 	if err := m.checkRedirectURIs(); err != nil {
 		return fmt.Errorf("%w%w", ErrRedirectURI, err)
+	}
+	if err := m.readOpenID(c); err != nil {
+		return fmt.Errorf("%w%w", errMetadata, err)
 	}
 	c.RedirectURIs = m.RedirectURIs
 	c.Grants = []oauth.GrantType{oauth.AuthorizationCode}
@@ -154,18 +160,63 @@ func (m *Metadata) checkRedirectURIs() error {
 	case len(m.RedirectURIs) > maxRedirectURIs:
 		return errors.New("there are too many redirect_uris")
 	}
-	for _, uri := range m.RedirectURIs {
+	return checkTargets(m.RedirectURIs)
+}
+
+// checkTargets refuses URIs to which no answer may be sent for a client that made itself known.
+func checkTargets(uris []string) error {
+	for _, uri := range uris {
 		if len(uri) > maxRedirectURI || !utf8.ValidString(uri) {
 			return errors.New("a redirect URI is too long, or no text")
 		}
 		if err := oauth.ValidateRedirectURI(uri); err != nil {
 			return err
 		}
-		if err := checkShownHost(uri); err != nil {
+		if err := errors.Join(checkShownHost(uri), checkScheme(uri)); err != nil {
 			return err
 		}
 	}
-	return (&store.Client{RedirectURIs: m.RedirectURIs}).CheckPlainHTTP()
+	return (&store.Client{RedirectURIs: uris}).CheckPlainHTTP()
+}
+
+// reverseDomain matches a scheme that is a domain name in reverse, as com.example.app (RFC 8252 §7.1).
+var reverseDomain = regexp.MustCompile(`^[a-z][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)+$`)
+
+// knownSchemes are those of well-known clients that are no domain name.
+var knownSchemes = []string{"cursor"}
+
+// checkScheme refuses schemes by which another program of the device would be started, such as ms-settings or search-ms: a link to us would
+// start it.
+func checkScheme(uri string) error {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme == "https" || u.Scheme == "http" || slices.Contains(knownSchemes, u.Scheme) || reverseDomain.MatchString(u.Scheme) {
+		return err
+	}
+	return fmt.Errorf("redirect URI %q: use https, http on loopback, or a scheme that is a domain name in reverse, like com.example.app", uri)
+}
+
+// readOpenID gives a client what its metadata say of OpenID Connect. Response modes that there are not are left out.
+func (m *Metadata) readOpenID(c *store.Client) error {
+	c.OpenID = m.ClientOpenID
+	c.OpenID.ResponseModes = slices.DeleteFunc(slices.Clone(m.ResponseModes), func(mode string) bool { return !slices.Contains(store.ResponseModes, mode) })
+	if len(m.ResponseModes) > 0 && len(c.OpenID.ResponseModes) == 0 {
+		return errors.New("response_modes must have query or form_post")
+	}
+	if len(m.PostLogoutRedirectURIs) > maxRedirectURIs {
+		return errors.New("there are too many post_logout_redirect_uris")
+	}
+	if err := checkTargets(m.PostLogoutRedirectURIs); err != nil {
+		return fmt.Errorf("post_logout_redirect_uris: %w", err)
+	}
+	if err := c.OpenID.Validate(); err != nil {
+		return err
+	}
+	// Whoever registers a client must not have the server call itself.
+	u, err := url.Parse(m.BackchannelLogoutURI)
+	if m.BackchannelLogoutURI != "" && (err != nil || u.Scheme != "https" || oauth.IsLoopback(u.Hostname()) || len(m.BackchannelLogoutURI) > maxRedirectURI) {
+		return errors.New("backchannel_logout_uri: use https, and no loopback host")
+	}
+	return nil
 }
 
 // checkShownHost refuses a web page whose host people would misread on the consent page.

@@ -66,6 +66,9 @@ func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secr
 	}
 	c := store.Client{Origin: store.FromRegistration, Scopes: is.Open.Admitted().RegistrationScopes, PKCERequired: true}
 	m.AuthMethod = cmp.Or(m.AuthMethod, MethodBasic) // RFC 7591 §2
+	if !is.OpenID {
+		m.ClientOpenID = store.ClientOpenID{}
+	}
 	if err := m.apply(&c); err != nil {
 		return Registered{}, inMetadata(err)
 	}
@@ -149,6 +152,9 @@ func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m
 	}
 	changed := store.Client{}
 	m.AuthMethod = cmp.Or(m.AuthMethod, methodOf(c))
+	if !g.Registry.Issuer.OpenID {
+		m.ClientOpenID = store.ClientOpenID{}
+	}
 	if err := m.apply(&changed); err != nil {
 		return Registered{}, inMetadata(err)
 	}
@@ -156,7 +162,7 @@ func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m
 		return Registered{}, inMetadata(fmt.Errorf("%w%w", errMetadata, errors.New("token_endpoint_auth_method cannot change between none, a secret and private_key_jwt: register again")))
 	}
 	updated, err := g.Registry.UpdateClient(ctx, id, store.ClientChange{
-		Name: &changed.Name, Type: &changed.Type, Grants: &changed.Grants, RedirectURIs: &changed.RedirectURIs, Keys: &changed.ClientKeys,
+		Name: &changed.Name, Type: &changed.Type, Grants: &changed.Grants, RedirectURIs: &changed.RedirectURIs, Keys: &changed.ClientKeys, OpenID: &changed.OpenID,
 	})
 	if err != nil {
 		return Registered{}, inMetadata(err)

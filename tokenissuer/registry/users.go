@@ -35,17 +35,16 @@ func (g *Registry) User(ctx context.Context, id string) (*store.User, error) {
 }
 
 // AddUser registers a user with a password, a hash of one in user.PasswordHash, or neither: then the user can sign in
-// once a password is set. An empty id is generated. ErrTaken when the id or the address is in use.
+// once a password is set. An empty id is generated. ErrTaken when the id is in use, ErrEmailTaken when the address is.
 func (g *Registry) AddUser(ctx context.Context, u store.User, password oauth.Secret) (*store.User, error) {
 	return g.addUser(ctx, u, password, g.Stored.AddUser)
 }
 
-// AddExternalUser registers a user with the first account at an identity provider, whose UserID and times it sets, in one step: both
-// are of the same moment. ErrTaken when the id, the address or the account is in use.
+// AddExternalUser registers a user with the first account at an identity provider, whose UserID and times it sets, in one step. ErrTaken when the id, the address or the account is in use.
 func (g *Registry) AddExternalUser(ctx context.Context, u store.User, identity store.Identity) (*store.User, error) {
 	u.External = true
 	return g.addUser(ctx, u, oauth.Secret{}, func(ctx context.Context, u *store.User, organisationDeclared bool) error {
-		identity.UserID, identity.LinkedAt, identity.LastUsedAt = u.ID, u.CreatedAt, u.CreatedAt
+		identity.UserID, identity.LinkedAt, identity.LastUsedAt, identity.Created = u.ID, u.CreatedAt, u.CreatedAt, true
 		return g.Stored.AddExternalUser(ctx, u, identity, organisationDeclared)
 	})
 }
@@ -77,8 +76,11 @@ func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Sec
 			return nil, invalidInput{err}
 		}
 	}
-	if g.isDeclared(u.ID) || g.Declared.LookupUserByEmail(u.Email) != nil {
+	if g.isDeclared(u.ID) {
 		return nil, store.ErrTaken
+	}
+	if g.Declared.LookupUserByEmail(u.Email) != nil {
+		return nil, store.ErrEmailTaken
 	}
 	if !password.IsEmpty() {
 		if u.Service {
@@ -154,7 +156,7 @@ func (g *Registry) SetUserStatus(ctx context.Context, id string, status store.Us
 
 // UpdateUser makes the members that a change names, and no others, what it says: an empty name is the e-mail address, an empty
 // role or organisation is none. Every token and session of the user ends, unless the change is of name and address alone.
-// ErrTaken when another user has the address.
+// ErrEmailTaken when another user has the address.
 func (g *Registry) UpdateUser(ctx context.Context, id string, change store.UserChange) error {
 	if change == (store.UserChange{}) {
 		return invalidInput{errors.New("name what to change: name, email, role, status, organisation, groups, email_verified or a member of the profile")}
@@ -172,7 +174,7 @@ func (g *Registry) UpdateUser(ctx context.Context, id string, change store.UserC
 			return invalidInput{err}
 		}
 		if g.Declared.LookupUserByEmail(email) != nil {
-			return store.ErrTaken
+			return store.ErrEmailTaken
 		}
 		change.Email = &email
 	}

@@ -1,7 +1,9 @@
 package routes
 
 import (
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -60,6 +62,15 @@ func (hs *Hosts) Find(authority string) (Host, bool) {
 		}
 	}
 	return Host{}, false
+}
+
+// All returns the hosts in no particular order.
+func (hs *Hosts) All() []Host {
+	known := hs.known.Load()
+	if known == nil {
+		return nil
+	}
+	return slices.Collect(maps.Values(known.exact))
 }
 
 // Has reports whether an origin is one of the hosts', written as browsers do.

@@ -4,6 +4,7 @@ package routes
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -16,20 +17,42 @@ type Resources struct {
 }
 
 type publishedResources struct {
-	spelled map[string]string
-	agents  []string
+	spelled  map[string]string
+	patterns []string // of resources whose host has a *
+	agents   []string
 }
 
-// Publish replaces the resources. Of several spellings of one the first counts: it is what goes into aud. Agents are those of them that
-// are MCP servers.
+// Publish replaces the resources. Of several spellings of one the first counts: it is what goes into aud. A * in a host stands for one
+// label, and so for a resource at each of those hosts. Agents are those of them that are MCP servers.
 func (rs *Resources) Publish(identifiers, agents []string) {
-	rs.known.Store(&publishedResources{spellings(identifiers), agents})
+	exact, patterns := []string(nil), []string(nil)
+	for _, identifier := range identifiers {
+		if _, host, _ := cutHost(identifier); strings.Contains(host, "*") {
+			patterns = append(patterns, identifier)
+		} else {
+			exact = append(exact, identifier)
+		}
+	}
+	rs.known.Store(&publishedResources{spellings(exact), patterns, agents})
 }
 
 // OfAgents reports whether a token with that audience is for an MCP server.
 func (rs *Resources) OfAgents(audience []string) bool {
 	known := rs.known.Load()
-	return known != nil && slices.ContainsFunc(audience, func(resource string) bool { return slices.Contains(known.agents, resource) })
+	return known != nil && slices.ContainsFunc(audience, func(resource string) bool {
+		return slices.ContainsFunc(known.agents, func(agent string) bool { return MatchResource(agent, resource) })
+	})
+}
+
+// spelling returns how tokens name a resource in its folded form; empty: it is not known.
+func (known *publishedResources) spelling(folded string) string {
+	if spelled := known.spelled[folded]; spelled != "" {
+		return spelled
+	}
+	if slices.ContainsFunc(known.patterns, func(pattern string) bool { return MatchResource(pattern, folded) }) {
+		return folded
+	}
+	return ""
 }
 
 // spellings maps the folded form of each resource to how it is spelled.
@@ -46,11 +69,23 @@ func spellings(identifiers []string) map[string]string {
 // Spelling returns an audience as it stands in aud: a resource that is known is spelled in one way.
 func (rs *Resources) Spelling(audience string) string {
 	if published := rs.known.Load(); published != nil {
-		if folded, ok := oauth.FoldResource(audience); ok && published.spelled[folded] != "" {
-			return published.spelled[folded]
+		if folded, ok := oauth.FoldResource(audience); ok {
+			if spelled := published.spelling(folded); spelled != "" {
+				return spelled
+			}
 		}
 	}
 	return audience
+}
+
+// Has reports whether a token with this audience, as it stands in aud, is for a resource that is known.
+func (rs *Resources) Has(audience string) bool {
+	published := rs.known.Load()
+	if published == nil {
+		return false
+	}
+	folded, ok := oauth.FoldResource(audience)
+	return ok && published.spelling(folded) == audience
 }
 
 // Audience returns the audience of a token that is asked for these resources, each of which a client may spell in its own
@@ -60,13 +95,11 @@ func (rs *Resources) Audience(asked, granted []string) ([]string, error) {
 	if len(asked) == 0 {
 		return granted, nil
 	}
-	known, reason := spellings(granted), "resource_not_granted"
+	known, reason := &publishedResources{spelled: spellings(granted)}, "resource_not_granted"
 	if len(granted) == 0 {
-		published := rs.known.Load()
-		if published == nil {
+		if known, reason = rs.known.Load(), "resource_unknown"; known == nil {
 			return nil, oauth.Unavailable("resources_unknown", nil)
 		}
-		known, reason = published.spelled, "resource_unknown"
 	}
 	var audience []string
 	for _, indicator := range asked {
@@ -74,7 +107,7 @@ func (rs *Resources) Audience(asked, granted []string) ([]string, error) {
 		if !ok {
 			return nil, oauth.NewError(oauth.InvalidTarget, "resource_malformed")
 		}
-		resource := known[folded]
+		resource := known.spelling(folded)
 		if resource == "" {
 			return nil, oauth.NewError(oauth.InvalidTarget, reason)
 		}

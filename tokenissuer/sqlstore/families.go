@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -24,11 +22,9 @@ const decidedRequestRetention = time.Hour
 const familyColumns = `id, user_id, user_version, user_declared, client_id, origin, scopes, actor_subject,
 	actor_client_id, note, auth_time, created_at, expires_at, revoked_at, code_request_id, code_redirect_uri,
 	code_challenge, code_refreshable, code_expires_at, code_spent_at, code_failures, generation,
-	rotated_at, has_code, token_lifetime, rotated_by, session_id, code_nonce, claims, audience, provider`
+	rotated_at, has_code, token_lifetime, rotated_by, session_id, code_nonce, claims, audience, provider, proof`
 
-// selectFamily reads the family $1, or the stand-in $2 when there is none, with the same work.
-const selectFamily = `SELECT ` + familyColumns + ` FROM families
-	WHERE id = COALESCE((SELECT id FROM families WHERE id = $1), $2)`
+const selectFamily = `SELECT ` + familyColumns + ` FROM families WHERE id = $1`
 
 // insertFamily stores a family if its user is declared, or stored, active and of the version $3, and if the session $25
 // and the stored actor of the version $26, where there are some, have not ended, and the identity $34 of the provider $33, where
@@ -36,7 +32,7 @@ const selectFamily = `SELECT ` + familyColumns + ` FROM families
 // asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
 // changes the user between the query and the insert without seeing the family.
 const insertFamily = `INSERT INTO families (` + familyColumns + `)
-	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27, $28, $29, $30, $31, $32, $33
+	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27, $28, $29, $30, $31, $32, $33, $35
 	WHERE ($4 OR EXISTS (SELECT 1 FROM users WHERE id = $2 AND CAST(version AS TEXT) = $3
 		AND ` + isActive + `%[1]s))
 	AND ($25 = '' OR EXISTS (SELECT 1 FROM families WHERE id = $25 AND revoked_at IS NULL%[1]s))
@@ -47,36 +43,15 @@ const insertFamily = `INSERT INTO families (` + familyColumns + `)
 // isActive is User.IsActive as a condition of a row of users.
 const isActive = `status = 'active' AND (password_hash <> '' OR external OR service)`
 
-// insertDecided stores a family as the %s does, and decides the request $35 with it. One that was decided before breaks the
+// insertDecided stores a family as the %s does, and decides the request $36 with it. One that was decided before breaks the
 // statement, and with it the family.
 const insertDecided = `WITH born AS (%s RETURNING id)
-	INSERT INTO decided_requests (id, expires_at) SELECT $35, $36 FROM born`
+	INSERT INTO decided_requests (id, expires_at) SELECT $36, $37 FROM born`
 
 // isDecided reports whether insertDecided found that the request was decided before.
 func isDecided(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.As(err, &refusal) && refusal.Code == "23505" && refusal.TableName == "decided_requests"
-}
-
-// addStandInFamily writes the row that is read in place of a family that does not exist, once. It has what most families
-// have, but no end, so that it is never dropped, and it is revoked, so that no step and no filter ever hits it.
-func (s *Store) addStandInFamily(ctx context.Context) error {
-	long := time.Unix(0, 0)
-	values, err := familyValues(&store.TokenFamily{
-		ID: standIn, UserID: standIn, UserVersion: "1", UserDeclared: true, ClientID: standIn,
-		Origin: oauth.AuthorizationCode, Scopes: oauth.Scopes{oauth.ScopePublic},
-		AuthTime: long, CreatedAt: long, RevokedAt: long, RotatedAt: long,
-		Code: store.CodeBinding{
-			RedirectURI: "https://stands-in.example/callback", Challenge: strings.Repeat("-", 43), ExpiresAt: long, SpentAt: long,
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("adding the stand-in family: %w", err)
-	}
-	return s.step(ctx, "adding the stand-in family", func(ctx context.Context, tx session) error {
-		_, err := tx.ExecContext(ctx, fmt.Sprintf(insertFamily, s.dialect.shareLock)+` ON CONFLICT (id) DO NOTHING`, values...)
-		return err
-	})
 }
 
 // AddFamily stores a family and decides the request that it comes from.
@@ -155,13 +130,17 @@ func familyValues(f *store.TokenFamily) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	proof, err := proofText(f.Proof)
+	if err != nil {
+		return nil, err
+	}
 	return []any{
 		f.ID, f.UserID, f.UserVersion, f.UserDeclared, f.ClientID, string(f.Origin), string(scopes), f.Actor.Subject,
 		f.Actor.ClientID, f.Note, micros(f.AuthTime), micros(f.CreatedAt), micros(f.ExpiresAt), micros(f.RevokedAt),
 		f.Code.RequestID, f.Code.RedirectURI, f.Code.Challenge, f.Code.Refreshable,
 		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Generation, micros(f.RotatedAt), hasCode(f),
 		f.Preconditions.SessionID, f.Preconditions.ActorVersion, f.TokenLifetime.Microseconds(), f.RotatedBy,
-		f.SessionID, f.Code.Nonce, f.Claims, audience, f.Provider, f.Preconditions.Subject,
+		f.SessionID, f.Code.Nonce, f.Claims, audience, f.Provider, f.Preconditions.Subject, proof,
 	}, nil
 }
 
@@ -171,6 +150,15 @@ func audienceText(audience []string) (string, error) {
 		return "", nil
 	}
 	text, err := json.Marshal(audience)
+	return string(text), err
+}
+
+// proofText is how a user has signed in, as it is stored.
+func proofText(p store.Proof) (string, error) {
+	if p.ACR == "" && len(p.AMR) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(p)
 	return string(text), err
 }
 
@@ -191,17 +179,20 @@ func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 	var auth, created, expires, revoked, codeExpires, spent, rotated sql.Null[int64]
 	var hasCode bool // all that it says is in the other columns too
 	var lifetime int64
-	var audience string
+	var audience, proof string
 	err := row.Scan(append([]any{&f.ID, &f.UserID, &f.UserVersion, &f.UserDeclared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
 		&f.Actor.ClientID, &f.Note, &auth, &created, &expires, &revoked, &f.Code.RequestID, &f.Code.RedirectURI,
 		&f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Generation,
-		&rotated, &hasCode, &lifetime, &f.RotatedBy, &f.SessionID, &f.Code.Nonce, &f.Claims, &audience, &f.Provider}, more...)...)
+		&rotated, &hasCode, &lifetime, &f.RotatedBy, &f.SessionID, &f.Code.Nonce, &f.Claims, &audience, &f.Provider, &proof}, more...)...)
 	if err != nil {
 		return nil, err
 	}
 	err = json.Unmarshal([]byte(scopes), &f.Scopes)
 	if audience != "" {
 		err = errors.Join(err, json.Unmarshal([]byte(audience), &f.Audience))
+	}
+	if proof != "" {
+		err = errors.Join(err, json.Unmarshal([]byte(proof), &f.Proof))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("family %q is damaged: %w", f.ID, err)
@@ -214,12 +205,12 @@ func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 
 // Family returns the family of that id.
 func (s *Store) Family(ctx context.Context, id string) (*store.TokenFamily, error) {
-	f, err := askFor(ctx, s.familyByID, []any{possible(id), standIn}, scanFamily)
+	f, err := askFor(ctx, s.familyByID, []any{possible(id)}, scanFamily)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, store.ErrNotFound
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading family: %w", err)
-	}
-	if f.ID == standIn {
-		return nil, store.ErrNotFound
 	}
 	return f, nil
 }

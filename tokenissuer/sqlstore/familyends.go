@@ -17,7 +17,7 @@ func (s *Store) EndFamilies(ctx context.Context, which store.FamilyFilter, end s
 	if isOne(which) {
 		return s.endFamily(ctx, which.ID, end)
 	}
-	which.Origins = slices.Clone(which.Origins)
+	which.Origins, which.ExceptScopes = slices.Clone(which.Origins), slices.Clone(which.ExceptScopes)
 	return s.endingStep(ctx, "ending families", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		return s.endFamilies(ctx, tx, end, nil, which)
 	})
@@ -26,7 +26,7 @@ func (s *Store) EndFamilies(ctx context.Context, which store.FamilyFilter, end s
 // isOne reports whether a filter is an id and nothing else.
 func isOne(which store.FamilyFilter) bool {
 	return which.ID != "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" && which.SessionID == "" &&
-		which.UserVersion == "" && len(which.Origins) == 0
+		which.UserVersion == "" && len(which.ExceptScopes) == 0 && len(which.Origins) == 0
 }
 
 // endFamilyByID revokes the family $1, unless it was before.
@@ -221,6 +221,10 @@ func familyConditions(which store.FamilyFilter) (conditions string, args []any) 
 	if which.ExceptSession != "" {
 		args = append(args, possible(which.ExceptSession))
 		all = append(all, fmt.Sprintf("id <> $%[1]d AND NOT (%[2]s AND session_id = $%[1]d)", len(args), isHostSession))
+	}
+	for _, scope := range which.ExceptScopes { // the column is a JSON array, and no scope has a quotation mark (RFC 6749 §3.3)
+		args = append(args, `"`+possible(scope)+`"`)
+		all = append(all, fmt.Sprintf("replace(scopes, $%d, '') = scopes", len(args)))
 	}
 	var origins []string
 	for _, origin := range which.Origins {

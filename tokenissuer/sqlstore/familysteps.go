@@ -66,7 +66,7 @@ func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation in
 func whyRefused(ctx context.Context, tx session, id string, judge func(*store.TokenFamily) store.Outcome) error {
 	var stands bool
 	f, err := scanFamilyAnd(tx.QueryRowContext(ctx, selectRefused, possible(id)), &stands)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && f.ID == standIn {
+	if errors.Is(err, sql.ErrNoRows) {
 		return refusal{outcome: store.Missing}
 	}
 	if err != nil {

@@ -61,7 +61,7 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 					t.Errorf("who has not seen what was lost gets %q", got)
 				}
 				// One has it from the feed and another one from its marks, which outlive a process.
-				lost := Marks{position.End, position.Tag, noted.Keys}
+				lost := Marks{Revocations: position.End, Tag: position.Tag, Keys: noted.Keys}
 				if !progressOf(t, b, lost).Behind || !progressOf(t, open(), seen).Behind {
 					t.Fatal("nobody notices")
 				}

@@ -118,7 +118,7 @@ func (s *Store) Sizes(ctx context.Context) (sizes store.Sizes, err error) {
 		standIns int64
 		rows     *int64
 	}{
-		{"families", 1, &sizes.Families}, {"revocations", 0, &sizes.Revocations}, {"decided_requests", 0, &sizes.Requests},
+		{"families", 0, &sizes.Families}, {"revocations", 0, &sizes.Revocations}, {"decided_requests", 0, &sizes.Requests},
 		{"clients", 1, &sizes.Clients}, {"users", 1, &sizes.Users},
 	} {
 		rows, err := s.rows(ctx, table.name)

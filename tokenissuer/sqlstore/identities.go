@@ -12,19 +12,20 @@ import (
 )
 
 const (
-	selectIdentities = `SELECT provider, subject, user_id, declared_email, source, linked_at, last_used_at FROM identities`
-	insertIdentity   = `INSERT INTO identities (provider, subject, user_id, declared_email, source, linked_at, last_used_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+	identityColumns  = `provider, subject, user_id, declared_email, source, linked_at, last_used_at, created, vouches`
+	selectIdentities = `SELECT ` + identityColumns + ` FROM identities`
+	insertIdentity   = `INSERT INTO identities (` + identityColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (provider, subject) `
 )
 
 // identityValues are the arguments of insertIdentity.
 func identityValues(i store.Identity) []any {
-	return []any{i.Provider, i.Subject, i.UserID, i.DeclaredEmail, i.Source, micros(i.LinkedAt), micros(i.LastUsedAt)}
+	return []any{i.Provider, i.Subject, i.UserID, i.DeclaredEmail, i.Source, micros(i.LinkedAt), micros(i.LastUsedAt), i.Created, i.Vouches}
 }
 
 func scanIdentity(row scanner) (i store.Identity, err error) {
 	var linked, used sql.Null[int64]
-	err = row.Scan(&i.Provider, &i.Subject, &i.UserID, &i.DeclaredEmail, &i.Source, &linked, &used)
+	err = row.Scan(&i.Provider, &i.Subject, &i.UserID, &i.DeclaredEmail, &i.Source, &linked, &used, &i.Created, &i.Vouches)
 	i.LinkedAt, i.LastUsedAt = timeOf(linked), timeOf(used)
 	return i, err
 }
@@ -62,7 +63,7 @@ func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error
 				return err
 			}
 		}
-		return mustAdd(tx.ExecContext(ctx, insertIdentity+`DO UPDATE SET last_used_at = excluded.last_used_at, declared_email = excluded.declared_email, source = excluded.source
+		return mustAdd(tx.ExecContext(ctx, insertIdentity+`DO UPDATE SET last_used_at = excluded.last_used_at, declared_email = excluded.declared_email, source = excluded.source, vouches = excluded.vouches
 			WHERE identities.user_id = excluded.user_id`, identityValues(identity)...))
 	})
 }
@@ -70,8 +71,8 @@ func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error
 // TouchIdentity notes when an identity was last used, and at which provider.
 func (s *Store) TouchIdentity(ctx context.Context, identity store.Identity) error {
 	return s.statement(ctx, "touching identity", func(ctx context.Context, tx session) error {
-		return mustHit(tx.ExecContext(ctx, `UPDATE identities SET last_used_at = $1, source = $2 WHERE provider = $3 AND subject = $4 AND user_id = $5`,
-			micros(identity.LastUsedAt), identity.Source, possible(identity.Provider), possible(identity.Subject), possible(identity.UserID)))
+		return mustHit(tx.ExecContext(ctx, `UPDATE identities SET last_used_at = $1, source = $2, vouches = $3 WHERE provider = $4 AND subject = $5 AND user_id = $6`,
+			micros(identity.LastUsedAt), identity.Source, identity.Vouches, possible(identity.Provider), possible(identity.Subject), possible(identity.UserID)))
 	})
 }
 
@@ -117,7 +118,7 @@ func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store
 			return nil, err
 		}
 		linked, err := queryAll(ctx, tx, `UPDATE identities SET user_id = user_id WHERE user_id = $1
-			RETURNING provider, subject, user_id, declared_email, source, linked_at, last_used_at`, []any{userID}, scanIdentity)
+			RETURNING `+identityColumns, []any{userID}, scanIdentity)
 		if err != nil {
 			return nil, err
 		}
@@ -127,9 +128,21 @@ func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store
 		if _, err := tx.ExecContext(ctx, `DELETE FROM identities WHERE provider = $1 AND subject = $2`, u.Provider, u.Subject); err != nil {
 			return nil, err
 		}
-		if _, err := tx.ExecContext(ctx, `UPDATE users SET external = EXISTS (SELECT 1 FROM identities WHERE user_id = $1 AND declared_email = '')
-			WHERE id = $1`, userID); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE users SET external = EXISTS (SELECT 1 FROM identities WHERE user_id = $1 AND declared_email = ''),
+			email_verified_by = CASE WHEN email_verified_by = $2 THEN '' ELSE email_verified_by END WHERE id = $1`, userID, store.VerifiedBy(u.Provider)); err != nil {
 			return nil, err
+		}
+		err = mustHit(tx.ExecContext(ctx, `UPDATE users SET provider_groups = '[]', groups_by = '', version = version + 1
+			WHERE id = $1 AND groups_by = $2 AND provider_groups <> '[]'`, userID, u.Provider))
+		if !errors.Is(err, store.ErrNotFound) {
+			if err != nil {
+				return nil, err
+			}
+			tokens, err := changePersonalTokens(ctx, tx, u.UserID, end)
+			if err != nil {
+				return nil, err
+			}
+			return s.endFamiliesOf(ctx, tx, u.UserID, end, tokens...)
 		}
 		return s.endFamilies(ctx, tx, end, nil, u.Ends())
 	})
@@ -138,7 +151,8 @@ func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store
 // unlinkAll deletes the identities and personal access tokens of a stored user, and returns what is to be recorded of the tokens. The
 // caller holds the user's row.
 func unlinkAll(ctx context.Context, tx session, userID string, end store.Ending) ([]store.Revocation, error) {
-	for _, statement := range []string{`DELETE FROM identities WHERE user_id = $1`, `UPDATE users SET external = FALSE WHERE id = $1`} {
+	for _, statement := range []string{`DELETE FROM identities WHERE user_id = $1`, `UPDATE users SET external = FALSE, provider_groups = '[]', groups_by = '',
+		email_verified_by = CASE WHEN email_verified_by = '` + store.VerifiedByOperator + `' THEN email_verified_by ELSE '' END WHERE id = $1`} {
 		if _, err := tx.ExecContext(ctx, statement, userID); err != nil {
 			return nil, err
 		}

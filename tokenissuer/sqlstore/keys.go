@@ -23,8 +23,7 @@ func (s *Store) KeysVersion(ctx context.Context) (version int64, err error) {
 
 // SigningKeys lists every key, oldest first.
 func (s *Store) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
-	list, err := askAll(ctx, s.background(
-		`SELECT id, algorithm, private, sealed_with, created_at, active_from, revoked_at, binding FROM signing_keys`), nil, scanKey)
+	list, err := askAll(ctx, s.background(selectKeys), nil, scanKey)
 	if err != nil {
 		return nil, fmt.Errorf("reading signing keys: %w", err)
 	}
@@ -33,6 +32,8 @@ func (s *Store) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
 	})
 	return list, nil
 }
+
+const selectKeys = `SELECT id, algorithm, private, sealed_with, created_at, active_from, revoked_at, binding FROM signing_keys`
 
 func scanKey(row scanner) (key store.StoredKey, err error) {
 	var created, active, revoked sql.Null[int64]
@@ -48,8 +49,53 @@ func (s *Store) changeKeys(ctx context.Context, name string, do work) error {
 		if _, err := advance(ctx, tx, "signing_keys"); err != nil {
 			return err
 		}
-		return do(ctx, tx)
+		bind := s.bindKeys.Load()
+		if bind == nil {
+			return do(ctx, tx)
+		}
+		before, err := queryAll(ctx, tx, selectKeys, nil, scanKey)
+		if err != nil {
+			return err
+		}
+		if err := do(ctx, tx); err != nil {
+			return err
+		}
+		return bindAfter(ctx, tx, before, *bind)
 	})
+}
+
+// BindKeys has every change of the keys store what bind returns of it.
+func (s *Store) BindKeys(bind func(store.KeyStep) (store.StoredKey, error)) {
+	if bind == nil {
+		s.bindKeys.Store(nil)
+		return
+	}
+	s.bindKeys.Store(&bind)
+}
+
+// bindAfter stores what bind returns of the change that the step has made.
+func bindAfter(ctx context.Context, tx session, before []store.StoredKey, bind func(store.KeyStep) (store.StoredKey, error)) error {
+	if err := nameDatabase(ctx, tx); err != nil {
+		return err
+	}
+	step, identity := store.KeyStep{Before: before}, int64(0)
+	err := tx.QueryRowContext(ctx, `SELECT i.position, k.position FROM counters i, counters k
+		WHERE i.name = 'identity' AND k.name = 'signing_keys'`).Scan(&identity, &step.Version)
+	if err != nil {
+		return err
+	}
+	step.Identity = identityName(identity)
+	if step.After, err = queryAll(ctx, tx, selectKeys, nil, scanKey); err != nil {
+		return err
+	}
+	bound, err := bind(step)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM signing_keys WHERE id = $1`, bound.ID); err != nil {
+		return err
+	}
+	return insertKey(ctx, tx, bound)
 }
 
 // AddFirstSigningKey stores the key unless there is one of its algorithm.

@@ -18,6 +18,8 @@ type Marks struct {
 	Revocations int64 `json:"revocations"` // the position in the feed
 	Tag         int64 `json:"tag"`         // of that position; 0: it has none
 	Keys        int64 `json:"keys"`        // the version of the keys
+	// Manifest is the counter of the keys' manifest, which only whoever has the key-encryption key can read; 0: none. The store leaves it alone.
+	Manifest int64 `json:"manifest,omitzero"`
 }
 
 // Progress is how far a database has come, compared with what was seen of it.
@@ -54,12 +56,18 @@ func scanProgress(row scanner, seen Marks) (now Progress, err error) {
 	if err := row.Scan(&now.Revocations, &now.Keys, &now.Tag, &tag, &identity); err != nil {
 		return Progress{}, err
 	}
-	if identity != 0 {
-		now.Identity = strconv.FormatInt(identity, 36)
-	}
+	now.Identity = identityName(identity)
 	kept := now.Revocations-seen.Revocations < keptTags
 	now.Behind = now.Revocations < seen.Revocations || now.Keys < seen.Keys || seen.Tag != 0 && kept && tag != seen.Tag
 	return now, nil
+}
+
+// identityName returns the identity of a database as text; empty: it has none.
+func identityName(identity int64) string {
+	if identity == 0 {
+		return ""
+	}
+	return strconv.FormatInt(identity, 36)
 }
 
 // Progress returns how far the database has come, and reports whether it still has what was seen.
@@ -84,11 +92,12 @@ func (s *Store) progress(ctx context.Context, seen Marks) (Progress, error) {
 
 // addIdentity gives the database one. Of many callers one wins.
 func (s *Store) addIdentity(ctx context.Context) error {
-	identity := randomNumber()
-	return s.step(ctx, "naming the database", func(ctx context.Context, tx session) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO counters (name, position) VALUES ('identity', $1) ON CONFLICT (name) DO NOTHING`, identity)
-		return err
-	})
+	return s.step(ctx, "naming the database", nameDatabase)
+}
+
+func nameDatabase(ctx context.Context, tx session) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO counters (name, position) VALUES ('identity', $1) ON CONFLICT (name) DO NOTHING`, randomNumber())
+	return err
 }
 
 // Distrust answers for a database that was put back to a state from before seen: it revokes the keys of those ids, stores

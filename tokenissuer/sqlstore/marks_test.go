@@ -92,7 +92,7 @@ func TestK11MarksMove(t *testing.T) {
 			{"now", added, false},
 			{"a revocation further", Marks{Revocations: added.Revocations + 1, Keys: added.Keys}, true},
 			{"a key further", Marks{Revocations: added.Revocations, Keys: added.Keys + 1}, true},
-			{"another way", Marks{added.Revocations, added.Tag + 1, added.Keys}, true},
+			{"another way", Marks{Revocations: added.Revocations, Tag: added.Tag + 1, Keys: added.Keys}, true},
 		} {
 			if got := progressOf(t, s, c.seen).Behind; got != c.behind {
 				t.Errorf("%s: behind is %v", c.name, got)

@@ -12,7 +12,7 @@ import (
 func open(ctx context.Context, s *Store) (*Store, error) {
 	s.read.options, s.feed.options = s.options, s.options
 	for _, next := range []func(context.Context) error{
-		s.migrate, s.start, s.addStandIn, s.addStandInUser, s.addStandInFamily, s.prepare,
+		s.migrate, s.start, s.addStandIn, s.addStandInUser, s.prepare,
 	} {
 		if err := next(ctx); err != nil {
 			return nil, errors.Join(err, s.Close())

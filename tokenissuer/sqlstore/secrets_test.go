@@ -102,10 +102,9 @@ func TestT22NoCredentialOfPeopleIsStored(t *testing.T) {
 	must(t, err)
 	columns, err := rows.Columns()
 	must(t, errors.Join(err, rows.Close()))
-	const known = "id user_id user_version user_declared client_id origin scopes actor_subject actor_client_id note " +
-		"auth_time created_at expires_at revoked_at has_code code_request_id code_redirect_uri " +
-		"code_challenge code_refreshable code_expires_at code_spent_at code_failures generation rotated_at token_lifetime rotated_by " +
-		"session_id code_nonce claims audience provider"
+	const known = "id user_id user_version user_declared client_id origin provider proof session_id scopes claims audience " +
+		"actor_subject actor_client_id note auth_time created_at expires_at revoked_at token_lifetime has_code code_request_id " +
+		"code_redirect_uri code_challenge code_nonce code_refreshable code_expires_at code_spent_at code_failures generation rotated_at rotated_by"
 	if got := strings.Join(columns, " "); got != known {
 		t.Errorf("the columns of families are\n%s, want\n%s", got, known)
 	}

@@ -12,6 +12,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -55,6 +56,7 @@ type Store struct {
 	feed     handle // for what no request waits for
 	steps    runner // nil until the schema is there
 	dropping dropPaces
+	bindKeys atomic.Pointer[func(store.KeyStep) (store.StoredKey, error)] // nil: keys are not bound
 	// endLater ends what later has begun; nil: nothing.
 	endLater func()
 

@@ -18,7 +18,7 @@ import (
 )
 
 const selectUsers = `SELECT id, email, name, organisation, role, status, password_hash, version, created_at, group_names,
-	email_verified, profile, updated_at, external, service FROM users`
+	email_verified_by, profile, updated_at, external, service, provider_groups, groups_by FROM users`
 
 // whereUser and whereEmail select the user of the id or the address $1, or the stand-in $2 when there is none, with the
 // same work.
@@ -84,11 +84,13 @@ func scanUser(row scanner) (*store.User, error) {
 	var hash string
 	var version int64
 	var created, updated sql.Null[int64]
-	var groups, profile []byte
+	var groups, profile, providerGroups []byte
 	err := row.Scan(&u.ID, &u.Email, &u.Name, &u.Organisation, &u.Role, &u.Status, &hash, &version, &created, &groups,
-		&u.EmailVerified, &profile, &updated, &u.External, &u.Service)
-	if err == nil && len(groups) > len("[]") {
-		err = json.Unmarshal(groups, &u.Groups)
+		&u.EmailVerifiedBy, &profile, &updated, &u.External, &u.Service, &providerGroups, &u.GroupsBy)
+	for text, list := range map[*[]byte]*[]string{&groups: &u.Groups, &providerGroups: &u.ProviderGroups} {
+		if err == nil && len(*text) > len("[]") {
+			err = json.Unmarshal(*text, list)
+		}
 	}
 	if err == nil && len(profile) > 0 {
 		err = json.Unmarshal(profile, &u.Profile)
@@ -115,13 +117,18 @@ func addingUser(user *store.User, organisationDeclared bool) work {
 		if err := takeSubject(ctx, tx, u.ID, "user", u.CreatedAt); err != nil {
 			return err
 		}
-		return mustAdd(tx.ExecContext(ctx, `INSERT INTO users (id, email, name, organisation, role, status,
-			password_hash, password_scheme, version, created_at, group_names, email_verified, profile, updated_at, external, service)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $11, $12, $13, $14, $15)
+		err := mustAdd(tx.ExecContext(ctx, `INSERT INTO users (id, email, name, organisation, role, status,
+			password_hash, password_scheme, version, created_at, group_names, email_verified_by, profile, updated_at, external, service,
+			provider_groups, groups_by)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 			ON CONFLICT (email) DO NOTHING`,
 			u.ID, u.Email, u.Name, u.Organisation, string(u.Role), string(u.Status),
 			u.PasswordHash.Reveal(), passwords.SchemeOf(u.PasswordHash), micros(u.CreatedAt), groups,
-			u.EmailVerified, profile, micros(u.UpdatedAt), u.External, u.Service))
+			u.EmailVerifiedBy, profile, micros(u.UpdatedAt), u.External, u.Service, groupNames(u.ProviderGroups), u.GroupsBy))
+		if errors.Is(err, store.ErrTaken) {
+			return store.ErrEmailTaken
+		}
+		return err
 	}
 }
 
@@ -147,6 +154,7 @@ func profileText(p *store.Profile) string {
 func (s *Store) ChangeUser(ctx context.Context, userID string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
 	row := columnsOf(change)
 	row.updated = micros(end.At)
+	row.keepsIdentities = change.KeepIdentities
 	return s.endingStep(ctx, "changing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		// The user's row comes first: from here on no family of the old version is born.
 		if err := row.update(ctx, tx, userID); err != nil {
@@ -173,9 +181,9 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change store.User
 // userColumns are what a change of a user writes; what is not valid stays.
 type userColumns struct {
 	hash, scheme, role, status, groups, organisation, name, email, profile sql.Null[string]
-	emailVerified                                                          sql.Null[bool]
+	emailVerifiedBy, providerGroups, groupsBy                              sql.Null[string]
 	updated                                                                sql.Null[int64]
-	organisationDeclared                                                   bool
+	organisationDeclared, keepsIdentities                                  bool
 	moves                                                                  int64 // of the version
 }
 
@@ -194,7 +202,10 @@ func columnsOf(c store.UserChange) userColumns {
 	if c.Profile != nil {
 		row.profile = sql.Null[string]{V: profileText(c.Profile), Valid: true}
 	}
-	row.emailVerified = nullable(c.EmailVerified)
+	if c.ProviderGroups != nil {
+		row.providerGroups = sql.Null[string]{V: groupNames(*c.ProviderGroups), Valid: true}
+	}
+	row.emailVerifiedBy, row.groupsBy = nullable(c.EmailVerifiedBy), nullable(c.GroupsBy)
 	row.role, row.status = nullable((*string)(c.Role)), nullable((*string)(c.Status))
 	row.organisation, row.name, row.email = nullable(c.Organisation), nullable(c.Name), nullable(c.Email)
 	return row
@@ -205,9 +216,10 @@ func (r userColumns) update(ctx context.Context, tx session, userID string) erro
 		password_scheme = COALESCE($2, password_scheme), role = COALESCE($3, role), status = COALESCE($4, status),
 		group_names = COALESCE($5, group_names), organisation = COALESCE($6, organisation), name = COALESCE($7, name),
 		version = version + $8, profile = COALESCE($9, profile), updated_at = $10,
-		email_verified = COALESCE($11, email_verified AND email = COALESCE($12, email)) WHERE id = $13`,
+		email_verified_by = COALESCE($11, CASE WHEN email = COALESCE($12, email) THEN email_verified_by ELSE '' END),
+		provider_groups = COALESCE($13, provider_groups), groups_by = COALESCE($14, groups_by) WHERE id = $15`,
 		r.hash, r.scheme, r.role, r.status, r.groups, r.organisation, r.name, r.moves, r.profile, r.updated,
-		r.emailVerified, r.email, possible(userID)))
+		r.emailVerifiedBy, r.email, r.providerGroups, r.groupsBy, possible(userID)))
 	if err != nil {
 		return err
 	}
@@ -216,13 +228,29 @@ func (r userColumns) update(ctx context.Context, tx session, userID string) erro
 			return fmt.Errorf("organisation %q: %w", r.organisation.V, err)
 		}
 	}
+	if r.email.Valid { // nobody has vouched for the new one yet
+		if _, err := tx.ExecContext(ctx, `UPDATE identities SET vouches = FALSE WHERE user_id = $1
+			AND EXISTS (SELECT 1 FROM users WHERE id = $1 AND email <> $2)`, userID, r.email.V); err != nil {
+			return err
+		}
+	}
+	if r.keepsIdentities {
+		if _, err := tx.ExecContext(ctx, `UPDATE identities SET linked_at = $1 WHERE user_id = $2`, r.updated, userID); err != nil {
+			return err
+		}
+	}
+	if r.emailVerifiedBy.V == store.VerifiedByOperator {
+		if _, err := tx.ExecContext(ctx, `UPDATE identities SET vouches = TRUE WHERE user_id = $1`, userID); err != nil {
+			return err
+		}
+	}
 	if !r.email.Valid {
 		return nil
 	}
 	err = mustAdd(tx.ExecContext(ctx, `UPDATE users SET email = $1
 		WHERE id = $2 AND NOT EXISTS (SELECT 1 FROM users WHERE email = $1 AND id <> $2)`, r.email.V, userID))
-	if isTwice(err) { // another one has taken it since, and PostgreSQL looked before
-		return store.ErrTaken
+	if isTwice(err) || errors.Is(err, store.ErrTaken) { // another one has taken it since, and PostgreSQL looked before
+		return store.ErrEmailTaken
 	}
 	return err
 }

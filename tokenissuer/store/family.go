@@ -37,6 +37,8 @@ type TokenFamily struct {
 	Actor Actor
 	// Note is what a person may recognise it by on the account page: the browser of a session.
 	Note string
+	// Proof is how the user proved who they are.
+	Proof Proof
 	// AuthTime is when the user proved who they are; zero: nobody knows, or it was not the user.
 	AuthTime  time.Time
 	CreatedAt time.Time
@@ -67,6 +69,14 @@ type TokenFamily struct {
 
 	// TokenLifetime is the longest that its access tokens live, whatever the configuration says later; zero: nobody knows.
 	TokenLifetime time.Duration
+}
+
+// Proof says how a user has signed in (OpenID Connect Core §2). The zero value says nothing.
+type Proof struct {
+	// ACR is an authentication context class of ours; empty: none is known.
+	ACR string `json:"acr,omitzero"`
+	// AMR are the methods (RFC 8176), by our own knowledge or the provider's word; empty: they are not known.
+	AMR []string `json:"amr,omitempty"`
 }
 
 // tokenSlack is how long after RotatedAt an access token may still be issued: a session is touched once an hour, and a

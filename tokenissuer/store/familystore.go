@@ -68,6 +68,8 @@ type FamilyFilter struct {
 	Provider string
 	// ExceptSession is a sign-in that is not meant, nor are the host sessions that came of it; empty: there is none.
 	ExceptSession string
+	// ExceptScopes are scopes of which a family that is meant has none.
+	ExceptScopes oauth.Scopes
 	// Origins, when there are some, are the only ones meant.
 	Origins []oauth.GrantType
 }

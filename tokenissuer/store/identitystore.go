@@ -16,10 +16,16 @@ type Identity struct {
 	DeclaredEmail string
 	// Source is what stood behind the provider's name when the identity was linked or used last, as "openid https://login.example.com";
 	// empty: an earlier build has linked it.
-	Source   string
+	Source string
+	// LinkedAt is when the identity was linked, or when an operator last said that all identities of the user are one person's.
 	LinkedAt time.Time
 	// LastUsedAt is when the user signed in with it last.
 	LastUsedAt time.Time
+	// Created: the user was made for it.
+	Created bool
+	// Vouches: the provider was one by whose word accounts are linked when the user signed in with it last, and vouched for the user's
+	// address. A change of the address takes it from all identities of the user, and the word of an operator for the address gives it to all.
+	Vouches bool
 }
 
 // IsOf reports whether the identity leads to a user: one who has its UserID, and is the person to whom it was linked.
@@ -63,10 +69,10 @@ type IdentityStore interface {
 	// Identities lists the identities of a user, by provider and subject.
 	Identities(ctx context.Context, userID string) ([]Identity, error)
 	// LinkIdentity gives an identity to a user and makes a stored user External, in one step. When the user has it already, only
-	// LastUsedAt, DeclaredEmail and Source change. ErrTaken when another user has it, ErrNotFound when the user is not stored and
+	// LastUsedAt, DeclaredEmail, Source and Vouches change. ErrTaken when another user has it, ErrNotFound when the user is not stored and
 	// DeclaredEmail is empty. Of concurrent calls for several users exactly one succeeds.
 	LinkIdentity(ctx context.Context, identity Identity) error
-	// TouchIdentity sets LastUsedAt and Source. ErrNotFound when there is no such identity, or another user has it.
+	// TouchIdentity sets LastUsedAt, Source and Vouches. ErrNotFound when there is no such identity, or another user has it.
 	TouchIdentity(ctx context.Context, identity Identity) error
 	// IdentitySources lists the distinct sources of the identities of a provider, in no order.
 	IdentitySources(ctx context.Context, provider string) ([]string, error)
@@ -77,7 +83,8 @@ type IdentityStore interface {
 	AddExternalUser(ctx context.Context, user *User, identity Identity, organisationDeclared bool) error
 	// UnlinkIdentity deletes an identity and ends every family of its user whose Provider is the identity's, but KeepSession and the
 	// host sessions that came of it, in one step, and returns the revocations that it recorded. A stored user who has no other
-	// identity is not External any more. ErrNotFound when the user has no such identity; ErrLastWayIn when nothing may be deleted.
+	// identity is not External any more, and what the provider has said of the user goes, as User.Unlink has it. If that were groups, the
+	// user's version moves on, and every family ends, as with ChangeUser. ErrNotFound when the user has no such identity; ErrLastWayIn when nothing may be deleted.
 	// Of concurrent calls that would leave a user without a way in together, one is refused. No family whose Preconditions name the
 	// identity is born afterwards.
 	UnlinkIdentity(ctx context.Context, u Unlinking, end Ending) ([]Revocation, error)

@@ -13,6 +13,9 @@ type KeyStore interface {
 	KeysVersion(ctx context.Context) (int64, error)
 	// SigningKeys lists every key, oldest first.
 	SigningKeys(ctx context.Context) ([]StoredKey, error)
+	// BindKeys has every later change of the keys store what bind returns of it, in the same step, in the place of the stored key of that id. An
+	// error of bind fails the change. bind may be called several times for one change, and must not use the store.
+	BindKeys(bind func(KeyStep) (StoredKey, error))
 	// AddFirstSigningKey stores the key unless there is one of the same algorithm already that was not revoked: then it
 	// adds nothing and returns nil. Callers read SigningKeys afterwards to learn who won.
 	AddFirstSigningKey(ctx context.Context, key StoredKey) error
@@ -44,6 +47,15 @@ type StoredKey struct {
 	ActiveFrom time.Time
 	// RevokedAt is when the key was revoked; zero: it was not.
 	RevokedAt time.Time
+}
+
+// KeyStep is a change of the keys that is about to be made durable.
+type KeyStep struct {
+	// Identity is what the store calls its database, if it has one, and Version what KeysVersion will return.
+	Identity string
+	Version  int64
+	// Before and After are every key.
+	Before, After []StoredKey
 }
 
 // KeyChange is a stored key before and after a change of its form or its time.

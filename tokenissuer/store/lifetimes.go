@@ -128,7 +128,7 @@ func FormatBound(d time.Duration) string {
 	return d.String()
 }
 
-// For returns the lifetime For access tokens that come from the grant type. A refreshed token asks with the grant that
+// For returns the lifetime of access tokens that come from the grant type. A refreshed token asks with the grant that
 // its family came from.
 func (l Lifetimes) For(grant oauth.GrantType) time.Duration {
 	switch grant {

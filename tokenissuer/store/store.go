@@ -13,11 +13,18 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrTaken is returned when an id is already in use, by a client or by a user, or an e-mail address by another user.
 	ErrTaken = errors.New("the id is already taken")
+	// ErrEmailTaken is the ErrTaken of an e-mail address.
+	ErrEmailTaken error = emailTakenError{}
 	// ErrInUse is returned for removing an organisation that has users.
 	ErrInUse = errors.New("it still has users")
 	// ErrLastWayIn is returned for taking an identity from a user who could not sign in without it.
 	ErrLastWayIn = errors.New("the user could not sign in any more")
 )
+
+type emailTakenError struct{}
+
+func (emailTakenError) Error() string        { return "another user has the e-mail address" }
+func (emailTakenError) Is(target error) bool { return target == ErrTaken }
 
 // RemovedError is the ErrTaken of an id that belonged to a client or a user who was removed.
 type RemovedError struct {
@@ -101,12 +108,12 @@ type UserStore interface {
 	UserDirectory
 	// Users lists the stored users, by id; of one organisation, unless its id is empty.
 	Users(ctx context.Context, organisation string) ([]*User, error)
-	// AddUser registers a user; Declared and Version are not kept. ErrTaken when the id belongs to a client or a user, or the
-	// address to a user, and RemovedError as for AddClient. ErrNotFound when the organisation is not stored, unless organisationDeclared.
+	// AddUser registers a user; Declared and Version are not kept. ErrTaken when the id belongs to a client or a user, ErrEmailTaken when
+	// the address belongs to a user, and RemovedError as for AddClient. ErrNotFound when the organisation is not stored, unless organisationDeclared.
 	AddUser(ctx context.Context, user *User, organisationDeclared bool) error
 	// ChangeUser makes the change, sets UpdatedAt to end.At and, unless the change KeepsTokens, moves the user's version on and ends every family of the user, and
 	// every one of which the user is the actor, all in one step. It returns the revocations that it recorded. ErrNotFound when
-	// there is no such user, or the organisation is not stored and not declared. ErrTaken when another user has the address.
+	// there is no such user, or the organisation is not stored and not declared. ErrEmailTaken when another user has the address.
 	ChangeUser(ctx context.Context, userID string, change UserChange, end Ending) ([]Revocation, error)
 	// RehashPassword replaces a hash by another one of the same password, unless it has changed since: then nothing
 	// happens and the result is nil. The version stays.
@@ -132,24 +139,36 @@ type UserChange struct {
 	Role     *Role
 	Status   *UserStatus
 	Groups   *[]string
+	// ProviderGroups and GroupsBy are what a provider says of groups.
+	ProviderGroups *[]string
+	GroupsBy       *string
 	// Organisation is the id of one that is stored, unless OrganisationDeclared; empty: none.
 	Organisation         *string
 	OrganisationDeclared bool
 	// Name, and Email in its canonical form, are what the user is called.
 	Name, Email *string
-	// EmailVerified is that of the new address when Email changes it; without it, a new address is not verified.
-	EmailVerified *bool
+	// EmailVerifiedBy is that of the new address when Email changes it; without it, a new address is not verified. VerifiedByOperator has all
+	// identities of the user vouch for it: the operator knows that they are one person's.
+	EmailVerifiedBy *string
 	// Profile replaces the whole profile.
 	Profile *Profile
-	// UnlinkIdentities takes all identities from the user, who is not External any more, and ends the personal access tokens: whoever
-	// has signed in with them may be another person.
+	// UnlinkIdentities takes all identities from the user, who is not External any more, with what their providers have said, and ends the
+	// personal access tokens: whoever has signed in with them may be another person.
 	UnlinkIdentities bool
+	// KeepIdentities says that all identities of the user are one person's: they count as linked at the same time, now.
+	KeepIdentities bool
 }
 
 // Apply makes the change to u.
 func (c UserChange) Apply(u *User) {
 	if c.Email != nil && *c.Email != u.Email {
-		u.EmailVerified = false
+		u.EmailVerifiedBy = ""
+	}
+	if c.UnlinkIdentities {
+		u.External, u.ProviderGroups, u.GroupsBy = false, nil, ""
+		if u.EmailVerifiedBy != VerifiedByOperator {
+			u.EmailVerifiedBy = ""
+		}
 	}
 	setTo(&u.PasswordHash, c.Password)
 	setTo(&u.Role, c.Role)
@@ -158,17 +177,19 @@ func (c UserChange) Apply(u *User) {
 	setTo(&u.Organisation, c.Organisation)
 	setTo(&u.Name, c.Name)
 	setTo(&u.Email, c.Email)
-	setTo(&u.EmailVerified, c.EmailVerified)
+	setTo(&u.EmailVerifiedBy, c.EmailVerifiedBy)
+	setTo(&u.ProviderGroups, c.ProviderGroups)
+	setTo(&u.GroupsBy, c.GroupsBy)
 	if c.Profile != nil {
 		u.Profile = c.Profile.Clone()
 	}
-	u.External = u.External && !c.UnlinkIdentities
 }
 
 // KeepsTokens reports whether the change is of what applications are told about the user and of nothing else. Tokens and sessions
 // go on then.
 func (c UserChange) KeepsTokens() bool {
-	return (c.Name != nil || c.Email != nil || c.EmailVerified != nil || c.Profile != nil) && c.Password == nil && c.Role == nil && c.Status == nil && c.Groups == nil && c.Organisation == nil && !c.UnlinkIdentities
+	return (c.Name != nil || c.Email != nil || c.EmailVerifiedBy != nil || c.Profile != nil || c.GroupsBy != nil || c.KeepIdentities) &&
+		c.Password == nil && c.Role == nil && c.Status == nil && c.Groups == nil && c.ProviderGroups == nil && c.Organisation == nil && !c.UnlinkIdentities
 }
 
 // Ending is when families end, and until when a revocation is kept of which the family does not say more: longer than any

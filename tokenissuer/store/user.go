@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -48,9 +49,13 @@ type User struct {
 	Organisation string
 	// Role is empty for a user who has none.
 	Role Role
-	// Groups are those to which the user belongs, as ValidateGroups allows.
+	// Groups are those into which an operator has put the user, as ValidateGroups allows.
 	Groups []string
-	Status UserStatus
+	// ProviderGroups are those into which a provider has put the user, and GroupsBy names that provider: the one that said something of
+	// groups last. All groups together are such as ValidateGroups allows.
+	ProviderGroups []string
+	GroupsBy       string
+	Status         UserStatus
 	// PasswordHash is in the PHC form of argon2id or in bcrypt's; empty: the user signs in at a provider, or cannot sign in yet.
 	PasswordHash oauth.Secret
 	// External says that an identity provider vouches for the user; see IdentityStore.
@@ -66,8 +71,53 @@ type User struct {
 	UpdatedAt time.Time
 	// Declared users come from the configuration and cannot be changed at run time.
 	Declared bool
-	// EmailVerified says that Email is known to be the user's own. A change of the address takes it away.
-	EmailVerified bool
+	// EmailVerifiedBy says by whose word Email is the user's own: VerifiedByOperator, or a provider's as VerifiedBy has it; empty: by
+	// nobody's. A change of the address takes it away.
+	EmailVerifiedBy string
+}
+
+// VerifiedByOperator is the EmailVerifiedBy of an address that an operator vouches for.
+const VerifiedByOperator = "operator"
+
+// VerifiedBy is the EmailVerifiedBy of an address that the provider of a name has verified.
+func VerifiedBy(provider string) string { return "provider " + provider }
+
+// EmailVerified reports whether Email is known to be the user's own.
+func (u *User) EmailVerified() bool { return u.EmailVerifiedBy != "" }
+
+// AllGroups are those to which the user belongs, whoever says so, each once.
+func (u *User) AllGroups() []string {
+	if len(u.ProviderGroups) == 0 {
+		return u.Groups
+	}
+	all := slices.Clone(u.Groups)
+	for _, group := range u.ProviderGroups {
+		if !slices.Contains(u.Groups, group) {
+			all = append(all, group)
+		}
+	}
+	return all
+}
+
+// Unlink takes from a user what a provider has said of an account that is not the user's any more: the groups, and its word for the
+// address. It reports whether the user is in fewer groups now.
+func (u *User) Unlink(provider string) (fewer bool) {
+	if u.EmailVerifiedBy == VerifiedBy(provider) {
+		u.EmailVerifiedBy = ""
+	}
+	if u.GroupsBy == provider {
+		fewer = len(u.ProviderGroups) > 0
+		u.ProviderGroups, u.GroupsBy = nil, ""
+	}
+	return fewer
+}
+
+// LastChange returns when the user was changed last; zero: it is not known.
+func (u *User) LastChange() time.Time {
+	if u.UpdatedAt.IsZero() {
+		return u.CreatedAt
+	}
+	return u.UpdatedAt
 }
 
 // DeclaredEmail is the address of a declared user, and empty for a stored one; see Identity.
@@ -116,7 +166,7 @@ func (u *User) Validate() error {
 	if err := u.Profile.Validate(); err != nil {
 		return err
 	}
-	if err := ValidateGroups(u.Groups); err != nil {
+	if err := ValidateGroups(u.AllGroups()); err != nil {
 		return err
 	}
 	if _, err := ParseUserStatus(string(u.Status)); err != nil {
@@ -133,6 +183,14 @@ func (u *User) Validate() error {
 
 // ServiceEmail is the address of a service account, which needs one that is nobody else's. Nothing is ever sent there (RFC 2606 §2).
 func ServiceEmail(id string) string { return strings.ToLower(id) + "@service.invalid" }
+
+// UnknownEmail is the address of a user whose provider vouches for none any more: it is nobody's.
+func UnknownEmail(id string) string { return strings.ToLower(id) + "@unknown.invalid" }
+
+// IsReservedEmail reports whether a canonical address is such as ServiceEmail and UnknownEmail make.
+func IsReservedEmail(email string) bool {
+	return strings.HasSuffix(email, "@service.invalid") || strings.HasSuffix(email, "@unknown.invalid")
+}
 
 // CheckSubject refuses an id that applications cannot know a user by (OpenID Connect Core 1.0 §2): sub is ASCII.
 func CheckSubject(id string) error {

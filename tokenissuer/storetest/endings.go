@@ -14,6 +14,7 @@ import (
 var endingChecks = []check{
 	{"EndFamiliesThatMatch", endFamiliesThatMatch},
 	{"M25EndFamiliesOfAVersion", endFamiliesOfAVersion},
+	{"EndFamiliesWithoutAScope", endFamiliesWithoutAScope},
 	{"EndFamiliesOfNobody", endFamiliesOfNobody},
 	{"EndFamiliesWhateverTheirState", endFamiliesWhateverTheirState},
 	{"EndFamilyByID", endFamilyByID},
@@ -141,6 +142,25 @@ func endFamiliesOfAVersion(t *testing.T, s store.Store) {
 	sameEndings(t, s, end(t, s, store.FamilyFilter{UserVersion: "old"}))
 	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "new", UserVersion: "old"}))
 	sameEndings(t, s, end(t, s, store.FamilyFilter{UserID: "ada", UserVersion: "old"}), "old", "older")
+	for _, f := range stay {
+		sameFamily(t, readFamily(t, s, f.ID), f)
+	}
+}
+
+// endFamiliesWithoutAScope: those that have one of the scopes stay, and none whose scope is only similar.
+func endFamiliesWithoutAScope(t *testing.T, s store.Store) {
+	of := func(id string, scopes ...string) *store.TokenFamily {
+		f := refreshed(id)
+		f.Scopes = scopes
+		return f
+	}
+	stay := []*store.TokenFamily{of("first", "stay", "public"), of("last", "public", "stay"), of("alone", "stay"), of("other", "go_on")}
+	addFamilies(t, s, stay...)
+	addFamilies(t, s, of("none"), of("longer", "stay.here", "overstay"), of("capitals", "Stay"), of("underscore", "goXon"), of("two", "st", "ay"))
+	which := store.FamilyFilter{UserID: refreshed("").UserID, ExceptScopes: oauth.Scopes{"stay", "go_on"}}
+	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "alone", ExceptScopes: which.ExceptScopes}))
+	sameEndings(t, s, end(t, s, store.FamilyFilter{ExceptScopes: which.ExceptScopes}))
+	sameEndings(t, s, end(t, s, which), "none", "longer", "capitals", "underscore", "two")
 	for _, f := range stay {
 		sameFamily(t, readFamily(t, s, f.ID), f)
 	}

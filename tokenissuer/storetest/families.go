@@ -32,6 +32,7 @@ func family(id string) *store.TokenFamily {
 		Actor:    store.Actor{Subject: "boß 🧑‍💼", ClientID: `"back" office`},
 		Provider: "corp é'", Note: "Firefox auf Ünix '\"\\ 🌍", SessionID: "session of " + id, Claims: `{"userinfo":{"é'":null}}`,
 		Audience: []string{"https://api.example/é?a='1'", "urn:things"},
+		Proof:    store.Proof{ACR: "1 é'", AMR: []string{"pwd", "otp é'"}},
 		AuthTime: now.Add(-time.Hour), CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour),
 		Code: store.CodeBinding{
 			RequestID: "request of " + id, RedirectURI: "https://app.example/cb?a='1'&b=%22é\"",

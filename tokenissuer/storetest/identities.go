@@ -31,6 +31,7 @@ var identityChecks = []check{
 func identity(provider, subject, userID string) store.Identity {
 	return store.Identity{
 		Provider: provider, Subject: subject, UserID: userID, Source: "openid https://" + provider, LinkedAt: now.Add(-48 * time.Hour), LastUsedAt: now.Add(-time.Minute),
+		Vouches: true,
 	}
 }
 
@@ -114,9 +115,9 @@ func identitiesReadBack(t *testing.T, s store.Store) {
 	}
 	sameIdentities(t, s, "ada", third, second, first)
 	again := first
-	again.LinkedAt, again.LastUsedAt = now, now.Add(time.Hour)
+	again.LinkedAt, again.LastUsedAt, again.Created, again.Vouches = now, now.Add(time.Hour), true, false
 	must(t, s.LinkIdentity(t.Context(), again))
-	first.LastUsedAt = again.LastUsedAt
+	first.LastUsedAt, first.Vouches = again.LastUsedAt, false
 	sameIdentities(t, s, "ada", third, second, first)
 	after := readUser(t, s, "ada")
 	if after.Version != u.Version || !after.External || u.External {
@@ -178,10 +179,13 @@ func identityLinkedOnceInARace(t *testing.T, a, b store.Store) {
 // the address.
 func externalUserIsOneStep(t *testing.T, s store.Store) {
 	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
-	must(t, s.AddExternalUser(t.Context(), external("ada"), identity("corp", "1", "somebody else"), false))
+	first := identity("corp", "1", "somebody else")
+	first.Created = true
+	must(t, s.AddExternalUser(t.Context(), external("ada"), first, false))
 	want := external("ada")
 	sameUser(t, readUser(t, s, "ada"), want)
-	sameIdentities(t, s, "ada", identity("corp", "1", "ada"))
+	first.UserID = "ada"
+	sameIdentities(t, s, "ada", first)
 
 	sameAddress, nowhere := external("bob"), external("eve")
 	sameAddress.Email = user("ada").Email
@@ -192,14 +196,14 @@ func externalUserIsOneStep(t *testing.T, s store.Store) {
 		subject string
 		want    error
 	}{
-		{"id", external("ada"), "2", store.ErrTaken}, {"address", sameAddress, "2", store.ErrTaken},
+		{"id", external("ada"), "2", store.ErrTaken}, {"address", sameAddress, "2", store.ErrEmailTaken},
 		{"identity", external("bob"), "1", store.ErrTaken}, {"organisation", nowhere, "2", store.ErrNotFound},
 	} {
 		if err := s.AddExternalUser(t.Context(), c.user, identity("corp", c.subject, ""), false); !errors.Is(err, c.want) {
 			t.Fatalf("%s: got error %v, want %v", c.name, err, c.want)
 		}
 		noIdentity(t, s, "corp", "2")
-		sameIdentities(t, s, "ada", identity("corp", "1", "ada"))
+		sameIdentities(t, s, "ada", first)
 		if list := listUsers(t, s, ""); len(list) != 1 {
 			t.Fatalf("%s: there are %d users", c.name, len(list))
 		}

@@ -23,6 +23,7 @@ var keyChecks = []check{
 	{"K9KeysFirstOfAnAlgorithm", keysFirstOfAnAlgorithm},
 	{"KeysDropped", keysDropped},
 	{"KeysVersionMoves", keysVersionMoves},
+	{"V9KeysBoundTogether", keysBoundTogether},
 }
 
 // key returns a stored key with every byte value in its private part.
@@ -310,5 +311,53 @@ func keysVersionMoves(t *testing.T, s store.Store) {
 			t.Errorf("asked again, the version is %d, and was %d, %v", again, version, err)
 		}
 		last = version
+	}
+}
+
+// keysBoundTogether: what binds the keys is stored in the step that changes them, sees every other change either before it or not at all, and
+// undoes the change when it fails.
+func keysBoundTogether(t *testing.T, s store.Store) {
+	refuse := false
+	s.BindKeys(func(step store.KeyStep) (store.StoredKey, error) {
+		if refuse {
+			return store.StoredKey{}, errors.New("it is refused")
+		}
+		var ids []string
+		for _, k := range step.After {
+			if k.ID != "bound" {
+				ids = append(ids, k.ID)
+			}
+		}
+		text := fmt.Sprint(step.Version, len(step.Before), len(step.After), len(ids))
+		return store.StoredKey{ID: "bound", Algorithm: "bound", Private: []byte(text), SealedWith: "kek"}, nil
+	})
+	must(t, errors.Join(race(racers, func(i int) error {
+		return s.AddSigningKey(t.Context(), key(fmt.Sprint("key ", i), oauth.ES256, now))
+	})...))
+	version, err := s.KeysVersion(t.Context())
+	must(t, err)
+	bound := func() string {
+		for _, k := range storedKeys(t, s) {
+			if k.ID == "bound" {
+				return string(k.Private)
+			}
+		}
+		return "nothing"
+	}
+	if want := fmt.Sprint(version, racers, racers+1, racers); bound() != want {
+		t.Errorf("bound: %s, want %s", bound(), want)
+	}
+	refuse = true
+	before, stood := bound(), len(storedKeys(t, s))
+	if err := s.AddSigningKey(t.Context(), key("refused", oauth.ES256, now)); err == nil {
+		t.Error("a change that could not be bound was made")
+	}
+	if err := s.DropSigningKey(t.Context(), "key 0"); err == nil {
+		t.Error("a key was dropped though that could not be bound")
+	}
+	after, err := s.KeysVersion(t.Context())
+	must(t, err)
+	if bound() != before || len(storedKeys(t, s)) != stood || after != version {
+		t.Errorf("a change that could not be bound left %s, %d keys, version %d", bound(), len(storedKeys(t, s)), after)
 	}
 }

@@ -306,7 +306,7 @@ func everythingAtOnce(t *testing.T, s store.Store) {
 	}
 	methods := populate(t, s).calls(s)
 	for method := range reflect.TypeFor[store.Store]().Methods() {
-		if method.Name != "Close" && !slices.ContainsFunc(methods, func(c call) bool { return c.name == method.Name }) {
+		if method.Name != "Close" && method.Name != "BindKeys" && !slices.ContainsFunc(methods, func(c call) bool { return c.name == method.Name }) {
 			t.Errorf("%s is not among the calls of this test", method.Name)
 		}
 	}

@@ -69,7 +69,7 @@ func client(id string) *store.Client {
 		PKCERequired: true, PKCEOptional: true, RevokePrevious: true,
 		OpenID: store.ClientOpenID{
 			IDTokenAlgorithm: oauth.EdDSA, PostLogoutRedirectURIs: []string{"https://app.example/bye?é='\"", "com.example.app:/bye"},
-			BackchannelLogoutURI: "https://app.example/backchannel?a=1", BackchannelLogoutSessionRequired: true,
+			BackchannelLogoutURI: "https://app.example/backchannel?a=1", BackchannelLogoutSessionRequired: true, ResponseModes: []string{"form_post"}, DefaultMaxAge: new(int64),
 		},
 		ClientKeys: store.ClientKeys{AuthMethod: store.PrivateKeyJWT, JWKS: "{\"keys\":[\"é'\"]}", JWKSURI: "https://app.example/keys?a=1"},
 		Exchange: []store.ExchangeRule{

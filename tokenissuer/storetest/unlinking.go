@@ -17,6 +17,10 @@ var unlinkingChecks = []check{
 	{"P112OneWayInIsLeft", func(t *testing.T, s store.Store) { oneWayInIsLeft(t, s, s) }},
 	{"P112LastWayIn", lastWayIn},
 	{"P116UnlinkIdentitiesOfAChangedUser", unlinkIdentitiesOfAChangedUser},
+	{"V1UnlinkTakesTheProvidersWord", unlinkTakesTheProvidersWord},
+	{"V1AnOperatorVouchesForAllIdentities", anOperatorVouchesForAllIdentities},
+	{"V1AnotherAddressIsVouchedForByNobody", anotherAddressIsVouchedForByNobody},
+	{"V1KeptIdentitiesCountAsLinkedAtOnce", keptIdentitiesCountAsLinkedAtOnce},
 	{"P113TouchIdentity", touchIdentity},
 	{"P113TouchedBesideTheUnlink", func(t *testing.T, s store.Store) { touchedBesideTheUnlink(t, s, s) }},
 }
@@ -244,8 +248,8 @@ func unlinkIdentitiesOfAChangedUser(t *testing.T, s store.Store) {
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
 	addFamilies(t, s, signedInWith(ada, "1", "sign-in"), familyOf(ada, "by password"))
 	must(t, s.AddPersonalToken(t.Context(), &store.PersonalToken{ID: "token", UserID: "ada", ExpiresAt: now.Add(time.Hour), CreatedAt: now}, ada.Version))
-	verified := true
-	ended, err := s.ChangeUser(t.Context(), "ada", store.UserChange{EmailVerified: &verified, UnlinkIdentities: true}, theEnd)
+	verified := store.VerifiedByOperator
+	ended, err := s.ChangeUser(t.Context(), "ada", store.UserChange{EmailVerifiedBy: &verified, UnlinkIdentities: true}, theEnd)
 	must(t, err)
 	var ids []string
 	for _, r := range ended {
@@ -261,8 +265,123 @@ func unlinkIdentitiesOfAChangedUser(t *testing.T, s store.Store) {
 	if tokens, err := s.PersonalTokens(t.Context(), "ada"); err != nil || len(tokens) > 0 {
 		t.Errorf("the tokens are %+v, %v", tokens, err)
 	}
-	if after := readUser(t, s, "ada"); !after.EmailVerified || after.Version == ada.Version || !after.IsActive() {
+	if after := readUser(t, s, "ada"); after.EmailVerifiedBy != verified || len(after.ProviderGroups) > 0 || after.Version == ada.Version || !after.IsActive() {
 		t.Errorf("the user is %+v", after)
 	}
 	refusedAs(t, s, store.UserChanged, "late", signedInWith(ada, "1", "late"))
+}
+
+// unlinkTakesTheProvidersWord (V1): what a provider has said goes with its identity, what others have said stays. With groups goes every
+// family.
+func unlinkTakesTheProvidersWord(t *testing.T, s store.Store) {
+	by, none, corp, noGroups := store.VerifiedBy("corp"), "", "corp", []string{}
+	for id, c := range map[string]struct {
+		change store.UserChange
+		by     string
+		groups []string
+		fewer  bool
+	}{
+		"address":     {store.UserChange{EmailVerifiedBy: &by}, none, nil, false},
+		"operator":    {store.UserChange{}, store.VerifiedByOperator, nil, false},
+		"groups":      {store.UserChange{ProviderGroups: &[]string{"a"}, GroupsBy: &corp}, store.VerifiedByOperator, nil, true},
+		"no groups":   {store.UserChange{ProviderGroups: &noGroups, GroupsBy: &corp}, store.VerifiedByOperator, nil, false},
+		"of another":  {store.UserChange{ProviderGroups: &[]string{"a"}, GroupsBy: &by}, store.VerifiedByOperator, []string{"a"}, false},
+		"all of that": {store.UserChange{EmailVerifiedBy: &by, ProviderGroups: &[]string{"a"}, GroupsBy: &corp}, none, nil, true},
+	} {
+		u := user(id)
+		u.ProviderGroups, u.GroupsBy = nil, ""
+		addUser(t, s, u)
+		must(t, s.LinkIdentity(t.Context(), identity("corp", id, id)))
+		must(t, s.LinkIdentity(t.Context(), identity("other", id, id)))
+		if c.change != (store.UserChange{}) {
+			_, err := s.ChangeUser(t.Context(), id, c.change, theEnd)
+			must(t, err)
+		}
+		before := readUser(t, s, id)
+		addFamilies(t, s, familyOf(before, "by password "+id))
+		ended, err := s.UnlinkIdentity(t.Context(), unlinking("corp", id, id), theEnd)
+		must(t, err)
+		after := readUser(t, s, id)
+		if after.EmailVerifiedBy != c.by || !slices.Equal(after.ProviderGroups, c.groups) || !slices.Equal(after.Groups, before.Groups) {
+			t.Errorf("%s: the user is %+v", id, after)
+		}
+		if (after.Version != before.Version) != c.fewer || (len(ended) > 0) != c.fewer {
+			t.Errorf("%s: from version %s to %s, ended %v", id, before.Version, after.Version, ended)
+		}
+	}
+}
+
+// anOperatorVouchesForAllIdentities of one user (V1), and no provider for those of others.
+func anOperatorVouchesForAllIdentities(t *testing.T, s store.Store) {
+	addUser(t, s, user("ada"))
+	addUser(t, s, user("bob"))
+	of := func(provider, userID string, vouches bool) store.Identity {
+		i := identity(provider, userID, userID)
+		i.Vouches = vouches
+		return i
+	}
+	for _, i := range []store.Identity{of("corp", "ada", false), of("other", "ada", true), of("corp", "bob", false)} {
+		must(t, s.LinkIdentity(t.Context(), i))
+	}
+	operator, corp := store.VerifiedByOperator, store.VerifiedBy("corp")
+	_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{EmailVerifiedBy: &corp}, theEnd)
+	must(t, err)
+	sameIdentities(t, s, "ada", of("corp", "ada", false), of("other", "ada", true))
+	_, err = s.ChangeUser(t.Context(), "ada", store.UserChange{EmailVerifiedBy: &operator}, theEnd)
+	must(t, err)
+	sameIdentities(t, s, "ada", of("corp", "ada", true), of("other", "ada", true))
+	sameIdentities(t, s, "bob", of("corp", "bob", false))
+}
+
+// anotherAddressIsVouchedForByNobody (V1), unless an operator does in the same change. The address that the user has already is no other.
+func anotherAddressIsVouchedForByNobody(t *testing.T, s store.Store) {
+	addUser(t, s, user("ada"))
+	addUser(t, s, user("bob"))
+	of := func(provider, userID string, vouches bool) store.Identity {
+		i := identity(provider, userID, userID)
+		i.Vouches = vouches
+		return i
+	}
+	for _, i := range []store.Identity{of("corp", "ada", true), of("other", "ada", true), of("corp", "bob", true)} {
+		must(t, s.LinkIdentity(t.Context(), i))
+	}
+	vouched := func(change store.UserChange, vouches bool) {
+		t.Helper()
+		_, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
+		must(t, err)
+		sameIdentities(t, s, "ada", of("corp", "ada", vouches), of("other", "ada", vouches))
+	}
+	same, taken, next, last := readUser(t, s, "ada").Email, readUser(t, s, "bob").Email, "next@acme.example", "last@acme.example"
+	operator, corp := store.VerifiedByOperator, store.VerifiedBy("corp")
+	vouched(store.UserChange{Email: &same}, true)
+	_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Email: &taken}, theEnd)
+	mustBe(t, err, store.ErrEmailTaken)
+	sameIdentities(t, s, "ada", of("corp", "ada", true), of("other", "ada", true))
+	vouched(store.UserChange{Email: &next, EmailVerifiedBy: &corp}, false)
+	vouched(store.UserChange{Email: &last, EmailVerifiedBy: &operator}, true)
+	vouched(store.UserChange{Email: &same}, false)
+	sameIdentities(t, s, "bob", of("corp", "bob", true))
+}
+
+// keptIdentitiesCountAsLinkedAtOnce (V1), those of the user alone, and nothing ends with that.
+func keptIdentitiesCountAsLinkedAtOnce(t *testing.T, s store.Store) {
+	ada := addUser(t, s, user("ada"))
+	addUser(t, s, user("bob"))
+	of := func(provider, userID string, linked time.Time) store.Identity {
+		i := identity(provider, userID, userID)
+		i.LinkedAt = linked
+		return i
+	}
+	first, second := now.Add(-48*time.Hour), now.Add(-24*time.Hour)
+	for _, i := range []store.Identity{of("corp", "ada", first), of("other", "ada", second), of("corp", "bob", first)} {
+		must(t, s.LinkIdentity(t.Context(), i))
+	}
+	ended, err := s.ChangeUser(t.Context(), "ada", store.UserChange{KeepIdentities: true}, theEnd)
+	must(t, err)
+	sameRevocations(t, s, ended)
+	sameIdentities(t, s, "ada", of("corp", "ada", theEnd.At), of("other", "ada", theEnd.At))
+	sameIdentities(t, s, "bob", of("corp", "bob", first))
+	if after := readUser(t, s, "ada"); after.Version != ada.Version {
+		t.Errorf("from version %s to %s", ada.Version, after.Version)
+	}
 }

@@ -99,10 +99,10 @@ func changeUserOfWhatTheUserIsCalled(t *testing.T, s store.Store) {
 	f := familyOf(u, "f")
 	addFamilies(t, s, f)
 	want, name, email := user("ada"), "Ada Lovelace", "lovelace@example.com"
-	first, yes, no := want.Email, true, false
+	first, yes, other, no := want.Email, store.VerifiedByOperator, store.VerifiedBy("corp"), ""
 	for _, change := range []store.UserChange{
 		{Name: &name}, {Email: &email}, {Email: &email}, {Name: &name, Email: &email},
-		{EmailVerified: &yes}, {Email: &email}, {Email: &first}, {Email: &email, EmailVerified: &yes}, {EmailVerified: &no},
+		{EmailVerifiedBy: &yes}, {Email: &email}, {Email: &first}, {Email: &email, EmailVerifiedBy: &other}, {EmailVerifiedBy: &no}, {GroupsBy: &other},
 		{Profile: &store.Profile{GivenName: "Ada", Locale: "en"}}, {Name: &name}, {Profile: new(store.Profile)},
 	} {
 		ended, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
@@ -132,7 +132,7 @@ func changeUserToATakenAddress(t *testing.T, s store.Store) {
 	role, email, name := store.RoleAdmin, "bob@example.com", "Bob"
 	for _, change := range []store.UserChange{{Email: &email}, {Email: &email, Name: &name}, {Email: &email, Role: &role}} {
 		_, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
-		mustBe(t, err, store.ErrTaken)
+		mustBe(t, err, store.ErrEmailTaken)
 	}
 	if got := signIn(t, s, user("ada")); got.Version != u.Version {
 		t.Errorf("the version moved from %s to %s", u.Version, got.Version)
@@ -156,7 +156,7 @@ func changeUserToAnAddressInARace(t *testing.T, s store.Store) {
 	for i, err := range errs {
 		want := user(fmt.Sprint("u", i))
 		if err == nil {
-			want.Email, want.EmailVerified, want.UpdatedAt = email, false, theEnd.At
+			want.Email, want.EmailVerifiedBy, want.UpdatedAt = email, "", theEnd.At
 		}
 		signIn(t, s, want)
 	}

@@ -33,7 +33,7 @@ func user(id string) *store.User {
 		ID: id, Email: id + "@example.com", Name: "Zoë “" + id + "” O'Hara 🦊", Organisation: "acme",
 		Role: store.RoleGroupManager, Status: store.UserActive, Groups: []string{"staff of " + id, `"Zürich", \ 🦊`, "{}"},
 		PasswordHash: hash("m=19456,t=2,p=1", id), CreatedAt: now.Add(-3 * time.Hour),
-		UpdatedAt: now.Add(-2 * time.Hour), EmailVerified: true,
+		UpdatedAt: now.Add(-2 * time.Hour), EmailVerifiedBy: store.VerifiedByOperator, ProviderGroups: []string{"team 🦊", "of corp"}, GroupsBy: "corp 🦊",
 		Profile: &store.Profile{
 			GivenName: "Zoë 🦊", FamilyName: "O'Hara", PreferredUsername: id, Locale: "de-CH", Zoneinfo: "Europe/Zurich",
 			Picture: "https://pictures.example/zoë?a=1", Phone: "+41 44 555 01 23", PhoneVerified: true,
@@ -84,7 +84,7 @@ func sameUser(t *testing.T, got, want *store.User) {
 	if got.ID != want.ID || got.Email != want.Email || got.Name != want.Name || got.Organisation != want.Organisation ||
 		got.Role != want.Role || got.Status != want.Status || !slices.Equal(got.Groups, want.Groups) || got.Declared != want.Declared ||
 		got.PasswordHash.Reveal() != want.PasswordHash.Reveal() || !sameTime(got.CreatedAt, want.CreatedAt) ||
-		!sameTime(got.UpdatedAt, want.UpdatedAt) || got.EmailVerified != want.EmailVerified || !reflect.DeepEqual(got.Profile, want.Profile) || got.Service != want.Service {
+		!sameTime(got.UpdatedAt, want.UpdatedAt) || got.EmailVerifiedBy != want.EmailVerifiedBy || !slices.Equal(got.ProviderGroups, want.ProviderGroups) || got.GroupsBy != want.GroupsBy || !reflect.DeepEqual(got.Profile, want.Profile) || got.Service != want.Service {
 		t.Errorf("user is\n%+v (%s), want\n%+v (%s)", got, got.PasswordHash.Reveal(), want, want.PasswordHash.Reveal())
 	}
 	if got.Version == "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"syscall"
@@ -106,6 +107,22 @@ func (g addressGuard) control(ctx context.Context, _, address string, _ syscall.
 		return fmt.Errorf("%w: %s is not loopback, and it is not https", errAddress, ip)
 	}
 	return g.check(ip)
+}
+
+// CheckPublic returns an error for a URL whose host is, or leads by its name to, an address that is dialled with
+// allow_private_network alone. A name that cannot be resolved now is no error.
+func CheckPublic(ctx context.Context, text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return err
+	}
+	addresses, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname()) // an address is its own
+	for _, ip := range addresses {
+		if err := (addressGuard{}).check(ip.Unmap().WithZone("")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var errAddress = errors.New("address refused")

@@ -51,7 +51,8 @@ func (c *Client) Addresses(ctx context.Context, address string) ([]netip.Addr, e
 		return nil, err
 	}
 	for i, ip := range list {
-		list[i] = ip.Unmap()
+		ip = ip.Unmap()
+		list[i] = ip
 		if err := c.client.guard.control(ctx, "tcp", netip.AddrPortFrom(ip, 443).String(), nil); err != nil {
 			return list, fmt.Errorf("%s: %w", u.Hostname(), err)
 		}

@@ -6,13 +6,16 @@
 // when it is dialled. What is not known is answered with temporarily_unavailable, for an invalid_token would make clients
 // throw good tokens away.
 //
-// - issuer.go is the door: [Settings], and the walk of [Issuer.Verify]. - keys.go holds what is known of an issuer's
-// keys, and how that changes; every change is a new state. - refresh.go fetches them: ahead of time, when a token misses
-// one, and never more often than the cool-down lets it. - discover.go finds out where they are. - snapshot.go keeps the
-// last good set beyond the process, for a start without the issuer. - fetch.go is the HTTP client of one issuer;
-// address.go is what it may dial. - introspection.go asks the issuer about opaque tokens. - explain.go tells the operator
-// what Verify does, and what is wrong with an issuer. - openid.go keeps metadata and keys of an OpenID provider in the same
-// way, for package upstream, and client.go sends its requests to one.
+//   - issuer.go is the door: [Settings], and the walk of [Issuer.Verify].
+//   - keys.go holds what is known of an issuer's keys, and how that changes; every change is a new state.
+//   - refresh.go fetches them: ahead of time, when a token misses one, and never more often than the cool-down lets it.
+//   - discover.go finds out where they are.
+//   - snapshot.go keeps the last good set beyond the process, for a start without the issuer.
+//   - fetch.go is the HTTP client of one issuer; address.go is what it may dial.
+//   - introspection.go asks the issuer about opaque tokens.
+//   - explain.go tells the operator what Verify does, and what is wrong with an issuer.
+//   - openid.go keeps metadata and keys of an OpenID provider in the same way, for package upstream, and client.go sends
+//     its requests to one.
 //
 // The tokens themselves are read by package accesstoken, with the same code as our own.
 package trust

@@ -183,7 +183,7 @@ func (i *introspector) ask(token string, at time.Time) (*accesstoken.Introspecte
 	case status != http.StatusOK:
 		return nil, failure{fmt.Errorf("the introspection endpoint answered with status %d", status), pausing[status]}
 	}
-	said, err := accesstoken.ParseIntrospection(body, i.tokens, at.Add(i.settings.CacheFor))
+	said, err := accesstoken.ParseIntrospection(body, i.tokens)
 	if err == nil {
 		err = said.CheckExpiry(at)
 	}

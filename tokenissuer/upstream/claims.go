@@ -5,13 +5,27 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// number is the literal of a JSON number.
+type number string
+
+// exactNumbers reads each JSON number as a number. A float64 would round it.
+var exactNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, value *any) error {
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported
+	}
+	literal, err := d.ReadValue()
+	*value = number(literal)
+	return err
+}))
+
 func readMembers(text []byte) (members map[string]any, err error) {
-	if err = json.Unmarshal(text, &members); err == nil && members == nil {
+	if err = json.Unmarshal(text, &members, exactNumbers); err == nil && members == nil {
 		err = errors.New("it is null")
 	}
 	return members, err
@@ -21,7 +35,7 @@ func readMembers(text []byte) (members map[string]any, err error) {
 func (s *Settings) account(c *claimSet) (federation.Account, error) {
 	a := federation.Account{
 		Provider: s.Name, Subject: c.Subject, Email: c.text("email"), EmailVerified: s.emailVerified(c),
-		Name: c.text("name"), Profile: c.profile(), AuthTime: c.authenticated,
+		Name: c.text("name"), Profile: c.profile(), AuthTime: c.authenticated, Proof: store.Proof{AMR: c.methods()},
 	}
 	if s.GroupsClaim == "" {
 		return a, nil
@@ -54,6 +68,26 @@ func (s *Settings) account(c *claimSet) (federation.Account, error) {
 func (c *claimSet) text(name string) string {
 	text, _ := c.members[name].(string)
 	return strings.TrimSpace(text)
+}
+
+// maxMethods bounds how many methods of authentication are kept, and maxMethod each in bytes. Those of RFC 8176 have at most five.
+const maxMethods, maxMethod = 8, 32
+
+// methods returns how the person signed in, as the provider says (amr); nil: it does not say, or something else than a list of names.
+func (c *claimSet) methods() []string {
+	list, _ := c.members["amr"].([]any)
+	if len(list) > maxMethods {
+		return nil
+	}
+	var methods []string
+	for _, value := range list {
+		method, _ := value.(string)
+		if method == "" || len(method) > maxMethod || strings.ContainsFunc(method, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return nil
+		}
+		methods = append(methods, method)
+	}
+	return methods
 }
 
 // find returns the claim of that name or, if there is none, the one that a path leads to: objects and a name, separated by

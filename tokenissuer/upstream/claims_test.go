@@ -34,6 +34,7 @@ func TestP7EmailVerified(t *testing.T) {
 		"Entra with email_verified":           {entra, `{"email":"a@b.example","email_verified":true}`, false},
 		"Entra with xms_edov":                 {entra, `{"email":"a@b.example","xms_edov":true}`, true},
 		"Entra with xms_edov 1":               {entra, `{"email":"a@b.example","xms_edov":1}`, true},
+		"Entra with xms_edov almost 1":        {entra, `{"email":"a@b.example","xms_edov":1.00000000000000000001}`, false},
 		"Entra with xms_edov as text":         {entra, `{"email":"a@b.example","xms_edov":"1"}`, true},
 		"Entra with xms_edov false":           {entra, `{"email":"a@b.example","xms_edov":false}`, false},
 		"Entra with xms_edov 0":               {entra, `{"email":"a@b.example","xms_edov":"0"}`, false},
@@ -225,5 +226,51 @@ func TestProfileKeepsWhatIsValid(t *testing.T) {
 	p := claims.profile()
 	if p.GivenName != "Jane" || p.FamilyName != "" || p.Locale != "" || p.Zoneinfo != "Europe/Berlin" || p.Picture != "" {
 		t.Errorf("got %+v", p)
+	}
+}
+
+// TestProviderTestSaysWhenTheGroupsNeverCome, before the first sign-in and afterwards.
+func TestProviderTestSaysWhenTheGroupsNeverCome(t *testing.T) {
+	step := func(provider *OpenID) string {
+		t.Helper()
+		for _, s := range provider.Test(t.Context(), redirectURI) {
+			if s.Name == "groups" {
+				return string(s.Result) + ": " + s.Text
+			}
+		}
+		return ""
+	}
+	p := newIDP(t)
+	provider := p.provider(func(s *Settings) { s.GroupsClaim = "realm.roles" })
+	none := p.provider(nil)
+	for name, c := range map[string]struct {
+		listed any
+		want   string
+	}{
+		"no list": {nil, ""}, "listed": {[]string{"sub", "realm.roles"}, ""}, "its object is listed": {[]string{"realm"}, ""},
+		"not listed": {[]string{"sub", "roles"}, "advice: the provider lists its claims"},
+	} {
+		p.metadata["claims_supported"] = c.listed
+		if got := step(provider); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if got := step(none); got != "" {
+			t.Errorf("%s, without a groups line: %q", name, got)
+		}
+	}
+	for range 2 {
+		if _, err := p.signIn(provider); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := step(provider); !strings.HasPrefix(got, `advice: the claim "realm.roles" has come in none of 2 sign-ins`) {
+		t.Errorf("when it never came: %q", got)
+	}
+	p.claims = map[string]any{"realm": map[string]any{"roles": []string{}}}
+	if _, err := p.signIn(provider); err != nil {
+		t.Fatal(err)
+	}
+	if got := step(provider); !strings.HasPrefix(got, "passed: ") {
+		t.Errorf("when it came, empty: %q", got)
 	}
 }

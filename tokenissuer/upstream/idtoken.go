@@ -90,10 +90,11 @@ func (p *OpenID) verify(ctx context.Context, m *metadata, flow Flow, tokens *oau
 // readClaims reads a JSON object of claims. A member that is there twice is an error.
 func readClaims(payload []byte) (*claimSet, error) {
 	claims := new(claimSet)
-	if err := json.Unmarshal(payload, &claims.registered); err != nil {
-		return nil, err
+	err := json.Unmarshal(payload, &claims.registered)
+	if err == nil {
+		claims.members, err = readMembers(payload)
 	}
-	return claims, json.Unmarshal(payload, &claims.members)
+	return claims, err
 }
 
 // check verifies what is written in an ID token whose signature is good.

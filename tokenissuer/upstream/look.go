@@ -59,12 +59,30 @@ func (p *OpenID) Test(ctx context.Context, redirectURI string) []federation.Step
 		default:
 			s.Advise("pkce", "the provider does not announce PKCE with S256: it is sent nevertheless, and the nonce protects the sign-in too")
 		}
+		p.testGroups(&s, m)
 		if config, err := p.config(m, redirectURI); err == nil {
 			testClient(ctx, &s, p.channel, config)
 		}
 	}
 	s.Advise("redirect_uri", "register this redirect URI at the provider: %s", redirectURI)
 	return s
+}
+
+// testGroups says whether the claim with the groups comes: by the sign-ins that there were, and before the first by the metadata, where they list
+// claims. A provider leaves out a claim for which no scope was asked, and people are then in no groups of it.
+func (p *OpenID) testGroups(s *federation.Steps, m *metadata) {
+	claim := p.settings.GroupsClaim
+	outer, _, _ := strings.Cut(claim, ".")
+	const remedy = "ask for the scope that brings it (scopes), or have the provider send it"
+	switch signIns := p.signIns.Load(); {
+	case claim == "":
+	case p.withGroups.Load() > 0:
+		s.Pass("groups", "the claim %q comes", claim)
+	case signIns > 0:
+		s.Advise("groups", "the claim %q has come in none of %d sign-ins since the start, so nobody is in groups of this provider: %s", claim, signIns, remedy)
+	case len(m.Claims) > 0 && !slices.Contains(m.Claims, claim) && !slices.Contains(m.Claims, outer):
+		s.Advise("groups", "the provider lists its claims, and %q is not among them: %s", claim, remedy)
+	}
 }
 
 // testMetadata returns nil when nothing else can be looked at.
@@ -89,6 +107,10 @@ func (p *OpenID) testMetadata(ctx context.Context, s *federation.Steps) *metadat
 		return nil
 	}
 	s.Pass("metadata", "found")
+	if m.Issuer == "" {
+		s.Add("issuer", federation.Failed, "the metadata names no issuer: is %s the address of an OpenID provider?", issuer)
+		return nil
+	}
 	if m.Issuer != issuer {
 		s.Add("issuer", federation.Failed, "the provider calls itself %.200q: write that in the place of %q, byte for byte", m.Issuer, issuer)
 		return nil

@@ -25,6 +25,7 @@ type metadata struct {
 	Authentication        []string `json:"token_endpoint_auth_methods_supported"`
 	Challenges            []string `json:"code_challenge_methods_supported"`
 	Prompts               []string `json:"prompt_values_supported"`
+	Claims                []string `json:"claims_supported"`
 	ResponseIssuer        bool     `json:"authorization_response_iss_parameter_supported"`
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -32,8 +33,9 @@ type Settings struct {
 	AllowPrivateNetwork bool
 }
 
-// finishTimeout bounds Finish: the token endpoint, the keys and userinfo together. Each has five seconds of its own.
-const finishTimeout = 10 * time.Second
+// finishTimeout bounds Finish: the token endpoint, the keys and userinfo together. Each has five seconds of its own. A shutdown waits for
+// it, and is to end within ten seconds.
+const finishTimeout = 8 * time.Second
 
 // OpenID is an OpenID provider.
 type OpenID struct {
@@ -42,6 +44,8 @@ type OpenID struct {
 	published *trust.OpenID
 	now       func() time.Time
 	health    federation.Health
+	// signIns counts those since the start, and withGroups those of them in which the claim with the groups came.
+	signIns, withGroups atomic.Int64
 }
 
 // NewOpenID returns an OpenID. It makes no requests. The error says what is wrong with the settings.
@@ -144,6 +148,9 @@ func (p *OpenID) Finish(ctx context.Context, flow Flow, a Answer, redirectURI st
 		if err := p.addUserinfo(ctx, m, claims, oauth.NewSecret(tokens.AccessToken)); err != nil {
 			return federation.Account{}, err
 		}
+	}
+	if p.signIns.Add(1); claims.find(p.settings.GroupsClaim) != nil {
+		p.withGroups.Add(1)
 	}
 	return p.settings.account(claims)
 }

@@ -203,6 +203,10 @@ func TestTestOfAProvider(t *testing.T) {
 			func(p *idp, _ *Settings) { p.metadata["issuer"] = p.URL + "/" },
 			"address passed, connection passed, metadata passed, issuer failed, redirect_uri advice",
 		},
+		"no issuer": {
+			func(p *idp, _ *Settings) { p.metadata["issuer"] = "" },
+			"address passed, connection passed, metadata passed, issuer failed, redirect_uri advice",
+		},
 		"an endpoint without TLS": {
 			func(p *idp, _ *Settings) { p.metadata["token_endpoint"] = "ftp://example.com/" },
 			"address passed, connection passed, metadata passed, issuer passed, endpoints failed, redirect_uri advice",

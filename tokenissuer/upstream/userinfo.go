@@ -41,6 +41,7 @@ func (p *OpenID) addUserinfo(ctx context.Context, m *metadata, claims *claimSet,
 	if claims.members["email"] != nil && claims.text("email") != more.text("email") {
 		delete(more.members, "email_verified")
 	}
+	delete(more.members, "amr") // userinfo is not about a sign-in
 	merged := maps.Clone(more.members)
 	if claims.members["email"] == nil {
 		delete(claims.members, "email_verified")

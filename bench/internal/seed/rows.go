@@ -27,8 +27,10 @@ func (p Plan) people(ctx context.Context, db *sql.DB) error {
 	if err := p.run(ctx, db, `INSERT INTO subjects (id, kind) SELECT 'seed-user-' || i, 'user' FROM SERIES AS n`, 0, last); err != nil {
 		return err
 	}
-	return p.run(ctx, db, `INSERT INTO users (id, email, name, organisation, role, status, password_hash, password_scheme, version, created_at)
-		SELECT 'seed-user-' || i, 'user' || i || '@seed.example', 'User ' || i, 'seed-org-' || (i / CAST($3 AS BIGINT)), 'member', 'active', $4, $5, 1, CAST($6 AS BIGINT)
+	return p.run(ctx, db, `INSERT INTO users (id, email, email_verified_by, name, profile, organisation, role, group_names, provider_groups,
+			groups_by, status, external, service, password_hash, password_scheme, version, created_at)
+		SELECT 'seed-user-' || i, 'user' || i || '@seed.example', '', 'User ' || i, '', 'seed-org-' || (i / CAST($3 AS BIGINT)), 'member', '[]', '[]',
+			'', 'active', FALSE, FALSE, $4, $5, 1, CAST($6 AS BIGINT)
 		FROM SERIES AS n`, 0, last, usersOfOrganisation, passwordHash, passwords.SchemeOf(oauth.NewSecret(passwordHash)), now)
 }
 
@@ -40,17 +42,17 @@ func (p Plan) families(ctx context.Context, db *sql.DB, chunk int) error {
 		return nil
 	}
 	now := time.Now()
-	return p.run(ctx, db, `INSERT INTO families (id, user_id, user_version, user_declared, client_id, origin, scopes, actor_subject,
-			actor_client_id, note, auth_time, created_at, expires_at, revoked_at, code_request_id, code_redirect_uri, code_challenge,
-			code_refreshable, code_expires_at, code_spent_at, code_failures, generation, rotated_at, has_code, token_lifetime)
+	return p.run(ctx, db, `INSERT INTO families (id, user_id, user_version, user_declared, client_id, origin, provider, proof, session_id, scopes, claims, audience,
+			actor_subject, actor_client_id, note, auth_time, created_at, expires_at, revoked_at, code_request_id, code_redirect_uri, code_challenge,
+			code_nonce, code_refreshable, code_expires_at, code_spent_at, code_failures, generation, rotated_at, rotated_by, has_code, token_lifetime)
 		SELECT id, 'seed-user-' || (i % CAST($3 AS BIGINT)), '1', FALSE,
 			CASE WHEN i % 5 = 0 THEN 'gatehouse' ELSE $4 END, CASE WHEN i % 5 = 0 THEN 'session' ELSE 'authorization_code' END,
-			'["public"]', '', '', CASE WHEN i % 5 = 0 THEN 'Firefox on Linux' ELSE '' END,
+			'', '', '', '["public"]', '', '', '', '', CASE WHEN i % 5 = 0 THEN 'Firefox on Linux' ELSE '' END,
 			CAST($5 AS BIGINT) - age, CAST($5 AS BIGINT) - age, CAST($5 AS BIGINT) - age + CAST($6 AS BIGINT), NULL,
 			id, CASE WHEN i % 5 = 0 THEN '' ELSE $7 END, CASE WHEN i % 5 = 0 THEN '' ELSE 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM' END,
-			i % 5 <> 0, CASE WHEN i % 5 = 0 THEN NULL ELSE CAST($5 AS BIGINT) - age + 60000000 END,
+			'', i % 5 <> 0, CASE WHEN i % 5 = 0 THEN NULL ELSE CAST($5 AS BIGINT) - age + 60000000 END,
 			CASE WHEN i % 5 = 0 THEN NULL ELSE CAST($5 AS BIGINT) - age + 1000000 END,
-			0, 1 + i % 20, CAST($5 AS BIGINT) - age / 3, TRUE, 21600000000
+			0, 1 + i % 20, CAST($5 AS BIGINT) - age / 3, '', TRUE, 21600000000
 		FROM (SELECT i, RANDOM AS id, (i * 7919) % 2592000 * CAST(1000000 AS BIGINT) AS age FROM SERIES AS n) AS r ORDER BY id`,
 		from, to, p.users(), p.ClientID, now.UnixMicro(), (90 * day).Microseconds(), RedirectURI)
 }

@@ -69,7 +69,7 @@ for (const [language, locale] of [['en', 'en-GB'], ['de', 'de-DE']]) {
     await page.goto(`${app}/start`)
     await atProvider(page)
     await page.getByRole('link', { name: 'Cancel' }).click()
-    await page.waitForURL(`${app}/oauth/callback/corp?**`)
+    await page.waitForURL(`${app}/oauth/callback`)
     await look(page, 'direct-cancelled', language)
     await page.locator('a.button').click()
     await signInAs(page, 'grace')

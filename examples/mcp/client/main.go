@@ -1,6 +1,6 @@
 // The client is an MCP client that knows nothing but the server's address:
 //
-//	go run ./client [-id ID] http://localhost:8080/mcp [tool [argument=value...]]
+//	go run ./client [-id ID] http://127.0.0.1:8080/mcp [tool [argument=value...]]
 //
 // It registers itself, prints where to sign in, and then the tools, or what one of them answers. With -id it does not register itself:
 // ID is what the operator has registered, or the https URL at which the client describes itself.

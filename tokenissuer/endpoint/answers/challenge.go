@@ -61,8 +61,8 @@ func (c Challenge) SetHeaders(w http.ResponseWriter, err error) int {
 func setChallenge(w http.ResponseWriter, line string) {
 	header := w.Header()
 	// Do not share the array between responses: other handlers may edit header values in place.
-	lines := []string{"no-store", "no-cache", "Accept", line}
-	header["Cache-Control"], header["Pragma"] = lines[0:1:1], lines[1:2:2]
+	lines := []string{"no-store", "no-cache", "Accept", line, "nosniff"}
+	header["Cache-Control"], header["Pragma"], header["X-Content-Type-Options"] = lines[0:1:1], lines[1:2:2], lines[4:5:5]
 	if header["Vary"] == nil {
 		header["Vary"] = lines[2:3:3]
 	} else {

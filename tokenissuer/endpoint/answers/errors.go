@@ -141,6 +141,17 @@ func SetStatusHeaders(w http.ResponseWriter, err error) int {
 	return status
 }
 
+// SetPageHeaders sets the headers that every HTML page has, in a language and with its Content-Security-Policy.
+func SetPageHeaders(h http.Header, language, policy string) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Language", language)
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+}
+
 // JSON is the Content-Type of JSON.
 var JSON = []string{"application/json; charset=utf-8"}
 

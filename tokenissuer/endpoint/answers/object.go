@@ -60,7 +60,7 @@ func (o *Object) List(name string, values []string) {
 	o.elements(values)
 }
 
-// Array adds an Array of strings.
+// Array adds an array of strings.
 func (o *Object) Array(name string, values []string) {
 	o.name(name)
 	o.elements(values)
@@ -77,7 +77,7 @@ func (o *Object) elements(values []string) {
 	o.b = append(o.b, ']')
 }
 
-// Members adds the Members of another object.
+// Members adds the members of another object.
 func (o *Object) Members(other []byte) {
 	if len(other) > len("{}") {
 		o.b = append(append(o.b, ','), other[1:len(other)-1]...)

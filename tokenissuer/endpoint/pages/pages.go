@@ -210,6 +210,9 @@ type SignOut struct {
 	SignInURL string
 }
 
+// Front is the page of the issuer's own address: it leads to the account page and to the sign-out page.
+type Front struct{ AccountURL, SignOutURL string }
+
 // AtHost is a page of the sign-in at a host behind the gate. Code selects title and text; see the texts `host.*`.
 type AtHost struct {
 	Code HostCode
@@ -225,6 +228,12 @@ type HostCode string
 const (
 	// Interrupted: a form was sent without a session, and nothing was done with it.
 	Interrupted HostCode = "interrupted"
+	// Foreign: a form was sent by a page of another site, and nothing was done with it.
+	Foreign HostCode = "foreign"
+	// Shortened: the browser is signed in, and the address at which it began was too long to be kept.
+	Shortened HostCode = "shortened"
+	// Elsewhere: nobody is signed in at the host. At the provider somebody may be.
+	Elsewhere HostCode = "elsewhere"
 	// SignedIn: the browser is signed in, and nobody knows to which page it wants to go.
 	SignedIn HostCode = "signed_in"
 	// NotSignedIn: the sign-in came to nothing.
@@ -250,6 +259,8 @@ type Problem struct {
 	RetryAfter time.Duration
 	// AccountURL is the account page, for problems that end a visit.
 	AccountURL string
+	// SignOutURL is the sign-out page, for TwoSessions.
+	SignOutURL string
 }
 
 // ProblemCode identifies a problem.
@@ -261,6 +272,10 @@ const (
 	BadClient ProblemCode = "bad_client"
 	// BadRequest: the request is malformed.
 	BadRequest ProblemCode = "bad_request"
+	// AmbiguousPath: servers could read two different paths in the address.
+	AmbiguousPath ProblemCode = "ambiguous_path"
+	// TwoSessions: the browser sent two different session cookies, and a sign-out deletes both.
+	TwoSessions ProblemCode = "two_sessions"
 	// Expired: the sign-in took too long, or its URL is damaged or another browser's.
 	Expired ProblemCode = "expired"
 	// Forged: the form did not come from our page in this browser.

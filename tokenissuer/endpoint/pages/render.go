@@ -17,7 +17,7 @@ var files embed.FS
 // defaultName is the brand's default name.
 const defaultName = "Gatehouse"
 
-// Page is a page of this package: SignIn, Consent, FormPost, Account, SignOut, AtHost, Denied or Problem.
+// Page is a page of this package: SignIn, Consent, FormPost, Account, SignOut, Front, AtHost, Denied or Problem.
 type Page interface {
 	// template returns the name of the page's file, without .html.
 	template() string
@@ -50,6 +50,10 @@ func (s SignOut) heading() string {
 
 // Return returns the attribute of the link back to the application.
 func (s SignOut) Return() template.HTMLAttr { return address("href", s.ReturnURL) }
+
+func (Front) template() string { return "front" }
+func (Front) heading() string  { return "front.title" }
+func (Front) failed() bool     { return false }
 
 func (AtHost) template() string  { return "host" }
 func (a AtHost) heading() string { return "host." + string(a.Code) + ".title" }
@@ -112,7 +116,7 @@ func New(b Brand) (*Pages, error) {
 // parseTemplates combines each page's file with the layout.
 func (p *Pages) parseTemplates() error {
 	p.templates = make(map[string]*template.Template)
-	for _, page := range []Page{SignIn{}, Consent{}, FormPost{}, Account{}, SignOut{}, AtHost{}, Denied{}, Problem{}} {
+	for _, page := range []Page{SignIn{}, Consent{}, FormPost{}, Account{}, SignOut{}, Front{}, AtHost{}, Denied{}, Problem{}} {
 		name := page.template()
 		parsed, err := template.ParseFS(files, "layout.html", name+".html")
 		if err != nil {

@@ -81,10 +81,15 @@ func samples(fill func(field string) string) map[string]Page {
 		"host not signed in": AtHost{Code: NotSignedIn, URL: "/oauth/sign_in?return=" + fill("url")},
 		"host not fresh":     AtHost{Code: NotFresh, URL: "/oauth/sign_in?return=" + fill("url")},
 
-		"denied":          Denied{User: fill("user"), Email: fill("email"), SwitchURL: "/oauth/sign_in?x=" + fill("url"), SignOutURL: "/oauth/sign_out"},
-		"denied nameless": Denied{User: fill("user"), SwitchURL: "/oauth/sign_in", SignOutURL: "/oauth/sign_out"},
-		"problem":         Problem{Code: BadClient, Detail: fill("detail"), AccountURL: fill("account")},
-		"problem ends":    Problem{Code: Decided, AccountURL: fill("account")},
+		"host foreign": AtHost{Code: Foreign, URL: "/"}, "host elsewhere": AtHost{Code: Elsewhere, URL: "/oauth/sign_in"},
+		"host shortened": AtHost{Code: Shortened, URL: "/x?" + fill("url")},
+		"front":          Front{AccountURL: fill("account"), SignOutURL: fill("sign out")},
+
+		"denied":           Denied{User: fill("user"), Email: fill("email"), SwitchURL: "/oauth/sign_in?x=" + fill("url"), SignOutURL: "/oauth/sign_out"},
+		"denied nameless":  Denied{User: fill("user"), SwitchURL: "/oauth/sign_in", SignOutURL: "/oauth/sign_out"},
+		"problem":          Problem{Code: BadClient, Detail: fill("detail"), AccountURL: fill("account")},
+		"problem sign-out": Problem{Code: TwoSessions, SignOutURL: fill("sign out")},
+		"problem ends":     Problem{Code: Decided, AccountURL: fill("account")},
 	}
 }
 
@@ -124,7 +129,7 @@ func states(fill func(field string) string) map[string]Page {
 var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, FormReplaced, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh}
 
 var problemCodes = []ProblemCode{
-	BadClient, BadRequest, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal,
+	BadClient, BadRequest, AmbiguousPath, TwoSessions, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal,
 }
 
 // harmless fills fields with words.

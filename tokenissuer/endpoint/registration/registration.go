@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Endpoint serves a Registrar.
@@ -38,6 +39,7 @@ type response struct {
 	Scope         string            `json:"scope"`
 	JWKS          jsontext.Value    `json:"jwks,omitzero"`
 	JWKSURI       string            `json:"jwks_uri,omitzero"`
+	store.ClientOpenID
 }
 
 // update is a request to replace the metadata (RFC 7592 §2.2). What the server has set must not be in it.
@@ -111,7 +113,7 @@ func (e *Endpoint) write(w http.ResponseWriter, status int, registered registrat
 	answer := response{
 		ClientID: c.ID, IssuedAt: c.CreatedAt.Unix(), Secret: registered.Secret.Reveal(), Token: registered.Token.Reveal(), URI: e.URL + "/" + c.ID,
 		Name: c.Name, RedirectURIs: c.RedirectURIs, Method: registered.Method, Grants: c.Grants, ResponseTypes: []string{"code"}, Scope: c.Scopes.String(),
-		JWKSURI: c.JWKSURI,
+		JWKSURI: c.JWKSURI, ClientOpenID: c.OpenID,
 	}
 	if c.JWKS != "" {
 		answer.JWKS = jsontext.Value(c.JWKS)

@@ -2,10 +2,11 @@ package requests
 
 import (
 	"net/http"
-	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 )
 
 // BearerToken returns the token in the Authorization header of r (RFC 6750 §2.1). Present reports whether the request has
@@ -40,12 +41,9 @@ func BearerToken(r *http.Request) (token oauth.Secret, present bool, err error) 
 // queryToken is the query parameter for a token that RFC 6750 §2.3 allowed and OAuth 2.1 forbids.
 const queryToken = "access_token"
 
-// QueryCarriesToken reports whether a raw query has a parameter whose decoded name is access_token. It splits at
-// semicolons too, because an upstream may.
+// QueryCarriesToken reports whether a raw query has a parameter that some reader of queries takes for access_token. It splits
+// at semicolons too, because an upstream may.
 func QueryCarriesToken(rawQuery string) bool {
-	if !strings.Contains(rawQuery, "%") && !strings.Contains(rawQuery, queryToken) {
-		return false
-	}
 	for rest := rawQuery; rest != ""; {
 		pair, _, after := cutPair(rest)
 		if isQueryToken(pair) {
@@ -87,17 +85,61 @@ func cutPair(rawQuery string) (pair, separator, after string) {
 	return rawQuery[:i], rawQuery[i : i+1], rawQuery[i+1:]
 }
 
-// isQueryToken reports whether the decoded name of a pair is access_token.
+// isQueryToken reports whether some reader of queries takes the name of a pair for access_token. PHP replaces a dot, a space and
+// a bracket that is not closed by an underscore, skips spaces before a name and ends it at a NUL; Rack and qs drop brackets
+// around a name; ASP.NET ignores case; most readers make a list of access_token[].
 func isQueryToken(pair string) bool {
 	name, _, _ := strings.Cut(pair, "=")
-	if name == queryToken {
-		return true
-	}
-	if !strings.Contains(name, "%") {
+	if len(name) < len(queryToken) {
 		return false
 	}
-	decoded, err := url.QueryUnescape(name)
-	return err == nil && decoded == queryToken
+	if strings.ContainsAny(name, "%+") {
+		name = unescape(strings.ReplaceAll(name, "+", " "))
+	}
+	name, _, _ = strings.Cut(name, "\x00")
+	name = strings.TrimSpace(strings.TrimLeft(name, "[] "))
+	if strings.Contains(name, "]") {
+		name = name[:strings.IndexAny(name, "[]")]
+	}
+	return strings.EqualFold(underscores.Replace(name), queryToken)
+}
+
+// underscores replaces as PHP does.
+var underscores = strings.NewReplacer(".", "_", " ", "_", "[", "_")
+
+// ShowsPersonalToken reports whether a text contains a personal access token, escaped any number of times or not, or most of one.
+func ShowsPersonalToken(text string) bool {
+	const most = 16 // characters after the prefix
+	if strings.Contains(text, "%") {
+		text = unescapeFully(text)
+	}
+	for {
+		_, after, found := strings.Cut(text, personaltoken.Prefix)
+		if !found {
+			return false
+		}
+		if len(after) >= most && !strings.ContainsFunc(after[:most], func(c rune) bool { return !strings.ContainsRune(oauth.Base62, c) }) {
+			return true
+		}
+		text = after
+	}
+}
+
+// unescapeFully decodes percent-encoding until none is left. It reads the text once, however often that is encoded: what it has decoded may
+// be the beginning or the end of another escape.
+func unescapeFully(text string) string {
+	decoded := make([]byte, 0, len(text))
+	for i := range len(text) {
+		decoded = append(decoded, text[i])
+		for n := len(decoded) - 3; n >= 0 && decoded[n] == '%'; n = len(decoded) - 3 {
+			c, err := strconv.ParseUint(string(decoded[n+1:]), 16, 8)
+			if err != nil {
+				break
+			}
+			decoded = append(decoded[:n], byte(c))
+		}
+	}
+	return string(decoded)
 }
 
 // Credential returns the one access token of a request. Without one it returns an unauthorized error. It refuses a token

@@ -47,13 +47,22 @@ func TestG9QueryToken(t *testing.T) {
 		{"blank first", "&access_token=x", ""},
 		{"malformed pairs stay", "%zz=a&access_token=x&b=%", "%zz=a&b=%"},
 
+		{"V12 other case", "Access_Token=x&ACCESS_TOKEN=y&a", "a"},
+		{"V12 other case in Unicode", "acce%c5%bf%C5%BF_to%e2%84%aaen=x", ""},
+		{"V12 PHP", "access.token=x&access+token=x&access%20token=x&access[token=x&access%5btoken=x&a", "a"},
+		{"V12 PHP, what is around it", "+access_token=x&%20%20access.token=x&access_token%00z=x&a", "a"},
+		{"V12 list", "access_token[]=x&access_token%5B%5D=x&access_token[0]=x&access_token[a][b]=x&Access.Token[]=x&a", "a"},
+		{"V12 list that is not closed", "access_token%5B=x&access_token[]", "access_token%5B=x"},
+		{"V12 Rack and qs", "[access_token]=x&[[access_token]]=x&access_token]=x&]access_token=x&a", "a"},
+		{"V12 malformed behind it", "access_token[%zz]=x&a", "a"},
+
 		{"none", "a=b&c=%20", "a=b&c=%20"},
 		{"in a value", "a=access_token&b=x%26access_token=y", "a=access_token&b=x%26access_token=y"},
 		{"longer name", "access_tokens=x&xaccess_token=y", "access_tokens=x&xaccess_token=y"},
-		{"other case", "Access_Token=x", "Access_Token=x"},
 		{"encoded twice", "access%255Ftoken=x", "access%255Ftoken=x"},
 		{"malformed name", "access_token%zz=x", "access_token%zz=x"},
-		{"array", "access_token[]=x", "access_token[]=x"},
+		{"nested", "access[token]=x&user[access_token]=y&token.access=z", "access[token]=x&user[access_token]=y&token.access=z"},
+		{"other separators", "accessToken=x&access-token=y&access__token=z", "accessToken=x&access-token=y&access__token=z"},
 		{"blanks", "&;&", "&;&"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,0 +1,275 @@
+package caddymodule
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestEveryAuditEventIsDocumented: each message that the code can write into the audit log is in the table of docs/operations.md, and the
+// table has no others.
+func TestEveryAuditEventIsDocumented(t *testing.T) {
+	events := auditEvents(t)
+	page, err := os.ReadFile("../docs/operations.md")
+	check(t, err)
+	_, table, _ := strings.Cut(string(page), "\n| `msg` | further fields |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	documented := make(map[string]bool)
+	for row := range strings.SplitSeq(table, "\n") {
+		cell, _, _ := strings.Cut(strings.TrimPrefix(row, "|"), "|")
+		for _, name := range regexp.MustCompile("`([a-z][^`]*)`").FindAllStringSubmatch(cell, -1) {
+			documented[name[1]] = true
+		}
+	}
+	for event, at := range events {
+		if !documented[event] {
+			t.Errorf("%s: %q is not in the table of docs/operations.md", at, event)
+		}
+		delete(documented, event)
+	}
+	for _, name := range []string{"role"} { // a field that stands beside its message
+		delete(documented, name)
+	}
+	if len(events) < 40 || len(documented) > 0 {
+		t.Errorf("found %d events; the table has %q besides", len(events), slices.Sorted(maps.Keys(documented)))
+	}
+}
+
+// TestAuditLinesNameTheHost for which a request was, at the gate and at the sign-in of a host.
+func TestAuditLinesNameTheHost(t *testing.T) {
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	v.navigate(g.at("wiki", "/pages/1"))
+	v.send("GET", g.at("app", "/api/x"), "", "Authorization", "Bearer x")
+	v.send("GET", g.at("wiki", "/pages/x"), "", "Cookie", "")
+	logs := g.logs()
+	for message, host := range map[string]string{
+		"signed in": "auth", "signed in at a host": "app", "request refused at the gate": "app", "browser sent to the sign-in page": "wiki", "request passed the gate": "app",
+	} {
+		found := false
+		for line := range strings.SplitSeq(logs, "\n") {
+			found = found || strings.Contains(line, `"msg":"`+message+`"`) && strings.Contains(line, `"host":"`+strings.TrimPrefix(g.origin(host), "http://")+`"`) &&
+				strings.Count(line, `"host"`) == 1
+		}
+		if !found {
+			t.Errorf("no line %q has the host %s once", message, host)
+		}
+	}
+}
+
+// auditScan finds the messages of audit lines. A function that passes one of its parameters on as a message is a sink of its own.
+type auditScan struct {
+	t         *testing.T
+	files     *token.FileSet
+	functions []auditFunction
+	sinks     map[string]int // by package and name: which argument is the message
+	events    map[string]token.Position
+}
+
+type auditFunction struct {
+	pkg  string
+	decl *ast.FuncDecl
+}
+
+func auditEvents(t *testing.T) map[string]token.Position {
+	s := &auditScan{t: t, files: token.NewFileSet(), sinks: make(map[string]int), events: make(map[string]token.Position)}
+	for _, root := range []string{".", "../tokenissuer"} {
+		check(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() && entry.Name() == "testdata" {
+				return fs.SkipDir
+			}
+			if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			file, err := parser.ParseFile(s.files, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			for _, decl := range file.Decls {
+				if function, ok := decl.(*ast.FuncDecl); ok && function.Body != nil {
+					s.functions = append(s.functions, auditFunction{filepath.Dir(path), function})
+				}
+			}
+			return nil
+		}))
+	}
+	for known := -1; known != len(s.sinks); { // sinks are found from the inside out
+		known = len(s.sinks)
+		for _, f := range s.functions {
+			ast.Inspect(f.decl.Body, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					if i := s.messageOf(f, call); i >= 0 && i < len(call.Args) {
+						s.message(f, call.Args[i])
+					}
+				}
+				return true
+			})
+		}
+	}
+	s.declared()
+	return s.events
+}
+
+// messageOf returns which argument of a call is the message of an audit line; -1: none.
+func (s *auditScan) messageOf(f auditFunction, call *ast.CallExpr) int {
+	name, receiver := "", ""
+	switch callee := call.Fun.(type) {
+	case *ast.Ident:
+		name = callee.Name
+	case *ast.SelectorExpr:
+		name, receiver = callee.Sel.Name, source(callee.X)
+	}
+	switch {
+	case strings.HasSuffix(receiver, `Named("audit")`):
+		return map[string]int{"Log": 1}[name]
+	case name == "Check" && f.pkg == filepath.Join("..", "tokenissuer", "endpoint") && (strings.HasSuffix(receiver, "accepted") || receiver == "logger"):
+		return 1
+	case strings.HasSuffix(strings.ToLower(receiver), "audit"):
+		if i, ok := s.sinks[filepath.Join("..", "tokenissuer", "endpoint")+"."+name]; ok {
+			return i
+		}
+	}
+	if i, ok := s.sinks[f.pkg+"."+name]; ok && !strings.HasSuffix(strings.ToLower(receiver), "counters") {
+		return i
+	}
+	return -1
+}
+
+// message notes the messages that an expression can be.
+func (s *auditScan) message(f auditFunction, value ast.Expr) {
+	switch value := value.(type) {
+	case *ast.BasicLit:
+		s.note(value)
+	case *ast.Ident:
+		i := 0
+		for _, field := range f.decl.Type.Params.List {
+			for _, name := range field.Names {
+				if name.Name == value.Name {
+					s.sinks[f.pkg+"."+f.decl.Name.Name] = i
+					return
+				}
+				i++
+			}
+		}
+		s.assigned(f, value.Name)
+	default:
+		s.t.Errorf("%s: what is the message?", s.files.Position(value.Pos()))
+	}
+}
+
+// assigned notes what a local variable may hold: texts, or what a function of this name returns first.
+func (s *auditScan) assigned(f auditFunction, name string) {
+	found := false
+	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
+		assignment, ok := n.(*ast.AssignStmt)
+		if !ok {
+			return true
+		}
+		for i, left := range assignment.Lhs {
+			if source(left) != name {
+				continue
+			}
+			if len(assignment.Rhs) == len(assignment.Lhs) {
+				if text, ok := assignment.Rhs[i].(*ast.BasicLit); ok {
+					s.note(text)
+					found = true
+				}
+			} else if call, ok := assignment.Rhs[0].(*ast.CallExpr); ok && i == 0 {
+				found = s.returned(call.Fun.(*ast.SelectorExpr).Sel.Name) || found
+			}
+		}
+		return true
+	})
+	if !found {
+		s.t.Errorf("%s: what is %s?", s.files.Position(f.decl.Pos()), name)
+	}
+}
+
+func (s *auditScan) returned(name string) (found bool) {
+	for _, f := range s.functions {
+		if f.decl.Name.Name != name {
+			continue
+		}
+		ast.Inspect(f.decl.Body, func(n ast.Node) bool {
+			result, ok := n.(*ast.ReturnStmt)
+			if !ok || len(result.Results) < 2 {
+				return true
+			}
+			switch first := result.Results[0].(type) {
+			case *ast.BasicLit:
+				if first.Value != `""` {
+					s.note(first)
+					found = true
+				}
+			case *ast.Ident:
+				s.assigned(f, first.Name)
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// declared notes the messages that package variables, as the table of operations, give to a sink.
+func (s *auditScan) declared() {
+	for name := range s.sinks {
+		pkg, function, _ := strings.Cut(strings.TrimPrefix(name, ".."), ".")
+		if strings.HasPrefix(name, "..") {
+			pkg = ".." + pkg
+		}
+		paths, err := filepath.Glob(filepath.Join(pkg, "*.go"))
+		check(s.t, err)
+		for _, path := range paths {
+			file, err := parser.ParseFile(s.files, path, nil, parser.SkipObjectResolution)
+			check(s.t, err)
+			for _, decl := range file.Decls {
+				if variables, ok := decl.(*ast.GenDecl); ok {
+					ast.Inspect(variables, func(n ast.Node) bool {
+						if call, ok := n.(*ast.CallExpr); ok && source(call.Fun) == function && s.sinks[name] < len(call.Args) {
+							if text, ok := call.Args[s.sinks[name]].(*ast.BasicLit); ok {
+								s.note(text)
+							}
+						}
+						return true
+					})
+				}
+			}
+		}
+	}
+}
+
+func (s *auditScan) note(text *ast.BasicLit) {
+	if event, err := strconv.Unquote(text.Value); err == nil {
+		s.events[event] = s.files.Position(text.Pos())
+	}
+}
+
+// source writes an expression of names and calls.
+func source(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return source(e.X) + "." + e.Sel.Name
+	case *ast.BasicLit:
+		return e.Value
+	case *ast.CallExpr:
+		arguments := make([]string, len(e.Args))
+		for i, argument := range e.Args {
+			arguments[i] = source(argument)
+		}
+		return source(e.Fun) + "(" + strings.Join(arguments, ",") + ")"
+	case *ast.IndexExpr:
+		return source(e.X) + "[]"
+	}
+	return "?"
+}

@@ -1,0 +1,34 @@
+package caddymodule
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestClientAddWarnsOfAPrivateLogoutURI unless such addresses are allowed; a public one is no reason for a warning.
+func TestClientAddWarnsOfAPrivateLogoutURI(t *testing.T) {
+	for allowed, openID := range map[bool]string{false: "openid", true: "openid {\n\t\tallow_private_network\n\t}"} {
+		g := startGatehouse(t, strings.Replace(strings.ReplaceAll(patSite, "HASH", peopleHash()), "\t\topenid\n", "\t\t"+openID+"\n", 1))
+		for uri, private := range map[string]bool{
+			"https://127.0.0.1/logout": true, "https://10.0.0.7/logout": true, "https://[::1]/logout": true, "https://[fd00::1]/logout": true,
+			"https://localhost/logout": true, "https://192.168.1.2:8443/logout": true, "https://1.1.1.1/logout": false,
+		} {
+			body := g.must(201, "POST", "/oauth/clients", `{"name":"x","openid":true,"redirect_uris":["https://x.example/cb"],"backchannel_logout_uri":"`+uri+`"}`)
+			if warned := strings.Contains(body, "will not be told of sign-outs"); warned != (private && !allowed) {
+				t.Errorf("allowed %t, %s: %s", allowed, uri, body)
+			}
+		}
+	}
+}
+
+// TestUserAddWithoutAPassword says what that means, and that --force is a flag.
+func TestUserAddWithoutAPassword(t *testing.T) {
+	g := startPATs(t)
+	out := g.ok("user", "add", "--email", "new@acme.example")
+	if !strings.Contains(out, "cannot sign in before a password is set") {
+		t.Errorf("it says %q", out)
+	}
+	if _, err := g.run("", "token", "revoke", "--user", "nobody"); err == nil || !strings.Contains(err.Error(), "Use --force for a user") {
+		t.Errorf("it says %v", err)
+	}
+}

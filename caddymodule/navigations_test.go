@@ -1,0 +1,290 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// A code or a state that is left in the address of a page, and pages of ours that a script fetches, by an application at the same origin.
+
+// explained wants a browser to be led away from a callback that came to nothing, to an address without parameters, and returns the page there.
+func (v *visitorOfHosts) explained(t *testing.T, host string, a answer) answer {
+	t.Helper()
+	if a.status != http.StatusSeeOther || a.header.Get("Location") != "/oauth/callback" {
+		t.Fatalf("%d to %q: %s", a.status, a.header.Get("Location"), a.body)
+	}
+	return v.navigate(v.gate.at(host, "/oauth/callback"))
+}
+
+// TestV6RefusedCallbacksKeepNoCode: whatever is wrong with an answer of the issuer, no page keeps it in its address.
+func TestV6RefusedCallbacksKeepNoCode(t *testing.T) {
+	g := startHosts(t)
+	for name, change := range map[string]func(*url.URL) string{
+		"a state that is made up": func(u *url.URL) string { return withQuery(u, "state", "x") },
+		"no state":                func(u *url.URL) string { return withQuery(u, "state", "") },
+		"two states":              func(u *url.URL) string { return u.String() + "&state=x" },
+		"another issuer":          func(u *url.URL) string { return withQuery(u, "iss", "https://evil.example") },
+		"semicolons":              func(u *url.URL) string { return u.String() + ";x" },
+		"a failure":               func(u *url.URL) string { return withQuery(u, "error", "access_denied") },
+		"a failure to be fresh":   func(u *url.URL) string { return withQuery(u, "error", "login_required") },
+		"a code alone":            func(u *url.URL) string { return g.at("wiki", "/oauth/callback?code="+u.Query().Get("code")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := g.signedIn(t, "ada@acme.example")
+			callback := change(v.begun("wiki", "/pages/1"))
+			for shown, headers := range map[string][]string{"a page": navigation, "an older browser": {"Accept", "text/html"}} {
+				a := v.explained(t, "wiki", v.send(http.MethodGet, callback, "", headers...))
+				if a.status < 400 || a.status > 403 || !strings.Contains(a.header.Get("Content-Type"), "text/html") || a.header.Get("X-Content-Type-Options") != "nosniff" {
+					t.Errorf("%s: %d %v", shown, a.status, a.header)
+				}
+				if fresh := strings.Contains(a.body, "fresh sign-in"); fresh != (name == "a failure to be fresh") {
+					t.Errorf("%s: %s", shown, a.body)
+				}
+			}
+			if a := v.send(http.MethodGet, callback, "", "Accept", "application/json"); a.status == http.StatusOK || strings.Contains(a.body, "code") {
+				t.Errorf("as JSON: %d %s", a.status, a.body)
+			}
+			if v.cookie("wiki", hostCookie) != "" {
+				t.Error("somebody is signed in")
+			}
+		})
+	}
+	t.Run("a browser that keeps no cookies", func(t *testing.T) {
+		bare := g.visitor(t)
+		bare.client.Jar = nil
+		a := bare.explained(t, "wiki", bare.navigate(g.at("wiki", "/oauth/callback?code=x&state=y")))
+		if a.status != http.StatusBadRequest || !strings.Contains(a.body, "/oauth/sign_in?return=%2F") {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	})
+	t.Run("what an application writes into our cookie", func(t *testing.T) {
+		for _, text := range []string{"x", "e30", "eyJzdGF0dXMiOjIwMCwicGFnZSI6ImhvcnNlIiwicmV0dXJuIjoiLy9ldmlsLmV4YW1wbGUifQ", strings.Repeat("A", 3000)} {
+			a := g.visitor(t).send(http.MethodGet, g.at("wiki", "/oauth/callback"), "", append(navigation, "Cookie", "gatefirst_refused="+text)...)
+			if a.status < 400 || a.status > 599 || strings.Contains(a.body, "evil.example") || !strings.Contains(a.header.Get("Content-Type"), "text/html") {
+				t.Errorf("%s: %d %s", text, a.status, a.body)
+			}
+		}
+	})
+}
+
+// TestV6NoCodeForAnothersAttempt: the attacker begins a sign-in, and a script of the host opens the issuer's page with that in the visitor's
+// browser. The issuer takes only an attempt that a host of ours has begun, and the host redeems it only in the browser where it began.
+func TestV6NoCodeForAnothersAttempt(t *testing.T) {
+	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "http://auth.localhost:TCPPORT/own/* {\n\tprotect {\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\nhttp://wiki.localhost:TCPPORT {")
+	attacker, victim := g.visitor(t), g.signedIn(t, "ada@acme.example")
+	theirs := attacker.navigate(g.at("wiki", "/pages/1")).location()
+	another := attacker.navigate(g.at("wiki", "/pages/2")).location()
+	elsewhere := attacker.navigate(g.at("app", "/x")).location()
+	for name, target := range map[string]string{
+		"a state that is made up":      withQuery(theirs, "state", "x"),
+		"none":                         withQuery(theirs, "state", ""),
+		"two":                          theirs.String() + "&state=x",
+		"one that is cut short":        withQuery(theirs, "state", theirs.Query().Get("state")[2:]),
+		"that of another attempt":      withQuery(theirs, "state", another.Query().Get("state")),
+		"that of another host":         withQuery(theirs, "state", elsewhere.Query().Get("state")),
+		"another challenge":            withQuery(theirs, "code_challenge", another.Query().Get("code_challenge")),
+		"another nonce":                withQuery(theirs, "nonce", another.Query().Get("nonce")),
+		"no nonce":                     withQuery(theirs, "nonce", ""),
+		"no challenge":                 withQuery(theirs, "code_challenge", ""),
+		"another error, made up state": withQuery(theirs, "state", "x") + "&response_mode=x",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, v := range []*visitorOfHosts{victim, attacker} {
+				if a := v.navigate(target); a.status != http.StatusBadRequest || a.header.Get("Location") != "" {
+					t.Errorf("%d to %q", a.status, a.header.Get("Location"))
+				}
+			}
+		})
+	}
+	t.Run("the attempt as it is", func(t *testing.T) {
+		a := victim.navigate(theirs.String()) // no more than a link: the host begins anew, in this browser
+		a = victim.navigate(a.header.Get("Location"))
+		if at := a.location(); a.status != http.StatusSeeOther || at == nil || at.Path != "/oauth/authorize" || at.Query().Has("code") || at.Query().Get("state") == theirs.Query().Get("state") {
+			t.Errorf("%d %v", a.status, a.header)
+		}
+	})
+	t.Run("the attempt as it is, at the issuer's own host", func(t *testing.T) {
+		theirs := attacker.navigate(g.at("auth", "/own/1")).location()
+		a := victim.navigate(theirs.String())
+		if at := a.location(); a.status != http.StatusSeeOther || at == nil || at.Query().Has("code") {
+			t.Fatalf("%d %v", a.status, a.header)
+		}
+		if a, at := victim.walk(a.header.Get("Location"), ""); a.status != http.StatusOK || at != g.at("auth", "/own/1") {
+			t.Errorf("the visitor: %d at %s", a.status, at)
+		}
+		if a, at := victim.walk(g.at("auth", "/own/2"), ""); a.status != http.StatusOK || at != g.at("auth", "/own/2") {
+			t.Errorf("the visitor's own attempt: %d at %s", a.status, at)
+		}
+	})
+}
+
+// TestV6NoCodeWhereAScriptReads: a script of the host keeps the callback from answering, with cookies that are too long, and reads the address
+// of a frame or of a window that it has opened. So a frame gets no code, and no window is left to whoever has opened it.
+func TestV6NoCodeWhereAScriptReads(t *testing.T) {
+	g := startHosts(t)
+	attacker, victim := g.visitor(t), g.signedIn(t, "ada@acme.example")
+	theirs := attacker.navigate(g.at("wiki", "/pages/1")).location()
+	frame := []string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "same-site", "Referer", g.origin("wiki") + "/"}
+	for _, target := range []string{theirs.String(), theirs.String() + "&prompt=none"} {
+		if a := victim.send(http.MethodGet, target, "", frame...); a.status != http.StatusForbidden || a.header.Get("Location") != "" {
+			t.Errorf("a frame: %d to %q", a.status, a.header.Get("Location"))
+		}
+	}
+	severed := func(what string, a answer) {
+		t.Helper()
+		if a.header.Get("Cross-Origin-Opener-Policy") != "same-origin" {
+			t.Errorf("%s: %d %v", what, a.status, a.header)
+		}
+	}
+	severed("the sign-in page", g.visitor(t).navigate(theirs.String()))
+	severed("silent, without a sign-in", g.visitor(t).navigate(theirs.String()+"&prompt=none"))
+	a := victim.navigate(theirs.String() + "&prompt=none")
+	severed("the code", a)
+	callback := a.location()
+	if a.status != http.StatusSeeOther || !callback.Query().Has("code") {
+		t.Fatalf("%d %v", a.status, a.header)
+	}
+	if a := victim.send(http.MethodGet, callback.String(), "", frame...); a.status != http.StatusSeeOther || a.header.Get("Location") != "/oauth/callback" {
+		t.Errorf("the callback in a frame: %d %v", a.status, a.header)
+	}
+	victim.navigate(callback.String()) // the state is the attacker's, so the code ends
+	attacker.navigate(callback.String())
+	if attacker.cookie("wiki", hostCookie) != "" {
+		t.Error("the attacker is signed in as the visitor")
+	}
+}
+
+// TestV11OtherSpellingsOfOurPaths are refused, and no guarded route answers them: a proxy that compares decoded paths takes them for ours, and gives
+// what the gate tells it to the browser.
+func TestV11OtherSpellingsOfOurPaths(t *testing.T) {
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	for _, path := range []string{"/oauth/%63allback", "/oauth/sign%5Fin", "/%6fauth/sign_out", "/oauth%2Fsession"} {
+		g.upstream.seen()
+		if a := v.navigate(g.at("app", path)); a.status != http.StatusBadRequest || a.header.Get("Cookie") != "" {
+			t.Errorf("%s: %d %v", path, a.status, a.header)
+		}
+		g.upstream.none(t)
+	}
+}
+
+// TestV6CallbacksOfAProvider keep no code either: neither the host's, where there is no issuer of ours, nor the issuer's.
+func TestV6CallbacksOfAProvider(t *testing.T) {
+	p := newLyingProvider(t)
+	g := startDirect(t, p)
+	for name, query := range map[string]string{
+		"made up": "code=c&state=x", "no state": "code=c", "twice": "code=c&code=d&state=x", "semicolons": "code=c;state=x", "no code": "state=x", "an error": "error=access_denied&state=x",
+	} {
+		v := g.visitor(t)
+		if a := v.explained(t, "app", v.navigate(g.at("app", "/oauth/callback/corp?"+query))); a.status < 400 {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+	corp := newLyingProvider(t)
+	with := startProviders(t, atProvider("corp", corp, "link verified_email"))
+	for _, query := range []string{"code=c&state=x", "code=c", "code=c&code=d&state=x", "code=c;state=x", "state=x", "error=access_denied&state=x", "x=y"} {
+		b := with.browser()
+		a := b.fetch(http.MethodGet, "/oauth/callback/corp?"+query, "", navigation...)
+		if at := a.location(); a.status != http.StatusSeeOther || at.Path != "/oauth/login" || at.Query().Has("code") || at.Query().Has("state") {
+			t.Errorf("%s: %d %v", query, a.status, a.header)
+		}
+	}
+}
+
+// TestV7ScriptsGetNoPageOfOurs: an application at the issuer's origin sends requests with the visitor's cookies, and reads the answers. Browsers say
+// which requests show a page of their own, and scripts cannot say so.
+func TestV7ScriptsGetNoPageOfOurs(t *testing.T) {
+	g := startPeople(t)
+	b := g.consented("ada@acme.example")
+	conf := requestOf("conf")
+	_, account := formIn(t, b.open("/oauth/account"))
+	account.Set("everywhere", "yes")
+	_, consent := formIn(t, b.consentFor(t, conf))
+	consent.Set("decision", "allow")
+	pending := url.Values{"pending": {consent.Get("pending")}}.Encode()
+	for name, headers := range map[string][]string{
+		"fetch":                              {"Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin"},
+		"fetch as a form":                    {"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin", "Accept", "text/html"},
+		"same-origin":                        {"Sec-Fetch-Mode", "same-origin", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin"},
+		"image":                              {"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image", "Sec-Fetch-Site", "same-site"},
+		"script":                             {"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "script", "Sec-Fetch-Site", "same-origin"},
+		"frame":                              {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "same-origin"},
+		"object":                             {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "object", "Sec-Fetch-Site", "same-origin"},
+		"fenced frame":                       {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "fencedframe", "Sec-Fetch-Site", "cross-site"},
+		"a service worker that passes it on": {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin"},
+		"two modes":                          {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "document"},
+		"no mode":                            {"Sec-Fetch-Mode", "", "Sec-Fetch-Dest", "document"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, path := range []string{
+				"/oauth/account", "/oauth/login", "/oauth/login?switch=1", "/oauth/login?" + pending, "/oauth/logout", "/oauth/consent?" + pending, conf.path(),
+				conf.path() + "&prompt=consent",
+			} {
+				p := b.fetch(http.MethodGet, path, "", headers...)
+				if p.status != http.StatusForbidden || strings.Contains(p.body, "form_token") || p.header.Get("Location") != "" {
+					t.Errorf("GET %s: %d %q", path, p.status, p.header.Get("Location"))
+				}
+			}
+			form := append([]string{"Content-Type", urlEncoded, "Origin", g.url}, headers...)
+			for path, fields := range map[string]url.Values{"/oauth/account": account, "/oauth/consent": consent, "/oauth/login": {"email": {"max@acme.example"}, "password": {peoplePassword}}} {
+				if p := b.fetch(http.MethodPost, path, fields.Encode(), form...); p.status != http.StatusForbidden || p.header.Get("Location") != "" {
+					t.Errorf("POST %s: %d %q", path, p.status, p.header.Get("Location"))
+				}
+			}
+		})
+	}
+	if !b.isSignedIn() {
+		t.Fatal("something was done")
+	}
+	// Forms and pages of a browser that says so, and of one that says nothing, work as ever; nobody holds a window on the account page.
+	p := b.fetch(http.MethodGet, "/oauth/account", "", navigation...)
+	if holdPage(t, p, http.StatusOK); p.header.Get("Cross-Origin-Opener-Policy") != "same-origin" {
+		t.Errorf("the account page: %v", p.header)
+	}
+	b.codeToClient(t, b.send("/oauth/consent", consent), conf)
+}
+
+// TestV7CodesAreForNavigations: images of a sibling host spend no grants of the visitor. A hidden frame of a client's own page gets a code
+// without asking, and no other.
+func TestV7CodesAreForNavigations(t *testing.T) {
+	g := startPeople(t)
+	b := g.consented("ada@acme.example")
+	granted := func() int { return strings.Count(g.logs(), `"msg":"authorization granted"`) }
+	first := requestOf("first")
+	b.codeToClient(t, b.fetch(http.MethodGet, first.path(), "", navigation...), first)
+	before := granted()
+	image := []string{"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image", "Sec-Fetch-Site", "same-site"}
+	for range 64 {
+		if p := b.fetch(http.MethodGet, first.path(), "", image...); p.status != http.StatusForbidden {
+			t.Fatalf("an image: %d", p.status)
+		}
+	}
+	silent := "/oauth/authorize?" + first.with("prompt", "none").Encode()
+	origin := strings.TrimSuffix(first.redirectURI, "/cb")
+	frame := []string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "same-site"}
+	for name, test := range map[string]struct {
+		target, referer string
+	}{
+		"of a sibling":       {silent, "https://evil.example/"},
+		"of a prefix":        {silent, origin + ".evil.example/"},
+		"that says nothing":  {silent, ""},
+		"that could ask":     {first.path(), origin + "/"},
+		"of the issuer":      {silent, g.url + "/"},
+		"of no address":      {silent, "about:blank"},
+		"of another scheme":  {silent, strings.Replace(origin, "https:", "http:", 1) + "/"},
+		"that is no address": {silent, "%"},
+	} {
+		if p := b.fetch(http.MethodGet, test.target, "", append(frame, "Referer", test.referer)...); p.status != http.StatusForbidden {
+			t.Errorf("a frame %s: %d %q", name, p.status, p.header.Get("Location"))
+		}
+	}
+	if n := granted() - before; n != 0 {
+		t.Errorf("%d grants were spent", n)
+	}
+	b.codeToClient(t, b.fetch(http.MethodGet, silent, "", append(frame, "Referer", origin+"/page?x")...), first)
+	if n := granted() - before; n != 1 {
+		t.Errorf("%d grants of a hidden frame", n)
+	}
+}

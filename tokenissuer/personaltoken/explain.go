@@ -1,0 +1,77 @@
+package personaltoken
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// condition is what a token must meet beside its form and its audience.
+type condition struct {
+	name, promise string
+	holds         func(*Tokens, *store.PersonalToken, *store.User) bool
+}
+
+var conditions = []condition{
+	{"time", "it has not expired", func(p *Tokens, record *store.PersonalToken, _ *store.User) bool {
+		return p.issuer.Now().Before(record.ExpiresAt)
+	}},
+	{"owner", "its owner is active, and is who made it", func(_ *Tokens, record *store.PersonalToken, owner *store.User) bool {
+		return owner.IsActive() && owner.Declared == record.UserDeclared
+	}},
+	{"permission", "personal_tokens lets its owner have tokens, by role or group", func(p *Tokens, _ *store.PersonalToken, owner *store.User) bool {
+		return p.rules.Allow(owner)
+	}},
+	{"scopes", "personal_tokens still has one of its scopes", func(p *Tokens, record *store.PersonalToken, _ *store.User) bool {
+		return len(p.rules.within(record.Scopes)) > 0
+	}},
+	{"revocation", "neither it nor its owner was revoked since it was made", func(p *Tokens, record *store.PersonalToken, owner *store.User) bool {
+		made := &store.TokenFamily{UserID: owner.ID, ClientID: store.BuiltInClientID, CreatedAt: record.CreatedAt}
+		return !p.issuer.Revocations.RevokedFamily(made, owner.Organisation) && !p.issuer.Revocations.Revoked(p.tokenOf(record, owner))
+	}},
+}
+
+// Explain returns how Token decides about a text, by the store's state of this moment. It continues after a failure, as
+// accesstoken.Verifier.Explain does. The error is temporarily_unavailable.
+func (p *Tokens) Explain(ctx context.Context, text string, audiences []string) (accesstoken.Explanation, error) {
+	x := accesstoken.Explanation{Accepted: true}
+	add := func(name, promise string, reachable, passed bool, failure error) bool {
+		f := accesstoken.Finding{Check: name, Promise: promise, Outcome: accesstoken.CheckNotReached}
+		switch {
+		case reachable && passed:
+			f.Outcome = accesstoken.CheckPassed
+		case reachable:
+			f.Outcome, f.Reason = accesstoken.CheckFailed, oauth.AsError(failure).Reason
+		}
+		x.Accepted = x.Accepted && f.Outcome == accesstoken.CheckPassed
+		x.Findings = append(x.Findings, f)
+		return f.Outcome == accesstoken.CheckPassed
+	}
+	formed := add("form", "gh_pat_, 30 letters and digits, and their checksum", true, isWellFormed(text), errMalformed)
+	var record *store.PersonalToken
+	var owner *store.User
+	var err error
+	if formed {
+		if record, err = p.stored().PersonalToken(ctx, oauth.DigestOf(text)); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return x, oauth.Unavailable("store_unavailable", err)
+		}
+	}
+	known := add("token", "it was made here and not removed since", formed, err == nil, errUnknown)
+	if known {
+		if owner, err = p.issuer.Directory.User(ctx, record.UserID); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return x, oauth.Unavailable("directory_unavailable", err)
+		}
+		known = err == nil
+	}
+	for _, c := range conditions {
+		add(c.name, c.promise, known, known && c.holds(p, record, owner), errUnknown)
+	}
+	if known {
+		x.Claims = p.tokenOf(record, owner)
+	}
+	add("audience", "it is for an audience of the route", known, known && x.Claims.HasAudience(audiences), accesstoken.ErrAudienceWrong)
+	return x, nil
+}

@@ -1,0 +1,184 @@
+package tokenissuer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A struct has at most a dozen fields and a type at most two dozen methods, promoted ones included. A field with a tag does not count: it
+// is a setting or a column, and there are as many as there are.
+const (
+	maxFields  = 12
+	maxMethods = 24
+)
+
+// size is the number of fields and methods of a type.
+type size struct{ fields, methods int }
+
+// TestTypesAreSmall holds every type of the product to these bounds. The types of largeTypes exceed them, each by no more than its entry, and
+// an entry that is too high fails as well: the list only shrinks.
+func TestTypesAreSmall(t *testing.T) {
+	seen := map[string]bool{}
+	for name, found := range typeSizes(t) {
+		if known, ok := largeTypes[name]; ok {
+			seen[name] = true
+			if found != known {
+				t.Errorf("%s has %d fields and %d methods, and the list says %d and %d", name, found.fields, found.methods, known.fields, known.methods)
+			}
+			continue
+		}
+		if found.fields > maxFields || found.methods > maxMethods {
+			t.Errorf("%s has %d fields and %d methods: it is more than one thing", name, found.fields, found.methods)
+		}
+	}
+	for name := range largeTypes {
+		if !seen[name] {
+			t.Errorf("there is no type %s", name)
+		}
+	}
+}
+
+// typeSizes returns the size of each type that the packages of the product declare.
+func typeSizes(t *testing.T) map[string]size {
+	t.Helper()
+	exports, dirs := exportedTypes(t)
+	files := token.NewFileSet()
+	compiled := importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) {
+		if exports[path] == "" {
+			return nil, errors.New("no export data of " + path)
+		}
+		return os.Open(exports[path])
+	})
+	sizes := map[string]size{}
+	for name, p := range dirs {
+		var parsed []*ast.File
+		for _, file := range p.GoFiles {
+			tree, err := parser.ParseFile(files, filepath.Join(p.Dir, file), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed = append(parsed, tree)
+		}
+		checked, err := (&types.Config{Importer: compiled}).Check(p.ImportPath, files, parsed, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declared := range checked.Scope().Names() {
+			named, ok := checked.Scope().Lookup(declared).(*types.TypeName)
+			if !ok || named.IsAlias() {
+				continue
+			}
+			sizes[name+"."+declared] = sizeOf(named.Type())
+		}
+	}
+	return sizes
+}
+
+func sizeOf(t types.Type) size {
+	var s size
+	methods := types.NewMethodSet(types.NewPointer(t))
+	switch u := t.Underlying().(type) {
+	case *types.Struct:
+		for i := range u.NumFields() {
+			if u.Tag(i) == "" {
+				s.fields++
+			}
+		}
+	case *types.Interface:
+		methods = types.NewMethodSet(t)
+	}
+	for method := range methods.Methods() {
+		if p := method.Obj().Pkg(); p != nil && strings.HasPrefix(p.Path(), house) { // others promote what they like
+			s.methods++
+		}
+	}
+	return s
+}
+
+// builtPackage is what `go list -export` says of a package.
+type builtPackage struct {
+	ImportPath, Dir, Export string
+	GoFiles                 []string
+}
+
+// exportedTypes builds the packages of this module and returns the export data of all that they import, and the packages of the product by
+// their names within the module.
+func exportedTypes(t *testing.T) (exports map[string]string, product map[string]builtPackage) {
+	t.Helper()
+	command := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", "./...")
+	command.Dir = ".."
+	output, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exports, product = map[string]string{}, map[string]builtPackage{}
+	for decoder := json.NewDecoder(strings.NewReader(string(output))); ; {
+		var p builtPackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return exports, product
+		} else if err != nil {
+			t.Fatal(fmt.Errorf("reading what go list says: %w", err))
+		}
+		exports[p.ImportPath] = p.Export
+		if name, ours := strings.CutPrefix(p.ImportPath, house); ours && !rooms[name].tests {
+			product[name] = p
+		}
+	}
+}
+
+// largeTypes are the types that exceed the bounds.
+var largeTypes = map[string]size{
+	"caddymodule.App":                     {22, 122},
+	"caddymodule.pooledDirectory":         {1, 28},
+	"caddymodule/admin.Target":            {19, 17},
+	"caddymodule/configuration.Block":     {0, 63},
+	"caddymodule/configuration.Settings":  {11, 33},
+	"caddymodule/coverage.described":      {2, 108},
+	"caddymodule/coverage.guard":          {3, 117},
+	"caddymodule/coverage.passage":        {2, 118},
+	"caddymodule/floodgate.Gate":          {15, 14},
+	"caddymodule/gate.Protect":            {21, 108},
+	"caddymodule/gate.Shared":             {16, 20},
+	"caddymodule/gate.decision":           {14, 2},
+	"caddymodule/gate.stream":             {20, 10},
+	"caddymodule/hostsession.Handler":     {2, 38},
+	"caddymodule/node.Node":               {12, 35},
+	"tokenissuer.AuthorizationParameters": {18, 0},
+	"tokenissuer.Grant":                   {18, 0},
+	"tokenissuer.Issuer":                  {13, 138},
+	"tokenissuer.Records":                 {9, 29},
+	"tokenissuer.Settings":                {15, 19},
+	"tokenissuer.TokenRequest":            {14, 0},
+	"tokenissuer/accesstoken.AccessToken": {18, 29},
+	"tokenissuer/endpoint.Handler":        {16, 120},
+	"tokenissuer/keys.MasterKey":          {14, 13},
+	"tokenissuer/ldap.Directory":          {5, 27},
+	"tokenissuer/ldap.Settings":           {19, 3},
+	"tokenissuer/memstore.Store":          {25, 110},
+	"tokenissuer/registry.Registry":       {3, 45},
+	"tokenissuer/registry.Store":          {0, 38},
+	"tokenissuer/sqlstore.Store":          {10, 109},
+	"tokenissuer/sqlstore.dialect":        {14, 0},
+	"tokenissuer/sqlstore.statements":     {15, 0},
+	"tokenissuer/sqlstore.userColumns":    {16, 1},
+	"tokenissuer/store.Client":            {21, 18},
+	"tokenissuer/store.ClientChange":      {14, 1},
+	"tokenissuer/store.Store":             {0, 72},
+	"tokenissuer/store.TokenFamily":       {25, 3},
+	"tokenissuer/store.User":              {18, 9},
+	"tokenissuer/store.UserChange":        {14, 2},
+	"tokenissuer/trust.introspector":      {16, 14},
+	"tokenissuer/trust.remoteKeys":        {18, 30},
+}
