@@ -42,7 +42,7 @@ func markers(t *testing.T) []string {
 // progress is how far the database has come.
 func (g *gatehouse) progress() sqlstore.Progress {
 	g.t.Helper()
-	now, err := g.app().node.Store().(*sqlstore.Store).Progress(g.t.Context(), sqlstore.Marks{})
+	now, err := g.app().node.Store().Progress(g.t.Context(), sqlstore.Marks{})
 	if err != nil {
 		g.t.Fatal(err)
 	}

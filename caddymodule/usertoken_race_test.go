@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -163,7 +163,7 @@ func newTargets(tb testing.TB, st store.Store) *targets {
 	all := &targets{Store: st}
 	all.issuer = &tokenissuer.Issuer{
 		Records: tokenissuer.Records{Directory: store.OverlayDirectory{Declared: declared, Stored: all}, Now: time.Now},
-		Limits:  attempts.Limits{Attempts: memstore.NewAttempts(100)},
+		Limits:  attempts.Limits{Attempts: attempts.NewCounter(100)},
 	}
 	return all
 }
@@ -201,7 +201,7 @@ func openTargetStores(tb testing.TB) map[string]store.Store {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = onDisk.Close() })
-	return map[string]store.Store{"memory": memstore.New(), "sqlite": onDisk}
+	return map[string]store.Store{"memory": teststore.New(tb), "sqlite": onDisk}
 }
 
 // TestTM3UnknownTargetsCostTheSame: for a user of another organisation the store is asked what it is asked for one that

@@ -11,5 +11,5 @@
 // ID tokens and says what applications are told of a user, keys holds what both are signed with, store says what is kept and what
 // a store has to do, passwords hashes, oauth has the words that all of them use. Redirect is where answers to browsers go, routes what
 // the routes make known.
-// Beside it stand trust, for the tokens of other issuers, and delegation, for what upstreams are told; memstore and sqlstore are the stores.
+// Beside it stand trust, for the tokens of other issuers, and delegation, for what upstreams are told; sqlstore is the store.
 package tokenissuer

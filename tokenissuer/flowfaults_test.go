@@ -6,14 +6,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // faultyStore is a store of which one step can fail, before it is done or after.
 type faultyStore struct {
-	*memstore.Store
+	*sqlstore.Store
 
 	mu    sync.Mutex
 	step  string

@@ -10,13 +10,13 @@ import (
 
 	"golang.org/x/crypto/argon2"
 
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
@@ -63,7 +63,7 @@ type flow struct {
 
 func newFlow(tb testing.TB) *flow {
 	tb.Helper()
-	f := &flow{tb: tb, time: tokentest.NewClock(), redirectURI: callback, store: &faultyStore{Store: memstore.New()}}
+	f := &flow{tb: tb, time: tokentest.NewClock(), redirectURI: callback, store: &faultyStore{Store: teststore.New(tb)}}
 	f.Issuer = f.node()
 	f.IssuedTokens = f.Issuer.IssuedTokens()
 	f.registry = &registry.Registry{Issuer: f.Issuer, Stored: f.store}
@@ -105,7 +105,7 @@ func (f *flow) node() *Issuer {
 		Hasher: passwords.NewHasher(),
 		Limits: attempts.Limits{
 			AccountLimit: attempts.Limit{Failures: 10, Window: time.Minute}, AddressLimit: attempts.Limit{Failures: 30, Window: time.Minute},
-			Attempts: memstore.NewAttempts(1000),
+			Attempts: attempts.NewCounter(1000),
 		},
 	}
 }

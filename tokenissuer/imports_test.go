@@ -35,7 +35,7 @@ var wire = []string{
 var database = []string{"database/sql", "database/sql/driver", "modernc.org/sqlite", "github.com/pressly/goose/v3", "github.com/jackc/pgx/v5"}
 
 // core is what no room of the core has.
-var core = slices.Concat(wire, database, []string{"github.com/patrickmn/go-cache"})
+var core = slices.Concat(wire, database)
 
 // rooms are the packages that have a rule; a package that is not listed fails the test, so that a new one gets one. A package
 // may name those below it alone: federation, registry, tokenissuer, accesstoken, keys, store, passwords, oauth; trust and delegation
@@ -74,7 +74,7 @@ var rooms = map[string]room{
 	},
 	"tokenissuer/backchannel": {
 		own:     []string{"tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/trust"},
-		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/attempts": {own: []string{"tokenissuer/oauth", "tokenissuer/store"}, without: core},
 	"tokenissuer/assertion": {
@@ -119,7 +119,7 @@ var rooms = map[string]room{
 	"tokenissuer/clientmetadata": {
 		own:     []string{"internal/fairqueue", "tokenissuer/assertion", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store", "tokenissuer/trust"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
-		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/federation": {
 		own: []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
@@ -127,7 +127,7 @@ var rooms = map[string]room{
 	"tokenissuer/upstream": {
 		own:     []string{"tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/trust"},
 		others:  []string{"github.com/coreos/go-oidc/v3", "github.com/go-json-experiment/json", "golang.org/x/oauth2"},
-		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/ldap": {
 		own: []string{
@@ -135,11 +135,7 @@ var rooms = map[string]room{
 		},
 		others: []string{"github.com/go-asn1-ber/asn1-ber", "github.com/go-ldap/ldap/v3"},
 		// go-ldap has net/http in it, for a kind of bind that nobody makes.
-		without: []string{"database/sql", "github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"},
-	},
-	"tokenissuer/memstore": {
-		own: []string{"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, others: []string{"github.com/patrickmn/go-cache"},
-		without: slices.Concat(wire, database),
+		without: []string{"database/sql", "github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
 	},
 	"tokenissuer/sqlstore": {
 		own: []string{
@@ -147,7 +143,7 @@ var rooms = map[string]room{
 			"tokenissuer/sqlstore/writequeue", "tokenissuer/store",
 		},
 		others:  []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3"},
-		without: slices.Concat(wire, []string{"github.com/patrickmn/go-cache"}),
+		without: wire,
 	},
 	"tokenissuer/sqlstore/postgres":   {own: []string{"tokenissuer/oauth"}, others: []string{"github.com/jackc/pgx/v5"}, without: wire},
 	"tokenissuer/sqlstore/sqlite":     {others: []string{"modernc.org/sqlite"}, without: wire},
@@ -162,22 +158,22 @@ var rooms = map[string]room{
 			"tokenissuer/oauth", "tokenissuer/personaltoken", "tokenissuer/redirect", "tokenissuer/registration", "tokenissuer/routes", "tokenissuer/store", "tokenissuer/upstream",
 		},
 		others:  []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
-		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache"}),
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2"}),
 	},
 	"tokenissuer/endpoint/answers": {
 		own:     []string{"tokenissuer/endpoint/requests", "tokenissuer/oauth"},
 		others:  []string{"github.com/go-json-experiment/json"},
-		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/endpoint/registration": {
 		own:     []string{"tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store"},
 		others:  []string{"github.com/go-json-experiment/json"},
-		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/endpoint/requests": {
 		own:     []string{"tokenissuer", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/personaltoken"},
 		others:  []string{"github.com/go-json-experiment/json"},
-		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/endpoint/pages": {
 		others:  []string{"golang.org/x/text"},
@@ -186,11 +182,10 @@ var rooms = map[string]room{
 	"tokenissuer/trust": {
 		own:     []string{"internal/fairqueue", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2", "golang.org/x/sync"},
-		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"caddymodule/logfilter": {
-		others:  []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
-		without: []string{"github.com/patrickmn/go-cache"},
+		others: []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
 	},
 	"caddymodule/admin": {
 		own: []string{
@@ -213,12 +208,11 @@ var rooms = map[string]room{
 		},
 	},
 	"caddymodule/mcp": {
-		own:     []string{"caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth"},
-		others:  []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json"},
-		without: []string{"github.com/patrickmn/go-cache"},
+		own:    []string{"caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth"},
+		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json"},
 	},
 	"caddymodule/hostpaths": {
-		own: []string{"tokenissuer/endpoint", "tokenissuer/routes"}, others: []string{"github.com/caddyserver/caddy/v2"}, without: []string{"github.com/patrickmn/go-cache"},
+		own: []string{"tokenissuer/endpoint", "tokenissuer/routes"}, others: []string{"github.com/caddyserver/caddy/v2"},
 	},
 	"caddymodule/coverage": {
 		own:    []string{"caddymodule/gate", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/oauth", "tokenissuer/routes"},
@@ -229,13 +223,11 @@ var rooms = map[string]room{
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages",
 			"tokenissuer/endpoint/requests", "tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/routes", "tokenissuer/upstream",
 		},
-		others:  []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
-		without: []string{"github.com/patrickmn/go-cache"},
+		others: []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
 	},
 	"caddymodule/floodgate": {without: slices.Concat(wire, database)},
 	"caddymodule/setting": {
-		others:  []string{"github.com/caddyserver/caddy/v2"},
-		without: []string{"github.com/patrickmn/go-cache"},
+		others: []string{"github.com/caddyserver/caddy/v2"},
 	},
 	"caddymodule/requestpath": {
 		others:  []string{"golang.org/x/text/unicode/norm"},
@@ -245,17 +237,15 @@ var rooms = map[string]room{
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2"}),
 	},
 	"caddymodule/caller": {
-		own:     []string{"caddymodule/setting", "tokenissuer/accesstoken", "tokenissuer/oauth"},
-		others:  []string{"cel.dev/cel-go", "github.com/caddyserver/caddy/v2"},
-		without: []string{"github.com/patrickmn/go-cache"},
+		own:    []string{"caddymodule/setting", "tokenissuer/accesstoken", "tokenissuer/oauth"},
+		others: []string{"cel.dev/cel-go", "github.com/caddyserver/caddy/v2"},
 	},
 	"caddymodule/rule": {
 		own: []string{
 			"caddymodule/caller", "caddymodule/requestpath", "caddymodule/setting",
 			"tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store",
 		},
-		others:  []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json"},
-		without: []string{"github.com/patrickmn/go-cache"},
+		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json"},
 	},
 	"caddymodule/gate": {
 		own: []string{
@@ -270,7 +260,7 @@ var rooms = map[string]room{
 	},
 	"caddymodule/node": {
 		own: []string{
-			"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/memstore", "tokenissuer/oauth", "tokenissuer/passwords",
+			"tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store",
 		},
 		others: []string{
@@ -314,9 +304,10 @@ var rooms = map[string]room{
 	},
 	"internal/pgtest": {own: []string{"internal/loopback"}, others: []string{"github.com/jackc/pgx/v5"}, tests: true},
 	"internal/testkeys": {
-		own:   []string{"internal/tokentest", "tokenissuer/keys", "tokenissuer/memstore", "tokenissuer/oauth", "tokenissuer/store"},
+		own:   []string{"internal/teststore", "internal/tokentest", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
 		tests: true, without: wire,
 	},
+	"internal/teststore": {own: []string{"tokenissuer/sqlstore"}, without: wire, tests: true},
 	"internal/tokentest": {own: []string{"tokenissuer/oauth"}, others: []string{"github.com/c2sp/wycheproof"}, without: slices.Concat(wire, database), tests: true},
 }
 

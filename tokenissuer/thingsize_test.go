@@ -166,7 +166,6 @@ var largeTypes = map[string]size{
 	"tokenissuer/keys.MasterKey":          {14, 13},
 	"tokenissuer/ldap.Directory":          {5, 27},
 	"tokenissuer/ldap.Settings":           {19, 3},
-	"tokenissuer/memstore.Store":          {25, 110},
 	"tokenissuer/registry.Registry":       {3, 45},
 	"tokenissuer/registry.Store":          {0, 38},
 	"tokenissuer/sqlstore.Store":          {10, 109},

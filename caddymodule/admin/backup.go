@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"path/filepath"
@@ -14,11 +13,6 @@ import (
 
 var backupOperations = map[string]operation{"POST /oauth/backup": withBody(writeBackup)}
 
-// backer is a store that can write a copy of itself; see sqlstore.Store.
-type backer interface {
-	Backup(ctx context.Context, path string) error
-}
-
 // newBackup is the request to back the store up.
 type newBackup struct {
 	Path string `json:"path"`
@@ -29,12 +23,8 @@ func writeBackup(t *Target, r *http.Request, request newBackup) (int, any, error
 	if !filepath.IsAbs(request.Path) {
 		return 0, nil, registry.InvalidInput(errors.New("the path of the new file must be absolute"))
 	}
-	store, ok := t.Node.Store().(backer)
-	if !ok {
-		return 0, nil, registry.InvalidInput(errors.New("the store does not last: there is nothing to back up"))
-	}
-	if err := store.Backup(r.Context(), request.Path); err != nil {
-		if errors.Is(err, sqlstore.ErrNoBackup) {
+	if err := t.Node.Store().Backup(r.Context(), request.Path); err != nil {
+		if errors.As(err, new(sqlstore.NoBackup)) {
 			err = registry.InvalidInput(err)
 		}
 		return 0, nil, err

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -26,11 +26,17 @@ var CountTimeout = 500 * time.Millisecond
 
 // newAttempts returns the node's counter of failed attempts. It counts in the store only when several nodes can share that.
 func (n *Node) newAttempts() store.AttemptCounter {
-	alone := memstore.NewAttempts(maxAttempts)
+	alone := attempts.NewCounter(maxAttempts)
 	if n.settings.Store != Postgres {
 		return alone
 	}
-	return newSharedAttempts(alone, func() store.AttemptStore { return n.Store() }, n.clock.now)
+	opened := func() store.AttemptStore {
+		if n.IsOpen() {
+			return n.store
+		}
+		return nil // not a pointer that is nil, which is a store
+	}
+	return newSharedAttempts(alone, opened, n.clock.now)
 }
 
 // sharedAttempts counts failed sign-ins and client authentications for all nodes together, in the store. While the store does not
@@ -41,8 +47,8 @@ type sharedAttempts struct {
 	// timeout bounds one count.
 	timeout time.Duration
 
-	told  *memstore.Attempts // the store's last answers
-	alone *memstore.Attempts // failures that the store does not know of
+	told  *attempts.Counter // the store's last answers
+	alone *attempts.Counter // failures that the store does not know of
 	// forgiving makes sure that a failure counted alone is taken back once.
 	forgiving sync.Mutex
 
@@ -54,9 +60,9 @@ type sharedAttempts struct {
 	failedAt atomic.Int64 // when the store failed last, in Unix nanoseconds; 0: never
 }
 
-func newSharedAttempts(alone *memstore.Attempts, store func() store.AttemptStore, now func() time.Time) *sharedAttempts {
+func newSharedAttempts(alone *attempts.Counter, store func() store.AttemptStore, now func() time.Time) *sharedAttempts {
 	a := &sharedAttempts{
-		store: store, now: now, timeout: CountTimeout, told: memstore.NewAttempts(maxAttempts), alone: alone, seed: maphash.MakeSeed(),
+		store: store, now: now, timeout: CountTimeout, told: attempts.NewCounter(maxAttempts), alone: alone, seed: maphash.MakeSeed(),
 	}
 	for i := range a.locks {
 		a.locks[i] = newTimedLock()

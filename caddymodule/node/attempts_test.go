@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
@@ -21,7 +22,7 @@ type countingStore struct {
 	fault atomic.Pointer[func(context.Context) error]
 }
 
-func newCountingStore() *countingStore { return &countingStore{AttemptStore: memstore.New()} }
+func newCountingStore(t *testing.T) *countingStore { return &countingStore{AttemptStore: teststore.New(t)} }
 
 func (s *countingStore) CountAttempt(ctx context.Context, bucket string, window time.Duration, now time.Time, by int) (int, time.Time, error) {
 	s.asked.Add(1)
@@ -42,7 +43,7 @@ func (s *countingStore) recover() { s.fault.Store(nil) }
 func (s *countingStore) node(t *testing.T) (*sharedAttempts, *testClock) {
 	c := new(testClock)
 	begin := time.Now()
-	a := newSharedAttempts(memstore.NewAttempts(maxAttempts), func() store.AttemptStore { return s },
+	a := newSharedAttempts(attempts.NewCounter(maxAttempts), func() store.AttemptStore { return s },
 		func() time.Time { return begin.Add(time.Duration(c.offset.Load())) })
 	a.timeout = patience
 	return a, c
@@ -68,13 +69,13 @@ func (b sharedBuckets) Forgive(ctx context.Context, bucket string, now time.Time
 func TestT72SharedAttemptsCount(t *testing.T) {
 	t.Run("with the store", func(t *testing.T) {
 		storetest.RunAttempts(t, func(t *testing.T) store.AttemptCounter {
-			a, _ := newCountingStore().node(t)
+			a, _ := newCountingStore(t).node(t)
 			return sharedBuckets{a}
 		})
 	})
 	t.Run("alone", func(t *testing.T) {
 		storetest.RunAttempts(t, func(t *testing.T) store.AttemptCounter {
-			s := newCountingStore()
+			s := newCountingStore(t)
 			s.fail(func(context.Context) error { return errors.New("down") })
 			a, _ := s.node(t)
 			return sharedBuckets{a}
@@ -85,7 +86,7 @@ func TestT72SharedAttemptsCount(t *testing.T) {
 // TestT72P136WhatNodesShare: failed sign-ins are counted for all nodes, by account and by address; what bounds one node's work
 // is not asked of the database.
 func TestT72P136WhatNodesShare(t *testing.T) {
-	s := newCountingStore()
+	s := newCountingStore(t)
 	a, _ := s.node(t)
 	b, _ := s.node(t)
 	now := time.Now()
@@ -111,7 +112,7 @@ func TestT72P136WhatNodesShare(t *testing.T) {
 // TestT72WhoHangsUpIsCounted: an attacker who closes the connection as soon as the guess is sent gets the verdict by other
 // ways, such as a session that answers a second request. The guess counts on every node.
 func TestT72WhoHangsUpIsCounted(t *testing.T) {
-	s := newCountingStore()
+	s := newCountingStore(t)
 	a, _ := s.node(t)
 	b, _ := s.node(t)
 	gone, cancel := context.WithCancel(t.Context())
@@ -127,7 +128,7 @@ func TestT72WhoHangsUpIsCounted(t *testing.T) {
 // counts on top of what the store knows when that is back.
 func TestT73AnOutageLetsNobodyGuess(t *testing.T) {
 	const bucket = "account\x00ada"
-	s := newCountingStore()
+	s := newCountingStore(t)
 	a, c := s.node(t)
 	now := time.Now()
 	fail := func(want int) {
@@ -169,7 +170,7 @@ func TestT73AnOutageLetsNobodyGuess(t *testing.T) {
 
 // TestT73ABlockedStoreHoldsNobodyUp: a database that accepts and never answers costs a sign-in half a second, once.
 func TestT73ABlockedStoreHoldsNobodyUp(t *testing.T) {
-	s := newCountingStore()
+	s := newCountingStore(t)
 	s.fail(func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()

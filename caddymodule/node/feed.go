@@ -20,11 +20,6 @@ const (
 	pollTimeout = 3 * time.Second
 )
 
-// watcher is a store that reports when another node has changed something; see sqlstore.Store.
-type watcher interface {
-	Watch(ctx context.Context, changed func())
-}
-
 // follow keeps the revocations and keys up to date until ctx ends. It asks the store once a second, and whenever the store hints
 // that something is new.
 func (n *Node) follow(ctx context.Context) {
@@ -35,9 +30,7 @@ func (n *Node) follow(ctx context.Context) {
 		default: // a hint is waiting already
 		}
 	}
-	if w, ok := n.store.(watcher); ok {
-		n.runs.Go(func() { w.Watch(ctx, hint) })
-	}
+	n.runs.Go(func() { n.store.Watch(ctx, hint) })
 	poll := time.NewTicker(feedInterval)
 	defer poll.Stop()
 	for {

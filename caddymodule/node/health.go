@@ -10,7 +10,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
 const (
@@ -37,7 +37,7 @@ func (n *Node) askStore() error {
 	return n.health.ask(store, n.clock.now)
 }
 
-func (h *health) ask(store store.Store, clock func() time.Time) error {
+func (h *health) ask(store *sqlstore.Store, clock func() time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := clock()

@@ -25,7 +25,7 @@ const (
 // errUnsettled is returned when a database is behind even after its keys were distrusted.
 var errUnsettled = errors.New("the database is put back to an older state again and again")
 
-// markedStore is a store that may be put back to an older state; see sqlstore.Store.
+// markedStore is a store that may be put back to an older state: an sqlstore.Store that is not in memory.
 type markedStore interface {
 	Progress(ctx context.Context, seen sqlstore.Marks) (sqlstore.Progress, error)
 	Distrust(ctx context.Context, seen sqlstore.Marks, fresh store.StoredKey, ids []string, at time.Time) (bool, error)

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -89,11 +90,6 @@ func (c *sharedClock) skew() time.Duration {
 	return c.offset
 }
 
-// clocked is a store with a clock of its own; see sqlstore.Store.
-type clocked interface {
-	Clock(ctx context.Context) (time.Time, error)
-}
-
 // earliest returns the earlier of this node's time and the store's. Families and keys are dated by the store's clock,
 // revocations by either: nothing is dropped before both clocks say so.
 func (c *sharedClock) earliest() time.Time {
@@ -105,9 +101,8 @@ func (c *sharedClock) earliest() time.Time {
 }
 
 // compare compares this node's clock with the store's now and then, and logs when the two have drifted apart.
-func (c *sharedClock) compare(ctx context.Context, store store.Store) {
-	source, ok := store.(clocked)
-	if !ok || !c.isDue() {
+func (c *sharedClock) compare(ctx context.Context, source *sqlstore.Store) {
+	if !c.isDue() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)

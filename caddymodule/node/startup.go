@@ -10,11 +10,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -41,7 +39,7 @@ type storeHandle struct {
 	trying bool          // in the background
 	done   chan struct{} // closed once the node is open
 
-	store  store.Store // set once the node is open
+	store  *sqlstore.Store // set once the node is open
 	health health
 }
 
@@ -59,7 +57,7 @@ func (h *storeHandle) IsOpen() bool {
 func (h *storeHandle) Opened() <-chan struct{} { return h.done }
 
 // Store returns the store of a node that is open, and nil for any other.
-func (h *storeHandle) Store() store.Store {
+func (h *storeHandle) Store() *sqlstore.Store {
 	if !h.IsOpen() {
 		return nil
 	}
@@ -130,7 +128,7 @@ func (n *Node) tryOpen(timeout time.Duration) error {
 	return nil
 }
 
-func openStore(ctx context.Context, settings Settings) (store.Store, error) {
+func openStore(ctx context.Context, settings Settings) (*sqlstore.Store, error) {
 	options := sqlstore.Options{
 		Warn: func(message string) { log().Warn(message) }, KeepSchema: settings.KeepSchema,
 		Failed: func(error) { storeErrors.Inc() },
@@ -138,7 +136,7 @@ func openStore(ctx context.Context, settings Settings) (store.Store, error) {
 	switch settings.Store {
 	case Memory:
 		log().Warn("the memory store forgets clients, users, keys, sessions and revocations when the process ends: use it for demos and tests only")
-		return memstore.New(), nil
+		return sqlstore.OpenMemory(ctx, options)
 	case Postgres:
 		return sqlstore.OpenPostgres(ctx, oauth.NewSecret(settings.DSN), settings.Pool, options)
 	}
@@ -161,9 +159,11 @@ func Migrate(settings Settings) error {
 }
 
 // load reads what a node keeps in memory.
-func (n *Node) load(ctx context.Context, store store.Store) error {
+func (n *Node) load(ctx context.Context, store *sqlstore.Store) error {
 	n.feed.store, n.keyring.store, n.housekeeper.store = store, store, store
-	n.rollback.store, _ = store.(markedStore)
+	if n.settings.Store != Memory {
+		n.rollback.store = store
+	}
 	n.clock.compare(ctx, store)
 	err := n.rollback.recall(ctx)
 	if err == nil {

@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -152,7 +152,7 @@ func joined(der []byte) ([]byte, error) {
 // MAC in its jti since the given time.
 func Master(tb testing.TB, secret byte, since time.Time) *keys.MasterKey {
 	tb.Helper()
-	st := memstore.New()
+	st := teststore.New(tb)
 	stored := store.StoredKey{ID: "master", Algorithm: "HKDF-SHA256", Private: bytes.Repeat([]byte{secret}, 32), CreatedAt: since, ActiveFrom: since}
 	if err := st.AddFirstSigningKey(tb.Context(), stored); err != nil {
 		tb.Fatal(err)

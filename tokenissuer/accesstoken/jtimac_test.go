@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -147,7 +148,7 @@ func TestChangedSignaturesOfAGenuineToken(t *testing.T) {
 
 // masterKeys is a store that holds a master key of before MACs, and may be read-only.
 type masterKeys struct {
-	*memstore.Store
+	*sqlstore.Store
 	write error
 }
 
@@ -161,7 +162,7 @@ func (s *masterKeys) ReplaceSigningKeys(ctx context.Context, changes ...store.Ke
 // TestUpgradeToMACs: beside nodes of an older build, and after them, until the last of their tokens has expired.
 func TestUpgradeToMACs(t *testing.T) {
 	const upgradeTime = 7 * 24 * time.Hour // within which all nodes make MACs
-	st := &masterKeys{Store: memstore.New(), write: errors.New("read only")}
+	st := &masterKeys{Store: teststore.New(t), write: errors.New("read only")}
 	old := store.StoredKey{ID: "master", Algorithm: "HKDF-SHA256", Private: bytes.Repeat([]byte{7}, 32), CreatedAt: tokentest.Start.AddDate(-1, 0, 0)}
 	if err := st.AddFirstSigningKey(t.Context(), old); err != nil {
 		t.Fatal(err)
@@ -200,7 +201,7 @@ func TestUpgradeToMACs(t *testing.T) {
 
 // TestMACsOfANewStore are required at once, after a restart too, and whoever writes to the store.
 func TestMACsOfANewStore(t *testing.T) {
-	st := memstore.New()
+	st := teststore.New(t)
 	for _, at := range []time.Time{tokentest.Start, tokentest.Start.AddDate(1, 0, 0)} {
 		if macs := NewJTIMAC(loadMaster(t, st, at)); !macs.requiredFrom.Equal(tokentest.Start) || !macs.required(tokentest.Start) {
 			t.Errorf("required from %v", macs.requiredFrom)

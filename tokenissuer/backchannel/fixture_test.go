@@ -13,10 +13,11 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -25,7 +26,7 @@ const issuer = "https://issuer.example"
 // desk is a store with clients, and a worker on it whose time only the test moves.
 type desk struct {
 	*testing.T
-	store  *memstore.Store
+	store  *sqlstore.Store
 	clock  *tokentest.Clock
 	worker *Worker
 
@@ -35,7 +36,7 @@ type desk struct {
 }
 
 func newDesk(t *testing.T) *desk {
-	d := &desk{T: t, store: memstore.New(), clock: tokentest.NewClock()}
+	d := &desk{T: t, store: teststore.New(t), clock: tokentest.NewClock()}
 	d.worker = d.newWorker(d.store)
 	return d
 }

@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -27,7 +28,7 @@ type people struct {
 
 // countingStore counts what is written to identities and users.
 type countingStore struct {
-	*memstore.Store
+	*sqlstore.Store
 	writes atomic.Int64
 	away   bool
 	// beforeTouch is called before an identity is touched; nil: nothing is.
@@ -76,7 +77,7 @@ func (s *countingStore) ChangeUser(ctx context.Context, id string, change store.
 
 func newPeople(t *testing.T) *people {
 	t.Helper()
-	p := &people{T: t, stored: &countingStore{Store: memstore.New()}, at: time.Unix(1_800_000_000, 0).UTC()}
+	p := &people{T: t, stored: &countingStore{Store: teststore.New(t)}, at: time.Unix(1_800_000_000, 0).UTC()}
 	declared, err := store.NewStaticDirectory(store.Declarations{
 		Users: []*store.User{{ID: "u-dora", Email: "dora@acme.example", Name: "Dora", Status: store.UserActive, External: true, Groups: []string{"desk"}}},
 	})

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -52,8 +52,8 @@ func (n *ring) wantAccessTokensBy(algorithm oauth.Algorithm) {
 func TestK26KeysOfSeveralAlgorithms(t *testing.T) {
 	t.Run("K26 in an empty store", func(t *testing.T) {
 		now := tokentest.Start
-		n := newRing(t, memstore.New(), &now)
-		n.Store = memstore.New()
+		n := newRing(t, teststore.New(t), &now)
+		n.Store = teststore.New(t)
 		n.restart(all...)
 		if kids := n.signers(); len(kids) != 3 || len(n.published()) != 3 || kids[oauth.EdDSA] != n.signing() {
 			t.Errorf("%v sign, published %v", kids, n.published())
@@ -62,7 +62,7 @@ func TestK26KeysOfSeveralAlgorithms(t *testing.T) {
 	})
 	t.Run("K26 turned on and off", func(t *testing.T) {
 		now := tokentest.Start
-		n := newRing(t, memstore.New(), &now)
+		n := newRing(t, teststore.New(t), &now)
 		first := n.signing()
 		if _, err := n.Keys.SigningWith(oauth.RS256, now); err == nil {
 			t.Error("RS256 is signed with")
@@ -85,7 +85,7 @@ func TestK26KeysOfSeveralAlgorithms(t *testing.T) {
 	})
 	t.Run("K26 each by its own schedule", func(t *testing.T) {
 		now := tokentest.Start
-		n := newRing(t, memstore.New(), &now)
+		n := newRing(t, teststore.New(t), &now)
 		now = now.Add(30 * day)
 		n.restart(two...)
 		before := n.signers()
@@ -134,7 +134,7 @@ func TestK26KeysOfSeveralAlgorithms(t *testing.T) {
 	})
 	t.Run("K26 rotated by hand", func(t *testing.T) {
 		now := tokentest.Start
-		n := newRing(t, memstore.New(), &now)
+		n := newRing(t, teststore.New(t), &now)
 		n.restart(two...)
 		before := n.signers()
 		now = now.Add(1)
@@ -151,7 +151,7 @@ func TestK26KeysOfSeveralAlgorithms(t *testing.T) {
 func TestK27ARevokedKeyIsReplacedByOneOfItsAlgorithm(t *testing.T) {
 	for _, algorithm := range two {
 		t.Run("K27 "+string(algorithm), func(t *testing.T) {
-			now, st := tokentest.Start, memstore.New()
+			now, st := tokentest.Start, teststore.New(t)
 			n := newRing(t, st, &now)
 			n.restart(two...)
 			other := newRing(t, st, &now)
@@ -178,7 +178,7 @@ func TestK27ARevokedKeyIsReplacedByOneOfItsAlgorithm(t *testing.T) {
 		})
 	}
 	t.Run("K27 by a node that does not sign with it", func(t *testing.T) {
-		now, st := tokentest.Start, memstore.New()
+		now, st := tokentest.Start, teststore.New(t)
 		old := newRing(t, st, &now)
 		n := newRing(t, st, &now)
 		n.restart(two...)
@@ -198,7 +198,7 @@ func TestK27ARevokedKeyIsReplacedByOneOfItsAlgorithm(t *testing.T) {
 }
 
 func TestK28SeveralNodesAndEarlierBuilds(t *testing.T) {
-	now, st := tokentest.Start, memstore.New()
+	now, st := tokentest.Start, teststore.New(t)
 	old := newRing(t, st, &now) // signs with EdDSA alone, as all earlier builds do
 	now = now.Add(day)
 	const nodes = 4
@@ -238,7 +238,7 @@ func TestK28SeveralNodesAndEarlierBuilds(t *testing.T) {
 
 func TestK29TheIssuersAlgorithmChanges(t *testing.T) {
 	now := tokentest.Start
-	n := newRing(t, memstore.New(), &now)
+	n := newRing(t, teststore.New(t), &now)
 	n.restart(all...)
 	kids := n.signers()
 	now = now.Add(day)
@@ -255,7 +255,7 @@ func TestK29TheIssuersAlgorithmChanges(t *testing.T) {
 	}
 
 	// Turned on together with another algorithm: until caches have its keys, the old one signs, and not another new one.
-	n = newRing(t, memstore.New(), &now)
+	n = newRing(t, teststore.New(t), &now)
 	first := n.signing()
 	now = now.Add(day)
 	n.restart(oauth.RS256, oauth.ES256, oauth.EdDSA)
@@ -292,7 +292,7 @@ func TestK30KeysOfSeveralAlgorithmsAreSealed(t *testing.T) {
 
 // TestK31WithoutOpenIDNoFurtherKeyIsMade: RSA keys take long to make, and a start does not wait for what nobody needs.
 func TestK31WithoutOpenIDNoFurtherKeyIsMade(t *testing.T) {
-	now, st := tokentest.Start, NewFaultyStore()
+	now, st := tokentest.Start, NewFaultyStore(t)
 	n := newRing(t, st, &now)
 	n.start()
 	n.maintain()

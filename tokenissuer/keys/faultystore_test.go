@@ -4,15 +4,17 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // FaultyStore is the store of the package's tests, in memory: a test stands between a node and its keys.
 type FaultyStore struct {
-	*memstore.Store
+	*sqlstore.Store
 	// Before runs before each step. Its error is the step's.
 	Before func(step string) error
 	// Read changes what SigningKeys finds.
@@ -22,7 +24,7 @@ type FaultyStore struct {
 	asked map[string]int
 }
 
-func NewFaultyStore() *FaultyStore { return &FaultyStore{Store: memstore.New()} }
+func NewFaultyStore(tb testing.TB) *FaultyStore { return &FaultyStore{Store: teststore.New(tb)} }
 
 // Fail makes a step fail; none, when it has no name.
 func (s *FaultyStore) Fail(step string) {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -102,7 +102,7 @@ func (n *ring) states() map[string]State {
 // needs are dropped.
 func TestK1TenRotationsOnSchedule(t *testing.T) {
 	const longest, years = store.MaxLifetime, 10*90*day + 20*day
-	now, store := tokentest.Start, memstore.New()
+	now, store := tokentest.Start, teststore.New(t)
 	nodes := []*ring{newRing(t, store, &now), newRing(t, store, &now)}
 	seen := []map[string]time.Time{{}, {}} // since when a node publishes a kid
 	versions := []int64{-1, -1}
@@ -168,7 +168,7 @@ func TestK1Schedule(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := tokentest.Start
-			n := newRing(t, memstore.New(), &now)
+			n := newRing(t, teststore.New(t), &now)
 			n.Rotation = c.rotation
 			first := n.signing()
 			if c.name != "after a long standstill" {
@@ -197,7 +197,7 @@ func TestK1Schedule(t *testing.T) {
 		})
 	}
 	now := tokentest.Start
-	off := newRing(t, memstore.New(), &now)
+	off := newRing(t, teststore.New(t), &now)
 	off.Rotation = 0
 	if now = tokentest.Start.Add(1000 * day); off.maintain().Published != nil {
 		t.Error("a key was published, and rotation is off")
@@ -207,7 +207,7 @@ func TestK1Schedule(t *testing.T) {
 // TestK1RotatedByHand: published, and in use ten minutes later; or at once.
 func TestK1RotatedByHand(t *testing.T) {
 	now := tokentest.Start
-	n := newRing(t, memstore.New(), &now)
+	n := newRing(t, teststore.New(t), &now)
 	first := n.signing()
 	now = now.Add(time.Second)
 	next, err := n.Rotate(t.Context(), oauth.EdDSA, false)
@@ -236,7 +236,7 @@ func TestK1RotatedByHand(t *testing.T) {
 
 // TestK1AnotherAlgorithmIsPublishedFirst: the keys of the one before sign until everybody can know the new one.
 func TestK1AnotherAlgorithmIsPublishedFirst(t *testing.T) {
-	now, store := tokentest.Start, memstore.New()
+	now, store := tokentest.Start, teststore.New(t)
 	n := newRing(t, store, &now)
 	first := n.signing()
 	now = now.Add(day)
@@ -261,7 +261,7 @@ func TestK1AnotherAlgorithmIsPublishedFirst(t *testing.T) {
 // rotation is the last one's. Nobody holds a lock, so that there is none to lose.
 func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 	const n = 4
-	now, st := tokentest.Start, memstore.New()
+	now, st := tokentest.Start, teststore.New(t)
 	nodes := make([]*ring, n)
 	for i := range nodes {
 		nodes[i] = newRing(t, st, &now)
@@ -325,7 +325,7 @@ func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 // TestSigningCostsNothing: it is asked for every token.
 func TestSigningCostsNothing(t *testing.T) {
 	now := tokentest.Start
-	n := newRing(t, memstore.New(), &now)
+	n := newRing(t, teststore.New(t), &now)
 	for range 5 {
 		_, err := n.Rotate(t.Context(), oauth.EdDSA, false)
 		n.must(err)

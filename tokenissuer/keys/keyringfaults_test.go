@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -56,7 +56,7 @@ func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 		{"unreadable", func([]store.StoredKey) ([]store.StoredKey, error) { return nil, errors.New("disk on fire") }, true, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			now, store := tokentest.Start, NewFaultyStore()
+			now, store := tokentest.Start, NewFaultyStore(t)
 			n := newRing(t, store, &now)
 			_, err := n.Rotate(t.Context(), oauth.EdDSA, false)
 			n.must(err)
@@ -97,7 +97,7 @@ func sealerOver(tb testing.TB, newest string, older ...string) *Sealer {
 // TestK6TheKeyEncryptionKeyChanges: what was sealed under an older one is sealed under the newest by the next start, and
 // then the older is of no use any more.
 func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
-	now, store := tokentest.Start, memstore.New()
+	now, store := tokentest.Start, teststore.New(t)
 	first, both, second := sealerOf(t, firstKEK), sealerOver(t, secondKEK, firstKEK), sealerOf(t, secondKEK)
 	if ids := both.IDs(); !slices.Equal(ids, []string{second.ID, first.ID}) {
 		t.Fatalf("ids %v", ids)
@@ -171,7 +171,7 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 // TestK6ManySealAtOnce: nodes that change the key-encryption key at once, in either direction, leave every key such that
 // a node that knows both can open it.
 func TestK6ManySealAtOnce(t *testing.T) {
-	store := memstore.New()
+	store := teststore.New(t)
 	first, err := LoadSigningKeys(t.Context(), store, sealerOf(t, firstKEK), tokentest.Start, oauth.EdDSA)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestK6ManySealAtOnce(t *testing.T) {
 
 // TestK9ARevokedKey verifies and signs nothing any more, on any node; its private part is gone for good.
 func TestK9ARevokedKey(t *testing.T) {
-	now, st := tokentest.Start, memstore.New()
+	now, st := tokentest.Start, teststore.New(t)
 	n, other := newRing(t, st, &now), newRing(t, st, &now)
 	_, err := LoadMasterKey(t.Context(), st, nil, now)
 	n.must(err)
@@ -279,7 +279,7 @@ func TestK9ARevokedKey(t *testing.T) {
 // TestF17AClockAheadDropsNoKey: the shared clock jumps ahead by weeks, while the tokens that a key has signed live on by
 // this node's. The key goes when both clocks say so.
 func TestF17AClockAheadDropsNoKey(t *testing.T) {
-	now, st := tokentest.Start, memstore.New()
+	now, st := tokentest.Start, teststore.New(t)
 	n := newRing(t, st, &now)
 	_, err := n.Rotate(t.Context(), oauth.EdDSA, true)
 	n.must(err)
@@ -298,7 +298,7 @@ func TestF17AClockAheadDropsNoKey(t *testing.T) {
 
 // TestK9TheLastKeyOfANodesAlgorithm may be revoked by a node that signs with another one. The first makes itself a new one.
 func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
-	now, store := tokentest.Start, memstore.New()
+	now, store := tokentest.Start, teststore.New(t)
 	n := newRing(t, store, &now)
 	first := n.signing()
 	other := &Ring{Store: store, Algorithms: []oauth.Algorithm{oauth.ES256}, Keys: new(Set), Now: n.Now}
@@ -313,7 +313,7 @@ func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
 // TestKeyStepsThatFail: who is told that nothing happened can try again.
 func TestKeyStepsThatFail(t *testing.T) {
 	for _, step := range []string{"SigningKeys", "AddSigningKey", "RevokeSigningKey", "DropSigningKey", "ReplaceSigningKeys"} {
-		now, st := tokentest.Start, NewFaultyStore()
+		now, st := tokentest.Start, NewFaultyStore(t)
 		n := newRing(t, st, &now)
 		now = now.Add(time.Second)
 		second, err := n.Rotate(t.Context(), oauth.EdDSA, true)

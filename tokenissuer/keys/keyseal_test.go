@@ -78,7 +78,7 @@ func TestK6SealedKeysOpenUnderTheirKEKOnly(t *testing.T) {
 }
 
 func TestK6AWrongKEKFailsTheStart(t *testing.T) {
-	st := NewFaultyStore()
+	st := NewFaultyStore(t)
 	if err := st.AddSigningKey(t.Context(), stored(t, sharedKeys()[oauth.ES256], sealer(t, firstKEK))); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestK6AWrongKEKFailsTheStart(t *testing.T) {
 }
 
 func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
-	st := NewFaultyStore()
+	st := NewFaultyStore(t)
 	sealedWith := func() string {
 		t.Helper()
 		rows, err := st.SigningKeys(t.Context())
@@ -123,7 +123,7 @@ func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
 	if _, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, oauth.ES256); err == nil {
 		t.Error("the sealed key opens without a KEK")
 	}
-	first, err := LoadSigningKeys(t.Context(), NewFaultyStore(), s, tokentest.Start, oauth.EdDSA)
+	first, err := LoadSigningKeys(t.Context(), NewFaultyStore(t), s, tokentest.Start, oauth.EdDSA)
 	if err != nil || len(first) != 1 {
 		t.Fatalf("%v, %v", first, err)
 	}

@@ -65,7 +65,7 @@ func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 		// Whatever the algorithm that is asked for, and whether or not a good key stands beside the bad one.
 		for _, algorithm := range oauth.OwnAlgorithms {
 			for _, rows := range [][]store.StoredKey{{bad}, {good, bad}, {bad, good}} {
-				st := NewFaultyStore()
+				st := NewFaultyStore(t)
 				st.Read = func([]store.StoredKey) ([]store.StoredKey, error) { return slices.Clone(rows), nil }
 				keys, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, algorithm)
 				if err == nil || keys != nil {
@@ -78,7 +78,7 @@ func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 		}
 	}
 	for _, algorithm := range oauth.OwnAlgorithms {
-		st := NewFaultyStore()
+		st := NewFaultyStore(t)
 		st.Fail("SigningKeys")
 		_, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, algorithm)
 		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
@@ -89,7 +89,7 @@ func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 }
 
 func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
-	st := NewFaultyStore()
+	st := NewFaultyStore(t)
 	first, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, oauth.ES256)
 	if err != nil || len(first) != 1 || first[0].Algorithm != oauth.ES256 {
 		t.Fatalf("%v, %v", first, err)
@@ -116,13 +116,13 @@ func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 	if list := set.List(); len(list) != 2 || list[0].ID != first[0].ID {
 		t.Errorf("list %v", list)
 	}
-	st = NewFaultyStore()
+	st = NewFaultyStore(t)
 	st.Fail("AddFirstSigningKey")
 	_, err = LoadSigningKeys(t.Context(), st, nil, tokentest.Start, oauth.ES256)
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	// Of two nodes that add a first key at once one wins; the other uses the winner's.
 	winner := stored(t, sharedKeys()[oauth.ES256], nil)
-	race := NewFaultyStore()
+	race := NewFaultyStore(t)
 	race.Before = func(step string) error {
 		if step != "AddFirstSigningKey" {
 			return nil
@@ -310,7 +310,7 @@ func TestK13OnlyThreeAlgorithmsCanBeConfigured(t *testing.T) {
 		if _, err := NewSigningKey(oauth.Algorithm(name), tokentest.Start); err == nil {
 			t.Errorf("a key was made for %q", name)
 		}
-		if _, err := LoadSigningKeys(t.Context(), NewFaultyStore(), nil, tokentest.Start, oauth.Algorithm(name)); err == nil {
+		if _, err := LoadSigningKeys(t.Context(), NewFaultyStore(t), nil, tokentest.Start, oauth.Algorithm(name)); err == nil {
 			t.Errorf("keys were loaded for %q", name)
 		}
 	}

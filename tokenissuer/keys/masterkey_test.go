@@ -4,9 +4,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -33,7 +33,7 @@ func sameMaster(tb testing.TB, a, b *MasterKey) bool {
 
 // TestOneMasterKeyForAllNodes, however many start at once, and after a restart.
 func TestOneMasterKeyForAllNodes(t *testing.T) {
-	store := memstore.New()
+	store := teststore.New(t)
 	made := make([]*MasterKey, 16)
 	for _, err := range tokentest.Together(len(made), func(i int) (err error) {
 		made[i], err = LoadMasterKey(t.Context(), store, nil, tokentest.Start)
@@ -60,7 +60,7 @@ func TestOneMasterKeyForAllNodes(t *testing.T) {
 	if again, err := LoadMasterKey(t.Context(), store, nil, tokentest.Start); err != nil || !sameMaster(t, made[0], again) {
 		t.Errorf("another one after the signing key was made: %v", err)
 	}
-	if other, err := LoadMasterKey(t.Context(), memstore.New(), nil, tokentest.Start); err != nil || sameMaster(t, made[0], other) {
+	if other, err := LoadMasterKey(t.Context(), teststore.New(t), nil, tokentest.Start); err != nil || sameMaster(t, made[0], other) {
 		t.Errorf("another installation has the same: %v", err)
 	}
 }
@@ -69,7 +69,7 @@ func TestOneMasterKeyForAllNodes(t *testing.T) {
 func TestK6TheMasterKeyIsSealed(t *testing.T) {
 	ctx := t.Context()
 	first, second := sealerOf(t, firstKEK), sealerOf(t, secondKEK)
-	store := memstore.New()
+	store := teststore.New(t)
 	plain, err := LoadMasterKey(ctx, store, nil, tokentest.Start)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestK6TheMasterKeyIsSealed(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// Sealed from the start.
-	fresh := memstore.New()
+	fresh := teststore.New(t)
 	if _, err := LoadMasterKey(ctx, fresh, first, tokentest.Start); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestK6TheMasterKeyIsSealed(t *testing.T) {
 
 func TestNoMasterKeyWhileTheStoreFails(t *testing.T) {
 	for _, step := range []string{"SigningKeys", "AddFirstSigningKey", "ReplaceSigningKeys"} {
-		store := NewFaultyStore()
+		store := NewFaultyStore(t)
 		if step == "ReplaceSigningKeys" {
 			if _, err := LoadMasterKey(t.Context(), store, nil, tokentest.Start); err != nil {
 				t.Fatal(err)

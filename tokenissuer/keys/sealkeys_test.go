@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -28,7 +28,7 @@ type keyShelf struct {
 
 func newKeyShelf(tb testing.TB, sealer *Sealer) *keyShelf {
 	tb.Helper()
-	return &keyShelf{KeyStore: memstore.New(), tb: tb, now: tokentest.Start, seal: sealer}
+	return &keyShelf{KeyStore: teststore.New(tb), tb: tb, now: tokentest.Start, seal: sealer}
 }
 
 func (s *keyShelf) rows() []store.StoredKey {
@@ -398,7 +398,7 @@ func TestK17EverythingIsSealedOnce(t *testing.T) {
 		"sealed by earlier build": {asEarlierBuilds(sealed.rows()), Sealing{Rebound: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			faulty := NewFaultyStore()
+			faulty := NewFaultyStore(t)
 			s := &keyShelf{KeyStore: faulty, tb: t, now: tokentest.Start, seal: sealerOf(t, firstKEK)}
 			s.put(c.rows...)
 			faulty.Fail("ReplaceSigningKeys")

@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -42,7 +43,7 @@ func TestQ102Checksum(t *testing.T) {
 
 // askedStore counts the questions for tokens.
 type askedStore struct {
-	*memstore.Store
+	*sqlstore.Store
 	asked int
 	away  bool
 }
@@ -59,7 +60,7 @@ func (s *askedStore) PersonalToken(ctx context.Context, digest [sha256.Size]byte
 func TestQ113QuestionsToTheStore(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	clock := func() time.Time { return now }
-	kept := &askedStore{Store: memstore.New()}
+	kept := &askedStore{Store: teststore.New(t)}
 	revocations := accesstoken.NewRevocationSet()
 	issuer := &tokenissuer.Issuer{
 		Settings: tokenissuer.Settings{URL: tokentest.Issuer, Audience: []string{tokentest.Issuer}},

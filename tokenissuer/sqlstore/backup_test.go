@@ -73,7 +73,7 @@ func TestBackupRefuses(t *testing.T) {
 		t.Errorf("what failed left a file: %v", err)
 	}
 	server := openPostgres(t, sharedDatabase(t))
-	if err := server.Backup(t.Context(), half); !errors.Is(err, ErrNoBackup) {
+	if err := server.Backup(t.Context(), half); !errors.As(err, new(NoBackup)) {
 		t.Errorf("PostgreSQL: %v", err)
 	}
 }

@@ -53,6 +53,7 @@ func OpenPostgres(ctx context.Context, dsn oauth.Secret, pool int, options Optio
 		write: requests, read: handle{db: requests, queue: q}, feed: handle{db: background, queue: waiting, remote: true}, options: options,
 		dialect: dialect{
 			goose: goose.DialectPostgres, erase: eraseNothing, shareLock: " FOR SHARE", concurrent: true,
+			backup:    noBackup("this store is backed up with the tools of its database, as with pg_dump"),
 			newRunner: func(context.Context) (runner, error) { return newTransactions(requests, q), nil },
 			migrating: server.Unlimited,
 			place:     "ctid", placeAmong: "ctid = ANY (ARRAY(%s))",
@@ -70,7 +71,8 @@ func OpenPostgres(ctx context.Context, dsn oauth.Secret, pool int, options Optio
 	return s, nil
 }
 
-// eraseNothing: PostgreSQL overwrites nothing in place. Older states leave with VACUUM, and with the write-ahead log.
+// eraseNothing: PostgreSQL overwrites nothing in place; older states leave with VACUUM, and with the write-ahead log. SQLite in
+// memory has overwritten them already.
 func eraseNothing(context.Context) error { return nil }
 
 // Watch calls changed when another node may have recorded a revocation or changed a key, until ctx ends. It is a hint: calls

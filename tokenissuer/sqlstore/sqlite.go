@@ -35,14 +35,7 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	if err != nil {
 		return fail(err)
 	}
-	s, err := open(ctx, &Store{
-		write: database.Write, read: handle{db: database.Read}, feed: handle{db: database.Read}, options: options,
-		dialect: dialect{
-			goose: goose.DialectSQLite3, erase: database.TruncateLog, backup: database.Backup,
-			newRunner: func(ctx context.Context) (runner, error) { return newGroupCommit(ctx, database, options) },
-			place:     "rowid", placeAmong: "rowid IN (%s)",
-		},
-	})
+	s, err := open(ctx, newSQLite(database, options, database.TruncateLog, database.Backup))
 	if err != nil {
 		return fail(err)
 	}
@@ -57,18 +50,48 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	return s, nil
 }
 
-// ErrNoBackup is returned where the database's own tools make backups.
-var ErrNoBackup = errors.New("this store is backed up with the tools of its database, as with pg_dump")
+// OpenMemory opens a new SQLite database in memory. Nothing but this Store sees it, and it ends with Close.
+func OpenMemory(ctx context.Context, options Options) (*Store, error) {
+	var s *Store
+	database, err := sqlite.OpenMemory()
+	if err == nil {
+		s, err = open(ctx, newSQLite(database, options, eraseNothing, noBackup("the store does not last: there is nothing to back up")))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening SQLite database in memory: %w", err)
+	}
+	return s, nil
+}
+
+func newSQLite(database *sqlite.Database, options Options, erase func(context.Context) error, backup func(context.Context, string) error) *Store {
+	return &Store{
+		write: database.Write, read: handle{db: database.Read}, feed: handle{db: database.Read}, options: options,
+		dialect: dialect{
+			goose: goose.DialectSQLite3, erase: erase, backup: backup,
+			newRunner: func(ctx context.Context) (runner, error) { return newGroupCommit(ctx, database, options) },
+			place:     "rowid", placeAmong: "rowid IN (%s)",
+		},
+	}
+}
+
+// NoBackup is why a store writes no backup of itself.
+type NoBackup string
+
+// Error says why.
+func (e NoBackup) Error() string { return string(e) }
+
+// noBackup is the backup of a dialect that has none.
+func noBackup(why NoBackup) func(context.Context, string) error {
+	return func(context.Context, string) error { return why }
+}
 
 // Backup writes a copy of the database, of one moment, into a new file that only its owner can read. Steps go on
 // meanwhile. An SQLite file must not be copied while it is in use in any other way: what is in its log would be missing.
-// ErrNoBackup in a database of a server.
+// The error is a NoBackup for a database of a server and for one in memory.
 func (s *Store) Backup(ctx context.Context, path string) error {
-	if s.dialect.backup == nil {
-		return ErrNoBackup
-	}
-	if err := s.dialect.backup(ctx, path); err != nil {
+	err := s.dialect.backup(ctx, path)
+	if err != nil && !errors.As(err, new(NoBackup)) {
 		return fmt.Errorf("writing a backup to %s: %w", path, err)
 	}
-	return nil
+	return err
 }

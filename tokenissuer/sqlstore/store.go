@@ -1,10 +1,10 @@
-// Package sqlstore keeps everything in an SQL database: SQLite in a file of its own, or a database of a PostgreSQL server
+// Package sqlstore keeps everything in an SQL database: SQLite in a file of its own or in memory, or a database of a PostgreSQL server
 // that any number of nodes share. One set of statements serves every dialect; what differs between them stands in the
 // struct dialect and in the files that open one (sqlite.go, postgres.go).
 //
 // Every step of the protocol is atomic and durable on a writing connection; in SQLite, steps that meet share one
 // transaction (groupcommit.go), in PostgreSQL each is its own (transactions.go), but for revocations (revoking.go). Reads are single statements on other
-// connections, and wait for no writer (query.go).
+// connections, and wait for no writer (query.go); but in memory, where all share one connection.
 package sqlstore
 
 import (
@@ -47,7 +47,7 @@ func (o Options) failed(err error) {
 	}
 }
 
-// Store is a tokenissuer.Store in an SQL database. Open one with OpenSQLite or OpenPostgres.
+// Store is a store.Store in an SQL database. Open one with OpenSQLite, OpenMemory or OpenPostgres.
 type Store struct {
 	dialect  dialect
 	options  Options
@@ -120,7 +120,7 @@ type dialect struct {
 	clock string
 	// estimate asks roughly how many rows the table $1 has; empty: the database keeps no such number.
 	estimate string
-	// backup copies the database into a new file; nil: its own tools do.
+	// backup copies the database into a new file, or returns a NoBackup.
 	backup func(ctx context.Context, path string) error
 	// newRunner starts what runs the steps once the schema is there. The Store closes it.
 	newRunner func(ctx context.Context) (runner, error)

@@ -89,7 +89,7 @@ func attemptsTime(t *testing.T, a store.AttemptCounter) {
 func attemptsMany(t *testing.T, a store.AttemptCounter) {
 	end := now.Add(time.Minute)
 	fail(t, a, "watched", time.Minute, now, 1, end)
-	for i := range 20_000 {
+	for i := range 3000 {
 		bucket := fmt.Sprint("flood ", i)
 		fail(t, a, bucket, time.Minute, now, 1, end)
 		if i%100 == 0 { // it is attacked on the way, and stays
@@ -100,7 +100,7 @@ func attemptsMany(t *testing.T, a store.AttemptCounter) {
 
 // attemptsRace: no failure is lost, and each caller is told another number.
 func attemptsRace(t *testing.T, a store.AttemptCounter) {
-	const each = 100
+	const each = 25
 	seen := make([][]int, racers)
 	race(racers, func(i int) error {
 		for range each {
@@ -162,7 +162,7 @@ func attemptsForgivenAmongMany(t *testing.T, a store.AttemptCounter) {
 		a.Forgive(t.Context(), "watched", now)
 		counted(t, a, "watched", now, left, end)
 	}
-	for range 30 {
+	for range 6 {
 		fail(t, a, "watched", time.Hour, now, 1, end)
 		flood(110)
 		fail(t, a, "watched", time.Hour, now, 2, end)
@@ -182,7 +182,7 @@ func attemptsForgivenAmongMany(t *testing.T, a store.AttemptCounter) {
 
 // attemptsForgivenInARace: neither a failure nor a forgiveness is lost.
 func attemptsForgivenInARace(t *testing.T, a store.AttemptCounter) {
-	const each = 100
+	const each = 25
 	race(racers, func(int) error {
 		for range each {
 			a.Fail(t.Context(), "b", time.Hour, now)

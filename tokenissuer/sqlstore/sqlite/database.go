@@ -1,5 +1,5 @@
-// Package sqlite opens the file of an SQLite database: who may read it, how each connection is set, whether the file is sound,
-// how long a writer waits for another process, and what the errors mean. It knows nothing of the tables in it.
+// Package sqlite opens an SQLite database, in a file or in memory: who may read the file, how each connection is set, whether the
+// file is sound, how long a writer waits for another process, and what the errors mean. It knows nothing of the tables in it.
 package sqlite
 
 import (
@@ -32,17 +32,17 @@ type Options struct {
 	LargeTables   []string
 }
 
-// Database is an open file. Lasts is the writer's; everything else is safe for concurrent use.
+// Database is an open database. Lasts is the writer's; everything else is safe for concurrent use.
 type Database struct {
 	// Write has one connection: SQLite lets one writer in at a time. The writers of this process queue in memory, first come, first
 	// served; SQLite's own lock, which is polled, is left to other processes.
 	Write *sql.DB
-	// Read has connections that cannot write.
+	// Read has connections that cannot write. In memory it is Write.
 	Read *sql.DB
 	// Checked: Open has looked for damage in all of the file.
 	Checked bool
 
-	path        string
+	path        string      // empty: the database is in memory
 	opened      fs.FileInfo // the database
 	large       bool        // the operator knows of the log
 	warn        Warn
@@ -84,17 +84,31 @@ func Open(ctx context.Context, path string, options Options) (*Database, error) 
 	return d, nil
 }
 
-// connect returns a handle for the file. Every connection gets these settings:
+// OpenMemory opens a new database in memory. Its one connection is the database: it stays open until the handle is closed, nothing
+// else can reach it, and a reader waits for the transaction that is under way.
+func OpenMemory() (*Database, error) {
+	db, err := sql.Open("sqlite", "file::memory:?"+settings)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	return &Database{Write: db, Read: db, Checked: true}, nil
+}
+
+// settings are those of every connection:
+//
+//   - immediate transactions: a writer waits for its turn at the beginning, where waiting is possible;
+//   - secure_delete: what is overwritten or deleted is filled with zeros;
+//   - dqs off, defensive, trusted_schema off: a misspelt name fails, a strange file can do less.
+const settings = "_foreign_keys=on&_txlock=immediate&_pragma=secure_delete(1)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1"
+
+// connect returns a handle for the file. Every connection gets these settings too:
 //
 //   - mode=rw: SQLite never makes the file itself, so it has the mode that we gave it;
 //   - synchronous FULL: a commit that has been acknowledged survives a power cut;
-//   - immediate transactions: a writer waits for its turn at the beginning, where waiting is possible;
-//   - journal_size_limit: a log that grew under a long reader shrinks again;
-//   - secure_delete: what is overwritten or deleted is filled with zeros;
-//   - dqs off, defensive, trusted_schema off: a misspelt name fails, a strange file can do less.
+//   - journal_size_limit: a log that grew under a long reader shrinks again.
 func (d *Database) connect(more string) (*sql.DB, error) {
 	name := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(d.path), "/")}
 	return sql.Open("sqlite", name.String()+"?mode=rw&_busy_timeout="+strconv.FormatInt(d.lockTimeout.Milliseconds(), 10)+
-		"&_synchronous=FULL&_foreign_keys=on&_txlock=immediate"+
-		"&_pragma=journal_size_limit("+strconv.Itoa(keptLog)+")&_pragma=secure_delete(1)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1&"+more)
+		"&_synchronous=FULL&_pragma=journal_size_limit("+strconv.Itoa(keptLog)+")&"+settings+"&"+more)
 }

@@ -1,4 +1,4 @@
-package memstore
+package attempts
 
 import (
 	"fmt"
@@ -10,19 +10,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-func TestAttempts(t *testing.T) {
-	storetest.RunAttempts(t, func(*testing.T) store.AttemptCounter { return NewAttempts(1000) })
+func TestCounter(t *testing.T) {
+	storetest.RunAttempts(t, func(*testing.T) store.AttemptCounter { return NewCounter(1000) })
 }
 
-// TestAttemptsAreBounded floods the counter with names. It never holds more than its limit, and a bucket is kept for
+// TestCounterIsBounded floods the counter with names. It never holds more than its limit, and a bucket is kept for
 // as long as fewer than half the limit failed after it.
-func TestAttemptsAreBounded(t *testing.T) {
+func TestCounterIsBounded(t *testing.T) {
 	for _, limit := range []int{-1, 0, 1, 2, 3, 10, 101, 1000} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
-			a, now := NewAttempts(limit), time.Unix(1, 0)
+			a, now := NewCounter(limit), time.Unix(1, 0)
 			for i := range 10 * max(limit, 10) {
 				a.Fail(t.Context(), fmt.Sprint(i), time.Hour, now)
-				if held := a.current.ItemCount() + a.previous.ItemCount(); held > max(limit, 2) {
+				if held := len(a.current) + len(a.previous); held > max(limit, 2) {
 					t.Fatalf("%d buckets are held", held)
 				}
 				oldest := max(i-a.half+1, 0)
@@ -48,7 +48,7 @@ func TestForgiveUncoversNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const limit = 8
-			a := NewAttempts(limit)
+			a := NewCounter(limit)
 			fail := func(bucket string, times int) {
 				for range times {
 					a.Fail(t.Context(), bucket, time.Hour, now)
@@ -77,7 +77,7 @@ func TestForgiveUncoversNothing(t *testing.T) {
 // it, none comes to be, and a window that is over stays over.
 func TestForgiveCostsNobodyAPlace(t *testing.T) {
 	const limit = 10
-	a, now := NewAttempts(limit), time.Unix(1, 0)
+	a, now := NewCounter(limit), time.Unix(1, 0)
 	for i := range limit {
 		for range 3 {
 			a.Fail(t.Context(), fmt.Sprint(i), time.Hour, now)
@@ -92,7 +92,7 @@ func TestForgiveCostsNobodyAPlace(t *testing.T) {
 			t.Errorf("bucket %d has %d failures, want 2", i, n)
 		}
 	}
-	if held := a.current.ItemCount() + a.previous.ItemCount(); held != limit {
+	if held := len(a.current) + len(a.previous); held != limit {
 		t.Errorf("%d buckets are held, want %d", held, limit)
 	}
 	a.Forgive(t.Context(), "0", now.Add(time.Hour))
@@ -104,7 +104,7 @@ func TestForgiveCostsNobodyAPlace(t *testing.T) {
 // TestForgiveInARace counts attempts beforehand and takes back those that went well, as a sign-in does.
 func TestForgiveInARace(t *testing.T) {
 	const callers, each = 16, 100
-	a, now := NewAttempts(1000), time.Unix(1, 0)
+	a, now := NewCounter(1000), time.Unix(1, 0)
 	var group sync.WaitGroup
 	for i := range callers {
 		group.Go(func() {
@@ -122,8 +122,8 @@ func TestForgiveInARace(t *testing.T) {
 	}
 }
 
-func BenchmarkAttemptsFail(b *testing.B) {
-	a, now := NewAttempts(65536), time.Now()
+func BenchmarkCounterFail(b *testing.B) {
+	a, now := NewCounter(65536), time.Now()
 	names := make([]string, 100_000)
 	for i := range names {
 		names[i] = fmt.Sprint("bucket ", i)

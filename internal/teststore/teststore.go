@@ -1,0 +1,24 @@
+// Package teststore opens stores for tests.
+package teststore
+
+import (
+	"context"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+)
+
+// New returns an empty store in memory, which no other test sees. A warning fails the test, whose end closes the store.
+func New(tb testing.TB) *sqlstore.Store {
+	tb.Helper()
+	s, err := sqlstore.OpenMemory(context.Background(), sqlstore.Options{Warn: func(message string) { tb.Errorf("warning: %s", message) }})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
