@@ -88,88 +88,80 @@ func (g *gatehouse) staffTokens(email, password string) (access, refresh string)
 
 // TestG99OrganisationLifecycle: an organisation goes once nobody is in it.
 func TestG99OrganisationLifecycle(t *testing.T) {
-	for name, caddyfile := range map[string]string{"memory": staffed, "sqlite": durableStaffed} {
-		t.Run(name, func(t *testing.T) {
-			g := startGatehouse(t, caddyfile)
-			added := g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"globex","name":"Globex"}`)
-			if member(t, added, "source") != "store" || member(t, added, "name") != "Globex" {
-				t.Error(added)
-			}
-			if added := g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"nameless"}`); member(t, added, "name") != "nameless" {
-				t.Error(added)
-			}
-			g.must(http.StatusConflict, "POST", "/oauth/organisations", `{"id":"globex","name":"Another"}`)
-			var all []organisationView
-			if err := json.Unmarshal([]byte(g.must(http.StatusOK, "GET", "/oauth/organisations", ``)), &all); err != nil {
-				t.Fatal(err)
-			}
-			if len(all) != 3 || all[0].ID != "acme" || all[0].Source != "config" || all[1].ID != "globex" || all[1].CreatedAt.IsZero() {
-				t.Errorf("listed %+v", all)
-			}
-			g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@globex.example","organisation":"globex"}`)
-			answer := g.must(http.StatusConflict, "DELETE", "/oauth/organisations/globex", ``)
-			if answer != `{"error":"the organisation still has users: remove them first"}` {
-				t.Error(answer)
-			}
-			g.must(http.StatusNoContent, "DELETE", "/oauth/users/u-bob", ``)
-			g.must(http.StatusNoContent, "DELETE", "/oauth/organisations/globex", ``)
-			if answer := g.must(http.StatusNotFound, "DELETE", "/oauth/organisations/globex", ``); answer != `{"error":"there is no such organisation"}` {
-				t.Error(answer)
-			}
-		})
+	g := startGatehouse(t, staffed)
+	added := g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"globex","name":"Globex"}`)
+	if member(t, added, "source") != "store" || member(t, added, "name") != "Globex" {
+		t.Error(added)
+	}
+	if added := g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"nameless"}`); member(t, added, "name") != "nameless" {
+		t.Error(added)
+	}
+	g.must(http.StatusConflict, "POST", "/oauth/organisations", `{"id":"globex","name":"Another"}`)
+	var all []organisationView
+	if err := json.Unmarshal([]byte(g.must(http.StatusOK, "GET", "/oauth/organisations", ``)), &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 3 || all[0].ID != "acme" || all[0].Source != "config" || all[1].ID != "globex" || all[1].CreatedAt.IsZero() {
+		t.Errorf("listed %+v", all)
+	}
+	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@globex.example","organisation":"globex"}`)
+	answer := g.must(http.StatusConflict, "DELETE", "/oauth/organisations/globex", ``)
+	if answer != `{"error":"the organisation still has users: remove them first"}` {
+		t.Error(answer)
+	}
+	g.must(http.StatusNoContent, "DELETE", "/oauth/users/u-bob", ``)
+	g.must(http.StatusNoContent, "DELETE", "/oauth/organisations/globex", ``)
+	if answer := g.must(http.StatusNotFound, "DELETE", "/oauth/organisations/globex", ``); answer != `{"error":"there is no such organisation"}` {
+		t.Error(answer)
 	}
 }
 
 // TestG99UserLifecycle walks a user through everything that the admin API does to one. Every change ends what the user
 // had signed in to.
 func TestG99UserLifecycle(t *testing.T) {
-	for name, caddyfile := range map[string]string{"memory": staffed, "sqlite": durableStaffed} {
-		t.Run(name, func(t *testing.T) {
-			g := startGatehouse(t, caddyfile)
-			const email = "bob@acme.example"
-			g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":" Bob@Acme.Example ","name":"Bob","organisation":"acme","role":"group_manager"}`)
-			if status, _ := g.staffSignIn(email, "first-password"); status != http.StatusBadRequest {
-				t.Errorf("without a password: %d", status)
-			}
-			shown := g.must(http.StatusOK, "GET", "/oauth/users/u-bob", ``)
-			if member(t, shown, "email") != email || !strings.Contains(shown, `"has_password":false`) || member(t, shown, "status") != "active" {
-				t.Error(shown)
-			}
-			g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/password", `{"password":"first-password"}`)
-			access, refresh := g.staffTokens(email, "first-password")
-			for _, change := range []struct{ operation, body, password string }{ // the user goes on with that password, or not at all
-				{"password", `{"password":"second-password"}`, "second-password"},
-				{"password", `{"password_hash":"` + adaHash + `"}`, adaPassword},
-				{"role", `{"role":"business_manager"}`, adaPassword},
-				{"disable", `{}`, ""},
-				{"enable", `{}`, adaPassword},
-				{"lock", `{}`, ""},
-				{"enable", `{}`, adaPassword},
-			} {
-				g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/"+change.operation, change.body)
-				if status := g.gate(access); status != http.StatusUnauthorized {
-					t.Errorf("after %s %s the gate answers %d to an older token", change.operation, change.body, status)
-				}
-				if status, _ := g.staffRefresh(refresh); status != http.StatusBadRequest {
-					t.Errorf("after %s %s an older refresh token: %d", change.operation, change.body, status)
-				}
-				if change.password != "" {
-					access, refresh = g.staffTokens(email, change.password)
-				} else if status, _ := g.staffSignIn(email, adaPassword); status != http.StatusBadRequest {
-					t.Errorf("after %s the user signs in: %d", change.operation, status)
-				}
-			}
-			g.must(http.StatusNoContent, "DELETE", "/oauth/users/u-bob", ``)
-			if status, _ := g.staffSignIn(email, adaPassword); status != http.StatusBadRequest {
-				t.Errorf("a removed user signs in: %d", status)
-			}
-			if answer := g.must(http.StatusNotFound, "GET", "/oauth/users/u-bob", ``); answer != `{"error":"there is no such user"}` {
-				t.Error(answer)
-			}
-			g.must(http.StatusConflict, "POST", "/oauth/users", `{"id":"u-bob","email":"other@acme.example","organisation":"acme"}`)
-			g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob-2","email":"`+email+`","organisation":"acme"}`)
-		})
+	g := startGatehouse(t, staffed)
+	const email = "bob@acme.example"
+	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":" Bob@Acme.Example ","name":"Bob","organisation":"acme","role":"group_manager"}`)
+	if status, _ := g.staffSignIn(email, "first-password"); status != http.StatusBadRequest {
+		t.Errorf("without a password: %d", status)
 	}
+	shown := g.must(http.StatusOK, "GET", "/oauth/users/u-bob", ``)
+	if member(t, shown, "email") != email || !strings.Contains(shown, `"has_password":false`) || member(t, shown, "status") != "active" {
+		t.Error(shown)
+	}
+	g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/password", `{"password":"first-password"}`)
+	access, refresh := g.staffTokens(email, "first-password")
+	for _, change := range []struct{ operation, body, password string }{ // the user goes on with that password, or not at all
+		{"password", `{"password":"second-password"}`, "second-password"},
+		{"password", `{"password_hash":"` + adaHash + `"}`, adaPassword},
+		{"role", `{"role":"business_manager"}`, adaPassword},
+		{"disable", `{}`, ""},
+		{"enable", `{}`, adaPassword},
+		{"lock", `{}`, ""},
+		{"enable", `{}`, adaPassword},
+	} {
+		g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/"+change.operation, change.body)
+		if status := g.gate(access); status != http.StatusUnauthorized {
+			t.Errorf("after %s %s the gate answers %d to an older token", change.operation, change.body, status)
+		}
+		if status, _ := g.staffRefresh(refresh); status != http.StatusBadRequest {
+			t.Errorf("after %s %s an older refresh token: %d", change.operation, change.body, status)
+		}
+		if change.password != "" {
+			access, refresh = g.staffTokens(email, change.password)
+		} else if status, _ := g.staffSignIn(email, adaPassword); status != http.StatusBadRequest {
+			t.Errorf("after %s the user signs in: %d", change.operation, status)
+		}
+	}
+	g.must(http.StatusNoContent, "DELETE", "/oauth/users/u-bob", ``)
+	if status, _ := g.staffSignIn(email, adaPassword); status != http.StatusBadRequest {
+		t.Errorf("a removed user signs in: %d", status)
+	}
+	if answer := g.must(http.StatusNotFound, "GET", "/oauth/users/u-bob", ``); answer != `{"error":"there is no such user"}` {
+		t.Error(answer)
+	}
+	g.must(http.StatusConflict, "POST", "/oauth/users", `{"id":"u-bob","email":"other@acme.example","organisation":"acme"}`)
+	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob-2","email":"`+email+`","organisation":"acme"}`)
 }
 
 // TestG99UsersOfOneOrganisation: a list can be of one organisation, and a misspelled filter is no list of all.

@@ -87,41 +87,37 @@ func storeDump(t *testing.T, g *gatehouse) string {
 
 // TestT68OneIDForAClientOrAUser: whichever comes first, by the API or by the configuration, the second is refused.
 func TestT68OneIDForAClientOrAUser(t *testing.T) {
-	for name, caddyfile := range map[string]string{"memory": staffed, "sqlite": durableStaffed} {
-		t.Run(name, func(t *testing.T) {
-			g := startGatehouse(t, caddyfile)
-			client := func(id string) string { return fmt.Sprintf(`{"id":%q,"name":"x"}`, id) }
-			user := func(id string) string {
-				return fmt.Sprintf(`{"id":%q,"email":"%s@acme.example","organisation":"acme"}`, id, id)
-			}
-			for _, ids := range [][2]string{{"one", "two"}, {"admin", "member"}} {
-				g.must(http.StatusCreated, "POST", "/oauth/clients", client(ids[0]))
-				g.must(http.StatusConflict, "POST", "/oauth/users", user(ids[0]))
-				g.must(http.StatusCreated, "POST", "/oauth/users", user(ids[1]))
-				g.must(http.StatusConflict, "POST", "/oauth/clients", client(ids[1]))
-			}
-			g.must(http.StatusConflict, "POST", "/oauth/users", user("conf"))
-			g.must(http.StatusConflict, "POST", "/oauth/clients", client("u-ada"))
-			g.must(http.StatusNoContent, "DELETE", "/oauth/clients/one", ``) // an id that is gone stays taken
-			g.must(http.StatusNoContent, "DELETE", "/oauth/users/two", ``)
-			g.must(http.StatusConflict, "POST", "/oauth/users", user("one"))
-			g.must(http.StatusConflict, "POST", "/oauth/clients", client("two"))
-			g.must(http.StatusConflict, "POST", "/oauth/users", user("gatehouse"))
-			g.must(http.StatusConflict, "POST", "/oauth/clients", client("gatehouse"))
+	g := startGatehouse(t, staffed)
+	client := func(id string) string { return fmt.Sprintf(`{"id":%q,"name":"x"}`, id) }
+	user := func(id string) string {
+		return fmt.Sprintf(`{"id":%q,"email":"%s@acme.example","organisation":"acme"}`, id, id)
+	}
+	for _, ids := range [][2]string{{"one", "two"}, {"admin", "member"}} {
+		g.must(http.StatusCreated, "POST", "/oauth/clients", client(ids[0]))
+		g.must(http.StatusConflict, "POST", "/oauth/users", user(ids[0]))
+		g.must(http.StatusCreated, "POST", "/oauth/users", user(ids[1]))
+		g.must(http.StatusConflict, "POST", "/oauth/clients", client(ids[1]))
+	}
+	g.must(http.StatusConflict, "POST", "/oauth/users", user("conf"))
+	g.must(http.StatusConflict, "POST", "/oauth/clients", client("u-ada"))
+	g.must(http.StatusNoContent, "DELETE", "/oauth/clients/one", ``) // an id that is gone stays taken
+	g.must(http.StatusNoContent, "DELETE", "/oauth/users/two", ``)
+	g.must(http.StatusConflict, "POST", "/oauth/users", user("one"))
+	g.must(http.StatusConflict, "POST", "/oauth/clients", client("two"))
+	g.must(http.StatusConflict, "POST", "/oauth/users", user("gatehouse"))
+	g.must(http.StatusConflict, "POST", "/oauth/clients", client("gatehouse"))
 
-			app := g.app()
-			for declared, want := range map[string]string{
-				strings.Replace(caddyfile, "user u-ada", "user admin", 1):     `user "admin": a client in the store has this id`,
-				strings.Replace(caddyfile, "client conf", "client member", 1): `client "member": a user in the store has this id`,
-			} {
-				if err := g.tryReload(declared); err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("declaring a taken id: %v, want %s", err, want)
-				}
-			}
-			if g.app() != app {
-				t.Error("another app is the running one")
-			}
-		})
+	app := g.app()
+	for declared, want := range map[string]string{
+		strings.Replace(staffed, "user u-ada", "user admin", 1):     `user "admin": a client in the store has this id`,
+		strings.Replace(staffed, "client conf", "client member", 1): `client "member": a user in the store has this id`,
+	} {
+		if err := g.tryReload(declared); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("declaring a taken id: %v, want %s", err, want)
+		}
+	}
+	if g.app() != app {
+		t.Error("another app is the running one")
 	}
 }
 
@@ -164,35 +160,31 @@ func TestG99MintForAUser(t *testing.T) {
 
 // TestG99RevokingAUserOrAFamily ends refresh tokens too, of those who are named and of nobody else.
 func TestG99RevokingAUserOrAFamily(t *testing.T) {
-	for name, caddyfile := range map[string]string{"memory": staffed, "sqlite": durableStaffed} {
-		t.Run(name, func(t *testing.T) {
-			g := startGatehouse(t, caddyfile)
-			g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@acme.example","organisation":"acme","password":"bobs-password"}`)
-			first, firstRefresh := g.staffTokens("bob@acme.example", "bobs-password")
-			second, secondRefresh := g.staffTokens("bob@acme.example", "bobs-password")
-			ada, adaRefresh := g.staffTokens("ada@acme.example", adaPassword)
-			alive := func(access, refresh string, want bool) {
-				t.Helper()
-				if got := g.gate(access) == http.StatusOK; got != want {
-					t.Errorf("the access token is accepted: %t", got)
-				}
-				if status, _ := g.staffRefresh(refresh); (status == http.StatusOK) != want {
-					t.Errorf("the refresh token: %d", status)
-				}
-			}
-			explained := g.must(http.StatusOK, "POST", "/oauth/tokens/explain", fmt.Sprintf(`{"token":%q}`, first))
-			g.must(http.StatusNoContent, "POST", "/oauth/revocations", fmt.Sprintf(`{"family":%q}`, member(t, explained, "family")))
-			alive(first, firstRefresh, false)
-			alive(second, secondRefresh, true)
-			g.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"user":"u-bob"}`)
-			_, third := g.staffRefresh(secondRefresh)
-			alive(second, secondRefresh, false)
-			if member(t, third, "access_token") != "" {
-				t.Error("a revoked user's refresh token gave a token")
-			}
-			alive(ada, adaRefresh, true)
-		})
+	g := startGatehouse(t, staffed)
+	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@acme.example","organisation":"acme","password":"bobs-password"}`)
+	first, firstRefresh := g.staffTokens("bob@acme.example", "bobs-password")
+	second, secondRefresh := g.staffTokens("bob@acme.example", "bobs-password")
+	ada, adaRefresh := g.staffTokens("ada@acme.example", adaPassword)
+	alive := func(access, refresh string, want bool) {
+		t.Helper()
+		if got := g.gate(access) == http.StatusOK; got != want {
+			t.Errorf("the access token is accepted: %t", got)
+		}
+		if status, _ := g.staffRefresh(refresh); (status == http.StatusOK) != want {
+			t.Errorf("the refresh token: %d", status)
+		}
 	}
+	explained := g.must(http.StatusOK, "POST", "/oauth/tokens/explain", fmt.Sprintf(`{"token":%q}`, first))
+	g.must(http.StatusNoContent, "POST", "/oauth/revocations", fmt.Sprintf(`{"family":%q}`, member(t, explained, "family")))
+	alive(first, firstRefresh, false)
+	alive(second, secondRefresh, true)
+	g.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"user":"u-bob"}`)
+	_, third := g.staffRefresh(secondRefresh)
+	alive(second, secondRefresh, false)
+	if member(t, third, "access_token") != "" {
+		t.Error("a revoked user's refresh token gave a token")
+	}
+	alive(ada, adaRefresh, true)
 }
 
 // TestG99AuditOfPeople: every change has its line, with who was changed and by whom.

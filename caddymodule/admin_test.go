@@ -69,69 +69,65 @@ func (g *gatehouse) gate(token string) int {
 
 // TestG99ClientLifecycle walks a client through everything that the admin API does to one.
 func TestG99ClientLifecycle(t *testing.T) {
-	for name, caddyfile := range map[string]string{"memory": site, "sqlite": durableSite} {
-		t.Run(name, func(t *testing.T) {
-			clock := setClock(t)
-			g := startGatehouse(t, caddyfile)
-			added := g.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`)
-			secret := member(t, added, "client_secret")
-			status, token := g.tokenFor("acme", secret)
-			if status != http.StatusOK || g.gate(token) != http.StatusOK {
-				t.Fatalf("the new client: %d, its token: %d", status, g.gate(token))
-			}
-			g.must(http.StatusConflict, "POST", "/oauth/clients", `{"id":"acme","name":"Another"}`)
-
-			rotated := g.must(http.StatusOK, "POST", "/oauth/clients/acme/rotate-secret", `{"overlap":"1h"}`)
-			second := member(t, rotated, "client_secret")
-			for _, s := range []string{secret, second} {
-				if status, _ := g.tokenFor("acme", s); status != http.StatusOK {
-					t.Errorf("within the overlap: %d", status)
-				}
-			}
-			clock.advance(time.Hour + time.Second)
-			g.eventually("the revocations are fresh", func() bool { return g.app().node.Revocations.Age(g.app().node.Now()) < time.Minute })
-			if status, _ := g.tokenFor("acme", secret); status != http.StatusUnauthorized {
-				t.Errorf("the old secret after the overlap: %d", status)
-			}
-			third := second
-			for _, body := range []string{`{"overlap":"0s"}`, `{}`} {
-				former := third
-				third = member(t, g.must(http.StatusOK, "POST", "/oauth/clients/acme/rotate-secret", body), "client_secret")
-				if status, _ := g.tokenFor("acme", former); status != http.StatusUnauthorized {
-					t.Errorf("the old secret after %s: %d", body, status)
-				}
-			}
-			if status, _ := g.tokenFor("acme", third); status != http.StatusOK {
-				t.Errorf("the new secret: %d", status)
-			}
-
-			_, token = g.tokenFor("acme", third)
-			g.must(http.StatusNoContent, "POST", "/oauth/clients/acme/disable", `{}`)
-			if status := g.gate(token); status != http.StatusUnauthorized {
-				t.Errorf("a disabled client's token: %d", status)
-			}
-			if status, _ := g.tokenFor("acme", third); status != http.StatusUnauthorized {
-				t.Errorf("a disabled client: %d", status)
-			}
-			g.must(http.StatusNoContent, "POST", "/oauth/clients/acme/enable", `{}`)
-			clock.advance(10 * time.Second) // what was issued before stays revoked
-			status, again := g.tokenFor("acme", third)
-			if status != http.StatusOK || g.gate(again) != http.StatusOK || g.gate(token) != http.StatusUnauthorized {
-				t.Errorf("an enabled client: %d, its token: %d, its old token: %d", status, g.gate(again), g.gate(token))
-			}
-
-			g.must(http.StatusNoContent, "DELETE", "/oauth/clients/acme", ``)
-			if status := g.gate(again); status != http.StatusUnauthorized {
-				t.Errorf("a removed client's token: %d", status)
-			}
-			if status, _ := g.tokenFor("acme", third); status != http.StatusUnauthorized {
-				t.Errorf("a removed client: %d", status)
-			}
-			g.must(http.StatusNotFound, "GET", "/oauth/clients/acme", ``)
-			g.must(http.StatusConflict, "POST", "/oauth/clients", `{"id":"acme","name":"The next Acme"}`)
-			g.upstream.seen()
-		})
+	clock := setClock(t)
+	g := startGatehouse(t, site)
+	added := g.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`)
+	secret := member(t, added, "client_secret")
+	status, token := g.tokenFor("acme", secret)
+	if status != http.StatusOK || g.gate(token) != http.StatusOK {
+		t.Fatalf("the new client: %d, its token: %d", status, g.gate(token))
 	}
+	g.must(http.StatusConflict, "POST", "/oauth/clients", `{"id":"acme","name":"Another"}`)
+
+	rotated := g.must(http.StatusOK, "POST", "/oauth/clients/acme/rotate-secret", `{"overlap":"1h"}`)
+	second := member(t, rotated, "client_secret")
+	for _, s := range []string{secret, second} {
+		if status, _ := g.tokenFor("acme", s); status != http.StatusOK {
+			t.Errorf("within the overlap: %d", status)
+		}
+	}
+	clock.advance(time.Hour + time.Second)
+	g.eventually("the revocations are fresh", func() bool { return g.app().node.Revocations.Age(g.app().node.Now()) < time.Minute })
+	if status, _ := g.tokenFor("acme", secret); status != http.StatusUnauthorized {
+		t.Errorf("the old secret after the overlap: %d", status)
+	}
+	third := second
+	for _, body := range []string{`{"overlap":"0s"}`, `{}`} {
+		former := third
+		third = member(t, g.must(http.StatusOK, "POST", "/oauth/clients/acme/rotate-secret", body), "client_secret")
+		if status, _ := g.tokenFor("acme", former); status != http.StatusUnauthorized {
+			t.Errorf("the old secret after %s: %d", body, status)
+		}
+	}
+	if status, _ := g.tokenFor("acme", third); status != http.StatusOK {
+		t.Errorf("the new secret: %d", status)
+	}
+
+	_, token = g.tokenFor("acme", third)
+	g.must(http.StatusNoContent, "POST", "/oauth/clients/acme/disable", `{}`)
+	if status := g.gate(token); status != http.StatusUnauthorized {
+		t.Errorf("a disabled client's token: %d", status)
+	}
+	if status, _ := g.tokenFor("acme", third); status != http.StatusUnauthorized {
+		t.Errorf("a disabled client: %d", status)
+	}
+	g.must(http.StatusNoContent, "POST", "/oauth/clients/acme/enable", `{}`)
+	clock.advance(10 * time.Second) // what was issued before stays revoked
+	status, again := g.tokenFor("acme", third)
+	if status != http.StatusOK || g.gate(again) != http.StatusOK || g.gate(token) != http.StatusUnauthorized {
+		t.Errorf("an enabled client: %d, its token: %d, its old token: %d", status, g.gate(again), g.gate(token))
+	}
+
+	g.must(http.StatusNoContent, "DELETE", "/oauth/clients/acme", ``)
+	if status := g.gate(again); status != http.StatusUnauthorized {
+		t.Errorf("a removed client's token: %d", status)
+	}
+	if status, _ := g.tokenFor("acme", third); status != http.StatusUnauthorized {
+		t.Errorf("a removed client: %d", status)
+	}
+	g.must(http.StatusNotFound, "GET", "/oauth/clients/acme", ``)
+	g.must(http.StatusConflict, "POST", "/oauth/clients", `{"id":"acme","name":"The next Acme"}`)
+	g.upstream.seen()
 }
 
 // TestG99DeclaredClients: what the configuration declares is listed, and refuses every change.

@@ -99,52 +99,48 @@ func TestT50AndT53CodeOfAnotherClientHarmsNobody(t *testing.T) {
 
 // TestT51CodeRedeemedOnceInARace: the losers are replays, and take with them what the winner got.
 func TestT51CodeRedeemedOnceInARace(t *testing.T) {
-	onEachStore(t, 0, func(t *testing.T, _ int, onDisk ...string) {
-		u := openUsers(t, onDisk...)
-		for _, r := range []request{requestOf("conf"), requestOf("pub")} {
-			var won []tokens
-			for _, a := range u.atOnce(64, r.exchange(u.code(r, ada))) {
-				if a.status == http.StatusOK {
-					won = append(won, u.tokensIn(a))
-					continue
-				}
-				u.holdUnaudited(t, a, badGrant(""))
+	u := openUsers(t)
+	for _, r := range []request{requestOf("conf"), requestOf("pub")} {
+		var won []tokens
+		for _, a := range u.atOnce(64, r.exchange(u.code(r, ada))) {
+			if a.status == http.StatusOK {
+				won = append(won, u.tokensIn(a))
+				continue
 			}
-			if len(won) != 1 {
-				t.Fatalf("%s: %d redemptions, want 1", r.clientID, len(won))
-			}
-			u.gone(won[0].AccessToken)
-			u.denied(r.refresh(won[0].RefreshToken), badGrant("refresh_token_revoked"))
+			u.holdUnaudited(t, a, badGrant(""))
 		}
-	})
+		if len(won) != 1 {
+			t.Fatalf("%s: %d redemptions, want 1", r.clientID, len(won))
+		}
+		u.gone(won[0].AccessToken)
+		u.denied(r.refresh(won[0].RefreshToken), badGrant("refresh_token_revoked"))
+	}
 }
 
 // TestT87RefreshInARaceGivesOneSuccessor: racing tabs lose nothing, and gain no second token.
 func TestT87RefreshInARaceGivesOneSuccessor(t *testing.T) {
-	onEachStore(t, 0, func(t *testing.T, _ int, onDisk ...string) {
-		setClock(t) // the grace does not pass
-		u := openUsers(t, onDisk...)
-		r := requestOf("conf")
-		first := u.userTokens(r, ada)
-		successors := make(map[string]bool)
-		for _, a := range u.atOnce(64, r.refresh(first.RefreshToken)) {
-			u.holdUnaudited(t, a, granted())
-			got := u.tokensIn(a)
-			successors[got.RefreshToken] = true
-			if !u.alive(got.AccessToken) {
-				t.Error("an access token is dead")
-			}
+	setClock(t) // the grace does not pass
+	u := openUsers(t)
+	r := requestOf("conf")
+	first := u.userTokens(r, ada)
+	successors := make(map[string]bool)
+	for _, a := range u.atOnce(64, r.refresh(first.RefreshToken)) {
+		u.holdUnaudited(t, a, granted())
+		got := u.tokensIn(a)
+		successors[got.RefreshToken] = true
+		if !u.alive(got.AccessToken) {
+			t.Error("an access token is dead")
 		}
-		if len(successors) != 1 || successors[first.RefreshToken] {
-			t.Errorf("%d successors, want 1", len(successors))
-		}
-		if f := u.familyOf(first.AccessToken); f.Generation != 2 {
-			t.Errorf("generation %d, want 2", f.Generation)
-		}
-		for successor := range successors {
-			u.gives(r.refresh(successor))
-		}
-	})
+	}
+	if len(successors) != 1 || successors[first.RefreshToken] {
+		t.Errorf("%d successors, want 1", len(successors))
+	}
+	if f := u.familyOf(first.AccessToken); f.Generation != 2 {
+		t.Errorf("generation %d, want 2", f.Generation)
+	}
+	for successor := range successors {
+		u.gives(r.refresh(successor))
+	}
 }
 
 // TestT87RefreshInARaceWithoutGrace: where every second use is a reuse, a race has one winner, who loses too.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -23,28 +21,20 @@ import (
 // the race, it is worth nothing once the end is acknowledged. Nobody waits for anybody, so that each round is cut at
 // another place.
 func TestM28NothingIsBornAfterTheEnd(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		change []string
-		rounds int
-	}{{"memory", nil, 3000}, {"sqlite", onDiskPeople, 300}} {
-		t.Run(c.name, func(t *testing.T) {
-			d := openAdmin(t, c.change...)
-			app := d.app()
-			token, err := app.issuer.Verifier.Verify(d.admin, app.issuer.Audience)
-			if err != nil {
-				t.Fatal(err)
-			}
-			survived, lost := 0, 0
-			for round := range c.rounds {
-				minted := d.raceRound(t, round, token)
-				survived += len(minted)
-				lost += mintersPerRound - len(minted)
-			}
-			if survived == 0 || lost == 0 {
-				t.Errorf("%d tokens came out of the races and %d did not: nothing was raced", survived, lost)
-			}
-		})
+	d := openAdmin(t)
+	app := d.app()
+	token, err := app.issuer.Verifier.Verify(d.admin, app.issuer.Audience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	survived, lost := 0, 0
+	for round := range 3000 {
+		minted := d.raceRound(t, round, token)
+		survived += len(minted)
+		lost += mintersPerRound - len(minted)
+	}
+	if survived == 0 || lost == 0 {
+		t.Errorf("%d tokens came out of the races and %d did not: nothing was raced", survived, lost)
 	}
 }
 
@@ -142,8 +132,9 @@ type targets struct {
 	asked  []string
 }
 
-func newTargets(tb testing.TB, st store.Store) *targets {
+func newTargets(tb testing.TB) *targets {
 	tb.Helper()
+	st := teststore.New(tb)
 	hash := oauth.NewSecret(peopleHash())
 	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{{
 		ID: "u-declared", Email: "d@rival.example", Name: "D", Organisation: "rival", Role: store.RoleGroupManager,
@@ -194,50 +185,34 @@ var unknownTargets = []struct{ name, id string }{
 	{"unknown", "u-nobody"}, {"another organisation", "u-stored"}, {"declared, another organisation", "u-declared"},
 }
 
-func openTargetStores(tb testing.TB) map[string]store.Store {
-	tb.Helper()
-	onDisk, err := sqlstore.OpenSQLite(tb.Context(), filepath.Join(tb.TempDir(), "x.db"), sqlstore.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = onDisk.Close() })
-	return map[string]store.Store{"memory": teststore.New(tb), "sqlite": onDisk}
-}
-
 // TestTM3UnknownTargetsCostTheSame: for a user of another organisation the store is asked what it is asked for one that
 // does not exist. BenchmarkTM3UnknownTargets has the times.
 func TestTM3UnknownTargetsCostTheSame(t *testing.T) {
-	for name, st := range openTargetStores(t) {
-		t.Run(name, func(t *testing.T) {
-			all := newTargets(t, st)
-			for _, target := range unknownTargets {
-				all.asked = nil
-				all.refuse(t, target.id)
-				if !slices.Equal(all.asked, []string{"user"}) {
-					t.Errorf("%s: the store was asked for %v", target.name, all.asked)
-				}
-			}
-			// A member of the same organisation is known, so the comparison above says something.
-			_, err := all.issuer.IssueForUser(t.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &accesstoken.AccessToken{ClientID: "conf"}, "u-member", nil)
-			if err == nil || oauth.AsError(err).Code != oauth.TargetRoleNotAllowed {
-				t.Error(err)
-			}
-		})
+	all := newTargets(t)
+	for _, target := range unknownTargets {
+		all.asked = nil
+		all.refuse(t, target.id)
+		if !slices.Equal(all.asked, []string{"user"}) {
+			t.Errorf("%s: the store was asked for %v", target.name, all.asked)
+		}
+	}
+	// A member of the same organisation is known, so the comparison above says something.
+	_, err := all.issuer.IssueForUser(t.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &accesstoken.AccessToken{ClientID: "conf"}, "u-member", nil)
+	if err == nil || oauth.AsError(err).Code != oauth.TargetRoleNotAllowed {
+		t.Error(err)
 	}
 }
 
 // BenchmarkTM3UnknownTargets shows what the time of a refusal tells about a target: unknown, or of another organisation,
 // should cost the same. Compare the medians of several runs (-count).
 func BenchmarkTM3UnknownTargets(b *testing.B) {
-	for name, store := range openTargetStores(b) {
-		all := newTargets(b, store)
-		for _, target := range unknownTargets {
-			b.Run(name+"/"+target.name, func(b *testing.B) {
-				for b.Loop() {
-					all.asked = all.asked[:0]
-					all.refuse(b, target.id)
-				}
-			})
-		}
+	all := newTargets(b)
+	for _, target := range unknownTargets {
+		b.Run(target.name, func(b *testing.B) {
+			for b.Loop() {
+				all.asked = all.asked[:0]
+				all.refuse(b, target.id)
+			}
+		})
 	}
 }

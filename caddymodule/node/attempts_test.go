@@ -22,7 +22,9 @@ type countingStore struct {
 	fault atomic.Pointer[func(context.Context) error]
 }
 
-func newCountingStore(t *testing.T) *countingStore { return &countingStore{AttemptStore: teststore.New(t)} }
+func newCountingStore(t *testing.T) *countingStore {
+	return &countingStore{AttemptStore: teststore.New(t)}
+}
 
 func (s *countingStore) CountAttempt(ctx context.Context, bucket string, window time.Duration, now time.Time, by int) (int, time.Time, error) {
 	s.asked.Add(1)
