@@ -1,3 +1,3 @@
-// Package store says what is kept (clients, users, organisations, token families, stored keys, revocations) and declares the contracts of the
-// stores that keep it. Package storetest proves them; sqlstore implements them.
+// Package store says what is kept (clients, users, organisations, token families, stored keys, revocations) and declares the contract of the
+// store that keeps it. Package storetest proves it; sqlstore implements it.
 package store

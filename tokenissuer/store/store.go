@@ -55,7 +55,7 @@ func IsAnswer(err error) bool {
 // Store is what happens: the protocol's steps, each atomic and durable when it returns nil. An error other than the
 // sentinels means that the step did not happen, or that nobody knows; no caller treats it as success. Stores keep no
 // rule about time: expiry is decided by the core, and eviction of what has expired is the store's housekeeping.
-// The package storetest proves the contract of every store.
+// The package storetest proves the contract on every database.
 type Store interface {
 	ClientStore
 	UserStore
@@ -205,8 +205,7 @@ type Ending struct {
 type FeedPosition struct {
 	// At is where the caller goes on.
 	At int64
-	// End and Tag are where the feed ended when it was read last. By them a store that can be put back to an older state
-	// notices that it was; any other leaves them 0.
+	// End and Tag are where the feed ended when it was read last. By them a store notices that it was put back to an older state.
 	End, Tag int64
 	// Lost: what the caller had seen is not in the store any more. The whole feed follows.
 	Lost bool
@@ -256,7 +255,7 @@ type Housekeeper interface {
 	// Of concurrent callers at most one gets it. The callers' clocks may differ, so what a lease guards must be safe to be
 	// done twice: it only keeps several nodes from working at the same thing.
 	Lease(ctx context.Context, name, holder string, until, now time.Time) (bool, error)
-	// DropRevocations deletes those that expired before then. A store may have dropped them already.
+	// DropRevocations deletes those that expired before then.
 	DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error)
 	// DropFamilies deletes families that expired before then, and decided requests, session clients and personal access tokens that did.
 	DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error)

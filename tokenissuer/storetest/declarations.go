@@ -10,7 +10,7 @@ import (
 )
 
 var declarationChecks = []check{
-	{"Declarations", func(t *testing.T, s store.Store) {
+	{name: "Declarations", test: func(t *testing.T, s store.Store) {
 		wantDeclarations(t, s, nil, nil)
 		first := []store.Declaration{
 			{Kind: store.RevokeClient, ID: "portal"},

@@ -11,11 +11,11 @@ import (
 )
 
 var dropChecks = []check{
-	{"DropFamilies", dropFamilies},
-	{"DropFamiliesKeepsRevocations", dropFamiliesKeepsRevocations},
-	{"A63DropFamiliesForgetsRequests", dropFamiliesForgetsRequests},
-	{"DropFamiliesBitByBit", dropFamiliesBitByBit},
-	{"DropFamiliesBesideOthers", dropFamiliesBesideOthers},
+	{name: "DropFamilies", test: dropFamilies},
+	{name: "DropFamiliesKeepsRevocations", test: dropFamiliesKeepsRevocations},
+	{name: "A63DropFamiliesForgetsRequests", test: dropFamiliesForgetsRequests},
+	{name: "DropFamiliesBitByBit", test: dropFamiliesBitByBit},
+	{name: "DropFamiliesBesideOthers", test: dropFamiliesBesideOthers},
 }
 
 // drop deletes all that expired before then, and returns in how many calls. It ends the test when the store says for

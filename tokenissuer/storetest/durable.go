@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,63 +10,39 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// durableChecks are of what only a store can keep that is opened again, or twice.
+var durableChecks = []check{
+	{name: "SurvivesClose", reopened: survivesClose},
+	{name: "UsersSurviveClose", reopened: usersSurviveClose},
+	{name: "T88FamiliesSurviveClose", reopened: familiesSurviveClose},
+	{name: "T162LogoutsSurviveClose", reopened: logoutsSurviveClose},
+	{name: "P100IdentitiesSurviveClose", reopened: identitiesSurviveClose},
+	{name: "SeenByTheNeighbour", beside: seenByTheNeighbour},
+	{name: "FamiliesSeenByTheNeighbour", beside: familiesSeenByTheNeighbour},
+	{name: "T68IDGivenOnceByNeighbours", beside: idGivenOnceByNeighbours},
+	{name: "T72AttemptsCountedByNeighbours", beside: attemptsOfNeighbours},
+}
+
 // RunDurable holds a store against the promise that what was acknowledged survives Close, and that stores on one place
 // are one store. Start names a new place and returns what opens the store of that place, each time that it is called.
 func RunDurable(t *testing.T, start func(t *testing.T) (open func() store.Store)) {
-	for _, c := range []struct {
-		name string
-		test func(t *testing.T, open func() store.Store)
-	}{
-		{"SurvivesClose", survivesClose},
-		{"UsersSurviveClose", usersSurviveClose},
-		{"T88FamiliesSurviveClose", familiesSurviveClose},
-		{"T162LogoutsSurviveClose", logoutsSurviveClose},
-		{"P100IdentitiesSurviveClose", identitiesSurviveClose},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			c.test(t, start(t))
-		})
-	}
-	for _, c := range []struct {
-		name string
-		test func(t *testing.T, a, b store.Store)
-	}{
-		{"SeenByTheNeighbour", seenByTheNeighbour},
-		{"FamiliesSeenByTheNeighbour", familiesSeenByTheNeighbour},
-		{"T68IDGivenOnceByNeighbours", idGivenOnceByNeighbours},
-		{"T52ManyCodesBetweenNeighbours", func(t *testing.T, a, b store.Store) { manyCodesInARace(t, a, b) }},
-		{"T87RotatedOnceBetweenNeighbours", func(t *testing.T, a, b store.Store) { rotatedOnceInARace(t, a, b) }},
-		{"T89RotationBesideTheEndAtTheNeighbour", func(t *testing.T, a, b store.Store) { rotationBesideTheEnd(t, a, b, neighbourRounds) }},
-		{"A71TouchBesideTheEndAtTheNeighbour", func(t *testing.T, a, b store.Store) { touchBesideTheEnd(t, a, b, neighbourRounds) }},
-		{"M28FamilyBornBesideAChangeAtTheNeighbour", func(t *testing.T, a, b store.Store) { familyBornBesideAChange(t, a, b, neighbourRounds) }},
-		{"M28FamilyBornBesideARemovalAtTheNeighbour", func(t *testing.T, a, b store.Store) { familyBornBesideARemoval(t, a, b, neighbourRounds) }},
-		{"T160ApprovedBesideTheEndAtTheNeighbour", func(t *testing.T, a, b store.Store) { approvedBesideTheEndIsTold(t, a, b) }},
-		{"S61HostSessionBornBesideTheEndAtTheNeighbour", func(t *testing.T, a, b store.Store) { hostSessionBornBesideTheEnd(t, a, b) }},
-		{"S62HostSessionUsedBesideTheEndAtTheNeighbour", func(t *testing.T, a, b store.Store) { hostSessionUsedBesideTheEnd(t, a, b) }},
-		{"P101IdentityLinkedOnceBetweenNeighbours", func(t *testing.T, a, b store.Store) { identityLinkedOnceInARace(t, a, b) }},
-		{"P103ExternalUserAddedOnceBetweenNeighbours", func(t *testing.T, a, b store.Store) { externalUserAddedOnceInARace(t, a, b) }},
-		{"P104LinkedBesideTheRemovalAtTheNeighbour", func(t *testing.T, a, b store.Store) { linkedBesideTheRemoval(t, a, b) }},
-		{"P106UnlinkedBesideALinkAtTheNeighbour", func(t *testing.T, a, b store.Store) { unlinkedBesideALink(t, a, b) }},
-		{"P110SignedInBesideTheUnlinkAtTheNeighbour", func(t *testing.T, a, b store.Store) { signedInBesideTheUnlink(t, a, b) }},
-		{"P112OneWayInIsLeftBetweenNeighbours", func(t *testing.T, a, b store.Store) { oneWayInIsLeft(t, a, b) }},
-		{"P113TouchedBesideTheUnlinkAtTheNeighbour", func(t *testing.T, a, b store.Store) { touchedBesideTheUnlink(t, a, b) }},
-		{"LeasedOnceBetweenNeighbours", func(t *testing.T, a, b store.Store) { leasedOnceInARace(t, a, b) }},
-		{"T72AttemptsCountedByNeighbours", attemptsOfNeighbours},
-		{"T73AttemptsInARaceOfNeighbours", func(t *testing.T, a, b store.Store) { sharedAttemptsRace(t, a, b) }},
-	} {
+	for _, c := range slices.Concat(durableChecks, contract()) {
+		if c.test != nil {
+			continue // one store is enough
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			open := start(t)
+			if c.reopened != nil {
+				c.reopened(t, open)
+				return
+			}
 			a, b := open(), open()
 			t.Cleanup(func() { _, _ = a.Close(), b.Close() })
-			c.test(t, a, b)
+			c.beside(t, a, b)
 		})
 	}
 }
-
-// neighbourRounds is raceRounds for stores that wait for each other's locks.
-const neighbourRounds = 100
 
 func survivesClose(t *testing.T, open func() store.Store) {
 	oldKey, sealedKey := key("old", oauth.ES256, now), key("sealed", oauth.EdDSA, now.Add(time.Hour))

@@ -12,18 +12,18 @@ import (
 )
 
 var endingChecks = []check{
-	{"EndFamiliesThatMatch", endFamiliesThatMatch},
-	{"M25EndFamiliesOfAVersion", endFamiliesOfAVersion},
-	{"EndFamiliesWithoutAScope", endFamiliesWithoutAScope},
-	{"EndFamiliesOfNobody", endFamiliesOfNobody},
-	{"EndFamiliesWhateverTheirState", endFamiliesWhateverTheirState},
-	{"EndFamilyByID", endFamilyByID},
-	{"EndFamilyByIDThatIsUnknown", endFamilyByIDThatIsUnknown},
-	{"EndFamilyByIDOfSomebodyElse", endFamilyByIDOfSomebodyElse},
-	{"EndFamiliesWidens", endFamiliesWidens},
-	{"EndFamiliesIsInTheFeed", endFamiliesIsInTheFeed},
-	{"EndFamiliesIsOneStep", endFamiliesIsOneStep},
-	{"RevocationsAreKeptAsLongAsTokensLive", revocationsAreKeptAsLongAsTokensLive},
+	{name: "EndFamiliesThatMatch", test: endFamiliesThatMatch},
+	{name: "M25EndFamiliesOfAVersion", test: endFamiliesOfAVersion},
+	{name: "EndFamiliesWithoutAScope", test: endFamiliesWithoutAScope},
+	{name: "EndFamiliesOfNobody", test: endFamiliesOfNobody},
+	{name: "EndFamiliesWhateverTheirState", test: endFamiliesWhateverTheirState},
+	{name: "EndFamilyByID", test: endFamilyByID},
+	{name: "EndFamilyByIDThatIsUnknown", test: endFamilyByIDThatIsUnknown},
+	{name: "EndFamilyByIDOfSomebodyElse", test: endFamilyByIDOfSomebodyElse},
+	{name: "EndFamiliesWidens", test: endFamiliesWidens},
+	{name: "EndFamiliesIsInTheFeed", test: endFamiliesIsInTheFeed},
+	{name: "EndFamiliesIsOneStep", test: endFamiliesIsOneStep},
+	{name: "RevocationsAreKeptAsLongAsTokensLive", test: revocationsAreKeptAsLongAsTokensLive},
 }
 
 // theEnd is when families end in these tests. Until lies beyond every family's own end.

@@ -9,10 +9,10 @@ import (
 )
 
 var feedChecks = []check{
-	{"FeedGoesOn", feedGoesOn},
-	{"FeedCarriesEveryStep", feedCarriesEveryStep},
-	{"FeedOfAnotherStore", feedOfAnotherStore},
-	{"FeedMissesNothingInARace", feedMissesNothingInARace},
+	{name: "FeedGoesOn", test: feedGoesOn},
+	{name: "FeedCarriesEveryStep", test: feedCarriesEveryStep},
+	{name: "FeedOfAnotherStore", test: feedOfAnotherStore},
+	{name: "FeedMissesNothingInARace", test: feedMissesNothingInARace},
 }
 
 // follow returns the names of what was recorded after position, and the next position.

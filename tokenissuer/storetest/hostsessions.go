@@ -14,14 +14,14 @@ import (
 )
 
 var hostSessionChecks = []check{
-	{"S60HostSessionsEndWithTheirSignIn", hostSessionsEndWithTheirSignIn},
-	{"S60HostSessionEndsAlone", hostSessionEndsAlone},
-	{"S61HostSessionBornBesideTheEnd", func(t *testing.T, s store.Store) { hostSessionBornBesideTheEnd(t, s, s) }},
-	{"S62HostSessionAfterTheEnd", hostSessionAfterTheEnd},
-	{"S62HostSessionUsedBesideTheEnd", func(t *testing.T, s store.Store) { hostSessionUsedBesideTheEnd(t, s, s) }},
-	{"S63SignInAndHostSessionsEndInOneStep", hostSessionsEndInOneStep},
-	{"S64EndFamiliesBySignIn", endFamiliesBySignIn},
-	{"S65HostSessionsAreDropped", hostSessionsAreDropped},
+	{name: "S60HostSessionsEndWithTheirSignIn", test: hostSessionsEndWithTheirSignIn},
+	{name: "S60HostSessionEndsAlone", test: hostSessionEndsAlone},
+	{name: "S61HostSessionBornBesideTheEnd", beside: hostSessionBornBesideTheEnd},
+	{name: "S62HostSessionAfterTheEnd", test: hostSessionAfterTheEnd},
+	{name: "S62HostSessionUsedBesideTheEnd", beside: hostSessionUsedBesideTheEnd},
+	{name: "S63SignInAndHostSessionsEndInOneStep", test: hostSessionsEndInOneStep},
+	{name: "S64EndFamiliesBySignIn", test: endFamiliesBySignIn},
+	{name: "S65HostSessionsAreDropped", test: hostSessionsAreDropped},
 }
 
 // hostSession returns a host session of the declared user "ada" that came of a sign-in, as it was redeemed.

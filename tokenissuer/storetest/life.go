@@ -14,11 +14,11 @@ import (
 )
 
 var lifeChecks = []check{
-	{"Ping", func(t *testing.T, s store.Store) { must(t, s.Ping(t.Context())) }},
-	{"T64CancelledCallsDoNothing", cancelledCallsDoNothing},
-	{"T64CancelledCallersBesideOthers", cancelledCallersBesideOthers},
-	{"ClosedStoreFails", closedStoreFails},
-	{"EverythingAtOnce", everythingAtOnce},
+	{name: "Ping", test: func(t *testing.T, s store.Store) { must(t, s.Ping(t.Context())) }},
+	{name: "T64CancelledCallsDoNothing", test: cancelledCallsDoNothing},
+	{name: "T64CancelledCallersBesideOthers", test: cancelledCallersBesideOthers},
+	{name: "ClosedStoreFails", test: closedStoreFails},
+	{name: "EverythingAtOnce", test: everythingAtOnce},
 }
 
 // sentinels are the errors that are answers.

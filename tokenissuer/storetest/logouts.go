@@ -14,12 +14,12 @@ import (
 )
 
 var logoutChecks = []check{
-	{"T159LogoutsAreDueWhenTheSessionEnds", logoutsAreDueWhenTheSessionEnds},
-	{"T159WhoIsNotTold", whoIsNotTold},
-	{"T160ApprovedBesideTheEndIsTold", func(t *testing.T, s store.Store) { approvedBesideTheEndIsTold(t, s, s) }},
-	{"T161OneCallerGetsALogout", oneCallerGetsALogout},
-	{"T161DueLogoutsInOrder", dueLogoutsInOrder},
-	{"LogoutsGoWithTheirSession", logoutsGoWithTheirSession},
+	{name: "T159LogoutsAreDueWhenTheSessionEnds", test: logoutsAreDueWhenTheSessionEnds},
+	{name: "T159WhoIsNotTold", test: whoIsNotTold},
+	{name: "T160ApprovedBesideTheEndIsTold", beside: approvedBesideTheEndIsTold},
+	{name: "T161OneCallerGetsALogout", test: oneCallerGetsALogout},
+	{name: "T161DueLogoutsInOrder", test: dueLogoutsInOrder},
+	{name: "LogoutsGoWithTheirSession", test: logoutsGoWithTheirSession},
 }
 
 // telling returns a family of the client that was approved in a session, whose client is to be told of its end.

@@ -13,10 +13,10 @@ import (
 )
 
 var leaseChecks = []check{
-	{"Lease", leases},
-	{"LeasesHaveNames", leasesHaveNames},
-	{"LeasedOnceInARace", func(t *testing.T, s store.Store) { leasedOnceInARace(t, s, s) }},
-	{"LeaseRenewedBesideOthers", leaseRenewedBesideOthers},
+	{name: "Lease", test: leases},
+	{name: "LeasesHaveNames", test: leasesHaveNames},
+	{name: "LeasedOnceInARace", beside: leasedOnceInARace},
+	{name: "LeaseRenewedBesideOthers", test: leaseRenewedBesideOthers},
 }
 
 // lease ends the test unless asking for the task "sweeping" at that time gives it, or does not, as wanted.
@@ -64,7 +64,8 @@ func leasesHaveNames(t *testing.T, s store.Store) {
 }
 
 // leasedOnceInARace: of many who ask at once exactly one gets the task, the first time and whenever it has run out.
-func leasedOnceInARace(t *testing.T, nodes ...store.Store) {
+func leasedOnceInARace(t *testing.T, a, b store.Store) {
+	nodes := []store.Store{a, b}
 	for round := range 20 {
 		var winners atomic.Int64
 		at := now.Add(time.Duration(round) * time.Hour)
@@ -101,7 +102,7 @@ func leaseRenewedBesideOthers(t *testing.T, s store.Store) {
 	}
 }
 
-var sizeChecks = []check{{"Sizes", sizes}}
+var sizeChecks = []check{{name: "Sizes", test: sizes}}
 
 // sizes: small numbers are exact, and count what callers have put there and nothing else.
 func sizes(t *testing.T, s store.Store) {
@@ -135,13 +136,13 @@ func sizes(t *testing.T, s store.Store) {
 }
 
 var sharedAttemptChecks = []check{
-	{"AttemptsWindowBeginsWithTheFirstFailure", onAttempts(attemptsWindow)},
-	{"AttemptsBucketsAreBytes", onAttempts(attemptsBuckets)},
-	{"AttemptsTimeIsTheCallers", onAttempts(attemptsTime)},
-	{"AttemptsForgivesOne", onAttempts(attemptsForgiven)},
-	{"T73AttemptsInARace", func(t *testing.T, s store.Store) { sharedAttemptsRace(t, s, s) }},
-	{"AttemptsForgivenInARace", sharedAttemptsForgivenInARace},
-	{"DropAttempts", dropAttempts},
+	{name: "AttemptsWindowBeginsWithTheFirstFailure", test: onAttempts(attemptsWindow)},
+	{name: "AttemptsBucketsAreBytes", test: onAttempts(attemptsBuckets)},
+	{name: "AttemptsTimeIsTheCallers", test: onAttempts(attemptsTime)},
+	{name: "AttemptsForgivesOne", test: onAttempts(attemptsForgiven)},
+	{name: "T73AttemptsInARace", beside: sharedAttemptsRace},
+	{name: "AttemptsForgivenInARace", test: sharedAttemptsForgivenInARace},
+	{name: "DropAttempts", test: dropAttempts},
 }
 
 // onAttempts holds what a store counts against the contract of a counter in memory.
@@ -182,7 +183,8 @@ func (a storedAttempts) Forgive(_ context.Context, bucket string, now time.Time)
 
 // sharedAttemptsRace (T73): of two hundred guesses at once, on whatever nodes, each is told another number, so that no
 // more are judged than a limit allows.
-func sharedAttemptsRace(t *testing.T, nodes ...store.Store) {
+func sharedAttemptsRace(t *testing.T, a, b store.Store) {
+	nodes := []store.Store{a, b}
 	const guesses = 200
 	told := make([]int, guesses)
 	for _, err := range race(guesses, func(i int) error {

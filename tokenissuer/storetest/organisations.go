@@ -11,15 +11,15 @@ import (
 )
 
 var organisationChecks = []check{
-	{"OrganisationUnknown", organisationUnknown},
-	{"OrganisationReadsBack", organisationReadsBack},
-	{"OrganisationsListed", organisationsListed},
-	{"OrganisationIDsAreBytes", organisationIDsAreBytes},
-	{"OrganisationIDTaken", organisationIDTaken},
-	{"OrganisationIDTakenInARace", organisationIDTakenInARace},
-	{"OrganisationHasNoUsersToRemove", organisationInUse},
-	{"OrganisationDeclared", organisationDeclared},
-	{"OrganisationKeepsItsUsersInARace", organisationKeepsItsUsersInARace},
+	{name: "OrganisationUnknown", test: organisationUnknown},
+	{name: "OrganisationReadsBack", test: organisationReadsBack},
+	{name: "OrganisationsListed", test: organisationsListed},
+	{name: "OrganisationIDsAreBytes", test: organisationIDsAreBytes},
+	{name: "OrganisationIDTaken", test: organisationIDTaken},
+	{name: "OrganisationIDTakenInARace", test: organisationIDTakenInARace},
+	{name: "OrganisationHasNoUsersToRemove", test: organisationInUse},
+	{name: "OrganisationDeclared", test: organisationDeclared},
+	{name: "OrganisationKeepsItsUsersInARace", test: organisationKeepsItsUsersInARace},
 }
 
 // organisation returns one in which every field has a value of its own.

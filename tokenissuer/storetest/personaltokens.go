@@ -13,14 +13,14 @@ import (
 )
 
 var personalTokenChecks = []check{
-	{"Q120PersonalTokensReadBack", personalTokensReadBack},
-	{"Q120PersonalTokenOfWhoStands", personalTokenOfWhoStands},
-	{"Q121PersonalTokenTouchedOnceADay", personalTokenTouched},
-	{"Q122PersonalTokensEnd", personalTokensEnd},
-	{"Q123PersonalTokensFollowTheirOwner", personalTokensFollowTheirOwner},
-	{"Q123PersonalTokenBesideAChange", func(t *testing.T, s store.Store) { personalTokenBesideAChange(t, s, s) }},
-	{"Q124PersonalTokensDropped", personalTokensDropped},
-	{"Q125ServiceAccount", serviceAccount},
+	{name: "Q120PersonalTokensReadBack", test: personalTokensReadBack},
+	{name: "Q120PersonalTokenOfWhoStands", test: personalTokenOfWhoStands},
+	{name: "Q121PersonalTokenTouchedOnceADay", test: personalTokenTouched},
+	{name: "Q122PersonalTokensEnd", test: personalTokensEnd},
+	{name: "Q123PersonalTokensFollowTheirOwner", test: personalTokensFollowTheirOwner},
+	{name: "Q123PersonalTokenBesideAChange", beside: personalTokenBesideAChange},
+	{name: "Q124PersonalTokensDropped", test: personalTokensDropped},
+	{name: "Q125ServiceAccount", test: serviceAccount},
 }
 
 // personalToken returns a token in which every field has a value of its own.

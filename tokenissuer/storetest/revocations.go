@@ -9,13 +9,13 @@ import (
 )
 
 var revocationChecks = []check{
-	{"RevokeReadsBack", revokeReadsBack},
-	{"RevokeNamesAreBytes", revokeNamesAreBytes},
-	{"RevokeWidens", revokeWidens},
-	{"RevokeWidensInARace", revokeWidensInARace},
-	{"RevokeTwiceInOneCall", revokeTwiceInOneCall},
-	{"DropRevocations", dropRevocations},
-	{"F26DropRevocationsBitByBit", dropRevocationsBitByBit},
+	{name: "RevokeReadsBack", test: revokeReadsBack},
+	{name: "RevokeNamesAreBytes", test: revokeNamesAreBytes},
+	{name: "RevokeWidens", test: revokeWidens},
+	{name: "RevokeWidensInARace", test: revokeWidensInARace},
+	{name: "RevokeTwiceInOneCall", test: revokeTwiceInOneCall},
+	{name: "DropRevocations", test: dropRevocations},
+	{name: "F26DropRevocationsBitByBit", test: dropRevocationsBitByBit},
 }
 
 var kinds = []store.RevocationKind{

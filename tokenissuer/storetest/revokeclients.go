@@ -10,13 +10,13 @@ import (
 )
 
 var revokeClientChecks = []check{
-	{"DisableAndEnable", disableAndEnable},
-	{"DisableWidens", disableWidens},
-	{"DisableRevokesInTheSameStep", disableRevokesInTheSameStep},
-	{"Remove", remove},
-	{"RemoveOnce", removeOnce},
-	{"RemoveRevokesInTheSameStep", removeRevokesInTheSameStep},
-	{"RemoveBesideRotations", removeBesideRotations},
+	{name: "DisableAndEnable", test: disableAndEnable},
+	{name: "DisableWidens", test: disableWidens},
+	{name: "DisableRevokesInTheSameStep", test: disableRevokesInTheSameStep},
+	{name: "Remove", test: remove},
+	{name: "RemoveOnce", test: removeOnce},
+	{name: "RemoveRevokesInTheSameStep", test: removeRevokesInTheSameStep},
+	{name: "RemoveBesideRotations", test: removeBesideRotations},
 }
 
 // disableAndEnable: the mark is there for the next read and goes away again; the tokens stay revoked.

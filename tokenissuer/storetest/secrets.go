@@ -10,12 +10,12 @@ import (
 )
 
 var secretChecks = []check{
-	{"RotateEndsOlderSecrets", rotateEndsOlderSecrets},
-	{"RotateNeverProlongs", rotateNeverProlongs},
-	{"RotateAtOnce", rotateAtOnce},
-	{"RotateWithoutEnd", rotateWithoutEnd},
-	{"RotateOneClientOnly", rotateOneClientOnly},
-	{"RotateInARace", rotateInARace},
+	{name: "RotateEndsOlderSecrets", test: rotateEndsOlderSecrets},
+	{name: "RotateNeverProlongs", test: rotateNeverProlongs},
+	{name: "RotateAtOnce", test: rotateAtOnce},
+	{name: "RotateWithoutEnd", test: rotateWithoutEnd},
+	{name: "RotateOneClientOnly", test: rotateOneClientOnly},
+	{name: "RotateInARace", test: rotateInARace},
 }
 
 // secret returns a secret that was made at that time and never ends.

@@ -13,13 +13,13 @@ import (
 )
 
 var standingChecks = []check{
-	{"T96FamilyOfASessionThatEnded", familyOfASessionThatEnded},
-	{"M24FamilyOfAStaleActor", familyOfAStaleActor},
-	{"StandingIsNotKept", standingIsNotKept},
-	{"M24ActorsFamiliesEndWithTheActor", actorsFamiliesEndWithTheActor},
-	{"EndFamiliesByActor", endFamiliesByActor},
-	{"T96FamilyBornBesideTheEndOfItsSession", familyBornBesideTheEndOfItsSession},
-	{"M28FamilyBornBesideTheEndOfItsActor", familyBornBesideTheEndOfItsActor},
+	{name: "T96FamilyOfASessionThatEnded", test: familyOfASessionThatEnded},
+	{name: "M24FamilyOfAStaleActor", test: familyOfAStaleActor},
+	{name: "StandingIsNotKept", test: standingIsNotKept},
+	{name: "M24ActorsFamiliesEndWithTheActor", test: actorsFamiliesEndWithTheActor},
+	{name: "EndFamiliesByActor", test: endFamiliesByActor},
+	{name: "T96FamilyBornBesideTheEndOfItsSession", test: familyBornBesideTheEndOfItsSession},
+	{name: "M28FamilyBornBesideTheEndOfItsActor", test: familyBornBesideTheEndOfItsActor},
 }
 
 // session returns a browser's session of the declared user "ada".

@@ -1,6 +1,6 @@
-// Package storetest is the contract of tokenissuer.Store as a suite of tests. A backend proves itself in one line:
+// Package storetest is the contract of store.Store as one table of tests. A database proves itself in one line:
 //
-//	func TestStore(t *testing.T) { storetest.Run(t, func(t *testing.T) tokenissuer.Store { return New() }) }
+//	func TestMemory(t *testing.T) { storetest.Run(t, func(t *testing.T) store.Store { return openMemory(t) }) }
 //
 // Run it with -race: half of the contract is about callers that meet.
 package storetest
@@ -22,33 +22,43 @@ import (
 // racers is how many callers meet where the contract names a winner.
 const racers = 32
 
-// Run holds a store against the contract. Each test asks open for an empty store of its own, and closes it.
-func Run(t *testing.T, open func(t *testing.T) store.Store) {
-	for _, part := range [][]check{
+// contract is what every store keeps.
+func contract() []check {
+	return slices.Concat(
 		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, organisationChecks,
 		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, logoutChecks, hostSessionChecks, identityChecks, unlinkingChecks, personalTokenChecks, familyRaceChecks, dropChecks,
 		keyChecks, revocationChecks, feedChecks, declarationChecks, leaseChecks, sizeChecks, sharedAttemptChecks, strangeChecks, lifeChecks,
-	} {
-		for _, c := range part {
-			t.Run(c.name, func(t *testing.T) {
-				t.Parallel()
-				s := open(t)
-				// A second Close, after a test of the first, may say what it likes.
-				t.Cleanup(func() { _ = s.Close() })
-				c.test(t, s)
-			})
-		}
+	)
+}
+
+// check is one test of the suite, with one of the functions.
+type check struct {
+	name string
+	test func(t *testing.T, s store.Store) // on an empty store
+	// beside is about callers that meet. Run has them meet in one store, which is a and b, and RunDurable in two on one empty place.
+	beside func(t *testing.T, a, b store.Store)
+	// reopened is for RunDurable alone: open opens the store of a place again and again.
+	reopened func(t *testing.T, open func() store.Store)
+}
+
+// Run holds a store against the contract. Each test asks open for an empty store of its own, and closes it.
+func Run(t *testing.T, open func(t *testing.T) store.Store) {
+	for _, c := range contract() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			// A second Close, after a test of the first, may say what it likes.
+			t.Cleanup(func() { _ = s.Close() })
+			if c.beside != nil {
+				c.beside(t, s, s)
+				return
+			}
+			c.test(t, s)
+		})
 	}
 }
 
-// check is one test of the suite on an empty store.
-type check struct {
-	name string
-	test func(t *testing.T, s store.Store)
-}
-
-// now has parts below a millisecond, to see what a store makes of them, and is near the wall clock, so that no store
-// takes what the tests record for long expired.
+// now has parts below a millisecond, to see what a store makes of them.
 var now = time.Now().UTC().Truncate(time.Hour).Add(12*time.Minute + 34*time.Second + 567891*time.Microsecond)
 
 // client returns a registration in which every field has a value of its own.

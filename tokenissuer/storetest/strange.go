@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var strangeChecks = []check{{"I1StrangeIDsAreNobody", strangeIDsAreNobody}}
+var strangeChecks = []check{{name: "I1StrangeIDsAreNobody", test: strangeIDsAreNobody}}
 
 // strangeIDs are no text, though they arrive where texts do.
 var strangeIDs = map[string]string{

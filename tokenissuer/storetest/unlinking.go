@@ -11,18 +11,16 @@ import (
 )
 
 var unlinkingChecks = []check{
-	{"P110SignedInBesideTheUnlink", func(t *testing.T, s store.Store) { signedInBesideTheUnlink(t, s, s) }},
-	{"P110SignInNeedsItsIdentity", signInNeedsItsIdentity},
-	{"P111UnlinkEndsWhatCameOfTheProvider", unlinkEndsWhatCameOfTheProvider},
-	{"P112OneWayInIsLeft", func(t *testing.T, s store.Store) { oneWayInIsLeft(t, s, s) }},
-	{"P112LastWayIn", lastWayIn},
-	{"P116UnlinkIdentitiesOfAChangedUser", unlinkIdentitiesOfAChangedUser},
-	{"V1UnlinkTakesTheProvidersWord", unlinkTakesTheProvidersWord},
-	{"V1AnOperatorVouchesForAllIdentities", anOperatorVouchesForAllIdentities},
-	{"V1AnotherAddressIsVouchedForByNobody", anotherAddressIsVouchedForByNobody},
-	{"V1KeptIdentitiesCountAsLinkedAtOnce", keptIdentitiesCountAsLinkedAtOnce},
-	{"P113TouchIdentity", touchIdentity},
-	{"P113TouchedBesideTheUnlink", func(t *testing.T, s store.Store) { touchedBesideTheUnlink(t, s, s) }},
+	{name: "P110SignedInBesideTheUnlink", beside: signedInBesideTheUnlink},
+	{name: "P110SignInNeedsItsIdentity", test: signInNeedsItsIdentity},
+	{name: "P111UnlinkEndsWhatCameOfTheProvider", test: unlinkEndsWhatCameOfTheProvider},
+	{name: "P112OneWayInIsLeft", beside: oneWayInIsLeft},
+	{name: "P112LastWayIn", test: lastWayIn},
+	{name: "P116UnlinkIdentitiesOfAChangedUser", test: unlinkIdentitiesOfAChangedUser},
+	{name: "V1UnlinkTakesTheProvidersWord", test: unlinkTakesTheProvidersWord},
+	{name: "V1IdentitiesOfChangedUsers", test: identitiesOfChangedUsers},
+	{name: "P113TouchIdentity", test: touchIdentity},
+	{name: "P113TouchedBesideTheUnlink", beside: touchedBesideTheUnlink},
 }
 
 // unlinking is an identity that is taken from a user who needs none.
@@ -311,77 +309,55 @@ func unlinkTakesTheProvidersWord(t *testing.T, s store.Store) {
 	}
 }
 
-// anOperatorVouchesForAllIdentities of one user (V1), and no provider for those of others.
-func anOperatorVouchesForAllIdentities(t *testing.T, s store.Store) {
-	addUser(t, s, user("ada"))
-	addUser(t, s, user("bob"))
-	of := func(provider, userID string, vouches bool) store.Identity {
-		i := identity(provider, userID, userID)
-		i.Vouches = vouches
-		return i
-	}
-	for _, i := range []store.Identity{of("corp", "ada", false), of("other", "ada", true), of("corp", "bob", false)} {
-		must(t, s.LinkIdentity(t.Context(), i))
-	}
+// identitiesOfChangedUsers (V1): what becomes of the identities of a user in a change that ends nothing, and never of those of others.
+func identitiesOfChangedUsers(t *testing.T, s store.Store) {
 	operator, corp := store.VerifiedByOperator, store.VerifiedBy("corp")
-	_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{EmailVerifiedBy: &corp}, theEnd)
-	must(t, err)
-	sameIdentities(t, s, "ada", of("corp", "ada", false), of("other", "ada", true))
-	_, err = s.ChangeUser(t.Context(), "ada", store.UserChange{EmailVerifiedBy: &operator}, theEnd)
-	must(t, err)
-	sameIdentities(t, s, "ada", of("corp", "ada", true), of("other", "ada", true))
-	sameIdentities(t, s, "bob", of("corp", "bob", false))
-}
-
-// anotherAddressIsVouchedForByNobody (V1), unless an operator does in the same change. The address that the user has already is no other.
-func anotherAddressIsVouchedForByNobody(t *testing.T, s store.Store) {
-	addUser(t, s, user("ada"))
-	addUser(t, s, user("bob"))
-	of := func(provider, userID string, vouches bool) store.Identity {
-		i := identity(provider, userID, userID)
-		i.Vouches = vouches
-		return i
-	}
-	for _, i := range []store.Identity{of("corp", "ada", true), of("other", "ada", true), of("corp", "bob", true)} {
-		must(t, s.LinkIdentity(t.Context(), i))
-	}
-	vouched := func(change store.UserChange, vouches bool) {
-		t.Helper()
-		_, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
-		must(t, err)
-		sameIdentities(t, s, "ada", of("corp", "ada", vouches), of("other", "ada", vouches))
-	}
-	same, taken, next, last := readUser(t, s, "ada").Email, readUser(t, s, "bob").Email, "next@acme.example", "last@acme.example"
-	operator, corp := store.VerifiedByOperator, store.VerifiedBy("corp")
-	vouched(store.UserChange{Email: &same}, true)
-	_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Email: &taken}, theEnd)
-	mustBe(t, err, store.ErrEmailTaken)
-	sameIdentities(t, s, "ada", of("corp", "ada", true), of("other", "ada", true))
-	vouched(store.UserChange{Email: &next, EmailVerifiedBy: &corp}, false)
-	vouched(store.UserChange{Email: &last, EmailVerifiedBy: &operator}, true)
-	vouched(store.UserChange{Email: &same}, false)
-	sameIdentities(t, s, "bob", of("corp", "bob", true))
-}
-
-// keptIdentitiesCountAsLinkedAtOnce (V1), those of the user alone, and nothing ends with that.
-func keptIdentitiesCountAsLinkedAtOnce(t *testing.T, s store.Store) {
-	ada := addUser(t, s, user("ada"))
-	addUser(t, s, user("bob"))
-	of := func(provider, userID string, linked time.Time) store.Identity {
-		i := identity(provider, userID, userID)
-		i.LinkedAt = linked
-		return i
-	}
+	same, taken, next := user("same").Email, user("bob").Email, "next@acme.example"
 	first, second := now.Add(-48*time.Hour), now.Add(-24*time.Hour)
-	for _, i := range []store.Identity{of("corp", "ada", first), of("other", "ada", second), of("corp", "bob", first)} {
-		must(t, s.LinkIdentity(t.Context(), i))
-	}
-	ended, err := s.ChangeUser(t.Context(), "ada", store.UserChange{KeepIdentities: true}, theEnd)
-	must(t, err)
-	sameRevocations(t, s, ended)
-	sameIdentities(t, s, "ada", of("corp", "ada", theEnd.At), of("other", "ada", theEnd.At))
-	sameIdentities(t, s, "bob", of("corp", "bob", first))
-	if after := readUser(t, s, "ada"); after.Version != ada.Version {
-		t.Errorf("from version %s to %s", ada.Version, after.Version)
+	addUser(t, s, user("bob"))
+	bobs := identity("corp", "bob", "bob")
+	bobs.Vouches, bobs.LinkedAt = false, first
+	must(t, s.LinkIdentity(t.Context(), bobs))
+	for id, c := range map[string]struct {
+		before [2]bool // whether each identity vouches
+		change store.UserChange
+		err    error
+		after  [2]bool
+	}{
+		"a provider vouches for its own":         {[2]bool{false, true}, store.UserChange{EmailVerifiedBy: &corp}, nil, [2]bool{false, true}},
+		"an operator vouches for all":            {[2]bool{false, true}, store.UserChange{EmailVerifiedBy: &operator}, nil, [2]bool{true, true}},
+		"same":                                   {[2]bool{true, true}, store.UserChange{Email: &same}, nil, [2]bool{true, true}},
+		"an address that is taken":               {[2]bool{true, true}, store.UserChange{Email: &taken}, store.ErrEmailTaken, [2]bool{true, true}},
+		"another address":                        {[2]bool{true, true}, store.UserChange{Email: new("other@acme.example")}, nil, [2]bool{false, false}},
+		"another address that a provider says":   {[2]bool{true, true}, store.UserChange{Email: &next, EmailVerifiedBy: &corp}, nil, [2]bool{false, false}},
+		"another address that an operator knows": {[2]bool{false, true}, store.UserChange{Email: new("last@acme.example"), EmailVerifiedBy: &operator}, nil, [2]bool{true, true}},
+		"kept identities":                        {[2]bool{false, true}, store.UserChange{KeepIdentities: true}, nil, [2]bool{false, true}},
+	} {
+		before := addUser(t, s, user(id))
+		of := func(vouches [2]bool) (two []store.Identity) {
+			for i, provider := range []string{"corp", "other"} {
+				linked := identity(provider, id, id)
+				linked.Vouches, linked.LinkedAt = vouches[i], []time.Time{first, second}[i]
+				two = append(two, linked)
+			}
+			return two
+		}
+		for _, i := range of(c.before) {
+			must(t, s.LinkIdentity(t.Context(), i))
+		}
+		ended, err := s.ChangeUser(t.Context(), id, c.change, theEnd)
+		if !errors.Is(err, c.err) {
+			t.Errorf("%s: %v", id, err)
+		}
+		sameRevocations(t, s, ended)
+		want := of(c.after)
+		if c.change.KeepIdentities {
+			want[0].LinkedAt, want[1].LinkedAt = theEnd.At, theEnd.At
+		}
+		sameIdentities(t, s, id, want...)
+		if after := readUser(t, s, id); after.Version != before.Version {
+			t.Errorf("%s: from version %s to %s", id, before.Version, after.Version)
+		}
+		sameIdentities(t, s, "bob", bobs)
 	}
 }

@@ -12,20 +12,20 @@ import (
 )
 
 var userChangeChecks = []check{
-	{"ChangeUserChangesWhatIsSet", changeUserChangesWhatIsSet},
-	{"ChangeUserOfWhatTheUserIsCalled", changeUserOfWhatTheUserIsCalled},
-	{"ChangeUserToATakenAddress", changeUserToATakenAddress},
-	{"ChangeUserToAnAddressInARace", changeUserToAnAddressInARace},
-	{"ChangeUserToAnOrganisation", changeUserToAnOrganisation},
-	{"T61ChangeUserEndsFamilies", changeUserEndsFamilies},
-	{"M25ChangeUserIsOneStep", changeUserIsOneStep},
-	{"ChangeUserInARace", changeUserInARace},
-	{"RehashPassword", rehashPassword},
-	{"RehashPasswordLosesToAChange", rehashPasswordLosesToAChange},
-	{"RemoveUser", removeUser},
-	{"M28RemoveUserIsOneStep", removeUserIsOneStep},
-	{"RemoveUserOnce", removeUserOnce},
-	{"PasswordSchemes", passwordSchemes},
+	{name: "ChangeUserChangesWhatIsSet", test: changeUserChangesWhatIsSet},
+	{name: "ChangeUserOfWhatTheUserIsCalled", test: changeUserOfWhatTheUserIsCalled},
+	{name: "ChangeUserToATakenAddress", test: changeUserToATakenAddress},
+	{name: "ChangeUserToAnAddressInARace", test: changeUserToAnAddressInARace},
+	{name: "ChangeUserToAnOrganisation", test: changeUserToAnOrganisation},
+	{name: "T61ChangeUserEndsFamilies", test: changeUserEndsFamilies},
+	{name: "M25ChangeUserIsOneStep", test: changeUserIsOneStep},
+	{name: "ChangeUserInARace", test: changeUserInARace},
+	{name: "RehashPassword", test: rehashPassword},
+	{name: "RehashPasswordLosesToAChange", test: rehashPasswordLosesToAChange},
+	{name: "RemoveUser", test: removeUser},
+	{name: "M28RemoveUserIsOneStep", test: removeUserIsOneStep},
+	{name: "RemoveUserOnce", test: removeUserOnce},
+	{name: "PasswordSchemes", test: passwordSchemes},
 }
 
 // signIn returns the user, who must be the same by id and by address.
