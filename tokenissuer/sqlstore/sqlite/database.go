@@ -85,7 +85,8 @@ func Open(ctx context.Context, path string, options Options) (*Database, error) 
 }
 
 // OpenMemory opens a new database in memory. Its one connection is the database: it stays open until the handle is closed, nothing
-// else can reach it, and a reader waits for the transaction that is under way.
+// else can reach it, and a reader waits for the transaction that is under way. Several connections to one database in memory would
+// either read what is not committed, or fail and ask again, because such a database has no write-ahead log.
 func OpenMemory() (*Database, error) {
 	db, err := sql.Open("sqlite", "file::memory:?"+settings)
 	if err != nil {
