@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// slowTimeouts are what an operator tells Caddy against slow clients (docs/deploy.md). Nobody but Caddy can cut a head that
+// slowTimeouts are what an operator tells Caddy against slow clients (docs/operations.md). Nobody but Caddy can cut a head that
 // does not come to its end, for nobody else knows of it; bodies for the issuer are cut by Gatehouse, told or not.
 const slowTimeouts = `servers {
 		timeouts {
