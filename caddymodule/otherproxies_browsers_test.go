@@ -35,12 +35,11 @@ func startApplications(t *testing.T) *hostsGate {
 	t.Helper()
 	proxy, gate := freeAddr(t), freeAddr(t)
 	g := startGatehouse(t, documentedApplications(t, 2, proxy, gate))
-	blocks := documented(t, "nginx")
-	if len(blocks) != 3 {
-		t.Fatalf("%s has %d configurations of nginx", otherProxies, len(blocks))
-	}
+	nginx := documentedNginx(t)
 	places := strings.NewReplacer("127.0.0.1:9080", gate, "127.0.0.1:9081", g.addr, "127.0.0.1:8080", g.upstream.addr, "127.0.0.1:8081", g.upstream.addr)
-	runNginxAt(t, proxy, atLocalhost(proxy).Replace(places.Replace(blocks[1])), map[string]string{"gate.conf": atLocalhost(proxy).Replace(blocks[2])})
+	runNginxAt(t, proxy, atLocalhost(proxy).Replace(places.Replace(nginx["applications"])), map[string]string{
+		"gate.conf": atLocalhost(proxy).Replace(nginx["gate.conf"]), "headers.conf": nginx["headers.conf"],
+	})
 	front := *g
 	front.addr, front.url = proxy, "http://"+proxy
 	return &hostsGate{&front}

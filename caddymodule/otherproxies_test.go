@@ -57,11 +57,20 @@ func (g *gateway) front(addr string) *gateway {
 // startNginx runs nginx with the document's configuration, before a gate at an address and the issuer and upstream of g.
 func startNginx(g *gateway, gate string, more ...string) string {
 	g.t.Helper()
-	blocks := documented(g.t, "nginx")
-	if len(blocks) == 0 {
-		g.t.Fatalf("%s has no configuration of nginx", otherProxies)
+	return runNginx(g, gate, documentedNginx(g.t)["api"], more...)
+}
+
+// documentedNginx returns the configurations of nginx in the document: those of its http block for an API and for applications, and the
+// files that they include. The first server is what nginx takes for an unknown host.
+func documentedNginx(t *testing.T) map[string]string {
+	t.Helper()
+	blocks := documented(t, "nginx")
+	if len(blocks) != 5 {
+		t.Fatalf("%s has %d configurations of nginx", otherProxies, len(blocks))
 	}
-	return runNginx(g, gate, blocks[0], more...)
+	return map[string]string{
+		"api": blocks[1] + blocks[0], "headers.conf": blocks[2], "applications": blocks[3] + blocks[0], "gate.conf": blocks[4],
+	}
 }
 
 // runNginx is startNginx with another configuration.
@@ -69,7 +78,7 @@ func runNginx(g *gateway, gate, config string, more ...string) string {
 	g.t.Helper()
 	addr := freeAddr(g.t)
 	config = strings.NewReplacer("127.0.0.1:9080", gate, "127.0.0.1:9081", g.addr, "127.0.0.1:8080", g.upstream.addr).Replace(config)
-	runNginxAt(g.t, addr, strings.Join(more, "\n")+"\n"+config, nil)
+	runNginxAt(g.t, addr, strings.Join(more, "\n")+"\n"+config, map[string]string{"headers.conf": documentedNginx(g.t)["headers.conf"]})
 	return addr
 }
 
@@ -225,7 +234,7 @@ func TestNginxG145AnswersPreflightsItself(t *testing.T) {
 	const answering = "\t\tif ($request_method = OPTIONS) {\n\t\t\treturn 204;\n\t\t}\n"
 	addr := freeAddr(t)
 	g := startGate(t, documentedGate(t, 0, addr))
-	config := documented(t, "nginx")[0]
+	config := documentedNginx(t)["api"]
 	asks := "\t\tauth_request     /_gate;\n"
 	answers := strings.Replace(config, asks, answering+asks, 1)
 	if answers == config {
