@@ -17,7 +17,7 @@ build:
 # those that need Chromium, Node or nginx, and those that wait, hash many passwords or flood a gate. They are for `make test`.
 LEFT_OUT = ^Test(Browser|Interop|Nginx|K[0-9]|F[0-9]|I[0-9]|A[0-9]|M[0-9]|S19|S13[678]|P2[3-9]|T(21|36|[4-9]|10|121|14[0-4])|G(14|29|44|59|63|7|8|9[089]|120|125|13)|AUserFrom|Account|Login|Metrics|Migrate|StatusCounts|Trusted|Wycheproof)
 quick:
-	go test -short -vet=off -ldflags='-s -w' -shuffle=on -skip '$(LEFT_OUT)' $$(go list ./... | grep -vE '/(rig|internal/.*)$$')
+	go test -short -vet=off -ldflags='-s -w' -shuffle=on -skip '$(LEFT_OUT)' $$(go list ./... | grep -vE '/(rig|internal/([^p]|pg).*)$$')
 
 # A process has one Caddy, so the tests of ./caddymodule are shared out among three: those that wait much, for Chromium and
 # for databases that are away; those of the gate; and all others. Those of ./rig come when these are over: they look at
@@ -96,6 +96,11 @@ screenshots: $(NPM_DIR)/node_modules/.package-lock.json
 	GATEHOUSE_SCREENSHOTS=$(CURDIR)/dist/screenshots go test -count=1 -run '^TestBrowserLooks$$' ./caddymodule
 	mkdir -p docs/images
 	cp dist/screenshots/readme/*.png docs/images/
+
+# docs/threats.md, from the names and the first sentences of the tests.
+.PHONY: threats
+threats:
+	go run ./internal/promises
 
 lint:
 	$(GOLANGCI_LINT) run --build-tags failpoint

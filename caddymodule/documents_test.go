@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -51,55 +50,6 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	}
 	if found < 3 {
 		t.Errorf("only %d Caddyfiles were found: is the pattern still right?", found)
-	}
-}
-
-// A row of the catalogue, the rows that a test is named for (TestT29…, TestA28A29…, TestA47ToA51…, TestT29To33…), and the names in
-// a line of a test: of its function, or of a case ("T35 quote").
-var (
-	catalogueRow = regexp.MustCompile(`(?m)^\| (TM|[TAMGKFSPQV])(\d+) \|`)
-	rowsInName   = regexp.MustCompile(`(TM|[TAMGKFSPQV])(\d+)(?:To(?:TM|[TAMGKFSPQV])?(\d+))?`)
-	testNames    = regexp.MustCompile(`(?m)^func (?:Test|Fuzz)\w+|"(?:TM|[TAMGKFSPQV])\d[^"\n]*"`)
-)
-
-// TestEveryRowHasATest: docs/threats.md promises it.
-func TestEveryRowHasATest(t *testing.T) {
-	tested := map[string]bool{}
-	err := filepath.WalkDir("..", func(path string, _ os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") && filepath.Base(filepath.Dir(path)) != "storetest" {
-			return err
-		}
-		source, err := os.ReadFile(path)
-		for _, name := range testNames.FindAllString(string(source), -1) {
-			name = strings.ReplaceAll(name, "HTTP2", "") // which names no row
-			for _, row := range rowsInName.FindAllStringSubmatch(name, -1) {
-				first, _ := strconv.Atoi(row[2])
-				last := first
-				if row[3] != "" {
-					last, _ = strconv.Atoi(row[3])
-				}
-				for n := first; n <= last; n++ {
-					tested[row[1]+strconv.Itoa(n)] = true
-				}
-			}
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("../docs/threats.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := catalogueRow.FindAllStringSubmatch(string(page), -1)
-	if len(rows) < 400 {
-		t.Errorf("only %d rows were found: is the pattern still right?", len(rows))
-	}
-	for _, row := range rows {
-		if name := row[1] + row[2]; !tested[name] {
-			t.Errorf("no test is named for row %s", name)
-		}
 	}
 }
 

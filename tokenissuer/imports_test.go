@@ -297,6 +297,7 @@ var rooms = map[string]room{
 		tests:  true,
 	},
 	"internal/machine":    {without: slices.Concat(wire, database), tests: true},
+	"internal/promises":   {without: slices.Concat(wire, database)},
 	"internal/loopback":   {without: slices.Concat(wire, database), tests: true},
 	"internal/faultproxy": {own: []string{"internal/loopback"}, without: database, tests: true},
 	"internal/ldaptest": {
