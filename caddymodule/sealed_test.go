@@ -62,7 +62,7 @@ func (g *gatehouse) signedWith(key *keys.SigningKey) string {
 	g.t.Helper()
 	app := g.app()
 	forger := app.newIssuer()
-	forger.Store, forger.Master, forger.Keys = app.node.Store(), app.node.MasterKey(), new(keys.Set)
+	forger.Store, forger.Master, forger.JTIMAC, forger.Keys = app.node.Store(), app.node.MasterKey(), app.node.JTIMAC(), new(keys.Set)
 	if err := forger.Keys.Replace([]*keys.SigningKey{key}, key.Algorithm); err != nil {
 		g.t.Fatal(err)
 	}
@@ -119,13 +119,13 @@ func TestK16APlantedSigningKey(t *testing.T) {
 	}
 }
 
-// TestK20AKeyThatPretendsToBeBound: the planted row names the key-encryption key and has a binding, a false one. The server
-// starts with its good key, and status, metrics and the list tell of the other.
-func TestK20AKeyThatPretendsToBeBound(t *testing.T) {
+// TestK20AKeyThatPretendsToBeSealed: the planted row names the key-encryption key. The server starts with its good key, and
+// status, metrics and the list tell of the other.
+func TestK20AKeyThatPretendsToBeSealed(t *testing.T) {
 	g := encrypted(t)
 	token, kids := g.token(), g.kids()
 	planted := g.plant()
-	g.edit(`UPDATE signing_keys SET sealed_with = (SELECT sealed_with FROM signing_keys WHERE binding IS NOT NULL LIMIT 1), binding = x'00ff' WHERE id = ?`, planted.ID)
+	g.edit(`UPDATE signing_keys SET sealed_with = (SELECT sealed_with FROM signing_keys WHERE sealed_with <> '' LIMIT 1) WHERE id = ?`, planted.ID)
 	g.stop()
 	g.reload(withKEK("kek"))
 	g.eventually("status tells", func() bool { return strings.Contains(g.ok("status"), "1 refused, 1 signing") })
@@ -173,38 +173,6 @@ func TestK16EverySealedKeyReplaced(t *testing.T) {
 	}
 }
 
-// TestK17AStoreThatAnEarlierBuildSealed is brought into the form of today once; its earlier form is refused from then on.
-func TestK17AStoreThatAnEarlierBuildSealed(t *testing.T) {
-	g := encrypted(t)
-	token, kids := g.token(), g.kids()
-	g.stop()
-	// What earlier builds left: the same private part, no binding, and no file.
-	g.edit(`UPDATE signing_keys SET binding = NULL`)
-	for _, file := range g.sealedFiles() {
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	g.reload(withKEK("kek"))
-	if got := g.kids(); got != kids || g.gate(token) != 200 || len(g.storedKey().Binding) == 0 || len(g.sealedFiles()) != 1 {
-		t.Errorf("the keys are %s, were %s; stored is %+v", got, kids, g.storedKey())
-	}
-	if !strings.Contains(g.logs(), "bound to their issuer and times now") {
-		t.Error("the log does not tell")
-	}
-	bound := g.storedKey()
-	g.stop()
-	g.reload(withKEK("kek"))
-	if again := g.storedKey(); string(again.Private) != string(bound.Private) || string(again.Binding) != string(bound.Binding) {
-		t.Error("it was sealed again")
-	}
-	g.stop()
-	g.edit(`UPDATE signing_keys SET binding = NULL`)
-	if err := g.tryReload(withKEK("kek")); err == nil || !strings.Contains(err.Error(), "the key is refused") {
-		t.Errorf("its earlier form: %v", err)
-	}
-}
-
 // TestK16AnotherTime: a row whose times were changed starts nothing, and the node that runs goes on with what it has read.
 func TestK16AnotherTime(t *testing.T) {
 	g := encrypted(t)
@@ -228,19 +196,19 @@ func (g *gatehouse) keepRow(id string) keptRow {
 	g.t.Helper()
 	db := besideAt(g.t, g.database())
 	defer func() { _ = db.Close() }()
-	row := make(keptRow, 8)
+	row := make(keptRow, 7)
 	into := make([]any, len(row))
 	for i := range row {
 		into[i] = &row[i]
 	}
-	check(g.t, db.QueryRow(`SELECT id, algorithm, private, sealed_with, created_at, active_from, revoked_at, binding FROM signing_keys WHERE id = ?`, id).Scan(into...))
+	check(g.t, db.QueryRow(`SELECT id, algorithm, private, sealed_with, created_at, active_from, revoked_at FROM signing_keys WHERE id = ?`, id).Scan(into...))
 	return row
 }
 
 func (g *gatehouse) putBack(row keptRow) {
 	g.t.Helper()
-	g.edit(`INSERT OR REPLACE INTO signing_keys (id, algorithm, private, sealed_with, created_at, active_from, revoked_at, binding)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, row...)
+	g.edit(`INSERT OR REPLACE INTO signing_keys (id, algorithm, private, sealed_with, created_at, active_from, revoked_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`, row...)
 }
 
 // TestV9ARevokedKeyIsPutBack: somebody who can write to the database has kept rows of it from before a key was revoked. Neither a node that runs
@@ -257,7 +225,7 @@ func TestV9ARevokedKeyIsPutBack(t *testing.T) {
 	}{
 		{"the row", func(g *gatehouse, key, _ keptRow) { g.putBack(key) }, "stored signing key refused", false, false},
 		{"the row under the mark of the revocation", func(g *gatehouse, key, _ keptRow) {
-			g.edit(`UPDATE signing_keys SET private = ?, sealed_with = ?, binding = ?, revoked_at = NULL WHERE id = ?`, key[2], key[3], key[7], key[0])
+			g.edit(`UPDATE signing_keys SET private = ?, sealed_with = ?, revoked_at = NULL WHERE id = ?`, key[2], key[3], key[0])
 		}, "stored signing key refused", false, false},
 		{"the row of a key that was dropped since", func(g *gatehouse, key, _ keptRow) {
 			check(g.t, g.app().node.Store().DropSigningKey(g.t.Context(), key[0].(string)))

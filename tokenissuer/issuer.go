@@ -85,7 +85,7 @@ type Credentials struct {
 	Assertions *keys.AssertionKeys
 	// Master makes codes, refresh tokens and cookies.
 	Master *keys.MasterKey
-	// JTIMAC signs access tokens with a MAC in their jti; nil: they have none.
+	// JTIMAC signs access tokens with a MAC in their jti.
 	JTIMAC *accesstoken.JTIMAC
 	// Verifier reads our own tokens; it is told of every token from its birth.
 	Verifier *accesstoken.Verifier
@@ -194,7 +194,7 @@ func (is *Issuer) claimsOf(g Grant, kid string) (*accesstoken.AccessToken, error
 		return nil, oauth.NewError(oauth.ServerError, "user_is_client").WithCause(errors.New("user id equals client id"))
 	}
 	t := &accesstoken.AccessToken{
-		Issuer: is.URL, Subject: g.Client.ID, Audience: audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: is.JTIMAC.NewID(g.Generation),
+		Issuer: is.URL, Subject: g.Client.ID, Audience: audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: accesstoken.NewID(g.Generation),
 		IssuedAt: now, ExpiresAt: now.Add(lifetime), KeyID: kid,
 	}
 	if g.exchanged != nil {

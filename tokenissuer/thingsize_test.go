@@ -163,7 +163,7 @@ var largeTypes = map[string]size{
 	"tokenissuer.TokenRequest":            {14, 0},
 	"tokenissuer/accesstoken.AccessToken": {18, 29},
 	"tokenissuer/endpoint.Handler":        {16, 120},
-	"tokenissuer/keys.MasterKey":          {14, 13},
+	"tokenissuer/keys.MasterKey":          {13, 13},
 	"tokenissuer/ldap.Directory":          {5, 27},
 	"tokenissuer/ldap.Settings":           {19, 3},
 	"tokenissuer/registry.Registry":       {3, 45},

@@ -51,7 +51,7 @@ func (k *keyring) ring() *keys.Ring {
 // load reads the signing keys and the master key, and makes the first ones.
 func (k *keyring) load(ctx context.Context) error {
 	if err := k.loadKeys(ctx); err != nil {
-		return k.explainUnbound(err)
+		return k.explainInClear(err)
 	}
 	k.noteSealed()
 	k.jtiMAC = accesstoken.NewJTIMAC(k.master)

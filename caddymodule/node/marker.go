@@ -28,7 +28,7 @@ type marker struct {
 // markerContent is what a marker's file holds.
 type markerContent struct {
 	sqlstore.Marks
-	// File is the absolute path of the database. It is empty for the database of a server, and in the files of older builds.
+	// File is the absolute path of the database. It is empty for the database of a server.
 	File string `json:"file,omitzero"`
 }
 

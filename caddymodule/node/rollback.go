@@ -62,7 +62,7 @@ func (d *rollbackDetector) recall(ctx context.Context) error {
 	}
 	d.keyring.sealer.Expect(d.seen.Manifest)
 	if err := d.keyring.readManifest(ctx); err != nil {
-		return d.keyring.explainUnbound(err)
+		return d.keyring.explainInClear(err)
 	}
 	if m := d.keyring.manifest.Load(); m.Counter > 0 && d.keyring.isPutBack(now.Identity, d.seen.Manifest) {
 		return keys.ErrOldSet

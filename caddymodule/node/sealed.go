@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 )
 
-// sealedPrefix begins the names of the files by which a machine remembers that the keys of an issuer were sealed and bound
+// sealedPrefix begins the names of the files by which a machine remembers that the keys of an issuer were sealed
 // under a key-encryption key. The database cannot tell: whoever can write there can delete every key that shows it.
 const sealedPrefix = "sealed-"
 
@@ -43,15 +43,12 @@ func isThere(path string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// seal brings the keys of the store into the current form, and logs what it has found.
+// seal encrypts the keys of the store under the current key-encryption key, and logs what it has found.
 func (k *keyring) seal(ctx context.Context) error {
 	found, err := keys.Seal(ctx, k.store, k.sealer, k.sealedBefore() != "")
 	if found.InClear > 0 && err == nil {
 		log().Warn("keys that were stored in the clear are encrypted now. If encrypt_with was set before, somebody has replaced them: "+
 			"rotate the signing keys with `caddy oauth keys rotate --now`, and revoke these", zap.Int("keys", found.InClear))
-	}
-	if found.Rebound > 0 && err == nil {
-		log().Info("keys that an earlier build encrypted are bound to their issuer and times now", zap.Int("keys", found.Rebound))
 	}
 	for _, refused := range found.Refused {
 		warnOfKey(refused)
@@ -59,16 +56,16 @@ func (k *keyring) seal(ctx context.Context) error {
 	return err
 }
 
-// explainUnbound adds to an error about keys that are not bound what to do when they are the operator's own.
-func (k *keyring) explainUnbound(err error) error {
+// explainInClear adds to an error about keys in the clear what to do when they are the operator's own.
+func (k *keyring) explainInClear(err error) error {
 	path := k.sealedBefore()
-	if !errors.Is(err, keys.ErrUnbound) || path == "" {
+	if !errors.Is(err, keys.ErrInClear) || path == "" {
 		return err
 	}
-	return fmt.Errorf("%w. This machine has seen the keys encrypted, and bound to their rows. If you have put back a backup from before that, remove %s", err, path)
+	return fmt.Errorf("%w. This machine has seen the keys encrypted. If you have put back a backup from before that, remove %s", err, path)
 }
 
-// noteSealed remembers that the keys are sealed and bound.
+// noteSealed remembers that the keys are sealed.
 func (k *keyring) noteSealed() {
 	if k.sealer == nil || k.settings.Store == Memory {
 		return
@@ -97,7 +94,7 @@ func (k *keyring) noteSealed() {
 func warnOfKey(err error) {
 	if errors.Is(err, keys.ErrRefused) {
 		log().Named("audit").Error("stored signing key refused", zap.NamedError("cause", err))
-		log().Error("a stored key is refused: it was written or changed without the key-encryption key, or by a node of an older build or with another "+
+		log().Error("a stored key is refused: it was written or changed without the key-encryption key, or by a node with another "+
 			"encrypt_with. It is not used; `caddy oauth keys list` shows it, `caddy oauth keys revoke` takes it out", zap.Error(err))
 		return
 	}

@@ -121,7 +121,7 @@ func (g *gate) issue(tb testing.TB, algorithm oauth.Algorithm) (string, *AccessT
 	tb.Helper()
 	t := &AccessToken{
 		Issuer: tokentest.Issuer, Subject: "client-1", Audience: g.audiences, ClientID: "client-1", Scopes: oauth.Scopes{oauth.ScopePublic},
-		ID: g.macs.NewID(0), IssuedAt: g.Now(), ExpiresAt: g.Now().Add(time.Hour), KeyID: g.signing[algorithm].ID,
+		ID: NewID(0), IssuedAt: g.Now(), ExpiresAt: g.Now().Add(time.Hour), KeyID: g.signing[algorithm].ID,
 	}
 	claims, err := AppendClaims(nil, t)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -40,8 +39,6 @@ const (
 // cryptography.
 type JTIMAC struct {
 	macs sync.Pool // of *jtiHMAC
-	// requiredFrom is when the last token without a MAC expires; zero: unknown.
-	requiredFrom time.Time
 }
 
 // jtiHMAC is an HMAC with a buffer for its result.
@@ -52,19 +49,13 @@ type jtiHMAC struct {
 
 // NewJTIMAC returns the JTIMAC of a master key.
 func NewJTIMAC(master *keys.MasterKey) *JTIMAC {
-	key, requiredFrom := master.JTIMAC()
-	t := &JTIMAC{requiredFrom: requiredFrom}
+	t := new(JTIMAC)
 	t.macs.New = func() any {
-		m := &jtiHMAC{Hash: hmac.New(sha256.New, key)}
+		m := &jtiHMAC{Hash: hmac.New(sha256.New, master.JTIMAC())}
 		m.Reset() // computes the key's inner state once
 		return m
 	}
 	return t
-}
-
-// required reports whether every valid token of ours must have a MAC.
-func (t *JTIMAC) required(now time.Time) bool {
-	return !t.requiredFrom.IsZero() && !now.Before(t.requiredFrom)
 }
 
 // compute returns the MAC of a token, encoded once as in the jti and twice as in the token. Before and after are the
@@ -105,22 +96,19 @@ func (t *JTIMAC) insert(unsigned []byte) (mac string) {
 type SignedToken struct {
 	// Text is the token in the compact serialisation.
 	Text string
-	mac  string // empty: jti has no MAC
+	mac  string
 }
 
 // ID returns the final jti, given the one in the claims that were signed.
 func (s *SignedToken) ID(written string) string {
-	if s.mac == "" {
-		return written
-	}
 	return written[:oauth.IDLength] + s.mac + written[oauth.IDLength+macLength:]
 }
 
 // generationMark precedes the generation in a jti. It occurs in no id and no MAC.
 const generationMark = "."
 
-// GenerationOf returns the generation of the refresh token that was issued with the token of that jti. It returns 0 if
-// there was none, or if an older build issued the token.
+// GenerationOf returns the generation of the refresh token that was issued with the token of that jti, or 0 if there was
+// none.
 func GenerationOf(jti string) int64 {
 	_, digits, _ := strings.Cut(jti, generationMark)
 	generation, _ := strconv.ParseInt(digits, 10, 64) // 0 on an error
@@ -129,23 +117,18 @@ func GenerationOf(jti string) int64 {
 
 // NewID returns the jti for a token that is about to be signed, with a placeholder for its MAC and the generation of the
 // refresh token issued with it, if any.
-func (t *JTIMAC) NewID(generation int64) string {
-	id := oauth.NewID()
-	if t != nil {
-		id += macPlaceholder
-	}
+func NewID(generation int64) string {
+	id := oauth.NewID() + macPlaceholder
 	if generation > 0 {
 		id += generationMark + strconv.FormatInt(generation, 10)
 	}
 	return id
 }
 
-// Sign signs claims whose jti is a NewID. A nil JTIMAC signs without a MAC.
+// Sign signs claims whose jti is a NewID.
 func (t *JTIMAC) Sign(key *keys.SigningKey, claims []byte) (s SignedToken, err error) {
 	unsigned := key.Unsigned(claims)
-	if t != nil {
-		s.mac = t.insert(unsigned)
-	}
+	s.mac = t.insert(unsigned)
 	s.Text, err = key.Finish(unsigned)
 	return s, err
 }

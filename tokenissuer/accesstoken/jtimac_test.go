@@ -1,22 +1,14 @@
 package accesstoken
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // counting is an Admission that counts.
@@ -110,7 +102,7 @@ func TestMACsOfOthersAreRefused(t *testing.T) {
 			t.Errorf("%s: explained as %+v", name, x)
 		}
 	}
-	if x := g.verifier.Explain(token, g.audiences); !x.Accepted || x.Findings[0].Outcome != CheckPassed || x.Findings[0].Note != "" {
+	if x := g.verifier.Explain(token, g.audiences); !x.Accepted || x.Findings[0].Outcome != CheckPassed {
 		t.Errorf("explained as %+v", x)
 	}
 }
@@ -144,78 +136,6 @@ func TestChangedSignaturesOfAGenuineToken(t *testing.T) {
 			}
 		}
 	}
-}
-
-// masterKeys is a store that holds a master key of before MACs, and may be read-only.
-type masterKeys struct {
-	*sqlstore.Store
-	write error
-}
-
-func (s *masterKeys) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChange) (bool, error) {
-	if s.write != nil {
-		return false, s.write
-	}
-	return s.Store.ReplaceSigningKeys(ctx, changes...)
-}
-
-// TestUpgradeToMACs: beside nodes of an older build, and after them, until the last of their tokens has expired.
-func TestUpgradeToMACs(t *testing.T) {
-	const upgradeTime = 7 * 24 * time.Hour // within which all nodes make MACs
-	st := &masterKeys{Store: teststore.New(t), write: errors.New("read only")}
-	old := store.StoredKey{ID: "master", Algorithm: "HKDF-SHA256", Private: bytes.Repeat([]byte{7}, 32), CreatedAt: tokentest.Start.AddDate(-1, 0, 0)}
-	if err := st.AddFirstSigningKey(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
-	off := loadMaster(t, st, tokentest.Start)
-	if NewJTIMAC(off).required(tokentest.Start.AddDate(50, 0, 0)) {
-		t.Error("MACs are required though nobody has noted since when there are any")
-	}
-	st.write = nil
-	if early := loadMaster(t, st, tokentest.Start.AddDate(-2, 0, 0)); NewJTIMAC(early).required(tokentest.Start.AddDate(50, 0, 0)) {
-		t.Error("a clock that stood before the master key's birth says since when there are MACs")
-	}
-	first := NewJTIMAC(loadMaster(t, st, tokentest.Start))
-	second := NewJTIMAC(loadMaster(t, st, tokentest.Start.AddDate(0, 0, 20))) // another node, or a restart
-	if !first.requiredFrom.Equal(second.requiredFrom) {
-		t.Errorf("required from %v and from %v", first.requiredFrom, second.requiredFrom)
-	}
-	older, g := newGate(t), newGate(t)
-	older.Clock, older.revocations, g.macs = g.Clock, g.revocations, first
-	g.wait(upgradeTime - time.Minute)
-	untagged := older.good("exp", strconv.FormatInt(g.Now().Add(store.MaxLifetime).Unix(), 10)) // with the longest life
-	tagged, _ := g.issue(t, oauth.ES256)
-	if _, err := older.another().Verify(tagged, g.audiences); err != nil {
-		t.Errorf("an older node refuses what a new one has signed: %v", err)
-	}
-	for _, wait := range []time.Duration{0, store.MaxLifetime - time.Hour} {
-		g.wait(wait)
-		if _, err := g.another().Verify(untagged, g.audiences); err != nil {
-			t.Errorf("what an older node has signed is refused after %v: %v", wait, err)
-		}
-	}
-	g.wait(2*time.Hour + store.Leeway)
-	got, err := g.another().Verify(g.good(), g.audiences)
-	tokentest.WantRefusal(t, got, err, "tag_wrong")
-}
-
-// TestMACsOfANewStore are required at once, after a restart too, and whoever writes to the store.
-func TestMACsOfANewStore(t *testing.T) {
-	st := teststore.New(t)
-	for _, at := range []time.Time{tokentest.Start, tokentest.Start.AddDate(1, 0, 0)} {
-		if macs := NewJTIMAC(loadMaster(t, st, at)); !macs.requiredFrom.Equal(tokentest.Start) || !macs.required(tokentest.Start) {
-			t.Errorf("required from %v", macs.requiredFrom)
-		}
-	}
-}
-
-func loadMaster(tb testing.TB, st store.KeyStore, now time.Time) *keys.MasterKey {
-	tb.Helper()
-	master, err := keys.LoadMasterKey(tb.Context(), st, nil, now)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return master
 }
 
 // FuzzJTIMAC: no header and no claims pass but those that were signed, wherever a MAC stands in them.

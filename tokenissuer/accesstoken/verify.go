@@ -72,7 +72,7 @@ func NewVerifier(issuer string, keys *keys.Set, revocations *RevocationSet, maxS
 	}
 }
 
-// UseJTIMAC makes the verifier check the MAC in jti first, and require it once every unexpired token has one.
+// UseJTIMAC makes the verifier check the MAC in jti first.
 func (v *Verifier) UseJTIMAC(m *JTIMAC) { v.macs.Store(m) }
 
 // Verify returns the token if it is valid, meant for one of the audiences and not revoked (RFC 9068 §4). The error is an

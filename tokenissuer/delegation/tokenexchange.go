@@ -135,7 +135,7 @@ func (u *UpstreamTokens) swappedClaims(s TokenExchange, kid string, now, expires
 		source = s.qualified(now)
 	}
 	swapped := &accesstoken.AccessToken{
-		Issuer: u.url, Audience: []string{s.Audience}, ClientID: source.ClientID, Scopes: source.Scopes, ID: u.credentials().JTIMAC.NewID(0),
+		Issuer: u.url, Audience: []string{s.Audience}, ClientID: source.ClientID, Scopes: source.Scopes, ID: accesstoken.NewID(0),
 		IssuedAt: now, ExpiresAt: expires, KeyID: kid,
 	}
 	swapped.Delegate(source, accesstoken.ExchangeActor)

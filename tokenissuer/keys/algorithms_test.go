@@ -179,27 +179,27 @@ func TestK27ARevokedKeyIsReplacedByOneOfItsAlgorithm(t *testing.T) {
 	}
 	t.Run("K27 by a node that does not sign with it", func(t *testing.T) {
 		now, st := tokentest.Start, teststore.New(t)
-		old := newRing(t, st, &now)
+		single := newRing(t, st, &now)
 		n := newRing(t, st, &now)
 		n.restart(two...)
 		before := n.signers()
-		_, err := old.Revoke(t.Context(), before[oauth.ES256])
+		_, err := single.Revoke(t.Context(), before[oauth.ES256])
 		n.must(err)
-		old.refresh()
-		if len(old.published()) != 1 {
-			t.Errorf("published %v", old.published())
+		single.refresh()
+		if len(single.published()) != 1 {
+			t.Errorf("published %v", single.published())
 		}
 		n.refresh()
-		old.refresh()
-		if after := n.signers(); after[oauth.ES256] == before[oauth.ES256] || len(n.published()) != 2 || len(old.published()) != 2 {
-			t.Errorf("%v, before %v; published %v and %v", after, before, n.published(), old.published())
+		single.refresh()
+		if after := n.signers(); after[oauth.ES256] == before[oauth.ES256] || len(n.published()) != 2 || len(single.published()) != 2 {
+			t.Errorf("%v, before %v; published %v and %v", after, before, n.published(), single.published())
 		}
 	})
 }
 
-func TestK28SeveralNodesAndEarlierBuilds(t *testing.T) {
+func TestK28SeveralNodesAndOneWithASingleAlgorithm(t *testing.T) {
 	now, st := tokentest.Start, teststore.New(t)
-	old := newRing(t, st, &now) // signs with EdDSA alone, as all earlier builds do
+	single := newRing(t, st, &now) // signs with EdDSA alone
 	now = now.Add(day)
 	const nodes = 4
 	list := make([]*ring, nodes)
@@ -214,11 +214,11 @@ func TestK28SeveralNodesAndEarlierBuilds(t *testing.T) {
 		list[i].Algorithms = all
 		return list[i].Keys.Replace(keys, all...)
 	}) {
-		old.must(err)
+		single.must(err)
 	}
-	old.refresh()
+	single.refresh()
 	kids := list[0].signers()
-	for i, n := range append(list, old) {
+	for i, n := range append(list, single) {
 		n.refresh()
 		if len(n.published()) != 3 || n.signing() != kids[oauth.EdDSA] {
 			t.Errorf("node %d publishes %v and signs with %s", i, n.published(), n.signing())
@@ -229,10 +229,10 @@ func TestK28SeveralNodesAndEarlierBuilds(t *testing.T) {
 			t.Errorf("node %d signs with %v, want %v", i, got, kids)
 		}
 	}
-	// The earlier build keeps its own key alone, and drops none of the others.
+	// The node with a single algorithm keeps its own key alone, and drops none of the others.
 	now = now.Add(1000 * day)
-	if done := old.maintain(); len(done.Published) != 1 || done.Published[0].Algorithm != oauth.EdDSA || len(done.Dropped) > 0 {
-		t.Errorf("the earlier build: %+v", done)
+	if done := single.maintain(); len(done.Published) != 1 || done.Published[0].Algorithm != oauth.EdDSA || len(done.Dropped) > 0 {
+		t.Errorf("the node with a single algorithm: %+v", done)
 	}
 }
 
@@ -273,8 +273,8 @@ func TestK30KeysOfSeveralAlgorithmsAreSealed(t *testing.T) {
 	n := s.ring(&now)
 	n.restart(two...)
 	for _, row := range s.rows() {
-		if row.SealedWith != s.seal.ID || len(row.Binding) == 0 {
-			t.Errorf("%s is not bound under the key-encryption key", row.Algorithm)
+		if row.SealedWith != s.seal.ID {
+			t.Errorf("%s is not sealed under the key-encryption key", row.Algorithm)
 		}
 	}
 	// A planted key of another algorithm neither signs nor keeps the real one from being made.

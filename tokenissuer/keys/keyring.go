@@ -163,7 +163,7 @@ func (r *Ring) lead() time.Duration {
 // isDue reports whether it is time to publish the algorithm's next key.
 func (r *Ring) isDue(stored []store.StoredKey, algorithm oauth.Algorithm, now time.Time) bool {
 	last := lastOf(unrevoked(stored), algorithm)
-	return r.Rotation > 0 && last != nil && !now.Before(last.SignsFrom().Add(r.Rotation-r.lead()))
+	return r.Rotation > 0 && last != nil && !now.Before(last.ActiveFrom.Add(r.Rotation-r.lead()))
 }
 
 // isOutlived reports whether all tokens that the key signed have expired. It is false for the last key of an algorithm,
@@ -173,7 +173,7 @@ func isOutlived(key store.StoredKey, all []store.StoredKey, now time.Time) bool 
 		return now.After(key.RevokedAt.Add(store.KeyRetention))
 	}
 	for _, next := range unrevoked(all) {
-		if next.Algorithm == key.Algorithm && now.After(next.SignsFrom().Add(store.KeyRetention)) && compareStored(next, key) > 0 {
+		if next.Algorithm == key.Algorithm && now.After(next.ActiveFrom.Add(store.KeyRetention)) && compareStored(next, key) > 0 {
 			return true
 		}
 	}
@@ -252,7 +252,7 @@ func (r *Ring) StateOf(stored store.StoredKey) State {
 	if !stored.RevokedAt.IsZero() {
 		return StateRevoked
 	}
-	return r.Keys.stateOf(stored.ID, stored.Algorithm, stored.SignsFrom(), r.Now())
+	return r.Keys.stateOf(stored.ID, stored.Algorithm, stored.ActiveFrom, r.Now())
 }
 
 // ListedKey is a stored key without its private part, and its state.
@@ -278,7 +278,7 @@ func (r *Ring) List(ctx context.Context) ([]ListedKey, error) {
 		if !isStrange && !r.Sealer.refuses(s) {
 			state = r.StateOf(s)
 		}
-		s.Private, s.ActiveFrom = nil, s.SignsFrom()
+		s.Private = nil
 		list = append(list, ListedKey{s, state})
 	}
 	return list, nil

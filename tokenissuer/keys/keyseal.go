@@ -21,8 +21,8 @@ import (
 
 const keyEncryptionKeyBytes = 32
 
-// Sealer encrypts stored keys with AES-256-GCM under a key-encryption key, and authenticates the other columns of their
-// rows: see bind. It also opens what was sealed under older key-encryption keys.
+// Sealer encrypts stored keys with AES-256-GCM under a key-encryption key. The other columns of a row are additional data,
+// so that none of them can be changed either: see aboutKey. It also opens what was sealed under older key-encryption keys.
 type Sealer struct {
 	keyEncryptionKey
 	older  []keyEncryptionKey
@@ -93,17 +93,16 @@ func decodeKeyEncryptionKey(text string) ([]byte, error) {
 	return nil, errors.New("a key-encryption key has 32 bytes: make one with `openssl rand -base64 32`")
 }
 
-// bindingVersion begins the authenticated data of a binding. Change it with the list in aboutKey.
-const bindingVersion = "gatehouse stored key 1"
+// sealVersion begins the additional data of a sealed key. Change it with the list in aboutKey.
+const sealVersion = "gatehouse stored key 1"
 
-// aboutKey returns the authenticated data of a binding: everything that decides which key it is, whose, and when it
+// aboutKey returns the additional data of a sealed key: everything that decides which key it is, whose, and when it
 // signs. It omits RevokedAt, because a revoked key has no private part. Each part has a length prefix, so that no two
 // rows give the same data.
 func (s *Sealer) aboutKey(stored store.StoredKey) []byte {
 	var about []byte
 	for _, part := range []string{
-		bindingVersion, s.issuer, stored.ID, string(stored.Algorithm),
-		storedTime(stored.CreatedAt), storedTime(stored.ActiveFrom), string(stored.Private),
+		sealVersion, s.issuer, stored.ID, string(stored.Algorithm), storedTime(stored.CreatedAt), storedTime(stored.ActiveFrom),
 	} {
 		about = binary.BigEndian.AppendUint64(about, uint64(len(part)))
 		about = append(about, part...)
@@ -135,20 +134,13 @@ func (k *keyEncryptionKey) decrypt(sealed, about []byte) ([]byte, error) {
 	return k.aead.Open(nil, sealed[:size], sealed[size:], about)
 }
 
-// seal returns the stored key with this private part, sealed and bound. Builds without bindings can open it too: its
-// additional data is the kid alone.
+// seal returns the stored key with this private part, sealed under the current key-encryption key.
 func (s *Sealer) seal(stored store.StoredKey, plain []byte) store.StoredKey {
-	stored.Private, stored.SealedWith = s.encrypt(plain, []byte(stored.ID)), s.ID
-	return s.bind(stored)
-}
-
-// bind returns the sealed key with a Binding of its row: AES-GCM of an empty text, with the row as additional data.
-func (s *Sealer) bind(stored store.StoredKey) store.StoredKey {
-	stored.Binding = s.encrypt(nil, s.aboutKey(stored))
+	stored.Private, stored.SealedWith = s.encrypt(plain, s.aboutKey(stored)), s.ID
 	return stored
 }
 
-// open returns the private part of a stored key. A Sealer opens bound keys only, and its errors wrap ErrRefused. A nil
+// open returns the private part of a stored key. A Sealer opens sealed keys only, and its errors wrap ErrRefused. A nil
 // Sealer opens only keys that are not sealed.
 func (s *Sealer) open(stored store.StoredKey) ([]byte, error) {
 	switch {
@@ -156,27 +148,16 @@ func (s *Sealer) open(stored store.StoredKey) ([]byte, error) {
 		return stored.Private, nil
 	case s == nil:
 		return nil, fmt.Errorf("sealed under key-encryption key %s, and none is configured: set encrypt_with", stored.SealedWith)
-	case formOf(stored) == keyInClear:
-		return nil, fmt.Errorf("%w: it is not encrypted", ErrUnbound)
+	case stored.SealedWith == "":
+		return nil, ErrInClear
 	}
 	key, err := s.keyFor(stored)
 	if err != nil {
 		return nil, err
 	}
-	if formOf(stored) == keySealed {
-		return nil, fmt.Errorf("%w: it is encrypted as earlier builds did", ErrUnbound)
-	}
-	if _, err := key.decrypt(stored.Binding, s.aboutKey(stored)); err != nil {
-		return nil, fmt.Errorf("%w: its row was changed, or belongs to another issuer than %s", ErrRefused, s.issuer)
-	}
-	return key.private(stored)
-}
-
-// private decrypts the private part of a key, without checking its row.
-func (k *keyEncryptionKey) private(stored store.StoredKey) ([]byte, error) {
-	plain, err := k.decrypt(stored.Private, []byte(stored.ID))
+	plain, err := key.decrypt(stored.Private, s.aboutKey(stored))
 	if err != nil {
-		return nil, fmt.Errorf("%w: what is sealed is damaged", ErrRefused)
+		return nil, fmt.Errorf("%w: its row was changed, or belongs to another issuer than %s", ErrRefused, s.issuer)
 	}
 	return plain, nil
 }
@@ -196,8 +177,8 @@ func (s *Sealer) keyFor(stored store.StoredKey) (*keyEncryptionKey, error) {
 		ErrRefused, stored.SealedWith, configured, strings.Join(s.IDs(), " and "))
 }
 
-// refuses reports whether a stored key must not be used because it is not bound. Revoked keys are never refused: they
-// hold no key.
+// refuses reports whether a stored key must not be used because the sealer does not open it. Revoked keys are never
+// refused: they hold no key.
 func (s *Sealer) refuses(stored store.StoredKey) bool {
 	if s == nil || !stored.RevokedAt.IsZero() {
 		return false

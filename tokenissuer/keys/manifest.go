@@ -19,7 +19,7 @@ const manifestAlgorithm oauth.Algorithm = "manifest"
 // manifestVersion begins the authenticated data of a manifest. Change it with its members.
 const manifestVersion = "gatehouse key manifest 1"
 
-// ErrOldSet wraps ErrRefused: the stored keys are bound to their rows, and there is no manifest of this key-encryption key that says that they are
+// ErrOldSet wraps ErrRefused: the stored keys are sealed, and there is no manifest of this key-encryption key that says that they are
 // the current ones.
 var ErrOldSet = fmt.Errorf("%w: the manifest of the stored keys is missing or was changed", ErrRefused)
 
@@ -109,7 +109,7 @@ func (s *Sealer) bindSet(step store.KeyStep) (store.StoredKey, error) {
 }
 
 func isSameRow(a, b store.StoredKey) bool {
-	return a.Algorithm == b.Algorithm && bytes.Equal(a.Private, b.Private) && a.SealedWith == b.SealedWith && bytes.Equal(a.Binding, b.Binding) &&
+	return a.Algorithm == b.Algorithm && bytes.Equal(a.Private, b.Private) && a.SealedWith == b.SealedWith &&
 		a.CreatedAt.Equal(b.CreatedAt) && a.ActiveFrom.Equal(b.ActiveFrom) && a.RevokedAt.Equal(b.RevokedAt)
 }
 

@@ -39,15 +39,10 @@ type MasterKey struct {
 	Requests, Devices, HostSignIns cipher.AEAD
 	// ProviderSignIns seals sign-ins that go on at an identity provider.
 	ProviderSignIns cipher.AEAD
-
-	jtiMACRequiredFrom time.Time
 }
 
-// JTIMAC returns the key of the MACs in the jti of our access tokens, and when the last token without one expires; zero:
-// unknown.
-func (k *MasterKey) JTIMAC() (key []byte, requiredFrom time.Time) {
-	return k.jtiMAC, k.jtiMACRequiredFrom
-}
+// JTIMAC returns the key of the MACs in the jti of our access tokens.
+func (k *MasterKey) JTIMAC() []byte { return k.jtiMAC }
 
 func newMasterKey(secret []byte) (*MasterKey, error) {
 	if len(secret) != masterKeyBytes {
@@ -105,7 +100,6 @@ func LoadMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer, now t
 	if err != nil {
 		return nil, fmt.Errorf("opening stored key %s: %w", stored.ID, err)
 	}
-	key.jtiMACRequiredFrom = macsRequiredFrom(ctx, st, sealer, stored, now)
 	return key, nil
 }
 
@@ -152,31 +146,4 @@ func addMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer, now ti
 		return oauth.Unavailable("keys_unwritable", err)
 	}
 	return nil
-}
-
-// upgradeTime is how long an upgrade of all nodes may take until each signs with a MAC in the jti.
-const upgradeTime = 7 * 24 * time.Hour
-
-// macsRequiredFrom returns when the last token without a MAC in its jti expires; zero: unknown. ActiveFrom of a master
-// key is when the first node began to write such MACs. Master keys of earlier builds have none.
-func macsRequiredFrom(ctx context.Context, st store.KeyStore, sealer *Sealer, master store.StoredKey, now time.Time) time.Time {
-	if master.ActiveFrom.IsZero() {
-		// A clock before the key's creation, as on a machine just switched on, would require MACs too early for good.
-		active := master
-		active.ActiveFrom = now
-		if sealer != nil {
-			active = sealer.bind(active)
-		}
-		if now.Before(master.CreatedAt) {
-			return time.Time{}
-		}
-		if _, err := st.ReplaceSigningKeys(ctx, store.KeyChange{Was: master, Becomes: active}); err != nil {
-			return time.Time{} // the next start tries again; until then MACs are optional
-		}
-		master.ActiveFrom = now // or a little earlier, if another node was faster
-	}
-	if master.ActiveFrom.Equal(master.CreatedAt) {
-		return master.CreatedAt // there never was an earlier build
-	}
-	return master.ActiveFrom.Add(upgradeTime + store.MaxLifetime + store.Leeway)
 }

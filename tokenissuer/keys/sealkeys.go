@@ -4,53 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// ErrRefused is wrapped by errors about stored keys that are not bound to the key-encryption key. Anybody with write
-// access to the store may have put them there, so they are not used. They do not prevent the use of other keys.
+// ErrRefused is wrapped by errors about stored keys that the Sealer does not open. Anybody with write access to the store
+// may have put them there, so they are not used. They do not prevent the use of other keys.
 var ErrRefused = errors.New("the key is refused")
 
-// ErrUnbound wraps ErrRefused: the key has no binding, as those that builds before bindings stored.
-var ErrUnbound = fmt.Errorf("%w: it is not bound to its row", ErrRefused)
-
-// keyForm is how a key is stored. Only a bound key cannot have been written or changed without the key-encryption key.
-type keyForm int
-
-const (
-	keyInClear keyForm = iota
-	keySealed          // by builds without bindings
-	keyBound
-)
-
-func formOf(k store.StoredKey) keyForm {
-	switch {
-	case k.SealedWith == "":
-		return keyInClear
-	case len(k.Binding) == 0:
-		return keySealed
-	}
-	return keyBound
-}
+// ErrInClear wraps ErrRefused: the key is stored in the clear, and a key-encryption key is configured.
+var ErrInClear = fmt.Errorf("%w: it is not encrypted", ErrRefused)
 
 // Sealing is the result of Seal.
 type Sealing struct {
-	// InClear counts the keys that were stored in the clear, and Rebound those sealed without a binding. Both are now
-	// sealed and bound.
-	InClear, Rebound int
-	// Refused has an ErrRefused for each unrevoked key that could not be bound.
+	// InClear counts the keys that were stored in the clear, and are sealed now.
+	InClear int
+	// Refused has an ErrRefused for each unrevoked key that was not sealed.
 	Refused []error
 }
 
 // maxSealTries is how often Seal retries after concurrent changes by other nodes.
 const maxSealTries = 10
 
-// Seal seals and binds the stored keys under the current key-encryption key, in one step. It trusts a weaker form only
-// while there is no stronger one: keys in the clear while none is sealed, and unbound keys while none is bound. So write
-// access to the store is not enough to add a key in a weaker form. Settled reports that the keys are already known to be
-// bound, which a store that has lost them cannot show. Seal does nothing if sealer is nil.
+// Seal seals the stored keys under the current key-encryption key, in one step. It seals keys in the clear only while no
+// row says that it is sealed: then a key-encryption key was added to a store that had none. Otherwise write access to the
+// store would be enough to add a key. Settled reports that the keys are known to be sealed, which a store that has lost
+// them cannot show. Seal does nothing if sealer is nil.
 func Seal(ctx context.Context, st store.KeyStore, sealer *Sealer, settled bool) (Sealing, error) {
 	if sealer == nil {
 		return Sealing{}, nil
@@ -78,47 +59,20 @@ func Seal(ctx context.Context, st store.KeyStore, sealer *Sealer, settled bool) 
 
 // changes returns the rows to replace, and the result of Seal.
 func (s *Sealer) changes(stored []store.StoredKey, settled bool) (found Sealing, changes []store.KeyChange) {
-	least := keyInClear
-	for _, k := range stored {
-		form := formOf(k)
-		if _, err := s.open(k); err != nil {
-			form = min(form, keySealed) // an unverified binding proves nothing
-		}
-		least = max(least, form)
-	}
-	if settled {
-		least = keyBound
-	}
+	settled = settled || slices.ContainsFunc(stored, func(k store.StoredKey) bool { return k.SealedWith != "" })
 	for _, k := range unrevoked(stored) {
-		plain, err := s.plain(k, least)
+		plain, err := s.open(k)
 		switch {
+		case errors.Is(err, ErrInClear) && !settled:
+			plain = k.Private
+			found.InClear++
 		case err != nil:
 			found.Refused = append(found.Refused, fmt.Errorf("stored key %s: %w", k.ID, err))
 			continue
-		case formOf(k) == keyBound && k.SealedWith == s.ID:
+		case k.SealedWith == s.ID:
 			continue
-		case formOf(k) == keyInClear:
-			found.InClear++
-		case formOf(k) == keySealed:
-			found.Rebound++
 		}
 		changes = append(changes, store.KeyChange{Was: k, Becomes: s.seal(k, plain)})
 	}
 	return found, changes
-}
-
-// plain returns the private part of a key whose form must be at least this one.
-func (s *Sealer) plain(stored store.StoredKey, least keyForm) ([]byte, error) {
-	switch form := formOf(stored); {
-	case form < least:
-	case form == keyInClear:
-		return stored.Private, nil
-	case form == keySealed:
-		key, err := s.keyFor(stored)
-		if err != nil {
-			return nil, err
-		}
-		return key.private(stored)
-	}
-	return s.open(stored)
 }

@@ -99,15 +99,6 @@ func (s *keyShelf) mustOpen() (ids []string, master *MasterKey) {
 	return ids, master
 }
 
-// asEarlierBuilds returns the rows as builds without bindings left them.
-func asEarlierBuilds(rows []store.StoredKey) []store.StoredKey {
-	rows = slices.Clone(rows)
-	for i := range rows {
-		rows[i].Binding = nil
-	}
-	return rows
-}
-
 // inClear returns what a node without a key-encryption key stores: a signing key and a master key.
 func inClear(tb testing.TB) []store.StoredKey {
 	tb.Helper()
@@ -120,13 +111,10 @@ func inClear(tb testing.TB) []store.StoredKey {
 // later, and is not sealed for whoever planted it.
 func TestK16APlantedKeyIsRefused(t *testing.T) {
 	sealer := sealerOf(t, firstKEK)
-	other := newKeyShelf(t, sealerOf(t, firstKEK))
-	other.mustOpen()
 	for name, planted := range map[string][]store.StoredKey{
-		"in the clear":              inClear(t),
-		"as earlier builds sealed":  asEarlierBuilds(other.rows()),
-		"in the clear, and earlier": older(inClear(t), -time.Hour),
-		"in the clear, and later":   older(inClear(t), time.Hour),
+		"as old as the good ones": inClear(t),
+		"older":                   older(inClear(t), -time.Hour),
+		"younger":                 older(inClear(t), time.Hour),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newKeyShelf(t, sealer)
@@ -150,7 +138,7 @@ func TestK16APlantedKeyIsRefused(t *testing.T) {
 			if err != nil || !slices.Equal(again, ids) || !sameMaster(t, sameKey, master) {
 				t.Errorf("after a restart the keys are %v, %v", again, err)
 			}
-			if len(found.Refused) != len(planted) || found.InClear+found.Rebound != 0 {
+			if len(found.Refused) != len(planted) || found.InClear != 0 {
 				t.Errorf("the start finds %+v", found)
 			}
 			for _, row := range s.rows() {
@@ -198,7 +186,7 @@ func TestK16PlantedKeysDoNotSteerTheRing(t *testing.T) {
 	n := s.ring(&now)
 	bound := signingOf(s.rows())
 	garbage := signingOf(inClear(t))
-	garbage.SealedWith, garbage.Binding = bound.SealedWith, []byte("any thing that is not empty")
+	garbage.SealedWith = bound.SealedWith
 	for _, planted := range []store.StoredKey{signingOf(inClear(t)), garbage} {
 		planted.ActiveFrom = tokentest.Start.Add(88 * day)
 		s.put(planted)
@@ -215,16 +203,15 @@ func TestK16PlantedKeysDoNotSteerTheRing(t *testing.T) {
 	}
 }
 
-// TestK20AKeyThatPretendsToBeBound: a row that was never bound under the key-encryption key, whatever it says, stops neither the
-// start nor the housekeeping of a service that has good keys. It is refused like any planted key.
-func TestK20AKeyThatPretendsToBeBound(t *testing.T) {
+// TestK20AKeyThatPretendsToBeSealed: a row that was never sealed under the key-encryption key, whatever it says, stops neither
+// the start nor the housekeeping of a service that has good keys. It is refused like any planted key.
+func TestK20AKeyThatPretendsToBeSealed(t *testing.T) {
 	for name, forge := range map[string]func(row, good *store.StoredKey){
-		"a false binding":             func(row, _ *store.StoredKey) { row.Binding = []byte("any thing that is not empty") },
-		"a good row's binding":        func(row, good *store.StoredKey) { row.Binding = good.Binding },
-		"a good row's key":            func(row, good *store.StoredKey) { row.Binding, row.Private = good.Binding, good.Private },
+		"its own key in the clear":    func(*store.StoredKey, *store.StoredKey) {},
+		"a good row's key":            func(row, good *store.StoredKey) { row.Private = good.Private },
 		"a good row under another id": func(row, good *store.StoredKey) { id := row.ID; *row = *good; row.ID = id },
-		"an unknown encryption key":   func(row, _ *store.StoredKey) { row.SealedWith, row.Binding = "0123456789abcdef", []byte("x") },
-		"an older encryption key":     func(row, _ *store.StoredKey) { row.SealedWith, row.Binding = sealerOf(t, secondKEK).ID, []byte("x") },
+		"an unknown encryption key":   func(row, _ *store.StoredKey) { row.SealedWith = "0123456789abcdef" },
+		"an older encryption key":     func(row, _ *store.StoredKey) { row.SealedWith = sealerOf(t, secondKEK).ID },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newKeyShelf(t, sealerOver(t, firstKEK, secondKEK))
@@ -258,22 +245,13 @@ func TestK20AKeyThatPretendsToBeBound(t *testing.T) {
 	}
 }
 
-// TestK20AFalseBindingBesideKeysOfAnEarlierBuild: it does not keep them from being bound, as it is not bound itself.
-func TestK20AFalseBindingBesideKeysOfAnEarlierBuild(t *testing.T) {
-	sealed := newKeyShelf(t, sealerOf(t, firstKEK))
-	ids, _ := sealed.mustOpen()
+// TestK20AKeyInTheClearBesideOneThatClaimsToBeSealed: somebody has claimed to encrypt, so none of them is taken.
+func TestK20AKeyInTheClearBesideOneThatClaimsToBeSealed(t *testing.T) {
+	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	planted := inClear(t)
 	for i := range planted {
-		planted[i].SealedWith, planted[i].Binding = sealed.seal.ID, []byte("x")
+		planted[i].SealedWith = s.seal.ID
 	}
-	s := newKeyShelf(t, sealed.seal)
-	s.put(append(asEarlierBuilds(sealed.rows()), planted...)...)
-	found, got, _, err := s.open(false)
-	if err != nil || !slices.Equal(got, ids) || found.Rebound != 2 || len(found.Refused) != 2 {
-		t.Errorf("%v, %+v, %v", got, found, err)
-	}
-	// Among keys in the clear it shows that somebody has claimed to encrypt: none of them is taken.
-	s = newKeyShelf(t, sealed.seal)
 	s.put(append(inClear(t), planted...)...)
 	if found, _, _, err := s.open(false); !errors.Is(err, ErrRefused) || found.InClear > 0 {
 		t.Errorf("%+v, %v", found, err)
@@ -330,12 +308,8 @@ func TestK16AChangedRowIsRefused(t *testing.T) {
 			"active never said": func(k *store.StoredKey) { k.ActiveFrom = time.Time{} },
 			"another id":        func(k *store.StoredKey) { k.ID = other.ID },
 			"another's key":     func(k *store.StoredKey) { k.Private = other.Private },
-			"another's binding": func(k *store.StoredKey) { k.Binding = other.Binding },
-			"sealed before":     func(k *store.StoredKey) { k.Private = sealedAgain(t, *k).Private },
 			"a bit of the key":  func(k *store.StoredKey) { k.Private[len(k.Private)-1] ^= 1 },
-			"a bit bound":       func(k *store.StoredKey) { k.Binding[len(k.Binding)-1] ^= 1 },
-			"no binding":        func(k *store.StoredKey) { k.Binding = nil },
-			"binding cut":       func(k *store.StoredKey) { k.Binding = k.Binding[:5] },
+			"cut":               func(k *store.StoredKey) { k.Private = k.Private[:5] },
 			"not sealed":        func(k *store.StoredKey) { k.SealedWith = "" },
 			"of another issuer": func(k *store.StoredKey) { *k = foreign.row(master) },
 		} {
@@ -356,24 +330,13 @@ func TestK16AChangedRowIsRefused(t *testing.T) {
 			}
 			if _, loaded, _, err := s.open(true); err == nil {
 				t.Errorf("master %t, %s: opened %v", master, name, loaded)
-			} else if (name == "algorithm" || name == "sealed before") && !strings.Contains(err.Error(), "its row was changed") {
+			} else if name == "algorithm" && !strings.Contains(err.Error(), "its row was changed") {
 				t.Errorf("master %t, %s: %v", master, name, err)
 			} else if name == "of another issuer" && !strings.Contains(err.Error(), "another issuer than https://issuer.example") {
 				t.Errorf("master %t, %s: %v", master, name, err)
 			}
 		}
 	}
-}
-
-// sealedAgain returns the key as it is when it is brought from the form of earlier builds into that of today.
-func sealedAgain(t *testing.T, k store.StoredKey) store.StoredKey {
-	t.Helper()
-	s := newKeyShelf(t, sealerOf(t, firstKEK))
-	s.put(asEarlierBuilds([]store.StoredKey{k})...)
-	if _, err := Seal(t.Context(), s, s.seal, false); err != nil {
-		t.Fatal(err)
-	}
-	return s.rows()[0]
 }
 
 func sealerFor(t *testing.T, issuer string) *Sealer {
@@ -385,48 +348,36 @@ func sealerFor(t *testing.T, issuer string) *Sealer {
 	return sealer
 }
 
-// TestK17EverythingIsSealedOnce: what lies in the clear when the key-encryption key comes, and what earlier builds have
-// sealed, is sealed and bound in one step. A store that fails leaves all of it as it was.
+// TestK17EverythingIsSealedOnce: what lies in the clear when the key-encryption key comes is sealed in one step. A store that
+// fails leaves all of it as it was.
 func TestK17EverythingIsSealedOnce(t *testing.T) {
-	sealed := newKeyShelf(t, sealerOf(t, firstKEK))
-	sealed.mustOpen()
-	for name, c := range map[string]struct {
-		rows []store.StoredKey
-		want Sealing
-	}{
-		"in the clear":            {inClear(t), Sealing{InClear: 2}},
-		"sealed by earlier build": {asEarlierBuilds(sealed.rows()), Sealing{Rebound: 2}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			faulty := NewFaultyStore(t)
-			s := &keyShelf{KeyStore: faulty, tb: t, now: tokentest.Start, seal: sealerOf(t, firstKEK)}
-			s.put(c.rows...)
-			faulty.Fail("ReplaceSigningKeys")
-			if _, _, _, err := s.open(false); err == nil || !slices.EqualFunc(s.rows(), sorted(c.rows), sameRow) {
-				t.Fatalf("%v, and the rows are %v", err, s.rows())
-			}
-			faulty.Fail("")
-			found, ids, master, err := s.open(false)
-			if err != nil || found.InClear != c.want.InClear || found.Rebound != c.want.Rebound || len(found.Refused) > 0 {
-				t.Fatalf("%+v, %v", found, err)
-			}
-			if len(ids) != 1 || ids[0] != signingOf(c.rows).ID {
-				t.Errorf("the keys are %v", ids)
-			}
-			after := s.rows()
-			again, sameIDs, same, err := s.open(false)
-			if err != nil || again.InClear+again.Rebound+len(again.Refused) != 0 || !slices.Equal(sameIDs, ids) || !sameMaster(t, same, master) {
-				t.Errorf("the second time: %+v, %v", again, err)
-			}
-			if !slices.EqualFunc(s.rows(), after, sameRow) {
-				t.Error("it is sealed again and again")
-			}
-			// From now on its earlier form is as good as nobody's: the row is refused, and its node does not start without it.
-			s.put(c.rows...)
-			if _, _, _, err := s.open(true); !errors.Is(err, ErrRefused) {
-				t.Errorf("the earlier form: %v", err)
-			}
-		})
+	faulty, rows := NewFaultyStore(t), inClear(t)
+	s := &keyShelf{KeyStore: faulty, tb: t, now: tokentest.Start, seal: sealerOf(t, firstKEK)}
+	s.put(rows...)
+	faulty.Fail("ReplaceSigningKeys")
+	if _, _, _, err := s.open(false); err == nil || !slices.EqualFunc(s.rows(), sorted(rows), sameRow) {
+		t.Fatalf("%v, and the rows are %v", err, s.rows())
+	}
+	faulty.Fail("")
+	found, ids, master, err := s.open(false)
+	if err != nil || found.InClear != 2 || len(found.Refused) > 0 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if len(ids) != 1 || ids[0] != signingOf(rows).ID {
+		t.Errorf("the keys are %v", ids)
+	}
+	after := s.rows()
+	again, sameIDs, same, err := s.open(false)
+	if err != nil || again.InClear+len(again.Refused) != 0 || !slices.Equal(sameIDs, ids) || !sameMaster(t, same, master) {
+		t.Errorf("the second time: %+v, %v", again, err)
+	}
+	if !slices.EqualFunc(s.rows(), after, sameRow) {
+		t.Error("it is sealed again and again")
+	}
+	// From now on the same key in the clear is refused, and its node does not start without it.
+	s.put(rows...)
+	if _, _, _, err := s.open(true); !errors.Is(err, ErrRefused) {
+		t.Errorf("in the clear again: %v", err)
 	}
 }
 
@@ -440,22 +391,19 @@ func sorted(rows []store.StoredKey) []store.StoredKey {
 }
 
 func sameRow(a, b store.StoredKey) bool {
-	return a.ID == b.ID && a.SealedWith == b.SealedWith && string(a.Private) == string(b.Private) && string(a.Binding) == string(b.Binding)
+	return a.ID == b.ID && a.SealedWith == b.SealedWith && string(a.Private) == string(b.Private)
 }
 
-// TestK17OneFormAtATime: among keys that are sealed, those in the clear are refused; among bound ones, those that are only
-// sealed.
-func TestK17OneFormAtATime(t *testing.T) {
-	sealed := newKeyShelf(t, sealerOf(t, firstKEK))
-	ids, _ := sealed.mustOpen()
+// TestK17KeysInTheClearAreRefusedBesideSealedOnes, and what is missing is not made anew where a refused key stands in its place.
+func TestK17KeysInTheClearAreRefusedBesideSealedOnes(t *testing.T) {
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
+	ids, _ := s.mustOpen()
 	clear := inClear(t)
-	s.put(append(asEarlierBuilds(sealed.rows()), clear...)...)
+	s.put(clear...)
 	found, got, _, err := s.open(false)
-	if err != nil || !slices.Equal(got, ids) || found.Rebound != 2 || found.InClear != 0 || len(found.Refused) != 2 {
+	if err != nil || !slices.Equal(got, ids) || found.InClear != 0 || len(found.Refused) != 2 {
 		t.Errorf("%v, %+v, %v", got, found, err)
 	}
-	// What is missing is not made anew where a refused key stands in its place.
 	for _, row := range s.rows() {
 		if row.ID != clear[0].ID && row.ID != clear[1].ID {
 			if err := s.DropSigningKey(t.Context(), row.ID); err != nil {
@@ -483,37 +431,4 @@ func TestK17ANodeThatSealsMeanwhile(t *testing.T) {
 	if _, _, _, err := s.open(true); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestK17EarlierBuildsReadOn: the private part still opens with the kid alone as additional data, as builds do that know of no
-// binding and run beside this one.
-func TestK17EarlierBuildsReadOn(t *testing.T) {
-	s := newKeyShelf(t, sealerOf(t, firstKEK))
-	ids, master := s.mustOpen()
-	old := newKeyShelf(t, sealerOf(t, firstKEK))
-	old.put(asEarlierBuilds(s.rows())...)
-	if _, got, same, err := old.open(false); err != nil || !slices.Equal(got, ids) || !sameMaster(t, same, master) {
-		t.Errorf("%v, %v", got, err)
-	}
-}
-
-// TestK17AMasterKeyIsActivatedBound: the time at which tags came is part of what is bound, and set by whoever binds.
-func TestK17AMasterKeyIsActivatedBound(t *testing.T) {
-	rows := inClear(t)
-	for i := range rows {
-		rows[i].ActiveFrom = time.Time{}
-	}
-	s := newKeyShelf(t, sealerOf(t, firstKEK))
-	s.put(rows...)
-	s.now = tokentest.Start.Add(-time.Hour) // a clock that is behind activates nothing
-	s.mustOpen()
-	if row := s.row(true); !row.ActiveFrom.IsZero() || len(row.Binding) == 0 {
-		t.Errorf("the master key is %+v", row)
-	}
-	s.now = tokentest.Start.Add(time.Hour)
-	s.mustOpen()
-	if row := s.row(true); !row.ActiveFrom.Equal(s.now) {
-		t.Errorf("the master key is active from %s", row.ActiveFrom)
-	}
-	s.mustOpen()
 }

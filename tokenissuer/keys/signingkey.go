@@ -179,7 +179,7 @@ func LoadSigningKey(stored store.StoredKey, sealer *Sealer) (*SigningKey, error)
 	if key.ID != stored.ID {
 		return fail(errors.New("the key does not belong to its id"))
 	}
-	key.ActiveFrom = stored.SignsFrom()
+	key.ActiveFrom = stored.ActiveFrom
 	return key, nil
 }
 

@@ -112,7 +112,7 @@ func unrevoked(stored []store.StoredKey) []store.StoredKey {
 
 // activeAt returns the keys that have begun to sign.
 func activeAt(stored []store.StoredKey, now time.Time) []store.StoredKey {
-	return keysWhere(stored, func(s store.StoredKey) bool { return !s.SignsFrom().After(now) })
+	return keysWhere(stored, func(s store.StoredKey) bool { return !s.ActiveFrom.After(now) })
 }
 
 func keysWhere(stored []store.StoredKey, holds func(store.StoredKey) bool) []store.StoredKey {
@@ -127,7 +127,7 @@ func keysWhere(stored []store.StoredKey, holds func(store.StoredKey) bool) []sto
 
 // compareStored orders stored keys by when they begin to sign; see compareTurns.
 func compareStored(a, b store.StoredKey) int {
-	return compareTurns(a.SignsFrom(), a.ID, b.SignsFrom(), b.ID)
+	return compareTurns(a.ActiveFrom, a.ID, b.ActiveFrom, b.ID)
 }
 
 // lastOf returns the key of an algorithm that begins to sign last, or nil.

@@ -33,11 +33,11 @@ func (s *Store) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
 	return list, nil
 }
 
-const selectKeys = `SELECT id, algorithm, private, sealed_with, created_at, active_from, revoked_at, binding FROM signing_keys`
+const selectKeys = `SELECT id, algorithm, private, sealed_with, created_at, active_from, revoked_at FROM signing_keys`
 
 func scanKey(row scanner) (key store.StoredKey, err error) {
 	var created, active, revoked sql.Null[int64]
-	err = row.Scan(&key.ID, &key.Algorithm, &key.Private, &key.SealedWith, &created, &active, &revoked, &key.Binding)
+	err = row.Scan(&key.ID, &key.Algorithm, &key.Private, &key.SealedWith, &created, &active, &revoked)
 	key.CreatedAt, key.ActiveFrom, key.RevokedAt = timeOf(created), timeOf(active), timeOf(revoked)
 	return key, err
 }
@@ -122,9 +122,9 @@ func (s *Store) AddSigningKey(ctx context.Context, key store.StoredKey) error {
 
 func insertKey(ctx context.Context, tx session, key store.StoredKey) error {
 	return mustAdd(tx.ExecContext(ctx, `INSERT INTO signing_keys
-		(id, algorithm, private, sealed_with, created_at, active_from, revoked_at, binding) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		(id, algorithm, private, sealed_with, created_at, active_from, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (id) DO NOTHING`,
-		key.ID, string(key.Algorithm), key.Private, key.SealedWith, micros(key.CreatedAt), micros(key.ActiveFrom), micros(key.RevokedAt), key.Binding))
+		key.ID, string(key.Algorithm), key.Private, key.SealedWith, micros(key.CreatedAt), micros(key.ActiveFrom), micros(key.RevokedAt)))
 }
 
 // ReplaceSigningKeys replaces what may change of keys, all of them or none, and clears the old forms out of the database's
@@ -139,10 +139,9 @@ func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChan
 	}
 	err := s.changeKeys(ctx, "replacing signing keys", func(ctx context.Context, tx session) error {
 		for _, c := range changes {
-			err := mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = $2, binding = $3, active_from = $4
-				WHERE id = $5 AND private = $6 AND sealed_with = $7 AND COALESCE(active_from, 0) = $8 AND revoked_at IS NULL`,
-				c.Becomes.Private, c.Becomes.SealedWith, c.Becomes.Binding, micros(c.Becomes.ActiveFrom),
-				c.Was.ID, c.Was.Private, c.Was.SealedWith, micros(c.Was.ActiveFrom).V))
+			err := mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = $2
+				WHERE id = $3 AND private = $4 AND sealed_with = $5 AND revoked_at IS NULL`,
+				c.Becomes.Private, c.Becomes.SealedWith, c.Was.ID, c.Was.Private, c.Was.SealedWith))
 			if err != nil {
 				return err
 			}
@@ -176,7 +175,7 @@ func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, t
 
 // wipeKeys revokes the keys for which the condition holds, whose parameters begin with $3. ErrNotFound when there are none.
 func wipeKeys(ctx context.Context, tx session, at time.Time, condition string, args ...any) error {
-	return mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = '', binding = NULL,
+	return mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = '',
 		revoked_at = COALESCE(revoked_at, $2) WHERE `+condition, append([]any{[]byte{}, micros(at)}, args...)...))
 }
 

@@ -21,9 +21,9 @@ type KeyStore interface {
 	AddFirstSigningKey(ctx context.Context, key StoredKey) error
 	// AddSigningKey stores a further key. ErrTaken when there is one of that id.
 	AddSigningKey(ctx context.Context, key StoredKey) error
-	// ReplaceSigningKeys replaces Private, SealedWith, Binding and ActiveFrom of the keys, all in one step, and reports whether
-	// it did: it changes nothing unless every key is still there, not revoked, with Private, SealedWith and ActiveFrom as Was
-	// has them. What was replaced leaves the store's files. It is an error to replace a sealed key by one that is not.
+	// ReplaceSigningKeys replaces Private and SealedWith of the keys, all in one step, and reports whether it did: it changes
+	// nothing unless every key is still there, not revoked, with Private and SealedWith as Was has them. What was replaced
+	// leaves the store's files. It is an error to replace a sealed key by one that is not.
 	ReplaceSigningKeys(ctx context.Context, changes ...KeyChange) (bool, error)
 	// RevokeSigningKey sets RevokedAt, unless it is set, forgets the private part for good and records the revocation of
 	// the key's tokens, in one step. ErrNotFound when there is no such key.
@@ -40,10 +40,8 @@ type StoredKey struct {
 	Private []byte
 	// SealedWith names the key-encryption key; empty: not sealed.
 	SealedWith string
-	// Binding shows that somebody who has the key-encryption key wrote all of this; see keys.Sealer. Empty: nobody shows it.
-	Binding   []byte
-	CreatedAt time.Time
-	// ActiveFrom is when the key begins to sign; zero: at CreatedAt.
+	CreatedAt  time.Time
+	// ActiveFrom is when the key begins to sign.
 	ActiveFrom time.Time
 	// RevokedAt is when the key was revoked; zero: it was not.
 	RevokedAt time.Time
@@ -58,13 +56,5 @@ type KeyStep struct {
 	Before, After []StoredKey
 }
 
-// KeyChange is a stored key before and after a change of its form or its time.
+// KeyChange is a stored key before and after a change of its form.
 type KeyChange struct{ Was, Becomes StoredKey }
-
-// SignsFrom returns when the key begins to sign.
-func (s StoredKey) SignsFrom() time.Time {
-	if s.ActiveFrom.IsZero() {
-		return s.CreatedAt
-	}
-	return s.ActiveFrom
-}

@@ -53,7 +53,7 @@ func sameKeys(t *testing.T, got []store.StoredKey, want ...store.StoredKey) {
 	for i, w := range want {
 		g := got[i]
 		if g.ID != w.ID || g.Algorithm != w.Algorithm || g.SealedWith != w.SealedWith ||
-			!bytes.Equal(g.Private, w.Private) || !bytes.Equal(g.Binding, w.Binding) || !sameTime(g.CreatedAt, w.CreatedAt) ||
+			!bytes.Equal(g.Private, w.Private) || !sameTime(g.CreatedAt, w.CreatedAt) ||
 			!sameTime(g.ActiveFrom, w.ActiveFrom) || !sameTime(g.RevokedAt, w.RevokedAt) {
 			t.Errorf("key %d is\n%+v, want\n%+v", i, g, w)
 		}
@@ -65,7 +65,7 @@ func keysReadBack(t *testing.T, s store.Store) {
 	sameKeys(t, storedKeys(t, s))
 	youngest, oldest := key("es", oauth.ES256, now.Add(time.Hour)), key("rs", oauth.RS256, now.Add(-time.Hour))
 	sealed := key("ed", oauth.EdDSA, now)
-	sealed.SealedWith, sealed.Binding = "kek 1", []byte("\x00bound\xff")
+	sealed.SealedWith = "kek 1"
 	for _, k := range []store.StoredKey{youngest, sealed, oldest} {
 		must(t, s.AddFirstSigningKey(t.Context(), k))
 	}
@@ -145,11 +145,11 @@ func keysSealAsTheCallerBelieves(t *testing.T, s store.Store) {
 	must(t, s.AddFirstSigningKey(t.Context(), other))
 	sealed := func(with string) store.StoredKey {
 		k := plain
-		k.Private, k.SealedWith, k.Binding = []byte("sealed \x00\xff with "+with), with, []byte("bound \x00\xff to "+with)
+		k.Private, k.SealedWith = []byte("sealed \x00\xff with "+with), with
 		return k
 	}
-	otherBytes, otherTime := sealed("kek 1"), sealed("kek 1")
-	otherBytes.Private, otherTime.ActiveFrom = []byte("sealed too"), now.Add(2*time.Minute)
+	otherBytes := sealed("kek 1")
+	otherBytes.Private = []byte("sealed too")
 	for _, step := range []struct {
 		name       string
 		was        store.StoredKey
@@ -162,7 +162,6 @@ func keysSealAsTheCallerBelieves(t *testing.T, s store.Store) {
 		{"not sealed any more", plain, "kek 2", sealed("kek 1"), false},
 		{"sealed with another", sealed("kek 3"), "kek 2", sealed("kek 1"), false},
 		{"sealed another time", otherBytes, "kek 2", sealed("kek 1"), false},
-		{"active from another time", otherTime, "kek 2", sealed("kek 1"), false},
 		{"sealed anew", sealed("kek 1"), "kek 2", sealed("kek 2"), true},
 		{"late", sealed("kek 1"), "kek 3", sealed("kek 2"), false},
 	} {
@@ -179,27 +178,27 @@ func keysSealAsTheCallerBelieves(t *testing.T, s store.Store) {
 	sameKeys(t, storedKeys(t, s), sealed("kek 2"), other)
 }
 
-// keysReplacedTogether: all of them or none, and ActiveFrom is replaced too. A key that cannot be replaced leaves the others
-// and the version as they are.
+// keysReplacedTogether: all of them or none. A key that cannot be replaced leaves the others and the version as they are.
 func keysReplacedTogether(t *testing.T, s store.Store) {
 	first, second := key("first", oauth.ES256, now), key("second", oauth.EdDSA, now.Add(time.Second))
 	must(t, s.AddFirstSigningKey(t.Context(), first))
 	must(t, s.AddFirstSigningKey(t.Context(), second))
-	active := first
-	active.ActiveFrom = now.Add(time.Hour)
-	sealed := second
-	sealed.Private, sealed.SealedWith, sealed.Binding = []byte("sealed"), "kek", []byte("bound")
+	becomes := func(k store.StoredKey) store.StoredKey {
+		k.Private, k.SealedWith = []byte("sealed "+k.ID), "kek"
+		return k
+	}
+	sealed, sealedToo := becomes(second), becomes(first)
 	before, err := s.KeysVersion(t.Context())
 	must(t, err)
-	replaces(t, s, false, change(first, active), change(sealed, sealed))
+	replaces(t, s, false, change(first, sealedToo), change(sealed, sealed))
 	sameKeys(t, storedKeys(t, s), first, second)
 	after, err := s.KeysVersion(t.Context())
 	must(t, err)
 	if after != before {
 		t.Errorf("nothing changed, and the version went from %d to %d", before, after)
 	}
-	replaces(t, s, true, change(first, active), change(second, sealed))
-	sameKeys(t, storedKeys(t, s), active, sealed)
+	replaces(t, s, true, change(first, sealedToo), change(second, sealed))
+	sameKeys(t, storedKeys(t, s), sealedToo, sealed)
 }
 
 // keysAfterTheFirst: further keys of an algorithm stand beside the first, with the time from which they sign; an id is
@@ -228,13 +227,13 @@ func keysAddedInARace(t *testing.T, s store.Store) {
 // keysRevoked: the private part is gone, its mark stays, and the feed has the revocation. To revoke it again keeps the time.
 func keysRevoked(t *testing.T, s store.Store) {
 	revoked, other := key("k", oauth.ES256, now), key("other", oauth.ES256, now.Add(time.Hour))
-	revoked.SealedWith, revoked.ActiveFrom, revoked.Binding = "kek", now.Add(time.Minute), []byte("bound")
+	revoked.SealedWith, revoked.ActiveFrom = "kek", now.Add(time.Minute)
 	must(t, s.AddSigningKey(t.Context(), revoked))
 	must(t, s.AddSigningKey(t.Context(), other))
 	before := revoked
 	must(t, s.RevokeSigningKey(t.Context(), "k", now.Add(time.Hour), keyRevocation("k")))
 	must(t, s.RevokeSigningKey(t.Context(), "k", now.Add(2*time.Hour), keyRevocation("k")))
-	revoked.Private, revoked.SealedWith, revoked.Binding, revoked.RevokedAt = nil, "", nil, now.Add(time.Hour)
+	revoked.Private, revoked.SealedWith, revoked.RevokedAt = nil, "", now.Add(time.Hour)
 	sameKeys(t, storedKeys(t, s), revoked, other)
 	// What is gone is not sealed back to life by a node that had read it before.
 	late := key("k", oauth.ES256, now)

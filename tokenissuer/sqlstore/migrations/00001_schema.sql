@@ -44,8 +44,7 @@ CREATE TABLE client_secrets (
     PRIMARY KEY (client_id, number)
 );
 
--- private is PKCS #8, or its sealed form when sealed_with names the key-encryption key; that of a revoked key is empty. active_from NULL is
--- created_at. binding shows that the row was written with the key-encryption key.
+-- private is PKCS #8, or its sealed form when sealed_with names the key-encryption key; that of a revoked key is empty.
 CREATE TABLE signing_keys (
     id          TEXT  NOT NULL PRIMARY KEY,
     algorithm   TEXT  NOT NULL,
@@ -53,8 +52,7 @@ CREATE TABLE signing_keys (
     sealed_with TEXT  NOT NULL,
     created_at  BIGINT,
     active_from BIGINT,
-    revoked_at  BIGINT,
-    binding     BYTEA
+    revoked_at  BIGINT
 );
 
 -- issued_until NULL revokes whenever the token was issued.
