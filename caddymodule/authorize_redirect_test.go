@@ -287,9 +287,9 @@ func TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo(t *testing.T) {
 	}
 }
 
-// TestA20WhatWasRegisteredBeforeGoesOn: the rules are for registration. Declared, a URI that nothing could ever match is an
+// TestA20WhatIsStoredOrDeclaredWorks: the rules are for registration. Declared, a URI that nothing could ever match is an
 // error, and one that may still work is a warning with its place.
-func TestA20WhatWasRegisteredBeforeGoesOn(t *testing.T) {
+func TestA20WhatIsStoredOrDeclaredWorks(t *testing.T) {
 	g := startPeople(t, "client first first-SECRET", `client intra intra-SECRET {
 			grants authorization_code
 			redirect_uris http://intra.example/cb

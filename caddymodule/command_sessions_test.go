@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"database/sql"
 	"net/http"
 	"strings"
 	"testing"
@@ -106,21 +105,4 @@ func TestA148SessionsAsOperatorsSeeThem(t *testing.T) {
 		t.Errorf("after one was ended: %+v", got)
 	}
 	g.must(http.StatusNotFound, "GET", "/oauth/users/nobody/sessions", "")
-}
-
-// TestS67ASignInThatAnEarlierBuildHasEnded: it marks the sign-in and knows nothing of the sessions at hosts.
-func TestS67ASignInThatAnEarlierBuildHasEnded(t *testing.T) {
-	site := hostsCaddyfile("store memory", "store sqlite DIR/state/oauth.db")
-	g := &hostsGate{startGatehouse(t, site)}
-	v := g.signedIn(t, "ada@acme.example")
-	db, err := sql.Open("sqlite", g.database())
-	check(t, err)
-	defer func() { _ = db.Close() }()
-	_, err = db.ExecContext(t.Context(), `UPDATE families SET revoked_at = created_at WHERE origin = 'session' AND revoked_at IS NULL`)
-	check(t, err)
-	g.reload(site + "\n# so that no session is remembered\n")
-	if a := v.navigate(g.at("app", "/")); a.status != http.StatusSeeOther {
-		t.Errorf("with a session whose sign-in was ended: %d", a.status)
-	}
-	g.upstream.none(t)
 }

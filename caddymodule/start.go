@@ -11,7 +11,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -105,26 +104,11 @@ func (a *App) begin() error {
 	return nil
 }
 
-// settle ends what an earlier configuration has declared and this one does not, and notes of which provider the accounts are that an
-// earlier build has linked.
+// settle ends what a former configuration has declared and this one does not.
 func (a *App) settle(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(a.life.ctx, timeout)
 	defer cancel()
-	if err := a.registry.Reconcile(ctx); err != nil {
-		return err
-	}
-	for _, p := range a.settings.SignIn.Providers {
-		if err := p.Rules.ClaimSource(ctx, a.node.Store(), p.Name); err != nil {
-			return err
-		}
-	}
-	for _, t := range a.settings.Trusted {
-		name, rules := federation.Trusted(t.Name, t.Settings.Issuer)
-		if err := rules.ClaimSource(ctx, a.node.Store(), name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.registry.Reconcile(ctx)
 }
 
 // settleLater tries until it has settled or the configuration has ended.

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestA20RegistrationRefusesWhatMayNotWorkOrIsUnsafe: a configuration that has had it goes on loading.
+// TestA20RegistrationRefusesWhatMayNotWorkOrIsUnsafe: a configuration may have it, with a warning.
 func TestA20RegistrationRefusesWhatMayNotWorkOrIsUnsafe(t *testing.T) {
 	f := newFlow(t)
 	for name, c := range map[string]store.Client{
@@ -27,7 +27,7 @@ func TestA20RegistrationRefusesWhatMayNotWorkOrIsUnsafe(t *testing.T) {
 		c.SetDefaults()
 		c.Secrets = []store.ClientSecret{{Digest: oauth.NewSecret("x").Digest()}}
 		if err := c.Validate(); err != nil {
-			t.Errorf("%s: a configuration of before is refused: %v", name, err)
+			t.Errorf("%s: a configuration is refused: %v", name, err)
 		}
 	}
 	for _, c := range []store.Client{

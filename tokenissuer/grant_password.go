@@ -59,9 +59,5 @@ func (se *Settings) grantOf(f *store.TokenFamily, client *store.Client, user *st
 // tokenLifetime is how long an access token of the family lives: never longer than those that came of it before were
 // allowed to, because so long is a revocation of it kept.
 func (se *Settings) tokenLifetime(f *store.TokenFamily, client *store.Client) time.Duration {
-	lifetime := se.lifetimes(client).For(f.Origin)
-	if f.TokenLifetime > 0 {
-		lifetime = min(lifetime, f.TokenLifetime)
-	}
-	return lifetime
+	return min(se.lifetimes(client).For(f.Origin), f.TokenLifetime)
 }

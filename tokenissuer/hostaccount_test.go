@@ -122,16 +122,3 @@ func wantTexts(t *testing.T, got []string, want ...string) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
-
-// TestS67ASignInThatAnEarlierBuildHasEnded: that build revokes the sign-in alone.
-func TestS67ASignInThatAnEarlierBuildHasEnded(t *testing.T) {
-	f := newFlow(t)
-	s, _ := f.open("ada")
-	id := f.atHost(s, "app.example.com", false)
-	f.Revocations.Add(store.Revocation{Kind: store.RevokeFamily, ID: s.Family.ID, ExpiresAt: f.clock().Add(time.Hour)})
-	allowed, err := account.Of(t.Context(), f.Issuer, f.user("ada"))
-	f.must(err)
-	if len(allowed.Hosts) != 0 || len(allowed.Sessions) != 0 {
-		t.Errorf("the session %q of a host is found: %+v", id, allowed)
-	}
-}

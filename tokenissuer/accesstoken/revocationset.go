@@ -113,15 +113,11 @@ func (s *RevocationSet) hitsExchange(t *AccessToken) bool {
 		!t.IsSwapped() && s.hits(store.RevokeServerTokens, t.ClientID, issued)
 }
 
-// RevokedFamily reports whether the family, its user, its client or the user's organisation is revoked, or the sign-in that a host
-// session came of: a node of an earlier build, which knows nothing of host sessions, ends that alone.
+// RevokedFamily reports whether the family, its user, its client or the user's organisation is revoked.
 func (s *RevocationSet) RevokedFamily(f *store.TokenFamily, organisation string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	born := clampSeconds(f.CreatedAt)
-	if f.Origin == store.HostSession && s.hits(store.RevokeFamily, f.SessionID, born) {
-		return true
-	}
 	return s.hits(store.RevokeFamily, f.ID, born) || s.hits(store.RevokeUser, f.UserID, born) || s.hits(store.RevokeUser, f.Actor.Subject, born) ||
 		s.hits(store.RevokeClient, f.ClientID, born) || s.hits(store.RevokeOrganisation, organisation, born)
 }

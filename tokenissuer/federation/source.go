@@ -14,7 +14,7 @@ import (
 func (r Rules) knows(i store.Identity) bool { return r.knowsSource(i.Source) }
 
 func (r Rules) knowsSource(source string) bool {
-	return source == "" || source == r.Source || slices.Contains(r.Formerly, source)
+	return source == r.Source || slices.Contains(r.Formerly, source)
 }
 
 // CheckSource refuses a provider under whose name accounts of another one are stored: whoever is called the same by both would be the
@@ -36,18 +36,6 @@ func (r Rules) CheckSource(ctx context.Context, stored store.IdentityStore, prov
 		}
 		return fmt.Errorf("people have signed in by this name at another provider, %s, and whom both call the same would share a user: %s; "+
 			"`caddy oauth user update <id> --identities unlink` takes the other's accounts from a user", source, advice)
-	}
-	return nil
-}
-
-// ClaimSource says of accounts that an earlier build has linked that they are the provider's.
-func (r Rules) ClaimSource(ctx context.Context, stored store.IdentityStore, provider string) error {
-	sources, err := stored.IdentitySources(ctx, provider)
-	if err == nil && slices.Contains(sources, "") {
-		err = stored.ClaimIdentities(ctx, provider, r.Source)
-	}
-	if err != nil {
-		return oauth.Unavailable("store_unavailable", err)
 	}
 	return nil
 }

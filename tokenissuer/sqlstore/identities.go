@@ -88,14 +88,6 @@ func (s *Store) IdentitySources(ctx context.Context, provider string) ([]string,
 	return list, nil
 }
 
-// ClaimIdentities gives a source to the identities of a provider that have none.
-func (s *Store) ClaimIdentities(ctx context.Context, provider, source string) error {
-	return s.step(ctx, "claiming identities", func(ctx context.Context, tx session) error {
-		_, err := tx.ExecContext(ctx, `UPDATE identities SET source = $1 WHERE provider = $2 AND source = ''`, source, possible(provider))
-		return err
-	})
-}
-
 // AddExternalUser registers a user with its first identity.
 func (s *Store) AddExternalUser(ctx context.Context, user *store.User, identity store.Identity, organisationDeclared bool) error {
 	external := *user

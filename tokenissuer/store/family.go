@@ -67,7 +67,7 @@ type TokenFamily struct {
 	// it came to be in another way than by a refresh.
 	RotatedBy string
 
-	// TokenLifetime is the longest that its access tokens live, whatever the configuration says later; zero: nobody knows.
+	// TokenLifetime is the longest that its access tokens live, whatever the configuration says later.
 	TokenLifetime time.Duration
 }
 
@@ -91,7 +91,7 @@ func (f *TokenFamily) RevokedUntil(end Ending) time.Time {
 		last = f.CreatedAt
 	}
 	until := last.Add(f.TokenLifetime + tokenSlack)
-	if f.TokenLifetime == 0 || until.After(end.Until) {
+	if until.After(end.Until) {
 		return end.Until
 	}
 	return until

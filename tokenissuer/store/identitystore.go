@@ -14,8 +14,7 @@ type Identity struct {
 	// DeclaredEmail is the address that the configuration gave the user when the identity was linked; empty: the user is stored. Whoever
 	// is declared by the same id with another address is another person.
 	DeclaredEmail string
-	// Source is what stood behind the provider's name when the identity was linked or used last, as "openid https://login.example.com";
-	// empty: an earlier build has linked it.
+	// Source is what stood behind the provider's name when the identity was linked or used last, as "openid https://login.example.com".
 	Source string
 	// LinkedAt is when the identity was linked, or when an operator last said that all identities of the user are one person's.
 	LinkedAt time.Time
@@ -60,8 +59,8 @@ func (u Unlinking) Ends() FamilyFilter {
 	return FamilyFilter{UserID: u.UserID, Provider: u.Provider, ExceptSession: u.KeepSession}
 }
 
-// IdentityStore keeps the identities. They go with their user: RemoveUser deletes those of the user, and AddUser those that an earlier
-// owner of the id has left.
+// IdentityStore keeps the identities. They go with their user: RemoveUser deletes those of the user, and AddUser those that a
+// former owner of the id has left.
 type IdentityStore interface {
 	// UserByIdentity returns the identity of that name; ErrNotFound when there is none. Its user may be stored, declared, or neither
 	// any more.
@@ -76,8 +75,6 @@ type IdentityStore interface {
 	TouchIdentity(ctx context.Context, identity Identity) error
 	// IdentitySources lists the distinct sources of the identities of a provider, in no order.
 	IdentitySources(ctx context.Context, provider string) ([]string, error)
-	// ClaimIdentities sets the Source of those identities of a provider that have none.
-	ClaimIdentities(ctx context.Context, provider, source string) error
 	// AddExternalUser registers a user, who is External, with its first identity, in one step; the identity's UserID is the user's.
 	// ErrTaken as for AddUser and when somebody has the identity. Otherwise it does what AddUser does.
 	AddExternalUser(ctx context.Context, user *User, identity Identity, organisationDeclared bool) error

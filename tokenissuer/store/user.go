@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -213,10 +214,7 @@ func validateName(name string) error {
 
 // declaredVersion is the version of a user that no store keeps: a digest of all that it depends on.
 func (u *User) declaredVersion() string {
-	parts := append([]string{u.ID, u.Organisation, string(u.Role), string(u.Status), u.PasswordHash.Reveal()}, u.Groups...)
-	if u.External { // and else nothing, so that versions of earlier builds stay
-		parts = append(parts, "\x00external")
-	}
+	parts := append([]string{u.ID, u.Organisation, string(u.Role), string(u.Status), u.PasswordHash.Reveal(), strconv.FormatBool(u.External)}, u.Groups...)
 	digest := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(digest[:8])
 }

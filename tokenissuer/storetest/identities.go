@@ -95,7 +95,6 @@ func identityCalls(s store.Store) []call {
 		}},
 		{"TouchIdentity", func(ctx context.Context) error { return s.TouchIdentity(ctx, identity("corp", "ada", "ada")) }},
 		{"IdentitySources", func(ctx context.Context) error { _, err := s.IdentitySources(ctx, "corp"); return err }},
-		{"ClaimIdentities", func(ctx context.Context) error { return s.ClaimIdentities(ctx, "corp", "openid https://corp") }},
 		{"UnlinkIdentity", func(ctx context.Context) error {
 			_, err := s.UnlinkIdentity(ctx, unlinking("corp", "ada", "ada"), theEnd)
 			return err
@@ -398,7 +397,7 @@ func identitiesSurviveClose(t *testing.T, open func() store.Store) {
 	must(t, s.Close())
 }
 
-// sourcesOfIdentities (P150): a store tells which providers have had a name. What has no source gets one, and nothing else.
+// sourcesOfIdentities (P150): a store tells which providers have had a name.
 func sourcesOfIdentities(t *testing.T, s store.Store) {
 	holdSources := func(provider string, want ...string) {
 		t.Helper()
@@ -414,23 +413,19 @@ func sourcesOfIdentities(t *testing.T, s store.Store) {
 		return i
 	}
 	holdSources("corp")
-	old, older, other := at("corp", "1", ""), at("corp", "2", ""), at("other", "3", "")
-	kept := at("corp", "4", "openid https://old.example")
-	for _, i := range []store.Identity{old, older, other, kept, at("corp", "5", kept.Source)} {
+	const gitHub, before, after = "github https://github.com", "openid https://old.example", "openid https://new.example"
+	touched, linked, other := at("corp", "1", gitHub), at("corp", "2", before), at("other", "3", gitHub)
+	for _, i := range []store.Identity{touched, linked, other, at("corp", "4", before)} {
 		must(t, s.LinkIdentity(t.Context(), i))
 	}
-	holdSources("corp", "", kept.Source)
-	holdSources("other", "")
+	holdSources("corp", gitHub, before)
+	holdSources("other", gitHub)
 	for _, strange := range []string{"Corp", "", "\x00", "\xff"} {
 		holdSources(strange)
-		must(t, s.ClaimIdentities(t.Context(), strange, "nobody's"))
 	}
-	must(t, s.ClaimIdentities(t.Context(), "corp", "github https://github.com"))
-	holdSources("corp", "github https://github.com", kept.Source)
-	holdSources("other", "")
-	old.Source, older.Source = "github https://github.com", "openid https://new.example"
-	must(t, s.TouchIdentity(t.Context(), older))
-	kept.Source = older.Source
-	must(t, s.LinkIdentity(t.Context(), kept))
-	sameIdentities(t, s, "ada", old, older, kept, at("corp", "5", "openid https://old.example"), other)
+	touched.Source, linked.Source = after, after
+	must(t, s.TouchIdentity(t.Context(), touched))
+	must(t, s.LinkIdentity(t.Context(), linked))
+	holdSources("corp", after, before)
+	sameIdentities(t, s, "ada", touched, linked, at("corp", "4", before), other)
 }
