@@ -32,7 +32,7 @@ func family(id string) *store.TokenFamily {
 		Provider: "corp é'", Note: "Firefox auf Ünix '\"\\ 🌍", SessionID: "session of " + id, Claims: `{"userinfo":{"é'":null}}`,
 		Audience: []string{"https://api.example/é?a='1'", "urn:things"},
 		Proof:    store.Proof{ACR: "1 é'", AMR: []string{"pwd", "otp é'"}},
-		AuthTime: now.Add(-time.Hour), CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour), TokenLifetime: store.MaxLifetime,
+		AuthTime: now.Add(-time.Hour), CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour), TokenLifetime: store.MaxFamilyLifetime,
 		Code: store.CodeBinding{
 			RequestID: "request of " + id, RedirectURI: "https://app.example/cb?a='1'&b=%22é\"",
 			Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", Nonce: "n-0S6_WzA2Mj 'é\"", Refreshable: true, ExpiresAt: now.Add(2 * time.Minute),
