@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
-	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
