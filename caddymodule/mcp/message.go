@@ -2,8 +2,13 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"io"
+	"sync"
 	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // methodCallTool is the method by which a tool is called.
@@ -12,90 +17,107 @@ const methodCallTool = "tools/call"
 // maxBatch bounds how many messages a batch has. Since 2025-06-18 the protocol has no batches.
 const maxBatch = 100
 
-// maxIDBytes bounds what is said again of a message's id.
+// maxIDBytes bounds the ids that are repeated in a refusal.
 const maxIDBytes = 128
+
+// maxDepth bounds how deep arrays and objects may be nested.
+const maxDepth = 64
 
 // message is a JSON-RPC message, as far as it is read. Its slices point into the text, where nothing was escaped.
 type message struct {
-	// id is the text of its id; nil: it has none that could be said again.
+	// id is the text of its id; nil: it has none that can be repeated.
 	id     []byte
 	method []byte // nil: it is a response
 	// name and uri are those of its params; nil: it has none.
 	name, uri []byte
-	hasParams bool
 }
 
 var (
-	errTwice   = errors.New("a member is there twice")
 	errCase    = errors.New("a member's name is in another case")
 	errBatch   = errors.New("there are more than 100 messages")
 	errMessage = errors.New("this is no JSON-RPC message")
 	errText    = errors.New("a control character, or a member __proto__")
+	errDeep    = errors.New("arrays and objects are nested too deeply")
+	errBehind  = errors.New("something follows the message")
 )
 
-// readMessages reads a message or a batch in one pass, and calls each with every message. What two readers of JSON could take in two
-// ways is refused: a member that decides and is there twice or in another case, text that is not UTF-8, and anything behind the
-// message.
+// reader reads messages. Its decoder refuses a member that is there twice, text that is not UTF-8 and lone surrogates.
+type reader struct {
+	jsontext.Decoder
+	buffer bytes.Buffer
+	text   []byte
+}
+
+var readers = sync.Pool{New: func() any { return new(reader) }}
+
+// readMessages reads a message or a batch in one pass, and calls each with every message. It refuses what two readers of JSON could
+// take in two ways: a member that is there twice, one that decides and is in another case, text that is not UTF-8, and anything behind
+// the message.
 func readMessages(text []byte, each func(message) error) error {
-	s := &scanner{text: text}
-	read := func(depth int) error {
-		m, err := s.message(depth)
+	r := readers.Get().(*reader) //nolint:forcetypeassert // New makes no other
+	defer func() {
+		r.reset(nil) // so that the pool does not keep the text
+		readers.Put(r)
+	}()
+	r.reset(text)
+	if err := r.messages(each); err != nil {
+		return err
+	}
+	if _, err := r.ReadToken(); !errors.Is(err, io.EOF) {
+		return cmp.Or(err, errBehind)
+	}
+	return nil
+}
+
+func (r *reader) reset(text []byte) {
+	r.text, r.buffer = text, *bytes.NewBuffer(text)
+	r.Reset(&r.buffer)
+}
+
+func (r *reader) messages(each func(message) error) error {
+	if r.PeekKind() != '[' {
+		m, err := r.message()
 		if err != nil {
 			return err
 		}
 		return each(m)
 	}
-	var err error
-	switch s.peek() {
-	case '{':
-		err = read(0)
-	case '[':
-		count := 0
-		err = s.array(func() error {
-			if count++; count > maxBatch {
-				return errBatch
-			}
-			return read(1)
-		})
-		if err == nil && count == 0 {
-			err = errMessage
-		}
-	default:
-		err = errMessage
-	}
-	if err != nil {
+	if _, err := r.ReadToken(); err != nil {
 		return err
 	}
-	if s.peek(); s.at < len(text) {
-		return errSyntax
-	}
-	return nil
-}
-
-// message reads one message.
-func (s *scanner) message(depth int) (m message, err error) {
-	if s.peek() != '{' {
-		return m, errMessage
-	}
-	var seen [4]bool
-	err = s.object(depth, func(name quoted) error {
-		i, err := memberOf(name, &seen, messageMembers[:])
+	count := 0
+	for ; r.PeekKind() != ']'; count++ {
+		if count == maxBatch {
+			return errBatch
+		}
+		m, err := r.message()
+		if err == nil {
+			err = each(m)
+		}
 		if err != nil {
 			return err
 		}
-		switch i {
-		case idMember:
-			return s.id(&m, depth+1)
-		case methodMember:
-			m.method, err = s.stringValue()
-			return err
-		case paramsMember:
-			m.hasParams = s.peek() == '{'
-			if m.hasParams {
-				return s.params(&m, depth+1)
-			}
+	}
+	if count == 0 {
+		return errMessage
+	}
+	_, err := r.ReadToken()
+	return err
+}
+
+// message reads one message.
+func (r *reader) message() (m message, err error) {
+	err = r.object(func(name []byte) (err error) {
+		switch {
+		case string(name) == "id":
+			m.id, err = r.id()
+		case string(name) == "method":
+			m.method, err = r.string()
+		case string(name) == "params" && r.PeekKind() == '{':
+			err = r.params(&m)
+		default:
+			err = r.skip(name, "id", "method", "params", "jsonrpc")
 		}
-		_, err = s.value(depth + 1)
 		return err
 	})
 	if err != nil {
@@ -104,83 +126,119 @@ func (s *scanner) message(depth int) (m message, err error) {
 	return m, m.check()
 }
 
-// The members of a message, and those of its params that name what it is about.
-const (
-	idMember = iota
-	methodMember
-	paramsMember
-)
-
-const (
-	nameMember = iota
-	uriMember
-)
-
-var (
-	messageMembers = [...]string{"id", "method", "params", "jsonrpc"}
-	paramsMembers  = [...]string{"name", "uri"}
-)
-
-// memberOf returns which of the members a name is; -1: none of them. It refuses one that was seen, and one in another case: some
-// readers ignore the case.
-func memberOf(name quoted, seen *[4]bool, members []string) (int, error) {
-	decoded := name.decoded()
-	for i, member := range members {
-		switch {
-		case string(decoded) == member && seen[i]:
-			return -1, errTwice
-		case string(decoded) == member:
-			seen[i] = true
-			return i, nil
-		case bytes.EqualFold(decoded, []byte(member)):
-			return -1, errCase
-		}
-	}
-	return -1, nil
-}
-
-// id reads the id of a message.
-func (s *scanner) id(m *message, depth int) error {
-	first := s.peek()
-	text, err := s.value(depth)
-	if err == nil && len(text) <= maxIDBytes && (first == '"' || first == '-' || '0' <= first && first <= '9') {
-		m.id = text
-	}
-	return err
-}
-
-// stringValue reads a value that has to be a string.
-func (s *scanner) stringValue() ([]byte, error) {
-	if s.peek() != '"' {
-		return nil, errMessage
-	}
-	q, err := s.string()
-	if err != nil {
-		return nil, err
-	}
-	return q.decoded(), nil
-}
-
-// params reads the params of a message. Name and uri are what they say only if they are strings.
-func (s *scanner) params(m *message, depth int) error {
-	var seen [4]bool
-	return s.object(depth, func(name quoted) error {
-		i, err := memberOf(name, &seen, paramsMembers[:])
-		if err != nil {
-			return err
-		}
-		if i < 0 || s.peek() != '"' {
-			_, err = s.value(depth + 1)
-			return err
-		}
-		value, err := s.stringValue()
-		if i == nameMember {
-			m.name = value
-		} else {
-			m.uri = value
+// params reads the params of a message. Name and uri count only if they are strings.
+func (r *reader) params(m *message) error {
+	return r.object(func(name []byte) (err error) {
+		switch isText := r.PeekKind() == '"'; {
+		case isText && string(name) == "name":
+			m.name, err = r.string()
+		case isText && string(name) == "uri":
+			m.uri, err = r.string()
+		default:
+			err = r.skip(name, "name", "uri")
 		}
 		return err
 	})
+}
+
+// object reads an object. It calls member with each name; that has to read the value.
+func (r *reader) object(member func(name []byte) error) error {
+	if r.PeekKind() != '{' {
+		return errMessage
+	}
+	if _, err := r.ReadToken(); err != nil {
+		return err
+	}
+	for r.PeekKind() != '}' {
+		name, err := r.name()
+		if err == nil {
+			err = member(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := r.ReadToken()
+	return err
+}
+
+// name reads the name of a member.
+func (r *reader) name() ([]byte, error) {
+	quoted, err := r.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	return checkedName(quoted)
+}
+
+// checkedName returns what the name of a member says. It refuses control characters, and __proto__, which gives an object other members
+// where a reader copies it.
+func checkedName(quoted []byte) ([]byte, error) {
+	name, err := unquoted(quoted)
+	if err == nil && (string(name) == "__proto__" || hasControl(name)) {
+		err = errText
+	}
+	return name, err
+}
+
+// string reads a value that has to be a string.
+func (r *reader) string() ([]byte, error) {
+	if r.PeekKind() != '"' {
+		return nil, errMessage
+	}
+	quoted, err := r.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	return unquoted(quoted)
+}
+
+// unquoted returns what a string says.
+func unquoted(quoted []byte) ([]byte, error) {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1], nil
+	}
+	return jsontext.AppendUnquote(nil, quoted)
+}
+
+// id reads the id of a message.
+func (r *reader) id() ([]byte, error) {
+	if kind := r.PeekKind(); kind != '"' && kind != '0' {
+		return nil, r.skip(nil)
+	}
+	text, err := r.ReadValue()
+	if err != nil || len(text) > maxIDBytes {
+		return nil, err
+	}
+	return text, nil
+}
+
+// skip reads a value that decides nothing. Its name must not be one of others in another case: some readers ignore the case.
+func (r *reader) skip(name []byte, others ...string) error {
+	for _, other := range others {
+		if string(name) != other && bytes.EqualFold(name, []byte(other)) {
+			return errCase
+		}
+	}
+	for depth := r.StackDepth(); ; {
+		before := r.InputOffset()
+		if _, err := r.ReadToken(); err != nil {
+			return err
+		}
+		now := r.StackDepth()
+		if now == depth {
+			return nil
+		}
+		if now > maxDepth {
+			return errDeep
+		}
+		if kind, n := r.StackIndex(now); kind == '{' && n%2 == 1 { // that was a name
+			token := r.text[before:r.InputOffset()]
+			if _, err := checkedName(token[bytes.IndexByte(token, '"'):]); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // check refuses a call that names no tool, a method that only a reader which ignores the case would take for one, and control
@@ -197,7 +255,14 @@ func (m *message) check() error {
 }
 
 // hasControl reports whether a text has a control character.
-func hasControl(text []byte) bool { return bytes.ContainsFunc(text, unicode.IsControl) }
+func hasControl(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' || c >= 0x7f { // most texts are ASCII
+			return bytes.ContainsFunc(text, unicode.IsControl)
+		}
+	}
+	return false
+}
 
 // subject returns what the header Mcp-Name says of such a message. Ok reports whether it says anything.
 func (m *message) subject() (subject []byte, ok bool) {
