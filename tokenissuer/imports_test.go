@@ -41,7 +41,8 @@ var core = slices.Concat(wire, database)
 // may name those below it alone: federation, registry, tokenissuer, accesstoken, keys, store, passwords, oauth; trust and delegation
 // stand beside tokenissuer, and the stores stand above store.
 var rooms = map[string]room{
-	"tokenissuer/oauth": {without: core},
+	"tokenissuer/oauth":      {without: core},
+	"tokenissuer/strictjson": {others: []string{"github.com/go-json-experiment/json"}, without: core},
 	"tokenissuer/passwords": {
 		own:     []string{"internal/fairqueue", "tokenissuer/oauth"},
 		others:  []string{"golang.org/x/crypto/argon2", "golang.org/x/crypto/bcrypt"},
@@ -53,12 +54,12 @@ var rooms = map[string]room{
 		without: core,
 	},
 	"tokenissuer/keys": {
-		own:     []string{"tokenissuer/oauth", "tokenissuer/store"},
+		own:     []string{"tokenissuer/oauth", "tokenissuer/store", "tokenissuer/strictjson"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/golang-jwt/jwt/v5"},
 		without: core,
 	},
 	"tokenissuer/accesstoken": {
-		own:     []string{"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
+		own:     []string{"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/strictjson"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
 		without: core,
 	},
@@ -68,7 +69,7 @@ var rooms = map[string]room{
 		without: core,
 	},
 	"tokenissuer/idtoken": {
-		own:     []string{"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
+		own:     []string{"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/strictjson"},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: core,
 	},
@@ -78,7 +79,7 @@ var rooms = map[string]room{
 	},
 	"tokenissuer/attempts": {own: []string{"tokenissuer/oauth", "tokenissuer/store"}, without: core},
 	"tokenissuer/assertion": {
-		own:     []string{"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
+		own:     []string{"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/strictjson"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
 		without: core,
 	},
@@ -117,7 +118,7 @@ var rooms = map[string]room{
 		others: []string{"github.com/go-json-experiment/json"}, without: core,
 	},
 	"tokenissuer/clientmetadata": {
-		own:     []string{"internal/fairqueue", "tokenissuer/assertion", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store", "tokenissuer/trust"},
+		own:     []string{"internal/fairqueue", "tokenissuer/assertion", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store", "tokenissuer/strictjson", "tokenissuer/trust"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
@@ -125,7 +126,7 @@ var rooms = map[string]room{
 		own: []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
 	},
 	"tokenissuer/upstream": {
-		own:     []string{"tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/trust"},
+		own:     []string{"tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/strictjson", "tokenissuer/trust"},
 		others:  []string{"github.com/coreos/go-oidc/v3", "github.com/go-json-experiment/json", "golang.org/x/oauth2"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
@@ -155,7 +156,7 @@ var rooms = map[string]room{
 		own: []string{
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/registration", "tokenissuer/endpoint/requests",
 			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/idtoken",
-			"tokenissuer/oauth", "tokenissuer/personaltoken", "tokenissuer/redirect", "tokenissuer/registration", "tokenissuer/routes", "tokenissuer/store", "tokenissuer/upstream",
+			"tokenissuer/oauth", "tokenissuer/personaltoken", "tokenissuer/redirect", "tokenissuer/registration", "tokenissuer/routes", "tokenissuer/store", "tokenissuer/strictjson", "tokenissuer/upstream",
 		},
 		others:  []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2"}),
@@ -166,12 +167,12 @@ var rooms = map[string]room{
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/endpoint/registration": {
-		own:     []string{"tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store"},
+		own:     []string{"tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store", "tokenissuer/strictjson"},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/endpoint/requests": {
-		own:     []string{"tokenissuer", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/personaltoken"},
+		own:     []string{"tokenissuer", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/personaltoken", "tokenissuer/strictjson"},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
@@ -180,7 +181,7 @@ var rooms = map[string]room{
 		without: slices.DeleteFunc(slices.Concat(wire, database), func(p string) bool { return p == "html/template" }),
 	},
 	"tokenissuer/trust": {
-		own:     []string{"internal/fairqueue", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth"},
+		own:     []string{"internal/fairqueue", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/strictjson"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2", "golang.org/x/sync"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // Inspection describes a text and what it claims. Nothing in it is verified.
@@ -32,7 +32,7 @@ func Inspect(text string) Inspection {
 		Encryption string `json:"enc"`
 	}
 	if header != nil {
-		_ = json.Unmarshal(header, &named) // members of other types stay empty
+		_ = strictjson.Object(header, &named) // members of other types stay empty
 	}
 	switch parts := strings.Count(text, ".") + 1; {
 	case text == "":
@@ -62,11 +62,11 @@ func Inspect(text string) Inspection {
 // readObject decodes a part of a JWT, with or without padding. It returns nil if that is not a JSON object.
 func readObject(part string) jsontext.Value {
 	text, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(part, "="))
-	if err != nil || len(text) == 0 || len(text) > MaxTokenBytes || tooDeep(text) {
+	if err != nil || len(text) == 0 || len(text) > MaxTokenBytes {
 		return nil
 	}
-	object := jsontext.Value(text)
-	if !object.IsValid() || object.Compact() != nil || object.Kind() != '{' { // IsValid also refuses duplicate names
+	var object jsontext.Value
+	if strictjson.Object(text, &object) != nil || object.Compact() != nil {
 		return nil
 	}
 	return object

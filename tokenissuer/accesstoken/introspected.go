@@ -4,10 +4,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // Introspected is another issuer's statement that one of its tokens is active (RFC 7662 §2.2). It is immutable.
@@ -28,7 +28,7 @@ func ParseIntrospection(data []byte, tokens TrustedTokens) (*Introspected, error
 		return nil, err
 	}
 	var p payload
-	if err := json.Unmarshal(data, &p); err != nil {
+	if err := strictjson.Object(data, &p); err != nil {
 		return nil, answerMalformed(err)
 	}
 	if err := p.completeAnswer(tokens.Issuer); err != nil {
@@ -51,10 +51,7 @@ func checkActive(data []byte) error {
 		Active jsontext.Value `json:"active"`
 		Others jsontext.Value `json:",embed"`
 	}
-	if jsontext.Value(data).Kind() != '{' || tooDeep(data) {
-		return answerMalformed(nil)
-	}
-	if err := json.Unmarshal(data, &answer); err != nil {
+	if err := strictjson.Object(data, &answer); err != nil {
 		return answerMalformed(err)
 	}
 	if answer.Active.Kind() != 't' {

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 func TestG35ClaimsAreReadStrictly(t *testing.T) {
@@ -37,8 +38,8 @@ func TestG35ClaimsAreReadStrictly(t *testing.T) {
 		})
 	}
 	g.accepts(t, testkeys.Sign(key, testkeys.Header(key), g.claims("x", `{"exp":1,"EXP":2}`, "scopes", `["a"]`, "nonce", "null")))
-	g.accepts(t, testkeys.Sign(key, testkeys.Header(key), g.claims("x", strings.Repeat("[", maxDepth-1)+strings.Repeat("]", maxDepth-1), "y", `"\"`+strings.Repeat("[{", 99)+`"`)))
-	g.refuses(t, testkeys.Sign(key, testkeys.Header(key), g.claims("x", strings.Repeat("[", maxDepth)+strings.Repeat("]", maxDepth))), "claims_malformed")
+	g.accepts(t, testkeys.Sign(key, testkeys.Header(key), g.claims("x", strings.Repeat("[", strictjson.MaxDepth-1)+strings.Repeat("]", strictjson.MaxDepth-1), "y", `"\"`+strings.Repeat("[{", 99)+`"`)))
+	g.refuses(t, testkeys.Sign(key, testkeys.Header(key), g.claims("x", strings.Repeat("[", strictjson.MaxDepth)+strings.Repeat("]", strictjson.MaxDepth))), "claims_malformed")
 }
 
 // TestG36ExpiryIsJudgedToTheSecond: TestG36Expiry has what is no time at all.

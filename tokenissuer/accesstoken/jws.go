@@ -3,11 +3,11 @@ package accesstoken
 import (
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // MaxTokenBytes is the maximum length of an access token.
@@ -81,10 +81,7 @@ func parseHeader(part string) (*joseHeader, error) {
 		return nil, errTokenMalformed
 	}
 	h := new(joseHeader)
-	if tooDeep(text) {
-		return nil, errHeaderMalformed
-	}
-	if err := json.Unmarshal(text, h); err != nil || text[0] != '{' {
+	if readPart(text, h) != nil {
 		return nil, errHeaderMalformed
 	}
 	// An extension that we do not understand must not be ignored (RFC 7515 §4.1.11), and we understand none. An unencoded
@@ -96,6 +93,14 @@ func parseHeader(part string) (*joseHeader, error) {
 	return h, nil
 }
 
+// readPart decodes the header or the claims, which begin with the brace.
+func readPart(text []byte, into any) error {
+	if len(text) == 0 || text[0] != '{' {
+		return errTokenMalformed
+	}
+	return strictjson.Object(text, into)
+}
+
 // mediaType returns typ in lower case, without the optional prefix (RFC 7515 §4.1.9).
 func mediaType(typ string) string {
 	typ = strings.ToLower(typ)
@@ -103,31 +108,6 @@ func mediaType(typ string) string {
 		return subtype
 	}
 	return typ
-}
-
-// maxDepth bounds the nesting of JSON in a token. Claims nest little, and a decoder pays for every level that a hostile
-// token opens.
-const maxDepth = 16
-
-// tooDeep reports whether JSON nests deeper than maxDepth.
-func tooDeep(data []byte) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
 }
 
 // verify verifies the signature with a key. The header's alg must be the key's; it selects nothing (RFC 8725 §3.1).

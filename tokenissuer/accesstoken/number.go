@@ -1,11 +1,9 @@
 package accesstoken
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -16,19 +14,6 @@ const (
 	// maxPlainDigits is how many digits a number may have to be written without an exponent.
 	maxPlainDigits = 64
 )
-
-// number is the literal of a JSON number.
-type number string
-
-// exactNumbers reads each JSON number as a number. A float64 would round those above 2^53.
-var exactNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, value *any) error {
-	if d.PeekKind() != '0' {
-		return errors.ErrUnsupported
-	}
-	literal, err := d.ReadValue()
-	*value = number(literal)
-	return err
-}))
 
 // canonicalNumber returns the one text that stands for the value of a JSON number, however it is spelled: 1.0, 10e-1 and 1 are "1". It
 // returns false for a text that is not a JSON number, and for numbers beyond maxExponent. Its cost is linear in the length of the text.

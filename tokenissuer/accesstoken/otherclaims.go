@@ -6,8 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // claimMembers are the members of a claim that is an object, unordered.
@@ -98,12 +99,12 @@ func (t *AccessToken) readExtra(raw jsontext.Value) error {
 	if len(raw) == 0 {
 		return nil
 	}
-	var members map[string]any
-	if err := json.Unmarshal(raw, &members, exactNumbers); err != nil {
+	members, err := strictjson.Members(raw)
+	if err != nil {
 		return err
 	}
 	for name, value := range members {
-		if slices.ContainsFunc(registeredClaims, func(r string) bool { return strings.EqualFold(r, name) }) {
+		if strictjson.FoldsTo(name, registeredClaims...) {
 			return fmt.Errorf("claim %q is spelled in another case", name)
 		}
 		if object, ok := value.(map[string]any); ok {
@@ -141,7 +142,7 @@ func claimValueOf(value any) claimValue {
 		return claimValue{texts: text(v)}
 	case bool:
 		return claimValue{texts: []string{strconv.FormatBool(v)}}
-	case number:
+	case strictjson.Number:
 		if canonical, ok := canonicalNumber(string(v)); ok {
 			return claimValue{texts: []string{canonical}, numbers: true}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // AccessToken is a verified access token (RFC 9068 §2.2). It is immutable, so requests can share it.
@@ -149,20 +150,20 @@ func text(s string) []string {
 
 // payload is the claims set on the wire (RFC 9068 §2.2). Pointers distinguish absent from zero.
 type payload struct {
-	Issuer       string      `json:"iss,omitzero"`
-	Subject      string      `json:"sub,omitzero"`
-	Audience     stringList  `json:"aud,omitzero"`
-	ClientID     string      `json:"client_id,omitzero"`
-	Scope        scope       `json:"scope,omitzero"`
-	IssuedAt     *int64      `json:"iat,omitzero"`
-	ExpiresAt    *int64      `json:"exp,omitzero"`
-	NotBefore    *int64      `json:"nbf,omitzero"`
-	ID           string      `json:"jti,omitzero"`
-	FamilyID     string      `json:"sid,omitzero"`
-	Organisation oneOrMany   `json:"org,omitzero"`
-	Role         oneOrMany   `json:"role,omitzero"`
-	AuthTime     *int64      `json:"auth_time,omitzero"`
-	Actor        *actorClaim `json:"act,omitzero"`
+	Issuer       string           `json:"iss,omitzero"`
+	Subject      string           `json:"sub,omitzero"`
+	Audience     strictjson.Texts `json:"aud,omitzero"`
+	ClientID     string           `json:"client_id,omitzero"`
+	Scope        scope            `json:"scope,omitzero"`
+	IssuedAt     *int64           `json:"iat,omitzero"`
+	ExpiresAt    *int64           `json:"exp,omitzero"`
+	NotBefore    *int64           `json:"nbf,omitzero"`
+	ID           string           `json:"jti,omitzero"`
+	FamilyID     string           `json:"sid,omitzero"`
+	Organisation oneOrMany        `json:"org,omitzero"`
+	Role         oneOrMany        `json:"role,omitzero"`
+	AuthTime     *int64           `json:"auth_time,omitzero"`
+	Actor        *actorClaim      `json:"act,omitzero"`
 
 	Extra jsontext.Value `json:",embed"`
 }
@@ -183,24 +184,9 @@ func (a *actorClaim) chain() (actors []store.Actor) {
 	return actors
 }
 
-// stringList is a string or an array of strings on the wire, like aud (RFC 7519 §4.1.3).
-type stringList []string
-
-func (a *stringList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	if d.PeekKind() == '"' {
-		var one string
-		if err := json.UnmarshalDecode(d, &one); err != nil {
-			return err
-		}
-		*a = stringList{one}
-		return nil
-	}
-	return json.UnmarshalDecode(d, (*[]string)(a))
-}
-
 // oneOrMany is a string in our tokens, and a string or an array of strings in those of others.
 type oneOrMany struct {
-	values stringList
+	values strictjson.Texts
 	array  bool
 }
 

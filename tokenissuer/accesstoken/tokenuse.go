@@ -4,11 +4,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // useClaims are claims that name a token's use, and accessUses their values for access tokens. A token that needs proof
@@ -30,7 +30,7 @@ type otherClaims map[string]jsontext.Value
 
 func (p *payload) others() (o otherClaims, err error) {
 	if len(p.Extra) > 0 {
-		err = json.Unmarshal(p.Extra, &o)
+		err = strictjson.Object(p.Extra, &o)
 	}
 	return o, err
 }
@@ -46,7 +46,7 @@ func (o otherClaims) has(names ...string) bool {
 // read decodes a claim if it is present.
 func (o otherClaims) read(name string, into any) error {
 	if value, there := o[name]; there {
-		return json.Unmarshal(value, into)
+		return strictjson.Unmarshal(value, into)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (p *payload) rename(others otherClaims) error {
 	if p.Scope != "" {
 		return nil
 	}
-	var scopes stringList
+	var scopes strictjson.Texts
 	if err := others.read("scp", &scopes); err != nil {
 		return err
 	}

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // TrustedLeeway is the tolerated clock difference to other issuers.
@@ -82,7 +82,7 @@ func ClaimedIssuer(token string) (issuer string, isJWT bool) {
 	var claims struct { // other claims are parsed only to detect duplicate names
 		Issuer string `json:"iss"`
 	}
-	if tooDeep(c.form.payload) || json.Unmarshal(c.form.payload, &claims) != nil {
+	if strictjson.Unmarshal(c.form.payload, &claims) != nil {
 		return "", true
 	}
 	return claims.Issuer, true
@@ -107,7 +107,7 @@ var misleading = map[string]bool{
 // many issuers have some of their own. Issuers that predate RFC 9068 add certificate thumbprints.
 func harmless(others jsontext.Value, typ string) bool {
 	var members map[string]jsontext.Value
-	if json.Unmarshal(others, &members) != nil {
+	if strictjson.Object(others, &members) != nil {
 		return false
 	}
 	for name := range members {

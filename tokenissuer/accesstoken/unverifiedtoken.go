@@ -6,11 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // tokenPool reuses buffers that are large enough for the longest token.
@@ -137,10 +136,7 @@ func (c *unverifiedToken) findKey() (err error) {
 }
 
 func (c *unverifiedToken) readClaims() error {
-	if len(c.jws.payload) == 0 || c.jws.payload[0] != '{' || tooDeep(c.jws.payload) {
-		return errClaimsMalformed
-	}
-	if err := json.Unmarshal(c.jws.payload, &c.payload); err != nil {
+	if err := readPart(c.jws.payload, &c.payload); err != nil {
 		c.buffer = nil // the cause may refer to it
 		return errClaimsMalformed.WithCause(err)
 	}
@@ -154,7 +150,7 @@ func (c *unverifiedToken) readClaims() error {
 			return err
 		}
 		if c.verifier.rules.clientAudience && typ != keys.AccessTokenType && c.payload.Audience == nil && c.payload.ClientID != "" {
-			c.payload.Audience = stringList{c.payload.ClientID}
+			c.payload.Audience = strictjson.Texts{c.payload.ClientID}
 		}
 	}
 	kid := c.key.ID

@@ -2,7 +2,6 @@ package assertion
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // ClientType is the one client_assertion_type (RFC 7523 §2.2).
@@ -39,33 +39,13 @@ type Client struct {
 
 // clientClaims are on the wire. What else there is is ignored.
 type clientClaims struct {
-	Issuer   string         `json:"iss"`
-	Subject  string         `json:"sub"`
-	Audience jsontext.Value `json:"aud"`
-	Expires  *moment        `json:"exp"`
-	Begins   *moment        `json:"nbf"`
-	IssuedAt *moment        `json:"iat"`
-	JTI      string         `json:"jti"`
-}
-
-// moment is a NumericDate (RFC 7519 §2). A fraction of a second is cut off.
-type moment struct{ time.Time }
-
-// maxMoment is the end of the year 9999.
-const maxMoment = 253402300799
-
-// UnmarshalJSONFrom reads a number.
-func (m *moment) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	value, err := d.ReadValue()
-	if err != nil {
-		return err
-	}
-	seconds, err := strconv.ParseFloat(string(value), 64)
-	if value.Kind() != '0' || err != nil || seconds < 0 || seconds > maxMoment {
-		return errMalformed
-	}
-	m.Time = time.Unix(int64(seconds), 0)
-	return nil
+	Issuer   string                  `json:"iss"`
+	Subject  string                  `json:"sub"`
+	Audience jsontext.Value          `json:"aud"`
+	Expires  *strictjson.NumericDate `json:"exp"`
+	Begins   *strictjson.NumericDate `json:"nbf"`
+	IssuedAt *strictjson.NumericDate `json:"iat"`
+	JTI      string                  `json:"jti"`
 }
 
 // refused returns the invalid_client for an assertion. The sentence is about what the client itself has written.

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net/url"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // document is a client id metadata document.
@@ -40,7 +40,7 @@ func (d *Documents) parse(id string, body []byte) (*store.Client, error) {
 // parse reads the document at a URL. The client has every scope that the caller gives it, which is none yet.
 func parse(id string, body []byte, openID bool) (*store.Client, error) {
 	var d document
-	if err := json.Unmarshal(body, &d); err != nil {
+	if err := strictjson.Object(body, &d); err != nil {
 		return nil, fmt.Errorf("it is no JSON object of client metadata: %w", err)
 	}
 	switch {

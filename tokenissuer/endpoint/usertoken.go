@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // The path of the operation by which an organisation's admin obtains a token for a member.
@@ -208,7 +208,7 @@ func parseUserReference(body []byte) (id string, resources []string, err error) 
 	malformed := requests.Error{Status: http.StatusBadRequest, Err: oauth.NewError("invalid_json", "invalid_json").
 		WithDescription("The body is no JSON object, or names a member twice.")}
 	var top map[string]jsontext.Value
-	if tooDeep(body) || json.Unmarshal(body, &top) != nil || top == nil || hasVariant(top, "data") {
+	if strictjson.Object(body, &top) != nil || hasVariant(top, "data") {
 		return "", nil, malformed
 	}
 	data, ok := top["data"]
@@ -219,7 +219,7 @@ func parseUserReference(body []byte) (id string, resources []string, err error) 
 		return "", nil, invalidMember("data", "/data")
 	}
 	var members map[string]jsontext.Value
-	if json.Unmarshal(data, &members) != nil || hasVariant(members, "id") || hasVariant(members, "type") {
+	if strictjson.Unmarshal(data, &members) != nil || hasVariant(members, "id") || hasVariant(members, "type") {
 		return "", nil, malformed
 	}
 	values := make(map[string]string)
@@ -229,7 +229,7 @@ func parseUserReference(body []byte) (id string, resources []string, err error) 
 			return "", nil, missingMember(name, "/data")
 		}
 		var text string
-		if raw.Kind() != '"' || json.Unmarshal(raw, &text) != nil || text == "" || !requests.Storable(text) {
+		if raw.Kind() != '"' || strictjson.Unmarshal(raw, &text) != nil || text == "" || !requests.Storable(text) {
 			return "", nil, invalidMember(name, "/data/"+name)
 		}
 		values[name] = text
@@ -255,7 +255,7 @@ func resourcesIn(attributes jsontext.Value) (resources []string, err error) {
 	if attributes.Kind() != '{' {
 		return nil, nil
 	}
-	if json.Unmarshal(attributes, &members) != nil || hasVariant(members, resourceMember) {
+	if strictjson.Unmarshal(attributes, &members) != nil || hasVariant(members, resourceMember) {
 		return nil, invalid
 	}
 	switch asked := members[resourceMember]; asked.Kind() {
@@ -263,9 +263,9 @@ func resourcesIn(attributes jsontext.Value) (resources []string, err error) {
 		return nil, nil
 	case '"':
 		resources = make([]string, 1)
-		err = json.Unmarshal(asked, &resources[0])
+		err = strictjson.Unmarshal(asked, &resources[0])
 	default:
-		err = json.Unmarshal(asked, &resources)
+		err = strictjson.Unmarshal(asked, &resources)
 	}
 	if err != nil || slices.Contains(resources, "") {
 		return nil, invalid
@@ -277,22 +277,9 @@ func resourcesIn(attributes jsontext.Value) (resources []string, err error) {
 // take it for name.
 func hasVariant(members map[string]jsontext.Value, name string) bool {
 	for other := range members {
-		if other != name && strings.EqualFold(other, name) {
+		if strictjson.FoldsTo(other, name) {
 			return true
 		}
 	}
 	return false
-}
-
-// tooDeep reports whether a document nests too deeply to parse.
-func tooDeep(body []byte) bool {
-	d := jsontext.NewDecoder(strings.NewReader(string(body)))
-	for {
-		if _, err := d.ReadToken(); err != nil {
-			return false // the parser reports it
-		}
-		if d.StackDepth() > 32 {
-			return true
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // maxClaimsRequest bounds the claims parameter, in bytes.
@@ -35,7 +36,7 @@ type claimWishes map[string]*claimWish
 // UnmarshalJSON reads the claims that there are, and of the others only that they are JSON.
 func (w *claimWishes) UnmarshalJSON(text []byte) error {
 	var wishes map[string]jsontext.Value
-	if err := json.Unmarshal(text, &wishes); err != nil {
+	if err := strictjson.Unmarshal(text, &wishes); err != nil {
 		return err
 	}
 	for name, value := range wishes {
@@ -43,7 +44,7 @@ func (w *claimWishes) UnmarshalJSON(text []byte) error {
 			continue
 		}
 		var wish *claimWish
-		if err := json.Unmarshal(value, &wish); err != nil {
+		if err := strictjson.Unmarshal(value, &wish); err != nil {
 			return err
 		}
 		w.add(name, wish)
@@ -73,11 +74,8 @@ func ParseClaimsRequest(text string) (ClaimsRequest, error) {
 		return ClaimsRequest{}, errClaimsTooLong
 	}
 	var p claimsParameter
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
+	if err := strictjson.Object([]byte(text), &p); err != nil {
 		return ClaimsRequest{}, errClaimsMalformed.WithCause(err)
-	}
-	if jsontext.Value(text).Kind() != '{' {
-		return ClaimsRequest{}, errClaimsMalformed
 	}
 	r := ClaimsRequest{UserInfo: p.UserInfo.names(), IDToken: p.IDToken.names()}
 	for _, wishes := range []claimWishes{p.UserInfo, p.IDToken} {
@@ -134,7 +132,7 @@ func (w claimWishes) values(name string) (texts []string, err error) {
 			return nil, errClaimsMalformed
 		}
 		var text string
-		if err := json.Unmarshal(value, &text); err != nil {
+		if err := strictjson.Unmarshal(value, &text); err != nil {
 			return nil, errClaimsMalformed.WithCause(err)
 		}
 		texts = append(texts, text)

@@ -4,10 +4,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // Hint is what an id_token_hint says: an ID token that this issuer has issued before (OpenID Connect Core §3.1.2.1,
@@ -60,7 +59,7 @@ func ReadHint(text, issuer string, set *keys.Set) (Hint, error) {
 		return Hint{}, errHintSignature.WithCause(err)
 	}
 	var read claimsSet
-	if err := json.Unmarshal(claims, &read); err != nil || read.Subject == "" || read.Audience == "" {
+	if err := strictjson.Object(claims, &read); err != nil || read.Subject == "" || read.Audience == "" {
 		return Hint{}, errHintMalformed.WithCause(err)
 	}
 	if read.Issuer != issuer {

@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 const (
@@ -58,7 +59,7 @@ type PublishedKey struct {
 // under 2048 bits or with an exponent under 65537, and points off the curve. Of a private key it reads the public half.
 func parseJWK(data []byte, algorithms []oauth.Algorithm) ([]*VerificationKey, error) {
 	var k jwk
-	if err := json.Unmarshal(data, &k); err != nil {
+	if err := strictjson.Object(data, &k); err != nil {
 		return nil, fmt.Errorf("not a JWK: %w", err)
 	}
 	return k.verificationKeys(algorithms)
@@ -106,7 +107,7 @@ func ParseJWKS(data []byte, algorithms []oauth.Algorithm) ([]PublishedKey, error
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
 	}
-	if err := json.Unmarshal(data, &set); err != nil {
+	if err := strictjson.Object(data, &set); err != nil {
 		return nil, fmt.Errorf("not a JWK Set: %w", err)
 	}
 	var list []PublishedKey
@@ -114,7 +115,7 @@ func ParseJWKS(data []byte, algorithms []oauth.Algorithm) ([]PublishedKey, error
 	kids, keys := make(map[string]bool), make(map[string]bool)
 	for _, raw := range set.Keys {
 		var k jwk
-		if err := json.Unmarshal(raw, &k); err != nil {
+		if err := strictjson.Object(raw, &k); err != nil {
 			return nil, fmt.Errorf("not a JWK Set: %w", err)
 		}
 		if k.KeyType == "oct" {

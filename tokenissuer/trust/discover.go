@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // placeLife is how long discovered metadata is used.
@@ -106,7 +106,7 @@ func metadataPlaces(issuer string) ([]string, error) {
 // readMetadata returns the jwks_uri of metadata that names the issuer (RFC 8414 §3.3).
 func (k *remoteKeys) readMetadata(document []byte) (string, error) {
 	var m metadata
-	if err := json.Unmarshal(document, &m); err != nil {
+	if err := strictjson.Object(document, &m); err != nil {
 		return "", fmt.Errorf("the metadata is malformed: %w", err)
 	}
 	if m.Issuer != k.settings.Issuer {

@@ -1,35 +1,11 @@
 package upstream
 
 import (
-	"errors"
 	"strings"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
-
-// number is the literal of a JSON number.
-type number string
-
-// exactNumbers reads each JSON number as a number. A float64 would round it.
-var exactNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, value *any) error {
-	if d.PeekKind() != '0' {
-		return errors.ErrUnsupported
-	}
-	literal, err := d.ReadValue()
-	*value = number(literal)
-	return err
-}))
-
-func readMembers(text []byte) (members map[string]any, err error) {
-	if err = json.Unmarshal(text, &members, exactNumbers); err == nil && members == nil {
-		err = errors.New("it is null")
-	}
-	return members, err
-}
 
 // account is who the claims say has signed in.
 func (s *Settings) account(c *claimSet) (federation.Account, error) {

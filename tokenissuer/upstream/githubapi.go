@@ -8,10 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 const (
@@ -78,7 +77,7 @@ func (g *GitHub) account(ctx context.Context, accessToken oauth.Secret) (federat
 
 func readGitHubUser(body []byte) (*githubUser, error) {
 	user := new(githubUser)
-	if err := json.Unmarshal(body, user); err != nil {
+	if err := strictjson.Object(body, user); err != nil {
 		return nil, misconfigured("GitHub's answer about the user: %w", err)
 	}
 	if user.ID <= 0 {
@@ -137,7 +136,7 @@ func pages[T any](ctx context.Context, g *GitHub, path string, accessToken oauth
 			return nil, err
 		}
 		var some []T
-		if err := json.Unmarshal(body, &some); err != nil {
+		if err := strictjson.Unmarshal(body, &some); err != nil {
 			return nil, misconfigured("GitHub's answer at %s: %w", path, err)
 		}
 		if list = append(list, some...); len(some) < pageSize {

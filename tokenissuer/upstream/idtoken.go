@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/oauth2"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -25,15 +25,15 @@ const (
 
 // registered are the claims by which an ID token is verified.
 type registered struct {
-	Issuer          string    `json:"iss"`
-	Subject         string    `json:"sub"`
-	Audience        audience  `json:"aud"`
-	AuthorizedParty string    `json:"azp"`
-	Expiry          *unixTime `json:"exp"`
-	IssuedAt        *unixTime `json:"iat"`
-	NotBefore       *unixTime `json:"nbf"`
-	AuthTime        *unixTime `json:"auth_time"`
-	Nonce           string    `json:"nonce"`
+	Issuer          string                  `json:"iss"`
+	Subject         string                  `json:"sub"`
+	Audience        strictjson.Texts        `json:"aud"`
+	AuthorizedParty string                  `json:"azp"`
+	Expiry          *strictjson.NumericDate `json:"exp"`
+	IssuedAt        *strictjson.NumericDate `json:"iat"`
+	NotBefore       *strictjson.NumericDate `json:"nbf"`
+	AuthTime        *strictjson.NumericDate `json:"auth_time"`
+	Nonce           string                  `json:"nonce"`
 }
 
 // claimSet are the claims of a person: of the ID token, and then also those that only userinfo has.
@@ -90,9 +90,9 @@ func (p *OpenID) verify(ctx context.Context, m *metadata, flow Flow, tokens *oau
 // readClaims reads a JSON object of claims. A member that is there twice is an error.
 func readClaims(payload []byte) (*claimSet, error) {
 	claims := new(claimSet)
-	err := json.Unmarshal(payload, &claims.registered)
+	err := strictjson.Object(payload, &claims.registered)
 	if err == nil {
-		claims.members, err = readMembers(payload)
+		claims.members, err = strictjson.Members(payload)
 	}
 	return claims, err
 }
@@ -153,7 +153,7 @@ func (k *publishedKeys) VerifySignature(ctx context.Context, text string) ([]byt
 		KeyID     string          `json:"kid"`
 		Critical  jsontext.Value  `json:"crit"`
 	}
-	if err := json.Unmarshal(parts[0], &read); err != nil {
+	if err := strictjson.Object(parts[0], &read); err != nil {
 		return nil, err
 	}
 	if read.Critical != nil {
@@ -167,35 +167,4 @@ func (k *publishedKeys) VerifySignature(ctx context.Context, text string) ([]byt
 		return nil, err
 	}
 	return parts[1], key.VerifySignature(header+"."+payload, parts[2])
-}
-
-// audience is one text or several (RFC 7519 §4.1.3).
-type audience []string
-
-// UnmarshalJSON reads either.
-func (a *audience) UnmarshalJSON(text []byte) error {
-	if jsontext.Value(text).Kind() == '"' {
-		*a = make(audience, 1)
-		return json.Unmarshal(text, &(*a)[0])
-	}
-	return json.Unmarshal(text, (*[]string)(a))
-}
-
-// unixTime is a NumericDate (RFC 7519 §2).
-type unixTime struct{ time.Time }
-
-// maxSeconds is the year 10000; later times cannot be computed with.
-const maxSeconds = 253402300800
-
-// UnmarshalJSON reads seconds since 1970, with or without a fraction.
-func (t *unixTime) UnmarshalJSON(text []byte) error {
-	var seconds float64
-	if err := json.Unmarshal(text, &seconds); err != nil {
-		return err
-	}
-	if seconds < 0 || seconds > maxSeconds {
-		return errors.New("a time is out of range")
-	}
-	t.Time = time.Unix(int64(seconds), 0)
-	return nil
 }

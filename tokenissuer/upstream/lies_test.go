@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // lie is what an ID token says, and the reason for which it is refused; empty: it is accepted.
@@ -65,8 +66,8 @@ func TestP1IssuerOfTheIDToken(t *testing.T) {
 // TestP1GoogleWithoutScheme: go-oidc would let it pass.
 func TestP1GoogleWithoutScheme(t *testing.T) {
 	p := &OpenID{settings: Settings{Issuer: google, Client: Client{ID: ourID}}}
-	soon, now := &unixTime{tokentest.Start.Add(time.Minute)}, &unixTime{tokentest.Start}
-	c := &claimSet{registered: registered{Issuer: google, Subject: "1", Audience: audience{ourID}, Nonce: "n", Expiry: soon, IssuedAt: now}}
+	soon, now := &strictjson.NumericDate{Time: tokentest.Start.Add(time.Minute)}, &strictjson.NumericDate{Time: tokentest.Start}
+	c := &claimSet{registered: registered{Issuer: google, Subject: "1", Audience: strictjson.Texts{ourID}, Nonce: "n", Expiry: soon, IssuedAt: now}}
 	if err := p.check(c, Flow{Nonce: "n"}, tokentest.Start); err != nil {
 		t.Fatal(err)
 	}

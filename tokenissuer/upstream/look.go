@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"golang.org/x/oauth2"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -102,7 +102,7 @@ func (p *OpenID) testMetadata(ctx context.Context, s *federation.Steps) *metadat
 		return nil
 	}
 	m := new(metadata)
-	if err := json.Unmarshal(document, m); err != nil {
+	if err := strictjson.Object(document, m); err != nil {
 		s.Fail("metadata", err)
 		return nil
 	}

@@ -6,10 +6,10 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	"golang.org/x/oauth2"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // metadata has the members that we use of a provider's metadata (OpenID Connect Discovery §3, RP-Initiated Logout §2.1,
@@ -32,7 +32,7 @@ type metadata struct {
 // readMetadata parses metadata, and says why it cannot be used.
 func (p *OpenID) readMetadata(document []byte) (*metadata, error) {
 	m := new(metadata)
-	if err := json.Unmarshal(document, m); err != nil {
+	if err := strictjson.Object(document, m); err != nil {
 		return nil, fmt.Errorf("the metadata is malformed: %w", err)
 	}
 	if len(m.usableAlgorithms()) == 0 {

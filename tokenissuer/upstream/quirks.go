@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 const google = "https://accounts.google.com"
@@ -35,7 +37,7 @@ func (s *Settings) emailVerified(c *claimSet) bool {
 		// Entra has no email_verified, and email is whatever an administrator of the tenant has written. The optional claim
 		// xms_edov says whether the domain's owner is verified.
 		edov := c.members["xms_edov"]
-		return isTrue(edov) || edov == "1" || edov == number("1")
+		return isTrue(edov) || edov == "1" || edov == strictjson.Number("1")
 	case s.Issuer == google:
 		// Google verifies an address once. It is still the person's where Google itself provides it: in a Workspace (hd), or at
 		// gmail.com. An address of another domain may have a new owner.

@@ -8,6 +8,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // hasWanted reports whether the claims have what the configuration asks for.
@@ -53,7 +54,7 @@ func (p *OpenID) addUserinfo(ctx context.Context, m *metadata, claims *claimSet,
 
 // readUserinfo reads the answer of the userinfo endpoint. Of the claims by which an ID token is verified it has sub alone.
 func readUserinfo(body []byte) (*claimSet, error) {
-	more, err := readMembers(body)
+	more, err := strictjson.Members(body)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ package registration
 import (
 	"mime"
 	"net/http"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,6 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // Endpoint serves a Registrar.
@@ -139,7 +139,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(strings.TrimLeft(string(body), " \t\r\n"), "{") || json.Unmarshal(body, into) != nil {
+	if strictjson.Object(body, into) != nil {
 		return oauth.NewError(oauth.InvalidClientMetadata, "json_malformed").
 			WithDescription("The body is no JSON object of client metadata, or has a member twice or of another type.")
 	}

@@ -1,12 +1,13 @@
 package requests
 
 import (
-	"bytes"
 	"errors"
-	"io"
+	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // textMembers are the members of an OAuth request in JSON. Each must be a string.
@@ -17,84 +18,44 @@ var textMembers = []string{
 }
 
 // parseJSON parses a JSON object. Known members must be strings, and resource and audience may be an array of them; null counts as absent.
-// Unknown members may have any type, and count as absent unless they are strings. The decoder refuses invalid UTF-8, lone surrogates, duplicate names
-// and nesting beyond 10,000. Its errors quote the body, so they are not kept as a cause.
-func parseJSON(body []byte) (Form, error) {
-	malformed := Invalid("json_malformed")
-	d := jsontext.NewDecoder(bytes.NewBuffer(body))
-	if d.PeekKind() != '{' {
-		return Form{}, malformed
+// Unknown members may have any type, and count as absent unless they are strings. The errors of the decoder quote the body, so they are
+// not kept as a cause.
+func parseJSON(body []byte) (f Form, err error) {
+	var members map[string]jsontext.Value
+	err = strictjson.Object(body, &members)
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		return Form{}, Invalid("parameter_duplicate")
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return Form{}, malformed
+	if err != nil {
+		return Form{}, Invalid("json_malformed")
 	}
-	var f Form
-	for d.PeekKind() != '}' {
-		token, err := d.ReadToken()
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return Form{}, Invalid("parameter_duplicate")
-		}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		values, err := textsOf(name, members[name])
 		if err != nil {
-			return Form{}, malformed
-		}
-		name, value := token.String(), ""
-		if isRepeatable(name) && d.PeekKind() == '[' {
-			if err := f.addAll(name, d); err != nil {
-				return Form{}, err
-			}
-			continue
-		}
-		switch d.PeekKind() {
-		case '"':
-			if token, err = d.ReadToken(); err == nil {
-				value = token.String()
-			}
-		case '{', '[', '0', 't', 'f':
-			if slices.Contains(textMembers, name) {
-				return Form{}, noString(name)
-			}
-			err = d.SkipValue()
-		default:
-			err = d.SkipValue()
-		}
-		if err != nil {
-			return Form{}, malformed
-		}
-		if err := f.add(name, value); err != nil {
 			return Form{}, err
 		}
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return Form{}, malformed
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return Form{}, malformed // something follows the object
+		for _, value := range values {
+			if err := f.add(name, value); err != nil {
+				return Form{}, err
+			}
+		}
 	}
 	return f, nil
 }
 
-// addAll adds the strings of an array.
-func (f *Form) addAll(name string, d *jsontext.Decoder) error {
-	malformed := Invalid("json_malformed")
-	if _, err := d.ReadToken(); err != nil {
-		return malformed
-	}
-	for d.PeekKind() == '"' {
-		value, err := d.ReadToken()
-		if err != nil {
-			return malformed
+// textsOf returns the texts of a member; one that is empty: it counts as absent.
+func textsOf(name string, member jsontext.Value) (values strictjson.Texts, err error) {
+	kind := member.Kind()
+	if kind != '"' && (kind != '[' || !isRepeatable(name)) {
+		if kind != 'n' && slices.Contains(textMembers, name) {
+			return nil, noString(name)
 		}
-		if err := f.add(name, value.String()); err != nil {
-			return err
-		}
+		return strictjson.Texts{""}, nil
 	}
-	if d.PeekKind() != ']' {
-		return noString(name)
+	if strictjson.Unmarshal(member, &values) != nil {
+		return nil, noString(name)
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return malformed
-	}
-	return nil
+	return values, nil
 }
 
 // noString is the refusal of a member that is no string.
