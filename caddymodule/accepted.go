@@ -14,7 +14,7 @@ func (a *App) accepted() tokenissuer.Accepted {
 	for _, t := range a.trusted {
 		for _, rule := range a.settings.AcceptRules {
 			if rule.Trust == t.Name {
-				issuers[t.Settings.Issuer] = t.pooled.value
+				issuers[t.Settings.Issuer] = t.running.value
 			}
 		}
 	}

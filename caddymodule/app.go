@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
@@ -52,14 +54,14 @@ type App struct {
 	// providers are where people sign in, beside here.
 	providers []*identityProvider
 	// clientKeys are those that clients publish; nil without an issuer.
-	clientKeys *pooled[*trust.ClientKeys]
+	clientKeys *running[*trust.ClientKeys]
 	// directories are those in which people have passwords, beside here.
 	directories []*peopleDirectory
 
-	// described are the documents of clients that describe themselves, and the keys of clients that made themselves known. DocumentsKey is
-	// their name in the pool; empty: there are none.
-	described    pooledDocuments
-	documentsKey string
+	// described are the documents of clients that describe themselves, and the keys of clients that made themselves known.
+	described *clientmetadata.Documents
+	// uses are of what outlives the configuration, in the order in which they were taken.
+	uses []interface{ Release() error }
 
 	issuer   *tokenissuer.Issuer
 	personal *personaltoken.Tokens // nil: there are none
@@ -137,7 +139,11 @@ func (a *App) provisionIssuer() error {
 	if err := a.provisionClientKeys(); err != nil {
 		return err
 	}
-	a.node = node.Acquire(a.settings.Node, a.settings.Sealer)
+	use, err := node.Acquire(a.settings.Node, a.settings.Sealer)
+	if err != nil {
+		return err
+	}
+	a.uses, a.node = append(a.uses, use), use.Value
 	if err := a.provisionDocuments(); err != nil {
 		return err
 	}
@@ -152,7 +158,6 @@ func (a *App) provisionIssuer() error {
 	a.registry = &registry.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
 	a.issuer.PasswordDirectories, a.issuer.DirectoriesAlone = a.passwordDirectories(), a.settings.SignIn.DirectoriesAlone
 	a.issuer.Accepted = a.accepted()
-	var err error
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.signInMethods(), a.settings.Brand); err != nil {
 		return err
 	}
@@ -241,7 +246,7 @@ func (a *App) delegating() delegation.Issuer {
 func (a *App) trustedIssuers() []gate.TrustedIssuer {
 	var list []gate.TrustedIssuer
 	for _, t := range a.trusted {
-		list = append(list, gate.TrustedIssuer{Name: t.Name, URL: t.Settings.Issuer, Audience: t.Audience, Issuer: t.pooled.value, Life: t.pooled.life})
+		list = append(list, gate.TrustedIssuer{Name: t.Name, URL: t.Settings.Issuer, Audience: t.Audience, Issuer: t.running.value, Life: t.running.life})
 	}
 	return list
 }
@@ -272,14 +277,14 @@ func (a *App) Stop() error {
 // Cleanup releases the node, the trusted issuers and the providers. It accepts an app whose Provision failed half-way.
 func (a *App) Cleanup() error {
 	a.coverValidated()
-	released := errors.Join(a.releaseTrust(), a.releaseProviders(), a.releaseDocuments(), a.releaseClientKeys())
+	var released error
 	if a.gates != nil {
-		released = errors.Join(released, a.gates.Close())
+		released = a.gates.Close()
 	}
-	if a.node == nil {
-		return released
+	for _, use := range slices.Backward(a.uses) { // what was taken later may use what was taken before
+		released = errors.Join(released, use.Release())
 	}
-	return errors.Join(released, a.node.Release())
+	return released
 }
 
 // Interface guards.

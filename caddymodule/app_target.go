@@ -29,15 +29,15 @@ func (a *App) newTarget() *admin.Target {
 	}
 	for _, other := range a.trusted {
 		t.Trusted = append(t.Trusted, admin.TrustedIssuer{
-			Name: other.Name, URL: other.Settings.Issuer, Audience: other.Audience, Issuer: other.pooled.value,
+			Name: other.Name, URL: other.Settings.Issuer, Audience: other.Audience, Issuer: other.running.value,
 		})
 	}
 	for _, p := range a.providers {
 		uris := a.redirectURIs(p)
 		t.Providers = append(t.Providers, admin.IdentityProvider{
-			Name: p.Name, Kind: p.Kind(), Title: p.Title, URL: p.URL(), RedirectURIs: uris, Default: p.Default, State: p.pooled.value.State,
+			Name: p.Name, Kind: p.Kind(), Title: p.Title, URL: p.URL(), RedirectURIs: uris, Default: p.Default, State: p.running.value.State,
 			Test: func(ctx context.Context, _ string) []federation.Step {
-				return p.pooled.value.Test(ctx, strings.Join(uris, " "))
+				return p.running.value.Test(ctx, strings.Join(uris, " "))
 			},
 		})
 	}

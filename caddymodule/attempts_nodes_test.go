@@ -21,8 +21,12 @@ func (g *gatehouse) otherNode(dsn string) *tokenissuer.Issuer {
 	here := g.app()
 	settings := here.settings.Node
 	settings.DSN, settings.Rotation = dsn, settings.Rotation+time.Hour
-	other := node.Acquire(settings, nil)
-	g.t.Cleanup(func() { _ = other.Release() })
+	use, err := node.Acquire(settings, nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = use.Release() })
+	other := use.Value
 	if err := other.Open(); err != nil {
 		g.t.Fatal(err)
 	}

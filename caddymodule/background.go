@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -14,8 +15,8 @@ type published interface {
 	Run(ctx context.Context)
 }
 
-// pooled is something of somebody else's that several configurations share. It runs once one of them has started.
-type pooled[T published] struct {
+// running is something of somebody else's in a pool. It runs once a configuration that uses it has started.
+type running[T published] struct {
 	value T
 	once  sync.Once
 	life  context.Context
@@ -23,21 +24,24 @@ type pooled[T published] struct {
 	runs  sync.WaitGroup
 }
 
-func newPooled[T published](value T) *pooled[T] {
-	p := &pooled[T]{value: value}
-	p.life, p.stop = context.WithCancel(context.Background()) //nolint:gosec // Destruct calls it
-	return p
+func newRunning[T published](value T) *running[T] {
+	r := &running[T]{value: value}
+	r.life, r.stop = context.WithCancel(context.Background()) //nolint:gosec // end calls it
+	return r
 }
+
+// newRunningPool returns a pool of such things.
+func newRunningPool[T published]() *pool.Pool[*running[T]] { return pool.New((*running[T]).end) }
 
 // start has the value keep what it knows in a storage, and keeps it fresh until no configuration uses it any more.
-func (p *pooled[T]) start(s trust.Snapshots) {
-	p.value.UseSnapshots(s)
-	p.once.Do(func() { p.runs.Go(func() { p.value.Run(p.life) }) })
+func (r *running[T]) start(s trust.Snapshots) {
+	r.value.UseSnapshots(s)
+	r.once.Do(func() { r.runs.Go(func() { r.value.Run(r.life) }) })
 }
 
-// Destruct ends what runs. Requests that are under way go on with what is known.
-func (p *pooled[T]) Destruct() error {
-	p.stop()
-	p.runs.Wait()
+// end ends what runs. Requests that are under way go on with what is known.
+func (r *running[T]) end() error {
+	r.stop()
+	r.runs.Wait()
 	return nil
 }

@@ -1,32 +1,23 @@
 package caddymodule
 
 import (
-	"strconv"
-
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
-// clientKeys hold what clients publish at their jwks_uri. They outlive a reload.
-var clientKeys = caddy.NewUsagePool()
-
-// clientKeysKey is the name in the pool: every setting that makes a difference.
-func (a *App) clientKeysKey() string {
-	return strconv.FormatBool(a.ClientKeys != nil && a.ClientKeys.AllowPrivateNetwork)
-}
+// clientKeys hold what clients publish at their jwks_uri, once for each setting of allow_private_network. They outlive a reload.
+var clientKeys = newRunningPool[*trust.ClientKeys]()
 
 // provisionClientKeys takes the keys of clients from the pool. It opens nothing.
 func (a *App) provisionClientKeys() error {
-	key := a.clientKeysKey()
-	value, _, err := clientKeys.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return newPooled(trust.NewClientKeys(key == "true", trust.Options{Now: node.Clock, Warn: warnOf("client_keys", "jwks_uri")})), nil
+	private := a.ClientKeys != nil && a.ClientKeys.AllowPrivateNetwork
+	use, err := clientKeys.Take(private, func() (*running[*trust.ClientKeys], error) {
+		return newRunning(trust.NewClientKeys(private, trust.Options{Now: node.Clock, Warn: warnOf("client_keys", "jwks_uri")})), nil
 	})
 	if err != nil {
 		return err
 	}
-	a.clientKeys = value.(*pooled[*trust.ClientKeys])
+	a.uses, a.clientKeys = append(a.uses, use), use.Value
 	return nil
 }
 
@@ -35,13 +26,4 @@ func (a *App) startClientKeys() {
 	if a.clientKeys != nil {
 		a.clientKeys.start(storedSnapshots{a.ctx.Storage(), "oauth/client_keys/"})
 	}
-}
-
-// releaseClientKeys gives the keys of clients back to the pool.
-func (a *App) releaseClientKeys() error {
-	if a.clientKeys == nil {
-		return nil
-	}
-	_, err := clientKeys.Delete(a.clientKeysKey())
-	return err
 }

@@ -108,10 +108,7 @@ func TestP93ProvidersOutliveAReload(t *testing.T) {
 	g := startGatehouse(t, withProvider(p, ""))
 	fetched := func() int { return p.count(openIDMetadata) }
 	g.eventually("the metadata are fetched", func() bool { return fetched() > 0 && p.count(providerJWKS) > 0 })
-	pooled := func() (n int) {
-		providers.Range(func(_, _ any) bool { n++; return true })
-		return n
-	}
+	pooled := func() int { return len(providers.All()) }
 	for _, lines := range []string{"title Corp", "allow email_domain example.com", "link verified_email", "domains example.com\n\t\t\t\tdefault"} {
 		g.reload(withProvider(p, lines))
 	}

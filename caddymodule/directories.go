@@ -3,11 +3,10 @@ package caddymodule
 import (
 	"fmt"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
@@ -19,32 +18,24 @@ import (
 // lately, outlive a reload.
 type peopleDirectory struct {
 	configuration.ProviderSettings
-	key    string
-	pooled *pooledDirectory
+	people *ldap.Directory
 }
 
-type pooledDirectory struct{ *ldap.Directory }
-
-// Destruct closes the connections once no configuration uses the directory any more.
-func (p *pooledDirectory) Destruct() error { return p.Close() }
+// directories are the directories of people, by all of their settings.
+var directories = pool.New((*ldap.Directory).Close)
 
 // provisionDirectory takes a directory from the pool, or makes it. It connects to nobody.
 func (a *App) provisionDirectory(settings configuration.ProviderSettings) error {
-	d := &peopleDirectory{ProviderSettings: settings, key: directoryKey(settings.LDAP)}
-	value, _, err := providers.LoadOrNew(d.key, func() (caddy.Destructor, error) {
+	use, err := directories.Take(directoryKey(settings.LDAP), func() (*ldap.Directory, error) {
 		s := *settings.LDAP
 		s.Now, s.Warn = node.Clock, warnOf("provider", settings.Name)
-		made, err := ldap.New(s)
-		if err != nil {
-			return nil, err
-		}
-		return &pooledDirectory{made}, nil
+		return ldap.New(s)
 	})
 	if err != nil {
-		return setting.At(fmt.Errorf("provider %s: %w", d.Name, err), a.Sources["provider "+d.Name])
+		return setting.At(fmt.Errorf("provider %s: %w", settings.Name, err), a.Sources["provider "+settings.Name])
 	}
-	d.pooled = value.(*pooledDirectory)
-	a.directories = append(a.directories, d)
+	a.uses = append(a.uses, use)
+	a.directories = append(a.directories, &peopleDirectory{settings, use.Value})
 	return nil
 }
 
@@ -58,7 +49,7 @@ func directoryKey(s *ldap.Settings) string {
 // passwordDirectories are those that our own issuer asks, in the order of the configuration.
 func (a *App) passwordDirectories() (list []tokenissuer.PasswordDirectory) {
 	for _, d := range a.directories {
-		list = append(list, &federation.Directory{Name: d.Name, People: d.pooled, Accounts: a.accounts(), Rules: d.Rules})
+		list = append(list, &federation.Directory{Name: d.Name, People: d.people, Accounts: a.accounts(), Rules: d.Rules})
 	}
 	return list
 }
@@ -66,6 +57,6 @@ func (a *App) passwordDirectories() (list []tokenissuer.PasswordDirectory) {
 // target is what operators can ask about a directory.
 func (d *peopleDirectory) target() admin.IdentityProvider {
 	return admin.IdentityProvider{
-		Name: d.Name, Kind: d.Kind(), Title: d.Title, URL: d.URL(), State: d.pooled.State, Test: d.pooled.Test,
+		Name: d.Name, Kind: d.Kind(), Title: d.Title, URL: d.URL(), State: d.people.State, Test: d.people.Test,
 	}
 }

@@ -18,7 +18,7 @@ func (a *App) hostSessions() hostsession.Settings {
 	}
 	for _, p := range a.providers {
 		s.Providers = append(s.Providers, hostsession.Provider{
-			Provider: p.pooled.value, Name: p.Name, Origin: originOf(p.ProviderSettings), Rules: p.Rules, Default: p.Default,
+			Provider: p.running.value, Name: p.Name, Origin: originOf(p.ProviderSettings), Rules: p.Rules, Default: p.Default,
 		})
 	}
 	return s

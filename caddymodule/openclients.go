@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -16,39 +16,19 @@ import (
 )
 
 // clientDocuments hold the documents of clients that describe themselves, by all of the settings. They outlive a reload.
-var clientDocuments = caddy.NewUsagePool()
-
-// pooledDocuments are documents in the pool.
-type pooledDocuments struct{ *clientmetadata.Documents }
-
-// Destruct closes what is open once no configuration uses the documents any more.
-func (p pooledDocuments) Destruct() error {
-	p.Close()
-	return nil
-}
+var clientDocuments = pool.New(func(d *clientmetadata.Documents) error { d.Close(); return nil })
 
 // provisionDocuments takes the documents from the pool, or makes them: those of clients, and their keys. It fetches nothing.
 func (a *App) provisionDocuments() error {
 	settings := a.settings.Open.Documents
 	settings.Now, settings.OpenID = a.node.StoreTime, a.settings.OpenID
-	a.documentsKey = fmt.Sprintf("%p %#v", a.node, []any{settings.Allow, settings.Deny, settings.AllowPrivateNetwork, settings.OpenID})
-	pooled, _, err := clientDocuments.LoadOrNew(a.documentsKey, func() (caddy.Destructor, error) {
-		return pooledDocuments{clientmetadata.New(settings)}, nil
-	})
+	key := fmt.Sprintf("%p %#v", a.node, []any{settings.Allow, settings.Deny, settings.AllowPrivateNetwork, settings.OpenID})
+	use, err := clientDocuments.Take(key, func() (*clientmetadata.Documents, error) { return clientmetadata.New(settings), nil })
 	if err != nil {
 		return err
 	}
-	a.described = pooled.(pooledDocuments)
+	a.uses, a.described = append(a.uses, use), use.Value
 	return nil
-}
-
-// releaseDocuments gives the documents back to the pool.
-func (a *App) releaseDocuments() error {
-	if a.documentsKey == "" {
-		return nil
-	}
-	_, err := clientDocuments.Delete(a.documentsKey)
-	return err
 }
 
 // admitClients says which clients may make themselves known, once all routes are known.

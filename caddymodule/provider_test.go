@@ -341,7 +341,7 @@ func (g *trustGate) restart(caddyfile string) {
 func (g *gateway) awaitKeys() {
 	g.t.Helper()
 	g.eventually("the provider's keys are there", func() bool {
-		corp := trustedNamed("corp")
+		corp := g.trustedNamed("corp")
 		return corp.Generation() > 0 && corp.Ready() == nil
 	})
 }
@@ -354,13 +354,11 @@ func (g *trustGate) shown(path, token string) int {
 }
 
 // trustedNamed returns a trusted issuer of the running configuration by its name.
-func trustedNamed(name string) *trust.Issuer {
-	var found *trust.Issuer
-	trustedIssuers.Range(func(key, value any) bool {
-		if strings.HasPrefix(key.(string), strings.TrimSuffix(fmt.Sprintf("%#v", []any{name}), "}")) {
-			found = value.(*pooled[*trust.Issuer]).value
+func (g *gatehouse) trustedNamed(name string) *trust.Issuer {
+	for _, t := range g.app().trusted {
+		if t.Name == name {
+			return t.running.value
 		}
-		return true
-	})
-	return found
+	}
+	return nil
 }

@@ -1,10 +1,7 @@
 package caddymodule
 
 import (
-	"errors"
 	"fmt"
-
-	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
@@ -15,13 +12,12 @@ import (
 
 // providers hold what we know of identity providers, by all of their settings. It outlives a reload: metadata, keys, and how sign-ins
 // went.
-var providers = caddy.NewUsagePool()
+var providers = newRunningPool[idp.Provider]()
 
 // identityProvider is where people sign in.
 type identityProvider struct {
 	configuration.ProviderSettings
-	key    string
-	pooled *pooled[idp.Provider]
+	running *running[idp.Provider]
 }
 
 // provisionProviders takes the providers from the pool, or makes them. It opens nothing.
@@ -33,19 +29,18 @@ func (a *App) provisionProviders() error {
 			}
 			continue
 		}
-		p := &identityProvider{ProviderSettings: settings, key: providerKey(settings)}
-		value, _, err := providers.LoadOrNew(p.key, func() (caddy.Destructor, error) {
+		use, err := providers.Take(providerKey(settings), func() (*running[idp.Provider], error) {
 			made, err := newProvider(settings, idp.Options{Now: node.Clock, Warn: warnOf("provider", settings.Name)})
 			if err != nil {
 				return nil, err
 			}
-			return newPooled(made), nil
+			return newRunning(made), nil
 		})
 		if err != nil {
-			return setting.At(fmt.Errorf("provider %s: %w", p.Name, err), a.Sources["provider "+p.Name])
+			return setting.At(fmt.Errorf("provider %s: %w", settings.Name, err), a.Sources["provider "+settings.Name])
 		}
-		p.pooled = value.(*pooled[idp.Provider])
-		a.providers = append(a.providers, p)
+		a.uses = append(a.uses, use)
+		a.providers = append(a.providers, &identityProvider{settings, use.Value})
 	}
 	return nil
 }
@@ -83,23 +78,6 @@ func (a *App) redirectURIs(p *identityProvider) []string {
 // startProviders has the providers keep what they publish in the configuration's storage, and fetches that in the background.
 func (a *App) startProviders() {
 	for _, p := range a.providers {
-		p.pooled.start(storedSnapshots{a.ctx.Storage(), "oauth/provider/"})
+		p.running.start(storedSnapshots{a.ctx.Storage(), "oauth/provider/"})
 	}
-}
-
-// releaseProviders gives the providers back to the pool.
-func (a *App) releaseProviders() error {
-	var failed error
-	all := make([]string, 0, len(a.providers)+len(a.directories))
-	for _, p := range a.providers {
-		all = append(all, p.key)
-	}
-	for _, d := range a.directories {
-		all = append(all, d.key)
-	}
-	for _, key := range all {
-		_, err := providers.Delete(key)
-		failed = errors.Join(failed, err)
-	}
-	return failed
 }

@@ -180,10 +180,14 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 // identity, and nobody touches the marker of the former, which may be that of a database that others use.
 func TestK11NodesThatDistrustTogether(t *testing.T) {
 	g := startGatehouse(t, durableSite)
-	other := node.Acquire(node.Settings{
+	use, err := node.Acquire(node.Settings{
 		Store: node.SQLite, Path: g.database(), Issuer: "https://other.example", Algorithm: oauth.ES256, MaxStaleness: time.Minute,
 	}, nil)
-	t.Cleanup(func() { _ = other.Release() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = use.Release() })
+	other := use.Value
 	if err := other.Open(); err != nil {
 		t.Fatal(err)
 	}

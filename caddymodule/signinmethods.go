@@ -16,7 +16,7 @@ func (a *App) signInMethods() endpoint.SignInMethods {
 	}
 	for _, p := range a.providers {
 		m.Providers = append(m.Providers, &endpoint.Provider{
-			Provider: p.pooled.value, Name: p.Name, Title: p.Title, Origin: originOf(p.ProviderSettings),
+			Provider: p.running.value, Name: p.Name, Title: p.Title, Origin: originOf(p.ProviderSettings),
 			Domains: p.Domains, Default: p.Default, Rules: p.Rules,
 		})
 	}

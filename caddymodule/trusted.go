@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/caddyserver/caddy/v2"
@@ -16,28 +15,29 @@ import (
 
 // trustedIssuers hold what we know of other issuers, by all of their settings. It outlives a reload: keys, and what was
 // introspected.
-var trustedIssuers = caddy.NewUsagePool()
+var trustedIssuers = newRunningPool[*trust.Issuer]()
 
 // trustedIssuer is an issuer that a configuration trusts.
 type trustedIssuer struct {
 	configuration.TrustedIssuer
-	pooled *pooled[*trust.Issuer]
+	running *running[*trust.Issuer]
 }
 
 // provisionTrust takes the trusted issuers from the pool, or makes them. It opens nothing.
 func (a *App) provisionTrust() error {
 	for _, t := range a.settings.Trusted {
-		value, _, err := trustedIssuers.LoadOrNew(key(t), func() (caddy.Destructor, error) {
+		use, err := trustedIssuers.Take(key(t), func() (*running[*trust.Issuer], error) {
 			issuer, err := trust.New(t.Settings, trust.Options{Now: node.Clock, Warn: warnOf("trust", t.Name)})
 			if err != nil {
 				return nil, err
 			}
-			return newPooled(issuer), nil
+			return newRunning(issuer), nil
 		})
 		if err != nil {
 			return fmt.Errorf("trust %s: %w", t.Name, err)
 		}
-		a.trusted = append(a.trusted, &trustedIssuer{TrustedIssuer: t, pooled: value.(*pooled[*trust.Issuer])})
+		a.uses = append(a.uses, use)
+		a.trusted = append(a.trusted, &trustedIssuer{t, use.Value})
 	}
 	return nil
 }
@@ -45,18 +45,8 @@ func (a *App) provisionTrust() error {
 // startTrust has the trusted issuers keep what they know in the configuration's storage, and find their keys.
 func (a *App) startTrust() {
 	for _, t := range a.trusted {
-		t.pooled.start(storedSnapshots{a.ctx.Storage(), "oauth/trust/"})
+		t.running.start(storedSnapshots{a.ctx.Storage(), "oauth/trust/"})
 	}
-}
-
-// releaseTrust gives the trusted issuers back to the pool.
-func (a *App) releaseTrust() error {
-	var failed error
-	for _, t := range a.trusted {
-		_, err := trustedIssuers.Delete(key(t.TrustedIssuer))
-		failed = errors.Join(failed, err)
-	}
-	return failed
 }
 
 // key is the name of an issuer in the pool: every setting that makes a difference to the issuer itself.

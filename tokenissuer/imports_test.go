@@ -226,6 +226,7 @@ var rooms = map[string]room{
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
 	},
+	"caddymodule/pool":      {others: []string{"github.com/caddyserver/caddy/v2"}},
 	"caddymodule/floodgate": {without: slices.Concat(wire, database)},
 	"caddymodule/setting": {
 		others: []string{"github.com/caddyserver/caddy/v2"},
@@ -261,6 +262,7 @@ var rooms = map[string]room{
 	},
 	"caddymodule/node": {
 		own: []string{
+			"caddymodule/pool",
 			"tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store",
 		},
@@ -279,7 +281,7 @@ var rooms = map[string]room{
 	"caddymodule": {
 		own: []string{
 			"caddymodule/admin", "caddymodule/caller", "caddymodule/command", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
-			"caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
+			"caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/pool", "caddymodule/setting",
 			"internal/failpoint",
 			"tokenissuer", "tokenissuer/assertion", "tokenissuer/backchannel", "tokenissuer/clientmetadata", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
 			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/personaltoken", "tokenissuer/registry",

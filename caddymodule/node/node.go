@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -57,7 +58,7 @@ func (s Settings) algorithms() []oauth.Algorithm {
 
 // nodes are those in use, by poolKey: a configuration with the same settings goes on with the same database handle, keys,
 // sessions, revocations and verified tokens.
-var nodes = caddy.NewUsagePool()
+var nodes = pool.New((*Node).Destruct)
 
 // poolKey tells two nodes apart.
 type poolKey struct {
@@ -73,25 +74,14 @@ func keyOf(settings Settings, sealer *keys.Sealer) poolKey {
 }
 
 // Acquire returns the node of these settings and this sealer, which is nil when keys are stored in the clear. It makes one
-// when no configuration has it. Each Acquire needs a Release. It opens nothing: `caddy validate` comes this far.
-func Acquire(settings Settings, sealer *keys.Sealer) *Node {
-	pooled, _, _ := nodes.LoadOrNew(keyOf(settings, sealer), func() (caddy.Destructor, error) { // which does not fail
-		return newNode(settings, sealer), nil
-	})
-	return pooled.(*Node)
-}
-
-// Release closes the node if nobody else has acquired it.
-func (n *Node) Release() error {
-	_, err := nodes.Delete(keyOf(n.settings, n.keyring.sealer))
-	return err
+// when no configuration has it. Each use has to be released, and the node closes with the last one. It opens nothing: `caddy validate`
+// comes this far.
+func Acquire(settings Settings, sealer *keys.Sealer) (*pool.Use[*Node], error) {
+	return nodes.Take(keyOf(settings, sealer), func() (*Node, error) { return newNode(settings, sealer), nil })
 }
 
 // InUse returns how many nodes there are.
-func InUse() (n int) {
-	nodes.Range(func(any, any) bool { n++; return true })
-	return n
-}
+func InUse() int { return len(nodes.All()) }
 
 // Node is the state of an issuer: it outlives a reload. It is safe for concurrent use.
 type Node struct {
