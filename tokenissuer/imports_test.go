@@ -154,7 +154,7 @@ var rooms = map[string]room{
 	},
 	"tokenissuer/endpoint": {
 		own: []string{
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/registration", "tokenissuer/endpoint/requests",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/requests",
 			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/idtoken",
 			"tokenissuer/oauth", "tokenissuer/personaltoken", "tokenissuer/redirect", "tokenissuer/registration", "tokenissuer/routes", "tokenissuer/store", "tokenissuer/strictjson", "tokenissuer/upstream",
 		},
@@ -163,11 +163,6 @@ var rooms = map[string]room{
 	},
 	"tokenissuer/endpoint/answers": {
 		own:     []string{"tokenissuer/endpoint/requests", "tokenissuer/oauth"},
-		others:  []string{"github.com/go-json-experiment/json"},
-		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
-	},
-	"tokenissuer/endpoint/registration": {
-		own:     []string{"tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store", "tokenissuer/strictjson"},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},

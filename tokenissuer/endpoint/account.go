@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
@@ -12,16 +13,26 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// account serves the account page: the applications that may act for the user, the user's sessions, accounts at providers, and personal access
+// accountPages are the account page and its forms.
+type accountPages struct {
+	issuer  *tokenissuer.Issuer
+	audit   *Audit
+	methods *SignInMethods
+	browser *browser
+	// tokens are the user's personal access tokens; nil: there are none.
+	tokens *tokenPages
+}
+
+// serve serves the account page: the applications that may act for the user, the user's sessions, accounts at providers, and personal access
 // tokens. Its forms end each, and make tokens.
-func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
+func (h *accountPages) serve(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin") // the page that has opened it keeps no window on it
-	v, err := h.visitOf(w, r)
+	v, err := h.browser.visitOf(w, r)
 	if err != nil {
 		return err
 	}
 	if v.session == nil {
-		seeOther(w, h.prefix+loginPath) // which leads back here
+		seeOther(w, h.browser.prefix+loginPath) // which leads back here
 		return nil
 	}
 	if r.Method != http.MethodPost {
@@ -31,18 +42,20 @@ func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	nonce, err := h.checkForm(r, v, f, accountPath)
+	nonce, err := h.browser.checkForm(r, v, f, accountPath)
 	switch {
 	case err != nil:
 		return err
+	case f.Get("make") != "" && h.tokens == nil:
+		return requests.Invalid("account_change_unknown")
 	case f.Get("make") != "":
-		return h.makeToken(w, r, v, f, nonce)
+		return h.tokens.makeToken(w, r, v, f, nonce)
 	}
 	return h.changeAccount(w, r, v, f)
 }
 
 // changeAccount ends one application's access, one session, or all of them.
-func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit, f requests.Form) error {
+func (h *accountPages) changeAccount(w http.ResponseWriter, r *http.Request, v visit, f requests.Form) error {
 	user := v.session.User
 	var next string
 	var err error
@@ -58,11 +71,11 @@ func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit,
 		what, next = zap.String("identity", f.Get("identity")), doneURL(pages.IdentityUnlinked)
 		err = h.unlink(r, v.session, f.Get("identity"))
 	case f.Get("personal_token") != "" && h.tokens != nil:
-		return h.endToken(w, r, user, f.Get("personal_token"))
+		return h.tokens.endToken(w, r, user, f.Get("personal_token"))
 	case f.Get("everywhere") != "":
 		what, next = zap.Bool("everywhere", true), logoutPath
 		if err = h.issuer.SignOutEverywhere(r.Context(), user); err == nil {
-			h.cookies.end(w)
+			h.browser.cookies.end(w)
 			forgetPages(w)
 		}
 	default:
@@ -72,7 +85,7 @@ func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit,
 		return err
 	}
 	h.audit.Accepted(r, "account access ended", zap.String("subject", user.ID), what)
-	seeOther(w, h.prefix+next)
+	seeOther(w, h.browser.prefix+next)
 	return nil
 }
 
@@ -91,27 +104,27 @@ func doneBefore(r *http.Request) pages.Done {
 	return pages.NothingDone
 }
 
-func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) error {
+func (h *accountPages) showAccount(w http.ResponseWriter, r *http.Request, v visit) error {
 	page, err := h.accountPage(r, v)
 	if err != nil {
 		return err
 	}
-	return h.show(w, r, http.StatusOK, "", page)
+	return h.browser.show(w, r, http.StatusOK, "", page)
 }
 
-func (h *Handler) accountPage(r *http.Request, v visit) (pages.Account, error) {
+func (h *accountPages) accountPage(r *http.Request, v visit) (pages.Account, error) {
 	user := v.session.User
 	allowed, err := account.Of(r.Context(), h.issuer, user)
 	if err != nil {
 		return pages.Account{}, err
 	}
 	page := pages.Account{
-		Form: h.form(v, accountPath, oauth.Secret{}), Done: doneBefore(r), User: user.Name, Email: user.Email,
-		Organisation: h.organisationName(r, user), Role: h.roleOf(user), SignOutURL: h.prefix + logoutPath,
+		Form: h.browser.form(v, accountPath, oauth.Secret{}), Done: doneBefore(r), User: user.Name, Email: user.Email,
+		Organisation: h.organisationName(r, user), Role: h.roleOf(user), SignOutURL: h.browser.prefix + logoutPath,
 	}
 	for _, a := range allowed.Applications {
 		page.Applications = append(page.Applications, pages.Application{
-			ID: a.Client.ID, Name: titleOf(a.Client, ""), Scopes: h.scopesInWords(a.Scopes), Since: a.Since, LastUsed: a.LastUsed,
+			ID: a.Client.ID, Name: titleOf(a.Client, ""), Scopes: scopesInWords(h.issuer, a.Scopes), Since: a.Since, LastUsed: a.LastUsed,
 		})
 	}
 	for _, s := range allowed.Sessions {
@@ -127,12 +140,14 @@ func (h *Handler) accountPage(r *http.Request, v visit) (pages.Account, error) {
 	if page.Identities, err = h.identitiesOf(r, user); err != nil {
 		return pages.Account{}, err
 	}
-	page.Tokens, err = h.tokensOf(r, v)
+	if h.tokens != nil {
+		page.Tokens, err = h.tokens.tokensOf(r, v)
+	}
 	return page, err
 }
 
 // organisationName returns the name of the user's organisation, or its id if the name is unavailable.
-func (h *Handler) organisationName(r *http.Request, user *store.User) string {
+func (h *accountPages) organisationName(r *http.Request, user *store.User) string {
 	if user.Organisation == "" {
 		return ""
 	}
@@ -145,7 +160,7 @@ func (h *Handler) organisationName(r *http.Request, user *store.User) string {
 
 // roleOf returns the configured words for a user's role, or else the role, for which the pages may have words. It returns
 // "" for an undeclared role.
-func (h *Handler) roleOf(user *store.User) string {
+func (h *accountPages) roleOf(user *store.User) string {
 	switch words := h.issuer.Roles.Words(user.Role); {
 	case !h.issuer.Roles.Has(user.Role):
 		return ""

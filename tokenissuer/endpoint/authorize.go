@@ -26,8 +26,18 @@ const (
 	maxHostQuery = 13 << 10
 )
 
-// authorize is the authorization endpoint (RFC 6749 §3.1).
-func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
+// authorizationPages are the authorization endpoint, and the way from there over the other pages to the client.
+type authorizationPages struct {
+	issuer   *tokenissuer.Issuer
+	audit    *Audit
+	counters Counters
+	browser  *browser
+	signIn   *signInPages
+	consent  *consentPages
+}
+
+// serve is the authorization endpoint (RFC 6749 §3.1).
+func (h *authorizationPages) serve(w http.ResponseWriter, r *http.Request) error {
 	if !requests.IsNavigation(r) && !requests.IsFrame(r) {
 		return requests.NotAVisit()
 	}
@@ -65,7 +75,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 		switch {
 		case err != nil:
 			return forClient(err, client)
-		case attempt.Origin == h.origin && !attempt.IsOf(readCookie(r, hosts.BrowserCookie(h.cookies.scheme()))): // elsewhere its callback sees the cookie
+		case attempt.Origin == h.browser.origin && !attempt.IsOf(readCookie(r, hosts.BrowserCookie(h.browser.cookies.scheme()))): // elsewhere its callback sees the cookie
 			return h.redirectError(w, r, client, target, oauth.NewError(oauth.InvalidRequest, "state_of_another_browser"))
 		}
 	}
@@ -80,11 +90,11 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	// The client's page sent a cross-site POST, without cookies. A GET of the same parameters has them. Encode the
 	// parameters again: a body may contain bytes that a URL cannot.
 	if h.isCrossSite(r) {
-		seeOther(w, h.prefix+authorizePath+"?"+url.Values(p).Encode())
+		seeOther(w, h.browser.prefix+authorizePath+"?"+url.Values(p).Encode())
 		return nil
 	}
 	// 3. The next step.
-	v, err := h.visitOf(w, r)
+	v, err := h.browser.visitOf(w, r)
 	if err != nil {
 		return h.redirectError(w, r, client, target, err)
 	}
@@ -92,7 +102,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 }
 
 // authorizationText returns the raw parameters: the query or, for POST, the body alone.
-func (h *Handler) authorizationText(w http.ResponseWriter, r *http.Request) (string, error) {
+func (h *authorizationPages) authorizationText(w http.ResponseWriter, r *http.Request) (string, error) {
 	text := r.URL.RawQuery
 	if r.Method == http.MethodPost {
 		media, err := requests.ParseMediaType(r.Header["Content-Type"])
@@ -201,7 +211,7 @@ type walk struct {
 
 // advance performs the next step of the flow: the sign-in page, the consent page, or the redirect to the client. Every
 // page continues here.
-func (h *Handler) advance(w http.ResponseWriter, r *http.Request, k walk) error {
+func (h *authorizationPages) advance(w http.ResponseWriter, r *http.Request, k walk) error {
 	severOpener(w, k.client)
 	step, err := h.issuer.NextStep(r.Context(), k.request, k.client, k.visit.session)
 	if err != nil {
@@ -217,19 +227,19 @@ func (h *Handler) advance(w http.ResponseWriter, r *http.Request, k walk) error 
 	if err != nil {
 		return h.redirectError(w, r, k.client, k.target, err)
 	}
-	path, show := loginPath, h.showSignIn
+	path, show := loginPath, h.signIn.showSignIn
 	if step == tokenissuer.AskConsent {
-		path, show = consentPath, h.showConsent
+		path, show = consentPath, h.consent.showConsent
 	}
-	if at := r.URL.EscapedPath(); at != h.prefix+authorizePath && (r.Method == http.MethodPost || h.isCallback(at)) {
-		seeOther(w, h.url(path, pending)) // reloading or going back then resubmits no form, and no provider's code
+	if at := r.URL.EscapedPath(); at != h.browser.prefix+authorizePath && (r.Method == http.MethodPost || h.browser.isCallback(at)) {
+		seeOther(w, h.browser.url(path, pending)) // reloading or going back then resubmits no form, and no provider's code
 		return nil
 	}
 	return show(w, r, k, pending)
 }
 
 // approve redirects the browser to the client with a code.
-func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowed oauth.Scopes) error {
+func (h *authorizationPages) approve(w http.ResponseWriter, r *http.Request, k walk, allowed oauth.Scopes) error {
 	code, err := h.issuer.Approve(r.Context(), k.request, k.client, k.visit.session, allowed)
 	if err != nil {
 		e := oauth.AsError(err)
@@ -253,11 +263,11 @@ var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.NewError(o
 // redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1). Anybody can make a client known whose page is anywhere on
 // the web, or whose scheme starts a program, and a link to us would lead there: the error of such a client is shown here, unless it goes to
 // loopback, or the user has just decided about the client on the consent page (RFC 9700 §4.11.2).
-func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, err error) error {
+func (h *authorizationPages) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, err error) error {
 	e := oauth.AsError(err)
 	if client.Origin != store.FromOperator && !target.IsLoopback() {
-		session, sessionErr := h.session(r)
-		if session == nil || sessionErr != nil || r.Method != http.MethodPost || r.URL.EscapedPath() != h.prefix+consentPath {
+		session, sessionErr := h.browser.session(r)
+		if session == nil || sessionErr != nil || r.Method != http.MethodPost || r.URL.EscapedPath() != h.browser.prefix+consentPath {
 			return forClient(err, client)
 		}
 	}
@@ -267,9 +277,9 @@ func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *
 }
 
 // isCrossSite reports whether another site's page has sent a POST, without our cookies.
-func (h *Handler) isCrossSite(r *http.Request) bool {
+func (h *authorizationPages) isCrossSite(r *http.Request) bool {
 	return r.Method == http.MethodPost && r.Header.Get("Sec-Fetch-Site") == "cross-site" &&
-		h.sessionCookie(r).IsEmpty() && readCookie(r, h.cookies.browser).IsEmpty()
+		h.browser.sessionCookie(r).IsEmpty() && readCookie(r, h.browser.cookies.browser).IsEmpty()
 }
 
 // severOpener keeps a page that has opened a window from what the window shows, if people sign in there at a host: a script of that host
@@ -289,7 +299,7 @@ func seeOther(w http.ResponseWriter, location string) {
 
 // sendAnswer sends the browser to the client with an answer of the authorization endpoint: by a redirect, or by a form (OAuth 2.0
 // Form Post Response Mode).
-func (h *Handler) sendAnswer(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, answer redirect.Answer) error {
+func (h *authorizationPages) sendAnswer(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, answer redirect.Answer) error {
 	severOpener(w, client)
 	if answer.Location != "" {
 		seeOther(w, answer.Location)
@@ -299,5 +309,5 @@ func (h *Handler) sendAnswer(w http.ResponseWriter, r *http.Request, client *sto
 	for _, p := range answer.Parameters {
 		page.Fields = append(page.Fields, pages.Field{Name: p.Name, Value: p.Value})
 	}
-	return h.showUnder(w, r, h.pages.FormPostPolicy(target.Origin()), http.StatusOK, "", page)
+	return h.browser.showUnder(w, r, h.browser.pages.FormPostPolicy(target.Origin()), http.StatusOK, "", page)
 }

@@ -5,9 +5,22 @@ import (
 	"net/url"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
+
+// site is where the issuer is: the path of its URL, usually "", and its origin.
+type site struct{ prefix, origin string }
+
+// browser serves pages to people: it knows their cookies, and the forms that are ours.
+type browser struct {
+	site
+	issuer  *tokenissuer.Issuer
+	audit   *Audit
+	cookies cookies
+	pages   *pages.Pages
+}
 
 // visit is a browser's request to a page, with the browser's id and session.
 type visit struct {
@@ -26,29 +39,29 @@ func (v visit) owner(action string) string {
 
 // visitOf reads the cookies of a request to a page. It sets the browser cookie if there is none; nothing is stored on the
 // server before a sign-in.
-func (h *Handler) visitOf(w http.ResponseWriter, r *http.Request) (visit, error) {
-	v := visit{browser: readCookie(r, h.cookies.browser)}
+func (b *browser) visitOf(w http.ResponseWriter, r *http.Request) (visit, error) {
+	v := visit{browser: readCookie(r, b.cookies.browser)}
 	if len(v.browser.Reveal()) != len(oauth.NewID()) {
 		v.browser = tokenissuer.NewBrowser()
-		h.cookies.set(w, h.cookies.browser, v.browser, 0)
+		b.cookies.set(w, b.cookies.browser, v.browser, 0)
 	}
-	session, err := h.session(r)
+	session, err := b.session(r)
 	v.session = session
 	return v, err
 }
 
 // session returns the session of the request; nil: not signed in.
-func (h *Handler) session(r *http.Request) (*tokenissuer.Session, error) {
-	cookie := h.sessionCookie(r)
+func (b *browser) session(r *http.Request) (*tokenissuer.Session, error) {
+	cookie := b.sessionCookie(r)
 	if cookie.IsEmpty() {
 		return nil, nil
 	}
-	return h.issuer.Session(r.Context(), cookie)
+	return b.issuer.Session(r.Context(), cookie)
 }
 
 // url returns the URL of one of our pages, with the sealed pending request if there is one.
-func (h *Handler) url(path string, pending oauth.Secret) string {
-	location := h.prefix + path
+func (s *site) url(path string, pending oauth.Secret) string {
+	location := s.prefix + path
 	if !pending.IsEmpty() {
 		location += "?pending=" + url.QueryEscape(pending.Reveal())
 	}
@@ -58,24 +71,24 @@ func (h *Handler) url(path string, pending oauth.Secret) string {
 // checkForm refuses a form that was not sent from our page, by the same browser and user as the page was made for (RFC
 // 9700 §4.7). It returns the form's nonce. The origin that browsers send cannot be forged by other sites; the form token
 // proves the rest.
-func (h *Handler) checkForm(r *http.Request, v visit, f requests.Form, action string) (nonce string, err error) {
-	nonce, genuine := h.issuer.OpenFormToken(f.Secret("form_token"), v.browser, action, v.owner(action), f.Get("pending"))
-	if !genuine || !h.isSameOrigin(r) {
+func (b *browser) checkForm(r *http.Request, v visit, f requests.Form, action string) (nonce string, err error) {
+	nonce, genuine := b.issuer.OpenFormToken(f.Secret("form_token"), v.browser, action, v.owner(action), f.Get("pending"))
+	if !genuine || !b.isSameOrigin(r) {
 		return "", forged
 	}
 	return nonce, nil
 }
 
 // formToken returns the token that checkForm requires.
-func (h *Handler) formToken(v visit, action string, pending oauth.Secret) string {
-	return h.issuer.FormToken(v.browser, action, v.owner(action), pending.Reveal()).Reveal()
+func (b *browser) formToken(v visit, action string, pending oauth.Secret) string {
+	return b.issuer.FormToken(v.browser, action, v.owner(action), pending.Reveal()).Reveal()
 }
 
 var forged = requests.Error{Status: http.StatusForbidden, Err: oauth.NewError(oauth.InvalidRequest, "form_forged")}
 
 // isSameOrigin reports whether the browser says that the request comes from our page. Our pages have the policy
 // no-referrer, so browsers send the Origin "null"; then Sec-Fetch-Site decides.
-func (h *Handler) isSameOrigin(r *http.Request) bool {
+func (s *site) isSameOrigin(r *http.Request) bool {
 	site, origin := r.Header.Values("Sec-Fetch-Site"), r.Header.Values("Origin")
 	if len(site) > 1 || len(origin) > 1 {
 		return false
@@ -84,5 +97,5 @@ func (h *Handler) isSameOrigin(r *http.Request) bool {
 	if len(site) == 1 && !sameSite {
 		return false
 	}
-	return len(origin) == 0 || origin[0] == h.origin || sameSite && origin[0] == "null"
+	return len(origin) == 0 || origin[0] == s.origin || sameSite && origin[0] == "null"
 }

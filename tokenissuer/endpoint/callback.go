@@ -24,35 +24,38 @@ const maxProviderState = 7 << 10
 // of another (RFC 9700 §4.4.2).
 const callbackPath = "/oauth/callback/"
 
-func (h *Handler) callbackURL(p *Provider) string { return h.origin + h.prefix + callbackPath + p.Name }
+func (s *site) callbackURL(p *Provider) string { return s.origin + s.prefix + callbackPath + p.Name }
 
 // isCallback reports whether a path is one to which a provider sends browsers back.
-func (h *Handler) isCallback(path string) bool { return strings.HasPrefix(path, h.prefix+callbackPath) }
+func (s *site) isCallback(path string) bool { return strings.HasPrefix(path, s.prefix+callbackPath) }
 
-// addCallbacks adds the paths to which providers send browsers back.
-func (h *Handler) addCallbacks() {
-	for _, p := range h.methods.Providers {
-		serve := func(h *Handler, w http.ResponseWriter, r *http.Request) error { return h.callback(w, r, p) }
-		h.routes[h.prefix+callbackPath+p.Name] = route{"provider_callback", methodsGet, navigated(serve), (*Handler).refuseCallback, unshared}
-	}
+// providerPages send browsers to providers, and take them back.
+type providerPages struct {
+	issuer        *tokenissuer.Issuer
+	audit         *Audit
+	counters      Counters
+	methods       *SignInMethods
+	browser       *browser
+	authorization *authorizationPages
+	signIn        *signInPages
 }
 
-// refuseCallback is refusePage for the answer of a provider. It may hold a code that is still good, and a script of our origin could read it in
+// refuse is refusePage for the answer of a provider. It may hold a code that is still good, and a script of our origin could read it in
 // the address of a page. So the sign-in page says that it came to nothing.
-func (h *Handler) refuseCallback(w http.ResponseWriter, r *http.Request, err error) {
+func (h *providerPages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if r.URL.RawQuery == "" || !requests.IsVisit(r) || !requests.IsNavigation(r) || answers.PrefersJSON(r.Header["Accept"]) || answers.StatusOf(err) == http.StatusTooEarly {
-		h.refusePage(w, r, err)
+		h.browser.refusePage(w, r, err)
 		return
 	}
 	h.audit.Refused(r, "endpoint request refused", err)
-	provider := strings.TrimPrefix(r.URL.Path, h.prefix+callbackPath)
-	seeOther(w, h.prefix+loginPath+"?"+url.Values{failedAt: {string(pages.ProviderFailed)}, atProvider: {provider}}.Encode())
+	provider := strings.TrimPrefix(r.URL.Path, h.browser.prefix+callbackPath)
+	seeOther(w, h.browser.prefix+loginPath+"?"+url.Values{failedAt: {string(pages.ProviderFailed)}, atProvider: {provider}}.Encode())
 }
 
 // sendToProvider sends a browser to a provider. All that is known of the sign-in travels with it, sealed.
-func (h *Handler) sendToProvider(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret, p *Provider, choose bool) error {
+func (h *providerPages) sendToProvider(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret, p *Provider, choose bool) error {
 	asked := k.asksOfProvider(choose)
-	asked.RedirectURI = h.callbackURL(p)
+	asked.RedirectURI = h.browser.callbackURL(p)
 	location, flow, err := p.Begin(r.Context(), asked)
 	if err != nil {
 		return h.providerFailed(w, r, p, k, sealed, err)
@@ -77,12 +80,12 @@ func (h *Handler) sendToProvider(w http.ResponseWriter, r *http.Request, k walk,
 	return nil
 }
 
-// callback takes a browser back from a provider, and signs it in.
-func (h *Handler) callback(w http.ResponseWriter, r *http.Request, p *Provider) error {
+// serve takes a browser back from a provider, and signs it in.
+func (h *providerPages) serve(w http.ResponseWriter, r *http.Request, p *Provider) error {
 	if !requests.IsVisit(r) { // a code is used once, by the person
 		return requests.NotAVisit()
 	}
-	v, err := h.visitOf(w, r)
+	v, err := h.browser.visitOf(w, r)
 	if err != nil {
 		return err
 	}
@@ -100,12 +103,12 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, p *Provider) 
 	if err != nil {
 		return h.answerOfAnother(w, r, v, p, oauth.NewSecret(began.Pending), err)
 	}
-	pending, err := h.pendingOf(r, v, oauth.NewSecret(began.Pending))
+	pending, err := h.authorization.pendingOf(r, v, oauth.NewSecret(began.Pending))
 	if err != nil {
 		return err
 	}
 	if v.session != nil && v.session.Family.Code.RequestID == began.ID { // the browser has sent it twice
-		return h.goOn(w, r, v, pending)
+		return h.signIn.goOn(w, r, v, pending)
 	}
 	// 2. Who it is there, and who that is here.
 	who, err := h.signInAtProvider(r, p, began, answer)
@@ -113,7 +116,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, p *Provider) 
 		return h.providerFailed(w, r, p, pending.walk(v), pending.sealed, err)
 	}
 	// 3. A new session, of this sign-in alone.
-	session, err := h.openSession(w, r, v, who, began.ID)
+	session, err := h.signIn.openSession(w, r, v, who, began.ID)
 	if err != nil {
 		if oauth.AsError(err).Code == oauth.RateLimited {
 			return h.providerFailed(w, r, p, pending.walk(v), pending.sealed, err)
@@ -122,11 +125,11 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, p *Provider) 
 	}
 	v.session = session
 	h.audit.Accepted(r, "signed in", signedInFields(who, session)...)
-	return h.goOn(w, r, v, pending)
+	return h.signIn.goOn(w, r, v, pending)
 }
 
 // signInAtProvider asks the provider who has signed in, and finds the user.
-func (h *Handler) signInAtProvider(r *http.Request, p *Provider, began tokenissuer.ProviderSignIn, answer upstream.Answer) (tokenissuer.SignedIn, error) {
+func (h *providerPages) signInAtProvider(r *http.Request, p *Provider, began tokenissuer.ProviderSignIn, answer upstream.Answer) (tokenissuer.SignedIn, error) {
 	settle, err := h.issuer.CountSignIn(r.Context(), h.audit.Address(r))
 	if err != nil {
 		return tokenissuer.SignedIn{}, err
@@ -135,7 +138,7 @@ func (h *Handler) signInAtProvider(r *http.Request, p *Provider, began tokenissu
 		Nonce: began.Nonce, Verifier: oauth.NewSecret(began.Verifier),
 		Began: time.Unix(began.Began, 0), Fresh: began.Fresh, MaxAge: time.Duration(began.MaxAge) * time.Second,
 	}
-	account, err := p.Finish(r.Context(), flow, answer, h.callbackURL(p))
+	account, err := p.Finish(r.Context(), flow, answer, h.browser.callbackURL(p))
 	var user *store.User
 	if err == nil {
 		if user, err = h.methods.Accounts.User(r.Context(), account, p.Rules); err != nil {
@@ -151,7 +154,7 @@ func (h *Handler) signInAtProvider(r *http.Request, p *Provider, began tokenissu
 
 // providerFailed sends a browser back to the sign-in page, which says what went wrong and offers every way to go on. A client that
 // demands a sign-in which the only provider does not prove is told so (OpenID Connect Core §3.1.2.3).
-func (h *Handler) providerFailed(w http.ResponseWriter, r *http.Request, p *Provider, k walk, sealed oauth.Secret, err error) error {
+func (h *providerPages) providerFailed(w http.ResponseWriter, r *http.Request, p *Provider, k walk, sealed oauth.Secret, err error) error {
 	e := oauth.AsError(err)
 	notice := noticeOf(e)
 	if notice == pages.NoNotice {
@@ -160,13 +163,13 @@ func (h *Handler) providerFailed(w http.ResponseWriter, r *http.Request, p *Prov
 	h.counters.Refused(loginEndpoint, e)
 	h.audit.Refused(r, "sign-in refused", err, zap.String("provider", p.Name))
 	if e.Code == oauth.LoginRequired && k.request != nil && h.methods.isOnly(p) {
-		return h.redirectError(w, r, k.client, k.target, err)
+		return h.authorization.redirectError(w, r, k.client, k.target, err)
 	}
 	location := url.Values{failedAt: {string(notice)}, atProvider: {p.Name}}
 	if !sealed.IsEmpty() {
 		location.Set("pending", sealed.Reveal())
 	}
-	seeOther(w, h.prefix+loginPath+"?"+location.Encode())
+	seeOther(w, h.browser.prefix+loginPath+"?"+location.Encode())
 	return nil
 }
 
@@ -197,8 +200,8 @@ func noticeOf(e *oauth.Error) pages.Notice {
 
 // failedBefore returns the notice for what went wrong at a provider, and what that is called. Only known ones count, whatever the link
 // says.
-func (h *Handler) failedBefore(r *http.Request) (pages.Notice, string) {
-	notice, p := pages.Notice(h.pageParameter(r, failedAt)), h.methods.provider(h.pageParameter(r, atProvider))
+func (h *signInPages) failedBefore(r *http.Request) (pages.Notice, string) {
+	notice, p := pages.Notice(h.browser.pageParameter(r, failedAt)), h.methods.provider(h.browser.pageParameter(r, atProvider))
 	if p == nil || !notice.AboutProvider() && notice != pages.TooManyAttempts {
 		return pages.NoNotice, ""
 	}
@@ -207,7 +210,7 @@ func (h *Handler) failedBefore(r *http.Request) (pages.Notice, string) {
 
 // throughProvider returns where a browser goes that has just been signed out of here: to sign out of the provider where it signed in,
 // if that offers it, and from there to returnTo.
-func (h *Handler) throughProvider(v visit, returnTo string) string {
+func (h *providerPages) throughProvider(v visit, returnTo string) string {
 	if v.session == nil {
 		return returnTo
 	}
@@ -219,7 +222,7 @@ func (h *Handler) throughProvider(v visit, returnTo string) string {
 	if err != nil || len(state.Reveal()) > maxProviderState {
 		return returnTo
 	}
-	location := p.SignOutURL(upstream.SignOut{RedirectURI: h.callbackURL(p), State: state.Reveal(), Hint: v.session.User.Email})
+	location := p.SignOutURL(upstream.SignOut{RedirectURI: h.browser.callbackURL(p), State: state.Reveal(), Hint: v.session.User.Email})
 	if location == "" {
 		return returnTo
 	}

@@ -13,36 +13,43 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// consent serves the consent page and its form.
-func (h *Handler) consent(w http.ResponseWriter, r *http.Request) error {
-	v, err := h.visitOf(w, r)
+// consentPages are the consent page and its form.
+type consentPages struct {
+	issuer        *tokenissuer.Issuer
+	browser       *browser
+	authorization *authorizationPages
+}
+
+// serve serves the consent page and its form.
+func (h *consentPages) serve(w http.ResponseWriter, r *http.Request) error {
+	v, err := h.browser.visitOf(w, r)
 	if err != nil {
 		return err
 	}
 	if r.Method != http.MethodPost {
-		p, err := h.pendingOf(r, v, pendingInQuery(r))
+		p, err := h.authorization.pendingOf(r, v, pendingInQuery(r))
 		if err != nil {
 			return err
 		}
 		if p.request == nil {
 			return errPendingMissing
 		}
-		return h.advance(w, r, p.walk(v))
+		return h.authorization.advance(w, r, p.walk(v))
 	}
 	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
 	}
-	p, err := h.pendingOf(r, v, f.Secret("pending"))
+	p, err := h.authorization.pendingOf(r, v, f.Secret("pending"))
 	switch {
 	case err != nil:
 		return err
 	case p.request == nil:
 		return errPendingMissing
 	case v.session == nil: // the session ended while the page was open
-		return h.advance(w, r, p.walk(v))
+		return h.authorization.advance(w, r, p.walk(v))
 	}
-	if _, err := h.checkForm(r, v, f, consentPath); err != nil {
+	if _, err := h.browser.checkForm(r, v, f, consentPath); err != nil {
 		return err
 	}
 	return h.decide(w, r, p.walk(v), f)
@@ -51,32 +58,32 @@ func (h *Handler) consent(w http.ResponseWriter, r *http.Request) error {
 var errPendingMissing = requests.Invalid("pending_missing")
 
 // decide carries out the user's decision.
-func (h *Handler) decide(w http.ResponseWriter, r *http.Request, k walk, f requests.Form) error {
+func (h *consentPages) decide(w http.ResponseWriter, r *http.Request, k walk, f requests.Form) error {
 	switch f.Get("decision") {
 	case "allow":
 		step, err := h.issuer.NextStep(r.Context(), k.request, k.client, k.visit.session)
 		if err != nil {
-			return h.redirectError(w, r, k.client, k.target, err)
+			return h.authorization.redirectError(w, r, k.client, k.target, err)
 		}
 		if step == tokenissuer.AskSignIn {
-			return h.advance(w, r, k)
+			return h.authorization.advance(w, r, k)
 		}
-		return h.approve(w, r, k, h.ticked(k.request.Asked(), f))
+		return h.authorization.approve(w, r, k, h.ticked(k.request.Asked(), f))
 	case "deny":
 		err := h.issuer.Deny(r.Context(), k.request, k.visit.session)
 		if oauth.AsError(err).Reason == oauth.ReasonDecided {
 			return decided
 		}
-		return h.redirectError(w, r, k.client, k.target, err)
+		return h.authorization.redirectError(w, r, k.client, k.target, err)
 	}
 	return requests.Invalid("decision_unknown")
 }
 
 // ticked returns the scopes whose boxes are ticked. The box of openid cannot be changed, and is not sent.
-func (h *Handler) ticked(scopes oauth.Scopes, f requests.Form) oauth.Scopes {
+func (h *consentPages) ticked(scopes oauth.Scopes, f requests.Form) oauth.Scopes {
 	var allowed oauth.Scopes
 	for i, name := range scopes {
-		if h.isFixed(name) || f.Get("scope_"+strconv.Itoa(i)) != "" {
+		if isFixed(h.issuer, name) || f.Get("scope_"+strconv.Itoa(i)) != "" {
 			allowed = append(allowed, name)
 		}
 	}
@@ -84,19 +91,21 @@ func (h *Handler) ticked(scopes oauth.Scopes, f requests.Form) oauth.Scopes {
 }
 
 // isFixed reports whether the user cannot decline a scope alone. Declining openid declines the whole request.
-func (h *Handler) isFixed(scope string) bool { return h.issuer.OpenID && scope == oauth.ScopeOpenID }
+func isFixed(issuer *tokenissuer.Issuer, scope string) bool {
+	return issuer.OpenID && scope == oauth.ScopeOpenID
+}
 
 // showConsent shows the consent page.
-func (h *Handler) showConsent(w http.ResponseWriter, r *http.Request, k walk, pending oauth.Secret) error {
+func (h *consentPages) showConsent(w http.ResponseWriter, r *http.Request, k walk, pending oauth.Secret) error {
 	user := k.visit.session.User
 	page := pages.Consent{
-		Form:       h.form(k.visit, consentPath, pending),
+		Form:       h.browser.form(k.visit, consentPath, pending),
 		ClientName: k.client.Name, ClientID: k.client.ID, Host: k.target.Host(),
 		SelfMade: k.client.Origin != store.FromOperator, DescribedBy: k.client.DescribedBy(), OnDevice: k.target.IsOnDevice(),
-		Scopes: h.scopesInWords(k.request.Asked()), User: user.Name, Email: user.Email,
-		SwitchURL: h.url(loginPath, pending) + "&" + switchAccount + "=1", AccountURL: h.prefix + accountPath,
+		Scopes: scopesInWords(h.issuer, k.request.Asked()), User: user.Name, Email: user.Email,
+		SwitchURL: h.browser.url(loginPath, pending) + "&" + switchAccount + "=1", AccountURL: h.browser.prefix + accountPath,
 	}
-	return h.show(w, r, http.StatusOK, k.request.UILocales, page, k.target.Origin())
+	return h.browser.show(w, r, http.StatusOK, k.request.UILocales, page, k.target.Origin())
 }
 
 // titleOf is what people are told that a client is called. A name that nobody has checked stands in quotation marks, after the host that
@@ -109,10 +118,10 @@ func titleOf(client *store.Client, answersTo string) string {
 }
 
 // scopesInWords returns the scopes with the operator's words. The pages add the built-in words in the user's language.
-func (h *Handler) scopesInWords(scopes oauth.Scopes) []pages.Scope {
+func scopesInWords(issuer *tokenissuer.Issuer, scopes oauth.Scopes) []pages.Scope {
 	list := make([]pages.Scope, len(scopes))
 	for i, name := range scopes {
-		list[i] = pages.Scope{Name: name, Words: h.issuer.Scopes.DeclaredWords(name), Fixed: h.isFixed(name)}
+		list[i] = pages.Scope{Name: name, Words: issuer.Scopes.DeclaredWords(name), Fixed: isFixed(issuer, name)}
 	}
 	return list
 }

@@ -78,14 +78,14 @@ func readCookies(r *http.Request, name string) (found []oauth.Secret) {
 // sessionCookie returns the session cookie of a request. On plain-HTTP loopback other applications on the same host may set it too: of several,
 // one alone must have a valid MAC. With https there is one of a __Host- name, unless a page of the host has stored another with
 // Partitioned: of several none counts.
-func (h *Handler) sessionCookie(r *http.Request) oauth.Secret {
-	found := readCookies(r, h.cookies.session)
-	if h.cookies.secure && len(found) > 1 {
+func (b *browser) sessionCookie(r *http.Request) oauth.Secret {
+	found := readCookies(r, b.cookies.session)
+	if b.cookies.secure && len(found) > 1 {
 		return oauth.Secret{}
 	}
 	var ours []oauth.Secret
 	for _, cookie := range found {
-		if h.issuer.SessionID(cookie) != "" {
+		if b.issuer.SessionID(cookie) != "" {
 			ours = append(ours, cookie)
 		}
 	}

@@ -30,5 +30,5 @@ const (
 // refuse counts a refusal and answers it in the endpoint's form.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, found route, err error) {
 	h.counters.Refused(found.name, oauth.AsError(err))
-	found.refuse(h, w, r, err)
+	found.refuse(w, r, err)
 }

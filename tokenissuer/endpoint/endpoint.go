@@ -5,48 +5,37 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
-
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/registration"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
-	core "github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
 
-// Handler serves the issuer's endpoints. It compares paths byte for byte, as the client sent them.
+// Handler takes the requests for the issuer to the endpoints. It compares paths byte for byte, as the client sent them.
 type Handler struct {
-	issuer   *tokenissuer.Issuer
-	issued   tokenissuer.IssuedTokens
-	audit    *Audit
-	counters Counters
 	routes   map[string]route
+	alias    route
 	places   [][]string // the routes' paths, as segments
 	below    []string   // the prefix under which every path is ours
-	prefix   string     // the path of the issuer's URL, usually ""
-	origin   string
-	cookies  cookies
-	pages    *pages.Pages
-	methods  SignInMethods
-	metadata atomic.Pointer[[]byte]
-	// registration is where clients register; nil: they cannot.
-	registration *registration.Endpoint
-	// tokens are the personal access tokens; nil: there are none.
-	tokens   *personaltoken.Tokens
-	resource []byte
+	site     site
+	counters Counters
+	issuer   *tokenissuer.Issuer
+
+	browser      *browser
+	account      *accountPages
+	members      *memberTokens
+	documents    *documents
+	registration *registrations
 }
 
 // route describes an endpoint.
 type route struct {
 	name    string // for metrics
 	methods string // as in Allow; GET includes HEAD
-	serve   func(*Handler, http.ResponseWriter, *http.Request) error
-	refuse  func(*Handler, http.ResponseWriter, *http.Request, error)
+	serve   func(http.ResponseWriter, *http.Request) error
+	refuse  func(http.ResponseWriter, *http.Request, error)
 	sharing sharing
 }
 
@@ -86,128 +75,140 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, met
 	if err != nil {
 		return nil, err
 	}
+	shown, err := pages.New(brand)
+	if err != nil {
+		return nil, err
+	}
+	at := site{prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: oauth.OriginOf(u)}
 	h := &Handler{
-		issuer: issuer, issued: issuer.IssuedTokens(), audit: audit, counters: counters, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: oauth.OriginOf(u),
-		cookies: newCookies(issuer.URL), methods: methods,
+		site: at, below: requests.SegmentsOf(at.prefix + "/oauth"), counters: counters, issuer: issuer,
+		browser:      &browser{site: at, issuer: issuer, audit: audit, cookies: newCookies(issuer.URL), pages: shown},
+		members:      &memberTokens{issuer: issuer, audit: audit, counters: counters, prefix: at.prefix},
+		documents:    &documents{issuer: issuer, languages: shown.Languages()},
+		registration: &registrations{audit: audit, url: strings.TrimSuffix(issuer.URL, "/") + registerPath, path: at.prefix + registerPath},
 	}
-	if h.pages, err = pages.New(brand); err != nil {
+	if err := h.PublishMetadata(); err != nil {
 		return nil, err
 	}
-	if err = h.PublishMetadata(); err != nil {
+	if h.documents.resource, err = resourceMetadata(&issuer.Settings); err != nil {
 		return nil, err
 	}
-	if h.resource, err = resourceMetadata(&issuer.Settings); err != nil {
-		return nil, err
+	h.routes = make(map[string]route)
+	h.addTokens(issuer, audit)
+	h.addPages(issuer, audit, &methods)
+	h.addDocuments(issuer)
+	for path := range h.routes {
+		h.places = append(h.places, requests.SegmentsOf(path))
 	}
-	json, page := (*Handler).Refuse, (*Handler).refusePage
-	metadata := route{metadataEndpoint, methodsGet, (*Handler).serveMetadata, json, sharedWithAll}
-	h.routes = map[string]route{
-		h.prefix + "/oauth/token":      {tokenEndpoint, methodsPost, (*Handler).token, json, sharedWithClients},
-		h.prefix + "/oauth/revoke":     {"revoke", methodsPost, (*Handler).revoke, json, sharedWithClients},
-		h.prefix + "/oauth/introspect": {"introspect", methodsPost, (*Handler).introspect, json, unshared},
-		h.prefix + "/oauth/token/info": {"token_info", methodsGet, (*Handler).tokenInfo, json, unshared},
-		h.prefix + "/oauth/jwks":       {"jwks", methodsGet, (*Handler).jwks, json, sharedWithAll},
-		h.prefix + authorizePath:       {authorizationEndpoint, methodsPage, (*Handler).authorize, page, unshared},
-		h.prefix + loginPath:           {loginEndpoint, methodsPage, navigated((*Handler).login), page, unshared},
-		h.prefix + consentPath:         {"consent", methodsPage, navigated((*Handler).consent), page, unshared},
-		h.prefix + logoutPath:          {"logout", methodsPage, navigated((*Handler).logout), page, unshared},
-		h.prefix + accountPath:         {"account", methodsPage, navigated((*Handler).account), page, unshared},
-		wellKnownServer:                metadata,
-		wellKnownServer + h.prefix:     metadata, // RFC 8414 §3.1: the issuer's path follows
-		h.prefix + wellKnownServer:     metadata,
+	return h, nil
+}
+
+// addTokens adds the endpoints for programs.
+func (h *Handler) addTokens(issuer *tokenissuer.Issuer, audit *Audit) {
+	t := &tokenEndpoints{issuer: issuer, issued: issuer.IssuedTokens(), audit: audit, counters: h.counters}
+	at, json := h.site.prefix, h.browser.refuseJSON
+	h.alias = route{tokenEndpoint, methodsPost, t.tokenAlias, json, sharedWithClients}
+	h.routes[at+"/oauth/token"] = route{tokenEndpoint, methodsPost, t.token, json, sharedWithClients}
+	h.routes[at+"/oauth/revoke"] = route{"revoke", methodsPost, t.revoke, json, sharedWithClients}
+	h.routes[at+"/oauth/introspect"] = route{"introspect", methodsPost, t.introspect, json, unshared}
+	h.routes[at+"/oauth/token/info"] = route{"token_info", methodsGet, t.tokenInfo, json, unshared}
+	if issuer.OpenID {
+		h.routes[at+userInfoPath] = route{"userinfo", methodsPage, t.userInfo, json, sharedWithClients}
 	}
-	h.addOpenIDRoutes(metadata)
-	h.addCallbacks()
-	resource := route{metadataEndpoint, methodsGet, (*Handler).serveResourceMetadata, json, sharedWithAll}
+}
+
+// addPages adds what people see, and the paths to which providers send browsers back.
+func (h *Handler) addPages(issuer *tokenissuer.Issuer, audit *Audit, methods *SignInMethods) {
+	b := h.browser
+	authorization := &authorizationPages{issuer: issuer, audit: audit, counters: h.counters, browser: b}
+	consent := &consentPages{issuer: issuer, browser: b, authorization: authorization}
+	signIn := &signInPages{issuer: issuer, audit: audit, counters: h.counters, methods: methods, browser: b, authorization: authorization}
+	providers := &providerPages{issuer: issuer, audit: audit, counters: h.counters, methods: methods, browser: b, authorization: authorization, signIn: signIn}
+	authorization.signIn, authorization.consent, signIn.providers = signIn, consent, providers
+	signOut := &signOutPages{issuer: issuer, audit: audit, methods: methods, browser: b, providers: providers}
+	h.account = &accountPages{issuer: issuer, audit: audit, methods: methods, browser: b}
+	page := func(path, name string, serve func(http.ResponseWriter, *http.Request) error) {
+		h.routes[h.site.prefix+path] = route{name, methodsPage, serve, b.refusePage, unshared}
+	}
+	page(authorizePath, authorizationEndpoint, authorization.serve)
+	page(loginPath, loginEndpoint, navigated(signIn.serve))
+	page(consentPath, "consent", navigated(consent.serve))
+	page(logoutPath, "logout", navigated(signOut.serve))
+	page(accountPath, "account", navigated(h.account.serve))
+	for _, p := range methods.Providers {
+		serve := func(w http.ResponseWriter, r *http.Request) error { return providers.serve(w, r, p) }
+		h.routes[h.site.prefix+callbackPath+p.Name] = route{"provider_callback", methodsGet, navigated(serve), providers.refuse, unshared}
+	}
+}
+
+// addDocuments adds what the issuer publishes. Where it is no OpenID provider, nobody else answers at the places of one.
+func (h *Handler) addDocuments(issuer *tokenissuer.Issuer) {
+	at, d := h.site.prefix, h.documents
+	public := func(name string, serve func(http.ResponseWriter, *http.Request) error) route {
+		return route{name, methodsGet, serve, h.browser.refuseJSON, sharedWithAll}
+	}
+	h.routes[at+"/oauth/jwks"] = public("jwks", d.jwks)
+	metadata := public(metadataEndpoint, d.serveMetadata)
+	h.routes[wellKnownServer] = metadata
+	h.routes[wellKnownServer+at] = metadata // RFC 8414 §3.1: the issuer's path follows
+	h.routes[at+wellKnownServer] = metadata
+	if !issuer.OpenID {
+		metadata = h.nothing()
+	}
+	h.routes[at+wellKnownOpenID] = metadata
+	h.routes[wellKnownOpenID+at] = metadata // RFC 8414 §5: the issuer's path follows
+	resource := public(metadataEndpoint, d.serveResourceMetadata)
 	h.routes[WellKnownResource] = resource
 	if location, err := url.Parse(ResourceMetadataURL(&issuer.Settings)); err == nil {
 		h.routes[location.EscapedPath()] = resource
 	}
-	for path := range h.routes {
-		h.places = append(h.places, requests.SegmentsOf(path))
-	}
-	h.below = requests.SegmentsOf(h.prefix + "/oauth")
-	return h, nil
 }
 
 // navigated is serve for a page: scripts of an application at our origin, which send the user's cookies, get nothing of it.
-func navigated(serve func(*Handler, http.ResponseWriter, *http.Request) error) func(*Handler, http.ResponseWriter, *http.Request) error {
-	return func(h *Handler, w http.ResponseWriter, r *http.Request) error {
+func navigated(serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		if !requests.IsNavigation(r) {
 			return requests.NotAVisit()
 		}
-		return serve(h, w, r)
+		return serve(w, r)
 	}
 }
 
 // MountRegistration serves a Registrar. It is called before requests come.
-func (h *Handler) MountRegistration(registrar *core.Registrar) error {
-	h.registration = &registration.Endpoint{Registrar: registrar, URL: strings.TrimSuffix(h.issuer.URL, "/") + registerPath}
-	h.routes[h.prefix+registerPath] = route{"register", methodsPost, (*Handler).register, (*Handler).Refuse, sharedWithAll}
+func (h *Handler) MountRegistration(registrar *registration.Registrar) error {
+	h.registration.registrar, h.documents.register = registrar, h.registration.url
+	h.routes[h.registration.path] = route{"register", methodsPost, h.registration.register, h.browser.refuseJSON, sharedWithAll}
 	return h.PublishMetadata()
 }
 
-// managementRoute is where clients manage what they have registered.
-var managementRoute = route{"registration", "GET, HEAD, PUT, DELETE", (*Handler).manageRegistration, (*Handler).Refuse, sharedWithAll}
-
-// registeredClient returns the client whose registration is managed at a path.
-func (h *Handler) registeredClient(path string) (id string, ok bool) {
-	id, below := strings.CutPrefix(path, h.prefix+registerPath+"/")
-	return id, below && h.registration != nil && id != "" && !strings.ContainsAny(id, "/%")
-}
-
-func (h *Handler) register(w http.ResponseWriter, r *http.Request) error {
-	id, err := h.registration.Register(w, r, h.audit.Address(r))
-	if err == nil {
-		h.audit.Accepted(r, "client registered itself", zap.String("client_id", id))
-	}
-	return err
-}
-
-func (h *Handler) manageRegistration(w http.ResponseWriter, r *http.Request) error {
-	id, _ := h.registeredClient(r.URL.EscapedPath())
-	done, err := h.registration.Manage(w, r, id, h.audit.Address(r))
-	if err == nil {
-		h.audit.Accepted(r, done, zap.String("client_id", id))
-	}
-	return err
-}
-
-// routeOf returns the route for the path of a request.
-func (h *Handler) routeOf(r *http.Request) (route, bool) {
+// routeOf returns the route for the path of a request. One without serve is a path of ours at which there is nothing.
+func (h *Handler) routeOf(r *http.Request) route {
 	path := r.URL.EscapedPath()
 	if found, ok := h.routes[path]; ok {
-		return found, found.serve != nil
+		return found
 	}
-	if _, ok := h.registeredClient(path); ok {
-		return managementRoute, true
+	if _, ok := h.registration.clientAt(path); ok {
+		return route{"registration", "GET, HEAD, PUT, DELETE", h.registration.manage, h.browser.refuseJSON, sharedWithAll}
 	}
-	if h.isAdminOperation(r.URL) {
-		return route{memberEndpoint, methodsPost, (*Handler).userToken, (*Handler).refuseJSONAPI, unshared}, true
+	if h.members.owns(r.URL) {
+		return route{memberEndpoint, methodsPost, h.members.serve, h.members.refuse, unshared}
 	}
-	return noRoute, false
+	return h.nothing()
 }
 
-// noRoute is a path of ours at which there is nothing.
-var noRoute = route{name: unknownEndpoint, refuse: (*Handler).refuseUnknown}
-
-// refuseUnknown answers a browser that would show the answer with a page, and anything else as the endpoints for programs do.
-func (h *Handler) refuseUnknown(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
-		h.refusePage(w, r, err)
-		return
-	}
-	h.Refuse(w, r, err)
+// nothing is the route of a path of ours at which there is nothing.
+func (h *Handler) nothing() route {
+	return route{name: unknownEndpoint, refuse: h.browser.refuseUnknown}
 }
 
 // Owns reports whether the request is for the issuer: its endpoints, everything else under its paths, and any path that
 // an upstream could read as one of them. Such a request, and the credentials in it, must not reach an upstream. Owns
 // ignores query and host.
 func (h *Handler) Owns(r *http.Request) bool {
-	if _, ok := h.routes[r.URL.EscapedPath()]; ok || h.isAdminOperation(r.URL) {
+	if _, ok := h.routes[r.URL.EscapedPath()]; ok || h.members.owns(r.URL) {
 		return true
 	}
-	own, ok := strings.CutPrefix(r.URL.EscapedPath(), h.prefix)
+	own, ok := strings.CutPrefix(r.URL.EscapedPath(), h.site.prefix)
 	return ok && (own == "/oauth" || strings.HasPrefix(own, "/oauth/")) || h.isNear(r.URL)
 }
 
@@ -221,31 +222,19 @@ func (h *Handler) isNear(u *url.URL) bool {
 // ServeHTTP answers a request for which Owns is true.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
-	found, known := h.routeOf(r)
-	if h.share(w, r, found) {
-		return
-	}
-	if err := h.serve(w, r, found, known); err != nil {
-		h.refuse(w, r, found, err)
-	}
+	h.serve(w, r, h.routeOf(r))
 }
 
 // ServeTokenAlias serves the alias of the token endpoint, which supports the refresh_token and password grants alone.
 func (h *Handler) ServeTokenAlias(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
-	found := route{tokenEndpoint, methodsPost, (*Handler).tokenAlias, (*Handler).Refuse, sharedWithClients}
-	if h.share(w, r, found) {
-		return
-	}
-	if err := h.serve(w, r, found, true); err != nil {
-		h.refuse(w, r, found, err)
-	}
+	h.serve(w, r, h.alias)
 }
 
 // ServeUnavailable answers a request for the issuer, or for its alias, with 503 in the form of that endpoint's errors.
 func (h *Handler) ServeUnavailable(w http.ResponseWriter, r *http.Request, reason string) {
 	begin(w, r)
-	found, _ := h.routeOf(r)
+	found := h.routeOf(r)
 	if h.share(w, r, found) {
 		return
 	}
@@ -262,8 +251,18 @@ func begin(w http.ResponseWriter, r *http.Request) {
 	requests.BoundBody(w, r)
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route, known bool) error {
-	if !known {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route) {
+	if h.share(w, r, found) {
+		return
+	}
+	if err := found.answer(w, r); err != nil {
+		h.refuse(w, r, found, err)
+	}
+}
+
+// answer serves a request whose method the endpoint has.
+func (found route) answer(w http.ResponseWriter, r *http.Request) error {
+	if found.serve == nil {
 		return pathUnknown()
 	}
 	if !found.allows(r.Method) {
@@ -272,11 +271,5 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route, kno
 	if err := requests.RefuseEarlyData(r); err != nil {
 		return err
 	}
-	return found.serve(h, w, r)
-}
-
-// Refuse logs an error and answers with it.
-func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err error) {
-	h.audit.Refused(r, "endpoint request refused", err)
-	answers.WriteError(w, r, err, h.issuer.URL)
+	return found.serve(w, r)
 }

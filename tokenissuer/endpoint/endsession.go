@@ -27,11 +27,20 @@ const carriedRequest = "request"
 // maxSignOut bounds an application's request in bytes. An ID token with many claims is much of it.
 const maxSignOut = 24 << 10
 
-// logout serves the sign-out page and its form. It is the end_session_endpoint as well. A GET of nobody who proves to know this
+// signOutPages are the sign-out page and its form.
+type signOutPages struct {
+	issuer    *tokenissuer.Issuer
+	audit     *Audit
+	methods   *SignInMethods
+	browser   *browser
+	providers *providerPages
+}
+
+// serve serves the sign-out page and its form. It is the end_session_endpoint as well. A GET of nobody who proves to know this
 // browser's session signs nobody out: any site can place a link.
-func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
+func (h *signOutPages) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
-		v, err := h.visitOf(w, r)
+		v, err := h.browser.visitOf(w, r)
 		if err != nil {
 			return err
 		}
@@ -47,11 +56,11 @@ func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
 	asked := h.signOutForm(f)
 	// The form of another site comes without our cookies, whatever others there are and whether the browser says where it is from. A
 	// GET has them. Nothing is set or deleted before: any site can send a form.
-	if len(asked) > 0 && h.sessionCookie(r).IsEmpty() {
+	if len(asked) > 0 && h.browser.sessionCookie(r).IsEmpty() {
 		seeOther(w, h.signOutURL(asked))
 		return nil
 	}
-	v, err := h.visitOf(w, r)
+	v, err := h.browser.visitOf(w, r)
 	if err != nil {
 		return err
 	}
@@ -62,7 +71,7 @@ func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
 }
 
 // signOutQuery reads an application's request. What is malformed asks for nothing.
-func (h *Handler) signOutQuery(text string) url.Values {
+func (h *signOutPages) signOutQuery(text string) url.Values {
 	asked := make(url.Values)
 	if !h.issuer.OpenID || len(text) > maxSignOut {
 		return asked
@@ -80,7 +89,7 @@ func (h *Handler) signOutQuery(text string) url.Values {
 }
 
 // signOutForm is signOutQuery for a form that an application has sent. Our own form asks for nothing so.
-func (h *Handler) signOutForm(f requests.Form) url.Values {
+func (h *signOutPages) signOutForm(f requests.Form) url.Values {
 	asked := make(url.Values)
 	if !h.issuer.OpenID || f.Get("form_token") != "" {
 		return asked
@@ -94,14 +103,14 @@ func (h *Handler) signOutForm(f requests.Form) url.Values {
 }
 
 // signOutRequest holds an application's request against the rules.
-func (h *Handler) signOutRequest(r *http.Request, asked url.Values) (tokenissuer.SignOutRequest, error) {
+func (h *signOutPages) signOutRequest(r *http.Request, asked url.Values) (tokenissuer.SignOutRequest, error) {
 	if len(asked) == 0 {
 		return tokenissuer.SignOutRequest{}, nil
 	}
 	request, err := h.issuer.ReadSignOut(r.Context(), tokenissuer.SignOutParameters{
 		IDTokenHint: asked.Get("id_token_hint"), ClientID: asked.Get("client_id"),
 		PostLogoutRedirectURI: asked.Get("post_logout_redirect_uri"), State: asked.Get("state"),
-	}, h.issuer.SessionID(h.sessionCookie(r)))
+	}, h.issuer.SessionID(h.browser.sessionCookie(r)))
 	if request.Refusal != nil {
 		h.audit.Refused(r, "sign-out request not followed", forClient(request.Refusal, request.Client))
 	}
@@ -109,7 +118,7 @@ func (h *Handler) signOutRequest(r *http.Request, asked url.Values) (tokenissuer
 }
 
 // askedToSignOut signs out whom an application proves to know, and sends the browser back to it. Everybody else is asked.
-func (h *Handler) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit, asked url.Values) error {
+func (h *signOutPages) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit, asked url.Values) error {
 	request, err := h.signOutRequest(r, asked)
 	if err != nil {
 		return err
@@ -117,14 +126,14 @@ func (h *Handler) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit
 	if request.Proven && requests.IsVisit(r) {
 		return h.signOut(w, r, v, request.ReturnTo)
 	}
-	page := pages.SignOut{Form: h.form(v, logoutPath, oauth.Secret{}), SignInURL: h.signInAgainURL()}
+	page := pages.SignOut{Form: h.browser.form(v, logoutPath, oauth.Secret{}), SignInURL: h.signInAgainURL()}
 	if request.Refusal != nil {
 		page.Detail = oauth.AsError(request.Refusal).Description
 	}
 	var targets []string
 	if v.session == nil {
 		page.Done = true
-		h.cookies.end(w)
+		h.browser.cookies.end(w)
 		if request.ReturnsToWeb() {
 			page.ReturnURL = request.ReturnTo
 		}
@@ -147,11 +156,11 @@ func (h *Handler) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit
 			targets = append(targets, request.ReturnOrigin())
 		}
 	}
-	return h.show(w, r, http.StatusOK, asked.Get("ui_locales"), page, targets...)
+	return h.browser.show(w, r, http.StatusOK, asked.Get("ui_locales"), page, targets...)
 }
 
 // confirmedSignOut signs out whoever has said yes on our page.
-func (h *Handler) confirmedSignOut(w http.ResponseWriter, r *http.Request, v visit, f requests.Form) error {
+func (h *signOutPages) confirmedSignOut(w http.ResponseWriter, r *http.Request, v visit, f requests.Form) error {
 	asked := h.signOutQuery(f.Get(carriedRequest))
 	if v.session == nil { // the session ended while the page was open
 		location := h.signOutURL(asked)
@@ -161,7 +170,7 @@ func (h *Handler) confirmedSignOut(w http.ResponseWriter, r *http.Request, v vis
 		seeOther(w, location)
 		return nil
 	}
-	if _, err := h.checkForm(r, v, f, logoutPath); err != nil {
+	if _, err := h.browser.checkForm(r, v, f, logoutPath); err != nil {
 		return err
 	}
 	request, err := h.signOutRequest(r, asked)
@@ -174,38 +183,38 @@ func (h *Handler) confirmedSignOut(w http.ResponseWriter, r *http.Request, v vis
 	case h.issuer.Hosts.Has(host):
 		returnTo = host + routes.SignOutPath
 	default:
-		returnTo = h.prefix + logoutPath
+		returnTo = h.browser.prefix + logoutPath
 	}
 	return h.signOut(w, r, v, returnTo)
 }
 
 // signOutURL is the sign-out page for an application's request.
-func (h *Handler) signOutURL(asked url.Values) string {
+func (h *signOutPages) signOutURL(asked url.Values) string {
 	if len(asked) == 0 {
-		return h.prefix + logoutPath
+		return h.browser.prefix + logoutPath
 	}
-	return h.prefix + logoutPath + "?" + asked.Encode()
+	return h.browser.prefix + logoutPath + "?" + asked.Encode()
 }
 
 // signInAgainURL is the sign-in page for whoever has signed out: no provider signs them in again at once.
-func (h *Handler) signInAgainURL() string {
+func (h *signOutPages) signInAgainURL() string {
 	if len(h.methods.Providers) == 0 {
-		return h.prefix + loginPath
+		return h.browser.prefix + loginPath
 	}
-	return h.prefix + loginPath + "?" + switchAccount + "=1"
+	return h.browser.prefix + loginPath + "?" + switchAccount + "=1"
 }
 
 // signOut ends the browser's session, if it has one, and sends the browser on.
-func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, v visit, returnTo string) error {
+func (h *signOutPages) signOut(w http.ResponseWriter, r *http.Request, v visit, returnTo string) error {
 	if v.session != nil {
 		if err := h.issuer.SignOut(r.Context(), v.session); err != nil {
 			return err
 		}
 		h.audit.Accepted(r, "signed out", zap.String("subject", v.session.User.ID), zap.String("session", v.session.Family.ID))
 	}
-	h.cookies.end(w)
+	h.browser.cookies.end(w)
 	forgetPages(w)
-	seeOther(w, h.throughProvider(v, returnTo))
+	seeOther(w, h.providers.throughProvider(v, returnTo))
 	return nil
 }
 
@@ -214,24 +223,24 @@ func forgetPages(w http.ResponseWriter) { w.Header().Set("Clear-Site-Data", `"ca
 
 // signedOutAtHost takes a browser on that has signed out at a host behind the gate, and reports whether it did: to the provider where
 // its user had signed in, and back to the host. Its session has ended before, so a link of another site ends nothing.
-func (h *Handler) signedOutAtHost(w http.ResponseWriter, r *http.Request, v visit) bool {
+func (h *signOutPages) signedOutAtHost(w http.ResponseWriter, r *http.Request, v visit) bool {
 	host := h.hostAsking(r.URL.RawQuery)
 	if host == "" || v.session != nil || !requests.IsVisit(r) {
 		return false
 	}
-	if f, err := h.issuer.Store.Family(r.Context(), h.issuer.SessionID(h.sessionCookie(r))); err == nil {
+	if f, err := h.issuer.Store.Family(r.Context(), h.issuer.SessionID(h.browser.sessionCookie(r))); err == nil {
 		v.session = &tokenissuer.Session{Family: f, User: new(store.User)}
 		if user, err := h.issuer.Directory.User(r.Context(), f.UserID); err == nil {
 			v.session.User = user
 		}
 	}
-	h.cookies.end(w)
-	seeOther(w, h.throughProvider(v, host+routes.SignOutPath))
+	h.browser.cookies.end(w)
+	seeOther(w, h.providers.throughProvider(v, host+routes.SignOutPath))
 	return true
 }
 
 // hostAsking returns the origin of the host that has sent a browser here; empty: none of ours has.
-func (h *Handler) hostAsking(query string) string {
+func (h *signOutPages) hostAsking(query string) string {
 	p, err := readParameters(query)
 	if err != nil || !h.issuer.Hosts.Has(p.get(atHost)) {
 		return ""

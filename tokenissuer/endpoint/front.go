@@ -12,17 +12,17 @@ import (
 // IsFront reports whether a request is for the issuer's own address, as a person may type it.
 func (h *Handler) IsFront(r *http.Request) bool {
 	path := r.URL.EscapedPath()
-	if r.Method != http.MethodGet && r.Method != http.MethodHead || path != h.prefix && path != h.prefix+"/" {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || path != h.site.prefix && path != h.site.prefix+"/" {
 		return false
 	}
-	scheme, _, _ := strings.Cut(h.origin, "://")
-	return oauth.OriginOf(&url.URL{Scheme: scheme, Host: r.Host}) == h.origin
+	scheme, _, _ := strings.Cut(h.site.origin, "://")
+	return oauth.OriginOf(&url.URL{Scheme: scheme, Host: r.Host}) == h.site.origin
 }
 
 // ServeFront shows the page of the issuer's own address. It asks for no session: the pages to which it leads do.
 func (h *Handler) ServeFront(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
-	if err := h.show(w, r, http.StatusOK, "", pages.Front{AccountURL: h.prefix + accountPath, SignOutURL: h.prefix + logoutPath}); err != nil {
-		h.Refuse(w, r, err)
+	if err := h.browser.show(w, r, http.StatusOK, "", pages.Front{AccountURL: h.site.prefix + accountPath, SignOutURL: h.site.prefix + logoutPath}); err != nil {
+		h.browser.refuseJSON(w, r, err)
 	}
 }

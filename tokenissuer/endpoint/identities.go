@@ -12,7 +12,7 @@ import (
 )
 
 // identitiesOf returns the accounts at providers with which a user signs in, for the account page.
-func (h *Handler) identitiesOf(r *http.Request, user *store.User) ([]pages.Identity, error) {
+func (h *accountPages) identitiesOf(r *http.Request, user *store.User) ([]pages.Identity, error) {
 	if h.methods.Accounts.Registry == nil {
 		return nil, nil
 	}
@@ -23,7 +23,7 @@ func (h *Handler) identitiesOf(r *http.Request, user *store.User) ([]pages.Ident
 	var list []pages.Identity
 	for _, identity := range linked {
 		list = append(list, pages.Identity{
-			ID: identity.Provider + " " + identity.Subject, Provider: h.titleOf(identity.Provider),
+			ID: identity.Provider + " " + identity.Subject, Provider: h.methods.title(identity.Provider),
 			LinkedAt: identity.LinkedAt, LastUsed: identity.LastUsedAt, Only: h.unlinking(user, identity.Provider, identity.Subject).Check(linked) != nil,
 		})
 	}
@@ -31,7 +31,7 @@ func (h *Handler) identitiesOf(r *http.Request, user *store.User) ([]pages.Ident
 }
 
 // unlink takes an account from its user, unless there is no other way in.
-func (h *Handler) unlink(r *http.Request, session *tokenissuer.Session, id string) error {
+func (h *accountPages) unlink(r *http.Request, session *tokenissuer.Session, id string) error {
 	provider, subject, _ := strings.Cut(id, " ")
 	if h.methods.Accounts.Registry == nil {
 		return requests.Invalid("account_change_unknown")
@@ -42,7 +42,7 @@ func (h *Handler) unlink(r *http.Request, session *tokenissuer.Session, id strin
 }
 
 // unlinking says which account is taken from a user, and which other ways in count.
-func (h *Handler) unlinking(user *store.User, provider, subject string) store.Unlinking {
+func (h *accountPages) unlinking(user *store.User, provider, subject string) store.Unlinking {
 	u := store.Unlinking{
 		Provider: provider, Subject: subject, UserID: user.ID, MayBeLast: !h.methods.WithoutPasswords && !h.issuer.DirectoriesAlone && !user.PasswordHash.IsEmpty(),
 	}
@@ -58,9 +58,9 @@ func (h *Handler) unlinking(user *store.User, provider, subject string) store.Un
 }
 
 // titleOf returns what people call a provider.
-func (h *Handler) titleOf(provider string) string {
-	if p := h.methods.provider(provider); p != nil {
+func (m *SignInMethods) title(provider string) string {
+	if p := m.provider(provider); p != nil {
 		return p.Title
 	}
-	return cmp.Or(h.methods.Directories[provider], provider)
+	return cmp.Or(m.Directories[provider], provider)
 }

@@ -13,7 +13,7 @@ import (
 
 // introspect is the introspection endpoint (RFC 7662 §2). The caller authenticates as a client, with its secret or with
 // another access token than the one in question. It learns only of that client's tokens.
-func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
+func (h *tokenEndpoints) introspect(w http.ResponseWriter, r *http.Request) error {
 	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ const introspectionRoom = 512
 
 // introspectionOf returns the response (RFC 7662 §2.2). Its token_use says which kind the token is of. For a refresh token it omits
 // token_type, since it gives no access, and exp, which every use extends. Its iat is its family's: its own would reveal the last refresh.
-func (h *Handler) introspectionOf(found *tokenissuer.Introspection) answers.Object {
+func (h *tokenEndpoints) introspectionOf(found *tokenissuer.Introspection) answers.Object {
 	o := answers.NewObject(introspectionRoom)
 	o.Boolean("active", found != nil)
 	switch {
@@ -86,7 +86,7 @@ func (h *Handler) introspectionOf(found *tokenissuer.Introspection) answers.Obje
 }
 
 // introspectionCaller returns the authenticated caller. A public client cannot authenticate with its id alone.
-func (h *Handler) introspectionCaller(r *http.Request, f requests.Form) (tokenissuer.Asker, error) {
+func (h *tokenEndpoints) introspectionCaller(r *http.Request, f requests.Form) (tokenissuer.Asker, error) {
 	token, present, err := requests.BearerToken(r)
 	if err != nil {
 		return tokenissuer.Asker{}, err

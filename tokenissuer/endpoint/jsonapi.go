@@ -35,9 +35,9 @@ func invalidMember(name, pointer string) error {
 	return documentError(http.StatusBadRequest, "invalid_member", pointer, "The member "+name+" must be "+kind+".")
 }
 
-// refuseJSONAPI answers with a JSON:API document, whatever Accept says, and with a challenge if the credential is at
+// refuse answers with a JSON:API document, whatever Accept says, and with a challenge if the credential is at
 // fault (RFC 6750 §3).
-func (h *Handler) refuseJSONAPI(w http.ResponseWriter, r *http.Request, err error) {
+func (h *memberTokens) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.audit.Refused(r, "token for a member refused", err)
 	e := oauth.AsError(err)
 	status := answers.Challenge{Realm: h.issuer.URL}.SetHeaders(w, err)

@@ -15,19 +15,30 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// login serves the sign-in page and its form.
-func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
-	v, err := h.visitOf(w, r)
+// signInPages are the sign-in page and its form.
+type signInPages struct {
+	issuer        *tokenissuer.Issuer
+	audit         *Audit
+	counters      Counters
+	methods       *SignInMethods
+	browser       *browser
+	authorization *authorizationPages
+	providers     *providerPages
+}
+
+// serve serves the sign-in page and its form.
+func (h *signInPages) serve(w http.ResponseWriter, r *http.Request) error {
+	v, err := h.browser.visitOf(w, r)
 	if err != nil {
 		return err
 	}
 	if r.Method != http.MethodPost {
-		pending, err := h.pendingOf(r, v, pendingInQuery(r))
+		pending, err := h.authorization.pendingOf(r, v, pendingInQuery(r))
 		if err != nil {
 			return err
 		}
-		if pending.sealed.IsEmpty() && v.session != nil && h.pageParameter(r, switchAccount) == "" {
-			seeOther(w, h.prefix+accountPath)
+		if pending.sealed.IsEmpty() && v.session != nil && h.browser.pageParameter(r, switchAccount) == "" {
+			seeOther(w, h.browser.prefix+accountPath)
 			return nil
 		}
 		return h.showSignIn(w, r, pending.walk(v), pending.sealed)
@@ -36,10 +47,10 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	pending, err := h.pendingOf(r, v, f.Secret("pending"))
+	pending, err := h.authorization.pendingOf(r, v, f.Secret("pending"))
 	nonce := ""
 	if err == nil {
-		nonce, err = h.checkForm(r, v, f, loginPath)
+		nonce, err = h.browser.checkForm(r, v, f, loginPath)
 	}
 	if err != nil {
 		return h.askAgain(w, r, v, f.Secret("pending"), err)
@@ -49,7 +60,7 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
 		if p == nil {
 			return requests.Invalid("provider_unknown")
 		}
-		return h.sendToProvider(w, r, pending.walk(v), pending.sealed, p, v.session != nil || f.Get("choose") != "")
+		return h.providers.sendToProvider(w, r, pending.walk(v), pending.sealed, p, v.session != nil || f.Get("choose") != "")
 	}
 	if h.methods.WithoutPasswords {
 		return requests.Invalid("password_sign_in_off")
@@ -89,7 +100,7 @@ func pendingInQuery(r *http.Request) oauth.Secret {
 }
 
 // pendingOf opens a sealed pending request.
-func (h *Handler) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pending, error) {
+func (h *authorizationPages) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pending, error) {
 	p := toTokensOf(sealed)
 	if sealed.IsEmpty() || p.toTokens {
 		return p, nil
@@ -100,10 +111,10 @@ func (h *Handler) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pend
 }
 
 // signIn verifies the password and continues with the pending request.
-func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pending, f requests.Form, nonce string) error {
+func (h *signInPages) signIn(w http.ResponseWriter, r *http.Request, v visit, p pending, f requests.Form, nonce string) error {
 	who, err := h.issuer.SignIn(r.Context(), tokenissuer.SignInAttempt{
 		Email: f.Get("email"), Password: f.Secret("password"), Address: h.audit.Address(r),
-		Device: readCookie(r, h.cookies.device),
+		Device: readCookie(r, h.browser.cookies.device),
 	})
 	if err != nil {
 		return h.signInFailed(w, r, p.walk(v), p.sealed, f.Get("email"), who.Provider, err)
@@ -121,14 +132,14 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pend
 }
 
 // goOn continues with what follows a sign-in.
-func (h *Handler) goOn(w http.ResponseWriter, r *http.Request, v visit, p pending) error {
+func (h *signInPages) goOn(w http.ResponseWriter, r *http.Request, v visit, p pending) error {
 	switch {
 	case p.request != nil:
-		return h.advance(w, r, p.walk(v))
+		return h.authorization.advance(w, r, p.walk(v))
 	case p.toTokens:
-		seeOther(w, h.prefix+accountPath+"#tokens")
+		seeOther(w, h.browser.prefix+accountPath+"#tokens")
 	default:
-		seeOther(w, h.prefix+accountPath)
+		seeOther(w, h.browser.prefix+accountPath)
 	}
 	return nil
 }
@@ -143,7 +154,7 @@ func signedInFields(who tokenissuer.SignedIn, session *tokenissuer.Session) []za
 }
 
 // openSession signs the browser in. It ends the browser's previous session and issues new cookies.
-func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, who tokenissuer.SignedIn, nonce string) (*tokenissuer.Session, error) {
+func (h *signInPages) openSession(w http.ResponseWriter, r *http.Request, v visit, who tokenissuer.SignedIn, nonce string) (*tokenissuer.Session, error) {
 	session, cookie, err := h.issuer.OpenSession(r.Context(), who, browserName(r.UserAgent()), nonce)
 	if err != nil {
 		if oauth.AsError(err).Reason == oauth.ReasonDecided {
@@ -165,15 +176,15 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, w
 		return nil, err
 	}
 	h.counters.Issued(store.BrowserSession)
-	h.cookies.set(w, h.cookies.session, cookie, 0)
-	h.cookies.set(w, AccessTokenCookie, tokens.AccessToken, tokens.ExpiresIn)
-	h.cookies.set(w, h.cookies.device, device, deviceMaxAge)
+	h.browser.cookies.set(w, h.browser.cookies.session, cookie, 0)
+	h.browser.cookies.set(w, AccessTokenCookie, tokens.AccessToken, tokens.ExpiresIn)
+	h.browser.cookies.set(w, h.browser.cookies.device, device, deviceMaxAge)
 	return session, nil
 }
 
 // signInFailed shows the sign-in page again, with the pending request and a notice. Provider is the directory that has the password;
 // empty: it is one of ours, or nobody's.
-func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret, email, provider string, err error) error {
+func (h *signInPages) signInFailed(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret, email, provider string, err error) error {
 	e := oauth.AsError(err)
 	notice := map[oauth.ErrorCode]pages.Notice{
 		oauth.InvalidGrant: pages.WrongCredentials, oauth.RateLimited: pages.TooManyAttempts,
@@ -186,24 +197,24 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 		return err
 	}
 	h.counters.Refused(loginEndpoint, e)
-	h.audit.Refused(r, "sign-in refused", h.forAccount(r, err, email))
+	h.audit.Refused(r, "sign-in refused", forAccount(h.issuer.Directory, r, err, email))
 	status := http.StatusOK // pages with an error notice are a 200
 	if e.Code != oauth.InvalidGrant {
 		status = answers.SetStatusHeaders(w, err)
 	}
 	page := h.signInPage(k, sealed)
-	page.Notice, page.RetryAfter, page.Email, page.AtProvider = notice, e.RetryAfter, email, h.titleOf(provider)
-	return h.show(w, r, status, k.locales(), page, h.formTargets(k)...)
+	page.Notice, page.RetryAfter, page.Email, page.AtProvider = notice, e.RetryAfter, email, h.methods.title(provider)
+	return h.browser.show(w, r, status, k.locales(), page, h.methods.formTargets(k)...)
 }
 
 // showSignIn shows the sign-in page, or sends the browser to the provider where its user signs in.
-func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret) error {
+func (h *signInPages) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret) error {
 	severOpener(w, k.client)
 	if p := h.providerFor(r, k); p != nil {
-		return h.sendToProvider(w, r, k, sealed, p, false)
+		return h.providers.sendToProvider(w, r, k, sealed, p, false)
 	}
 	page := h.signInPage(k, sealed)
-	switching := h.pageParameter(r, switchAccount) != ""
+	switching := h.browser.pageParameter(r, switchAccount) != ""
 	if k.fresh && k.visit.session != nil {
 		page.Notice = pages.SignInAgain
 	}
@@ -217,12 +228,12 @@ func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sea
 		page.Notice, page.AtProvider, page.Choose = notice, at, true
 	}
 	page.Choose = page.Choose || switching
-	return h.show(w, r, http.StatusOK, k.locales(), page, h.formTargets(k)...)
+	return h.browser.show(w, r, http.StatusOK, k.locales(), page, h.methods.formTargets(k)...)
 }
 
-func (h *Handler) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
+func (h *signInPages) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
 	page := pages.SignIn{
-		Form: h.form(k.visit, loginPath, sealed), Providers: h.methods.buttons(), WithoutPasswords: h.methods.WithoutPasswords,
+		Form: h.browser.form(k.visit, loginPath, sealed), Providers: h.methods.buttons(), WithoutPasswords: h.methods.WithoutPasswords,
 		Usernames: h.issuer.TakesUsernames(),
 	}
 	if k.client != nil {
@@ -244,8 +255,8 @@ func (k walk) locales() string {
 
 // formTargets returns the origins to which a form of the page may finally redirect, besides ours: browsers check
 // redirects too.
-func (h *Handler) formTargets(k walk) []string {
-	targets := h.methods.origins()
+func (m *SignInMethods) formTargets(k walk) []string {
+	targets := m.origins()
 	if k.request != nil {
 		targets = append(targets, k.target.Origin())
 	}
@@ -261,12 +272,12 @@ type accountError struct {
 func (e accountError) Unwrap() error { return e.error }
 
 // forAccount adds the account to an error if it exists: people type passwords into the e-mail field.
-func (h *Handler) forAccount(r *http.Request, err error, typed string) error {
+func forAccount(people store.Directory, r *http.Request, err error, typed string) error {
 	email, addressErr := store.CanonicalEmail(typed)
 	if addressErr != nil {
 		return err
 	}
-	if _, unknown := h.issuer.Directory.UserByEmail(r.Context(), email); unknown != nil {
+	if _, unknown := people.UserByEmail(r.Context(), email); unknown != nil {
 		return err
 	}
 	return accountError{err, email}

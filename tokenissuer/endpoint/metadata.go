@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
 
@@ -54,17 +55,27 @@ func resourceMetadata(issuer *tokenissuer.Settings) ([]byte, error) {
 	return ResourceMetadata{Resource: issuer.Audience[0], Servers: []string{issuer.URL}, Scopes: oauth.ResourceScopes(issuer.Scopes.Names())}.document()
 }
 
-func (h *Handler) serveMetadata(w http.ResponseWriter, r *http.Request) error {
-	return writePublic(w, r, "application/json", *h.metadata.Load())
+// documents are what the issuer publishes.
+type documents struct {
+	issuer    *tokenissuer.Issuer
+	languages []string
+	// register is where clients register; empty: they cannot.
+	register string
+	metadata atomic.Pointer[[]byte]
+	resource []byte
 }
 
-func (h *Handler) serveResourceMetadata(w http.ResponseWriter, r *http.Request) error {
-	return writePublic(w, r, "application/json", h.resource)
+func (d *documents) serveMetadata(w http.ResponseWriter, r *http.Request) error {
+	return writePublic(w, r, "application/json", *d.metadata.Load())
+}
+
+func (d *documents) serveResourceMetadata(w http.ResponseWriter, r *http.Request) error {
+	return writePublic(w, r, "application/json", d.resource)
 }
 
 // jwks publishes the public keys (RFC 7517 §5).
-func (h *Handler) jwks(w http.ResponseWriter, r *http.Request) error {
-	keys, err := h.issuer.JWKS(h.issuer.Now())
+func (d *documents) jwks(w http.ResponseWriter, r *http.Request) error {
+	keys, err := d.issuer.JWKS(d.issuer.Now())
 	if err != nil {
 		return err
 	}

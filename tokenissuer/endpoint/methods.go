@@ -98,8 +98,8 @@ const (
 )
 
 // pageParameter returns a parameter of the sign-in page; "" in an authorization request, which has others.
-func (h *Handler) pageParameter(r *http.Request, name string) string {
-	if r.URL.EscapedPath() != h.prefix+loginPath || r.Method == http.MethodPost {
+func (s *site) pageParameter(r *http.Request, name string) string {
+	if r.URL.EscapedPath() != s.prefix+loginPath || r.Method == http.MethodPost {
 		return ""
 	}
 	p, err := readParameters(r.URL.RawQuery)
@@ -111,8 +111,8 @@ func (h *Handler) pageParameter(r *http.Request, name string) string {
 
 // providerFor returns the provider to which a browser goes at once; nil: the page asks. Whoever is signed in, wants to choose, or comes
 // back from a provider without having signed in is asked, so that nobody goes round in circles.
-func (h *Handler) providerFor(r *http.Request, k walk) *Provider {
-	if k.visit.session != nil || !requests.IsVisit(r) || h.pageParameter(r, switchAccount) != "" || h.pageParameter(r, failedAt) != "" {
+func (h *signInPages) providerFor(r *http.Request, k walk) *Provider {
+	if k.visit.session != nil || !requests.IsVisit(r) || h.browser.pageParameter(r, switchAccount) != "" || h.browser.pageParameter(r, failedAt) != "" {
 		return nil
 	}
 	if k.request == nil {

@@ -49,18 +49,7 @@ func openIDMetadataOf(issuer *tokenissuer.Settings, base string) *openIDMetadata
 }
 
 // Metadata returns the issuer's metadata as clients get them.
-func (h *Handler) Metadata() []byte { return *h.metadata.Load() }
+func (h *Handler) Metadata() []byte { return *h.documents.metadata.Load() }
 
 // DiscoveryURL is where an OpenID provider's metadata are (OpenID Connect Discovery §4).
 func DiscoveryURL(issuer string) string { return strings.TrimSuffix(issuer, "/") + wellKnownOpenID }
-
-// addOpenIDRoutes adds what only an OpenID provider has. Where the issuer is none, nobody else answers in its stead.
-func (h *Handler) addOpenIDRoutes(metadata route) {
-	if h.issuer.OpenID {
-		h.routes[h.prefix+userInfoPath] = route{"userinfo", methodsPage, (*Handler).userInfo, (*Handler).Refuse, sharedWithClients}
-	} else {
-		metadata = noRoute
-	}
-	h.routes[h.prefix+wellKnownOpenID] = metadata
-	h.routes[wellKnownOpenID+h.prefix] = metadata // RFC 8414 §5: the issuer's path follows
-}

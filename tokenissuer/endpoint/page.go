@@ -9,19 +9,19 @@ import (
 )
 
 // form returns the common fields of a page's forms.
-func (h *Handler) form(v visit, path string, pending oauth.Secret) pages.Form {
-	return pages.Form{Action: h.prefix + path, Token: h.formToken(v, path, pending), Pending: pending.Reveal()}
+func (b *browser) form(v visit, path string, pending oauth.Secret) pages.Form {
+	return pages.Form{Action: b.prefix + path, Token: b.formToken(v, path, pending), Pending: pending.Reveal()}
 }
 
 // show writes a page. Form targets are the origins to which its forms may redirect, besides ours.
-func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, locales string, page pages.Page, formTargets ...string) error {
-	return h.showUnder(w, r, h.pages.ContentSecurityPolicy(formTargets...), status, locales, page)
+func (b *browser) show(w http.ResponseWriter, r *http.Request, status int, locales string, page pages.Page, formTargets ...string) error {
+	return b.showUnder(w, r, b.pages.ContentSecurityPolicy(formTargets...), status, locales, page)
 }
 
 // showUnder is show under a Content-Security-Policy.
-func (h *Handler) showUnder(w http.ResponseWriter, r *http.Request, policy string, status int, locales string, page pages.Page) error {
-	language := h.pages.Language(locales, r.Header["Accept-Language"])
-	body, err := h.pages.Render(language, page)
+func (b *browser) showUnder(w http.ResponseWriter, r *http.Request, policy string, status int, locales string, page pages.Page) error {
+	language := b.pages.Language(locales, r.Header["Accept-Language"])
+	body, err := b.pages.Render(language, page)
 	if err != nil {
 		return oauth.AsError(err)
 	}
@@ -31,23 +31,38 @@ func (h *Handler) showUnder(w http.ResponseWriter, r *http.Request, policy strin
 	return nil
 }
 
+// refuseJSON logs an error and answers with it.
+func (b *browser) refuseJSON(w http.ResponseWriter, r *http.Request, err error) {
+	b.audit.Refused(r, "endpoint request refused", err)
+	answers.WriteError(w, r, err, b.issuer.URL)
+}
+
 // refusePage answers a request to a page with an error page, or with JSON if Accept prefers it.
-func (h *Handler) refusePage(w http.ResponseWriter, r *http.Request, err error) {
+func (b *browser) refusePage(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Vary", "Accept")
 	if answers.PrefersJSON(r.Header["Accept"]) {
-		h.Refuse(w, r, err)
+		b.refuseJSON(w, r, err)
 		return
 	}
-	h.audit.Refused(r, "endpoint request refused", err)
+	b.audit.Refused(r, "endpoint request refused", err)
 	e := oauth.AsError(err)
 	status := answers.SetStatusHeaders(w, err)
-	problem := pages.Problem{Code: problemOf(err, status), RetryAfter: e.RetryAfter, AccountURL: h.prefix + accountPath}
+	problem := pages.Problem{Code: problemOf(err, status), RetryAfter: e.RetryAfter, AccountURL: b.prefix + accountPath}
 	if e.Code == oauth.InvalidRequest && (problem.Code == pages.BadClient || problem.Code == pages.BadRequest) {
 		problem.Detail = e.Description
 	}
-	if err := h.show(w, r, status, "", problem); err != nil {
-		answers.WriteError(w, r, err, h.issuer.URL)
+	if err := b.show(w, r, status, "", problem); err != nil {
+		answers.WriteError(w, r, err, b.issuer.URL)
 	}
+}
+
+// refuseUnknown answers a browser that would show the answer with a page, and anything else as the endpoints for programs do.
+func (b *browser) refuseUnknown(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
+		b.refusePage(w, r, err)
+		return
+	}
+	b.refuseJSON(w, r, err)
 }
 
 // problems maps error reasons to pages with their own text.

@@ -18,15 +18,24 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// tokenPages are the part of the account page that has personal access tokens.
+type tokenPages struct {
+	issuer  *tokenissuer.Issuer
+	audit   *Audit
+	browser *browser
+	account *accountPages
+	tokens  *personaltoken.Tokens
+}
+
 // OfferPersonalTokens has the account page list the user's personal access tokens, end them and make others. It is called before requests
 // come.
-func (h *Handler) OfferPersonalTokens(tokens *personaltoken.Tokens) { h.tokens = tokens }
+func (h *Handler) OfferPersonalTokens(tokens *personaltoken.Tokens) {
+	a := h.account
+	a.tokens = &tokenPages{issuer: a.issuer, audit: a.audit, browser: a.browser, account: a, tokens: tokens}
+}
 
 // tokensOf returns the personal access tokens of a user, for the account page; nil: there are none, and the user makes none.
-func (h *Handler) tokensOf(r *http.Request, v visit) (*pages.Tokens, error) {
-	if h.tokens == nil {
-		return nil, nil
-	}
+func (h *tokenPages) tokensOf(r *http.Request, v visit) (*pages.Tokens, error) {
 	user := v.session.User
 	list, err := h.tokens.Of(r.Context(), user.ID)
 	if err != nil {
@@ -50,9 +59,9 @@ func (h *Handler) tokensOf(r *http.Request, v visit) (*pages.Tokens, error) {
 	return page, nil
 }
 
-func (h *Handler) tokenOnPage(t *store.PersonalToken) pages.Token {
+func (h *tokenPages) tokenOnPage(t *store.PersonalToken) pages.Token {
 	return pages.Token{
-		ID: t.ID, Name: t.Name, Scopes: h.scopesInWords(t.Scopes), Since: t.CreatedAt, ExpiresAt: t.ExpiresAt,
+		ID: t.ID, Name: t.Name, Scopes: scopesInWords(h.issuer, t.Scopes), Since: t.CreatedAt, ExpiresAt: t.ExpiresAt,
 		Expired: !h.issuer.Now().Before(t.ExpiresAt), LastUsed: t.LastUsedAt,
 	}
 }
@@ -62,7 +71,7 @@ const recentSignIn = 15 * time.Minute
 
 // isRecent reports whether the user of a session has signed in so lately that tokens are made without another sign-in. A session whose
 // provider did not say when the user signed in there proves nothing: a browser that is signed in there gets another one without a question.
-func (h *Handler) isRecent(s *tokenissuer.Session) bool {
+func (h *tokenPages) isRecent(s *tokenissuer.Session) bool {
 	return !s.Family.AuthTime.IsZero() && h.issuer.Now().Sub(s.Family.AuthTime) < recentSignIn
 }
 
@@ -70,9 +79,9 @@ func (h *Handler) isRecent(s *tokenissuer.Session) bool {
 var lifetimes = []time.Duration{7 * store.Day, 30 * store.Day, 90 * store.Day, 180 * store.Day, 365 * store.Day}
 
 // newTokenForm returns the form for another token, as it was filled in.
-func (h *Handler) newTokenForm(q personaltoken.Request) *pages.NewToken {
+func (h *tokenPages) newTokenForm(q personaltoken.Request) *pages.NewToken {
 	rules := h.tokens.Rules()
-	form := &pages.NewToken{Name: q.Name, MaxName: personaltoken.MaxName, Scopes: h.scopesInWords(rules.Scopes)}
+	form := &pages.NewToken{Name: q.Name, MaxName: personaltoken.MaxName, Scopes: scopesInWords(h.issuer, rules.Scopes)}
 	for i, scope := range form.Scopes {
 		form.Scopes[i].Ticked = q.Scopes.Has(scope.Name)
 	}
@@ -85,13 +94,13 @@ func (h *Handler) newTokenForm(q personaltoken.Request) *pages.NewToken {
 }
 
 // signInForTokens sends a browser to the sign-in page and back. A provider has to prove that the person has signed in since.
-func (h *Handler) signInForTokens(w http.ResponseWriter) {
-	seeOther(w, h.url(loginPath, oauth.NewSecret(toTokens)))
+func (h *tokenPages) signInForTokens(w http.ResponseWriter) {
+	seeOther(w, h.browser.url(loginPath, oauth.NewSecret(toTokens)))
 }
 
 // makeToken makes a personal access token, and shows it in the answer, this once.
-func (h *Handler) makeToken(w http.ResponseWriter, r *http.Request, v visit, f requests.Form, nonce string) error {
-	page, err := h.accountPage(r, v)
+func (h *tokenPages) makeToken(w http.ResponseWriter, r *http.Request, v visit, f requests.Form, nonce string) error {
+	page, err := h.account.accountPage(r, v)
 	switch {
 	case err != nil:
 		return err
@@ -116,11 +125,11 @@ func (h *Handler) makeToken(w http.ResponseWriter, r *http.Request, v visit, f r
 		zap.String("token_id", made.ID), zap.String("scope", made.Scopes.String()), zap.Time("expires_at", made.ExpiresAt))
 	page.Tokens.List = slices.Insert(page.Tokens.List, 0, h.tokenOnPage(made))
 	page.Tokens.Made = &pages.MadeToken{Name: made.Name, Text: token.Reveal()}
-	return h.show(w, r, http.StatusOK, "", page)
+	return h.browser.show(w, r, http.StatusOK, "", page)
 }
 
 // tokenRefused shows the form again, and says what is wrong with it. One that has made its token is shown empty.
-func (h *Handler) tokenRefused(w http.ResponseWriter, r *http.Request, v visit, page pages.Account, q personaltoken.Request, invalid personaltoken.InvalidError) error {
+func (h *tokenPages) tokenRefused(w http.ResponseWriter, r *http.Request, v visit, page pages.Account, q personaltoken.Request, invalid personaltoken.InvalidError) error {
 	refusal := requests.Error{Status: http.StatusBadRequest, Err: requests.Invalid("personal_token_refused").WithCause(errors.New(string(invalid.Fault)))}
 	page.Tokens.Fault = string(invalid.Fault)
 	if invalid.Fault == personaltoken.FaultUsed {
@@ -129,11 +138,11 @@ func (h *Handler) tokenRefused(w http.ResponseWriter, r *http.Request, v visit, 
 		page.Tokens.New = h.newTokenForm(q)
 	}
 	h.audit.Refused(r, "personal access token refused", refusal, zap.String("subject", v.session.User.ID))
-	return h.show(w, r, refusal.Status, "", page)
+	return h.browser.show(w, r, refusal.Status, "", page)
 }
 
 // endToken ends a token of a user. Another user's is left alone, as if it did not exist, and no log has an id that may be anything else.
-func (h *Handler) endToken(w http.ResponseWriter, r *http.Request, user *store.User, id string) error {
+func (h *tokenPages) endToken(w http.ResponseWriter, r *http.Request, user *store.User, id string) error {
 	ended, err := h.tokens.End(r.Context(), store.PersonalTokenFilter{ID: id, UserID: user.ID})
 	if err != nil {
 		return err
@@ -141,7 +150,7 @@ func (h *Handler) endToken(w http.ResponseWriter, r *http.Request, user *store.U
 	if ended {
 		h.audit.Accepted(r, "account access ended", zap.String("subject", user.ID), zap.String("personal_token", id))
 	}
-	seeOther(w, h.prefix+doneURL(pages.TokenEnded))
+	seeOther(w, h.browser.prefix+doneURL(pages.TokenEnded))
 	return nil
 }
 

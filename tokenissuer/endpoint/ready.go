@@ -12,13 +12,15 @@ const readyPath = "/oauth/ready"
 
 // IsReadiness reports whether a request is for the readiness check. It is not in the routes, because the operator chooses
 // where it is served.
-func (h *Handler) IsReadiness(r *http.Request) bool { return r.URL.EscapedPath() == h.prefix+readyPath }
+func (h *Handler) IsReadiness(r *http.Request) bool {
+	return r.URL.EscapedPath() == h.site.prefix+readyPath
+}
 
 // ServeReadiness reports whether this node can serve requests, and not why it cannot.
 func (h *Handler) ServeReadiness(w http.ResponseWriter, r *http.Request, ready bool) {
 	begin(w, r)
-	found := route{name: "ready", methods: methodsGet, refuse: (*Handler).Refuse}
-	found.serve = func(_ *Handler, w http.ResponseWriter, _ *http.Request) error {
+	found := route{name: "ready", methods: methodsGet, refuse: h.browser.refuseJSON}
+	found.serve = func(w http.ResponseWriter, _ *http.Request) error {
 		status := http.StatusOK
 		if !ready {
 			status = answers.SetStatusHeaders(w, oauth.Unavailable("not_ready", nil))
@@ -26,9 +28,7 @@ func (h *Handler) ServeReadiness(w http.ResponseWriter, r *http.Request, ready b
 		answers.WriteBody(w, status, answers.JSON, readiness{ready})
 		return nil
 	}
-	if err := h.serve(w, r, found, true); err != nil {
-		h.refuse(w, r, found, err)
-	}
+	h.serve(w, r, found)
 }
 
 type readiness struct {

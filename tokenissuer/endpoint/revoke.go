@@ -11,7 +11,7 @@ import (
 )
 
 // revoke is the revocation endpoint (RFC 7009 §2). An unknown or invalid token is a success.
-func (h *Handler) revoke(w http.ResponseWriter, r *http.Request) error {
+func (h *tokenEndpoints) revoke(w http.ResponseWriter, r *http.Request) error {
 	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err

@@ -46,14 +46,12 @@ type serverMetadata struct {
 }
 
 // PublishMetadata makes the metadata anew. Whoever changes which clients are admitted calls it.
-func (h *Handler) PublishMetadata() error {
-	register := ""
-	if h.registration != nil {
-		register = h.registration.URL
-	}
-	document, err := metadataOf(h.issuer, register, h.pages.Languages())
+func (h *Handler) PublishMetadata() error { return h.documents.publish() }
+
+func (d *documents) publish() error {
+	document, err := metadataOf(d.issuer, d.register, d.languages)
 	if err == nil {
-		h.metadata.Store(&document)
+		d.metadata.Store(&document)
 	}
 	return err
 }

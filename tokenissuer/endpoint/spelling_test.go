@@ -14,7 +14,7 @@ import (
 
 // handlerAt has the paths of an issuer whose URL has a path.
 func handlerAt(prefix string) *Handler {
-	h := &Handler{prefix: prefix, below: requests.SegmentsOf(prefix + "/oauth")}
+	h := &Handler{site: site{prefix: prefix}, members: &memberTokens{prefix: prefix}, below: requests.SegmentsOf(prefix + "/oauth")}
 	for _, at := range []string{wellKnownServer, wellKnownServer + prefix, prefix + wellKnownServer, WellKnownResource} {
 		h.places = append(h.places, requests.SegmentsOf(at))
 	}

@@ -16,7 +16,7 @@ import (
 // tab had been opened now.
 
 // reopened returns what follows the sign-in, bound to the browser of the visit, whatever browser it began in.
-func (h *Handler) reopened(r *http.Request, v visit, sealed oauth.Secret) (p pending, err error) {
+func (h *authorizationPages) reopened(r *http.Request, v visit, sealed oauth.Secret) (p pending, err error) {
 	if sealed.IsEmpty() {
 		return p, nil
 	}
@@ -34,12 +34,12 @@ func (h *Handler) reopened(r *http.Request, v visit, sealed oauth.Secret) (p pen
 
 // askAgain answers a form of the sign-in page that is not of this browser. If one of our pages sent it, somebody who has signed in
 // meanwhile goes on, and anybody else is shown the page again. Nothing but the pending request is taken from the form.
-func (h *Handler) askAgain(w http.ResponseWriter, r *http.Request, v visit, sealed oauth.Secret, refusal error) error {
+func (h *signInPages) askAgain(w http.ResponseWriter, r *http.Request, v visit, sealed oauth.Secret, refusal error) error {
 	reason := oauth.AsError(refusal).Reason
-	if reason != "seal_broken" && reason != "form_forged" || !h.comesFromUs(r) || answers.PrefersJSON(r.Header["Accept"]) {
+	if reason != "seal_broken" && reason != "form_forged" || !h.browser.comesFromUs(r) || answers.PrefersJSON(r.Header["Accept"]) {
 		return refusal
 	}
-	p, err := h.reopened(r, v, sealed)
+	p, err := h.authorization.reopened(r, v, sealed)
 	if err != nil { // made up, or too old
 		return refusal
 	}
@@ -50,13 +50,13 @@ func (h *Handler) askAgain(w http.ResponseWriter, r *http.Request, v visit, seal
 	k := p.walk(v)
 	page := h.signInPage(k, p.sealed)
 	page.Notice = pages.FormReplaced
-	return h.show(w, r, answers.SetStatusHeaders(w, refusal), k.locales(), page, h.formTargets(k)...)
+	return h.browser.show(w, r, answers.SetStatusHeaders(w, refusal), k.locales(), page, h.methods.formTargets(k)...)
 }
 
 // answerOfAnother goes on after an answer of a provider that is not used, and may be of another browser: with the pending request for
 // somebody who has signed in meanwhile, and else at the sign-in page.
-func (h *Handler) answerOfAnother(w http.ResponseWriter, r *http.Request, v visit, p *Provider, sealed oauth.Secret, refusal error) error {
-	next, err := h.reopened(r, v, sealed)
+func (h *providerPages) answerOfAnother(w http.ResponseWriter, r *http.Request, v visit, p *Provider, sealed oauth.Secret, refusal error) error {
+	next, err := h.authorization.reopened(r, v, sealed)
 	if err != nil { // too old: the sign-in page says so
 		next = pending{}
 	}
@@ -64,11 +64,11 @@ func (h *Handler) answerOfAnother(w http.ResponseWriter, r *http.Request, v visi
 		return h.providerFailed(w, r, p, next.walk(v), next.sealed, refusal)
 	}
 	h.audit.Refused(r, "answer of a provider not used", refusal, zap.String("provider", p.Name))
-	return h.goOn(w, r, v, next)
+	return h.signIn.goOn(w, r, v, next)
 }
 
 // comesFromUs reports whether one of our pages proves to have sent the request. For isSameOrigin it is enough that nothing speaks against
 // it.
-func (h *Handler) comesFromUs(r *http.Request) bool {
-	return requests.ProvesOrigin(r, func(origin string) bool { return origin == h.origin })
+func (s *site) comesFromUs(r *http.Request) bool {
+	return requests.ProvesOrigin(r, func(origin string) bool { return origin == s.origin })
 }

@@ -12,8 +12,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
+// tokenEndpoints issue tokens, end them, and say what they are.
+type tokenEndpoints struct {
+	issuer   *tokenissuer.Issuer
+	issued   tokenissuer.IssuedTokens
+	audit    *Audit
+	counters Counters
+}
+
 // token is the token endpoint (RFC 6749 §3.2).
-func (h *Handler) token(w http.ResponseWriter, r *http.Request) error {
+func (h *tokenEndpoints) token(w http.ResponseWriter, r *http.Request) error {
 	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
@@ -22,7 +30,7 @@ func (h *Handler) token(w http.ResponseWriter, r *http.Request) error {
 }
 
 // tokenAlias is the token endpoint for the refresh_token and password grants alone.
-func (h *Handler) tokenAlias(w http.ResponseWriter, r *http.Request) error {
+func (h *tokenEndpoints) tokenAlias(w http.ResponseWriter, r *http.Request) error {
 	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
@@ -34,7 +42,7 @@ func (h *Handler) tokenAlias(w http.ResponseWriter, r *http.Request) error {
 	return oauth.NewError(oauth.UnsupportedGrantType, "grant_type_not_at_alias")
 }
 
-func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f requests.Form) error {
+func (h *tokenEndpoints) exchange(w http.ResponseWriter, r *http.Request, f requests.Form) error {
 	tokens, client, err := h.issuer.Exchange(r.Context(), tokenissuer.TokenRequest{
 		GrantType:    oauth.GrantType(f.Get("grant_type")),
 		Client:       h.clientAuthentication(r, f),
@@ -124,7 +132,7 @@ const responseFrame = 160
 
 // clientAuthentication reads the client authentication. It passes on an error, because the client is checked only after
 // the grant type.
-func (h *Handler) clientAuthentication(r *http.Request, f requests.Form) tokenissuer.ClientAuthentication {
+func (h *tokenEndpoints) clientAuthentication(r *http.Request, f requests.Form) tokenissuer.ClientAuthentication {
 	p, err := requests.ReadClientCredentials(r, f)
 	return tokenissuer.ClientAuthentication{
 		Readings: p.Readings, PublicID: p.PublicID, Assertion: p.Assertion, Address: h.audit.Address(r), Malformed: err,

@@ -12,7 +12,7 @@ import (
 )
 
 // tokenInfo answers with a description of the bearer's own token.
-func (h *Handler) tokenInfo(w http.ResponseWriter, r *http.Request) error {
+func (h *tokenEndpoints) tokenInfo(w http.ResponseWriter, r *http.Request) error {
 	token, err := requests.Credential(r)
 	if err != nil {
 		return answers.BearerError{Err: oauth.AsError(err)}

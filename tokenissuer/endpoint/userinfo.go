@@ -12,7 +12,7 @@ import (
 )
 
 // userInfo tells the holder of an access token who its user is (OpenID Connect Core §5.3).
-func (h *Handler) userInfo(w http.ResponseWriter, r *http.Request) error {
+func (h *tokenEndpoints) userInfo(w http.ResponseWriter, r *http.Request) error {
 	token, err := h.userInfoToken(w, r)
 	if err != nil {
 		return asBearerError(err)
@@ -36,7 +36,7 @@ const userInfoRoom = 64
 
 // userInfoToken returns the access token of a request: from the header or, for a POST, from the form in its body, but not from both
 // (RFC 6750 §2). A body of another media type is nobody's form.
-func (h *Handler) userInfoToken(w http.ResponseWriter, r *http.Request) (oauth.Secret, error) {
+func (h *tokenEndpoints) userInfoToken(w http.ResponseWriter, r *http.Request) (oauth.Secret, error) {
 	if r.Method != http.MethodPost {
 		return requests.Credential(r)
 	}

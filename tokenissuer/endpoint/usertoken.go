@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
@@ -28,9 +29,17 @@ const (
 	maxDocument = 16 << 10
 )
 
-// isAdminOperation reports whether a path is that operation's, or could be read as it by an upstream that decodes,
+// memberTokens are the operation by which an organisation's admin obtains a token for a member.
+type memberTokens struct {
+	issuer   *tokenissuer.Issuer
+	audit    *Audit
+	counters Counters
+	prefix   string // the path of the issuer's URL
+}
+
+// owns reports whether a path is that operation's, or could be read as it by an upstream that decodes,
 // ignores case, empty segments or parameters, or resolves dot segments.
-func (h *Handler) isAdminOperation(u *url.URL) bool {
+func (h *memberTokens) owns(u *url.URL) bool {
 	if !requests.MayMention(u, adminSuffix[1:]) { // rules out nearly every path
 		return false
 	}
@@ -52,9 +61,9 @@ func isUsersTokens(spelling, prefix string) bool {
 	return ok && strings.Contains(rest, "/users/") && strings.Contains(rest, adminSuffix)
 }
 
-// userToken issues a token for a member to an organisation's admin. The order of checks is part of the interface: nobody
+// serve issues a token for a member to an organisation's admin. The order of checks is part of the interface: nobody
 // but an admin learns anything about a user.
-func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
+func (h *memberTokens) serve(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
 	// 1. Authenticate the admin by the current directory.
 	token, err := requests.Credential(r)
@@ -112,7 +121,7 @@ func atResource(err error) error {
 }
 
 // targetOf returns the member's id in path and body, and the resources that the body names.
-func (h *Handler) targetOf(w http.ResponseWriter, r *http.Request) (id string, resources []string, err error) {
+func (h *memberTokens) targetOf(w http.ResponseWriter, r *http.Request) (id string, resources []string, err error) {
 	body, err := readDocument(w, r)
 	if err != nil {
 		return "", nil, err

@@ -41,7 +41,7 @@ func TestM16BelowAnIssuerWithAPath(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := (&Handler{prefix: c.prefix}).isAdminOperation(u); got != c.want {
+			if got := (&memberTokens{prefix: c.prefix}).owns(u); got != c.want {
 				t.Errorf("got %t", got)
 			}
 		})
@@ -66,7 +66,7 @@ func FuzzJSONAPIBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body, segment string) {
 		r := mint(adminUsers+segment+adminSuffix, body)
 		sent := r.URL.EscapedPath()
-		id, _, err := new(Handler).targetOf(httptest.NewRecorder(), r)
+		id, _, err := new(memberTokens).targetOf(httptest.NewRecorder(), r)
 		if err != nil {
 			e := oauth.AsError(err)
 			if status := answers.StatusOf(err); id != "" || status < 400 || status > 499 || e.Reason == "" || e.Description == "" {

@@ -1,12 +1,13 @@
-// Package registration is the client registration endpoint (RFC 7591) and the client configuration endpoint (RFC 7592) over HTTP.
-package registration
+package endpoint
 
 import (
 	"mime"
 	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
@@ -16,15 +17,23 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
-// Endpoint serves a Registrar.
-type Endpoint struct {
-	Registrar *registration.Registrar
-	// URL is where clients register; below it each has its own (RFC 7592 §3).
-	URL string
+// registrations are the client registration endpoint (RFC 7591) and the client configuration endpoint (RFC 7592).
+type registrations struct {
+	audit *Audit
+	// registrar is nil where clients cannot register.
+	registrar *registration.Registrar
+	// url is where clients register, and path is its path. Below it each client has its own (RFC 7592 §3).
+	url, path string
 }
 
-// response is what a client is told of its registration (RFC 7591 §3.2.1).
-type response struct {
+// clientAt returns the client whose registration is managed at a path.
+func (h *registrations) clientAt(path string) (id string, ok bool) {
+	id, below := strings.CutPrefix(path, h.path+"/")
+	return id, below && h.registrar != nil && id != "" && !strings.ContainsAny(id, "/%")
+}
+
+// registrationResponse is what a client is told of its registration (RFC 7591 §3.2.1).
+type registrationResponse struct {
 	ClientID      string            `json:"client_id"`
 	IssuedAt      int64             `json:"client_id_issued_at"`
 	Secret        string            `json:"client_secret,omitzero"`
@@ -42,8 +51,8 @@ type response struct {
 	store.ClientOpenID
 }
 
-// update is a request to replace the metadata (RFC 7592 §2.2). What the server has set must not be in it.
-type update struct {
+// registrationUpdate is a request to replace the metadata (RFC 7592 §2.2). What the server has set must not be in it.
+type registrationUpdate struct {
 	ClientID string         `json:"client_id"`
 	Token    jsontext.Value `json:"registration_access_token"`
 	URI      jsontext.Value `json:"registration_client_uri"`
@@ -52,43 +61,54 @@ type update struct {
 	registration.Metadata
 }
 
-// Register serves a registration and returns the id of the new client.
-func (e *Endpoint) Register(w http.ResponseWriter, r *http.Request, address string) (clientID string, err error) {
+// register serves a registration.
+func (h *registrations) register(w http.ResponseWriter, r *http.Request) error {
 	var m registration.Metadata
 	if err := readJSON(w, r, &m); err != nil {
-		return "", err
+		return err
 	}
-	token, err := bearer(r)
+	token, err := registrationToken(r)
 	if err != nil {
-		return "", err
+		return err
 	}
-	registered, err := e.Registrar.Register(r.Context(), m, token, address)
+	registered, err := h.registrar.Register(r.Context(), m, token, h.audit.Address(r))
 	if err != nil {
-		return "", forBearer(err)
+		return forBearer(err)
 	}
-	e.write(w, http.StatusCreated, registered)
-	return registered.Client.ID, nil
+	h.write(w, http.StatusCreated, registered)
+	h.audit.Accepted(r, "client registered itself", zap.String("client_id", registered.Client.ID))
+	return nil
 }
 
-// Manage serves a request of a client about its own registration, and returns what was done with it.
-func (e *Endpoint) Manage(w http.ResponseWriter, r *http.Request, id, address string) (done string, err error) {
-	token, err := bearer(r)
+// manage serves a request of a client about its own registration.
+func (h *registrations) manage(w http.ResponseWriter, r *http.Request) error {
+	id, _ := h.clientAt(r.URL.EscapedPath())
+	done, err := h.change(w, r, id)
+	if err == nil {
+		h.audit.Accepted(r, done, zap.String("client_id", id))
+	}
+	return err
+}
+
+// change does what a client asks of its registration, and returns what that was.
+func (h *registrations) change(w http.ResponseWriter, r *http.Request, id string) (done string, err error) {
+	token, err := registrationToken(r)
 	if err != nil {
 		return "", err
 	}
-	registered, err := e.Registrar.Read(r.Context(), id, token) // who asks is known before what is asked
+	registered, err := h.registrar.Read(r.Context(), id, token) // who asks is known before what is asked
 	if err != nil {
 		return "", forBearer(err)
 	}
 	switch r.Method {
 	case http.MethodDelete:
-		if err := e.Registrar.Remove(r.Context(), id, token); err != nil {
+		if err := h.registrar.Remove(r.Context(), id, token); err != nil {
 			return "", forBearer(err)
 		}
 		w.WriteHeader(http.StatusNoContent)
 		return "client removed by itself", nil
 	case http.MethodPut:
-		var u update
+		var u registrationUpdate
 		if err := readJSON(w, r, &u); err != nil {
 			return "", err
 		}
@@ -96,7 +116,7 @@ func (e *Endpoint) Manage(w http.ResponseWriter, r *http.Request, id, address st
 			return "", oauth.NewError(oauth.InvalidClientMetadata, "client_metadata_invalid").
 				WithDescription("Send client_id and what the client says of itself, and nothing that the server has set.")
 		}
-		registered, err = e.Registrar.Update(r.Context(), id, token, u.Metadata, address)
+		registered, err = h.registrar.Update(r.Context(), id, token, u.Metadata, h.audit.Address(r))
 		done = "client changed by itself"
 	default:
 		done = "client read by itself"
@@ -104,14 +124,14 @@ func (e *Endpoint) Manage(w http.ResponseWriter, r *http.Request, id, address st
 	if err != nil {
 		return "", forBearer(err)
 	}
-	e.write(w, http.StatusOK, registered)
+	h.write(w, http.StatusOK, registered)
 	return done, nil
 }
 
-func (e *Endpoint) write(w http.ResponseWriter, status int, registered registration.Registered) {
+func (h *registrations) write(w http.ResponseWriter, status int, registered registration.Registered) {
 	c := registered.Client
-	answer := response{
-		ClientID: c.ID, IssuedAt: c.CreatedAt.Unix(), Secret: registered.Secret.Reveal(), Token: registered.Token.Reveal(), URI: e.URL + "/" + c.ID,
+	answer := registrationResponse{
+		ClientID: c.ID, IssuedAt: c.CreatedAt.Unix(), Secret: registered.Secret.Reveal(), Token: registered.Token.Reveal(), URI: h.url + "/" + c.ID,
 		Name: c.Name, RedirectURIs: c.RedirectURIs, Method: registered.Method, Grants: c.Grants, ResponseTypes: []string{"code"}, Scope: c.Scopes.String(),
 		JWKSURI: c.JWKSURI, ClientOpenID: c.OpenID,
 	}
@@ -146,8 +166,8 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-// bearer returns the token of a request; an empty one when there is none.
-func bearer(r *http.Request) (oauth.Secret, error) {
+// registrationToken returns the token of a request; an empty one when there is none.
+func registrationToken(r *http.Request) (oauth.Secret, error) {
 	token, _, err := requests.BearerToken(r)
 	if err != nil {
 		return oauth.Secret{}, forBearer(err)
