@@ -187,7 +187,7 @@ var rooms = map[string]room{
 		own: []string{
 			"caddymodule/coverage", "caddymodule/node",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/federation", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
-			"tokenissuer/personaltoken", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
+			"tokenissuer/personaltoken", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/strictjson", "tokenissuer/trust",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",

@@ -153,7 +153,7 @@ var largeTypes = map[string]size{
 	"caddymodule/gate.decision":           {14, 2},
 	"caddymodule/gate.stream":             {20, 10},
 	"caddymodule/hostsession.Handler":     {2, 38},
-	"caddymodule/node.Node":               {12, 35},
+	"caddymodule/node.Node":               {12, 34},
 	"tokenissuer.AuthorizationParameters": {18, 0},
 	"tokenissuer.Grant":                   {18, 0},
 	"tokenissuer.Issuer":                  {13, 138},

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // operation does what a request asks for and returns what to answer with; nil answers 204.
@@ -50,7 +52,10 @@ const maxBody = 64 << 10
 func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) operation {
 	return func(t *Target, r *http.Request) (int, any, error) {
 		var body T
-		err := json.UnmarshalRead(http.MaxBytesReader(nil, r.Body, maxBody), &body, json.RejectUnknownMembers(true))
+		text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+		if err == nil {
+			err = strictjson.Unmarshal(text, &body, json.RejectUnknownMembers(true))
+		}
 		if err != nil {
 			return 0, nil, registry.InvalidInput(fmt.Errorf("the request: %w", err))
 		}
