@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // answer is what the partner says of a good token, edited like header.
@@ -136,7 +137,7 @@ func TestG90WhatIsNoGoodAnswer(t *testing.T) {
 		{"more behind it", p.answer() + "{}", malformed},
 		{"cut", members, malformed},
 		{"not UTF-8", members + `,"x":"` + "\xff" + `"}`, malformed},
-		{"too deep", members + `,"x":` + strings.Repeat("[", 20) + strings.Repeat("]", 20) + "}", malformed},
+		{"too deep", members + `,"x":` + strings.Repeat("[", strictjson.MaxDepth) + strings.Repeat("]", strictjson.MaxDepth) + "}", malformed},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			got, err := judgeAnswer(v.answer, tokentest.Start, tokentest.Audience)

@@ -16,7 +16,7 @@ import (
 )
 
 // MaxDepth bounds how deep arrays and objects nest. A decoder pays for every level that a hostile text opens.
-const MaxDepth = 16
+const MaxDepth = 32
 
 var (
 	errDeep     = errors.New("arrays and objects are nested too deeply")

@@ -140,3 +140,12 @@ func reference(t *testing.T, contentType, body string) map[string]string {
 	}
 	return values
 }
+
+// TestWhereADuplicateIs: a parameter that is there twice is told apart from a member of one that nobody reads.
+func TestWhereADuplicateIs(t *testing.T) {
+	for body, reason := range map[string]string{`{"a":1,"a":1}`: "parameter_duplicate", `{"a":{"b":1,"b":1}}`: "json_malformed", `{"a":{"b":1},"c":2,"a":3}`: "parameter_duplicate"} {
+		if _, err := parseJSON([]byte(body)); oauth.AsError(err).Reason != reason {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}

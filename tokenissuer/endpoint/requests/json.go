@@ -23,7 +23,8 @@ var textMembers = []string{
 func parseJSON(body []byte) (f Form, err error) {
 	var members map[string]jsontext.Value
 	err = strictjson.Object(body, &members)
-	if errors.Is(err, jsontext.ErrDuplicateName) {
+	at, _ := errors.AsType[*jsontext.SyntacticError](err)
+	if errors.Is(err, jsontext.ErrDuplicateName) && at != nil && at.JSONPointer.Parent() == "" { // and not within a member
 		return Form{}, Invalid("parameter_duplicate")
 	}
 	if err != nil {
