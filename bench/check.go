@@ -77,7 +77,7 @@ func (b *bench) checkedSteps(s *server, p *provider) []side {
 		{name: "protect", load: orders(s.Protected, tokens)},
 		{name: "respond 401", load: forged.requests(s.Respond)},
 		{name: "revocation", prepare: b.revocations(s)},
-		{name: "forged token", prepare: b.alone(forged.requests(s.Protected))},
+		{name: "forged token", load: forged.requests(s.Protected)},
 		{name: "client_credentials", load: clientCredentials(s.Issuer)},
 		{name: "refresh", load: rotate(s, clientID, b.chains(s, b.conns))},
 		{name: "refresh, openid", load: rotate(s, portalID, refresh)},

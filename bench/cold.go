@@ -85,7 +85,6 @@ func (b *bench) newCrowd() *crowd {
 
 // come has everybody come once.
 func (c *crowd) come(come *comeback) {
-	c.pause(calm) // of the last flood nothing is left
 	asked := c.provider.asked.Load()
 	come.begin()
 	if come.flood {

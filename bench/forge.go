@@ -96,19 +96,6 @@ func (t badToken) requests(addr string) load.Load {
 	}}
 }
 
-// calm is how long a gate must have let nobody pass before a flood of bad tokens is answered as fast as it can be: until
-// then the gate holds back its answers, for the sake of those who hold good ones. What a refusal costs shows only after it.
-const calm = time.Second
-
-// alone is the same load, once the gate is calm, and awake again.
-func (b *bench) alone(l load.Load) func(int) load.Load {
-	return func(int) load.Load {
-		b.pause(calm)
-		b.send(l, 10*b.conns)
-		return l
-	}
-}
-
 // with changes claims and keeps header and signature.
 func (f *forger) with(changes map[string]any) string {
 	claims := maps.Clone(f.claims)

@@ -57,7 +57,6 @@ func (b *bench) workloads(s *server, p *provider) []workload {
 // floodWith sends every kind of bad token.
 func (b *bench) floodWith(s *server, p *provider) {
 	own, external := b.badTokens(s, p)
-	b.pause(calm)
 	each := b.flood / (len(own) + len(external))
 	flood := func(l load.Load) { b.send(l, each) }
 	for _, kind := range own {

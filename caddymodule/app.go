@@ -124,9 +124,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 			return fmt.Errorf("oauth: %w", err)
 		}
 	}
-	if a.gates, err = gate.NewShared(a.logger, a.audit, node.Clock, a.ownIssuer(), a.trustedIssuers(), a.settings.GateLimit); err != nil {
-		return fmt.Errorf("oauth: %w", err)
-	}
+	a.gates = gate.NewShared(a.logger, a.audit, node.Clock, a.ownIssuer(), a.trustedIssuers())
 	if a.keepsState() {
 		return a.gates.UseHostSessions(a.hostSessions())
 	}
@@ -266,9 +264,6 @@ func (a *App) CheckScopes(names oauth.Scopes) error {
 func (a *App) Stop() error {
 	if a.life != nil {
 		a.life.stop()
-		if a.gates != nil {
-			a.gates.Release()
-		}
 	}
 	admin.Withdraw(a.target)
 	return nil
@@ -278,9 +273,6 @@ func (a *App) Stop() error {
 func (a *App) Cleanup() error {
 	a.coverValidated()
 	var released error
-	if a.gates != nil {
-		released = a.gates.Close()
-	}
 	for _, use := range slices.Backward(a.uses) { // what was taken later may use what was taken before
 		released = errors.Join(released, use.Release())
 	}

@@ -17,7 +17,7 @@ import (
 func (a *App) newTarget() *admin.Target {
 	t := &admin.Target{
 		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, PersonalTokens: a.personal, Node: a.node, SessionsOnly: a.keepsState() && !a.issues(),
-		IsServing: a.life.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams, HeldRefusals: a.gates.Floodgate().Held,
+		IsServing: a.life.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams,
 		ExplainSession: hosts.Explainer(a.issuer),
 		Routes:         func() []coverage.Route { return a.covered.Load().Routes },
 		ReadLifetimes:  configuration.ReadLifetimes,

@@ -4,9 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-
-	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 )
 
@@ -35,9 +32,6 @@ var refusedLimits = refusedBlock{
 		{"limits {\nclient 20 per ip\n}", "write a limit as `client 20/1m per ip`, or as `client off`, at Caddyfile:4"},
 		{"limits {\nclient on\n}", "write a limit as `client 20/1m per ip`, or as `client off`, at Caddyfile:4"},
 		{"limits {\nclient off\nclient 20/1m per ip\n}", `limits client is set twice, at Caddyfile:5`},
-		{"limits {\ngate 60\n}", "write a limit as `gate 60/3s per ip`, or as `gate off`, at Caddyfile:4"},
-		{"limits {\ngate 60/3s per account\n}", "write a limit as `gate 60/3s per ip`, or as `gate off`, at Caddyfile:4"},
-		{"limits {\ngate off\ngate 60/3s per ip\n}", `limits gate is set twice, at Caddyfile:5`},
 		{"limits {\nnonsense 10/1m per account\n}", `unknown limit "nonsense", at Caddyfile:4`},
 		{"limits {\nlogin\n}", loginUsage},
 		{"limits {\nlogin 10/1m\n}", loginUsage},
@@ -63,7 +57,6 @@ var refusedLimits = refusedBlock{
 		{`"revocation":{"max_staleness":"1s"}`, "max_staleness: use at least 2s"},
 		{`"limits":{"client":{"failures":-1}}`, "limits client: "},
 		{`"limits":{"client":{"failures":1}}`, "limits client: "},
-		{`"limits":{"gate":{"failures":0,"window":"3s"}}`, "limits gate: "},
 	},
 }
 
@@ -84,30 +77,5 @@ func TestReadLimits(t *testing.T) {
 		if s.ClientLimit != test.client || s.AccountLimit != test.account || s.AddressLimit != test.address {
 			t.Errorf("%s: %v, %v, %v", test.name, s.ClientLimit, s.AccountLimit, s.AddressLimit)
 		}
-	}
-}
-
-// TestTheFloodgateWithoutAnIssuer: a gate for tokens of others has one too.
-func TestTheFloodgateWithoutAnIssuer(t *testing.T) {
-	for name, test := range map[string]struct {
-		limits string
-		want   attempts.Limit
-	}{
-		"default": {"", configuration.DefaultGateLimit},
-		"set":     {"limits {\ngate 7/2s per ip\n}\n", attempts.Limit{Failures: 7, Window: 2 * time.Second}},
-		"off":     {"limits {\ngate off\n}\n", attempts.Limit{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := &App{Block: configuration.Block{Trust: []configuration.Trust{{Name: "corp", Issuer: "https://id.example", Audience: []string{"a"}}}}}
-			if test.limits != "" {
-				if err := a.UnmarshalCaddyfile(caddyfile.NewTestDispenser("oauth {\n" + test.limits + "}\n")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s, err := a.Read()
-			if err != nil || s.GateLimit != test.want {
-				t.Errorf("%+v, %v", s.GateLimit, err)
-			}
-		})
 	}
 }

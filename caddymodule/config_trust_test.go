@@ -57,7 +57,7 @@ func TestG78TrustThatCannotWork(t *testing.T) {
 		{"our own issuer", "issuer https://l.example\n" + trust, "", "https://l.example is our own issuer: `protect` calls it self"},
 		{"two names for one issuer", trust + "trust corp2 https://l.example {\naudience a\n}\n", "issuer corp", "trust corp has the same issuer"},
 		{"clients without an issuer", trust + "client x {env.X}\n", "issuer corp", "client needs an issuer"},
-		{"limits without an issuer", trust + "limits {\nlogin off\n}\n", "issuer corp", "limits other than for the gate needs an issuer"},
+		{"limits without an issuer", trust + "limits {\nlogin off\n}\n", "issuer corp", "limits needs an issuer"},
 		{"a store without an issuer", trust + "store memory\n", "issuer corp", "store needs an issuer"},
 		{"an audience that gives nothing", "trust corp https://l.example {\naudience {env.GATEHOUSE_UNSET}\n}\n", "issuer corp", "audience"},
 		{"a secret that gives nothing", "trust corp https://l.example {\naudience a\nintrospection https://l.example/i {\nclient gw {env.GATEHOUSE_UNSET}\n}\n}\n", "issuer corp", "introspection client secret"},

@@ -9,9 +9,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/caddyserver/certmagic"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 )
 
 // nodeName is the environment variable that makes the test binary a Caddy with Gatehouse in it, for tests that need one
@@ -27,9 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run turns the floodgate off, which many attacks would open by their number alone; tests of it set a limit. It gives the tests a data directory of their own: a node remembers there how far its database had come.
+// run gives the tests a data directory of their own: a node remembers there how far its database had come.
 func run(m *testing.M) int {
-	configuration.DefaultGateLimit = attempts.Limit{}
 	home, err := os.MkdirTemp("", "gatehouse-home-")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(home) }()

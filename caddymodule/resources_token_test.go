@@ -249,7 +249,7 @@ func TestT151RefreshNarrows(t *testing.T) {
 		onFile := []string{"store memory", "store sqlite DIR/x.db"}
 		d := openResources(t, onFile...)
 		got := d.userTokens(bound2(bound, d.url), ada)
-		d.reload(peopleSite(slices.Concat([]string{"	handle {\n		respond 404\n", resourceRoutes}, onFile, []string{"login off", "login off\n\t\t\tgate off"})...))
+		d.reload(peopleSite(slices.Concat([]string{"	handle {\n		respond 404\n", resourceRoutes}, onFile)...))
 		got = d.gives(r.refresh(got.RefreshToken))
 		d.aud(got.AccessToken, catalogue, d.url+"/orders")
 		// The routes are gone: what was granted stays granted, and opens nothing.

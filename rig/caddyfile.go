@@ -66,7 +66,7 @@ var passwordHash = sync.OnceValue(func() string {
 
 // configuration is the node's Caddyfile. The site answers under whatever name it is called by: its own, or a balancer's.
 func (n *Node) configuration() string {
-	store, upstream, limits := n.setup.Store, `respond ok 200`, "client off\n\t\t\tlogin off\n\t\t\tgrants off\n\t\t\trevocations off\n\t\t\tgate off"
+	store, upstream, limits := n.setup.Store, `respond ok 200`, "client off\n\t\t\tlogin off\n\t\t\tgrants off\n\t\t\trevocations off"
 	if store == "" {
 		store = "sqlite " + n.Dir + "/gatehouse.db"
 	}

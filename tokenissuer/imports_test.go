@@ -221,8 +221,7 @@ var rooms = map[string]room{
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
 	},
-	"caddymodule/pool":      {others: []string{"github.com/caddyserver/caddy/v2"}},
-	"caddymodule/floodgate": {without: slices.Concat(wire, database)},
+	"caddymodule/pool": {others: []string{"github.com/caddyserver/caddy/v2"}},
 	"caddymodule/setting": {
 		others: []string{"github.com/caddyserver/caddy/v2"},
 	},
@@ -246,8 +245,8 @@ var rooms = map[string]room{
 	},
 	"caddymodule/gate": {
 		own: []string{
-			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/identity", "caddymodule/mcp", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/personaltoken",
+			"internal/fairqueue", "caddymodule/caller", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/identity", "caddymodule/mcp", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/personaltoken",
 			"tokenissuer/routes", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{

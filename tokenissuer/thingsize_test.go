@@ -147,7 +147,6 @@ var largeTypes = map[string]size{
 	"caddymodule/coverage.described":      {2, 108},
 	"caddymodule/coverage.guard":          {3, 117},
 	"caddymodule/coverage.passage":        {2, 118},
-	"caddymodule/floodgate.Gate":          {15, 14},
 	"caddymodule/gate.Protect":            {21, 108},
 	"caddymodule/gate.Shared":             {16, 20},
 	"caddymodule/gate.decision":           {14, 2},

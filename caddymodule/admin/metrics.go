@@ -19,14 +19,13 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 var (
 	readyDesc    = gauge("ready", "Whether this node can serve: 1 or 0.")
 	streamsDesc  = gauge("open_streams", "Streams that end with their token.")
-	heldDesc     = gauge("gate_held_refusals", "Refusals of the gate that are held back now.")
 	trustDesc    = gauge("trusted_issuer_up", "Whether tokens of a trusted issuer can be judged, and it answered the last question about one: 1 or 0.", "trust")
 	providerDesc = gauge("provider_up", "Whether an identity provider works, as far as is known: 1 or 0.", "provider")
 )
 
 // Describe lists the metrics.
 func (gauges) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{readyDesc, streamsDesc, heldDesc, trustDesc, providerDesc} {
+	for _, d := range []*prometheus.Desc{readyDesc, streamsDesc, trustDesc, providerDesc} {
 		descriptions <- d
 	}
 	node.Describe(descriptions)
@@ -43,7 +42,6 @@ func (gauges) Collect(metrics chan<- prometheus.Metric) {
 	}
 	send(readyDesc, oneIf(len(t.Unreadiness()) == 0))
 	send(streamsDesc, float64(t.OpenStreams()))
-	send(heldDesc, float64(t.HeldRefusals()))
 	for _, other := range t.Trusted {
 		send(trustDesc, oneIf(other.Issuer.Trouble() == nil), other.Name)
 	}

@@ -39,8 +39,8 @@ type Target struct {
 	IsServing func(context.Context) bool
 	// Unreadiness lists why this node cannot serve; none: it can.
 	Unreadiness func() []string
-	// OpenStreams returns how many streams end with their token, HeldRefusals how many refusals of bad tokens are held back.
-	OpenStreams, HeldRefusals func() int
+	// OpenStreams returns how many streams end with their token.
+	OpenStreams func() int
 	// Routes returns what protects each route.
 	Routes func() []coverage.Route
 	// ReadLifetimes reads the lifetimes of a client in the form that the configuration has for them.

@@ -109,7 +109,6 @@ type Settings struct {
 	Sealer               *keys.Sealer
 	Brand                pages.Brand
 	Trusted              []TrustedIssuer
-	GateLimit            attempts.Limit
 	Open                 OpenClients
 	SignIn               SignInSettings
 	// PersonalTokens are the rules of personal access tokens; nil: there are none.
@@ -202,7 +201,7 @@ func (b *Block) settingsOfTokens() []presence {
 func (b *Block) checkGateOnly() error {
 	return b.refuseSettings(append(b.settingsOfTokens(), []presence{
 		{"sessions", b.Sessions != nil}, {"store", b.Store != nil}, {"keys", b.Keys != nil}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0}, {"sign_in", b.SignIn != nil},
-		{"limits other than for the gate", b.Limits != nil && *b.Limits != Limits{Gate: b.Limits.Gate}}, {"brand", b.Brand != nil}, {"revocation", b.Revocation != nil},
+		{"limits", b.Limits != nil}, {"brand", b.Brand != nil}, {"revocation", b.Revocation != nil},
 	}...))
 }
 

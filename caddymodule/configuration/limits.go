@@ -67,10 +67,6 @@ type Limits struct {
 	// Revocations bounds how many of the tokens that it got for itself a client revokes one by one, each of which leaves a record
 	// in the store. Beyond it, revoking one ends those that were issued before as well. Default 60 a minute.
 	Revocations *Limit `json:"revocations,omitempty"`
-	// Gate bounds the bad tokens that one address shows to `protect`. Beyond it, and only while others come through with good
-	// ones, its refusals are held back, and then its connections are closed with them. Good tokens from there pass as ever.
-	// Default 600 in 3 seconds.
-	Gate *Limit `json:"gate,omitempty"`
 }
 
 // Limit is a number of failures, grants or revocations in a time.
@@ -90,7 +86,6 @@ var (
 	defaultAddressLimit    = attempts.Limit{Failures: 30, Window: time.Minute}
 	defaultGrantLimit      = attempts.Limit{Failures: 60, Window: time.Minute}
 	defaultRevocationLimit = attempts.Limit{Failures: 60, Window: time.Minute}
-	DefaultGateLimit       = attempts.Limit{Failures: 600, Window: 3 * time.Second}
 )
 
 // parseLimits reads:
@@ -101,7 +96,6 @@ var (
 //		login       off
 //		grants      <grants>/<window> per user | off
 //		revocations <revocations>/<window> per client | off
-//		gate        <failures>/<window> per ip | off
 //	}
 func (b *Block) parseLimits(d *caddyfile.Dispenser) error {
 	c := orNew(&b.Limits)
@@ -110,7 +104,6 @@ func (b *Block) parseLimits(d *caddyfile.Dispenser) error {
 		"login":       c.parseLogin,
 		"grants":      oneLimit(&c.Grants, "60/1m", "user"),
 		"revocations": oneLimit(&c.Revocations, "60/1m", "client"),
-		"gate":        oneLimit(&c.Gate, "60/3s", "ip"),
 	}.parseAlone(d, "unknown limit %q")
 }
 
@@ -183,7 +176,6 @@ func (b *Block) readLimits(s *Settings) (err error) {
 		{"login_ip", c.LoginAddress, defaultAddressLimit, &s.AddressLimit},
 		{"grants", c.Grants, defaultGrantLimit, &s.GrantLimit},
 		{"revocations", c.Revocations, defaultRevocationLimit, &s.RevocationLimit},
-		{"gate", c.Gate, DefaultGateLimit, &s.GateLimit},
 	} {
 		if *l.limit, err = l.configured.read(l.otherwise); err != nil {
 			return fmt.Errorf("limits %s: %w", l.name, err)

@@ -12,7 +12,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
@@ -22,10 +21,7 @@ func benchmarkedGate(token *accesstoken.AccessToken) *Protect {
 	own := &OwnIssuer{
 		Settings: new(tokenissuer.Settings), Verifier: verifier, Node: openNode{}, IsServing: func(context.Context) bool { return true },
 	}
-	shared, err := NewShared(zap.NewNop(), endpoint.NewAudit(zap.NewNop(), caller.Address), time.Now, own, nil, attempts.Limit{})
-	if err != nil {
-		panic(err)
-	}
+	shared := NewShared(zap.NewNop(), endpoint.NewAudit(zap.NewNop(), caller.Address), time.Now, own, nil)
 	return &Protect{
 		shared: shared, audit: shared.audit, logger: zap.NewNop(), forward: defaultForward, cookies: ownCookies{issuer: []string{"accessToken", "session"}, hidden: []string{"accessToken", "session"}},
 		issuers:  []routeIssuer{{name: Self}},

@@ -248,7 +248,6 @@ func (p *Protect) ruleInput(r *http.Request, exam requestpath.Exam, token *acces
 // recordPassed counts and audits a request that passed. Shown: the access log skips it, because it would contain a token.
 func (p *Protect) recordPassed(r *http.Request, d *decision, shown bool) {
 	countPassed(d.token)
-	p.notePassed(r, d.token)
 	if shown {
 		p.audit.Accepted(r, "request passed the gate", append(p.auditFields(*d), d.toolFields()...)...)
 		return

@@ -182,7 +182,7 @@ func (i *routeIssuer) recall(ctx context.Context, p *Protect, host, token string
 }
 
 func (i *routeIssuer) verify(ctx context.Context, p *Protect, host, token string) (*accesstoken.AccessToken, error) {
-	admit := func() (func(bool), error) { return p.shared.AdmitSignature(ctx) }
+	admit := admission(ctx, p.shared.turns.signatures)
 	if i.external != nil {
 		return i.external.VerifyAdmitted(ctx, token, p.audienceOf(i, host), caller.Network(caller.IP(ctx)), admit)
 	}

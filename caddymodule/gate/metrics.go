@@ -9,7 +9,7 @@ import (
 
 // Metrics returns the collectors of all gates. The counters survive a reload. No label value comes from a client.
 func Metrics() []prometheus.Collector {
-	return []prometheus.Collector{gateDecisions, refusalsHeld, refusalsClosed, laneWaits}
+	return []prometheus.Collector{gateDecisions, verificationsBusy}
 }
 
 var gateDecisions = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -17,22 +17,10 @@ var gateDecisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Requests that the gate decided about, by the result.",
 }, []string{"result"})
 
-var (
-	refusalsHeld = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gatehouse_gate_held_refusals_total",
-		Help: "Refusals of the gate that were held back, because their address had shown too many bad tokens.",
-	})
-	refusalsClosed = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gatehouse_gate_closed_connections_total",
-		Help: "Connections that the gate closed with a refusal, for the same reason.",
-	})
-	laneWaits = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gatehouse_gate_signature_waits_total",
-		Help: "Signatures that had to wait for others before they were verified, by how that ended: verified, or given up.",
-	}, []string{"result"})
-	laneVerified = laneWaits.WithLabelValues("verified")
-	laneGivenUp  = laneWaits.WithLabelValues("given_up")
-)
+var verificationsBusy = prometheus.NewCounter(prometheus.CounterOpts{
+	Name: "gatehouse_gate_busy_verifications_total",
+	Help: "Tokens that were not verified, because too many others waited for that or for too long.",
+})
 
 // Looked up once, because every request increments one of them.
 var (

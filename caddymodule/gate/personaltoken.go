@@ -147,5 +147,5 @@ func (p *Protect) verifyPersonalToken(ctx context.Context, host, token string) (
 	if !p.shared.isServing(ctx) {
 		return nil, oauth.Unavailable("not_started", nil)
 	}
-	return p.shared.own.PersonalTokens.Token(ctx, token, p.audienceOf(p.own, host), func() (func(bool), error) { return p.shared.AdmitSignature(ctx) })
+	return p.shared.own.PersonalTokens.Token(ctx, token, p.audienceOf(p.own, host), admission(ctx, p.shared.turns.lookups))
 }

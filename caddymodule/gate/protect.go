@@ -143,7 +143,6 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	if p.shared, err = sharedOf(ctx, "protect", p.Source); err != nil {
 		return err
 	}
-	p.shared.releaseWith(ctx)
 	p.audit = p.shared.audit
 	if p.shared.own != nil {
 		p.verifier = p.shared.own.Verifier

@@ -18,9 +18,6 @@ import (
 // refuse answers a refused request, directly or through the site's handle_errors.
 func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err error) error {
 	countRefused(err)
-	if p.holdRefusal(r, d, err) {
-		w.Header().Set("Connection", "close")
-	}
 	if p.signIn(w, p.asked(r), &d, err) {
 		return nil
 	}

@@ -9,17 +9,14 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
@@ -37,11 +34,7 @@ type Shared struct {
 	others []TrustedIssuer
 
 	hosts *hostsession.Handler // nil: browsers sign in at no host
-	flood *floodgate.Gate      // nil: refusals are not delayed
-	limit attempts.Limit
-	// released is closed when the servers shut down. Delayed refusals are then sent at once.
-	released chan struct{}
-	release  func()
+	turns turns
 	// routes is closed once all routes are known, and every gate that was found in them knows its resource.
 	routes     chan struct{}
 	noteRoutes func()
@@ -89,26 +82,16 @@ type TrustedIssuer struct {
 	Life context.Context
 }
 
-// NewShared returns the shared state of a configuration's gates. Own is nil without an issuer of our own. With a zero
-// limit, refusals are never delayed.
-func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, own *OwnIssuer, others []TrustedIssuer, limit attempts.Limit) (*Shared, error) {
-	s := &Shared{logger: logger, audit: audit, now: now, own: own, others: others, limit: limit, released: make(chan struct{}), routes: make(chan struct{})}
-	s.release = sync.OnceFunc(func() { close(s.released) })
+// NewShared returns the shared state of a configuration's gates. Own is nil without an issuer of our own.
+func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, own *OwnIssuer, others []TrustedIssuer) *Shared {
+	s := &Shared{logger: logger, audit: audit, now: now, own: own, others: others, turns: newTurns(), routes: make(chan struct{})}
 	s.noteRoutes = sync.OnceFunc(func() { close(s.routes) })
 	s.identityGuard = sync.OnceValue(func() *identity.Guard { return identity.NewGuard(s.identityHeaders) })
 	if own != nil {
 		s.cookies = append(endpoint.CookieNames(own.URL), hostsession.CookieNames()...)
 	}
-	var err error
-	s.flood, err = takeFloodgate(limit, now)
-	return s, err
+	return s
 }
-
-// Release sends the delayed refusals.
-func (s *Shared) Release() { s.release() }
-
-// Released returns a channel that is closed once refusals are no longer delayed, because the servers shut down.
-func (s *Shared) Released() <-chan struct{} { return s.released }
 
 // NoteRoutes says that all routes are known: what a gate was not told is not to come.
 func (s *Shared) NoteRoutes() { s.noteRoutes() }
@@ -137,18 +120,6 @@ func (s *Shared) AwaitRoutes(ctx context.Context) error {
 	}
 	return oauth.Unavailable("not_started", nil)
 }
-
-// Close releases the flood gate.
-func (s *Shared) Close() error {
-	if s.flood == nil {
-		return nil
-	}
-	_, err := floodgates.Delete(s.limit)
-	return err
-}
-
-// Floodgate returns the gate that limits floods of bad tokens; nil: there is none.
-func (s *Shared) Floodgate() *floodgate.Gate { return s.flood }
 
 // host is the part of the oauth block that gates use.
 type host interface {
@@ -202,13 +173,6 @@ func (s *Shared) isServing(ctx context.Context) bool { return s.own.IsServing(ct
 
 // addIdentityHeader records a header that a `protect` sets. Call it only during provisioning.
 func (s *Shared) addIdentityHeader(name string) { s.identityHeaders = append(s.identityHeaders, name) }
-
-// releaseWith sends the delayed refusals when the server begins to shut down, because the shutdown waits for them.
-func (s *Shared) releaseWith(ctx caddy.Context) {
-	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
-		server.RegisterOnShutdown(s.release)
-	}
-}
 
 // trusted returns the trusted issuer of that name.
 func (s *Shared) trusted(name string) (TrustedIssuer, bool) {

@@ -12,9 +12,9 @@ import (
 
 // counting is an Admission that counts.
 func counting(n *int) Admission {
-	return func() (func(bool), error) {
+	return func() (func(), error) {
 		*n++
-		return func(bool) {}, nil
+		return func() {}, nil
 	}
 }
 

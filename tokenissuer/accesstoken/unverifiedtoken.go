@@ -197,11 +197,8 @@ func (c *unverifiedToken) checkSignature() error {
 	if err != nil {
 		return err
 	}
-	good := false
-	defer func() { done(good) }()
-	err = c.jws.verify(c.key)
-	good = err == nil
-	return err
+	defer done()
+	return c.jws.verify(c.key)
 }
 
 // maxUnixTime is the end of the year 9999: larger times overflow time.Time's arithmetic.

@@ -92,8 +92,8 @@ func (v *Verifier) Recall(token string, audiences []string) (t *AccessToken, kno
 }
 
 // Admission is called before a signature is verified, which is what makes a flood of forged tokens expensive. Its error
-// becomes the verdict. Done receives the outcome.
-type Admission func() (done func(good bool), err error)
+// becomes the verdict. The caller calls done after the verification.
+type Admission func() (done func(), err error)
 
 // VerifyAdmitted is Verify, and calls admit immediately before it verifies a signature: not for a cached token, nor for
 // one that fails a cheaper check. A nil admit admits all.

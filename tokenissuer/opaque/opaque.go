@@ -94,7 +94,7 @@ func (c *Cache) Read(ctx context.Context, key Key, admit accesstoken.Admission, 
 	}
 	now := c.verifier.Now()
 	loaded, err := c.load(ctx, now, load)
-	done(loaded != nil)
+	done()
 	switch {
 	case err != nil && found && since(now, known.loaded) < stale:
 		return known.token, c.check(known) // as with access tokens, until the revocations are too old
@@ -114,8 +114,8 @@ func (c *Cache) Read(ctx context.Context, key Key, admit accesstoken.Admission, 
 	return loaded.token, nil
 }
 
-// admitted admits everybody.
-func admitted() (func(bool), error) { return func(bool) {}, nil }
+// admitted admits all callers.
+func admitted() (func(), error) { return func() {}, nil }
 
 func isInvalid(err error) bool { return err != nil && oauth.AsError(err).Code == oauth.InvalidToken }
 

@@ -86,7 +86,7 @@ func TestQ113QuestionsToTheStore(t *testing.T) {
 	ask := func(text string, passes bool, questions, admissions int) {
 		t.Helper()
 		asked, before := kept.asked, admitted
-		_, err := tokens.Token(t.Context(), text, issuer.Audience, func() (func(bool), error) { admitted++; return func(bool) {}, nil })
+		_, err := tokens.Token(t.Context(), text, issuer.Audience, func() (func(), error) { admitted++; return func() {}, nil })
 		if (err == nil) != passes || kept.asked-asked != questions || admitted-before != admissions {
 			t.Fatalf("%v, %d questions, %d admitted; want passes %t, %d, %d", err, kept.asked-asked, admitted-before, passes, questions, admissions)
 		}

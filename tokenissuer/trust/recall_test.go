@@ -71,23 +71,17 @@ func TestG90AnAnswerIsRecalled(t *testing.T) {
 	a.knowsNothing(t, "an answer of long ago", "opaque")
 }
 
-// TestG80NothingIsAdmittedWhileAKeyIsFetched: a lane for signatures is not held by whoever waits for the network, nor taken for a
-// token that falls before its signature.
+// TestG80NothingIsAdmittedWhileAKeyIsFetched: a turn at verifying a signature is not held while a key is fetched, nor taken for a
+// token that fails an earlier check.
 func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 	key, late := newSigner("k"), newSigner("late")
 	p := newProvider(t, key)
 	g := newGate(t, p, atKeys)
 	g.fetchNow()
-	var admitted, good, bad atomic.Int64
-	admit := func() (func(bool), error) {
+	var admitted, left atomic.Int64
+	admit := func() (func(), error) {
 		admitted.Add(1)
-		return func(isGood bool) {
-			if isGood {
-				good.Add(1)
-			} else {
-				bad.Add(1)
-			}
-		}, nil
+		return func() { left.Add(1) }, nil
 	}
 	judge := func(token string, admit accesstoken.Admission) error {
 		_, err := g.VerifyAdmitted(context.Background(), token, []string{ourAudience}, "", admit)
@@ -108,8 +102,8 @@ func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 		t.Errorf("%d are admitted while the key is fetched", n)
 	}
 	close(answer)
-	if err := <-done; err != nil || admitted.Load() != 1 || good.Load() != 1 {
-		t.Errorf("%v; admitted %d, good %d", err, admitted.Load(), good.Load())
+	if err := <-done; err != nil || admitted.Load() != 1 || left.Load() != 1 {
+		t.Errorf("%v; admitted %d, left %d", err, admitted.Load(), left.Load())
 	}
 	if err := judge(token, admit); err != nil || admitted.Load() != 1 {
 		t.Errorf("a known token: %v; admitted %d", err, admitted.Load())
@@ -118,11 +112,11 @@ func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 		t.Errorf("an expired token: %v; admitted %d", err, admitted.Load())
 	}
 	forged := newSigner("k").token(p.URL, nil)
-	if err := judge(forged, admit); oauth.AsError(err).Code != oauth.InvalidToken || bad.Load() != 1 {
-		t.Errorf("a forged token: %v; bad %d", err, bad.Load())
+	if err := judge(forged, admit); oauth.AsError(err).Code != oauth.InvalidToken || left.Load() != 2 {
+		t.Errorf("a forged token: %v; left %d", err, left.Load())
 	}
 	full := oauth.Unavailable("full", errors.New("full"))
-	if err := judge(key.token(p.URL, nil), func() (func(bool), error) { return nil, full }); !errors.Is(err, full) {
-		t.Errorf("with a full lane: %v", err)
+	if err := judge(key.token(p.URL, nil), func() (func(), error) { return nil, full }); !errors.Is(err, full) {
+		t.Errorf("without a turn: %v", err)
 	}
 }
