@@ -29,16 +29,16 @@ func TestOrdinaryRequestAllocates(t *testing.T) {
 		most   float64
 	}{
 		{"no rule", func(*Protect) {}, ordinary},
-		{"scopes of the route", func(p *Protect) { p.Scopes = []string{"public"} }, ordinary},
+		{"scopes of the route", func(p *Protect) { p.rules.scopes = []string{"public"} }, ordinary},
 		{"rules", func(p *Protect) {
-			p.Require = []*rule.Rule{
+			p.rules.require = []*rule.Rule{
 				{Scopes: []string{"public"}}, {AnyScope: []string{"trusted", "public"}}, {Roles: []string{"member", "admin"}},
 				{Claim: "org", Values: []string{"acme"}},
 			}
 		}, ordinary},
 		{"streams keep", func(p *Protect) { p.Streams = keepStreams }, ordinary - 2},
-		{"strip", func(p *Protect) { p.UpstreamToken = stripToken }, ordinary},
-		{"forward off", func(p *Protect) { p.forward = nil }, ordinary - 2},
+		{"strip", func(p *Protect) { p.credentials.upstreamToken = stripToken }, ordinary},
+		{"forward off", func(p *Protect) { p.forwarding.claims = nil }, ordinary - 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := benchmarkedGate(token)

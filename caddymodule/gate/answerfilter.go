@@ -39,7 +39,7 @@ func newAnswerFilter(w http.ResponseWriter, names []string) *answerFilter {
 
 // refusing wraps w for an answer without identity headers. An error route may have an upstream too.
 func (p *Protect) refusing(w http.ResponseWriter) *answerFilter {
-	f := newAnswerFilter(w, p.cookies.issuer)
+	f := newAnswerFilter(w, p.shared.cookies)
 	f.identity = p.responseIdentity(nil)
 	return f
 }

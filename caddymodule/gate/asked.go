@@ -14,7 +14,7 @@ import (
 
 // asksAtFixedAddress reports whether another proxy may ask about requests of browsers at one address for all of them, as Traefik
 // does. It then tells method and target of the browser's request in toldHeaders.
-func (p *Protect) asksAtFixedAddress() bool {
+func asksAtFixedAddress(p *Protect) bool {
 	return p.UsesHostSessions() && p.ForwardTo == forwardToResponse && p.Resource != ""
 }
 
@@ -22,12 +22,12 @@ func (p *Protect) asksAtFixedAddress() bool {
 var toldHeaders = []string{"X-Forwarded-Method", "X-Forwarded-Uri"}
 
 // dropTold removes the headers that were for the gate alone from a request that passes, in place.
-func (p *Protect) dropTold(r *http.Request) {
-	if !p.asksAtFixedAddress() {
+func (b *browser) dropTold(r *http.Request) {
+	if !b.told {
 		return
 	}
 	for _, name := range toldHeaders {
-		if !slices.Contains(p.TrustHeaders, name) {
+		if !slices.Contains(b.trusted, name) {
 			delete(r.Header, name)
 		}
 	}
@@ -36,13 +36,13 @@ func (p *Protect) dropTold(r *http.Request) {
 // asked returns the request of a browser about which a trusted proxy asks at a fixed address; any other request is returned as it is.
 // Its host is that of the route's resource. It serves the session and the sign-in only: who can choose method and target would
 // choose the rules that are asked, so these are asked about the request that has come.
-func (p *Protect) asked(r *http.Request) *http.Request {
+func (b *browser) asked(r *http.Request) *http.Request {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
-	if !trusted || !p.asksAtFixedAddress() {
+	if !trusted || !b.told {
 		return r
 	}
-	resource, err := url.Parse(p.resource)
-	if _, ok := p.shared.hosts.Find(r); ok || err != nil || !p.shared.hosts.Hosts.Has(oauth.OriginOf(resource)) {
+	resource, err := url.Parse(b.resource)
+	if _, ok := b.tokens.shared.hosts.Find(r); ok || err != nil || !b.tokens.shared.hosts.Hosts.Has(oauth.OriginOf(resource)) {
 		return r
 	}
 	asked := *r

@@ -26,7 +26,7 @@ type AssertionConfig struct {
 }
 
 // parseAssertion reads what follows `forward assertion`.
-func (p *Protect) parseAssertion(h httpcaddyfile.Helper, args []string) error {
+func parseAssertion(p *directive, h httpcaddyfile.Helper, args []string) error {
 	switch {
 	case len(args) == 0 || len(args) > 2:
 		return h.Errf("write it as `forward assertion <Header> [<audience>]`")
@@ -52,7 +52,7 @@ func checkUpstreamAudience(h httpcaddyfile.Helper, option, audience string) erro
 }
 
 // readAssertion checks the settings and adds the header to those that every `protect` removes from client requests.
-func (p *Protect) readAssertion() error {
+func (u *forwarding) readAssertion(p *Protect) error {
 	if p.Assertion == nil {
 		return nil
 	}
@@ -60,40 +60,40 @@ func (p *Protect) readAssertion() error {
 	switch {
 	case identity.Forbidden(header):
 		return fmt.Errorf("forward assertion %s: an assertion cannot be written into this header", header)
-	case p.shared.issuerURL() == "":
+	case u.tokens.shared.issuerURL() == "":
 		return errors.New("forward assertion needs an issuer of our own, whose keys sign it: add `issuer https://…` to the oauth block")
 	case p.ForwardTo == forwardToResponse:
 		return errors.New("forward assertion is bound to the request that the upstream gets, which is not the one that forward_to response answers")
 	}
-	for _, f := range p.forward {
+	for _, f := range u.claims {
 		if identity.NewNames(f.Header).Has(header) {
 			return fmt.Errorf("forward assertion %s: the header has the claim %s already", header, f.Claim)
 		}
 	}
-	audience := p.issuers[0].audience[0]
+	audience := u.tokens.issuers[0].audience[0]
 	if p.Assertion.Audience != "" {
 		var err error
 		if audience, err = setting.Resolve("forward assertion: audience", p.Assertion.Audience); err != nil {
 			return err
 		}
 	}
-	p.assertion = &AssertionConfig{header, audience}
-	p.shared.addIdentityHeader(header)
-	p.shared.own.Upstreams.UseAssertions()
+	u.assertion = &AssertionConfig{header, audience}
+	u.tokens.shared.addIdentityHeader(header)
+	u.tokens.shared.own.Upstreams.UseAssertions()
 	return nil
 }
 
 // assert adds the assertion to the identity fields. It fails the request if the assertion cannot be signed or is too
 // long: without it, an upstream could take the request for anonymous.
-func (p *Protect) assert(r *http.Request, d *decision) error {
-	if p.assertion == nil {
+func (u *forwarding) assert(r *http.Request, d *decision) error {
+	if u.assertion == nil {
 		return nil
 	}
-	if !p.shared.isServing(r.Context()) {
+	if !u.tokens.shared.isServing(r.Context()) {
 		return oauth.Unavailable("not_started", nil)
 	}
-	signed, err := p.shared.own.Upstreams.Assert(d.token, delegation.AssertedRequest{
-		Audience: p.assertion.Audience, Method: upstreamMethod(r), Target: upstreamTarget(r),
+	signed, err := u.tokens.shared.own.Upstreams.Assert(d.token, delegation.AssertedRequest{
+		Audience: u.assertion.Audience, Method: upstreamMethod(r), Target: upstreamTarget(r),
 	})
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (p *Protect) assert(r *http.Request, d *decision) error {
 	if len(signed.Reveal()) > identity.MaxBytes {
 		return oauth.NewError(oauth.InvalidToken, "identity_too_long")
 	}
-	d.fields = append(d.fields, identity.Field{Name: p.assertion.Header, Value: signed.Reveal()})
+	d.fields = append(d.fields, identity.Field{Name: u.assertion.Header, Value: signed.Reveal()})
 	return nil
 }
 

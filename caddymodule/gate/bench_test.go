@@ -22,10 +22,11 @@ func benchmarkedGate(token *accesstoken.AccessToken) *Protect {
 		Settings: new(tokenissuer.Settings), Verifier: verifier, Node: openNode{}, IsServing: func(context.Context) bool { return true },
 	}
 	shared := NewShared(zap.NewNop(), endpoint.NewAudit(zap.NewNop(), caller.Address), time.Now, own, nil)
+	shared.cookies = []string{"accessToken", "session"}
+	t := &tokens{shared: shared, issuers: []routeIssuer{{name: Self}}, verifier: verifier}
 	return &Protect{
-		shared: shared, audit: shared.audit, logger: zap.NewNop(), forward: defaultForward, cookies: ownCookies{issuer: []string{"accessToken", "session"}, hidden: []string{"accessToken", "session"}},
-		issuers:  []routeIssuer{{name: Self}},
-		verifier: verifier,
+		shared: shared, logger: zap.NewNop(), tokens: t, credentials: credentials{tokens: t, hidden: shared.cookies},
+		cors: cors{tokens: t}, rules: rules{tokens: t}, forwarding: forwarding{tokens: t, claims: defaultForward}, browser: &browser{tokens: t},
 	}
 }
 
@@ -61,7 +62,7 @@ func (d *discard) WriteHeader(int)             {}
 // BenchmarkOrdinaryRequest is a request with a short answer, as the gate's own share of it.
 func BenchmarkOrdinaryRequest(b *testing.B) {
 	p := benchmarkedGate(&accesstoken.AccessToken{Subject: "u-ada", ClientID: "portal", ExpiresAt: time.Now().Add(time.Hour)})
-	p.UpstreamToken = relayToken // or the same request would come without one the next time
+	p.credentials.upstreamToken = relayToken // or the same request would come without one the next time
 	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		_, cancel := context.WithCancel(r.Context()) // as http.Transport does
 		cancel()

@@ -12,11 +12,20 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
 func init() { httpcaddyfile.RegisterHandlerDirective("protect", parseProtect) }
+
+// directive is a `protect` while it is parsed.
+type directive struct {
+	*Protect
+	tools []*mcp.Tool // for MCP, before or after which they may stand
+	// roleError reports a role in a rule that is not declared. It counts only if all issuers are ours.
+	roleError error
+}
 
 // parseProtect reads the directive `protect`.
 //
@@ -59,45 +68,60 @@ func init() { httpcaddyfile.RegisterHandlerDirective("protect", parseProtect) }
 //	}
 func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // the name of the directive
-	p := &Protect{Source: setting.Source(h.Dispenser)}
+	p := &directive{Protect: &Protect{Source: setting.Source(h.Dispenser)}}
 	p.Scopes = h.RemainingArgs()
 	if err := rule.RefuseMatchers(h, p.Scopes); err != nil {
 		return nil, err
 	}
 	for h.NextBlock(0) {
-		if err := p.parseOption(h); err != nil {
+		if err := parseOption(p, h); err != nil {
 			return nil, err
 		}
 	}
-	if p.roleError != nil && !p.acceptsExternal() {
+	if p.roleError != nil && !acceptsExternal(p.Issuers) {
 		return nil, p.roleError
 	}
-	if err := errors.Join(p.checkChallenge(), p.checkBesideCORS(), p.joinTools(), p.checkMCP()); err != nil {
+	if err := errors.Join(checkChallenge(p.Protect), checkBesideCORS(p.Protect), joinTools(p), checkMCP(p.Protect)); err != nil {
 		return nil, h.Errf("%v", err)
 	}
-	return p, nil
+	return p.Protect, nil
 }
 
-func (p *Protect) parseOption(h httpcaddyfile.Helper) error {
-	options := map[string]func(httpcaddyfile.Helper) error{
-		"issuer":   p.parseIssuers,
-		"audience": func(h httpcaddyfile.Helper) error { return setting.Audience(h.Dispenser, &p.Audience) },
-		"resource": p.parseResource, "resource_required": p.parseResourceRequired, "require": p.parseRule, "anonymous": func(h httpcaddyfile.Helper) error { return rule.ParseAnonymous(h, &p.Anonymous) }, "optional": p.parseOptional,
-		"token_from": p.parseTokenFrom, "forward": p.parseForward, "upstream_token": p.parseUpstreamToken, "cors": p.parseCORS,
-		"trust_headers": p.parseTrustHeaders, "upgrade": p.parseUpgrade, "mcp": p.parseMCP, "tool": p.parseTool,
-		"forward_to": func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.ForwardTo, "request", forwardToResponse) },
-		"challenge":  p.parseChallenge,
-		"streams":    func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Streams, "close", keepStreams) },
-		"paths":      func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Paths, "strict", lenientPaths) },
+func parseOption(p *directive, h httpcaddyfile.Helper) error {
+	options := map[string]func(*directive, httpcaddyfile.Helper) error{
+		"issuer": parseIssuers, "audience": parseAudience, "resource": parseResource, "resource_required": parseResourceRequired,
+		"require": parseRule, "anonymous": parseAnonymous, "optional": parseOptional, "token_from": parseTokenFrom, "forward": parseForward,
+		"upstream_token": parseUpstreamToken, "cors": parseCORS, "trust_headers": parseTrustHeaders, "upgrade": parseUpgrade, "mcp": parseMCP,
+		"tool": parseTool, "forward_to": parseForwardTo, "challenge": parseChallenge, "streams": parseStreams, "paths": parsePaths,
 	}
 	parse, ok := options[h.Val()]
 	if !ok {
 		return h.Errf("unknown protect option %q"+setting.Known(maps.Keys(options)), h.Val())
 	}
-	return parse(h)
+	return parse(p, h)
 }
 
-func (p *Protect) parseOptional(h httpcaddyfile.Helper) error {
+func parseAudience(p *directive, h httpcaddyfile.Helper) error {
+	return setting.Audience(h.Dispenser, &p.Audience)
+}
+
+func parseAnonymous(p *directive, h httpcaddyfile.Helper) error {
+	return rule.ParseAnonymous(h, &p.Anonymous)
+}
+
+func parseForwardTo(p *directive, h httpcaddyfile.Helper) error {
+	return parseChoice(h, &p.ForwardTo, "request", forwardToResponse)
+}
+
+func parseStreams(p *directive, h httpcaddyfile.Helper) error {
+	return parseChoice(h, &p.Streams, "close", keepStreams)
+}
+
+func parsePaths(p *directive, h httpcaddyfile.Helper) error {
+	return parseChoice(h, &p.Paths, "strict", lenientPaths)
+}
+
+func parseOptional(p *directive, h httpcaddyfile.Helper) error {
 	if h.NextArg() {
 		return h.ArgErr()
 	}
@@ -105,7 +129,7 @@ func (p *Protect) parseOptional(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
+func parseRule(p *directive, h httpcaddyfile.Helper) error {
 	parsed, roleError, err := rule.Parse(h)
 	if err != nil {
 		return err
@@ -133,9 +157,9 @@ func parseChoice(h httpcaddyfile.Helper, value *string, first, second string) er
 }
 
 // parseTokenFrom reads where tokens may come from. The Authorization header is always accepted.
-func (p *Protect) parseTokenFrom(h httpcaddyfile.Helper) error {
+func parseTokenFrom(p *directive, h httpcaddyfile.Helper) error {
 	args := h.RemainingArgs()
-	if personal, err := p.parsePersonalToken(h, args); personal {
+	if personal, err := parsePersonalToken(p, h, args); personal {
 		return err
 	}
 	switch {
@@ -154,14 +178,14 @@ func (p *Protect) parseTokenFrom(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-func (p *Protect) parseForward(h httpcaddyfile.Helper) error {
+func parseForward(p *directive, h httpcaddyfile.Helper) error {
 	args := h.RemainingArgs()
 	switch {
 	case len(args) > 0 && args[0] == "assertion":
-		return p.parseAssertion(h, args[1:])
+		return parseAssertion(p, h, args[1:])
 	case len(args) == 1 && args[0] == "off":
 		p.ForwardOff = true
-		return p.checkForwardOff(h)
+		return checkForwardOff(p, h)
 	}
 	beside := len(args) > 0 && args[0] == "+"
 	if beside {
@@ -171,11 +195,11 @@ func (p *Protect) parseForward(h httpcaddyfile.Helper) error {
 	if len(args) != 2 && !raw || args[0] == "+" {
 		return h.Errf("write it as `forward [+] <Header> <claim> [raw]`, `forward assertion <Header> [<audience>]` or `forward off`")
 	}
-	return p.addForward(h, beside, ForwardedClaim{Header: args[0], Claim: args[1], Raw: raw})
+	return addForward(p, h, beside, ForwardedClaim{Header: args[0], Claim: args[1], Raw: raw})
 }
 
 // addForward adds a header to the default ones, or in their place.
-func (p *Protect) addForward(h httpcaddyfile.Helper, beside bool, f ForwardedClaim) error {
+func addForward(p *directive, h httpcaddyfile.Helper, beside bool, f ForwardedClaim) error {
 	switch {
 	case identity.Forbidden(f.Header):
 		return h.Errf("forward %s: a claim cannot be written into this header", f.Header)
@@ -187,10 +211,10 @@ func (p *Protect) addForward(h httpcaddyfile.Helper, beside bool, f ForwardedCla
 		return h.Errf("%v", err)
 	}
 	p.Forward = append(p.Forward, f)
-	return p.checkForwardOff(h)
+	return checkForwardOff(p, h)
 }
 
-func (p *Protect) checkForwardOff(h httpcaddyfile.Helper) error {
+func checkForwardOff(p *directive, h httpcaddyfile.Helper) error {
 	if p.ForwardOff && len(p.Forward) > 0 {
 		return h.Errf("forward off stands beside other forward lines")
 	}
@@ -198,30 +222,29 @@ func (p *Protect) checkForwardOff(h httpcaddyfile.Helper) error {
 }
 
 // parseTrustHeaders reads the overriding headers that pass when a trusted proxy sends them.
-func (p *Protect) parseTrustHeaders(h httpcaddyfile.Helper) error {
+func parseTrustHeaders(p *directive, h httpcaddyfile.Helper) error {
 	names := h.RemainingArgs()
 	if len(names) == 0 {
 		return h.ArgErr()
 	}
 	p.TrustHeaders = append(p.TrustHeaders, names...)
-	if err := p.readTrustHeaders(); err != nil {
+	if _, err := believedHeaders(p.Protect); err != nil {
 		return h.Errf("%v", err)
 	}
 	return nil
 }
 
-// readTrustHeaders refuses names that are not overriding headers.
-func (p *Protect) readTrustHeaders() error {
-	p.trustedHeaders = nil
+// believedHeaders returns the headers that a trusted proxy may override method or path with. It refuses other names.
+func believedHeaders(p *Protect) (believed []string, err error) {
 	for _, name := range p.TrustHeaders {
 		name = http.CanonicalHeaderKey(name)
 		if !slices.Contains(identity.Overriding, name) {
-			return fmt.Errorf("trust_headers %s: use headers by which a client would choose method or path: %s", name, strings.Join(identity.Overriding, ", "))
+			return nil, fmt.Errorf("trust_headers %s: use headers by which a client would choose method or path: %s", name, strings.Join(identity.Overriding, ", "))
 		}
-		p.trustedHeaders = append(p.trustedHeaders, name)
+		believed = append(believed, name)
 	}
-	if p.asksAtFixedAddress() {
-		p.trustedHeaders = append(p.trustedHeaders, toldHeaders...)
+	if asksAtFixedAddress(p) {
+		believed = append(believed, toldHeaders...)
 	}
-	return nil
+	return believed, nil
 }

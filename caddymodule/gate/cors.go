@@ -28,7 +28,7 @@ const preflightUpstream = "upstream"
 //	cors <origin>... | * {
 //		preflight upstream
 //	}
-func (p *Protect) parseCORS(h httpcaddyfile.Helper) error {
+func parseCORS(p *directive, h httpcaddyfile.Helper) error {
 	origins := h.RemainingArgs()
 	if len(origins) == 0 {
 		return h.ArgErr()
@@ -44,23 +44,34 @@ func (p *Protect) parseCORS(h httpcaddyfile.Helper) error {
 		if err := setting.Text(h.Dispenser, &p.CORSPreflight); err != nil {
 			return err
 		}
-		if err := p.checkPreflight(); err != nil {
+		if err := checkPreflight(p.Protect); err != nil {
 			return h.Errf("%v", err)
 		}
 	}
 	return nil
 }
 
-func (p *Protect) checkPreflight() error {
+func checkPreflight(p *Protect) error {
 	if p.CORSPreflight != "" && p.CORSPreflight != preflightUpstream {
 		return fmt.Errorf("preflight %q: use upstream, or leave it out: then the gate answers", p.CORSPreflight)
 	}
 	return nil
 }
 
-// readCORS checks the origins; they may come from JSON.
-func (p *Protect) readCORS() error {
-	return errors.Join(checkForeignOrigins(p.CORS), p.checkBesideCORS(), p.checkPreflight())
+// cors decides which pages may read answers.
+type cors struct {
+	tokens  *tokens
+	origins []string
+	// credentials: a cookie may hold the token, so pages may read answers to requests with cookies.
+	credentials bool
+	mcp         bool // the route is an MCP server
+	reads       bool // the gate reads what is asked of it
+}
+
+// newCORS checks the origins; they may come from JSON.
+func newCORS(p *Protect, t *tokens) (cors, error) {
+	c := cors{tokens: t, origins: p.CORS, credentials: p.TokenCookie != "", mcp: p.MCP != nil, reads: p.MCP.Reads()}
+	return c, errors.Join(checkForeignOrigins(p.CORS), checkBesideCORS(p), checkPreflight(p))
 }
 
 // checkForeignOrigins refuses values that no browser sends as an Origin, and `null`.
@@ -83,7 +94,7 @@ func checkForeignOrigins(origins []string) error {
 
 // checkBesideCORS refuses `cors *` together with a token cookie, and `cors` together with `forward_to response`: the
 // proxy that asks would take the answer to a preflight as permission, and we cannot see the body of its request.
-func (p *Protect) checkBesideCORS() error {
+func checkBesideCORS(p *Protect) error {
 	switch {
 	case len(p.CORS) > 0 && p.ForwardTo == forwardToResponse:
 		return errors.New("cors stands beside forward_to response: the proxy that asks would take the answer to a preflight for leave to " +
@@ -95,11 +106,11 @@ func (p *Protect) checkBesideCORS() error {
 }
 
 // sharesAnswers reports whether pages of any other origin may read answers.
-func (p *Protect) sharesAnswers() bool { return len(p.CORS) > 0 || p.MCP != nil }
+func (c *cors) sharesAnswers() bool { return len(c.origins) > 0 || c.mcp }
 
 // allowsOrigin reports whether `cors` allows an origin, or `mcp` does.
-func (p *Protect) allowsOrigin(r *http.Request, origin string) bool {
-	return slices.Contains(p.CORS, origin) || origin != "" && slices.Contains(p.CORS, anyOrigin) || p.isOwnOrigin(r, origin)
+func (c *cors) allowsOrigin(r *http.Request, origin string) bool {
+	return slices.Contains(c.origins, origin) || origin != "" && slices.Contains(c.origins, anyOrigin) || c.isOwnOrigin(r, origin)
 }
 
 // single returns the value of a header that occurs exactly once, or "".
@@ -113,8 +124,8 @@ func single(values []string) string {
 // isPreflight reports whether a request is a CORS preflight, which needs no token: browsers send it without credentials
 // (Fetch §4.8). A request that could make an upstream do more than answer a preflight is none: one with an upgrade, a
 // body, or a method override.
-func (p *Protect) isPreflight(r *http.Request, exam requestpath.Exam) bool {
-	if !p.sharesAnswers() || r.Method != http.MethodOptions || !exam.Canonical {
+func (c *cors) isPreflight(r *http.Request, exam requestpath.Exam) bool {
+	if !c.sharesAnswers() || r.Method != http.MethodOptions || !exam.Canonical {
 		return false
 	}
 	named, several := requestpath.QueryMethod(r)
@@ -123,7 +134,7 @@ func (p *Protect) isPreflight(r *http.Request, exam requestpath.Exam) bool {
 	}
 	wanted := single(r.Header["Access-Control-Request-Method"])
 	isMethod := wanted != "" && !strings.ContainsFunc(wanted, func(c rune) bool { return !identity.IsTokenRune(c) })
-	return isMethod && p.allowsOrigin(r, single(r.Header["Origin"]))
+	return isMethod && c.allowsOrigin(r, single(r.Header["Origin"]))
 }
 
 // announcesBody reports whether the request head announces a body. Over HTTP/3 the server gives every request a body of
@@ -140,9 +151,9 @@ func dropBody(r *http.Request) { r.Body, r.ContentLength = http.NoBody, 0 }
 
 // answerPreflight allows the method and headers that the page asked for. The request itself is authorized when it
 // arrives.
-func (p *Protect) answerPreflight(w http.ResponseWriter, r *http.Request) {
+func (c *cors) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	p.corsGrant(r).allow(h)
+	c.grant(r).allow(h)
 	delete(h, "Access-Control-Expose-Headers") // not for a preflight
 	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
 	h.Set("Access-Control-Allow-Methods", r.Header.Get("Access-Control-Request-Method"))
@@ -183,19 +194,19 @@ type corsGrant struct {
 	credentials bool
 }
 
-// corsGrant returns which page may read the answer to the request.
-func (p *Protect) corsGrant(r *http.Request) corsGrant {
-	page := corsGrant{varies: p.sharesAnswers(), exposes: endpoint.ExposedHeaders}
-	if p.MCP != nil {
+// grant returns which page may read the answer to the request.
+func (c *cors) grant(r *http.Request) corsGrant {
+	page := corsGrant{varies: c.sharesAnswers(), exposes: endpoint.ExposedHeaders}
+	if c.mcp {
 		page.exposes = mcp.ExposedHeaders
 	}
 	origin := single(r.Header["Origin"])
 	switch {
-	case !page.varies || !p.allowsOrigin(r, origin):
-	case slices.Contains(p.CORS, anyOrigin):
+	case !page.varies || !c.allowsOrigin(r, origin):
+	case slices.Contains(c.origins, anyOrigin):
 		page.origin = anyOrigin
 	default:
-		page.origin, page.credentials = origin, p.TokenCookie != "" && slices.Contains(p.CORS, origin)
+		page.origin, page.credentials = origin, c.credentials && slices.Contains(c.origins, origin)
 	}
 	return page
 }

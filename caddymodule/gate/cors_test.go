@@ -11,7 +11,7 @@ func TestOriginsOfJSONAreCheckedToo(t *testing.T) {
 		"cors null": {CORS: []string{"null"}}, "other origins": {CORS: []string{"*", "https://spa.example"}}, "as browsers send it": {CORS: []string{"https://spa.example/"}},
 		"token_from cookie": {CORS: []string{"*"}, TokenCookie: "app"}, "forward_to response": {CORS: []string{"https://spa.example"}, ForwardTo: "response"},
 	} {
-		if err := p.readCORS(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newCORS(p, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", p.CORS, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -8,18 +9,58 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
-// credential is the access token of a request and where it came from.
+// credential is what a client shows: an access token, or the cookie of its session at a host.
 type credential struct {
 	token oauth.Secret
 	// cookie: it came in a cookie, which browsers also send with requests that another site caused.
 	cookie bool
+	// host is that of the session with which the browser came; the zero value: it came with a token.
+	host routes.Host
+}
+
+// credentials finds the credential of a request, and removes credentials before the request goes on.
+type credentials struct {
+	tokens *tokens
+	cookie string // that may hold an access token; empty: none
+	// personalHeader is the name of a header that may hold a personal access token, and personalBasic takes one as a password.
+	personalHeader string
+	personalBasic  bool
+	upstreamToken  string // as in Protect
+	// hidden are the names of the cookies that upstreams do not see: those of our sign-in, and cookie.
+	hidden []string
+	origin issuerOrigin
+}
+
+// newCredentials checks the settings about credentials.
+func newCredentials(p *Protect, t *tokens) (credentials, error) {
+	c := credentials{tokens: t, cookie: p.TokenCookie, personalBasic: p.PersonalTokenBasic, upstreamToken: p.UpstreamToken, hidden: t.shared.cookies}
+	if p.PersonalTokenHeader != "" || p.PersonalTokenBasic {
+		if t.own == nil || t.shared.own.PersonalTokens == nil {
+			return c, errors.New("token_from … pat takes personal access tokens of our own issuer: add `personal_tokens` to the oauth block, and `issuer self` here")
+		}
+		c.personalHeader = http.CanonicalHeaderKey(p.PersonalTokenHeader)
+		if err := checkPersonalTokenHeader(c.personalHeader); err != nil {
+			return c, err
+		}
+	}
+	if p.TokenCookie != "" {
+		c.hidden = append(slices.Clip(c.hidden), p.TokenCookie)
+		if err := checkTokenCookie(p.TokenCookie); err != nil {
+			return c, err
+		}
+	}
+	var err error
+	c.origin, err = newIssuerOrigin(t.shared.issuerURL())
+	return c, err
 }
 
 // checkTokenCookie refuses names that are no cookie names, and names of our cookies that hold no access token.
@@ -33,11 +74,11 @@ func checkTokenCookie(name string) error {
 	return nil
 }
 
-// credential returns the token of a request: from the Authorization header or, if configured, from the cookie. Without
+// find returns the token of a request: from the Authorization header or, if configured, from the cookie. Without
 // either it returns tokenMissing. Two different tokens are an invalid_request, and so are two cookies of that name,
 // because one may have been set by another host of the same site. An empty cookie counts as absent.
-func (p *Protect) credential(r *http.Request) (credential, error) {
-	if p.TokenCookie == "" {
+func (c *credentials) find(r *http.Request) (credential, error) {
+	if c.cookie == "" {
 		token, err := requests.Credential(r)
 		return credential{token: token}, err
 	}
@@ -45,7 +86,7 @@ func (p *Protect) credential(r *http.Request) (credential, error) {
 	if err != nil {
 		return credential{}, err
 	}
-	cookies := identity.CookieValues(r.Header, p.TokenCookie)
+	cookies := identity.CookieValues(r.Header, c.cookie)
 	if len(cookies) == 1 && cookies[0] == "" {
 		cookies = nil
 	}
@@ -72,8 +113,8 @@ var (
 // checkOrigin refuses a token in a cookie if another site could have caused the request and gain from it: a request with
 // an unsafe method, or an upgrade, whose answer the same-origin policy does not protect. SameSite=Lax is not enough,
 // because all hosts of a domain are the same site.
-func (p *Protect) checkOrigin(r *http.Request, shown credential) error {
-	if !shown.cookie || isSafe(r) || p.isSameOrigin(r) {
+func (c *credentials) checkOrigin(r *http.Request, shown credential) error {
+	if !shown.cookie || isSafe(r) || c.isSameOrigin(r) {
 		return nil
 	}
 	return oauth.NewError(oauth.AccessDenied, "origin_unproven").
@@ -96,8 +137,8 @@ func isUpgrade(r *http.Request) bool {
 }
 
 // isSameOrigin reports whether a page of the issuer, or of the host of the request, proves to have sent it.
-func (p *Protect) isSameOrigin(r *http.Request) bool {
-	return requests.ProvesOrigin(r, func(origin string) bool { return p.origin.includes(r.Host, origin) })
+func (c *credentials) isSameOrigin(r *http.Request) bool {
+	return requests.ProvesOrigin(r, func(origin string) bool { return c.origin.includes(r.Host, origin) })
 }
 
 // issuerOrigin is the origin of the issuer's own pages.
@@ -125,4 +166,30 @@ func (o issuerOrigin) includes(host, origin string) bool {
 		return true
 	}
 	return o.scheme == "http" && origin == originAt("http", host)
+}
+
+// strip removes from the request, in place, the credentials that later handlers must not see: our cookies, the
+// token unless it is relayed, and an unverified bearer token, which an upstream might trust because it came through the
+// gate. It edits in place because error routes receive this request. A nil decision means that the request was refused.
+func (c *credentials) strip(r *http.Request, d *decision) {
+	verified := d != nil && d.token != nil
+	strip := c.upstreamToken == stripToken || c.upstreamToken == swapToken
+	switch {
+	case strip, c.upstreamToken == relayToken && verified:
+	case verified && !d.shown.cookie: // it came in the header
+		strip = true
+	default:
+		_, strip, _ = requests.BearerToken(r)
+		strip = strip || slices.ContainsFunc(r.Header["Authorization"], requests.ShowsPersonalToken)
+	}
+	if strip {
+		r.Header.Del("Authorization")
+	}
+	if strip && verified && !d.shown.cookie && c.upstreamToken != swapToken {
+		caller.KeepBearer(r, d.shown.token)
+	}
+	if verified && d.shown.host.Authority != "" {
+		caller.KeepSession(r, d.shown.token)
+	}
+	identity.WithoutCookies(r.Header, c.hidden...)
 }

@@ -3,7 +3,6 @@ package gate
 import (
 	"net/http"
 	"runtime/debug"
-	"slices"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -22,13 +21,13 @@ import (
 // ServeHTTP authorizes the request and passes a copy with the caller's identity to the next handler.
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	caller.RestoreCookies(r)
-	if p.servesHost(w, r) {
+	if p.browser.serves(w, r) {
 		return nil
 	}
 	caller.RestoreBearer(r)
 	r.Trailer = nil // error routes would forward an identity header that arrives as a trailer
 	shownToken := requests.QueryCarriesToken(r.URL.RawQuery)
-	if p.takePersonalToken(r) {
+	if p.credentials.takePersonalToken(r) {
 		shownToken = true
 	}
 	misplaced := misplacesToken(r) // before anything else is removed: the access log has all of it
@@ -46,15 +45,15 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return p.refuse(w, r, d, err)
 	}
 	if d.preflight && p.CORSPreflight != preflightUpstream {
-		p.answerPreflight(w, r)
+		p.cors.answerPreflight(w, r)
 		return nil
 	}
 	if d.preflight {
 		dropBody(r)
 	}
-	p.dropTold(r)
+	p.browser.dropTold(r)
 	p.recordPassed(r, &d, shownToken)
-	p.stripCredentials(r, &d)
+	p.credentials.strip(r, &d)
 	err = p.pass(w, r, d, next)
 	// Caddy's error log would contain the query and the header, and its error routes would see CONNECT instead of the WebSocket's GET.
 	if err != nil && (shownToken || requestpath.IsWebSocketConnect(r)) {
@@ -75,32 +74,6 @@ func withPath(r *http.Request) *http.Request {
 	location.Path = "/"
 	withPath.URL = &location
 	return &withPath
-}
-
-// stripCredentials removes from the request, in place, the credentials that later handlers must not see: our cookies, the
-// token unless it is relayed, and an unverified bearer token, which an upstream might trust because it came through the
-// gate. It edits in place because error routes receive this request. A nil decision means that the request was refused.
-func (p *Protect) stripCredentials(r *http.Request, d *decision) {
-	verified := d != nil && d.token != nil
-	strip := p.UpstreamToken == stripToken || p.UpstreamToken == swapToken
-	switch {
-	case strip, p.UpstreamToken == relayToken && verified:
-	case verified && !d.cookie: // it came in the header
-		strip = true
-	default:
-		_, strip, _ = requests.BearerToken(r)
-		strip = strip || slices.ContainsFunc(r.Header["Authorization"], requests.ShowsPersonalToken)
-	}
-	if strip {
-		r.Header.Del("Authorization")
-	}
-	if strip && verified && !d.cookie && p.UpstreamToken != swapToken {
-		caller.KeepBearer(r, d.rawToken)
-	}
-	if verified && d.host.Authority != "" {
-		caller.KeepSession(r, d.rawToken)
-	}
-	identity.WithoutCookies(r.Header, p.cookies.hidden...)
 }
 
 // upstreamCopy returns the copy of a request for the next handler, with the identity headers and without a token in the
@@ -129,22 +102,18 @@ type decision struct {
 	tools string
 	// preflight: the request is a CORS preflight.
 	preflight bool
-	// rawToken is the token as the client sent it, or the cookie of its session.
-	rawToken oauth.Secret
+	// shown is what the client has shown.
+	shown credential
 	// verified: the token is valid, even if it lacks a permission. Missing names that permission.
 	verified bool
 	missing  string
 	// needs lists the scopes that the request needs, for the challenge; empty: those of the route.
 	needs string
-	// host is that of the session with which the browser came; the zero value: it came with a token.
-	host routes.Host
-	// cookie: the token came in a cookie, or from a browser's session.
-	cookie bool
 	// exchanged replaces the client's token in the upstream request; empty: none does.
 	exchanged oauth.Secret
 }
 
-// decide authenticates and authorizes a request. A panic refuses the request.
+// decide is the walk of a bearer string up to the upstream. A panic refuses the request.
 func (p *Protect) decide(r *http.Request) (d decision, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -153,7 +122,7 @@ func (p *Protect) decide(r *http.Request) (d decision, err error) {
 		}
 	}()
 	caller.Remember(r, nil) // forget the caller that an earlier gate set
-	// 1. Refuse a request that can be read in two ways.
+	// 1. Refuse a request that can be read in two ways, or that a foreign page has caused.
 	exam := requestpath.Examine(r.URL)
 	if err := p.checkRequest(r, exam); err != nil {
 		return d, err
@@ -161,53 +130,73 @@ func (p *Protect) decide(r *http.Request) (d decision, err error) {
 	if d.upgrade, err = p.admitUpgrade(r); err != nil {
 		return d, err
 	}
-	if err := p.admitCaller(r); err != nil {
+	if err := p.cors.admitCaller(r); err != nil {
 		return d, err
 	}
-	// 2. Verify the token, unless the request needs none.
-	if d.preflight = p.isPreflight(r, exam); d.preflight {
+	if d.preflight = p.cors.isPreflight(r, exam); d.preflight { // it needs no token
 		return d, nil
 	}
+	// 2. Read the credential, look it up, or verify it at first sight.
 	input := rule.Input{Request: r, Exam: exam}
-	anonymous := p.anonymous.Allows(r, exam)
+	anonymous := p.rules.anonymous.Allows(r, exam)
 	if !anonymous {
 		err := p.authenticate(r, &d)
 		anonymous = err != nil && p.Optional && errorCode(err) == oauth.Unauthorized && exam.Canonical
 		if err != nil && !anonymous {
-			d.needs = p.scopesNeeded(&d, input)
+			d.needs = p.rules.scopesNeeded(&d, input)
 			return d, err
 		}
 	}
 	if !anonymous {
-		d.verified, input = true, p.ruleInput(r, exam, d.token)
+		d.verified, input = true, p.rules.input(r, exam, d.token)
 		caller.Remember(r, d.token)
 	}
 	// 3. Check the rules.
-	if err := p.readAsked(r, &d); err != nil {
+	if err := p.rules.readAsked(r, &d); err != nil {
 		return d, err
 	}
 	if !anonymous {
-		d.missing, err = p.checkPermissions(input)
+		d.missing, err = p.rules.check(input)
 	}
 	if err == nil {
-		d.missing, err = p.checkCalls(&d, input)
+		d.missing, err = p.rules.checkCalls(&d, input)
 	}
 	if err != nil {
-		d.needs = p.scopesNeeded(&d, input)
+		d.needs = p.rules.scopesNeeded(&d, input)
 		return d, err
 	}
 	if anonymous {
 		return d, nil
 	}
-	// 4. Prepare the identity headers, the assertion and the exchanged token.
+	// 4. Prepare the identity that the upstream gets: headers, assertion and exchanged token.
 	d.requestState = new(requestState)
-	if d.fields, err = p.identityFields(d.requestState.fields[:0], d.token); err != nil {
+	if d.fields, err = p.forwarding.fields(d.requestState.fields[:0], d.token); err != nil {
 		return d, err
 	}
-	if err := p.assert(r, &d); err != nil {
+	if err := p.forwarding.assert(r, &d); err != nil {
 		return d, err
 	}
-	return d, p.exchange(r, &d)
+	return d, p.forwarding.exchange(r, &d)
+}
+
+// authenticate verifies the token of a request, or the session with which a browser comes to the host. It fills in the
+// decision as far as it gets.
+func (p *Protect) authenticate(r *http.Request, d *decision) error {
+	// 1. Read the credential.
+	shown, err := p.credentials.find(r)
+	if err != nil && errorCode(err) == oauth.Unauthorized && p.browser.enabled {
+		return p.browser.authenticate(r, d)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.credentials.checkOrigin(r, shown); err != nil {
+		return err
+	}
+	// 2. Look it up, or verify it at first sight.
+	d.shown = shown
+	d.token, err = p.tokens.verify(r.Context(), routes.Hostname(r.Host), shown.token.Reveal())
+	return err
 }
 
 // checkRequest refuses unregistered methods, two methods in the query, ambiguous paths, and early data, which an attacker can replay.
@@ -224,33 +213,12 @@ func (p *Protect) checkRequest(r *http.Request, exam requestpath.Exam) error {
 	return requests.RefuseEarlyData(r)
 }
 
-// checkPermissions checks the route's scopes and then every rule. It also returns what the token lacks, for the audit
-// log.
-func (p *Protect) checkPermissions(input rule.Input) (missing string, err error) {
-	if missing := input.Token.Scopes.Missing(p.Scopes...); missing != "" {
-		return "scope " + missing, oauth.MissingScope(missing)
-	}
-	if len(p.Require) == 0 {
-		return "", nil
-	}
-	return rule.Check(p.Require, input)
-}
-
-// ruleInput returns a request with a verified token, for the rules.
-func (p *Protect) ruleInput(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) rule.Input {
-	input := rule.Input{Request: r, Exam: exam, Token: token, Now: p.shared.now}
-	if p.own != nil && token.Issuer == p.own.url {
-		input.Own, input.Now = true, p.shared.own.Node.Now
-	}
-	return input
-}
-
 // recordPassed counts and audits a request that passed. Shown: the access log skips it, because it would contain a token.
 func (p *Protect) recordPassed(r *http.Request, d *decision, shown bool) {
 	countPassed(d.token)
 	if shown {
-		p.audit.Accepted(r, "request passed the gate", append(p.auditFields(*d), d.toolFields()...)...)
+		p.shared.audit.Accepted(r, "request passed the gate", append(p.tokens.auditFields(d), d.toolFields()...)...)
 		return
 	}
-	p.audit.Passed(r, d.token, d.toolFields()...)
+	p.shared.audit.Passed(r, d.token, d.toolFields()...)
 }

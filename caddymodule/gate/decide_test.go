@@ -19,8 +19,8 @@ func TestG77AVerdictThatIsNone(t *testing.T) {
 	for name, err := range map[string]error{"no token": nil, "unknown error": io.ErrUnexpectedEOF} {
 		t.Run(name, func(t *testing.T) {
 			p := benchmarkedGate(nil)
-			p.refusal = answers.Challenge{Realm: "test"}.Prepare()
-			p.verifier = verdict(func(string, []string) (*accesstoken.AccessToken, error) { return nil, err })
+			p.challenger.usual = answers.Challenge{Realm: "test"}.Prepare()
+			p.tokens.verifier = verdict(func(string, []string) (*accesstoken.AccessToken, error) { return nil, err })
 			w := httptest.NewRecorder()
 			request := caddyhttp.PrepareRequest(ordinaryRequest(), caddy.NewReplacer(), w, new(caddyhttp.Server))
 			if err := p.ServeHTTP(w, request, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {

@@ -34,23 +34,43 @@ var defaultForward = []ForwardedClaim{
 	{Header: identity.Groups, Claim: "groups", ownTokensOnly: true}, // other issuers' groups may be of any size
 }
 
-// readForwarding determines the identity headers and adds them to those that every `protect` removes from client
+// forwarding tells the upstream who is calling.
+type forwarding struct {
+	tokens    *tokens
+	claims    []ForwardedClaim
+	assertion *AssertionConfig // resolved; nil: none
+	// exchangeAudience is the audience of the token that replaces the client's; empty: none does.
+	exchangeAudience string
+}
+
+// newForwarding determines the identity headers and adds them to those that every `protect` removes from client
 // requests.
-func (p *Protect) readForwarding() error {
+func newForwarding(p *Protect, t *tokens) (forwarding, error) {
+	u := forwarding{tokens: t}
+	for _, read := range []func(*Protect) error{u.readClaims, u.readAssertion, u.readExchange} {
+		if err := read(p); err != nil {
+			return u, err
+		}
+	}
+	return u, nil
+}
+
+// readClaims determines the headers that claims go into.
+func (u *forwarding) readClaims(p *Protect) error {
 	switch {
 	case p.ForwardOff && (len(p.Forward) > 0 || p.ForwardDefaults):
 		return errors.New("forward off stands beside other forward lines")
 	case p.ForwardOff:
 		return nil
 	case p.ForwardDefaults || len(p.Forward) == 0:
-		p.forward = slices.Clip(defaultForward)
-		if slices.ContainsFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil }) {
+		u.claims = slices.Clip(defaultForward)
+		if slices.ContainsFunc(u.tokens.issuers, func(i routeIssuer) bool { return i.external != nil }) {
 			// Two issuers may use the same subject.
-			p.forward = append(p.forward, ForwardedClaim{Header: identity.Issuer, Claim: "iss"})
+			u.claims = append(u.claims, ForwardedClaim{Header: identity.Issuer, Claim: "iss"})
 		}
 	}
 	seen := make(map[string]bool) // keys are folded
-	for _, f := range p.forward {
+	for _, f := range u.claims {
 		seen[identity.Fold(f.Header)] = true
 	}
 	for _, f := range p.Forward {
@@ -67,10 +87,9 @@ func (p *Protect) readForwarding() error {
 			return err
 		}
 		seen[identity.Fold(f.Header)] = true
-		p.forward = append(p.forward, f)
-		p.shared.addIdentityHeader(f.Header)
+		u.claims = append(u.claims, f)
+		u.tokens.shared.addIdentityHeader(f.Header)
 	}
-	p.warnOfAbsentClaims()
 	return nil
 }
 
@@ -83,8 +102,8 @@ func (f ForwardedClaim) checkRaw() error {
 }
 
 // warnOfAbsentClaims warns of claims that no token on the route can have. Those of other issuers can have any.
-func (p *Protect) warnOfAbsentClaims() {
-	if p.acceptsExternal() {
+func warnOfAbsentClaims(p *Protect) {
+	if acceptsExternal(p.Issuers) {
 		return
 	}
 	absent := func(claim string) (why string) {
@@ -108,11 +127,11 @@ func (p *Protect) warnOfAbsentClaims() {
 	}
 }
 
-// identityFields appends an identity header for each claim that has a value. It fails if a value is too long for an
+// fields appends an identity header for each claim that has a value. It fails if a value is too long for an
 // upstream: omitting it would change what the token says.
-func (p *Protect) identityFields(fields []identity.Field, token *accesstoken.AccessToken) ([]identity.Field, error) {
-	for _, f := range p.forward {
-		if f.ownTokensOnly && (p.own == nil || token.Issuer != p.own.url) {
+func (u *forwarding) fields(fields []identity.Field, token *accesstoken.AccessToken) ([]identity.Field, error) {
+	for _, f := range u.claims {
+		if f.ownTokensOnly && !u.tokens.isOwn(token) {
 			continue
 		}
 		value, err := claimValue(token, f)

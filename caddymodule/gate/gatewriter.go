@@ -28,28 +28,28 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 		d.requestState = new(requestState)
 	}
 	g := &d.requestState.writer
-	g.ResponseWriter, g.cookieNames = w, p.cookies.issuer
+	g.ResponseWriter, g.cookieNames = w, p.shared.cookies
 	g.upgrade = d.upgrade
 	if !d.preflight {
-		g.cors = p.corsGrant(r)
+		g.cors = p.cors.grant(r)
 		g.cors.fromUpstream = true
 	}
-	g.private, g.identity = d.cookie, p.passedIdentity(r, d.fields)
+	g.private, g.identity = d.shown.cookie, p.passedIdentity(r, d.fields)
 	upstream := upstreamCopy(&d.requestState.upstream, r, d.fields)
 	d.authorize(upstream)
 	if d.token == nil || p.Streams == keepStreams {
 		return g.serve(next, upstream)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	g.stream.gate, g.stream.token, g.stream.rawToken, g.stream.writer, g.stream.cancel = p, d.token, d.rawToken, w, cancel
-	g.stream.host, g.stream.asked = d.host, routes.Hostname(r.Host)
+	g.stream.tokens, g.stream.token, g.stream.shown, g.stream.writer, g.stream.cancel = p.tokens, d.token, d.shown, w, cancel
+	g.stream.asked = routes.Hostname(r.Host)
 	g.watched = true
 	if isStreamRequest(r) {
 		streams.enter(&g.stream)
 	}
 	defer func() {
 		if reason := streams.leave(&g.stream); reason != nil && g.wroteHeader {
-			p.audit.Refused(r, "stream closed at the gate", reason, p.auditFields(d)...)
+			p.shared.audit.Refused(r, "stream closed at the gate", reason, p.tokens.auditFields(&d)...)
 		}
 	}()
 	*upstream = *upstream.WithContext(ctx) // avoids another allocation

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -29,53 +31,71 @@ func (s *Shared) UseHostSessions(settings hostsession.Settings) (err error) {
 	return err
 }
 
-// readHostSessions makes the paths of the sign-in reachable at the hosts of the server, for browsers that come back from it.
-func (p *Protect) readHostSessions() error {
-	if !p.UsesHostSessions() {
-		return nil
-	}
-	if p.own == nil || p.shared.hosts == nil {
-		return errors.New("challenge browser: people sign in at our own issuer, whose sessions this route does not take: add `issuer self`, and an issuer to the oauth block")
-	}
-	if issued := p.shared.own.Audience; !slices.ContainsFunc(p.own.audience, func(wanted string) bool { return slices.Contains(issued, wanted) }) {
-		return errors.New("challenge browser: the session of a browser is for none of the audiences of this route: leave `audience` out, add the issuer's, " +
-			"or let browsers sign in at a `protect` of their own")
-	}
-	if err := p.shared.hosts.CheckProvider(p.SignInAt); err != nil {
-		return err
-	}
-	p.paths.Add(p.shared.hosts)
-	return nil
+// browser lets people sign in at the host of a route, whose session their browsers bring from then on.
+type browser struct {
+	tokens   *tokens
+	logger   *zap.Logger
+	enabled  bool
+	provider string // at which people sign in; empty: the default
+	source   string // position of the directive
+	warnHost sync.Once
+	// told: another proxy may ask about requests of browsers at one address for all of them. Resource is that of the route.
+	told     bool
+	resource string
+	trusted  []string // TrustHeaders of the route
 }
 
-// servesHost answers a request for the sign-in at its host that comes this far, and reports whether it did: what stands in a named
+// newBrowser makes the paths of the sign-in reachable at the hosts of the server, for browsers that come back from it.
+func newBrowser(p *Protect, t *tokens, resource string, paths *hostpaths.Routes, logger *zap.Logger) (*browser, error) {
+	b := &browser{
+		tokens: t, logger: logger, enabled: p.UsesHostSessions(), provider: p.SignInAt, source: p.Source,
+		told: asksAtFixedAddress(p), resource: resource, trusted: p.TrustHeaders,
+	}
+	if err := checkChallenge(p); err != nil || !b.enabled {
+		return b, err
+	}
+	if t.own == nil || t.shared.hosts == nil {
+		return b, errors.New("challenge browser: people sign in at our own issuer, whose sessions this route does not take: add `issuer self`, and an issuer to the oauth block")
+	}
+	if issued := t.shared.own.Audience; !slices.ContainsFunc(t.own.audience, func(wanted string) bool { return slices.Contains(issued, wanted) }) {
+		return b, errors.New("challenge browser: the session of a browser is for none of the audiences of this route: leave `audience` out, add the issuer's, " +
+			"or let browsers sign in at a `protect` of their own")
+	}
+	if err := t.shared.hosts.CheckProvider(p.SignInAt); err != nil {
+		return b, err
+	}
+	paths.Add(t.shared.hosts)
+	return b, nil
+}
+
+// serves answers a request for the sign-in at its host that comes this far, and reports whether it did: what stands in a named
 // route is provisioned too late to put anything before the routes. The path is the one that the client sent.
-func (p *Protect) servesHost(w http.ResponseWriter, r *http.Request) bool {
-	if !p.UsesHostSessions() || !p.shared.hosts.Owns(r) {
+func (b *browser) serves(w http.ResponseWriter, r *http.Request) bool {
+	if !b.enabled || !b.tokens.shared.hosts.Owns(r) {
 		return false
 	}
 	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
-	return ok && p.shared.hosts.Owns(&original) && p.shared.hosts.Serve(w, r)
+	return ok && b.tokens.shared.hosts.Owns(&original) && b.tokens.shared.hosts.Serve(w, r)
 }
 
-// authenticateAtHost takes the session with which a browser comes to the host.
-func (p *Protect) authenticateAtHost(r *http.Request, d *decision) error {
-	if !p.shared.knowsRoutes() {
-		if err := p.shared.AwaitRoutes(r.Context()); err != nil {
+// authenticate takes the session with which a browser comes to the host.
+func (b *browser) authenticate(r *http.Request, d *decision) error {
+	if !b.tokens.shared.knowsRoutes() {
+		if err := b.tokens.shared.AwaitRoutes(r.Context()); err != nil {
 			return err
 		}
 	}
-	r = p.asked(r)
-	host, ok := p.shared.hosts.Find(r)
+	r = b.asked(r)
+	host, ok := b.tokens.shared.hosts.Find(r)
 	if !ok {
 		return tokenMissing
 	}
-	if !p.shared.isServing(r.Context()) {
+	if !b.tokens.shared.isServing(r.Context()) {
 		return oauth.Unavailable("not_started", nil)
 	}
-	session, err := p.shared.hosts.Session(r, host)
+	session, err := b.tokens.shared.hosts.Session(r, host)
 	if kept := caller.KeptSession(r); errorCode(err) == oauth.Unauthorized && !kept.IsEmpty() { // a gate before this one has removed the cookie
-		session, err = p.shared.hosts.SessionOf(r.Context(), kept, host)
+		session, err = b.tokens.shared.hosts.SessionOf(r.Context(), kept, host)
 	}
 	if err != nil {
 		return err
@@ -84,17 +104,17 @@ func (p *Protect) authenticateAtHost(r *http.Request, d *decision) error {
 		return oauth.NewError(oauth.AccessDenied, "origin_unproven").
 			WithDescription("With the session of a browser, this request must come from a page of the same origin.")
 	}
-	d.token, d.rawToken, d.host, d.cookie = session.Token, session.Cookie, host, true
+	d.token, d.shown = session.Token, credential{token: session.Cookie, cookie: true, host: host}
 	return nil
 }
 
 // signIn sends a browser navigation to sign in, and reports whether it did. A browser that has signed in is sent only if the sign-in is
 // too old for a rule: for every other refusal it would change nothing.
-func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
+func (b *browser) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
 	e := oauth.AsError(refusal)
-	ask := hostsession.Ask{Provider: p.SignInAt}
+	ask := hostsession.Ask{Provider: b.provider}
 	switch {
-	case !p.UsesHostSessions() || !isNavigation(r) || !d.rawToken.IsEmpty() && !d.cookie:
+	case !b.enabled || !isNavigation(r) || !d.shown.token.IsEmpty() && !d.shown.cookie:
 		return false
 	case d.token == nil && e.Code != oauth.Unauthorized:
 		return false
@@ -104,12 +124,12 @@ func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, re
 		}
 		ask.MaxAge = e.MaxAge
 	}
-	host, ok := p.shared.hosts.Find(r)
+	host, ok := b.tokens.shared.hosts.Find(r)
 	if !ok {
-		p.warnHost.Do(func() {
-			p.logger.Warn("a browser cannot sign in for this host, because it is none of the site's addresses: name it there, or write `resource https://…`; "+
+		b.warnHost.Do(func() {
+			b.logger.Warn("a browser cannot sign in for this host, because it is none of the site's addresses: name it there, or write `resource https://…`; "+
 				"name another proxy that asks at an address of its own in `trusted_proxies`",
-				zap.String("host", r.Host), zap.String("source", p.Source))
+				zap.String("host", r.Host), zap.String("source", b.source))
 		})
 		return false
 	}
@@ -117,22 +137,22 @@ func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, re
 	if err == nil {
 		ask.Return = address.RequestURI()
 		w.Header().Add("Vary", "Accept, Cookie, Sec-Fetch-Mode, Sec-Fetch-Dest")
-		err = p.shared.hosts.Begin(w, r, host, ask)
+		err = b.tokens.shared.hosts.Begin(w, r, host, ask)
 	}
 	if err != nil {
-		p.logger.Error("sending a browser to sign in", zap.Error(err))
+		b.logger.Error("sending a browser to sign in", zap.Error(err))
 		return false
 	}
-	p.audit.Refused(r, "browser sent to the sign-in page", refusal, p.auditFields(*d)...)
+	b.tokens.shared.audit.Refused(r, "browser sent to the sign-in page", refusal, b.tokens.auditFields(d)...)
 	return true
 }
 
 // verify repeats the gate's verification of the stream's token or session.
 func (s *stream) verify(ctx context.Context) error {
-	if s.host.Authority != "" {
-		return s.gate.shared.hosts.Check(ctx, s.rawToken, s.host)
+	if s.shown.host.Authority != "" {
+		return s.tokens.shared.hosts.Check(ctx, s.shown.token, s.shown.host)
 	}
-	_, err := s.gate.verifyToken(ctx, s.asked, s.rawToken.Reveal())
+	_, err := s.tokens.verify(ctx, s.asked, s.shown.token.Reveal())
 	return err
 }
 
@@ -142,7 +162,7 @@ func isForm(r *http.Request) bool {
 }
 
 // parseChallenge reads `challenge api` or `challenge browser [<provider>]`.
-func (p *Protect) parseChallenge(h httpcaddyfile.Helper) error {
+func parseChallenge(p *directive, h httpcaddyfile.Helper) error {
 	at := *h.Dispenser
 	if words := at.RemainingArgs(); len(words) != 2 || words[0] != challengeBrowser || words[1] == "" {
 		return parseChoice(h, &p.Challenge, "api", challengeBrowser)
@@ -155,7 +175,7 @@ func (p *Protect) parseChallenge(h httpcaddyfile.Helper) error {
 }
 
 // checkChallenge refuses a token cookie beside `challenge browser`.
-func (p *Protect) checkChallenge() error {
+func checkChallenge(p *Protect) error {
 	if p.UsesHostSessions() && p.TokenCookie != "" {
 		return fmt.Errorf("challenge browser takes no token from the cookie %s: leave `token_from cookie` out, since browsers sign in and come with a session of the host, "+
 			"or leave `challenge browser` out", p.TokenCookie)

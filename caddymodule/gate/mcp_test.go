@@ -38,7 +38,8 @@ func BenchmarkCall(b *testing.B) {
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			p := benchmarkedGate(&accesstoken.AccessToken{Subject: "u-ada", ClientID: "agent", Scopes: []string{"public"}, ExpiresAt: time.Now().Add(time.Hour)})
-			p.UpstreamToken, p.MCP = relayToken, test.config
+			p.credentials.upstreamToken, p.rules.mcp = relayToken, test.config
+			p.cors.mcp, p.cors.reads = test.config != nil, test.config.Reads()
 			p.shared.NoteRoutes()
 			next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 				_, err := io.Copy(io.Discard, r.Body)

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -27,7 +26,7 @@ import (
 //
 //	token_from header <Name> pat
 //	token_from basic pat
-func (p *Protect) parsePersonalToken(h httpcaddyfile.Helper, args []string) (bool, error) {
+func parsePersonalToken(p *directive, h httpcaddyfile.Helper, args []string) (bool, error) {
 	switch {
 	case len(args) == 3 && args[0] == "header" && args[2] == "pat":
 		if err := setting.Once(h.Dispenser, "token_from header", p.PersonalTokenHeader != ""); err != nil {
@@ -53,28 +52,16 @@ func checkPersonalTokenHeader(name string) error {
 	return nil
 }
 
-// readPersonalTokens checks whether personal access tokens can come.
-func (p *Protect) readPersonalTokens() error {
-	if p.PersonalTokenHeader == "" && !p.PersonalTokenBasic {
-		return nil
-	}
-	if p.own == nil || p.shared.own.PersonalTokens == nil {
-		return errors.New("token_from … pat takes personal access tokens of our own issuer: add `personal_tokens` to the oauth block, and `issuer self` here")
-	}
-	p.PersonalTokenHeader = http.CanonicalHeaderKey(p.PersonalTokenHeader)
-	return checkPersonalTokenHeader(p.PersonalTokenHeader)
-}
-
 // takePersonalToken moves a personal access token that comes as `token_from` allows into a bearer header, in place: no later handler sees it
 // elsewhere. Beside another credential it is one too many, which the header then says. It reports whether the token came in a header that
 // Caddy's logs show: they have the request as it arrived, and redact the Authorization header alone.
-func (p *Protect) takePersonalToken(r *http.Request) (shown bool) {
-	if p.PersonalTokenHeader != "" {
-		values := r.Header[p.PersonalTokenHeader]
+func (c *credentials) takePersonalToken(r *http.Request) (shown bool) {
+	if c.personalHeader != "" {
+		values := r.Header[c.personalHeader]
 		for _, value := range values {
-			if p.isPersonalToken(value) || requests.ShowsPersonalToken(value) { // with something around it, it is no token
+			if c.tokens.isPersonal(value) || requests.ShowsPersonalToken(value) { // with something around it, it is no token
 				shown = true
-				delete(r.Header, p.PersonalTokenHeader)
+				delete(r.Header, c.personalHeader)
 				for _, each := range values {
 					r.Header["Authorization"] = append(r.Header["Authorization"], "Bearer "+each)
 				}
@@ -82,8 +69,8 @@ func (p *Protect) takePersonalToken(r *http.Request) (shown bool) {
 			}
 		}
 	}
-	if authorization := r.Header["Authorization"]; p.PersonalTokenBasic && len(authorization) == 1 {
-		if password, ok := basicPassword(authorization[0]); ok && p.isPersonalToken(password) {
+	if authorization := r.Header["Authorization"]; c.personalBasic && len(authorization) == 1 {
+		if password, ok := basicPassword(authorization[0]); ok && c.tokens.isPersonal(password) {
 			r.Header["Authorization"] = []string{"Bearer " + password}
 		}
 	}
@@ -134,18 +121,18 @@ func basicPassword(authorization string) (string, bool) {
 	return password, found
 }
 
-// isPersonalToken reports whether a text is meant to be a personal access token of our own issuer.
-func (p *Protect) isPersonalToken(text string) bool {
-	return p.shared.own != nil && p.shared.own.PersonalTokens != nil && p.shared.own.PersonalTokens.IsToken(text)
+// isPersonal reports whether a text is meant to be a personal access token of our own issuer.
+func (t *tokens) isPersonal(text string) bool {
+	return t.shared.own != nil && t.shared.own.PersonalTokens != nil && t.shared.own.PersonalTokens.IsToken(text)
 }
 
-// verifyPersonalToken verifies a personal access token. One is shown to no other issuer.
-func (p *Protect) verifyPersonalToken(ctx context.Context, host, token string) (*accesstoken.AccessToken, error) {
-	if p.own == nil {
+// verifyPersonal verifies a personal access token. One is shown to no other issuer.
+func (t *tokens) verifyPersonal(ctx context.Context, host, token string) (*accesstoken.AccessToken, error) {
+	if t.own == nil {
 		return nil, issuerUnknown
 	}
-	if !p.shared.isServing(ctx) {
+	if !t.shared.isServing(ctx) {
 		return nil, oauth.Unavailable("not_started", nil)
 	}
-	return p.shared.own.PersonalTokens.Token(ctx, token, p.audienceOf(p.own, host), admission(ctx, p.shared.turns.lookups))
+	return t.shared.own.PersonalTokens.Token(ctx, token, t.audienceOf(t.own, host), admission(ctx, t.shared.turns.lookups))
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -103,32 +101,18 @@ type Protect struct {
 	// Source is the directive's position in the Caddyfile, as file:line, for warnings and errors.
 	Source string `json:"source,omitempty"`
 
-	// roleError reports a role in a rule that is not declared. It counts only if all issuers are ours.
-	roleError        error
-	tools            []*mcp.Tool // as they are parsed, for MCP
-	shared           *Shared
-	logger           *zap.Logger
-	audit            *endpoint.Audit
-	issuers          []routeIssuer
-	own              *routeIssuer // element of issuers; nil: our own tokens do not pass
-	anonymous        rule.Anonymous
-	forward          []ForwardedClaim
-	assertion        *AssertionConfig // resolved; nil: none
-	exchangeAudience string           // SwapAudience, resolved
-	origin           issuerOrigin
-	// trustedHeaders are the TrustHeaders in canonical form.
-	trustedHeaders []string
-	warnHost       sync.Once
-	cookies        ownCookies
-	refusal        *answers.PreparedChallenge
-	resource       string            // resolved
-	paths          *hostpaths.Routes // ours at the hosts of the server; nil: none
-	// described are the challenges that name the route's own metadata; nil until all routes are known.
-	described atomic.Pointer[[]challenges]
-	// guarded is what the gate guards, for tokens of ours, and with ResourceRequired of any issuer. Nil: what the issuers have, as long
-	// as the routes are not known.
-	guarded  atomic.Pointer[guarded]
-	verifier OwnVerifier
+	// What Provision builds of the settings.
+	shared         *Shared
+	logger         *zap.Logger
+	tokens         *tokens
+	credentials    credentials
+	cors           cors
+	rules          rules
+	forwarding     forwarding
+	browser        *browser
+	challenger     challenger
+	trustedHeaders []string // TrustHeaders in canonical form, and those with which another proxy asks
+	resource       string   // Resource, resolved
 }
 
 // CaddyModule returns the module's id.
@@ -143,114 +127,94 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	if p.shared, err = sharedOf(ctx, "protect", p.Source); err != nil {
 		return err
 	}
-	p.audit = p.shared.audit
-	if p.shared.own != nil {
-		p.verifier = p.shared.own.Verifier
-	}
-	if p.paths, err = p.shared.Mount(ctx); err != nil {
+	paths, err := p.shared.Mount(ctx)
+	if err != nil {
 		return err
 	}
-	steps := []func() error{
-		p.readIssuers, p.readPersonalTokens, func() error { return p.readMCP(ctx) }, p.readResource, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readHostSessions, p.readCORS, p.readUpgrades, p.readTrustHeaders,
+	if err := p.build(ctx, paths); err != nil {
+		return setting.At(fmt.Errorf("protect: %w", err), p.Source)
 	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return setting.At(fmt.Errorf("protect: %w", err), p.Source)
-		}
-	}
-	refusal := answers.Challenge{Realm: p.realm(), Scope: oauth.Scopes(oauth.ResourceScopes(p.Scopes)).String()}
-	// Our metadata document describes the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
-	if len(p.Audience) == 0 && p.own != nil && p.own.url == p.shared.issuerURL() {
-		refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.shared.own.Settings)
-	}
-	p.refusal = refusal.Prepare()
+	p.warn()
 	return nil
 }
 
-// realm returns the realm of challenges: our issuer's URL, or the route's audience.
-func (p *Protect) realm() string {
-	if url := p.shared.issuerURL(); url != "" {
-		return url
-	}
-	if p.issuers[0].external == nil {
-		return "sign-in"
-	}
-	return p.issuers[0].audience[0]
-}
-
-func (p *Protect) readRules(ctx caddy.Context) error {
-	if p.MCP != nil && p.own != nil && oauth.CheckScopeNames(p.Scopes) == nil { // those of a tool are easily mistyped
-		p.shared.own.Scopes.Declare(p.Scopes)
-	}
-	if err := p.checkScopes(p.Scopes); err != nil {
+// build makes the parts of the gate.
+func (p *Protect) build(ctx caddy.Context, paths *hostpaths.Routes) (err error) {
+	if p.tokens, err = newTokens(p, p.shared); err != nil {
 		return err
 	}
-	for _, r := range p.Require {
-		if err := r.Provision(ctx); err != nil {
-			return err
-		}
+	if err := p.provisionMCP(ctx); err != nil {
+		return err
 	}
-	for _, r := range slices.Concat(p.Require, p.MCP.Rules()) {
-		if err := errors.Join(p.checkScopes(r.Scopes), p.checkScopes(r.AnyScope), p.checkRoles(r.Roles)); err != nil {
-			return err
-		}
+	if p.resource, err = p.tokens.bind(p); err != nil {
+		return err
 	}
-	if slices.ContainsFunc(p.Require, (*rule.Rule).NeedsEmail) && !p.acceptsExternal() && !p.UsesHostSessions() {
+	if p.rules, err = newRules(ctx, p, p.tokens); err != nil {
+		return err
+	}
+	if p.forwarding, err = newForwarding(p, p.tokens); err != nil {
+		return err
+	}
+	if p.credentials, err = newCredentials(p, p.tokens); err != nil {
+		return err
+	}
+	if p.browser, err = newBrowser(p, p.tokens, p.resource, paths, p.logger); err != nil {
+		return err
+	}
+	if p.cors, err = newCORS(p, p.tokens); err != nil {
+		return err
+	}
+	if err := checkUpgrades(p.Upgrade); err != nil {
+		return err
+	}
+	if p.trustedHeaders, err = believedHeaders(p); err != nil {
+		return err
+	}
+	p.challenger.usual = usualChallenge(p, p.tokens)
+	return nil
+}
+
+// provisionMCP applies what `mcp` implies, and checks the rules about tools.
+func (p *Protect) provisionMCP(ctx caddy.Context) error {
+	if p.MCP == nil {
+		return nil
+	}
+	if err := errors.Join(checkMCP(p), p.MCP.Provision(ctx)); err != nil {
+		return err
+	}
+	if p.UpstreamToken == "" {
+		p.UpstreamToken = stripToken
+	}
+	p.ResourceRequired = p.ResourceRequired || len(p.Audience) == 0
+	return nil
+}
+
+// warn warns of settings that have no effect.
+func (p *Protect) warn() {
+	if slices.ContainsFunc(p.Require, (*rule.Rule).NeedsEmail) && !acceptsExternal(p.Issuers) && !p.UsesHostSessions() {
 		p.logger.Warn("nobody passes a `require` by e-mail address here, because access tokens of ours have none: name users by id, or let browsers "+
 			"sign in with `challenge browser`", zap.String("source", p.Source))
 	}
-	for _, choice := range []struct{ name, value, usual, other string }{
-		{"paths", p.Paths, "strict", lenientPaths}, {"forward_to", p.ForwardTo, "request", forwardToResponse},
-		{"challenge", p.Challenge, "api", challengeBrowser}, {"streams", p.Streams, "close", keepStreams},
-	} {
-		if !slices.Contains([]string{"", choice.usual, choice.other}, choice.value) {
-			return fmt.Errorf("%s %q: use %s or %s", choice.name, choice.value, choice.usual, choice.other)
-		}
+	if !p.ForwardOff {
+		warnOfAbsentClaims(p)
 	}
-	var err error
-	p.anonymous, err = rule.NewAnonymous(ctx, p, p.Anonymous)
-	return err
 }
 
-// checkRoles refuses undeclared roles, unless other issuers' tokens pass: their roles are unknown here.
-func (p *Protect) checkRoles(names []string) error {
-	if p.acceptsExternal() {
-		return nil
+// usualChallenge returns the challenge of a route whose own metadata are not known.
+func usualChallenge(p *Protect, t *tokens) *answers.PreparedChallenge {
+	c := answers.Challenge{Realm: t.shared.issuerURL(), Scope: oauth.Scopes(oauth.ResourceScopes(p.Scopes)).String()}
+	switch {
+	case c.Realm != "":
+	case t.issuers[0].external == nil:
+		c.Realm = "sign-in"
+	default:
+		c.Realm = t.issuers[0].audience[0]
 	}
-	return rule.CheckRoles(p.shared.own.Roles, names)
-}
-
-// checkScopes refuses scopes that no token of ours can have. The scopes of other issuers are unknown here.
-func (p *Protect) checkScopes(names []string) error {
-	if len(p.issuers) > 1 || p.own == nil {
-		return oauth.CheckScopeNames(names)
+	// Our metadata document describes the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
+	if len(p.Audience) == 0 && t.own != nil && t.own.url == t.shared.issuerURL() {
+		c.ResourceMetadata = endpoint.ResourceMetadataURL(t.shared.own.Settings)
 	}
-	return p.shared.own.Scopes.Check(names)
-}
-
-// ownCookies holds the names of cookies that are between the browser and us.
-type ownCookies struct {
-	// issuer has the names used by our sign-in. Upstreams neither see nor set these.
-	issuer []string
-	// hidden also has TokenCookie. Upstreams do not see it, but may set it.
-	hidden []string
-}
-
-// readBrowsers checks the settings that concern browsers.
-func (p *Protect) readBrowsers() (err error) {
-	p.cookies.issuer = p.shared.cookies
-	p.cookies.hidden = p.cookies.issuer
-	if p.TokenCookie != "" {
-		p.cookies.hidden = append(slices.Clip(p.cookies.issuer), p.TokenCookie)
-		if err := checkTokenCookie(p.TokenCookie); err != nil {
-			return err
-		}
-	}
-	if err := p.checkChallenge(); err != nil {
-		return err
-	}
-	p.origin, err = newIssuerOrigin(p.shared.issuerURL())
-	return err
+	return c.Prepare()
 }
 
 // Values of settings other than the default.

@@ -3,7 +3,6 @@ package gate
 import (
 	"bytes"
 	"net/http"
-	"slices"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -18,14 +17,14 @@ import (
 // refuse answers a refused request, directly or through the site's handle_errors.
 func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err error) error {
 	countRefused(err)
-	if p.signIn(w, p.asked(r), &d, err) {
+	if p.browser.signIn(w, p.browser.asked(r), &d, err) {
 		return nil
 	}
 	answer := p.refusing(w)
-	answer.cors = p.corsGrant(r)
+	answer.cors = p.cors.grant(r)
 	defer answer.identity.clean(w.Header()) // remove what an upstream would send as trailers
-	p.audit.Refused(r, "request refused at the gate", err, append(p.auditFields(d), d.toolFields()...)...)
-	status := p.challenge(r).SetHeaders(answer, err, d.needs)
+	p.shared.audit.Refused(r, "request refused at the gate", err, append(p.tokens.auditFields(&d), d.toolFields()...)...)
+	status := p.challenger.challenge(r).SetHeaders(answer, err, d.needs)
 	if bodyOutstanding(r) {
 		answer.Header().Set("Connection", "close")
 	}
@@ -39,26 +38,26 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 			return nil
 		}
 	}
-	if page := p.refusalPage(p.asked(r), &d, status, err); page != nil {
+	if page := p.browser.page(p.browser.asked(r), &d, status, err); page != nil {
 		own = page
 	}
 	caller.Remember(r, nil)
 	if err == errMisplacedToken || errorRoutesOf(r) == nil { //nolint:errorlint // our own; error routes could pass the token on
 		return own(answer, r)
 	}
-	p.stripCredentials(r, nil)
-	return p.errorRoutes(answer, r, caddyhttp.Error(status, err), own)
+	p.credentials.strip(r, nil)
+	return errorRoutes(answer, r, caddyhttp.Error(status, err), own)
 }
 
 // auditFields returns the audit fields of the caller and what the token lacks. It returns nil without a verified token,
 // because anybody can forge an unverified one.
-func (p *Protect) auditFields(d decision) []zap.Field {
+func (t *tokens) auditFields(d *decision) []zap.Field {
 	if !d.verified || d.token == nil {
 		return nil
 	}
 	fields := []zap.Field{zap.String("issuer", d.token.Issuer)}
-	if i := slices.IndexFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil && i.url == d.token.Issuer }); i >= 0 {
-		fields = append(fields, zap.String("trust", p.issuers[i].name))
+	if name := t.nameOf(d.token); name != "" {
+		fields = append(fields, zap.String("trust", name))
 	}
 	fields = append(fields, zap.String("subject", d.token.Subject), zap.String("client_id", d.token.ClientID), zap.String("jti", d.token.ID))
 	if d.missing != "" {
@@ -89,7 +88,7 @@ func (p *Protect) serveError(w http.ResponseWriter, r *http.Request, err error) 
 	p.logger.Error("request failed behind the gate", fields...)
 	answer := p.refusing(w)
 	defer answer.identity.clean(w.Header())
-	return p.errorRoutes(answer, r, failure, func(w http.ResponseWriter, _ *http.Request) error {
+	return errorRoutes(answer, r, failure, func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(failure.StatusCode)
 		return nil
 	})
@@ -106,9 +105,9 @@ func errorRoutesOf(r *http.Request) *caddyhttp.HTTPErrorConfig {
 }
 
 // errorRoutes runs the site's error routes as Caddy does. If they give no answer, own does.
-func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure caddyhttp.HandlerError, own caddyhttp.HandlerFunc) error {
-	errorRoutes := errorRoutesOf(r)
-	if errorRoutes == nil {
+func errorRoutes(w http.ResponseWriter, r *http.Request, failure caddyhttp.HandlerError, own caddyhttp.HandlerFunc) error {
+	site := errorRoutesOf(r)
+	if site == nil {
 		return own(w, r)
 	}
 	// As Caddy does: error routes see the original request, without rewrites.
@@ -118,12 +117,12 @@ func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure ca
 		r.URL = &location
 	}
 	dropUpgrade(r) // a refusal must not open a tunnel
-	r = errorRoutes.WithError(upstreamCopy(new(identity.Request), r, nil), failure)
+	r = site.WithError(upstreamCopy(new(identity.Request), r, nil), failure)
 	// Routes that match only the host end in an answer without a body. Ours replaces it.
 	answer := caddyhttp.NewResponseRecorder(w, new(bytes.Buffer), func(status int, _ http.Header) bool {
 		return status == failure.StatusCode
 	})
-	switch err := errorRoutes.Routes.Compile(own).ServeHTTP(answer, r); {
+	switch err := site.Routes.Compile(own).ServeHTTP(answer, r); {
 	case err != nil:
 		return err
 	case answer.Buffered() && answer.Size() == 0:

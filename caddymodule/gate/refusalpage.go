@@ -9,16 +9,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 )
 
-// refusalPage returns the page by which a person learns of a refusal; nil: the answer is the one for programs. A browser shows what
+// page returns the page by which a person learns of a refusal; nil: the answer is the one for programs. A browser shows what
 // answers a navigation or a form. Programs bring their tokens in a header.
-func (p *Protect) refusalPage(r *http.Request, d *decision, status int, refusal error) caddyhttp.HandlerFunc {
+func (b *browser) page(r *http.Request, d *decision, status int, refusal error) caddyhttp.HandlerFunc {
 	form := isForm(r)
-	if !p.UsesHostSessions() || !form && !isNavigation(r) || r.Header["Authorization"] != nil {
+	if !b.enabled || !form && !isNavigation(r) || r.Header["Authorization"] != nil {
 		return nil
 	}
-	pages := p.shared.hosts
+	pages := b.tokens.shared.hosts
 	switch {
-	case form && p.isForeign(r, d, status):
+	case form && b.isForeign(r, d, status):
 		return func(w http.ResponseWriter, r *http.Request) error {
 			pages.ServeForeign(w, r, status)
 			return nil
@@ -28,7 +28,7 @@ func (p *Protect) refusalPage(r *http.Request, d *decision, status int, refusal 
 			pages.ServeInterrupted(w, r, status)
 			return nil
 		}
-	case status == http.StatusForbidden && d.verified && d.host.Authority != "":
+	case status == http.StatusForbidden && d.verified && d.shown.host.Authority != "":
 		address := "/" // a form cannot be sent again by a link
 		if u, err := originalAddress(r); err == nil && !form {
 			address = u.RequestURI()
@@ -46,7 +46,7 @@ func (p *Protect) refusalPage(r *http.Request, d *decision, status int, refusal 
 
 // isForeign reports whether a form was refused because a page of another site has sent it. Browsers send no cookie of ours with most of
 // those, so that they look like forms without a session.
-func (p *Protect) isForeign(r *http.Request, d *decision, status int) bool {
+func (b *browser) isForeign(r *http.Request, d *decision, status int) bool {
 	if status == http.StatusForbidden {
 		return d.token == nil
 	}
@@ -56,6 +56,6 @@ func (p *Protect) isForeign(r *http.Request, d *decision, status int) bool {
 	if site := r.Header["Sec-Fetch-Site"]; len(site) > 0 {
 		return slices.Contains(site, "cross-site") || slices.Contains(site, "same-site")
 	}
-	host, ok := p.shared.hosts.Find(r)
+	host, ok := b.tokens.shared.hosts.Find(r)
 	return ok && len(r.Header["Origin"]) > 0 && !hostsession.IsSameOrigin(r, host)
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // parseResource reads the resource identifier.
-func (p *Protect) parseResource(h httpcaddyfile.Helper) error {
+func parseResource(p *directive, h httpcaddyfile.Helper) error {
 	if err := setting.TextOrPlaceholder(h.Dispenser, &p.Resource); err != nil {
 		return err
 	}
@@ -29,29 +30,29 @@ func (p *Protect) parseResource(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// readResource resolves and checks the resource identifier.
-func (p *Protect) readResource() (err error) {
+// bind resolves and checks the resource identifier of a route, and returns it; empty: none is configured.
+func (t *tokens) bind(p *Protect) (resource string, err error) {
 	if p.ResourceRequired && len(p.Audience) > 0 {
-		return errors.New("resource_required and audience contradict each other: tokens would have to be for the resource alone. Take one of them out")
+		return "", errors.New("resource_required and audience contradict each other: tokens would have to be for the resource alone. Take one of them out")
 	}
-	accepted := []string{} // until Accept
+	accepted := []string{} // until accept
 	if p.Resource != "" {
-		if p.resource, err = setting.Resolve("resource", p.Resource); err != nil {
-			return err
+		if resource, err = setting.Resolve("resource", p.Resource); err != nil {
+			return "", err
 		}
-		if err := oauth.CheckResource(p.resource); err != nil {
-			return err
+		if err := oauth.CheckResource(resource); err != nil {
+			return "", err
 		}
-		accepted = append(accepted, p.resource)
+		accepted = append(accepted, resource)
 	}
-	if p.ResourceRequired {
-		p.guarded.Store(&guarded{fixed: accepted})
+	if t.forResource = p.ResourceRequired; t.forResource {
+		t.guarded.Store(&guarded{fixed: accepted})
 	}
-	return nil
+	return resource, nil
 }
 
 // parseResourceRequired reads the option without arguments.
-func (p *Protect) parseResourceRequired(h httpcaddyfile.Helper) error {
+func parseResourceRequired(p *directive, h httpcaddyfile.Helper) error {
 	if h.NextArg() {
 		return h.ArgErr()
 	}
@@ -95,11 +96,11 @@ func (g *guarded) resourcesAt(host string) (resources []string) {
 	return resources
 }
 
-// Accept tells the gate what it guards: its resource, as tokens of ours name it (RFC 8707), and how else those name its audiences.
-func (p *Protect) Accept(named []NamedResource, audiences []string) {
+// accept sets what the gate guards: its resource, as tokens of ours name it (RFC 8707), and how else those name its audiences.
+func (t *tokens) accept(named []NamedResource, audiences []string) {
 	told := &guarded{named: named}
-	if !p.ResourceRequired && p.own != nil {
-		told.audiences = slices.Concat(p.own.audience, audiences)
+	if !t.forResource && t.own != nil {
+		told.audiences = slices.Concat(t.own.audience, audiences)
 	}
 	if !slices.ContainsFunc(named, func(n NamedResource) bool { return strings.Contains(n.Host, "*") || n.Host != named[0].Host }) {
 		told.fixed = append([]string{}, told.audiences...)
@@ -107,12 +108,12 @@ func (p *Protect) Accept(named []NamedResource, audiences []string) {
 			told.fixed = append(told.fixed, n.Resources...)
 		}
 	}
-	p.guarded.Store(told)
+	t.guarded.Store(told)
 }
 
-// Accepted returns the audiences of which a token of ours must name one, those of all hosts; nil before Accept.
-func (p *Protect) Accepted() (accepted []string) {
-	known := p.guarded.Load()
+// accepted returns the audiences of which a token of ours must name one, those of all hosts; nil before accept.
+func (t *tokens) accepted() (accepted []string) {
+	known := t.guarded.Load()
 	if known == nil {
 		return nil
 	}
@@ -127,9 +128,17 @@ func (p *Protect) Accepted() (accepted []string) {
 	return accepted
 }
 
+// Accept sets what the gate guards: its resource, as tokens of ours name it (RFC 8707), and how else those name its audiences.
+func (p *Protect) Accept(named []NamedResource, audiences []string) {
+	p.tokens.accept(named, audiences)
+}
+
+// Accepted returns the audiences of which a token of ours must name one, those of all hosts; nil before Accept.
+func (p *Protect) Accepted() []string { return p.tokens.accepted() }
+
 // audienceOf returns the audiences of which a token of the issuer must name one, in a request for a host.
-func (p *Protect) audienceOf(i *routeIssuer, host string) []string {
-	if known := p.guarded.Load(); known != nil && (i.external == nil || p.ResourceRequired) {
+func (t *tokens) audienceOf(i *routeIssuer, host string) []string {
+	if known := t.guarded.Load(); known != nil && (i.external == nil || t.forResource) {
 		return known.at(host)
 	}
 	return i.audience
@@ -142,11 +151,18 @@ type challenges struct {
 	plain, secure *answers.PreparedChallenge
 }
 
+// challenger knows the challenges of a route.
+type challenger struct {
+	usual *answers.PreparedChallenge
+	// described are the challenges that name the route's own metadata; nil until all routes are known.
+	described atomic.Pointer[[]challenges]
+}
+
 // challenge returns the challenge for a request that this route refuses.
-func (p *Protect) challenge(r *http.Request) *answers.PreparedChallenge {
-	described := p.described.Load()
+func (c *challenger) challenge(r *http.Request) *answers.PreparedChallenge {
+	described := c.described.Load()
 	if described == nil {
-		return p.refusal
+		return c.usual
 	}
 	host := routes.Hostname(r.Host)
 	for _, found := range *described {
@@ -164,5 +180,5 @@ func (p *Protect) challenge(r *http.Request) *answers.PreparedChallenge {
 		atHost.ResourceMetadata = routes.AtHost(atHost.ResourceMetadata, host)
 		return atHost.Prepare()
 	}
-	return p.refusal
+	return c.usual
 }

@@ -33,11 +33,9 @@ type Shared struct {
 	own    *OwnIssuer // nil: only tokens of other issuers pass
 	others []TrustedIssuer
 
-	hosts *hostsession.Handler // nil: browsers sign in at no host
-	turns turns
-	// routes is closed once all routes are known, and every gate that was found in them knows its resource.
-	routes     chan struct{}
-	noteRoutes func()
+	hosts  *hostsession.Handler // nil: browsers sign in at no host
+	turns  turns
+	routes routesKnown
 
 	cookies          []string // names of our cookies; none without an issuer, where applications may use them
 	identityHeaders  []string // names that any `protect` of this configuration sets beyond the defaults
@@ -45,6 +43,17 @@ type Shared struct {
 	// identityGuard removes all identity headers from client requests. The first request creates it, when every `protect`
 	// is known.
 	identityGuard func() *identity.Guard
+}
+
+// routesKnown is done once all routes are known, and every gate that was found in them knows its resource.
+type routesKnown struct {
+	done chan struct{}
+	note func()
+}
+
+func newRoutesKnown() routesKnown {
+	done := make(chan struct{})
+	return routesKnown{done, sync.OnceFunc(func() { close(done) })}
 }
 
 // OwnIssuer is our own issuer, as gates use it.
@@ -84,8 +93,7 @@ type TrustedIssuer struct {
 
 // NewShared returns the shared state of a configuration's gates. Own is nil without an issuer of our own.
 func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, own *OwnIssuer, others []TrustedIssuer) *Shared {
-	s := &Shared{logger: logger, audit: audit, now: now, own: own, others: others, turns: newTurns(), routes: make(chan struct{})}
-	s.noteRoutes = sync.OnceFunc(func() { close(s.routes) })
+	s := &Shared{logger: logger, audit: audit, now: now, own: own, others: others, turns: newTurns(), routes: newRoutesKnown()}
 	s.identityGuard = sync.OnceValue(func() *identity.Guard { return identity.NewGuard(s.identityHeaders) })
 	if own != nil {
 		s.cookies = append(endpoint.CookieNames(own.URL), hostsession.CookieNames()...)
@@ -94,11 +102,11 @@ func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, 
 }
 
 // NoteRoutes says that all routes are known: what a gate was not told is not to come.
-func (s *Shared) NoteRoutes() { s.noteRoutes() }
+func (s *Shared) NoteRoutes() { s.routes.note() }
 
 func (s *Shared) knowsRoutes() bool {
 	select {
-	case <-s.routes:
+	case <-s.routes.done:
 		return true
 	default:
 		return false
@@ -113,7 +121,7 @@ func (s *Shared) AwaitRoutes(ctx context.Context) error {
 	timer := time.NewTimer(maxWaitForRoutes)
 	defer timer.Stop()
 	select {
-	case <-s.routes:
+	case <-s.routes.done:
 		return nil
 	case <-ctx.Done():
 	case <-timer.C:

@@ -13,19 +13,17 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
-// stream is a request that passed with a token, and whose response may outlive that token. It is usable once gate, token,
-// rawToken, writer and cancel are set.
+// stream is a request that passed with a token, and whose response may outlive that token. It is usable once tokens, token,
+// shown, writer and cancel are set.
 type stream struct {
-	gate     *Protect
-	token    *accesstoken.AccessToken
-	rawToken oauth.Secret
-	host     routes.Host // of the session whose cookie rawToken is; the zero value: it is a token
-	asked    string      // the host that the request is for
-	writer   http.ResponseWriter
-	cancel   context.CancelFunc
+	tokens *tokens
+	token  *accesstoken.AccessToken
+	shown  credential
+	asked  string // the host that the request is for
+	writer http.ResponseWriter
+	cancel context.CancelFunc
 
 	entered  atomic.Bool
 	headSent atomic.Bool // the head of the response is being sent
@@ -110,14 +108,14 @@ func serverWriter(w http.ResponseWriter) http.ResponseWriter {
 func (s *stream) recheck() (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			s.gate.logger.Error("panic while asking about a stream", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
+			s.tokens.shared.logger.Error("panic while asking about a stream", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
 			err = oauth.NewError(oauth.ServerError, "panic")
 		}
 	}()
 	if s.reason() != nil {
 		return s.reason()
 	}
-	now, generation, err := s.gate.clockAndGeneration(s.token.Issuer)
+	now, generation, err := s.tokens.clockAndGeneration(s.token.Issuer)
 	if err != nil {
 		return err
 	}
@@ -135,7 +133,7 @@ func (s *stream) recheck() (err error) {
 
 // noteLeeway records whether the token has already expired.
 func (s *stream) noteLeeway() {
-	if now, _, err := s.gate.clockAndGeneration(s.token.Issuer); err == nil {
+	if now, _, err := s.tokens.clockAndGeneration(s.token.Issuer); err == nil {
 		s.admittedInLeeway = s.token.CheckEnd(now) != nil
 	}
 }
@@ -165,7 +163,7 @@ func (s *stream) tolerateOutage(verdict error, now time.Time) error {
 	if verdict == nil {
 		return nil
 	}
-	if s.gate.isExternal(s.token.Issuer) && errorCode(verdict) == oauth.TemporarilyUnavailable && now.Sub(s.validAt) < awayTimeout {
+	if s.tokens.isExternal(s.token.Issuer) && errorCode(verdict) == oauth.TemporarilyUnavailable && now.Sub(s.validAt) < awayTimeout {
 		return s.token.CheckOwnEnd(now) // needs no answer from the issuer
 	}
 	return verdict
@@ -174,7 +172,7 @@ func (s *stream) tolerateOutage(verdict error, now time.Time) error {
 // recheckAsync is recheck in its own goroutine, for a token whose issuer may be asked over the network: other streams do
 // not wait for it.
 func (s *stream) recheckAsync() {
-	now, generation, err := s.gate.clockAndGeneration(s.token.Issuer)
+	now, generation, err := s.tokens.clockAndGeneration(s.token.Issuer)
 	if err == nil {
 		if over := s.checkEnd(now); over != nil { // do not wait for a recheck that is under way
 			go s.end(over)
@@ -273,7 +271,7 @@ func (o *openStreams) sweep() {
 			return
 		}
 		for _, s := range due {
-			if s.gate.isExternal(s.token.Issuer) {
+			if s.tokens.isExternal(s.token.Issuer) {
 				s.recheckAsync()
 			} else if err := s.recheck(); err != nil {
 				go s.end(err)

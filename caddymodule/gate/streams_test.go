@@ -20,7 +20,7 @@ import (
 func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
 	token := &accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)}
 	p := benchmarkedGate(token)
-	o, s := openStreams{sweeping: true}, &stream{gate: p, token: token, cancel: func() {}}
+	o, s := openStreams{sweeping: true}, &stream{tokens: p.tokens, token: token, cancel: func() {}}
 	o.enter(s)
 	if due, more := o.due(); len(due) != 0 || !more {
 		t.Errorf("at first: %d due, more %v", len(due), more)
@@ -47,8 +47,8 @@ func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
 func TestG71AHandlerThatGoesOn(t *testing.T) {
 	var dead atomic.Bool
 	p := benchmarkedGate(&accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)})
-	good := p.verifier
-	p.verifier = verdict(func(token string, audiences []string) (*accesstoken.AccessToken, error) {
+	good := p.tokens.verifier
+	p.tokens.verifier = verdict(func(token string, audiences []string) (*accesstoken.AccessToken, error) {
 		if dead.Load() {
 			return nil, oauth.NewError(oauth.InvalidToken, "token_revoked")
 		}

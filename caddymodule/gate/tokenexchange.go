@@ -19,7 +19,7 @@ import (
 const swapToken = "swap"
 
 // parseUpstreamToken reads the `upstream_token` option.
-func (p *Protect) parseUpstreamToken(h httpcaddyfile.Helper) error {
+func parseUpstreamToken(p *directive, h httpcaddyfile.Helper) error {
 	if err := setting.Once(h.Dispenser, "upstream_token", p.UpstreamToken != ""); err != nil {
 		return err
 	}
@@ -34,13 +34,13 @@ func (p *Protect) parseUpstreamToken(h httpcaddyfile.Helper) error {
 		return h.Errf("upstream_token swap needs the audience of the upstream")
 	}
 	p.UpstreamToken = args[0]
-	if err := p.checkUpstreamToken(); err != nil {
+	if err := checkUpstreamToken(p.Protect); err != nil {
 		return h.Errf("%v", err)
 	}
 	return nil
 }
 
-func (p *Protect) checkUpstreamToken() error {
+func checkUpstreamToken(p *Protect) error {
 	if !slices.Contains([]string{"", stripToken, relayToken, swapToken}, p.UpstreamToken) {
 		return fmt.Errorf("upstream_token %q: use strip, relay or swap <audience>", p.UpstreamToken)
 	}
@@ -50,39 +50,39 @@ func (p *Protect) checkUpstreamToken() error {
 	return nil
 }
 
-// readSwap checks the settings of the token exchange.
-func (p *Protect) readSwap() (err error) {
-	if err := p.checkUpstreamToken(); err != nil || p.UpstreamToken != swapToken {
+// readExchange checks the settings of the token exchange.
+func (u *forwarding) readExchange(p *Protect) (err error) {
+	if err := checkUpstreamToken(p); err != nil || p.UpstreamToken != swapToken {
 		return err
 	}
-	if p.shared.issuerURL() == "" {
+	if u.tokens.shared.issuerURL() == "" {
 		return errors.New("upstream_token swap needs an issuer of our own, whose token the upstream gets: add `issuer https://…` to the oauth block")
 	}
-	if p.exchangeAudience, err = setting.Resolve("upstream_token swap: audience", p.SwapAudience); err != nil {
+	if u.exchangeAudience, err = setting.Resolve("upstream_token swap: audience", p.SwapAudience); err != nil {
 		return err
 	}
-	if err := p.checkSwapAudience(); err != nil {
+	if err := u.checkAudience(); err != nil {
 		return err
 	}
-	for _, i := range p.issuers {
+	for _, i := range u.tokens.issuers {
 		if i.external != nil {
-			if err := p.shared.reserveIDPrefix(i.name); err != nil {
+			if err := u.tokens.shared.reserveIDPrefix(i.name); err != nil {
 				return err
 			}
 		}
 	}
-	p.shared.own.Upstreams.UseExchange()
+	u.tokens.shared.own.Upstreams.UseExchange()
 	return nil
 }
 
-// checkSwapAudience refuses an audience that would let the upstream act as the client.
-func (p *Protect) checkSwapAudience() error {
-	if p.exchangeAudience == p.shared.own.URL || slices.Contains(p.shared.own.Audience, p.exchangeAudience) {
-		return fmt.Errorf("upstream_token swap %s: this is our issuer's own audience, and the upstream could act as the client everywhere: name the upstream alone", p.exchangeAudience)
+// checkAudience refuses an audience that would let the upstream act as the client.
+func (u *forwarding) checkAudience() error {
+	if u.exchangeAudience == u.tokens.shared.own.URL || slices.Contains(u.tokens.shared.own.Audience, u.exchangeAudience) {
+		return fmt.Errorf("upstream_token swap %s: this is our issuer's own audience, and the upstream could act as the client everywhere: name the upstream alone", u.exchangeAudience)
 	}
-	for _, i := range p.issuers {
-		if slices.Contains(i.audience, p.exchangeAudience) {
-			return fmt.Errorf("upstream_token swap %s: this route takes tokens for that audience itself: name the upstream alone", p.exchangeAudience)
+	for _, i := range u.tokens.issuers {
+		if slices.Contains(i.audience, u.exchangeAudience) {
+			return fmt.Errorf("upstream_token swap %s: this route takes tokens for that audience itself: name the upstream alone", u.exchangeAudience)
 		}
 	}
 	return nil
@@ -113,36 +113,34 @@ func (s *Shared) isReserved(id string) bool {
 
 // exchange gets the token for the upstream. If it fails, the request is refused; the client's token is never sent
 // instead.
-func (p *Protect) exchange(r *http.Request, d *decision) error {
-	if p.UpstreamToken != swapToken {
+func (u *forwarding) exchange(r *http.Request, d *decision) error {
+	if u.exchangeAudience == "" {
 		return nil
 	}
-	if !p.shared.isServing(r.Context()) {
+	if !u.tokens.shared.isServing(r.Context()) {
 		return oauth.Unavailable("not_started", nil)
 	}
-	name, err := p.trustOf(d.token)
+	name, err := u.tokens.trustOf(d.token)
 	if err != nil {
 		return err
 	}
-	d.exchanged, err = p.shared.own.Upstreams.ExchangeForUpstream(delegation.TokenExchange{Shown: d.rawToken, Token: d.token, Trust: name, Audience: p.exchangeAudience})
+	d.exchanged, err = u.tokens.shared.own.Upstreams.ExchangeForUpstream(delegation.TokenExchange{Shown: d.shown.token, Token: d.token, Trust: name, Audience: u.exchangeAudience})
 	return err
 }
 
 // trustOf returns the name of the trust that issued a token; empty: our own issuer. It fails for a stored id of ours that
 // begins with a reserved prefix.
-func (p *Protect) trustOf(t *accesstoken.AccessToken) (string, error) {
-	if t.Issuer == p.shared.own.URL {
-		foreign := t.Origin().Issuer != t.Issuer // it came from a swapped token
-		if !foreign && p.shared.isReserved(t.Subject) || (!foreign || !t.IsSwapped()) && p.shared.isReserved(t.ClientID) {
+func (t *tokens) trustOf(token *accesstoken.AccessToken) (string, error) {
+	if token.Issuer == t.shared.own.URL {
+		foreign := token.Origin().Issuer != token.Issuer // it came from a swapped token
+		if !foreign && t.shared.isReserved(token.Subject) || (!foreign || !token.IsSwapped()) && t.shared.isReserved(token.ClientID) {
 			return "", oauth.NewError(oauth.ServerError, "subject_ambiguous").
-				WithCause(fmt.Errorf("subject %q or client %q could be taken for one of a trusted issuer's: give it another id", t.Subject, t.ClientID))
+				WithCause(fmt.Errorf("subject %q or client %q could be taken for one of a trusted issuer's: give it another id", token.Subject, token.ClientID))
 		}
 		return "", nil
 	}
-	for _, i := range p.issuers {
-		if i.external != nil && i.url == t.Issuer {
-			return i.name, nil
-		}
+	if name := t.nameOf(token); name != "" {
+		return name, nil
 	}
 	return "", oauth.NewError(oauth.ServerError, "issuer_unknown")
 }

@@ -130,8 +130,8 @@ func (u unseen) VerifyAdmitted(token string, audiences []string, admit accesstok
 func TestG81AKnownTokenWaitsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := benchmarkedGate(&accesstoken.AccessToken{Subject: "u-ada", ExpiresAt: time.Now().Add(time.Hour)})
-		p.verifier = unseen{p.verifier.(verdict), "known"}
-		p.refusal = answers.Challenge{Realm: "test"}.Prepare()
+		p.tokens.verifier = unseen{p.tokens.verifier.(verdict), "known"}
+		p.challenger.usual = answers.Challenge{Realm: "test"}.Prepare()
 		p.shared.turns.signatures = fairqueue.New(1, maxWaiting)
 		ask := func(token string) *httptest.ResponseRecorder {
 			w, r := httptest.NewRecorder(), ordinaryRequest().WithContext(t.Context())

@@ -20,7 +20,7 @@ import (
 const webSocketProtocol = "websocket"
 
 // parseUpgrade reads the protocols that clients may switch to beside WebSocket.
-func (p *Protect) parseUpgrade(h httpcaddyfile.Helper) error {
+func parseUpgrade(p *directive, h httpcaddyfile.Helper) error {
 	protocols := h.RemainingArgs()
 	if len(protocols) == 0 {
 		return h.ArgErr()
@@ -52,13 +52,10 @@ func checkUpgrades(protocols []string) error {
 	return nil
 }
 
-// readUpgrades checks the protocols; they may come from JSON.
-func (p *Protect) readUpgrades() error { return checkUpgrades(p.Upgrade) }
-
-// allowsUpgrade reports whether clients may switch to a protocol on this route.
-func (p *Protect) allowsUpgrade(protocol string) bool {
+// allowsUpgrade reports whether clients may switch to a protocol where these are allowed beside WebSocket.
+func allowsUpgrade(further []string, protocol string) bool {
 	same := func(allowed string) bool { return strings.EqualFold(allowed, protocol) }
-	return same(webSocketProtocol) || slices.ContainsFunc(p.Upgrade, same)
+	return same(webSocketProtocol) || slices.ContainsFunc(further, same)
 }
 
 // admitUpgrade returns the allowed protocol that an HTTP/1.1 request asks for, or "". For any other protocol it removes
@@ -69,7 +66,7 @@ func (p *Protect) admitUpgrade(r *http.Request) (string, error) {
 	switch {
 	case !asks:
 		return "", nil
-	case len(lines) == 1 && p.allowsUpgrade(lines[0]):
+	case len(lines) == 1 && allowsUpgrade(p.Upgrade, lines[0]):
 		return lines[0], nil
 	case p.ForwardTo == forwardToResponse:
 		return "", oauth.NewError(oauth.InvalidRequest, "upgrade_not_allowed").

@@ -31,8 +31,8 @@ type IssuerView struct {
 
 // View describes the gate. Call it after Provision.
 func (p *Protect) View() View {
-	v := View{Resource: p.resource, Anonymous: p.anonymous.View(), HostSessions: p.UsesHostSessions(), TakesToken: p.UpstreamToken == "" || p.UpstreamToken == stripToken}
-	for _, issuer := range p.issuers {
+	v := View{Resource: p.resource, Anonymous: p.rules.anonymous.View(), HostSessions: p.UsesHostSessions(), TakesToken: p.UpstreamToken == "" || p.UpstreamToken == stripToken}
+	for _, issuer := range p.tokens.issuers {
 		if issuer.external == nil && p.shared.own.Hidden {
 			v.Issuers = append(v.Issuers, IssuerView{Name: "a provider"})
 			continue
@@ -57,18 +57,18 @@ type MetadataURL struct {
 func (p *Protect) Describe(locations []MetadataURL) {
 	described := make([]challenges, 0, len(locations))
 	for _, location := range locations {
-		plain := p.refusal.Challenge()
+		plain := p.challenger.usual.Challenge()
 		secure := plain
 		plain.ResourceMetadata, secure.ResourceMetadata = location.Plain, location.Secure
 		described = append(described, challenges{location.Host, plain.Prepare(), secure.Prepare()})
 	}
-	p.described.Store(&described)
+	p.challenger.described.Store(&described)
 }
 
 // MetadataURL returns the metadata URL that refusals name, the first if it depends on the host; empty: none.
 func (p *Protect) MetadataURL() string {
-	if found := p.described.Load(); found != nil && len(*found) > 0 {
+	if found := p.challenger.described.Load(); found != nil && len(*found) > 0 {
 		return (*found)[0].plain.Challenge().ResourceMetadata
 	}
-	return p.refusal.Challenge().ResourceMetadata
+	return p.challenger.usual.Challenge().ResourceMetadata
 }

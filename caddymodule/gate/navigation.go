@@ -11,27 +11,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
-
-// authenticate verifies the token of a request, or the session with which a browser comes to the host. It fills in the
-// decision as far as it gets.
-func (p *Protect) authenticate(r *http.Request, d *decision) error {
-	shown, err := p.credential(r)
-	if err != nil && errorCode(err) == oauth.Unauthorized && p.UsesHostSessions() {
-		return p.authenticateAtHost(r, d)
-	}
-	if err != nil {
-		return err
-	}
-	if err := p.checkOrigin(r, shown); err != nil {
-		return err
-	}
-	d.cookie = shown.cookie
-	d.rawToken = shown.token
-	d.token, err = p.verifyToken(r.Context(), routes.Hostname(r.Host), shown.token.Reveal())
-	return err
-}
 
 func errorCode(err error) oauth.ErrorCode { return oauth.AsError(err).Code }
 
