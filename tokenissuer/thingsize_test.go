@@ -145,8 +145,6 @@ var largeTypes = map[string]size{
 	"caddymodule/admin.Target":            {18, 17},
 	"caddymodule/configuration.Block":     {0, 63},
 	"caddymodule/configuration.Settings":  {10, 33},
-	"caddymodule/coverage.guard":          {3, 32},
-	"caddymodule/coverage.passage":        {2, 33},
 	"caddymodule/gate.stream":             {19, 10},
 	"caddymodule/hostsession.Handler":     {2, 38},
 	"caddymodule/node.Node":               {12, 34},

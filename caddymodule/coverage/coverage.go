@@ -65,7 +65,7 @@ func Examine(app *caddyhttp.App, issuer *Issuer, serve Serve) (*Result, error) {
 		for i := range s.gates {
 			g := &s.gates[i]
 			gates[g.Protect] = true
-			if g.MCP != nil && g.takesOwn() {
+			if g.Protect.MCP != nil && g.takesOwn() {
 				found.Agents, found.AgentScopes = true, oauth.ResourceScopes(slices.Concat(found.AgentScopes, g.scopes()))
 			}
 		}

@@ -88,8 +88,8 @@ func (d *document) add(at place, g *guard, issuer *Issuer) {
 
 // scopes returns those that requests to the gate may need.
 func (g *guard) scopes() []string {
-	scopes := slices.Clone(g.Scopes)
-	for _, rule := range slices.Concat(g.Require, g.MCP.Rules()) {
+	scopes := slices.Clone(g.Protect.Scopes)
+	for _, rule := range slices.Concat(g.Protect.Require, g.Protect.MCP.Rules()) {
 		scopes = slices.Concat(scopes, rule.Scopes, rule.AnyScope)
 	}
 	return scopes

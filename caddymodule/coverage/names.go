@@ -39,10 +39,10 @@ func (i *Issuer) namesAt(g *guard, s *site, sites []*site) (found []name) {
 	if g.view.Resource != "" {
 		return []name{{resource: g.view.Resource}}
 	}
-	below := commonPath(clientPaths(g.conditions), g.MCP != nil)
+	below := commonPath(clientPaths(g.conditions), g.Protect.MCP != nil)
 	add := func(host, origin string, ofSite bool) {
 		n := name{host: strings.ToLower(host), resource: origin + below, derived: true}
-		switch isOwn := i.isOrigin(origin) && g.takesOwn() && len(g.Audience) == 0; {
+		switch isOwn := i.isOrigin(origin) && g.takesOwn() && len(g.Protect.Audience) == 0; {
 		case isOwn && below == "":
 			n.resource = i.Audience
 		case !isOwn && ofSite && s.scheme == "http":
@@ -105,7 +105,7 @@ func (i *Issuer) isOrigin(origin string) bool {
 // configured returns the URLs that tell under which origin clients know the site of a gate, where another proxy stands before it: that
 // of the issuer's own resource, and the audiences that are URLs.
 func (i *Issuer) configured(g *guard) (locations []*url.URL) {
-	if i != nil && g.takesOwn() && len(g.Audience) == 0 {
+	if i != nil && g.takesOwn() && len(g.Protect.Audience) == 0 {
 		if u, err := url.Parse(i.Metadata); err == nil {
 			locations = append(locations, u)
 		}

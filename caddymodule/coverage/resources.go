@@ -58,7 +58,7 @@ func (found *Result) accept(sites []*site, known names, issuer *Issuer) {
 			}
 			for _, spelled := range []string{n.resource, n.secure} {
 				// With `audience`, tokens that are for the issuer's own are refused, whatever the route is called.
-				refused := len(g.Audience) > 0 && issuer.isAudience(spelled)
+				refused := len(g.Protect.Audience) > 0 && issuer.isAudience(spelled)
 				if spelled != "" && !refused {
 					at.Resources = append(at.Resources, spelled)
 				}
@@ -109,11 +109,11 @@ func (i *Issuer) isAudience(resource string) bool {
 // requiresTooMuch returns what is wrong with the resource_required of a gate; empty: nothing.
 func (i *Issuer) requiresTooMuch(g *guard, known []name) string {
 	word := "resource_required"
-	if g.MCP != nil {
+	if g.Protect.MCP != nil {
 		word = "mcp"
 	}
 	switch {
-	case !g.ResourceRequired:
+	case !g.Protect.ResourceRequired:
 		return ""
 	case len(known) == 0:
 		return word + " lets no token pass here, since the site has no host of which a resource could be made: write `resource https://…`"

@@ -58,7 +58,7 @@ func (f *flow) verdict(passages []passage) (verdict, why string) {
 		switch {
 		case len(p.only) > 0:
 			why = "protect is for " + strings.Join(p.only, ", ") + " only"
-		case p.Optional:
+		case p.Protect.Optional:
 			why = "a token is optional"
 		default:
 			return Protected, ""
@@ -85,7 +85,7 @@ func (s *site) view(b *backend) Route {
 
 // gate returns the Gate of a passage.
 func (p *passage) gate() Gate {
-	v := Gate{Source: p.Source, Only: p.only, Scopes: p.Scopes, Optional: p.Optional, Resource: p.MetadataURL()}
+	v := Gate{Source: p.Protect.Source, Only: p.only, Scopes: p.Protect.Scopes, Optional: p.Protect.Optional, Resource: p.Protect.MetadataURL()}
 	for _, issuer := range p.view.Issuers {
 		v.Issuers = append(v.Issuers, issuer.Name)
 		for _, audience := range issuer.Audience {
@@ -94,18 +94,18 @@ func (p *passage) gate() Gate {
 			}
 		}
 	}
-	if p.ResourceRequired {
-		v.Audience = p.Accepted()
+	if p.Protect.ResourceRequired {
+		v.Audience = p.Protect.Accepted()
 	}
-	for i, rule := range p.Require {
+	for i, rule := range p.Protect.Require {
 		words := ruleInWords(rule)
 		if matchers := p.view.Rules[i]; len(matchers) > 0 {
 			words += " for " + setsInWords(matchers, "")
 		}
 		v.Rules = append(v.Rules, words)
 	}
-	if v.MCP = p.MCP != nil; v.MCP {
-		for _, tool := range p.MCP.Tools {
+	if v.MCP = p.Protect.MCP != nil; v.MCP {
+		for _, tool := range p.Protect.MCP.Tools {
 			v.Tools = append(v.Tools, tool.InWords(ruleInWords))
 		}
 	}
@@ -116,8 +116,8 @@ func (p *passage) gate() Gate {
 		}
 		v.Anonymous = append(v.Anonymous, words)
 	}
-	if len(p.CORS) > 0 {
-		v.Anonymous = append(v.Anonymous, "preflights from "+strings.Join(p.CORS, " "))
+	if len(p.Protect.CORS) > 0 {
+		v.Anonymous = append(v.Anonymous, "preflights from "+strings.Join(p.Protect.CORS, " "))
 	}
 	return v
 }

@@ -55,8 +55,8 @@ type backend struct {
 // guard is a `protect` on the way.
 type guard struct {
 	flow
-	*gate.Protect
-	view gate.View
+	Protect *gate.Protect
+	view    gate.View
 }
 
 // takesOwn reports whether the gate accepts tokens of our own issuer.

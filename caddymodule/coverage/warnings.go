@@ -84,10 +84,10 @@ func readsBearer(set caddyhttp.MatcherSet) bool {
 
 // where returns the prefix of warnings about a gate.
 func (g *guard) where() string {
-	if g.Source == "" {
+	if g.Protect.Source == "" {
 		return "" // the configuration came as JSON
 	}
-	return g.Source + ": "
+	return g.Protect.Source + ": "
 }
 
 // guards returns a gate that stands before one of the upstreams, or nil.

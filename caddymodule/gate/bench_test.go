@@ -23,11 +23,12 @@ func benchmarkedGate(token *accesstoken.AccessToken) *Protect {
 	}
 	shared := NewShared(zap.NewNop(), endpoint.NewAudit(zap.NewNop(), caller.Address), time.Now, own, nil)
 	shared.cookies = []string{"accessToken", "session"}
-	t := &tokens{shared: shared, issuers: []routeIssuer{{name: Self}}, verifier: verifier}
-	return &Protect{
-		shared: shared, logger: zap.NewNop(), tokens: t, credentials: credentials{tokens: t, hidden: shared.cookies},
-		cors: cors{tokens: t}, rules: rules{tokens: t}, forwarding: forwarding{tokens: t, claims: defaultForward}, browser: &browser{tokens: t},
-	}
+	p := &Protect{shared: shared, logger: zap.NewNop()}
+	p.tokens.shared, p.tokens.issuers, p.tokens.verifier = shared, []routeIssuer{{name: Self}}, verifier
+	p.credentials = credentials{tokens: &p.tokens, hidden: shared.cookies}
+	p.cors.tokens, p.rules.tokens, p.browser = &p.tokens, &p.tokens, &browser{tokens: &p.tokens}
+	p.forwarding = forwarding{tokens: &p.tokens, claims: defaultForward}
+	return p
 }
 
 // openNode is a Node that is open, and stays so.

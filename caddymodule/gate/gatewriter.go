@@ -41,7 +41,7 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 		return g.serve(next, upstream)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	g.stream.tokens, g.stream.token, g.stream.shown, g.stream.writer, g.stream.cancel = p.tokens, d.token, d.shown, w, cancel
+	g.stream.tokens, g.stream.token, g.stream.shown, g.stream.writer, g.stream.cancel = &p.tokens, d.token, d.shown, w, cancel
 	g.stream.asked = routes.Hostname(r.Host)
 	g.watched = true
 	if isStreamRequest(r) {

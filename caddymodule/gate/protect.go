@@ -104,7 +104,7 @@ type Protect struct {
 	// What Provision builds of the settings.
 	shared         *Shared
 	logger         *zap.Logger
-	tokens         *tokens
+	tokens         tokens
 	credentials    credentials
 	cors           cors
 	rules          rules
@@ -140,7 +140,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 
 // build makes the parts of the gate.
 func (p *Protect) build(ctx caddy.Context, paths *hostpaths.Routes) (err error) {
-	if p.tokens, err = newTokens(p, p.shared); err != nil {
+	if err := p.tokens.read(p, p.shared); err != nil {
 		return err
 	}
 	if err := p.provisionMCP(ctx); err != nil {
@@ -149,19 +149,19 @@ func (p *Protect) build(ctx caddy.Context, paths *hostpaths.Routes) (err error) 
 	if p.resource, err = p.tokens.bind(p); err != nil {
 		return err
 	}
-	if p.rules, err = newRules(ctx, p, p.tokens); err != nil {
+	if p.rules, err = newRules(ctx, p, &p.tokens); err != nil {
 		return err
 	}
-	if p.forwarding, err = newForwarding(p, p.tokens); err != nil {
+	if p.forwarding, err = newForwarding(p, &p.tokens); err != nil {
 		return err
 	}
-	if p.credentials, err = newCredentials(p, p.tokens); err != nil {
+	if p.credentials, err = newCredentials(p, &p.tokens); err != nil {
 		return err
 	}
-	if p.browser, err = newBrowser(p, p.tokens, p.resource, paths, p.logger); err != nil {
+	if p.browser, err = newBrowser(p, &p.tokens, p.resource, paths, p.logger); err != nil {
 		return err
 	}
-	if p.cors, err = newCORS(p, p.tokens); err != nil {
+	if p.cors, err = newCORS(p, &p.tokens); err != nil {
 		return err
 	}
 	if err := checkUpgrades(p.Upgrade); err != nil {
@@ -170,7 +170,7 @@ func (p *Protect) build(ctx caddy.Context, paths *hostpaths.Routes) (err error) 
 	if p.trustedHeaders, err = believedHeaders(p); err != nil {
 		return err
 	}
-	p.challenger.usual = usualChallenge(p, p.tokens)
+	p.challenger.usual = usualChallenge(p, &p.tokens)
 	return nil
 }
 

@@ -20,7 +20,7 @@ import (
 func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
 	token := &accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)}
 	p := benchmarkedGate(token)
-	o, s := openStreams{sweeping: true}, &stream{tokens: p.tokens, token: token, cancel: func() {}}
+	o, s := openStreams{sweeping: true}, &stream{tokens: &p.tokens, token: token, cancel: func() {}}
 	o.enter(s)
 	if due, more := o.due(); len(due) != 0 || !more {
 		t.Errorf("at first: %d due, more %v", len(due), more)

@@ -50,7 +50,7 @@ type routeIssuer struct {
 	life     context.Context  // of external: done once no configuration trusts it
 }
 
-// tokens decides whose tokens pass on a route, and for which audiences.
+// tokens decides whose tokens pass on a route, and for which audiences. The zero value, before Provision, accepts none.
 type tokens struct {
 	shared  *Shared
 	issuers []routeIssuer
@@ -64,9 +64,9 @@ type tokens struct {
 	guarded atomic.Pointer[guarded]
 }
 
-// newTokens resolves the accepted issuers and audiences.
-func newTokens(p *Protect, shared *Shared) (*tokens, error) {
-	t := &tokens{shared: shared}
+// read resolves the accepted issuers and audiences.
+func (t *tokens) read(p *Protect, shared *Shared) error {
+	t.shared = shared
 	if shared.own != nil {
 		t.verifier = shared.own.Verifier
 	}
@@ -76,23 +76,23 @@ func newTokens(p *Protect, shared *Shared) (*tokens, error) {
 	}
 	wanted, err := setting.ResolveAll("audience", p.Audience)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	introspecting := ""
 	for _, name := range names {
 		issuer, err := shared.routeIssuer(name, p.UsesHostSessions())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if len(wanted) > 0 {
 			issuer.audience = wanted
 		}
 		if len(issuer.audience) == 0 {
-			return nil, fmt.Errorf("issuer %s: its trust has no audience, as it is for `accept`: say which of its tokens are meant for this route, there or with `audience` here", name)
+			return fmt.Errorf("issuer %s: its trust has no audience, as it is for `accept`: say which of its tokens are meant for this route, there or with `audience` here", name)
 		}
 		if issuer.external != nil && issuer.external.Introspects() {
 			if introspecting != "" {
-				return nil, fmt.Errorf("issuers %s and %s of one route both have an introspection: nobody could tell whose an opaque token is, and it would be shown to the wrong one", introspecting, name)
+				return fmt.Errorf("issuers %s and %s of one route both have an introspection: nobody could tell whose an opaque token is, and it would be shown to the wrong one", introspecting, name)
 			}
 			introspecting = name
 		}
@@ -103,7 +103,7 @@ func newTokens(p *Protect, shared *Shared) (*tokens, error) {
 			t.own = &t.issuers[i]
 		}
 	}
-	return t, nil
+	return nil
 }
 
 // routeIssuer returns the issuer of that name. Sessions: the route takes the sessions of its host.
