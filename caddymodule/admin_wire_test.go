@@ -6,10 +6,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 // What operators are answered, as docs/operations.md has it.
@@ -118,7 +118,7 @@ type (
 		Streams   int                         `json:"open_streams"`
 		Own       *issuerStatus               `json:",embed"`
 		Trust     map[string]string           `json:"trust"`
-		TrustKeys map[string]trust.KeysReport `json:"trust_keys"`
+		TrustKeys map[string]fetch.KeysReport `json:"trust_keys"`
 	}
 	issuerStatus struct {
 		Issuer      string                     `json:"issuer"`

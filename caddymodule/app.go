@@ -27,13 +27,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 func init() {
@@ -54,7 +54,7 @@ type App struct {
 	// providers are where people sign in, beside here.
 	providers []*identityProvider
 	// clientKeys are those that clients publish; nil without an issuer.
-	clientKeys *running[*trust.ClientKeys]
+	clientKeys *running[*fetch.KeySets]
 	// directories are those in which people have passwords, beside here.
 	directories []*peopleDirectory
 

@@ -5,12 +5,12 @@ import (
 	"sync"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 )
 
 // published is what somebody else publishes and we keep fresh.
 type published interface {
-	UseSnapshots(trust.Snapshots)
+	UseSnapshots(fetch.Snapshots)
 	// Run returns when ctx has ended.
 	Run(ctx context.Context)
 }
@@ -34,7 +34,7 @@ func newRunning[T published](value T) *running[T] {
 func newRunningPool[T published]() *pool.Pool[*running[T]] { return pool.New((*running[T]).end) }
 
 // start has the value keep what it knows in a storage, and keeps it fresh until no configuration uses it any more.
-func (r *running[T]) start(s trust.Snapshots) {
+func (r *running[T]) start(s fetch.Snapshots) {
 	r.value.UseSnapshots(s)
 	r.once.Do(func() { r.runs.Go(func() { r.value.Run(r.life) }) })
 }

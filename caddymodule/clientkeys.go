@@ -2,17 +2,17 @@ package caddymodule
 
 import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 )
 
 // clientKeys hold what clients publish at their jwks_uri, once for each setting of allow_private_network. They outlive a reload.
-var clientKeys = newRunningPool[*trust.ClientKeys]()
+var clientKeys = newRunningPool[*fetch.KeySets]()
 
 // provisionClientKeys takes the keys of clients from the pool. It opens nothing.
 func (a *App) provisionClientKeys() error {
 	private := a.ClientKeys != nil && a.ClientKeys.AllowPrivateNetwork
-	use, err := clientKeys.Take(private, func() (*running[*trust.ClientKeys], error) {
-		return newRunning(trust.NewClientKeys(private, trust.Options{Now: node.Clock, Warn: warnOf("client_keys", "jwks_uri")})), nil
+	use, err := clientKeys.Take(private, func() (*running[*fetch.KeySets], error) {
+		return newRunning(fetch.ClientKeys(fetch.ReachOf(private), fetch.Options{Now: node.Clock, Warn: warnOf("client_keys", "jwks_uri")})), nil
 	})
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	idp "github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
@@ -203,7 +204,7 @@ func TestP23InteropOIDCProviderAsUpstream(t *testing.T) {
 	corp, err := idp.NewOpenID(idp.Settings{
 		Name: "corp", Issuer: node.issuer, Client: idp.Client{ID: nodeClient, Secret: oauth.NewSecret(nodeSecret)},
 		Scopes: []string{"openid", "email", "profile", "roles"}, GroupsClaim: "realm_access.roles", AllowPrivateNetwork: true,
-	}, idp.Options{})
+	}, fetch.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	idp "github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
@@ -30,7 +31,7 @@ func (a *App) provisionProviders() error {
 			continue
 		}
 		use, err := providers.Take(providerKey(settings), func() (*running[idp.Provider], error) {
-			made, err := newProvider(settings, idp.Options{Now: node.Clock, Warn: warnOf("provider", settings.Name)})
+			made, err := newProvider(settings, fetch.Options{Now: node.Clock, Warn: warnOf("provider", settings.Name)})
 			if err != nil {
 				return nil, err
 			}
@@ -45,7 +46,7 @@ func (a *App) provisionProviders() error {
 	return nil
 }
 
-func newProvider(s configuration.ProviderSettings, options idp.Options) (idp.Provider, error) {
+func newProvider(s configuration.ProviderSettings, options fetch.Options) (idp.Provider, error) {
 	if s.GitHub != nil {
 		return idp.NewGitHub(*s.GitHub, options)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -27,7 +28,7 @@ type trustedIssuer struct {
 func (a *App) provisionTrust() error {
 	for _, t := range a.settings.Trusted {
 		use, err := trustedIssuers.Take(key(t), func() (*running[*trust.Issuer], error) {
-			issuer, err := trust.New(t.Settings, trust.Options{Now: node.Clock, Warn: warnOf("trust", t.Name)})
+			issuer, err := trust.New(t.Settings, fetch.Options{Now: node.Clock, Warn: warnOf("trust", t.Name)})
 			if err != nil {
 				return nil, err
 			}

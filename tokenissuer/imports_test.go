@@ -74,7 +74,7 @@ var rooms = map[string]room{
 		without: core,
 	},
 	"tokenissuer/backchannel": {
-		own:     []string{"tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/trust"},
+		own:     []string{"tokenissuer/fetch", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/attempts": {own: []string{"tokenissuer/oauth", "tokenissuer/store"}, without: core},
@@ -118,15 +118,15 @@ var rooms = map[string]room{
 		others: []string{"github.com/go-json-experiment/json"}, without: core,
 	},
 	"tokenissuer/clientmetadata": {
-		own:     []string{"internal/fairqueue", "tokenissuer/assertion", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store", "tokenissuer/strictjson", "tokenissuer/trust"},
-		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
+		own:     []string{"internal/cache", "internal/fairqueue", "tokenissuer/fetch", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store"},
+		others:  []string{"github.com/go-json-experiment/json"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/federation": {
 		own: []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
 	},
 	"tokenissuer/upstream": {
-		own:     []string{"tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/strictjson", "tokenissuer/trust"},
+		own:     []string{"tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/oauth", "tokenissuer/store"},
 		others:  []string{"github.com/coreos/go-oidc/v3", "github.com/go-json-experiment/json", "golang.org/x/oauth2"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
@@ -137,6 +137,10 @@ var rooms = map[string]room{
 		others: []string{"github.com/go-asn1-ber/asn1-ber", "github.com/go-ldap/ldap/v3"},
 		// go-ldap has net/http in it, for a kind of bind that nobody makes.
 		without: []string{"database/sql", "github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
+	},
+	"tokenissuer/memstore": {
+		own: []string{"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, others: []string{"github.com/patrickmn/go-cache"},
+		without: slices.Concat(wire, database),
 	},
 	"tokenissuer/sqlstore": {
 		own: []string{
@@ -166,6 +170,11 @@ var rooms = map[string]room{
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
+	"tokenissuer/endpoint/registration": {
+		own:     []string{"tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store"},
+		others:  []string{"github.com/go-json-experiment/json"},
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
+	},
 	"tokenissuer/endpoint/requests": {
 		own:     []string{"tokenissuer", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/personaltoken", "tokenissuer/strictjson"},
 		others:  []string{"github.com/go-json-experiment/json"},
@@ -175,9 +184,14 @@ var rooms = map[string]room{
 		others:  []string{"golang.org/x/text"},
 		without: slices.DeleteFunc(slices.Concat(wire, database), func(p string) bool { return p == "html/template" }),
 	},
+	"tokenissuer/fetch": {
+		own:     []string{"internal/cache", "tokenissuer/keys", "tokenissuer/oauth"},
+		others:  []string{"github.com/go-json-experiment/json"},
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
+	},
 	"tokenissuer/trust": {
-		own:     []string{"internal/fairqueue", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/strictjson"},
-		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2", "golang.org/x/sync"},
+		own:     []string{"internal/cache", "internal/fairqueue", "tokenissuer/accesstoken", "tokenissuer/fetch", "tokenissuer/oauth"},
+		others:  []string{"golang.org/x/sync"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"caddymodule/logfilter": {
@@ -186,8 +200,8 @@ var rooms = map[string]room{
 	"caddymodule/admin": {
 		own: []string{
 			"caddymodule/coverage", "caddymodule/node",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/federation", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
-			"tokenissuer/personaltoken", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/strictjson", "tokenissuer/trust",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
+			"tokenissuer/personaltoken", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",
@@ -197,7 +211,7 @@ var rooms = map[string]room{
 	"caddymodule/command": {
 		own: []string{
 			"caddymodule/admin", "caddymodule/coverage",
-			"tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store", "tokenissuer/trust",
+			"tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
@@ -278,7 +292,7 @@ var rooms = map[string]room{
 			"caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/pool", "caddymodule/setting",
 			"internal/failpoint",
 			"tokenissuer", "tokenissuer/assertion", "tokenissuer/backchannel", "tokenissuer/clientmetadata", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
-			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/personaltoken", "tokenissuer/registry",
+			"tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/personaltoken", "tokenissuer/registry",
 			"tokenissuer/routes", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{
@@ -288,6 +302,10 @@ var rooms = map[string]room{
 	// In a build without its tag it is empty.
 	"internal/failpoint": {without: slices.Concat(wire, database)},
 	"internal/fairqueue": {without: slices.Concat(wire, database)},
+	"internal/cache":     {others: []string{"github.com/patrickmn/go-cache"}, without: slices.Concat(wire, database)},
+	"internal/issuertest": {
+		own: []string{"internal/tokentest"}, others: []string{"github.com/golang-jwt/jwt/v5"}, without: database, tests: true,
+	},
 	"rig": {
 		own:    []string{"caddymodule", "internal/machine", "internal/faultproxy", "internal/loopback", "internal/pgtest"},
 		others: []string{"github.com/caddyserver/caddy/v2", "golang.org/x/crypto/bcrypt", "golang.org/x/net/html"},

@@ -171,5 +171,4 @@ var largeTypes = map[string]size{
 	"tokenissuer/store.User":              {18, 9},
 	"tokenissuer/store.UserChange":        {14, 2},
 	"tokenissuer/trust.introspector":      {16, 14},
-	"tokenissuer/trust.remoteKeys":        {18, 30},
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 var clientOperations = map[string]operation{
@@ -239,7 +239,7 @@ func (t *Target) logoutWarning(ctx context.Context, client *store.Client) string
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
-	if err := trust.CheckPublic(ctx, client.OpenID.BackchannelLogoutURI); err != nil {
+	if err := fetch.CheckPublic(ctx, client.OpenID.BackchannelLogoutURI); err != nil {
 		return "the application will not be told of sign-outs: backchannel_logout_uri: " + err.Error() + ". Write `openid { allow_private_network }` in the oauth block"
 	}
 	return ""

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 // countTimeout bounds the counting of records.
@@ -31,7 +31,7 @@ type NodeStatus struct {
 	// about one failed; empty: nothing.
 	Trust map[string]string `json:"trust,omitzero"`
 	// TrustKeys says which keys of a trusted issuer are used, and why others are not.
-	TrustKeys map[string]trust.KeysReport `json:"trust_keys,omitzero"`
+	TrustKeys map[string]fetch.KeysReport `json:"trust_keys,omitzero"`
 	// Providers is what is wrong with an identity provider, by its name; empty: nothing that is known.
 	Providers map[string]string `json:"providers,omitzero"`
 	// UntriedProviders are the names of those with which nothing has worked or failed since the start.
@@ -64,7 +64,7 @@ func (t *Target) status(ctx context.Context) NodeStatus {
 		s.Own = t.issuerStatus(ctx)
 	}
 	if len(t.Trusted) > 0 {
-		s.Trust, s.TrustKeys = make(map[string]string), make(map[string]trust.KeysReport)
+		s.Trust, s.TrustKeys = make(map[string]string), make(map[string]fetch.KeysReport)
 	}
 	for _, other := range t.Trusted {
 		s.Trust[other.Name], s.TrustKeys[other.Name] = "", other.Issuer.Keys()

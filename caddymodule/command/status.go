@@ -15,7 +15,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 )
 
 // statusCommand prints how a node stands. A node that is not ready makes it fail, for whoever asks in a script.
@@ -104,7 +104,7 @@ func inWordsOf(counts map[string]int) string {
 }
 
 // trustKeyRows has a line for each key of each trusted issuer, and one when they could not be fetched again.
-func trustKeyRows(reports map[string]trust.KeysReport) (rows [][]string) {
+func trustKeyRows(reports map[string]fetch.KeysReport) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(reports)) {
 		report := reports[name]
 		if report.Failed != "" {

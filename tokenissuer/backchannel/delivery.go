@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 const (
@@ -28,61 +27,41 @@ var errRefused = errors.New("the application refuses the logout token")
 // post sends the logout token to the application (§2.5). It follows no redirect. The error is without the URL, whose query may hold
 // what is not for a log.
 func (w *Worker) post(ctx context.Context, application *store.Client, target *url.URL, token oauth.Secret) (status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
-	defer cancel()
 	form := url.Values{"logout_token": {token.Reveal()}}.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), strings.NewReader(form))
 	if err != nil {
-		return 0, withoutURL(err)
+		return 0, errors.New("the URL of the application cannot be called")
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	request.Header.Set("User-Agent", trust.UserAgent)
-	response, err := w.clientFor(application, target).Do(request)
+	answer, err := w.clientFor(application, target).Do(request)
 	if err != nil {
-		return 0, withoutURL(err)
+		return 0, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer) // so that the connection can be used again
-	switch response.StatusCode {
+	switch answer.Status {
 	case http.StatusOK, http.StatusNoContent:
-		return response.StatusCode, nil
+		return answer.Status, nil
 	case http.StatusBadRequest:
-		return response.StatusCode, errRefused
+		return answer.Status, errRefused
 	}
-	return response.StatusCode, fmt.Errorf("the application answered with status %d", response.StatusCode)
-}
-
-// withoutURL takes the URL out of an error.
-func withoutURL(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
-	}
-	return err
+	return answer.Status, fmt.Errorf("the application answered with status %d", answer.Status)
 }
 
 // clients are the HTTP clients, by which addresses they reach.
-type clients struct{ named, loopback, internet *http.Client }
+type clients struct{ named, loopback, internet *fetch.Client }
 
 // newClients returns clients for private networks, or for the internet alone.
 func newClients(privateNetwork bool) clients {
-	reach := trust.Internet
-	if privateNetwork {
-		reach = trust.PrivateNetwork
-	}
-	return clients{named: newClient(reach), loopback: newClient(trust.Loopback), internet: newClient(trust.Internet)}
+	return clients{named: newClient(fetch.ReachOf(privateNetwork)), loopback: newClient(fetch.Loopback), internet: newClient(fetch.Internet)}
 }
 
-func newClient(reach trust.Reach) *http.Client {
-	return &http.Client{
-		Transport:     trust.NewTransport(reach),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+func newClient(reach fetch.Reach) *fetch.Client {
+	return fetch.NewClient(fetch.Limits{Reach: reach, Timeout: deliveryTimeout, MaxBytes: maxAnswer, StatusOnly: true})
 }
 
 // clientFor returns the client that may call a URL of an application. One that names loopback by its own name may call that, because the
 // operator who registered it meant this machine; one whose host only resolves to it may not. An application that made itself known reaches
 // the internet alone.
-func (w *Worker) clientFor(application *store.Client, target *url.URL) *http.Client {
+func (w *Worker) clientFor(application *store.Client, target *url.URL) *fetch.Client {
 	switch {
 	case application.Origin != store.FromOperator:
 		return w.clients.internet

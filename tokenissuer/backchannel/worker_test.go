@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -405,13 +404,5 @@ func TestT210AStoreThatFails(t *testing.T) {
 				t.Errorf("afterwards %d are left, %d tokens have come", d.left(), len(app.told()))
 			}
 		})
-	}
-}
-
-// TestNoURLInErrors: a query of the URI may hold what is not for a log.
-func TestNoURLInErrors(t *testing.T) {
-	inner := errors.New("inner")
-	if err := withoutURL(&url.Error{Op: "Post", URL: "https://app.example/?key=1", Err: inner}); err != inner { //nolint:errorlint // this one
-		t.Errorf("got %v", err)
 	}
 }

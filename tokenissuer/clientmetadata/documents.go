@@ -8,11 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
+	"github.com/gatehouse-auth/gatehouse/internal/cache"
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -29,7 +27,14 @@ const (
 	// refusedFor is how long a URL is not asked again that has no good document, and awayFor one whose host did not answer.
 	refusedFor = time.Minute
 	awayFor    = 10 * time.Second
+	// maxDocument is the largest document in bytes, of a client or of its keys. A longer one is refused.
+	maxDocument = 64 << 10
+	// staleFor is how much longer a document is used while its host does not answer.
+	staleFor = 24 * time.Hour
 )
+
+// freshness bounds how long a document is used without asking again, whatever its headers say.
+var freshness = fetch.Freshness{Least: 5 * time.Minute, Most: 24 * time.Hour}
 
 // Settings are which documents may be read.
 type Settings struct {
@@ -47,46 +52,39 @@ type Settings struct {
 // Documents reads client id metadata documents and remembers them. It is safe for concurrent use.
 type Documents struct {
 	settings  Settings
-	fetcher   *fetcher
+	fetcher   *fetch.Client
+	keys      *fetch.KeySets
 	queue     *fairqueue.Queue
 	allowance allowance
-	good      *otter.Cache[string, *read]
-	bad       *otter.Cache[string, *refused]
+	good      *cache.Cache[*read]
+	bad       *cache.Cache[*oauth.Error] // why a URL has no document
 }
 
-// read is a document that could be used: of a client, or its keys.
+// read is a document that could be used.
 type read struct {
 	client            *store.Client
-	keys              *keys.PublishedSet
-	weight            uint32
-	at                time.Time
 	freshAt, staleEnd time.Time // until when it is used without asking, and while its host is away
-}
-
-// refused is why a URL has no document.
-type refused struct {
-	err   *oauth.Error
-	until time.Time
 }
 
 // entryWeight is what an entry takes beside its texts, in bytes.
 const entryWeight = 1 << 10
 
-// New returns Documents that remember nothing yet.
+// New returns Documents that remember nothing yet. They follow no redirect: the document would be that of another URL, which its owner did not
+// choose. A host is asked for nothing else for a while, so that no connection stays open.
 func New(settings Settings) *Documents {
+	limits := fetch.Limits{Reach: fetch.ReachOf(settings.AllowPrivateNetwork), MaxBytes: maxDocument, JSON: true, Once: true}
 	return &Documents{
-		settings: settings, fetcher: newFetcher(settings.AllowPrivateNetwork), queue: fairqueue.New(maxFetches, maxWaiting),
-		good: otter.Must(&otter.Options[string, *read]{
-			MaximumWeight: maxGoodBytes, Weigher: func(_ string, r *read) uint32 { return r.weight },
-		}),
-		bad: otter.Must(&otter.Options[string, *refused]{
-			MaximumWeight: maxBadBytes, Weigher: func(string, *refused) uint32 { return entryWeight },
-		}),
+		settings: settings, fetcher: fetch.NewClient(limits), queue: fairqueue.New(maxFetches, maxWaiting),
+		keys: fetch.NewKeySets(fetch.Source{MaxStale: staleFor, Life: freshness, Strict: true}, limits, fetch.Options{Now: settings.Now}),
+		good: cache.New[*read](maxGoodBytes), bad: cache.New[*oauth.Error](maxBadBytes),
 	}
 }
 
 // Close closes idle connections.
-func (d *Documents) Close() { d.fetcher.transport.CloseIdleConnections() }
+func (d *Documents) Close() {
+	d.fetcher.CloseIdleConnections()
+	d.keys.Close()
+}
 
 // Client returns the client that the document at a URL describes; nobody changes it. Source is where the request comes from, of which no
 // one gets more than its share of the fetches. Known: a user has let the client in. The error is an *oauth.Error: invalid_request for a URL
@@ -109,62 +107,67 @@ func (d *Documents) Client(ctx context.Context, id, source string, known bool) (
 	return r.client, nil
 }
 
-// question is a document that somebody wants.
+// question is a document that a request needs.
 type question struct {
 	url, host, source string
-	known             bool      // it is no stranger's
-	keys              bool      // the document is a JWK Set, and not a client's
-	after             time.Time // it must have been read later than this
+	known             bool // it is that of a client which a user has let in
 }
 
-// name is what the answer is remembered by: the same URL may be that of a client and of keys.
-func (q *question) name() string {
-	if q.keys {
-		return "keys " + q.url
-	}
-	return q.url
-}
-
-// isAnsweredBy reports whether what was read will do.
-func (q *question) isAnsweredBy(r *read) bool { return r.at.After(q.after) }
-
-// find returns a document that is remembered, else it waits for its turn to fetch it.
+// find returns a document that is remembered, or waits for its turn to fetch it.
 func (d *Documents) find(ctx context.Context, q *question) (*read, error) {
 	if known, err := d.recall(q); known != nil || err != nil {
 		return known, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, waitTimeout)
-	defer cancel()
-	leave, err := d.queue.Enter(waiting, fairqueue.Share{Name: "source " + q.source, Most: maxFetches / 4}, fairqueue.Share{Name: "host " + q.host, Most: 1})
+	leave, err := d.enter(ctx, q)
 	if err != nil {
-		return d.stale(q, oauth.Unavailable(oauth.ReasonDocumentBusy, err))
+		return d.stale(q, oauth.AsError(err))
 	}
 	defer leave()
-	if known, err := d.recall(q); known != nil || err != nil { // somebody else has asked
+	if known, err := d.recall(q); known != nil || err != nil { // another request has fetched it
 		return known, err
 	}
-	if _, remembered := d.good.GetIfPresent(q.name()); remembered {
+	if _, remembered := d.good.Get(q.url); remembered {
 		q.known = true
 	}
-	if retry, ok := d.allowance.take(d.settings.Now(), counted(q)...); !ok {
-		throttled := oauth.Unavailable(oauth.ReasonDocumentThrottled, errors.New("too many documents were fetched within a minute"))
-		throttled.RetryAfter = retry
-		return d.stale(q, throttled)
+	if err := d.begin(q); err != nil {
+		return d.stale(q, oauth.AsError(err))
 	}
 	// A client that goes away has its document read all the same: the next one will ask for it.
 	return d.fetch(context.WithoutCancel(ctx), q)
 }
 
+// enter waits for a turn to fetch.
+func (d *Documents) enter(ctx context.Context, q *question) (leave func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	defer cancel()
+	leave, err = d.queue.Enter(ctx, fairqueue.Share{Name: "source " + q.source, Most: maxFetches / 4}, fairqueue.Share{Name: "host " + q.host, Most: 1})
+	if err != nil {
+		return nil, oauth.Unavailable(oauth.ReasonDocumentBusy, err)
+	}
+	return leave, nil
+}
+
+// begin counts a fetch, or refuses it.
+func (d *Documents) begin(q *question) error {
+	retry, ok := d.allowance.take(d.settings.Now(), counted(q)...)
+	if ok {
+		return nil
+	}
+	throttled := oauth.Unavailable(oauth.ReasonDocumentThrottled, errors.New("too many documents were fetched within a minute"))
+	throttled.RetryAfter = retry
+	return throttled
+}
+
 // recall returns what is known without asking; nil, nil: nothing.
 func (d *Documents) recall(q *question) (*read, error) {
 	now := d.settings.Now()
-	if r, ok := d.bad.GetIfPresent(q.name()); ok && now.Before(r.until) {
-		if r.err.Code == oauth.TemporarilyUnavailable {
-			return d.stale(q, r.err)
+	if refused, ok := d.bad.GetAt(q.url, now); ok {
+		if refused.Code == oauth.TemporarilyUnavailable {
+			return d.stale(q, refused)
 		}
-		return nil, r.err
+		return nil, refused
 	}
-	if r, ok := d.good.GetIfPresent(q.name()); ok && now.Before(r.freshAt) && q.isAnsweredBy(r) {
+	if r, ok := d.good.Get(q.url); ok && now.Before(r.freshAt) {
 		return r, nil
 	}
 	return nil, nil
@@ -172,7 +175,7 @@ func (d *Documents) recall(q *question) (*read, error) {
 
 // stale returns what was known of a document whose host cannot be asked, else why it cannot.
 func (d *Documents) stale(q *question, reason *oauth.Error) (*read, error) {
-	if r, ok := d.good.GetIfPresent(q.name()); ok && d.settings.Now().Before(r.staleEnd) && q.isAnsweredBy(r) {
+	if r, ok := d.good.Get(q.url); ok && d.settings.Now().Before(r.staleEnd) {
 		return r, nil
 	}
 	return nil, reason
@@ -180,31 +183,27 @@ func (d *Documents) stale(q *question, reason *oauth.Error) (*read, error) {
 
 // fetch asks for the document and remembers what comes of it.
 func (d *Documents) fetch(ctx context.Context, q *question) (*read, error) {
-	header, body, err := d.fetcher.get(ctx, q.url)
+	answer, err := d.fetcher.Get(ctx, q.url, "application/json")
 	now := d.settings.Now()
-	got := &read{at: now, weight: uint32(entryWeight + 2*len(body))} //nolint:gosec // at most maxDocument
-	switch {
-	case err != nil:
-	case q.keys:
-		got.keys, err = assertion.ParseSet(string(body))
-	default:
-		got.client, err = d.parse(q.url, body)
+	got := new(read)
+	if err == nil {
+		got.client, err = d.parse(q.url, answer.Body)
 	}
 	switch {
-	case errors.Is(err, errAway):
+	case errors.Is(err, fetch.ErrAway):
 		away := oauth.Unavailable(oauth.ReasonDocumentAway, err)
-		d.bad.Set(q.name(), &refused{away, now.Add(awayFor)})
+		d.bad.PutFor(q.url, away, entryWeight, now, now.Add(awayFor))
 		return d.stale(q, away)
 	case err != nil:
 		invalid := refusal("client_document_invalid", err)
-		d.good.Invalidate(q.name())
-		d.bad.Set(q.name(), &refused{invalid, now.Add(refusedFor)})
+		d.good.Drop(q.url)
+		d.bad.PutFor(q.url, invalid, entryWeight, now, now.Add(refusedFor))
 		return nil, invalid
 	}
-	got.freshAt = now.Add(freshness(header, now))
+	got.freshAt = now.Add(freshness.Of(answer.Header, now))
 	got.staleEnd = got.freshAt.Add(staleFor)
-	d.bad.Invalidate(q.name())
-	d.good.Set(q.name(), got)
+	d.bad.Drop(q.url)
+	d.good.Put(q.url, got, uint64(entryWeight+2*len(answer.Body)))
 	return got, nil
 }
 

@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // host serves documents, and counts what it is asked.
@@ -178,9 +178,8 @@ func TestQ42Fetches(t *testing.T) {
 			h := newHost(t)
 			h.does(test.answer)
 			d := open(t, newClock(), Settings{})
-			d.fetcher.timeout = 5 * time.Second
 			if strings.HasPrefix(test.name, "slow") {
-				d.fetcher.timeout = 50 * time.Millisecond
+				d.fetcher = fetch.NewClient(fetch.Limits{Reach: fetch.PrivateNetwork, Timeout: 50 * time.Millisecond})
 			}
 			if got := ask(t, d, h.URL+"/client.json"); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
@@ -261,33 +260,6 @@ func rebind(t *testing.T) *atomic.Int64 {
 	return asked
 }
 
-// TestQ43Freshness: a document is used between five minutes and a day, as its headers say.
-func TestQ43Freshness(t *testing.T) {
-	now := newClock().now()
-	for _, test := range []struct {
-		name    string
-		headers http.Header
-		want    time.Duration
-	}{
-		{"nothing", nil, leastFresh},
-		{"max-age", http.Header{"Cache-Control": {"public, max-age=3600"}}, time.Hour},
-		{"in quotes", http.Header{"Cache-Control": {`Max-Age="3600"`}}, time.Hour},
-		{"two lines", http.Header{"Cache-Control": {"public", "max-age=3600"}}, time.Hour},
-		{"less age", http.Header{"Cache-Control": {"max-age=3600"}, "Age": {"600"}}, 50 * time.Minute},
-		{"too old", http.Header{"Cache-Control": {"max-age=3600"}, "Age": {"7200"}}, leastFresh},
-		{"too short", http.Header{"Cache-Control": {"max-age=1"}}, leastFresh},
-		{"too long", http.Header{"Cache-Control": {"max-age=99999999999999999"}}, mostFresh},
-		{"no number", http.Header{"Cache-Control": {"max-age=-5"}, "Expires": {"0"}}, leastFresh},
-		{"no-store", http.Header{"Cache-Control": {"no-store, max-age=3600"}}, leastFresh},
-		{"expires", http.Header{"Expires": {now.Add(2 * time.Hour).Format(http.TimeFormat)}}, 2 * time.Hour},
-		{"expired", http.Header{"Expires": {now.Add(-2 * time.Hour).Format(http.TimeFormat)}}, leastFresh},
-	} {
-		if got := freshness(test.headers, now); got != test.want {
-			t.Errorf("%s: %s, want %s", test.name, got, test.want)
-		}
-	}
-}
-
 // TestQ43Stale: a document is fetched again once it is old. It goes on for a day while its host is away, and ends at once when the host
 // has it no more.
 func TestQ43Stale(t *testing.T) {
@@ -318,7 +290,7 @@ func TestQ43Stale(t *testing.T) {
 	want("back, just asked", "client_document_away", 5)
 	c.pass(awayFor)
 	want("back", "three", 6)
-	c.pass(leastFresh)
+	c.pass(freshness.Least)
 	h.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	want("gone", "client_document_invalid", 7)
 	want("gone, just asked", "client_document_invalid", 7)
@@ -425,25 +397,20 @@ func TestQ44OneDocument(t *testing.T) {
 
 // TestQ44CacheIsBoundedInBytes: large documents are forgotten when many are remembered.
 func TestQ44CacheIsBoundedInBytes(t *testing.T) {
+	h := newHost(t)
+	h.does(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		document := fmt.Sprintf(`{"client_id":"http://%s%s","redirect_uris":["https://app.example/cb"],"pad":"`, r.Host, r.URL)
+		_, _ = io.WriteString(w, document+strings.Repeat("x", maxDocument-len(document)-2)+`"}`)
+	})
 	d := open(t, newClock(), Settings{})
-	fill := func() {
-		for i := range 4 * maxGoodBytes / maxDocument {
-			d.good.Set(fmt.Sprint(i), &read{client: new(store.Client), weight: entryWeight + 2*maxDocument})
-			d.bad.Set(fmt.Sprint(i), &refused{})
+	for i := range 2 * maxGoodBytes / (2 * maxDocument) {
+		if _, err := d.fetch(t.Context(), &question{url: fmt.Sprint(h.URL, "/", i)}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	fill()
-	d.good.CleanUp()
-	d.bad.CleanUp()
-	if weight := d.good.WeightedSize(); weight > maxGoodBytes {
-		t.Errorf("%d bytes of documents", weight)
-	}
-	for i := range 4 * maxBadBytes / entryWeight {
-		d.bad.Set(fmt.Sprint(i), &refused{})
-	}
-	d.bad.CleanUp()
-	if weight := d.bad.WeightedSize(); weight > maxBadBytes {
-		t.Errorf("%d bytes of refusals", weight)
+	if n := d.good.Len(); n > maxGoodBytes/(2*maxDocument) {
+		t.Errorf("%d documents", n)
 	}
 }
 

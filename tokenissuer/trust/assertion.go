@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -21,12 +22,10 @@ func (i *Issuer) VerifyAssertion(ctx context.Context, text, audience string) (*a
 		}
 		return t, err
 	}
-	known := i.keys.known.Load()
+	known := i.keys.Known()
 	t, err := verify()
-	if err == nil || !lacksKey(err) || i.keys.quiet(known) || !i.claims(text) {
+	if err == nil || !fetch.Missing(err) || i.keys.Quiet(known) || !i.claims(text) {
 		return t, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, i.keyTimeout)
-	defer cancel()
-	return whenFetched(ctx, i.keys, verify)
+	return fetch.Awaited(ctx, i.keys, verify)
 }

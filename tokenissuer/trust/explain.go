@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -15,7 +16,7 @@ func (i *Issuer) Explain(token string, audiences []string) accesstoken.Explanati
 	if i.introspector != nil && isOpaque(token) {
 		return i.introspector.explain(token)
 	}
-	known := i.keys.known.Load()
+	known := i.keys.Known()
 	x := i.verifier.Explain(token, audiences)
 	failures := 0
 	for n := range x.Findings {
@@ -24,8 +25,8 @@ func (i *Issuer) Explain(token string, audiences []string) accesstoken.Explanati
 			continue
 		}
 		failures++
-		if f.Check == "key" && lacksKey(oauth.NewError(oauth.InvalidToken, f.Reason)) && i.claims(token) {
-			f.Note = known.note()
+		if f.Check == "key" && fetch.Missing(oauth.NewError(oauth.InvalidToken, f.Reason)) && i.claims(token) {
+			f.Note = noteOf(known)
 			x.Undecided = true
 		}
 	}
@@ -33,11 +34,11 @@ func (i *Issuer) Explain(token string, audiences []string) accesstoken.Explanati
 	return x
 }
 
-// note explains why a key is missing.
-func (k *knowledge) note() string {
+// noteOf explains why a key is missing.
+func noteOf(known *fetch.Known) string {
 	note := "keys are not fetched for an explanation; a request with this token may cause it"
-	if k.failed != nil {
-		note += "; the last fetch failed: " + k.failed.Error()
+	if known.Failed != nil {
+		note += "; the last fetch failed: " + known.Failed.Error()
 	}
 	return note
 }

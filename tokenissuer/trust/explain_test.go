@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 func (g *gate) explained(token string) accesstoken.Explanation {
-	return g.Explain(token, []string{ourAudience})
+	return g.Explain(token, []string{issuertest.Audience})
 }
 
 // finding returns what one check says.
@@ -27,21 +28,21 @@ func finding(tb testing.TB, x accesstoken.Explanation, check string) accesstoken
 
 // TestExplainIsWhatVerifySays: with the reason, and with claims that somebody signed or none.
 func TestExplainIsWhatVerifySays(t *testing.T) {
-	key := newSigner("k")
-	g := newGate(t, newProvider(t, key))
+	key := issuertest.NewSigner("k")
+	g := newGate(t, issuertest.NewProvider(t, key))
 	g.fetchNow()
-	forged := newSigner("k")
-	hour := testStart.Add(-time.Hour).Unix()
+	forged := issuertest.NewSigner("k")
+	hour := issuertest.Start.Add(-time.Hour).Unix()
 	for _, v := range []struct {
 		name, token, check, reason string
 		signed                     bool
 	}{
-		{"good", key.token(g.provider.URL, nil), "", "", true},
-		{"expired", key.token(g.provider.URL, map[string]any{"exp": hour}), "time", "token_expired", true},
-		{"for others", key.token(g.provider.URL, map[string]any{"aud": "https://other.example"}), "audience", "audience_wrong", true},
-		{"of another issuer", key.token("https://other.example", nil), "issuer", "issuer_wrong", true},
-		{"forged", forged.token(g.provider.URL, nil), "signature", "signature_wrong", false},
-		{"without a client", key.token(g.provider.URL, map[string]any{"client_id": ""}), "claims", "claims_malformed", false},
+		{"good", key.Token(g.provider.URL, nil), "", "", true},
+		{"expired", key.Token(g.provider.URL, map[string]any{"exp": hour}), "time", "token_expired", true},
+		{"for others", key.Token(g.provider.URL, map[string]any{"aud": "https://other.example"}), "audience", "audience_wrong", true},
+		{"of another issuer", key.Token("https://other.example", nil), "issuer", "issuer_wrong", true},
+		{"forged", forged.Token(g.provider.URL, nil), "signature", "signature_wrong", false},
+		{"without a client", key.Token(g.provider.URL, map[string]any{"client_id": ""}), "claims", "claims_malformed", false},
 		{"opaque", "opaque", "form", "token_malformed", false},
 	} {
 		t.Run(v.name, func(t *testing.T) {
@@ -65,9 +66,9 @@ func TestExplainIsWhatVerifySays(t *testing.T) {
 
 // TestExplainNeverAsks: neither for keys nor about a token. What it cannot say without asking it calls undecided.
 func TestExplainNeverAsks(t *testing.T) {
-	key := newSigner("k")
-	g := newGate(t, newProvider(t, key), atKeys)
-	good := key.token(g.provider.URL, nil)
+	key := issuertest.NewSigner("k")
+	g := newGate(t, issuertest.NewProvider(t, key), atKeys)
+	good := key.Token(g.provider.URL, nil)
 	undecided := func(token, reason, note string) {
 		t.Helper()
 		x := g.explained(token)
@@ -76,16 +77,16 @@ func TestExplainNeverAsks(t *testing.T) {
 		}
 	}
 	undecided(good, reasonNotLoaded, "not fetched for an explanation")
-	g.provider.answer(keysPath, broken)
+	g.provider.Answer(issuertest.KeysPath, issuertest.Broken)
 	g.fetchNow()
 	undecided(good, reasonNotLoaded, "the last fetch failed: ")
-	g.provider.publish(key)
+	g.provider.Publish(key)
 	g.fetchNow()
-	undecided(newSigner("unknown").token(g.provider.URL, nil), reasonUnknown, "not fetched for an explanation")
-	if x := g.explained(newSigner("unknown").token("https://other.example", nil)); x.Undecided || finding(t, x, "key").Note != "" {
+	undecided(issuertest.NewSigner("unknown").Token(g.provider.URL, nil), reasonUnknown, "not fetched for an explanation")
+	if x := g.explained(issuertest.NewSigner("unknown").Token("https://other.example", nil)); x.Undecided || finding(t, x, "key").Note != "" {
 		t.Errorf("a key would not make it a token of this issuer: %+v", x)
 	}
-	if n := g.provider.fetches(); n != 2 {
+	if n := g.provider.Fetches(); n != 2 {
 		t.Errorf("%d fetches, of which the test made 2", n)
 	}
 	if x := g.explained(good); !x.Accepted || x.Undecided {
@@ -108,7 +109,7 @@ func TestExplainOfAnOpaqueToken(t *testing.T) {
 		}
 	}
 	a.wantQuestions(t, 0)
-	a.replies(status(http.StatusUnauthorized))
+	a.replies(issuertest.Status(http.StatusUnauthorized))
 	a.refuses(t, "opaque", oauth.TemporarilyUnavailable, "introspection_failed")
 	a.clock.Add(12 * time.Second)
 	if f := finding(t, a.explained("opaque"), "introspection"); !strings.Contains(f.Note, "introspection failed 12 s ago: ") {
@@ -137,7 +138,7 @@ func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
 	failing := func(token string) {
 		t.Helper()
 		a.clock.Add(2 * failurePause)
-		a.replies(status(http.StatusUnauthorized))
+		a.replies(issuertest.Status(http.StatusUnauthorized))
 		a.refuses(t, token, oauth.TemporarilyUnavailable, "introspection_failed")
 		a.clock.Add(2 * failurePause)
 		trouble("introspection failed 2 s ago: the introspection endpoint answered with status 401")
@@ -149,11 +150,11 @@ func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
 	failing("three")
 	a.accepts(t, "two") // from the cache: nobody was asked
 	trouble("introspection failed 2 s ago")
-	a.replies(inactiveAnswer)
+	a.replies(issuertest.Inactive)
 	a.refuses(t, "four", oauth.InvalidToken, "token_inactive")
 	trouble("")
 	a.clock.Add(2 * failurePause)
-	a.replies(text(`{"active":true,"five":1,"five":2}`))
+	a.replies(issuertest.Text(`{"active":true,"five":1,"five":2}`))
 	a.refuses(t, "five", oauth.TemporarilyUnavailable, "introspection_malformed")
 	a.clock.Add(-time.Hour)
 	trouble("introspection failed 0 s ago: ")
@@ -164,7 +165,7 @@ func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
 
 // TestTroubleOfKeys is that nobody has them.
 func TestTroubleOfKeys(t *testing.T) {
-	g := newGate(t, newProvider(t, newSigner("k")))
+	g := newGate(t, issuertest.NewProvider(t, issuertest.NewSigner("k")))
 	if err := g.Trouble(); err == nil || oauth.AsError(err).Reason != reasonNotLoaded {
 		t.Errorf("trouble: %v", err)
 	}

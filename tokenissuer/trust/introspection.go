@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -43,12 +43,12 @@ type introspector struct {
 	settings Introspection
 	issuer   string
 	tokens   accesstoken.TrustedTokens
-	client   *client
+	client   *fetch.Client
 	now      func() time.Time
 	warn     func(message string, err error)
 
 	space   [sha256.Size]byte // hash of what responses depend on besides the token
-	answers *answerCache
+	answers answerCache
 	// waits deduplicates callers by token and source, questions deduplicates requests by token.
 	waits, questions singleflight.Group
 
@@ -61,10 +61,10 @@ type introspector struct {
 	failed atomic.Pointer[failedQuestion] // nil: the last introspection succeeded, or there was none
 }
 
-func newIntrospector(settings *Introspection, tokens accesstoken.TrustedTokens, c *client, now func() time.Time) *introspector {
+func newIntrospector(settings *Introspection, tokens accesstoken.TrustedTokens, c *fetch.Client, now func() time.Time) *introspector {
 	i := &introspector{
 		settings: *settings, issuer: tokens.Issuer, tokens: tokens, client: c, now: now, warn: func(string, error) {},
-		answers: newAnswerCache(), queue: fairqueue.New(maxQuestions, maxWaiting), slotTimeout: slotTimeout, wait: fetchTimeout,
+		answers: newAnswerCache(), queue: fairqueue.New(maxQuestions, maxWaiting), slotTimeout: slotTimeout, wait: fetch.DefaultTimeout,
 	}
 	if i.settings.CacheFor <= 0 {
 		i.settings.CacheFor = defaultCacheFor
@@ -74,9 +74,10 @@ func newIntrospector(settings *Introspection, tokens accesstoken.TrustedTokens, 
 }
 
 // key returns the cache key of a token. It differs between tokens, issuers, endpoints and clients.
-func (i *introspector) key(token string) [sha256.Size]byte {
+func (i *introspector) key(token string) string {
 	text := make([]byte, 0, 256)
-	return sha256.Sum256(append(append(text, i.space[:]...), token...))
+	digest := sha256.Sum256(append(append(text, i.space[:]...), token...))
+	return string(digest[:])
 }
 
 // verify returns the token if its issuer says that it is active, and it is valid now for one of the audiences. The error
@@ -116,7 +117,7 @@ func (i *introspector) said(ctx context.Context, token, source string) (*accesst
 	}
 	ctx, cancel := context.WithTimeout(ctx, i.wait)
 	defer cancel()
-	flight := i.waits.DoChan(string(key[:])+source, func() (any, error) { return i.find(key, token, source) })
+	flight := i.waits.DoChan(key+source, func() (any, error) { return i.find(key, token, source) })
 	select {
 	case answer := <-flight:
 		if answer.Err != nil {
@@ -129,7 +130,7 @@ func (i *introspector) said(ctx context.Context, token, source string) (*accesst
 }
 
 // find waits for the source's turn in the queue and then asks.
-func (i *introspector) find(key [sha256.Size]byte, token, source string) (any, error) {
+func (i *introspector) find(key string, token, source string) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), i.slotTimeout)
 	defer cancel()
 	leave, err := i.queue.Enter(ctx, fairqueue.Share{Name: source, Most: maxQuestions / 2})
@@ -137,12 +138,12 @@ func (i *introspector) find(key [sha256.Size]byte, token, source string) (any, e
 		return nil, unavailable(oauth.ReasonIntrospectionBusy, err)
 	}
 	defer leave()
-	said, err, _ := i.questions.Do(string(key[:]), func() (any, error) { return i.question(key, token) })
+	said, err, _ := i.questions.Do(key, func() (any, error) { return i.question(key, token) })
 	return said, err
 }
 
 // question asks the issuer, unless a response or a pause has arrived in the meantime.
-func (i *introspector) question(key [sha256.Size]byte, token string) (*accesstoken.Introspected, error) {
+func (i *introspector) question(key string, token string) (*accesstoken.Introspected, error) {
 	if said, err := i.answers.get(key, i.now()); said != nil || err != nil {
 		return said, err
 	}
@@ -152,7 +153,7 @@ func (i *introspector) question(key [sha256.Size]byte, token string) (*accesstok
 	at := i.now()
 	var said *accesstoken.Introspected
 	var err error
-	panicked := guarded(func() error {
+	panicked := fetch.Guard(func() error {
 		said, err = i.ask(token, at)
 		return nil
 	})
@@ -176,14 +177,14 @@ func (i *introspector) ask(token string, at time.Time) (*accesstoken.Introspecte
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("Authorization", "Basic "+i.credentials())
-	status, _, body, err := i.client.do(ctx, request)
+	answer, err := i.client.Do(request)
 	switch {
 	case err != nil:
 		return nil, failure{err, isGeneral(err)}
-	case status != http.StatusOK:
-		return nil, failure{fmt.Errorf("the introspection endpoint answered with status %d", status), pausing[status]}
+	case answer.Status != http.StatusOK:
+		return nil, failure{fmt.Errorf("the introspection endpoint answered with status %d", answer.Status), pausing[answer.Status]}
 	}
-	said, err := accesstoken.ParseIntrospection(body, i.tokens)
+	said, err := accesstoken.ParseIntrospection(answer.Body, i.tokens)
 	if err == nil {
 		err = said.CheckExpiry(at)
 	}
@@ -216,7 +217,7 @@ type failure struct {
 
 // refuse decides and caches the error for a token that is not active. After a failure it pauses the issuer, or at least
 // this token, and warns the operator.
-func (i *introspector) refuse(key [sha256.Size]byte, token string, at time.Time, err error) error {
+func (i *introspector) refuse(key string, token string, at time.Time, err error) error {
 	e, judged := errors.AsType[*oauth.Error](err)
 	if judged && e.Code == oauth.InvalidToken {
 		i.failed.Store(nil)
@@ -266,29 +267,8 @@ func (i *introspector) tell(err error) {
 
 // withoutSecrets removes the token and our secret from an error.
 func (i *introspector) withoutSecrets(err error, token string) error {
-	return WithoutSecrets(err, oauth.NewSecret(token), i.settings.ClientSecret, oauth.NewSecret(i.credentials()))
+	return fetch.WithoutSecrets(err, oauth.NewSecret(token), i.settings.ClientSecret, oauth.NewSecret(i.credentials()))
 }
-
-// WithoutSecrets returns an error with the text of err, in which no spelling of a secret is left: it may quote the response, which
-// may quote the request. It returns nil for nil.
-func WithoutSecrets(err error, secrets ...oauth.Secret) error {
-	if err == nil {
-		return nil
-	}
-	text := err.Error()
-	for _, held := range secrets {
-		secret := held.Reveal()
-		for _, spelling := range []string{secret, url.QueryEscape(secret), inPointer.Replace(secret), strings.Trim(strconv.Quote(secret), `"`)} {
-			if spelling != "" {
-				text = strings.ReplaceAll(text, spelling, "[secret]")
-			}
-		}
-	}
-	return brief(errors.New(text))
-}
-
-// inPointer escapes a text as in a JSON Pointer (RFC 6901 §3), by which errors name a place in a response.
-var inPointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 // credentials returns the credentials for HTTP Basic authentication.
 func (i *introspector) credentials() string {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -37,14 +38,14 @@ type asker struct {
 
 func newAsker(tb testing.TB, edits ...func(*Settings)) *asker {
 	tb.Helper()
-	return newAskerOf(tb, newProvider(tb, newSigner("k")), edits...)
+	return newAskerOf(tb, issuertest.NewProvider(tb, issuertest.NewSigner("k")), edits...)
 }
 
 // newAskerOf is newAsker with a provider that is there.
-func newAskerOf(tb testing.TB, p *provider, edits ...func(*Settings)) *asker {
+func newAskerOf(tb testing.TB, p *issuertest.Provider, edits ...func(*Settings)) *asker {
 	tb.Helper()
 	a := &asker{gate: newGate(tb, p, append(edits, asks)...)}
-	p.answer(introspectionPath, a.serve)
+	p.Answer(introspectionPath, a.serve)
 	a.answers(nil)
 	return a
 }
@@ -84,12 +85,14 @@ func (a *asker) replies(reply http.HandlerFunc) {
 }
 
 // answers has the issuer say that a token is good, with edited members; nil leaves one out.
-func (a *asker) answers(edits map[string]any) { a.replies(text(goodAnswer(a.provider.URL, edits))) }
+func (a *asker) answers(edits map[string]any) {
+	a.replies(issuertest.Text(goodAnswer(a.provider.URL, edits)))
+}
 
 func goodAnswer(issuer string, edits map[string]any) string {
 	members := map[string]any{
-		"active": true, "iss": issuer, "sub": "alice", "client_id": "app", "aud": ourAudience, "scope": "read", "token_type": "Bearer",
-		"iat": testStart.Unix(), "exp": testStart.Add(time.Hour).Unix(),
+		"active": true, "iss": issuer, "sub": "alice", "client_id": "app", "aud": issuertest.Audience, "scope": "read", "token_type": "Bearer",
+		"iat": issuertest.Start.Unix(), "exp": issuertest.Start.Add(time.Hour).Unix(),
 	}
 	maps.Copy(members, edits)
 	maps.DeleteFunc(members, func(_ string, value any) bool { return value == nil })
@@ -127,7 +130,7 @@ func TestAnOpaqueTokenIsAskedAbout(t *testing.T) {
 	asked := make(chan *http.Request, 1)
 	a.replies(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r
-		text(goodAnswer(a.provider.URL, map[string]any{"role": []string{"x", "y"}, "level": 3}))(w, r)
+		issuertest.Text(goodAnswer(a.provider.URL, map[string]any{"role": []string{"x", "y"}, "level": 3}))(w, r)
 	})
 	const token = "opaque-._~+/token=="
 	got, err := a.judgeNow(token)
@@ -155,7 +158,7 @@ func TestAnOpaqueTokenIsAskedAbout(t *testing.T) {
 func TestJWTsAreNobodyElsesToJudge(t *testing.T) {
 	a := newAsker(t)
 	for _, token := range []string{
-		newSigner("k").token(a.provider.URL, nil), newSigner("k").token("https://else.example", nil), "eyJhbGciOiJub25lIn0.e30.", "eyJ.a.b.c.d", "ewo.a.b",
+		issuertest.NewSigner("k").Token(a.provider.URL, nil), issuertest.NewSigner("k").Token("https://else.example", nil), "eyJhbGciOiJub25lIn0.e30.", "eyJ.a.b.c.d", "ewo.a.b",
 	} {
 		if _, err := a.judgeNow(token); err == nil {
 			t.Errorf("%s is accepted", token)
@@ -194,13 +197,13 @@ func TestG90AnAnswerStandsUntilItsTime(t *testing.T) {
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			a := newAsker(t, v.edit...)
-			a.answers(map[string]any{"exp": testStart.Unix() + v.expires})
+			a.answers(map[string]any{"exp": issuertest.Start.Unix() + v.expires})
 			a.accepts(t, "good")
 			a.clock.Add(v.stands - time.Nanosecond)
 			a.accepts(t, "good")
 			a.wantQuestions(t, 1)
 			a.clock.Add(time.Nanosecond)
-			a.replies(inactiveAnswer)
+			a.replies(issuertest.Inactive)
 			a.refuses(t, "good", oauth.InvalidToken, "token_inactive")
 			a.wantQuestions(t, 2)
 		})
@@ -214,14 +217,14 @@ func TestG90AnAnswerStandsUntilItsTime(t *testing.T) {
 	})
 	t.Run("ended by our clock, not by the issuer's", func(t *testing.T) {
 		a := newAsker(t)
-		a.answers(map[string]any{"exp": testStart.Unix() - 30})
+		a.answers(map[string]any{"exp": issuertest.Start.Unix() - 30})
 		a.accepts(t, "good")
 		a.accepts(t, "good")
 		a.wantQuestions(t, 2) // nothing is cached beyond the token's end
 	})
 	t.Run("ended long ago, whatever the issuer says", func(t *testing.T) {
 		a := newAsker(t)
-		a.answers(map[string]any{"exp": testStart.Unix() - 31})
+		a.answers(map[string]any{"exp": issuertest.Start.Unix() - 31})
 		a.refuses(t, "old", oauth.InvalidToken, "token_expired")
 		a.refuses(t, "old", oauth.InvalidToken, "token_expired")
 		a.wantQuestions(t, 1)
@@ -239,7 +242,7 @@ func TestG90ARefusalStandsShortly(t *testing.T) {
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			a := newAsker(t, v.edit...)
-			a.replies(inactiveAnswer)
+			a.replies(issuertest.Inactive)
 			a.refuses(t, "bad", oauth.InvalidToken, "token_inactive")
 			a.clock.Add(v.stands - time.Nanosecond)
 			a.refuses(t, "bad", oauth.InvalidToken, "token_inactive")
@@ -255,19 +258,19 @@ func TestG90ARefusalStandsShortly(t *testing.T) {
 // TestG90AHitIsJudgedAnew: what is cached is what the issuer said, not what it meant for one request.
 func TestG90AHitIsJudgedAnew(t *testing.T) {
 	a := newAsker(t)
-	a.answers(map[string]any{"nbf": testStart.Add(40 * time.Second).Unix(), "scope": "read"})
+	a.answers(map[string]any{"nbf": issuertest.Start.Add(40 * time.Second).Unix(), "scope": "read"})
 	judge := func(audience string) error {
 		_, err := a.Verify(t.Context(), "good", []string{audience})
 		return err
 	}
-	if e := oauth.AsError(judge(ourAudience)); e.Reason != "token_from_future" {
+	if e := oauth.AsError(judge(issuertest.Audience)); e.Reason != "token_from_future" {
 		t.Errorf("before its time: %v", e)
 	}
 	a.clock.Add(10 * time.Second)
-	if err := judge(ourAudience); err != nil {
+	if err := judge(issuertest.Audience); err != nil {
 		t.Error(err)
 	}
-	for _, audience := range []string{"https://else.example", "", ourAudience + "/"} {
+	for _, audience := range []string{"https://else.example", "", issuertest.Audience + "/"} {
 		if e := oauth.AsError(judge(audience)); e.Code != oauth.InvalidToken || e.Reason != "audience_wrong" {
 			t.Errorf("for %q: %v", audience, e)
 		}
@@ -301,7 +304,7 @@ func TestG90NothingIsSharedBetweenIssuersEndpointsAndClients(t *testing.T) {
 		}
 	}
 	a, b := newAsker(t), newAsker(t)
-	b.replies(inactiveAnswer)
+	b.replies(issuertest.Inactive)
 	a.accepts(t, "token")
 	b.refuses(t, "token", oauth.InvalidToken, "token_inactive")
 	a.accepts(t, "token")
@@ -311,36 +314,31 @@ func TestG90NothingIsSharedBetweenIssuersEndpointsAndClients(t *testing.T) {
 // TestG90TheCacheIsBounded: a flood of tokens is not remembered, and one of bad tokens leaves the good ones alone.
 func TestG90TheCacheIsBounded(t *testing.T) {
 	const flood = 100_000
-	i := newIntrospector(&Introspection{Endpoint: "https://a.example/i"}, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, func() time.Time { return testStart })
+	i := newIntrospector(&Introspection{Endpoint: "https://a.example/i"}, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, func() time.Time { return issuertest.Start })
 	said, err := accesstoken.ParseIntrospection([]byte(goodAnswer(i.issuer, nil)), i.tokens)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range 1000 {
-		i.answers.put(i.key(fmt.Sprint("good", n)), said, testStart, time.Minute)
+		i.answers.put(i.key(fmt.Sprint("good", n)), said, issuertest.Start, time.Minute)
 	}
 	refused := oauth.NewError(oauth.InvalidToken, "token_inactive")
 	for n := range flood {
-		i.answers.putRefusal(i.key(fmt.Sprint("bad", n)), refused, testStart, time.Minute)
+		i.answers.putRefusal(i.key(fmt.Sprint("bad", n)), refused, issuertest.Start, time.Minute)
 	}
-	i.answers.refusals.CleanUp()
-	if n := i.answers.refusals.EstimatedSize(); n > maxRefusals {
+	if n := i.answers.refusals.Len(); n > maxRefusals {
 		t.Errorf("%d refusals are remembered, want at most %d", n, maxRefusals)
 	}
 	for n := range 1000 {
-		if said, err := i.answers.get(i.key(fmt.Sprint("good", n)), testStart); said == nil || err != nil {
+		if said, err := i.answers.get(i.key(fmt.Sprint("good", n)), issuertest.Start); said == nil || err != nil {
 			t.Fatalf("a flood of bad tokens pushed out a good one: %v", err)
 		}
 	}
 	for n := range flood {
-		i.answers.put(i.key(fmt.Sprint("other", n)), said, testStart, time.Minute)
+		i.answers.put(i.key(fmt.Sprint("other", n)), said, issuertest.Start, time.Minute)
 	}
-	i.answers.answers.CleanUp()
-	if n := i.answers.answers.EstimatedSize(); n > maxAnswers {
+	if n := i.answers.answers.Len(); n > maxAnswers {
 		t.Errorf("%d answers are remembered, want at most %d", n, maxAnswers)
-	}
-	if bytes := i.answers.answers.WeightedSize(); bytes > maxAnswerBytes {
-		t.Errorf("%d bytes are remembered, want at most %d", bytes, maxAnswerBytes)
 	}
 }
 
@@ -352,7 +350,7 @@ func TestOneQuestionForAllWhoAsk(t *testing.T) {
 	defer release()
 	a.replies(func(w http.ResponseWriter, r *http.Request) {
 		<-come
-		text(goodAnswer(a.provider.URL, nil))(w, r)
+		issuertest.Text(goodAnswer(a.provider.URL, nil))(w, r)
 	})
 	var good atomic.Int64
 	var waiting sync.WaitGroup
@@ -380,11 +378,11 @@ func TestAClientThatHangsUpTakesNobodysAnswer(t *testing.T) {
 	defer release()
 	a.replies(func(w http.ResponseWriter, r *http.Request) {
 		<-come
-		text(goodAnswer(a.provider.URL, nil))(w, r)
+		issuertest.Text(goodAnswer(a.provider.URL, nil))(w, r)
 	})
 	ctx, hangUp := context.WithCancel(t.Context())
 	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := a.Verify(ctx, "one", []string{ourAudience}); first <- err }()
+	go func() { _, err := a.Verify(ctx, "one", []string{issuertest.Audience}); first <- err }()
 	tokentest.Eventually(t, "nobody asked", func() bool { return a.questions() > 0 })
 	go func() { _, err := a.judgeNow("one"); second <- err }()
 	hangUp()

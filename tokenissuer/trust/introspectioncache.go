@@ -1,11 +1,9 @@
 package trust
 
 import (
-	"crypto/sha256"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
+	"github.com/gatehouse-auth/gatehouse/internal/cache"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -19,66 +17,37 @@ const (
 )
 
 // answerCache caches introspection responses. Refusals have their own cache, so that a flood of bad tokens does not evict
-// good ones. Both caches hold pointers like the cache of verified tokens, because each further instantiation of otter
-// adds a quarter of a megabyte to the binary.
+// good ones.
 type answerCache struct {
-	answers  *otter.Cache[[sha256.Size]byte, *answer]
-	refusals *otter.Cache[[sha256.Size]byte, *refusal]
+	answers  *cache.Cache[*accesstoken.Introspected]
+	refusals *cache.Cache[*oauth.Error]
 }
 
-// answer is the response for an active token.
-type answer struct {
-	period
-	said *accesstoken.Introspected
+func newAnswerCache() answerCache {
+	return answerCache{cache.New[*accesstoken.Introspected](maxAnswerBytes), cache.New[*oauth.Error](maxRefusals)}
 }
 
-// refusal is the error for a token that is inactive, or whose introspection failed.
-type refusal struct {
-	period
-	err *oauth.Error
-}
-
-// period is when a cached value is valid. It excludes times before the value was stored, as after a clock was set back.
-type period struct{ from, until time.Time }
-
-func (p period) holds(now time.Time) bool { return !now.Before(p.from) && now.Before(p.until) }
-
-func newAnswerCache() *answerCache {
-	return &answerCache{
-		answers: otter.Must(&otter.Options[[sha256.Size]byte, *answer]{
-			MaximumWeight: maxAnswerBytes,
-			Weigher:       func(_ [sha256.Size]byte, a *answer) uint32 { return max(leastWeight, a.said.Size()) },
-		}),
-		refusals: otter.Must(&otter.Options[[sha256.Size]byte, *refusal]{MaximumSize: maxRefusals}),
+// get returns the cached response or error for a token that is valid at that time, or two nils.
+func (c *answerCache) get(key string, now time.Time) (*accesstoken.Introspected, error) {
+	if said, ok := c.answers.GetAt(key, now); ok {
+		return said, nil
 	}
-}
-
-// get returns the cached value valid at that time, or two nils.
-func (c *answerCache) get(key [sha256.Size]byte, now time.Time) (*accesstoken.Introspected, error) {
-	if a, ok := c.answers.GetIfPresent(key); ok {
-		if a.holds(now) {
-			return a.said, nil
-		}
-		c.answers.Invalidate(key)
-	}
-	if r, ok := c.refusals.GetIfPresent(key); ok {
-		if r.holds(now) {
-			return nil, r.err
-		}
-		c.refusals.Invalidate(key)
+	if refusal, ok := c.refusals.GetAt(key, now); ok {
+		return nil, refusal
 	}
 	return nil, nil
 }
 
 // put caches a response, at most until the token expires.
-func (c *answerCache) put(key [sha256.Size]byte, said *accesstoken.Introspected, from time.Time, life time.Duration) {
+func (c *answerCache) put(key string, said *accesstoken.Introspected, from time.Time, life time.Duration) {
 	until := from.Add(life)
 	if end := said.ExpiresAt(); end.Before(until) {
 		until = end
 	}
-	c.answers.Set(key, &answer{period{from, until}, said})
+	c.answers.PutFor(key, said, uint64(max(leastWeight, said.Size())), from, until)
 }
 
-func (c *answerCache) putRefusal(key [sha256.Size]byte, err *oauth.Error, from time.Time, life time.Duration) {
-	c.refusals.Set(key, &refusal{period{from, from.Add(life)}, err})
+// putRefusal caches the error for a token that is inactive, or whose introspection failed.
+func (c *answerCache) putRefusal(key string, err *oauth.Error, from time.Time, life time.Duration) {
+	c.refusals.PutFor(key, err, 1, from, from.Add(life))
 }

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -38,26 +40,26 @@ func TestAnIssuerThatDoesNotAnswer(t *testing.T) {
 		reason  string
 		general bool // it would be so with every token
 	}{
-		{"credentials wrong", status(http.StatusUnauthorized), failed, true},
-		{"not allowed", status(http.StatusForbidden), failed, false},
-		{"too many questions", status(http.StatusTooManyRequests), failed, true},
-		{"nobody behind the proxy", status(http.StatusBadGateway), failed, true},
-		{"overloaded", status(http.StatusServiceUnavailable), failed, true},
-		{"too slow for its proxy", status(http.StatusGatewayTimeout), failed, true},
+		{"credentials wrong", issuertest.Status(http.StatusUnauthorized), failed, true},
+		{"not allowed", issuertest.Status(http.StatusForbidden), failed, false},
+		{"too many questions", issuertest.Status(http.StatusTooManyRequests), failed, true},
+		{"nobody behind the proxy", issuertest.Status(http.StatusBadGateway), failed, true},
+		{"overloaded", issuertest.Status(http.StatusServiceUnavailable), failed, true},
+		{"too slow for its proxy", issuertest.Status(http.StatusGatewayTimeout), failed, true},
 		{"hangs up", hijacked(""), failed, false},
 		{"no HTTP", hijacked("SSH-2.0-x\r\n"), failed, false},
 		{"cut off", hijacked("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"active\":true"), failed, false},
-		{"too long", text(`{"active":true,"x":"` + strings.Repeat("a", maxAnswer) + `"}`), failed, false},
+		{"too long", issuertest.Text(`{"active":true,"x":"` + strings.Repeat("a", fetch.DefaultMaxBytes) + `"}`), failed, false},
 		{"redirected elsewhere", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://evil.example/", http.StatusTemporaryRedirect)
 		}, failed, false},
-		{"stumbles over a token", status(http.StatusInternalServerError), failed, false},
-		{"dislikes a token", status(http.StatusBadRequest), failed, false},
-		{"not found", status(http.StatusNotFound), failed, false},
-		{"no content", status(http.StatusNoContent), failed, false},
-		{"a page", text("<!DOCTYPE html><title>Sign in</title>"), malformed, false},
-		{"nothing", text(""), malformed, false},
-		{"active twice", text(`{"active":true,"active":false}`), malformed, false},
+		{"stumbles over a token", issuertest.Status(http.StatusInternalServerError), failed, false},
+		{"dislikes a token", issuertest.Status(http.StatusBadRequest), failed, false},
+		{"not found", issuertest.Status(http.StatusNotFound), failed, false},
+		{"no content", issuertest.Status(http.StatusNoContent), failed, false},
+		{"a page", issuertest.Text("<!DOCTYPE html><title>Sign in</title>"), malformed, false},
+		{"nothing", issuertest.Text(""), malformed, false},
+		{"active twice", issuertest.Text(`{"active":true,"active":false}`), malformed, false},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			a := newAsker(t)
@@ -92,8 +94,8 @@ func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = port.Close() })
-	at := func() *provider {
-		p := unstarted(newSigner("k"))
+	at := func() *issuertest.Provider {
+		p := issuertest.Unstarted(issuertest.NewSigner("k"))
 		_ = p.Listener.Close()
 		if p.Listener, err = net.Listen("tcp4", port.Addr()); err != nil {
 			t.Fatal(err)
@@ -105,7 +107,7 @@ func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
 	undated := map[string]any{"iat": nil}
 	a.answers(undated)
 	a.accepts(t, "known")
-	a.keys.client.transport.CloseIdleConnections()
+	a.introspector.client.CloseIdleConnections()
 	a.provider.Close()
 	a.clock.Add(time.Second)
 	a.accepts(t, "known")
@@ -118,7 +120,7 @@ func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
 
 	back := at()
 	t.Cleanup(back.Close)
-	back.answer(introspectionPath, text(goodAnswer(a.provider.URL, undated)))
+	back.Answer(introspectionPath, issuertest.Text(goodAnswer(a.provider.URL, undated)))
 	a.clock.Add(failurePause)
 	a.accepts(t, "known")
 }
@@ -126,7 +128,7 @@ func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
 // TestAnIssuerThatHangs holds nobody for longer than the client allows.
 func TestAnIssuerThatHangs(t *testing.T) {
 	a := newAsker(t)
-	a.keys.client.timeout = 50 * time.Millisecond
+	a.introspector.client = fetch.NewClient(fetch.Limits{Reach: fetch.PrivateNetwork, Timeout: 50 * time.Millisecond})
 	ended := make(chan struct{})
 	t.Cleanup(func() { close(ended) })
 	a.replies(func(_ http.ResponseWriter, r *http.Request) {
@@ -153,7 +155,7 @@ func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 	defer release()
 	a.replies(func(w http.ResponseWriter, r *http.Request) {
 		<-come
-		inactiveAnswer(w, r)
+		issuertest.Inactive(w, r)
 	})
 	for n := range flood {
 		waiting.Go(func() {
@@ -189,7 +191,7 @@ func TestG140TheNextTurnIsAnotherSources(t *testing.T) {
 		if r.PostFormValue("token") != "shared" {
 			<-answer
 		}
-		inactiveAnswer(w, r)
+		issuertest.Inactive(w, r)
 	})
 	var crowd sync.WaitGroup
 	defer crowd.Wait()
@@ -265,7 +267,7 @@ func TestWhoWaitsDoesNotAskAnIssuerThatHasFailedMeanwhile(t *testing.T) {
 // TestConnectionsToTheIssuerAreUsedAgain: a handshake for every token would cost both sides more than the question.
 func TestConnectionsToTheIssuerAreUsedAgain(t *testing.T) {
 	var opened atomic.Int64
-	p := unstarted(newSigner("k"))
+	p := issuertest.Unstarted(issuertest.NewSigner("k"))
 	p.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			opened.Add(1)
@@ -274,7 +276,7 @@ func TestConnectionsToTheIssuerAreUsedAgain(t *testing.T) {
 	p.Start()
 	t.Cleanup(p.Close)
 	g := newGate(t, p, asks)
-	p.answer(introspectionPath, text(goodAnswer(p.URL, nil)))
+	p.Answer(introspectionPath, issuertest.Text(goodAnswer(p.URL, nil)))
 	for n := range 50 {
 		g.accepts(t, fmt.Sprint("token", n))
 	}
@@ -290,7 +292,7 @@ func TestWarningsAreFewAndWithoutSecrets(t *testing.T) {
 	credentials := url.QueryEscape(ourID) + ":" + url.QueryEscape(ourSecret)
 	var errs []error
 	for _, reply := range []http.HandlerFunc{
-		status(http.StatusUnauthorized),
+		issuertest.Status(http.StatusUnauthorized),
 		func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://evil.example/?token="+url.QueryEscape(token)+"&t="+token, http.StatusFound)
 		},
@@ -303,10 +305,10 @@ func TestWarningsAreFewAndWithoutSecrets(t *testing.T) {
 			_, _ = fmt.Fprintf(conn, "%s_%s_%s_%s\r\n", basic, token, ourSecret, url.QueryEscape(ourSecret))
 			_ = conn.Close()
 		},
-		text(`{"active":true,"aud":"x","sub":"` + token + `","exp":"` + token + `"}`),
-		text(`{"active":true,"` + token + `":1,"` + token + `":2}`),
-		text(`{"active":true,"` + token + `":{"a":1,"a":2}}`),
-		text(token),
+		issuertest.Text(`{"active":true,"aud":"x","sub":"` + token + `","exp":"` + token + `"}`),
+		issuertest.Text(`{"active":true,"` + token + `":1,"` + token + `":2}`),
+		issuertest.Text(`{"active":true,"` + token + `":{"a":1,"a":2}}`),
+		issuertest.Text(token),
 	} {
 		a.replies(reply)
 		for range 3 {
@@ -333,7 +335,7 @@ func TestWarningsAreFewAndWithoutSecrets(t *testing.T) {
 		}
 	}
 	a.clock.Add(warnInterval)
-	a.replies(status(http.StatusUnauthorized))
+	a.replies(issuertest.Status(http.StatusUnauthorized))
 	if _, err := a.judgeNow(token); err == nil {
 		t.Error("accepted")
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -42,60 +43,40 @@ type Introspection struct {
 	CacheFor time.Duration
 }
 
-// Options are the dependencies of an Issuer.
-type Options struct {
-	// Now is the clock; nil: time.Now.
-	Now func() time.Time
-	// Warn reports problems to the operator, without secrets; nil: they are dropped.
-	Warn func(message string, err error)
-}
-
-func (o Options) withDefaults() Options {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Warn == nil {
-		o.Warn = func(string, error) {}
-	}
-	return o
-}
-
-// Snapshots store the last good key set for later processes. The methods may be slow and may fail.
-type Snapshots interface {
-	// Load returns the data last saved under the name, or fs.ErrNotExist.
-	Load(ctx context.Context, name string) ([]byte, error)
-	// Save replaces the data.
-	Save(ctx context.Context, name string, data []byte) error
-}
-
 // Issuer verifies the tokens of one external issuer. It is safe for concurrent use.
 type Issuer struct {
 	settings     Settings
-	keys         *remoteKeys
+	keys         *fetch.Keys
 	verifier     *accesstoken.Verifier
 	assertions   *accesstoken.Verifier
 	introspector *introspector // nil: opaque tokens are refused
-	keyTimeout   time.Duration // how long a token waits for its key
 }
 
 // New returns an Issuer. It makes no requests.
-func New(settings Settings, options Options) (*Issuer, error) {
-	options = options.withDefaults()
-	c := newClient(settings.AllowPrivateNetwork)
-	for _, address := range settings.addresses() {
-		if _, err := c.guard.parseURL(address); err != nil {
-			return nil, err
-		}
+func New(settings Settings, options fetch.Options) (*Issuer, error) {
+	client := fetch.NewClient(fetch.Limits{Reach: fetch.ReachOf(settings.AllowPrivateNetwork), Redirects: fetch.Redirects})
+	keys, err := fetch.NewKeys(fetch.Source{
+		Owner: "a trusted issuer", Issuer: settings.Issuer, JWKSURI: settings.JWKSURI, Algorithms: settings.Algorithms, MaxStale: settings.MaxStale,
+	}, client, options)
+	if err != nil {
+		return nil, err
 	}
-	keys := newRemoteKeys(settings, c, options)
+	if options.Now == nil {
+		options.Now = time.Now
+	}
 	i := &Issuer{
-		settings: settings, keys: keys, keyTimeout: fetchTimeout,
+		settings: settings, keys: keys,
 		verifier:   accesstoken.NewTrustedVerifier(settings.tokens(), keys, options.Now),
 		assertions: accesstoken.NewAssertionVerifier(settings.Issuer, assertionTypes, keys, options.Now),
 	}
 	if settings.Introspection != nil {
-		i.introspector = newIntrospector(settings.Introspection, settings.tokens(), c, options.Now)
-		i.introspector.warn = options.Warn
+		if err := client.CheckURL(settings.Introspection.Endpoint); err != nil {
+			return nil, err
+		}
+		i.introspector = newIntrospector(settings.Introspection, settings.tokens(), client, options.Now)
+		if options.Warn != nil {
+			i.introspector.warn = options.Warn
+		}
 	}
 	return i, nil
 }
@@ -105,23 +86,14 @@ func (s *Settings) tokens() accesstoken.TrustedTokens {
 	return accesstoken.TrustedTokens{Issuer: s.Issuer, Types: s.Types, RolesClaim: s.RolesClaim, ClientAudience: s.ClientAudience}
 }
 
-// addresses returns the configured URLs.
-func (s *Settings) addresses() []string {
-	list := []string{s.Issuer}
-	if s.JWKSURI != "" {
-		list = append(list, s.JWKSURI)
-	}
-	if s.Introspection != nil {
-		list = append(list, s.Introspection.Endpoint)
-	}
-	return list
-}
-
 // UseSnapshots sets the storage for key sets; nil: none. It may be called at any time, and again.
-func (i *Issuer) UseSnapshots(s Snapshots) { i.keys.useSnapshots(s) }
+func (i *Issuer) UseSnapshots(s fetch.Snapshots) { i.keys.UseSnapshots(s) }
 
 // Run keeps the keys fresh until ctx ends.
-func (i *Issuer) Run(ctx context.Context) { i.keys.run(ctx) }
+func (i *Issuer) Run(ctx context.Context) { i.keys.Run(ctx) }
+
+// Keys reports which of the issuer's keys are used, and why others are not.
+func (i *Issuer) Keys() fetch.KeysReport { return i.keys.Report() }
 
 // Introspects reports whether opaque tokens are introspected.
 func (i *Issuer) Introspects() bool { return i.introspector != nil }
@@ -134,7 +106,7 @@ func (i *Issuer) Ready() error {
 	if i.introspector != nil {
 		return nil
 	}
-	return i.keys.usable(i.keys.known.Load())
+	return i.keys.Usable()
 }
 
 // Verify returns the token if the issuer issued it for one of the audiences and it is valid now. The error is an
@@ -149,7 +121,7 @@ func (i *Issuer) Verify(ctx context.Context, token string, audiences []string) (
 func (i *Issuer) Recall(token string, audiences []string) (t *accesstoken.AccessToken, known bool, err error) {
 	t, known, err = i.verifier.Recall(token, audiences)
 	switch {
-	case known && err != nil && lacksKey(err):
+	case known && err != nil && fetch.Missing(err):
 		return nil, false, nil
 	case !known && i.introspector != nil && len(token) <= accesstoken.MaxTokenBytes && isOpaque(token):
 		return i.introspector.recall(token, audiences)
@@ -164,17 +136,17 @@ func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []s
 	if len(token) > accesstoken.MaxTokenBytes {
 		return nil, oauth.NewError(oauth.InvalidToken, "token_too_long")
 	}
-	known := i.keys.known.Load()
+	known := i.keys.Known()
 	t, err := i.verifier.VerifyAdmitted(token, audiences, admit)
 	switch {
 	case err == nil:
 		return t, nil
 	case isOpaque(token):
 		return i.introspect(ctx, token, audiences, source)
-	case !lacksKey(err):
+	case !fetch.Missing(err):
 		return nil, err
 	}
-	quiet := i.keys.quiet(known)
+	quiet := i.keys.Quiet(known)
 	if quiet && oauth.AsError(err).Code == oauth.InvalidToken {
 		return nil, err // keeps a flood cheap: the token is not parsed again
 	}
@@ -184,9 +156,7 @@ func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []s
 	if quiet {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, i.keyTimeout)
-	defer cancel()
-	return whenFetched(ctx, i.keys, func() (*accesstoken.AccessToken, error) { return i.verifier.VerifyAdmitted(token, audiences, admit) })
+	return fetch.Awaited(ctx, i.keys, func() (*accesstoken.AccessToken, error) { return i.verifier.VerifyAdmitted(token, audiences, admit) })
 }
 
 // isOpaque reports whether a token is not a JWT. Nearly every JWT has the prefix checked first, which avoids parsing it

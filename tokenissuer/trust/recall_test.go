@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -28,36 +29,36 @@ func (g *gate) recalls(t *testing.T, what, token string, audience, reason string
 
 func (g *gate) knowsNothing(t *testing.T, what, token string) {
 	t.Helper()
-	if found, known, err := g.Recall(token, []string{ourAudience}); found != nil || known || err != nil {
+	if found, known, err := g.Recall(token, []string{issuertest.Audience}); found != nil || known || err != nil {
 		t.Errorf("%s: known %v, %v", what, known, err)
 	}
 }
 
 // TestARecalledTokenIsJudgedAnew: that its signature was good is all that is remembered of it.
 func TestARecalledTokenIsJudgedAnew(t *testing.T) {
-	key, other := newSigner("k"), newSigner("other")
-	p := newProvider(t, key)
+	key, other := issuertest.NewSigner("k"), issuertest.NewSigner("other")
+	p := issuertest.NewProvider(t, key)
 	g := newGate(t, p)
 	g.fetchNow()
-	token := key.token(p.URL, map[string]any{"exp": g.clock.Now().Add(time.Hour).Unix()})
+	token := key.Token(p.URL, map[string]any{"exp": g.clock.Now().Add(time.Hour).Unix()})
 	g.knowsNothing(t, "before anybody has shown it", token)
 	g.accepts(t, token)
-	g.recalls(t, "a good token", token, ourAudience, "")
+	g.recalls(t, "a good token", token, issuertest.Audience, "")
 	g.recalls(t, "on another route", token, "https://other.example", "audience_wrong")
 	g.knowsNothing(t, "a changed one", token+"A")
-	if allocated := testing.AllocsPerRun(100, func() { _, _, _ = g.Recall(token, []string{ourAudience}) }); allocated > 0 {
+	if allocated := testing.AllocsPerRun(100, func() { _, _, _ = g.Recall(token, []string{issuertest.Audience}) }); allocated > 0 {
 		t.Errorf("recalling allocates %v times", allocated)
 	}
-	p.publish(other)
+	p.Publish(other)
 	g.fetchNow()
 	g.knowsNothing(t, "one whose key was withdrawn", token) // a fetch might bring it back
 	if _, err := g.judgeNow(token); oauth.AsError(err).Reason != reasonUnknown {
 		t.Errorf("a withdrawn key: %v", err)
 	}
-	p.publish(key)
+	p.Publish(key)
 	g.fetchNow()
 	g.clock.Add(2 * time.Hour)
-	g.recalls(t, "an expired one", token, ourAudience, "token_expired")
+	g.recalls(t, "an expired one", token, issuertest.Audience, "token_expired")
 }
 
 // TestG90AnAnswerIsRecalled for as long as it stands, a bad one too.
@@ -65,7 +66,7 @@ func TestG90AnAnswerIsRecalled(t *testing.T) {
 	a := newAsker(t)
 	a.knowsNothing(t, "before the question", "opaque")
 	a.accepts(t, "opaque")
-	a.recalls(t, "an active token", "opaque", ourAudience, "")
+	a.recalls(t, "an active token", "opaque", issuertest.Audience, "")
 	a.recalls(t, "on another route", "opaque", "https://other.example", "audience_wrong")
 	a.clock.Add(time.Hour)
 	a.knowsNothing(t, "an answer of long ago", "opaque")
@@ -74,8 +75,8 @@ func TestG90AnAnswerIsRecalled(t *testing.T) {
 // TestG80NothingIsAdmittedWhileAKeyIsFetched: a turn at verifying a signature is not held while a key is fetched, nor taken for a
 // token that fails an earlier check.
 func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
-	key, late := newSigner("k"), newSigner("late")
-	p := newProvider(t, key)
+	key, late := issuertest.NewSigner("k"), issuertest.NewSigner("late")
+	p := issuertest.NewProvider(t, key)
 	g := newGate(t, p, atKeys)
 	g.fetchNow()
 	var admitted, left atomic.Int64
@@ -84,17 +85,17 @@ func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 		return func() { left.Add(1) }, nil
 	}
 	judge := func(token string, admit accesstoken.Admission) error {
-		_, err := g.VerifyAdmitted(context.Background(), token, []string{ourAudience}, "", admit)
+		_, err := g.VerifyAdmitted(context.Background(), token, []string{issuertest.Audience}, "", admit)
 		return err
 	}
 	asked, answer := make(chan struct{}), make(chan struct{})
-	published := jwks(key.jwk(), late.jwk())
-	p.answer(keysPath, func(w http.ResponseWriter, r *http.Request) {
+	published := issuertest.JWKS(key.JWK(), late.JWK())
+	p.Answer(issuertest.KeysPath, func(w http.ResponseWriter, r *http.Request) {
 		close(asked)
 		<-answer
-		text(published)(w, r)
+		issuertest.Text(published)(w, r)
 	})
-	token := late.token(p.URL, nil)
+	token := late.Token(p.URL, nil)
 	done := make(chan error, 1)
 	go func() { done <- judge(token, admit) }()
 	<-asked
@@ -108,15 +109,15 @@ func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 	if err := judge(token, admit); err != nil || admitted.Load() != 1 {
 		t.Errorf("a known token: %v; admitted %d", err, admitted.Load())
 	}
-	if err := judge(key.token(p.URL, map[string]any{"exp": g.clock.Now().Add(-time.Hour).Unix()}), admit); err == nil || admitted.Load() != 1 {
+	if err := judge(key.Token(p.URL, map[string]any{"exp": g.clock.Now().Add(-time.Hour).Unix()}), admit); err == nil || admitted.Load() != 1 {
 		t.Errorf("an expired token: %v; admitted %d", err, admitted.Load())
 	}
-	forged := newSigner("k").token(p.URL, nil)
-	if err := judge(forged, admit); oauth.AsError(err).Code != oauth.InvalidToken || left.Load() != 2 {
-		t.Errorf("a forged token: %v; left %d", err, left.Load())
+	forged := issuertest.NewSigner("k").Token(p.URL, nil)
+	if err := judge(forged, admit); oauth.AsError(err).Code != oauth.InvalidToken || bad.Load() != 1 {
+		t.Errorf("a forged token: %v; bad %d", err, bad.Load())
 	}
 	full := oauth.Unavailable("full", errors.New("full"))
-	if err := judge(key.token(p.URL, nil), func() (func(), error) { return nil, full }); !errors.Is(err, full) {
-		t.Errorf("without a turn: %v", err)
+	if err := judge(key.Token(p.URL, nil), func() (func(bool), error) { return nil, full }); !errors.Is(err, full) {
+		t.Errorf("with a full lane: %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/oauth2"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 // maxAtOnce bounds the sign-ins that talk to one provider at the same time. A slow provider holds so many requests of ours
@@ -23,13 +23,13 @@ const maxAtOnce = 64
 
 // channel is the way to one provider's endpoints.
 type channel struct {
-	client *trust.Client
+	client *fetch.Client
 	http   *http.Client
 	turns  chan struct{}
 }
 
 func newChannel(allowPrivateNetwork bool) *channel {
-	c := &channel{client: trust.NewClient(allowPrivateNetwork), turns: make(chan struct{}, maxAtOnce)}
+	c := &channel{client: fetch.NewClient(fetch.Limits{Reach: fetch.ReachOf(allowPrivateNetwork)}), turns: make(chan struct{}, maxAtOnce)}
 	c.http = &http.Client{Transport: strictAnswers{c.client}, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
@@ -48,23 +48,23 @@ func (c *channel) enter() (leave func(), err error) {
 
 // strictAnswers is an http.RoundTripper for the libraries that speak to the provider. An answer is whole, bounded and in
 // nobody's encoding when they get it, and one in JSON has no member twice: they would take the last.
-type strictAnswers struct{ client *trust.Client }
+type strictAnswers struct{ client *fetch.Client }
 
 // RoundTrip sends one request.
 func (s strictAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
-	status, header, body, err := s.client.Do(r)
+	answer, err := s.client.Do(r)
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && (start[0] == '{' || start[0] == '[') && !jsontext.Value(body).IsValid() {
+	if start := bytes.TrimLeft(answer.Body, " \t\r\n"); len(start) > 0 && (start[0] == '{' || start[0] == '[') && !jsontext.Value(answer.Body).IsValid() {
 		return nil, fmt.Errorf("%s answered with JSON that is malformed or has a member twice", r.URL.Redacted())
 	}
 	return &http.Response{
-		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Request: r,
-		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		Status: http.StatusText(answer.Status), StatusCode: answer.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: answer.Header,
+		Request: r, Body: io.NopCloser(bytes.NewReader(answer.Body)), ContentLength: int64(len(answer.Body)),
 	}, nil
 }
 
@@ -83,20 +83,20 @@ func basic(config oauth2.Config) oauth.Secret {
 }
 
 // get fetches a document with an access token.
-func (c *channel) get(ctx context.Context, address string, accessToken oauth.Secret) (http.Header, []byte, error) {
+func (c *channel) get(ctx context.Context, address string, accessToken oauth.Secret) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, nil, misconfigured("%w", err)
+		return nil, misconfigured("%w", err)
 	}
 	request.Header.Set("Authorization", "Bearer "+accessToken.Reveal())
-	status, header, body, err := c.client.Do(request)
+	answer, err := c.client.Do(request)
 	switch {
 	case err != nil:
-		return nil, nil, unavailable(withoutSecrets(err, []oauth.Secret{accessToken}))
-	case status >= 500, status == http.StatusTooManyRequests:
-		return nil, nil, failure(ReasonUnavailable, fmt.Errorf("%s answered with status %d", address, status))
-	case status != http.StatusOK:
-		return nil, nil, misconfigured("%s answered with status %d", address, status)
+		return nil, unavailable(withoutSecrets(err, []oauth.Secret{accessToken}))
+	case answer.Status >= 500, answer.Status == http.StatusTooManyRequests:
+		return nil, failure(ReasonUnavailable, fmt.Errorf("%s answered with status %d", address, answer.Status))
+	case answer.Status != http.StatusOK:
+		return nil, misconfigured("%s answered with status %d", address, answer.Status)
 	}
-	return header, body, nil
+	return answer.Body, nil
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -207,7 +208,7 @@ func (p *idp) provider(edit func(*Settings)) *OpenID {
 	if edit != nil {
 		edit(&s)
 	}
-	provider, err := NewOpenID(s, Options{Now: p.clock.Now})
+	provider, err := NewOpenID(s, fetch.Options{Now: p.clock.Now})
 	if err != nil {
 		p.t.Fatal(err)
 	}

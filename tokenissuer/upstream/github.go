@@ -12,8 +12,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 // GitHubSettings describe GitHub, or a GitHub Enterprise Server.
@@ -60,7 +60,7 @@ type GitHub struct {
 }
 
 // NewGitHub returns a GitHub. It makes no requests. The error says what is wrong with the settings.
-func NewGitHub(settings GitHubSettings, options Options) (*GitHub, error) {
+func NewGitHub(settings GitHubSettings, options fetch.Options) (*GitHub, error) {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
@@ -78,7 +78,7 @@ func NewGitHub(settings GitHubSettings, options Options) (*GitHub, error) {
 }
 
 // UseSnapshots does nothing: GitHub publishes nothing that could be kept.
-func (g *GitHub) UseSnapshots(trust.Snapshots) {}
+func (g *GitHub) UseSnapshots(fetch.Snapshots) {}
 
 // Run waits until ctx ends.
 func (g *GitHub) Run(ctx context.Context) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -62,7 +63,7 @@ func (h *hub) github(groups GitHubGroups) *GitHub {
 	h.t.Helper()
 	g, err := NewGitHub(GitHubSettings{
 		Name: "github", Client: Client{ourID, oauth.NewSecret(ourSecret)}, URL: h.URL + "/", Groups: groups, Organisations: []string{"acme", "globex", "Initech"}, AllowPrivateNetwork: true,
-	}, Options{Now: h.clock.Now})
+	}, fetch.Options{Now: h.clock.Now})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -251,11 +252,11 @@ func TestGitHubSettings(t *testing.T) {
 		"no URL":         {Client: Client{"a", oauth.NewSecret("a")}, URL: "ghe.example"},
 		"a private file": {Client: Client{"a", oauth.NewSecret("a")}, URL: "file:///etc"},
 	} {
-		if _, err := NewGitHub(s, Options{}); err == nil {
+		if _, err := NewGitHub(s, fetch.Options{}); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
-	g, err := NewGitHub(GitHubSettings{Client: Client{"a", oauth.NewSecret("a")}}, Options{})
+	g, err := NewGitHub(GitHubSettings{Client: Client{"a", oauth.NewSecret("a")}}, fetch.Options{})
 	if err != nil || g.endpoint("/user", nil) != "https://api.github.com/user" {
 		t.Errorf("got %v, %v", g, err)
 	}

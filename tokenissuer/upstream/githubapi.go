@@ -45,7 +45,7 @@ type githubTeam struct {
 
 // account asks the API.
 func (g *GitHub) account(ctx context.Context, accessToken oauth.Secret) (federation.Account, error) {
-	_, body, err := g.channel.get(ctx, g.endpoint("/user", nil), accessToken)
+	body, err := g.channel.get(ctx, g.endpoint("/user", nil), accessToken)
 	if err != nil {
 		return federation.Account{}, err
 	}
@@ -131,7 +131,7 @@ func (s *GitHubSettings) groupsOf(organisations []githubOrganisation, teams []gi
 func pages[T any](ctx context.Context, g *GitHub, path string, accessToken oauth.Secret) (list []T, err error) {
 	for page := 1; page <= maxPages; page++ {
 		query := url.Values{"per_page": {strconv.Itoa(pageSize)}, "page": {strconv.Itoa(page)}}
-		_, body, err := g.channel.get(ctx, g.endpoint(path, query), accessToken)
+		body, err := g.channel.get(ctx, g.endpoint(path, query), accessToken)
 		if err != nil {
 			return nil, err
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/oauth2"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 const (
@@ -65,7 +65,7 @@ func (p *OpenID) verify(ctx context.Context, m *metadata, flow Flow, tokens *oau
 		return nil, unavailable(keys.away)
 	}
 	if err != nil {
-		return nil, untrusted("the ID token: %w", trust.WithoutSecrets(err, oauth.NewSecret(text)))
+		return nil, untrusted("the ID token: %w", fetch.WithoutSecrets(err, oauth.NewSecret(text)))
 	}
 	var payload jsontext.Value
 	if err := token.Claims(&payload); err != nil {
@@ -130,7 +130,7 @@ func isSubject(text string) bool {
 
 // publishedKeys verifies one signature with the provider's keys. It is an oidc.KeySet.
 type publishedKeys struct {
-	published *trust.OpenID
+	published *fetch.Keys
 	away      error // why the keys are not known; go-oidc passes only the text of an error on
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
@@ -341,7 +342,7 @@ func TestP18ManyTenants(t *testing.T) {
 		"http://example.com":                                                          "must be https",
 		"example.com":                                                                 "is no issuer",
 	} {
-		_, err := NewOpenID(Settings{Issuer: issuer, Client: Client{ID: "a"}}, Options{})
+		_, err := NewOpenID(Settings{Issuer: issuer, Client: Client{ID: "a"}}, fetch.Options{})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", issuer, err, want)
 		}

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 // lookAt resolves a provider's address, and says whether all of its addresses may be dialled.
@@ -156,7 +156,7 @@ func (p *OpenID) testKeys(ctx context.Context, s *federation.Steps, m *metadata)
 	s.Pass("keys", "%d published at %s", len(list), m.JWKSURI)
 	offered := m.usableAlgorithms()
 	usable := slices.DeleteFunc(slices.Clone(offered), func(name string) bool {
-		return !slices.ContainsFunc(list, func(k trust.KeyReport) bool { return slices.Contains(k.Algorithms, oauth.Algorithm(name)) })
+		return !slices.ContainsFunc(list, func(k fetch.KeyReport) bool { return slices.Contains(k.Algorithms, oauth.Algorithm(name)) })
 	})
 	if len(usable) == 0 {
 		s.Add("algorithms", federation.Failed, "the provider offers %s for ID tokens, and has no key for any that we support", joined(m.Algorithms))

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 // Settings describe an OpenID provider.
@@ -41,7 +41,7 @@ const finishTimeout = 8 * time.Second
 type OpenID struct {
 	settings  Settings
 	channel   *channel
-	published *trust.OpenID
+	published *fetch.Keys
 	now       func() time.Time
 	health    federation.Health
 	// signIns counts those since the start, and withGroups those of them in which the claim with the groups came.
@@ -49,7 +49,7 @@ type OpenID struct {
 }
 
 // NewOpenID returns an OpenID. It makes no requests. The error says what is wrong with the settings.
-func NewOpenID(settings Settings, options Options) (*OpenID, error) {
+func NewOpenID(settings Settings, options fetch.Options) (*OpenID, error) {
 	if err := checkIssuer(settings.Issuer); err != nil {
 		return nil, err
 	}
@@ -66,17 +66,19 @@ func NewOpenID(settings Settings, options Options) (*OpenID, error) {
 		options.Now = time.Now
 	}
 	p := &OpenID{settings: settings, channel: newChannel(settings.AllowPrivateNetwork), now: options.Now}
-	check := func(document []byte) error {
-		_, err := p.readMetadata(document)
-		return err
-	}
-	published, err := trust.NewOpenID(settings.Issuer, settings.AllowPrivateNetwork, check, trust.Options(options))
-	p.published = published
+	var err error
+	p.published, err = fetch.NewKeys(fetch.Source{
+		Owner: "an identity provider", Issuer: settings.Issuer,
+		OpenID: func(document []byte) error {
+			_, err := p.readMetadata(document)
+			return err
+		},
+	}, fetch.NewClient(fetch.Limits{Reach: fetch.ReachOf(settings.AllowPrivateNetwork), Redirects: fetch.Redirects}), options)
 	return p, err
 }
 
 // UseSnapshots sets the storage for metadata and keys; nil: none.
-func (p *OpenID) UseSnapshots(s trust.Snapshots) { p.published.UseSnapshots(s) }
+func (p *OpenID) UseSnapshots(s fetch.Snapshots) { p.published.UseSnapshots(s) }
 
 // Run keeps metadata and keys fresh until ctx ends.
 func (p *OpenID) Run(ctx context.Context) {
@@ -197,7 +199,7 @@ func (m *metadata) checkAnswer(a Answer) error {
 // SignOutURL returns the URL of the provider's RP-initiated logout (OpenID Connect RP-Initiated Logout §2). The provider asks
 // the person, for we keep no ID token of the sign-in.
 func (p *OpenID) SignOutURL(s SignOut) string {
-	document := p.published.Known().Metadata
+	document := p.published.Known().Metadata()
 	if document == nil {
 		return ""
 	}

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 // Reasons why nobody was signed in. They are stable: pages choose their words by them, and audit logs have them.
@@ -124,7 +124,7 @@ func withoutSecrets(err error, secrets []oauth.Secret) error {
 	if errors.Is(err, context.Canceled) {
 		return context.Canceled
 	}
-	return trust.WithoutSecrets(err, secrets...)
+	return fetch.WithoutSecrets(err, secrets...)
 }
 
 // isProvidersFault reports whether an error says that the provider does not work, rather than that a person may not sign in.

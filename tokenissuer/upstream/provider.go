@@ -7,8 +7,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 // Provider is an identity provider to which browsers are sent to sign in. It is safe for concurrent use. The errors of its
@@ -25,7 +25,7 @@ type Provider interface {
 	// State returns how it went lately. It contacts nobody.
 	State() federation.State
 	// UseSnapshots sets the storage for what the provider publishes; nil: none.
-	UseSnapshots(trust.Snapshots)
+	UseSnapshots(fetch.Snapshots)
 	// Run keeps what the provider publishes fresh until ctx ends.
 	Run(context.Context)
 }
@@ -80,14 +80,6 @@ type SignOut struct {
 	State string
 	// Hint is the person's address or name; empty: none.
 	Hint string
-}
-
-// Options are the dependencies of a Provider.
-type Options struct {
-	// Now is the clock; nil: time.Now.
-	Now func() time.Time
-	// Warn reports problems to the operator, without secrets; nil: they are dropped.
-	Warn func(message string, err error)
 }
 
 // clockSkew is the tolerated difference between our clock and the provider's.

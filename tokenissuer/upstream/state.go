@@ -16,8 +16,8 @@ func noted(h *federation.Health, now time.Time, err error) {
 // State returns how it went with fetches of metadata and keys, and with sign-ins.
 func (p *OpenID) State() federation.State {
 	s, known := p.health.State(), p.published.Known()
-	if known.FetchedAt.After(s.LastSuccess) {
-		s.LastSuccess = known.FetchedAt
+	if at := known.FetchedAt(); at.After(s.LastSuccess) {
+		s.LastSuccess = at
 	}
 	if known.Failed == nil {
 		return s

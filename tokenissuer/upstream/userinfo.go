@@ -27,7 +27,7 @@ func (s *Settings) hasWanted(c *claimSet) bool {
 // addUserinfo adds the claims of the userinfo endpoint (OpenID Connect Core §5.3) that the ID token does not have. Userinfo is
 // not signed, and its sub has to be that of the ID token: otherwise an access token of somebody else was put in (§5.3.4).
 func (p *OpenID) addUserinfo(ctx context.Context, m *metadata, claims *claimSet, accessToken oauth.Secret) error {
-	_, body, err := p.channel.get(ctx, m.UserinfoEndpoint, accessToken)
+	body, err := p.channel.get(ctx, m.UserinfoEndpoint, accessToken)
 	if err != nil {
 		return err
 	}

@@ -1,18 +1,18 @@
-package trust
+package fetch
 
 import (
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 )
 
 // FuzzWhatAProviderSays: metadata, key sets and snapshots of any shape are read without a panic, and what is believed has
 // the issuer, the place and the names that it must have.
 func FuzzWhatAProviderSays(f *testing.F) {
 	const issuer, place = "https://idp.example/realm", "https://idp.example/keys"
-	settings := Settings{Issuer: issuer}
-	k := newRemoteKeys(settings, newClient(false), Options{Now: func() time.Time { return testStart }})
-	set := jwks(newSigner("a").jwk(), ecKey("b"))
+	s := &server{source: Source{Issuer: issuer}, client: NewClient(Limits{})}
+	set := issuertest.JWKS(issuertest.NewSigner("a").JWK(), issuertest.ECKey("b"))
 	for _, seed := range []string{
 		set, `{"issuer":"` + issuer + `","jwks_uri":"` + place + `"}`, `{"keys":[]}`, "", "null", strings.Repeat("[", 2000), `{"keys":[{"kty":"RSA","n":"","e":""}]}`,
 		`{"issuer":"` + issuer + `","jwks_uri":"` + place + `","fetched_at":"2026-11-21T10:00:00Z","jwks":` + set + `}`,
@@ -20,12 +20,12 @@ func FuzzWhatAProviderSays(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if uri, err := k.readMetadata(data); err == nil && !strings.HasPrefix(strings.ToLower(uri), "https://idp.example") {
+		if uri, err := s.readMetadata(data); err == nil && !strings.HasPrefix(strings.ToLower(uri), "https://idp.example") {
 			t.Errorf("keys at %q", uri)
 		}
-		keys, err := k.readKeySet(data, place, testStart)
-		if kept, failed := k.readSnapshot(data); failed == nil {
-			if kept.fetchedAt.After(testStart) {
+		keys, err := s.readKeySet(data, place, issuertest.Start)
+		if kept, failed := s.readSnapshot(data, issuertest.Start); failed == nil {
+			if kept.fetchedAt.After(issuertest.Start) {
 				t.Errorf("fetched at %s", kept.fetchedAt)
 			}
 			keys, err = kept, nil

@@ -1,13 +1,14 @@
-package trust
+package fetch
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// KeysReport describes the known keys of an issuer.
+// KeysReport describes the known keys of a source.
 type KeysReport struct {
 	// JWKSURI is where they were found, and FetchedAt when; both are empty if no keys are known.
 	JWKSURI   string    `json:"jwks_uri,omitzero"`
@@ -29,17 +30,38 @@ type KeyReport struct {
 	Unusable string `json:"unusable,omitzero"`
 }
 
-// Keys reports which of the issuer's keys are used, and why others are not.
-func (i *Issuer) Keys() KeysReport {
-	known := i.keys.known.Load()
+// Report reports which of the keys are used, and why others are not.
+func (k *Keys) Report() KeysReport {
+	known := k.known.Load()
 	r := KeysReport{Keys: []KeyReport{}}
-	if known.failed != nil {
-		r.Failed = known.failed.Error()
+	if known.Failed != nil {
+		r.Failed = known.Failed.Error()
 	}
 	if known.set != nil {
 		r.JWKSURI, r.FetchedAt, r.Keys = known.set.uri, known.set.fetchedAt, known.set.report()
 	}
 	return r
+}
+
+// Look fetches the metadata of an OpenID provider now, for a test by the operator, and changes nothing of what is known.
+func (k *Keys) Look(ctx context.Context) ([]byte, error) {
+	places, err := metadataPlaces(k.server.source.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	return k.server.getMetadata(ctx, places[1])
+}
+
+// LookAtKeys fetches the keys at a URL now, and reports which can be used.
+func (k *Keys) LookAtKeys(ctx context.Context, uri string) (list []KeyReport, err error) {
+	err = Guard(func() error {
+		set, _, err := k.server.download(ctx, uri, k.options.Now())
+		if err == nil {
+			list = set.report()
+		}
+		return err
+	})
+	return list, err
 }
 
 func (s *keySet) report() []KeyReport {

@@ -1,4 +1,4 @@
-package trust
+package fetch
 
 import (
 	"bytes"
@@ -38,11 +38,10 @@ func TestV8EachByteOfAnAnswer(t *testing.T) {
 			defer func() { <-turns }()
 			address, stop := rawServer(t, serve)
 			defer stop()
-			c := newClient(true)
-			c.timeout = timeout
-			defer c.transport.CloseIdleConnections()
+			c := NewClient(Limits{Reach: PrivateNetwork, Redirects: Redirects, Timeout: timeout})
+			defer c.CloseIdleConnections()
 			begun := time.Now()
-			_, _, err := c.get(t.Context(), "http://"+address+"/keys", "")
+			_, err := c.Get(t.Context(), "http://"+address+"/keys", "")
 			if took := time.Since(begun); took > 20*time.Second {
 				t.Errorf("%s: it took %s", name, took)
 			}

@@ -1,4 +1,4 @@
-package trust
+package fetch
 
 import (
 	"context"
@@ -10,14 +10,29 @@ import (
 	"syscall"
 )
 
-// addressGuard decides which addresses may be dialled. Without it, somebody who controls an issuer's DNS or metadata
-// could make us connect to hosts that only we can reach.
-type addressGuard struct {
-	// private allows loopback, private and link-local addresses.
-	private bool
-	// loopback allows loopback addresses.
-	loopback bool
+// Reach says which addresses beside those of the internet may be dialled.
+type Reach uint8
+
+const (
+	// Internet is none.
+	Internet Reach = iota
+	// Loopback is loopback, with plain http too.
+	Loopback
+	// PrivateNetwork is loopback, with plain http too, and private and link-local addresses.
+	PrivateNetwork
+)
+
+// ReachOf returns PrivateNetwork or Internet, as the setting allow_private_network has it.
+func ReachOf(privateNetwork bool) Reach {
+	if privateNetwork {
+		return PrivateNetwork
+	}
+	return Internet
 }
+
+// addressGuard decides which addresses may be dialled. Without it, control over the DNS or metadata of a server would be enough to make
+// us connect to hosts that only we can reach.
+type addressGuard struct{ reach Reach }
 
 // specialRange is a range that is not on the public internet. allow_private_network allows an inner one; no identity
 // provider is in the others.
@@ -68,16 +83,15 @@ var (
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// checkURL requires https. It allows plain http with allow_private_network, for tests; control restricts that to
-// loopback.
+// checkURL requires https. It allows plain http beyond the internet; control restricts that to loopback.
 func (g addressGuard) checkURL(u *url.URL) error {
 	switch {
 	case u.Host == "" || u.Opaque != "" || u.User != nil:
-		return fmt.Errorf("%q is no URL of an issuer", u.Redacted())
-	case u.Scheme == "https", u.Scheme == "http" && (g.private || g.loopback):
+		return fmt.Errorf("%s is no URL of a server", originOf(u))
+	case u.Scheme == "https", u.Scheme == "http" && g.reach != Internet:
 		return nil
 	}
-	return fmt.Errorf("%s must be https", u)
+	return fmt.Errorf("%s must be https", originOf(u))
 }
 
 // parseURL parses and checks a URL.
@@ -137,7 +151,7 @@ func (g addressGuard) check(ip netip.Addr) error {
 		if !special.prefix.Contains(ip) {
 			continue
 		}
-		if special.inner && (g.private || g.loopback && ip.IsLoopback()) {
+		if special.inner && (g.reach == PrivateNetwork || g.reach == Loopback && ip.IsLoopback()) {
 			return nil
 		}
 		if special.inner {
