@@ -79,12 +79,12 @@ var rooms = map[string]room{
 	},
 	"tokenissuer/attempts": {own: []string{"tokenissuer/oauth", "tokenissuer/store"}, without: core},
 	"tokenissuer/assertion": {
-		own:     []string{"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/strictjson"},
-		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
+		own:     []string{"internal/cache", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
+		others:  []string{"github.com/go-json-experiment/json"},
 		without: core,
 	},
 	"tokenissuer/memory": {
-		own: []string{"tokenissuer/oauth", "tokenissuer/store"}, others: []string{"github.com/maypok86/otter/v2"}, without: core,
+		own: []string{"internal/cache", "tokenissuer/oauth", "tokenissuer/store"}, others: []string{"github.com/maypok86/otter/v2"}, without: core,
 	},
 	"tokenissuer": {
 		own: []string{
@@ -105,8 +105,7 @@ var rooms = map[string]room{
 		without: core,
 	},
 	"tokenissuer/personaltoken": {
-		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/store"},
-		others:  []string{"github.com/maypok86/otter/v2"},
+		own:     []string{"internal/cache", "tokenissuer", "tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/store"},
 		without: core,
 	},
 	"tokenissuer/registry": {

@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/maypok86/otter/v2"
-
+	"github.com/gatehouse-auth/gatehouse/internal/cache"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -31,14 +30,12 @@ type StrangersKeys interface {
 type Keys struct {
 	remote    RemoteKeys
 	strangers StrangersKeys
-	sets      *otter.Cache[string, *keys.PublishedSet]
+	sets      *cache.Cache[*keys.PublishedSet]
 }
 
 // NewKeys returns the keys of clients, of which some are elsewhere; nil: none can be.
 func NewKeys(remote RemoteKeys, strangers StrangersKeys) *Keys {
-	return &Keys{remote, strangers, otter.Must(&otter.Options[string, *keys.PublishedSet]{
-		MaximumWeight: maxSetBytes, Weigher: func(text string, _ *keys.PublishedSet) uint32 { return uint32(len(text)) }, //nolint:gosec // at most 64 KiB
-	})}
+	return &Keys{remote, strangers, cache.New[*keys.PublishedSet](maxSetBytes)}
 }
 
 // ParseSet reads a client's JWK Set. The error says to whoever registers the client what is wrong with it.
@@ -65,13 +62,13 @@ func (k *Keys) Find(ctx context.Context, c *store.Client, source, kid string, al
 	if c.JWKS == "" {
 		return k.findRemote(ctx, c, source, kid, algorithm)
 	}
-	set, ok := k.sets.GetIfPresent(c.JWKS)
+	set, ok := k.sets.Get(c.JWKS)
 	if !ok {
 		var err error
 		if set, err = ParseSet(c.JWKS); err != nil {
 			return nil, oauth.NewError(oauth.InvalidClient, "client_keys_unusable").WithCause(err)
 		}
-		k.sets.Set(c.JWKS, set)
+		k.sets.Put(c.JWKS, set, uint64(len(c.JWKS)))
 	}
 	key, reason := set.Find(kid, algorithm)
 	if key == nil {

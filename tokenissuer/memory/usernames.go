@@ -3,7 +3,7 @@ package memory
 import (
 	"time"
 
-	"github.com/maypok86/otter/v2"
+	"github.com/gatehouse-auth/gatehouse/internal/cache"
 )
 
 const (
@@ -14,41 +14,31 @@ const (
 )
 
 // UsernameCache remembers what the users are called whose tokens are asked about, so that the question for an access token
-// costs no second one to the store. It says nothing of whether a user or a token lives. It is bounded, and holds only users
+// costs no second one to the store. It does not say whether a user or a token lives. It is bounded, and holds only users
 // that exist.
-type UsernameCache struct {
-	names *otter.Cache[string, rememberedName]
-}
-
-type rememberedName struct {
-	name  string
-	until time.Time
-}
+type UsernameCache struct{ names *cache.Cache[string] }
 
 // NewUsernameCache returns an empty cache.
-func NewUsernameCache() *UsernameCache {
-	return &UsernameCache{otter.Must(&otter.Options[string, rememberedName]{MaximumSize: maxUsernames})}
-}
+func NewUsernameCache() *UsernameCache { return &UsernameCache{cache.New[string](maxUsernames)} }
 
-// Get returns what a user is called; false when it is not known, or no more. A nil cache knows nothing.
+// Get returns what a user is called; false when it is not known. A nil cache knows nothing.
 func (c *UsernameCache) Get(userID string, now time.Time) (string, bool) {
 	if c == nil {
 		return "", false
 	}
-	known, ok := c.names.GetIfPresent(userID)
-	return known.name, ok && now.Before(known.until)
+	return c.names.GetAt(userID, now)
 }
 
 // Put remembers what a user is called.
 func (c *UsernameCache) Put(userID, name string, now time.Time) {
 	if c != nil {
-		c.names.Set(userID, rememberedName{name, now.Add(UsernameCacheTTL)})
+		c.names.PutFor(userID, name, 1, now, now.Add(UsernameCacheTTL))
 	}
 }
 
-// Forget has the directory asked again what a user is called. Whoever changes the user calls it.
+// Forget has the directory asked again what a user is called. Callers that change a user call it.
 func (c *UsernameCache) Forget(userID string) {
 	if c != nil {
-		c.names.Invalidate(userID)
+		c.names.Drop(userID)
 	}
 }

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
+	"github.com/gatehouse-auth/gatehouse/internal/cache"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -33,7 +32,7 @@ type Tokens struct {
 	issuer     *tokenissuer.Issuer
 	stored     func() Store
 	remembered *opaque.Cache
-	refused    *otter.Cache[opaque.Key, time.Time] // until when
+	refused    *cache.Cache[struct{}]
 }
 
 // Store is what tokens ask of a store.
@@ -49,7 +48,7 @@ func New(issuer *tokenissuer.Issuer, rules Rules, stored func() Store, enter opa
 	}
 	return &Tokens{
 		rules: rules, issuer: issuer, stored: stored, remembered: opaque.New(issuer.Verifier, enter, maxBytes),
-		refused: otter.Must(&otter.Options[opaque.Key, time.Time]{MaximumSize: maxRefused}),
+		refused: cache.New[struct{}](maxRefused),
 	}
 }
 
@@ -90,14 +89,14 @@ func (p *Tokens) Token(ctx context.Context, text string, audiences []string, adm
 // read asks the store, unless it has just been asked about a token that is not good.
 func (p *Tokens) read(ctx context.Context, key opaque.Key, admit accesstoken.Admission) (*accesstoken.AccessToken, error) {
 	now := p.issuer.Verifier.Now()
-	if until, refused := p.refused.GetIfPresent(key); refused && now.Before(until) && until.Sub(now) <= refusedFor {
+	if _, refused := p.refused.GetAt(string(key[:]), now); refused {
 		return nil, errUnknown
 	}
 	t, err := p.remembered.Read(ctx, key, admit, func(ctx context.Context) (*accesstoken.AccessToken, error) {
 		return p.load(ctx, key)
 	})
 	if err == nil && t == nil {
-		p.refused.Set(key, now.Add(refusedFor))
+		p.refused.PutFor(string(key[:]), struct{}{}, 1, now, now.Add(refusedFor))
 		err = errUnknown
 	}
 	return t, err
