@@ -9,10 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // placeLife is how long discovered metadata is used.
@@ -122,7 +121,7 @@ func metadataPlaces(issuer string) ([]string, error) {
 // readMetadata returns the jwks_uri of metadata that names the issuer (RFC 8414 §3.3).
 func (s *server) readMetadata(document []byte) (string, error) {
 	var m metadata
-	if err := json.Unmarshal(document, &m); err != nil {
+	if err := strictjson.Object(document, &m); err != nil {
 		return "", fmt.Errorf("the metadata is malformed: %w", err)
 	}
 	if m.Issuer != s.source.Issuer {
