@@ -113,11 +113,11 @@ func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 		t.Errorf("an expired token: %v; admitted %d", err, admitted.Load())
 	}
 	forged := issuertest.NewSigner("k").Token(p.URL, nil)
-	if err := judge(forged, admit); oauth.AsError(err).Code != oauth.InvalidToken || bad.Load() != 1 {
-		t.Errorf("a forged token: %v; bad %d", err, bad.Load())
+	if err := judge(forged, admit); oauth.AsError(err).Code != oauth.InvalidToken || left.Load() != 2 {
+		t.Errorf("a forged token: %v; left %d", err, left.Load())
 	}
 	full := oauth.Unavailable("full", errors.New("full"))
-	if err := judge(key.Token(p.URL, nil), func() (func(bool), error) { return nil, full }); !errors.Is(err, full) {
-		t.Errorf("with a full lane: %v", err)
+	if err := judge(key.Token(p.URL, nil), func() (func(), error) { return nil, full }); !errors.Is(err, full) {
+		t.Errorf("with all turns taken: %v", err)
 	}
 }
