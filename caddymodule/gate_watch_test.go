@@ -206,7 +206,7 @@ func (r *recorded) has(t *testing.T, name string, values ...string) *recorded {
 // the second is decided alike on a machine that is busy.
 func setClock(t *testing.T) *testClock {
 	t.Helper()
-	now := time.Now()
+	now := time.Now().Truncate(time.Microsecond) // as stores keep times: bounds are held exactly
 	return clockFrom(t, func() time.Time { return now })
 }
 

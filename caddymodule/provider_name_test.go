@@ -30,6 +30,8 @@ func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 	if eve.Source != "openid "+before.URL {
 		t.Errorf("linked at %q", eve.Source)
 	}
+	other := g.addUser("other@corp.example", "acme", store.RoleMember) // who does not sign in after the move
+	check(t, stored.LinkIdentity(t.Context(), store.Identity{Provider: "corp", Subject: "2", UserID: other, Source: eve.Source}))
 
 	for name, c := range map[string]struct{ signIn, want string }{
 		"another issuer":       {atProvider("corp", after, "create"), "or write `formerly " + before.URL + "` into it"},
@@ -57,6 +59,7 @@ func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 		t.Errorf("formerly was taken away while %s has accounts: %v", before.URL, err)
 	}
 	g.ok("user", "update", eve.UserID, "--identities", "unlink")
+	g.ok("user", "update", other, "--identities", "unlink")
 	before.says(map[string]any{"sub": "1", "email": "zoe@corp.example", "email_verified": true})
 	g.reload(site(atProvider("corp", before, "create")))
 	b = g.browser()

@@ -79,7 +79,7 @@ var rooms = map[string]room{
 	},
 	"tokenissuer/attempts": {own: []string{"tokenissuer/oauth", "tokenissuer/store"}, without: core},
 	"tokenissuer/assertion": {
-		own:     []string{"internal/cache", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
+		own:     []string{"internal/cache", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/strictjson", "tokenissuer/store"},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: core,
 	},
@@ -117,7 +117,7 @@ var rooms = map[string]room{
 		others: []string{"github.com/go-json-experiment/json"}, without: core,
 	},
 	"tokenissuer/clientmetadata": {
-		own:     []string{"internal/cache", "internal/fairqueue", "tokenissuer/fetch", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store"},
+		own:     []string{"internal/cache", "internal/fairqueue", "tokenissuer/fetch", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/strictjson", "tokenissuer/registration", "tokenissuer/store"},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
@@ -125,7 +125,7 @@ var rooms = map[string]room{
 		own: []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
 	},
 	"tokenissuer/upstream": {
-		own:     []string{"tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/oauth", "tokenissuer/store"},
+		own:     []string{"tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/oauth", "tokenissuer/strictjson", "tokenissuer/store"},
 		others:  []string{"github.com/coreos/go-oidc/v3", "github.com/go-json-experiment/json", "golang.org/x/oauth2"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
@@ -136,10 +136,6 @@ var rooms = map[string]room{
 		others: []string{"github.com/go-asn1-ber/asn1-ber", "github.com/go-ldap/ldap/v3"},
 		// go-ldap has net/http in it, for a kind of bind that nobody makes.
 		without: []string{"database/sql", "github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
-	},
-	"tokenissuer/memstore": {
-		own: []string{"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, others: []string{"github.com/patrickmn/go-cache"},
-		without: slices.Concat(wire, database),
 	},
 	"tokenissuer/sqlstore": {
 		own: []string{
@@ -169,11 +165,6 @@ var rooms = map[string]room{
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
-	"tokenissuer/endpoint/registration": {
-		own:     []string{"tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/store"},
-		others:  []string{"github.com/go-json-experiment/json"},
-		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
-	},
 	"tokenissuer/endpoint/requests": {
 		own:     []string{"tokenissuer", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/personaltoken", "tokenissuer/strictjson"},
 		others:  []string{"github.com/go-json-experiment/json"},
@@ -184,7 +175,7 @@ var rooms = map[string]room{
 		without: slices.DeleteFunc(slices.Concat(wire, database), func(p string) bool { return p == "html/template" }),
 	},
 	"tokenissuer/fetch": {
-		own:     []string{"internal/cache", "tokenissuer/keys", "tokenissuer/oauth"},
+		own:     []string{"internal/cache", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/strictjson"},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
@@ -199,7 +190,7 @@ var rooms = map[string]room{
 	"caddymodule/admin": {
 		own: []string{
 			"caddymodule/coverage", "caddymodule/node",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/strictjson", "tokenissuer/passwords",
 			"tokenissuer/personaltoken", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{

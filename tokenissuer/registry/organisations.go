@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -25,7 +26,7 @@ func (g *Registry) AddOrganisation(ctx context.Context, o store.Organisation) (*
 	if o.Name == "" {
 		o.Name = o.ID
 	}
-	o.CreatedAt = g.Issuer.Now()
+	o.CreatedAt = g.Issuer.Now().Truncate(time.Microsecond)
 	if err := o.Validate(); err != nil {
 		return nil, invalidInput{err}
 	}

@@ -67,7 +67,7 @@ func (g *Registry) AddClient(ctx context.Context, c store.Client) (*store.Client
 	if g.isDeclared(c.ID) {
 		return nil, oauth.Secret{}, store.ErrTaken
 	}
-	c.CreatedAt = g.Issuer.Now()
+	c.CreatedAt = g.Issuer.Now().Truncate(time.Microsecond)
 	var secret oauth.Secret
 	if !c.IsPublic() && !c.SignsAssertions() {
 		secret = oauth.NewClientSecret()

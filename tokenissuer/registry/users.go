@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
@@ -67,7 +68,7 @@ func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Sec
 		}
 	}
 	u.SetDefaults(g.Issuer.Roles)
-	u.CreatedAt = g.Issuer.Now()
+	u.CreatedAt = g.Issuer.Now().Truncate(time.Microsecond)
 	if err := u.Validate(); err != nil {
 		return nil, invalidInput{err}
 	}

@@ -86,13 +86,32 @@ func FoldsTo(name string, others ...string) bool {
 // Texts is a string or an array of strings on the wire, like aud (RFC 7519 §4.1.3).
 type Texts []string
 
-// UnmarshalJSONFrom reads either.
+// UnmarshalJSONFrom reads either. A null in an array is no string.
 func (t *Texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	if d.PeekKind() != '"' {
+	switch d.PeekKind() {
+	case '"':
+		*t = make(Texts, 1)
+		return json.UnmarshalDecode(d, &(*t)[0])
+	case '[':
+	default:
 		return json.UnmarshalDecode(d, (*[]string)(t))
 	}
-	*t = make(Texts, 1)
-	return json.UnmarshalDecode(d, &(*t)[0])
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	*t = make(Texts, 0, 1)
+	for d.PeekKind() == '"' {
+		var text string
+		if err := json.UnmarshalDecode(d, &text); err != nil {
+			return err
+		}
+		*t = append(*t, text)
+	}
+	end, err := d.ReadToken()
+	if err == nil && end.Kind() != ']' {
+		return errors.New("an array has a member that is no string")
+	}
+	return err
 }
 
 // NumericDate is a time in seconds since 1970 on the wire (RFC 7519 §2). A fraction of a second is cut off.

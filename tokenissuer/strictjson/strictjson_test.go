@@ -70,7 +70,7 @@ func TestFormsOfClaims(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{`{"aud":1}`, `{"aud":[1]}`, `{"aud":{}}`, `{"exp":"1"}`, `{"exp":-1}`, `{"exp":253402300800}`, `{"exp":1e999}`, `{"exp":true}`} {
+	for _, text := range []string{`{"aud":1}`, `{"aud":[1]}`, `{"aud":[null]}`, `{"aud":["a",null]}`, `{"aud":["a",["b"]]}`, `{"aud":{}}`, `{"exp":"1"}`, `{"exp":-1}`, `{"exp":253402300800}`, `{"exp":1e999}`, `{"exp":true}`} {
 		var got claims
 		if err := Unmarshal([]byte(text), &got); err == nil {
 			t.Errorf("%s: %v was read", text, got)
