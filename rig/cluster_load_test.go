@@ -151,15 +151,6 @@ func (l *load) goOn(requests int) {
 	soon(l.t, "the load to go on", func() bool { return l.requests() >= until })
 }
 
-// pace waits until the clients have sent that many more requests, and some before, and returns how many they sent in a second.
-func (l *load) pace(requests int) float64 {
-	l.t.Helper()
-	l.goOn(requests / 10)
-	before, from := l.requests(), time.Now()
-	l.goOn(requests)
-	return float64(l.requests()-before) / time.Since(from).Seconds()
-}
-
 // The rows want every good request answered. One that is put off, with a 503 that says when to come back, and then answered is what a
 // node does whose hashes or connections to the database are all in use on a busy machine, or that has just started. Either happens
 // rarely: once in a hundred requests, and in a short run no more than fewestPutOff times.

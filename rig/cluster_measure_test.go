@@ -66,13 +66,6 @@ func (m *times) add(d time.Duration) {
 	m.all, m.fair = append(m.all, d), append(m.fair, fair)
 }
 
-// forget begins anew.
-func (m *times) forget() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.all, m.fair = nil, nil
-}
-
 // quantile is the time that a part q of all stays within; all of them when it is 1.
 func (m *times) quantile(q float64) time.Duration {
 	m.mu.Lock()

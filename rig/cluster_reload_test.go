@@ -68,22 +68,6 @@ func (c *Cluster) settles(t *testing.T, n *Node, before usage) usage {
 	}
 }
 
-// reaches waits until a counter of a node has come to at least that.
-func (n *Node) reaches(t *testing.T, name string, least float64) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		got := n.counted(t, name)
-		if got >= least {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s of %s is %v, want %v", name, n.Addr, got, least)
-		}
-		time.Sleep(pollInterval)
-	}
-}
-
 // counted is the sum of a counter over its labels, as a node tells it.
 func (n *Node) counted(t *testing.T, name string) (sum float64) {
 	t.Helper()

@@ -114,7 +114,7 @@ func (c *Client) do(request *http.Request) (*Answer, error) {
 	if request.Header.Get("Accept") == "" {
 		request.Header.Set("Accept", "application/json")
 	}
-	response, err := c.http.Do(request) //nolint:gosec // G704: the address is checked when it is dialled
+	response, err := c.http.Do(request)
 	if err != nil {
 		return nil, away{withoutURL(err)}
 	}

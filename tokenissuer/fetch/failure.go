@@ -17,7 +17,7 @@ var ErrAway = errors.New("the server does not answer")
 type away struct{ error }
 
 func (a away) Unwrap() error        { return a.error }
-func (a away) Is(target error) bool { return target == ErrAway } //nolint:errorlint // this is how errors.Is asks
+func (a away) Is(target error) bool { return target == ErrAway }
 
 // withoutURL takes the URL out of an error of net/http: its query may hold what is not for a log, and callers name what they ask for.
 func withoutURL(err error) error {
