@@ -153,14 +153,14 @@ func (a *App) checkStored(timeout time.Duration) error {
 		if _, err := a.node.Store().Client(ctx, u.ID); err == nil {
 			return fmt.Errorf("user %q: a client in the store has this id", u.ID)
 		} else if !errors.Is(err, store.ErrNotFound) {
-			return oauth.Unavailable("store_unavailable", err)
+			return err
 		}
 	}
 	for _, c := range a.settings.Declared.Clients() {
 		if _, err := a.node.Store().User(ctx, c.ID); err == nil {
 			return fmt.Errorf("client %q: a user in the store has this id", c.ID)
 		} else if !errors.Is(err, store.ErrNotFound) {
-			return oauth.Unavailable("store_unavailable", err)
+			return err
 		}
 	}
 	directory := store.OverlayDirectory{Declared: a.settings.Declared, Stored: a.node.Store()}
@@ -175,7 +175,7 @@ func (a *App) checkStored(timeout time.Duration) error {
 			err := fmt.Errorf("provider %s: there is no organisation %q: declare it, or add it with `caddy oauth org add`", p.Name, p.Rules.Create.Organisation)
 			return setting.At(err, a.Sources["provider "+p.Name])
 		} else if err != nil {
-			return oauth.Unavailable("store_unavailable", err)
+			return err
 		}
 	}
 	return nil

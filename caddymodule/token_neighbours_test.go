@@ -155,7 +155,6 @@ func TestT95RevocationIsAtOnce(t *testing.T) {
 		down := outcome{status: 503, code: "temporarily_unavailable", reason: "store_unavailable"}
 		d.holdSentence(t, revoke(t, "token="+token+"&"+asConf), down)
 		d.holdSentence(t, revoke(t, "token="+token, basic("conf:"+confSecret)...), down)
-		down.reason = "directory_unavailable" // nobody knows whether this client exists
 		d.holdSentence(t, revoke(t, "token="+token+"&client_id=stored&client_secret=x"), down)
 		d.holdSentence(t, d.ask(t, "/oauth/token", ccGrant, basic("stored:x")...), down)
 		// What was never revoked is not dead, and clients of the configuration go on.
@@ -293,7 +292,7 @@ func TestT106Introspection(t *testing.T) {
 		}
 		d.app().issuer.Authenticated.Forget("stored")
 		d.holdSentence(t, ask("token="+token+"&client_id=stored&client_secret="+stored),
-			outcome{status: 503, code: "temporarily_unavailable", reason: "directory_unavailable"})
+			outcome{status: 503, code: "temporarily_unavailable", reason: "store_unavailable"})
 		d.holdSentence(t, ask("token="+token+"&"+asConf),
 			outcome{status: 503, code: "temporarily_unavailable", reason: "store_unavailable"})
 		if a := d.send(t, http.MethodGet, "/any/x", "", "Authorization", "Bearer "+token); a.status != 200 {

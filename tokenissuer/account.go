@@ -13,7 +13,7 @@ func (k *Records) RevokeApplication(ctx context.Context, user *store.User, clien
 		return oauth.MissingParameter("application")
 	}
 	if err := k.Store.DropConsent(ctx, user.ID, clientID); err != nil {
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	return k.EndFamilies(ctx, store.FamilyFilter{
 		UserID: user.ID, ClientID: clientID, Origins: []oauth.GrantType{oauth.AuthorizationCode, oauth.PasswordGrant, store.AdminCreated},

@@ -106,7 +106,7 @@ func (is *Issuer) ResolveRedirect(ctx context.Context, clientID, redirectURI, so
 		return nil, redirect.Target{}, own
 	}
 	if err != nil {
-		return nil, redirect.Target{}, oauth.Unavailable("directory_unavailable", err)
+		return nil, redirect.Target{}, err
 	}
 	target, err := redirect.To(client, redirectURI, is.URL, is.OpenID)
 	return client, target, err

@@ -84,7 +84,7 @@ func (k *Records) hasConsent(ctx context.Context, r *AuthorizationRequest, clien
 		return false, nil
 	}
 	if err != nil {
-		return false, oauth.Unavailable("store_unavailable", err)
+		return false, err
 	}
 	return allowed.Missing(r.Asked()...) == "", nil
 }
@@ -160,7 +160,7 @@ func (is *Issuer) Deny(ctx context.Context, r *AuthorizationRequest, s *Session)
 	}
 	switch outcome, err := is.Store.DecideRequest(ctx, r.ID, beforeTokens(now.Add(2*keys.WrapLifetime))); {
 	case err != nil:
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	case outcome != store.Done:
 		return oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)
 	}

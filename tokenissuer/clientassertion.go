@@ -116,7 +116,7 @@ func (k *Records) UseOnce(ctx context.Context, kind, owner, id string, until tim
 	digest := sha256.Sum256([]byte(kind + "\x00" + string(named[:]) + id))
 	outcome, err := k.Store.DecideRequest(ctx, base64.RawURLEncoding.EncodeToString(digest[:]), until.Add(store.RevocationMargin))
 	if err != nil {
-		return false, oauth.Unavailable("store_unavailable", err)
+		return false, err
 	}
 	return outcome == store.Done, nil
 }

@@ -143,7 +143,7 @@ func (c Clients) registered(ctx context.Context, id, source string) (*store.Clie
 	case errors.Is(err, store.ErrNotFound):
 		return &nobody, nil
 	case !errors.As(err, &own):
-		return nil, oauth.Unavailable("directory_unavailable", err)
+		return nil, err
 	case own.Code == oauth.TemporarilyUnavailable:
 		return nil, own
 	}

@@ -82,7 +82,7 @@ func TestT21OneFailureARequest(t *testing.T) {
 	if _, err := a.authenticate(ClientAuthentication{}); err == nil || a.attempts.counted != counts {
 		t.Error("a request without credentials was counted")
 	}
-	a.directory.fault = errors.New("down")
+	a.directory.fault = store.Unavailable(errors.New("down"))
 	_, err := a.authenticate(withSecret("other", "wrong"))
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	if a.attempts.counted != counts {
@@ -193,7 +193,7 @@ func TestADeclaredClientSurvivesAFailingStore(t *testing.T) {
 	if _, err := a.authenticate(withSecret("conf", tokentest.ClientSecret)); err != nil {
 		t.Fatal(err)
 	}
-	a.directory.fault = errors.New("down")
+	a.directory.fault = store.Unavailable(errors.New("down"))
 	if c, err := a.authenticate(withSecret("decl", tokentest.ClientSecret)); err != nil || !c.Declared {
 		t.Errorf("%v, %v", c, err)
 	}

@@ -61,7 +61,7 @@ func (is *Issuer) ReadSignOut(ctx context.Context, p SignOutParameters, sessionI
 	case errors.Is(err, store.ErrNotFound) || err == nil && client.Disabled:
 		return refused(r, "client_unknown", "The client is unknown.")
 	case err != nil:
-		return r, oauth.Unavailable("directory_unavailable", err)
+		return r, err
 	}
 	r.Client = client
 	// 2. Where the browser goes, compared byte for byte (§3).

@@ -41,7 +41,7 @@ func TestNoKeyNoTokens(t *testing.T) {
 	}
 	_, err := a.exchange(oauth.ClientCredentials, withSecret("conf", tokentest.ClientSecret), "")
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
-	a.directory.fault = errors.New("down")
+	a.directory.fault = store.Unavailable(errors.New("down"))
 	a.Authenticated.Forget("conf")
 	_, err = a.exchange(oauth.ClientCredentials, withSecret("conf", tokentest.ClientSecret), "")
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)

@@ -50,11 +50,11 @@ func (s *faultyStore) run(step string, do func() error) error {
 		first()
 	}
 	if fails && !after {
-		return fmt.Errorf("%s: the disk is full", step)
+		return store.Unavailable(fmt.Errorf("%s: the disk is full", step))
 	}
 	err := do()
 	if fails && err == nil {
-		return fmt.Errorf("%s: the connection was cut", step)
+		return store.Unavailable(fmt.Errorf("%s: the connection was cut", step))
 	}
 	return err
 }

@@ -74,7 +74,7 @@ func (k *Records) redeem(ctx context.Context, redeemed *store.TokenFamily, user 
 	k.Families.Forget(redeemed.ID)
 	switch {
 	case err != nil:
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	case outcome == store.Replayed: // a request beside this one was first
 		return k.replayed(ctx, f)
 	}
@@ -130,7 +130,7 @@ func (k *Records) replayed(ctx context.Context, f *store.TokenFamily) error {
 func (k *Records) countWrongVerifier(ctx context.Context, f *store.TokenFamily) error {
 	k.Families.Forget(f.ID) // with fewer failures than it has now
 	if err := k.Store.CountCodeFailure(ctx, f.ID); err != nil {
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	return oauth.NewError(oauth.InvalidGrant, "code_verifier_wrong")
 }

@@ -153,7 +153,7 @@ func (is *Issuer) workload(ctx context.Context, asked *assertedRequest) (*store.
 		case errors.Is(err, store.ErrNotFound) || err == nil && client.Disabled:
 			return nil, oauth.NewError(oauth.InvalidGrant, "rule_client_unknown").WithCause(fmt.Errorf("the client %q of the rule is not there, or disabled", id))
 		case err != nil:
-			return nil, oauth.Unavailable("directory_unavailable", err)
+			return nil, err
 		}
 		bounded := *client
 		bounded.Scopes = intersection(client.Scopes, asked.rule.Scopes)
@@ -170,7 +170,7 @@ func (is *Issuer) workload(ctx context.Context, asked *assertedRequest) (*store.
 			return nil, oauth.NewError(oauth.InvalidGrant, "subject_taken").WithCause(fmt.Errorf("%q is a client or a user", subject))
 		}
 		if !errors.Is(err, store.ErrNotFound) {
-			return nil, oauth.Unavailable("directory_unavailable", err)
+			return nil, err
 		}
 	}
 	return &store.Client{ID: subject, Type: store.ConfidentialClient, Scopes: asked.rule.Scopes}, nil

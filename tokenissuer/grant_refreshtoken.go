@@ -157,7 +157,7 @@ func (k *Records) rotate(ctx context.Context, f *store.TokenFamily, user *store.
 	k.Families.Forget(f.ID)
 	switch {
 	case err != nil:
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	case outcome != store.Replayed:
 		return refreshRefused(outcome)
 	}

@@ -64,7 +64,7 @@ func (k *Records) EndHostSessionsOf(ctx context.Context, user *store.User, provi
 func (k *Records) endHostSessions(ctx context.Context, user *store.User, meant func(*store.TokenFamily) bool) error {
 	families, err := k.Store.FamiliesOf(ctx, user.ID, k.Now())
 	if err != nil {
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	for _, f := range families {
 		if f.Origin != store.HostSession || !meant(f) {

@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestT70AMissCostsAHashOfEveryScheme is told by what is asked: the list is read once a minute, and holds what is
@@ -28,7 +29,7 @@ func TestT70AMissCostsAHashOfEveryScheme(t *testing.T) {
 		t.Errorf("read %d times", a.store.schemesRead)
 	}
 	a.Add(time.Minute)
-	a.store.fault = errors.New("down")
+	a.store.fault = store.Unavailable(errors.New("down"))
 	_, err := a.schemes.list(t.Context(), a.Issuer)
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }

@@ -117,13 +117,13 @@ func (is *Issuer) admit(ctx context.Context, client *store.Client) error {
 			return oauth.NewError(oauth.Denied, "client_removed").WithDescription("The operator has removed this client lately.").WithCause(err)
 		}
 		if !errors.Is(err, store.ErrTaken) { // by another request of the same client
-			return unavailableUnless(err)
+			return err
 		}
 		stored, err = is.Directory.Client(ctx, client.ID)
 	}
 	switch {
 	case err != nil:
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	case stored.Disabled:
 		return oauth.NewError(oauth.Denied, "client_disabled")
 	case stored.Name == client.Name && stored.Type == client.Type && stored.ClientKeys == client.ClientKeys && reflect.DeepEqual(stored.OpenID, client.OpenID) && slices.Equal(stored.RedirectURIs, client.RedirectURIs) && slices.Equal(stored.Grants, client.Grants):
@@ -135,13 +135,6 @@ func (is *Issuer) admit(ctx context.Context, client *store.Client) error {
 	})
 	is.Origins.Forget()
 	return nil
-}
-
-func unavailableUnless(err error) error {
-	if err == nil {
-		return nil
-	}
-	return oauth.Unavailable("store_unavailable", err)
 }
 
 // noteUse notes, once a day, that a client which made itself known has got a token. A failure is made up for by the next one.

@@ -89,7 +89,7 @@ func (k *Records) familyOf(ctx context.Context, t *accesstoken.AccessToken) (*st
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, oauth.Unavailable("store_unavailable", err)
+		return nil, err
 	}
 	return f, nil
 }
@@ -123,10 +123,7 @@ func (k *Records) catchUp(ctx context.Context) error {
 	if k.Refresh == nil {
 		return nil
 	}
-	if err := k.Refresh(ctx); err != nil {
-		return oauth.Unavailable("store_unavailable", err)
-	}
-	return nil
+	return k.Refresh(ctx)
 }
 
 // revocable returns what a token, access or refresh, is; nil when there is nothing to revoke. Of a refresh token only
@@ -209,7 +206,7 @@ func (k *Records) Revoke(ctx context.Context, revocations ...store.Revocation) e
 		return errors.New("a revocation needs an id")
 	}
 	if err := k.Store.Revoke(ctx, revocations...); err != nil {
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	k.Revocations.Add(revocations...)
 	return nil
@@ -290,7 +287,7 @@ func (it IssuedTokens) introspectRefresh(ctx context.Context, asker Asker, f *st
 		if client, err = it.Find(ctx, f.ClientID); errors.Is(err, store.ErrNotFound) {
 			return nil, nil
 		} else if err != nil {
-			return nil, oauth.Unavailable("directory_unavailable", err)
+			return nil, err
 		}
 	}
 	lifetimes := it.settings.lifetimes(client)

@@ -144,7 +144,7 @@ var errSessionEnded = oauth.NewError(oauth.InvalidGrant, "user_changed")
 func (k *Records) storeFamily(ctx context.Context, f *store.TokenFamily, user *store.User) error {
 	switch outcome, err := k.Store.AddFamily(ctx, f); {
 	case err != nil:
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	case outcome == store.Revoked:
 		return errSessionEnded
 	case outcome == store.Replayed:
@@ -190,7 +190,7 @@ func (is *Issuer) LivingSession(ctx context.Context, id string, kind oauth.Grant
 	if now.Sub(f.RotatedAt) > is.Sessions.touch() {
 		outcome, err := is.Store.TouchFamily(ctx, f.ID, now)
 		if err != nil {
-			return nil, oauth.Unavailable("store_unavailable", err)
+			return nil, err
 		}
 		if outcome != store.Done {
 			return nil, nil // it was ended since it was read
@@ -248,7 +248,7 @@ func (k *Records) EndSession(ctx context.Context, s *Session) error {
 func (k *Records) EndFamilies(ctx context.Context, which store.FamilyFilter) error {
 	ended, err := k.Store.EndFamilies(ctx, which, k.Ending())
 	if err != nil {
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	k.Revocations.Add(ended...)
 	return nil
@@ -267,7 +267,7 @@ func (k *Records) family(ctx context.Context, id string) (*store.TokenFamily, er
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, oauth.Unavailable("store_unavailable", err)
+		return nil, err
 	case !f.RevokedAt.IsZero():
 		return nil, nil
 	}
@@ -282,7 +282,7 @@ func (k *Records) livingUser(ctx context.Context, f *store.TokenFamily) (*store.
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, oauth.Unavailable("directory_unavailable", err)
+		return nil, err
 	case !user.IsActive(), user.Version != f.UserVersion, user.Declared != f.UserDeclared:
 		return nil, nil
 	case k.Revocations.RevokedFamily(f, user.Organisation):
@@ -315,7 +315,7 @@ func (k *Records) storedFamily(ctx context.Context, id string, genuine bool) (*s
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, oauth.Unavailable("store_unavailable", err)
+		return nil, err
 	}
 	return f, nil
 }

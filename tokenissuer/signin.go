@@ -61,7 +61,7 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (SignedIn, error)
 		user, err = new(store.User), nil
 	}
 	if err != nil {
-		return SignedIn{}, oauth.Unavailable("directory_unavailable", err)
+		return SignedIn{}, err
 	}
 	device := is.deviceOf(ctx, a.Device, user, login)
 	proofs := is.ProofBuckets(login, a.Address)
@@ -163,7 +163,7 @@ func (s *schemesInUse) list(ctx context.Context, is *Issuer) ([]string, error) {
 	}
 	stored, err := is.Store.PasswordSchemes(ctx)
 	if err != nil {
-		return nil, oauth.Unavailable("directory_unavailable", err)
+		return nil, err
 	}
 	all := append(slices.Clone(stored), is.DeclaredSchemes...)
 	all = append(all, passwords.CurrentScheme())

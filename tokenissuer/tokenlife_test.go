@@ -106,7 +106,7 @@ func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(t)
 			tokens, here := f.tokens("pub", "refresh_token"), f.node()
-			away := errors.New("away")
+			away := store.Unavailable(errors.New("away"))
 			here.Refresh = func(ctx context.Context) error {
 				known, _, err := f.store.Revocations(ctx, store.FeedPosition{})
 				here.Revocations.Add(known...)

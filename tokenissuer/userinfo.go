@@ -37,7 +37,7 @@ func (is *Issuer) UserInfo(ctx context.Context, token oauth.Secret) (*UserInfo, 
 	case errors.Is(err, store.ErrNotFound) || err == nil && !user.IsActive():
 		return nil, oauth.NewError(oauth.InvalidToken, "user_gone")
 	case err != nil:
-		return nil, oauth.Unavailable("directory_unavailable", err)
+		return nil, err
 	}
 	// 3. The request from which the token came.
 	f, err := is.familyFor(ctx, t, user)
@@ -91,7 +91,7 @@ func (is *Issuer) wantedBy(ctx context.Context, f *store.TokenFamily) (idtoken.C
 	case errors.Is(err, store.ErrNotFound):
 		return idtoken.ClaimsRequest{}, nil
 	case err != nil:
-		return idtoken.ClaimsRequest{}, oauth.Unavailable("directory_unavailable", err)
+		return idtoken.ClaimsRequest{}, err
 	}
 	return wanted.Within(client.Scopes), nil
 }
@@ -107,7 +107,7 @@ func (k *Records) username(ctx context.Context, userID string) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", oauth.Unavailable("directory_unavailable", err)
+		return "", err
 	}
 	k.Usernames.Put(userID, user.Email, now)
 	return user.Email, nil

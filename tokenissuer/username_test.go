@@ -23,7 +23,7 @@ func TestAUsernameIsAskedForOnce(t *testing.T) {
 	want("ada", "")
 	a.directory.users = []*store.User{{ID: "ada", Email: "ada@acme.example"}}
 	want("ada", "ada@acme.example")
-	a.directory.fault = errors.New("the store is gone")
+	a.directory.fault = store.Unavailable(errors.New("the store is gone"))
 	want("ada", "ada@acme.example")
 	a.wait(memory.UsernameCacheTTL)
 	_, err := a.username(t.Context(), "ada")

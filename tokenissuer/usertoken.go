@@ -23,7 +23,7 @@ func (is *Issuer) OrganisationAdmin(ctx context.Context, t *accesstoken.AccessTo
 	}
 	admin, err := is.Directory.User(ctx, t.Subject)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, oauth.Unavailable("directory_unavailable", err)
+		return nil, err
 	}
 	// Who acts for somebody else must not act for them once more.
 	if err != nil || !is.MayCreateTokens(admin) || !t.Actor.IsZero() {
@@ -45,7 +45,7 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 	target, err := is.Directory.User(ctx, userID)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return Tokens{}, oauth.Unavailable("directory_unavailable", err)
+		return Tokens{}, err
 	case err != nil || target.Organisation == "" || target.Organisation != admin.Organisation:
 		return Tokens{}, oauth.NewError(oauth.UserNotFound, "target_unknown")
 	case target.ID == admin.ID || !is.Roles.Manages(admin.Role, target.Role):
@@ -56,7 +56,7 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 	client, err := is.Clients().Find(ctx, t.ClientID)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return Tokens{}, oauth.Unavailable("directory_unavailable", err)
+		return Tokens{}, err
 	case err != nil || client.Disabled:
 		return Tokens{}, oauth.NewError(oauth.InvalidToken, "client_gone")
 	}
@@ -111,7 +111,7 @@ func (k *Records) standingFamily(ctx context.Context, t *accesstoken.AccessToken
 	case errors.Is(err, store.ErrNotFound):
 		return "", nil
 	case err != nil:
-		return "", oauth.Unavailable("store_unavailable", err)
+		return "", err
 	case !f.RevokedAt.IsZero():
 		return "", errTokenRevoked()
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // coalescedRefresh lets concurrent callers share readings. Each caller gets the result of a reading that began after its call:
@@ -30,18 +32,18 @@ type refreshRun struct {
 // errRefreshFailed is returned when the reading has panicked.
 var errRefreshFailed = errors.New("the reading was broken off")
 
-// do returns the result of a read that began after the call, or the error of ctx when that ends first. The read goes on then,
+// do returns the result of a read that began after the call, or a temporarily_unavailable when ctx ends first. The read goes on then,
 // since other callers may wait for it; it must bound itself.
 func (s *coalescedRefresh) do(ctx context.Context, read func() error) error {
 	if err := ctx.Err(); err != nil {
-		return err
+		return store.Unavailable(err)
 	}
 	r := s.join(read)
 	select {
 	case <-r.done:
 		return r.err
 	case <-ctx.Done():
-		return ctx.Err()
+		return store.Unavailable(ctx.Err())
 	}
 }
 

@@ -89,7 +89,7 @@ func (l timedLock) LockWithin(ctx context.Context) error {
 	case l <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return store.Unavailable(ctx.Err())
 	}
 }
 

@@ -55,7 +55,7 @@ func Of(ctx context.Context, is *tokenissuer.Issuer, user *store.User) (Account,
 	now := is.Now()
 	families, err := is.Store.FamiliesOf(ctx, user.ID, now)
 	if err != nil {
-		return Account{}, oauth.Unavailable("store_unavailable", err)
+		return Account{}, err
 	}
 	account := Account{Hosts: make(map[string][]HostSession)}
 	byClient := make(map[string]*Application)
@@ -82,7 +82,7 @@ func Of(ctx context.Context, is *tokenissuer.Issuer, user *store.User) (Account,
 			continue // a client that was removed can do nothing any more
 		}
 		if err != nil {
-			return Account{}, oauth.Unavailable("directory_unavailable", err)
+			return Account{}, err
 		}
 		account.Applications = append(account.Applications, *application)
 	}
@@ -122,7 +122,7 @@ func toldOf(ctx context.Context, is *tokenissuer.Issuer, sessions []*store.Token
 	}
 	noted, err := is.Store.SessionClients(ctx, ids...)
 	if err != nil {
-		return nil, oauth.Unavailable("store_unavailable", err)
+		return nil, err
 	}
 	told := make(map[string][]*store.Client)
 	for session, clients := range noted {
@@ -132,7 +132,7 @@ func toldOf(ctx context.Context, is *tokenissuer.Issuer, sessions []*store.Token
 			case errors.Is(err, store.ErrNotFound):
 				continue
 			case err != nil:
-				return nil, oauth.Unavailable("directory_unavailable", err)
+				return nil, err
 			case client.Disabled || client.OpenID.BackchannelLogoutURI == "":
 				continue
 			}

@@ -77,8 +77,10 @@ func (a Accounts) User(ctx context.Context, account Account, rules Rules) (*stor
 	switch {
 	case errors.Is(err, store.ErrTaken):
 		return nil, refused(reasonAddressTaken)
+	case errors.Is(err, store.ErrNotFound): // removed meanwhile
+		return nil, refused(reasonRemoved)
 	case err != nil:
-		return nil, storeError(err)
+		return nil, err
 	case !user.IsActive():
 		return nil, refused(reasonInactive)
 	}
@@ -384,19 +386,7 @@ func (a Accounts) now() time.Time { return a.Registry.Issuer.Now() }
 // else.
 func refused(reason string) error { return oauth.NewError(oauth.AccessDenied, reason) }
 
-// storeError returns an error of User: those that are errors of OAuth as they are, any other is the store's.
-func storeError(err error) error {
-	if _, ok := errors.AsType[*oauth.Error](err); ok {
-		return err
-	}
-	return oauth.Unavailable("store_unavailable", err)
-}
-
 // Linked lists the accounts that lead to a user, by provider and subject.
 func (a Accounts) Linked(ctx context.Context, user *store.User) ([]store.Identity, error) {
-	list, err := a.Registry.Stored.Identities(ctx, user.ID)
-	if err != nil {
-		return nil, oauth.Unavailable("store_unavailable", err)
-	}
-	return list, nil
+	return a.Registry.Stored.Identities(ctx, user.ID)
 }

@@ -39,7 +39,7 @@ type countingStore struct {
 
 func (s *countingStore) UserByIdentity(ctx context.Context, provider, subject string) (store.Identity, error) {
 	if s.away {
-		return store.Identity{}, errors.New("the store is away")
+		return store.Identity{}, store.Unavailable(errors.New("the store is away"))
 	}
 	return s.Store.UserByIdentity(ctx, provider, subject)
 }

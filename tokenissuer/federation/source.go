@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -22,7 +21,7 @@ func (r Rules) knowsSource(source string) bool {
 func (r Rules) CheckSource(ctx context.Context, stored store.IdentityStore, provider string) error {
 	sources, err := stored.IdentitySources(ctx, provider)
 	if err != nil {
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	slices.Sort(sources)
 	for _, source := range sources {

@@ -57,7 +57,7 @@ func (s *Sessions) spend(ctx context.Context, code oauth.Secret, a Attempt, host
 	case errors.Is(err, store.ErrNotFound):
 		return "", outcome, refused("code_unknown")
 	case err != nil:
-		return "", outcome, oauth.Unavailable("store_unavailable", err)
+		return "", outcome, err
 	case f.Origin != store.HostSession || f.Code.RedirectURI != host.Callback() || a.Origin != host.Origin():
 		return "", outcome, refused("code_of_another_host")
 	case !oauth.VerifierMatches(oauth.NewSecret(a.Verifier), f.Code.Challenge):
@@ -70,11 +70,11 @@ func (s *Sessions) spend(ctx context.Context, code oauth.Secret, a Attempt, host
 	case errors.Is(err, store.ErrNotFound):
 		return "", outcome, refused("code_expired")
 	case err != nil:
-		return "", outcome, oauth.Unavailable("store_unavailable", err)
+		return "", outcome, err
 	}
 	outcome, _, err = is.Store.RedeemCode(ctx, id, store.Redemption{At: is.Now(), ExpiresAt: signIn.ExpiresAt, MaxFailures: 1})
 	if err != nil {
-		return "", outcome, oauth.Unavailable("store_unavailable", err)
+		return "", outcome, err
 	}
 	return id, outcome, nil
 }

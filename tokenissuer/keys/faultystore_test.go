@@ -30,7 +30,7 @@ func NewFaultyStore(tb testing.TB) *FaultyStore { return &FaultyStore{Store: tes
 func (s *FaultyStore) Fail(step string) {
 	s.Before = func(name string) error {
 		if name == step {
-			return fmt.Errorf("%s: the disk is full", step)
+			return store.Unavailable(fmt.Errorf("%s: the disk is full", step))
 		}
 		return nil
 	}

@@ -148,7 +148,7 @@ func (r *Ring) Maintain(ctx context.Context) (done Upkeep, err error) {
 			continue
 		}
 		if err := r.Store.DropSigningKey(ctx, key.ID); err != nil {
-			return done, oauth.Unavailable("keys_unwritable", err)
+			return done, err
 		}
 		done.Dropped = append(done.Dropped, key.ID)
 	}
@@ -210,7 +210,7 @@ func (r *Ring) Revoke(ctx context.Context, id string) (store.Revocation, error) 
 	}
 	revocation := store.RevocationOfKey(id, now)
 	if err := r.Store.RevokeSigningKey(ctx, id, now, revocation); err != nil {
-		return store.Revocation{}, oauth.Unavailable("keys_unwritable", err)
+		return store.Revocation{}, err
 	}
 	return revocation, nil
 }
@@ -227,7 +227,7 @@ func (r *Ring) add(ctx context.Context, algorithm oauth.Algorithm, after time.Du
 		return store.StoredKey{}, err
 	}
 	if err := r.Store.AddSigningKey(ctx, stored); err != nil {
-		return store.StoredKey{}, oauth.Unavailable("keys_unwritable", err)
+		return store.StoredKey{}, err
 	}
 	stored.Private = nil
 	return stored, nil

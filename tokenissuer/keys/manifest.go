@@ -147,7 +147,7 @@ func readSet(ctx context.Context, st store.KeyStore, sealer *Sealer) (set stored
 	}
 	rows, err := st.SigningKeys(ctx)
 	if err != nil {
-		return set, oauth.Unavailable("keys_unreadable", err)
+		return set, err
 	}
 	all := keysWhere(rows, func(s store.StoredKey) bool { return s.Algorithm != manifestAlgorithm })
 	if sealer == nil {

@@ -109,7 +109,7 @@ func LoadMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer, now t
 func openMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer) (store.StoredKey, []byte, error) {
 	all, err := st.SigningKeys(ctx)
 	if err != nil {
-		return store.StoredKey{}, nil, oauth.Unavailable("keys_unreadable", err)
+		return store.StoredKey{}, nil, err
 	}
 	failure := store.ErrNotFound
 	for _, stored := range all {
@@ -142,8 +142,5 @@ func addMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer, now ti
 	if sealer != nil {
 		stored = sealer.seal(stored, secret)
 	}
-	if err := st.AddFirstSigningKey(ctx, stored); err != nil {
-		return oauth.Unavailable("keys_unwritable", err)
-	}
-	return nil
+	return st.AddFirstSigningKey(ctx, stored)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -48,7 +47,7 @@ func Seal(ctx context.Context, st store.KeyStore, sealer *Sealer, settled bool) 
 		}
 		done, err := st.ReplaceSigningKeys(ctx, changes...)
 		if err != nil {
-			return Sealing{}, oauth.Unavailable("keys_unwritable", err)
+			return Sealing{}, err
 		}
 		if done {
 			return found, nil

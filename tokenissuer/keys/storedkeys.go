@@ -92,10 +92,7 @@ func addFirstKey(ctx context.Context, st store.KeyStore, sealer *Sealer, algorit
 	if err != nil {
 		return err
 	}
-	if err := add(ctx, stored); err != nil {
-		return oauth.Unavailable("keys_unwritable", err)
-	}
-	return nil
+	return add(ctx, stored)
 }
 
 // onlySigning returns all but the master key and the manifest.

@@ -56,13 +56,13 @@ func (p *Tokens) Explain(ctx context.Context, text string, audiences []string) (
 	var err error
 	if formed {
 		if record, err = p.stored().PersonalToken(ctx, oauth.DigestOf(text)); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return x, oauth.Unavailable("store_unavailable", err)
+			return x, err
 		}
 	}
 	known := add("token", "it was made here and not removed since", formed, err == nil, errUnknown)
 	if known {
 		if owner, err = p.issuer.Directory.User(ctx, record.UserID); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return x, oauth.Unavailable("directory_unavailable", err)
+			return x, err
 		}
 		known = err == nil
 	}

@@ -121,14 +121,14 @@ func (p *Tokens) find(ctx context.Context, key opaque.Key) (*store.PersonalToken
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil, nil
 	case err != nil:
-		return nil, nil, oauth.Unavailable("store_unavailable", err)
+		return nil, nil, err
 	}
 	owner, err := p.issuer.Directory.User(ctx, record.UserID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil, nil
 	case err != nil:
-		return nil, nil, oauth.Unavailable("directory_unavailable", err)
+		return nil, nil, err
 	}
 	if owner, err = p.current(ctx, owner); err != nil || !p.stands(record, owner) {
 		return nil, nil, err
@@ -144,7 +144,7 @@ func (p *Tokens) current(ctx context.Context, owner *store.User) (*store.User, e
 	}
 	identities, err := p.stored().Identities(ctx, owner.ID)
 	if err != nil {
-		return nil, oauth.Unavailable("store_unavailable", err)
+		return nil, err
 	}
 	since := p.issuer.Now().Add(-providerWord)
 	if slices.ContainsFunc(identities, func(i store.Identity) bool { return i.Provider == owner.GroupsBy && i.LastUsedAt.After(since) }) {
@@ -221,7 +221,7 @@ func (p *Tokens) Create(ctx context.Context, owner *store.User, q Request) (*sto
 	case errors.Is(err, store.ErrNotFound):
 		return nil, oauth.Secret{}, errNotOwner // since then
 	case err != nil:
-		return nil, oauth.Secret{}, oauth.Unavailable("store_unavailable", err)
+		return nil, oauth.Secret{}, err
 	}
 	return record, token, nil
 }
@@ -249,7 +249,7 @@ func (p *Tokens) useForm(ctx context.Context, owner *store.User, form string) er
 func (p *Tokens) Of(ctx context.Context, userID string) ([]*store.PersonalToken, error) {
 	list, err := p.stored().PersonalTokens(ctx, userID)
 	if err != nil {
-		return nil, oauth.Unavailable("store_unavailable", err)
+		return nil, err
 	}
 	return list, nil
 }
@@ -258,7 +258,7 @@ func (p *Tokens) Of(ctx context.Context, userID string) ([]*store.PersonalToken,
 func (p *Tokens) End(ctx context.Context, which store.PersonalTokenFilter) (bool, error) {
 	ended, err := p.stored().EndPersonalTokens(ctx, which, p.issuer.Ending())
 	if err != nil {
-		return false, oauth.Unavailable("store_unavailable", err)
+		return false, err
 	}
 	p.issuer.Revocations.Add(ended...)
 	return len(ended) > 0, nil

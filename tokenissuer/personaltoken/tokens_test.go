@@ -50,7 +50,7 @@ type askedStore struct {
 
 func (s *askedStore) PersonalToken(ctx context.Context, digest [sha256.Size]byte) (*store.PersonalToken, error) {
 	if s.asked++; s.away {
-		return nil, errors.New("the database is away")
+		return nil, store.Unavailable(errors.New("the database is away"))
 	}
 	return s.Store.PersonalToken(ctx, digest)
 }

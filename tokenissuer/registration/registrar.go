@@ -103,14 +103,14 @@ func (g *Registrar) admits(token oauth.Secret) bool {
 func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
 	n, err := g.Registry.Stored.CountClients(ctx, store.FromRegistration)
 	if err != nil {
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	if n < g.Most {
 		return nil
 	}
 	list, err := g.Registry.Stored.Clients(ctx)
 	if err != nil {
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	list = slices.DeleteFunc(list, func(c *store.Client) bool {
 		return c.Origin != store.FromRegistration || c.Disabled || !c.LastUsedAt.IsZero() || now.Sub(c.CreatedAt) < neverUsedFor
@@ -125,7 +125,7 @@ func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
 	tokens := g.Registry.Issuer.RevocationOf(store.RevokeClient, oldest.ID)
 	tokens.ExpiresAt = now.Add(store.Day)
 	if err := g.Registry.Stored.RemoveClient(ctx, oldest.ID, tokens); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	g.Registry.Issuer.Authenticated.Forget(oldest.ID)
 	return nil
@@ -175,8 +175,8 @@ func (g *Registrar) Remove(ctx context.Context, id string, token oauth.Secret) e
 	if _, err := g.managed(ctx, id, token); err != nil {
 		return err
 	}
-	if err := g.Registry.RemoveClient(ctx, id); err != nil {
-		return oauth.Unavailable("store_unavailable", err)
+	if err := g.Registry.RemoveClient(ctx, id); !errors.Is(err, store.ErrNotFound) { // else it was removed meanwhile
+		return err
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (g *Registrar) managed(ctx context.Context, id string, token oauth.Secret) 
 	case errors.Is(err, store.ErrNotFound), err == nil && (c.Origin != store.FromRegistration || c.Disabled):
 		return nil, refused
 	case err != nil:
-		return nil, oauth.Unavailable("store_unavailable", err)
+		return nil, err
 	}
 	return c, nil
 }
@@ -236,7 +236,7 @@ func inMetadata(err error) error {
 	case !registry.IsInvalidInput(err) && store.IsAnswer(err):
 		return oauth.NewError(oauth.InvalidToken, "registration_token_wrong") // it was removed meanwhile
 	case !registry.IsInvalidInput(err) && !errors.Is(err, errMetadata):
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	return oauth.NewError(code, "client_metadata_invalid").WithDescription(oauth.Describable(err.Error())).WithCause(err)
 }

@@ -20,7 +20,7 @@ const endedRetention = store.MaxLifetime + store.Day
 func (g *Registry) Reconcile(ctx context.Context) error {
 	before, remembered, err := g.Stored.Declarations(ctx)
 	if err != nil {
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	for _, user := range g.Declared.Users() {
 		if err := g.unlinkOthers(ctx, user); err != nil {
@@ -35,10 +35,7 @@ func (g *Registry) Reconcile(ctx context.Context) error {
 	if !changed {
 		return nil
 	}
-	if err := g.Stored.PutDeclarations(ctx, now, ended); err != nil {
-		return oauth.Unavailable("store_unavailable", err)
-	}
-	return nil
+	return g.Stored.PutDeclarations(ctx, now, ended)
 }
 
 // takenOut returns what is declared no more, since now or for a while, and whether anything is not as it was stored.
@@ -124,7 +121,7 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, aga
 	if gone { // or the next who is declared by the id would have them
 		ended, err := g.Stored.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: d.ID}, g.Issuer.Ending())
 		if err != nil {
-			return false, oauth.Unavailable("store_unavailable", err)
+			return false, err
 		}
 		g.Issuer.Revocations.Add(ended...)
 	}
@@ -140,7 +137,7 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, aga
 func (g *Registry) unlinkOthers(ctx context.Context, user *store.User) error {
 	linked, err := g.Stored.Identities(ctx, user.ID)
 	if err != nil {
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	for _, i := range linked {
 		if i.DeclaredEmail == "" || i.IsOf(user) {
@@ -163,7 +160,7 @@ func (g *Registry) Unlink(ctx context.Context, u store.Unlinking) error {
 	case errors.Is(err, store.ErrLastWayIn):
 		return oauth.NewError(oauth.InvalidRequest, "identity_is_only_way_in")
 	case err != nil:
-		return oauth.Unavailable("store_unavailable", err)
+		return err
 	}
 	g.Issuer.Revocations.Add(ended...)
 	return nil
@@ -175,7 +172,7 @@ func isGone(err error) (gone bool, _ error) {
 	case errors.Is(err, store.ErrNotFound):
 		return true, nil
 	case err != nil:
-		return false, oauth.Unavailable("store_unavailable", err)
+		return false, err
 	}
 	return false, nil
 }

@@ -102,7 +102,7 @@ func ask(ctx context.Context, q query, args []any, read func(*sql.Rows) error) e
 	if q.on.remote && (errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err)) {
 		forsake(q.on.db)
 	}
-	return err
+	return unavailable(err)
 }
 
 // forsake closes the idle connections, so that new ones are made.

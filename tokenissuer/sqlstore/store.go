@@ -42,9 +42,23 @@ func (o Options) warn(format string, args ...any) {
 
 // failed reports an error, unless it is an answer or the caller has left.
 func (o Options) failed(err error) {
-	if o.Failed != nil && !errors.As(err, new(refusal)) && !store.IsAnswer(err) && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, context.Canceled) {
+	if o.Failed != nil && !isAnswer(err) && !errors.Is(err, context.Canceled) {
 		o.Failed(err)
 	}
+}
+
+// isAnswer reports whether an error says how things stand, and not that the database has failed.
+func isAnswer(err error) bool {
+	return store.IsAnswer(err) || errors.As(err, new(refusal)) || errors.Is(err, sql.ErrNoRows)
+}
+
+// unavailable translates an error of the database: one that is no answer becomes a temporarily_unavailable. Every query and every
+// step returns its error through it.
+func unavailable(err error) error {
+	if err == nil || isAnswer(err) {
+		return err
+	}
+	return store.Unavailable(err)
 }
 
 // Store is a store.Store in an SQL database. Open one with OpenSQLite, OpenMemory or OpenPostgres.
@@ -141,7 +155,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	}
 	// On a connection that no request uses: a crowd of them is no sign that the database is away.
 	if err := touch(ctx, session{querier: s.feed.db}); err != nil {
-		return fmt.Errorf("writing to the database: %w", err)
+		return unavailable(fmt.Errorf("writing to the database: %w", err))
 	}
 	return nil
 }
@@ -217,7 +231,7 @@ func (s *Store) statement(ctx context.Context, name string, do work) error {
 func (s *Store) run(ctx context.Context, j job) error {
 	if err := s.steps.Run(ctx, j); err != nil {
 		s.options.failed(err)
-		return fmt.Errorf("%s: %w", j.name, err)
+		return unavailable(fmt.Errorf("%s: %w", j.name, err))
 	}
 	return nil
 }

@@ -52,8 +52,21 @@ func IsAnswer(err error) bool {
 	return false
 }
 
+// Unavailable returns the temporarily_unavailable of a store that could not do what it was asked for, with the cause. Answers
+// stay as they are, and so does an error that is translated already. Stores call it themselves, and callers pass errors on.
+// The error wraps its cause, so errors.Is finds context.Canceled when the caller has left.
+func Unavailable(err error) error {
+	if err == nil || IsAnswer(err) {
+		return err
+	}
+	if e, ok := errors.AsType[*oauth.Error](err); ok && e.Code == oauth.TemporarilyUnavailable {
+		return err
+	}
+	return oauth.Unavailable("store_unavailable", err)
+}
+
 // Store is what happens: the protocol's steps, each atomic and durable when it returns nil. An error other than the
-// sentinels means that the step did not happen, or that nobody knows; no caller treats it as success. Stores keep no
+// sentinels is one of Unavailable: the step did not happen, or its outcome is unknown, and no caller treats it as success. Stores keep no
 // rule about time: expiry is decided by the core, and eviction of what has expired is the store's housekeeping.
 // The package storetest proves the contract on every database.
 type Store interface {
