@@ -224,7 +224,7 @@ func TestP23InteropOIDCProviderAsUpstream(t *testing.T) {
 			t.Fatalf("came back with %s, %v", back, err)
 		}
 		account, err := corp.Finish(t.Context(), flow, answer, redirectURI)
-		if _, again := corp.Finish(t.Context(), flow, answer, redirectURI); err == nil && oauth.AsError(again).Reason != idp.ReasonExpired {
+		if _, again := corp.Finish(t.Context(), flow, answer, redirectURI); err == nil && oauth.AsError(again).Reason != idp.ErrExpired.Reason {
 			t.Errorf("the code was taken twice: %v", again)
 		}
 		return account, err
@@ -257,7 +257,7 @@ func TestP23InteropOIDCProviderAsUpstream(t *testing.T) {
 		`sub "somebody-else"`, // userinfo is about ada
 	} {
 		node.tell("lie " + lie)
-		fails(idp.ReasonUntrusted)
+		fails(idp.ErrUntrusted.Reason)
 		node.tell("truth")
 	}
 	holds("ada", true)
@@ -287,12 +287,12 @@ func TestP23InteropOIDCProviderAsUpstream(t *testing.T) {
 	}
 	node.tell("slow")
 	start := time.Now()
-	if _, err = corp.Finish(t.Context(), flow, answer, redirectURI); oauth.AsError(err).Reason != idp.ReasonUnavailable || time.Since(start) > 9*time.Second {
+	if _, err = corp.Finish(t.Context(), flow, answer, redirectURI); oauth.AsError(err).Reason != idp.ErrUnavailable.Reason || time.Since(start) > 9*time.Second {
 		t.Errorf("slow: %v after %s", err, time.Since(start))
 	}
 	node.tell("truth")
 	node.tell("stop")
-	if _, err = corp.Finish(t.Context(), flow, answer, redirectURI); oauth.AsError(err).Reason != idp.ReasonUnavailable || corp.State().DownSince.IsZero() {
+	if _, err = corp.Finish(t.Context(), flow, answer, redirectURI); oauth.AsError(err).Reason != idp.ErrUnavailable.Reason || corp.State().DownSince.IsZero() {
 		t.Errorf("away: %v, %+v", err, corp.State())
 	}
 	node.tell("start")

@@ -75,13 +75,13 @@ func (counters) RepeatedElsewhere() { repeatsElsewhere.WithLabelValues("served")
 // Refused counts a refusal, and those that are alarms once more.
 func (counters) Refused(endpoint string, err *oauth.Error) {
 	refusals.WithLabelValues(endpoint, string(err.Code)).Inc()
-	switch err.Reason {
-	case oauth.ReasonRepeatedElsewhere:
+	switch {
+	case errors.Is(err, oauth.ErrRepeatedElsewhere):
 		repeatsElsewhere.WithLabelValues("refused").Inc()
 		refreshReuse.Inc()
-	case oauth.ReasonRefreshReused:
+	case errors.Is(err, oauth.ErrRefreshReused):
 		refreshReuse.Inc()
-	case oauth.ReasonCodeReplayed:
+	case errors.Is(err, oauth.ErrCodeReplayed):
 		codeReplays.Inc()
 	}
 }

@@ -162,7 +162,7 @@ func (is *Issuer) Deny(ctx context.Context, r *AuthorizationRequest, s *Session)
 	case err != nil:
 		return err
 	case outcome != store.Done:
-		return oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)
+		return oauth.ErrDecided
 	}
 	return oauth.NewError(oauth.Denied, "denied_by_user")
 }

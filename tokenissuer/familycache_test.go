@@ -53,11 +53,11 @@ var behind = []struct {
 	{"used a moment ago", func(f *flow, held Tokens, code oauth.Secret) {
 		f.elsewhere(func() { _, err := f.refresh("conf", held.RefreshToken); f.must(err) })
 		f.elsewhere(func() { _, err := f.redeem("conf", code); f.must(err) })
-	}, "", oauth.ReasonCodeReplayed},
+	}, "", oauth.ErrCodeReplayed.Reason},
 	{"used long ago", func(f *flow, held Tokens, code oauth.Secret) {
 		f.elsewhere(func() { _, err := f.refresh("conf", held.RefreshToken); f.must(err) })
 		f.wait(time.Minute)
-	}, oauth.ReasonRefreshReused, ""},
+	}, oauth.ErrRefreshReused.Reason, ""},
 	{"successor used", func(f *flow, held Tokens, code oauth.Secret) {
 		f.elsewhere(func() {
 			next, err := f.refresh("conf", held.RefreshToken)
@@ -65,7 +65,7 @@ var behind = []struct {
 			_, err = f.refresh("conf", next.RefreshToken)
 			f.must(err)
 		})
-	}, oauth.ReasonRefreshReused, ""},
+	}, oauth.ErrRefreshReused.Reason, ""},
 	{"families ended", func(f *flow, held Tokens, _ oauth.Secret) {
 		_, err := f.store.EndFamilies(f.tb.Context(), store.FamilyFilter{UserID: held.Claims.Subject}, store.Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
 		f.must(err)
@@ -142,7 +142,7 @@ func testWhatIsRemembered(t *testing.T, hold func(*flow) Tokens) {
 			for range 2 { // the second time nothing is remembered
 				_, err := f.refresh("conf", held.RefreshToken)
 				check("refresh", c.refresh, err)
-				if c.refresh == oauth.ReasonRefreshReused {
+				if c.refresh == oauth.ErrRefreshReused.Reason {
 					c.refresh = "refresh_token_revoked"
 				}
 			}

@@ -123,7 +123,7 @@ func (k *Records) replayed(ctx context.Context, f *store.TokenFamily) error {
 			return err
 		}
 	}
-	return oauth.NewError(oauth.InvalidGrant, oauth.ReasonCodeReplayed)
+	return oauth.ErrCodeReplayed
 }
 
 // countWrongVerifier counts a wrong verifier of a code.

@@ -89,12 +89,6 @@ func (is *Issuer) refreshUseOf(client *store.Client, r *TokenRequest, familyID s
 	return use
 }
 
-// theftError is the reason for which a refresh token counts as stolen.
-type theftError string
-
-// Error says the reason.
-func (reason theftError) Error() string { return string(reason) }
-
 // check holds a refresh token against the family that it is of; nil: there is none. It returns the scopes of the access token.
 func (u *refreshUse) check(f *store.TokenFamily) (oauth.Scopes, error) {
 	u.repetition = repetition{}
@@ -122,11 +116,11 @@ func (u *refreshUse) check(f *store.TokenFamily) (oauth.Scopes, error) {
 // repeat notes that the token is used again. Nil: it gives its successor once more.
 func (u *refreshUse) repeat(f *store.TokenFamily) error {
 	if !repeatable(f, u.generation, u.lifetimes.RefreshGrace, u.now) {
-		return theftError(oauth.ReasonRefreshReused)
+		return oauth.ErrRefreshReused
 	}
 	u.repetition = repetition{again: true, from: keys.Elsewhere(f.RotatedBy, u.by)}
 	if u.from != "" && u.lifetimes.SameAddress {
-		return theftError(oauth.ReasonRepeatedElsewhere)
+		return oauth.ErrRepeatedElsewhere
 	}
 	return nil
 }
@@ -199,16 +193,15 @@ func inGrace(f *store.TokenFamily, grace time.Duration, now time.Time) bool {
 	return grace > 0 && !now.After(f.RotatedAt.Add(grace))
 }
 
-// refused is the answer to a refresh token that is refused. A family of which one was stolen ends first.
+// refused returns the refusal of a refresh token. The family of a token that counts as stolen ends first.
 func (k *Records) refused(ctx context.Context, f *store.TokenFamily, refusal error) error {
-	var theft theftError
-	if !errors.As(refusal, &theft) {
+	if !errors.Is(refusal, oauth.ErrRefreshReused) && !errors.Is(refusal, oauth.ErrRepeatedElsewhere) {
 		return refusal
 	}
 	if err := k.EndFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
 		return err
 	}
-	return oauth.NewError(oauth.InvalidGrant, string(theft))
+	return refusal
 }
 
 // narrowed returns the scopes of the access token: those asked for, when the family has them all, else all of the

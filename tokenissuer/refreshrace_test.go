@@ -27,7 +27,7 @@ func TestT87WhoComesSecondGetsTheSameSuccessor(t *testing.T) {
 	}
 	f.store.meanwhile("RotateRefreshToken", func() { ahead(ahead(winner.RefreshToken).RefreshToken) })
 	_, err := f.refresh("conf", winner.RefreshToken)
-	wantReason(t, err, oauth.InvalidGrant, oauth.ReasonRefreshReused)
+	wantReason(t, err, oauth.InvalidGrant, oauth.ErrRefreshReused.Reason)
 	f.dead(winner)
 
 	first = f.tokens("conf", "refresh_token")
@@ -90,7 +90,7 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 		f.store.fail("", false)
 		_, err = f.refresh("conf", first.RefreshToken)
-		wantReason(t, err, oauth.InvalidGrant, oauth.ReasonRefreshReused)
+		wantReason(t, err, oauth.InvalidGrant, oauth.ErrRefreshReused.Reason)
 	})
 }
 
@@ -117,7 +117,7 @@ func TestT131WhoComesSecondFromElsewhere(t *testing.T) {
 				t.Errorf("the first: %t, from %q", winner.Repeated, winner.RepeatedFrom)
 			}
 			if sameAddress {
-				wantReason(t, err, oauth.InvalidGrant, oauth.ReasonRepeatedElsewhere)
+				wantReason(t, err, oauth.InvalidGrant, oauth.ErrRepeatedElsewhere.Reason)
 				f.dead(winner)
 				return
 			}

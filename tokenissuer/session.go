@@ -148,7 +148,7 @@ func (k *Records) storeFamily(ctx context.Context, f *store.TokenFamily, user *s
 	case outcome == store.Revoked:
 		return errSessionEnded
 	case outcome == store.Replayed:
-		return oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)
+		return oauth.ErrDecided
 	case outcome != store.Done:
 		return oauth.NewError(oauth.InvalidGrant, "user_changed")
 	}

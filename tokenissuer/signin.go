@@ -94,7 +94,7 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (SignedIn, error)
 	case err == nil:
 		is.Forgive(ctx, buckets, now)
 	case hasLeft(ctx): // whoever does not wait for the answer has tried all the same
-	case oauth.AsError(err).Reason == oauth.ReasonHashingBusy && device == "" && !is.HasProved(ctx, proofs, now):
+	case errors.Is(err, oauth.ErrHashingBusy) && device == "" && !is.HasProved(ctx, proofs, now):
 		// Whoever guesses makes the slots scarce, and has not shown yet to be anybody else: the address keeps its count.
 		is.Forgive(ctx, account, now)
 	case oauth.AsError(err).Code != oauth.InvalidGrant && oauth.AsError(err).Code != oauth.AccessDenied: // it failed for a reason of ours

@@ -54,9 +54,7 @@ func admission(ctx context.Context, q *fairqueue.Queue) accesstoken.Admission {
 			return nil, oauth.Unavailable("verification_awaited", err)
 		case err != nil:
 			verificationsBusy.Inc()
-			busy := oauth.Unavailable(oauth.ReasonVerificationBusy, err)
-			busy.RetryAfter = busyRetry
-			return nil, busy
+			return nil, oauth.ErrVerificationBusy.WithCause(err).WithRetryAfter(busyRetry)
 		}
 		return done, nil
 	}

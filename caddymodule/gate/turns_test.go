@@ -77,7 +77,7 @@ func TestG81NoRequestWaitsForEver(t *testing.T) {
 			from := time.Now()
 			_, err := admission(requestFrom(t, "192.0.2.8"), q)()
 			e := oauth.AsError(err)
-			if took := time.Since(from); e.Code != oauth.TemporarilyUnavailable || e.Reason != oauth.ReasonVerificationBusy || e.RetryAfter != busyRetry || took != after {
+			if took := time.Since(from); e.Code != oauth.TemporarilyUnavailable || e.Reason != oauth.ErrVerificationBusy.Reason || e.RetryAfter != busyRetry || took != after {
 				t.Errorf("%s: %v after %v", what, err, took)
 			}
 		}
@@ -98,7 +98,7 @@ func TestG81NoRequestWaitsForEver(t *testing.T) {
 		gone, leave := context.WithCancel(requestFrom(t, "192.0.2.8"))
 		leave()
 		q = fairqueue.New(0, 4)
-		if _, err := admission(gone, q)(); oauth.AsError(err).Reason == oauth.ReasonVerificationBusy {
+		if _, err := admission(gone, q)(); oauth.AsError(err).Reason == oauth.ErrVerificationBusy.Reason {
 			t.Errorf("a client that has gone: %v", err)
 		}
 	})

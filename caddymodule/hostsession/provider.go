@@ -1,6 +1,7 @@
 package hostsession
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -89,7 +90,7 @@ func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt hosts.
 	}
 	to, err := url.Parse(location)
 	if err != nil {
-		return oauth.NewError(oauth.ServerError, upstream.ReasonMisconfigured).WithCause(err)
+		return upstream.ErrMisconfigured.WithCause(err)
 	}
 	query := to.Query()
 	query.Set("state", state.Reveal()) // last, because it holds what Begin has made
@@ -137,8 +138,8 @@ func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host 
 	}
 	account, err := p.Finish(r.Context(), flow, answer, callbackAt(host, p.Name))
 	settle(err)
-	if oauth.AsError(err).Reason == upstream.ReasonExpired {
-		return h.beginAnew(w, r, host, attempt, upstream.ReasonExpired)
+	if errors.Is(err, upstream.ErrExpired) {
+		return h.beginAnew(w, r, host, attempt, upstream.ErrExpired.Reason)
 	}
 	if err == nil {
 		err = h.open(w, r, host, attempt, account, p)
@@ -156,7 +157,7 @@ func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host 
 
 // notFresh answers with a page that says so if a fresh sign-in was demanded and not proved, and reports whether it did.
 func (h *Handler) notFresh(w http.ResponseWriter, r *http.Request, host routes.Host, attempt hosts.Attempt, err error) bool {
-	if oauth.AsError(err).Reason != upstream.ReasonInteraction {
+	if !errors.Is(err, upstream.ErrInteraction) {
 		return false
 	}
 	h.Audit.Refused(r, "sign-in refused", err, zap.String("provider", attempt.Provider))
@@ -174,7 +175,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, host routes.Host,
 	id, cookie, err := h.Sessions.SignIn(r.Context(), who, attempt, host)
 	switch e := oauth.AsError(err); {
 	case err == nil:
-	case e.Reason == oauth.ReasonDecided, e.Code == oauth.InvalidGrant: // it was here before, or the user has just changed
+	case errors.Is(err, oauth.ErrDecided), e.Code == oauth.InvalidGrant: // it was here before, or the user has just changed
 		return h.beginAnew(w, r, host, attempt, e.Reason)
 	default:
 		return err

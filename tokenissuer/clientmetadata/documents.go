@@ -142,7 +142,7 @@ func (d *Documents) enter(ctx context.Context, q *question) (leave func(), err e
 	defer cancel()
 	leave, err = d.queue.Enter(ctx, fairqueue.Share{Name: "source " + q.source, Most: maxFetches / 4}, fairqueue.Share{Name: "host " + q.host, Most: 1})
 	if err != nil {
-		return nil, oauth.Unavailable(oauth.ReasonDocumentBusy, err)
+		return nil, oauth.ErrDocumentBusy.WithCause(err)
 	}
 	return leave, nil
 }
@@ -153,9 +153,7 @@ func (d *Documents) begin(q *question) error {
 	if ok {
 		return nil
 	}
-	throttled := oauth.Unavailable(oauth.ReasonDocumentThrottled, errors.New("too many documents were fetched within a minute"))
-	throttled.RetryAfter = retry
-	return throttled
+	return oauth.ErrDocumentThrottled.WithCause(errors.New("too many documents were fetched within a minute")).WithRetryAfter(retry)
 }
 
 // recall returns what is known without asking; nil, nil: nothing.
@@ -191,7 +189,7 @@ func (d *Documents) fetch(ctx context.Context, q *question) (*read, error) {
 	}
 	switch {
 	case errors.Is(err, fetch.ErrAway):
-		away := oauth.Unavailable(oauth.ReasonDocumentAway, err)
+		away := oauth.ErrDocumentAway.WithCause(err)
 		d.bad.PutFor(q.url, away, entryWeight, now, now.Add(awayFor))
 		return d.stale(q, away)
 	case err != nil:

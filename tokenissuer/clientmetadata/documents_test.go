@@ -356,7 +356,7 @@ func TestQ223OthersOfTheHost(t *testing.T) {
 	asks := func(path, source, want string) {
 		t.Helper()
 		client, err := d.Client(t.Context(), h.URL+path, source, path == "/letin")
-		if want == "" && oauth.AsError(err).Reason != oauth.ReasonDocumentThrottled || want != "" && (err != nil || client.Name != want) {
+		if want == "" && oauth.AsError(err).Reason != oauth.ErrDocumentThrottled.Reason || want != "" && (err != nil || client.Name != want) {
 			t.Errorf("%s for %q: %v, %v", path, source, client, err)
 		}
 	}

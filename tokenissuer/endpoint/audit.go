@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,7 +23,7 @@ import (
 type Audit struct {
 	accepted *zap.Logger
 	refused  *zap.Logger
-	crowded  map[string]*zap.Logger // by reason, so that each is sampled separately
+	crowded  map[*oauth.Error]*zap.Logger // each is sampled separately
 	address  func(*http.Request) string
 }
 
@@ -34,14 +35,17 @@ const (
 	crowdedPause = time.Minute
 )
 
-// crowdedReasons are the reasons of refusals due to overload.
-var crowdedReasons = []string{oauth.ReasonVerificationBusy, oauth.ReasonIntrospectionBusy, oauth.ReasonHashingBusy, oauth.ReasonDocumentAway, oauth.ReasonDocumentBusy, oauth.ReasonDocumentThrottled, oauth.ReasonRegistrationFull}
+// overloads are the refusals due to overload.
+var overloads = []*oauth.Error{
+	oauth.ErrVerificationBusy, oauth.ErrIntrospectionBusy, oauth.ErrHashingBusy, oauth.ErrDocumentAway, oauth.ErrDocumentBusy,
+	oauth.ErrDocumentThrottled, oauth.ErrRegistrationFull,
+}
 
 // NewAudit returns an Audit that writes to logger. Address returns the client's address; trusted proxies may supply it.
 func NewAudit(logger *zap.Logger, address func(*http.Request) string) *Audit {
-	crowded := make(map[string]*zap.Logger)
-	for _, reason := range crowdedReasons {
-		crowded[reason] = logger.WithOptions(thinned(crowdedPause, 1, 0))
+	crowded := make(map[*oauth.Error]*zap.Logger)
+	for _, overload := range overloads {
+		crowded[overload] = logger.WithOptions(thinned(crowdedPause, 1, 0))
 	}
 	return &Audit{
 		accepted: logger, refused: logger.WithOptions(thinned(time.Second, refusalsInFull, thinning)), crowded: crowded, address: address,
@@ -95,13 +99,13 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	e := oauth.AsError(err)
 	level, logger := zapcore.InfoLevel, a.refused
 	fault := e.Code == oauth.ServerError || e.Code == oauth.TemporarilyUnavailable
+	overload := slices.IndexFunc(overloads, func(o *oauth.Error) bool { return errors.Is(e, o) })
 	switch {
-	case a.crowded[e.Reason] != nil:
-		level, logger = zapcore.WarnLevel, a.crowded[e.Reason]
+	case overload >= 0:
+		level, logger = zapcore.WarnLevel, a.crowded[overloads[overload]]
 	case fault && !errors.Is(err, context.Canceled) && !errors.Is(r.Context().Err(), context.Canceled): // SQLite says "interrupted" to who has left
 		level = zapcore.ErrorLevel
-	case e.Reason == oauth.ReasonCodeReplayed, e.Reason == oauth.ReasonRefreshReused,
-		e.Reason == oauth.ReasonRepeatedElsewhere:
+	case errors.Is(e, oauth.ErrCodeReplayed), errors.Is(e, oauth.ErrRefreshReused), errors.Is(e, oauth.ErrRepeatedElsewhere):
 		level = zapcore.WarnLevel // somebody has stolen a credential
 	}
 	entry := logger.Check(level, message)

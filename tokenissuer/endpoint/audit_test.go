@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,16 +21,17 @@ func TestACrowdRaisesNoAlarm(t *testing.T) {
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&log), zap.DebugLevel)
 	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" }) // one for all: none hides another
 	for _, v := range []struct {
-		reason, level string
-		lines         int
+		refusal *oauth.Error
+		level   string
+		lines   int
 	}{
-		{oauth.ReasonVerificationBusy, "warn", 1}, {oauth.ReasonIntrospectionBusy, "warn", 1},
-		{oauth.ReasonHashingBusy, "warn", 1}, {"store_unavailable", "error", 50},
+		{oauth.ErrVerificationBusy.WithCause(errors.New("full")), "warn", 1}, {oauth.ErrIntrospectionBusy, "warn", 1},
+		{oauth.ErrHashingBusy, "warn", 1}, {oauth.Unavailable("store_unavailable", nil), "error", 50},
 	} {
-		t.Run(v.reason, func(t *testing.T) {
+		t.Run(v.refusal.Reason, func(t *testing.T) {
 			log.Reset()
 			for range 50 {
-				audit.Refused(httptest.NewRequest(http.MethodGet, "/", nil), "request refused at the gate", oauth.Unavailable(v.reason, nil))
+				audit.Refused(httptest.NewRequest(http.MethodGet, "/", nil), "request refused at the gate", v.refusal)
 			}
 			of := strings.Count(log.String(), `"level":"`+v.level+`"`)
 			if all := strings.Count(log.String(), "\n"); all != v.lines || of != all {

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -242,11 +243,10 @@ func (h *authorizationPages) advance(w http.ResponseWriter, r *http.Request, k w
 func (h *authorizationPages) approve(w http.ResponseWriter, r *http.Request, k walk, allowed oauth.Scopes) error {
 	code, err := h.issuer.Approve(r.Context(), k.request, k.client, k.visit.session, allowed)
 	if err != nil {
-		e := oauth.AsError(err)
 		switch {
-		case e.Reason == oauth.ReasonDecided:
+		case errors.Is(err, oauth.ErrDecided):
 			return decided
-		case e.Code == oauth.InvalidGrant: // the user has changed and must sign in again
+		case oauth.AsError(err).Code == oauth.InvalidGrant: // the user has changed and must sign in again
 			k.visit.session = nil
 			return h.advance(w, r, k)
 		}
@@ -258,7 +258,7 @@ func (h *authorizationPages) approve(w http.ResponseWriter, r *http.Request, k w
 	return h.sendAnswer(w, r, k.client, k.target, k.target.Code(code))
 }
 
-var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)}
+var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.ErrDecided}
 
 // redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1). Anybody can make a client known whose page is anywhere on
 // the web, or whose scheme starts a program, and a link to us would lead there: the error of such a client is shown here, unless it goes to

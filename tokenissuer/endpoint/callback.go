@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -175,16 +176,17 @@ func (h *providerPages) providerFailed(w http.ResponseWriter, r *http.Request, p
 
 // noticeOf returns what the sign-in page says of an error; NoNotice: the error has a page of its own.
 func noticeOf(e *oauth.Error) pages.Notice {
-	switch e.Reason {
-	case upstream.ReasonUnavailable:
+	switch {
+	case errors.Is(e, upstream.ErrUnavailable):
 		return pages.ProviderUnavailable
-	case upstream.ReasonMisconfigured:
+	case errors.Is(e, upstream.ErrMisconfigured):
 		return pages.ProviderMisconfigured
-	case upstream.ReasonDenied:
+	case errors.Is(e, upstream.ErrDenied):
 		return pages.ProviderCancelled
-	case upstream.ReasonInteraction:
+	case errors.Is(e, upstream.ErrInteraction):
 		return pages.ProviderNotFresh
-	case upstream.ReasonUntrusted, upstream.ReasonMalformed, upstream.ReasonExpired, "seal_broken", "seal_expired":
+	case errors.Is(e, upstream.ErrUntrusted), errors.Is(e, upstream.ErrMalformed), errors.Is(e, upstream.ErrExpired),
+		e.Reason == "seal_broken", e.Reason == "seal_expired":
 		return pages.ProviderFailed
 	}
 	switch e.Code {

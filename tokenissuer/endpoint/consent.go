@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -71,7 +72,7 @@ func (h *consentPages) decide(w http.ResponseWriter, r *http.Request, k walk, f 
 		return h.authorization.approve(w, r, k, h.ticked(k.request.Asked(), f))
 	case "deny":
 		err := h.issuer.Deny(r.Context(), k.request, k.visit.session)
-		if oauth.AsError(err).Reason == oauth.ReasonDecided {
+		if errors.Is(err, oauth.ErrDecided) {
 			return decided
 		}
 		return h.authorization.redirectError(w, r, k.client, k.target, err)

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -157,7 +158,7 @@ func signedInFields(who tokenissuer.SignedIn, session *tokenissuer.Session) []za
 func (h *signInPages) openSession(w http.ResponseWriter, r *http.Request, v visit, who tokenissuer.SignedIn, nonce string) (*tokenissuer.Session, error) {
 	session, cookie, err := h.issuer.OpenSession(r.Context(), who, browserName(r.UserAgent()), nonce)
 	if err != nil {
-		if oauth.AsError(err).Reason == oauth.ReasonDecided {
+		if errors.Is(err, oauth.ErrDecided) {
 			return nil, decided
 		}
 		return nil, err

@@ -74,7 +74,7 @@ var problems = map[string]pages.ProblemCode{
 	"seal_broken":               pages.Expired,
 	"seal_expired":              pages.Expired,
 	"form_forged":               pages.Forged,
-	oauth.ReasonDecided:         pages.Decided,
+	oauth.ErrDecided.Reason:     pages.Decided,
 }
 
 func problemOf(err error, status int) pages.ProblemCode {

@@ -23,7 +23,7 @@ func (s *Sessions) Redeem(ctx context.Context, code oauth.Secret, a Attempt, hos
 		if err := is.EndFamilies(ctx, store.FamilyFilter{ID: id}); err != nil {
 			return "", oauth.Secret{}, err
 		}
-		return "", oauth.Secret{}, refused(oauth.ReasonCodeReplayed)
+		return "", oauth.Secret{}, oauth.ErrCodeReplayed
 	case outcome != store.Done:
 		return "", oauth.Secret{}, refused("code_expired")
 	}

@@ -55,27 +55,27 @@ const (
 	TokenNotYours ErrorCode = "token_of_another_client"
 )
 
-// Reasons that are used beyond the log.
-const (
-	// ReasonCodeReplayed and ReasonRefreshReused mean that a credential was used twice and its family has ended.
-	ReasonCodeReplayed  = "code_replayed"
-	ReasonRefreshReused = "refresh_token_reused"
-	// ReasonRepeatedElsewhere: a refresh token was repeated within the grace period but from another place, and
-	// store.Lifetimes.SameAddress ended its family.
-	ReasonRepeatedElsewhere = "refresh_token_repeated_elsewhere"
-	// ReasonDecided: the authorization request was answered before.
-	ReasonDecided = "request_decided"
-	// ReasonVerificationBusy, ReasonIntrospectionBusy and ReasonHashingBusy: a limit of concurrent work is reached.
+// Errors that callers act on. They are compared with errors.Is, and returned as they are or as copies.
+var (
+	// ErrCodeReplayed and ErrRefreshReused mean that a credential was used twice and its family has ended.
+	ErrCodeReplayed  = NewError(InvalidGrant, "code_replayed")
+	ErrRefreshReused = NewError(InvalidGrant, "refresh_token_reused")
+	// ErrRepeatedElsewhere means that a refresh token was repeated within the grace period but from another place, and
+	// that store.Lifetimes.SameAddress ended its family.
+	ErrRepeatedElsewhere = NewError(InvalidGrant, "refresh_token_repeated_elsewhere")
+	// ErrDecided means that the authorization request was answered before.
+	ErrDecided = NewError(InvalidRequest, "request_decided")
+	// ErrVerificationBusy, ErrIntrospectionBusy and ErrHashingBusy mean that a limit of concurrent work is reached.
 	// Clients can cause that, so it is not counted as a fault of the server.
-	ReasonVerificationBusy  = "verification_busy"
-	ReasonIntrospectionBusy = "introspection_busy"
-	ReasonHashingBusy       = "password_hashing_busy"
-	// ReasonDocumentAway, ReasonDocumentBusy and ReasonDocumentThrottled: a client's metadata document cannot be fetched now, and
-	// ReasonRegistrationFull: no client can register now. Clients can cause these as well.
-	ReasonDocumentAway      = "client_document_away"
-	ReasonDocumentBusy      = "client_document_busy"
-	ReasonDocumentThrottled = "client_document_throttled"
-	ReasonRegistrationFull  = "registration_full"
+	ErrVerificationBusy  = Unavailable("verification_busy", nil)
+	ErrIntrospectionBusy = Unavailable("introspection_busy", nil)
+	ErrHashingBusy       = Unavailable("password_hashing_busy", nil)
+	// ErrDocumentAway, ErrDocumentBusy and ErrDocumentThrottled mean that a client's metadata document cannot be fetched now, and
+	// ErrRegistrationFull that no client can register now. Clients can cause these as well.
+	ErrDocumentAway      = Unavailable("client_document_away", nil)
+	ErrDocumentBusy      = Unavailable("client_document_busy", nil)
+	ErrDocumentThrottled = Unavailable("client_document_throttled", nil)
+	ErrRegistrationFull  = Unavailable("registration_full", nil)
 )
 
 // Error is the error type of all packages. Code and Description are for the client, Reason is for the audit log, and
@@ -93,11 +93,14 @@ type Error struct {
 	ACRValues []string
 	MaxAge    time.Duration
 	cause     error
+	origin    *Error // the one that NewError returned, of which this is a copy
 }
 
 // NewError returns an Error with the code's standard description. Reason identifies the case in the audit log.
 func NewError(code ErrorCode, reason string) *Error {
-	return &Error{Code: code, Description: descriptions[code], Reason: reason}
+	e := &Error{Code: code, Description: descriptions[code], Reason: reason}
+	e.origin = e
+	return e
 }
 
 // Error returns code, reason and cause. The text is for logs, not for clients.
@@ -114,6 +117,20 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
+
+// Is reports whether target is the error of which e is a copy, or another copy of it. Errors that merely have the same code and
+// reason are different.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t != nil && e.origin != nil && e.origin == t.origin
+}
+
+// WithRetryAfter returns a copy of e that tells when to try again.
+func (e *Error) WithRetryAfter(d time.Duration) *Error {
+	c := *e
+	c.RetryAfter = d
+	return &c
+}
 
 // WithCause returns a copy of e that carries cause for the log.
 func (e *Error) WithCause(cause error) *Error {

@@ -48,7 +48,7 @@ func (p *Hasher) Enter(ctx context.Context, h Attempt) (leave func(), err error)
 	defer cancel()
 	leave, err = p.queue.Enter(ctx, p.shares(h)...)
 	if err != nil {
-		return nil, oauth.Unavailable(oauth.ReasonHashingBusy, err)
+		return nil, oauth.ErrHashingBusy.WithCause(err)
 	}
 	return leave, nil
 }

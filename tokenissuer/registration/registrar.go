@@ -116,9 +116,7 @@ func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
 		return c.Origin != store.FromRegistration || c.Disabled || !c.LastUsedAt.IsZero() || now.Sub(c.CreatedAt) < neverUsedFor
 	})
 	if len(list) == 0 {
-		full := oauth.Unavailable(oauth.ReasonRegistrationFull, nil)
-		full.RetryAfter = neverUsedFor
-		return full
+		return oauth.ErrRegistrationFull.WithRetryAfter(neverUsedFor)
 	}
 	oldest := slices.MinFunc(list, func(a, b *store.Client) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	// It has no tokens, unless it gets its first one at this moment: a day is enough for that.

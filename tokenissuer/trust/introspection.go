@@ -135,7 +135,7 @@ func (i *introspector) find(key string, token, source string) (any, error) {
 	defer cancel()
 	leave, err := i.queue.Enter(ctx, fairqueue.Share{Name: source, Most: maxQuestions / 2})
 	if err != nil {
-		return nil, unavailable(oauth.ReasonIntrospectionBusy, err)
+		return nil, oauth.ErrIntrospectionBusy.WithCause(err).WithRetryAfter(failurePause)
 	}
 	defer leave()
 	said, err, _ := i.questions.Do(key, func() (any, error) { return i.question(key, token) })

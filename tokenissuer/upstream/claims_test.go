@@ -82,10 +82,10 @@ func TestP19Groups(t *testing.T) {
 		"a name with dots":           {"https://a.example/groups", `{"https://a.example/groups":["a"]}`, []string{"a"}, ""},
 		"the name before the path":   {"a.b", `{"a.b":["x"],"a":{"b":["y"]}}`, []string{"x"}, ""},
 		"another case":               {"groups", `{"Groups":["admin"]}`, []string{}, ""},
-		"numbers in it":              {"groups", `{"groups":["a",7]}`, nil, ReasonMisconfigured},
-		"a list in it":               {"groups", `{"groups":["a",["admin"]]}`, nil, ReasonMisconfigured},
-		"an object":                  {"groups", `{"groups":{"a":true}}`, nil, ReasonMisconfigured},
-		"Entra: too many to be told": {"groups", `{"_claim_names":{"groups":"src1"},"_claim_sources":{"src1":{"endpoint":"http://127.0.0.1/"}}}`, nil, ReasonMisconfigured},
+		"numbers in it":              {"groups", `{"groups":["a",7]}`, nil, ErrMisconfigured.Reason},
+		"a list in it":               {"groups", `{"groups":["a",["admin"]]}`, nil, ErrMisconfigured.Reason},
+		"an object":                  {"groups", `{"groups":{"a":true}}`, nil, ErrMisconfigured.Reason},
+		"Entra: too many to be told": {"groups", `{"_claim_names":{"groups":"src1"},"_claim_sources":{"src1":{"endpoint":"http://127.0.0.1/"}}}`, nil, ErrMisconfigured.Reason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claims, err := readClaims([]byte(c.claims))
@@ -123,10 +123,10 @@ func TestP12Userinfo(t *testing.T) {
 		"groups alone": {nil, map[string]any{"name": "Eve", "email": "eve@evil.example", "groups": []string{"a"}}, "",
 			federation.Account{Name: "Jane Doe", Email: "jane@example.com", EmailVerified: true, Groups: []string{"a"}}},
 		"nothing there either": {without("name", "email", "email_verified"), nil, "", federation.Account{Groups: []string{}}},
-		"another sub":          {nil, map[string]any{"sub": "victim"}, ReasonUntrusted, federation.Account{}},
-		"no sub":               {nil, map[string]any{"sub": nil}, ReasonUntrusted, federation.Account{}},
-		"sub in another case":  {nil, map[string]any{"sub": nil, "SUB": "248289761001"}, ReasonUntrusted, federation.Account{}},
-		"sub is a number":      {nil, map[string]any{"sub": 248289761001}, ReasonUntrusted, federation.Account{}},
+		"another sub":          {nil, map[string]any{"sub": "victim"}, ErrUntrusted.Reason, federation.Account{}},
+		"no sub":               {nil, map[string]any{"sub": nil}, ErrUntrusted.Reason, federation.Account{}},
+		"sub in another case":  {nil, map[string]any{"sub": nil, "SUB": "248289761001"}, ErrUntrusted.Reason, federation.Account{}},
+		"sub is a number":      {nil, map[string]any{"sub": 248289761001}, ErrUntrusted.Reason, federation.Account{}},
 		"verified for another address": {
 			without("email_verified"), map[string]any{"email": "eve@evil.example", "email_verified": true}, "",
 			federation.Account{Name: "Jane Doe", Email: "jane@example.com", Groups: []string{}},
@@ -180,16 +180,16 @@ func TestP12UserinfoThatCannotBeRead(t *testing.T) {
 		answer http.HandlerFunc
 		reason string
 	}{
-		"signed":            {says("application/jwt", "e30.e30.e30"), ReasonMisconfigured},
-		"a member twice":    {says("application/json", `{"sub":"victim","sub":"248289761001"}`), ReasonMisconfigured},
-		"null":              {says("application/json", `null`), ReasonMisconfigured},
-		"unauthorized":      {status(http.StatusUnauthorized), ReasonMisconfigured},
-		"a redirect":        {redirect("https://evil.example/"), ReasonMisconfigured},
-		"broken":            {status(http.StatusBadGateway), ReasonUnavailable},
-		"too often":         {status(http.StatusTooManyRequests), ReasonUnavailable},
-		"endless":           {endless, ReasonUnavailable},
-		"a gzip bomb":       {gzipped, ReasonUnavailable},
-		"another's address": {says("text/html", "<html>"), ReasonMisconfigured},
+		"signed":            {says("application/jwt", "e30.e30.e30"), ErrMisconfigured.Reason},
+		"a member twice":    {says("application/json", `{"sub":"victim","sub":"248289761001"}`), ErrMisconfigured.Reason},
+		"null":              {says("application/json", `null`), ErrMisconfigured.Reason},
+		"unauthorized":      {status(http.StatusUnauthorized), ErrMisconfigured.Reason},
+		"a redirect":        {redirect("https://evil.example/"), ErrMisconfigured.Reason},
+		"broken":            {status(http.StatusBadGateway), ErrUnavailable.Reason},
+		"too often":         {status(http.StatusTooManyRequests), ErrUnavailable.Reason},
+		"endless":           {endless, ErrUnavailable.Reason},
+		"a gzip bomb":       {gzipped, ErrUnavailable.Reason},
+		"another's address": {says("text/html", "<html>"), ErrMisconfigured.Reason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newIDP(t)

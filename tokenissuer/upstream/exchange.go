@@ -42,7 +42,7 @@ func (c *channel) enter() (leave func(), err error) {
 	case c.turns <- struct{}{}:
 		return func() { <-c.turns }, nil
 	default:
-		return nil, failure(ReasonUnavailable, fmt.Errorf("%d sign-ins wait for the provider already", maxAtOnce))
+		return nil, ErrUnavailable.WithCause(fmt.Errorf("%d sign-ins wait for the provider already", maxAtOnce))
 	}
 }
 
@@ -94,7 +94,7 @@ func (c *channel) get(ctx context.Context, address string, accessToken oauth.Sec
 	case err != nil:
 		return nil, unavailable(withoutSecrets(err, []oauth.Secret{accessToken}))
 	case answer.Status >= 500, answer.Status == http.StatusTooManyRequests:
-		return nil, failure(ReasonUnavailable, fmt.Errorf("%s answered with status %d", address, answer.Status))
+		return nil, ErrUnavailable.WithCause(fmt.Errorf("%s answered with status %d", address, answer.Status))
 	case answer.Status != http.StatusOK:
 		return nil, misconfigured("%s answered with status %d", address, answer.Status)
 	}

@@ -29,11 +29,11 @@ func (f Flow) checkAge(at, now time.Time) error {
 	case !f.Fresh && f.MaxAge == 0, at.Equal(now):
 		return nil
 	case at.IsZero():
-		return failure(ReasonInteraction, errors.New("the ID token has no auth_time, so it proves no recent sign-in"))
+		return ErrInteraction.WithCause(errors.New("the ID token has no auth_time, so it proves no recent sign-in"))
 	case f.Fresh:
-		return failure(ReasonInteraction, errors.New("the provider has not asked the person again: its auth_time is older than this sign-in"))
+		return ErrInteraction.WithCause(errors.New("the provider has not asked the person again: its auth_time is older than this sign-in"))
 	case now.Unix()-at.Unix() > int64(f.MaxAge/time.Second):
-		return failure(ReasonInteraction, errors.New("the sign-in at the provider is older than max_age"))
+		return ErrInteraction.WithCause(errors.New("the sign-in at the provider is older than max_age"))
 	}
 	return nil
 }

@@ -20,15 +20,15 @@ func TestP130AFreshSignInIsProvedOrRefused(t *testing.T) {
 		"nothing demanded, of before":      {Request{}, time.Hour, "", time.Hour},
 		"nothing demanded, just now":       {Request{}, 0, "", 0},
 		"an account is chosen, of before":  {Request{Prompt: "select_account"}, time.Hour, "", time.Hour},
-		"login, unknown":                   {login, unknown, ReasonInteraction, 0},
-		"login, of before":                 {login, 6 * time.Second, ReasonInteraction, 0},
-		"login, long before":               {login, time.Hour, ReasonInteraction, 0},
+		"login, unknown":                   {login, unknown, ErrInteraction.Reason, 0},
+		"login, of before":                 {login, 6 * time.Second, ErrInteraction.Reason, 0},
+		"login, long before":               {login, time.Hour, ErrInteraction.Reason, 0},
 		"login, now":                       {login, 0, "", 0},
 		"login, in whole seconds":          {login, 4 * time.Second, "", 0},
-		"login and a great age, of before": {Request{Prompt: "login", MaxAge: time.Hour}, time.Minute, ReasonInteraction, 0},
-		"lately, unknown":                  {lately, unknown, ReasonInteraction, 0},
+		"login and a great age, of before": {Request{Prompt: "login", MaxAge: time.Hour}, time.Minute, ErrInteraction.Reason, 0},
+		"lately, unknown":                  {lately, unknown, ErrInteraction.Reason, 0},
 		"lately, just within":              {lately, 10 * time.Second, "", 10 * time.Second},
-		"lately, too old":                  {lately, 11 * time.Second, ReasonInteraction, 0},
+		"lately, too old":                  {lately, 11 * time.Second, ErrInteraction.Reason, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newIDP(t)
@@ -60,7 +60,7 @@ func TestP130AFreshSignInIsProvedOrRefused(t *testing.T) {
 	for name, asked := range map[string]Request{"GitHub: login": login, "GitHub: lately": lately} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := newHub(t).github("").Begin(t.Context(), asked)
-			wantReason(t, err, ReasonInteraction)
+			wantReason(t, err, ErrInteraction.Reason)
 		})
 	}
 	t.Run("GitHub does not say when", func(t *testing.T) {
@@ -94,14 +94,14 @@ func TestP132TheProvidersClock(t *testing.T) {
 		at          time.Duration
 	}{
 		"slow, and asked again":           {50 * time.Second, 0, Request{Prompt: "login"}, "", 0},
-		"slow, and not asked again":       {50 * time.Second, 30 * time.Second, Request{Prompt: "login"}, ReasonInteraction, 0},
+		"slow, and not asked again":       {50 * time.Second, 30 * time.Second, Request{Prompt: "login"}, ErrInteraction.Reason, 0},
 		"slow, within max_age":            {50 * time.Second, 8 * time.Second, Request{MaxAge: 10 * time.Second}, "", 8 * time.Second},
-		"slow, beyond max_age":            {50 * time.Second, 12 * time.Second, Request{MaxAge: 10 * time.Second}, ReasonInteraction, 0},
-		"far behind":                      {3 * time.Minute, 0, Request{MaxAge: 10 * time.Second}, ReasonInteraction, 0},
+		"slow, beyond max_age":            {50 * time.Second, 12 * time.Second, Request{MaxAge: 10 * time.Second}, ErrInteraction.Reason, 0},
+		"far behind":                      {3 * time.Minute, 0, Request{MaxAge: 10 * time.Second}, ErrInteraction.Reason, 0},
 		"far behind, nothing demanded":    {3 * time.Minute, 0, Request{}, "", 2 * time.Minute},
 		"fast, and asked again":           {-50 * time.Second, 0, Request{Prompt: "login"}, "", 0},
-		"fast, and not asked again":       {-50 * time.Second, 30 * time.Second, Request{Prompt: "login"}, ReasonInteraction, 0},
-		"fast, beyond max_age":            {-50 * time.Second, 12 * time.Second, Request{MaxAge: 10 * time.Second}, ReasonInteraction, 0},
+		"fast, and not asked again":       {-50 * time.Second, 30 * time.Second, Request{Prompt: "login"}, ErrInteraction.Reason, 0},
+		"fast, beyond max_age":            {-50 * time.Second, 12 * time.Second, Request{MaxAge: 10 * time.Second}, ErrInteraction.Reason, 0},
 		"fast, long ago, nothing demands": {-50 * time.Second, time.Hour, Request{}, "", time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,7 @@ func FuzzReadAnswer(f *testing.F) {
 		}
 		a, err := ReadAnswer(values)
 		if err != nil {
-			if e := oauth.AsError(err); e.Reason != ReasonMalformed || a.State != "" {
+			if e := oauth.AsError(err); e.Reason != ErrMalformed.Reason || a.State != "" {
 				t.Fatalf("got %+v, %v", a, err)
 			}
 			return

@@ -107,10 +107,10 @@ func (g *GitHub) scopes() []string {
 // prompt select_account alone. It does not say when somebody signed in, so it can prove no fresh sign-in.
 func (g *GitHub) Begin(_ context.Context, r Request) (location string, flow Flow, err error) {
 	if r.Prompt == "none" {
-		return "", Flow{}, failure(ReasonInteraction, errors.New("GitHub does not know prompt=none"))
+		return "", Flow{}, ErrInteraction.WithCause(errors.New("GitHub does not know prompt=none"))
 	}
 	if r.Prompt == promptLogin || r.MaxAge > 0 {
-		return "", Flow{}, failure(ReasonInteraction, errors.New("GitHub does not say when somebody signed in, so it cannot prove a fresh sign-in"))
+		return "", Flow{}, ErrInteraction.WithCause(errors.New("GitHub does not say when somebody signed in, so it cannot prove a fresh sign-in"))
 	}
 	flow = newFlow(r, g.now())
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(flow.Verifier.Reveal())}
@@ -158,7 +158,7 @@ func (g *GitHub) checkScopes(tokens *oauth2.Token) error {
 	granted, _ := tokens.Extra("scope").(string)
 	names := strings.FieldsFunc(granted, func(r rune) bool { return r == ',' || r == ' ' })
 	if g.settings.Groups != "" && len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, ":org") }) {
-		return failure(ReasonDenied, fmt.Errorf("GitHub granted %q, without read:org", granted))
+		return ErrDenied.WithCause(fmt.Errorf("GitHub granted %q, without read:org", granted))
 	}
 	return nil
 }

@@ -123,21 +123,21 @@ func TestP17GitHub(t *testing.T) {
 		groups     []string
 	}{
 		"primary address not verified": {"/user/emails", `[{"email":"a@b.example","primary":true,"verified":false},{"email":"c@d.example","primary":false,"verified":true}]`, "", "", []string{"acme", "globex"}},
-		"verified is a text":           {"/user/emails", `[{"email":"a@b.example","primary":true,"verified":"true"}]`, ReasonMisconfigured, "", nil},
-		"verified twice":               {"/user/emails", `[{"email":"a@b.example","primary":true,"verified":false,"verified":true}]`, ReasonMisconfigured, "", nil},
+		"verified is a text":           {"/user/emails", `[{"email":"a@b.example","primary":true,"verified":"true"}]`, ErrMisconfigured.Reason, "", nil},
+		"verified twice":               {"/user/emails", `[{"email":"a@b.example","primary":true,"verified":false,"verified":true}]`, ErrMisconfigured.Reason, "", nil},
 		"Verified in another case":     {"/user/emails", `[{"email":"a@b.example","primary":true,"Verified":true}]`, "", "", []string{"acme", "globex"}},
 		"no addresses":                 {"/user/emails", `[]`, "", "", []string{"acme", "globex"}},
-		"no id":                        {"/user", `{"login":"octocat"}`, ReasonUntrusted, "", nil},
-		"id 0":                         {"/user", `{"id":0,"login":"octocat"}`, ReasonUntrusted, "", nil},
-		"id is negative":               {"/user", `{"id":-1}`, ReasonUntrusted, "", nil},
-		"id is a text":                 {"/user", `{"id":"583231"}`, ReasonMisconfigured, "", nil},
-		"id with a fraction":           {"/user", `{"id":583231.5}`, ReasonMisconfigured, "", nil},
-		"id twice":                     {"/user", `{"id":1,"id":583231}`, ReasonMisconfigured, "", nil},
-		"a list":                       {"/user", `[]`, ReasonMisconfigured, "", nil},
+		"no id":                        {"/user", `{"login":"octocat"}`, ErrUntrusted.Reason, "", nil},
+		"id 0":                         {"/user", `{"id":0,"login":"octocat"}`, ErrUntrusted.Reason, "", nil},
+		"id is negative":               {"/user", `{"id":-1}`, ErrUntrusted.Reason, "", nil},
+		"id is a text":                 {"/user", `{"id":"583231"}`, ErrMisconfigured.Reason, "", nil},
+		"id with a fraction":           {"/user", `{"id":583231.5}`, ErrMisconfigured.Reason, "", nil},
+		"id twice":                     {"/user", `{"id":1,"id":583231}`, ErrMisconfigured.Reason, "", nil},
+		"a list":                       {"/user", `[]`, ErrMisconfigured.Reason, "", nil},
 		"no organisations":             {"/user/orgs", `[]`, "", "octocat@example.com", []string{}},
-		"organisations without end":    {"/user/orgs", entries(pageSize), ReasonMisconfigured, "", nil},
+		"organisations without end":    {"/user/orgs", entries(pageSize), ErrMisconfigured.Reason, "", nil},
 		"an organisation without name": {"/user/orgs", `[{"login":""},{"login":"acme"}]`, "", "octocat@example.com", []string{"acme"}},
-		"an object":                    {"/user/orgs", `{"message":"Not Found"}`, ReasonMisconfigured, "", nil},
+		"an object":                    {"/user/orgs", `{"message":"Not Found"}`, ErrMisconfigured.Reason, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHub(t)
@@ -163,7 +163,7 @@ func TestP17GitHub(t *testing.T) {
 		h := newHub(t)
 		h.scope = "read:user,user:email"
 		_, err := h.signIn(h.github(GitHubTeams))
-		wantReason(t, err, ReasonDenied)
+		wantReason(t, err, ErrDenied.Reason)
 	})
 	t.Run("a GitHub App has no scopes", func(t *testing.T) {
 		h := newHub(t)
@@ -179,7 +179,7 @@ func TestP17GitHub(t *testing.T) {
 		answer := goodAnswer()
 		answer.Issuer = "https://evil.example"
 		_, err := g.Finish(t.Context(), flow, answer, redirectURI)
-		wantReason(t, err, ReasonUntrusted)
+		wantReason(t, err, ErrUntrusted.Reason)
 		if h.count("/login/oauth/access_token") != 0 {
 			t.Error("the code was redeemed")
 		}
@@ -193,28 +193,28 @@ func TestP17GitHub(t *testing.T) {
 		g := h.github("")
 		flow, _ := h.begin(g, Request{})
 		_, err := g.Finish(t.Context(), flow, Answer{State: "state", Error: "access_denied"}, redirectURI)
-		wantReason(t, err, ReasonDenied)
+		wantReason(t, err, ErrDenied.Reason)
 	})
 	t.Run("a code of before", func(t *testing.T) {
 		h := newHub(t)
 		g := h.github("")
 		flow, _ := h.begin(g, Request{})
 		_, err := g.Finish(t.Context(), flow, Answer{State: "state", Code: oauth.NewSecret("used")}, redirectURI)
-		wantReason(t, err, ReasonExpired)
+		wantReason(t, err, ErrExpired.Reason)
 	})
 	t.Run("the API is away", func(t *testing.T) {
 		h := newHub(t)
 		h.answer("/api/v3/user", status(http.StatusBadGateway))
 		g := h.github("")
 		_, err := h.signIn(g)
-		wantReason(t, err, ReasonUnavailable)
+		wantReason(t, err, ErrUnavailable.Reason)
 		if g.State().DownSince.IsZero() {
 			t.Error("it is not down")
 		}
 	})
 	t.Run("prompt none", func(t *testing.T) {
 		_, _, err := newHub(t).github("").Begin(t.Context(), Request{Prompt: "none"})
-		wantReason(t, err, ReasonInteraction)
+		wantReason(t, err, ErrInteraction.Reason)
 	})
 }
 

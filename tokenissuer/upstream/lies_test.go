@@ -46,7 +46,7 @@ func refuses(t *testing.T, lies map[string]lie) {
 			if got.Subject != "" {
 				t.Errorf("got %+v beside the error", got)
 			}
-			if provider.State().DownSince.IsZero() != (l.reason == ReasonUntrusted) {
+			if provider.State().DownSince.IsZero() != (l.reason == ErrUntrusted.Reason) {
 				t.Errorf("the state is %+v", provider.State())
 			}
 		})
@@ -55,11 +55,11 @@ func refuses(t *testing.T, lies map[string]lie) {
 
 func TestP1IssuerOfTheIDToken(t *testing.T) {
 	refuses(t, map[string]lie{
-		"another":     {claims: map[string]any{"iss": "https://evil.example"}, reason: ReasonUntrusted},
-		"a slash":     {claims: map[string]any{"iss": "ISSUER/"}, reason: ReasonUntrusted},
-		"upper case":  {claims: map[string]any{"iss": "HTTP://127.0.0.1"}, reason: ReasonUntrusted},
-		"none":        {claims: map[string]any{"iss": nil}, reason: ReasonUntrusted},
-		"a list":      {claims: map[string]any{"iss": []string{"ISSUER"}}, reason: ReasonUntrusted},
+		"another":     {claims: map[string]any{"iss": "https://evil.example"}, reason: ErrUntrusted.Reason},
+		"a slash":     {claims: map[string]any{"iss": "ISSUER/"}, reason: ErrUntrusted.Reason},
+		"upper case":  {claims: map[string]any{"iss": "HTTP://127.0.0.1"}, reason: ErrUntrusted.Reason},
+		"none":        {claims: map[string]any{"iss": nil}, reason: ErrUntrusted.Reason},
+		"a list":      {claims: map[string]any{"iss": []string{"ISSUER"}}, reason: ErrUntrusted.Reason},
 		"the own one": {claims: map[string]any{"iss": "ISSUER"}},
 	})
 }
@@ -73,15 +73,15 @@ func TestP1GoogleWithoutScheme(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Issuer = "accounts.google.com"
-	wantReason(t, p.check(c, Flow{Nonce: "n"}, tokentest.Start), ReasonUntrusted)
+	wantReason(t, p.check(c, Flow{Nonce: "n"}, tokentest.Start), ErrUntrusted.Reason)
 }
 
 func TestP2Nonce(t *testing.T) {
 	refuses(t, map[string]lie{
-		"none":    {claims: map[string]any{"nonce": nil}, reason: ReasonUntrusted},
-		"empty":   {claims: map[string]any{"nonce": ""}, reason: ReasonUntrusted},
-		"another": {claims: map[string]any{"nonce": "2Vw0XWfmoF5QjzHqG9xT0q"}, reason: ReasonUntrusted},
-		"a list":  {claims: map[string]any{"nonce": []string{"a"}}, reason: ReasonUntrusted},
+		"none":    {claims: map[string]any{"nonce": nil}, reason: ErrUntrusted.Reason},
+		"empty":   {claims: map[string]any{"nonce": ""}, reason: ErrUntrusted.Reason},
+		"another": {claims: map[string]any{"nonce": "2Vw0XWfmoF5QjzHqG9xT0q"}, reason: ErrUntrusted.Reason},
+		"a list":  {claims: map[string]any{"nonce": []string{"a"}}, reason: ErrUntrusted.Reason},
 	})
 	t.Run("of a sign-in before", func(t *testing.T) {
 		p := newIDP(t)
@@ -94,7 +94,7 @@ func TestP2Nonce(t *testing.T) {
 		}
 		p.claims["nonce"] = nonce
 		_, err := provider.Finish(t.Context(), second, goodAnswer(), redirectURI)
-		wantReason(t, err, ReasonUntrusted)
+		wantReason(t, err, ErrUntrusted.Reason)
 	})
 	t.Run("a flow without one", func(t *testing.T) {
 		p := newIDP(t)
@@ -103,36 +103,36 @@ func TestP2Nonce(t *testing.T) {
 		flow, _ := p.begin(provider, Request{})
 		flow.Nonce = ""
 		_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
-		wantReason(t, err, ReasonUntrusted)
+		wantReason(t, err, ErrUntrusted.Reason)
 	})
 }
 
 func TestP3Audience(t *testing.T) {
 	refuses(t, map[string]lie{
-		"another":                {claims: map[string]any{"aud": "other"}, reason: ReasonUntrusted},
-		"none":                   {claims: map[string]any{"aud": nil}, reason: ReasonUntrusted},
-		"empty":                  {claims: map[string]any{"aud": []string{}}, reason: ReasonUntrusted},
+		"another":                {claims: map[string]any{"aud": "other"}, reason: ErrUntrusted.Reason},
+		"none":                   {claims: map[string]any{"aud": nil}, reason: ErrUntrusted.Reason},
+		"empty":                  {claims: map[string]any{"aud": []string{}}, reason: ErrUntrusted.Reason},
 		"a list of it alone":     {claims: map[string]any{"aud": []string{ourID}}},
-		"several, without azp":   {claims: map[string]any{"aud": []string{ourID, "other"}}, reason: ReasonUntrusted},
-		"several, azp another":   {claims: map[string]any{"aud": []string{ourID, "other"}, "azp": "other"}, reason: ReasonUntrusted},
+		"several, without azp":   {claims: map[string]any{"aud": []string{ourID, "other"}}, reason: ErrUntrusted.Reason},
+		"several, azp another":   {claims: map[string]any{"aud": []string{ourID, "other"}, "azp": "other"}, reason: ErrUntrusted.Reason},
 		"several, azp is ours":   {claims: map[string]any{"aud": []string{ourID, "other"}, "azp": ourID}},
-		"one, and azp another":   {claims: map[string]any{"azp": "other"}, reason: ReasonUntrusted},
-		"another, azp is ours":   {claims: map[string]any{"aud": "other", "azp": ourID}, reason: ReasonUntrusted},
-		"an object":              {claims: map[string]any{"aud": map[string]any{ourID: true}}, reason: ReasonUntrusted},
-		"our id in another case": {claims: map[string]any{"aud": "GATEHOUSE"}, reason: ReasonUntrusted},
+		"one, and azp another":   {claims: map[string]any{"azp": "other"}, reason: ErrUntrusted.Reason},
+		"another, azp is ours":   {claims: map[string]any{"aud": "other", "azp": ourID}, reason: ErrUntrusted.Reason},
+		"an object":              {claims: map[string]any{"aud": map[string]any{ourID: true}}, reason: ErrUntrusted.Reason},
+		"our id in another case": {claims: map[string]any{"aud": "GATEHOUSE"}, reason: ErrUntrusted.Reason},
 	})
 }
 
 func TestP4Algorithms(t *testing.T) {
 	refuses(t, map[string]lie{
-		"RS256 of an ES256 key":     {header: map[string]any{"alg": "RS256"}, reason: ReasonUntrusted},
-		"ES384, not offered":        {header: map[string]any{"alg": "ES384"}, reason: ReasonUntrusted},
-		"HS256":                     {header: map[string]any{"alg": "HS256"}, reason: ReasonUntrusted},
-		"none":                      {header: map[string]any{"alg": "none"}, reason: ReasonUntrusted},
-		"None":                      {header: map[string]any{"alg": "None"}, reason: ReasonUntrusted},
-		"crit":                      {header: map[string]any{"crit": []string{"b64"}, "b64": false}, reason: ReasonUntrusted},
-		"a key in the header":       {header: map[string]any{"jwk": map[string]string{"kty": "EC"}, "kid": "evil"}, reason: ReasonUntrusted},
-		"a key's URL in the header": {header: map[string]any{"jku": "https://evil.example/keys", "kid": "evil"}, reason: ReasonUntrusted},
+		"RS256 of an ES256 key":     {header: map[string]any{"alg": "RS256"}, reason: ErrUntrusted.Reason},
+		"ES384, not offered":        {header: map[string]any{"alg": "ES384"}, reason: ErrUntrusted.Reason},
+		"HS256":                     {header: map[string]any{"alg": "HS256"}, reason: ErrUntrusted.Reason},
+		"none":                      {header: map[string]any{"alg": "none"}, reason: ErrUntrusted.Reason},
+		"None":                      {header: map[string]any{"alg": "None"}, reason: ErrUntrusted.Reason},
+		"crit":                      {header: map[string]any{"crit": []string{"b64"}, "b64": false}, reason: ErrUntrusted.Reason},
+		"a key in the header":       {header: map[string]any{"jwk": map[string]string{"kty": "EC"}, "kid": "evil"}, reason: ErrUntrusted.Reason},
+		"a key's URL in the header": {header: map[string]any{"jku": "https://evil.example/keys", "kid": "evil"}, reason: ErrUntrusted.Reason},
 		"no kid, one key":           {header: map[string]any{"kid": nil}},
 	})
 	for name, forge := range map[string]func(p *idp, token string) string{
@@ -172,7 +172,7 @@ func TestP4Algorithms(t *testing.T) {
 			token := forge(p, p.idToken())
 			p.tokens(map[string]any{"access_token": accessToken, "token_type": "Bearer", "id_token": token})
 			_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
-			wantReason(t, err, ReasonUntrusted)
+			wantReason(t, err, ErrUntrusted.Reason)
 			if strings.Contains(err.Error(), token) {
 				t.Error("the error quotes the token")
 			}
@@ -185,7 +185,7 @@ func TestP4Algorithms(t *testing.T) {
 			flow, _ := p.begin(provider, Request{})
 			p.tokens(with(map[string]any{"access_token": accessToken, "id_token": "x"}, map[string]any{"id_token": id}))
 			_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
-			wantReason(t, err, ReasonMisconfigured)
+			wantReason(t, err, ErrMisconfigured.Reason)
 		})
 	}
 }
@@ -221,22 +221,22 @@ func TestP4AlgorithmsOfTheMetadata(t *testing.T) {
 func TestP5Times(t *testing.T) {
 	at := func(seconds int64) int64 { return tokentest.Start.Unix() + seconds }
 	refuses(t, map[string]lie{
-		"expired":                {claims: map[string]any{"exp": at(-61)}, reason: ReasonUntrusted},
+		"expired":                {claims: map[string]any{"exp": at(-61)}, reason: ErrUntrusted.Reason},
 		"expired within 60 s":    {claims: map[string]any{"exp": at(-59)}},
-		"no exp":                 {claims: map[string]any{"exp": nil}, reason: ReasonUntrusted},
-		"exp is a text":          {claims: map[string]any{"exp": fmt.Sprint(at(60))}, reason: ReasonUntrusted},
+		"no exp":                 {claims: map[string]any{"exp": nil}, reason: ErrUntrusted.Reason},
+		"exp is a text":          {claims: map[string]any{"exp": fmt.Sprint(at(60))}, reason: ErrUntrusted.Reason},
 		"exp with a fraction":    {claims: map[string]any{"exp": float64(at(60)) + 0.5}},
-		"exp beyond all years":   {claims: map[string]any{"exp": 1e300}, reason: ReasonUntrusted},
-		"exp is negative":        {claims: map[string]any{"exp": -1}, reason: ReasonUntrusted},
-		"issued in the future":   {claims: map[string]any{"iat": at(61)}, reason: ReasonUntrusted},
+		"exp beyond all years":   {claims: map[string]any{"exp": 1e300}, reason: ErrUntrusted.Reason},
+		"exp is negative":        {claims: map[string]any{"exp": -1}, reason: ErrUntrusted.Reason},
+		"issued in the future":   {claims: map[string]any{"iat": at(61)}, reason: ErrUntrusted.Reason},
 		"issued within 60 s":     {claims: map[string]any{"iat": at(59)}},
-		"no iat":                 {claims: map[string]any{"iat": nil}, reason: ReasonUntrusted},
-		"not valid yet":          {claims: map[string]any{"nbf": at(61)}, reason: ReasonUntrusted},
+		"no iat":                 {claims: map[string]any{"iat": nil}, reason: ErrUntrusted.Reason},
+		"not valid yet":          {claims: map[string]any{"nbf": at(61)}, reason: ErrUntrusted.Reason},
 		"valid within 60 s":      {claims: map[string]any{"nbf": at(59)}},
-		"auth_time to come":      {claims: map[string]any{"auth_time": at(61)}, reason: ReasonUntrusted},
-		"auth_time is a text":    {claims: map[string]any{"auth_time": "now"}, reason: ReasonUntrusted},
-		"exp is null":            {claims: map[string]any{"exp": json.RawMessage("null")}, reason: ReasonUntrusted},
-		"exp is an empty object": {claims: map[string]any{"exp": map[string]any{}}, reason: ReasonUntrusted},
+		"auth_time to come":      {claims: map[string]any{"auth_time": at(61)}, reason: ErrUntrusted.Reason},
+		"auth_time is a text":    {claims: map[string]any{"auth_time": "now"}, reason: ErrUntrusted.Reason},
+		"exp is null":            {claims: map[string]any{"exp": json.RawMessage("null")}, reason: ErrUntrusted.Reason},
+		"exp is an empty object": {claims: map[string]any{"exp": map[string]any{}}, reason: ErrUntrusted.Reason},
 	})
 }
 
@@ -245,19 +245,19 @@ func TestP6MembersTwice(t *testing.T) {
 		edit   func(string) string
 		reason string
 	}{
-		"sub twice":             {func(s string) string { return `{"sub":"victim",` + s[1:] }, ReasonUntrusted},
-		"a claim inside, twice": {func(s string) string { return `{"realm_access":{"roles":["a"],"roles":["admin"]},` + s[1:] }, ReasonUntrusted},
+		"sub twice":             {func(s string) string { return `{"sub":"victim",` + s[1:] }, ErrUntrusted.Reason},
+		"a claim inside, twice": {func(s string) string { return `{"realm_access":{"roles":["a"],"roles":["admin"]},` + s[1:] }, ErrUntrusted.Reason},
 		"SUB beside sub":        {func(s string) string { return s[:len(s)-1] + `,"SUB":"victim"}` }, ""},
 		"Nonce beside nonce":    {func(s string) string { return s[:len(s)-1] + `,"Nonce":"x"}` }, ""},
-		"SUB alone":             {func(s string) string { return strings.Replace(s, `"sub"`, `"SUB"`, 1) }, ReasonUntrusted},
-		"data after it":         {func(s string) string { return s + `{}` }, ReasonUntrusted},
-		"no UTF-8":              {func(s string) string { return strings.Replace(s, "Jane", "J\xffne", 1) }, ReasonUntrusted},
-		"a list":                {func(s string) string { return "[" + s + "]" }, ReasonUntrusted},
-		"null":                  {func(string) string { return "null" }, ReasonUntrusted},
-		"sub is a number":       {func(s string) string { return strings.Replace(s, `"248289761001"`, `248289761001`, 1) }, ReasonUntrusted},
-		"sub is empty":          {func(s string) string { return strings.Replace(s, `"248289761001"`, `""`, 1) }, ReasonUntrusted},
-		"sub is endless":        {func(s string) string { return strings.Replace(s, `248289761001`, strings.Repeat("1", 256), 1) }, ReasonUntrusted},
-		"sub with a line break": {func(s string) string { return strings.Replace(s, `248289761001`, `1\n2`, 1) }, ReasonUntrusted},
+		"SUB alone":             {func(s string) string { return strings.Replace(s, `"sub"`, `"SUB"`, 1) }, ErrUntrusted.Reason},
+		"data after it":         {func(s string) string { return s + `{}` }, ErrUntrusted.Reason},
+		"no UTF-8":              {func(s string) string { return strings.Replace(s, "Jane", "J\xffne", 1) }, ErrUntrusted.Reason},
+		"a list":                {func(s string) string { return "[" + s + "]" }, ErrUntrusted.Reason},
+		"null":                  {func(string) string { return "null" }, ErrUntrusted.Reason},
+		"sub is a number":       {func(s string) string { return strings.Replace(s, `"248289761001"`, `248289761001`, 1) }, ErrUntrusted.Reason},
+		"sub is empty":          {func(s string) string { return strings.Replace(s, `"248289761001"`, `""`, 1) }, ErrUntrusted.Reason},
+		"sub is endless":        {func(s string) string { return strings.Replace(s, `248289761001`, strings.Repeat("1", 256), 1) }, ErrUntrusted.Reason},
+		"sub with a line break": {func(s string) string { return strings.Replace(s, `248289761001`, `1\n2`, 1) }, ErrUntrusted.Reason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newIDP(t)
@@ -285,7 +285,7 @@ func TestP6MembersTwice(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `{"access_token":%q,"id_token":%q,"id_token":%q}`, accessToken, "x", p.idToken())
 		})
 		_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
-		wantReason(t, err, ReasonUnavailable)
+		wantReason(t, err, ErrUnavailable.Reason)
 	})
 	t.Run("metadata with issuer twice", func(t *testing.T) {
 		p := newIDP(t)
@@ -293,7 +293,7 @@ func TestP6MembersTwice(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `{"issuer":"x","issuer":%q}`, p.URL)
 		})
 		_, _, err := p.provider(nil).Begin(t.Context(), Request{})
-		wantReason(t, err, ReasonUnavailable)
+		wantReason(t, err, ErrUnavailable.Reason)
 	})
 }
 
@@ -304,8 +304,8 @@ func TestP20MaxAge(t *testing.T) {
 		reason   string
 	}{
 		"recent":  {tokentest.Start.Add(-time.Hour).Unix(), ""},
-		"too old": {tokentest.Start.Add(-time.Hour - 61*time.Second).Unix(), ReasonInteraction},
-		"unknown": {nil, ReasonInteraction},
+		"too old": {tokentest.Start.Add(-time.Hour - 61*time.Second).Unix(), ErrInteraction.Reason},
+		"unknown": {nil, ErrInteraction.Reason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newIDP(t)
@@ -327,7 +327,7 @@ func TestP3AccessTokenOfAnother(t *testing.T) {
 	p := newIDP(t)
 	p.claims["at_hash"] = "77QmUPtjPfzWtF2AnpK9RQ"
 	_, err := p.signIn(p.provider(nil))
-	wantReason(t, err, ReasonUntrusted)
+	wantReason(t, err, ErrUntrusted.Reason)
 }
 
 func TestP18ManyTenants(t *testing.T) {

@@ -172,7 +172,7 @@ func testClient(ctx context.Context, s *federation.Steps, c *channel, config oau
 	switch {
 	case err == nil:
 		s.Advise("client", "the provider gave tokens for a code that does not exist")
-	case e.Reason == ReasonExpired:
+	case errors.Is(err, ErrExpired):
 		s.Pass("client", "the provider knows the client and its secret")
 	default:
 		s.Add("client", federation.Failed, "%s", errors.Unwrap(e))

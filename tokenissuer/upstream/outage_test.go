@@ -29,7 +29,7 @@ func TestP9KeysRotate(t *testing.T) {
 	p.header["kid"] = "made-up"
 	for range 20 {
 		_, err := p.signIn(provider)
-		wantReason(t, err, ReasonUntrusted)
+		wantReason(t, err, ErrUntrusted.Reason)
 	}
 	if n := p.count("/keys") - before; n > 1 {
 		t.Errorf("%d fetches for unknown kids", n)
@@ -51,7 +51,7 @@ func TestP9KeysAway(t *testing.T) {
 	p.answer("/keys", status(http.StatusInternalServerError))
 	p.clock.Add(time.Minute)
 	_, err := p.signIn(provider)
-	wantReason(t, err, ReasonUnavailable)
+	wantReason(t, err, ErrUnavailable.Reason)
 }
 
 // TestP13StartWithoutProvider: what an earlier process knew suffices to begin, and Begin waits for nothing.
@@ -92,7 +92,7 @@ func TestP13StartWithoutProvider(t *testing.T) {
 			third := p.provider(nil)
 			third.UseSnapshots(changed)
 			_, _, err := third.Begin(t.Context(), Request{})
-			wantReason(t, err, ReasonUnavailable)
+			wantReason(t, err, ErrUnavailable.Reason)
 		})
 	}
 }
@@ -107,7 +107,7 @@ func TestP13ProviderAway(t *testing.T) {
 	go func() { provider.Run(ctx); close(ended) }()
 	tokentest.Eventually(t, "the failure is known", func() bool { return !provider.State().DownSince.IsZero() })
 	_, _, err := provider.Begin(t.Context(), Request{})
-	wantReason(t, err, ReasonUnavailable)
+	wantReason(t, err, ErrUnavailable.Reason)
 	if e := oauth.AsError(err); e.Code != oauth.TemporarilyUnavailable || e.RetryAfter == 0 {
 		t.Errorf("got %#v", e)
 	}
@@ -137,7 +137,7 @@ func TestP13GoneInTheMiddle(t *testing.T) {
 	flow, _ := p.begin(provider, Request{})
 	p.Close()
 	_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
-	wantReason(t, err, ReasonUnavailable)
+	wantReason(t, err, ErrUnavailable.Reason)
 	if s := provider.State(); s.DownSince.IsZero() || s.LastSuccess.IsZero() {
 		t.Errorf("the state is %+v", s)
 	}

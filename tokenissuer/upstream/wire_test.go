@@ -67,18 +67,18 @@ func TestP10TokenEndpoint(t *testing.T) {
 		answer http.HandlerFunc
 		reason string
 	}{
-		"endless":               {endless, ReasonUnavailable},
-		"a gzip bomb":           {gzipped, ReasonUnavailable},
-		"HTML":                  {says("text/html", "<html>502</html>"), ReasonUnavailable},
-		"no access token":       {says("application/json", `{"id_token":"e30.e30.e30"}`), ReasonUnavailable},
-		"a list":                {says("application/json", `[]`), ReasonUnavailable},
-		"half":                  {says("application/json", `{"access_token":"a`), ReasonUnavailable},
-		"502":                   {status(http.StatusBadGateway), ReasonUnavailable},
-		"429":                   {status(http.StatusTooManyRequests), ReasonUnavailable},
-		"404":                   {status(http.StatusNotFound), ReasonMisconfigured},
-		"a redirect":            {redirect("/elsewhere"), ReasonMisconfigured},
-		"a redirect to another": {redirect("https://evil.example/token"), ReasonMisconfigured},
-		"connection cut":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, ReasonUnavailable},
+		"endless":               {endless, ErrUnavailable.Reason},
+		"a gzip bomb":           {gzipped, ErrUnavailable.Reason},
+		"HTML":                  {says("text/html", "<html>502</html>"), ErrUnavailable.Reason},
+		"no access token":       {says("application/json", `{"id_token":"e30.e30.e30"}`), ErrUnavailable.Reason},
+		"a list":                {says("application/json", `[]`), ErrUnavailable.Reason},
+		"half":                  {says("application/json", `{"access_token":"a`), ErrUnavailable.Reason},
+		"502":                   {status(http.StatusBadGateway), ErrUnavailable.Reason},
+		"429":                   {status(http.StatusTooManyRequests), ErrUnavailable.Reason},
+		"404":                   {status(http.StatusNotFound), ErrMisconfigured.Reason},
+		"a redirect":            {redirect("/elsewhere"), ErrMisconfigured.Reason},
+		"a redirect to another": {redirect("https://evil.example/token"), ErrMisconfigured.Reason},
+		"connection cut":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, ErrUnavailable.Reason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newIDP(t)
@@ -120,7 +120,7 @@ func TestP10Slow(t *testing.T) {
 				p.follow(location)
 				_, err = provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
 			}
-			wantReason(t, err, ReasonUnavailable)
+			wantReason(t, err, ErrUnavailable.Reason)
 			if took := time.Since(start); took < 4*time.Second || took > 9*time.Second {
 				t.Errorf("it took %s", took)
 			}
@@ -146,7 +146,7 @@ func TestP22ManyWaiting(t *testing.T) {
 	tokentest.Eventually(t, "all wait", func() bool { return p.count("/token") == maxAtOnce })
 	start := time.Now()
 	_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
-	wantReason(t, err, ReasonUnavailable)
+	wantReason(t, err, ErrUnavailable.Reason)
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("it took %s", took)
 	}
@@ -172,7 +172,7 @@ func TestP11PrivateAddresses(t *testing.T) {
 		for _, issuer := range []string{"https://localhost" + port, "https://127.0.0.1" + port, "https://[::ffff:127.0.0.1]" + port} {
 			provider := p.provider(func(s *Settings) { s.Issuer, s.AllowPrivateNetwork = issuer, false })
 			_, _, err := provider.Begin(t.Context(), Request{})
-			wantReason(t, err, ReasonUnavailable)
+			wantReason(t, err, ErrUnavailable.Reason)
 			if !strings.Contains(err.Error(), "address refused") {
 				t.Errorf("%s: got %v", issuer, err)
 			}
@@ -185,7 +185,7 @@ func TestP11PrivateAddresses(t *testing.T) {
 		p := newIDP(t)
 		p.metadata["token_endpoint"] = "https://169.254.169.254/token"
 		_, err := p.signIn(p.provider(nil))
-		wantReason(t, err, ReasonUnavailable)
+		wantReason(t, err, ErrUnavailable.Reason)
 		if !strings.Contains(err.Error(), "a cloud's metadata") {
 			t.Errorf("got %v", err)
 		}
@@ -204,7 +204,7 @@ func TestP11PrivateAddresses(t *testing.T) {
 				p.follow(location)
 				_, err = provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
 			}
-			wantReason(t, err, ReasonUnavailable)
+			wantReason(t, err, ErrUnavailable.Reason)
 		})
 	}
 }
@@ -231,7 +231,7 @@ func TestP10Metadata(t *testing.T) {
 			p.metadata = c.edit
 			provider := p.provider(nil)
 			_, _, err := provider.Begin(t.Context(), Request{})
-			wantReason(t, err, ReasonUnavailable)
+			wantReason(t, err, ErrUnavailable.Reason)
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -269,11 +269,11 @@ func TestClientAuthentication(t *testing.T) {
 
 func TestP15ErrorsOfTheProvider(t *testing.T) {
 	for code, reason := range map[string]string{
-		"access_denied": ReasonDenied, "login_required": ReasonInteraction, "interaction_required": ReasonInteraction,
-		"consent_required": ReasonInteraction, "account_selection_required": ReasonInteraction,
-		"temporarily_unavailable": ReasonUnavailable, "server_error": ReasonUnavailable,
-		"invalid_request": ReasonMisconfigured, "unauthorized_client": ReasonMisconfigured, "invalid_scope": ReasonMisconfigured,
-		"<script>": ReasonMisconfigured, strings.Repeat("a", 5000): ReasonMisconfigured,
+		"access_denied": ErrDenied.Reason, "login_required": ErrInteraction.Reason, "interaction_required": ErrInteraction.Reason,
+		"consent_required": ErrInteraction.Reason, "account_selection_required": ErrInteraction.Reason,
+		"temporarily_unavailable": ErrUnavailable.Reason, "server_error": ErrUnavailable.Reason,
+		"invalid_request": ErrMisconfigured.Reason, "unauthorized_client": ErrMisconfigured.Reason, "invalid_scope": ErrMisconfigured.Reason,
+		"<script>": ErrMisconfigured.Reason, strings.Repeat("a", 5000): ErrMisconfigured.Reason,
 	} {
 		p := newIDP(t)
 		provider := p.provider(nil)
@@ -292,14 +292,14 @@ func TestP15ErrorsOfTheProvider(t *testing.T) {
 		reason string
 		down   bool
 	}{
-		`{"error":"invalid_grant"}`:           {400, ReasonExpired, false},
-		`{"error":"invalid_request"}`:         {400, ReasonExpired, false},
-		`{"error":"invalid_client"}`:          {401, ReasonMisconfigured, true},
-		`{"error":"unauthorized_client"}`:     {400, ReasonMisconfigured, true},
-		`{"error":"temporarily_unavailable"}`: {400, ReasonUnavailable, true},
-		`{"error":"invalid_grant","x":1}`:     {200, ReasonExpired, false},
-		`{"error":7}`:                         {400, ReasonMisconfigured, true},
-		`{}`:                                  {503, ReasonUnavailable, true},
+		`{"error":"invalid_grant"}`:           {400, ErrExpired.Reason, false},
+		`{"error":"invalid_request"}`:         {400, ErrExpired.Reason, false},
+		`{"error":"invalid_client"}`:          {401, ErrMisconfigured.Reason, true},
+		`{"error":"unauthorized_client"}`:     {400, ErrMisconfigured.Reason, true},
+		`{"error":"temporarily_unavailable"}`: {400, ErrUnavailable.Reason, true},
+		`{"error":"invalid_grant","x":1}`:     {200, ErrExpired.Reason, false},
+		`{"error":7}`:                         {400, ErrMisconfigured.Reason, true},
+		`{}`:                                  {503, ErrUnavailable.Reason, true},
 	} {
 		p := newIDP(t)
 		provider := p.provider(nil)
@@ -335,7 +335,7 @@ func TestP171SecretsInTheNameOfAnError(t *testing.T) {
 			p.write(w, map[string]any{"error": strings.Repeat(".", filler) + secret})
 		})
 		_, err := p.signIn(provider)
-		wantReason(t, err, ReasonMisconfigured)
+		wantReason(t, err, ErrMisconfigured.Reason)
 		for _, text := range []string{err.Error(), provider.State().LastError} {
 			wantNoSecret(t, text)
 			if half := ourSecret[:len(ourSecret)/2]; strings.Contains(text, half) || strings.Contains(text, url.QueryEscape(half)) {
@@ -360,7 +360,7 @@ func quotesSecrets(t *testing.T, filler int) {
 	})
 	flow, _ := p.begin(provider, Request{})
 	_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
-	wantReason(t, err, ReasonMisconfigured)
+	wantReason(t, err, ErrMisconfigured.Reason)
 	for _, text := range []string{err.Error(), provider.State().LastError} {
 		wantNoSecret(t, text)
 		if !strings.Contains(text, "[secret]") {
@@ -403,7 +403,7 @@ func TestP16Answers(t *testing.T) {
 			}
 			continue
 		}
-		wantReason(t, err, ReasonMalformed)
+		wantReason(t, err, ErrMalformed.Reason)
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%.50s: got %v, want %q", query, err, want)
 		}
@@ -421,13 +421,13 @@ func TestP8IssuerOfTheAnswer(t *testing.T) {
 		"its own":                            {true, func(p *idp) string { return p.URL }, "", ""},
 		"its own, not promised":              {false, func(p *idp) string { return p.URL }, "", ""},
 		"none":                               {false, func(*idp) string { return "" }, "", ""},
-		"none, and it is promised":           {true, func(*idp) string { return "" }, "", ReasonUntrusted},
-		"another's":                          {true, func(*idp) string { return "https://evil.example" }, "", ReasonUntrusted},
-		"another's, not promised":            {false, func(*idp) string { return "https://evil.example" }, "", ReasonUntrusted},
-		"with a slash":                       {false, func(p *idp) string { return p.URL + "/" }, "", ReasonUntrusted},
-		"an error of another":                {false, func(*idp) string { return "https://evil.example" }, "access_denied", ReasonUntrusted},
-		"an error of none, iss was promised": {true, func(*idp) string { return "" }, "access_denied", ReasonUntrusted},
-		"an error of its own":                {true, func(p *idp) string { return p.URL }, "access_denied", ReasonDenied},
+		"none, and it is promised":           {true, func(*idp) string { return "" }, "", ErrUntrusted.Reason},
+		"another's":                          {true, func(*idp) string { return "https://evil.example" }, "", ErrUntrusted.Reason},
+		"another's, not promised":            {false, func(*idp) string { return "https://evil.example" }, "", ErrUntrusted.Reason},
+		"with a slash":                       {false, func(p *idp) string { return p.URL + "/" }, "", ErrUntrusted.Reason},
+		"an error of another":                {false, func(*idp) string { return "https://evil.example" }, "access_denied", ErrUntrusted.Reason},
+		"an error of none, iss was promised": {true, func(*idp) string { return "" }, "access_denied", ErrUntrusted.Reason},
+		"an error of its own":                {true, func(p *idp) string { return p.URL }, "access_denied", ErrDenied.Reason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newIDP(t)
@@ -459,7 +459,7 @@ func TestP21CodeTwice(t *testing.T) {
 	flow, _ := p.begin(provider, Request{})
 	p.challenge = "of another sign-in"
 	_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)
-	wantReason(t, err, ReasonExpired)
+	wantReason(t, err, ErrExpired.Reason)
 	if s := provider.State(); !s.DownSince.IsZero() || s.LastError != "" {
 		t.Errorf("the state is %+v", s)
 	}
