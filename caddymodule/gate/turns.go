@@ -31,10 +31,14 @@ type turns struct{ signatures, lookups *fairqueue.Queue }
 
 // newTurns returns turns in which half of Go's processors verify signatures.
 func newTurns() turns {
-	return turns{
-		signatures: fairqueue.New(max(1, runtime.GOMAXPROCS(0)/2), maxWaiting),
-		lookups:    fairqueue.New(maxLookups, maxWaiting),
-	}
+	return turns{signatures: newQueue(max(1, runtime.GOMAXPROCS(0)/2), maxWaiting), lookups: newQueue(maxLookups, maxWaiting)}
+}
+
+// newQueue returns a queue in which no request waits longer than maxWait.
+func newQueue(slots, places int) *fairqueue.Queue {
+	q := fairqueue.New(slots, places)
+	q.MaxWait = maxWait
+	return q
 }
 
 // admission returns the Admission of a request to a queue. The next turn goes to the address that had the fewest requests in the
@@ -46,8 +50,6 @@ func admission(ctx context.Context, q *fairqueue.Queue) accesstoken.Admission {
 		if ctx.Value(caddyhttp.VarsCtxKey) != nil {
 			shares = []fairqueue.Share{{Name: caller.Network(caller.IP(ctx)), Most: maxWaiting}}
 		}
-		ctx, cancel := context.WithTimeout(ctx, maxWait)
-		defer cancel()
 		done, err = q.Enter(ctx, shares...)
 		switch {
 		case errors.Is(err, context.Canceled):

@@ -12,7 +12,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -37,7 +36,7 @@ func TestG81AFloodDelaysNoOtherAddress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := fairqueue.New(1, maxWaiting)
+				q := newQueue(1, maxWaiting)
 				var order []string
 				enter := func(address string) {
 					done, err := admission(requestFrom(t, address), q)()
@@ -67,7 +66,7 @@ func TestG81AFloodDelaysNoOtherAddress(t *testing.T) {
 // A stream is rechecked all the same, and next.
 func TestG81NoRequestWaitsForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := fairqueue.New(1, 1)
+		q := newQueue(1, 1)
 		done, err := admission(requestFrom(t, "192.0.2.7"), q)()
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +96,7 @@ func TestG81NoRequestWaitsForEver(t *testing.T) {
 		}
 		gone, leave := context.WithCancel(requestFrom(t, "192.0.2.8"))
 		leave()
-		q = fairqueue.New(0, 4)
+		q = newQueue(0, 4)
 		if _, err := admission(gone, q)(); oauth.AsError(err).Reason == oauth.ErrVerificationBusy.Reason {
 			t.Errorf("a client that has gone: %v", err)
 		}
@@ -132,7 +131,7 @@ func TestG81AKnownTokenWaitsForNothing(t *testing.T) {
 		p := benchmarkedGate(&accesstoken.AccessToken{Subject: "u-ada", ExpiresAt: time.Now().Add(time.Hour)})
 		p.tokens.verifier = unseen{p.tokens.verifier.(verdict), "known"}
 		p.challenger.usual = answers.Challenge{Realm: "test"}.Prepare()
-		p.shared.turns.signatures = fairqueue.New(1, maxWaiting)
+		p.shared.turns.signatures = newQueue(1, maxWaiting)
 		ask := func(token string) *httptest.ResponseRecorder {
 			w, r := httptest.NewRecorder(), ordinaryRequest().WithContext(t.Context())
 			r.Header["Authorization"] = []string{"Bearer " + token}

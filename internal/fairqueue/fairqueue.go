@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 )
 
 // ErrFull means that there is no place left to wait.
@@ -17,6 +18,9 @@ var ErrFull = errors.New("too many wait already")
 // that found the fewest others of its first share when it came, then of its second, and so on, and at last to the one that
 // came first.
 type Queue struct {
+	// MaxWait is how long Enter waits at most; 0: until its context ends. It is set before use.
+	MaxWait time.Duration
+
 	mu            sync.Mutex
 	slots, places int // that are free: to hold, and to wait in
 	shares        map[string]*share
@@ -38,7 +42,7 @@ type turn struct {
 	claims []Share
 	shares []*share      // of the claims
 	ahead  []int         // present in each of them before
-	begin  chan struct{} // closed when it has a slot
+	begin  chan struct{} // closed when it has a slot; nil: it never had to wait
 }
 
 // New returns a Queue in which at most that many callers hold a slot, and at most that many wait.
@@ -46,8 +50,8 @@ func New(slots, places int) *Queue {
 	return &Queue{slots: slots, places: places, shares: make(map[string]*share)}
 }
 
-// Enter waits for a slot until ctx ends. The caller must give the slot back with leave. The error is ErrFull or the cause of
-// ctx's end.
+// Enter waits for a slot until ctx ends, or for MaxWait. The caller must give the slot back with leave. The error is ErrFull, the
+// cause of ctx's end, or context.DeadlineExceeded.
 //
 // A caller waits only while each of its shares has fewer callers in the queue than there are places free: whatever a crowd
 // takes, some places are left to others. A caller without a share comes before all others, and always finds a place.
@@ -56,6 +60,15 @@ func (q *Queue) Enter(ctx context.Context, claims ...Share) (leave func(), err e
 	if t == nil {
 		return nil, ErrFull
 	}
+	leave = func() { q.leave(t) }
+	if t.begin == nil {
+		return leave, nil
+	}
+	if q.MaxWait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, q.MaxWait)
+		defer cancel()
+	}
 	select {
 	case <-t.begin:
 	case <-ctx.Done():
@@ -63,7 +76,7 @@ func (q *Queue) Enter(ctx context.Context, claims ...Share) (leave func(), err e
 			return nil, context.Cause(ctx)
 		}
 	}
-	return func() { q.leave(t) }, nil
+	return leave, nil
 }
 
 // Waiting returns how many callers wait.
@@ -77,7 +90,7 @@ func (q *Queue) Waiting() int {
 func (q *Queue) arrive(claims []Share) *turn {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	t := &turn{claims: claims, begin: make(chan struct{})}
+	t := &turn{claims: claims}
 	for _, c := range claims {
 		s := q.shares[c.Name]
 		if s == nil {
@@ -97,6 +110,7 @@ func (q *Queue) arrive(claims []Share) *turn {
 		q.start(t)
 		return t
 	}
+	t.begin = make(chan struct{})
 	q.places--
 	q.waiting = append(q.waiting, t)
 	return t
@@ -143,7 +157,9 @@ func (q *Queue) start(t *turn) {
 	for _, s := range t.shares {
 		s.holding++
 	}
-	close(t.begin)
+	if t.begin != nil {
+		close(t.begin)
+	}
 }
 
 func (q *Queue) unqueue(i int) *turn {
