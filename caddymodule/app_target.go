@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
@@ -20,7 +19,6 @@ func (a *App) newTarget() *admin.Target {
 		IsServing: a.life.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams,
 		ExplainSession: hosts.Explainer(a.issuer),
 		Routes:         func() []coverage.Route { return a.covered.Load().Routes },
-		ReadLifetimes:  configuration.ReadLifetimes,
 		CountMinted:    func() { tokensIssued.WithLabelValues(byOperator).Inc() },
 	}
 	if a.issues() {

@@ -42,7 +42,7 @@ func (g *gatehouse) application(t *testing.T, id string) *application {
 	a.request.clientID, a.request.redirectURI = id, a.URL+"/cb"
 	a.request.secret = g.addClient(t, store.Client{
 		ID: id, Name: "Application " + id, Grants: []oauth.GrantType{oauth.AuthorizationCode}, Scopes: oauth.Scopes{"public", "openid"},
-		RedirectURIs: []string{a.request.redirectURI}, FirstParty: true, OpenID: store.ClientOpenID{BackchannelLogoutURI: a.URL + "/backchannel"},
+		RedirectURIs: []string{a.request.redirectURI}, FirstParty: true, ClientOpenID: store.ClientOpenID{BackchannelLogoutURI: a.URL + "/backchannel"},
 	})
 	return a
 }
@@ -261,8 +261,10 @@ func TestT203AnApplicationThatIsDown(t *testing.T) {
 func TestT205BackchannelToAPrivateAddress(t *testing.T) {
 	g := startOpenID(t)
 	app := g.application(t, "app")
-	openID := store.ClientOpenID{BackchannelLogoutURI: "https://10.255.255.1/backchannel?key=in-the-query"}
-	check(t, g.app().node.Store().ChangeClient(t.Context(), "app", store.ClientChange{OpenID: &openID}))
+	check(t, g.app().node.Store().ChangeClient(t.Context(), "app", func(c *store.Client) error {
+		c.BackchannelLogoutURI = "https://10.255.255.1/backchannel?key=in-the-query"
+		return nil
+	}))
 	b := g.browser()
 	b.signedIn(t, app, "max@acme.example")
 	b.submit(t, "/oauth/logout")
@@ -285,7 +287,10 @@ func TestT211TheAccountPageSaysWhoIsTold(t *testing.T) {
 	b := g.browser()
 	b.signedIn(t, app, "max@acme.example")
 	b.signedIn(t, moved, "max@acme.example")
-	check(t, g.app().node.Store().ChangeClient(t.Context(), "moved", store.ClientChange{OpenID: new(store.ClientOpenID)}))
+	check(t, g.app().node.Store().ChangeClient(t.Context(), "moved", func(c *store.Client) error {
+		c.ClientOpenID = store.ClientOpenID{}
+		return nil
+	}))
 	g.browser().signIn(g.browser().open("/oauth/login"), "max@acme.example", peoplePassword)
 	for language, words := range map[string]string{
 		"en": "When this session ends, these applications are told to sign you out:", "de": "Wenn diese Sitzung endet, werden diese Anwendungen aufgefordert, Sie abzumelden:",

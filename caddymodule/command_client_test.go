@@ -43,8 +43,11 @@ func TestT136ClientUpdate(t *testing.T) {
 		{[]string{"--first-party=false", "--pkce", "required"}, func() { want.FirstParty, want.PKCE = false, "required" }},
 		{[]string{"--pkce", ""}, func() { want.PKCE = "" }},
 		{[]string{"--lifetime", "code=30s", "--lifetime", "refresh_grace=0s"}, func() {
-			want.Tokens = map[string]string{"code": "30s", "refresh_grace": "0s"}
+			want.Tokens = map[string]string{"client_credentials": "10m0s", "code": "30s", "refresh_grace": "0s"}
 		}},
+		{[]string{"--lifetime", "code="}, func() { delete(want.Tokens, "code") }},
+		{[]string{"--response-mode", "query"}, func() { want.ResponseModes = []string{"query"} }},
+		{[]string{"--response-mode", ""}, func() { want.ResponseModes = nil }},
 		{[]string{"--lifetime", ""}, func() { want.Tokens = nil }},
 		{[]string{"--scope", "public"}, func() { want.Scopes = []string{"public"} }},
 		{[]string{"--grant", "client_credentials"}, func() { want.Grants = []oauth.GrantType{"client_credentials"} }},
@@ -116,8 +119,8 @@ func TestT146WhatAnUpdateDoesNotNameIsNotJudged(t *testing.T) {
 	g.ok("client", "add", "--name", "App", "--id", "app", "--type", "public", "--redirect-uri", "https://app.example/cb")
 	const old = `"http://p.example/cb","https://*.p.example/cb"`
 	for _, statement := range []string{
-		`UPDATE clients SET redirect_uris = '[` + old + `]', scopes = '["public","gone"]', cors_origins = '["HTTPS://P.example/"]' WHERE id = 'old'`,
-		`UPDATE clients SET redirect_uris = '[]' WHERE id = 'app'`,
+		`UPDATE clients SET members = json_patch(members, '{"redirect_uris":[` + old + `],"scopes":["public","gone"],"cors_origins":["HTTPS://P.example/"]}') WHERE id = 'old'`,
+		`UPDATE clients SET members = json_patch(members, '{"redirect_uris":null}') WHERE id = 'app'`,
 	} {
 		g.edit(statement)
 	}

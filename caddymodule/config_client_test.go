@@ -36,7 +36,7 @@ var refusedClient = refusedBlock{
 		{"client a s {\nredirect_uris https://u:p@x.example/\n}", `client a: redirect URI "https://u:p@x.example/": fragments, credentials, spaces, backslashes and control characters are not allowed, at Caddyfile:4`},
 		{"client a s {\nredirect_uris https://x.example/?code=1\n}", `client a: redirect URI "https://x.example/?code=1": the query must not hold "code": the answer sets it, at Caddyfile:4`},
 		{"client a s {\nredirect_uris https:///x\n}", `client a: redirect URI "https:///x": the host is missing, at Caddyfile:4`},
-		{"client a s {\npkce plain\n}", `pkce "plain": use required or optional, or leave it out, at Caddyfile:4`},
+		{"client a s {\npkce plain\n}", `client a: pkce "plain": use required or optional, or leave it out, at Caddyfile:4`},
 		{"client a s {\npkce required\npkce required\n}", `pkce is set twice, at Caddyfile:5`},
 		{"pkce off", `pkce "off": use required, or leave it out, at Caddyfile:3`},
 		{"client a s {\nfirst_party yes\n}", `wrong argument count or unexpected line ending after 'yes', at Caddyfile:4`},

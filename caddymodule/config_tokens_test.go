@@ -17,7 +17,7 @@ var refusedTokens = refusedBlock{
 		{`tokens x`, `wrong argument count or unexpected line ending after 'x', at Caddyfile:3`},
 		{"tokens {\nclient_credentials\n}", `wrong argument count or unexpected line ending after 'client_credentials', at Caddyfile:4`},
 		{"tokens {\nclient_credentials soon\n}", `"soon" is no duration: write it as 90s, 15m, 2h or 28d, at Caddyfile:4`},
-		{"tokens {\nclient_credentials 1h 2h\n}", `wrong argument count or unexpected line ending after '1h', at Caddyfile:4`},
+		{"tokens {\nclient_credentials 1h 2h\n}", `wrong argument count or unexpected line ending after '2h', at Caddyfile:4`},
 		{"tokens {\nclient_credentials 36d\n}", `token lifetime client_credentials 864h0m0s: use 1s to 35d, at Caddyfile:4`},
 		{"tokens {\nclient_credentials 0s\n}", `token lifetime client_credentials 0s: use at least 1s, at Caddyfile:4`},
 		{"tokens {\nclient_credentials -1h\n}", `token lifetime client_credentials -1h0m0s: use 1s to 35d, at Caddyfile:4`},

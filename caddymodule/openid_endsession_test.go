@@ -25,7 +25,7 @@ func startSignOut(t *testing.T) (*gatehouse, request) {
 	r.secret = g.addClient(t, store.Client{
 		ID: "shop", Name: "The shop", Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant},
 		Scopes: oauth.Scopes{"openid", "refresh_token", "trusted"}, RedirectURIs: []string{r.redirectURI},
-		OpenID: store.ClientOpenID{PostLogoutRedirectURIs: []string{signedOutAt, "com.example.shop:/out"}},
+		ClientOpenID: store.ClientOpenID{PostLogoutRedirectURIs: []string{signedOutAt, "com.example.shop:/out"}},
 	})
 	return g, r
 }
@@ -182,7 +182,7 @@ func TestT195OnlyARegisteredAddressIsReturnedTo(t *testing.T) {
 	g, r := startSignOut(t)
 	g.addClient(t, store.Client{
 		ID: "rival", Grants: []oauth.GrantType{oauth.AuthorizationCode}, Scopes: oauth.Scopes{"openid"}, RedirectURIs: []string{"https://rival.example/cb"},
-		OpenID: store.ClientOpenID{PostLogoutRedirectURIs: []string{"https://rival.example/out"}},
+		ClientOpenID: store.ClientOpenID{PostLogoutRedirectURIs: []string{"https://rival.example/out"}},
 	})
 	b, got := buyer(t, g, r, "ada@acme.example")
 	hostile := []string{

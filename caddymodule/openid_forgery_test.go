@@ -36,7 +36,7 @@ func startShop(t *testing.T) (g *gatehouse, shop, rival request) {
 		list[i].redirectURI = home + "/cb"
 		list[i].secret = g.addClient(t, store.Client{
 			ID: id, RedirectURIs: []string{home + "/cb"}, Scopes: oauth.Scopes{"openid", "trusted"}, FirstParty: true,
-			Grants: []oauth.GrantType{oauth.AuthorizationCode}, OpenID: store.ClientOpenID{PostLogoutRedirectURIs: []string{home + "/bye"}},
+			Grants: []oauth.GrantType{oauth.AuthorizationCode}, ClientOpenID: store.ClientOpenID{PostLogoutRedirectURIs: []string{home + "/bye"}},
 		})
 	}
 	return g, list[0], list[1]

@@ -158,7 +158,7 @@ func TestT188WhoMayLeaveTheChallengeOut(t *testing.T) {
 			old := openIDRequestOf("conf", "openid", "nonce", "n")
 			old.clientID, old.redirectURI, old.verifier = "old", "https://old.example/cb", ""
 			old.secret = g.addClient(t, store.Client{
-				ID: "old", Grants: []oauth.GrantType{oauth.AuthorizationCode}, Scopes: oauth.Scopes{"openid", "email"}, RedirectURIs: []string{old.redirectURI}, PKCEOptional: true,
+				ID: "old", Grants: []oauth.GrantType{oauth.AuthorizationCode}, Scopes: oauth.Scopes{"openid", "email"}, RedirectURIs: []string{old.redirectURI}, PKCE: oauth.PKCEOptional,
 			})
 			b := g.browser()
 			got := b.redeem(t, b.authorize(old, "ada@acme.example"), old)

@@ -142,8 +142,10 @@ func TestT177AScopeThatAClientHasLostIsToldNoMore(t *testing.T) {
 		}
 	}
 	hold("ada@acme.example")
-	scopes := oauth.Scopes{"openid", "refresh_token", "profile"}
-	_, err := g.app().registry.UpdateClient(t.Context(), "shop", store.ClientChange{Scopes: &scopes})
+	_, err := g.app().registry.UpdateClient(t.Context(), "shop", func(c *store.Client) error {
+		c.Scopes = oauth.Scopes{"openid", "refresh_token", "profile"}
+		return nil
+	})
 	check(t, err)
 	got = g.obtain(r.refresh(got.RefreshToken))
 	hold(nil)

@@ -222,7 +222,7 @@ func TestT122PKCEIsRequiredWhereTheConfigurationSaysSo(t *testing.T) {
 		u.userTokens(requestOf("first"), ada)
 		u.userTokens(without(requestOf("legacy")), ada)
 		secret := u.register(t, store.Client{ID: "stored", Grants: []oauth.GrantType{oauth.AuthorizationCode}, Scopes: oauth.Scopes{"public", "trusted"},
-			RedirectURIs: []string{"https://stored.example/cb"}, FirstParty: true, PKCERequired: true})
+			RedirectURIs: []string{"https://stored.example/cb"}, FirstParty: true, PKCE: oauth.PKCERequired})
 		r := requestOf("first")
 		r.clientID, r.secret, r.redirectURI = "stored", secret, "https://stored.example/cb"
 		refused(u, r)

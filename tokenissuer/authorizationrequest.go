@@ -160,11 +160,11 @@ func (is *Issuer) ReadAuthorization(client *store.Client, target redirect.Target
 	if !is.OpenID {
 		return r, nil
 	}
-	if modes := client.OpenID.ResponseModes; len(modes) > 0 && !slices.Contains(modes, cmp.Or(p.ResponseMode, "query")) {
+	if modes := client.ResponseModes; len(modes) > 0 && !slices.Contains(modes, cmp.Or(p.ResponseMode, "query")) {
 		return r, oauth.NewError(oauth.InvalidRequest, "response_mode_not_registered").WithDescription("The client is not registered for this response_mode.")
 	}
 	if r.MaxAge == nil && r.Scopes.Has(oauth.ScopeOpenID) {
-		r.MaxAge = client.OpenID.DefaultMaxAge
+		r.MaxAge = client.DefaultMaxAge
 	}
 	return r, is.readOpenID(&r, client, p)
 }
@@ -184,7 +184,7 @@ func (se *Settings) checkChallenge(client *store.Client, p AuthorizationParamete
 		return oauth.MissingParameter("code_challenge")
 	case p.CodeChallenge == "" && se.needsNoChallenge(client, p):
 		return nil
-	case p.CodeChallenge == "" && (client.IsPublic() || client.PKCERequired || se.PKCERequired):
+	case p.CodeChallenge == "" && (client.IsPublic() || client.PKCE == oauth.PKCERequired || se.PKCERequired):
 		return oauth.NewError(oauth.InvalidRequest, "code_challenge_missing").WithDescription("Missing required parameter: code_challenge.")
 	case p.CodeChallenge == "":
 		return nil

@@ -68,7 +68,7 @@ func (is *Issuer) ReadSignOut(ctx context.Context, p SignOutParameters, sessionI
 	if p.PostLogoutRedirectURI == "" {
 		return r, nil
 	}
-	if !slices.Contains(client.OpenID.PostLogoutRedirectURIs, p.PostLogoutRedirectURI) {
+	if !slices.Contains(client.PostLogoutRedirectURIs, p.PostLogoutRedirectURI) {
 		return refused(r, "post_logout_redirect_uri_unregistered", "The post_logout_redirect_uri is not one that is registered for the client.")
 	}
 	r.ReturnTo = p.PostLogoutRedirectURI

@@ -15,7 +15,7 @@ const HostClientID = store.BuiltInClientID
 // hostClient is the built-in client when a browser signs in at a host behind the gate.
 func (se *Settings) hostClient() *store.Client {
 	client := se.builtInClient()
-	client.Grants, client.FirstParty, client.PKCERequired = []oauth.GrantType{oauth.AuthorizationCode}, true, true
+	client.Grants, client.FirstParty, client.PKCE = []oauth.GrantType{oauth.AuthorizationCode}, true, oauth.PKCERequired
 	return client
 }
 

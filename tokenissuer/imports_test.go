@@ -41,6 +41,7 @@ var core = slices.Concat(wire, database)
 // may name those below it alone: federation, registry, tokenissuer, accesstoken, keys, store, passwords, oauth; trust and delegation
 // stand beside tokenissuer, and the stores stand above store.
 var rooms = map[string]room{
+	"tokenissuer/members":    {others: []string{"github.com/go-json-experiment/json"}, without: core},
 	"tokenissuer/oauth":      {without: core},
 	"tokenissuer/strictjson": {others: []string{"github.com/go-json-experiment/json"}, without: core},
 	"tokenissuer/passwords": {
@@ -49,7 +50,7 @@ var rooms = map[string]room{
 		without: core,
 	},
 	"tokenissuer/store": {
-		own:     []string{"tokenissuer/oauth", "tokenissuer/passwords"},
+		own:     []string{"tokenissuer/members", "tokenissuer/oauth", "tokenissuer/passwords"},
 		others:  []string{"github.com/go-json-experiment/json", "golang.org/x/text/unicode/norm"},
 		without: core,
 	},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"slices"
 	"sync/atomic"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -126,12 +125,16 @@ func (is *Issuer) admit(ctx context.Context, client *store.Client) error {
 		return err
 	case stored.Disabled:
 		return oauth.NewError(oauth.Denied, "client_disabled")
-	case stored.Name == client.Name && stored.Type == client.Type && stored.ClientKeys == client.ClientKeys && reflect.DeepEqual(stored.OpenID, client.OpenID) && slices.Equal(stored.RedirectURIs, client.RedirectURIs) && slices.Equal(stored.Grants, client.Grants):
+	}
+	described := *stored
+	if described.Describe(client); reflect.DeepEqual(&described, stored) {
 		return nil
 	}
-	// What is stored is for operators to look at: a failure costs nobody the sign-in.
-	_ = is.Store.ChangeClient(ctx, client.ID, store.ClientChange{
-		Name: &client.Name, Type: &client.Type, RedirectURIs: &client.RedirectURIs, Grants: &client.Grants, Scopes: &client.Scopes, Keys: &client.ClientKeys, OpenID: &client.OpenID,
+	// What is stored is for operators to look at: a failure does not fail the sign-in.
+	_ = is.Store.ChangeClient(ctx, client.ID, func(c *store.Client) error {
+		c.Describe(client)
+		c.Scopes = client.Scopes
+		return nil
 	})
 	is.Origins.Forget()
 	return nil

@@ -101,7 +101,7 @@ func (r *AuthorizationRequest) asksForAnother(s *Session) bool {
 // claims among them.
 func (r *AuthorizationRequest) bind(f *store.TokenFamily, client *store.Client, granted oauth.Scopes) {
 	f.SessionID, f.Code.Nonce = f.Preconditions.SessionID, r.Nonce
-	f.TellsLogout = client.OpenID.BackchannelLogoutURI != ""
+	f.TellsLogout = client.BackchannelLogoutURI != ""
 	if r.Claims != "" {
 		f.Claims = r.claims().Within(granted).String()
 	}
@@ -110,7 +110,7 @@ func (r *AuthorizationRequest) bind(f *store.TokenFamily, client *store.Client, 
 // needsNoChallenge reports whether the code_challenge may be left out: of a client for which that was allowed, in a request of
 // OpenID Connect with a nonce, which protects the code in its stead (RFC 9700 §2.1.1).
 func (se *Settings) needsNoChallenge(client *store.Client, p AuthorizationParameters) bool {
-	if !se.OpenID || !client.PKCEOptional || client.IsPublic() || p.Nonce == "" {
+	if !se.OpenID || client.PKCE != oauth.PKCEOptional || client.IsPublic() || p.Nonce == "" {
 		return false
 	}
 	scopes, err := oauth.RequestedScopes(p.Scope)
@@ -129,7 +129,7 @@ func (is *Issuer) identityOf(g Grant, t *accesstoken.AccessToken) (*identity, er
 	if !is.OpenID || g.Type != oauth.AuthorizationCode || g.sessionID == "" || !g.Scopes.Has(oauth.ScopeOpenID) {
 		return nil, nil
 	}
-	key, err := is.Keys.SigningWith(g.Client.OpenID.Algorithm(), is.Now())
+	key, err := is.Keys.SigningWith(g.Client.Algorithm(), is.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ type consentStore interface {
 // clientStore is what clients that make themselves known ask of a store.ClientStore.
 type clientStore interface {
 	AddClient(ctx context.Context, client *store.Client) error
-	ChangeClient(ctx context.Context, clientID string, change store.ClientChange) error
+	ChangeClient(ctx context.Context, clientID string, change func(*store.Client) error) error
 	TouchClient(ctx context.Context, clientID string, at time.Time) error
 }
 

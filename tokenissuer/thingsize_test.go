@@ -163,8 +163,6 @@ var largeTypes = map[string]size{
 	"tokenissuer/sqlstore.dialect":        {14, 0},
 	"tokenissuer/sqlstore.statements":     {15, 0},
 	"tokenissuer/sqlstore.userColumns":    {16, 1},
-	"tokenissuer/store.Client":            {21, 18},
-	"tokenissuer/store.ClientChange":      {14, 1},
 	"tokenissuer/store.Store":             {0, 71},
 	"tokenissuer/store.TokenFamily":       {25, 3},
 	"tokenissuer/store.User":              {18, 9},

@@ -11,29 +11,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// clientOpenID is how a client takes part in OpenID Connect, in the words of client metadata.
-type clientOpenID struct {
-	IDTokenAlgorithm                 oauth.Algorithm `json:"id_token_signed_response_alg,omitzero"`
-	PostLogoutRedirectURIs           []string        `json:"post_logout_redirect_uris,omitempty"`
-	BackchannelLogoutURI             string          `json:"backchannel_logout_uri,omitzero"`
-	BackchannelLogoutSessionRequired bool            `json:"backchannel_logout_session_required,omitzero"`
-	ResponseModes                    []string        `json:"response_modes,omitempty"`
-	DefaultMaxAge                    *int64          `json:"default_max_age,omitzero"`
-}
-
-// openID returns how the client takes part with the members that are there in place of those before; nil when there are none.
-func (m *clientMembers) openID(before store.ClientOpenID) *store.ClientOpenID {
-	if m.IDTokenAlgorithm == nil && m.PostLogoutRedirectURIs == nil && m.BackchannelLogoutURI == nil && m.BackchannelLogoutSessionRequired == nil {
-		return nil
-	}
-	changed := before
-	setTo(&changed.IDTokenAlgorithm, m.IDTokenAlgorithm)
-	setTo(&changed.PostLogoutRedirectURIs, m.PostLogoutRedirectURIs)
-	setTo(&changed.BackchannelLogoutURI, m.BackchannelLogoutURI)
-	setTo(&changed.BackchannelLogoutSessionRequired, m.BackchannelLogoutSessionRequired)
-	return &changed
-}
-
 var (
 	errOpenIDOff   = registry.InvalidInput(errors.New("the issuer is no OpenID provider: add `openid` to the oauth block first"))
 	errNoRedirects = registry.InvalidInput(errors.New("an application that signs people in needs a redirect URI: it shows one where it is set up"))
@@ -41,23 +18,21 @@ var (
 
 // suitOpenID adds what an application needs that signs people in: the scopes, beside those of the request, and the grants, unless the
 // request has some.
-func (n *newClient) suitOpenID(t *Target) error {
+func (t *Target) suitOpenID(c *store.Client) error {
 	if !t.Issuer.OpenID {
 		return errOpenIDOff
 	}
-	scopes := []string{oauth.ScopeOpenID, oauth.ScopeProfile, oauth.ScopeEmail, oauth.ScopeOfflineAccess}
-	if n.Scopes != nil {
-		for _, name := range *n.Scopes {
-			if !slices.Contains(scopes, name) {
-				scopes = append(scopes, name)
-			}
+	scopes := oauth.Scopes{oauth.ScopeOpenID, oauth.ScopeProfile, oauth.ScopeEmail, oauth.ScopeOfflineAccess}
+	for _, name := range c.Scopes {
+		if !slices.Contains(scopes, name) {
+			scopes = append(scopes, name)
 		}
 	}
-	n.Scopes = &scopes
-	if n.Grants == nil {
-		n.Grants = &[]oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}
+	c.Scopes = scopes
+	if len(c.Grants) == 0 {
+		c.Grants = []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}
 	}
-	if slices.Contains(*n.Grants, oauth.AuthorizationCode) && (n.RedirectURIs == nil || len(*n.RedirectURIs) == 0) {
+	if slices.Contains(c.Grants, oauth.AuthorizationCode) && len(c.RedirectURIs) == 0 {
 		return errNoRedirects
 	}
 	return nil

@@ -57,11 +57,14 @@ func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) opera
 			err = strictjson.Unmarshal(text, &body, json.RejectUnknownMembers(true))
 		}
 		if err != nil {
-			return 0, nil, registry.InvalidInput(fmt.Errorf("the request: %w", err))
+			return 0, nil, malformed(err)
 		}
 		return op(t, r, body)
 	}
 }
+
+// malformed is the error of a body that cannot be read.
+func malformed(err error) error { return registry.InvalidInput(fmt.Errorf("the request: %w", err)) }
 
 // changeNamed is an operation that changes the one thing that the path names, and records that under its kind of id.
 func changeNamed(what, idField string, change func(*registry.Registry, context.Context, string) error) operation {

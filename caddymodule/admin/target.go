@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
@@ -14,7 +13,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -43,8 +41,6 @@ type Target struct {
 	OpenStreams func() int
 	// Routes returns what protects each route.
 	Routes func() []coverage.Route
-	// ReadLifetimes reads the lifetimes of a client in the form that the configuration has for them.
-	ReadLifetimes func(jsontext.Value) (store.Lifetimes, error)
 	// Metadata are the issuer's, as clients get them at DiscoveryURL; nil without an issuer.
 	Metadata     []byte
 	DiscoveryURL string

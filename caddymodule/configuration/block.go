@@ -36,7 +36,7 @@ type Block struct {
 	// Keys are the signing keys' settings.
 	Keys *Keys `json:"keys,omitempty"`
 	// Tokens are the lifetimes of tokens and codes.
-	Tokens *Tokens `json:"tokens,omitempty"`
+	Tokens *store.Lifetimes `json:"tokens,omitempty"`
 	// PKCE is "required" when confidential clients need a code_challenge too (RFC 9700 §2.1.1). Default: each of them as
 	// its own setting says.
 	PKCE string `json:"pkce,omitempty"`
@@ -94,7 +94,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	b.note(d, "oauth")
 	return options{
-		"issuer": b.parseIssuer, "audience": b.parseAudience, "store": b.parseStore, "keys": b.parseKeys, "tokens": tokensOption(&b.Tokens),
+		"issuer": b.parseIssuer, "audience": b.parseAudience, "store": b.parseStore, "keys": b.parseKeys, "tokens": func(d *caddyfile.Dispenser) error { return parseLifetimes(d, orNew(&b.Tokens)) },
 		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "sessions": b.parseSessions, "session_scopes": b.parseSessionScopes, "openid": b.parseOpenID, "personal_tokens": b.parsePersonalTokens,
 		"scope": b.parseScope, "client": b.parseClient, "client_metadata": b.parseClientMetadata, "registration": b.parseRegistration, "client_keys": b.parseClientKeys, "strict_assertions": flag(&b.StrictAssertions), "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser, "sign_in": b.parseSignIn,
 		"trust": b.parseTrust, "accept": b.parseAccept, "revocation": b.parseRevocation, "limits": b.parseLimits, "brand": b.parseBrand,
@@ -160,7 +160,7 @@ func (b *Block) Warn(logger *zap.Logger, s Settings) {
 		if err := client.CheckRedirects(); err != nil {
 			logger.Warn(b.at(fmt.Errorf("client %q: %w", client.ID, err), "client", client.ID).Error())
 		}
-		if client.PKCEOptional {
+		if client.PKCE == oauth.PKCEOptional {
 			logger.Warn(b.before(fmt.Sprintf("client %s has `pkce optional`: whoever steals its code can put it into a sign-in of their own, which nobody but "+
 				"the client could notice: take the line away once the client sends a code_challenge", client.ID), "client", client.ID))
 		}

@@ -2,11 +2,8 @@ package configuration
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
@@ -32,52 +29,26 @@ func (b *Block) parseClientKeys(d *caddyfile.Dispenser) error {
 	return options{"allow_private_network": flag(&b.ClientKeys.AllowPrivateNetwork)}.parseAlone(d, "unknown client_keys option %q")
 }
 
-// parseJWKS reads a JWK Set, or a placeholder for one.
-func (c *Client) parseJWKS(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "jwks", len(c.JWKS) > 0); err != nil {
-		return err
-	}
-	text, err := setting.OneArg(d)
-	if err != nil {
-		return err
-	}
-	if strings.HasPrefix(text, "{env.") || strings.HasPrefix(text, "{file.") {
-		c.JWKS, err = jsontext.AppendQuote(nil, text)
-	} else if c.JWKS = jsontext.Value(text); !c.JWKS.IsValid() || c.JWKS.Kind() != '{' {
-		err = errors.New("jwks: write the JSON Web Key Set in backquotes, or {file./path/to/keys.json}")
-	}
-	if err != nil {
-		return d.Errf("client %s: %v", c.ID, err)
-	}
-	return nil
-}
-
-// readKeys reads the keys of a declared client.
-func (c *Client) readKeys(client *store.Client, lookup lookup) (err error) {
-	if c.JWKSURI != "" {
-		if client.JWKSURI, err = lookup("jwks_uri", c.JWKSURI); err != nil {
-			return err
+// readKeys resolves the keys of a declared client.
+func readKeys(k store.ClientKeys, lookup lookup) (store.ClientKeys, error) {
+	var err error
+	if k.JWKSURI != "" {
+		if k.JWKSURI, err = lookup("jwks_uri", k.JWKSURI); err != nil {
+			return k, err
 		}
 	}
-	switch c.JWKS.Kind() {
-	case 0, 'n':
-	case '"':
-		var text string
-		if err := json.Unmarshal(c.JWKS, &text); err != nil {
-			return err
+	if setting.IsReference(string(k.JWKS)) && !jsontext.Value(k.JWKS).IsValid() {
+		text, err := lookup("jwks", string(k.JWKS))
+		if err != nil {
+			return k, err
 		}
-		if client.JWKS, err = lookup("jwks", text); err != nil {
-			return err
+		if k.JWKS = store.KeySet(text); text == placeholderURL { // known later
+			k.JWKS = "{}"
+			return k, nil
 		}
-		if client.JWKS == placeholderURL { // known later
-			client.JWKS = "{}"
-			return nil
-		}
-	default:
-		client.JWKS = string(c.JWKS)
 	}
-	if isPEM(client.JWKS) {
-		return fmt.Errorf("jwks: %w", errors.New("this is a PEM file: write the key as a JSON Web Key Set"))
+	if isPEM(string(k.JWKS)) {
+		return k, errors.New("jwks: this is a PEM file: write the key as a JSON Web Key Set")
 	}
-	return assertion.CheckSet(client)
+	return k, assertion.CheckSet(&store.Client{ClientKeys: k})
 }

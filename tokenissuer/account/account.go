@@ -133,7 +133,7 @@ func toldOf(ctx context.Context, is *tokenissuer.Issuer, sessions []*store.Token
 				continue
 			case err != nil:
 				return nil, err
-			case client.Disabled || client.OpenID.BackchannelLogoutURI == "":
+			case client.Disabled || client.BackchannelLogoutURI == "":
 				continue
 			}
 			told[session] = append(told[session], client)

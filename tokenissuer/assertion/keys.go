@@ -39,7 +39,7 @@ func NewKeys(remote RemoteKeys, strangers StrangersKeys) *Keys {
 }
 
 // ParseSet reads a client's JWK Set. The error says to whoever registers the client what is wrong with it.
-func ParseSet(jwks string) (*keys.PublishedSet, error) {
+func ParseSet(jwks store.KeySet) (*keys.PublishedSet, error) {
 	published, err := keys.ParseJWKS([]byte(jwks), oauth.TrustedAlgorithms)
 	if err != nil {
 		return nil, fmt.Errorf("jwks: %w", err)
@@ -62,13 +62,13 @@ func (k *Keys) Find(ctx context.Context, c *store.Client, source, kid string, al
 	if c.JWKS == "" {
 		return k.findRemote(ctx, c, source, kid, algorithm)
 	}
-	set, ok := k.sets.Get(c.JWKS)
+	set, ok := k.sets.Get(string(c.JWKS))
 	if !ok {
 		var err error
 		if set, err = ParseSet(c.JWKS); err != nil {
 			return nil, oauth.NewError(oauth.InvalidClient, "client_keys_unusable").WithCause(err)
 		}
-		k.sets.Put(c.JWKS, set, uint64(len(c.JWKS)))
+		k.sets.Put(string(c.JWKS), set, uint64(len(c.JWKS)))
 	}
 	key, reason := set.Find(kid, algorithm)
 	if key == nil {

@@ -76,7 +76,7 @@ func (d *desk) must(err error) {
 // client registers an application that is told at the URI.
 func (d *desk) client(id, uri string) {
 	d.Helper()
-	d.must(d.store.AddClient(d.Context(), &store.Client{ID: id, OpenID: store.ClientOpenID{BackchannelLogoutURI: uri}}))
+	d.must(d.store.AddClient(d.Context(), &store.Client{ID: id, ClientOpenID: store.ClientOpenID{BackchannelLogoutURI: uri}}))
 }
 
 // ended leaves a session of ada's in which the clients were approved, and ends it now.

@@ -196,10 +196,10 @@ func (w *Worker) receiver(ctx context.Context, clientID string) (*store.Client, 
 		return nil, nil, nil
 	case err != nil:
 		return nil, nil, err
-	case client.Disabled || client.OpenID.BackchannelLogoutURI == "":
+	case client.Disabled || client.BackchannelLogoutURI == "":
 		return nil, nil, nil
 	}
-	target, err := url.Parse(client.OpenID.BackchannelLogoutURI)
+	target, err := url.Parse(client.BackchannelLogoutURI)
 	if err != nil {
 		return nil, nil, nil // validation lets none of them in
 	}
@@ -282,7 +282,7 @@ func (w *Worker) deliver(ctx context.Context, logout store.Logout, client *store
 
 func (w *Worker) token(logout store.Logout, client *store.Client) (oauth.Secret, error) {
 	now := w.Now()
-	key, err := w.Keys.SigningWith(client.OpenID.Algorithm(), now)
+	key, err := w.Keys.SigningWith(client.Algorithm(), now)
 	if err != nil {
 		return oauth.Secret{}, err
 	}

@@ -23,7 +23,7 @@ func TestT201WhatALogoutTokenSays(t *testing.T) {
 	for _, algorithm := range []oauth.Algorithm{"", oauth.ES256, oauth.EdDSA} {
 		d := newDesk(t)
 		app := newReceiver(t, status(http.StatusOK))
-		d.must(d.store.AddClient(t.Context(), &store.Client{ID: "app", OpenID: store.ClientOpenID{
+		d.must(d.store.AddClient(t.Context(), &store.Client{ID: "app", ClientOpenID: store.ClientOpenID{
 			IDTokenAlgorithm: algorithm, BackchannelLogoutURI: app.URL + "/bye?tenant=1",
 		}}))
 		d.ended("s1", "app")
@@ -267,8 +267,8 @@ func TestT206NobodyToTell(t *testing.T) {
 	tokens := func(id string) store.Revocation { return store.Revocation{Kind: store.RevokeClient, ID: id} }
 	d.must(d.store.RemoveClient(t.Context(), "removed", tokens("removed")))
 	d.must(d.store.DisableClient(t.Context(), "disabled", tokens("disabled")))
-	d.must(d.store.ChangeClient(t.Context(), "silent", store.ClientChange{OpenID: new(store.ClientOpenID)}))
-	d.must(d.store.ChangeClient(t.Context(), "moved", store.ClientChange{OpenID: &store.ClientOpenID{BackchannelLogoutURI: after.URL}}))
+	d.must(d.store.ChangeClient(t.Context(), "silent", func(c *store.Client) error { c.BackchannelLogoutURI = ""; return nil }))
+	d.must(d.store.ChangeClient(t.Context(), "moved", func(c *store.Client) error { c.BackchannelLogoutURI = after.URL; return nil }))
 	d.round()
 	words, _ := d.taken()
 	slices.Sort(words)

@@ -95,7 +95,7 @@ func FuzzQ41Document(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c.ID != testID || c.IsPublic() == c.SignsAssertions() || !c.IsPublic() && !c.PKCERequired || c.FirstParty || len(c.Secrets) > 0 || len(c.RedirectURIs) == 0 || c.Validate() != nil || c.CheckRedirects() != nil {
+		if c.ID != testID || c.IsPublic() == c.SignsAssertions() || !c.IsPublic() && c.PKCE != oauth.PKCERequired || c.FirstParty || len(c.Secrets) > 0 || len(c.RedirectURIs) == 0 || c.Validate() != nil || c.CheckRedirects() != nil {
 			t.Fatalf("%+v", c)
 		}
 		if c.Name == "" || len([]rune(c.Name)) > 64 || strings.ContainsAny(c.Name, "\"\u201c\u201d\u201e\u202e\n") {

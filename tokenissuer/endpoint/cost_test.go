@@ -53,7 +53,7 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	digest := oauth.NewSecret(costSecret).Digest()
 	ada := &store.User{ID: "u-ada", Version: "1", Email: "ada@acme.example", Name: "Ada Lovelace", Status: store.UserActive, External: true, Profile: &store.Profile{GivenName: "Ada"}}
 	conf := &store.Client{
-		ID: "conf", OpenID: store.ClientOpenID{IDTokenAlgorithm: algorithm}, Secrets: []store.ClientSecret{{Digest: digest}},
+		ID: "conf", ClientOpenID: store.ClientOpenID{IDTokenAlgorithm: algorithm}, Secrets: []store.ClientSecret{{Digest: digest}},
 		Grants: []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode, oauth.RefreshTokenGrant},
 	}
 	conf.SetDefaults()

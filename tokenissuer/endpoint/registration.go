@@ -13,7 +13,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
@@ -34,21 +33,13 @@ func (h *registrations) clientAt(path string) (id string, ok bool) {
 
 // registrationResponse is what a client is told of its registration (RFC 7591 §3.2.1).
 type registrationResponse struct {
-	ClientID      string            `json:"client_id"`
-	IssuedAt      int64             `json:"client_id_issued_at"`
-	Secret        string            `json:"client_secret,omitzero"`
-	SecretExpires *int64            `json:"client_secret_expires_at,omitzero"`
-	Token         string            `json:"registration_access_token"`
-	URI           string            `json:"registration_client_uri"`
-	Name          string            `json:"client_name"`
-	RedirectURIs  []string          `json:"redirect_uris"`
-	Method        string            `json:"token_endpoint_auth_method"`
-	Grants        []oauth.GrantType `json:"grant_types"`
-	ResponseTypes []string          `json:"response_types"`
-	Scope         string            `json:"scope"`
-	JWKS          jsontext.Value    `json:"jwks,omitzero"`
-	JWKSURI       string            `json:"jwks_uri,omitzero"`
-	store.ClientOpenID
+	ClientID      string `json:"client_id"`
+	IssuedAt      int64  `json:"client_id_issued_at"`
+	Secret        string `json:"client_secret,omitzero"`
+	SecretExpires *int64 `json:"client_secret_expires_at,omitzero"`
+	Token         string `json:"registration_access_token"`
+	URI           string `json:"registration_client_uri"`
+	registration.Metadata
 }
 
 // registrationUpdate is a request to replace the metadata (RFC 7592 §2.2). What the server has set must not be in it.
@@ -132,11 +123,7 @@ func (h *registrations) write(w http.ResponseWriter, status int, registered regi
 	c := registered.Client
 	answer := registrationResponse{
 		ClientID: c.ID, IssuedAt: c.CreatedAt.Unix(), Secret: registered.Secret.Reveal(), Token: registered.Token.Reveal(), URI: h.url + "/" + c.ID,
-		Name: c.Name, RedirectURIs: c.RedirectURIs, Method: registered.Method, Grants: c.Grants, ResponseTypes: []string{"code"}, Scope: c.Scopes.String(),
-		JWKSURI: c.JWKSURI, ClientOpenID: c.OpenID,
-	}
-	if c.JWKS != "" {
-		answer.JWKS = jsontext.Value(c.JWKS)
+		Metadata: registered.Metadata,
 	}
 	if answer.Secret != "" {
 		answer.SecretExpires = new(int64) // never

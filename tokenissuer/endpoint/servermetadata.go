@@ -61,7 +61,7 @@ func (d *documents) publish() error {
 func metadataOf(is *tokenissuer.Issuer, register string, languages []string) ([]byte, error) {
 	issuer := &is.Settings
 	base := strings.TrimSuffix(issuer.URL, "/")
-	proving := []string{"client_secret_basic", "client_secret_post", string(store.PrivateKeyJWT)}
+	proving := []string{"client_secret_basic", "client_secret_post", store.PrivateKeyJWT}
 	m := serverMetadata{
 		Issuer:               issuer.URL,
 		Authorization:        base + authorizePath,

@@ -10,8 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -26,9 +24,8 @@ type Metadata struct {
 	ResponseTypes []string `json:"response_types,omitempty"`
 	Name          string   `json:"client_name,omitzero"`
 	Scope         string   `json:"scope,omitzero"`
-	// JWKS and JWKSURI are the client's public keys, or where they are: one of them, for MethodPrivateKey.
-	JWKS    jsontext.Value `json:"jwks,omitzero"`
-	JWKSURI string         `json:"jwks_uri,omitzero"`
+	// ClientKeys count for MethodPrivateKey.
+	store.ClientKeys
 	// ClientOpenID counts where the issuer is an OpenID provider.
 	store.ClientOpenID
 }
@@ -38,7 +35,7 @@ const (
 	MethodNone       = "none"
 	MethodBasic      = "client_secret_basic"
 	MethodPost       = "client_secret_post"
-	MethodPrivateKey = "private_key_jwt"
+	MethodPrivateKey = store.PrivateKeyJWT
 )
 
 const (
@@ -85,7 +82,7 @@ func (m *Metadata) Secretless(c *store.Client, name string) error {
 		return err
 	}
 	if m.AuthMethod == MethodPrivateKey {
-		c.Type, c.PKCERequired = store.ConfidentialClient, true
+		c.Type, c.PKCE = store.ConfidentialClient, oauth.PKCERequired
 		if err := m.keys(c); err != nil {
 			return fmt.Errorf("%w%w", errMetadata, err)
 		}
@@ -101,11 +98,11 @@ func (m *Metadata) Secretless(c *store.Client, name string) error {
 // keys gives a client the public keys that its metadata have, or name. Keys of a client that proves itself in another way are for
 // something else, and are ignored.
 func (m *Metadata) keys(c *store.Client) error {
-	k := store.ClientKeys{AuthMethod: store.PrivateKeyJWT, JWKSURI: m.JWKSURI}
-	if len(m.JWKS) > 0 && m.JWKS.Kind() != 'n' {
-		k.JWKS = string(m.JWKS)
-	}
-	if len(k.JWKS) > maxKeys {
+	k := m.ClientKeys
+	switch {
+	case !k.SignsAssertions():
+		return fmt.Errorf("%s needs the client's public keys: give jwks or jwks_uri", MethodPrivateKey)
+	case len(k.JWKS) > maxKeys:
 		return fmt.Errorf("jwks: use at most %d bytes, or jwks_uri", maxKeys)
 	}
 	c.ClientKeys = k
@@ -129,6 +126,18 @@ func (m *Metadata) apply(c *store.Client) error {
 		return m.describe(c, "unnamed")
 	}
 	return fmt.Errorf("%w%w", errMetadata, errors.New("token_endpoint_auth_method must be none, client_secret_basic, client_secret_post or private_key_jwt"))
+}
+
+// metadataOf is what a client has registered, in the words of metadata. Method is how it authenticates.
+func metadataOf(c *store.Client, method string) Metadata {
+	m := Metadata{
+		RedirectURIs: c.RedirectURIs, AuthMethod: method, ResponseTypes: []string{"code"}, Name: c.Name, Scope: c.Scopes.String(),
+		ClientKeys: c.ClientKeys, ClientOpenID: c.ClientOpenID,
+	}
+	for _, grant := range c.Grants {
+		m.GrantTypes = append(m.GrantTypes, string(grant))
+	}
+	return m
 }
 
 // methodOf is how a client authenticates; one with a secret may present it in either of two places.
@@ -197,9 +206,9 @@ func checkScheme(uri string) error {
 
 // readOpenID gives a client what its metadata say of OpenID Connect. Response modes that there are not are left out.
 func (m *Metadata) readOpenID(c *store.Client) error {
-	c.OpenID = m.ClientOpenID
-	c.OpenID.ResponseModes = slices.DeleteFunc(slices.Clone(m.ResponseModes), func(mode string) bool { return !slices.Contains(store.ResponseModes, mode) })
-	if len(m.ResponseModes) > 0 && len(c.OpenID.ResponseModes) == 0 {
+	c.ClientOpenID = m.ClientOpenID
+	c.ResponseModes = slices.DeleteFunc(slices.Clone(m.ResponseModes), func(mode string) bool { return !slices.Contains(store.ResponseModes, mode) })
+	if len(m.ResponseModes) > 0 && len(c.ResponseModes) == 0 {
 		return errors.New("response_modes must have query or form_post")
 	}
 	if len(m.PostLogoutRedirectURIs) > maxRedirectURIs {
@@ -208,10 +217,7 @@ func (m *Metadata) readOpenID(c *store.Client) error {
 	if err := checkTargets(m.PostLogoutRedirectURIs); err != nil {
 		return fmt.Errorf("post_logout_redirect_uris: %w", err)
 	}
-	if err := c.OpenID.Validate(); err != nil {
-		return err
-	}
-	// Whoever registers a client must not have the server call itself.
+	// A client must not have the server call itself.
 	u, err := url.Parse(m.BackchannelLogoutURI)
 	if m.BackchannelLogoutURI != "" && (err != nil || u.Scheme != "https" || oauth.IsLoopback(u.Hostname()) || len(m.BackchannelLogoutURI) > maxRedirectURI) {
 		return errors.New("backchannel_logout_uri: use https, and no loopback host")

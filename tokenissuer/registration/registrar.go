@@ -45,12 +45,12 @@ type Registrar struct {
 // Registered is a client as it is told of its registration.
 type Registered struct {
 	Client *store.Client
+	// Metadata are the client's, with how it authenticates.
+	Metadata Metadata
 	// Secret is there once: in the answer to the registration of a confidential client.
 	Secret oauth.Secret
 	// Token manages the registration.
 	Token oauth.Secret
-	// Method is how the client authenticates.
-	Method string
 }
 
 // Register adds a client. The errors are invalid_redirect_uri, invalid_client_metadata, invalid_token for a missing or wrong initial access
@@ -64,7 +64,7 @@ func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secr
 	if !g.admits(initial) {
 		return Registered{}, oauth.NewError(oauth.InvalidToken, "initial_access_token_wrong")
 	}
-	c := store.Client{Origin: store.FromRegistration, Scopes: is.Open.Admitted().RegistrationScopes, PKCERequired: true}
+	c := store.Client{Origin: store.FromRegistration, Scopes: is.Open.Admitted().RegistrationScopes, PKCE: oauth.PKCERequired}
 	m.AuthMethod = cmp.Or(m.AuthMethod, MethodBasic) // RFC 7591 §2
 	if !is.OpenID {
 		m.ClientOpenID = store.ClientOpenID{}
@@ -159,8 +159,9 @@ func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m
 	if methodOf(&changed) != methodOf(c) {
 		return Registered{}, inMetadata(fmt.Errorf("%w%w", errMetadata, errors.New("token_endpoint_auth_method cannot change between none, a secret and private_key_jwt: register again")))
 	}
-	updated, err := g.Registry.UpdateClient(ctx, id, store.ClientChange{
-		Name: &changed.Name, Type: &changed.Type, Grants: &changed.Grants, RedirectURIs: &changed.RedirectURIs, Keys: &changed.ClientKeys, OpenID: &changed.OpenID,
+	updated, err := g.Registry.UpdateClient(ctx, id, func(c *store.Client) error {
+		c.Describe(&changed)
+		return nil
 	})
 	if err != nil {
 		return Registered{}, inMetadata(err)
@@ -220,7 +221,7 @@ func (g *Registrar) told(c *store.Client, secret oauth.Secret, method string) Re
 	if of := methodOf(c); of != MethodBasic || method == "" {
 		method = of
 	}
-	return Registered{Client: c, Secret: secret, Token: g.Registry.Issuer.Master.RegistrationToken(c.ID), Method: method}
+	return Registered{Client: c, Metadata: metadataOf(c, method), Secret: secret, Token: g.Registry.Issuer.Master.RegistrationToken(c.ID)}
 }
 
 // inMetadata turns an error about what a client says of itself into the one that it is told. Others stay.

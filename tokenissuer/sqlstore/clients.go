@@ -5,11 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -17,9 +18,7 @@ import (
 
 // selectClients reads clients with their secrets in one statement, so that both are of one moment: a row for every
 // secret, or one row without.
-const selectClients = `SELECT c.id, c.name, c.type, c.grants, c.scopes, c.redirect_uris, c.lifetimes,
-	c.cors_origins, c.openid, c.keys, c.exchange, c.first_party, c.pkce_required, c.pkce_optional, c.revoke_previous, c.disabled, c.created_at,
-	c.origin, c.last_used_at, s.digest, s.created_at, s.expires_at
+const selectClients = `SELECT c.id, c.members, c.disabled, c.origin, c.created_at, c.last_used_at, s.digest, s.created_at, s.expires_at
 	FROM clients c LEFT JOIN client_secrets s ON s.client_id = c.id`
 
 // standIn is the id of a row that is read in place of a client that does not exist, so that the time of an answer does
@@ -78,20 +77,15 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 	var list []*store.Client
 	for rows.Next() {
 		var c store.Client
-		var grants, scopes, uris, lifetimes, origins, openID, ownKeys, exchange, digest sql.RawBytes
+		var members, digest sql.RawBytes
 		var created, lastUsed, secretCreated, secretExpires sql.Null[int64]
-		err := rows.Scan(&c.ID, &c.Name, &c.Type, &grants, &scopes, &uris, &lifetimes,
-			&origins, &openID, &ownKeys, &exchange, &c.FirstParty, &c.PKCERequired, &c.PKCEOptional, &c.RevokePrevious, &c.Disabled, &created,
-			&c.Origin, &lastUsed, &digest, &secretCreated, &secretExpires)
+		err := rows.Scan(&c.ID, &members, &c.Disabled, &c.Origin, &created, &lastUsed, &digest, &secretCreated, &secretExpires)
 		if err != nil {
 			return nil, err
 		}
 		if len(list) == 0 || list[len(list)-1].ID != c.ID {
 			c.CreatedAt, c.LastUsedAt = timeOf(created), timeOf(lastUsed)
-			err := errors.Join(json.Unmarshal(grants, &c.Grants), json.Unmarshal(scopes, &c.Scopes),
-				json.Unmarshal(uris, &c.RedirectURIs), json.Unmarshal(lifetimes, &c.Lifetimes), json.Unmarshal(origins, &c.CORSOrigins),
-				json.Unmarshal(openID, &c.OpenID), json.Unmarshal(ownKeys, &c.ClientKeys), json.Unmarshal(exchange, &c.Exchange))
-			if err != nil {
+			if err := json.Unmarshal(members, &c); err != nil {
 				return nil, fmt.Errorf("client %q is damaged: %w", c.ID, err)
 			}
 			list = append(list, &c)
@@ -113,24 +107,17 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 // AddClient registers a client. The id of a removed client stays taken for as long as its tokens may live: whoever got it
 // next would own tokens that were issued to another.
 func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
-	var texts [8]string
-	for i, value := range []any{client.Grants, client.Scopes, client.RedirectURIs, client.Lifetimes, client.CORSOrigins, client.OpenID, client.ClientKeys, client.Exchange} {
-		text, err := json.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("adding client: %w", err)
-		}
-		texts[i] = string(text)
+	members, err := membersOf(client)
+	if err != nil {
+		return fmt.Errorf("adding client: %w", err)
 	}
 	c, secrets := *client, slices.Clone(client.Secrets)
 	return s.step(ctx, "adding client", func(ctx context.Context, tx session) error {
 		if err := takeSubject(ctx, tx, c.ID, "client", c.CreatedAt); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO clients (id, name, type, grants, scopes, redirect_uris, lifetimes,
-			cors_origins, openid, keys, exchange, first_party, pkce_required, pkce_optional, revoke_previous, disabled, created_at, origin, last_used_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
-			c.ID, c.Name, string(c.Type), texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7],
-			c.FirstParty, c.PKCERequired, c.PKCEOptional, c.RevokePrevious, c.Disabled, micros(c.CreatedAt), string(c.Origin), micros(c.LastUsedAt))
+		_, err := tx.ExecContext(ctx, `INSERT INTO clients (id, members, disabled, origin, created_at, last_used_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+			c.ID, members, c.Disabled, string(c.Origin), micros(c.CreatedAt), micros(c.LastUsedAt))
 		if err != nil {
 			return err
 		}
@@ -141,6 +128,14 @@ func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
 		}
 		return nil
 	})
+}
+
+// membersOf is the column of a client's members.
+func membersOf(c *store.Client) (string, error) {
+	members := *c
+	members.ID = "" // it has a column of its own
+	text, err := json.Marshal(&members)
+	return string(text), err
 }
 
 // addSecret puts a secret behind the client's others. The caller holds the client's row.
@@ -235,53 +230,44 @@ func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens store.
 	})
 }
 
-// ChangeClient changes the members that are not nil, in one statement.
-func (s *Store) ChangeClient(ctx context.Context, clientID string, change store.ClientChange) error {
-	fail := func(err error) error { return fmt.Errorf("changing client: %w", err) }
-	grants, err := jsonOf(change.Grants)
-	if err != nil {
-		return fail(err)
-	}
-	scopes, err := jsonOf(change.Scopes)
-	if err != nil {
-		return fail(err)
-	}
-	uris, err := jsonOf(change.RedirectURIs)
-	if err != nil {
-		return fail(err)
-	}
-	origins, err := jsonOf(change.CORSOrigins)
-	if err != nil {
-		return fail(err)
-	}
-	openID, err := jsonOf(change.OpenID)
-	if err != nil {
-		return fail(err)
-	}
-	ownKeys, err := jsonOf(change.Keys)
-	if err != nil {
-		return fail(err)
-	}
-	exchange, err := jsonOf(change.Exchange)
-	if err != nil {
-		return fail(err)
-	}
-	lifetimes, err := jsonOf(change.Lifetimes)
-	if err != nil {
-		return fail(err)
-	}
+// ChangeClient edits the members of a client.
+func (s *Store) ChangeClient(ctx context.Context, clientID string, change func(*store.Client) error) error {
 	return s.step(ctx, "changing client", func(ctx context.Context, tx session) error {
-		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET name = COALESCE($1, name), type = COALESCE($2, type),
-			grants = COALESCE($3, grants), scopes = COALESCE($4, scopes), redirect_uris = COALESCE($5, redirect_uris),
-			lifetimes = COALESCE($6, lifetimes), first_party = COALESCE($7, first_party),
-			pkce_required = COALESCE($8, pkce_required), cors_origins = COALESCE($9, cors_origins),
-			revoke_previous = COALESCE($10, revoke_previous), openid = COALESCE($11, openid),
-			pkce_optional = COALESCE($12, pkce_optional), keys = COALESCE($13, keys),
-			exchange = COALESCE($14, exchange) WHERE id = $15`,
-			nullable(change.Name), nullable((*string)(change.Type)), grants, scopes, uris, lifetimes,
-			nullable(change.FirstParty), nullable(change.PKCERequired), origins, nullable(change.RevokePrevious),
-			openID, nullable(change.PKCEOptional), ownKeys, exchange, possible(clientID)))
+		// This changes nothing but holds the client's row in every dialect, so that changes follow each other.
+		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, possible(clientID))); err != nil {
+			return err
+		}
+		c, err := clientIn(ctx, tx, clientID)
+		if err != nil {
+			return err
+		}
+		if err := change(c); err != nil {
+			return err
+		}
+		members, err := membersOf(c)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE clients SET members = $1 WHERE id = $2`, members, clientID)
+		return err
 	})
+}
+
+// clientIn reads a client within a step.
+func clientIn(ctx context.Context, tx session, clientID string) (*store.Client, error) {
+	rows, err := tx.QueryContext(ctx, selectClients+` WHERE c.id = $1 ORDER BY s.number`, possible(clientID))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err returns what went wrong
+	list, err := scanClients(rows)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != 1 || list[0].ID != clientID { // of the stand-in nothing changes
+		return nil, store.ErrNotFound
+	}
+	return list[0], nil
 }
 
 // nullable is NULL for nil.
@@ -290,13 +276,4 @@ func nullable[T any](value *T) sql.Null[T] {
 		return sql.Null[T]{}
 	}
 	return sql.Null[T]{V: *value, Valid: true}
-}
-
-// jsonOf is the JSON text of a value, and NULL for nil.
-func jsonOf[T any](value *T) (sql.Null[string], error) {
-	if value == nil {
-		return sql.Null[string]{}, nil
-	}
-	text, err := json.Marshal(value)
-	return sql.Null[string]{V: string(text), Valid: true}, err
 }

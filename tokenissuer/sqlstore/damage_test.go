@@ -32,8 +32,8 @@ func sound(t *testing.T, path string) []byte {
 	for _, statement := range []string{
 		`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400)
 			INSERT INTO subjects (id, kind) SELECT 'client ' || i, 'client' FROM n`,
-		`INSERT INTO clients (id, name, type, grants, scopes, redirect_uris, lifetimes, first_party, disabled, created_at)
-			SELECT id, id, 'public', '[]', '[]', '[]', '{}', 0, 0, 0 FROM subjects WHERE id LIKE 'client %'`,
+		`INSERT INTO clients (id, members, disabled, origin, created_at)
+			SELECT id, '{"name":"' || id || '","type":"public"}', 0, '', 0 FROM subjects WHERE id LIKE 'client %'`,
 		`INSERT INTO client_secrets (client_id, number, digest, created_at, expires_at) SELECT id, 1, zeroblob(32), 0, 0 FROM clients WHERE id LIKE 'client %'`,
 	} {
 		_, err := s.write.ExecContext(t.Context(), statement)

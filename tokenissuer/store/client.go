@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -50,48 +51,48 @@ const (
 )
 
 // Client is an application that may ask for tokens. A Client that the directory has handed out is never changed.
+//
+// Fields with a help tag are its members (package members), and its JSON form is its id and its members. The others are its state.
 type Client struct {
-	ID   string
-	Name string
-	Type ClientType
-	// Secrets are the digests of the client's secrets; several may be live during a rotation.
-	Secrets []ClientSecret
-	ClientKeys
+	ID   string     `json:"id,omitzero"`
+	Name string     `json:"name,omitzero" help:"Name, as people know the client"`
+	Type ClientType `json:"type,omitzero" help:"confidential (default), public or native"`
 	// Grants are the grant types the client may use.
-	Grants []oauth.GrantType
+	Grants []oauth.GrantType `json:"grants,omitempty" help:"Grant the client may use; repeat it for more (default: what suits the type)"`
 	// Scopes are the ceiling of what the client can be granted.
-	Scopes oauth.Scopes
+	Scopes oauth.Scopes `json:"scopes,omitempty" help:"Scope the client may hold; repeat it for more (default: public)"`
 	// RedirectURIs are compared byte for byte (RFC 9700 §4.1.3).
-	RedirectURIs []string
+	RedirectURIs []string `json:"redirect_uris,omitempty" help:"Redirect URI; repeat it for more"`
 	// CORSOrigins are origins whose pages may read answers of the token and revocation endpoints, beside those of a public
 	// client's redirect URIs.
-	CORSOrigins []string
+	CORSOrigins []string `json:"cors_origins,omitempty" help:"Origin whose pages may call the token endpoint, beside those of a public client's redirect URIs; repeat it for more"`
 	// FirstParty clients need no consent.
-	FirstParty bool
+	FirstParty bool `json:"first_party,omitzero" help:"The client needs no consent"`
 	// RevokePrevious ends the previous access token at each refresh. A repeat of the refresh must come from the same address;
 	// see Lifetimes.SameAddress.
-	RevokePrevious bool
-	// PKCERequired refuses authorization requests without a code_challenge (RFC 7636). Clients without a secret always
-	// need one.
-	PKCERequired bool
-	// PKCEOptional lets a confidential client leave the code_challenge out of a request that has the scope openid and a nonce,
-	// also where the issuer requires one.
-	PKCEOptional bool
-	// OpenID is how the client takes part in OpenID Connect.
-	OpenID ClientOpenID
+	RevokePrevious bool `json:"revoke_previous_access_token,omitzero" help:"A refresh ends the previous access token"`
+	// PKCE is oauth.PKCERequired for a client whose authorization requests need a code_challenge (RFC 7636). Clients without a secret always
+	// need one. With oauth.PKCEOptional a confidential client may leave it out of a request that has the scope openid and a nonce, also
+	// where the issuer requires one. Empty: the issuer decides.
+	PKCE string `json:"pkce,omitzero" help:"\"required\": authorization requests need a code_challenge, as those of public and native clients always do; \"optional\": those of OpenID Connect with a nonce never do"`
+	ClientOpenID
+	ClientKeys
 	// Exchange are the rules by which the client may exchange tokens; none: it may not.
-	Exchange []ExchangeRule
+	Exchange []ExchangeRule `json:"may_exchange,omitempty" flag:"may-exchange" help:"What the client may exchange tokens for, as \"AUDIENCE... [from AUDIENCE...] [scopes SCOPE...]\"; repeat it for more rules"`
 	// Lifetimes are the client's own; zero members fall back to the issuer's.
-	Lifetimes Lifetimes
+	Lifetimes Lifetimes `json:"tokens,omitzero" flag:"lifetime" help:"Own lifetime as NAME=DURATION, such as client_credentials=10m; repeat it for more"`
+
+	// Secrets are the digests of the client's secrets; several may be live during a rotation.
+	Secrets []ClientSecret `json:"-"`
 	// Disabled clients are refused as if they did not exist.
-	Disabled  bool
-	CreatedAt time.Time
-	// Origin says who has made the client known. Nobody has vouched for what a client says of itself.
-	Origin ClientOrigin
+	Disabled  bool      `json:"-"`
+	CreatedAt time.Time `json:"-"`
+	// Origin says who has made the client known. What a client says of itself is not vouched for.
+	Origin ClientOrigin `json:"-"`
 	// LastUsedAt is when the client got a token last, to the day; zero: never. It is kept for clients that made themselves known.
-	LastUsedAt time.Time
+	LastUsedAt time.Time `json:"-"`
 	// Declared clients come from the configuration and cannot be changed at run time.
-	Declared bool
+	Declared bool `json:"-"`
 }
 
 // ClientSecret is what is kept of a client secret.
@@ -112,7 +113,6 @@ func (c *Client) SetDefaults() {
 	if c.Name == "" {
 		c.Name = c.ID
 	}
-	c.InferMethod()
 	if len(c.Scopes) == 0 {
 		c.Scopes = oauth.Scopes{oauth.ScopePublic}
 	}
@@ -138,6 +138,26 @@ func (c *Client) DescribedBy() string {
 	return u.Host
 }
 
+// Merge makes the changes of a patch. A member that is reset is what a new client has, and one kind of keys takes the place of the other.
+func (c *Client) Merge(p members.Patch) error {
+	if p.Has("jwks") || p.Has("jwks_uri") {
+		c.ClientKeys = ClientKeys{}
+	}
+	if err := p.Apply(c); err != nil {
+		return err
+	}
+	if p.Resets() {
+		c.SetDefaults()
+	}
+	return nil
+}
+
+// Describe gives the client what another one says of itself: all that a client that made itself known can change.
+func (c *Client) Describe(said *Client) {
+	c.Name, c.Type, c.Grants, c.RedirectURIs = said.Name, said.Type, said.Grants, said.RedirectURIs
+	c.ClientKeys, c.ClientOpenID = said.ClientKeys, said.ClientOpenID
+}
+
 // IsPublic reports whether the client can keep no secret. It may have one all the same, which proves nothing: it need
 // not be sent, but when sent it must be right.
 func (c *Client) IsPublic() bool { return c.Type != ConfidentialClient }
@@ -159,57 +179,79 @@ func (c *Client) SecretMatches(digest [sha256.Size]byte, now time.Time) bool {
 
 const maxClientText = 255 // bytes of an id or a name
 
+// clientChecks are the checks that need one member alone.
+var clientChecks = []struct {
+	member string
+	check  func(*Client) error
+}{
+	{"name", func(c *Client) error { return within("client name", validateName(c.Name)) }},
+	{"type", func(c *Client) error { return c.Type.Validate() }},
+	{"grants", func(c *Client) error { return each(c.Grants, oauth.GrantType.Validate) }},
+	{"redirect_uris", func(c *Client) error { return each(c.RedirectURIs, oauth.ValidateRedirectURI) }},
+	{"cors_origins", func(c *Client) error { return within("cors_origins", each(c.CORSOrigins, oauth.ValidateOrigin)) }},
+	{"pkce", func(c *Client) error { return oauth.CheckClientPKCE(c.PKCE) }},
+	{"id_token_signed_response_alg", checkAlgorithm},
+	{"post_logout_redirect_uris", func(c *Client) error { return each(c.PostLogoutRedirectURIs, checkPostLogoutURI) }},
+	{"backchannel_logout_uri", func(c *Client) error { return checkBackchannelURI(c.BackchannelLogoutURI) }},
+	{"response_modes", func(c *Client) error { return each(c.ResponseModes, checkResponseMode) }},
+	{"default_max_age", checkMaxAge},
+	{"tokens", func(c *Client) error { return c.Lifetimes.Validate() }},
+}
+
+// within says what an error is about.
+func within(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// each returns the first error of a check.
+func each[T any](values []T, check func(T) error) error {
+	for _, value := range values {
+		if err := check(value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ValidateMember says what is wrong with a member, whatever the others are.
+func (c *Client) ValidateMember(name string) error {
+	for _, m := range clientChecks {
+		if m.member == name {
+			return m.check(c)
+		}
+	}
+	return nil
+}
+
 // Validate says what is wrong with a registration, for the one who registers it.
 func (c *Client) Validate() error {
-	if err := ValidateID(c.ID); err != nil {
-		return fmt.Errorf("client id: %w", err)
-	}
-	if err := validateName(c.Name); err != nil {
-		return fmt.Errorf("client name: %w", err)
-	}
-	if err := c.Type.Validate(); err != nil {
+	if err := within("client id", ValidateID(c.ID)); err != nil {
 		return err
+	}
+	for _, m := range clientChecks {
+		if err := m.check(c); err != nil {
+			return err
+		}
 	}
 	if err := c.ClientKeys.Validate(); err != nil {
 		return err
 	}
-	if c.IsPublic() && c.SignsAssertions() {
+	switch {
+	case c.IsPublic() && c.SignsAssertions():
 		return fmt.Errorf("a %s client has no key that it could keep: its type must be confidential", c.Type)
-	}
-	if !c.IsPublic() && len(c.Secrets) == 0 && !c.SignsAssertions() {
+	case !c.IsPublic() && len(c.Secrets) == 0 && !c.SignsAssertions():
 		return errors.New("a confidential client needs a secret, or keys of its own: jwks or jwks_uri")
-	}
-	if len(c.Grants) == 0 {
+	case len(c.Grants) == 0:
 		return errors.New("a client needs at least one grant")
-	}
-	for _, grant := range c.Grants {
-		if err := grant.Validate(); err != nil {
-			return err
-		}
-	}
-	for _, uri := range c.RedirectURIs {
-		if err := oauth.ValidateRedirectURI(uri); err != nil {
-			return err
-		}
-	}
-	for _, origin := range c.CORSOrigins {
-		if err := oauth.ValidateOrigin(origin); err != nil {
-			return fmt.Errorf("cors_origins %w", err)
-		}
-	}
-	if c.PKCEOptional && c.IsPublic() {
+	case c.PKCE == oauth.PKCEOptional && c.IsPublic():
 		return errors.New("pkce optional is for confidential clients: only the code_challenge protects the code of a client without a secret")
+	case c.BackchannelLogoutSessionRequired && c.BackchannelLogoutURI == "":
+		return errors.New("backchannel_logout_session_required needs a backchannel_logout_uri")
 	}
-	if c.PKCEOptional && c.PKCERequired {
-		return errors.New("PKCE cannot be both required and optional")
-	}
-	if err := c.OpenID.Validate(); err != nil {
-		return err
-	}
-	if err := c.validateExchange(); err != nil {
-		return err
-	}
-	return c.Lifetimes.Validate()
+	return validateExchange(c)
 }
 
 // ValidateID says whether a client id or user id can be used: 1 to 255 bytes of UTF-8 without control characters.
@@ -220,9 +262,8 @@ func ValidateID(id string) error {
 	return nil
 }
 
-// CheckRedirects refuses what Validate lets be, because builds before took it and it may still work where it is: a public
-// client that nobody can sign in to for want of a redirect URI, and plain http to a host that is not on loopback. Whoever
-// registers a client at run time asks it; a configuration is warned.
+// CheckRedirects refuses what Validate permits: a public client without a redirect URI, in which no person can sign in, and plain http to
+// a host that is not on loopback. A registration at run time fails by it; a configuration is warned of it.
 func (c *Client) CheckRedirects() error {
 	if err := c.CheckReachable(); err != nil {
 		return err

@@ -1,61 +1,72 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// AuthMethod is how a client proves who it is: a token_endpoint_auth_method (RFC 7591 §2).
-type AuthMethod string
-
-const (
-	// SecretAuth is by a secret in either of two places; a public client has none to prove.
-	SecretAuth AuthMethod = ""
-	// PrivateKeyJWT is by a JWT that the client signs with its own key (RFC 7523 §2.2).
-	PrivateKeyJWT AuthMethod = "private_key_jwt"
-)
+// PrivateKeyJWT is the token_endpoint_auth_method of a client that signs a JWT with its own key (RFC 7523 §2.2).
+const PrivateKeyJWT = "private_key_jwt"
 
 // maxJWKS is how many bytes the keys of a client may have.
 const maxJWKS = 64 << 10
 
-// ClientKeys is how a client proves who it is without a secret of ours. The zero value is a client that has a secret, or that is
-// public. Its JSON form is that of client metadata, but for JWKS, which is a text there.
+// KeySet is the text of a JWK Set (RFC 7517 §5), as it was given. Its JSON form is that object. In a configuration it may be a string
+// instead, a placeholder for the object.
+type KeySet string
+
+// MarshalJSON writes the object, or a string for any other text.
+func (k KeySet) MarshalJSON() ([]byte, error) {
+	if text := jsontext.Value(k); text.Kind() == '{' && text.IsValid() {
+		return text, nil
+	}
+	return json.Marshal(string(k))
+}
+
+// UnmarshalJSON reads an object, a string or null.
+func (k *KeySet) UnmarshalJSON(text []byte) error {
+	switch jsontext.Value(text).Kind() {
+	case 'n':
+		*k = ""
+		return nil
+	case '"':
+		if err := json.Unmarshal(text, (*string)(k)); err != nil {
+			return err
+		}
+		if jsontext.Value(*k).IsValid() {
+			return errors.New("write the JSON Web Key Set as an object, not as a text")
+		}
+		return nil
+	}
+	*k = KeySet(text)
+	return nil
+}
+
+// ClientKeys are the keys by which a client proves who it is without a secret of ours: it signs assertions, no secret is good for it, and it
+// is not public. The zero value is a client that has a secret, or that is public. Its JSON form is that of client metadata.
 type ClientKeys struct {
-	// AuthMethod is PrivateKeyJWT when there are keys. Then no secret is good for the client, and it is not public.
-	AuthMethod AuthMethod `json:"token_endpoint_auth_method,omitempty"`
-	// JWKS is a JWK Set with the client's public keys (RFC 7517 §5), as it was given; empty: JWKSURI has them.
-	JWKS string `json:"jwks,omitempty"`
+	// JWKS has the client's public keys; empty: JWKSURI has them.
+	JWKS KeySet `json:"jwks,omitzero" help:"File with the client's public keys, a JSON Web Key Set: the client proves who it is with a JWT that it signs (private_key_jwt), and has no secret"`
 	// JWKSURI is the URL of such a set.
-	JWKSURI string `json:"jwks_uri,omitempty"`
+	JWKSURI string `json:"jwks_uri,omitzero" help:"URL at which the client publishes its keys, in place of --jwks"`
 }
 
 // SignsAssertions reports whether the client proves who it is with a key of its own, and in no other way.
-func (k *ClientKeys) SignsAssertions() bool { return k.AuthMethod == PrivateKeyJWT }
-
-// InferMethod sets the method that the keys make, where none is named.
-func (k *ClientKeys) InferMethod() {
-	if k.AuthMethod == SecretAuth && (k.JWKS != "" || k.JWKSURI != "") {
-		k.AuthMethod = PrivateKeyJWT
-	}
-}
+func (k *ClientKeys) SignsAssertions() bool { return *k != ClientKeys{} }
 
 // Validate says what is wrong with a registration's keys. Whether the set can be used is for package keys to say.
 func (k *ClientKeys) Validate() error {
 	switch {
-	case k.AuthMethod == SecretAuth && k.JWKS == "" && k.JWKSURI == "":
-		return nil
-	case k.AuthMethod != PrivateKeyJWT:
-		return fmt.Errorf("unknown authentication method %q: use %s, or leave it out for a client with a secret", k.AuthMethod, PrivateKeyJWT)
-	case k.JWKS == "" && k.JWKSURI == "":
-		return fmt.Errorf("%s needs the client's public keys: give jwks or jwks_uri", PrivateKeyJWT)
 	case k.JWKS != "" && k.JWKSURI != "":
 		return errors.New("give jwks or jwks_uri, not both (RFC 7591 §2)")
-	case len(k.JWKS) > maxJWKS || k.JWKS != "" && !json.Valid([]byte(k.JWKS)):
+	case len(k.JWKS) > maxJWKS || k.JWKS != "" && !jsontext.Value(k.JWKS).IsValid():
 		return fmt.Errorf("jwks: use a JSON Web Key Set of at most %d bytes", maxJWKS)
 	case k.JWKSURI != "":
 		return checkJWKSURI(k.JWKSURI)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -12,22 +13,22 @@ import (
 // ResponseModes are those of an issuer that is an OpenID provider.
 var ResponseModes = []string{"query", "form_post"}
 
-// ClientOpenID is how a client takes part in OpenID Connect. The zero value is a client with ID tokens in RS256, to which nobody is
-// sent after a sign-out, and which is not told of one. Its JSON form is that of client metadata.
+// ClientOpenID is how a client takes part in OpenID Connect. The zero value is a client with ID tokens in RS256, which is not told of
+// sign-outs and asks for none. Its JSON form is that of client metadata.
 type ClientOpenID struct {
 	// IDTokenAlgorithm is one of oauth.OwnAlgorithms; empty: RS256 (OpenID Connect Core 1.0 §2).
-	IDTokenAlgorithm oauth.Algorithm `json:"id_token_signed_response_alg,omitzero"`
+	IDTokenAlgorithm oauth.Algorithm `json:"id_token_signed_response_alg,omitzero" word:"id_token_alg" help:"Algorithm of the client's ID tokens: RS256 (default), ES256 or EdDSA"`
 	// PostLogoutRedirectURIs are compared byte for byte (OpenID Connect RP-Initiated Logout 1.0 §3).
-	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty"`
+	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty" help:"Where a sign-out that the client asks for may lead; repeat it for more"`
 	// BackchannelLogoutURI gets a logout token when a session ends in which the client has got an ID token (OpenID Connect
 	// Back-Channel Logout 1.0 §2.2); empty: the client is not told.
-	BackchannelLogoutURI string `json:"backchannel_logout_uri,omitzero"`
+	BackchannelLogoutURI string `json:"backchannel_logout_uri,omitzero" help:"Where the client is told that a session has ended"`
 	// BackchannelLogoutSessionRequired says that the client needs the sid in logout tokens. They have it in any case.
-	BackchannelLogoutSessionRequired bool `json:"backchannel_logout_session_required,omitzero"`
+	BackchannelLogoutSessionRequired bool `json:"backchannel_logout_session_required,omitzero" help:"The client needs the session's id in what it is told"`
 	// ResponseModes are those that the client may use; empty: all that there are.
-	ResponseModes []string `json:"response_modes,omitempty"`
+	ResponseModes []string `json:"response_modes,omitempty" help:"How answers may reach the client, query or form_post; repeat it for more (default: both)"`
 	// DefaultMaxAge is the max_age of requests that have none, in seconds; nil: there is none.
-	DefaultMaxAge *int64 `json:"default_max_age,omitzero"`
+	DefaultMaxAge *int64 `json:"default_max_age,omitzero" help:"Seconds since the sign-in after which a request without max_age asks for another"`
 }
 
 // Algorithm returns the algorithm of the client's ID tokens.
@@ -44,9 +45,9 @@ func (c *Client) CheckWithoutOpenID() error {
 		name string
 		is   bool
 	}{
-		{"id_token_alg", c.OpenID.IDTokenAlgorithm != ""}, {"post_logout_redirect_uris", len(c.OpenID.PostLogoutRedirectURIs) > 0},
-		{"backchannel_logout_uri", c.OpenID.BackchannelLogoutURI != ""},
-		{"response_modes", len(c.OpenID.ResponseModes) > 0}, {"default_max_age", c.OpenID.DefaultMaxAge != nil}, {"pkce optional", c.PKCEOptional},
+		{"id_token_alg", c.IDTokenAlgorithm != ""}, {"post_logout_redirect_uris", len(c.PostLogoutRedirectURIs) > 0},
+		{"backchannel_logout_uri", c.BackchannelLogoutURI != ""},
+		{"response_modes", len(c.ResponseModes) > 0}, {"default_max_age", c.DefaultMaxAge != nil}, {"pkce optional", c.PKCE == oauth.PKCEOptional},
 	} {
 		if set.is {
 			return fmt.Errorf("%s is for OpenID Connect: add `openid` to the oauth block", set.name)
@@ -55,28 +56,28 @@ func (c *Client) CheckWithoutOpenID() error {
 	return nil
 }
 
-// Validate says what is wrong with a registration.
-func (o *ClientOpenID) Validate() error {
-	if o.IDTokenAlgorithm != "" {
-		if _, err := oauth.ParseAlgorithm(string(o.IDTokenAlgorithm)); err != nil {
-			return fmt.Errorf("id_token_signed_response_alg: %w", err)
-		}
+func checkAlgorithm(c *Client) error {
+	if c.IDTokenAlgorithm == "" {
+		return nil
 	}
-	for _, uri := range o.PostLogoutRedirectURIs {
-		if err := oauth.CheckRedirectURI(uri); err != nil {
-			return fmt.Errorf("post-logout redirect URI %q: %w", uri, err)
-		}
+	_, err := oauth.ParseAlgorithm(string(c.IDTokenAlgorithm))
+	return within("id_token_signed_response_alg", err)
+}
+
+func checkPostLogoutURI(uri string) error {
+	return within(fmt.Sprintf("post-logout redirect URI %q", uri), oauth.CheckRedirectURI(uri))
+}
+
+func checkResponseMode(mode string) error {
+	if slices.Contains(ResponseModes, mode) {
+		return nil
 	}
-	if o.DefaultMaxAge != nil && *o.DefaultMaxAge < 0 {
+	return fmt.Errorf("response_modes: unknown mode %q: use query or form_post", mode)
+}
+
+func checkMaxAge(c *Client) error {
+	if c.DefaultMaxAge != nil && *c.DefaultMaxAge < 0 {
 		return errors.New("default_max_age: use a number of seconds")
-	}
-	switch {
-	case o.BackchannelLogoutURI != "":
-		if err := checkBackchannelURI(o.BackchannelLogoutURI); err != nil {
-			return fmt.Errorf("backchannel_logout_uri %q: %w", o.BackchannelLogoutURI, err)
-		}
-	case o.BackchannelLogoutSessionRequired:
-		return errors.New("backchannel_logout_session_required needs a backchannel_logout_uri")
 	}
 	return nil
 }
@@ -84,14 +85,18 @@ func (o *ClientOpenID) Validate() error {
 // checkBackchannelURI refuses what could not be called, or not safely (OpenID Connect Back-Channel Logout 1.0 §2.2). Where the
 // host leads is looked at when it is called.
 func checkBackchannelURI(uri string) error {
+	if uri == "" {
+		return nil
+	}
+	fail := func(why string) error { return fmt.Errorf("backchannel_logout_uri %q: %s", uri, why) }
 	u, err := url.Parse(uri)
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "":
-		return errors.New("use an absolute URL")
+		return fail("use an absolute URL")
 	case u.User != nil || strings.Contains(uri, "#"):
-		return errors.New("credentials and fragments are not allowed")
+		return fail("credentials and fragments are not allowed")
 	case u.Scheme == "https", u.Scheme == "http" && oauth.IsLoopback(u.Hostname()):
 		return nil
 	}
-	return errors.New("use https, or http on loopback")
+	return fail("use https, or http on loopback")
 }

@@ -24,8 +24,8 @@ type ExchangeRule struct {
 // MayExchange reports whether the client may exchange tokens.
 func (c *Client) MayExchange() bool { return len(c.Exchange) > 0 }
 
-// validateExchange says what is wrong with a registration's rules of exchange.
-func (c *Client) validateExchange() error {
+// validateExchange says what is wrong with the rules by which a client may exchange tokens.
+func validateExchange(c *Client) error {
 	if !c.MayExchange() {
 		if c.MayUse(oauth.TokenExchange) {
 			return fmt.Errorf("the grant %s needs a rule that says what the client may exchange: add may_exchange", oauth.TokenExchange)

@@ -1,29 +1,43 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Lifetimes are how long tokens live: access tokens by the grant that they came from, and what they are refreshed or
+// Lifetimes are how long tokens live: access tokens by the grant that they came from, 1s to 35 days, and what they are refreshed or
 // exchanged with. A zero member means "not set".
 type Lifetimes struct {
+	// AuthorizationCode: default 6h. It is also the life of a browser session's own token.
 	AuthorizationCode time.Duration `json:"authorization_code,omitempty"`
+	// ClientCredentials: default 2h.
 	ClientCredentials time.Duration `json:"client_credentials,omitempty"`
-	Password          time.Duration `json:"password,omitempty"`
-	AdminCreated      time.Duration `json:"admin_created,omitempty"`
-	// Refresh is how long a family can be refreshed in all, however often it is.
+	// Password: default 28d.
+	Password time.Duration `json:"password,omitempty"`
+	// AdminCreated: default 28d.
+	AdminCreated time.Duration `json:"admin_created,omitempty"`
+	// Refresh is how long after the sign-in a family can be refreshed, however often it is: 1s to 400 days, default 90d.
 	Refresh time.Duration `json:"refresh,omitempty"`
-	// RefreshIdle is how long it may rest between two refreshes.
+	// RefreshIdle is how long may lie between two refreshes: 1s to 400 days, default 30d.
 	RefreshIdle time.Duration `json:"refresh_idle,omitempty"`
-	// RefreshGrace is how long after its use a refresh token gives its successor again. NoGrace turns that off.
+	// RefreshGrace is how long after its use a refresh token gives the same successor again, to a client whose answer was lost: at most
+	// 5m, default 30s. NoGrace, 0 in JSON, turns that off: then a client that repeats a refresh loses all of its tokens.
 	RefreshGrace time.Duration `json:"refresh_grace,omitempty"`
-	// SameAddress makes it a reuse when that is asked for from another address, or by another family of user agents, than the
-	// token was used from. It belongs to RefreshGrace: who sets the one without the other has it off.
+	// SameAddress makes a repeat within the grace a reuse too, when it comes from another address, or by another family of user agents,
+	// than the refresh. Default: it is served, with a warning in the audit log. It belongs to RefreshGrace: setting the one without the
+	// other turns it off.
 	SameAddress bool `json:"refresh_grace_same_address,omitempty"`
-	// Code is how long an authorization code can be redeemed.
+	// Code is how long an authorization code can be redeemed: 1s to 10m, default 60s.
 	Code time.Duration `json:"code,omitempty"`
 }
 
@@ -88,29 +102,118 @@ func (l Lifetimes) filled(defaults Lifetimes) Lifetimes {
 	return l
 }
 
-// Words are the lifetimes that are set, by their names in the configuration, as durations; nil: none.
-func (l Lifetimes) Words() map[string]string {
-	var words map[string]string
+// sameAddress is the name of SameAddress in JSON.
+const sameAddress = "refresh_grace_same_address"
+
+// MarshalJSON writes what is set, as durations.
+func (l Lifetimes) MarshalJSON() ([]byte, error) {
+	words := make(map[string]any)
 	for _, bound := range lifetimeBounds {
 		if d := *bound.For(&l); d != 0 {
-			if words == nil {
-				words = make(map[string]string)
-			}
 			words[bound.name] = max(d, 0).String() // NoGrace is 0
 		}
 	}
 	if l.SameAddress {
-		words["refresh_grace_same_address"] = "true"
+		words[sameAddress] = true
 	}
-	return words
+	return json.Marshal(words, json.Deterministic(true))
+}
+
+// UnmarshalJSON merges an object into the lifetimes: null resets one, and as a whole all. A duration is a text, such as 90s, 15m, 2h or 28d, or
+// a number of nanoseconds. 0 resets one too, but for refresh_grace.
+func (l *Lifetimes) UnmarshalJSON(text []byte) error {
+	var given map[string]jsontext.Value
+	if err := json.Unmarshal(text, &given); err != nil {
+		return err
+	}
+	if given == nil {
+		*l = Lifetimes{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		value := given[name]
+		if name == sameAddress {
+			if err := json.Unmarshal(value, &l.SameAddress); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			continue
+		}
+		lifetime := l.Named(name)
+		if lifetime == nil {
+			return fmt.Errorf("unknown token lifetime %q", name)
+		}
+		d, err := durationOf(value)
+		switch {
+		case err != nil:
+			return fmt.Errorf("token lifetime %s: %w", name, err)
+		case d == NoGrace: // in JSON it is a negative duration like any other
+			d--
+		case d == 0 && lifetime == &l.RefreshGrace && value.Kind() != 'n':
+			d = NoGrace
+		}
+		*lifetime = d
+	}
+	return nil
+}
+
+// durationOf reads a duration in JSON; null is 0.
+func durationOf(value jsontext.Value) (d time.Duration, err error) {
+	var text string
+	switch value.Kind() {
+	case 'n':
+		return 0, nil
+	case '0':
+		err = json.Unmarshal(value, (*int64)(&d))
+		return d, err
+	}
+	if err := json.Unmarshal(value, &text); err != nil {
+		return 0, err
+	}
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		days, rest = "0", text
+	}
+	n, err := strconv.ParseFloat(days, 64)
+	if rest != "" && err == nil {
+		d, err = time.ParseDuration(rest)
+	}
+	if err != nil || text == "" {
+		return 0, fmt.Errorf("%q is no duration: write it as 90s, 15m, 2h or 28d", text)
+	}
+	return time.Duration(n*float64(Day)) + d, nil
+}
+
+// LifetimeNames lists the names of the lifetimes.
+func LifetimeNames() []string {
+	var names []string
+	for _, bound := range lifetimeBounds {
+		names = append(names, bound.name)
+	}
+	return names
+}
+
+// Named returns the lifetime of a name; nil: there is none.
+func (l *Lifetimes) Named(name string) *time.Duration {
+	for _, bound := range lifetimeBounds {
+		if bound.name == name {
+			return bound.For(l)
+		}
+	}
+	return nil
 }
 
 // Validate refuses lifetimes that are set and out of bounds.
 func (l Lifetimes) Validate() error {
 	for _, bound := range lifetimeBounds {
 		if d := *bound.For(&l); d != 0 && (d < bound.least || d > bound.most) {
-			return fmt.Errorf("token lifetime %s %s: use %s to %s", bound.name, d, FormatBound(bound.least), FormatBound(bound.most))
+			what := bound.name
+			if d > 0 {
+				what += " " + d.String()
+			}
+			return fmt.Errorf("token lifetime %s: use %s to %s", what, FormatBound(bound.least), FormatBound(bound.most))
 		}
+	}
+	if l.RefreshGrace == NoGrace && l.SameAddress {
+		return errors.New("token lifetime refresh_grace: 0 refuses every repeat, leave same_address out")
 	}
 	return nil
 }

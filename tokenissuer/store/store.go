@@ -96,8 +96,10 @@ type ClientStore interface {
 	// when it belonged to one whose tokens may still live when the client is created. Consents to a client that had the id
 	// before are gone. Of concurrent calls with one id exactly one succeeds.
 	AddClient(ctx context.Context, client *Client) error
-	// ChangeClient makes the change. ErrNotFound when there is no such client.
-	ChangeClient(ctx context.Context, clientID string, change ClientChange) error
+	// ChangeClient reads the client, has change edit its members and keeps them, in one step: of concurrent changes of different members
+	// none is lost. State stays as it was. An error of change is returned, and nothing is kept then; change may be called again.
+	// ErrNotFound when there is no such client.
+	ChangeClient(ctx context.Context, clientID string, change func(*Client) error) error
 	// RotateClientSecret adds a secret and, in the same step, ends every older secret at othersUntil unless it ends
 	// before; a zero othersUntil leaves them. Secrets that had ended when the new one was made are dropped. ErrNotFound
 	// when there is no such client.

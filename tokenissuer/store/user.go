@@ -268,3 +268,9 @@ func CanonicalEmail(address string) (string, error) {
 	}
 	return canonical, nil
 }
+
+func setTo[T any](member, value *T) {
+	if value != nil {
+		*member = *value
+	}
+}

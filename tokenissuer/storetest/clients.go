@@ -22,6 +22,7 @@ var clientChecks = []check{
 	{name: "ClientIDTakenAfterRemoval", test: clientIDTakenAfterRemoval},
 	{name: "NewIDsHaveNoConsents", test: newIDsHaveNoConsents},
 	{name: "ClientChanged", test: clientChanged},
+	{name: "ClientChangedInARace", test: clientChangedInARace},
 	{name: "ClientTouched", test: clientTouched},
 	{name: "ClientsCounted", test: clientsCounted},
 	{name: "ClientHandedOutStaysAsItWas", test: clientHandedOutStaysAsItWas},
@@ -67,7 +68,7 @@ func clientReadsBack(t *testing.T, s store.Store) {
 	full := client("full")
 	bare := &store.Client{ID: "bare", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode}}
 	native := client("native")
-	native.Type, native.Secrets, native.FirstParty, native.PKCERequired, native.RevokePrevious, native.Disabled = store.NativeClient, nil, false, false, false, true
+	native.Type, native.Secrets, native.FirstParty, native.PKCE, native.RevokePrevious, native.Disabled = store.NativeClient, nil, false, "", false, true
 	epoch := client("epoch") // 1970 is a time like any other, not the zero time
 	epoch.CreatedAt, epoch.Secrets[0].ExpiresAt = time.Unix(0, 0), time.Unix(0, 0)
 	registered := client("registered")
@@ -233,7 +234,7 @@ func takenUntil(t *testing.T, err error, want time.Time) {
 	}
 }
 
-// clientChanged: what is named changes and nothing else, secrets and state least of all.
+// clientChanged: members change as edited, and state does not, nor anything if the edit is refused.
 func clientChanged(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	must(t, s.AddClient(ctx, client("app")))
@@ -241,23 +242,55 @@ func clientChanged(t *testing.T, s store.Store) {
 	must(t, s.DisableClient(ctx, "app", revocation("app")))
 	want := client("app")
 	want.Disabled = true
-	name, kind, first, pkce := "renamed", store.PublicClient, !want.FirstParty, !want.PKCERequired
-	grants, scopes, uris := []oauth.GrantType{oauth.PasswordGrant}, oauth.Scopes{"a", "b"}, []string{}
-	lifetimes := store.Lifetimes{Code: time.Second}
-	for _, change := range []store.ClientChange{
-		{}, {Name: &name}, {Type: &kind}, {Grants: &grants}, {Scopes: &scopes}, {RedirectURIs: &uris}, {CORSOrigins: &[]string{"https://o.example"}}, {FirstParty: &first}, {RevokePrevious: &[]bool{!want.RevokePrevious}[0]},
-		{PKCERequired: &pkce}, {Lifetimes: &lifetimes}, {Exchange: &[]store.ExchangeRule{{Audiences: []string{"only"}}}}, {Exchange: &[]store.ExchangeRule{}}, {Keys: &store.ClientKeys{AuthMethod: store.PrivateKeyJWT, JWKS: "{}"}}, {Keys: new(store.ClientKeys)}, {Name: new(string), FirstParty: new(bool), Lifetimes: new(store.Lifetimes)},
+	grants := []oauth.GrantType{oauth.PasswordGrant}
+	for _, change := range []func(*store.Client){
+		func(*store.Client) {},
+		func(c *store.Client) {
+			c.Name, c.Type, c.FirstParty, c.PKCE = "renamed", store.PublicClient, !c.FirstParty, oauth.PKCERequired
+		},
+		func(c *store.Client) { c.Grants, c.Scopes, c.RedirectURIs = grants, oauth.Scopes{"a", "b"}, []string{} },
+		func(c *store.Client) {
+			c.CORSOrigins, c.RevokePrevious = []string{"https://o.example"}, !c.RevokePrevious
+		},
+		func(c *store.Client) { c.Lifetimes = store.Lifetimes{Code: time.Second, RefreshGrace: store.NoGrace} },
+		func(c *store.Client) { c.Exchange = []store.ExchangeRule{{Audiences: []string{"only"}}} },
+		func(c *store.Client) { c.Exchange, c.ClientKeys = nil, store.ClientKeys{JWKS: "{}"} },
+		func(c *store.Client) {
+			c.ClientKeys, c.ClientOpenID, c.Lifetimes = store.ClientKeys{}, store.ClientOpenID{}, store.Lifetimes{}
+		},
+		func(c *store.Client) { c.Name, c.FirstParty, c.Type = "", false, "" },
 	} {
-		must(t, s.ChangeClient(ctx, "app", change))
-		change.Apply(want)
+		must(t, s.ChangeClient(ctx, "app", func(c *store.Client) error { change(c); return nil }))
+		change(want)
 		sameClient(t, read(t, s, "app"), want)
 	}
-	grants[0], scopes[0] = "scribble", "scribble" // the change is the caller's
-	if got := read(t, s, "app"); got.Grants[0] != oauth.PasswordGrant || got.Scopes[0] != "a" {
+	grants[0] = "scribble" // the change is the caller's
+	if got := read(t, s, "app"); got.Grants[0] != oauth.PasswordGrant {
 		t.Errorf("a change reaches the store after the step: %+v", got)
 	}
+	want.Grants = []oauth.GrantType{oauth.PasswordGrant}
+	refused := errors.New("refused")
+	mustBe(t, s.ChangeClient(ctx, "app", func(c *store.Client) error { c.Name = "refused"; return refused }), refused)
+	sameClient(t, read(t, s, "app"), want)
 	sameClient(t, read(t, s, "neighbour"), client("neighbour"))
-	mustBe(t, s.ChangeClient(ctx, "nobody", store.ClientChange{Name: &name}), store.ErrNotFound)
+	mustBe(t, s.ChangeClient(ctx, "nobody", func(*store.Client) error { return nil }), store.ErrNotFound)
+	mustBe(t, s.ChangeClient(ctx, "\x00", func(*store.Client) error { return nil }), store.ErrNotFound)
+}
+
+// clientChangedInARace: of concurrent changes of different members none is lost.
+func clientChangedInARace(t *testing.T, s store.Store) {
+	must(t, s.AddClient(t.Context(), client("app")))
+	want := client("app")
+	changes := []func(*store.Client){
+		func(c *store.Client) { c.Name = "renamed" }, func(c *store.Client) { c.FirstParty = false }, func(c *store.Client) { c.CORSOrigins = nil },
+	}
+	must(t, errors.Join(race(racers, func(i int) error {
+		return s.ChangeClient(t.Context(), "app", func(c *store.Client) error { changes[i%len(changes)](c); return nil })
+	})...))
+	for _, change := range changes {
+		change(want)
+	}
+	sameClient(t, read(t, s, "app"), want)
 }
 
 // clientTouched: the time of the last use moves on, and never back.

@@ -143,7 +143,7 @@ func (p populated) clientCalls(s store.Store) []call {
 		{"Clients", func(ctx context.Context) error { _, err := s.Clients(ctx); return err }},
 		{"AddClient", func(ctx context.Context) error { return s.AddClient(ctx, client("new client")) }},
 		{"ChangeClient", func(ctx context.Context) error {
-			return s.ChangeClient(ctx, "app", store.ClientChange{FirstParty: new(bool)})
+			return s.ChangeClient(ctx, "app", func(c *store.Client) error { c.FirstParty = false; return nil })
 		}},
 		{"RotateClientSecret", func(ctx context.Context) error { return s.RotateClientSecret(ctx, "app", secret("new", now), now) }},
 		{"DisableClient", func(ctx context.Context) error { return s.DisableClient(ctx, "app", revocation("app")) }},

@@ -76,12 +76,12 @@ func client(id string) *store.Client {
 		RedirectURIs: []string{"https://app.example/callback?a=1&b=<2>", "com.example.app:/back"},
 		CORSOrigins:  []string{"https://app.example", "http://localhost:3000"},
 		FirstParty:   true,
-		PKCERequired: true, PKCEOptional: true, RevokePrevious: true,
-		OpenID: store.ClientOpenID{
+		PKCE:         oauth.PKCEOptional, RevokePrevious: true,
+		ClientOpenID: store.ClientOpenID{
 			IDTokenAlgorithm: oauth.EdDSA, PostLogoutRedirectURIs: []string{"https://app.example/bye?é='\"", "com.example.app:/bye"},
 			BackchannelLogoutURI: "https://app.example/backchannel?a=1", BackchannelLogoutSessionRequired: true, ResponseModes: []string{"form_post"}, DefaultMaxAge: new(int64),
 		},
-		ClientKeys: store.ClientKeys{AuthMethod: store.PrivateKeyJWT, JWKS: "{\"keys\":[\"é'\"]}", JWKSURI: "https://app.example/keys?a=1"},
+		ClientKeys: store.ClientKeys{JWKS: "{\"keys\":[\"é'\"]}", JWKSURI: "https://app.example/keys?a=1"},
 		Exchange: []store.ExchangeRule{
 			{Audiences: []string{"https://stock.example/é", "billing"}, From: []string{"https://app.example"}, Scopes: oauth.Scopes{"read:<things>'&"}},
 			{Audiences: []string{"ledger"}},
@@ -163,8 +163,8 @@ func oneWinner(t *testing.T, errs []error, sentinel error) {
 // sameClient compares two clients, times to the millisecond, empty and missing lists alike.
 func sameClient(t *testing.T, got, want *store.Client) {
 	t.Helper()
-	if got.ID != want.ID || got.Name != want.Name || got.Type != want.Type || got.FirstParty != want.FirstParty || got.PKCERequired != want.PKCERequired ||
-		got.RevokePrevious != want.RevokePrevious || got.PKCEOptional != want.PKCEOptional || !reflect.DeepEqual(got.OpenID, want.OpenID) || got.ClientKeys != want.ClientKeys ||
+	if got.ID != want.ID || got.Name != want.Name || got.Type != want.Type || got.FirstParty != want.FirstParty || got.PKCE != want.PKCE ||
+		got.RevokePrevious != want.RevokePrevious || !reflect.DeepEqual(got.ClientOpenID, want.ClientOpenID) || got.ClientKeys != want.ClientKeys ||
 		got.Lifetimes != want.Lifetimes || got.Disabled != want.Disabled || got.Declared != want.Declared ||
 		!slices.Equal(got.Grants, want.Grants) || !slices.Equal(got.Scopes, want.Scopes) ||
 		!slices.Equal(got.RedirectURIs, want.RedirectURIs) || !slices.Equal(got.CORSOrigins, want.CORSOrigins) || !sameTime(got.CreatedAt, want.CreatedAt) ||

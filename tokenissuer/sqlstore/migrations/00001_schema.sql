@@ -11,27 +11,14 @@ CREATE TABLE subjects (
     free_at BIGINT
 );
 
--- openid, keys and exchange are JSON objects and lists. origin is how the client has come to be known; empty: by an operator.
+-- members is the JSON object of what can be set of a client. origin is how the client has come to be known; empty: by an operator.
 CREATE TABLE clients (
-    id              TEXT    NOT NULL PRIMARY KEY REFERENCES subjects (id),
-    name            TEXT    NOT NULL,
-    type            TEXT    NOT NULL,
-    grants          TEXT    NOT NULL,
-    scopes          TEXT    NOT NULL,
-    redirect_uris   TEXT    NOT NULL,
-    lifetimes       TEXT    NOT NULL,
-    cors_origins    TEXT    NOT NULL DEFAULT '[]',
-    openid          TEXT    NOT NULL DEFAULT '{}',
-    keys            TEXT    NOT NULL DEFAULT '{}',
-    exchange        TEXT    NOT NULL DEFAULT '[]',
-    first_party     BOOLEAN NOT NULL,
-    pkce_required   BOOLEAN NOT NULL DEFAULT FALSE,
-    pkce_optional   BOOLEAN NOT NULL DEFAULT FALSE,
-    revoke_previous BOOLEAN NOT NULL DEFAULT FALSE,
-    disabled        BOOLEAN NOT NULL,
-    origin          TEXT    NOT NULL DEFAULT '',
-    created_at      BIGINT,
-    last_used_at    BIGINT
+    id           TEXT    NOT NULL PRIMARY KEY REFERENCES subjects (id),
+    members      TEXT    NOT NULL,
+    disabled     BOOLEAN NOT NULL,
+    origin       TEXT    NOT NULL,
+    created_at   BIGINT,
+    last_used_at BIGINT
 );
 
 -- The SHA-256 of each secret; number keeps their order.
