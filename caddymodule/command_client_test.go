@@ -46,8 +46,6 @@ func TestT136ClientUpdate(t *testing.T) {
 			want.Tokens = map[string]string{"client_credentials": "10m0s", "code": "30s", "refresh_grace": "0s"}
 		}},
 		{[]string{"--lifetime", "code="}, func() { delete(want.Tokens, "code") }},
-		{[]string{"--response-mode", "query"}, func() { want.ResponseModes = []string{"query"} }},
-		{[]string{"--response-mode", ""}, func() { want.ResponseModes = nil }},
 		{[]string{"--lifetime", ""}, func() { want.Tokens = nil }},
 		{[]string{"--scope", "public"}, func() { want.Scopes = []string{"public"} }},
 		{[]string{"--grant", "client_credentials"}, func() { want.Grants = []oauth.GrantType{"client_credentials"} }},

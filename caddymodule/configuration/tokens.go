@@ -43,7 +43,7 @@ func parseLifetime(d *caddyfile.Dispenser, l *store.Lifetimes, name string) erro
 		return err
 	case duration == 0 && isGrace:
 		duration = store.NoGrace
-	case duration == store.NoGrace: // as it is written it is negative, and no grace is 0
+	case duration == store.NoGrace && isGrace: // as it is written it is negative, and no grace is 0
 		duration--
 	case duration == 0:
 		return d.Errf("token lifetime %s 0s: use at least 1s", name)

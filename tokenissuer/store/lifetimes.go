@@ -145,7 +145,7 @@ func (l *Lifetimes) UnmarshalJSON(text []byte) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("token lifetime %s: %w", name, err)
-		case d == NoGrace: // in JSON it is a negative duration like any other
+		case d == NoGrace && lifetime == &l.RefreshGrace: // as it is written it is negative, and no grace is 0
 			d--
 		case d == 0 && lifetime == &l.RefreshGrace && value.Kind() != 'n':
 			d = NoGrace
@@ -205,9 +205,9 @@ func (l *Lifetimes) Named(name string) *time.Duration {
 func (l Lifetimes) Validate() error {
 	for _, bound := range lifetimeBounds {
 		if d := *bound.For(&l); d != 0 && (d < bound.least || d > bound.most) {
-			what := bound.name
-			if d > 0 {
-				what += " " + d.String()
+			what := bound.name + " " + d.String()
+			if d < 0 && bound.least == NoGrace {
+				what = bound.name // NoGrace is none that could be written
 			}
 			return fmt.Errorf("token lifetime %s: use %s to %s", what, FormatBound(bound.least), FormatBound(bound.most))
 		}
