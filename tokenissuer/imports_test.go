@@ -114,8 +114,8 @@ var rooms = map[string]room{
 		without: core,
 	},
 	"tokenissuer/registration": {
-		own:    []string{"tokenissuer/assertion", "tokenissuer/attempts", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"},
-		others: []string{"github.com/go-json-experiment/json"}, without: core,
+		own:     []string{"tokenissuer/assertion", "tokenissuer/attempts", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"},
+		without: core,
 	},
 	"tokenissuer/clientmetadata": {
 		own:     []string{"internal/cache", "internal/fairqueue", "tokenissuer/fetch", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/strictjson", "tokenissuer/registration", "tokenissuer/store"},
@@ -143,7 +143,7 @@ var rooms = map[string]room{
 			"internal/failpoint", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/sqlstore/postgres", "tokenissuer/sqlstore/sqlite",
 			"tokenissuer/sqlstore/writequeue", "tokenissuer/store",
 		},
-		others:  []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3"},
+		others:  []string{"github.com/go-json-experiment/json", "github.com/jackc/pgx/v5", "github.com/pressly/goose/v3"},
 		without: wire,
 	},
 	"tokenissuer/sqlstore/postgres":   {own: []string{"tokenissuer/oauth"}, others: []string{"github.com/jackc/pgx/v5"}, without: wire},
@@ -191,7 +191,7 @@ var rooms = map[string]room{
 	"caddymodule/admin": {
 		own: []string{
 			"caddymodule/coverage", "caddymodule/node",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/strictjson", "tokenissuer/passwords",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/members", "tokenissuer/oauth", "tokenissuer/strictjson", "tokenissuer/passwords",
 			"tokenissuer/personaltoken", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
@@ -202,7 +202,7 @@ var rooms = map[string]room{
 	"caddymodule/command": {
 		own: []string{
 			"caddymodule/admin", "caddymodule/coverage",
-			"tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store",
+			"tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/members", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
@@ -272,7 +272,7 @@ var rooms = map[string]room{
 	"caddymodule/configuration": {
 		own: []string{
 			"caddymodule/gate", "caddymodule/node", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/attempts", "tokenissuer/clientmetadata", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/ldap", "tokenissuer/keys", "tokenissuer/oauth",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/attempts", "tokenissuer/clientmetadata", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/ldap", "tokenissuer/keys", "tokenissuer/members", "tokenissuer/oauth",
 			"tokenissuer/passwords", "tokenissuer/personaltoken", "tokenissuer/registration", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "go.uber.org/zap"},
