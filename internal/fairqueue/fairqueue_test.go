@@ -15,6 +15,9 @@ func both(account, address string) []Share {
 }
 
 func hasBegun(t *turn) bool {
+	if t.begin == nil {
+		return true
+	}
 	select {
 	case <-t.begin:
 		return true
