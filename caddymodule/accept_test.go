@@ -183,7 +183,8 @@ func claimsIn(t *testing.T, body string) map[string]any {
 	return claims(t, member(t, body, "access_token"))
 }
 
-// TestQ80WorkloadsGetTokensWithoutASecret: jobs and pods, by the first rule that fits.
+// TestQ80WorkloadsGetTokensWithoutASecret: a CI job's or pod's token that fits an `accept` rule → a server token by that rule, no refresh
+// token, issuer and subject in the audit log.
 func TestQ80WorkloadsGetTokensWithoutASecret(t *testing.T) {
 	s := startAccept(t, "memory")
 	for name, c := range map[string]struct {
@@ -227,7 +228,8 @@ func TestQ80WorkloadsGetTokensWithoutASecret(t *testing.T) {
 	}
 }
 
-// TestQ81WhatIsNoAssertion refuses tokens that each have one flaw. At the end a good one passes.
+// TestQ81WhatIsNoAssertion: such a token with one flaw, of another kind, for another audience, or with claims that almost fit →
+// invalid_grant; a wider scope → invalid_scope. At the end a good one passes.
 func TestQ81WhatIsNoAssertion(t *testing.T) {
 	s := startAccept(t, "memory")
 	now := node.Clock().Unix()
@@ -303,7 +305,8 @@ func TestQ81WhatIsNoAssertion(t *testing.T) {
 	s.notLogged(t, good)
 }
 
-// TestQ83APersonOfAnotherIssuer: an identity provider says who uses an application here (ID-JAG).
+// TestQ83APersonOfAnotherIssuer: an identity assertion (ID-JAG) for a known or linkable person and this client → a user token with the
+// scopes in common; unknown, unverified, another client, twice, too long → refused.
 func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	s := startAccept(t, "postgres "+dsn)
@@ -400,7 +403,7 @@ func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 	s.notLogged(t, first, used)
 }
 
-// TestQ82GuessedAssertionsAreCounted by the issuer that they name, at the address that they come from.
+// TestQ82GuessedAssertionsAreCounted: guesses at one issuer from one address → 429; another issuer → served.
 func TestQ82GuessedAssertionsAreCounted(t *testing.T) {
 	s := newAcceptScene(t)
 	s.gatehouse = startGatehouse(t, s.site("memory", "client 1000/1m per ip", "client 3/1m per ip").Replace(acceptSite))
@@ -435,7 +438,8 @@ func TestP170AccountsAtATrust(t *testing.T) {
 	}
 }
 
-// TestQ84RulesThatSayTooLittle are refused with the line.
+// TestQ84RulesThatSayTooLittle: an `accept` without claims, with any value, or a subject that anybody could have → an error with file and
+// line.
 func TestQ84RulesThatSayTooLittle(t *testing.T) {
 	const head = "{\n\toauth {\n\t\tissuer https://auth.example\n\t\tstore memory\n\t\tscope deploy {\n\t\t\tserver_tokens\n\t\t}\n\t\ttrust ci https://ci.example {\n\t\t\taudience x\n\t\t}\n\t\taccept "
 	for name, c := range map[string]struct{ block, says string }{
@@ -464,7 +468,7 @@ func TestQ84RulesThatSayTooLittle(t *testing.T) {
 	}
 }
 
-// TestQ205ATrustForAcceptAloneNeedsNoAudience, and lets no token of its issuer through a gate.
+// TestQ205ATrustForAcceptAloneNeedsNoAudience: a `trust` without audience used by `accept` → its tokens are traded and pass no gate.
 func TestQ205ATrustForAcceptAloneNeedsNoAudience(t *testing.T) {
 	s := newAcceptScene(t)
 	site := s.site("memory", "\t\t\taudience http://ADDR\n", "").Replace(acceptSite)

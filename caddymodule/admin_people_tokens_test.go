@@ -85,7 +85,8 @@ func storeDump(t *testing.T, g *gatehouse) string {
 	return dump.String()
 }
 
-// TestT68OneIDForAClientOrAUser: whichever comes first, by the API or by the configuration, the second is refused.
+// TestT68OneIDForAClientOrAUser: a client id equal to a user id, whichever comes first → the second is refused; a token with `sub` equal
+// to client_id is a server token.
 func TestT68OneIDForAClientOrAUser(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	client := func(id string) string { return fmt.Sprintf(`{"id":%q,"name":"x"}`, id) }

@@ -67,7 +67,7 @@ func (g *gatehouse) gate(token string) int {
 	return status
 }
 
-// TestG99ClientLifecycle walks a client through everything that the admin API does to one.
+// TestG99ClientLifecycle: admin API → GET shows no secret or hash, only mutating methods change.
 func TestG99ClientLifecycle(t *testing.T) {
 	clock := setClock(t)
 	g := startGatehouse(t, site)

@@ -52,8 +52,8 @@ func guessAt(t *testing.T, node *tokenissuer.Issuer, email string) oauth.ErrorCo
 	return oauth.AsError(err).Code
 }
 
-// TestT72OneCountForAllNodes: failures by the password grant, on the sign-in page, at another node and under other
-// spellings of the address are one count. Counted by each node, a guesser would have the limit once per node.
+// TestT72OneCountForAllNodes: failures by password grant, sign-in page, another node and another spelling of the address → one count,
+// then 429. Counted by each node, a guesser would have the limit once per node.
 func TestT72OneCountForAllNodes(t *testing.T) {
 	caddyfile, dsn := onPostgres(t)
 	g := startGatehouse(t, caddyfile)
@@ -78,8 +78,7 @@ func TestT72OneCountForAllNodes(t *testing.T) {
 	g.obtain(nobodysClient.asPassword("grace@acme.example", peoplePassword))
 }
 
-// TestT73ParallelGuessesOnTwoNodes: of two hundred who guess at once, half at each of two nodes, no more guesses are
-// judged than the limit and one for each node.
+// TestT73ParallelGuessesOnTwoNodes: 200 parallel guesses at two nodes → at most the limit and one per node are judged.
 func TestT73ParallelGuessesOnTwoNodes(t *testing.T) {
 	const limit, nodes, each = 10, 2, 100
 	caddyfile, dsn := onPostgres(t)

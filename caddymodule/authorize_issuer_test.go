@@ -105,8 +105,8 @@ func holdCookies(t *testing.T, set map[string]*http.Cookie, secure bool, names m
 
 const deviceSeconds = int(400 * 24 * time.Hour / time.Second)
 
-// TestA72CookiesUnderHTTPS: names that no neighbour can set, and flags that keep them in the browser. It also holds the
-// origin of forms under https.
+// TestA72CookiesUnderHTTPS: cookies under https → `__Host-`, Secure, HttpOnly, SameSite=Lax, Path=/, no Domain. It also holds the origin
+// of forms under https.
 func TestA72CookiesUnderHTTPS(t *testing.T) {
 	g := behind(t, "https", "")
 	b := g.trusting()

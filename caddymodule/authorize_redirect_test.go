@@ -122,8 +122,9 @@ func accepted(p page) bool {
 		p.status == http.StatusOK && strings.Contains(p.body, `name="decision"`)
 }
 
-// TestA05ToA40RedirectURIsThatAreNotTheClients asks from a browser that is signed in and needs no consent, so that one
-// wrong answer is a stolen code.
+// TestA05ToA40RedirectURIsThatAreNotTheClients: a redirect URI that differs by a byte: slash, case, port, userinfo, fragment, dots,
+// encodings, IDN twins, CRLF, schemes, IP spellings → an error page; for native clients the port of a registered loopback URI may vary.
+// It asks from a browser that is signed in and needs no consent, so that one wrong answer is a stolen code.
 func TestA05ToA40RedirectURIsThatAreNotTheClients(t *testing.T) {
 	g := startPeople(t, "client first first-SECRET", `client local {
 			type public
@@ -206,7 +207,8 @@ func TestA05ToA40RedirectURIsThatAreNotTheClients(t *testing.T) {
 
 func good() string { return requestOf("conf").redirectURI }
 
-// TestA01ToA04ClientsThatAreNone also holds A41 and A3: what is wrong with the client is said on a page.
+// TestA01ToA04ClientsThatAreNone: client_id missing, unknown or disabled, redirect_uri missing among several or none registered (A41) →
+// an error page, no redirect.
 func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 	g := startPeople(t, "client first first-SECRET", "client bare bare-SECRET {\n\t\t\tgrants authorization_code\n\t\t}\n\t\tclient first first-SECRET")
 	b := g.consented("ada@acme.example")
@@ -259,7 +261,8 @@ func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 	})
 }
 
-// TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo: what is not registered cannot be matched.
+// TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo: registration of a redirect URI with `*`, plain http off loopback, `javascript:` or
+// `code` in its query → refused with the reason.
 func TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo(t *testing.T) {
 	g := startPeople(t)
 	register := func(uri string) error {
@@ -329,8 +332,8 @@ func TestA20WhatIsStoredOrDeclaredWorks(t *testing.T) {
 // namesEvil finds what the attacker wants to be named; its four letters alone stand in sealed values by chance.
 var namesEvil = regexp.MustCompile(`(?i)evil\.tld|(/|%2F)evil`)
 
-// TestA42HostAndForwardedHeadersChangeNothing: addresses come from the configuration, whatever the request says of
-// where it went.
+// TestA42HostAndForwardedHeadersChangeNothing: a foreign Host, X-Forwarded-Host or -Proto → links, iss and cookies come from the
+// configuration.
 func TestA42HostAndForwardedHeadersChangeNothing(t *testing.T) {
 	g := startPeople(t)
 	_, port, _ := strings.Cut(g.addr, ":")

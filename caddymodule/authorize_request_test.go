@@ -34,7 +34,9 @@ func startCanary(t *testing.T) (address string, connections *atomic.Int64) {
 	return listener.Addr().String(), connections
 }
 
-// TestA43ToA46WhatIsNoAuthorizationRequest asks from a browser that would get a code at once.
+// TestA43ToA46WhatIsNoAuthorizationRequest: a query over 8 KiB, 2,000 parameters, PUT, a form beside a query, HEAD or prefetch,
+// `request`, `request_uri` to an internal address → refused, no code, no outbound connection. It asks from a browser that would get a
+// code at once.
 func TestA43ToA46WhatIsNoAuthorizationRequest(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -145,7 +147,9 @@ func TestA43ToA46WhatIsNoAuthorizationRequest(t *testing.T) {
 	})
 }
 
-// TestA47ToA51ErrorsGoToTheClient holds what is wrong with a request whose client and redirect URI are right.
+// TestA47ToA51ErrorsGoToTheClient: a wrong response_type, response_mode or scope, a parameter twice, NUL or bad UTF-8 in state (A53) →
+// the error at the redirect URI, nothing in a fragment; a doubled client_id or redirect_uri → a page. It holds what is wrong with a
+// request whose client and redirect URI are right.
 func TestA47ToA51ErrorsGoToTheClient(t *testing.T) {
 	g := startPeople(t, "client first first-SECRET", `client tokensonly tokensonly-SECRET {
 			grants client_credentials
@@ -240,7 +244,8 @@ func TestA47ToA51ErrorsGoToTheClient(t *testing.T) {
 	})
 }
 
-// TestA52StateComesBack: a state is the client's own, whatever it is made of.
+// TestA52StateComesBack: state of any printable characters, emoji, 4 KiB, CR LF → identical after one decoding; absent (A54) → absent, a
+// registered `state` stays. A state is the client's own, whatever it is made of.
 func TestA52StateComesBack(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -285,7 +290,8 @@ func TestA52StateComesBack(t *testing.T) {
 	})
 }
 
-// TestA55ToA59AnswersByRedirect goes the whole way, and reads the log when it is done.
+// TestA55ToA59AnswersByRedirect: code, denial and errors → 303 with state and `iss`, the registered query kept, no-store, no-referrer; no
+// code or Location in the log. It goes the whole way, and reads the log when it is done.
 func TestA55ToA59AnswersByRedirect(t *testing.T) {
 	g := startPeople(t)
 	b := g.browser()

@@ -101,7 +101,8 @@ func (b *browser) submit(t *testing.T, path string, more ...string) page {
 	return b.send(action, fields)
 }
 
-// TestT200WhoeverEndsASession: the application is told, by a token for the session of its ID token, and nobody else is.
+// TestT200WhoeverEndsASession: a session ends by sign-out, account page, a change of the user, an operator or the organisation's
+// revocation (T212) → its applications get a logout token with its sid within seconds, others do not.
 func TestT200WhoeverEndsASession(t *testing.T) {
 	type scene struct {
 		*gatehouse
@@ -201,7 +202,7 @@ func TestT200TheConfigurationEndsASession(t *testing.T) {
 	}
 }
 
-// TestT207OnlyTheSessionThatEnded: a sign-out in one browser tells nobody of the sessions in others.
+// TestT207OnlyTheSessionThatEnded: a sign-out in one of several browsers → only that session's applications are told.
 func TestT207OnlyTheSessionThatEnded(t *testing.T) {
 	g := startOpenID(t)
 	app := g.application(t, "app")
@@ -224,8 +225,8 @@ func TestT207OnlyTheSessionThatEnded(t *testing.T) {
 	}
 }
 
-// TestT203AnApplicationThatIsDown is told once it is up, also by the configuration that has taken over meanwhile; what fails for an hour is
-// given up, which metrics and audit log say.
+// TestT203AnApplicationThatIsDown: an application that is down → tried again after 5 s, 10 s … 10 min with fresh tokens, also after a
+// reload; given up after an hour, in metrics and audit log.
 func TestT203AnApplicationThatIsDown(t *testing.T) {
 	clock := runningClock(t)
 	g := startOpenID(t, "store memory", "store sqlite DIR/state/oauth.db")
@@ -257,7 +258,8 @@ func TestT203AnApplicationThatIsDown(t *testing.T) {
 	}
 }
 
-// TestT205BackchannelToAPrivateAddress: such a URI may be registered, and is called only where private networks are allowed.
+// TestT205BackchannelToAPrivateAddress: a back-channel URI at a private address → registered, and dialled only where private networks are
+// allowed.
 func TestT205BackchannelToAPrivateAddress(t *testing.T) {
 	g := startOpenID(t)
 	app := g.application(t, "app")
@@ -280,7 +282,7 @@ func TestT205BackchannelToAPrivateAddress(t *testing.T) {
 	}
 }
 
-// TestT211TheAccountPageSaysWhoIsTold, at the session, in the language of the page.
+// TestT211TheAccountPageSaysWhoIsTold: the account page → names at each session the applications that hear of its end.
 func TestT211TheAccountPageSaysWhoIsTold(t *testing.T) {
 	g := startOpenID(t)
 	app, moved := g.application(t, "app"), g.application(t, "moved")

@@ -79,7 +79,8 @@ func TestBrowserLooks(t *testing.T) {
 	}
 }
 
-// TestBrowserPersonalTokensQ193 has a person make personal access tokens on the account page, and end them.
+// TestBrowserPersonalTokensQ193: Chromium makes, copies, reloads and ends tokens without script, in English and German → as promised,
+// accessible.
 func TestBrowserPersonalTokensQ193(t *testing.T) {
 	site := strings.Replace(interopSite, "\t\torganisation acme", "\t\tpersonal_tokens {\n\t\t\tscopes public orders.read trusted\n\t\t}\n\t\torganisation acme", 1)
 	g, given := startBrowser(t, site)

@@ -28,14 +28,16 @@ func (g *hostsGate) runBrowser(t *testing.T, script, callback string, given map[
 	runScript(t, script, all)
 }
 
-// TestS137BrowserWithoutAnIssuer has a real browser sign in at node oidc-provider, and come back to two applications.
+// TestS137BrowserWithoutAnIssuer: Chromium without an issuer: deep links, tabs, a cancelled sign-in, sign-out by keyboard, in English and
+// German → back at the page, accessible pages.
 func TestS137BrowserWithoutAnIssuer(t *testing.T) {
 	node, callback := startNodeProvider(t), freeAddr(t)
 	g := startDirectAtNode(t, node, "\treverse_proxy UPSTREAM\n\t}\n", saysWho+"\n}\n", "challenge browser corp\n", "challenge browser corp\nrequire /heidi/* user heidi@example.com\n")
 	g.runBrowser(t, "browser-direct.mjs", callback, map[string]any{"issuer": g.origin("app"), "providers": []string{node.issuer}})
 }
 
-// TestS138BrowserProviders has a real browser choose among a password, node oidc-provider and a provider that is away.
+// TestS138BrowserProviders: Chromium at a sign-in page with a password and two providers, one of them away → the others work, without
+// script too.
 func TestS138BrowserProviders(t *testing.T) {
 	node, callback := startNodeProvider(t), freeAddr(t)
 	away := "provider partner http://" + freeAddr(t) + " {\ntitle \"Partner & Söhne\"\nclient gw 0123456789\nallow_private_network\ncreate\n}\n"

@@ -48,8 +48,9 @@ func (u *userDoor) sizes() store.Sizes {
 	return sizes
 }
 
-// TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords: whoever is signed in to a client that asks nobody needs no more than a loop
-// of redirects. What was granted within the limit, and everybody else, goes on.
+// TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords: 1,500 silent authorizations in a minute → 60 codes, then
+// temporarily_unavailable; other users are served, and unredeemed families are dropped a day later. Whoever is signed in to a client that
+// asks nobody needs no more than a loop of redirects. What was granted within the limit, and everybody else, goes on.
 func TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords(t *testing.T) {
 	const rounds = 1500
 	now := setClock(t)
@@ -98,7 +99,8 @@ func TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords(t *testing.T) {
 	}
 }
 
-// TestT141DecisionsOnTheConsentPageAreBounded: yes and no count together, and one that was refused was not decided.
+// TestT141DecisionsOnTheConsentPageAreBounded: yes and no on the consent page in a loop → 60 a minute together, then
+// temporarily_unavailable. Yes and no count together, and one that was refused was not decided.
 func TestT141DecisionsOnTheConsentPageAreBounded(t *testing.T) {
 	const rounds = 100
 	now := setClock(t)
@@ -129,8 +131,8 @@ func TestT141DecisionsOnTheConsentPageAreBounded(t *testing.T) {
 	b.codeToClient(t, b.decide(asked, "allow"), r)
 }
 
-// TestT142SignInsAreBounded: who knows a password opens sessions and gets tokens, so many in a minute, and ending them makes no room
-// for more.
+// TestT142SignInsAreBounded: right passwords in a loop, each token ended at once → 60 a minute, then 429; older sessions go on. Who knows
+// a password opens sessions and gets tokens, so many in a minute, and ending them makes no room for more.
 func TestT142SignInsAreBounded(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, append(grantLimit("grants 5/1m per user"), passwordRefresh...)...)
@@ -182,7 +184,8 @@ func TestT142SignInsAreBounded(t *testing.T) {
 	}
 }
 
-// TestT143EndedServerTokensLeaveABoundedNumberOfRecords: a client can always end a token of its own.
+// TestT143EndedServerTokensLeaveABoundedNumberOfRecords: a client gets and revokes a server token 560 times a minute → always 200 and
+// dead at once, with 61 records; others' tokens live. A client can always end a token of its own.
 func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 	const rounds = 500
 	now := setClock(t)
@@ -252,8 +255,9 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 	}
 }
 
-// TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords: refreshing takes no grant, so a client that tidies up after every
-// refresh could go on for ever.
+// TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords: a refresh and the revocation of the old access token, 300 times →
+// always dead, with at most 61 records for each family. Refreshing takes no grant, so a client that tidies up after every refresh could
+// go on for ever.
 func TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords(t *testing.T) {
 	const rounds = 300
 	setClock(t)

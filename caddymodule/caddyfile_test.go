@@ -266,7 +266,8 @@ func readApp(t *testing.T, config []byte) {
 	}
 }
 
-// TestG93NothingIsForwardedIntoHeadersOfTheProtocol: neither a claim nor an assertion, and the line is named.
+// TestG93NothingIsForwardedIntoHeadersOfTheProtocol: `forward` to Host, Connection, Authorization, X-Forwarded-* and the like →
+// configuration error with the line.
 func TestG93NothingIsForwardedIntoHeadersOfTheProtocol(t *testing.T) {
 	for _, name := range []string{"Accept-Encoding", "Accept", "Date", "Range", "If-Match", "Cache-Control", "Pragma", "Allow", "ETag"} {
 		for option, want := range map[string]string{

@@ -37,7 +37,8 @@ var numberSpellings = map[string]struct {
 // endlessNumbers are claims that no value can be told of in bounded time.
 var endlessNumbers = []string{"1e99999999999", "1e-99999999999", "9e999999999999999999999999999999", `[1,1e99999999999]`}
 
-// TestV2NumbersInClaimsOfOthers are compared by their exact value, however it is spelled, and passed on exactly. A text is no number.
+// TestV2NumbersInClaimsOfOthers: claims with numbers above 2^53, fractions, exponents → compared by value and passed on exactly. A text
+// is no number.
 func TestV2NumbersInClaimsOfOthers(t *testing.T) {
 	p := startProvider(t)
 	globals, _, _ := strings.Cut(trustSite, "\nhttp://ADDR {")

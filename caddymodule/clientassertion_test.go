@@ -121,7 +121,8 @@ func (s *assertionScene) gets(assertionText string, more ...string) (int, string
 	return status, body
 }
 
-// TestQ70ClientsProveThemselvesWithKeys at every endpoint that asks who they are.
+// TestQ70ClientsProveThemselvesWithKeys: a client with `jwks` or `jwks_uri` signs an assertion at token, revocation and introspection
+// endpoint, in each allowed form → 200; the metadata names method and algorithms.
 func TestQ70ClientsProveThemselvesWithKeys(t *testing.T) {
 	s := startAssertions(t)
 	remote := s.remote.signer()
@@ -183,7 +184,8 @@ func TestQ70ClientsProveThemselvesWithKeys(t *testing.T) {
 	}
 }
 
-// TestQ71ForgedClientAssertions, each with one flaw. A good one passes in the end.
+// TestQ71ForgedClientAssertions: an assertion with one flaw in key, algorithm, header, typ, audience, iss, sub, time or jti → 401, no URL
+// in it is fetched, the good one is not used up. A good one passes in the end.
 func TestQ71ForgedClientAssertions(t *testing.T) {
 	s := startAssertions(t)
 	now := node.Clock().Unix()
@@ -247,7 +249,7 @@ func TestQ71ForgedClientAssertions(t *testing.T) {
 	s.notLogged(t, good)
 }
 
-// TestQ71StrictAssertions takes no other audience than the issuer.
+// TestQ71StrictAssertions: `strict_assertions` and the token endpoint as audience → 401.
 func TestQ71StrictAssertions(t *testing.T) {
 	s := startAssertions(t, "OPTIONS", "strict_assertions")
 	if status, body := s.gets(s.asserted(s.inline, "inline", nil, map[string]any{"aud": s.url + "/oauth/token"})); status != http.StatusUnauthorized {
@@ -258,7 +260,8 @@ func TestQ71StrictAssertions(t *testing.T) {
 	}
 }
 
-// TestQ72AnAssertionIsGoodOnce: here, at another endpoint, and on another node.
+// TestQ72AnAssertionIsGoodOnce: an assertion twice, at the same or another endpoint or node → good once; one jti of two clients → each
+// its own.
 func TestQ72AnAssertionIsGoodOnce(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	s := startAssertions(t, "STORE", "postgres "+dsn)
@@ -299,7 +302,8 @@ func TestQ72AnAssertionIsGoodOnce(t *testing.T) {
 	}
 }
 
-// TestQ73KeysAreTheOnlyWay: a client with keys gets in with no secret and with no bare id; and with nothing twice.
+// TestQ73KeysAreTheOnlyWay: a client with keys that presents a secret, its bare id or two ways at once → 401 or 400; its keys taken away
+// → dead.
 func TestQ73KeysAreTheOnlyWay(t *testing.T) {
 	s := startAssertions(t)
 	s.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"turned","name":"turned","grants":["client_credentials"]}`)
@@ -358,7 +362,7 @@ func TestQ73KeysAreTheOnlyWay(t *testing.T) {
 	}
 }
 
-// TestQ74KeysAtAURL: they are fetched once, again when another kid is used, and kept; one that is slow makes nobody else wait.
+// TestQ74KeysAtAURL: keys at a URL → fetched once, again for another kid; the host away → still good; slow → only its own requests wait.
 func TestQ74KeysAtAURL(t *testing.T) {
 	now := setClock(t)
 	s := startAssertions(t)
@@ -396,7 +400,7 @@ func TestQ74KeysAtAURL(t *testing.T) {
 	}
 }
 
-// TestQ74PrivateAddressesAreNotAsked, unless the operator says so.
+// TestQ74PrivateAddressesAreNotAsked: keys at a private address → never fetched without `allow_private_network`.
 func TestQ74PrivateAddressesAreNotAsked(t *testing.T) {
 	s := startAssertions(t, "client_keys {\n\t\t\tallow_private_network\n\t\t}", "")
 	before := s.remote.count(providerJWKS)
@@ -413,7 +417,7 @@ func TestQ74PrivateAddressesAreNotAsked(t *testing.T) {
 	}
 }
 
-// TestQ75FailedAssertionsAreCounted as failed secrets are: for the client and the address.
+// TestQ75FailedAssertionsAreCounted: wrong assertions beyond the limit, then a good one → 429; another client → 200.
 func TestQ75FailedAssertionsAreCounted(t *testing.T) {
 	s := startAssertions(t, "client 1000/1m per ip", "client 5/1m per ip")
 	stranger := *s.inline
@@ -434,7 +438,8 @@ func TestQ75FailedAssertionsAreCounted(t *testing.T) {
 	}
 }
 
-// TestQ76KeysAreCheckedWhenTheyAreRegistered: what could never be verified, or shows a secret, is refused with a sentence.
+// TestQ76KeysAreCheckedWhenTheyAreRegistered: a client registered with no, both, private, symmetric or malformed keys, or plain http →
+// refused without showing any.
 func TestQ76KeysAreCheckedWhenTheyAreRegistered(t *testing.T) {
 	s := startAssertions(t)
 	set := s.keySet(t)

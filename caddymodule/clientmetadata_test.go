@@ -66,7 +66,8 @@ func (d *describing) questions() int {
 // admitsDescribed has people admit clients that describe themselves on this machine.
 const admitsDescribed = "password_grant\n\t\tclient_metadata {\n\t\t\tscopes trusted orders.read\n\t\t\tallow_private_network\n\t\t}"
 
-// TestQ45ClientsThatDescribeThemselves: such a client signs people in and refreshes as a public client does, and gets no further.
+// TestQ45ClientsThatDescribeThemselves: a client with a document, without PKCE, with another redirect URI or scope → refused as a public
+// client is.
 func TestQ45ClientsThatDescribeThemselves(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
 	const web = "https://agent.example/callback"
@@ -134,8 +135,8 @@ func TestQ45ClientsThatDescribeThemselves(t *testing.T) {
 	}
 }
 
-// TestQ46ConsentSaysWhoAsks: the page says which host describes the application and where the answer goes, and that nobody has checked its
-// name, which cannot be written so that it looks like more.
+// TestQ46ConsentSaysWhoAsks: a document with a famous name, markup, reversing characters or 300 letters → the consent page shows its host
+// and where the answer goes, the name harmless and cut.
 func TestQ46ConsentSaysWhoAsks(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
 	const uris = `"redirect_uris":["https://agent.example/callback","http://127.0.0.1/callback"]`
@@ -190,7 +191,8 @@ func TestQ46ConsentSaysWhoAsks(t *testing.T) {
 	}
 }
 
-// TestQ47OperatorsSeeWhoDescribesThemselves: a client is listed once a user has let it in, and can be kept out.
+// TestQ47OperatorsSeeWhoDescribesThemselves: an operator disables a client with a document → out at once with its tokens; changes it →
+// refused.
 func TestQ47OperatorsSeeWhoDescribesThemselves(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
 	const uri = "https://agent.example/callback"
@@ -247,7 +249,8 @@ func TestQ47OperatorsSeeWhoDescribesThemselves(t *testing.T) {
 	}
 }
 
-// TestQ49DocumentsThatGo: a client whose document is gone is none any more; while its host is away it goes on.
+// TestQ49DocumentsThatGo: a token request of a client whose document is gone or which no user let in → invalid_client; its host away →
+// 503 unless remembered.
 func TestQ49DocumentsThatGo(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
 	const uri = "https://agent.example/callback"
@@ -280,7 +283,8 @@ func TestQ49DocumentsThatGo(t *testing.T) {
 	}
 }
 
-// TestQ227NoOpenRedirector: a link to us leads nobody to the page of a stranger.
+// TestQ227NoOpenRedirector: a link with a self-described client and an erroneous request → a page; the browser is sent nowhere unless the
+// person decided.
 func TestQ227NoOpenRedirector(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
 	const web, device = "https://agent.example/callback", "http://127.0.0.1:4711/callback"
@@ -395,7 +399,8 @@ func TestQ223ClientsThatUsersLetIn(t *testing.T) {
 	g.obtain(agent.refresh(tokens.RefreshToken))
 }
 
-// TestQ48ClientMetadataConfiguration: the block is held to its grammar, with file and line.
+// TestQ48ClientMetadataConfiguration: `client_metadata` with allow, deny, off or malformed hosts → bounds who may come, or an error with
+// file and line.
 func TestQ48ClientMetadataConfiguration(t *testing.T) {
 	const frame = "{\n\toauth {\n\t\tissuer https://id.example\n\t\tstore memory\n\t\t%s\n\t}\n}\nid.example {\n\ttls internal\n\toauth_server\n}\n"
 	for _, test := range []struct{ lines, want string }{
@@ -437,7 +442,8 @@ func TestQ45PagesOfDescribedClients(t *testing.T) {
 	}
 }
 
-// TestQ57RoutesForAgentsAdmitClients: where a route says `mcp`, clients that describe themselves may come, for the scopes of such routes.
+// TestQ57RoutesForAgentsAdmitClients: a route with `mcp` → clients with documents may come for its scopes alone; `client_metadata off` →
+// none.
 func TestQ57RoutesForAgentsAdmitClients(t *testing.T) {
 	const uri = "https://agent.example/callback"
 	site := func(lines string) string {

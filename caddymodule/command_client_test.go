@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT136ClientUpdate: what is named changes, and nothing else; the result is held to the rules of registration.
+// TestT136ClientUpdate: `client update` of one member → that member alone changes; what registration refuses, a declared client,
+// confidential to public → refused, nothing changes; fewer scopes → a refresh leaves them out.
 func TestT136ClientUpdate(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	out := g.ok("client", "add", "--name", "Portal", "--id", "portal", "--grant", "client_credentials", "--grant", "authorization_code",
@@ -109,8 +110,8 @@ func TestT136ClientUpdate(t *testing.T) {
 	}
 }
 
-// TestT146WhatAnUpdateDoesNotNameIsNotJudged: a client that was stored when the rules were less strict, or whose scope the
-// configuration declares no more, can be changed in another member. What is new has to keep the rules of today.
+// TestT146WhatAnUpdateDoesNotNameIsNotJudged: an update of one member of a client whose other members would be refused today → changes; a
+// bad new one beside them → refused. What is new has to keep the rules of today.
 func TestT146WhatAnUpdateDoesNotNameIsNotJudged(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.ok("client", "add", "--name", "Old", "--id", "old", "--grant", "authorization_code", "--redirect-uri", "https://p.example/cb")
@@ -161,8 +162,9 @@ func TestT146WhatAnUpdateDoesNotNameIsNotJudged(t *testing.T) {
 	}
 }
 
-// TestT135RemovedIDs: the id of whoever was removed is free again when the last token has expired, and until then the
-// error says when that is.
+// TestT135RemovedIDs: the id of a removed client or user is added again before the last token can have expired → refused with the time;
+// afterwards → accepted, and consent is asked for anew. The id of whoever was removed is free again when the last token has expired, and
+// until then the error says when that is.
 func TestT135RemovedIDs(t *testing.T) {
 	moved := setClock(t)
 	g := startGatehouse(t, durableStaffed)

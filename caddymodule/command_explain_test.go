@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestG134CommandTokenExplainSaysWhatItIs: whatever an operator has at hand, the answer says what it is and, of a JWT that nobody can
-// verify, what it says; never the text itself.
+// TestG134CommandTokenExplainSaysWhatItIs: `token explain` of garbage, altered or unknown tokens → what it is, unverified claims escaped
+// under a heading, never the token.
 func TestG134CommandTokenExplainSaysWhatItIs(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	access, refresh := g.staffTokens("ada@acme.example", adaPassword)
@@ -73,8 +73,7 @@ func TestG134CommandTokenExplainSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// TestT148ATokenAsAnArgument is refused with a sentence that says where it belongs, and that does not repeat it: whoever sees
-// the list of processes reads arguments, and errors stand in logs.
+// TestT148ATokenAsAnArgument: `token explain` with a token as argument → an error that does not repeat it.
 func TestT148ATokenAsAnArgument(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token := g.token()

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestP108OperatorsSeeIdentities: an operator sees where a user signs in, by CLI and admin API, and that no password is missing.
+// TestP108OperatorsSeeIdentities: `user show` of a user without password → identities with their last use.
 func TestP108OperatorsSeeIdentities(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	g.ok("user", "add", "--email", "bob@acme.example", "--org", "acme", "--role", "member", "--id", "u-bob")

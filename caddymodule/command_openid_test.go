@@ -10,7 +10,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestA147ClientAddForOpenID: one command registers an application and prints what it asks for, all of which is true.
+// TestA147ClientAddForOpenID: `client add --openid` → issuer, endpoints, id and a secret that works; without a redirect URI, or where
+// `openid` is off → refused.
 func TestA147ClientAddForOpenID(t *testing.T) {
 	g := startOpenID(t)
 	out := g.ok("client", "add", "--name", "Wiki", "--openid", "--redirect-uri", "https://w.example/cb")

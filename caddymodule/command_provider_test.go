@@ -75,7 +75,8 @@ func (g *gatehouse) isGood(name string) bool {
 	return regexp.MustCompile(`(?m)^provider ` + name + ` +good$`).MatchString(out)
 }
 
-// TestP92AProviderThatIsAway: the start, a reload and everything else do not wait for it, `status` says so, and it is found again.
+// TestP92AProviderThatIsAway: a provider away at start, reload or later → nothing waits, `status` and metrics tell, it comes back by
+// itself.
 func TestP92AProviderThatIsAway(t *testing.T) {
 	p := startProvider(t)
 	p.sayOpenID()
@@ -100,8 +101,8 @@ func TestP92AProviderThatIsAway(t *testing.T) {
 	}
 }
 
-// TestP93ProvidersOutliveAReload: what a provider publishes is fetched once for one set of settings, and again for others, and
-// nothing is left of those that no configuration has.
+// TestP93ProvidersOutliveAReload: a reload with the same provider → what it publishes is kept; with another registration → fetched anew;
+// without it → nothing runs on.
 func TestP93ProvidersOutliveAReload(t *testing.T) {
 	p := startProvider(t)
 	p.sayOpenID()
@@ -129,7 +130,8 @@ func TestP93ProvidersOutliveAReload(t *testing.T) {
 	}
 }
 
-// TestP94ProviderListAndTest is what operators see of providers. Neither says the secret.
+// TestP94ProviderListAndTest: `provider test` → each step with what to do, exit 1 where one fails, no secret shown. Neither says the
+// secret.
 func TestP94ProviderListAndTest(t *testing.T) {
 	p := startProvider(t)
 	p.sayOpenID()

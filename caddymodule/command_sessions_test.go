@@ -63,7 +63,7 @@ func TestS66HostSessionsAsOperatorsAndPeopleSeeThem(t *testing.T) {
 	}
 }
 
-// TestA148SessionsAsOperatorsSeeThem: one line for each browser, with the applications that are told when it is signed out.
+// TestA148SessionsAsOperatorsSeeThem: `user sessions` → each browser with its sid and which applications hear of its end.
 func TestA148SessionsAsOperatorsSeeThem(t *testing.T) {
 	type session struct {
 		ID, Browser string

@@ -47,8 +47,8 @@ var refusedOpenID = refusedBlock{
 	},
 }
 
-// TestA142OpenIDIsOffUnlessItIsTurnedOn: without `openid` nobody knows the scopes of OpenID Connect, and the configuration says how
-// they come to be known. With it they are, and none of them can be a server's.
+// TestA142OpenIDIsOffUnlessItIsTurnedOn: scopes of OpenID Connect without `openid`, undeclared → refused with the line and what to add.
+// With it they are, and none of them can be a server's.
 func TestA142OpenIDIsOffUnlessItIsTurnedOn(t *testing.T) {
 	emptyHome(t)
 	for _, name := range []string{"openid", "profile", "email", "phone", "address"} {
@@ -77,7 +77,7 @@ func TestA142WithoutOpenIDNothingOnTheWireKnowsIt(t *testing.T) {
 	}
 }
 
-// TestA144ValidateWarnsOfPKCEOptional, and of no client that leaves it alone.
+// TestA144ValidateWarnsOfPKCEOptional: `pkce optional` of a confidential client → a warning with file and line.
 func TestA144ValidateWarnsOfPKCEOptional(t *testing.T) {
 	client := func(id, pkce string) string {
 		return "client " + id + " {env.GATE_GOOD} {\ngrants authorization_code\nscopes openid\nredirect_uris https://c.example/" + id + "\n" + pkce + "\n}\n"
@@ -87,8 +87,8 @@ func TestA144ValidateWarnsOfPKCEOptional(t *testing.T) {
 	holdWarnings(t, got, []string{"12 client old has `pkce optional`"}, "Caddyfile", 0)
 }
 
-// TestA143ClientsOfOpenIDOnTheCommandLine: what a client of OpenID Connect has can be registered and changed by itself, and is held to the
-// rules of a configuration.
+// TestA143ClientsOfOpenIDOnTheCommandLine: a client with a bad id_token_alg, post-logout or back-channel URI, or any such member without
+// `openid` → refused with the line or 400; one member changed → the others stay.
 func TestA143ClientsOfOpenIDOnTheCommandLine(t *testing.T) {
 	provider := strings.Replace(durableSite, "store sqlite", "openid\n\t\tstore sqlite", 1)
 	g := startGatehouse(t, provider)

@@ -51,8 +51,8 @@ func trustLines(name, issuer string) string {
 	return "trust " + name + " " + issuer + " {\naudience x\n}"
 }
 
-// TestG78ErrorsOfTheConfigurationSayWhere: what shows only when all blocks have been read, or when the server starts, names
-// file and line too.
+// TestG78ErrorsOfTheConfigurationSayWhere: an unknown scope, role or grant, an unset secret, and whatever shows only once all is read →
+// refused with file and line.
 func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 	emptyHome(t)
 	short := filepath.Join(t.TempDir(), "short")

@@ -35,7 +35,8 @@ var refusedProfile = refusedBlock{
 	},
 }
 
-// TestA145ProfilesOnTheCommandLine: each member alone, with an audit line that names the members and no value; tokens go on.
+// TestA145ProfilesOnTheCommandLine: one member of a profile changed → that alone, tokens go on, the audit line has its name and no value;
+// a new address → not verified; malformed → 400.
 func TestA145ProfilesOnTheCommandLine(t *testing.T) {
 	g := startGatehouse(t, durableStaffed)
 	if _, err := g.run("bobs-password\n", "user", "add", "--id", "u-bob", "--email", "bob@acme.example", "--org", "acme", "--password-stdin", "--email-verified",
@@ -110,7 +111,8 @@ func TestA145ProfilesOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestA146IdsOfUsersThatApplicationsKnowThemBy: the sub of an ID token is ASCII, and never another's.
+// TestA146IdsOfUsersThatApplicationsKnowThemBy: with `openid`, a user id beyond ASCII → 400; the id of a user removed 40 days ago → 409,
+// since `sub` is never reused.
 func TestA146IdsOfUsersThatApplicationsKnowThemBy(t *testing.T) {
 	provider := strings.Replace(durableStaffed, "store sqlite", "openid\n\t\tstore sqlite", 1)
 	clock := runningClock(t)

@@ -31,7 +31,8 @@ func TestP91AnOrganisationThatNobodyHas(t *testing.T) {
 	g.reload(with)
 }
 
-// TestP90P91SignInThatCannotWork runs `caddy validate`.
+// TestP90P91SignInThatCannotWork: a provider's secret from the request, empty or written out; `sign_in` with which nobody gets in; two of
+// one name, two defaults → refused with file and line, no secret repeated.
 func TestP90P91SignInThatCannotWork(t *testing.T) {
 	emptyHome(t)
 	for _, r := range refusedSignIn.loaded {

@@ -22,8 +22,8 @@ func (b *browser) consentFor(t *testing.T, r request) page {
 	return p
 }
 
-// TestA63ConsentFormsComeFromOurPages holds the decision to its token, its browser and its origin, and to being made
-// once.
+// TestA63ConsentFormsComeFromOurPages: a decision without token, with a foreign or used one → 403; a request is decided once. It holds
+// the decision to its token, its browser and its origin, and to being made once.
 func TestA63ConsentFormsComeFromOurPages(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -132,7 +132,8 @@ func TestA63ConsentFormsComeFromOurPages(t *testing.T) {
 	})
 }
 
-// TestA64A67TheDecisionIsAboutTheSealedRequest: what the form says beside it changes nothing, but for boxes unticked.
+// TestA64A67TheDecisionIsAboutTheSealedRequest: client, scope or redirect URI changed in the consent form → ignored; a scope unticked →
+// left out; one added → ignored. What the form says beside it changes nothing, but for boxes unticked.
 func TestA64A67TheDecisionIsAboutTheSealedRequest(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -189,8 +190,9 @@ func TestA64A67TheDecisionIsAboutTheSealedRequest(t *testing.T) {
 	})
 }
 
-// TestA65A66WhoDecidesAndForWhom: a page that was made for one user is not answered by another, and two requests in one
-// browser do not mix.
+// TestA65A66WhoDecidesAndForWhom: a request sealed for another user, a user switched in between, a code injected into another session
+// (A85) → refused; two tabs → each code goes to its own client. A page that was made for one user is not answered by another, and two
+// requests in one browser do not mix.
 func TestA65A66WhoDecidesAndForWhom(t *testing.T) {
 	g := startPeople(t)
 	conf, other := requestOf("conf"), requestOf("other")
@@ -271,7 +273,8 @@ func TestA65A66WhoDecidesAndForWhom(t *testing.T) {
 	})
 }
 
-// TestA75A76ConsentIsRemembered for a client that proves who it is, and for no other.
+// TestA75A76ConsentIsRemembered: a confidential client approved before, the same scopes → not asked again; a wider scope, a public client
+// or a new loopback port → asked.
 func TestA75A76ConsentIsRemembered(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -356,7 +359,8 @@ func TestA75A76ConsentIsRemembered(t *testing.T) {
 	})
 }
 
-// TestA83BetweenPageAndDecision: what has changed meanwhile counts. What an operator does to a user is in token_userends_test.go.
+// TestA83BetweenPageAndDecision: the session expired, the user disabled or the client deleted between page and decision → sign in again,
+// or an error page. What an operator does to a user is in token_userends_test.go.
 func TestA83BetweenPageAndDecision(t *testing.T) {
 	g := startPeople(t)
 	registry := g.app().registry

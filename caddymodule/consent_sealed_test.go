@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// TestA48A89SealedRequestsAreNotTamperedWith: the request that waits for a user in the browser is opened as it was
-// sealed, by the browser that it belongs to, for ten minutes, and not at all otherwise.
+// TestA48A89SealedRequestsAreNotTamperedWith: a sealed request changed, older than ten minutes, of another cookie or purpose → 400 page;
+// opened by another node or after a key rotation → works. The request that waits for a user in the browser is opened as it was sealed, by
+// the browser that it belongs to, for ten minutes, and not at all otherwise.
 func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 	now := setClock(t)
 	g := startPeople(t, onDiskPeople...)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestV11TwoSessionCookies: two different session cookies of a host are refused, however they are written, and its sign-out deletes both.
-// With https the second is one that a page has stored with Partitioned, on plain-HTTP loopback one of a sibling host.
+// TestV11TwoSessionCookies: two different session cookies of a host, however written → 400; its sign-out deletes both. With https the
+// second is one that a page has stored with Partitioned, on plain-HTTP loopback one of a sibling host.
 func TestV11TwoSessionCookies(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) (*hostsGate, *visitorOfHosts, string){
 		"http": func(t *testing.T) (*hostsGate, *visitorOfHosts, string) {

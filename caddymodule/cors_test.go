@@ -227,7 +227,7 @@ func (g *gateway) revokeOverTheWire(token string) {
 	}
 }
 
-// TestG124TheGateAnswersPreflights: the upstream hears of none, and what is not one of a listed origin needs a token as ever.
+// TestG124TheGateAnswersPreflights: `cors`: a listed origin's preflight → 204 by the gate; others → need a token.
 func TestG124TheGateAnswersPreflights(t *testing.T) {
 	g := startBoth(t, siteWith("", corsRoutes))
 	method, headers := "Access-Control-Request-Method: PUT", "Access-Control-Request-Headers: authorization,content-type"

@@ -164,7 +164,8 @@ func (s exchangeScene) atUpstream(t *testing.T, path, token string) (*recorded, 
 	return r, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 }
 
-// TestQ150Q156AChainOfServices: each service exchanges what came to it for a token for the next, for the same user.
+// TestQ150Q156AChainOfServices: a token exchanged along three services → each for the same user, earlier services in `act`; a fifth actor
+// → invalid_request.
 func TestQ150Q156AChainOfServices(t *testing.T) {
 	s := startExchange(t)
 	first := s.signIn("public read write")
@@ -228,7 +229,8 @@ func TestQ150Q156AChainOfServices(t *testing.T) {
 	s.notLogged(t, first.AccessToken, second, third)
 }
 
-// TestQ151ToQ159ExchangesThatAreRefused each have one flaw.
+// TestQ151ToQ159ExchangesThatAreRefused: an exchange without a rule, by a public client, of a foreign, expired or unsuitable token, for
+// another audience, wider scope, too many actors → refused each with its error.
 func TestQ151ToQ159ExchangesThatAreRefused(t *testing.T) {
 	s := startExchange(t)
 	signed := s.signIn("public read")
@@ -337,7 +339,8 @@ func (s exchangeScene) idTokenFor(t *testing.T, client string) string {
 	return text
 }
 
-// TestQ157Q162WhatEndsAnExchangedToken: whatever ends a token from which it came, and each client by way of which. The clients are stored.
+// TestQ157Q162WhatEndsAnExchangedToken: the origin, sign-in, user, application or a service between ends → everything exchanged from it
+// is dead. The clients are stored.
 func TestQ157Q162WhatEndsAnExchangedToken(t *testing.T) {
 	s := startExchange(t)
 	for name, c := range map[string]struct {
@@ -432,7 +435,8 @@ func (s exchangeScene) secretOf(client string) string {
 	return strings.TrimPrefix(client+"-"+confSecret, "portal-")
 }
 
-// TestQ160AnExchangedTokenAtTheIssuer: its client may ask about it and end it alone. It is of no other use there.
+// TestQ160AnExchangedTokenAtTheIssuer: an exchanged token at introspection and revocation by its client → told, ended alone; by others →
+// inactive, 403. It is of no other use there.
 func TestQ160AnExchangedTokenAtTheIssuer(t *testing.T) {
 	s := startExchange(t)
 	first := s.signIn("read trusted")
@@ -465,7 +469,8 @@ func TestQ160AnExchangedTokenAtTheIssuer(t *testing.T) {
 	s.exchanged("orders", first.AccessToken, "https://stock.internal")
 }
 
-// TestQ260WhatCameOfAnExchangedTokenEndsBeyondTheLimit: from where on a client's revocations are wider, they end no less.
+// TestQ260WhatCameOfAnExchangedTokenEndsBeyondTheLimit: more revocations of exchanged tokens than are recorded one by one → what came of
+// them ends too.
 func TestQ260WhatCameOfAnExchangedTokenEndsBeyondTheLimit(t *testing.T) {
 	now := setClock(t)
 	s := startExchange(t)
@@ -490,7 +495,7 @@ func TestQ260WhatCameOfAnExchangedTokenEndsBeyondTheLimit(t *testing.T) {
 	}
 }
 
-// TestQ262AKeyThatIsWithdrawnEndsWhatCameOfItsTokens: whoever has it could have made a token for which another key's was given.
+// TestQ262AKeyThatIsWithdrawnEndsWhatCameOfItsTokens: a withdrawn key → its tokens and what was exchanged for them → 401.
 func TestQ262AKeyThatIsWithdrawnEndsWhatCameOfItsTokens(t *testing.T) {
 	s := startExchange(t)
 	first := s.signIn("read").AccessToken
@@ -513,7 +518,7 @@ func TestQ262AKeyThatIsWithdrawnEndsWhatCameOfItsTokens(t *testing.T) {
 	}
 }
 
-// TestQ155AnExchangedTokenLivesNoLonger than the one from which it came, nor than the client's tokens do.
+// TestQ155AnExchangedTokenLivesNoLonger: an exchanged token → lives no longer than its origin.
 func TestQ155AnExchangedTokenLivesNoLonger(t *testing.T) {
 	s := startExchange(t)
 	first := s.signIn("read")
@@ -534,7 +539,7 @@ func TestQ155AnExchangedTokenLivesNoLonger(t *testing.T) {
 	}
 }
 
-// TestQ162RulesThatSayTooLittle are refused with the line.
+// TestQ162RulesThatSayTooLittle: an exchange rule without audience, for the issuer's own, of a public client → refused with the line.
 func TestQ162RulesThatSayTooLittle(t *testing.T) {
 	for name, c := range map[string]struct{ client, says string }{
 		"no audience":         {"c x {\n\t\t\tmay_exchange\n\t\t}", "argument count"},

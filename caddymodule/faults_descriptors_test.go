@@ -117,8 +117,8 @@ func (n *ownProcess) openFiles() int {
 	return len(entries)
 }
 
-// TestF24FewDescriptors has more connections than a node may have files open. It waits, refuses or answers, and
-// when the connections are gone it serves as before.
+// TestF24FewDescriptors: three times as many connections as a node may open files → 200, 502 or 503, the node lives, and it serves when
+// they are gone. It waits, refuses or answers, and when the connections are gone it serves as before.
 func TestF24FewDescriptors(t *testing.T) {
 	const limit = 256
 	n := startNode(t, peopleSite(onDiskPeople...), limit)

@@ -58,7 +58,7 @@ func peopleAt(path string) []string {
 	return append(slices.Clone(patientCodes), "store memory", "store sqlite "+path)
 }
 
-// TestF4DiskFull fills the disk under the store: when the log grows, and when it is to be moved into the database.
+// TestF4DiskFull: the disk under the store fills up → 503 and nothing acknowledged is lost; it serves when there is room.
 func TestF4DiskFull(t *testing.T) {
 	disk := smallDisk(t, 16<<20)
 	path := filepath.Join(disk, "state", "oauth.db")
@@ -127,7 +127,7 @@ func (n *ownProcess) limitFiles(size uint64) {
 	}
 }
 
-// TestF5WritesFail lets every write fail that makes the store's log longer, in a process of its own.
+// TestF5WritesFail: every write that makes the store's log longer fails → 503, and nothing is acknowledged that is not durable.
 func TestF5WritesFail(t *testing.T) {
 	n := startNode(t, peopleSite(append(slices.Clone(patientCodes), onDiskPeople...)...), 1024)
 	r := requestOf("conf")

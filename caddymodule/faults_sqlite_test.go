@@ -115,7 +115,8 @@ func TestF5DirectoryRemoved(t *testing.T) {
 	}
 }
 
-// TestF6ForeignWriter has a foreign process hold the write lock for at least ten seconds.
+// TestF6ForeignWriter: a foreign process holds the write lock for ten seconds → requests that need it end in time with 503, the gate goes
+// on.
 func TestF6ForeignWriter(t *testing.T) {
 	const held, wait = 10 * time.Second, 2 * time.Second
 	u := openUsers(t, append(slices.Clone(patientCodes), onDiskPeople...)...)

@@ -164,7 +164,7 @@ func TestG94InboundAssertionIsStripped(t *testing.T) {
 	}
 }
 
-// TestG25AssertionAsBearer: an upstream that turns bad has nothing that it could use against us or anybody else.
+// TestG25AssertionAsBearer: an upstream's assertion as a bearer → 401.
 func TestG25AssertionAsBearer(t *testing.T) {
 	g := startGate(t, siteWith("", strings.Replace(withoutErrorRoutes(assertingRoutes), "	handle {\n		protect\n", gated("/orders/*", "audience https://orders.example http://ADDR")+gated("/cookie/*", "token_from cookie app")+
 		`	handle {

@@ -91,8 +91,8 @@ func (g *gateway) later(c *testClock, d time.Duration) {
 	}
 }
 
-// TestG123TheCookieIsReadAsItIs where the route says so, like any other cookie with a token: the session beside it is not asked, nothing is
-// renewed, and two of the name are refused.
+// TestG123TheCookieIsReadAsItIs: `token_from cookie accessToken` missing, junk or expired → read like any cookie, nothing is renewed; two
+// → 400.
 func TestG123TheCookieIsReadAsItIs(t *testing.T) {
 	c := setClock(t)
 	g := startSignIn(t, browserRoutes)

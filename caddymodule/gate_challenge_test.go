@@ -20,8 +20,8 @@ func challengeSite() string {
 	return strings.Replace(siteWith("", challengeRoutes), "\t\tstore memory\n", "\t\tstore memory\n\t\t"+scopes, 1)
 }
 
-// TestG84ChallengesNameAllScopes: a client that asks for what the challenge names, and for nothing else, gets in. It went in circles
-// between a route's own scope and that of a rule.
+// TestG84ChallengesNameAllScopes: several scopes asked by route and rules → one challenge names all, never refresh_token or
+// offline_access. It went in circles between a route's own scope and that of a rule.
 func TestG84ChallengesNameAllScopes(t *testing.T) {
 	g := startGate(t, challengeSite())
 	for name, test := range map[string]struct {
@@ -72,7 +72,7 @@ func TestG84ChallengesNameAllScopes(t *testing.T) {
 	}
 }
 
-// TestG150TheAuditLineOfARefusal: an operator reads who was refused and what they lacked, and nothing that nobody has verified.
+// TestG150TheAuditLineOfARefusal: `require claim` refuses → the audit line has the claim's name and neither value.
 func TestG150TheAuditLineOfARefusal(t *testing.T) {
 	g := startGate(t, challengeSite())
 	for name, test := range map[string]struct {
@@ -116,8 +116,7 @@ func TestG150TheAuditLineOfARefusal(t *testing.T) {
 	}
 }
 
-// TestG92ForwardAddsToTheDefaults: `forward +` leaves the identity headers as they are, and its header is taken from clients in every
-// spelling, as theirs are.
+// TestG92ForwardAddsToTheDefaults: `forward +` → the defaults and the claim; a client's own header is removed everywhere.
 func TestG92ForwardAddsToTheDefaults(t *testing.T) {
 	g := startBoth(t, siteWith("\t\texpected_underscore_headers X_Auth_Email\n\t\texpected_dot_headers X.Auth.Email", gated("/more/*", "forward + X-Auth-Email email", "forward + x-auth-session sid", "anonymous /more/pub/*")+
 		gated("")))

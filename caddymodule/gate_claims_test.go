@@ -41,6 +41,7 @@ func TestG35ClaimsThatAreNoObject(t *testing.T) {
 	})
 }
 
+// TestG36Expiry: exp absent, a string, negative, huge, or passed beyond the leeway → 401.
 func TestG36Expiry(t *testing.T) {
 	setClock(t)
 	g := startBoth(t, site)
@@ -67,6 +68,8 @@ func TestG36Expiry(t *testing.T) {
 	}
 }
 
+// TestG37To40Claims: nbf or iat in the future, a life over five weeks, another iss or aud, sub, client_id or jti empty, numeric or with
+// NUL → 401.
 func TestG37To40Claims(t *testing.T) {
 	setClock(t)
 	g := startBoth(t, site)
@@ -110,6 +113,7 @@ func TestG37To40Claims(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", bearer(f.claiming(map[string]any{"nbf": now}))))
 }
 
+// TestG39AudienceOfARoute: aud of another route, absent, empty or of other types → 401; an array with ours → accepted.
 func TestG39AudienceOfARoute(t *testing.T) {
 	g := startBoth(t, siteWith("", gated("/own/*", "audience https://orders.test https://stock.test")+gated("/any/*")+
 		`	handle {
@@ -123,6 +127,7 @@ func TestG39AudienceOfARoute(t *testing.T) {
 	g.refused(t, g.request("GET", "/any/x", bearer(theirs)), 401)
 }
 
+// TestG41ScopeOfARoute: scope public, a prefix, another case, an array or none where `trusted` is needed → 403.
 func TestG41ScopeOfARoute(t *testing.T) {
 	g := startBoth(t, site)
 	f := g.forger()
@@ -157,6 +162,7 @@ func TestG41ScopeOfARoute(t *testing.T) {
 	}
 }
 
+// TestG42ServerTokenOnAUserRoute: a server token on a user route → 403.
 func TestG42ServerTokenOnAUserRoute(t *testing.T) {
 	g := startBoth(t, site)
 	g.refused(t, g.request("GET", "/api/x", bearer(g.watched(g.token()))), 403)
@@ -211,7 +217,7 @@ func TestG43RevokedByAnyName(t *testing.T) {
 	g.refused(t, g.request("GET", "/any/x", bearer(server)), 401)
 }
 
-// TestG44CacheOutlivesNothing: a token that was verified before is asked for its life at every request.
+// TestG44CacheOutlivesNothing: a cached token that expires, is revoked or loses its key → refused at once.
 func TestG44CacheOutlivesNothing(t *testing.T) {
 	now := setClock(t)
 	g := startBoth(t, site)
@@ -249,6 +255,7 @@ func TestG44CacheOutlivesNothing(t *testing.T) {
 	g.refused(t, g.request("GET", "/any/x", bearer(keyless)), 401)
 }
 
+// TestG45VerifiedOnceDecidedEveryTime: a token cached on a public route, then used on a trusted one → 403.
 func TestG45VerifiedOnceDecidedEveryTime(t *testing.T) {
 	g := startBoth(t, site)
 	public, f := g.server("public"), g.forger()
@@ -263,6 +270,7 @@ func TestG45VerifiedOnceDecidedEveryTime(t *testing.T) {
 	}
 }
 
+// TestG46NoCollisionInTheCache: tokens equal in their first 4 KiB, or but for the signature → never confused.
 func TestG46NoCollisionInTheCache(t *testing.T) {
 	g := startBoth(t, site)
 	f := g.forger()

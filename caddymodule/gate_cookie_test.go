@@ -21,6 +21,8 @@ var cookieRoutes = gated("/strip/*", "token_from cookie app_token", "upstream_to
 	gated("/tcp/*", "token_from cookie app_token", "upgrade tcp") +
 	gated("", "token_from cookie app_token", "anonymous /pub/*", "require /orders/* scope orders.read")
 
+// TestG85TokenInACookie: `token_from cookie`: a GET → accepted; a POST without a same-origin proof → 403; beside another token in the
+// header → 400.
 func TestG85TokenInACookie(t *testing.T) {
 	c := setClock(t)
 	g := startBoth(t, siteWith("", cookieRoutes))
@@ -183,7 +185,7 @@ func TestG85AnAnswerToACookieIsPrivate(t *testing.T) {
 	}
 }
 
-// TestG91AnInvalidCookieIsNoProof: nowhere does it help that something is there.
+// TestG91AnInvalidCookieIsNoProof: an invalid cookie or token on optional, sign-in and stream paths → never proof.
 func TestG91AnInvalidCookieIsNoProof(t *testing.T) {
 	g := startBoth(t, siteWith("", cookieRoutes))
 	token := g.server("public")
@@ -205,6 +207,7 @@ func noneToken() string { return "eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0.eyJzdW
 // webSocket are the lines of a WebSocket's handshake.
 var webSocket = []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
 
+// TestG96WebSocketCredentials: a WebSocket without a token or with a foreign Origin → 401, 403 before 101.
 func TestG96WebSocketCredentials(t *testing.T) {
 	g := startGate(t, siteWith("", cookieRoutes))
 	g.upstream.answer = websocketUpstream
@@ -277,7 +280,8 @@ func TestG42RoleOfARoute(t *testing.T) {
 	g.refused(t, g.request("GET", "/x"), 401)
 }
 
-// TestG78GateSettingsThatCannotWork are refused with the line on which they stand.
+// TestG78GateSettingsThatCannotWork: a malformed setting of `protect`, an unknown role or cookie, one that contradicts another → refused
+// with its line.
 func TestG78GateSettingsThatCannotWork(t *testing.T) {
 	for option, want := range map[string]struct {
 		line int

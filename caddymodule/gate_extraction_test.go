@@ -13,6 +13,7 @@ import (
 
 // How a token comes in, and what is answered when none or a bad one does.
 
+// TestG01NoToken: no Authorization → 401 with a Bearer challenge and no error attribute.
 func TestG01NoToken(t *testing.T) {
 	g := startBoth(t, site)
 	header, body := g.refused(t, g.request("GET", "/any/x"), 401)
@@ -35,6 +36,7 @@ func TestG01NoToken(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.token()))))
 }
 
+// TestG02SchemeInAnyCase: `bearer`, `BEARER` → accepted.
 func TestG02SchemeInAnyCase(t *testing.T) {
 	g := startBoth(t, site)
 	token := g.server("public")
@@ -44,6 +46,7 @@ func TestG02SchemeInAnyCase(t *testing.T) {
 	}
 }
 
+// TestG03NothingIsTrimmed: two spaces, a tab, NBSP, a BOM or a trailing space in Authorization → 400 or 401.
 func TestG03NothingIsTrimmed(t *testing.T) {
 	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
 	token := g.server("public")
@@ -81,6 +84,7 @@ func TestG03NothingIsTrimmed(t *testing.T) {
 	}
 }
 
+// TestG04SchemeAlone: `Bearer` alone → 400 or 401.
 func TestG04SchemeAlone(t *testing.T) {
 	g := startBoth(t, site)
 	for _, value := range []string{"Bearer", "Bearer ", "bearer", "", "Bearer =", "Bearer ."} {
@@ -88,6 +92,7 @@ func TestG04SchemeAlone(t *testing.T) {
 	}
 }
 
+// TestG05OneTokenInOneHeader: two tokens in one header, quotes, a list → 400.
 func TestG05OneTokenInOneHeader(t *testing.T) {
 	g := startBoth(t, site)
 	token := g.server("public")
@@ -118,6 +123,7 @@ func TestG05OneTokenInOneHeader(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", bearer(token)))
 }
 
+// TestG06TwoAuthorizationHeaders: two Authorization headers in any order → 400.
 func TestG06TwoAuthorizationHeaders(t *testing.T) {
 	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
 	token := g.server("public")
@@ -146,6 +152,7 @@ func TestG06TwoAuthorizationHeaders(t *testing.T) {
 	g.checkRefused(t, status, body, 400)
 }
 
+// TestG07FoldedAuthorization: a folded header line → 400 or 401.
 func TestG07FoldedAuthorization(t *testing.T) {
 	g := startGate(t, relaying())
 	token := g.server("public")
@@ -173,6 +180,7 @@ func TestG07FoldedAuthorization(t *testing.T) {
 	}
 }
 
+// TestG08BytesOutsideASCII: bytes outside ASCII in the token → 401, escaped in the log.
 func TestG08BytesOutsideASCII(t *testing.T) {
 	g := startBoth(t, site)
 	token := g.server("public")
@@ -192,6 +200,7 @@ func TestG08BytesOutsideASCII(t *testing.T) {
 	}
 }
 
+// TestG09TokenInTheQuery: a token in the query → 401; beside a header → 400; never forwarded.
 func TestG09TokenInTheQuery(t *testing.T) {
 	g := startBoth(t, site)
 	token := g.server("public")
@@ -220,6 +229,7 @@ func TestG09TokenInTheQuery(t *testing.T) {
 	}
 }
 
+// TestG10TokenElsewhere: a token in a form, X-Access-Token or Proxy-Authorization → ignored.
 func TestG10TokenElsewhere(t *testing.T) {
 	g := startBoth(t, site)
 	token := g.server("public")
@@ -238,6 +248,7 @@ func TestG10TokenElsewhere(t *testing.T) {
 	g.refused(t, g.request("GET", "/any/x", "X-Forwarded-Authorization: Bearer "+token), 401)
 }
 
+// TestG11TokenInACookie: a token in a cookie without `token_from cookie` → 401.
 func TestG11TokenInACookie(t *testing.T) {
 	g := startBoth(t, site)
 	token := g.server("public")
@@ -247,6 +258,7 @@ func TestG11TokenInACookie(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", "Cookie: accessToken=other", bearer(token)))
 }
 
+// TestG12OtherSchemes: Basic, Token, Digest, Negotiate, DPoP → 401, not forwarded.
 func TestG12OtherSchemes(t *testing.T) {
 	g := startBoth(t, site)
 	token := g.server("public")
@@ -270,6 +282,8 @@ func TestG12OtherSchemes(t *testing.T) {
 	g.passed(t, g.request("GET", "/optional/x", bearer(token))).has(t, "Authorization")
 }
 
+// TestG84Answers: a token invalid, expired, revoked or without a scope → 401 or 403 with its error, sentence and scope, as OAuth JSON or
+// JSON:API.
 func TestG84Answers(t *testing.T) {
 	now := setClock(t)
 	g := startBoth(t, site)
@@ -380,6 +394,7 @@ func TestG84HandleErrors(t *testing.T) {
 	}
 }
 
+// TestG86EarlyData: a POST in early data → 425; GET and HEAD → served.
 func TestG86EarlyData(t *testing.T) {
 	g := startBoth(t, site)
 	token := g.server("public")

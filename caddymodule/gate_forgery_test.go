@@ -148,6 +148,7 @@ func (g *gateway) refuseAll(t *testing.T, f *forger, tokens map[string]string) {
 	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(f.good()))))
 }
 
+// TestG13AlgorithmNone: alg none in any case, with and without a signature → 401.
 func TestG13AlgorithmNone(t *testing.T) {
 	g := startBoth(t, site)
 	f := g.forger()
@@ -162,6 +163,7 @@ func TestG13AlgorithmNone(t *testing.T) {
 	g.refuseAll(t, f, tokens)
 }
 
+// TestG14PublicKeyAsHMACSecret: HS256 keyed with our public key in any encoding → 401.
 func TestG14PublicKeyAsHMACSecret(t *testing.T) {
 	for _, algorithm := range []string{"ES256", "RS256", "EdDSA"} {
 		t.Run(algorithm, func(t *testing.T) {
@@ -196,6 +198,7 @@ func TestG14PublicKeyAsHMACSecret(t *testing.T) {
 	}
 }
 
+// TestG15AnotherAlgorithm: a token signed with one of our keys under another algorithm → 401.
 func TestG15AnotherAlgorithm(t *testing.T) {
 	g := startBoth(t, strings.Replace(site, "store memory", "store memory\n\t\tkeys {\n\t\t\talgorithm RS256\n\t\t}", 1))
 	f := g.forger()
@@ -242,6 +245,7 @@ func TestG15AnotherAlgorithmOnACurve(t *testing.T) {
 	g.refuseAll(t, f, tokens)
 }
 
+// TestG16To18HeaderMembers: alg or kid absent, of another type, twice, in another case, unknown, 10 KiB → 401.
 func TestG16To18HeaderMembers(t *testing.T) {
 	g := startBoth(t, site)
 	f := g.forger()
@@ -281,6 +285,7 @@ func TestG16To18HeaderMembers(t *testing.T) {
 	})
 }
 
+// TestG19KeyIDIsNoPath: a kid that is a path, SQL, a pipe or a URL → 401, no file, database or network access.
 func TestG19KeyIDIsNoPath(t *testing.T) {
 	g := startBoth(t, site)
 	f := g.forger()
@@ -294,8 +299,7 @@ func TestG19KeyIDIsNoPath(t *testing.T) {
 	g.refuseAll(t, f, tokens)
 }
 
-// TestG20ReferencesToKeys also holds the key that the header brings along to be of no use, although the signature is good
-// under it, and listens for anybody who follows a reference.
+// TestG20ReferencesToKeys: jku, x5u, x5c, jwk headers → 401, no connection, even if the embedded key fits.
 func TestG20ReferencesToKeys(t *testing.T) {
 	g := startBoth(t, site)
 	canary, err := net.Listen("tcp", "127.0.0.1:0")
@@ -335,6 +339,8 @@ func TestG20ReferencesToKeys(t *testing.T) {
 	}
 }
 
+// TestG21To25Forms: crit, b64, JWE, nested or JSON form, detached payload, empty parts, another typ, our own codes and refresh tokens →
+// 401.
 func TestG21To25Forms(t *testing.T) {
 	g := startBoth(t, site)
 	f := g.forger()
@@ -390,6 +396,7 @@ func TestG21To25Forms(t *testing.T) {
 	}
 }
 
+// TestG26To31Signatures: DER, wrong length, r or s of 0, PS256, other base64 spellings, padding → 401.
 func TestG26To31Signatures(t *testing.T) {
 	g := startBoth(t, site)
 	f := g.forger()
@@ -437,8 +444,8 @@ func other(digit byte) string {
 	return string(alphabet[strings.IndexByte(alphabet, digit)^1])
 }
 
-// TestG27TheOtherSignatureOfARevokedToken: an ECDSA signature (r, s) has a second valid form (r, n-s). It makes another
-// string of the same token, and the revocation of the token must hit it.
+// TestG27TheOtherSignatureOfARevokedToken: the second valid signature of a revoked ECDSA token → 401. An ECDSA signature (r, s) has a
+// second valid form (r, n-s). It makes another string of the same token, and the revocation of the token must hit it.
 func TestG27TheOtherSignatureOfARevokedToken(t *testing.T) {
 	g := startBoth(t, site)
 	f := g.forger()
@@ -456,6 +463,7 @@ func TestG27TheOtherSignatureOfARevokedToken(t *testing.T) {
 	}
 }
 
+// TestG32TokenLength: a token of 8,192 bytes → judged; longer → 401, then 431.
 func TestG32TokenLength(t *testing.T) {
 	g := startBoth(t, site)
 	f := g.forger()
@@ -510,6 +518,7 @@ func TestG33HostileTokensAreCheap(t *testing.T) {
 	g.upstream.none(t)
 }
 
+// TestG34KeyOfAnotherEnvironment: our kid, another environment's key → 401.
 func TestG34KeyOfAnotherEnvironment(t *testing.T) {
 	g := startBoth(t, site)
 	f := g.forger()

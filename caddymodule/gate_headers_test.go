@@ -51,6 +51,7 @@ var spoofs = []string{
 	"Proxy: http://evil.test:8080", "pROXY: a", "proxy: ", // which CGI programs take for the proxy that they should use
 }
 
+// TestG47G95ClientNamesItself: X-Auth-Subject of a client in any case, twice or as a list, `Proxy` → one value, ours; dropped.
 func TestG47G95ClientNamesItself(t *testing.T) {
 	g := startBoth(t, siteWith("", gated("")))
 	token := g.server("public")
@@ -66,8 +67,8 @@ func TestG47G95ClientNamesItself(t *testing.T) {
 	}
 }
 
-// TestG48SpellingsThatCaddyLetsThrough: Caddy drops header names with underscores and dots unless the operator expects
-// them. When he expects these, it is we who drop them.
+// TestG48SpellingsThatCaddyLetsThrough: X_Auth_Subject, X.Auth.Subject → dropped, also where underscores are expected. Caddy drops header
+// names with underscores and dots unless the operator expects them. When he expects these, it is we who drop them.
 func TestG48SpellingsThatCaddyLetsThrough(t *testing.T) {
 	g := startBoth(t, siteWith(`		expected_underscore_headers X_Auth_Subject X-Auth_Subject X_auth_role X_Auth.Subject X_Other X_*
 		expected_dot_headers X.Auth.Subject X.auth-Role X.Other X.*`, gated("/own/*", "forward X-Who sub")+gated("/pub/*", "anonymous /pub/*")+gated("")))
@@ -106,6 +107,7 @@ var connectionTricks = [][]string{
 	{"Keep-Alive: X-Auth-Subject", "Connection: Keep-Alive"},
 }
 
+// TestG49ConnectionNamesIdentity: `Connection: close, X-Auth-Subject` → our header still arrives.
 func TestG49ConnectionNamesIdentity(t *testing.T) {
 	g := startGate(t, siteWith("", gated("", "upstream_token relay")))
 	token := g.server("public")
@@ -156,6 +158,7 @@ func TestG50UpgradeWithIdentity(t *testing.T) {
 	}
 }
 
+// TestG51Trailers: X-Auth-Subject as a trailer, announced or not → no trailers upstream.
 func TestG51Trailers(t *testing.T) {
 	g := startBoth(t, siteWith("", gated("/errors/* trusted")+gatedDown("/down/*")+gated("", "anonymous /pub/*")+
 		`	handle_errors {
@@ -201,6 +204,7 @@ func TestG51Trailers(t *testing.T) {
 	}
 }
 
+// TestG52ClaimThatIsNotThere: the claim is absent and the client sends its header → absent upstream.
 func TestG52ClaimThatIsNotThere(t *testing.T) {
 	g := startBoth(t, site)
 	spoofed := []string{"X-Auth-Organisation: acme", "X-Auth-Role: admin", "X-Auth-Scope: trusted"}
@@ -214,6 +218,7 @@ func TestG52ClaimThatIsNotThere(t *testing.T) {
 	seen.has(t, identity.Subject, "conf").has(t, identity.Organisation).has(t, identity.Role).has(t, identity.Scope)
 }
 
+// TestG53G95StrippedOnEveryPath: identity headers on anonymous, optional, OPTIONS and error routes → stripped.
 func TestG53G95StrippedOnEveryPath(t *testing.T) {
 	g := startBoth(t, siteWith("", gated("/mixed/*", "anonymous /mixed/pub/*")+gated("/optional/*", "optional")+gated("/off/*", "forward off")+
 		gated("/lenient/*", "paths lenient", "anonymous /lenient/pub/*")+gatedDown("/down/*")+gated(" trusted")+
@@ -249,6 +254,7 @@ func TestG53G95StrippedOnEveryPath(t *testing.T) {
 	}
 }
 
+// TestG54ClaimsThatWouldSplitAHeader: a claim with CR LF, NUL, commas, 8 KiB → encoded or 401, never splits a header.
 func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 	g := startBoth(t, siteWith("", gated("/own/*", "forward X-Org org", "forward X-Aud aud", "forward X-List list", "forward X-Object object", "forward X-Number number")+
 		gated("")))
@@ -294,7 +300,7 @@ func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 	seen.has(t, "X-Aud", f.issuer+" a%2C%20b%0D%0Ac").has(t, "X-List", "x%20y 1 true").has(t, "X-Object").has(t, "X-Number", "12.5")
 }
 
-// TestG55PlaceholdersAreText: what a user may choose is never replaced, neither by us nor by what stands behind us.
+// TestG55PlaceholdersAreText: a claim or name such as `{env.DB_DSN}` → literal text.
 func TestG55PlaceholdersAreText(t *testing.T) {
 	t.Setenv("GATE_TEST_SECRET", "s3cret-of-the-environment")
 	g := startBoth(t, siteWith("", `	protect {
@@ -353,6 +359,7 @@ var forwardingLines = []string{
 	"X-HTTP-Method-Override: DELETE", "X-HTTP-Method: DELETE", "X-Method-Override: DELETE", "X-Forwarded-Path: /pub/x",
 }
 
+// TestG56ForwardingFromAnybody: X-Forwarded-* and the like → no input to a decision, stripped from untrusted peers.
 func TestG56ForwardingFromAnybody(t *testing.T) {
 	g := startBoth(t, siteWith("\t\texpected_underscore_headers X_Original_URL X_Forwarded_Uri", `	protect {
 		anonymous /pub/*
@@ -373,6 +380,8 @@ func TestG56ForwardingFromAnybody(t *testing.T) {
 	}
 }
 
+// TestG56ForwardingFromATrustedProxy: X-HTTP-Method-Override, X-Original-URL and the like from a trusted proxy → stripped unless
+// `trust_headers`.
 func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 	routes := gated("/trusting/*", "trust_headers X-HTTP-Method-Override", "trust_headers x-original-url") +
 		gatedDown("/down/*") + gated("", "anonymous /pub/*", "require /x/* scope trusted") +
@@ -428,6 +437,7 @@ func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 	}
 }
 
+// TestG57CredentialsTowardsTheUpstream: tokens and cookies of ours → reach no upstream but by `upstream_token relay`.
 func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
 	g := startBoth(t, siteWith("", gated("/strip/*", "upstream_token strip", "anonymous /strip/pub/*")+
 		gated("/relay/*", "upstream_token relay", "anonymous /relay/pub/*")+

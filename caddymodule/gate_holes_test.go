@@ -14,8 +14,8 @@ import (
 
 // The tests of this file each tell of a hole that a review found, and hold it shut.
 
-// TestG84AnErrorRouteBehindTheGateEnds: a protect within handle_errors led back into the error routes without end, and
-// one request without a token ended the process.
+// TestG84AnErrorRouteBehindTheGateEnds: a `protect` within handle_errors → its refusal ends there, without a loop. A protect within
+// handle_errors led back into the error routes without end, and one request without a token ended the process.
 func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {
 	for _, inside := range []string{"protect", "protect {\n optional\n}"} {
 		g := startBoth(t, siteWith("", gated("/x/*")+

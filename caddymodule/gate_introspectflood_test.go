@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
-// TestG140AFloodOfOpaqueTokensDelaysNobodyElse: one source shows more unknown tokens than may be asked about at once, to an
-// issuer that is slow to answer about them. Tokens from elsewhere are asked about all the same.
+// TestG140AFloodOfOpaqueTokensDelaysNobodyElse: a flood of unknown opaque tokens from one source → half of the questions at most, then
+// 503; others are asked about next. Tokens from elsewhere are asked about all the same.
 func TestG140AFloodOfOpaqueTokensDelaysNobodyElse(t *testing.T) {
 	for name, source := range map[string]func(i int) string{
 		"one address":      func(int) string { return flooder },

@@ -79,7 +79,7 @@ func TestG41MatchersOfTheCaller(t *testing.T) {
 	g.upstream.seen()
 }
 
-// TestG42MatchersChooseTheRule: a rule may be for some callers only.
+// TestG42MatchersChooseTheRule: `require` with a matcher → holds for the requests that it matches.
 func TestG42MatchersChooseTheRule(t *testing.T) {
 	g := startGate(t, siteWith("", matched))
 	g.refused(t, g.request("GET", "/rules/x", bearer(g.user("u-1", "acme", "admin", "public"))), 403)

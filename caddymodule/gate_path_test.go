@@ -85,8 +85,8 @@ var ambiguousPaths = map[string][]string{
 	},
 }
 
-// TestG59To61G63G98AmbiguousPaths are refused on every site, whoever asks: those with dot segments and parameters, those with
-// backslashes and encodings, and those that Caddy matches in its own way. An upstream that needs odd paths gets them under all rules.
+// TestG59To61G63G98AmbiguousPaths: paths with dot segments, `..;`, double slashes, backslashes, NUL, overlong or double encodings, before
+// or behind an anonymous prefix → 400. An upstream that needs odd paths gets them under all rules.
 func TestG59To61G63G98AmbiguousPaths(t *testing.T) {
 	for name, configuration := range map[string]string{"everything denied": everythingDenied, "public aside": publicAside, "lenient": lenientAside} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,8 @@ func TestG59To61G63G98AmbiguousPaths(t *testing.T) {
 	}
 }
 
-// TestV5PathLetters: a rule that excludes a path is not met by other letters of it, and letters of other languages pass.
+// TestV5PathLetters: a path with trailing dots, NFKC or case-folding letters, ignorable characters → 400; letters of other languages →
+// pass.
 func TestV5PathLetters(t *testing.T) {
 	g := startBoth(t, siteWith("", `	@outside {
 		not path /admin/* /files/* /users/*
@@ -146,6 +147,7 @@ func TestV5PathLetters(t *testing.T) {
 	}
 }
 
+// TestG62OtherSpellingsOfThePath: `/%61pi`, `/API`, `/api%2fx` → the rules of every reading hold, never anonymous.
 func TestG62OtherSpellingsOfThePath(t *testing.T) {
 	g := startBoth(t, publicAside)
 	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted")
@@ -213,6 +215,7 @@ func TestG62RulesOfBothReadings(t *testing.T) {
 	g.passed(t, g.request("GET", "/x")).anonymous(t)
 }
 
+// TestG64SegmentBoundary: `/api`, `/apix` beside `/api/*` → segments are respected, `/api` is never anonymous.
 func TestG64SegmentBoundary(t *testing.T) {
 	g := startBoth(t, siteWith("", `	route {
 		protect {
@@ -230,6 +233,7 @@ func TestG64SegmentBoundary(t *testing.T) {
 	}
 }
 
+// TestG65QueryAndFragment: a path in query or fragment → never matched.
 func TestG65QueryAndFragment(t *testing.T) {
 	g := startBoth(t, publicAside)
 	public := g.server("public")
@@ -251,6 +255,8 @@ func TestG65QueryAndFragment(t *testing.T) {
 	}
 }
 
+// TestG66Hosts: an absolute-form target, another case, port, trailing dot, two Hosts, a differing `:authority` → the same site or 400;
+// unknown hosts are never proxied.
 func TestG66Hosts(t *testing.T) {
 	g := startBoth(t, site)
 	_, port, _ := strings.Cut(g.addr, ":")
@@ -342,6 +348,7 @@ func TestG66Authority(t *testing.T) {
 	g.upstream.one(t)
 }
 
+// TestG67MethodsThatAreNone: `get`, TRACE, CONNECT → 405.
 func TestG67MethodsThatAreNone(t *testing.T) {
 	g := startBoth(t, publicAside)
 	trusted := g.user("u-1", "", "", "trusted", "public")
@@ -368,7 +375,7 @@ func TestG67MethodsThatAreNone(t *testing.T) {
 	}
 }
 
-// A rule for GET is for HEAD too, which an upstream answers from the same resource.
+// TestG67HeadIsJudgedAsGet: HEAD → the rules of GET. A rule for GET is for HEAD too, which an upstream answers from the same resource.
 func TestG67HeadIsJudgedAsGet(t *testing.T) {
 	g := startBoth(t, siteWith("", `	@reads method GET
 	@open {
@@ -411,6 +418,7 @@ func TestG67HeadIsJudgedAsGet(t *testing.T) {
 	g.upstream.one(t)
 }
 
+// TestG68Preflights: OPTIONS → needs a token unless it is a preflight and configured.
 func TestG68Preflights(t *testing.T) {
 	g := startBoth(t, siteWith("", `	@preflight {
 		method OPTIONS
@@ -434,6 +442,7 @@ func TestG68Preflights(t *testing.T) {
 	g.refused(t, g.request("OPTIONS", "/cors/x%2fy", preflight...), 401)
 }
 
+// TestG69Probes: health-check user agents and paths → no bypass.
 func TestG69Probes(t *testing.T) {
 	g := startBoth(t, siteWith("", `	route {
 		protect {
@@ -473,8 +482,9 @@ func TestG97OwnEndpoints(t *testing.T) {
 	}
 }
 
-// TestG97OtherSpellings tells of a client whose base URL ended with a slash: it sent its credentials to //oauth/token, and the site
-// handed them on. Whatever somebody behind us could read as a path of ours is answered by us, on a site without a gate too.
+// TestG97OtherSpellings: other spellings of our endpoints: slashes, dots, escapes, case, `;x` → 404 from us, never at the next handler.
+// It tells of a client whose base URL ended with a slash: it sent its credentials to //oauth/token, and the site handed them on. Whatever
+// somebody behind us could read as a path of ours is answered by us, on a site without a gate too.
 func TestG97OtherSpellings(t *testing.T) {
 	const open = "\toauth_server\n\treverse_proxy UPSTREAM"
 	form := "grant_type=client_credentials&client_id=conf&client_secret=" + confSecret

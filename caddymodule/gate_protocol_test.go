@@ -26,8 +26,7 @@ import (
 
 // Framing, faults, and what happens when the gate cannot judge.
 
-// TestG72Smuggling: whatever a request hides inside another one, the upstream is sent no more requests than were
-// answered with 200, and none that was not let through.
+// TestG72Smuggling: the smuggling corpus → as many requests upstream as were answered.
 func TestG72Smuggling(t *testing.T) {
 	// Without an access log: Caddy counts a body there while reverse_proxy may still be reading it.
 	g := startGate(t, strings.Replace(siteWith("\t\tprotocols h1 h2c", `	protect {
@@ -136,6 +135,7 @@ func brokenOff(answers []answered) bool {
 	return len(answers) == 0 || answers[len(answers)-1].status >= 400
 }
 
+// TestG73Pipelining: an unauthenticated and an authenticated request in one connection → judged apart.
 func TestG73Pipelining(t *testing.T) {
 	g := startGate(t, site)
 	token := g.server("public")
@@ -154,6 +154,7 @@ func TestG73Pipelining(t *testing.T) {
 	}
 }
 
+// TestG75BodyWithoutAToken: a 1 GB body without a token → 401 at once.
 func TestG75BodyWithoutAToken(t *testing.T) {
 	g := startGate(t, site)
 	for _, lines := range [][]string{{"Content-Length: 1073741824"}, {"Transfer-Encoding: chunked"}, {"Content-Length: 10", "Expect: 100-continue"}, {"Content-Length: 65537"}, {"Content-Length: 1073741824", "Expect: 100-continue"}, {"Content-Length: 1073741824", "Authorization: Bearer bad"}} {
@@ -182,6 +183,7 @@ func TestG75BodyWithoutAToken(t *testing.T) {
 	}
 }
 
+// TestG76UpstreamsThatFail: an upstream down, slow or failing → 502, 504, its status; never 401.
 func TestG76UpstreamsThatFail(t *testing.T) {
 	g := startBoth(t, siteWith("", "\tprotect\n"+handled("handle /down/*", "reverse_proxy 127.0.0.1:1")+
 		handled("handle /slow/*", "reverse_proxy UPSTREAM {\ntransport http {\nresponse_header_timeout 200ms\n}\n}")+handled("handle", "reverse_proxy UPSTREAM")))
@@ -218,7 +220,7 @@ func TestG76UpstreamsThatFail(t *testing.T) {
 	}
 }
 
-// TestG77PanicIsARefusal: the verifier panics where it asks for the time, and works again with the next request.
+// TestG77PanicIsARefusal: a panic in the verifier → 500, nothing upstream, the next request is fine.
 func TestG77PanicIsARefusal(t *testing.T) {
 	var broken atomic.Pointer[func()]
 	clockFrom(t, func() time.Time {
@@ -263,8 +265,8 @@ func verifies() bool {
 	}
 }
 
-// TestG78NoKeys: a node that has not read its store yet, because the database is away, has no keys. It says so of every token,
-// and serves what needs none.
+// TestG78NoKeys: a node that has not read its keys yet → 503 for every token; what needs none is served. It says so of every token, and
+// serves what needs none.
 func TestG78NoKeys(t *testing.T) {
 	server := pgtest.Shared(t)
 	proxy := faultproxy.Start(t, server.Addr())
@@ -285,7 +287,7 @@ func TestG78NoKeys(t *testing.T) {
 	g.passed(t, g.request("GET", "/mixed/pub/x"))
 }
 
-// TestG79RevocationsTooOld: when nobody can say what has been revoked, the gate says so, and lets nobody through.
+// TestG79RevocationsTooOld: revocation data older than `max_staleness` → 503 with Retry-After, not ready.
 func TestG79RevocationsTooOld(t *testing.T) {
 	now := setClock(t)
 	g := startBoth(t, site)

@@ -81,8 +81,7 @@ var querySite = siteWith("", `	@deletes method DELETE
 		reverse_proxy UPSTREAM
 	}`)
 
-// TestV10MethodInTheQuery: a rule for a method holds for a request that an upstream takes for one of that method, and what is open, safe or a
-// preflight by its method is so in this reading too.
+// TestV10MethodInTheQuery: `_method=DELETE` in query or header → the rules of every reading hold.
 func TestV10MethodInTheQuery(t *testing.T) {
 	g := startGate(t, querySite)
 	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted", "public")

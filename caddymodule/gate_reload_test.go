@@ -93,6 +93,7 @@ func (g *gatehouse) headTooLarge(t *testing.T, request string) {
 	}
 }
 
+// TestF18ReloadsUnderLoad: reloads under load with open streams → no request fails, no resource leaks.
 func TestF18ReloadsUnderLoad(t *testing.T) {
 	for name, store := range map[string]string{"memory": "store memory", "sqlite": "store sqlite DIR/gatehouse.db"} {
 		t.Run(name, func(t *testing.T) {

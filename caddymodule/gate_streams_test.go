@@ -166,7 +166,8 @@ var streamEnds = map[string]struct {
 	}},
 }
 
-// TestG71StreamsEndWithTheirToken, of every kind and over every version, one by one: the connection and its other streams go on.
+// TestG71StreamsEndWithTheirToken: a WebSocket or event stream whose token expires or is revoked, here or elsewhere → closed within a
+// second.
 func TestG71StreamsEndWithTheirToken(t *testing.T) {
 	for name, end := range streamEnds {
 		t.Run(name, func(t *testing.T) {

@@ -61,6 +61,7 @@ func (g *gateway) swapped(t *testing.T, r *recorded, original, audience string) 
 	return g.watched(token), claims
 }
 
+// TestG57SwappedToken: `upstream_token exchange` → the upstream gets a token that is of use to it alone.
 func TestG57SwappedToken(t *testing.T) {
 	g := startBoth(t, siteWith("", swappingRoutes))
 	token := g.user("u-ada", "acme", "admin", "public", "trusted")

@@ -9,8 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestG34ForgedTokensFallAtTheirTag: what this issuer has not issued falls before its signature is looked at, whoever has
-// signed it, and a token that it has issued passes with its own signature alone.
+// TestG34ForgedTokensFallAtTheirTag: a token that this issuer never issued → refused by its tag before the signature is verified.
 func TestG34ForgedTokensFallAtTheirTag(t *testing.T) {
 	g := startBoth(t, site)
 	genuine, second := g.watched(g.token()), g.watched(g.token())

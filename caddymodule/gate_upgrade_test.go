@@ -48,9 +48,9 @@ func eagerUpstream(tunnelled chan<- string) func(net.Conn, *recorded) {
 	}
 }
 
-// TestG50OtherUpgradesAreOrdinaryRequests tells of a route that needs no token, or a weak one: a client asked there for HTTP/2
-// in the clear without HTTP2-Settings, a server switched all the same, and in the tunnel the client wrote any path and any
-// identity header it liked.
+// TestG50OtherUpgradesAreOrdinaryRequests: `Upgrade: h2c` or another protocol → an ordinary request, no tunnel. It tells of a route that
+// needs no token, or a weak one: a client asked there for HTTP/2 in the clear without HTTP2-Settings, a server switched all the same, and
+// in the tunnel the client wrote any path and any identity header it liked.
 func TestG50OtherUpgradesAreOrdinaryRequests(t *testing.T) {
 	g := startGate(t, siteWith("", upgradeRoutes))
 	token := g.server("public")
@@ -159,8 +159,8 @@ func TestG50UpgradesThatARouteAllows(t *testing.T) {
 	g.refused(t, g.request("GET", "/any/x", append(webSocket, "Early-Data: 0", "Authorization: Bearer bad")...), 401)
 }
 
-// TestG50NobodyAsked: a 101 makes no tunnel when the client has not asked for that protocol, whoever made the upstream send it.
-// What follows on the connection are requests, and the gate is asked about each.
+// TestG50NobodyAsked: an upstream that switches protocols unasked → no tunnel, what follows is judged. What follows on the connection are
+// requests, and the gate is asked about each.
 func TestG50NobodyAsked(t *testing.T) {
 	g := startGate(t, siteWith("", upgradeRoutes))
 	token := g.server("public")
@@ -202,7 +202,7 @@ func TestG50NobodyAsked(t *testing.T) {
 	}
 }
 
-// TestG50ARefusalIsNoTunnel: error routes may have an upstream too, which gets an ordinary request of whoever was refused.
+// TestG50ARefusalIsNoTunnel: a refused WebSocket with `handle_errors` → an ordinary request to the error route.
 func TestG50ARefusalIsNoTunnel(t *testing.T) {
 	g := startGate(t, siteWith("", gatedDown("/down/*")+gated("")+errorsProxied))
 	g.upstream.answer = websocketUpstream

@@ -46,8 +46,9 @@ func overEachSocket(t *testing.T, test func(*testing.T, socketKind)) {
 	}
 }
 
-// TestG147ErrorRoutesSeeTheGetOfAWebSocket: when the upstream of a WebSocket failed, `handle_errors` saw the method CONNECT where a
-// WebSocket over HTTP/1.1 is a GET, and over HTTP/3 a `reverse_proxy` there made a tunnel of it.
+// TestG147ErrorRoutesSeeTheGetOfAWebSocket: an unreachable WebSocket upstream with `handle_errors` → the error route for GET, no tunnel.
+// When the upstream of a WebSocket failed, `handle_errors` saw the method CONNECT where a WebSocket over HTTP/1.1 is a GET, and over
+// HTTP/3 a `reverse_proxy` there made a tunnel of it.
 func TestG147ErrorRoutesSeeTheGetOfAWebSocket(t *testing.T) { overEachSocket(t, failingSocket) }
 
 func failingSocket(t *testing.T, over socketKind) {
@@ -185,7 +186,7 @@ func socketInH3(g *gateway, t *testing.T, protocol string, fields ...string) *so
 	}
 }
 
-// TestV10ConnectAtToolRules: a WebSocket by an extended CONNECT reaches no upstream whose tools have rules, as one by Upgrade does not.
+// TestV10ConnectAtToolRules: an extended CONNECT at a route with `tool` rules → 403.
 func TestV10ConnectAtToolRules(t *testing.T) { overEachSocket(t, connectAtToolRules) }
 
 func connectAtToolRules(t *testing.T, over socketKind) {

@@ -112,7 +112,7 @@ func TestG51TrailersOfRPCs(t *testing.T) {
 	}
 }
 
-// TestG58UpstreamSetsOurCookies: neither the answer nor a hint before it sets a cookie of ours, in any spelling, over HTTP/1.1 and HTTP/2.
+// TestG58UpstreamSetsOurCookies: an upstream sets a cookie of ours, in any spelling → dropped.
 func TestG58UpstreamSetsOurCookies(t *testing.T) {
 	g := startGate(t, speakingH2(site))
 	g.upstream.answer = func(connection net.Conn, _ *recorded) {

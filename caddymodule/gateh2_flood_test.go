@@ -79,6 +79,7 @@ func (n *neighbours) leave(t *testing.T) {
 	}
 }
 
+// TestG74Floods: HTTP/2 rapid reset, CONTINUATION flood, HPACK bomb → the server survives, valid traffic is served.
 func TestG74Floods(t *testing.T) {
 	attacks := map[string]func(*testing.T, *gateway, string){
 		"rapid reset": rapidReset, "rapid reset with a good token": rapidReset,

@@ -30,7 +30,7 @@ import (
 
 // More forgeries by somebody who can do with our key what he likes, and floods of them.
 
-// TestG29ForgedPadding: only the padding of PKCS #1 v1.5, bit for bit, makes a signature of what the private key gives.
+// TestG29ForgedPadding: PKCS #1 v1.5 padding forgeries → 401.
 func TestG29ForgedPadding(t *testing.T) {
 	g := startBoth(t, strings.Replace(site, "store memory", "store memory\n\t\tkeys {\n\t\t\talgorithm RS256\n\t\t}", 1))
 	f := g.forger()
@@ -77,8 +77,7 @@ func signatureOf(token string) []byte {
 	return signature
 }
 
-// TestG30OtherFormsOfAnEd25519Signature: S + L verifies as well under a lax reading, and small points under keys that are
-// none.
+// TestG30OtherFormsOfAnEd25519Signature: Ed25519 with S + L or small-order points → 401.
 func TestG30OtherFormsOfAnEd25519Signature(t *testing.T) {
 	g := startBoth(t, strings.Replace(site, "store memory", "store memory\n\t\tkeys {\n\t\t\talgorithm EdDSA\n\t\t}", 1))
 	f := g.forger()

@@ -11,8 +11,7 @@ import (
 
 // The gate among other handlers: those that change the path, and those that ask who somebody is as well.
 
-// TestG70TheGateJudgesWhatGoesOn: where the path is changed before the gate, the gate judges the changed one, and where it is
-// changed behind it, that is what the operator made of a request which was judged as it came.
+// TestG70TheGateJudgesWhatGoesOn: a path rewritten before or behind the gate → decision and forwarded path agree.
 func TestG70TheGateJudgesWhatGoesOn(t *testing.T) {
 	g := startBoth(t, siteWith("", gatedBelow("/x/*", "anonymous /public/*", "require /api/* scope trusted")+
 		`	handle /after/* {
@@ -88,8 +87,7 @@ func TestG70TheGateJudgesWhatGoesOn(t *testing.T) {
 // basicAlice lets Caddy's own basic_auth know one user, with the password "wonderland".
 const basicAlice = "basic_auth {\n\t\t\t\talice $2a$04$Cmx1TpHVgKDNgf2kBuQJe.lm5OAIpKxYfYmCOytsQJtnz5ZDvM8ye\n\t\t\t}"
 
-// TestG82AnotherAuthentication in the same route: it neither says who is calling in our place, nor is it believed when the
-// request is refused.
+// TestG82AnotherAuthentication: another authentication handler in the route → neither overrides ours nor leaks an identity.
 func TestG82AnotherAuthentication(t *testing.T) {
 	asked := make(chan http.Header, 100)
 	authority := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

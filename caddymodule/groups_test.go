@@ -49,7 +49,8 @@ func groupsOf(t *testing.T, token string) string {
 	return string(text)
 }
 
-// TestG130GroupsReachTokensAndUpstreams where the scope is granted, and nowhere else.
+// TestG130GroupsReachTokensAndUpstreams: the scope `groups` granted → groups in token, introspection and X-Auth-Groups; not granted →
+// nowhere.
 func TestG130GroupsReachTokensAndUpstreams(t *testing.T) {
 	d := openAdmin(t, append(slices.Clone(grouped), "\t\treverse_proxy UPSTREAM\n",
 		"\t\treverse_proxy UPSTREAM {\n\t\t\theader_up X-Placeholder {http.auth.user.groups}\n\t\t}\n")...)
@@ -124,7 +125,7 @@ func TestG130GroupsReachTokensAndUpstreams(t *testing.T) {
 	})
 }
 
-// TestG131RequireGroup: one of the groups must be in the token, byte for byte.
+// TestG131RequireGroup: `require group` → byte for byte one of the token's groups, else 403.
 func TestG131RequireGroup(t *testing.T) {
 	d := openAdmin(t, grouped...)
 	for id, groups := range map[string][]string{"u-Ops": {"Ops", "ops2", "op"}, "u-both": {"x", "ops"}, "u-words": {"ops engineering"}} {
@@ -225,7 +226,7 @@ func TestG130G131GroupsOverEveryTransport(t *testing.T) {
 	}
 }
 
-// TestG132GroupsOutOfBounds are refused where they are given, and not when a token is made.
+// TestG132GroupsOutOfBounds: 101 groups, 65 bytes, commas, invisible characters → refused where they are given.
 func TestG132GroupsOutOfBounds(t *testing.T) {
 	d := openAdmin(t, grouped...)
 	d.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-new","email":"new@acme.example","groups":["a"]}`)
@@ -301,8 +302,7 @@ func TestG132TheGreatestLists(t *testing.T) {
 	}
 }
 
-// TestG133GroupsChange: fresh tokens say what the user's groups are now, and what was issued before has ended. A name and an
-// address end nothing.
+// TestG133GroupsChange: groups changed → tokens and sessions of before end. A name and an address end nothing.
 func TestG133GroupsChange(t *testing.T) {
 	d := openAdmin(t, grouped...)
 	d.stored(store.User{ID: "u-zoe", Email: "zoe@acme.example", Organisation: "acme", Role: "member", Groups: []string{"ops", "hr"}, PasswordHash: oauth.NewSecret(peopleHash())})

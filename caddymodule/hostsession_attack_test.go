@@ -26,8 +26,8 @@ func withQuery(u *url.URL, name, value string) string {
 	return changed.String()
 }
 
-// TestS6NobodyIsSignedInByAnothersAnswer: not by an attacker's callback, nor with a code that somebody put into one's own. The browser
-// begins anew, as itself, and at most once.
+// TestS6NobodyIsSignedInByAnothersAnswer: an attacker's callback opened by a victim, or a foreign code in one's own answer → begins anew
+// as oneself, the code stays good for its owner. The browser begins anew, as itself, and at most once.
 func TestS6NobodyIsSignedInByAnothersAnswer(t *testing.T) {
 	g := startHosts(t)
 	attacker, victim := g.signedIn(t, "ben@acme.example"), g.signedIn(t, "ada@acme.example")
@@ -65,7 +65,8 @@ func TestS6NobodyIsSignedInByAnothersAnswer(t *testing.T) {
 	}
 }
 
-// TestS7AnAnswerCountsOnce: a second use of the code ends what came of the first, and the browser signs in anew.
+// TestS7AnAnswerCountsOnce: an answer used again by its browser → its first session ends and the sign-in begins anew; by another browser
+// → the code is not looked at.
 func TestS7AnAnswerCountsOnce(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
@@ -92,7 +93,8 @@ func TestS7AnAnswerCountsOnce(t *testing.T) {
 	}
 }
 
-// TestS8AnswersThatAreNone sign nobody in and lead nowhere.
+// TestS8AnswersThatAreNone: a callback with a foreign, altered, missing or doubled state or iss, by POST or in early data → no session,
+// and no redirect but to the callback itself.
 func TestS8AnswersThatAreNone(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
@@ -139,7 +141,8 @@ func pendingOf(t *testing.T, v *visitorOfHosts) string {
 	return a.location().Query().Get("pending")
 }
 
-// TestS9TheWayBackStaysOnTheHost, whatever the page asked for is called.
+// TestS9TheWayBackStaysOnTheHost: a return path that names another host, by slashes, backslashes, encodings, CR LF → back on the own
+// host, or refused.
 func TestS9TheWayBackStaysOnTheHost(t *testing.T) {
 	g := startHosts(t)
 	for _, path := range []string{
@@ -184,7 +187,7 @@ func cookieIn(header http.Header, name string) *http.Cookie {
 	return &http.Cookie{Name: name}
 }
 
-// TestS10TheHostIsThatOfTheConfiguration, however a request names another.
+// TestS10TheHostIsThatOfTheConfiguration: a foreign Host, port or credentials, X-Forwarded-Host → 401 or ignored.
 func TestS10TheHostIsThatOfTheConfiguration(t *testing.T) {
 	g := startHosts(t, "http://wiki.localhost:TCPPORT {",
 		":TCPPORT {\n\tprotect {\n\t\tchallenge browser\n\t}\n\trespond ok\n}\nhttp://wiki.localhost:TCPPORT, http://*.wild.localhost:TCPPORT {")
@@ -227,7 +230,7 @@ func TestS10TheHostIsThatOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestP140ACallbackIsVisited: a code is redeemed for a person, and not for a look beforehand.
+// TestP140ACallbackIsVisited: HEAD, prefetch or prerender of a callback → 403, nothing is redeemed, the visit afterwards signs in.
 func TestP140ACallbackIsVisited(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")

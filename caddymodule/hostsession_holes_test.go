@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestS115AGateBehindAGate has the session of the one before it, which has taken the cookie out of the request.
+// TestS115AGateBehindAGate: a gate with `challenge browser` behind another → its requests pass by the outer session; a sibling's POST →
+// refused.
 func TestS115AGateBehindAGate(t *testing.T) {
 	const inner = "protect {\n\t\tchallenge browser\n\t\trequire group engineering\n\t}\n\treverse_proxy UPSTREAM\n"
 	// Without an access log: Caddy counts a request's body for it while reverse_proxy may still read, which is a data race.
@@ -39,8 +40,8 @@ func TestS115AGateBehindAGate(t *testing.T) {
 	}
 }
 
-// TestS116AudiencesOfASession: a route whose audiences are others' takes no sessions, and says so. A session is of its host, and so for the
-// resource of the route.
+// TestS116AudiencesOfASession: `challenge browser` beside foreign audiences → refused at load; beside `resource_required` a session
+// passes. A session is of its host, and so for the resource of the route.
 func TestS116AudiencesOfASession(t *testing.T) {
 	emptyHome(t)
 	for name, c := range map[string]struct{ options, want string }{
@@ -71,7 +72,7 @@ func TestS116AudiencesOfASession(t *testing.T) {
 	}
 }
 
-// TestS117TheIssuersHostAtAnotherPort is another origin: browsers come back to it, and not to the issuer.
+// TestS117TheIssuersHostAtAnotherPort: a site at the issuer's hostname and another port → browsers come back to that origin.
 func TestS117TheIssuersHostAtAnotherPort(t *testing.T) {
 	addr := freeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
@@ -84,7 +85,7 @@ func TestS117TheIssuersHostAtAnotherPort(t *testing.T) {
 	g.signedIn(t, "ada@acme.example")
 }
 
-// TestS118ARevocationInTheMiddleOfACallback: what was approved before it is no session, and the browser is asked who it is.
+// TestS118ARevocationInTheMiddleOfACallback: the user revoked between answer and callback → no session, asked anew.
 func TestS118ARevocationInTheMiddleOfACallback(t *testing.T) {
 	g := startHosts(t)
 	for name, revoke := range map[string]func(){

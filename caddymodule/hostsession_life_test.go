@@ -12,7 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestS11WhatEndsAUserEndsTheirSessionsAtHosts: the next request is refused, also where one passed a moment ago.
+// TestS11WhatEndsAUserEndsTheirSessionsAtHosts: a user revoked, disabled, removed, undeclared or with a new password → the next request
+// of a host session is refused.
 func TestS11WhatEndsAUserEndsTheirSessionsAtHosts(t *testing.T) {
 	for name, end := range map[string]func(g *hostsGate, eve string){
 		"an operator revokes the user": func(g *hostsGate, eve string) {
@@ -48,7 +49,7 @@ func TestS11WhatEndsAUserEndsTheirSessionsAtHosts(t *testing.T) {
 	}
 }
 
-// TestS16AReloadLeavesSessionsAlone, and they rest for a week.
+// TestS16AReloadLeavesSessionsAlone: a reload, or use now and then → the session goes on; a week of rest → 401.
 func TestS16AReloadLeavesSessionsAlone(t *testing.T) {
 	c := setClock(t)
 	g := startHosts(t)
@@ -66,7 +67,8 @@ func TestS16AReloadLeavesSessionsAlone(t *testing.T) {
 	}
 }
 
-// TestS17AnOlderSignInIsAskedForAgain where a rule wants a fresh one, and nobody goes round in circles.
+// TestS17AnOlderSignInIsAskedForAgain: `require max_age` and an older sign-in: navigation → signs in again, once; program → 401; an acr
+// that no sign-in has → 401 without a redirect.
 func TestS17AnOlderSignInIsAskedForAgain(t *testing.T) {
 	c := setClock(t)
 	g := startHosts(t, "forward + X-Name name", "require /pages/bank/* max_age 60s\n\t\t\trequire /pages/vault/* acr gold\n\t\t\trequire /pages/safe/* acr gold\n\t\t\trequire /pages/safe/* max_age 60s\n\t\t\tforward + X-Name name")
@@ -93,7 +95,8 @@ func TestS17AnOlderSignInIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestS12AFormIsNotLost: its answer says that nothing was sent, and once the browser has signed in, sending it again works.
+// TestS12AFormIsNotLost: a form sent without a session → a 401 page that says that nothing was sent; sent again after signing in →
+// passes; from another site → 403.
 func TestS12AFormIsNotLost(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
@@ -133,7 +136,8 @@ func TestS12AFormIsNotLost(t *testing.T) {
 	}
 }
 
-// TestS13ManyTabsSignInBesideEachOther, in whatever order their answers come.
+// TestS13ManyTabsSignInBesideEachOther: many tabs sign in at once → each returns to its page; an answer after eleven minutes → begins
+// anew.
 func TestS13ManyTabsSignInBesideEachOther(t *testing.T) {
 	c := setClock(t)
 	g := startHosts(t)
@@ -164,7 +168,8 @@ func TestS13ManyTabsSignInBesideEachOther(t *testing.T) {
 	}
 }
 
-// TestS14CookiesOfTheHostAreOurs: the upstream neither sees nor sets them, and of several genuine ones none counts.
+// TestS14CookiesOfTheHostAreOurs: a host's cookie towards or from the upstream → removed; two genuine ones, more than four, or one twice
+// → refused.
 func TestS14CookiesOfTheHostAreOurs(t *testing.T) {
 	g := startHosts(t)
 	v, ben := g.signedIn(t, "ada@acme.example"), g.signedIn(t, "ben@acme.example")
@@ -200,7 +205,7 @@ func TestS14CookiesOfTheHostAreOurs(t *testing.T) {
 	}
 }
 
-// TestS15AStreamEndsWithItsSession, and a WebSocket needs the proof of its origin.
+// TestS15AStreamEndsWithItsSession: a WebSocket with a session from another origin → 403; its user signs out → closed.
 func TestS15AStreamEndsWithItsSession(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
@@ -245,7 +250,8 @@ func TestS15AStreamEndsWithItsSession(t *testing.T) {
 	}
 }
 
-// TestS18ValidateWarnsOfHostsWhereNobodyCanSignIn, and of routes that never see a request.
+// TestS18ValidateWarnsOfHostsWhereNobodyCanSignIn: `challenge browser` on a site without a host, with plain http, or behind a route that
+// hides our paths → a warning with file and line.
 func TestS18ValidateWarnsOfHostsWhereNobodyCanSignIn(t *testing.T) {
 	const browsers = "{\n\tprotect {\n\t\tchallenge browser\n\t}\n\trespond ok\n}\n"
 	for name, c := range map[string]struct{ site, warning string }{
@@ -268,7 +274,7 @@ func TestS18ValidateWarnsOfHostsWhereNobodyCanSignIn(t *testing.T) {
 	}
 }
 
-// TestS19NamedRoutesSignInToo where the paths of the sign-in come that far.
+// TestS19NamedRoutesSignInToo: `protect` in a named route → browsers sign in.
 func TestS19NamedRoutesSignInToo(t *testing.T) {
 	_, port, err := net.SplitHostPort(freeAddr(t)) // a server of its own, which has no other route for browsers
 	check(t, err)

@@ -92,8 +92,8 @@ func (v *visitorOfHosts) walkAt(p *lyingProvider, target string) (a answer, at s
 	return a, target, way
 }
 
-// TestS80WithoutAnIssuerAHostSignsInAtTheProvider and comes back to the page; the user exists then, as any other. What the core calls
-// itself is nowhere.
+// TestS80WithoutAnIssuerAHostSignsInAtTheProvider: no issuer, `challenge browser <provider>` → signed in at the provider, back at the
+// page, a user as any other, no endpoint and no key. What the core calls itself is nowhere.
 func TestS80WithoutAnIssuerAHostSignsInAtTheProvider(t *testing.T) {
 	p := newLyingProvider(t)
 	p.says(map[string]any{"sub": "1001", "email": "ada@acme.example", "email_verified": true, "name": "Ada", "groups": []string{"engineering"}})
@@ -144,7 +144,8 @@ func TestS80WithoutAnIssuerAHostSignsInAtTheProvider(t *testing.T) {
 	}
 }
 
-// TestS85SessionsWithoutAnIssuerThatCannotWork is what is known when a configuration is loaded.
+// TestS85SessionsWithoutAnIssuerThatCannotWork: no issuer: no or an unknown provider named among several, settings of tokens or passwords
+// → refused by `caddy validate`.
 func TestS85SessionsWithoutAnIssuerThatCannotWork(t *testing.T) {
 	emptyHome(t)
 	two := "provider a https://a.example {\nclient x {env.HOME}\ncreate\n}\ngithub b {\nclient x {env.HOME}\ncreate\n}\n"
@@ -174,7 +175,8 @@ func TestS85SessionsWithoutAnIssuerThatCannotWork(t *testing.T) {
 	}
 }
 
-// TestS81SigningOutEndsTheSessionsOfTheProvider at every host and in every browser of the user; so does `token revoke`.
+// TestS81SigningOutEndsTheSessionsOfTheProvider: no issuer: a sign-out or `token revoke --user` → all sessions of the user by that
+// provider end, at every host.
 func TestS81SigningOutEndsTheSessionsOfTheProvider(t *testing.T) {
 	p := newLyingProvider(t)
 	g := startDirect(t, p)
@@ -214,7 +216,8 @@ func TestS81SigningOutEndsTheSessionsOfTheProvider(t *testing.T) {
 	}
 }
 
-// TestS82NobodyButTheProvidersRulesLetsIn: whoever they refuse gets a page, and nothing is added.
+// TestS82NobodyButTheProvidersRulesLetsIn: no issuer: an account that `allow`, `link` or `create` refuse, or a wrong nonce or issuer → a
+// 403 page, no session, no user.
 func TestS82NobodyButTheProvidersRulesLetsIn(t *testing.T) {
 	p := newLyingProvider(t)
 	g := startDirect(t, p, "SIGNIN", atProviderCorp(p, "link verified_email\nallow email_domain acme.example"), "MORE", "user u-ben {\nemail ben@acme.example\ngroups ops\n}")
@@ -254,7 +257,8 @@ func TestS82NobodyButTheProvidersRulesLetsIn(t *testing.T) {
 	}
 }
 
-// TestS83AnAnswerOfAProviderCountsOnce, in the browser, at the host and for the provider for which it was asked.
+// TestS83AnAnswerOfAProviderCountsOnce: no issuer: the answer at another host, for another provider, with a broken state, late or twice →
+// refused or begun anew.
 func TestS83AnAnswerOfAProviderCountsOnce(t *testing.T) {
 	c := setClock(t)
 	p := newLyingProvider(t)
@@ -338,7 +342,7 @@ func TestS83AnAnswerOfAProviderCountsOnce(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// TestS84AProviderThatIsAwayHereAlone: whoever has a session goes on, and the others get a page with 503.
+// TestS84AProviderThatIsAwayHereAlone: no issuer and the provider away → sessions go on, others get a 503 page until it is back.
 func TestS84AProviderThatIsAwayHereAlone(t *testing.T) {
 	p := newLyingProvider(t)
 	g := startDirect(t, p)
@@ -365,7 +369,8 @@ func TestS84AProviderThatIsAwayHereAlone(t *testing.T) {
 	}
 }
 
-// TestP142AProviderThatARouteNames: the issuer sends people there at once who are not signed in, and asks nobody who is.
+// TestP142AProviderThatARouteNames: `challenge browser <provider>` on a host of an issuer → there at once unless signed in; an unknown or
+// doubled `provider` → as without.
 func TestP142AProviderThatARouteNames(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	g := startHosts(t, "store memory", "store memory\nsign_in {\npassword\n"+atProviderCorp(corp, "link verified_email\ngroups claim groups")+"\n"+

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestS114ASignInInTheSecondOfARevocation works if it came after, and not if it came before: an access token says in whole seconds when it
-// was issued.
+// TestS114ASignInInTheSecondOfARevocation: a revocation of a user, and sessions and tokens of before in the same second → refused; a
+// sign-in after it in that second → passes.
 func TestS114ASignInInTheSecondOfARevocation(t *testing.T) {
 	c := setClock(t)
 	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "http://auth.localhost:TCPPORT/own/* {\n\tprotect {\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\nhttp://wiki.localhost:TCPPORT {")

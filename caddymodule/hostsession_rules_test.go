@@ -30,7 +30,8 @@ const deniedRoutes = `
 	}
 `
 
-// TestS42PeopleOfASession: a session has the name, the address and the groups of its user, for rules and placeholders.
+// TestS42PeopleOfASession: rules by address, id, domain and group with a host session → judged by its user, who is also in the
+// placeholders.
 func TestS42PeopleOfASession(t *testing.T) {
 	g := startHosts(t, "ROUTES", deniedRoutes)
 	ada, ben := g.signedIn(t, "ada@acme.example"), g.signedIn(t, "ben@acme.example")
@@ -60,8 +61,8 @@ func TestS42PeopleOfASession(t *testing.T) {
 	}
 }
 
-// TestS43DeniedPage: who is signed in and may not open a page learns which account it is, and can take another. It says no more of the
-// rule than the 403 for programs does.
+// TestS43DeniedPage: a rule refuses a signed-in person's navigation → a 403 page that names the account and nothing of the rule; a fetch
+// → a plain 403. It says no more of the rule than the 403 for programs does.
 func TestS43DeniedPage(t *testing.T) {
 	g := startHosts(t, "ROUTES", deniedRoutes)
 	v := g.signedIn(t, "ben@acme.example")
@@ -108,7 +109,8 @@ func TestS43DeniedPage(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// TestS44AnotherAccountComesBack to the page that the first one may not open, and is the account of all hosts from then on.
+// TestS44AnotherAccountComesBack: another account chosen on that page → signed in as that one at all hosts, back at the page, the first
+// one's sessions ended.
 func TestS44AnotherAccountComesBack(t *testing.T) {
 	g := startHosts(t, "ROUTES", deniedRoutes)
 	v := g.signedIn(t, "ben@acme.example")
@@ -149,7 +151,7 @@ func TestS44AnotherAccountComesBack(t *testing.T) {
 	}
 }
 
-// TestS45ErrorRoutesOfTheSiteShowTheirOwnPage instead of ours, and ours where they show none.
+// TestS45ErrorRoutesOfTheSiteShowTheirOwnPage: a site's `handle_errors` that answers → its page in place of ours.
 func TestS45ErrorRoutesOfTheSiteShowTheirOwnPage(t *testing.T) {
 	g := startHosts(t, "ROUTES", deniedRoutes+"\n	handle_errors 403 {\n		@own path /people/*\n		respond @own \"own page of {err.status_code}\"\n	}\n")
 	v := g.signedIn(t, "ben@acme.example")
@@ -161,7 +163,7 @@ func TestS45ErrorRoutesOfTheSiteShowTheirOwnPage(t *testing.T) {
 	}
 }
 
-// TestS46RulesThatNobodyPasses are warned of: an access token of ours has no address.
+// TestS46RulesThatNobodyPasses: `require email_domain` where only our access tokens pass → a warning with file and line.
 func TestS46RulesThatNobodyPasses(t *testing.T) {
 	const words = "nobody passes a `require` by e-mail address here"
 	for name, c := range map[string]struct {

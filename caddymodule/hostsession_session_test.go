@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestS140ThePagesOfAHostLearnWhoIsSignedIn by a fetch of their own, and no page of another host does.
+// TestS140ThePagesOfAHostLearnWhoIsSignedIn: `/oauth/session` of the host's own page → id, name, address, groups, role; from another
+// origin, without or with a foreign cookie → unreadable or 401; POST → 405.
 func TestS140ThePagesOfAHostLearnWhoIsSignedIn(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
@@ -52,8 +53,8 @@ func TestS140ThePagesOfAHostLearnWhoIsSignedIn(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// TestS141ASignOutComesBackToAPath of its host: at once, or when the browser has signed out of the provider. It is a path of the host and of
-// no other.
+// TestS141ASignOutComesBackToAPath: sign-out with `return` → back at that path of the host, once; another host in any spelling, 5,000
+// bytes → a path of this host. It is a path of the host and of no other.
 func TestS141ASignOutComesBackToAPath(t *testing.T) {
 	p := newLyingProvider(t)
 	g := startHosts(t, signInAtCorp(p, "")...)
@@ -122,7 +123,8 @@ func TestS141ASignOutComesBackToAPath(t *testing.T) {
 	}
 }
 
-// TestS160APathOfAnEarlierSignOutIsForgotten: a browser that never came back from the provider is led nowhere by the next sign-out.
+// TestS160APathOfAnEarlierSignOutIsForgotten: a sign-out that never returned from the provider, then another without a path → the earlier
+// path is forgotten.
 func TestS160APathOfAnEarlierSignOutIsForgotten(t *testing.T) {
 	g := startHosts(t)
 	for _, query := range []string{"", "?return=/" + strings.Repeat("x", 5000)} {
@@ -141,7 +143,7 @@ func TestS160APathOfAnEarlierSignOutIsForgotten(t *testing.T) {
 	}
 }
 
-// TestS161ASignOutComesBackToAPageThatNeedsASignIn: browsers hold redirects of the form against the policy of its page.
+// TestS161ASignOutComesBackToAPageThatNeedsASignIn: sign-out with `return` to a guarded page → the page's policy lets the browser follow.
 func TestS161ASignOutComesBackToAPageThatNeedsASignIn(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
@@ -152,7 +154,8 @@ func TestS161ASignOutComesBackToAPageThatNeedsASignIn(t *testing.T) {
 	}
 }
 
-// TestP153AnAddressThatIsVerifiedNoMore counts for no rule after the next sign-in, nor in the sessions that are open already.
+// TestP153AnAddressThatIsVerifiedNoMore: an address no longer verified → rules by it refuse at the next sign-in, and open sessions within
+// a minute.
 func TestP153AnAddressThatIsVerifiedNoMore(t *testing.T) {
 	c := setClock(t)
 	p := newLyingProvider(t)

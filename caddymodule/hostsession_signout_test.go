@@ -33,7 +33,8 @@ func (v *visitorOfHosts) holdOut(hosts ...string) {
 	}
 }
 
-// TestS130ASignOutAtAHostLeadsThroughTheIssuerAndTheProvider, and back to the page of the host that says so.
+// TestS130ASignOutAtAHostLeadsThroughTheIssuerAndTheProvider: a sign-out at a host after a provider's sign-in → everything ends first,
+// then through issuer and provider back to the host's page.
 func TestS130ASignOutAtAHostLeadsThroughTheIssuerAndTheProvider(t *testing.T) {
 	p := newLyingProvider(t)
 	g := startHosts(t, signInAtCorp(p, "default")...)
@@ -82,7 +83,7 @@ func TestS130ASignOutAtAHostLeadsThroughTheIssuerAndTheProvider(t *testing.T) {
 	}
 }
 
-// TestS131WithoutAnIssuerASignOutLeadsThroughTheProvider, and back to the page of the host that says so.
+// TestS131WithoutAnIssuerASignOutLeadsThroughTheProvider: the same without an issuer → through the provider, back to the host's page.
 func TestS131WithoutAnIssuerASignOutLeadsThroughTheProvider(t *testing.T) {
 	p := newLyingProvider(t)
 	g := startDirect(t, p)
@@ -108,8 +109,8 @@ func TestS131WithoutAnIssuerASignOutLeadsThroughTheProvider(t *testing.T) {
 	}
 }
 
-// TestS132ASignOutHoldsWithoutTheProvider: the page of the host comes at once where the provider offers no sign-out or the user has
-// signed in otherwise, and where the provider is away the sign-out holds.
+// TestS132ASignOutHoldsWithoutTheProvider: the provider offers no sign-out, is away, or was not used → signed out all the same, on the
+// host's page.
 func TestS132ASignOutHoldsWithoutTheProvider(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -164,7 +165,8 @@ func TestS132ASignOutHoldsWithoutTheProvider(t *testing.T) {
 	})
 }
 
-// TestS133ALinkSignsNobodyOutByWayOfAHost, and sends nobody to a host that is not ours.
+// TestS133ALinkSignsNobodyOutByWayOfAHost: a link to the issuer's sign-out with a foreign host, scheme or path, by HEAD → asks or ends
+// nothing, never leads to a foreign host.
 func TestS133ALinkSignsNobodyOutByWayOfAHost(t *testing.T) {
 	p := newLyingProvider(t)
 	g := startHosts(t, signInAtCorp(p, "default")...)

@@ -40,7 +40,7 @@ func (v *visitorOfHosts) submit(p answer, email string, headers ...string) (answ
 	return v.walk(next.String(), "")
 }
 
-// TestS110TwoTabsAtTheFirstVisit both come to their pages, whichever of them signs in first.
+// TestS110TwoTabsAtTheFirstVisit: two tabs at a browser's first visit, in either order → both reach their pages, one sign-in.
 func TestS110TwoTabsAtTheFirstVisit(t *testing.T) {
 	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "http://auth.localhost:TCPPORT/own/* {\n\tprotect {\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\nhttp://wiki.localhost:TCPPORT {")
 	for name, hosts := range map[string][2]string{"one host": {g.at("app", "/tab?n=1"), g.at("app", "/tab?n=2")}, "two hosts": {g.at("app", "/tab?n=1"), g.at("wiki", "/pages/2")}, "the issuer's own": {g.at("auth", "/own/1"), g.at("auth", "/own/2")}} {
@@ -68,7 +68,8 @@ func TestS110TwoTabsAtTheFirstVisit(t *testing.T) {
 	}
 }
 
-// TestS111AFormOfAnotherBrowserSignsNobodyIn: neither as the attacker whose form it is, nor does it change who is signed in.
+// TestS111AFormOfAnotherBrowserSignsNobodyIn: a sign-in form of another browser, from another site, made up or too old → nobody is signed
+// in; from our own page → this browser's page, with the request as new.
 func TestS111AFormOfAnotherBrowserSignsNobodyIn(t *testing.T) {
 	g := startHosts(t)
 	attacker := g.visitor(t)
@@ -119,7 +120,8 @@ func TestS111AFormOfAnotherBrowserSignsNobodyIn(t *testing.T) {
 	g.notLogged(t, peoplePassword)
 }
 
-// TestS112TwoTabsAtAProvider: the answer for the tab whose cookie was replaced is not used, and its request goes on all the same.
+// TestS112TwoTabsAtAProvider: two tabs at a default provider, an attacker's answer among them → both reach their applications, the
+// foreign code is not looked at.
 func TestS112TwoTabsAtAProvider(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email\ndefault"))

@@ -9,7 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
-// TestS1ANavigationSignsInAndComesBack to the page that was asked for, with its query; the next host asks nobody anything.
+// TestS1ANavigationSignsInAndComesBack: a navigation without a session → signed in and back at the page with its query; the next host
+// asks nothing; the upstream sees no cookie of ours.
 func TestS1ANavigationSignsInAndComesBack(t *testing.T) {
 	g := startHosts(t)
 	v := g.visitor(t)
@@ -31,7 +32,8 @@ func TestS1ANavigationSignsInAndComesBack(t *testing.T) {
 	g.upstream.one(t).has(t, "X-Name", "Ada%20Admin").has(t, "X-Email", "ada@acme.example")
 }
 
-// TestS2OnlyNavigationsAreSentToSignIn: everything else gets a 401 with a challenge.
+// TestS2OnlyNavigationsAreSentToSignIn: a fetch, program, image, frame, POST or WebSocket without a session → 401 with a challenge, no
+// redirect.
 func TestS2OnlyNavigationsAreSentToSignIn(t *testing.T) {
 	g := startHosts(t)
 	v := g.visitor(t)
@@ -54,7 +56,8 @@ func TestS2OnlyNavigationsAreSentToSignIn(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// TestS3SigningOutAtAHostEndsAllHosts, and that is so for one that was seen a moment ago.
+// TestS3SigningOutAtAHostEndsAllHosts: a sign-out link → asks; another site's form → 403; its own form → the sessions of all hosts of
+// this browser end, those of others do not.
 func TestS3SigningOutAtAHostEndsAllHosts(t *testing.T) {
 	g := startHosts(t)
 	v, other := g.signedIn(t, "ada@acme.example"), g.signedIn(t, "ada@acme.example")
@@ -86,7 +89,7 @@ func TestS3SigningOutAtAHostEndsAllHosts(t *testing.T) {
 	}
 }
 
-// TestS4ACookieIsOfItsHost, and no credential of any other kind.
+// TestS4ACookieIsOfItsHost: a host's cookie at another host, as a bearer token or as the issuer's session, or changed → 401.
 func TestS4ACookieIsOfItsHost(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
@@ -119,8 +122,8 @@ func TestS4ACookieIsOfItsHost(t *testing.T) {
 	}
 }
 
-// TestS5TheBuiltInClientGetsNothingElsewhere: its code is worth nothing at the token endpoint, and its answers go nowhere but to the
-// callbacks of the configuration's hosts.
+// TestS5TheBuiltInClientGetsNothingElsewhere: a code of the client `gatehouse` at the token endpoint → 401 or 400; a redirect URI that is
+// no host's callback, or no PKCE, nonce or state → refused.
 func TestS5TheBuiltInClientGetsNothingElsewhere(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")

@@ -77,8 +77,8 @@ func (g *hostsGate) transports(t *testing.T) map[string]http.RoundTripper {
 	return map[string]http.RoundTripper{"HTTP/1.1": tcp("http/1.1"), "HTTP/2.0": tcp("h2"), "HTTP/3.0": third}
 }
 
-// TestS134HostsByHTTPS: cookies that no other host can set, and that reach nobody without TLS, over each version of HTTP; and a Host
-// header that is another than the certificate's name says nothing of them.
+// TestS134HostsByHTTPS: hosts by https over HTTP/1.1, 2 and 3 → `__Host-`, Secure, HttpOnly, Lax cookies; a Host other than the
+// certificate's → 401.
 func TestS134HostsByHTTPS(t *testing.T) {
 	g := startSecureHosts(t)
 	const session, signIn = "__Host-gatehouse-session", "__Host-gatehouse-sign-in"
@@ -146,7 +146,7 @@ func TestS134HostsByHTTPS(t *testing.T) {
 	}
 }
 
-// TestS135EarlyDataAtAHost: what comes in the early data of TLS 1.3 takes no code, signs nobody out and changes nothing.
+// TestS135EarlyDataAtAHost: a callback, sign-in, sign-out or form in early data → 425; repeated afterwards → the code is still good.
 func TestS135EarlyDataAtAHost(t *testing.T) {
 	g := &hostsGate{startGatehouseAt(t, freeTLSAddr(t), hostsCaddyfile()+"http://127.0.0.1:TCPPORT {\n\trespond 404\n}\n")}
 	v := g.signedIn(t, "ada@acme.example")

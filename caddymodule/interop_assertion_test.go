@@ -15,7 +15,8 @@ func pemOf(t *testing.T, f *forger) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// TestQ204InteropNodeAssertions: libraries of others prove who a client is, and who a person is, by what they sign.
+// TestQ204InteropNodeAssertions: jose, oauth4webapi, openid-client and the TypeScript SDK sign assertions → tokens; one for another
+// server → invalid_client.
 func TestQ204InteropNodeAssertions(t *testing.T) {
 	corp := startProvider(t)
 	var block strings.Builder

@@ -43,7 +43,8 @@ func (v *visitorOfHosts) walkAtNode(node *nodeProvider, target, name string) (a 
 	return a, target
 }
 
-// TestS136InteropDirect signs people in at a provider that others wrote, without an issuer of our own.
+// TestS136InteropDirect: node oidc-provider without an issuer: two hosts, groups, sign-out, another person, an outage → as with an
+// issuer.
 func TestS136InteropDirect(t *testing.T) {
 	node := startNodeProvider(t)
 	g := startDirectAtNode(t, node)

@@ -124,7 +124,8 @@ func startDescription(t *testing.T, redirectURI string) (clientID string) {
 	return strings.Replace(host.URL, "127.0.0.1", "localhost", 1) + "/agent.json"
 }
 
-// TestQ140InteropMCP: the SDKs get in with nothing but the address of the server, whichever way a client is known.
+// TestQ140InteropMCP: the TypeScript and Go SDKs with nothing but an MCP server's address → in with one sign-in, by each way of being
+// known.
 func TestQ140InteropMCP(t *testing.T) {
 	site, program := interopMCPSite(t), exampleMCP(t, "client")
 	var document string
@@ -148,7 +149,7 @@ func TestQ140InteropMCP(t *testing.T) {
 	}
 }
 
-// TestQ172InteropAMonthOfDays: an agent that connects once a day refreshes, until its refresh token ends, and signs in again then.
+// TestQ172InteropAMonthOfDays: an agent that connects daily for 33 days → refreshed until 30, then one sign-in.
 func TestQ172InteropAMonthOfDays(t *testing.T) {
 	now := setClock(t)
 	g, given := startInterop(t, interopMCPSite(t))
@@ -223,7 +224,7 @@ func runClient(t *testing.T, program string, arguments ...string) (answer string
 	return answer, visits
 }
 
-// TestQ141InteropTheMCPExample runs examples/mcp as its first lines say, with the SDK of Go.
+// TestQ141InteropTheMCPExample: `examples/mcp` as its first lines say → in, each tool answers.
 func TestQ141InteropTheMCPExample(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(mcpFolder, "Caddyfile"))
 	check(t, err)

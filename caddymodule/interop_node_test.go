@@ -24,6 +24,7 @@ func TestInteropNodePassportOAuth2(t *testing.T) {
 	runScript(t, "passport-oauth2.mjs", given)
 }
 
+// TestInteropNodeQ161TokenExchange: a client library of another language exchanges a token → its checks pass.
 func TestInteropNodeQ161TokenExchange(t *testing.T) {
 	s := startExchange(t)
 	runScript(t, "exchange.mjs", map[string]any{

@@ -194,8 +194,8 @@ func (p *person) form(response *http.Response) (action string, fields url.Values
 	return action, fields
 }
 
-// TestP23InteropOIDCProviderAsUpstream signs people in at a provider that others wrote, while it rotates its keys, lies, is slow, away
-// and back.
+// TestP23InteropOIDCProviderAsUpstream: node oidc-provider: sign-ins of several people, lies, rotated keys, slowness, outage, sign-out →
+// the right account, or the refusal of P1 to P5.
 func TestP23InteropOIDCProviderAsUpstream(t *testing.T) {
 	const redirectURI = "https://id.example/oauth/callback/corp"
 	node := startNodeProvider(t)

@@ -51,7 +51,8 @@ func (g *gatehouse) userNamed(t *testing.T, email string) *store.User {
 	return user
 }
 
-// TestP24InteropSignInAtAProvider: the first sign-in creates a user or finds one by a verified address, the second finds the same.
+// TestP24InteropSignInAtAProvider: a first sign-in with `create` → a user; the second → the same; a verified address of an existing user
+// → linked; unverified → refused.
 func TestP24InteropSignInAtAProvider(t *testing.T) {
 	g, _ := startWithNode(t, "link verified_email\ngroups claim realm_access.roles\ncreate organisation acme role admin")
 	linda := g.addUser("linda@example.com", "acme", store.RoleMember)
@@ -84,7 +85,8 @@ func TestP24InteropSignInAtAProvider(t *testing.T) {
 	b.holdBack(t, b.signsInAtNode(t, "unverified-victim"), "provider_refused", "corp")
 }
 
-// TestP25InteropTwoProviders: the answer of one is taken to no other, whichever way it comes.
+// TestP25InteropTwoProviders: two providers: the answer of one at the other's callback, with or without `iss` → refused; the same name at
+// both → two people.
 func TestP25InteropTwoProviders(t *testing.T) {
 	corp, partner := startNodeProvider(t), startNodeProvider(t)
 	g := startProviders(t, atNode("corp", corp, "create")+atNode("partner", partner, "create"))
@@ -128,7 +130,8 @@ func TestP25InteropTwoProviders(t *testing.T) {
 	}
 }
 
-// TestP26InteropProviderAway: nobody else waits for it, not even the start.
+// TestP26InteropProviderAway: a provider away at the start, slow or away later → said on the page, which offers the others; it comes back
+// without a restart.
 func TestP26InteropProviderAway(t *testing.T) {
 	began := time.Now()
 	node := startNodeProvider(t)
@@ -172,7 +175,8 @@ func TestP26InteropProviderAway(t *testing.T) {
 	c.holdSignedInAs(t, "heidi@example.com")
 }
 
-// TestP27InteropSignOutAtTheProvider: signing out here leads through the provider, and back.
+// TestP27InteropSignOutAtTheProvider: sign-out of a provider's user → through the provider's sign-out and back; the next sign-in asks who
+// it is.
 func TestP27InteropSignOutAtTheProvider(t *testing.T) {
 	g, node := startWithNode(t, "create")
 	b := g.browser()

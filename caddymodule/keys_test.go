@@ -49,8 +49,9 @@ func (g *gatehouse) keyViews() map[string]keyView {
 	return views
 }
 
-// TestK1TenRotationsUnderLoad: no caller notices. Every new key stands in the key set for ten minutes before the first token
-// that it signs, and every old one stays there.
+// TestK1TenRotationsUnderLoad: ten rotations under load → no verification fails; a key is published before it signs and kept for as long
+// as its tokens live. Every new key stands in the key set for ten minutes before the first token that it signs, and every old one stays
+// there.
 func TestK1TenRotationsUnderLoad(t *testing.T) {
 	clock := setClock(t)
 	g := startGatehouse(t, strings.Replace(durableSite, "issuer http", "revocation {\n\t\t\tmax_staleness 3h\n\t\t}\n\t\tissuer http", 1))
@@ -228,7 +229,7 @@ func (g *gatehouse) behind(statements ...string) {
 	}
 }
 
-// TestK4ADamagedKeyWhileItRuns: the node goes on with the keys that it has read, and says that something is wrong.
+// TestK4ADamagedKeyWhileItRuns: a key row damaged while a node runs → the node goes on with the keys that it has read, and says so.
 func TestK4ADamagedKeyWhileItRuns(t *testing.T) {
 	const counted = "UPDATE counters SET position = position + 1 WHERE name = 'signing_keys'"
 	for name, c := range map[string]struct{ statement, line string }{

@@ -60,7 +60,8 @@ http://ADDR {
 `
 }
 
-// TestP52SigningInWithADirectory goes through the sign-in page, the password grant and what operators ask.
+// TestP52SigningInWithADirectory: the sign-in page with a directory: name or address, injection, wrong password, outage → signed in with
+// groups, refused, 503; no password in the log.
 func TestP52SigningInWithADirectory(t *testing.T) {
 	server := ldaptest.Start(t)
 	g := startGatehouse(t, atDirectory(server, "create"))
@@ -131,7 +132,7 @@ func TestP52SigningInWithADirectory(t *testing.T) {
 	}
 }
 
-// TestP54WhoMayNotComeInHasAPage: the password was right, and the rules let the person be nobody.
+// TestP54WhoMayNotComeInHasAPage: the right password of a person whom the rules refuse → the sign-in page with that reason.
 func TestP54WhoMayNotComeInHasAPage(t *testing.T) {
 	server := ldaptest.Start(t)
 	g := startGatehouse(t, atDirectory(server, "title \"Acme & Co\"\ncreate\nallow group engineering"))

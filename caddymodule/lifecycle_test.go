@@ -189,7 +189,7 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// TestF19InvalidReloads: the old configuration serves on, through a hundred of them.
+// TestF19InvalidReloads: a hundred invalid reloads → the old configuration serves.
 func TestF19InvalidReloads(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token := g.token()
@@ -222,7 +222,8 @@ func TestF19InvalidReloads(t *testing.T) {
 	}
 }
 
-// TestF20Switching: tokens live as long as their issuer and the key that signed them.
+// TestF20Switching: a reload with another store, algorithm or issuer → tokens pass whose issuer and key are still known, others are
+// refused.
 func TestF20Switching(t *testing.T) {
 	clock := setClock(t)
 	g := startGatehouse(t, durableSite)
@@ -349,8 +350,8 @@ func provisioned(t *testing.T, addr, caddyfile string) func(method, path, body s
 	}
 }
 
-// TestK4DamagedKeyRefusesToStart: a fresh key in place of one that cannot be read would orphan every token and hide the
-// fault.
+// TestK4DamagedKeyRefusesToStart: a key row empty, cut, garbage or of another key → the start is refused. A fresh key in place of one
+// that cannot be read would orphan every token and hide the fault.
 func TestK4DamagedKeyRefusesToStart(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token, stored := g.token(), g.storedKey()
@@ -524,7 +525,7 @@ func privateScalar(t *testing.T, pkcs8 []byte) []byte {
 	return scalar
 }
 
-// TestK7NoSecretOutside searches whatever this process shows or writes for the private key and every client secret.
+// TestK7NoSecretOutside: JWKS, logs, configuration, autosave, metrics, profiles → no private key or secret.
 func TestK7NoSecretOutside(t *testing.T) {
 	t.Setenv("GATEHOUSE_TEST_CREDENTIAL", "from-the-environment-0123456789")
 	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")

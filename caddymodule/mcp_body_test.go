@@ -44,8 +44,8 @@ func (h *half) answer(t *testing.T) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// TestQ206BodiesThatTakeTheirTime: the rules of tools hold for a body that the client sends when it is asked to, or little by little; and
-// nobody asks for a body that is not wanted.
+// TestQ206BodiesThatTakeTheirTime: `tool` rules and a body after 100 Continue, in pieces, cut off or announced too large → the rules
+// hold, a refusal does not ask for the body.
 func TestQ206BodiesThatTakeTheirTime(t *testing.T) {
 	g := startGate(t, mcpSite())
 	use, write := g.mcpToken("/mcp", "mcp:use"), g.mcpToken("/mcp", "mcp:use", "mcp:write")

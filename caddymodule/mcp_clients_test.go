@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestQ143ThreeLinesAdmitClients: a client that nobody has registered gets a token for an MCP server whose scopes nobody has declared, and
-// nowhere where no route says `mcp`, or the configuration says no.
+// TestQ143ThreeLinesAdmitClients: a route with `mcp` and nothing else, an unknown client → a token for that server alone.
 func TestQ143ThreeLinesAdmitClients(t *testing.T) {
 	const agents = "\thandle /mcp* {\n\t\tprotect mcp:use {\n\t\t\tmcp\n\t\t\ttool add {\n\t\t\t\tscope mcp:write\n\t\t\t}\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n\thandle /pub/* {"
 	const private = "password_grant\n\t\tscope mcp:write\n\t\tclient_metadata {\n\t\t\tallow_private_network\n\t\t}"

@@ -89,7 +89,8 @@ func (g *gateway) document(t *testing.T, host, target string, lines ...string) r
 	return found
 }
 
-// TestQ1MetadataOfEveryGuardedSite: the document is there although no route of the site leads to it.
+// TestQ1MetadataOfEveryGuardedSite: RFC 9728 metadata of a guarded path, with and without a slash, by HEAD, cross-origin → 200 with that
+// very identifier; another method → 405.
 func TestQ1MetadataOfEveryGuardedSite(t *testing.T) {
 	g, _ := startMetadata(t)
 	_, port, _ := strings.Cut(g.addr, ":")
@@ -126,7 +127,8 @@ func TestQ1MetadataOfEveryGuardedSite(t *testing.T) {
 	}
 }
 
-// TestQ2Q3RootsOfHosts: who looks nowhere else finds every issuer there, and no scope that asks for refresh tokens.
+// TestQ2Q3RootsOfHosts: the root metadata of a host with several guarded routes → all their issuers and scopes, never refresh_token or
+// offline_access.
 func TestQ2Q3RootsOfHosts(t *testing.T) {
 	g, p := startMetadata(t)
 	_, port, _ := strings.Cut(g.addr, ":")
@@ -150,7 +152,8 @@ func TestQ2Q3RootsOfHosts(t *testing.T) {
 	}
 }
 
-// TestQ4BehindATLSTerminatingProxy: whoever came over TLS is told no http URL of the site, and a token for the URL that it knows passes.
+// TestQ4BehindATLSTerminatingProxy: a plain-http site reached over TLS by a trusted proxy → https URLs in challenge and metadata, and
+// tokens for them pass; claimed by others → http.
 func TestQ4BehindATLSTerminatingProxy(t *testing.T) {
 	g := startGate(t, siteWith("\t\ttrusted_proxies static 127.0.0.1/32", gated("/api/*"))+`
 http://mcp.localhost:TCPPORT {

@@ -17,8 +17,9 @@ type refreshing struct {
 	from    string        // what the warning says; empty: there is none
 }
 
-// TestQ170RefreshesAtOnce: the client of an MCP server refreshes for each of the requests that it has under way. Those that come with
-// the token that another has just got do not use it up, so that those that still come with the one before it are no thieves.
+// TestQ170RefreshesAtOnce: an MCP client refreshes for each of its parallel requests within the grace → the same token for all, one
+// generation; after the grace → a reuse. Those that come with the token that another has just got do not use it up, so that those that
+// still come with the one before it are no thieves.
 func TestQ170RefreshesAtOnce(t *testing.T) {
 	const route = "\thandle /mcp* {\n\t\tprotect {\n\t\t\tmcp\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n" +
 		"\thandle /wide* {\n\t\tprotect {\n\t\t\tmcp\n\t\t\taudience http://ADDR\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n"

@@ -71,7 +71,8 @@ func readRPCError(t *testing.T, body string) (e rpcError) {
 	return e
 }
 
-// TestQ5ThreeLines: tokens for the server pass, with a slash at its end or without, and no others; its upstream sees no token.
+// TestQ5ThreeLines: `mcp`: a token for the server's resource, with or without a slash → passes, unseen by the upstream; one for another
+// resource → 401 with a challenge.
 func TestQ5ThreeLines(t *testing.T) {
 	g := startGate(t, mcpSite())
 	asked := func(resource ...string) string {
@@ -117,7 +118,7 @@ func (g *gateway) host() string {
 	return host
 }
 
-// TestQ6WhatIsSetApart: what `mcp` implies is what was written, where something was.
+// TestQ6WhatIsSetApart: `mcp` beside what it implies → what is written counts; what contradicts it → refused with the line.
 func TestQ6WhatIsSetApart(t *testing.T) {
 	g := startGate(t, mcpSite())
 	apart := g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Audience: []string{"urn:apart"}}))
@@ -149,7 +150,8 @@ func TestQ6WhatIsSetApart(t *testing.T) {
 	}
 }
 
-// TestQ10PagesOfForeignOrigins reach no MCP server, whatever token they have: a name of theirs may lead to its address.
+// TestQ10PagesOfForeignOrigins: `mcp` and a foreign, `null`, doubled or rebound Origin, even with a good token → 403; the resource's own,
+// loopback and `cors` origins → pass.
 func TestQ10PagesOfForeignOrigins(t *testing.T) {
 	g := startGate(t, mcpSite())
 	token := g.mcpToken("/plain", "mcp:use")
@@ -178,7 +180,7 @@ func TestQ10PagesOfForeignOrigins(t *testing.T) {
 	g.because(t, g.rpc("/apart", "{}", "Origin: https://evil.test", bearer(g.mcpToken("/apart"))), http.StatusForbidden, "origin_foreign")
 }
 
-// TestQ11PagesThatMayCall ask first, and may read what they need.
+// TestQ11PagesThatMayCall: an MCP preflight from an allowed origin → 204; from another → 403; never with credentials.
 func TestQ11PagesThatMayCall(t *testing.T) {
 	g := startGate(t, mcpSite())
 	for _, test := range []struct {
@@ -199,7 +201,7 @@ func TestQ11PagesThatMayCall(t *testing.T) {
 	}
 }
 
-// TestQ12StreamsOfMCPServers: a GET for events passes, ends with its token, and a DELETE ends the session.
+// TestQ12StreamsOfMCPServers: an MCP event stream whose token is revoked → ends.
 func TestQ12StreamsOfMCPServers(t *testing.T) {
 	g := startGate(t, mcpSite())
 	u := g.streams()
@@ -230,7 +232,8 @@ func TestQ12StreamsOfMCPServers(t *testing.T) {
 	}
 }
 
-// TestQ21ToolsAndTheirRules, by header and by body, in a batch, with headers that lie, over each version of HTTP. What passes is what was
+// TestQ21ToolsAndTheirRules: `tool` rules and a call by body, headers, batch, notification, compressed, too large or contradicting, over
+// each HTTP version → the rules of every tool called hold, or the body is refused; it goes on byte for byte. What passes is what was
 // sent, byte for byte.
 func TestQ21ToolsAndTheirRules(t *testing.T) {
 	// The site stands at two addresses, and clients name it by the first.
@@ -388,7 +391,7 @@ func TestQ21ToolsAndTheirRules(t *testing.T) {
 	})
 }
 
-// TestQ23ChallengesOfTools: a client that asks for what the challenge names comes back once.
+// TestQ23ChallengesOfTools: a token that lacks scopes of tool, route and rule → one challenge with all of them; a denied tool → none.
 func TestQ23ChallengesOfTools(t *testing.T) {
 	g := startGate(t, mcpSite())
 	for name, test := range map[string]struct {
@@ -427,7 +430,8 @@ func TestQ23ChallengesOfTools(t *testing.T) {
 	}
 }
 
-// TestQ24TheLogsNameTheTool, of what was refused and of what has passed, and nothing that would be a line of its own.
+// TestQ24TheLogsNameTheTool: tool names with control characters, bidirectional text, 2 KB → printable ASCII of at most 200 bytes in the
+// logs.
 func TestQ24TheLogsNameTheTool(t *testing.T) {
 	g := startGate(t, mcpSite())
 	token := g.mcpToken("/mcp", "mcp:use")
@@ -450,7 +454,7 @@ func TestQ24TheLogsNameTheTool(t *testing.T) {
 	})
 }
 
-// TestQ25ToolsWithoutAToken: where a request needs none, the rules of its tools hold all the same.
+// TestQ25ToolsWithoutAToken: `tool` rules on optional or anonymous routes → they hold all the same.
 func TestQ25ToolsWithoutAToken(t *testing.T) {
 	g := startGate(t, mcpSite())
 	for _, path := range []string{"/open", "/open/free"} {
@@ -465,7 +469,7 @@ func TestQ25ToolsWithoutAToken(t *testing.T) {
 	g.passed(t, g.rpc("/open", calling("paid"), bearer(g.mcpToken("/open", "mcp:use"))))
 }
 
-// TestQ28RoutesShowTheTools: an operator sees which routes are MCP servers, and who may call what.
+// TestQ28RoutesShowTheTools: `caddy oauth routes` → names MCP servers and the rules of their tools.
 func TestQ28RoutesShowTheTools(t *testing.T) {
 	g := startGate(t, mcpSite())
 	text := g.ok("routes")

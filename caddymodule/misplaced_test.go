@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestV12SecretsInTheWrongPlace sends credentials where none belongs, and looks for them in every log at level DEBUG, and at the upstream.
+// TestV12SecretsInTheWrongPlace: credentials in wrong headers, paths or parameters → in no log at any level.
 func TestV12SecretsInTheWrongPlace(t *testing.T) {
 	site := strings.ReplaceAll(patSite, "HASH", peopleHash())
 	site = strings.Replace(site, "\thandle {\n\t\trespond 404", "\thandle /open/* {\n\t\tprotect {\n\t\t\tanonymous /open/*\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n"+

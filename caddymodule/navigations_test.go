@@ -18,7 +18,8 @@ func (v *visitorOfHosts) explained(t *testing.T, host string, a answer) answer {
 	return v.navigate(v.gate.at(host, "/oauth/callback"))
 }
 
-// TestV6RefusedCallbacksKeepNoCode: whatever is wrong with an answer of the issuer, no page keeps it in its address.
+// TestV6RefusedCallbacksKeepNoCode: a refused answer at any callback → 303 to an address without code or state. Whatever is wrong with an
+// answer of the issuer, no page keeps it in its address.
 func TestV6RefusedCallbacksKeepNoCode(t *testing.T) {
 	g := startHosts(t)
 	for name, change := range map[string]func(*url.URL) string{
@@ -120,8 +121,8 @@ func TestV6NoCodeForAnothersAttempt(t *testing.T) {
 	})
 }
 
-// TestV6NoCodeWhereAScriptReads: a script of the host keeps the callback from answering, with cookies that are too long, and reads the address
-// of a frame or of a window that it has opened. So a frame gets no code, and no window is left to whoever has opened it.
+// TestV6NoCodeWhereAScriptReads: a script of the host opens the callback in a frame or window → it reads no code. So a frame gets no
+// code, and no window is left to whoever has opened it.
 func TestV6NoCodeWhereAScriptReads(t *testing.T) {
 	g := startHosts(t)
 	attacker, victim := g.visitor(t), g.signedIn(t, "ada@acme.example")
@@ -193,8 +194,8 @@ func TestV6CallbacksOfAProvider(t *testing.T) {
 	}
 }
 
-// TestV7ScriptsGetNoPageOfOurs: an application at the issuer's origin sends requests with the visitor's cookies, and reads the answers. Browsers say
-// which requests show a page of their own, and scripts cannot say so.
+// TestV7ScriptsGetNoPageOfOurs: fetch, image, frame or form by an application at the issuer's origin to our pages → 403, nothing is
+// changed. Browsers say which requests show a page of their own, and scripts cannot say so.
 func TestV7ScriptsGetNoPageOfOurs(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -246,8 +247,8 @@ func TestV7ScriptsGetNoPageOfOurs(t *testing.T) {
 	b.codeToClient(t, b.send("/oauth/consent", consent), conf)
 }
 
-// TestV7CodesAreForNavigations: images of a sibling host spend no grants of the visitor. A hidden frame of a client's own page gets a code
-// without asking, and no other.
+// TestV7CodesAreForNavigations: 64 images of a sibling at the authorization endpoint → no grants spent. A hidden frame of a client's own
+// page gets a code without asking, and no other.
 func TestV7CodesAreForNavigations(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")

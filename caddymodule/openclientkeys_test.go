@@ -30,8 +30,8 @@ func (g *gatehouse) signed(form url.Values, f *forger, id string) url.Values {
 
 const keyed = `"token_endpoint_auth_method":"private_key_jwt"`
 
-// TestQ200KeysOfClientsThatMakeThemselvesKnown: such a client proves itself with its key and in no other way, and gets what others of its
-// kind get.
+// TestQ200KeysOfClientsThatMakeThemselvesKnown: a self-described client with private_key_jwt → served by its key alone; bare id, secret,
+// foreign or replayed assertion → 401; client_credentials → refused.
 func TestQ200KeysOfClientsThatMakeThemselvesKnown(t *testing.T) {
 	now := setClock(t)
 	g, d := startPeople(t, "password_grant", strings.Replace(admitsDescribed, "password_grant", lets("limit off"), 1)), newDescribing(t)
@@ -152,7 +152,8 @@ func badKeys(t *testing.T) []struct{ name, members, want string } {
 	}
 }
 
-// TestQ201Q261KeysAreChecked: what could never be verified, or shows a secret, is refused with a sentence.
+// TestQ201Q261KeysAreChecked: such a client with no, private, symmetric or oversized keys, or keys at a denied host in another spelling →
+// refused with the reason.
 func TestQ201Q261KeysAreChecked(t *testing.T) {
 	site := strings.Replace(strings.Replace(admitsDescribed, "password_grant", lets("limit off"), 1), "allow_private", "deny keys.example\n\t\t\tallow_private", 1)
 	g := startPeople(t, "password_grant", site)
@@ -183,7 +184,7 @@ func plainText(page string) string {
 	return strings.NewReplacer("&#39;", "'", "&#34;", `"`).Replace(page)
 }
 
-// TestQ203KeysAreReplaced by the client itself, with the token of its registration.
+// TestQ203KeysAreReplaced: such a client replaces its keys → the new count at once, the old never again.
 func TestQ203KeysAreReplaced(t *testing.T) {
 	g, d := startPeople(t, "password_grant", strings.Replace(admitsDescribed, "password_grant", lets("limit off"), 1)), newDescribing(t)
 	const web = "https://agent.example/callback"
@@ -256,7 +257,8 @@ func TestQ202StrangersReachNoPrivateNetwork(t *testing.T) {
 	}
 }
 
-// TestQ208AssertionsOfStrangersAreBounded: each good one is a record, and anybody may register.
+// TestQ208AssertionsOfStrangersAreBounded: a self-described client with more than 600 assertions a minute → 429 and nothing kept; others
+// are served.
 func TestQ208AssertionsOfStrangersAreBounded(t *testing.T) {
 	now := setClock(t)
 	g := startPeople(t, "password_grant", lets("limit off"))

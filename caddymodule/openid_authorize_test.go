@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestT180PromptNoneShowsNoPage, and grants nothing that somebody would have to be asked about.
+// TestT180PromptNoneShowsNoPage: prompt=none without a sign-in, consent, fitting max_age, hint or acr → login_required, consent_required
+// or the like, never a page and never a new grant.
 func TestT180PromptNoneShowsNoPage(t *testing.T) {
 	now := setClock(t)
 	g := startOpenID(t)
@@ -75,7 +76,8 @@ func TestT180PromptNoneShowsNoPage(t *testing.T) {
 	fails(t, b, silent("id_token_hint", first.IDToken), "login_required")
 }
 
-// TestT181WhenThePasswordIsAskedForAgain, and that auth_time says when it was proved.
+// TestT181WhenThePasswordIsAskedForAgain: prompt=login or select_account, max_age 0 or exceeded → the password page, and auth_time moves;
+// max_age malformed → invalid_request.
 func TestT181WhenThePasswordIsAskedForAgain(t *testing.T) {
 	now := setClock(t)
 	g := startOpenID(t)
@@ -113,7 +115,7 @@ func TestT181WhenThePasswordIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestT182AHintChoosesTheUser: whoever else signs in is not given to the client.
+// TestT182AHintChoosesTheUser: a hint or `claims` that names another user than signs in → login_required; that user → a code.
 func TestT182AHintChoosesTheUser(t *testing.T) {
 	g := startOpenID(t)
 	theirs := openIDRequestOf("conf", "openid")
@@ -148,7 +150,8 @@ func (b *browser) follow(p page) page {
 	return p
 }
 
-// TestT183WhatIsOnlyAWishIsNeverAnError, whatever stands in it.
+// TestT183WhatIsOnlyAWishIsNeverAnError: display, ui_locales, login_hint, acr_values and unknown names with any value → never an error;
+// request and request_uri → not supported.
 func TestT183WhatIsOnlyAWishIsNeverAnError(t *testing.T) {
 	g := startOpenID(t)
 	b := g.browser()
@@ -170,7 +173,7 @@ func TestT183WhatIsOnlyAWishIsNeverAnError(t *testing.T) {
 	}
 }
 
-// TestT189OpenIDIsNoChoiceOfItsOwn: whoever allows the rest allows it, and what single claims need is asked about like a scope.
+// TestT189OpenIDIsNoChoiceOfItsOwn: openid unticked on the consent page → it stays; single claims unticked → left out.
 func TestT189OpenIDIsNoChoiceOfItsOwn(t *testing.T) {
 	g := startOpenID(t)
 	for name, c := range map[string]struct {
@@ -236,7 +239,8 @@ func TestT189OpenIDIsNoChoiceOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestT175WithoutOpenIDNothingIsNew: the issuer answers as one that has never heard of it.
+// TestT175WithoutOpenIDNothingIsNew: without `openid`: scope openid → invalid_scope, form_post → invalid_request, nonce and claims →
+// ignored, discovery and userinfo → 404.
 func TestT175WithoutOpenIDNothingIsNew(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")

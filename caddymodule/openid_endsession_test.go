@@ -84,7 +84,8 @@ func (b *browser) sayYes(t *testing.T, p page) string {
 	return answer.header.Get("Location")
 }
 
-// TestT194AnApplicationSignsItsUserOut, who comes back to it with its state.
+// TestT194AnApplicationSignsItsUserOut: sign-out with an ID token of this browser's session and a registered URI → 303 there with state,
+// tokens of the session dead; of another session or user → asked.
 func TestT194AnApplicationSignsItsUserOut(t *testing.T) {
 	now := setClock(t)
 	g, r := startSignOut(t)
@@ -177,7 +178,8 @@ func TestT194AnApplicationSignsItsUserOut(t *testing.T) {
 	})
 }
 
-// TestT195OnlyARegisteredAddressIsReturnedTo, compared byte for byte; any other is neither gone to nor shown.
+// TestT195OnlyARegisteredAddressIsReturnedTo: sign-out with an unregistered URI, by any byte, or an open-redirect string → a page that
+// asks, and never leads there.
 func TestT195OnlyARegisteredAddressIsReturnedTo(t *testing.T) {
 	g, r := startSignOut(t)
 	g.addClient(t, store.Client{
@@ -214,7 +216,8 @@ func TestT195OnlyARegisteredAddressIsReturnedTo(t *testing.T) {
 	}
 }
 
-// TestT196OnlyAHintOfThisBrowserSignsOutUnasked: every other hint is at most a reason to ask, and only a genuine one leads back.
+// TestT196OnlyAHintOfThisBrowserSignsOutUnasked: a hint of another session, another client, forged, or another kind of token → a page
+// asks; only a genuine hint leads back afterwards.
 func TestT196OnlyAHintOfThisBrowserSignsOutUnasked(t *testing.T) {
 	g, r := startSignOut(t)
 	_, other := buyer(t, g, r, "ada@acme.example")
@@ -268,7 +271,8 @@ func TestT196OnlyAHintOfThisBrowserSignsOutUnasked(t *testing.T) {
 	}
 }
 
-// TestT197NobodyIsSignedOutByALink that proves nothing, nor by what is no visit.
+// TestT197NobodyIsSignedOutByALink: a sign-out link without proof → a page asks; by HEAD or prefetch → nothing; our form without its
+// token or cross-site → 403.
 func TestT197NobodyIsSignedOutByALink(t *testing.T) {
 	g, r := startSignOut(t)
 	b, got := buyer(t, g, r, "ada@acme.example")
@@ -302,7 +306,7 @@ func TestT197NobodyIsSignedOutByALink(t *testing.T) {
 	}
 }
 
-// TestT198StateComesBackByteForByte, unasked and by way of the page.
+// TestT198StateComesBackByteForByte: sign-out with state of any bytes → the same bytes, with and without a question.
 func TestT198StateComesBackByteForByte(t *testing.T) {
 	g, r := startSignOut(t)
 	for name, state := range map[string]string{

@@ -115,8 +115,8 @@ func (g *gatehouse) forgedHints(t *testing.T, good tokens) map[string]string {
 	}
 }
 
-// TestT167AForgedHintSaysNothing: neither who is to be signed in, nor who signs out where. The good one does, so each forgery is
-// refused for what is wrong with it.
+// TestT167AForgedHintSaysNothing: a forged id_token_hint at prompt=none and sign-out → login_required, and a page that asks; a genuine
+// one of another client or session → asks. The good one does, so each forgery is refused for what is wrong with it.
 func TestT167AForgedHintSaysNothing(t *testing.T) {
 	g, shop, rival := startShop(t)
 	b := g.browser()
@@ -175,7 +175,8 @@ func TestT167AForgedHintSaysNothing(t *testing.T) {
 	b.errorToClient(t, b.open(silent(good.IDToken).path()), silent(good.IDToken), "login_required", "")
 }
 
-// TestT168ALogoutTokenIsNoCredential anywhere, and neither is an ID token that calls itself an access token.
+// TestT168ALogoutTokenIsNoCredential: a logout or ID token, also with typ at+jwt, as bearer, code or in introspection → 401,
+// invalid_grant, inactive.
 func TestT168ALogoutTokenIsNoCredential(t *testing.T) {
 	g, shop, _ := startShop(t)
 	good := g.userTokens(shop, "ada@acme.example")

@@ -65,7 +65,8 @@ func posted(t *testing.T, p page, r request) url.Values {
 	return fields
 }
 
-// TestT186AnAnswerInAForm holds everything to the letter, and is nothing but data.
+// TestT186AnAnswerInAForm: form_post with hostile state, client name and URI → one form to the exact URI, data only, one script whose
+// hash stands in the CSP.
 func TestT186AnAnswerInAForm(t *testing.T) {
 	g := startOpenID(t)
 	const odd = `https://odd.example/cb?a="><script>alert(1)</script>&b='x'&c=%22`
@@ -133,7 +134,8 @@ func (b *browser) answerPage(t *testing.T, r request, email string) page {
 	return p
 }
 
-// TestT187AnAnswerThatNoFormCanTake goes back by a redirect, as an error.
+// TestT187AnAnswerThatNoFormCanTake: form_post to a private scheme, twice or misspelled → invalid_request by redirect; to an unregistered
+// URI → a page.
 func TestT187AnAnswerThatNoFormCanTake(t *testing.T) {
 	g := startOpenID(t, "type native\n\t\t\tscopes public trusted", "type native\n\t\t\tscopes public trusted openid")
 	b := g.browser()
@@ -150,7 +152,8 @@ func TestT187AnAnswerThatNoFormCanTake(t *testing.T) {
 	holdRefusal(t, page)
 }
 
-// TestT188WhoMayLeaveTheChallengeOut: a confidential client that was allowed to, where a nonce stands in for it.
+// TestT188WhoMayLeaveTheChallengeOut: `pkce optional` of a confidential client: openid with a nonce and no challenge → a code; without
+// nonce or openid, or a challenge without its verifier → invalid_request.
 func TestT188WhoMayLeaveTheChallengeOut(t *testing.T) {
 	for name, pkce := range map[string]string{"pkce required": "pkce required\n\t\t", "the default": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +196,8 @@ func TestT188WhoMayLeaveTheChallengeOut(t *testing.T) {
 	}
 }
 
-// TestT199EveryAnswerNamesItsIssuer, so that a client of two issuers does not take one's answer for the other's (RFC 9207 §2.4).
+// TestT199EveryAnswerNamesItsIssuer: an answer by redirect, by form or with an error → `iss` equal to discovery, against mix-up of
+// issuers (RFC 9207).
 func TestT199EveryAnswerNamesItsIssuer(t *testing.T) {
 	g := startOpenID(t, "issuer http://ADDR", "issuer http://ADDR/auth")
 	b := g.browser()

@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT176TheNonceComesBackAsItWasSent, whatever bytes of text it has.
+// TestT176TheNonceComesBackAsItWasSent: a nonce of markup, control characters, emoji, 2 KiB → the same in the ID token to the letter;
+// twice, with NUL, not UTF-8, longer → invalid_request.
 func TestT176TheNonceComesBackAsItWasSent(t *testing.T) {
 	g := startOpenID(t)
 	b := g.consented("ada@acme.example")
@@ -53,7 +54,8 @@ func TestT176TheNonceComesBackAsItWasSent(t *testing.T) {
 	}
 }
 
-// TestT177WhoGetsAnIDToken, and that a refresh says the same of the same person.
+// TestT177WhoGetsAnIDToken: a code or refresh with openid → an ID token, after a refresh of the same person and session with the new
+// at_hash and no nonce; without openid, password and client_credentials → none.
 func TestT177WhoGetsAnIDToken(t *testing.T) {
 	g := startOpenID(t)
 	b := g.browser()
@@ -151,7 +153,7 @@ func TestT177AScopeThatAClientHasLostIsToldNoMore(t *testing.T) {
 	hold(nil)
 }
 
-// TestT213TheLargestUserFitsAnIDToken: an exchange that failed for what the ID token says would have spent the code.
+// TestT213TheLargestUserFitsAnIDToken: the largest profile, all groups and the longest nonce → an ID token with all of it.
 func TestT213TheLargestUserFitsAnIDToken(t *testing.T) {
 	g := startOpenID(t)
 	name, lines := strings.Repeat(`"`, 255), strings.Repeat("\n\"", 511)+"x"

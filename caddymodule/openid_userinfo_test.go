@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT190WhomUserInfoAnswers, and how it refuses everybody else.
+// TestT190WhomUserInfoAnswers: userinfo with a token by header or form → 200; by query or cookie → 401; two ways at once → 400; ID token,
+// refresh token, revoked, of a disabled user → 401; without openid → 403.
 func TestT190WhomUserInfoAnswers(t *testing.T) {
 	g := startOpenID(t)
 	r := openIDRequestOf("conf", "openid email refresh_token")
@@ -96,7 +97,7 @@ func TestT190WhomUserInfoAnswers(t *testing.T) {
 	})
 }
 
-// TestT191WhatUserInfoTells: what the scopes name and what the single claims ask for, of what there is.
+// TestT191WhatUserInfoTells: userinfo → `sub` and what the scopes and single claims name, of what there is.
 func TestT191WhatUserInfoTells(t *testing.T) {
 	g := startOpenID(t)
 	for _, c := range []struct {
@@ -130,7 +131,7 @@ func TestT191WhatUserInfoTells(t *testing.T) {
 	}
 }
 
-// TestT192WhoseScriptsMayReadUserInfo: those that may use the token endpoint, without credentials.
+// TestT192WhoseScriptsMayReadUserInfo: userinfo from a page of a public client → readable without credentials; from another origin → not.
 func TestT192WhoseScriptsMayReadUserInfo(t *testing.T) {
 	g := startOpenID(t)
 	token := g.userTokens(openIDRequestOf("pub", "openid"), "ada@acme.example").AccessToken
@@ -148,7 +149,8 @@ func TestT192WhoseScriptsMayReadUserInfo(t *testing.T) {
 	}
 }
 
-// TestT179ACodeUsedTwiceEndsWhatItGave, at userinfo too.
+// TestT179ACodeUsedTwiceEndsWhatItGave: a code with openid used twice → its access token is dead at userinfo and the gate, its refresh
+// token too.
 func TestT179ACodeUsedTwiceEndsWhatItGave(t *testing.T) {
 	g := startOpenID(t)
 	r := openIDRequestOf("conf", "openid trusted refresh_token", "nonce", "n")
@@ -162,7 +164,8 @@ func TestT179ACodeUsedTwiceEndsWhatItGave(t *testing.T) {
 	g.refused(r.refresh(got.RefreshToken), http.StatusBadRequest, "invalid_grant")
 }
 
-// TestT178AnIDTokenIsNoCredential anywhere.
+// TestT178AnIDTokenIsNoCredential: an ID token at the gate, userinfo, token info → 401; as code or refresh token → invalid_grant;
+// introspected → inactive; revoked → nothing ends.
 func TestT178AnIDTokenIsNoCredential(t *testing.T) {
 	g := startOpenID(t)
 	r := openIDRequestOf("conf", "openid trusted refresh_token")
@@ -186,7 +189,7 @@ func TestT178AnIDTokenIsNoCredential(t *testing.T) {
 	}
 }
 
-// TestT193TheDiscoveryDocument comes from the configuration alone.
+// TestT193TheDiscoveryDocument: discovery with foreign Host or forwarded headers → the configured issuer, also for an issuer with a path.
 func TestT193TheDiscoveryDocument(t *testing.T) {
 	for _, path := range []string{"", "/auth"} {
 		g := startOpenID(t, "issuer http://ADDR", "issuer http://ADDR"+path)

@@ -45,7 +45,8 @@ func startApplications(t *testing.T) *hostsGate {
 	return &hostsGate{&front}
 }
 
-// TestNginxS100OneSignInForTheApplications: from a deep link to the sign-in and back; the next application asks nobody anything.
+// TestNginxS100OneSignInForTheApplications: behind nginx, a navigation to a deep link → signed in and back; the next application asks
+// nothing; upstreams see no cookie of ours.
 func TestNginxS100OneSignInForTheApplications(t *testing.T) {
 	g := startApplications(t)
 	v := g.visitor(t)
@@ -74,7 +75,8 @@ func TestNginxS100OneSignInForTheApplications(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// TestNginxS101WhatIsNoNavigationIsRefused, with a challenge; to a form a page says that nothing was sent.
+// TestNginxS101WhatIsNoNavigationIsRefused: behind nginx without a session: fetch, image, frame, WebSocket, POST → 401 with one
+// challenge; a form → a page that says that nothing was sent.
 func TestNginxS101WhatIsNoNavigationIsRefused(t *testing.T) {
 	g := startApplications(t)
 	v := g.visitor(t)
@@ -107,7 +109,8 @@ func TestNginxS101WhatIsNoNavigationIsRefused(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// TestNginxS102UnsafeRequestsProveTheirOrigin, and go to the application with their body.
+// TestNginxS102UnsafeRequestsProveTheirOrigin: behind nginx: POST or WebSocket of the application's own page → passes with its body; of a
+// sibling or another site → 403.
 func TestNginxS102UnsafeRequestsProveTheirOrigin(t *testing.T) {
 	g := startApplications(t)
 	v := g.signedIn(t, "ada@example.com")
@@ -162,7 +165,7 @@ func TestNginxS102WebSocketsProveTheirOrigin(t *testing.T) {
 	_ = w.Close()
 }
 
-// TestNginxS103GroupsPerApplication: whom a rule refuses is shown who they are.
+// TestNginxS103GroupsPerApplication: behind nginx: a rule refuses a session's user → a 403 page that names the account.
 func TestNginxS103GroupsPerApplication(t *testing.T) {
 	g := startApplications(t)
 	v := g.signedIn(t, "ben@example.com")
@@ -180,7 +183,7 @@ func TestNginxS103GroupsPerApplication(t *testing.T) {
 	g.upstream.one(t)
 }
 
-// TestNginxS104SigningOutEndsAllApplications.
+// TestNginxS104SigningOutEndsAllApplications: behind nginx: signing out at one application → all ask for a sign-in.
 func TestNginxS104SigningOutEndsAllApplications(t *testing.T) {
 	g := startApplications(t)
 	v := g.signedIn(t, "ada@example.com")
@@ -200,7 +203,8 @@ func TestNginxS104SigningOutEndsAllApplications(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// TestNginxS105NobodyChoosesWhichRuleIsAsked, nor where a browser is sent.
+// TestNginxS105NobodyChoosesWhichRuleIsAsked: behind nginx: another host in line or header, the gate's own location, hostile return paths
+// → the rule of the application that nginx chose, or 404.
 func TestNginxS105NobodyChoosesWhichRuleIsAsked(t *testing.T) {
 	g := startApplications(t)
 	v := g.signedIn(t, "ben@example.com")

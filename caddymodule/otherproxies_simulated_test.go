@@ -15,8 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
-// TestTraefikAsksTheGate: Traefik's ForwardAuth asks one address by GET, with the client's headers, and tells of the request
-// in headers that decide nothing.
+// TestTraefikAsksTheGate: behind Traefik as documented, names that choose another method or path (G146) → none reaches the upstream.
 func TestTraefikAsksTheGate(t *testing.T) {
 	addr := freeAddr(t)
 	g := startGate(t, documentedGate(t, 1, addr))
@@ -210,7 +209,8 @@ func startTraefik(t *testing.T, changes ...string) (*hostsGate, *traefik) {
 	return &hostsGate{&front}, p
 }
 
-// TestTraefikS107SignsBrowsersIn and leads them back to the page that was asked for; rules are asked of the address that Traefik chooses.
+// TestTraefikS107SignsBrowsersIn: Traefik's way of asking → signs in and returns; another path, host or origin told by an untrusted proxy
+// → neither another rule nor another host.
 func TestTraefikS107SignsBrowsersIn(t *testing.T) {
 	g, p := startTraefik(t)
 	v := g.visitor(t)
@@ -315,8 +315,8 @@ func TestTraefikS107WhatIsToldIsBelievedOfTrustedProxiesAlone(t *testing.T) {
 	})
 }
 
-// TestEnvoyS108SignsBrowsersIn: Envoy asks with the method, the path and the host of the request, and with those of its headers that
-// the document names.
+// TestEnvoyS108SignsBrowsersIn: Envoy's way of asking: a navigation → signs in; a POST of its own page → passes; of a sibling or with
+// another method in a header → 403.
 func TestEnvoyS108SignsBrowsersIn(t *testing.T) {
 	allowed := regexp.MustCompile(`(?s)allowed_headers:\n  patterns:\n(.*?)\n$`).FindStringSubmatch(strings.Join(slices.DeleteFunc(documented(t, "yaml"),
 		func(block string) bool { return !strings.HasPrefix(block, "allowed_headers:") }), ""))

@@ -228,8 +228,8 @@ func TestNginxAsksTheGate(t *testing.T) {
 	})
 }
 
-// TestNginxG145AnswersPreflightsItself: a preflight that the gate let pass without a token would reach the upstream, with its body,
-// of which the gate sees nothing. So it lets none pass there, and the lines that the document names have nginx answer them.
+// TestNginxG145AnswersPreflightsItself: a preflight behind nginx → 401, or 204 by nginx, the upstream sees nothing. So it lets none pass
+// there, and the lines that the document names have nginx answer them.
 func TestNginxG145AnswersPreflightsItself(t *testing.T) {
 	const answering = "\t\tif ($request_method = OPTIONS) {\n\t\t\treturn 204;\n\t\t}\n"
 	addr := freeAddr(t)

@@ -60,8 +60,8 @@ func (o *remoteDoor) cutAt(match []byte, during func()) {
 	}
 }
 
-// TestF12AnswerOfTheCommitLost: the step was done, and nobody could say so. The client is told to come again, and what it
-// finds then is one grant, and not two.
+// TestF12AnswerOfTheCommitLost: the answer of a commit is lost → the client is told to come again and finds the step done or not, never
+// twice. The client is told to come again, and what it finds then is one grant, and not two.
 func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	o := openRemote(t, pgtest.Shared(t))
 	r := requestOf("conf")
@@ -185,8 +185,7 @@ type storeStep struct {
 	path    string
 }
 
-// TestF14ConflictsRunAgain: what the database takes back because of another transaction runs again, three times at most,
-// and nobody notices unless it never goes well.
+// TestF14ConflictsRunAgain: the database takes a step back because of another transaction → run again, three times at most.
 func TestF14ConflictsRunAgain(t *testing.T) {
 	o := openRemote(t, pgtest.Shared(t))
 	db := o.beside()

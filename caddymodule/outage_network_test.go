@@ -109,8 +109,7 @@ func (o *remoteDoor) crowd(token string, size int) (succeeded, put int, longest 
 	return succeeded, put, longest
 }
 
-// TestF13Crowded: whatever makes the database slow or full, nobody waits for long, and the gate and the revocations do not
-// notice.
+// TestF13Crowded: the database is slow or full → requests that need it end in time with 503, gate and revocations go on.
 func TestF13Crowded(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -35,8 +35,8 @@ func wellFormed(t *testing.T) string {
 	return b64([]byte(`{"alg":"ES256","typ":"at+jwt","kid":"`+key.ID+`"}`)) + "." + b64([]byte(`{}`)) + "." + b64(make([]byte, 64))
 }
 
-// TestF27DatabaseDownAtTheStart: Caddy starts, serves everything else, tells at once whoever needs the database to come
-// again, and serves them when it is there, without a restart.
+// TestF27DatabaseDownAtTheStart: the store empty or down at the start → not ready, gates 503, other sites unaffected; serves when it
+// comes.
 func TestF27DatabaseDownAtTheStart(t *testing.T) {
 	for _, c := range []struct {
 		name string

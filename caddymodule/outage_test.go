@@ -255,8 +255,7 @@ func (o *remoteDoor) stays(good []string, ended string) {
 	o.gone(ended)
 }
 
-// TestF10ServerRestarts: whatever way the server goes down, the gate notices nothing, whoever needs the database is told
-// at once to come again, and everything works as soon as it is back.
+// TestF10ServerRestarts: the database server restarts, however it goes down → the gate goes on, the rest is 503 until it is back.
 func TestF10ServerRestarts(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, c := range []struct {

@@ -111,7 +111,7 @@ func (g *gatehouse) configured(old, instead string) {
 	g.reload(strings.ReplaceAll(strings.Replace(patSite, old, instead, 1), "HASH", peopleHash()))
 }
 
-// TestQ185WhoIsOfferedTokens: the section is there for those who may have tokens, and what they have stays in sight.
+// TestQ185WhoIsOfferedTokens: the account page of a person who may not have tokens → no form, and none is taken.
 func TestQ185WhoIsOfferedTokens(t *testing.T) {
 	g := startPATs(t)
 	ada, ben, eve := g.inBrowser("ada@acme.example"), g.inBrowser("ben@acme.example"), g.inBrowser("eve@acme.example")
@@ -165,7 +165,8 @@ func TestQ185WhoIsOfferedTokens(t *testing.T) {
 	holdPage(t, eve.change("personal_token", id), http.StatusBadRequest)
 }
 
-// TestQ186ToQ192TokensOfTheAccountPage walks through the page, and attacks it.
+// TestQ186ToQ192TokensOfTheAccountPage: a personal token made on the account page → shown once; from elsewhere, by a stolen cookie or a
+// link, without name or scope, too long, the 101st, another person's → refused; in no log, history or Referer.
 func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 	g := startPATs(t)
 	eve := g.inBrowser("eve@acme.example")
@@ -381,7 +382,7 @@ func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 	})
 }
 
-// TestQ190OnlyAfterAFreshSignIn: whoever finds a browser open makes no token in it.
+// TestQ190OnlyAfterAFreshSignIn: the form 15 minutes after the sign-in, or with a sign-in of unknown age → a fresh one is asked for.
 func TestQ190OnlyAfterAFreshSignIn(t *testing.T) {
 	clock := setClock(t)
 	g := startPATs(t)

@@ -137,7 +137,8 @@ func resummed(token string) string {
 	return string(body) + string(digits[:])
 }
 
-// TestQ100ToQ106Q225PersonalTokens walks a token of a user and one of a service account through the gate.
+// TestQ100ToQ106Q225PersonalTokens: a personal access token as bearer, in the named header or as Basic password → the upstream learns its
+// owner; in the query, twice, altered, with another audience, or relayed to userinfo → refused; in no log.
 func TestQ100ToQ106Q225PersonalTokens(t *testing.T) {
 	g := startPATs(t)
 	_, eves := g.pat("eve@acme.example")
@@ -235,7 +236,8 @@ func TestQ100ToQ106Q225PersonalTokens(t *testing.T) {
 	})
 }
 
-// TestQ107ToQ110PersonalTokensEnd: a token ends with its time, its removal, its owner and what its owner may have.
+// TestQ107ToQ110PersonalTokensEnd: such a token removed, revoked, expired, its owner disabled, removed or demoted, its scopes taken away
+// → 401 or less at once; a new password or name → goes on.
 func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
 	clock := setClock(t)
 	g := startPATs(t)
@@ -353,7 +355,7 @@ func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
 	})
 }
 
-// TestQ111LastUseIsNotedOnceADay: a token that is used writes once a day, and one that is not never.
+// TestQ111LastUseIsNotedOnceADay: such a token used twice in a day → one write.
 func TestQ111LastUseIsNotedOnceADay(t *testing.T) {
 	clock := setClock(t)
 	g := startPATs(t)
@@ -378,7 +380,7 @@ func TestQ111LastUseIsNotedOnceADay(t *testing.T) {
 	}
 }
 
-// TestQ112ServiceAccountsSignInNowhere: there is no way to get in as a machine.
+// TestQ112ServiceAccountsSignInNowhere: a service account's password or sign-in → refused.
 func TestQ112ServiceAccountsSignInNowhere(t *testing.T) {
 	g := startPATs(t)
 	if out := g.ok("service-account", "list"); !strings.Contains(out, "backup") || strings.Contains(out, "u-eve") {

@@ -260,9 +260,9 @@ func (a *attack) run(t *testing.T, paths []string) (sent, passed int) {
 	return sent, passed
 }
 
-// TestV4PrintedCaddyfiles attacks every Caddyfile that is printed in the pages and in the examples: each spelling of each path, without a
-// credential and with a token that not every rule accepts. Nothing reaches an upstream that may read it as a path that is refused, and no
-// upstream gets an identity header or a cookie of ours from a client.
+// TestV4PrintedCaddyfiles: every Caddyfile in pages and examples, attacked with spellings of each path, forged identity headers and stray
+// cookies → nothing reaches an upstream that might read it as a refused path. Nothing reaches an upstream that may read it as a path that
+// is refused, and no upstream gets an identity header or a cookie of ours from a client.
 func TestV4PrintedCaddyfiles(t *testing.T) {
 	for guide, c := range map[string]struct{ email, host, open string }{
 		"protect-an-application": {"ada@example.com", "app", "/x"}, "several-applications": {"ada@example.com", "billing", "/x"},

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestP77TabsAndTheBackButton: any number of sign-ins go on side by side, and each comes back to its own application.
+// TestP77TabsAndTheBackButton: two tabs and the back button → each returns to its application.
 func TestP77TabsAndTheBackButton(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email"))
@@ -26,7 +26,7 @@ func TestP77TabsAndTheBackButton(t *testing.T) {
 	b.codeToClient(t, b.atProvider(t, b.chooses(t, b.open(first.path()+"&prompt=login"), "corp"), corp), first)
 }
 
-// TestP78SignInsAtAProviderAreThrottled as those with a password are.
+// TestP78SignInsAtAProviderAreThrottled: guessed codes without end from one address → 429, the provider is not asked.
 func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email"), "login off", "login 3/1m per ip")
@@ -116,7 +116,7 @@ func TestP135WhoDisconnectsFromACallbackIsCounted(t *testing.T) {
 	})
 }
 
-// TestP79TheBeginningNeedsOurForm: no other site has a browser begin with a provider of its choice.
+// TestP79TheBeginningNeedsOurForm: a provider's sign-in begun from another site or by a foreign form → 403.
 func TestP79TheBeginningNeedsOurForm(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email"))
@@ -138,7 +138,8 @@ func TestP79TheBeginningNeedsOurForm(t *testing.T) {
 	}
 }
 
-// TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn.
+// TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn: unlinking one of two accounts → its sessions end; the last way in, another user's,
+// or a forged form → refused.
 func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	g := startProviders(t, "password\n"+atProvider("corp", corp, "create\nlink verified_email\ntitle Acme")+atProvider("other", other, "link verified_email"))
@@ -184,7 +185,8 @@ func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	b.holdSignedInAs(t, "new@acme.example")
 }
 
-// TestP81ASignOutLeadsThroughTheProvider, and then to where the application asked; and nobody is signed in again at once.
+// TestP81ASignOutLeadsThroughTheProvider: sign-out with a default provider → through it and back to the page, which signs in nobody
+// again.
 func TestP81ASignOutLeadsThroughTheProvider(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email\ndefault"))

@@ -22,7 +22,8 @@ func gitHub(lines string) string {
 	return "github gh {\ntitle GitHub\nclient gw 0123456789\ncreate\n" + lines + "\n}\n"
 }
 
-// TestP130NobodyCountsAsFreshWithoutProof: the page says why and offers the other ways, and without any the application is told.
+// TestP130NobodyCountsAsFreshWithoutProof: a fresh sign-in demanded of a provider that does not prove one → nobody is signed in, the page
+// says why.
 func TestP130NobodyCountsAsFreshWithoutProof(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email")+gitHub(""))
@@ -72,7 +73,8 @@ func TestP130NobodyCountsAsFreshWithoutProof(t *testing.T) {
 	})
 }
 
-// TestP131ASignInOfUnknownAgeIsNoFreshOne, not later either, and no token says that it was.
+// TestP131ASignInOfUnknownAgeIsNoFreshOne: a sign-in of unknown age → no auth_time in any token, and asked again where a fresh one is
+// needed.
 func TestP131ASignInOfUnknownAgeIsNoFreshOne(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email"))
@@ -101,7 +103,7 @@ func TestP131ASignInOfUnknownAgeIsNoFreshOne(t *testing.T) {
 	}
 }
 
-// TestP132P133NobodyGoesInCircles: a provider whose clock is behind, or which lets people choose an account without signing in anew.
+// TestP132P133NobodyGoesInCircles: a slow clock, or select_account without a new sign-in → goes on or is refused, in no circle.
 func TestP132P133NobodyGoesInCircles(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email"))
@@ -185,7 +187,7 @@ func TestP130AHostOfAnIssuer(t *testing.T) {
 	}
 }
 
-// TestP134APageThatAsksForARecentSignIn, on the issuer's own host, has the provider ask the person again.
+// TestP134APageThatAsksForARecentSignIn: `require max_age` on the issuer's host → the provider is asked for a fresh sign-in.
 func TestP134APageThatAsksForARecentSignIn(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email"), "\tlog\n\toauth_server\n", "\tlog\n\toauth_server\n\thandle /pay {\nprotect {\nchallenge browser\nrequire max_age 5m\n}\nrespond paid\n}\n")

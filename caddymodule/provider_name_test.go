@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestP150ANameIsGivenToAnotherProvider: while accounts of one are stored by it the configuration is refused, and the one of before goes
-// on. A move keeps everybody, and without accounts the name is free.
+// TestP150ANameIsGivenToAnotherProvider: a provider's name given to another while accounts are stored by it → the configuration is
+// refused; with `formerly` → the same people. A move keeps everybody, and without accounts the name is free.
 func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 	before, after := newLyingProvider(t), newLyingProvider(t)
 	before.says(map[string]any{"sub": "1", "email": "eve@corp.example", "email_verified": true})

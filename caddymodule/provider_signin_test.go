@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestP70ThePageHasAButtonForEachProvider, and a password form only where there are passwords.
+// TestP70ThePageHasAButtonForEachProvider: the sign-in page with providers, markup in titles → escaped buttons without script; without
+// `password` no form, and one sent all the same is refused.
 func TestP70ThePageHasAButtonForEachProvider(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	both := atProvider("corp", corp, `title "Acme <SSO>"`+"\nlink verified_email") + atProvider("other", other, "create")
@@ -47,7 +48,7 @@ func TestP70ThePageHasAButtonForEachProvider(t *testing.T) {
 	}
 }
 
-// TestP71SignsInAndGoesOn: to the application that asked, to the page behind the gate, to the account page; with a new session.
+// TestP71SignsInAndGoesOn: a sign-in at a provider → back to the application or the account page, a new session, the old one ended.
 func TestP71SignsInAndGoesOn(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email"))
@@ -83,7 +84,8 @@ func TestP71SignsInAndGoesOn(t *testing.T) {
 	c.codeToClient(t, c.atProvider(t, c.chooses(t, c.open(r.path()), "corp"), corp), r)
 }
 
-// TestP72StateIsOfThisBrowserAndProvider, fresh, and good for one session.
+// TestP72StateIsOfThisBrowserAndProvider: a callback with a foreign, made-up, doubled, old or replayed state, another `iss`, by HEAD or
+// prefetch → nobody is signed in, the code is not spent.
 func TestP72StateIsOfThisBrowserAndProvider(t *testing.T) {
 	clock := setClock(t)
 	corp, other := newLyingProvider(t), newLyingProvider(t)
@@ -177,7 +179,8 @@ func codeIn(callback string) string {
 	return u.Query().Get("code")
 }
 
-// TestP73AProviderThatLiesSignsNobodyIn.
+// TestP73AProviderThatLiesSignsNobodyIn: a provider that lies about iss, aud, nonce, exp, sub or email_verified → nobody is signed in or
+// created.
 func TestP73AProviderThatLiesSignsNobodyIn(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email\ncreate"))
@@ -220,7 +223,8 @@ func TestP73AProviderThatLiesSignsNobodyIn(t *testing.T) {
 	b.holdSignedInAs(t, "new@acme.example")
 }
 
-// TestP74AProviderThatIsDownIsSaid, the others work, and so does the way on to the application.
+// TestP74AProviderThatIsDownIsSaid: a provider down or saying no → the page says so and the others work; a made-up notice in a link →
+// ignored.
 func TestP74AProviderThatIsDownIsSaid(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	corp.change(func() { corp.down = true })
@@ -241,7 +245,8 @@ func TestP74AProviderThatIsDownIsSaid(t *testing.T) {
 	}
 }
 
-// TestP75WhoGoesToAProviderAtOnce: by the domain of the login_hint, or by default; and nobody in circles.
+// TestP75WhoGoesToAProviderAtOnce: `default`, login_hint of its domain → there at once; `switch=1`, HEAD, signed in already → the page,
+// in no circle.
 func TestP75WhoGoesToAProviderAtOnce(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email\ndefault")+atProvider("other", other, "link verified_email\ndomains rival.example"))
@@ -277,7 +282,7 @@ func TestP75WhoGoesToAProviderAtOnce(t *testing.T) {
 	asks(t, b, again.path())
 }
 
-// TestP76AFreshSignInIsAskedOfTheProvider: prompt and max_age travel on, and the time that the provider tells counts.
+// TestP76AFreshSignInIsAskedOfTheProvider: prompt=login, max_age → passed on to the provider, an older sign-in there is refused.
 func TestP76AFreshSignInIsAskedOfTheProvider(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email"))

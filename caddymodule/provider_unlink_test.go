@@ -26,7 +26,8 @@ func twoAccounts(t *testing.T) (g *gatehouse, corp *lyingProvider, byCorp, byOth
 	return g, corp, byCorp, byOther
 }
 
-// TestP111UnlinkingEndsApplications that were allowed in sign-ins at that provider, their codes too, and those of other sign-ins go on.
+// TestP111UnlinkingEndsApplications: an identity unlinked → its sign-ins, host sessions, codes and refresh tokens end in the same step,
+// those of other sign-ins go on.
 func TestP111UnlinkingEndsApplications(t *testing.T) {
 	g, _, byCorp, byOther := twoAccounts(t)
 	first := requestOf("first")
@@ -49,7 +50,8 @@ func TestP111UnlinkingEndsApplications(t *testing.T) {
 	byOther.holdSignedInAs(t, "new@acme.example")
 }
 
-// TestP110ASignInBesideTheUnlink: the account was found to be the user's, and nothing has come of that yet.
+// TestP110ASignInBesideTheUnlink: an identity unlinked beside its sign-in → refused or ended with it, none lives once the unlink is
+// acknowledged.
 func TestP110ASignInBesideTheUnlink(t *testing.T) {
 	g, _, _, byOther := twoAccounts(t)
 	identity, err := g.app().node.Store().UserByIdentity(t.Context(), "corp", "7")
@@ -66,7 +68,7 @@ func TestP110ASignInBesideTheUnlink(t *testing.T) {
 	}
 }
 
-// TestP112TheLastWayInIsLeft, though both are unlinked at the same moment.
+// TestP112TheLastWayInIsLeft: the last two ways in unlinked at once → one is left.
 func TestP112TheLastWayInIsLeft(t *testing.T) {
 	g, _, byCorp, byOther := twoAccounts(t)
 	var sends []func()
@@ -113,8 +115,8 @@ func TestP114AnotherPersonIsDeclaredByTheID(t *testing.T) {
 	next.holdSignedInAs(t, "maximilian@acme.example")
 }
 
-// TestP116VouchingForAnAddressSharesNobody: somebody has created a user with the address of a person who has not come yet, and an operator
-// vouches for the address.
+// TestP116VouchingForAnAddressSharesNobody: an operator vouches for an address of a user whose linked account has not proved it → refused
+// unless told to unlink or keep; unlinked accounts' sessions end.
 func TestP116VouchingForAnAddressSharesNobody(t *testing.T) {
 	loose, good := newLyingProvider(t), newLyingProvider(t)
 	g := startProviders(t, atProvider("loose", loose, "create\nallow unverified_email")+atProvider("good", good, "link verified_email"))
@@ -212,7 +214,7 @@ func TestV1TheOneBeforeIsRefusedUntilAnOperatorDecides(t *testing.T) {
 	old.holdSignedInAs(t, "old@acme.example")
 }
 
-// TestP119NoPasswordsMeansNoPasswordGrant: where `sign_in` leaves passwords out, the token endpoint takes none either.
+// TestP119NoPasswordsMeansNoPasswordGrant: `sign_in` without passwords beside `password_grant` → unsupported_grant_type and a warning.
 func TestP119NoPasswordsMeansNoPasswordGrant(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email"), "\t\t\tpassword HASH\n", "")

@@ -178,8 +178,8 @@ func TestG79NotReadyWithOldRevocations(t *testing.T) {
 	}
 }
 
-// TestF21NotReadyFirst: a Caddy that is told to stop says so to the balancer, and goes on serving for as long as the
-// balancer needs to hear it. What is under way then is finished.
+// TestF21NotReadyFirst: a node is told to stop → not ready at once, and it serves until the balancer has heard it. What is under way then
+// is finished.
 func TestF21NotReadyFirst(t *testing.T) {
 	const delay = 10 * time.Second
 	g := startGatehouse(t, strings.Replace(readySite, "\tadmin ADMIN\n", "\tadmin ADMIN\n\tshutdown_delay "+delay.String()+"\n\tgrace_period 10s\n", 1))

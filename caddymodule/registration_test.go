@@ -97,8 +97,8 @@ var knownClients = []struct {
 	{"MCP Inspector", []string{"http://localhost:6274/oauth/callback", "http://localhost:6274/oauth/callback/debug"}, "http://localhost:6274/oauth/callback/debug", true},
 }
 
-// TestQ50KnownClients: the clients that people use register with what they send, sign in and refresh; the same table serves as metadata
-// documents.
+// TestQ50KnownClients: the redirect URIs of Claude, VS Code, Cursor, Codex, Zed and the MCP Inspector → each registers, signs in and
+// refreshes.
 func TestQ50KnownClients(t *testing.T) {
 	g, d := startPeople(t, "password_grant", strings.Replace(admitsDescribed, "password_grant", lets("limit off"), 1)), newDescribing(t)
 	for i, known := range knownClients {
@@ -129,7 +129,8 @@ func TestQ50KnownClients(t *testing.T) {
 	}
 }
 
-// TestQ51Registrations: what a client may say of itself, and what it is told.
+// TestQ51Registrations: a registration without or with unsafe redirect URIs, other grants, malformed, compressed, too large → refused; a
+// good one → 201, with a secret.
 func TestQ51Registrations(t *testing.T) {
 	g := startPeople(t, "password_grant", lets("limit off"))
 	const uri = "https://agent.example/callback"
@@ -211,7 +212,8 @@ func TestQ51Registrations(t *testing.T) {
 	}
 }
 
-// TestQ52RegistrationFloods: one address registers so often, and so many clients are kept; one that was never used makes room.
+// TestQ52RegistrationFloods: registrations without end from one address → 429; too many in all → 503, unused ones make room after an
+// hour.
 func TestQ52RegistrationFloods(t *testing.T) {
 	g := startPeople(t, "password_grant", lets("limit 4/1h per ip\n\t\t\tmax_clients 2"))
 	const good = `{"redirect_uris":["https://agent.example/callback"],"token_endpoint_auth_method":"none"}`
@@ -252,7 +254,7 @@ func TestQ52RegistrationFloods(t *testing.T) {
 	}
 }
 
-// TestQ222ChangesAreRegistrations: who has registered once does not have the store write without end.
+// TestQ222ChangesAreRegistrations: registration changes without end → 429.
 func TestQ222ChangesAreRegistrations(t *testing.T) {
 	g := startPeople(t, "password_grant", lets("limit 3/1h per ip"))
 	c := g.mustRegister(`{"redirect_uris":["https://agent.example/callback"]}`)
@@ -266,7 +268,7 @@ func TestQ222ChangesAreRegistrations(t *testing.T) {
 	}
 }
 
-// TestQ53InitialAccessToken: where one is demanded, nobody registers without it.
+// TestQ53InitialAccessToken: a demanded initial access token missing, wrong or as Basic → 401.
 func TestQ53InitialAccessToken(t *testing.T) {
 	t.Setenv("INITIAL_TOKEN", "an-initial-access-token")
 	t.Setenv("SHORT_TOKEN", "short")
@@ -292,7 +294,8 @@ func TestQ53InitialAccessToken(t *testing.T) {
 	}
 }
 
-// TestQ54Management: a client reads, replaces and removes its registration with a token of its own (RFC 7592).
+// TestQ54Management: a client reads, replaces and removes its registration with its own token; with another's → 401; of another kind →
+// 400.
 func TestQ54Management(t *testing.T) {
 	g := startPeople(t, "password_grant", lets("limit off"))
 	const uri = "https://agent.example/callback"
@@ -362,7 +365,7 @@ func TestQ54Management(t *testing.T) {
 	}
 }
 
-// TestQ55UnusedClients: those that registered and get no token for 30 days go, and nobody else.
+// TestQ55UnusedClients: a registered client without a token for 30 days → removed; operators' clients stay.
 func TestQ55UnusedClients(t *testing.T) {
 	g, d := startPeople(t, "password_grant", strings.Replace(admitsDescribed, "password_grant", lets("limit off"), 1)), newDescribing(t)
 	const uri = "https://agent.example/callback"
@@ -399,7 +402,7 @@ func TestQ55UnusedClients(t *testing.T) {
 	}
 }
 
-// TestQ56NoRegistration: without the block there is no such endpoint, and clients that registered before go on.
+// TestQ56NoRegistration: `registration` taken out → 404, clients that registered go on with the scopes of now.
 func TestQ56NoRegistration(t *testing.T) {
 	g := startPeople(t, "password_grant", lets("limit off"))
 	const uri = "https://agent.example/callback"

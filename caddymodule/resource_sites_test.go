@@ -100,7 +100,7 @@ func (g *gateway) askAt(port, authority, target string, lines ...string) (int, h
 	return other.raw("GET " + target + " HTTP/1.1\nHost: " + authority + "\nConnection: close\n" + strings.Join(append(lines, "", ""), "\n"))
 }
 
-// TestV3ResourceOfEachSite: a token for the resource of one site passes at that site alone.
+// TestV3ResourceOfEachSite: resources at two ports, several hosts, wildcards, IPv6, trailing dots → a token for one passes there alone.
 func TestV3ResourceOfEachSite(t *testing.T) {
 	g, port, port2, port3 := startResourceSites(t)
 	type at struct{ port, authority, target string }
@@ -191,7 +191,7 @@ func TestV3MetadataOfEachSite(t *testing.T) {
 	}
 }
 
-// TestV3EqualResourcesAreRefused where clients would reach two sites by one address.
+// TestV3EqualResourcesAreRefused: two sites that clients would reach by one URL → refused when loaded, both named.
 func TestV3EqualResourcesAreRefused(t *testing.T) {
 	g := startGate(t, siteWith("", gated("/mcp*", "mcp")))
 	_, port, _ := net.SplitHostPort(freeAddr(t))

@@ -25,7 +25,7 @@ func (g *gateway) tokenForResources(t *testing.T, resources ...string) string {
 	return g.watched(member(t, body, "access_token"))
 }
 
-// TestG152TokenOfAnotherRoute: what is remembered of a token is not what route it is for.
+// TestG152TokenOfAnotherRoute: a token for one route's resource at another route, cached or not → 401 each time.
 func TestG152TokenOfAnotherRoute(t *testing.T) {
 	g := startGate(t, siteWith("", gated("/one/*")+gated("/two/*", "resource https://two.example/api")+gated("/open/*", "optional")))
 	one, two := g.tokenForResources(t, g.url+"/one"), g.tokenForResources(t, "https://two.example/api")
@@ -57,8 +57,7 @@ func TestG152TokenOfAnotherRoute(t *testing.T) {
 	}
 }
 
-// TestG153RouteWithAudience takes tokens for one of its audiences or for its resource, and no ordinary ones, also where its
-// resource is called as the issuer's audience.
+// TestG153RouteWithAudience: a route with `audience` and an ordinary token → 401; for its audience or resource → accepted.
 func TestG153RouteWithAudience(t *testing.T) {
 	g := startGate(t, siteWith("", gated("/a/*", "audience urn:a HTTPS://Spelled.example/x/ https://spelled.example/x")+gated("/b/*", "audience urn:b", "resource https://b.example")+gated("", "audience urn:root")))
 	for name, test := range map[string]struct {
@@ -82,7 +81,7 @@ func TestG153RouteWithAudience(t *testing.T) {
 	}
 }
 
-// TestG154ResourceRequired, of our own tokens and of another issuer's.
+// TestG154ResourceRequired: `resource_required` and an ordinary token → 401; a token for the resource → accepted.
 func TestG154ResourceRequired(t *testing.T) {
 	p := startProvider(t)
 	site := siteWith("", gated("/strict/*", "resource_required")+gated("/named/*", "resource_required", "resource https://named.example")+
@@ -139,7 +138,7 @@ func TestG154ResourceRequiredInVain(t *testing.T) {
 	}
 }
 
-// TestG155OneResourceInTwoSpellings: tokens name it in one way, which both routes take.
+// TestG155OneResourceInTwoSpellings: one resource in two spellings → one aud that passes both routes.
 func TestG155OneResourceInTwoSpellings(t *testing.T) {
 	t.Setenv("GATE_TEST_RESOURCE", "https://API.example/x/")
 	g := startGate(t, siteWith("", gated("/one/*", "resource {env.GATE_TEST_RESOURCE}")+gated("/two/*", "resource https://api.example/x")+gated("/three/*", "audience https://api.EXAMPLE/x")))
@@ -154,7 +153,7 @@ func TestG155OneResourceInTwoSpellings(t *testing.T) {
 	}
 }
 
-// TestG156ExchangedTokenIsNotForAResource: a route takes a token that an upstream got only where its `audience` says so. What
+// TestG156ExchangedTokenIsNotForAResource: an upstream's exchanged token at a route of that name → 401 unless `audience` says so. What
 // the upstream is called may be what a route's resource is called.
 func TestG156ExchangedTokenIsNotForAResource(t *testing.T) {
 	g := startBoth(t, siteWith("", gated("/any/*", "upstream_token swap https://orders.example")+gated("/resource/*", "resource https://orders.example")+
@@ -169,7 +168,7 @@ func TestG156ExchangedTokenIsNotForAResource(t *testing.T) {
 	g.passed(t, g.request("GET", "/strict/x", bearer(g.tokenForResources(t, ordersAudience))))
 }
 
-// TestG157ResourceThroughReloads: a token for a resource passes while configurations change, and not where its route has gone.
+// TestG157ResourceThroughReloads: a token for a resource through reloads → passes there alone; after its route has gone → 401.
 func TestG157ResourceThroughReloads(t *testing.T) {
 	with := siteWith("", gated("/one/*", "resource https://one.example")+gated("/two/*"))
 	g := startGate(t, with)

@@ -117,6 +117,8 @@ func serverGrant() url.Values {
 	return url.Values{"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}}
 }
 
+// TestT149TokenForAResource: `resource` of a route, in any spelling of scheme and host, one or two, with each grant → aud is that alone
+// and passes those routes alone; none → the issuer's.
 func TestT149TokenForAResource(t *testing.T) {
 	setClock(t)
 	d := openResources(t)
@@ -163,7 +165,8 @@ func TestT149TokenForAResource(t *testing.T) {
 	}
 }
 
-// TestT150UnknownResource: nothing is used up by it, and no token is for another resource than was asked for.
+// TestT150UnknownResource: `resource` that no route has, another path, port or query, a fragment, no URI → invalid_target, and the code
+// or refresh token stays good. Nothing is used up by it, and no token is for another resource than was asked for.
 func TestT150UnknownResource(t *testing.T) {
 	setClock(t)
 	d := openResources(t, "store memory", "store memory\n\t\ttrust corp https://corp.example {\n\t\t\taudience https://corp-audience.example\n\t\t}",
@@ -205,7 +208,8 @@ func TestT150UnknownResource(t *testing.T) {
 	d.gives(r.refresh(token))
 }
 
-// TestT151RefreshNarrows and never widens, whatever it has been narrowed to before. So does the exchange of a code.
+// TestT151RefreshNarrows: a grant for two resources refreshed for one → narrowed; for another or one more → invalid_target; routes that
+// have gone → passes nowhere. So does the exchange of a code.
 func TestT151RefreshNarrows(t *testing.T) {
 	setClock(t)
 	d := openResources(t)
@@ -269,8 +273,8 @@ func bound2(r request, at string) request {
 	return r
 }
 
-// TestT152TokenForAResourceAtOurEndpoints: it is for that resource, and so for none of our endpoints that ask for a token of
-// the issuer's. Ending it, and being asked about, needs no audience.
+// TestT152TokenForAResourceAtOurEndpoints: a token for a resource at token info, as introspection's bearer or for a member's token → 401;
+// at revocation and introspection → served. Ending it, and being asked about, needs no audience.
 func TestT152TokenForAResourceAtOurEndpoints(t *testing.T) {
 	setClock(t)
 	d := openResources(t)
@@ -321,7 +325,8 @@ func TestT152UserInfoForAResource(t *testing.T) {
 	}
 }
 
-// TestT153HowResourcesAreWritten: the one parameter that may come several times, in each encoding.
+// TestT153HowResourcesAreWritten: `resource` repeated, or as a JSON array, null or empty → read alike; 40 of them, another type, a
+// control character → 400.
 func TestT153HowResourcesAreWritten(t *testing.T) {
 	setClock(t)
 	d := openResources(t)
@@ -374,7 +379,8 @@ func (d resourceDoor) isMalformed(a answer) {
 	}
 }
 
-// TestT154ResourceOfATokenForAMember is an attribute of the document.
+// TestT154ResourceOfATokenForAMember: `data.attributes.resource` of a member's token → its aud; unknown → 400 invalid_target; of another
+// type → 400 invalid_member, no family.
 func TestT154ResourceOfATokenForAMember(t *testing.T) {
 	d := openAdmin(t, "	handle {\n		respond 404\n", strings.Replace(resourceRoutes, "{env.GATE_TEST_RESOURCE}", "https://slash.example/", 1))
 	const catalogue, slash = "https://api.example/catalogue", "https://slash.example/"

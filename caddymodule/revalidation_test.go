@@ -33,8 +33,7 @@ func TestPublishedDocumentsAreRevalidated(t *testing.T) {
 	}
 }
 
-// TestT174TheKeySetIsPreparedAnewWithEveryChange: of the keys of any algorithm, and beside the keys of assertions, which are no rows of
-// the store.
+// TestT174TheKeySetIsPreparedAnewWithEveryChange: JWKS with If-None-Match → 304 while nothing changed, else 200 with the new set.
 func TestT174TheKeySetIsPreparedAnewWithEveryChange(t *testing.T) {
 	for name, routes := range map[string]string{"T174 with assertions": assertingRoutes, "T174 without": `	respond 200`} {
 		t.Run(name, func(t *testing.T) {

@@ -27,8 +27,8 @@ func (d *adminDoor) role(id string) any {
 	return claims(d.t, d.operatorToken("conf", id, "trusted public"))["role"]
 }
 
-// TestM38DeclaredRoles: whose role manages others obtains tokens for those of the managed roles and for nobody else. The default
-// set is no more, and neither is what it could do.
+// TestM38DeclaredRoles: declared roles with `manages` → tokens for the managed roles alone. The default set is no more, and neither is
+// what it could do.
 func TestM38DeclaredRoles(t *testing.T) {
 	d := openAdmin(t, shopRoles...)
 	hash := oauth.NewSecret(peopleHash())
@@ -78,7 +78,7 @@ func TestM38TheDefaultSetDeclared(t *testing.T) {
 	d.refused(d.operatorToken("conf", "u-grace", "trusted"), mintRequest{id: "u-ben"}, adminRequired)
 }
 
-// TestM40ARoleThatIsDeclaredNoMore: its users sign in as before, and nothing says of them that they have it.
+// TestM40ARoleThatIsDeclaredNoMore: a stored user whose role is no longer declared → signs in, without role.
 func TestM40ARoleThatIsDeclaredNoMore(t *testing.T) {
 	d := openAdmin(t, shopRoles...)
 	d.stored(store.User{ID: "u-old", Email: "old@acme.example", Organisation: "acme", Role: store.RoleMember, PasswordHash: oauth.NewSecret(peopleHash())})
@@ -144,7 +144,7 @@ func TestUnknownRolesAreRefused(t *testing.T) {
 	}
 }
 
-// TestM41RequireDeclaredRole: a rule names declared roles, and asks for one of them.
+// TestM41RequireDeclaredRole: `require role` or a user with an undeclared role → refused.
 func TestM41RequireDeclaredRole(t *testing.T) {
 	rule := "\t\tprotect trusted\n"
 	d := openAdmin(t, append(slices.Clone(shopRoles), rule, "\t\tprotect trusted {\n\t\t\trequire role owner clerk\n\t\t}\n")...)
@@ -169,8 +169,8 @@ func TestM41RequireDeclaredRole(t *testing.T) {
 	}
 }
 
-// TestM39WithoutAnOrganisation: a user may belong to none. Nobody is of the same organisation as such a user, another such user
-// included.
+// TestM39WithoutAnOrganisation: a user without an organisation as target or caller → 404, 403. Nobody is of the same organisation as such
+// a user, another such user included.
 func TestM39WithoutAnOrganisation(t *testing.T) {
 	d := openAdmin(t, "\t\tuser u-rita {\n", "\t\tuser u-free {\n\t\t\temail free@example.com\n\t\t\tpassword HASH\n\t\t\trole admin\n\t\t}\n"+
 		"\t\tuser u-loose {\n\t\t\temail loose@example.com\n\t\t\tpassword HASH\n\t\t\trole group_manager\n\t\t}\n\t\tuser u-rita {\n")

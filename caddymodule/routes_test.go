@@ -93,8 +93,7 @@ func shapesSite(port string) string {
 	return text.String()
 }
 
-// TestG83WhatProtectsWhat: of many shapes of a site, the verdict is right, and what it says is true of requests: without a
-// token nothing reaches an upstream of a site with nothing but protected routes.
+// TestG83WhatProtectsWhat: sites of many shapes → the verdict of `caddy oauth routes` is true of requests.
 func TestG83WhatProtectsWhat(t *testing.T) {
 	g := startGatehouse(t, site)
 	_, port, _ := strings.Cut(g.addr, ":")

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestS40UserOfAnAccessTokenOfOurs: it names the user by the id alone, and one of a client has no user.
+// TestS40UserOfAnAccessTokenOfOurs: `require user` with an id → only that user by that exact id, never a client of that name;
+// `email_domain` → 403, our access tokens carry no address.
 func TestS40UserOfAnAccessTokenOfOurs(t *testing.T) {
 	g := startGate(t, siteWith("", gated("/one/*", "require user u-ada bob@example.com")+gated("/domain/*", "require email_domain example.com")+
 		gated("/reading/*", "require /reading/a/* user u-ada")))
@@ -44,7 +45,8 @@ func TestS40UserOfAnAccessTokenOfOurs(t *testing.T) {
 	}
 }
 
-// TestS41UserOfAnotherIssuer: sub is its identifier of a user, and an address counts when the issuer has verified it.
+// TestS41UserOfAnotherIssuer: `require user` by address with another issuer's token → passes only where `email_verified` is true and the
+// address is equal; look-alike and sub-domains → 403.
 func TestS41UserOfAnotherIssuer(t *testing.T) {
 	setClock(t)
 	p := startProvider(t)

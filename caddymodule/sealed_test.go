@@ -211,8 +211,8 @@ func (g *gatehouse) putBack(row keptRow) {
 		VALUES (?, ?, ?, ?, ?, ?, ?)`, row...)
 }
 
-// TestV9ARevokedKeyIsPutBack: somebody who can write to the database has kept rows of it from before a key was revoked. Neither a node that runs
-// nor one that starts takes the key, and the audit log says so.
+// TestV9ARevokedKeyIsPutBack: with `encrypt_with`, a revoked key's row put back, manifest or revocation deleted → the key is refused and
+// its tokens 401, with an audit line. Neither a node that runs nor one that starts takes the key, and the audit log says so.
 func TestV9ARevokedKeyIsPutBack(t *testing.T) {
 	for _, c := range []struct {
 		name string

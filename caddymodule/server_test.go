@@ -58,8 +58,8 @@ func TestTokenAlias(t *testing.T) {
 	}
 }
 
-// TestG148EverySpellingOfTheAliasIsOurs tells of a client that wrote a slash behind the alias: the application behind got the
-// credentials in the body. What no server reads as the alias goes on.
+// TestG148EverySpellingOfTheAliasIsOurs: other spellings of the token alias → 404 from us. It tells of a client that wrote a slash behind
+// the alias: the application behind got the credentials in the body. What no server reads as the alias goes on.
 func TestG148EverySpellingOfTheAliasIsOurs(t *testing.T) {
 	g := startGatehouse(t, aliased)
 	form := url.Values{"grant_type": {"password"}, "email": {"ada@acme.example"}, "password": {adaPassword}, "client_id": {"conf"}, "client_secret": {confSecret}}

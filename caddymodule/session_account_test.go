@@ -43,7 +43,7 @@ func holdChanged(t *testing.T, p page, next string) {
 	holdNoStore(t, p)
 }
 
-// TestT62AccountRemovesAnApplication: its tokens, its codes and its consent, and nobody else's.
+// TestT62AccountRemovesAnApplication: an application removed on the account page → its tokens, codes and consent end, and no other's.
 func TestT62AccountRemovesAnApplication(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")

@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 )
 
-// TestA70A71SessionsBeginAndEndOnTheServer: whatever cookie a browser comes with, signing in makes another session, and
-// one that was ended is dead wherever its cookie is replayed.
+// TestA70A71SessionsBeginAndEndOnTheServer: a session cookie set before sign-in → a new session; a cookie replayed after sign-out or a
+// password change → dead; the page from before (A82) decides nothing.
 func TestA70A71SessionsBeginAndEndOnTheServer(t *testing.T) {
 	now := setClock(t)
 	g := startPeople(t)
@@ -113,7 +113,7 @@ func TestA70A71SessionsBeginAndEndOnTheServer(t *testing.T) {
 	})
 }
 
-// TestA73CookiesThatAreNone: what is no session of ours is none, and no fault.
+// TestA73CookiesThatAreNone: two session cookies, garbage, 8 KiB → at most the one session that is ours, no 500.
 func TestA73CookiesThatAreNone(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -178,7 +178,7 @@ func TestA73CookiesThatAreNone(t *testing.T) {
 	}
 }
 
-// TestA74PlainHTTPIsForLoopback: on any other host the cookies would cross the network in the clear.
+// TestA74PlainHTTPIsForLoopback: an issuer with plain http off loopback → refused at start.
 func TestA74PlainHTTPIsForLoopback(t *testing.T) {
 	g := startPeople(t)
 	for _, issuer := range []string{
@@ -199,8 +199,8 @@ func TestA74PlainHTTPIsForLoopback(t *testing.T) {
 	}
 }
 
-// TestA84A87NothingIsKeptOfVisitors: requests of people who never sign in leave no row behind. That of those who do the store holds
-// nothing that a thief of it could present is in TestT94A87NoCredentialIsStored.
+// TestA84A87NothingIsKeptOfVisitors: authorization requests without a sign-in → no row in the store; session ids are random. That of
+// those who do the store holds nothing that a thief of it could present is in TestT94A87NoCredentialIsStored.
 func TestA84A87NothingIsKeptOfVisitors(t *testing.T) {
 	g := startPeople(t, "store memory", "store sqlite DIR/x.db")
 	db := besideAt(t, g.vars.Replace("DIR/x.db"))

@@ -14,7 +14,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestA68A69A86A90EveryPageGuardsItself opens every page there is, in every state.
+// TestA68A69A86A90EveryPageGuardsItself: every page in every state → `frame-ancestors 'none'`, DENY, a CSP without inline script,
+// no-store, no third-party resource, no token in a URL.
 func TestA68A69A86A90EveryPageGuardsItself(t *testing.T) {
 	g := startPeople(t)
 	conf, nat := requestOf("conf"), requestOf("nat")
@@ -81,7 +82,7 @@ func TestA68A69A86A90EveryPageGuardsItself(t *testing.T) {
 	})
 }
 
-// TestA88ErrorsInJSON: a program that asks for JSON gets it, under the same rule about redirects.
+// TestA88ErrorsInJSON: errors with `Accept: application/json` → JSON, under the same rule about redirects.
 func TestA88ErrorsInJSON(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -167,8 +168,9 @@ func words(t *testing.T, p page) []string {
 	return found
 }
 
-// TestA77A78HostileTextsAreText puts a text into everything that a page can show, and compares the page with what it is
-// made of otherwise: the same elements, and the text in them to the letter.
+// TestA77A78HostileTextsAreText: markup and naughty strings in every text that a page can show → the same elements, the text to the
+// letter, no CSP violation. It puts a text into everything that a page can show, and compares the page with what it is made of otherwise:
+// the same elements, and the text in them to the letter.
 func TestA77A78HostileTextsAreText(t *testing.T) {
 	g := startPeople(t, `scope orders.read "Read orders"`, "scope orders.read `</span><script>alert(1)</script>{env.HOME}`")
 	registry := g.app().registry

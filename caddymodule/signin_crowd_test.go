@@ -69,8 +69,8 @@ func (c *crowd) aheadOfNobody(who string, signIn func() (status int), want int) 
 	}
 }
 
-// TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser: guesses come without end, each from another address at another account.
-// Somebody whose browser has signed in before signs in beside them.
+// TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser: guesses without end, each from another address at another account → a sign-in in
+// a known browser is next in turn. Somebody whose browser has signed in before signs in beside them.
 func TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser(t *testing.T) {
 	oneSlot(t)
 	u := openUsers(t)
@@ -85,8 +85,9 @@ func TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser(t *testing.T) {
 	}
 }
 
-// TestT121OneAccountClosesSignInForNobody: somebody proves a password without end, over many connections. Everybody else signs
-// in beside that, from the same address too: with the password grant, on the page, and again for prompt=login.
+// TestT121OneAccountClosesSignInForNobody: one account proves its password without end from many addresses → others are next in turn;
+// more than 600 a minute from one address → 429 before hashing. Everybody else signs in beside that, from the same address too: with the
+// password grant, on the page, and again for prompt=login.
 func TestT121OneAccountClosesSignInForNobody(t *testing.T) {
 	oneSlot(t)
 	// As dear as a hash of today, or a little less: the crowd proves its password 600 times in a minute at most.
@@ -107,7 +108,8 @@ func TestT121OneAccountClosesSignInForNobody(t *testing.T) {
 	}
 }
 
-// TestA141WhoFindsNoSlotIsCounted against the address, and not against the account, or whoever has shown to know a password.
+// TestA141WhoFindsNoSlotIsCounted: attempts while all hashing slots are taken → 503, counted against the address and not against the
+// account.
 func TestA141WhoFindsNoSlotIsCounted(t *testing.T) {
 	oneSlot(t)
 	now := setClock(t)

@@ -55,8 +55,9 @@ func (g *gatehouse) filled(headers []string) []string {
 	return filled
 }
 
-// TestA60A61SignInFormsComeFromOurPages holds the sign-in form to its token, its browser and its origin. The token
-// belongs to a cookie from before the sign-in, so that nobody signs a victim in as somebody else.
+// TestA60A61SignInFormsComeFromOurPages: a sign-in form without token, with another browser's or a used one, from another origin, an
+// attacker's credentials posted cross-site → 403, no session. It holds the sign-in form to its token, its browser and its origin. The
+// token belongs to a cookie from before the sign-in, so that nobody signs a victim in as somebody else.
 func TestA60A61SignInFormsComeFromOurPages(t *testing.T) {
 	g := startPeople(t)
 	form := func(b *browser) url.Values {
@@ -211,7 +212,7 @@ func TestA60A61SignInFormsComeFromOurPages(t *testing.T) {
 	g.notLogged(t, peoplePassword, url.QueryEscape(peoplePassword), genuine)
 }
 
-// TestA62SignInByAddress: what stands in an address signs nobody in, and is neither shown nor logged.
+// TestA62SignInByAddress: credentials in the query of a GET → ignored, neither shown nor logged.
 func TestA62SignInByAddress(t *testing.T) {
 	g := startPeople(t)
 	b := g.browser()
@@ -240,7 +241,7 @@ func TestA62SignInByAddress(t *testing.T) {
 	}
 }
 
-// TestA79KnownAndUnknownUsersLookTheSame compares whole answers.
+// TestA79KnownAndUnknownUsersLookTheSame: a sign-in with a known and with an unknown address → the same body, headers and cookies.
 func TestA79KnownAndUnknownUsersLookTheSame(t *testing.T) {
 	g := startPeople(t)
 	disabled := g.addUser("gone@acme.example", "acme", "member")

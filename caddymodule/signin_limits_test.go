@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestA81NoAddressLeadsElsewhere: the page has no parameter that says where to go, and what it comes back to is sealed
-// and on this site.
+// TestA81NoAddressLeadsElsewhere: return_to, next and every open-redirect string at the sign-in page → no such parameter, only the sealed
+// request decides.
 func TestA81NoAddressLeadsElsewhere(t *testing.T) {
 	g := startPeople(t)
 	names := []string{"return_to", "next", "redirect", "redirect_uri", "continue", "url", "returnUrl", "goto", "target", "RelayState", "pending_url", "origin"}

@@ -18,6 +18,8 @@ import (
 
 // Client authentication at the token endpoint: rows T1 to T22.
 
+// TestT01To05OneMechanism: Basic, or credentials in a form, multipart or JSON body → 200; both with a secret → 400 invalid_request; Basic
+// for A beside client_id=B → 401, authenticated as neither; Basic A beside client_id=A → 200.
 func TestT01To05OneMechanism(t *testing.T) {
 	d := openDoor(t, patient)
 	conf := basic("conf:" + confSecret)
@@ -43,7 +45,8 @@ func TestT01To05OneMechanism(t *testing.T) {
 	}...))
 }
 
-// TestT06T07TheQueryIsNeverRead sends credentials where servers, proxies and browsers keep them for years.
+// TestT06T07TheQueryIsNeverRead: client credentials, a code or a refresh token in the query alone → as if missing; beside a complete body
+// → ignored, and logged nowhere. It sends credentials where servers, proxies and browsers keep them for years.
 func TestT06T07TheQueryIsNeverRead(t *testing.T) {
 	d := openDoor(t, patient)
 	ask := func(query, body string, want outcome) {
@@ -65,8 +68,9 @@ func TestT06T07TheQueryIsNeverRead(t *testing.T) {
 	}
 }
 
-// TestT08BasicInEitherHabit: RFC 6749 has id and secret form-encoded before they are joined, and half of all clients
-// do not do it.
+// TestT08BasicInEitherHabit: id and secret with `: % + &` or letters beyond ASCII in Basic, form-encoded or raw → 200; wrong in both
+// readings → 401 and one counted failure. RFC 6749 has id and secret form-encoded before they are joined, and half of all clients do not
+// do it.
 func TestT08BasicInEitherHabit(t *testing.T) {
 	d := openDoor(t, patient)
 	const colonID, colonSecret = "co:lon %+&é id", "se:cret %+&é 50% ="
@@ -98,6 +102,8 @@ func TestT08BasicInEitherHabit(t *testing.T) {
 	})
 }
 
+// TestT09T10TheShapeOfBasic: Basic without a colon, without base64, with two spaces, a tab, the URL-safe alphabet or a non-canonical tail
+// → 401; the scheme in any case → 200.
 func TestT09T10TheShapeOfBasic(t *testing.T) {
 	d := openDoor(t, patient)
 	right := base64.StdEncoding.EncodeToString([]byte("conf:" + confSecret))
@@ -125,6 +131,8 @@ func TestT09T10TheShapeOfBasic(t *testing.T) {
 	})
 }
 
+// TestT11To15WhoIsNobody: an empty id or secret, a confidential client's id alone, a wrong or superfluous secret, NUL or invalid UTF-8,
+// wildcards, another case or Unicode form → 401, by exact comparison.
 func TestT11To15WhoIsNobody(t *testing.T) {
 	d := openDoor(t, onDisk)
 	secret := d.register(t, store.Client{ID: "caf\u00e9"})
@@ -187,7 +195,8 @@ func TestT11To15WhoIsNobody(t *testing.T) {
 	})
 }
 
-// TestT16T17NobodyLearnsWhichClientsExist compares whole answers.
+// TestT16T17NobodyLearnsWhichClientsExist: a disabled, a deleted and an unknown client, and a wrong secret → the same status, headers,
+// body and length.
 func TestT16T17NobodyLearnsWhichClientsExist(t *testing.T) {
 	d := openDoor(t, onDisk)
 	disabled := d.register(t, store.Client{ID: "disabled"})
@@ -236,6 +245,7 @@ func TestT16T17NobodyLearnsWhichClientsExist(t *testing.T) {
 	ask("pubgone", "", true).looksLike(t, unknown)
 }
 
+// TestT18SecretsRotateWithAnOverlap: the old and the new secret within the overlap → 200; the old one afterwards → 401.
 func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 	move := setClock(t).advance
 	d := openDoor(t, onDisk)
@@ -267,6 +277,8 @@ func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 	ask(rotated.Reveal(), granted())
 }
 
+// TestT19T20OneAuthorizationHeader: two Authorization headers → 400; another scheme or an empty header beside body credentials → ignored;
+// at introspection a Bearer beside body credentials → 400.
 func TestT19T20OneAuthorizationHeader(t *testing.T) {
 	d := openDoor(t, patient)
 	conf := basic("conf:" + confSecret)
@@ -329,7 +341,8 @@ func TestT21T75AnIPv6NetworkIsOneAddress(t *testing.T) {
 	}
 }
 
-// TestT08T21GuessesAreThrottledWhereTheyComeFrom: both readings of a Basic header are one guess.
+// TestT08T21GuessesAreThrottledWhereTheyComeFrom: 200 wrong secrets for a client from one address, with rotating X-Forwarded-For → 429
+// with Retry-After after 20, at every endpoint; another address or another client → 200.
 func TestT08T21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {
 	move := setClock(t).advance
 	d := openDoor(t, site)
@@ -376,7 +389,8 @@ func TestT08T21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {
 	}
 }
 
-// TestT22NoSecretIsStored looks for secrets and signing keys wherever the server keeps or shows something.
+// TestT22NoSecretIsStored: stored secrets → SHA-256 or HMAC digests alone, compared in constant time; a dump, the log and Caddy's files
+// hold no secret or private key. It looks for secrets and signing keys wherever the server keeps or shows something.
 func TestT22NoSecretIsStored(t *testing.T) {
 	d := openDoor(t, onDisk)
 	secret := d.register(t, store.Client{ID: "app"})

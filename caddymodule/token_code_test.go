@@ -22,7 +22,8 @@ const (
 	maxim = "max@acme.example"
 )
 
-// TestQ142OfflineAccessThatAClientDoesNotHave is left out of what is asked for, and alone it is refused.
+// TestQ142OfflineAccessThatAClientDoesNotHave: offline_access that the client may not have, beside others → left out; alone →
+// invalid_scope.
 func TestQ142OfflineAccessThatAClientDoesNotHave(t *testing.T) {
 	u := openUsers(t)
 	asks := func(scope string) request {
@@ -40,6 +41,7 @@ func TestQ142OfflineAccessThatAClientDoesNotHave(t *testing.T) {
 	}
 }
 
+// TestT47CodeGivesTokens: a valid code → 200 with tokens of the granted scope.
 func TestT47CodeGivesTokens(t *testing.T) {
 	setClock(t)
 	u := openUsers(t)
@@ -90,6 +92,7 @@ func TestT47CodeGivesTokens(t *testing.T) {
 	u.denied(with(r.exchange(""), "code", ""), missing("code"))
 }
 
+// TestT48CodeLivesForAMinute: a code after 59 s → 200; after 61 s → invalid_grant.
 func TestT48CodeLivesForAMinute(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, "redirect_uris https://other.example/cb", "redirect_uris https://other.example/cb\n\t\t\ttokens {\n\t\t\t\tcode 10s\n\t\t\t}")
@@ -115,7 +118,9 @@ func TestT48CodeLivesForAMinute(t *testing.T) {
 	}
 }
 
-// TestT54RedirectURIIsComparedByteForByte: a wrong one uses nothing up, so one code sees all of them.
+// TestT54RedirectURIIsComparedByteForByte: redirect_uri with another slash, case, port, query or encoding than at the authorization →
+// invalid_grant; absent with a PKCE challenge → 200, without → invalid_request. A wrong one uses nothing up, so one code sees all of
+// them.
 func TestT54RedirectURIIsComparedByteForByte(t *testing.T) {
 	u := openUsers(t)
 	for name, verifier := range map[string]string{"with a challenge": requestOf("conf").verifier, "without a challenge": ""} {
@@ -147,7 +152,8 @@ func TestT54RedirectURIIsComparedByteForByte(t *testing.T) {
 	u.gives(form)
 }
 
-// TestT55T56T103VerifierIsChecked, and how often it was wrong is counted.
+// TestT55T56T103VerifierIsChecked: verifier absent, malformed, wrong, or sent without a challenge → refused in constant time; four wrong
+// ones and the right one → 200, five → invalid_grant.
 func TestT55T56T103VerifierIsChecked(t *testing.T) {
 	u := openUsers(t)
 	for _, id := range []string{"conf", "pub"} {
@@ -181,6 +187,8 @@ func TestT55T56T103VerifierIsChecked(t *testing.T) {
 	})
 }
 
+// TestT57AndT58ChallengeOfTheRequest: the challenge stripped from a request that needs one, method `plain` or misspelled, a challenge of
+// 42 or 44 characters → invalid_request by redirect.
 func TestT57AndT58ChallengeOfTheRequest(t *testing.T) {
 	u := openUsers(t)
 	valid := challengeOf(requestOf("conf").verifier)
@@ -208,7 +216,8 @@ func TestT57AndT58ChallengeOfTheRequest(t *testing.T) {
 	u.userTokens(requestOf("nat"), ada)
 }
 
-// TestT122PKCEIsRequiredWhereTheConfigurationSaysSo: of a declared client, of a stored one, or of all.
+// TestT122PKCEIsRequiredWhereTheConfigurationSaysSo: `pkce required` of a client, stored or declared, or of the issuer: no challenge →
+// invalid_request that names code_challenge; S256 → 200.
 func TestT122PKCEIsRequiredWhereTheConfigurationSaysSo(t *testing.T) {
 	without := func(r request) request { r.verifier = ""; return r }
 	refused := func(u *userDoor, r request) {
@@ -236,6 +245,7 @@ func TestT122PKCEIsRequiredWhereTheConfigurationSaysSo(t *testing.T) {
 	})
 }
 
+// TestT59AndT60WhatTheExchangeIgnores: code_challenge_method or scope in the token request → ignored, the token has the granted scope.
 func TestT59AndT60WhatTheExchangeIgnores(t *testing.T) {
 	u := openUsers(t)
 	r := requestOf("conf")
@@ -252,6 +262,7 @@ func TestT59AndT60WhatTheExchangeIgnores(t *testing.T) {
 	}
 }
 
+// TestT62ClientOrConsentIsGone: a client disabled or removed after the code was issued → 401 invalid_client.
 func TestT62ClientOrConsentIsGone(t *testing.T) {
 	u := openUsers(t)
 	registry := u.app().registry
@@ -280,7 +291,8 @@ func TestT62ClientOrConsentIsGone(t *testing.T) {
 	}
 }
 
-// TestT63T93OnlyTheCredentialItselfIsOne: what looks like a code or a refresh token is refused, and harms nobody.
+// TestT63T93OnlyTheCredentialItselfIsOne: a code or refresh token cut, extended, in another case, padded, or one of 100,000 guesses →
+// invalid_grant, and no family is harmed.
 func TestT63T93OnlyTheCredentialItselfIsOne(t *testing.T) {
 	setClock(t) // the code's minute does not pass
 	u := openUsers(t)
@@ -328,7 +340,8 @@ func likenesses(is string) []string {
 	return near
 }
 
-// TestT65T90OtherCredentialsAreNeitherCodesNorRefreshTokens, nor is one of these the other, or a bearer.
+// TestT65T90OtherCredentialsAreNeitherCodesNorRefreshTokens: an access token, state or form token as a code or refresh token, a refresh
+// token as a bearer → invalid_grant or 401.
 func TestT65T90OtherCredentialsAreNeitherCodesNorRefreshTokens(t *testing.T) {
 	setClock(t) // the code's minute does not pass
 	u := openUsers(t)

@@ -97,8 +97,9 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 	}
 }
 
-// TestT96T132WhatEndsEverythingOfAUser: signing out, a new password, an operator's word. Sign-out leaves other browsers, and what an
-// admin has created for the user; the rest leaves nothing, of what the user has created as an admin neither.
+// TestT96T132WhatEndsEverythingOfAUser: sign-out everywhere, a new password or an operator's `revoke --user` → all families of the user
+// are dead on every node, as is what an admin created; a plain sign-out leaves what consent let stay signed in. Sign-out leaves other
+// browsers, and what an admin has created for the user; the rest leaves nothing, of what the user has created as an admin neither.
 func TestT96T132WhatEndsEverythingOfAUser(t *testing.T) {
 	u := openUsers(t, append(onDiskPeople, passwordRefresh...)...)
 	r := requestOf("conf")

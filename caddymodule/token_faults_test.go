@@ -163,7 +163,8 @@ func (u *userDoor) leave(form url.Values, bytes int) {
 	}
 }
 
-// TestT46ClientLeavesAmidARequest: what it asked for was fully done or not at all, and its repetition meets either.
+// TestT46ClientLeavesAmidARequest: a client that disconnects in mid-request → its grant is done entirely or not at all, and a repetition
+// finds either.
 func TestT46ClientLeavesAmidARequest(t *testing.T) {
 	u := openUsers(t, onDiskPeople...)
 	r := requestOf("conf")

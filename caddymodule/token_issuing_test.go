@@ -14,6 +14,8 @@ import (
 
 // Which grants give which tokens, at which paths, and what of them is stored.
 
+// TestT92WhoGetsARefreshToken: a code grant whose client may refresh or whose scope says so, an admin's token for a member → a refresh
+// token; password grants only where switched on; client_credentials never.
 func TestT92WhoGetsARefreshToken(t *testing.T) {
 	plain := "client plain plain-SECRET {\n\t\t\tgrants authorization_code password client_credentials\n\t\t\tscopes public trusted refresh_token offline_access\n\t\t\tredirect_uris https://plain.example/cb\n\t\t}\n\t\tclient legacy"
 	u := openUsers(t, append(passwordRefresh, "client legacy", plain)...)
@@ -86,8 +88,9 @@ func TestTokenAliasServesTwoGrants(t *testing.T) {
 	u.gives(r.exchange(code))
 }
 
-// TestT94A87NoCredentialIsStored runs every flow on a store in a file, and then looks for every credential in all that the
-// process wrote: database, write-ahead log, Caddy's own files, log.
+// TestT94A87NoCredentialIsStored: every credential issued in every flow, sought in database, write-ahead log, Caddy's files and log →
+// none is found, session ids are random and stored as digests. It runs every flow on a store in a file, and then looks for every
+// credential in all that the process wrote: database, write-ahead log, Caddy's own files, log.
 func TestT94A87NoCredentialIsStored(t *testing.T) {
 	u := openUsers(t, append(onDiskPeople, passwordRefresh...)...)
 	for _, id := range []string{"conf", "pub", "nat", "legacy", "first"} {

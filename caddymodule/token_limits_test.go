@@ -54,7 +54,7 @@ func holdThrottled(t *testing.T, p page) {
 	}
 }
 
-// TestT72A80OneCountForPageAndGrant, whatever the address is spelled like and wherever the guesses come from.
+// TestT72A80OneCountForPageAndGrant: guesses on the sign-in page and by the password grant → one count, then a 429 page.
 func TestT72A80OneCountForPageAndGrant(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, loginLimits("")...)
@@ -137,8 +137,8 @@ func TestT73GuessesAtOnce(t *testing.T) {
 	}
 }
 
-// TestT74T75A80OneAddressManyAccounts: whoever tries one password on every account is stopped by the address, which no
-// header changes, and locks nobody out.
+// TestT74T75A80OneAddressManyAccounts: one password tried on 10,000 accounts from one address, with rotating X-Forwarded-For → the
+// address is limited, no account is locked.
 func TestT74T75A80OneAddressManyAccounts(t *testing.T) {
 	setClock(t) // the minute does not pass
 	u := openUsers(t, loginLimits("\t\t\tlogin 10/1m per account\n\t\t\tlogin 12/1m per ip\n")...)
@@ -166,8 +166,8 @@ func TestT74T75A80OneAddressManyAccounts(t *testing.T) {
 	}
 }
 
-// TestT76A80KnownDeviceIsNotLockedOut: somebody else's guesses lock an account for a while, but not the browser in which its
-// owner has signed in before. From outside a locked account gives no answer at all.
+// TestT76A80KnownDeviceIsNotLockedOut: guesses that lock an account → the owner's known browser still signs in; from elsewhere a locked
+// account gives no answer. From outside a locked account gives no answer at all.
 func TestT76A80KnownDeviceIsNotLockedOut(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, loginLimits("\t\t\tlogin 3/1m per account\n\t\t\tlogin 1000/1m per ip\n")...)

@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestF31NoLogHoldsACredential runs every flow, good and bad, with the log at DEBUG and access logs on, and then looks
-// for every credential that was on its way, in each form that it had.
+// TestF31NoLogHoldsACredential: every flow with all logs on → no log, metric or trace holds a credential. It runs every flow, good and
+// bad, with the log at DEBUG and access logs on, and then looks for every credential that was on its way, in each form that it had.
 func TestF31NoLogHoldsACredential(t *testing.T) {
 	d := openDoor(t, onDisk)
 	registered := d.register(t, store.Client{ID: "app"})

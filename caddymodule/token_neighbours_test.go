@@ -49,6 +49,8 @@ func (d *door) gateSays(t *testing.T, token, sentence string) {
 	d.upstream.none(t)
 }
 
+// TestT95RevocationIsAtOnce: revocation of one's own token → 200 and dead at the gate at once; of another client's → 403; with wrong
+// credentials → 401; unknown → 200; with the store down → 503.
 func TestT95RevocationIsAtOnce(t *testing.T) {
 	d := openDoor(t, onDisk)
 	other := "client_id=other&client_secret=other-" + confSecret
@@ -180,6 +182,8 @@ func (d *door) holdSentence(t *testing.T, a answer, want outcome) {
 	d.hold(t, a, want)
 }
 
+// TestT106Introspection: introspection of one's own token → active with its claims; unknown, expired, revoked or another client's →
+// inactive; without authentication → 401; with the store down → 503.
 func TestT106Introspection(t *testing.T) {
 	move := setClock(t).advance
 	d := openDoor(t, strings.Replace(onDisk, "scope orders.read", "revocation {\n\t\t\tmax_staleness 2s\n\t\t}\n\t\tscope orders.read", 1))
@@ -308,6 +312,8 @@ func TestT106Introspection(t *testing.T) {
 	})
 }
 
+// TestT107TokenInfo: token info by header → 200; by query → 401; of a bad token → 401 with a challenge; of a server token →
+// `resource_owner_id: null`.
 func TestT107TokenInfo(t *testing.T) {
 	setClock(t)
 	d := openDoor(t, patient)
@@ -371,7 +377,7 @@ func TestT107TokenInfo(t *testing.T) {
 		realm+`, error="invalid_token", error_description="The access token was revoked"`)
 }
 
-// TestT108MetadataComesFromTheConfiguration asks with hosts that are not ours.
+// TestT108MetadataComesFromTheConfiguration: metadata asked with foreign Host or X-Forwarded-Host → the configured issuer, unchanged.
 func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
 	open := freeAddr(t)
 	_, port, err := net.SplitHostPort(open)
@@ -482,7 +488,7 @@ func TestNothingUnderOurPathsFallsThrough(t *testing.T) {
 	d.upstream.one(t)
 }
 
-// TestK8PublishedKeys holds the key set to its public half.
+// TestK8PublishedKeys: the key set → public members, use, alg, thumbprint kid, no symmetric key.
 func TestK8PublishedKeys(t *testing.T) {
 	for algorithm, kind := range map[string]struct{ kty, members, thumbprint string }{
 		"ES256": {"EC", "alg crv kid kty use x y", `{"crv":%q,"kty":%q,"x":%q,"y":%q}`},

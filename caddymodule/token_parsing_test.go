@@ -15,6 +15,8 @@ import (
 // Parsing at the token endpoint, and what its answers look like: rows T23 to T40, T43, T44 and T97 to T102. Rows about
 // framing and time are in token_transport_test.go.
 
+// TestT23T24OnlyPOST: GET, HEAD, PUT, PATCH, DELETE or `post` → 405 with `Allow: POST` and no side effect; a preflight from an
+// unregistered origin → no CORS headers.
 func TestT23T24OnlyPOST(t *testing.T) {
 	d := openDoor(t, patient)
 	d.decisions(t)
@@ -46,7 +48,9 @@ func TestT23T24OnlyPOST(t *testing.T) {
 	d.upstream.none(t)
 }
 
-// TestT25To28T37MediaTypes and encodings. Nothing is decompressed, so that there is no bomb.
+// TestT25To28T37MediaTypes: JSON and multipart of simple fields → 200; a file part, another or no media type, two Content-Type headers,
+// utf-16, bytes outside the declared charset → 400; Content-Encoding → 415, nothing is decompressed. Nothing is decompressed, so that
+// there is no bomb.
 func TestT25To28T37MediaTypes(t *testing.T) {
 	d := openDoor(t, patient)
 	form, object := ccGrant+"&"+asConf, jsonBody(confFields()...)
@@ -104,6 +108,8 @@ func TestT25To28T37MediaTypes(t *testing.T) {
 	}
 }
 
+// TestT29To33Parameters: a parameter twice, even an identical or an unknown one; `;` as separator, malformed escapes, names such as
+// `scope[a]` → 400; an unknown one → ignored; an empty one → as omitted.
 func TestT29To33Parameters(t *testing.T) {
 	d := openDoor(t, patient)
 	form := ccGrant + "&" + asConf
@@ -152,6 +158,8 @@ func TestT29To33Parameters(t *testing.T) {
 	})
 }
 
+// TestT34T35T66T105Scopes: `+` and `%20` separate scopes; a tab, NBSP, quote, 2,000 names, an escaped `+`, a user's or an unknown scope →
+// invalid_scope; none → the default, never beyond what is registered; client_credentials never gets a refresh token.
 func TestT34T35T66T105Scopes(t *testing.T) {
 	d := openDoor(t, patient)
 	form := ccGrant + "&" + asConf
@@ -212,6 +220,7 @@ func TestT34T35T66T105Scopes(t *testing.T) {
 	}
 }
 
+// TestT38ThirtyTwoParameters: 33 or 10,001 parameters, in each encoding → 400.
 func TestT38ThirtyTwoParameters(t *testing.T) {
 	d := openDoor(t, patient)
 	for _, e := range encodings {
@@ -233,8 +242,9 @@ func TestT38ThirtyTwoParameters(t *testing.T) {
 	}
 }
 
-// TestT39BytesThatAreNoText goes through every text parameter in every encoding. A wrong credential is 401, everything
-// else 400, and nothing is cut at a NUL.
+// TestT39BytesThatAreNoText: NUL, control characters, invalid UTF-8 or lone surrogates in any known parameter, in every encoding → 400,
+// nothing is cut at a NUL. It goes through every text parameter in every encoding. A wrong credential is 401, everything else 400, and
+// nothing is cut at a NUL.
 func TestT39BytesThatAreNoText(t *testing.T) {
 	d := openDoor(t, patient)
 	values := map[string]string{
@@ -311,6 +321,7 @@ var naughty = []string{
 	strings.Repeat("a", 5000), strings.Repeat("é", 3000), strings.Repeat("{", 2000), strings.Repeat("\"", 500), strings.Repeat("a ", 900), strings.Repeat("a ", 200),
 }
 
+// TestT40NaughtyStrings: 515 naughty strings in each text parameter → no 5xx, and nothing reflected.
 func TestT40NaughtyStrings(t *testing.T) {
 	d := openDoor(t, patient)
 	d.decisions(t)
@@ -378,6 +389,8 @@ func TestT40NaughtyStrings(t *testing.T) {
 	}
 }
 
+// TestT43T44T104GrantTypes: no grant_type → invalid_request; an unknown or misspelled one → unsupported_grant_type; one that this client
+// may not use, client_credentials of a public client (T67) → unauthorized_client.
 func TestT43T44T104GrantTypes(t *testing.T) {
 	d := openDoor(t, patient)
 	unsupported := outcome{status: 400, code: "unsupported_grant_type", reason: "grant_type_unknown"}
@@ -437,6 +450,8 @@ func TestT68AServerTokenIsOneWhateverItsName(t *testing.T) {
 	}
 }
 
+// TestT97JSONIsStrict: JSON with a number, array or object for a known member, a top-level array, trailing data, a BOM, depth 10,000 →
+// 400; null → absent; anything in an unknown member → ignored.
 func TestT97JSONIsStrict(t *testing.T) {
 	d := openDoor(t, patient)
 	right := jsonBody(confFields()...)
@@ -490,6 +505,8 @@ func TestT97JSONIsStrict(t *testing.T) {
 	))
 }
 
+// TestT98MultipartIsSimple: multipart with a file name, nested parts, a missing name, another transfer encoding, a long boundary, large
+// part headers, or cut off → 400, nothing is written to disk.
 func TestT98MultipartIsSimple(t *testing.T) {
 	// Whatever a parser writes to disk goes to the directory for temporary files.
 	temporary := t.TempDir()
@@ -546,8 +563,9 @@ func TestT98MultipartIsSimple(t *testing.T) {
 	}
 }
 
-// TestT99TheOrderOfChecks: nothing about a grant is said to somebody who has not proved which client they are, and a
-// client that is gone hears so.
+// TestT99TheOrderOfChecks: an unknown client with a dead refresh token, a wrong secret with a used code → invalid_client, never
+// invalid_grant; a wrong secret with an unknown grant type → unsupported_grant_type. Nothing about a grant is said to somebody who has
+// not proved which client they are, and a client that is gone hears so.
 func TestT99TheOrderOfChecks(t *testing.T) {
 	d := openDoor(t, patient)
 	unsupported := outcome{status: 400, code: "unsupported_grant_type"}
@@ -576,8 +594,9 @@ func TestT99TheOrderOfChecks(t *testing.T) {
 	}
 }
 
-// TestT100T102ChallengesOnlyWhereTheyBelong: with a challenge on a 400 common clients lose the typed error. What an error body is, is
-// held by each refusal of these files.
+// TestT100T102ChallengesOnlyWhereTheyBelong: 401 after Basic → a Basic challenge; 401 after body credentials, and any 400 → none; error
+// bodies hold exactly `error` and `error_description`. With a challenge on a 400 common clients lose the typed error. What an error body
+// is, is held by each refusal of these files.
 func TestT100T102ChallengesOnlyWhereTheyBelong(t *testing.T) {
 	d := openDoor(t, patient)
 	d.run(t, []tokenCase{
@@ -591,7 +610,8 @@ func TestT100T102ChallengesOnlyWhereTheyBelong(t *testing.T) {
 	})
 }
 
-// TestT101TheSuccessBody of a client's own token. Those of a user's are held by tokensIn, for every grant.
+// TestT101TheSuccessBody: the success answer of a grant → 200, members in the documented order, scope always there, absent ones omitted,
+// expires_in in whole seconds. Those of a user's are held by tokensIn, for every grant.
 func TestT101TheSuccessBody(t *testing.T) {
 	d := openDoor(t, strings.Replace(patient, "client other other-SECRET {", "client other other-SECRET {\n\t\t\ttokens {\n\t\t\t\tclient_credentials 10s\n\t\t\t}", 1))
 	for _, e := range encodings {

@@ -20,6 +20,7 @@ import (
 // nobodysClient is the request of a password grant without a client.
 var nobodysClient = request{scope: "trusted public"}
 
+// TestT69PasswordGivesATokenForFourWeeks: the right address and password, in each encoding → 200, for four weeks.
 func TestT69PasswordGivesATokenForFourWeeks(t *testing.T) {
 	u := openUsers(t)
 	r := requestOf("conf")
@@ -49,7 +50,8 @@ func TestT69PasswordGivesATokenForFourWeeks(t *testing.T) {
 	}
 }
 
-// TestT70EveryRefusedSignInLooksTheSame: status, body and headers say nothing about the account.
+// TestT70EveryRefusedSignInLooksTheSame: unknown address, wrong password, disabled, locked or unconfirmed account → the same
+// invalid_grant, to the byte.
 func TestT70EveryRefusedSignInLooksTheSame(t *testing.T) {
 	u := openUsers(t)
 	registry := u.app().registry
@@ -89,6 +91,8 @@ func TestT70EveryRefusedSignInLooksTheSame(t *testing.T) {
 	u.gives(requestOf("conf").asPassword(ada, peoplePassword))
 }
 
+// TestT71AddressHasOneCanonicalForm: an address in upper case, NFD, with a trailing dot or look-alike letters → canonicalised once, for
+// the look-up and the count of failures alike.
 func TestT71AddressHasOneCanonicalForm(t *testing.T) {
 	u := openUsers(t)
 	for _, email := range []string{"kim@acme.example", "zo\u00eb@acme.example", "ivy+tag@acme.example"} {
@@ -115,6 +119,8 @@ func TestT71AddressHasOneCanonicalForm(t *testing.T) {
 	}
 }
 
+// TestT77PasswordsThatAreNotHashed: a password of 1 MiB → 413; over 1 KiB or with NUL → 400 before hashing; longer than bcrypt's 72 bytes
+// → wrong.
 func TestT77PasswordsThatAreNotHashed(t *testing.T) {
 	u := openUsers(t)
 	r := requestOf("conf")
@@ -147,8 +153,8 @@ func TestT77PasswordsThatAreNotHashed(t *testing.T) {
 	u.gives(r.asPassword("long@acme.example", long))
 }
 
-// TestT78SignInsAtOnce: hashing takes 20 MiB and a processor, so only so many run beside each other. The others wait a
-// moment and are told to come back; the gate goes on.
+// TestT78SignInsAtOnce: 500 sign-ins at once → no more hashes beside each other than slots, bounded memory, the gate stays fast, and the
+// surplus gets 503 or 429 within a second. The others wait a moment and are told to come back; the gate goes on.
 func TestT78SignInsAtOnce(t *testing.T) {
 	before := runtime.GOMAXPROCS(2) // and no more slots than that
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
@@ -193,8 +199,8 @@ func TestT78SignInsAtOnce(t *testing.T) {
 
 const busy = "The service is temporarily unable to handle the request. Try again later."
 
-// TestT79CheapHashesAreReplaced: what a password is stored under becomes current when it is next proved. Nothing else of
-// the user changes.
+// TestT79CheapHashesAreReplaced: a sign-in against bcrypt or weak argon2id → the password is stored under the current parameters. Nothing
+// else of the user changes.
 func TestT79CheapHashesAreReplaced(t *testing.T) {
 	u := openUsers(t, passwordRefresh...)
 	r := requestOf("conf")
@@ -248,6 +254,8 @@ func TestT79CheapHashesAreReplaced(t *testing.T) {
 	}
 }
 
+// TestT104WhoMayUseThePasswordGrant: the password grant not configured, not allowed to the client, with contradicting names or wrong
+// client credentials → refused each with its error, and no refresh token unless switched on.
 func TestT104WhoMayUseThePasswordGrant(t *testing.T) {
 	u := openUsers(t)
 	r := requestOf("conf")

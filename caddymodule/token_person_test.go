@@ -8,7 +8,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT132NobodyIsMeant: a misspelled id must not look like a revocation. Those whose tokens may live can be named.
+// TestT132NobodyIsMeant: revoking an id that does not exist → 404, exit status 1, nothing recorded; with `force` → recorded. Those whose
+// tokens may live can be named.
 func TestT132NobodyIsMeant(t *testing.T) {
 	u := openUsers(t, append([]string{"user u-max {", "user u-left {\n\t\t\temail left@acme.example\n\t\t\tpassword HASH\n\t\t\torganisation acme\n\t\t\trole member\n\t\t}\n\t\tuser u-max {"}, onDiskPeople...)...)
 	removed := u.addUser("removed@acme.example", "acme", store.RoleMember)

@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT133TheTokenOfBeforeARefreshEndsAlone: clients tidy up what they have replaced, and go on with what they have got.
+// TestT133TheTokenOfBeforeARefreshEndsAlone: revocation of an access token of before the refresh → that token alone; of the current
+// access or refresh token → the family; of an expired one → nothing.
 func TestT133TheTokenOfBeforeARefreshEndsAlone(t *testing.T) {
 	setClock(t) // all of it within one second: iat says nothing
 	u := openUsers(t, append(onDiskPeople, passwordRefresh...)...)
@@ -55,7 +56,8 @@ func TestT133TheTokenOfBeforeARefreshEndsAlone(t *testing.T) {
 	})
 }
 
-// TestT134ARefreshEndsTheTokenOfBefore, for clients that ask for it: at every gate, within the second, and nothing else.
+// TestT134ARefreshEndsTheTokenOfBefore: `revoke_previous_access_token` and a refresh → the previous access token is dead at every gate
+// within a second, with one revocation for each family.
 func TestT134ARefreshEndsTheTokenOfBefore(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, append(append(append([]string{}, onDiskPeople...), behindProxy...), "redirect_uris https://other.example/cb",

@@ -14,6 +14,7 @@ import (
 // passwordRefresh makes people give refresh tokens with the password grant.
 var passwordRefresh = []string{"password_grant\n", "password_grant {\n\t\t\trefresh_tokens\n\t\t}\n"}
 
+// TestT80RefreshGivesNewTokens: a refresh → new access and refresh token, the same scope, the lifetime of the grant that it came from.
 func TestT80RefreshGivesNewTokens(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, passwordRefresh...)
@@ -59,6 +60,7 @@ func TestT80RefreshGivesNewTokens(t *testing.T) {
 	u.denied(with(r.refresh("x"), "refresh_token", ""), missing("refresh_token"))
 }
 
+// TestT81RefreshTokensExpire: a refresh token idle for 30 days, or a family older than 90 → invalid_grant.
 func TestT81RefreshTokensExpire(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, "redirect_uris https://other.example/cb",
@@ -99,6 +101,7 @@ func TestT81RefreshTokensExpire(t *testing.T) {
 	}
 }
 
+// TestT82RefreshTokenOfAnotherClient: a refresh token of A used by B → invalid_grant, the family is untouched.
 func TestT82RefreshTokenOfAnotherClient(t *testing.T) {
 	u := openUsers(t)
 	r, other, public := requestOf("conf"), requestOf("other"), requestOf("pub")
@@ -117,6 +120,7 @@ func TestT82RefreshTokenOfAnotherClient(t *testing.T) {
 	u.gives(r.refresh(second.RefreshToken))
 }
 
+// TestT83ScopeOfARefresh: scope equal or a subset → 200, the refresh token keeps all; a superset or unknown → invalid_scope.
 func TestT83ScopeOfARefresh(t *testing.T) {
 	u := openUsers(t)
 	r := requestOf("conf")
@@ -158,6 +162,8 @@ func TestT83ScopeOfARefresh(t *testing.T) {
 	u.gives(r.refresh(got.RefreshToken)) // the refusals used nothing up
 }
 
+// TestT84AndT85ReuseEndsTheFamily: a refresh token after its successor was used, or 31 s after its own use, or two generations old →
+// invalid_grant, the family and its access tokens are dead.
 func TestT84AndT85ReuseEndsTheFamily(t *testing.T) {
 	now := setClock(t)
 	grace := func(value string) string {

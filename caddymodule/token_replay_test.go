@@ -30,6 +30,8 @@ func (u *userDoor) atOnce(times int, form url.Values) []answer {
 	return answers
 }
 
+// TestT49SecondRedemptionEndsTheFamily: a used code again, at once or a day later, with whatever verifier or redirect URI →
+// invalid_grant, and the access and refresh tokens of the family are dead.
 func TestT49SecondRedemptionEndsTheFamily(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t)
@@ -73,6 +75,8 @@ func TestT49SecondRedemptionEndsTheFamily(t *testing.T) {
 	}
 }
 
+// TestT50AndT53CodeOfAnotherClientHarmsNobody: a used or fresh code of client A presented by client B → invalid_grant, and A's tokens or
+// the unspent code stay good.
 func TestT50AndT53CodeOfAnotherClientHarmsNobody(t *testing.T) {
 	u := openUsers(t)
 	r, other := requestOf("conf"), requestOf("other")
@@ -117,7 +121,7 @@ func TestT51CodeRedeemedOnceInARace(t *testing.T) {
 	}
 }
 
-// TestT87RefreshInARaceGivesOneSuccessor: racing tabs lose nothing, and gain no second token.
+// TestT87RefreshInARaceGivesOneSuccessor: 64 parallel refreshes with one token → one new generation, the same successor in every 200.
 func TestT87RefreshInARaceGivesOneSuccessor(t *testing.T) {
 	setClock(t) // the grace does not pass
 	u := openUsers(t)
@@ -163,8 +167,7 @@ func TestT87RefreshInARaceWithoutGrace(t *testing.T) {
 	u.denied(r.refresh(won[0].RefreshToken), badGrant("refresh_token_revoked"))
 }
 
-// TestT88WhatEndedStaysEndedAfterARestart: nothing that was revoked, replayed or reused lives again because a process
-// has forgotten it. What lived goes on.
+// TestT88WhatEndedStaysEndedAfterARestart: a revoked family after a restart with empty caches → invalid_grant. What lived goes on.
 func TestT88WhatEndedStaysEndedAfterARestart(t *testing.T) {
 	setClock(t) // the code's minute does not pass
 	changes := append([]string{"limits {\n", "password_grant {\n\t\t\trefresh_tokens\n\t\t}\n\t\tlimits {\n", "\t\tpassword_grant\n", ""}, onDiskPeople...)
@@ -219,7 +222,8 @@ func TestT88WhatEndedStaysEndedAfterARestart(t *testing.T) {
 	u.gives(r.exchange(unusedCode))
 }
 
-// TestT86LostAnswerAndRestart: a client whose answer was lost asks again, whoever answers it.
+// TestT86LostAnswerAndRestart: a refresh repeated at 29 s, also elsewhere and after a restart → 200 with the same successor, one live
+// refresh token, marked in the audit log.
 func TestT86LostAnswerAndRestart(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, onDiskPeople...)
@@ -252,8 +256,7 @@ func TestT86LostAnswerAndRestart(t *testing.T) {
 	u.denied(r.refresh(last.RefreshToken), badGrant("refresh_token_revoked"))
 }
 
-// TestT89RevocationWinsOverARefreshBesideIt: whatever the refresh got, nothing of it is good once the revocation was
-// acknowledged.
+// TestT89RevocationWinsOverARefreshBesideIt: a revocation races a refresh → once it is acknowledged, no token of the family is accepted.
 func TestT89RevocationWinsOverARefreshBesideIt(t *testing.T) {
 	u := openUsers(t, onDiskPeople...)
 	r := requestOf("conf")

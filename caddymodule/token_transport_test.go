@@ -64,6 +64,8 @@ func (d *door) head(more string) string {
 	return crlf("POST /oauth/token HTTP/1.1\nHost: " + d.addr + "\n" + more)
 }
 
+// TestT36BodiesAreBounded: a body over 64 KiB, a Content-Length of 10 GB, an endless chunked body → 413 and a closed connection, without
+// reading or allocating more.
 func TestT36BodiesAreBounded(t *testing.T) {
 	d := openDoor(t, patient)
 	tooLarge := outcome{status: 413, code: "invalid_request", reason: "body_too_large"}
@@ -160,8 +162,9 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// TestT41NobodySmugglesARequest sends what one reader takes for one request and another for two. The one inside would
-// issue a token; no answer but those that were asked for may come.
+// TestT41NobodySmugglesARequest: Content-Length beside Transfer-Encoding, two lengths, bare LF, folded lines, chunk extensions, wrong
+// lengths in HTTP/2 and 3 → 400 or 501, and the embedded request is never executed. The one inside would issue a token; no answer but
+// those that were asked for may come.
 func TestT41NobodySmugglesARequest(t *testing.T) {
 	d := openDoor(t, patient)
 	form := ccGrant + "&" + asConf
@@ -273,7 +276,8 @@ func TestT41NobodySmugglesARequest(t *testing.T) {
 	})
 }
 
-// TestT42SlowBodiesAreCut really waits: the deadline of a body is ten seconds.
+// TestT42SlowBodiesAreCut: a body that never comes after `Expect: 100-continue`, or one byte in five seconds → cut within ten seconds,
+// other clients unaffected.
 func TestT42SlowBodiesAreCut(t *testing.T) {
 	d := openDoor(t, patient)
 	const limit = 10*time.Second + time.Second // the row's, and a second for what a connection waits before anybody reads it
@@ -356,6 +360,7 @@ func TestT42SlowBodiesAreCut(t *testing.T) {
 	d.token()
 }
 
+// TestT45EarlyDataIsRefused: a POST in TLS 1.3 early data or with `Early-Data: 1` → 425; repeated after the handshake → served.
 func TestT45EarlyDataIsRefused(t *testing.T) {
 	d := openDoor(t, patient)
 	form := ccGrant + "&" + asConf

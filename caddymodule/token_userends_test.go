@@ -42,8 +42,8 @@ func (d *adminDoor) unrevoked(id, organisation string) string {
 	})
 }
 
-// TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs: a code that is not redeemed yet, the tokens of every grant and what they were
-// refreshed to, the session, a consent page that is open, what an admin created for them, and what they created as an admin.
+// TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs: a user is disabled, deleted, moved or gets another password or role → codes,
+// refresh tokens, sessions, open consent pages and what admins created for them, or they as admins, are dead.
 func TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs(t *testing.T) {
 	d := openAdmin(t, passwordRefresh...)
 	r := requestOf("conf")

@@ -107,7 +107,8 @@ func utf16Of(text string) string {
 	return b.String()
 }
 
-// TestM11To14TheBodyNamesOneUserInOneWay; row M20, which bodies are too much, is in it too.
+// TestM11To14TheBodyNamesOneUserInOneWay: path and body that name different users, another type, missing, doubled or case-folded members
+// → 409 or 400, nothing is issued.
 func TestM11To14TheBodyNamesOneUserInOneWay(t *testing.T) {
 	d := openAdmin(t)
 	for _, pair := range [][2]string{
@@ -129,7 +130,7 @@ func TestM11To14TheBodyNamesOneUserInOneWay(t *testing.T) {
 	}
 }
 
-// TestM15NothingElseIsApplied: a document may say more, and nothing of it is done.
+// TestM15NothingElseIsApplied: further attributes such as role, scope, expires_in → never applied.
 func TestM15NothingElseIsApplied(t *testing.T) {
 	d := openAdmin(t)
 	more := `"role":"admin","scope":"trusted public orders.read refresh_token","scopes":["orders.read"],"organisation_id":"rival",` +
@@ -151,6 +152,7 @@ func TestM15NothingElseIsApplied(t *testing.T) {
 	}
 }
 
+// TestM20BodiesAreBoundedAndStrict: a body over 16 KiB, depth 20,000, a BOM, bad UTF-8, trailing text → 413 or 400.
 func TestM20BodiesAreBoundedAndStrict(t *testing.T) {
 	d := openAdmin(t)
 	body := reference("u-grace")

@@ -15,6 +15,7 @@ import (
 
 // In which form a request comes: rows M18, M19, M30, M31, M34, M36 and M37.
 
+// TestM18ContentType: a missing, other or parametrised Content-Type → 415.
 func TestM18ContentType(t *testing.T) {
 	d := openAdmin(t)
 	unsupported := plainRefusal(415, "unsupported_media_type", "media_type_unsupported")
@@ -54,6 +55,7 @@ func (d *adminDoor) rawMint(method, target, lines, body string) answer {
 	return answer{status, header, text}
 }
 
+// TestM19Accept: an Accept without the JSON:API type → 406.
 func TestM19Accept(t *testing.T) {
 	d := openAdmin(t)
 	notAcceptable := plainRefusal(406, "not_acceptable", "not_acceptable")
@@ -72,8 +74,7 @@ func TestM19Accept(t *testing.T) {
 	}
 }
 
-// TestM30OnlyTheHeaderIsACredential: not the cookie that a browser sends along, also where a route takes it, and not the
-// query.
+// TestM30OnlyTheHeaderIsACredential: the admin's token in a cookie or the query → 401.
 func TestM30OnlyTheHeaderIsACredential(t *testing.T) {
 	d := openAdmin(t, "protect trusted", "protect trusted {\n\t\t\ttoken_from cookie accessToken\n\t\t}")
 	b := d.browser()
@@ -106,6 +107,7 @@ func TestM30OnlyTheHeaderIsACredential(t *testing.T) {
 	d.created(cookie, mintRequest{id: "u-grace"})
 }
 
+// TestM31OnlyPost: another method or an override header → 405.
 func TestM31OnlyPost(t *testing.T) {
 	d := openAdmin(t)
 	notAllowed := plainRefusal(405, "method_not_allowed", "method_not_allowed")
@@ -124,7 +126,7 @@ func TestM31OnlyPost(t *testing.T) {
 	d.created(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"X-HTTP-Method-Override": "DELETE"}})
 }
 
-// TestM36NoCrossOriginAccess: no web page of another origin reads an answer, nor may it ask.
+// TestM36NoCrossOriginAccess: a cross-origin fetch → no CORS headers.
 func TestM36NoCrossOriginAccess(t *testing.T) {
 	d := openAdmin(t)
 	for _, origin := range []string{"https://evil.example", "null", "https://client.example", d.url} {
@@ -140,8 +142,8 @@ func TestM36NoCrossOriginAccess(t *testing.T) {
 	}
 }
 
-// TestM2M4M6M34M37EveryErrorIsADocument goes through the codes of the contract, and in its order: of two faults the earlier row
-// of the walk decides.
+// TestM2M4M6M34M37EveryErrorIsADocument: no token, a server token, too little scope, early data → 401, 403, 403, 425, each as a JSON:API
+// document.
 func TestM2M4M6M34M37EveryErrorIsADocument(t *testing.T) {
 	d := openAdmin(t)
 	d.stored(store.User{ID: "u-off", Organisation: "acme", Role: store.RoleGroupManager, Status: store.UserDisabled})

@@ -18,8 +18,8 @@ import (
 
 // What a created token is, and what ends it: rows M21 to M23, M25 to M27, M32, M33 and M35.
 
-// TestM21ACreatedTokenIsItsTargetsOnly: it makes nobody an admin, and whoever acts for somebody else does not act for them
-// once more, not even for an admin.
+// TestM21ACreatedTokenIsItsTargetsOnly: a member's token used as an admin's or to act for a third → 403; else exactly the target's
+// rights.
 func TestM21ACreatedTokenIsItsTargetsOnly(t *testing.T) {
 	d := openAdmin(t)
 	minted := d.mintFor("u-grace")
@@ -57,6 +57,7 @@ func TestM21ACreatedTokenIsItsTargetsOnly(t *testing.T) {
 	d.refused(early.AccessToken, mintRequest{id: "u-grace"}, revokedToken)
 }
 
+// TestM22Scopes: a member's token → at most the admin token's scopes.
 func TestM22Scopes(t *testing.T) {
 	d := openAdmin(t)
 	for held, want := range map[string]string{
@@ -78,6 +79,7 @@ func TestM22Scopes(t *testing.T) {
 	}
 }
 
+// TestM23Claims: a member's token → sub and organisation of the target, `act` with the admin and the client.
 func TestM23Claims(t *testing.T) {
 	d := openAdmin(t)
 	own := claims(t, d.admin)
@@ -115,7 +117,7 @@ func TestM23Claims(t *testing.T) {
 	}
 }
 
-// TestM26TheRefreshTokenIsTheAdminsClients: nobody else's, and presenting it does the family no harm.
+// TestM26TheRefreshTokenIsTheAdminsClients: a member's refresh token used by another client → invalid_grant.
 func TestM26TheRefreshTokenIsTheAdminsClients(t *testing.T) {
 	d := openAdmin(t)
 	for name, admin := range map[string]string{
@@ -144,7 +146,7 @@ func TestM26TheRefreshTokenIsTheAdminsClients(t *testing.T) {
 	}
 }
 
-// TestM27EndingsAreIndependent: the target's own sign-ins and what an admin created end apart, and "revoke all" ends both.
+// TestM27EndingsAreIndependent: the target's own sessions and the created family → end apart; `revoke --user` ends both.
 func TestM27EndingsAreIndependent(t *testing.T) {
 	d := openAdmin(t)
 	r := requestOf("conf")
@@ -200,7 +202,7 @@ func TestM27EndingsAreIndependent(t *testing.T) {
 	})
 }
 
-// TestM32SixtyAMinute: the limit is each admin's own, counts tokens and not refusals, and does not outlast its minute.
+// TestM32SixtyAMinute: the 61st token for members in a minute → 429.
 func TestM32SixtyAMinute(t *testing.T) {
 	c := setClock(t)
 	d := openAdmin(t, grantLimit()...)
@@ -229,7 +231,7 @@ func TestM32SixtyAMinute(t *testing.T) {
 	d.mintFor("u-grace")
 }
 
-// TestM33Audit: one line says who got a token for whom, through which client, from where; or who did not, and why.
+// TestM33Audit: a created or refused token → one audit line with admin, target, client, address, jti and result.
 func TestM33Audit(t *testing.T) {
 	d := openAdmin(t)
 	d.decisions(t)
@@ -272,8 +274,7 @@ func TestM33Audit(t *testing.T) {
 	})
 }
 
-// TestM35ALostAnswer: who asks again gets another token; both are in the log, and the one that was lost can be ended by
-// its jti alone.
+// TestM35ALostAnswer: a repeated request → a second token, both audited, each revocable by its jti.
 func TestM35ALostAnswer(t *testing.T) {
 	d := openAdmin(t)
 	d.decisions(t)

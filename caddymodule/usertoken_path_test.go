@@ -11,8 +11,8 @@ import (
 
 // Which paths are the operation's, and whom they name: rows M16 and M17.
 
-// TestM16SpellingsOfThePath: one spelling of an id names one user, and whatever an upstream could take for the operation
-// never reaches one, not even on a site that hands everything on.
+// TestM16SpellingsOfThePath: the user's id with encoded slashes, matrix parameters, leading zeros, full-width digits → 400 or 404, never
+// another user, never an upstream.
 func TestM16SpellingsOfThePath(t *testing.T) {
 	d := openAdmin(t, cutRoutes(t)...)
 	for _, id := range []string{"1", "2", "a@b:c", "a/b", "é"} {
@@ -102,7 +102,7 @@ func asJSON(t *testing.T, text string) string {
 	return string(quoted)
 }
 
-// TestM17OnlyOnesOwnOrganisation: the path names no organisation but one's own, not even by its id.
+// TestM17OnlyOnesOwnOrganisation: another organisation in place of `me` → 404.
 func TestM17OnlyOnesOwnOrganisation(t *testing.T) {
 	d := openAdmin(t, cutRoutes(t)...)
 	for _, organisation := range []string{"acme", "rival", "1", "mee", "Me", "me%20", "*", "-", strconv.Quote("me")} {

@@ -17,9 +17,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestM28NothingIsBornAfterTheEnd races what ends a target against tokens for that target: whichever token came out of
-// the race, it is worth nothing once the end is acknowledged. Nobody waits for anybody, so that each round is cut at
-// another place.
+// TestM28NothingIsBornAfterTheEnd: the target or organisation deleted in mid-request, raced → no usable token after the deletion. Nobody
+// waits for anybody, so that each round is cut at another place.
 func TestM28NothingIsBornAfterTheEnd(t *testing.T) {
 	d := openAdmin(t)
 	app := d.app()
@@ -185,8 +184,8 @@ var unknownTargets = []struct{ name, id string }{
 	{"unknown", "u-nobody"}, {"another organisation", "u-stored"}, {"declared, another organisation", "u-declared"},
 }
 
-// TestTM3UnknownTargetsCostTheSame: for a user of another organisation the store is asked what it is asked for one that
-// does not exist. BenchmarkTM3UnknownTargets has the times.
+// TestTM3UnknownTargetsCostTheSame: a foreign or unknown target → the same questions to the store. BenchmarkTM3UnknownTargets has the
+// times.
 func TestTM3UnknownTargetsCostTheSame(t *testing.T) {
 	all := newTargets(t)
 	for _, target := range unknownTargets {

@@ -24,8 +24,7 @@ var (
 	revokedToken   = tokenRefusal(401, "invalid_token", `, error="invalid_token", error_description="The access token was revoked"`)
 )
 
-// TestM1AdminObtainsATokenForAMember: however the admin came to the token, both roles can be acted for, and the refresh
-// token works for the admin's client.
+// TestM1AdminObtainsATokenForAMember: an admin asks for a token for a group or business manager → 201 with the flat body, no-store.
 func TestM1AdminObtainsATokenForAMember(t *testing.T) {
 	d := openAdmin(t)
 	ownClient := request{scope: "trusted public"}
@@ -71,6 +70,7 @@ func TestM1AdminObtainsATokenForAMember(t *testing.T) {
 	})
 }
 
+// TestM3BadTokens: an expired, revoked or garbage admin token → 401.
 func TestM3BadTokens(t *testing.T) {
 	c := setClock(t)
 	d := openAdmin(t)
@@ -102,7 +102,7 @@ func TestM3BadTokens(t *testing.T) {
 	})
 }
 
-// TestM5OnlyAnAdmin: whoever is no admin learns nothing about anybody, not even that the request is malformed.
+// TestM5OnlyAnAdmin: a caller without the admin role → 403.
 func TestM5OnlyAnAdmin(t *testing.T) {
 	d := openAdmin(t)
 	d.stored(store.User{ID: "u-none", Organisation: "acme", PasswordHash: oauth.NewSecret(peopleHash())})
@@ -127,8 +127,7 @@ func TestM5OnlyAnAdmin(t *testing.T) {
 	d.mintFor("u-grace")
 }
 
-// TestM7ForeignUsersAreUnknown: to the admin of one organisation, those of another do not exist, whatever their role and
-// state, and whichever way the admin looks.
+// TestM7ForeignUsersAreUnknown: a target in another organisation → 404, identical to an unknown id.
 func TestM7ForeignUsersAreUnknown(t *testing.T) {
 	d := openAdmin(t)
 	d.stored(store.User{ID: "u-rick", Organisation: "rival", Role: store.RoleAdmin, PasswordHash: oauth.NewSecret(peopleHash())})
@@ -155,7 +154,7 @@ func TestM7ForeignUsersAreUnknown(t *testing.T) {
 	d.mintFor("u-live")
 }
 
-// TestM8M9OnlyTwoRolesAreActedFor, and they are spelled in one way.
+// TestM8M9OnlyTwoRolesAreActedFor: a member, admin, owner, oneself, or a role in another spelling as target → 403.
 func TestM8M9OnlyTwoRolesAreActedFor(t *testing.T) {
 	d := openAdmin(t)
 	for _, role := range []store.Role{
@@ -171,6 +170,7 @@ func TestM8M9OnlyTwoRolesAreActedFor(t *testing.T) {
 	}
 }
 
+// TestM10InactiveUsers: a deleted target → 404; disabled, locked or only invited → 422.
 func TestM10InactiveUsers(t *testing.T) {
 	d := openAdmin(t)
 	registry := d.app().registry
@@ -201,9 +201,8 @@ func TestM10InactiveUsers(t *testing.T) {
 	})
 }
 
-// TestM24AdminsOfThisMoment: who is no admin any more gets nothing more, whatever the token says. A change made here ends
-// the admin's tokens as well, so that the answer is that of a revoked token; one that another node has just made is seen in
-// the directory first.
+// TestM24AdminsOfThisMoment: an admin demoted or moved after signing in → 403 on the next call. A change made here ends the admin's
+// tokens as well, so that the answer is that of a revoked token; one that another node has just made is seen in the directory first.
 func TestM24AdminsOfThisMoment(t *testing.T) {
 	d := openAdmin(t)
 	registry := d.app().registry
@@ -270,8 +269,7 @@ func TestM24AdminsOfThisMoment(t *testing.T) {
 	})
 }
 
-// TestM29OneOrganisationAUser: a user is in one organisation, so that no admin of another comes by the token that is
-// good there.
+// TestM29OneOrganisationAUser: a user of two organisations → only the admin's own context.
 func TestM29OneOrganisationAUser(t *testing.T) {
 	d := openAdmin(t)
 	id := d.addUser("two@acme.example", "acme", store.RoleGroupManager)

@@ -44,7 +44,8 @@ func TestV7ValidateWarnsOfApplicationsAtTheIssuersOrigin(t *testing.T) {
 	}
 }
 
-// TestG126ValidateWarnsOfTheIssuer: of one that nobody can reach, of keys in the clear, and of secrets that can be guessed.
+// TestG126ValidateWarnsOfTheIssuer: an issuer that requests do not reach, keys in the clear, a guessable secret → a warning with file and
+// line, without the secret.
 func TestG126ValidateWarnsOfTheIssuer(t *testing.T) {
 	// The oauth block begins in line 2, its issuer is line 3.
 	options := func(lines ...string) string {

@@ -114,7 +114,8 @@ func plus(t *testing.T, number string, offset int) string {
 	return string(text)
 }
 
-// TestG83G151ValidateWarnsWhatFailsOpen: `caddy validate` says with file and line what asks for less than it seems to.
+// TestG83G151ValidateWarnsWhatFailsOpen: a mis-ordered directive, a matcher on a removed header, a route beside the gate → a warning with
+// file and line.
 func TestG83G151ValidateWarnsWhatFailsOpen(t *testing.T) {
 	for _, shape := range openShapes {
 		t.Run(shape.name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestQ207ClientsThatMakeThemselvesKnownOnAllNodes: one that registers at a node, or is let in there, is known to the other at once, and one that
-// is disabled there is refused by both within a second. Each node reads documents for itself.
+// TestQ207ClientsThatMakeThemselvesKnownOnAllNodes: a client registered or let in at one node → served at the other at once; disabled at
+// one → refused by both within a second. Each node reads documents for itself.
 func TestQ207ClientsThatMakeThemselvesKnownOnAllNodes(t *testing.T) {
 	var asked atomic.Int64
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestF28EachStepOnAnotherOfTheNodes walks through whole flows, each step of each at another node than the step before.
+// TestF28EachStepOnAnotherOfTheNodes: each step of a flow at another node than the step before → the flow works.
 func TestF28EachStepOnAnotherOfTheNodes(t *testing.T) {
 	flows, people := either(48, 10_000), 6
 	// Those who walk at the same time are different people, for who signs out ends all that their applications have; and there

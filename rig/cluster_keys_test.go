@@ -129,8 +129,7 @@ func (c *Cluster) hasten(t *testing.T, id string) {
 	}
 }
 
-// TestK9AKilledKeyIsRefusedByAllNodes: whatever a key has signed is refused everywhere soon after its revocation was
-// acknowledged, and another key signs.
+// TestK9AKilledKeyIsRefusedByAllNodes: a revoked key → refused everywhere, at most seconds later.
 func TestK9AKilledKeyIsRefusedByAllNodes(t *testing.T) {
 	c := StartCluster(t, 3, Setup{})
 	application, spread := Application{c.URL, Server}, new(times)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestF29LostAnswersLogNobodyOutOnThreeNodes: one answer in twenty of the token endpoint is lost on its way, after what it tells of
-// was committed. Clients ask again, and in the end everybody holds a refresh token that is good.
+// TestF29LostAnswersLogNobodyOutOnThreeNodes: one answer in twenty of the token endpoint is lost after its commit → no client has to sign
+// in again. Clients ask again, and in the end everybody holds a refresh token that is good.
 func TestF29LostAnswersLogNobodyOutOnThreeNodes(t *testing.T) {
 	clients, refreshes := either(12, 100), either(12, 200)
 	c := StartCluster(t, 3, Setup{})

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestQ114PersonalTokensEndOnAllNodes: a personal access token that one node removes is refused by every node within a second, and so is one
-// whose owner is disabled.
+// TestQ114PersonalTokensEndOnAllNodes: such a token removed at one node → refused by all within a second.
 func TestQ114PersonalTokensEndOnAllNodes(t *testing.T) {
 	c := StartCluster(t, 3, Setup{OAuth: "personal_tokens {\n\t\t\tscopes public trusted\n\t\t}"})
 	application, spread := Application{c.URL, Console}, new(times)

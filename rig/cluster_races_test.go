@@ -31,8 +31,8 @@ func raced(n int, send func(hand int) Answer) []Answer {
 	return answers
 }
 
-// TestT52CodesRacedOnTwoNodes: however many hands redeem a code, wherever, one of them gets tokens. The others' attempts end
-// the family.
+// TestT52CodesRacedOnTwoNodes: codes raced by many callers at two nodes on one PostgreSQL → exactly one success each, and the family
+// ends. The others' attempts end the family.
 func TestT52CodesRacedOnTwoNodes(t *testing.T) {
 	codes, people := either(100, 10_000), 4
 	c := StartCluster(t, 2, Setup{})

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestS69ASignOutReachesAllNodes: a browser signs in at a host, and its session is good on every node at once. It signs out by one node,
-// and how long do the gates of the others go on accepting the session?
+// TestS69ASignOutReachesAllNodes: a host session made at one of several nodes → good on all at once; a sign-out at one → refused by all
+// within a second. It signs out by one node, and how long do the gates of the others go on accepting the session?
 func TestS69ASignOutReachesAllNodes(t *testing.T) {
 	c := StartCluster(t, 3, Setup{})
 	rounds, lanes := either(24, 1000), either(2, 4)

@@ -54,8 +54,8 @@ type run struct {
 	recovered []time.Duration
 }
 
-// TestCrashF2 kills nodes and, now and then, the database under them, while clients go on with what they know. CRASH_KILLS is
-// how many nodes are killed, STORE which database alone is tried, CRASH_SEED repeats the choices of a run.
+// TestCrashF2: nodes and their database are killed at random while clients go on → nothing acknowledged is lost and nothing happens
+// twice. CRASH_KILLS is how many nodes are killed, STORE which database alone is tried, CRASH_SEED repeats the choices of a run.
 func TestCrashF2(t *testing.T) {
 	t.Parallel() // nodes that are started and killed leave a machine much time
 	kills, seed := int64(200), rand.Uint64()

@@ -165,9 +165,8 @@ func (s *scene) counts() (families, decided, keys int) {
 // arm is the environment that kills a node at a point.
 func arm(at string) string { return failpoint.Variable + "=kill 1 " + at }
 
-// TestF1KilledAtEveryPoint kills a node at every point of every deed, starts it again and goes on as a client does that has
-// had no answer: what was not committed can be asked for again, what was committed has its documented answer, and nothing is
-// there by halves.
+// TestF1KilledAtEveryPoint: a node is killed at every point of every step, also of a sign-in at a host (S68), and starts again → each
+// step is done or not, and its repetition has the documented answer.
 func TestF1KilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	for _, store := range stores {

@@ -209,9 +209,8 @@ func TestG81AFloodOfBadTokens(t *testing.T) {
 	}
 }
 
-// TestF23AFloodInLittleMemory floods a node that may use 256 MiB, with bad tokens and with slow clients, and kills it in the midst
-// of that, as the kernel does when there is no more: it goes on answering, it is back at once while the flood goes on, and it
-// has forgotten nothing.
+// TestF23AFloodInLittleMemory: 256 MiB, a flood of bad tokens and slow clients, a kill → answers all the time, back at once, nothing
+// forgotten.
 func TestF23AFloodInLittleMemory(t *testing.T) {
 	n := Start(t, Setup{Environment: []string{"GOMEMLIMIT=256MiB"}})
 	application := Application{n.URL, Console}

@@ -247,8 +247,7 @@ func beside(quiet, busy *load) string {
 	return fmt.Sprintf("p99 %v, before %v: %.1f times", now.Round(100*time.Microsecond), before.Round(100*time.Microsecond), float64(now)/float64(before))
 }
 
-// TestF25SlowClients holds thousands of connections that send or read a byte now and then, or nothing: whoever means well is
-// served all the time, what is too slow is cut off, and when the crowd has gone nothing is left of it.
+// TestF25SlowClients: thousands of slow or idle connections → cut within ten seconds, good requests are answered, nothing is left.
 func TestF25SlowClients(t *testing.T) {
 	for _, v := range either([]visit{
 		{name: "of all kinds", kinds: map[string]int{"head": 150, "body": 150, "upload": 150, "download": 150, "idle": 500}},

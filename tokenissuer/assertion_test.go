@@ -107,6 +107,8 @@ func (a *authority) jwks(tb testing.TB) []byte {
 	return jwks
 }
 
+// TestG94AssertionIsForOneUpstreamAndOneRequest: `forward assertion` → a JWT of at most 60 s with the upstream as aud, the method and the
+// digest of the target.
 func TestG94AssertionIsForOneUpstreamAndOneRequest(t *testing.T) {
 	a := assertingAuthority(t)
 	assertion := a.assert(t, a.personsToken())

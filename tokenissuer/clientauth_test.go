@@ -56,7 +56,8 @@ func TestT17EveryRefusalAsksTheDirectoryOnce(t *testing.T) {
 	}
 }
 
-// TestT21TryingManyIDsIsBounded: an address has ten times the failures of one client, whatever ids it tries.
+// TestT21TryingManyIDsIsBounded: 200 client ids tried from one address → 429; another address → served. An address has ten times the
+// failures of one client, whatever ids it tries.
 func TestT21TryingManyIDsIsBounded(t *testing.T) {
 	a := newAuthority(t)
 	for i := range 200 {

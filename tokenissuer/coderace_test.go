@@ -41,7 +41,8 @@ func TestT51TheCodeEndsMeanwhile(t *testing.T) {
 	wantReason(t, err, oauth.InvalidGrant, "code_expired")
 }
 
-// TestT51RedemptionRacesTheRightAndAWrongClient: the wrong one neither wins nor spoils it.
+// TestT51RedemptionRacesTheRightAndAWrongClient: the right client and wrong ones race for a code → the right one alone gets tokens, and
+// they live. The wrong one neither wins nor spoils it.
 func TestT51RedemptionRacesTheRightAndAWrongClient(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters(""))
@@ -60,7 +61,7 @@ func TestT51RedemptionRacesTheRightAndAWrongClient(t *testing.T) {
 	f.alive(tokens[0])
 }
 
-// TestT64AFaultOfTheStoreSpendsNothing: whatever step fails, there is no token, and the code is still good.
+// TestT64AFaultOfTheStoreSpendsNothing: the store fails at any step of a grant → 503, no token, and the code is still good.
 func TestT64AFaultOfTheStoreSpendsNothing(t *testing.T) {
 	for _, step := range []string{"Family", "User", "RedeemCode"} {
 		t.Run(step, func(t *testing.T) {
@@ -150,8 +151,8 @@ func TestF12TheAnswerOfTheStoreIsLost(t *testing.T) {
 	f.must(err)
 }
 
-// TestTM5TheMACDecidesWhatIsLookedUp: for a code or a refresh token whose MAC is wrong the store is not asked at all, so its answer cannot
-// depend on what exists. One that was issued, and is another client's, costs one question about its family.
+// TestTM5TheMACDecidesWhatIsLookedUp: a code or refresh token with a wrong MAC → no look-up, so no timing. One that was issued, and is
+// another client's, costs one question about its family.
 func TestTM5TheMACDecidesWhatIsLookedUp(t *testing.T) {
 	f := newFlow(t)
 	code, tokens := f.code("conf", parameters("")), f.tokens("conf", "refresh_token")

@@ -30,8 +30,9 @@ var comparedOpenly = map[string]string{
 	"tokenissuer/endpoint/login.go toTokensOf": "the other is a constant, which is no secret",
 }
 
-// TestTM4NothingComparesACredentialByteForByte reads our own sources: a credential that somebody sent is compared in constant time, or
-// searched by what was made of it. A clock would show less: a slope of nanoseconds drowns in the noise of any machine.
+// TestTM4NothingComparesACredentialByteForByte: a credential wrong in its first or last byte → compared in constant time or found by
+// digest. It reads our own sources: a credential that somebody sent is compared in constant time, or searched by what was made of it. A
+// clock would show less: a slope of nanoseconds drowns in the noise of any machine.
 func TestTM4NothingComparesACredentialByteForByte(t *testing.T) {
 	found := make(map[string]bool)
 	for where, function := range ourFunctions(t) {

@@ -83,8 +83,7 @@ func (f *flow) tryFrom(address, login, password string) (SignedIn, error) {
 	return f.SignIn(f.tb.Context(), SignInAttempt{Email: login, Password: oauth.NewSecret(password), Address: address})
 }
 
-// TestP47OwnPasswordsStayHere: a directory is never asked about an account with a password of ours, whatever the password was, and
-// is never waited for with a hashing slot in hand.
+// TestP47OwnPasswordsStayHere: an account with a password of ours → no directory is asked about it, and it waits for none.
 func TestP47OwnPasswordsStayHere(t *testing.T) {
 	f := newFlow(t)
 	zoe := f.outsider("zoe")
@@ -181,7 +180,8 @@ func TestP110TheIdentityIsTakenAwayMeanwhile(t *testing.T) {
 	}
 }
 
-// TestP48FailuresElsewhere: failures in a directory are counted as ours are, and for a person too, whatever names lead there.
+// TestP48FailuresElsewhere: failures in a directory → counted by name, address and person, whatever names lead there; not while it is
+// away.
 func TestP48FailuresElsewhere(t *testing.T) {
 	f := newFlow(t)
 	corp := &peopleElsewhere{name: "corp", usesName: true, people: map[string]*store.User{"zoe": f.outsider("zoe"), "eve": nil}}
@@ -241,8 +241,7 @@ func TestP48FailuresElsewhere(t *testing.T) {
 	})
 }
 
-// TestP138AThrottledPersonLooksLikeNobody: after failures by one name, another name of the same person is answered as one that nobody
-// has, with the right password and without, and counted as such.
+// TestP138AThrottledPersonLooksLikeNobody: a throttled person by another name → answered and timed as a name that does not exist.
 func TestP138AThrottledPersonLooksLikeNobody(t *testing.T) {
 	f := newFlow(t)
 	corp := &peopleElsewhere{name: "corp", usesName: true, people: map[string]*store.User{"zoe": f.outsider("zoe")}}
@@ -263,7 +262,8 @@ func TestP138AThrottledPersonLooksLikeNobody(t *testing.T) {
 	}
 }
 
-// TestP137ABrowserThatADirectorysPersonHasUsed has a count of failures of its own, by a name that is no address too.
+// TestP137ABrowserThatADirectorysPersonHasUsed: a browser known to a directory's person while others fail → a count of its own; after the
+// user was removed → none.
 func TestP137ABrowserThatADirectorysPersonHasUsed(t *testing.T) {
 	f := newFlow(t)
 	corp := &peopleElsewhere{name: "corp", usesName: true, people: map[string]*store.User{"zoe": f.outsider("zoe"), "yan": f.outsider("yan")}}
@@ -307,7 +307,7 @@ func TestP137ABrowserThatADirectorysPersonHasUsed(t *testing.T) {
 	tokentest.WantCode(t, with(zoes, "zoe", userPassword), oauth.RateLimited)
 }
 
-// TestP139DirectoriesAlone: where no password of ours counts, a directory is asked about everybody.
+// TestP139DirectoriesAlone: `ldap` without `password` → a stored user's password does not count.
 func TestP139DirectoriesAlone(t *testing.T) {
 	f := newFlow(t)
 	ada := f.user("ada")
@@ -324,7 +324,7 @@ func TestP139DirectoriesAlone(t *testing.T) {
 	}
 }
 
-// TestP135WhoDisconnectsIsCounted: whoever does not wait for the directory's answer has tried all the same.
+// TestP135WhoDisconnectsIsCounted: a browser that disconnects while a directory or provider checks → a failure; our own timeout → none.
 func TestP135WhoDisconnectsIsCounted(t *testing.T) {
 	f := newFlow(t)
 	corp := &peopleElsewhere{name: "corp", usesName: true, people: map[string]*store.User{"zoe": f.outsider("zoe")}, hold: make(chan struct{})}
@@ -377,7 +377,8 @@ func TestP135AtAProvider(t *testing.T) {
 	tokentest.WantCode(t, count(t.Context(), nil, 1), oauth.RateLimited)
 }
 
-// TestP49SeveralDirectories: the first that knows a name decides, and one that is away hides nobody of another.
+// TestP49SeveralDirectories: several directories → the first that knows the name decides; one away → temporarily_unavailable for unknown
+// names only.
 func TestP49SeveralDirectories(t *testing.T) {
 	zoe, yan := &store.User{ID: "zoe"}, &store.User{ID: "yan"}
 	away := oauth.Unavailable("away", errors.New("away"))
@@ -413,7 +414,7 @@ func TestP49SeveralDirectories(t *testing.T) {
 	}
 }
 
-// TestP53ThePasswordGrant asks directories as the sign-in page does.
+// TestP53ThePasswordGrant: the password grant with a directory's name or address → as on the sign-in page.
 func TestP53ThePasswordGrant(t *testing.T) {
 	f := newFlow(t)
 	corp := &peopleElsewhere{name: "corp", usesName: true, people: map[string]*store.User{"zoe": f.outsider("zoe")}}

@@ -58,6 +58,7 @@ func TestATokenTooLongIsNotHandedOut(t *testing.T) {
 	}
 }
 
+// TestT22GeneratedSecretsAreLongAndOneOfAKind: generated secrets → base62 with at least 190 bits, all different.
 func TestT22GeneratedSecretsAreLongAndOneOfAKind(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 1000 {

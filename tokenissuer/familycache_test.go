@@ -104,7 +104,8 @@ func TestWhatIsRememberedGivesNothing(t *testing.T) {
 	testWhatIsRemembered(t, func(f *flow) Tokens { return f.tokens("conf", "refresh_token") })
 }
 
-// TestQ171WhatIsRememberedGivesNothingAgain: nor is a refresh token that came of a refresh moments ago given again because of it.
+// TestQ171WhatIsRememberedGivesNothingAgain: a refresh token remembered as good here that another node used up or ended → refused as
+// where nothing is remembered.
 func TestQ171WhatIsRememberedGivesNothingAgain(t *testing.T) {
 	testWhatIsRemembered(t, func(f *flow) Tokens {
 		const server = "https://mcp.example.com/mcp"

@@ -64,8 +64,8 @@ func TestAHostStandsOnceOnTheAccountPage(t *testing.T) {
 	}
 }
 
-// TestS66TheAccountHasTheHostsOfEachSession: under the sign-in that they came of, while they can be used. They are no applications, and
-// each can be ended alone by its user and nobody else.
+// TestS66TheAccountHasTheHostsOfEachSession: the account page and `user sessions` → host sessions under their sign-in, with last use;
+// each ends alone. They are no applications, and each can be ended alone by its user and nobody else.
 func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {
 	f := newFlow(t)
 	ada := f.user("ada")

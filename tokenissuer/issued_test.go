@@ -28,6 +28,8 @@ func TestRevocationsOutliveWhateverIsIssued(t *testing.T) {
 	}
 }
 
+// TestT68Q263AUserTokenIsNeverAServerToken: a client declared with the id of a stored user → its exchange fails, since the token would
+// pass for the client's own.
 func TestT68Q263AUserTokenIsNeverAServerToken(t *testing.T) {
 	a := newAuthority(t)
 	_, err := a.Issue(Grant{Type: oauth.AuthorizationCode, Client: a.client("conf"), User: &store.User{ID: "conf"}, Scopes: oauth.Scopes{oauth.ScopeTrusted}})

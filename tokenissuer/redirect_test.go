@@ -22,7 +22,7 @@ func TestWhatAPersonIsToldOfTheTarget(t *testing.T) {
 	}
 }
 
-// TestQ221SchemesHaveNoHost: behind a scheme of its own, a program can write any host.
+// TestQ221SchemesHaveNoHost: `cursor://claude.ai/cb` → the page names the scheme and never the host.
 func TestQ221SchemesHaveNoHost(t *testing.T) {
 	f := newFlow(t)
 	_, target, err := f.ResolveRedirect(t.Context(), "nat", "cursor://claude.ai/cb", "")

@@ -22,8 +22,8 @@ func (f *flow) signInFor(clientID, email, password string) (Tokens, error) {
 	return f.exchange(r)
 }
 
-// TestT145ADeviceOfAnEarlierOwner: when a removed user's id belongs to somebody else, browsers that the former owner has signed
-// in with are strangers.
+// TestT145ADeviceOfAnEarlierOwner: a locked account and a browser that a former owner of the user id signed in with → 429, the browser is
+// not known.
 func TestT145ADeviceOfAnEarlierOwner(t *testing.T) {
 	f := newFlow(t)
 	fill := func(device oauth.Secret) error {

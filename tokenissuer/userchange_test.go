@@ -21,7 +21,8 @@ func (f *flow) declare(u store.User) error {
 	return err
 }
 
-// TestT91AChangeRacesARefresh: whatever comes first, after the change is acknowledged nothing lives.
+// TestT91AChangeRacesARefresh: a change of role, organisation or password races a refresh → once it is acknowledged, nothing of before
+// lives.
 func TestT91AChangeRacesARefresh(t *testing.T) {
 	f := newFlow(t)
 	for i := range 100 {

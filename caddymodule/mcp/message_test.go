@@ -20,8 +20,8 @@ func read(text string) (messages []message, err error) {
 	return messages, err
 }
 
-// TestQ20MessagesThatCanBeReadInTwoWays are none: a server that reads them otherwise would call another tool than the one that was
-// asked about.
+// TestQ20MessagesThatCanBeReadInTwoWays: a JSON-RPC body with a member twice, text behind it, depth over 64, over 100 messages, bad UTF-8
+// → 400.
 func TestQ20MessagesThatCanBeReadInTwoWays(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": "", "white space": " \n", "a string": `"x"`, "a number": "1", "null": "null", "an empty batch": "[]", "a batch in a batch": `[[{"method":"x"}]]`,

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 )
 
-// TestQ22WhichRulesATool has: all that fit, and a `deny` unless another names the tool more closely.
+// TestQ22WhichRulesATool: several `tool` rules that fit → all hold; a `deny` yields only to a rule that names the tool more closely.
 func TestQ22WhichRulesATool(t *testing.T) {
 	tool := func(words string) *Tool {
 		patterns, what, _ := strings.Cut(words, ": ")

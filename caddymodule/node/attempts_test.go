@@ -85,8 +85,7 @@ func TestT72SharedAttemptsCount(t *testing.T) {
 	})
 }
 
-// TestT72P136WhatNodesShare: failed sign-ins are counted for all nodes, by account and by address; what bounds one node's work
-// is not asked of the database.
+// TestT72P136WhatNodesShare: failed sign-ins at several nodes, of a directory's person too → one count by account and address.
 func TestT72P136WhatNodesShare(t *testing.T) {
 	s := newCountingStore(t)
 	a, _ := s.node(t)

@@ -33,9 +33,8 @@ func (f *silentFeed) Revocations(ctx context.Context, after store.FeedPosition) 
 	return nil, after, ctx.Err()
 }
 
-// TestF16NobodyWaitsForTheFeedTwice: while the database is silent, whoever asks for the state of the moment is told within the
-// patience of one request, whenever they came; also those who waited for the next reading, and who asked something else
-// before. And it is one of them all who reads.
+// TestF16NobodyWaitsForTheFeedTwice: the database is silent and many ask for the state of the moment → each is answered within one
+// request's patience. And it is one of them all who reads.
 func TestF16NobodyWaitsForTheFeedTwice(t *testing.T) {
 	n := prepared(t, inMemory)
 	synctest.Test(t, func(t *testing.T) {

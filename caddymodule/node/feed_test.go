@@ -86,7 +86,7 @@ func TestARefreshIsOnNobodysPatience(t *testing.T) {
 	}
 }
 
-// TestF15IntervalsAreThosePromised: other tests bear with a busy machine, and would not see others.
+// TestF15IntervalsAreThosePromised: revocations, remembered clients and clocks → read at the promised intervals.
 func TestF15IntervalsAreThosePromised(t *testing.T) {
 	if feedInterval > time.Second || serverTimeout > 5*time.Second {
 		t.Errorf("revocations are asked for every %v, and a server has %v to answer", feedInterval, serverTimeout)

@@ -10,8 +10,7 @@ type wall struct{ at time.Time }
 
 func (w *wall) now() time.Time { return w.at }
 
-// TestF17TheSharedClock: codes, sign-ins and refresh tokens go by the store's clock, and what has expired by it stays
-// expired whatever is done to this node's.
+// TestF17TheSharedClock: a node's clock stepped, off by 90 s or an hour, or beyond 2038 → the store's time counts and never goes back.
 func TestF17TheSharedClock(t *testing.T) {
 	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	t.Run("without a clock of the store", func(t *testing.T) {

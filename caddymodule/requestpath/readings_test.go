@@ -21,7 +21,7 @@ func TestG67RulesSeeTheGetBehindAConnect(t *testing.T) {
 	t.Error("no reading is the GET that an upstream gets")
 }
 
-// TestV10MethodInTheQuery: every spelling of the parameter from which an upstream takes a method, and what only resembles it.
+// TestV10MethodInTheQuery: `_method=DELETE` in query or header → the rules of every reading hold.
 func TestV10MethodInTheQuery(t *testing.T) {
 	for query, want := range map[string]string{
 		"": "", "a=b": "", "_method=DELETE": "DELETE", "a=b&_method=delete&c": "DELETE", "a=b;_method=DELETE": "DELETE", "_METHOD=DELETE": "DELETE",

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestQ163ExchangedClaimsReadBack: what is written of where a token came from is what is read, however it was exchanged.
+// TestQ163ExchangedClaimsReadBack: claims with actors and odd texts written and read → the same.
 func TestQ163ExchangedClaimsReadBack(t *testing.T) {
 	at := time.Unix(1_900_000_000, 0)
 	token := &AccessToken{

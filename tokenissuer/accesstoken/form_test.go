@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
+// TestG31OneTokenHasOneSpelling: padding, whitespace or unused bits in any part → 401.
 func TestG31OneTokenHasOneSpelling(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.ES256]
@@ -84,6 +85,7 @@ func allocatedBytes(f func()) int64 {
 	return int64(after.TotalAlloc-before.TotalAlloc) / runs
 }
 
+// TestG33HostileFormsCostLittle: a million dots, deep nesting in a header → 401 before any base64 or JSON, in bounded memory.
 func TestG33HostileFormsCostLittle(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.ES256]

@@ -67,7 +67,7 @@ func TestWhatAnIssuerSaysOfAToken(t *testing.T) {
 	}
 }
 
-// TestG90WhatIsNoGoodAnswer: no case of doubt is a yes.
+// TestG90WhatIsNoGoodAnswer: `active` missing or not boolean, bad times → inactive.
 func TestG90WhatIsNoGoodAnswer(t *testing.T) {
 	p := newPartner()
 	const inactive, other, malformed = "token_inactive", "not_an_access_token", "introspection_malformed"

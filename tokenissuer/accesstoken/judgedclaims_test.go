@@ -13,6 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
+// TestG35ClaimsAreReadStrictly: a payload that is no JSON object, nested deeply, with doubled or case-varied claims, a BOM, bad UTF-8 →
+// 401.
 func TestG35ClaimsAreReadStrictly(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.ES256]
@@ -63,6 +65,7 @@ func TestG36ExpiryIsJudgedToTheSecond(t *testing.T) {
 	g.refuses(t, g.good("exp", "0"), "token_expired")
 }
 
+// TestG37TimesOutOfReasonAreRefused: nbf or iat beyond the leeway, a life beyond five weeks → refused.
 func TestG37TimesOutOfReasonAreRefused(t *testing.T) {
 	g := newGate(t)
 	at := func(d time.Duration) string { return strconv.FormatInt(tokentest.Start.Add(d).Unix(), 10) }

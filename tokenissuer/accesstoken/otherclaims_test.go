@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestG122AClaimByItsPath: a name that a claim has counts before a path, and a path means the longest name at each step.
+// TestG122AClaimByItsPath: `require claim a.b.c` → the claim of that name first, then the longest path; null or objects → absent.
 func TestG122AClaimByItsPath(t *testing.T) {
 	p := newPartner()
 	token := p.accepts(t, p.token("at+jwt", p.marked(
@@ -51,7 +51,7 @@ func TestG81NestedClaimsAreWeighed(t *testing.T) {
 	}
 }
 
-// TestG127RolesFromAnotherClaim are the token's roles, and those in role no more.
+// TestG127RolesFromAnotherClaim: `roles_claim` → its values are the roles, `role` in the token says nothing.
 func TestG127RolesFromAnotherClaim(t *testing.T) {
 	p := newPartner()
 	p.rolesClaim = "realm_access.roles"
@@ -84,8 +84,8 @@ func TestG127RolesFromAnotherClaim(t *testing.T) {
 	}
 }
 
-// TestG128ATokenWithoutAnAudience is refused, unless the operator says that it is meant for its client. One that has an audience is
-// meant for that alone, and so is one that RFC 9068 wants to have one.
+// TestG128ATokenWithoutAnAudience: a trusted issuer's token without aud → 401; with `audience_from client_id` → only listed clients. One
+// that has an audience is meant for that alone, and so is one that RFC 9068 wants to have one.
 func TestG128ATokenWithoutAnAudience(t *testing.T) {
 	closed, open := newPartner("at+jwt", TypeJWT, TypeNone), newPartner("at+jwt", TypeJWT, TypeNone)
 	open.clientAudience = true

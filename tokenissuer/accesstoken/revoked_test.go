@@ -11,6 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// TestG43EveryKindOfRevocationAndEveryPair: a revocation by jti, family, user, client, organisation, key or time, alone and in pairs →
+// 401, the strictest counts.
 func TestG43EveryKindOfRevocationAndEveryPair(t *testing.T) {
 	future := tokentest.Start.Add(24 * time.Hour)
 	key := testkeys.Shared()[oauth.ES256]

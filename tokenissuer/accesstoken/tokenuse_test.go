@@ -126,8 +126,7 @@ func TestG24TokensInTheShapeOfWellKnownProviders(t *testing.T) {
 	}
 }
 
-// TestG24WhatIsNoAccessTokenNeverPasses: the typ of old issuers is on all that they sign, so that what is in a token has to
-// tell what it is for.
+// TestG24WhatIsNoAccessTokenNeverPasses: ID tokens, logout tokens and other JWTs of an issuer whose typ is legacy → 401.
 func TestG24WhatIsNoAccessTokenNeverPasses(t *testing.T) {
 	p := anyType()
 	for _, v := range []struct {

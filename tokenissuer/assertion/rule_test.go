@@ -7,7 +7,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestQ224ClaimsMakeOneSubject: nobody can choose claims that make the subject of somebody else's claims.
+// TestQ224ClaimsMakeOneSubject: claims chosen so that two sets make one subject, `app/feature` + `x` and `app` + `feature/x` → the first
+// is refused.
 func TestQ224ClaimsMakeOneSubject(t *testing.T) {
 	r := Rule{Subject: "ci:{sub}/{client_id}@{jti}"}
 	for _, test := range []struct{ sub, client, jti, want string }{
@@ -23,7 +24,7 @@ func TestQ224ClaimsMakeOneSubject(t *testing.T) {
 	}
 }
 
-// TestQ270TheEndOfAClaimIsNoPartOfWhatStandsBetween: the same where what stands between two claims is longer, and one ends with its beginning.
+// TestQ270TheEndOfAClaimIsNoPartOfWhatStandsBetween: a claim that ends with the start of the separator → refused.
 func TestQ270TheEndOfAClaimIsNoPartOfWhatStandsBetween(t *testing.T) {
 	r := Rule{Subject: "ci:{sub}--{client_id}"}
 	for _, test := range []struct{ sub, client, want string }{

@@ -18,7 +18,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT201WhatALogoutTokenSays, in the algorithm of the client's ID tokens, and that nothing else is sent.
+// TestT201WhatALogoutTokenSays: a logout token → a form POST, typ logout+jwt, the client's algorithm, the claims of the specification and
+// no nonce.
 func TestT201WhatALogoutTokenSays(t *testing.T) {
 	for _, algorithm := range []oauth.Algorithm{"", oauth.ES256, oauth.EdDSA} {
 		d := newDesk(t)
@@ -55,8 +56,7 @@ func TestT201WhatALogoutTokenSays(t *testing.T) {
 	}
 }
 
-// TestT202OneThatIsSlowDelaysNobody: a receiver that answers nothing gets a few requests at a time, and those of others are delivered
-// beside them, though theirs came last.
+// TestT202OneThatIsSlowDelaysNobody: hundreds of logouts for a silent application → four at a time to it, others are told at once.
 func TestT202OneThatIsSlowDelaysNobody(t *testing.T) {
 	d := newDesk(t)
 	release, inside := make(chan struct{}), atomic.Int64{}
@@ -173,7 +173,8 @@ func TestT203GivenUpAfterAnHour(t *testing.T) {
 	}
 }
 
-// TestT204Answers: what each answer means. Nothing follows a redirect.
+// TestT204Answers: 200, 204 → done; 400 → refused for good; other statuses and a closed connection → again; redirects → not followed; an
+// endless body → bounded. Nothing follows a redirect.
 func TestT204Answers(t *testing.T) {
 	elsewhere := newReceiver(t, status(http.StatusOK))
 	for _, c := range []struct {
@@ -256,7 +257,7 @@ func TestT205WhereAWorkerGoes(t *testing.T) {
 	}
 }
 
-// TestT206NobodyToTell: the URI is that of the moment of the delivery.
+// TestT206NobodyToTell: the client removed, disabled or without the URI since → dropped; with another URI → told there.
 func TestT206NobodyToTell(t *testing.T) {
 	d := newDesk(t)
 	before, after := newReceiver(t, status(http.StatusOK)), newReceiver(t, status(http.StatusOK))
@@ -280,7 +281,7 @@ func TestT206NobodyToTell(t *testing.T) {
 	}
 }
 
-// TestT208OneOfSeveralNodesDelivers.
+// TestT208OneOfSeveralNodesDelivers: several nodes and one due logout → one delivery.
 func TestT208OneOfSeveralNodesDelivers(t *testing.T) {
 	d := newDesk(t)
 	app := newReceiver(t, status(http.StatusOK))
@@ -303,8 +304,8 @@ func TestT208OneOfSeveralNodesDelivers(t *testing.T) {
 	}
 }
 
-// TestT209BrokenOffAndTakenOver: a worker that ends breaks off what is under way. The next one takes it at once, and the attempt does not
-// count. One that dies leaves it until its claim is over.
+// TestT209BrokenOffAndTakenOver: a worker stopped during a delivery → the next takes it at once; killed → after 30 seconds. The next one
+// takes it at once, and the attempt does not count. One that dies leaves it until its claim is over.
 func TestT209BrokenOffAndTakenOver(t *testing.T) {
 	d := newDesk(t)
 	reached := make(chan struct{}, 8)
@@ -382,7 +383,7 @@ func (f *faulty) DropLogout(ctx context.Context, logout store.Logout) error {
 	return f.LogoutStore.DropLogout(ctx, logout)
 }
 
-// TestT210AStoreThatFails: nothing is sent that this node could not take for itself, nothing is lost, and a round ends.
+// TestT210AStoreThatFails: the store fails before, while or after a delivery → nothing is lost, at worst it is sent twice, no busy loop.
 func TestT210AStoreThatFails(t *testing.T) {
 	for call, sent := range map[string]int{"due": 0, "postpone": 0, "drop": 1} {
 		t.Run(call, func(t *testing.T) {

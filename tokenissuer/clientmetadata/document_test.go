@@ -11,7 +11,8 @@ import (
 
 const testID = "https://app.example/client.json"
 
-// TestQ41Documents: a document describes a client that has no secret, in words that we take.
+// TestQ41Documents: a metadata document with another client_id, a secret, unsafe or no redirect URIs, a member twice, trailing text →
+// refused with the reason.
 func TestQ41Documents(t *testing.T) {
 	for _, test := range []struct{ name, members, want string }{
 		{"least", `"redirect_uris":["https://app.example/cb"]`, ""},
@@ -70,7 +71,7 @@ func TestQ220HostsOfDocumentsInPlainLetters(t *testing.T) {
 	}
 }
 
-// TestQ226MarksDoNotPileUp: marks over the letters of a name do not cover the lines above it.
+// TestQ226MarksDoNotPileUp: a client name with forty combining marks over a letter → three of them.
 func TestQ226MarksDoNotPileUp(t *testing.T) {
 	for name, want := range map[string]string{
 		"Cl" + strings.Repeat("\u030d", 40) + "aude": "Cl\u030d\u030d\u030daude", strings.Repeat("\u20dd", 9) + "x": "\u20dd\u20dd\u20ddx",

@@ -94,7 +94,8 @@ func ask(t *testing.T, d *Documents, id string) string {
 	return c.Name
 }
 
-// TestQ42Fetches: what is fetched is one JSON document of bounded size from where the URL says, and nothing else.
+// TestQ42Fetches: a metadata document's host that redirects, sends more than 64 KiB, endless or compressed data, HTML, or nothing →
+// refused, within 5 s.
 func TestQ42Fetches(t *testing.T) {
 	var zipped bytes.Buffer
 	bomb := gzip.NewWriter(&zipped)
@@ -195,7 +196,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// TestQ42PrivateAddresses: no address is dialled that is not on the internet, whatever names it, and however often the name changes.
+// TestQ42PrivateAddresses: such a host that resolves to a private address, also on the second look → not dialled.
 func TestQ42PrivateAddresses(t *testing.T) {
 	inside := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the inner host was asked") }))
 	inside.Config.ConnState = func(net.Conn, http.ConnState) { t.Error("the inner host was dialled") }
@@ -260,8 +261,8 @@ func rebind(t *testing.T) *atomic.Int64 {
 	return asked
 }
 
-// TestQ43Stale: a document is fetched again once it is old. It goes on for a day while its host is away, and ends at once when the host
-// has it no more.
+// TestQ43Stale: a document's host away → used for a day; the document gone → none any more at once. It goes on for a day while its host
+// is away, and ends at once when the host has it no more.
 func TestQ43Stale(t *testing.T) {
 	h, c := newHost(t), newClock()
 	d, id := open(t, c, Settings{}), h.URL+"/client.json"
@@ -302,8 +303,7 @@ func TestQ43Stale(t *testing.T) {
 	want("there again", "four", 9)
 }
 
-// TestQ44Floods: whoever asks for documents without end has few of them fetched, one at a time of one host, and does not keep others from
-// theirs.
+// TestQ44Floods: a flood of client URLs → one fetch at a time for a host, 30 a minute for a host or address, 600 in all.
 func TestQ44Floods(t *testing.T) {
 	h, c := newHost(t), newClock()
 	d := open(t, c, Settings{})
@@ -348,7 +348,7 @@ func TestQ44Floods(t *testing.T) {
 	}
 }
 
-// TestQ223OthersOfTheHost: somebody who has us fetch many documents from a host does not keep its real clients from being fetched.
+// TestQ223OthersOfTheHost: a flood of URLs at a known client's host → that client's document is fetched all the same.
 func TestQ223OthersOfTheHost(t *testing.T) {
 	h, c := newHost(t), newClock()
 	d := open(t, c, Settings{})
@@ -376,7 +376,7 @@ func TestQ223OthersOfTheHost(t *testing.T) {
 	asks("/letin", "192.0.2.66", "agent of today")
 }
 
-// TestQ44OneDocument: those who ask for one document at once have it fetched once.
+// TestQ44OneDocument: many ask for one document at once → one fetch.
 func TestQ44OneDocument(t *testing.T) {
 	h := newHost(t)
 	h.says("one")
@@ -395,7 +395,7 @@ func TestQ44OneDocument(t *testing.T) {
 	}
 }
 
-// TestQ44CacheIsBoundedInBytes: large documents are forgotten when many are remembered.
+// TestQ44CacheIsBoundedInBytes: documents without end → bounded in bytes.
 func TestQ44CacheIsBoundedInBytes(t *testing.T) {
 	h := newHost(t)
 	h.does(func(w http.ResponseWriter, r *http.Request) {

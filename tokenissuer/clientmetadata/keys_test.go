@@ -78,7 +78,8 @@ func TestQ202KeysAtAPlace(t *testing.T) {
 	want("just asked", "two", "client_keys_unusable", 7)
 }
 
-// TestQ202KeysAreFetchedAsDocumentsAre, with every bound.
+// TestQ202KeysAreFetchedAsDocumentsAre: its `jwks_uri` that redirects, is private, too large or slow → refused, with every bound of
+// documents.
 func TestQ202KeysAreFetchedAsDocumentsAre(t *testing.T) {
 	elsewhere := newHost(t)
 	for name, test := range map[string]struct {

@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestP60CreatesAUserOnlyByTheRules: what becomes of an account that is nobody's.
+// TestP60CreatesAUserOnlyByTheRules: an unknown account with `create` → a user; without, with an unverified address, or a missing
+// organisation or role → refused, nothing is added.
 func TestP60CreatesAUserOnlyByTheRules(t *testing.T) {
 	p := newPeople(t)
 	account := google("108", "Grace@Acme.Example", true)
@@ -43,8 +44,8 @@ func TestP60CreatesAUserOnlyByTheRules(t *testing.T) {
 	}
 }
 
-// TestP61LinksByAVerifiedAddressAlone: nobody takes over an account by an address that the provider has not verified, or where the
-// rules do not say so.
+// TestP61LinksByAVerifiedAddressAlone: the address of an existing user, verified with `link verified_email` → linked; unverified or `link
+// never` → refused, never created beside.
 func TestP61LinksByAVerifiedAddressAlone(t *testing.T) {
 	p := newPeople(t)
 	ada := google("1", "Ada@acme.example", true)
@@ -75,7 +76,8 @@ func TestP61LinksByAVerifiedAddressAlone(t *testing.T) {
 	}
 }
 
-// TestP62AnAddressTakenBeforehandIsNotLinkedTo: somebody creates a user with the address of a person who has not come yet.
+// TestP62AnAddressTakenBeforehandIsNotLinkedTo: a user created with another person's unverified address, then that person comes → refused
+// until an operator vouches for the address.
 func TestP62AnAddressTakenBeforehandIsNotLinkedTo(t *testing.T) {
 	p := newPeople(t)
 	loose := Rules{Create: &Creation{}, AllowUnverifiedEmail: true}
@@ -89,7 +91,7 @@ func TestP62AnAddressTakenBeforehandIsNotLinkedTo(t *testing.T) {
 	}
 }
 
-// TestP63SpellingsOfAnAddressAreOneUser, and what only looks like it is another.
+// TestP63SpellingsOfAnAddressAreOneUser: a verified address in another case, width or form → the same user; a look-alike → another.
 func TestP63SpellingsOfAnAddressAreOneUser(t *testing.T) {
 	for name, email := range map[string]string{
 		"case": "ADA@ACME.EXAMPLE", "full width": "ａｄａ@acme.example", "dot": "ada@acme.example.", "spaces": " ada@acme.example ", "ideographic dot": "ada@acme．example",
@@ -112,7 +114,7 @@ func TestP63SpellingsOfAnAddressAreOneUser(t *testing.T) {
 	}
 }
 
-// TestP64SubjectsAreComparedByteForByte, within their provider.
+// TestP64SubjectsAreComparedByteForByte: a subject in another case or with spaces, or at another provider → another person.
 func TestP64SubjectsAreComparedByteForByte(t *testing.T) {
 	p := newPeople(t)
 	first := p.signsIn(google("aB", "b1@acme.example", true), creates)
@@ -127,7 +129,7 @@ func TestP64SubjectsAreComparedByteForByte(t *testing.T) {
 	}
 }
 
-// TestP65FirstSignInsAtOnceMakeOneUser.
+// TestP65FirstSignInsAtOnceMakeOneUser: first sign-ins of one account at once → one user, one identity.
 func TestP65FirstSignInsAtOnceMakeOneUser(t *testing.T) {
 	for name, rules := range map[string]Rules{"created": creates, "linked": links} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +163,7 @@ func TestP65FirstSignInsAtOnceMakeOneUser(t *testing.T) {
 	}
 }
 
-// TestP68WhoIsOutStaysOut: disabled, removed, and taken out of the configuration.
+// TestP68WhoIsOutStaysOut: a user disabled, removed or undeclared → refused, nothing written; removed with `create` → a new id.
 func TestP68WhoIsOutStaysOut(t *testing.T) {
 	p := newPeople(t)
 	disabled := store.UserDisabled
@@ -184,7 +186,8 @@ func TestP68WhoIsOutStaysOut(t *testing.T) {
 	p.refuses(dora, both, reasonRemoved)
 }
 
-// TestP69AllowsByVerifiedAddressAndGroup.
+// TestP69AllowsByVerifiedAddressAndGroup: `allow email_domain` with an unverified, sub- or look-alike domain, `allow group` in another
+// case → refused each time.
 func TestP69AllowsByVerifiedAddressAndGroup(t *testing.T) {
 	p := newPeople(t)
 	domain, err := CanonicalDomain("Acme.Example")

@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestP66ALaterSignInWritesWhatHasChanged, and nothing else.
+// TestP66ALaterSignInWritesWhatHasChanged: a later sign-in: nothing new → no write; groups or address changed → written, sessions end; an
+// address now unverified or taken → the user's no more.
 func TestP66ALaterSignInWritesWhatHasChanged(t *testing.T) {
 	p := newPeople(t)
 	account := google("1", "grace@acme.example", true)
@@ -109,7 +110,7 @@ func TestP66OperatorsKeepTheirUsers(t *testing.T) {
 	}
 }
 
-// TestP67HostileGroupsAndNames: a user gets what a user can have, the same each time, and the sign-in goes on.
+// TestP67HostileGroupsAndNames: thousands of groups, control characters, endless names → what a user can have, the same each time.
 func TestP67HostileGroupsAndNames(t *testing.T) {
 	p := newPeople(t)
 	account := google("1", "grace@acme.example", true)
@@ -143,7 +144,8 @@ func TestP68TheStoreIsAway(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
-// TestP118GroupsOfAProviderCanBeKeptApart from those of others by a prefix, by which nobody is let in.
+// TestP118GroupsOfAProviderCanBeKeptApart: `group_prefix` → a provider's groups never equal another's; `allow group` goes by the bare
+// name.
 func TestP118GroupsOfAProviderCanBeKeptApart(t *testing.T) {
 	p := newPeople(t)
 	account := google("1", "grace@acme.example", true)

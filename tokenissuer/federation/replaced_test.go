@@ -40,8 +40,8 @@ func (p *people) lives(id string) bool {
 	return f.RevokedAt.IsZero()
 }
 
-// TestP114TheNextOwnerOfAnIDIsAnotherPerson: what was linked to a declared user leads nobody to whoever is declared by the same id later,
-// nor to a stored user who has it, and what came of it ends.
+// TestP114TheNextOwnerOfAnIDIsAnotherPerson: the id of a declared user given to another person → the account of the person before leads
+// to nobody, its sign-ins have ended.
 func TestP114TheNextOwnerOfAnIDIsAnotherPerson(t *testing.T) {
 	dora, dan := google("3", "dora@acme.example", true), google("4", "dan@acme.example", true)
 	next := func() *store.User { return &store.User{ID: "u-dora", Email: "dan@acme.example"} }
@@ -97,8 +97,8 @@ func TestP114AStoredUserOfTheIDIsAnotherPerson(t *testing.T) {
 	}
 }
 
-// TestP115DeclaredPeopleStayThemselves: in the next configuration, after one without them, and under another id with
-// the same verified address. A person who has another address at the provider stays the same, too.
+// TestP115DeclaredPeopleStayThemselves: a declared user in the next configuration, under another id with the same verified address → the
+// same person. A person who has another address at the provider stays the same, too.
 func TestP115DeclaredPeopleStayThemselves(t *testing.T) {
 	p := newPeople(t)
 	dora := google("3", "dora@acme.example", true)
@@ -135,7 +135,7 @@ func TestP115DeclaredPeopleStayThemselves(t *testing.T) {
 	}
 }
 
-// TestP113ASignInBesideTheUnlink does not bring the account back, though the day of its last use is due.
+// TestP113ASignInBesideTheUnlink: the day's last use of an identity that is unlinked meanwhile → not added again, the sign-in is refused.
 func TestP113ASignInBesideTheUnlink(t *testing.T) {
 	p := newPeople(t)
 	ada := google("1", "ada@acme.example", true)
@@ -154,7 +154,8 @@ func TestP113ASignInBesideTheUnlink(t *testing.T) {
 	}
 }
 
-// TestQ126PersonalTokensOfADeclaredUserWhoIsGone are not those of whoever is declared by the id later.
+// TestQ126PersonalTokensOfADeclaredUserWhoIsGone: a declared user with tokens is taken out and the id given to another → the tokens are
+// gone.
 func TestQ126PersonalTokensOfADeclaredUserWhoIsGone(t *testing.T) {
 	p := newPeople(t)
 	p.must(p.Registry.Reconcile(t.Context()))

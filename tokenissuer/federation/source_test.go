@@ -21,8 +21,8 @@ const (
 	newSource = "openid https://new.example"
 )
 
-// TestP151AnotherProviderOfTheNameGetsNobody: an account that was linked at one provider leads nobody of another there, whatever both call
-// the person. An address that the other has verified leads on where the rule says so, and what came of the account before has ended.
+// TestP151AnotherProviderOfTheNameGetsNobody: an account linked at another provider of that name → nobody's, or linked anew by a verified
+// address. An address that the other has verified leads on where the rule says so, and what came of the account before has ended.
 func TestP151AnotherProviderOfTheNameGetsNobody(t *testing.T) {
 	p := newPeople(t)
 	grace := p.signsIn(google("1", "grace@acme.example", true), from(oldSource, both))

@@ -26,7 +26,8 @@ var laterStatements = map[string]Account{
 	"another kind":      at("one", "bob", "bob@acme.example.", false),
 }
 
-// TestV1AWordThatIsTakenBackSharesNobody: a provider does not vouch for an address any more, and the next person comes with it at another.
+// TestV1AWordThatIsTakenBackSharesNobody: a provider stops vouching for an address that another provider then brings → two users or a
+// refusal, never one account shared.
 func TestV1AWordThatIsTakenBackSharesNobody(t *testing.T) {
 	loose := both
 	loose.AllowUnverifiedEmail = true

@@ -25,8 +25,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestG88WhatMayBeDialled goes through the ranges with their edges. A guard that knew 127.0.0.1 and not ::ffff:127.0.0.1 has
-// been the hole of many a server.
+// TestG88WhatMayBeDialled: private, loopback, link-local and metadata addresses → not dialled. A guard that knew 127.0.0.1 and not
+// ::ffff:127.0.0.1 has been the hole of many a server.
 func TestG88WhatMayBeDialled(t *testing.T) {
 	const never, inner, always = 0, 1, 2 // is dialled; inner: only with allow_private_network
 	for address, when := range map[string]int{
@@ -98,8 +98,8 @@ func nameserver(t *testing.T, addresses ...string) *net.Resolver {
 	}}
 }
 
-// TestG88ANameThatChangesItsMind: the first answer is an address that may be dialled, the second one the inside. Whoever
-// looks the name up, judges it and then dials the name has lost.
+// TestG88ANameThatChangesItsMind: a name that resolves to an inside address at the dial → refused. Whoever looks the name up, judges it
+// and then dials the name has lost.
 func TestG88ANameThatChangesItsMind(t *testing.T) {
 	p := issuertest.NewProvider(t)
 	_, port, _ := net.SplitHostPort(p.Listener.Addr().String())
@@ -125,8 +125,8 @@ func TestG88ANameThatChangesItsMind(t *testing.T) {
 	}
 }
 
-// TestG88Answers are what a provider can answer with instead of its keys. None loads a key, each leaves the keys that there
-// are, and the operator hears of it.
+// TestG88Answers: a provider's metadata or keys that redirect, are too large, slow, without https or of another issuer → refused. None
+// loads a key, each leaves the keys that there are, and the operator hears of it.
 func TestG88Answers(t *testing.T) {
 	key, other := issuertest.NewSigner("k"), issuertest.NewSigner("other")
 	stranger := issuertest.NewProvider(t, other)

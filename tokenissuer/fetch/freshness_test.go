@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 )
 
-// TestQ43Freshness: an answer is used as its headers say, between the least and the most.
+// TestQ43Freshness: a document's cache headers → asked again between five minutes and a day.
 func TestQ43Freshness(t *testing.T) {
 	now := issuertest.Start
 	least, most := 5*time.Minute, 24*time.Hour

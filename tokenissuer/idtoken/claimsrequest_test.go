@@ -52,6 +52,8 @@ func TestT170ReadsTheClaimsParameter(t *testing.T) {
 	}
 }
 
+// TestT170MalformedClaimsParameters: `claims` that is no object, has a name twice or a wrong type, is not UTF-8 or over 2 KiB →
+// invalid_request.
 func TestT170MalformedClaimsParameters(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":                   `name`,
@@ -112,6 +114,7 @@ func TestT170WhomAClaimsRequestAllows(t *testing.T) {
 	}
 }
 
+// TestT170AClientLearnsNoMoreThanItsScopes: a single claim beyond the client's scopes → left out.
 func TestT170AClientLearnsNoMoreThanItsScopes(t *testing.T) {
 	asked := ClaimsRequest{UserInfo: []string{"name", "email", "groups"}, IDToken: []string{"email_verified", "address"}, Subjects: []string{"ada"}}
 	if got := asked.Scopes(); !slices.Equal(got, oauth.Scopes{oauth.ScopeProfile, oauth.ScopeEmail, oauth.ScopeGroups, oauth.ScopeAddress}) {

@@ -13,6 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
+// TestT171WhatAnIDTokenSays: an ID token of each algorithm → header and claims as documented, at_hash by that algorithm's hash, the nonce
+// byte for byte, over 32 KiB none.
 func TestT171WhatAnIDTokenSays(t *testing.T) {
 	hashes := map[oauth.Algorithm]string{
 		oauth.RS256: "77QmUPtjPfzWtF2AnpK9RQ", oauth.ES256: "77QmUPtjPfzWtF2AnpK9RQ",

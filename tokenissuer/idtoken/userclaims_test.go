@@ -38,6 +38,8 @@ func userInfo(t *testing.T, u *store.User, scopes oauth.Scopes, names ...string)
 	return claims
 }
 
+// TestT172TheClaimsOfEachScope: the claims of a user for each scope → exactly those of OpenID Connect Core §5.4, only what has a value,
+// never password or role.
 func TestT172TheClaimsOfEachScope(t *testing.T) {
 	address := map[string]any{"formatted": "1 Square\nLondon", "street_address": "1 Square", "locality": "London", "region": "L", "postal_code": "SW1", "country": "GB"}
 	for scope, want := range map[string]map[string]any{

@@ -49,6 +49,7 @@ func (n *ring) wantAccessTokensBy(algorithm oauth.Algorithm) {
 	}
 }
 
+// TestK26KeysOfSeveralAlgorithms: keys of several algorithms → one of each signs, each rotates and is dropped by its own age.
 func TestK26KeysOfSeveralAlgorithms(t *testing.T) {
 	t.Run("K26 in an empty store", func(t *testing.T) {
 		now := tokentest.Start
@@ -148,6 +149,7 @@ func TestK26KeysOfSeveralAlgorithms(t *testing.T) {
 	})
 }
 
+// TestK27ARevokedKeyIsReplacedByOneOfItsAlgorithm: the signing key of one algorithm revoked → a new one of that algorithm signs at once.
 func TestK27ARevokedKeyIsReplacedByOneOfItsAlgorithm(t *testing.T) {
 	for _, algorithm := range two {
 		t.Run("K27 "+string(algorithm), func(t *testing.T) {
@@ -236,6 +238,8 @@ func TestK28SeveralNodesAndOneWithASingleAlgorithm(t *testing.T) {
 	}
 }
 
+// TestK29TheIssuersAlgorithmChanges: `algorithm` changed to one already published → signs at once; to a new one → the old signs until
+// caches have it.
 func TestK29TheIssuersAlgorithmChanges(t *testing.T) {
 	now := tokentest.Start
 	n := newRing(t, teststore.New(t), &now)
@@ -266,6 +270,7 @@ func TestK29TheIssuersAlgorithmChanges(t *testing.T) {
 	n.wantAccessTokensBy(oauth.RS256)
 }
 
+// TestK30KeysOfSeveralAlgorithmsAreSealed: several algorithms under `encrypt_with`, one planted → each sealed, the planted one refused.
 func TestK30KeysOfSeveralAlgorithmsAreSealed(t *testing.T) {
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	s.mustOpen()
@@ -290,7 +295,7 @@ func TestK30KeysOfSeveralAlgorithmsAreSealed(t *testing.T) {
 	}
 }
 
-// TestK31WithoutOpenIDNoFurtherKeyIsMade: RSA keys take long to make, and a start does not wait for what nobody needs.
+// TestK31WithoutOpenIDNoFurtherKeyIsMade: no `openid` → no key of another algorithm is made.
 func TestK31WithoutOpenIDNoFurtherKeyIsMade(t *testing.T) {
 	now, st := tokentest.Start, NewFaultyStore(t)
 	n := newRing(t, st, &now)

@@ -77,6 +77,7 @@ func TestK6SealedKeysOpenUnderTheirKEKOnly(t *testing.T) {
 	}
 }
 
+// TestK6AWrongKEKFailsTheStart: keys under `encrypt_with` and a wrong key-encryption key → the start fails.
 func TestK6AWrongKEKFailsTheStart(t *testing.T) {
 	st := NewFaultyStore(t)
 	if err := st.AddSigningKey(t.Context(), stored(t, sharedKeys()[oauth.ES256], sealer(t, firstKEK))); err != nil {

@@ -227,6 +227,7 @@ func ecJWK(edits ...string) string {
 	return tokentest.Object([]string{"kty", `"EC"`, "crv", `"P-256"`, "x", `"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"`, "y", `"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"`, "kid", `"a"`}, edits)
 }
 
+// TestK10TheLoaderRefusesUnfitKeys: small RSA, weak exponents, wrong curves, symmetric, doubled or encryption keys → refused.
 func TestK10TheLoaderRefusesUnfitKeys(t *testing.T) {
 	encodeInt := func(n *big.Int) string { return base64.RawURLEncoding.EncodeToString(n.Bytes()) }
 	rsaJWK := func(n, e *big.Int) string {
@@ -297,6 +298,7 @@ func TestK10SetsThatCannotBeTold(t *testing.T) {
 	}
 }
 
+// TestK13OnlyThreeAlgorithmsCanBeConfigured: HS*, none, PS*, RS384 for our own tokens → refused.
 func TestK13OnlyThreeAlgorithmsCanBeConfigured(t *testing.T) {
 	for _, name := range []string{"ES256", "RS256", "EdDSA"} {
 		if a, err := oauth.ParseAlgorithm(name); err != nil || string(a) != name {

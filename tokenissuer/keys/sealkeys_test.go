@@ -107,8 +107,8 @@ func inClear(tb testing.TB) []store.StoredKey {
 	return s.rows()
 }
 
-// TestK16APlantedKeyIsRefused: with a key-encryption key, a row that could be written without it is not used, at the start or
-// later, and is not sealed for whoever planted it.
+// TestK16APlantedKeyIsRefused: with `encrypt_with`, a key row planted in the clear, copied or changed → not used, published or sealed,
+// and steers nothing.
 func TestK16APlantedKeyIsRefused(t *testing.T) {
 	sealer := sealerOf(t, firstKEK)
 	for name, planted := range map[string][]store.StoredKey{
@@ -348,8 +348,8 @@ func sealerFor(t *testing.T, issuer string) *Sealer {
 	return sealer
 }
 
-// TestK17EverythingIsSealedOnce: what lies in the clear when the key-encryption key comes is sealed in one step. A store that
-// fails leaves all of it as it was.
+// TestK17EverythingIsSealedOnce: `encrypt_with` for the first time → every key is sealed and bound in one step; rows in the clear are
+// refused from then on. A store that fails leaves all of it as it was.
 func TestK17EverythingIsSealedOnce(t *testing.T) {
 	faulty, rows := NewFaultyStore(t), inClear(t)
 	s := &keyShelf{KeyStore: faulty, tb: t, now: tokentest.Start, seal: sealerOf(t, firstKEK)}

@@ -212,7 +212,7 @@ func but(tag ber.Tag, answer func(o operation) []byte) func(*fake, operation) []
 // name returns the name in a bind.
 func (o operation) name() string { return o.packet.Children[1].Data.String() }
 
-// TestP33NoNamesAreNotAskedFor: what nobody can be called reaches no directory, which might read it in its own way.
+// TestP33NoNamesAreNotAskedFor: `*)(uid=*`, `\2a`, NUL, invisible or endless names → a name and nothing else, or not asked for.
 func TestP33NoNamesAreNotAskedFor(t *testing.T) {
 	f := newFake(t, honest)
 	d := open(t, f.settings())
@@ -224,7 +224,7 @@ func TestP33NoNamesAreNotAskedFor(t *testing.T) {
 	}
 }
 
-// TestP35Referrals: nobody is asked whom the operator has not named.
+// TestP35Referrals: a referral for a search or a bind → not followed.
 func TestP35Referrals(t *testing.T) {
 	elsewhere := newFake(t, honest)
 	uri := "ldap://" + elsewhere.address + "/dc=example,dc=com"
@@ -260,7 +260,7 @@ func TestP35Referrals(t *testing.T) {
 	}
 }
 
-// TestP36StartTLSStripped: who takes StartTLS away gets no password.
+// TestP36StartTLSStripped: StartTLS refused, misunderstood or by another certificate → temporarily_unavailable, no bind in the clear.
 func TestP36StartTLSStripped(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -298,7 +298,7 @@ func TestP36StartTLSStripped(t *testing.T) {
 	}
 }
 
-// TestP37InTheClear: passwords leave the machine only under TLS.
+// TestP37InTheClear: `ldap://` off loopback without TLS → configuration error, with `insecure` a warning.
 func TestP37InTheClear(t *testing.T) {
 	for url, ok := range map[string]bool{
 		"ldap://ldap.example.com": false, "ldap://10.0.0.1:389": false, "ldap://[2001:db8::1]": false, "ldap://127.0.0.1.example.com": false, "ldap://0.0.0.0": false,
@@ -317,7 +317,7 @@ func TestP37InTheClear(t *testing.T) {
 	}
 }
 
-// TestP39Nonsense: a directory that sends what it likes neither signs anybody in nor fills the memory.
+// TestP39Nonsense: garbage, huge lengths, deep nesting, endless answers, two identifiers → nobody is signed in, bounded memory and time.
 func TestP39Nonsense(t *testing.T) {
 	endless := func(piece func(o operation) []byte) func(o operation) []byte {
 		return func(o operation) []byte {
@@ -402,8 +402,7 @@ func TestP39Nonsense(t *testing.T) {
 	}
 }
 
-// TestP41NoConnectionOfAPerson: what somebody's password has bound is used for nothing else, and each password has a connection of
-// its own, also that of nobody.
+// TestP41NoConnectionOfAPerson: a connection bound with a person's password → closed, used for nothing else.
 func TestP41NoConnectionOfAPerson(t *testing.T) {
 	f := newFake(t, func(f *fake, o operation) []byte {
 		if o.tag == ldap.ApplicationSearchRequest && strings.Contains(o.packet.Children[6].Children[0].Children[1].Data.String(), "eve") {
@@ -442,7 +441,8 @@ func TestP41NoConnectionOfAPerson(t *testing.T) {
 	}
 }
 
-// TestP43ActiveDirectory: its identifiers, and accounts that it has disabled.
+// TestP43ActiveDirectory: Active Directory: a disabled account → refused; objectGUID as its own tools write it; a ranged group list →
+// temporarily_unavailable, and the log says what to set.
 func TestP43ActiveDirectory(t *testing.T) {
 	for control, reason := range map[string]string{"512": "", "66048": "", "514": ReasonDisabled, "66050": ReasonDisabled, "nonsense": ReasonDisabled} {
 		f := newFake(t, but(ldap.ApplicationSearchRequest, func(o operation) []byte {
@@ -469,8 +469,8 @@ func TestP43ActiveDirectory(t *testing.T) {
 	})
 }
 
-// TestP44ANameForASubject: an entry without a permanent identifier is known by its name, however that is spelled, and the operator
-// learns of it.
+// TestP44ANameForASubject: the configured identifier missing → temporarily_unavailable; no permanent identifier at all → the entry's name
+// in one spelling, with a warning.
 func TestP44ANameForASubject(t *testing.T) {
 	name := adaDN
 	f := newFake(t, but(ldap.ApplicationSearchRequest, func(o operation) []byte {

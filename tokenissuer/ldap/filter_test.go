@@ -9,6 +9,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
+// TestP51Filters: a filter that is no RFC 4515, or with a misplaced or no placeholder → configuration error.
 func TestP51Filters(t *testing.T) {
 	for _, test := range []struct {
 		filter string
@@ -53,7 +54,7 @@ type remote struct {
 
 func (r remote) RemoteAddr() net.Addr { return &r.address }
 
-// TestP37ANameThatIsNotLoopback: what the configuration took for loopback leads elsewhere, and nothing is said in the clear.
+// TestP37ANameThatIsNotLoopback: a name taken for loopback that resolves elsewhere → refused at the dial.
 func TestP37ANameThatIsNotLoopback(t *testing.T) {
 	for address, ok := range map[string]bool{"127.0.0.1": true, "::1": true, "::ffff:127.0.0.1": true, "10.0.0.1": false, "2001:db8::1": false, "0.0.0.0": false} {
 		plan, err := Settings{Name: "corp", URL: "ldap://localhost", UserBase: "dc=example,dc=com"}.plan()
@@ -106,7 +107,7 @@ func sameShape(t *testing.T, a, b *ber.Packet) {
 	}
 }
 
-// TestP152ADirectoryIsItsHostAndDomain: its port, its TLS and the branch below the domain can change, and it is the same directory.
+// TestP152ADirectoryIsItsHostAndDomain: a directory with another port, TLS or branch → the same; another host or domain → another.
 func TestP152ADirectoryIsItsHostAndDomain(t *testing.T) {
 	const place = "ldap://ldap.example.com/dc=example,dc=com"
 	for _, s := range []struct{ url, base, want string }{

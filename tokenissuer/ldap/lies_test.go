@@ -124,8 +124,8 @@ func liesAbout(s step) (list []lie) {
 	)
 }
 
-// TestV8EachStepOfADirectory: whatever a directory does at a step of the conversation, the sign-in ends, gives back its turn, which is the
-// only one here, and leaves nothing running. Nothing is bound in the clear when TLS was asked for.
+// TestV8EachStepOfADirectory: a directory that stalls, lies or closes at each step → the sign-in ends at its deadline, nothing in the
+// clear. Nothing is bound in the clear when TLS was asked for.
 func TestV8EachStepOfADirectory(t *testing.T) {
 	certificate := strangersCertificate(t)
 	authority := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}))

@@ -75,7 +75,9 @@ func signedIn(t *testing.T, d *Directory, login, password string) federation.Acc
 	return account
 }
 
-// TestP30ToP34ADirectory walks through what a real OpenLDAP server does with people who sign in.
+// TestP30ToP34ADirectory: LDAP: the right password → the entry's identifier, address and groups (P40); a wrong or empty one, injected,
+// unknown or double names → refused; bad certificates (P42) or service password (P45) → temporarily_unavailable; several addresses (P46)
+// → the typed one.
 func TestP30ToP34ADirectory(t *testing.T) {
 	server := ldaptest.Start(t)
 	settings := settingsOf(t, server)

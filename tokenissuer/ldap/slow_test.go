@@ -33,8 +33,7 @@ func strangersCertificate(t testing.TB) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestP38Slow: a directory that does not answer costs no more than the timeouts, at whatever step it falls silent, and what it is
-// asked at once is bounded.
+// TestP38Slow: a directory silent at any step, or byte by byte → temporarily_unavailable within the timeouts, bounded connections.
 func TestP38Slow(t *testing.T) {
 	silent := func(operation) []byte { return nil }
 	for _, test := range []struct {
@@ -132,7 +131,7 @@ func TestP38Slow(t *testing.T) {
 	})
 }
 
-// TestP50AConnectionThatWasClosed: a directory that drops idle connections, or starts again, costs nobody a sign-in.
+// TestP50AConnectionThatWasClosed: a directory that drops idle connections or restarts → unnoticed.
 func TestP50AConnectionThatWasClosed(t *testing.T) {
 	var drop sync.Map
 	f := newFake(t, func(f *fake, o operation) []byte {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestQ40ClientURLs: a URL has one spelling as a client id.
+// TestQ40ClientURLs: a client_id URL in any but its shortest spelling, with credentials, fragment, plain http or beyond ASCII → 400 page,
+// nothing is fetched.
 func TestQ40ClientURLs(t *testing.T) {
 	for _, good := range []string{
 		"https://app.example/client.json", "https://app.example:8443/a/b", "https://app.example/a?b=c", "https://app.example/a/", "https://xn--bcher-kva.example/id",
@@ -36,7 +37,8 @@ func TestQ40ClientURLs(t *testing.T) {
 	}
 }
 
-// TestQ220HostsInPlainLetters: a host that people are shown cannot look like another one.
+// TestQ220HostsInPlainLetters: a client or redirect host with letters beyond ASCII that looks like a known one → refused, to be written
+// as xn--.
 func TestQ220HostsInPlainLetters(t *testing.T) {
 	for _, bad := range []string{
 		"https://%D1%81laude.ai/x", "https://claude.ai%E2%80%AE.evil.example/x", "https://claude.ai%e2%81%84.evil.example/x", "https://claude.ai;.evil.example/x",

@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// TestK12IdsAreUniqueAndUnbiased: ids and secrets → crypto/rand, unique, unbiased.
 func TestK12IdsAreUniqueAndUnbiased(t *testing.T) {
 	const ids = 100_000
 	seen := make(map[string]bool, ids)

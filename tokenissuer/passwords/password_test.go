@@ -96,7 +96,7 @@ func TestT79WhatIsOutdated(t *testing.T) {
 	}
 }
 
-// TestTM2SpendingCostsWhatVerifyingDoes: the stand-in must be one that the libraries work through.
+// TestTM2SpendingCostsWhatVerifyingDoes: unknown user, wrong password (argon2id and bcrypt), locked → the same hashing time.
 func TestTM2SpendingCostsWhatVerifyingDoes(t *testing.T) {
 	for _, hash := range []string{cheapBcrypt, caddyBcrypt, "$2b$12$" + strings.Repeat("a", 53)} {
 		scheme := SchemeOf(oauth.NewSecret(hash))

@@ -55,8 +55,8 @@ func (s *askedStore) PersonalToken(ctx context.Context, digest [sha256.Size]byte
 	return s.Store.PersonalToken(ctx, digest)
 }
 
-// TestQ113QuestionsToTheStore: a token that is malformed costs no question, one that is unknown one in ten seconds, which is admitted first, and
-// one that is good one a minute. While the store is away a token that is known goes on.
+// TestQ113QuestionsToTheStore: a malformed token → no look-up; an unknown one → one in ten seconds; a good one → one a minute, and it
+// goes on while the store is away. While the store is away a token that is known goes on.
 func TestQ113QuestionsToTheStore(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	clock := func() time.Time { return now }

@@ -45,8 +45,8 @@ func sound(t *testing.T, path string) []byte {
 	return content
 }
 
-// TestF7DamageIsRefused opens what is no sound database. To go on with it would be to mint new keys, or to forget
-// revocations.
+// TestF7DamageIsRefused: a corrupted page, cut log or wrong schema → the start is refused with a clear message. To go on with it would be
+// to mint new keys, or to forget revocations.
 func TestF7DamageIsRefused(t *testing.T) {
 	const page = 4096
 	t.Run("garbage", func(t *testing.T) {

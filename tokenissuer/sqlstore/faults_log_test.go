@@ -78,7 +78,7 @@ func TestF7WrongSchema(t *testing.T) {
 	}
 }
 
-// TestF8LongReader lets a foreign process read an old state while much is written, so that the log grows. The operator
+// TestF8LongReader: a foreign process reads an old state while the log grows → writes go on, and the log shrinks afterwards. The operator
 // is told, once; when the reader has gone the log shrinks again.
 func TestF8LongReader(t *testing.T) {
 	const alarm = 64 << 20

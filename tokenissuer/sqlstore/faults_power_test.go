@@ -111,8 +111,8 @@ func tear(o operation, content []byte, survives float64, random *rand.Rand) []by
 	return content
 }
 
-// TestF3PowerLoss cuts the power at random points of a store's life, from its very first start on, and opens what is
-// left. The database is sound, and has every step that was acknowledged and no half of another.
+// TestF3PowerLoss: the power is cut at random points of a store's life → it opens, with everything that was acknowledged. The database is
+// sound, and has every step that was acknowledged and no half of another.
 func TestF3PowerLoss(t *testing.T) {
 	cuts := powerCuts
 	if text := os.Getenv(powerCutsName); text != "" {

@@ -70,7 +70,7 @@ func racedFamily(i int) string { return fmt.Sprint("family ", i) }
 
 func racedStep(step string, i int) string { return fmt.Sprint(step, " of ", racedFamily(i)) }
 
-// TestF9ProcessesRace lets two processes race for codes, refresh tokens and decisions in one file. Each has exactly one
+// TestF9ProcessesRace: processes on one SQLite file race for codes, refresh tokens and decisions → one winner each. Each has exactly one
 // winner.
 func TestF9ProcessesRace(t *testing.T) {
 	dir := t.TempDir()

@@ -123,8 +123,9 @@ func putBack(t *testing.T, s *Store, to Marks) {
 	must(t, err)
 }
 
-// TestK11Distrust: many nodes find at once that the database was put back. One of them answers for it: the older keys are
-// revoked, one fresh key is there, and a node that follows the feed from a position of before misses nothing.
+// TestK11Distrust: a database that was put back → one of several nodes stores a fresh key and revokes the older ones, in one step. One of
+// them answers for it: the older keys are revoked, one fresh key is there, and a node that follows the feed from a position of before
+// misses nothing.
 func TestK11Distrust(t *testing.T) {
 	const n = 4
 	onEachDialect(t, func(t *testing.T, open func() *Store) {

@@ -18,8 +18,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-// TestF12AnswerOfTheCommitLost: a step whose answer was lost is an error, and has happened once. A step of one statement
-// commits with it, so there the answer is to the one that has the id among its values.
+// TestF12AnswerOfTheCommitLost: the answer of a commit is lost → the client is told to come again and finds the step done or not, never
+// twice. A step of one statement commits with it, so there the answer is to the one that has the id among its values.
 func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	s, proxy := openThrough(t)
 	for _, c := range []struct {
@@ -184,8 +184,9 @@ func TestF15ListenerThatIsLost(t *testing.T) {
 	}
 }
 
-// TestF11Failover: the connection string names both servers. When the standby is promoted after the primary has died, the
-// store finds it, has all that was acknowledged, and has never written to a server that does not take it.
+// TestF11Failover: the database fails over to a server that the connection string names → writes go on there. When the standby is
+// promoted after the primary has died, the store finds it, has all that was acknowledged, and has never written to a server that does not
+// take it.
 func TestF11Failover(t *testing.T) {
 	primary := pgtest.Start(t)
 	standby := primary.Standby(t, true)

@@ -297,7 +297,7 @@ func (s *Store) askFeed(ctx context.Context) error {
 	return err
 }
 
-// TestF14ConflictsRunAgain: a step that the database takes back because of another one runs again, a few times.
+// TestF14ConflictsRunAgain: the database takes a step back because of another transaction → run again, three times at most.
 func TestF14ConflictsRunAgain(t *testing.T) {
 	s := openPostgres(t, sharedDatabase(t))
 	conflict := `DO $$ BEGIN RAISE EXCEPTION 'conflict' USING ERRCODE = '40001'; END $$`

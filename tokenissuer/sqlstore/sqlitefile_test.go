@@ -22,7 +22,7 @@ func hasMode(t *testing.T, path string, want fs.FileMode) {
 	}
 }
 
-// TestK5ModesWhateverTheUmask creates a database under umasks that would open it or lock us out.
+// TestK5ModesWhateverTheUmask: any umask → files 0600, directories 0700.
 func TestK5ModesWhateverTheUmask(t *testing.T) {
 	for _, mask := range []int{0, 0o022, 0o077, 0o277} {
 		path := newPath(t)
@@ -41,7 +41,7 @@ func TestK5ModesWhateverTheUmask(t *testing.T) {
 	}
 }
 
-// TestK5OpenFilesAreTightened finds files and a directory open to others, and closes them with a warning each.
+// TestK5OpenFilesAreTightened: a database file or directory open to others → closed, with a warning.
 func TestK5OpenFilesAreTightened(t *testing.T) {
 	path := newPath(t)
 	s := openAt(t, path)
@@ -97,7 +97,7 @@ func TestK5SharedDirectory(t *testing.T) {
 	}
 }
 
-// TestK5LinksAreRefused: who owns a link decides where the keys go.
+// TestK5LinksAreRefused: a database path with a link → refused.
 func TestK5LinksAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	real := filepath.Join(dir, "real", "gatehouse.db")

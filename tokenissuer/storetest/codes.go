@@ -91,8 +91,8 @@ func codeRedeemedAgain(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, "f"), want)
 }
 
-// codeRedeemedOnceInARace (T51): of 50 callers with one code exactly one succeeds, and the family is as that one left
-// it. The others are told that it is spent.
+// codeRedeemedOnceInARace (T51): 50 callers with one code → exactly one succeeds, and the others are told that it is spent. The others
+// are told that it is spent.
 func codeRedeemedOnceInARace(t *testing.T, s store.Store) {
 	for round := range 10 {
 		id := fmt.Sprint("f", round)

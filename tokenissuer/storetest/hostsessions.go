@@ -32,9 +32,9 @@ func hostSession(signInID, id string) *store.TokenFamily {
 	return f
 }
 
-// hostSessionsEndWithTheirSignIn (S60): whatever ends a sign-in ends the host sessions that came of it, in every state, in the same
-// step and with a revocation each. Applications that were approved in it, and the host sessions of another sign-in, stay unless they
-// are meant too.
+// hostSessionsEndWithTheirSignIn (S60): a sign-in ends by its id, with its user or by a change of the user → its host sessions end in the
+// same step, in every state, each with a revocation; those of other sign-ins stay. Applications that were approved in it, and the host
+// sessions of another sign-in, stay unless they are meant too.
 func hostSessionsEndWithTheirSignIn(t *testing.T, s store.Store) {
 	ends := map[string]func(u *store.User, signIn string) ([]store.Revocation, error){
 		"by id": func(_ *store.User, signIn string) ([]store.Revocation, error) {
@@ -106,8 +106,8 @@ func hostSessionEndsAlone(t *testing.T, s store.Store) {
 	sameEndings(t, s, end(t, s, store.FamilyFilter{ID: "sign-in"}), "sign-in", "wiki")
 }
 
-// hostSessionBornBesideTheEnd (S61): a host session that is approved while its sign-in ends is refused, or ends with it. Stores are
-// two on one place, or one twice.
+// hostSessionBornBesideTheEnd (S61): a host session approved while its sign-in ends, on one node or two → refused, or ended with it.
+// Stores are two on one place, or one twice.
 func hostSessionBornBesideTheEnd(t *testing.T, ending, adding store.Store) {
 	for round := range standingRounds {
 		id := fmt.Sprint("sign-in ", round)
@@ -119,8 +119,7 @@ func hostSessionBornBesideTheEnd(t *testing.T, ending, adding store.Store) {
 	}
 }
 
-// hostSessionAfterTheEnd (S62): when its sign-in has ended, a host session is not born, not redeemed and not seen, and it cannot be
-// revived.
+// hostSessionAfterTheEnd (S62): a host session approved, redeemed or seen after its sign-in has ended → refused, and not revived.
 func hostSessionAfterTheEnd(t *testing.T, s store.Store) {
 	addFamilies(t, s, session("sign-in"), hostSession("sign-in", "unspent"), hostSession("sign-in", "spent"))
 	must(t, redeem(t, s, "spent", 0))
@@ -181,8 +180,8 @@ func hostSessionUsedBesideTheEnd(t *testing.T, ending, using store.Store) {
 	}
 }
 
-// hostSessionsEndInOneStep (S63): who sees that the sign-in has ended sees no host session of it that lives, and finds their revocations
-// in the feed.
+// hostSessionsEndInOneStep (S63): a reader that sees the ended sign-in → sees no living host session of it, and each revocation in the
+// feed.
 func hostSessionsEndInOneStep(t *testing.T, s store.Store) {
 	const hosts = 5
 	for round := range 20 {
@@ -230,7 +229,8 @@ func endedAt(ctx context.Context, s store.Store, signIn string, hosts int) error
 	return nil
 }
 
-// endFamiliesBySignIn (S64): the host sessions of a sign-in can be ended without it. What else was approved in it is not meant.
+// endFamiliesBySignIn (S64): the host sessions of a sign-in are ended alone → no other family of that sign-in ends. What else was
+// approved in it is not meant.
 func endFamiliesBySignIn(t *testing.T, s store.Store) {
 	for _, c := range []struct {
 		which store.FamilyFilter
@@ -272,8 +272,8 @@ func endFamiliesBySignIn(t *testing.T, s store.Store) {
 	}
 }
 
-// hostSessionsAreDropped (S65): host sessions go with housekeeping like any family, also before their sign-in does. That ends no sign-in
-// and tells nobody.
+// hostSessionsAreDropped (S65): host sessions that expire before their sign-in → dropped, the sign-in stays and no application is told.
+// That ends no sign-in and tells nobody.
 func hostSessionsAreDropped(t *testing.T, s store.Store) {
 	long := session("sign-in")
 	long.ExpiresAt = now.AddDate(0, 1, 0)

@@ -102,8 +102,9 @@ func identityCalls(s store.Store) []call {
 	}
 }
 
-// identitiesReadBack (P100): what is linked reads back, in order, of stored and declared users. Linking it again moves its last use and
-// nothing else, and the user's version stays: what was granted goes on.
+// identitiesReadBack (P100): an identity linked to a stored or declared user → reads back; linked again its last use moves and the user's
+// version stays; to a second user → refused. Linking it again moves its last use and nothing else, and the user's version stays: what was
+// granted goes on.
 func identitiesReadBack(t *testing.T, s store.Store) {
 	noIdentity(t, s, "corp", "1")
 	sameIdentities(t, s, "ada")
@@ -151,7 +152,7 @@ func identityOfAnother(t *testing.T, s store.Store) {
 	sameIdentities(t, s, "bob", identity("corp", "2", "bob"), identity("other", "1", "bob"))
 }
 
-// identityLinkedOnceInARace (P101): of several users who get one identity at once one has it, and the others are not External.
+// identityLinkedOnceInARace (P101): one identity for many users at once, on one node or two → one has it.
 func identityLinkedOnceInARace(t *testing.T, a, b store.Store) {
 	stores := []store.Store{a, b}
 	for round := range 4 {
@@ -174,8 +175,7 @@ func identityLinkedOnceInARace(t *testing.T, a, b store.Store) {
 	}
 }
 
-// externalUserIsOneStep (P102): a user who is refused leaves no identity, an identity that is taken leaves no user, and neither the id nor
-// the address.
+// externalUserIsOneStep (P102): a user created with a taken id, address or identity → refused whole: no user, no identity.
 func externalUserIsOneStep(t *testing.T, s store.Store) {
 	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
 	first := identity("corp", "1", "somebody else")
@@ -216,7 +216,7 @@ func externalUserIsOneStep(t *testing.T, s store.Store) {
 	noIdentity(t, s, "corp", "2")
 }
 
-// externalUserAddedOnceInARace (P103): a person who comes for the first time in several tabs is one user.
+// externalUserAddedOnceInARace (P103): a person's first visit in several tabs at once → one user.
 func externalUserAddedOnceInARace(t *testing.T, a, b store.Store) {
 	stores := []store.Store{a, b}
 	for round := range 4 {
@@ -255,8 +255,8 @@ func identitiesGoWithTheirUser(t *testing.T, s store.Store) {
 	noIdentity(t, s, "corp", "eve")
 }
 
-// linkedBesideTheRemoval (P104): an identity that is linked while its user is removed is refused, or goes with the user. Stores are two
-// on one place, or one twice.
+// linkedBesideTheRemoval (P104): an identity linked while its user is removed → refused, or gone with the user; the next owner of the id
+// has none. Stores are two on one place, or one twice.
 func linkedBesideTheRemoval(t *testing.T, removing, linking store.Store) {
 	for round := range races(t, 40) {
 		u := addUser(t, removing, user(fmt.Sprint("user ", round)))
@@ -277,8 +277,7 @@ func linkedBesideTheRemoval(t *testing.T, removing, linking store.Store) {
 	}
 }
 
-// familiesOfExternalUsers (P105): a user without a password has families while a provider vouches for the user, as user, as actor, when a
-// code is redeemed and when a token is refreshed.
+// familiesOfExternalUsers (P105): a user without a password → codes and refreshes while an identity is linked, none without.
 func familiesOfExternalUsers(t *testing.T, s store.Store) {
 	invited := addUser(t, s, external("invited"))
 	if invited.IsActive() {
@@ -316,7 +315,7 @@ func familiesOfExternalUsers(t *testing.T, s store.Store) {
 	refusedAs(t, s, store.UserChanged, "of a disabled user", familyOf(u, "of a disabled user"))
 }
 
-// unlinkIdentity (P106): the user is External for as long as one identity is left.
+// unlinkIdentity (P106): one of two identities unlinked → the provider vouches on; the last one → no more.
 func unlinkIdentity(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
@@ -352,7 +351,7 @@ func unlinkedBesideALink(t *testing.T, a, b store.Store) {
 	}
 }
 
-// identitiesAreBytes (P107): no other spelling of a provider or a subject is the same account, and what is no text is nobody's.
+// identitiesAreBytes (P107): a provider or subject in another case, form or spelling, or as a pattern → matches nothing.
 func identitiesAreBytes(t *testing.T, s store.Store) {
 	subjects := []string{"ada", "Ada", "ada ", " ada", "ada.", "adá", "ada\u0301", "%", "_da", "ad_", "", strings.Repeat("s", 255)}
 	for i, subject := range subjects {

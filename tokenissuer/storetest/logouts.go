@@ -68,8 +68,8 @@ func clientsOf(t *testing.T, s store.Store, sessionIDs ...string) map[string][]s
 	return found
 }
 
-// logoutsAreDueWhenTheSessionEnds (T159): whatever ends a session makes its clients' logouts due in the same step, each client's once, and
-// those of no other session.
+// logoutsAreDueWhenTheSessionEnds (T159): a session ends, by its id or with its user → each client that got an ID token in it has one
+// logout due, in the same durable step; other clients have none.
 func logoutsAreDueWhenTheSessionEnds(t *testing.T, s store.Store) {
 	ends := map[string]func(u *store.User) error{
 		"by id": func(*store.User) error {
@@ -155,7 +155,7 @@ func whoIsNotTold(t *testing.T, s store.Store) {
 	}
 }
 
-// approvedBesideTheEndIsTold (T160): a client that is approved while the session ends is refused, or told.
+// approvedBesideTheEndIsTold (T160): an application is approved while the session ends, on this node or another → refused, or told.
 func approvedBesideTheEndIsTold(t *testing.T, ending, adding store.Store) {
 	for round := range 8 {
 		id := fmt.Sprint("session ", round)
@@ -182,7 +182,7 @@ func approvedBesideTheEndIsTold(t *testing.T, ending, adding store.Store) {
 	}
 }
 
-// oneCallerGetsALogout (T161): of the nodes that see a logout exactly one gets it, until the time that it has named.
+// oneCallerGetsALogout (T161): several nodes see a due logout → exactly one gets it.
 func oneCallerGetsALogout(t *testing.T, s store.Store) {
 	addFamilies(t, s, session("session"), telling("session", "app"))
 	living := dueLogout("session", "app", "ada")
@@ -254,7 +254,8 @@ func logoutsGoWithTheirSession(t *testing.T, s store.Store) {
 	}
 }
 
-// logoutsSurviveClose (T162): a process that dies between the end of a session and the last delivery leaves what is due to the next.
+// logoutsSurviveClose (T162): killed between the end of a session and the delivery → what is due is there after the restart, with its
+// attempts.
 func logoutsSurviveClose(t *testing.T, open func() store.Store) {
 	s := open()
 	addFamilies(t, s, session("due"), telling("due", "app"), telling("due", "tried"), session("live"), telling("live", "app"))

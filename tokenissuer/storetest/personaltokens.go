@@ -83,8 +83,8 @@ func personalTokenCalls(s store.Store) []call {
 	}
 }
 
-// personalTokensReadBack (Q120): what is added reads back by its digest and in lists, the newest first; neither an id nor a digest is
-// there twice.
+// personalTokensReadBack (Q120): a personal access token is kept → reads back, newest first; its id or digest a second time, or of a
+// changed or disabled owner → refused.
 func personalTokensReadBack(t *testing.T, s store.Store) {
 	noPersonalToken(t, s, "first")
 	u := addUser(t, s, user("ada"))
@@ -124,7 +124,7 @@ func personalTokenOfWhoStands(t *testing.T, s store.Store) {
 	noPersonalToken(t, s, "t")
 }
 
-// personalTokenTouched (Q121): the day of the last use moves on and never back.
+// personalTokenTouched (Q121): the last use is noted → the day moves on and never back.
 func personalTokenTouched(t *testing.T, s store.Store) {
 	token := declaredToken("t", "declared")
 	must(t, s.AddPersonalToken(t.Context(), token, ""))
@@ -139,7 +139,7 @@ func personalTokenTouched(t *testing.T, s store.Store) {
 	must(t, s.TouchPersonalToken(t.Context(), "unknown", day))
 }
 
-// personalTokensEnd (Q122): those that match are gone, and a revocation of each is in the feed.
+// personalTokensEnd (Q122): tokens ended by id or owner → gone, each with a revocation; by an empty filter or another's id → nothing.
 func personalTokensEnd(t *testing.T, s store.Store) {
 	for _, id := range []string{"a1", "a2", "b1"} {
 		must(t, s.AddPersonalToken(t.Context(), declaredToken(id, id[:1]), ""))
@@ -169,8 +169,8 @@ func personalTokensEnd(t *testing.T, s store.Store) {
 	}
 }
 
-// personalTokensFollowTheirOwner (Q123): a change that ends families is noted with the tokens, and what was remembered of them is revoked
-// up to it; one of the name alone is not. Who is disabled or removed has none any more.
+// personalTokensFollowTheirOwner (Q123): the owner gets another name → goes on; another role → what was remembered is revoked; is
+// disabled or removed → none is left. Who is disabled or removed has none any more.
 func personalTokensFollowTheirOwner(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	add := func(id, owner string) *store.PersonalToken {
@@ -252,7 +252,7 @@ func personalTokenBesideAChange(t *testing.T, s, other store.Store) {
 	}
 }
 
-// personalTokensDropped (Q124): housekeeping deletes what has expired.
+// personalTokensDropped (Q124): an expired token → deleted by housekeeping.
 func personalTokensDropped(t *testing.T, s store.Store) {
 	early, late := declaredToken("early", "a"), declaredToken("late", "a")
 	early.ExpiresAt, late.ExpiresAt = now.Add(-time.Millisecond), now
@@ -264,7 +264,7 @@ func personalTokensDropped(t *testing.T, s store.Store) {
 	}
 }
 
-// serviceAccount (Q125): a service account is active without a password, and families and tokens can be born for it.
+// serviceAccount (Q125): a service account with neither password nor provider → active, tokens may be born for it.
 func serviceAccount(t *testing.T, s store.Store) {
 	robot := external("robot")
 	robot.Service = true

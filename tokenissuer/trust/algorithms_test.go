@@ -23,7 +23,7 @@ var fits = func() map[string][]string {
 	return all
 }()
 
-// TestG120AKeyIsForItsAlgorithmAlone: what a token says in alg selects nothing, not even when the key could be used that way.
+// TestG120AKeyIsForItsAlgorithmAlone: a trusted issuer's key with an algorithm that it is not for, or that `algorithms` leaves out → 401.
 func TestG120AKeyIsForItsAlgorithmAlone(t *testing.T) {
 	for alg, others := range fits {
 		t.Run(alg, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestG120ASaltIsAsLongAsTheHash(t *testing.T) {
 	}
 }
 
-// TestG121ATokenThatNamesNoKey means the one key of its issuer that its algorithm can be used with.
+// TestG121ATokenThatNamesNoKey: a token without kid: one fitting key → accepted; several or none → 401.
 func TestG121ATokenThatNamesNoKey(t *testing.T) {
 	rs, ps, ec, nameless := issuertest.NewSignerOf("rs", "RS256"), issuertest.NewSignerOf("ps", "PS256"), issuertest.NewSignerOf("ec", "ES256"), issuertest.NewSigner("")
 	encryption := strings.Replace(issuertest.NewSignerOf("enc", "ES256").JWK(), `"sig"`, `"enc"`, 1)

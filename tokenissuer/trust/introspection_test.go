@@ -255,7 +255,7 @@ func TestG90ARefusalStandsShortly(t *testing.T) {
 	}
 }
 
-// TestG90AHitIsJudgedAnew: what is cached is what the issuer said, not what it meant for one request.
+// TestG90AHitIsJudgedAnew: a remembered introspection answer on another route → scope and audience are judged anew.
 func TestG90AHitIsJudgedAnew(t *testing.T) {
 	a := newAsker(t)
 	a.answers(map[string]any{"nbf": issuertest.Start.Add(40 * time.Second).Unix(), "scope": "read"})
@@ -278,7 +278,8 @@ func TestG90AHitIsJudgedAnew(t *testing.T) {
 	a.wantQuestions(t, 1)
 }
 
-// TestG90NothingIsSharedBetweenIssuersEndpointsAndClients: neither the places nor the names in them.
+// TestG90NothingIsSharedBetweenIssuersEndpointsAndClients: one opaque token at two issuers, endpoints or clients → answers are not
+// shared.
 func TestG90NothingIsSharedBetweenIssuersEndpointsAndClients(t *testing.T) {
 	base := Introspection{Endpoint: "https://a.example/i", ClientID: "client"}
 	endpoint, client := base, base

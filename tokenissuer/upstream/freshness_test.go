@@ -85,7 +85,7 @@ func TestP130AFreshSignInIsProvedOrRefused(t *testing.T) {
 
 const unknown = time.Duration(-1)
 
-// TestP132TheProvidersClock: by how much it is off is known from iat, and up to a minute of that is made good.
+// TestP132TheProvidersClock: a provider's clock off by less than a minute → made good by iat; by more → refused once, with the reason.
 func TestP132TheProvidersClock(t *testing.T) {
 	for name, c := range map[string]struct {
 		behind, age time.Duration

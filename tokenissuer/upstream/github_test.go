@@ -98,7 +98,7 @@ func TestGitHub(t *testing.T) {
 	}
 }
 
-// TestP117OnlyNamedOrganisationsAreGroups: anybody can make an organisation, and teams in it, and call them as groups are called elsewhere.
+// TestP117OnlyNamedOrganisationsAreGroups: a GitHub organisation called as a group elsewhere → no group, only named organisations count.
 func TestP117OnlyNamedOrganisationsAreGroups(t *testing.T) {
 	h := newHub(t)
 	h.api("/user/orgs", `[{"login":"admins"},{"login":"Acme"},{"login":"acme-evil"},{"login":"acm\u00e9"},{"login":"acme/platform"}]`)
@@ -114,6 +114,8 @@ func TestP117OnlyNamedOrganisationsAreGroups(t *testing.T) {
 	}
 }
 
+// TestP17GitHub: GitHub: an unverified or secondary address → none; a login taken over → another account; no id, endless organisations,
+// fewer scopes → refused.
 func TestP17GitHub(t *testing.T) {
 	entries := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(`{"login":"a"},`, n), ",") + "]" }
 	for name, c := range map[string]struct {

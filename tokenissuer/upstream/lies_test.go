@@ -53,6 +53,7 @@ func refuses(t *testing.T, lies map[string]lie) {
 	}
 }
 
+// TestP1IssuerOfTheIDToken: an ID token with another issuer, a slash, another case, none, a list → refused.
 func TestP1IssuerOfTheIDToken(t *testing.T) {
 	refuses(t, map[string]lie{
 		"another":     {claims: map[string]any{"iss": "https://evil.example"}, reason: ErrUntrusted.Reason},
@@ -64,7 +65,7 @@ func TestP1IssuerOfTheIDToken(t *testing.T) {
 	})
 }
 
-// TestP1GoogleWithoutScheme: go-oidc would let it pass.
+// TestP1GoogleWithoutScheme: Google's issuer without `https://` → refused, though go-oidc would let it pass.
 func TestP1GoogleWithoutScheme(t *testing.T) {
 	p := &OpenID{settings: Settings{Issuer: google, Client: Client{ID: ourID}}}
 	soon, now := &strictjson.NumericDate{Time: tokentest.Start.Add(time.Minute)}, &strictjson.NumericDate{Time: tokentest.Start}
@@ -76,6 +77,7 @@ func TestP1GoogleWithoutScheme(t *testing.T) {
 	wantReason(t, p.check(c, Flow{Nonce: "n"}, tokentest.Start), ErrUntrusted.Reason)
 }
 
+// TestP2Nonce: an ID token with no nonce, an empty one, another or an earlier one → refused.
 func TestP2Nonce(t *testing.T) {
 	refuses(t, map[string]lie{
 		"none":    {claims: map[string]any{"nonce": nil}, reason: ErrUntrusted.Reason},
@@ -107,6 +109,7 @@ func TestP2Nonce(t *testing.T) {
 	})
 }
 
+// TestP3Audience: aud of another client, missing, several without azp, azp of another → refused.
 func TestP3Audience(t *testing.T) {
 	refuses(t, map[string]lie{
 		"another":                {claims: map[string]any{"aud": "other"}, reason: ErrUntrusted.Reason},
@@ -123,6 +126,8 @@ func TestP3Audience(t *testing.T) {
 	})
 }
 
+// TestP4Algorithms: alg none, HS256 with the public key, one not offered, `crit`, `jwk`, `jku`, wrong signature, JWE, JSON form →
+// refused; the keys come from the metadata alone.
 func TestP4Algorithms(t *testing.T) {
 	refuses(t, map[string]lie{
 		"RS256 of an ES256 key":     {header: map[string]any{"alg": "RS256"}, reason: ErrUntrusted.Reason},
@@ -190,7 +195,7 @@ func TestP4Algorithms(t *testing.T) {
 	}
 }
 
-// TestP4AlgorithmsOfTheMetadata: what the provider offers decides, and never none or a symmetric one.
+// TestP4AlgorithmsOfTheMetadata: metadata that offers none or HS256 alone → the provider is not used and its state says why.
 func TestP4AlgorithmsOfTheMetadata(t *testing.T) {
 	for name, c := range map[string]struct {
 		offered any
@@ -218,6 +223,7 @@ func TestP4AlgorithmsOfTheMetadata(t *testing.T) {
 	}
 }
 
+// TestP5Times: expired, from the future, off by 61 s, without exp or iat, times that are no numbers → refused; off by 59 s → accepted.
 func TestP5Times(t *testing.T) {
 	at := func(seconds int64) int64 { return tokentest.Start.Unix() + seconds }
 	refuses(t, map[string]lie{
@@ -240,6 +246,8 @@ func TestP5Times(t *testing.T) {
 	})
 }
 
+// TestP6MembersTwice: a member twice in ID token, header, token answer, metadata or userinfo → refused; `SUB` beside `sub` → `sub`
+// counts; an empty, endless or numeric sub → refused.
 func TestP6MembersTwice(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit   func(string) string
@@ -297,7 +305,7 @@ func TestP6MembersTwice(t *testing.T) {
 	})
 }
 
-// TestP20MaxAge: a sign-in of unknown age is no recent one.
+// TestP20MaxAge: a sign-in at the provider that is older than max_age or of unknown age → refused.
 func TestP20MaxAge(t *testing.T) {
 	for name, c := range map[string]struct {
 		authTime any
@@ -322,7 +330,7 @@ func TestP20MaxAge(t *testing.T) {
 	}
 }
 
-// TestP3AccessTokenOfAnother: at_hash binds the access token to the ID token.
+// TestP3AccessTokenOfAnother: at_hash of another access token → refused.
 func TestP3AccessTokenOfAnother(t *testing.T) {
 	p := newIDP(t)
 	p.claims["at_hash"] = "77QmUPtjPfzWtF2AnpK9RQ"
@@ -330,6 +338,7 @@ func TestP3AccessTokenOfAnother(t *testing.T) {
 	wantReason(t, err, ErrUntrusted.Reason)
 }
 
+// TestP18ManyTenants: Entra's `common`, `organizations` or `consumers` → refused, with the URL to write.
 func TestP18ManyTenants(t *testing.T) {
 	for issuer, want := range map[string]string{
 		"https://login.microsoftonline.com/common/v2.0":                               "stands for many tenants",

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestP9KeysRotate: an unknown kid is looked for once, and tokens with made-up kids cause no more fetches.
+// TestP9KeysRotate: keys rotated → signed in after one fetch; made-up kids → at most one fetch in 30 s.
 func TestP9KeysRotate(t *testing.T) {
 	p := newIDP(t)
 	provider := p.provider(nil)
@@ -40,7 +40,7 @@ func TestP9KeysRotate(t *testing.T) {
 	}
 }
 
-// TestP9KeysAway: a kid that cannot be looked for is no lie.
+// TestP9KeysAway: keys that cannot be fetched → temporarily_unavailable.
 func TestP9KeysAway(t *testing.T) {
 	p := newIDP(t)
 	provider := p.provider(nil)
@@ -54,7 +54,8 @@ func TestP9KeysAway(t *testing.T) {
 	wantReason(t, err, ErrUnavailable.Reason)
 }
 
-// TestP13StartWithoutProvider: what an earlier process knew suffices to begin, and Begin waits for nothing.
+// TestP13StartWithoutProvider: the provider away at the start → the start does not wait, a kept snapshot suffices to begin; a changed
+// snapshot → not used.
 func TestP13StartWithoutProvider(t *testing.T) {
 	p, kept := newIDP(t), new(memory)
 	first := p.provider(nil)
@@ -97,7 +98,7 @@ func TestP13StartWithoutProvider(t *testing.T) {
 	}
 }
 
-// TestP13ProviderAway: who has no metadata yet waits for one fetch, and the provider's return is noticed.
+// TestP13ProviderAway: the provider away without a snapshot → temporarily_unavailable, until it is back.
 func TestP13ProviderAway(t *testing.T) {
 	p := newIDP(t)
 	p.answer(metadataPath, status(http.StatusServiceUnavailable))
@@ -130,7 +131,7 @@ func TestP13ProviderAway(t *testing.T) {
 	<-ended
 }
 
-// TestP13GoneInTheMiddle: the person learns that the provider is away, and the code can be tried again.
+// TestP13GoneInTheMiddle: the provider away in the middle of a sign-in → temporarily_unavailable, and the code can be tried again.
 func TestP13GoneInTheMiddle(t *testing.T) {
 	p := newIDP(t)
 	provider := p.provider(nil)

@@ -62,6 +62,8 @@ func slow(_ http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
+// TestP10TokenEndpoint: a token endpoint that is endless, a gzip bomb, malformed, redirecting, cut off → refused in bounded memory and
+// time; no redirect is followed with a code.
 func TestP10TokenEndpoint(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
@@ -106,7 +108,7 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// TestP10Slow: no endpoint holds a sign-in for longer than five seconds.
+// TestP10Slow: any endpoint that is slow → refused after 5 s, 10 s for the whole sign-in.
 func TestP10Slow(t *testing.T) {
 	for _, path := range []string{metadataPath, "/keys", "/token", "/userinfo"} {
 		t.Run(strings.Trim(path, "/."), func(t *testing.T) {
@@ -129,7 +131,7 @@ func TestP10Slow(t *testing.T) {
 	}
 }
 
-// TestP22ManyWaiting: a slow provider holds so many sign-ins and not one more.
+// TestP22ManyWaiting: 65 sign-ins at a slow provider → one is refused at once.
 func TestP22ManyWaiting(t *testing.T) {
 	p := newIDP(t)
 	provider := p.provider(nil)
@@ -165,6 +167,7 @@ func TestP22ManyWaiting(t *testing.T) {
 	}
 }
 
+// TestP11PrivateAddresses: a provider at a private address, by name, in IPv6 → not dialled; a cloud's metadata service → never.
 func TestP11PrivateAddresses(t *testing.T) {
 	t.Run("a name of loopback", func(t *testing.T) {
 		p := newIDP(t)
@@ -209,6 +212,7 @@ func TestP11PrivateAddresses(t *testing.T) {
 	}
 }
 
+// TestP10Metadata: metadata with endpoints missing, without https, with credentials or a fragment → not used.
 func TestP10Metadata(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit map[string]any
@@ -267,6 +271,8 @@ func TestClientAuthentication(t *testing.T) {
 	}
 }
 
+// TestP15ErrorsOfTheProvider: access_denied, login_required, unknown or endless errors → each its own outcome with a sentence; one sent
+// through the browser does not make the provider look down.
 func TestP15ErrorsOfTheProvider(t *testing.T) {
 	for code, reason := range map[string]string{
 		"access_denied": ErrDenied.Reason, "login_required": ErrInteraction.Reason, "interaction_required": ErrInteraction.Reason,
@@ -316,14 +322,14 @@ func TestP15ErrorsOfTheProvider(t *testing.T) {
 	}
 }
 
-// TestP14Secrets: a provider that quotes all that it was sent puts nothing secret into an error.
+// TestP14Secrets: a provider that quotes our code, verifier and secret in an error → none of it in error, state or log.
 func TestP14Secrets(t *testing.T) {
 	for filler := 180; filler <= 240; filler += 4 { // the text is cut in every place of the last secret
 		quotesSecrets(t, filler)
 	}
 }
 
-// TestP171SecretsInTheNameOfAnError: a provider quotes our request where the name of the error belongs.
+// TestP171SecretsInTheNameOfAnError: a provider that quotes our request in `error` itself → none of it either.
 func TestP171SecretsInTheNameOfAnError(t *testing.T) {
 	for filler := range 64 {
 		p := newIDP(t)
@@ -375,6 +381,7 @@ func quotesSecrets(t *testing.T, filler int) {
 	}
 }
 
+// TestP16Answers: a callback with parameters twice, code and error, neither, no state → refused.
 func TestP16Answers(t *testing.T) {
 	for query, want := range map[string]string{
 		"state=a&code=b":                                 "",
@@ -410,7 +417,8 @@ func TestP16Answers(t *testing.T) {
 	}
 }
 
-// TestP8IssuerOfTheAnswer: the code of another provider is not taken to this one's token endpoint (RFC 9207, mix-up).
+// TestP8IssuerOfTheAnswer: a callback with another provider's `iss`, or without one that was promised → refused before its code reaches a
+// token endpoint.
 func TestP8IssuerOfTheAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		promised bool
@@ -453,6 +461,7 @@ func TestP8IssuerOfTheAnswer(t *testing.T) {
 	}
 }
 
+// TestP21CodeTwice: a code used twice, with another verifier, or expired → refused, and the provider does not look down.
 func TestP21CodeTwice(t *testing.T) {
 	p := newIDP(t)
 	provider := p.provider(nil)

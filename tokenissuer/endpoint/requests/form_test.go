@@ -90,7 +90,8 @@ func inEachEncoding(t *testing.T, pairs [][2]string, check func(*testing.T, map[
 	}
 }
 
-// TestT147TheValueOfAnUnknownParameterIsNotJudged, in any encoding, as long as it is text. Its name is.
+// TestT147TheValueOfAnUnknownParameterIsNotJudged: control characters or any JSON value in an unknown parameter → ignored; invalid UTF-8,
+// the name twice, or a forbidden name → 400. Its name is.
 func TestT147TheValueOfAnUnknownParameterIsNotJudged(t *testing.T) {
 	for _, value := range []string{"a\x00b", "a\tb", "a\r\nb", "\x1b[2J", "a\x7fb", "\u202e"} {
 		inEachEncoding(t, [][2]string{{"note", value}, {"code", "x"}}, func(t *testing.T, got map[string]string, err error) {
