@@ -54,6 +54,7 @@ func TestG81AFloodDelaysNoOtherAddress(t *testing.T) {
 				synctest.Wait()
 				go enter(test.stranger)
 				time.Sleep(maxWait / 2)
+				synctest.Wait()
 				if len(order) != 101 || order[1] != test.stranger {
 					t.Errorf("%d turns, the second is that of %s, want that of %s", len(order), order[1], test.stranger)
 				}
