@@ -19,11 +19,11 @@ LEFT_OUT = ^Test(Browser|Interop|Nginx|K[0-9]|F[0-9]|I[0-9]|A[0-9]|M[0-9]|S19|S1
 quick:
 	go test -short -vet=off -ldflags='-s -w' -shuffle=on -skip '$(LEFT_OUT)' $$(go list ./... | grep -vE '/(rig|internal/([^p]|pg).*)$$')
 
-# A process has one Caddy, so the tests of ./caddymodule are shared out among three: those that wait much, for Chromium and
-# for databases that are away; those of the gate; and all others. Those of ./rig come when these are over: they look at
+# A process has one Caddy, so the tests of ./caddymodule are shared out among three: those that wait much, for Chromium, providers and
+# databases that are away; those of the gate and of agents; and all others. Those of ./rig come when these are over: they look at
 # nodes that have a machine, not at how a machine shares itself out.
-WAITING = ^Test(Browser|S13[78]|Challenge|F1[0-7]|F2|F6|I7|T64|A[78])
-GATE = ^Test(G[0-9]|Wycheproof|Interop|Nginx)
+WAITING = ^Test(Browser|S13[78]|Challenge|F1[0-7]|F2|F6|I7|T64|A[78]|P[0-9])
+GATE = ^Test(G[0-9]|Q[0-9]|Wycheproof|Interop|Nginx)
 
 # SQLite is a translation from C, millions of lines that the race detector knows nothing of and makes five times slower. Ours, and the
 # driver around it, are watched.
