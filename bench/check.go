@@ -38,7 +38,7 @@ type bound struct {
 // of a provider take eight allocations of it. Another eight of each endpoint are for ending a request with a shutdown.
 var limits = []bound{
 	{"protect", "reverse_proxy", 28, 2.2},
-	{"external token at first sight", "reverse_proxy", 72, 4},
+	{"external token at first sight", "reverse_proxy", 77, 4},
 	{"forged token", "respond 401", 18, 3.5},
 	{"client_credentials", "respond 401", 116, 6},
 	{"refresh", "respond 401", 186, 9},
