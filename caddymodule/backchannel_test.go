@@ -101,9 +101,9 @@ func (b *browser) submit(t *testing.T, path string, more ...string) page {
 	return b.send(action, fields)
 }
 
-// TestT200WhoeverEndsASession: a session ends by sign-out, account page, a change of the user, an operator or the organisation's
+// TestT200AnEndedSessionIsToldToItsApplications: a session ends by sign-out, account page, a change of the user, an operator or the organisation's
 // revocation (T212) → its applications get a logout token with its sid within seconds, others do not.
-func TestT200WhoeverEndsASession(t *testing.T) {
+func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 	type scene struct {
 		*gatehouse
 		t      *testing.T

@@ -15,7 +15,7 @@ type published interface {
 	Run(ctx context.Context)
 }
 
-// running is something of somebody else's in a pool. It runs once a configuration that uses it has started.
+// running is a published value in a pool, with the goroutine that keeps it fresh from the first start of a configuration that uses it.
 type running[T published] struct {
 	value T
 	once  sync.Once

@@ -49,8 +49,8 @@ func (u *userDoor) sizes() store.Sizes {
 }
 
 // TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords: 1,500 silent authorizations in a minute → 60 codes, then
-// temporarily_unavailable; other users are served, and unredeemed families are dropped a day later. Whoever is signed in to a client that
-// asks nobody needs no more than a loop of redirects. What was granted within the limit, and everybody else, goes on.
+// temporarily_unavailable; other users are served, and unredeemed families are dropped a day later. A signed-in user
+// of a first-party client can cause this by a loop of redirects. Grants within the limit, and other users, go on.
 func TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords(t *testing.T) {
 	const rounds = 1500
 	now := setClock(t)

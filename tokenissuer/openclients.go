@@ -113,7 +113,7 @@ func (is *Issuer) admit(ctx context.Context, client *store.Client) error {
 		err = is.Store.AddClient(ctx, &row)
 		is.Origins.Forget()
 		if removed := (store.RemovedError{}); errors.As(err, &removed) {
-			return oauth.NewError(oauth.Denied, "client_removed").WithDescription("The operator has removed this client lately.").WithCause(err)
+			return clientRemoved(err)
 		}
 		if !errors.Is(err, store.ErrTaken) { // by another request of the same client
 			return err
@@ -121,6 +121,8 @@ func (is *Issuer) admit(ctx context.Context, client *store.Client) error {
 		stored, err = is.Directory.Client(ctx, client.ID)
 	}
 	switch {
+	case errors.Is(err, store.ErrNotFound): // removed since AddClient has found it
+		return clientRemoved(err)
 	case err != nil:
 		return err
 	case stored.Disabled:
@@ -138,6 +140,10 @@ func (is *Issuer) admit(ctx context.Context, client *store.Client) error {
 	})
 	is.Origins.Forget()
 	return nil
+}
+
+func clientRemoved(cause error) error {
+	return oauth.NewError(oauth.Denied, "client_removed").WithDescription("The operator has removed this client lately.").WithCause(cause)
 }
 
 // noteUse notes, once a day, that a client which made itself known has got a token. A failure is made up for by the next one.

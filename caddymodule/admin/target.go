@@ -25,7 +25,7 @@ type Target struct {
 	Node     *node.Node
 	// PersonalTokens are the personal access tokens; nil: there are none.
 	PersonalTokens *personaltoken.Tokens
-	// ExplainSession explains the cookie of a session at a host, and says of which; empty: the text is none.
+	// ExplainSession explains the cookie of a host session and returns its host, which is empty if the text is no such cookie.
 	ExplainSession func(ctx context.Context, cookie string) (x accesstoken.Explanation, host string, err error)
 	// SessionsOnly: the Issuer keeps sessions of browsers that sign in at providers, and issues nothing.
 	SessionsOnly bool

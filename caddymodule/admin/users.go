@@ -213,7 +213,7 @@ func updateUser(t *Target, r *http.Request, u userUpdate) (int, any, error) {
 	return http.StatusOK, t.viewOfUser(user), nil
 }
 
-// verifiedBy is the EmailVerifiedBy of an address of which an operator says whether it is verified.
+// verifiedBy returns the EmailVerifiedBy of an address that an operator declares verified or not.
 func verifiedBy(verified bool) string {
 	if verified {
 		return store.VerifiedByOperator
@@ -227,9 +227,9 @@ const (
 	unlinkIdentities = "unlink"
 )
 
-// checkIdentities returns an error for an unknown value of Identities. It also refuses to vouch for an address that the accounts of the user
-// have not proved, by the word of providers by which accounts are linked, unless Identities is given: the owner of the address will be able to sign in as the user, and whoever has such an account
-// still is. No account has proved a new address, and of several none would lead to the user any more.
+// checkIdentities returns an error for an unknown value of Identities. Unless Identities is given, it also refuses to mark an address as
+// verified that no linking provider has verified for the user's accounts: the owner of the address could then sign in as the user, beside
+// the owners of those accounts. No account has proved a new address.
 func (u *userUpdate) checkIdentities(user *store.User, identities []store.Identity) error {
 	identities = slices.DeleteFunc(slices.Clone(identities), func(i store.Identity) bool { return !i.IsOf(user) })
 	moves := u.Email != nil
