@@ -13,7 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
 // goldenFiles are Caddyfiles with what becomes of them, below a line of ten dashes: JSON, or the text of the error.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
 var forwardToRoutes = `	header X-Auth-Role "{header.X-Auth-Role}of the site"

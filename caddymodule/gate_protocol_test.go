@@ -16,7 +16,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"

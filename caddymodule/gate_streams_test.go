@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 

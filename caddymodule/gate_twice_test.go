@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
 // TestG149TwoGatesOnAWay: two gates on a way → both verify the token, the second's `upstream_token` counts. Anything else stays with the

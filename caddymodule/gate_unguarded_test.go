@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
+	gatebrowser "github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
@@ -18,7 +18,7 @@ const stray = "stray-of-a-client"
 // that some server reads as the same.
 func strayLines(issuer string, names ...string) []string {
 	cookies := []string{"theme=dark"}
-	for _, name := range append(endpoint.CookieNames(issuer), hostsession.CookieNames()...) {
+	for _, name := range append(endpoint.CookieNames(issuer), gatebrowser.CookieNames()...) {
 		cookies = append(cookies, name+"="+stray)
 	}
 	lines := []string{"Cookie: " + strings.Join(cookies, "; "), "Cookie: \t" + cookies[len(cookies)-1] + ";lang=en"}

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
 // One description of a request, and all versions of HTTP: a gate that was started with startBoth is asked everything over HTTP/1.1 and

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
 // directSite has no issuer: browsers sign in at a provider, at two hosts. SIGNIN are its providers, and MORE further lines of the oauth

@@ -3,21 +3,21 @@ package caddymodule
 import (
 	"context"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
+	gatebrowser "github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
 // hostSessions are the settings of the sign-in at hosts behind the gate.
-func (a *App) hostSessions() hostsession.Settings {
-	s := hostsession.Settings{
+func (a *App) hostSessions() gatebrowser.Settings {
+	s := gatebrowser.Settings{
 		Direct: !a.issues(), Accounts: a.accounts(),
 		Issuer: &a.issuer.Settings, Sessions: hosts.New(a.issuer, a.enterNode), Hosts: &a.issuer.Hosts, Audit: a.audit, Brand: a.settings.Brand,
 		IsServing: a.life.isServing, Enter: a.enterNode,
 	}
 	for _, p := range a.providers {
-		s.Providers = append(s.Providers, hostsession.Provider{
+		s.Providers = append(s.Providers, gatebrowser.Provider{
 			Provider: p.running.value, Name: p.Name, Origin: originOf(p.ProviderSettings), Rules: p.Rules, Default: p.Default,
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
 // TestTraefikAsksTheGate: behind Traefik as documented, names that choose another method or path (G146) → none reaches the upstream.

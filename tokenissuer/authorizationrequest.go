@@ -82,7 +82,7 @@ const (
 	promptSelectAccount = "select_account"
 
 	maxState     = 8 << 10
-	maxHostState = 12 << 10 // hostsession makes none that is longer
+	maxHostState = 12 << 10 // gate/browser makes none that is longer
 	maxHint      = 512
 )
 

@@ -208,18 +208,18 @@ var rooms = map[string]room{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
 		},
 	},
-	"caddymodule/mcp": {
-		own:    []string{"caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth"},
+	"caddymodule/gate/mcp": {
+		own:    []string{"caddymodule/gate/rule", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth"},
 		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json"},
 	},
 	"caddymodule/hostpaths": {
 		own: []string{"tokenissuer/endpoint", "tokenissuer/routes"}, others: []string{"github.com/caddyserver/caddy/v2"},
 	},
 	"caddymodule/coverage": {
-		own:    []string{"caddymodule/gate", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/rule", "tokenissuer/endpoint", "tokenissuer/oauth", "tokenissuer/routes"},
+		own:    []string{"caddymodule/gate", "caddymodule/hostpaths", "caddymodule/gate/browser", "caddymodule/gate/rule", "tokenissuer/endpoint", "tokenissuer/oauth", "tokenissuer/routes"},
 		others: []string{"github.com/caddyserver/caddy/v2"},
 	},
-	"caddymodule/hostsession": {
+	"caddymodule/gate/browser": {
 		own: []string{
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages",
 			"tokenissuer/endpoint/requests", "tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/routes", "tokenissuer/upstream",
@@ -230,27 +230,27 @@ var rooms = map[string]room{
 	"caddymodule/setting": {
 		others: []string{"github.com/caddyserver/caddy/v2"},
 	},
-	"caddymodule/requestpath": {
+	"caddymodule/gate/requestpath": {
 		others:  []string{"golang.org/x/text/unicode/norm"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2"}),
 	},
-	"caddymodule/identity": {
+	"caddymodule/gate/identity": {
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2"}),
 	},
 	"caddymodule/caller": {
 		own:    []string{"caddymodule/setting", "tokenissuer/accesstoken", "tokenissuer/oauth"},
 		others: []string{"cel.dev/cel-go", "github.com/caddyserver/caddy/v2"},
 	},
-	"caddymodule/rule": {
+	"caddymodule/gate/rule": {
 		own: []string{
-			"caddymodule/caller", "caddymodule/requestpath", "caddymodule/setting",
+			"caddymodule/caller", "caddymodule/gate/requestpath", "caddymodule/setting",
 			"tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store",
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json"},
 	},
 	"caddymodule/gate": {
 		own: []string{
-			"internal/fairqueue", "caddymodule/caller", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/identity", "caddymodule/mcp", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
+			"internal/fairqueue", "caddymodule/caller", "caddymodule/hostpaths", "caddymodule/gate/browser", "caddymodule/gate/identity", "caddymodule/gate/mcp", "caddymodule/gate/requestpath", "caddymodule/gate/rule", "caddymodule/setting",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/personaltoken",
 			"tokenissuer/routes", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
@@ -280,7 +280,7 @@ var rooms = map[string]room{
 	"caddymodule": {
 		own: []string{
 			"caddymodule/admin", "caddymodule/caller", "caddymodule/command", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
-			"caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/pool", "caddymodule/setting",
+			"caddymodule/hostpaths", "caddymodule/gate/browser", "caddymodule/logfilter", "caddymodule/node", "caddymodule/pool", "caddymodule/setting",
 			"internal/failpoint",
 			"tokenissuer", "tokenissuer/assertion", "tokenissuer/backchannel", "tokenissuer/clientmetadata", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
 			"tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/personaltoken", "tokenissuer/registry",

@@ -144,8 +144,6 @@ var largeTypes = map[string]size{
 	"caddymodule/admin.Target":            {17, 18},
 	"caddymodule/configuration.Block":     {0, 63},
 	"caddymodule/configuration.Settings":  {10, 33},
-	"caddymodule/gate.stream":             {19, 10},
-	"caddymodule/hostsession.Handler":     {2, 38},
 	"caddymodule/node.Node":               {12, 34},
 	"tokenissuer.AuthorizationParameters": {18, 0},
 	"tokenissuer.Grant":                   {18, 0},

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -43,7 +43,7 @@ func hostsOfBrowsers(sites []*site, issuer *Issuer) (origins, warnings []string)
 func (s *site) shadowed() (paths []string) {
 	for i := range s.backends {
 		for _, pattern := range clientPaths(s.backends[i].conditions) {
-			for _, path := range hostsession.Paths() {
+			for _, path := range browser.Paths() {
 				if strings.HasPrefix(pattern, "/oauth") && patternCovers(pattern, path) && !slices.Contains(paths, path) {
 					paths = append(paths, path)
 				}

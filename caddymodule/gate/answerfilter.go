@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
 // answerFilter wraps the client's ResponseWriter. It drops Set-Cookie lines with our cookie names from every response
@@ -25,8 +25,8 @@ type answerFilter struct {
 	private bool
 	// identity holds the identity headers of the answer, for `forward_to response`.
 	identity responseIdentity
-	// cors holds the CORS headers of the answer.
-	cors corsGrant
+	// cors holds the CORS headers of the answer; nil: there are none.
+	cors *corsGrant
 	// body is the client's request body; nil: there is none to watch.
 	body        *watchedBody
 	wroteHeader bool

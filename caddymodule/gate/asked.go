@@ -22,7 +22,7 @@ func asksAtFixedAddress(p *Protect) bool {
 var toldHeaders = []string{"X-Forwarded-Method", "X-Forwarded-Uri"}
 
 // dropTold removes the headers that were for the gate alone from a request that passes, in place.
-func (b *browser) dropTold(r *http.Request) {
+func (b *hostSignIn) dropTold(r *http.Request) {
 	if !b.told {
 		return
 	}
@@ -36,7 +36,7 @@ func (b *browser) dropTold(r *http.Request) {
 // asked returns the request of a browser about which a trusted proxy asks at a fixed address; any other request is returned as it is.
 // Its host is that of the route's resource. It serves the session and the sign-in only: who can choose method and target would
 // choose the rules that are asked, so these are asked about the request that has come.
-func (b *browser) asked(r *http.Request) *http.Request {
+func (b *hostSignIn) asked(r *http.Request) *http.Request {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	if !trusted || !b.told {
 		return r

@@ -7,9 +7,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -83,26 +84,25 @@ func (u *forwarding) readAssertion(p *Protect) error {
 	return nil
 }
 
-// assert adds the assertion to the identity fields. It fails the request if the assertion cannot be signed or is too
+// assert appends the assertion to the identity headers. It fails the request if the assertion cannot be signed or is too
 // long: without it, an upstream could take the request for anonymous.
-func (u *forwarding) assert(r *http.Request, d *decision) error {
+func (u *forwarding) assert(fields []identity.Field, r *http.Request, token *accesstoken.AccessToken) ([]identity.Field, error) {
 	if u.assertion == nil {
-		return nil
+		return fields, nil
 	}
 	if !u.tokens.shared.isServing(r.Context()) {
-		return oauth.Unavailable("not_started", nil)
+		return nil, oauth.Unavailable("not_started", nil)
 	}
-	signed, err := u.tokens.shared.own.Upstreams.Assert(d.token, delegation.AssertedRequest{
+	signed, err := u.tokens.shared.own.Upstreams.Assert(token, delegation.AssertedRequest{
 		Audience: u.assertion.Audience, Method: upstreamMethod(r), Target: upstreamTarget(r),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(signed.Reveal()) > identity.MaxBytes {
-		return oauth.NewError(oauth.InvalidToken, "identity_too_long")
+		return nil, oauth.NewError(oauth.InvalidToken, "identity_too_long")
 	}
-	d.fields = append(d.fields, identity.Field{Name: u.assertion.Header, Value: signed.Reveal()})
-	return nil
+	return append(fields, identity.Field{Name: u.assertion.Header, Value: signed.Reveal()}), nil
 }
 
 // upstreamMethod returns the method that the upstream sees: reverse_proxy turns a WebSocket over HTTP/2 or 3 into a GET.

@@ -26,7 +26,7 @@ func benchmarkedGate(token *accesstoken.AccessToken) *Protect {
 	p := &Protect{shared: shared, logger: zap.NewNop()}
 	p.tokens.shared, p.tokens.issuers, p.tokens.verifier = shared, []routeIssuer{{name: Self}}, verifier
 	p.credentials = credentials{tokens: &p.tokens, hidden: shared.cookies}
-	p.cors.tokens, p.rules.tokens, p.browser = &p.tokens, &p.tokens, &browser{tokens: &p.tokens}
+	p.cors.tokens, p.rules.tokens, p.browser = &p.tokens, &p.tokens, &hostSignIn{tokens: &p.tokens}
 	p.forwarding = forwarding{tokens: &p.tokens, claims: defaultForward}
 	return p
 }

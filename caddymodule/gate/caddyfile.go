@@ -11,9 +11,9 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/mcp"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/rule"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 

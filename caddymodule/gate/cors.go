@@ -9,9 +9,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/mcp"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -180,12 +180,10 @@ func overridesMethod(h http.Header) bool {
 	return false
 }
 
-// corsGrant describes the CORS headers of one answer. The zero value grants nothing.
+// corsGrant describes the CORS headers of one answer. Nil: there are none.
 type corsGrant struct {
 	// fromUpstream: the answer is the upstream's, whose own CORS headers win.
 	fromUpstream bool
-	// varies: the answer depends on the Origin.
-	varies bool
 	// origin is the value of Access-Control-Allow-Origin; empty: none.
 	origin string
 	// exposes lists the headers that the page may read.
@@ -194,15 +192,18 @@ type corsGrant struct {
 	credentials bool
 }
 
-// grant returns which page may read the answer to the request.
-func (c *cors) grant(r *http.Request) corsGrant {
-	page := corsGrant{varies: c.sharesAnswers(), exposes: endpoint.ExposedHeaders}
+// grant returns which page may read the answer to the request; nil: the answer does not depend on the Origin.
+func (c *cors) grant(r *http.Request) *corsGrant {
+	if !c.sharesAnswers() {
+		return nil
+	}
+	page := &corsGrant{exposes: endpoint.ExposedHeaders}
 	if c.mcp {
 		page.exposes = mcp.ExposedHeaders
 	}
 	origin := single(r.Header["Origin"])
 	switch {
-	case !page.varies || !c.allowsOrigin(r, origin):
+	case !c.allowsOrigin(r, origin):
 	case slices.Contains(c.origins, anyOrigin):
 		page.origin = anyOrigin
 	default:
@@ -211,14 +212,21 @@ func (c *cors) grant(r *http.Request) corsGrant {
 	return page
 }
 
+// grantUpstream is grant for an answer of the upstream, whose own CORS headers win.
+func (c *cors) grantUpstream(r *http.Request) *corsGrant {
+	page := c.grant(r)
+	if page != nil {
+		page.fromUpstream = true
+	}
+	return page
+}
+
 // allow sets the CORS headers, including those that expose the challenge and Retry-After.
-func (f corsGrant) allow(h http.Header) {
-	if f.fromUpstream && len(h["Access-Control-Allow-Origin"]) > 0 {
+func (f *corsGrant) allow(h http.Header) {
+	if f == nil || f.fromUpstream && len(h["Access-Control-Allow-Origin"]) > 0 {
 		return
 	}
-	if f.varies {
-		h.Add("Vary", "Origin")
-	}
+	h.Add("Vary", "Origin")
 	if f.origin == "" {
 		return
 	}

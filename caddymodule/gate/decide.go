@@ -8,42 +8,36 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/mcp"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/rule"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
-// ServeHTTP authorizes the request and passes a copy with the caller's identity to the next handler.
+// ServeHTTP authorizes the request and passes a copy with the caller's identity to the next handler. Its steps and those of
+// decide are numbered as in docs/how-it-works.md.
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	// 1. Restore what was set aside for this gate, and remove what only the gate may tell an upstream.
 	caller.RestoreCookies(r)
 	if p.browser.serves(w, r) {
 		return nil
 	}
-	caller.RestoreBearer(r)
-	r.Trailer = nil // error routes would forward an identity header that arrives as a trailer
-	shownToken := requests.QueryCarriesToken(r.URL.RawQuery)
-	if p.credentials.takePersonalToken(r) {
-		shownToken = true
-	}
-	misplaced := misplacesToken(r) // before anything else is removed: the access log has all of it
-	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
-	p.shared.identityGuard().Clean(r.Header, trusted, p.trustedHeaders...)
-	if shownToken || misplaced { // keep the token out of the access log; the audit log omits the query
-		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
-	}
-	r = withPath(r)
+	r, shownToken, misplaced := p.clean(r)
 	if misplaced {
 		return p.refuse(w, r, decision{}, errMisplacedToken)
 	}
-	d, err := p.decide(r)
+	// 2 to 7. Decide.
+	var room [8]identity.Field // for the default headers, the issuer and an assertion
+	d, fields, err := p.decide(r, room[:0])
+	// 8. Refuse.
 	if err != nil {
 		return p.refuse(w, r, d, err)
 	}
+	// 9. Pass.
 	if d.preflight && p.CORSPreflight != preflightUpstream {
 		p.cors.answerPreflight(w, r)
 		return nil
@@ -54,7 +48,7 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	p.browser.dropTold(r)
 	p.recordPassed(r, &d, shownToken)
 	p.credentials.strip(r, &d)
-	err = p.pass(w, r, d, next)
+	err = p.pass(w, r, d, fields, next)
 	// Caddy's error log would contain the query and the header, and its error routes would see CONNECT instead of the WebSocket's GET.
 	if err != nil && (shownToken || requestpath.IsWebSocketConnect(r)) {
 		return p.serveError(w, r, err)
@@ -63,6 +57,25 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		dropUpgrade(r) // an error route must not open a tunnel
 	}
 	return err
+}
+
+// clean removes from the request, in place, what only the gate may tell an upstream, and moves a personal access token into
+// the Authorization header. ShownToken reports a token where the access log would show it. Misplaced reports a personal
+// access token where none is read.
+func (p *Protect) clean(r *http.Request) (cleaned *http.Request, shownToken, misplaced bool) {
+	caller.RestoreBearer(r)
+	r.Trailer = nil // error routes would forward an identity header that arrives as a trailer
+	shownToken = requests.QueryCarriesToken(r.URL.RawQuery)
+	if p.credentials.takePersonalToken(r) {
+		shownToken = true
+	}
+	misplaced = misplacesToken(r) // before anything else is removed: the access log has all of it
+	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	p.shared.identityGuard().Clean(r.Header, trusted, p.trustedHeaders...)
+	if shownToken || misplaced { // keep the token out of the access log; the audit log omits the query
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	}
+	return withPath(r), shownToken, misplaced
 }
 
 // withPath sets the path of a request that has none, as with an absolute-form target, to "/": upstreams read it so.
@@ -90,14 +103,10 @@ func upstreamCopy(u *identity.Request, r *http.Request, fields []identity.Field)
 
 // decision is the result of decide, as far as it got.
 type decision struct {
-	token  *accesstoken.AccessToken // nil: anonymous, or refused before verification
-	fields []identity.Field         // the identity headers for the upstream
+	token *accesstoken.AccessToken // nil: anonymous, or refused before verification
 	// upgrade is the protocol that the client may switch to; empty: there is none.
 	upgrade string
-	// requestState is allocated once the request is known to pass; nil: not yet.
-	requestState *requestState
-	// asked is what the request asks of an MCP server, and tools are the names of the tools that it calls, for logs; nil: nobody has
-	// read it.
+	// asked is what the request asks of an MCP server; nil: it has not been read. Tools names the tools that it calls, for logs.
 	asked *mcp.Request
 	tools string
 	// preflight: the request is a CORS preflight.
@@ -113,8 +122,9 @@ type decision struct {
 	exchanged oauth.Secret
 }
 
-// decide is the walk of a bearer string up to the upstream. A panic refuses the request.
-func (p *Protect) decide(r *http.Request) (d decision, err error) {
+// decide takes a request from its bearer string to the identity headers for the upstream, which it appends to fields. A panic
+// refuses the request.
+func (p *Protect) decide(r *http.Request, fields []identity.Field) (d decision, _ []identity.Field, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			p.logger.Error("panic while deciding", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
@@ -122,38 +132,39 @@ func (p *Protect) decide(r *http.Request) (d decision, err error) {
 		}
 	}()
 	caller.Remember(r, nil) // forget the caller that an earlier gate set
-	// 1. Refuse a request that can be read in two ways, or that a foreign page has caused.
+	// 2. Refuse a request that can be read in two ways, or that a page of a foreign origin caused.
 	exam := requestpath.Examine(r.URL)
 	if err := p.checkRequest(r, exam); err != nil {
-		return d, err
+		return d, nil, err
 	}
 	if d.upgrade, err = p.admitUpgrade(r); err != nil {
-		return d, err
+		return d, nil, err
 	}
 	if err := p.cors.admitCaller(r); err != nil {
-		return d, err
+		return d, nil, err
 	}
-	if d.preflight = p.cors.isPreflight(r, exam); d.preflight { // it needs no token
-		return d, nil
+	// 3. Let preflights and anonymous requests pass without a token.
+	if d.preflight = p.cors.isPreflight(r, exam); d.preflight {
+		return d, nil, nil
 	}
-	// 2. Read the credential, look it up, or verify it at first sight.
 	input := rule.Input{Request: r, Exam: exam}
 	anonymous := p.rules.anonymous.Allows(r, exam)
+	// 4 and 5. Read the credential and verify it.
 	if !anonymous {
 		err := p.authenticate(r, &d)
 		anonymous = err != nil && p.Optional && errorCode(err) == oauth.Unauthorized && exam.Canonical
 		if err != nil && !anonymous {
 			d.needs = p.rules.scopesNeeded(&d, input)
-			return d, err
+			return d, nil, err
 		}
 	}
 	if !anonymous {
 		d.verified, input = true, p.rules.input(r, exam, d.token)
 		caller.Remember(r, d.token)
 	}
-	// 3. Check the rules.
+	// 6. Check the rules.
 	if err := p.rules.readAsked(r, &d); err != nil {
-		return d, err
+		return d, nil, err
 	}
 	if !anonymous {
 		d.missing, err = p.rules.check(input)
@@ -163,26 +174,26 @@ func (p *Protect) decide(r *http.Request) (d decision, err error) {
 	}
 	if err != nil {
 		d.needs = p.rules.scopesNeeded(&d, input)
-		return d, err
+		return d, nil, err
 	}
 	if anonymous {
-		return d, nil
+		return d, nil, nil
 	}
-	// 4. Prepare the identity that the upstream gets: headers, assertion and exchanged token.
-	d.requestState = new(requestState)
-	if d.fields, err = p.forwarding.fields(d.requestState.fields[:0], d.token); err != nil {
-		return d, err
+	// 7. Prepare the identity for the upstream: headers, an assertion, and an exchanged token.
+	if fields, err = p.forwarding.fields(fields, d.token); err != nil {
+		return d, nil, err
 	}
-	if err := p.forwarding.assert(r, &d); err != nil {
-		return d, err
+	if fields, err = p.forwarding.assert(fields, r, d.token); err != nil {
+		return d, nil, err
 	}
-	return d, p.forwarding.exchange(r, &d)
+	d.exchanged, err = p.forwarding.exchange(r, &d)
+	return d, fields, err
 }
 
 // authenticate verifies the token of a request, or the session with which a browser comes to the host. It fills in the
 // decision as far as it gets.
 func (p *Protect) authenticate(r *http.Request, d *decision) error {
-	// 1. Read the credential.
+	// 4. Read the credential.
 	shown, err := p.credentials.find(r)
 	if err != nil && errorCode(err) == oauth.Unauthorized && p.browser.enabled {
 		return p.browser.authenticate(r, d)
@@ -193,7 +204,7 @@ func (p *Protect) authenticate(r *http.Request, d *decision) error {
 	if err := p.credentials.checkOrigin(r, shown); err != nil {
 		return err
 	}
-	// 2. Look it up, or verify it at first sight.
+	// 5. Look it up, or verify it at first sight.
 	d.shown = shown
 	d.token, err = p.tokens.verify(r.Context(), routes.Hostname(r.Host), shown.token.Reveal())
 	return err

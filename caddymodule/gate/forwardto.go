@@ -2,10 +2,9 @@ package gate
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
 const forwardToResponse = "response"
@@ -28,10 +27,12 @@ func (p *Protect) responseIdentity(fields []identity.Field) responseIdentity {
 // passedIdentity is responseIdentity for a request that passes. The other proxy also learns which cookies to pass on: those without
 // ours, in one line, which is empty rather than missing because some proxies keep the client's then.
 func (p *Protect) passedIdentity(r *http.Request, fields []identity.Field) responseIdentity {
-	if p.ForwardTo == forwardToResponse {
-		fields = append(slices.Clip(fields), identity.Field{Name: "Cookie", Value: strings.Join(r.Header["Cookie"], "; ")})
+	if p.ForwardTo != forwardToResponse {
+		return responseIdentity{}
 	}
-	return p.responseIdentity(fields)
+	kept := make([]identity.Field, len(fields), len(fields)+1) // a copy: fields are on the stack of ServeHTTP
+	copy(kept, fields)
+	return p.responseIdentity(append(kept, identity.Field{Name: "Cookie", Value: strings.Join(r.Header["Cookie"], "; ")}))
 }
 
 // clean deletes identity headers in every spelling, also from trailers.

@@ -7,45 +7,42 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
-// requestState is the state of one request on its way through the gate, in one allocation. It is never reused: handlers
-// may keep the request and its header.
+// requestState is what a request that passes needs on its way, in one allocation. It is never reused: handlers may keep the
+// request and its header.
 type requestState struct {
 	writer   gateWriter
 	upstream identity.Request
-	fields   [7]identity.Field // room for the default headers and the issuer
 }
 
 // pass calls the next handler and ends a stream when its token is no longer valid.
-func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next caddyhttp.Handler) error {
-	if d.requestState == nil {
-		d.requestState = new(requestState)
-	}
-	g := &d.requestState.writer
+func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, fields []identity.Field, next caddyhttp.Handler) error {
+	state := new(requestState)
+	g := &state.writer
 	g.ResponseWriter, g.cookieNames = w, p.shared.cookies
 	g.upgrade = d.upgrade
 	if !d.preflight {
-		g.cors = p.cors.grant(r)
-		g.cors.fromUpstream = true
+		g.cors = p.cors.grantUpstream(r)
 	}
-	g.private, g.identity = d.shown.cookie, p.passedIdentity(r, d.fields)
-	upstream := upstreamCopy(&d.requestState.upstream, r, d.fields)
+	g.private, g.identity = d.shown.cookie, p.passedIdentity(r, fields)
+	upstream := upstreamCopy(&state.upstream, r, fields)
 	d.authorize(upstream)
 	if d.token == nil || p.Streams == keepStreams {
 		return g.serve(next, upstream)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	g.stream.tokens, g.stream.token, g.stream.shown, g.stream.writer, g.stream.cancel = &p.tokens, d.token, d.shown, w, cancel
-	g.stream.asked = routes.Hostname(r.Host)
-	g.watched = true
+	defer cancel()
+	g.admitted = admitted{tokens: &p.tokens, token: d.token, shown: d.shown, host: routes.Hostname(r.Host)}
+	g.cancel = cancel
 	if isStreamRequest(r) {
-		streams.enter(&g.stream)
+		g.watch()
 	}
 	defer func() {
 		if reason := streams.leave(&g.stream); reason != nil && g.wroteHeader {
@@ -54,7 +51,7 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 	}()
 	*upstream = *upstream.WithContext(ctx) // avoids another allocation
 	err := g.serve(next, upstream)
-	switch reason := g.stream.reason(); {
+	switch reason := g.endReason(); {
 	case reason == nil:
 		return err
 	case !g.wroteHeader:
@@ -70,10 +67,32 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 // more than one call, or hijacked.
 type gateWriter struct {
 	answerFilter
-	stream   stream
-	watched  bool
+	// admitted and cancel, of the request's context, are what a stream is made of. Without cancel the response is not watched.
+	admitted admitted
+	cancel   context.CancelFunc
+	// stream is nil until the response turns out to be one.
+	stream   atomic.Pointer[stream]
 	pieces   int
 	hijacked bool
+}
+
+// watch returns the stream of the response, which ends with its token; nil: it is not watched. It is safe for concurrent use.
+func (g *gateWriter) watch() *stream {
+	if g.cancel != nil && g.stream.Load() == nil {
+		streams.enter(&g.stream, newStream(g.admitted, g.ResponseWriter, g.cancel))
+	}
+	if s := g.stream.Load(); s != &returned {
+		return s
+	}
+	return nil
+}
+
+// endReason returns why the stream was ended; nil: it was not.
+func (g *gateWriter) endReason() error {
+	if s := g.stream.Load(); s != nil {
+		return s.reason()
+	}
+	return nil
 }
 
 // serve calls the next handler.
@@ -92,15 +111,14 @@ var errStreamEnded = errors.New("the access token of this stream is no longer go
 
 // markStreaming records that the response is a stream and that its head is being sent.
 func (g *gateWriter) markStreaming() {
-	if g.watched {
-		g.stream.headSent.Store(true)
-		streams.enter(&g.stream)
+	if s := g.watch(); s != nil {
+		s.headSent.Store(true)
 	}
 }
 
 // WriteHeader drops the head of a stream that was already ended: reverse_proxy answers 499, as if the client had left.
 func (g *gateWriter) WriteHeader(status int) {
-	if g.stream.reason() == nil {
+	if g.endReason() == nil {
 		g.answerFilter.WriteHeader(status)
 	}
 }
@@ -110,7 +128,7 @@ func (g *gateWriter) Write(p []byte) (int, error) {
 	if g.pieces++; g.pieces > 1 {
 		g.markStreaming()
 	}
-	if g.stream.reason() != nil {
+	if g.endReason() != nil {
 		return 0, errStreamEnded
 	}
 	return g.answerFilter.Write(p)
@@ -118,7 +136,7 @@ func (g *gateWriter) Write(p []byte) (int, error) {
 
 // ReadFrom treats the response as a stream, since it may take any time.
 func (g *gateWriter) ReadFrom(r io.Reader) (int64, error) {
-	if g.markStreaming(); g.stream.reason() != nil {
+	if g.markStreaming(); g.endReason() != nil {
 		return 0, errStreamEnded
 	}
 	return g.answerFilter.ReadFrom(r)
@@ -126,7 +144,7 @@ func (g *gateWriter) ReadFrom(r io.Reader) (int64, error) {
 
 // FlushError treats the response as a stream: other responses need no flush.
 func (g *gateWriter) FlushError() error {
-	if g.markStreaming(); g.stream.reason() != nil {
+	if g.markStreaming(); g.endReason() != nil {
 		return errStreamEnded
 	}
 	return g.answerFilter.FlushError()
@@ -137,8 +155,10 @@ func (g *gateWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := g.answerFilter.Hijack()
 	if err == nil {
 		g.hijacked = true
-		g.stream.setConn(conn)
-		g.markStreaming()
+		if s := g.watch(); s != nil {
+			s.setConn(conn)
+			s.headSent.Store(true)
+		}
 	}
 	return conn, buffered, err
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/mcp"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 

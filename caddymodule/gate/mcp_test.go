@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/mcp"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
 )
 
 // allowedMethods are the methods of the IANA HTTP Method Registry, the common ones first, without TRACE (it echoes

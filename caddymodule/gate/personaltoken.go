@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"

@@ -9,9 +9,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/mcp"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/rule"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
@@ -109,7 +109,7 @@ type Protect struct {
 	cors           cors
 	rules          rules
 	forwarding     forwarding
-	browser        *browser
+	browser        *hostSignIn
 	challenger     challenger
 	trustedHeaders []string // TrustHeaders in canonical form, and those with which another proxy asks
 	resource       string   // Resource, resolved

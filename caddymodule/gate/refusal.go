@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/mcp"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 )

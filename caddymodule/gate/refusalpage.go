@@ -6,17 +6,17 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 )
 
 // page returns the page by which a person learns of a refusal; nil: the answer is the one for programs. A browser shows what
 // answers a navigation or a form. Programs bring their tokens in a header.
-func (b *browser) page(r *http.Request, d *decision, status int, refusal error) caddyhttp.HandlerFunc {
+func (b *hostSignIn) page(r *http.Request, d *decision, status int, refusal error) caddyhttp.HandlerFunc {
 	form := isForm(r)
 	if !b.enabled || !form && !isNavigation(r) || r.Header["Authorization"] != nil {
 		return nil
 	}
-	pages := b.tokens.shared.hosts
+	pages := b.tokens.shared.hosts.Pages
 	switch {
 	case form && b.isForeign(r, d, status):
 		return func(w http.ResponseWriter, r *http.Request) error {
@@ -46,7 +46,7 @@ func (b *browser) page(r *http.Request, d *decision, status int, refusal error) 
 
 // isForeign reports whether a form was refused because a page of another site has sent it. Browsers send no cookie of ours with most of
 // those, so that they look like forms without a session.
-func (b *browser) isForeign(r *http.Request, d *decision, status int) bool {
+func (b *hostSignIn) isForeign(r *http.Request, d *decision, status int) bool {
 	if status == http.StatusForbidden {
 		return d.token == nil
 	}
@@ -57,5 +57,5 @@ func (b *browser) isForeign(r *http.Request, d *decision, status int) bool {
 		return slices.Contains(site, "cross-site") || slices.Contains(site, "same-site")
 	}
 	host, ok := b.tokens.shared.hosts.Find(r)
-	return ok && len(r.Header["Origin"]) > 0 && !hostsession.IsSameOrigin(r, host)
+	return ok && len(r.Header["Origin"]) > 0 && !browser.IsSameOrigin(r, host)
 }

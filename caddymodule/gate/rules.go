@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/mcp"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/rule"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -23,12 +24,16 @@ type rules struct {
 	scopes    []string
 	require   []*rule.Rule
 	anonymous rule.Anonymous
-	mcp       *mcp.Config // nil: the route is no MCP server
+	mcp       *mcp.Config      // nil: the route is no MCP server
+	ownNow    func() time.Time // the clock of our own issuer; nil: there is none
 }
 
 // newRules checks the rules of a route.
 func newRules(ctx caddy.Context, p *Protect, t *tokens) (rules, error) {
 	l := rules{tokens: t, scopes: p.Scopes, require: p.Require, mcp: p.MCP}
+	if t.own != nil {
+		l.ownNow = t.shared.own.Node.Now
+	}
 	if p.MCP != nil && t.own != nil && oauth.CheckScopeNames(p.Scopes) == nil { // those of a tool are easily mistyped
 		t.shared.own.Scopes.Declare(p.Scopes)
 	}
@@ -76,7 +81,7 @@ func (l *rules) checkScopes(names []string) error {
 func (l *rules) input(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) rule.Input {
 	input := rule.Input{Request: r, Exam: exam, Token: token, Now: l.tokens.shared.now}
 	if l.tokens.isOwn(token) {
-		input.Own, input.Now = true, l.tokens.shared.own.Node.Now
+		input.Own, input.Now = true, l.ownNow
 	}
 	return input
 }

@@ -12,9 +12,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
@@ -33,7 +33,7 @@ type Shared struct {
 	own    *OwnIssuer // nil: only tokens of other issuers pass
 	others []TrustedIssuer
 
-	hosts  *hostsession.Handler // nil: browsers sign in at no host
+	hosts  *browser.Handler // nil: browsers sign in at no host
 	turns  turns
 	routes routesKnown
 
@@ -96,7 +96,7 @@ func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, 
 	s := &Shared{logger: logger, audit: audit, now: now, own: own, others: others, turns: newTurns(), routes: newRoutesKnown()}
 	s.identityGuard = sync.OnceValue(func() *identity.Guard { return identity.NewGuard(s.identityHeaders) })
 	if own != nil {
-		s.cookies = append(endpoint.CookieNames(own.URL), hostsession.CookieNames()...)
+		s.cookies = append(endpoint.CookieNames(own.URL), browser.CookieNames()...)
 	}
 	return s
 }

@@ -15,50 +15,77 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// stream is a request that passed with a token, and whose response may outlive that token. It is usable once tokens, token,
-// shown, writer and cancel are set.
+// stream is a response that may outlive the token of its request.
 type stream struct {
+	admitted
+	cutoff
+	lastVerdict
+}
+
+// admitted is a request that passed with a token.
+type admitted struct {
 	tokens *tokens
 	token  *accesstoken.AccessToken
 	shown  credential
-	asked  string // the host that the request is for
-	writer http.ResponseWriter
-	cancel context.CancelFunc
+	host   string // that the request is for
+}
 
-	entered  atomic.Bool
+// cutoff ends a response.
+type cutoff struct {
+	writer   http.ResponseWriter
+	cancel   context.CancelFunc
 	headSent atomic.Bool // the head of the response is being sent
 	ended    atomic.Pointer[error]
 
 	mu       sync.Mutex
 	conn     net.Conn // set once the handler has hijacked the connection
 	returned bool     // the handler has returned
+}
 
-	// Guarded by the mutex of openStreams.
-	removed bool // no longer watched
-	swept   bool // at least one sweep old
-	// admittedInLeeway: the token had expired and passed only by the leeway.
-	admittedInLeeway bool
-	// Used by one goroutine at a time: the sweep, or that of recheckAsync.
+// lastVerdict is what is known of the token since it was verified last. One goroutine uses it at a time: the sweep, or that of
+// recheckAsync.
+type lastVerdict struct {
+	// inLeeway: the token had expired when the stream began, and passed only by the leeway.
+	inLeeway   bool
 	rechecking atomic.Bool
 	checkedAt  time.Time
 	validAt    time.Time
 	generation uint64
 }
 
+// newStream returns the stream of an admitted request. Cancel cancels the context of its handler.
+func newStream(a admitted, w http.ResponseWriter, cancel context.CancelFunc) *stream {
+	s := &stream{admitted: a, cutoff: cutoff{writer: w, cancel: cancel}}
+	if now, _, err := a.tokens.clockAndGeneration(a.token.Issuer); err == nil {
+		s.inLeeway = a.token.CheckEnd(now) != nil
+	}
+	return s
+}
+
+// verify repeats the gate's verification of the token or session.
+func (a *admitted) verify(ctx context.Context) error {
+	if a.shown.host.Authority != "" {
+		_, err := a.tokens.shared.hosts.SessionOf(ctx, a.shown.token, a.shown.host)
+		return err
+	}
+	_, err := a.tokens.verify(ctx, a.host, a.shown.token.Reveal())
+	return err
+}
+
 // reason returns why the stream was ended; nil: it was not.
-func (s *stream) reason() error {
-	if reason := s.ended.Load(); reason != nil {
+func (c *cutoff) reason() error {
+	if reason := c.ended.Load(); reason != nil {
 		return *reason
 	}
 	return nil
 }
 
 // setConn records the hijacked connection, and closes it if the stream has ended.
-func (s *stream) setConn(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.conn = conn
-	if s.reason() != nil {
+func (c *cutoff) setConn(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conn = conn
+	if c.reason() != nil {
 		_ = conn.Close()
 	}
 }
@@ -69,23 +96,23 @@ var longAgo = time.Unix(1, 0)
 // end cuts the stream off. Canceling the context is not enough: a handler blocked on a client that does not read never
 // checks it. If the head is not sent yet, the gate answers instead. Call end until the handler returns, because wrapping
 // writers may reset a deadline.
-func (s *stream) end(reason error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.returned {
+func (c *cutoff) end(reason error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.returned {
 		return // the connection may serve another request by now
 	}
-	if s.reason() == nil {
-		s.ended.Store(&reason)
+	if c.reason() == nil {
+		c.ended.Store(&reason)
 	}
-	s.cancel()
-	if s.conn != nil {
-		_ = s.conn.Close()
+	c.cancel()
+	if c.conn != nil {
+		_ = c.conn.Close()
 	}
-	if s.conn != nil || !s.headSent.Load() {
+	if c.conn != nil || !c.headSent.Load() {
 		return
 	}
-	controller := http.NewResponseController(serverWriter(s.writer))
+	controller := http.NewResponseController(serverWriter(c.writer))
 	_ = controller.SetWriteDeadline(longAgo) // on ErrNotSupported the context has to do
 	_ = controller.SetReadDeadline(longAgo)
 }
@@ -131,18 +158,11 @@ func (s *stream) recheck() (err error) {
 	return s.tolerateOutage(s.verify(ctx), now)
 }
 
-// noteLeeway records whether the token has already expired.
-func (s *stream) noteLeeway() {
-	if now, _, err := s.tokens.clockAndGeneration(s.token.Issuer); err == nil {
-		s.admittedInLeeway = s.token.CheckEnd(now) != nil
-	}
-}
-
 // checkEnd returns an error once the token has expired. The leeway compensates for clock differences when a request
 // arrives, and does not extend a stream. A stream whose token passed only by the leeway lasts until the gate would refuse
 // the token.
 func (s *stream) checkEnd(now time.Time) error {
-	if s.admittedInLeeway {
+	if s.inLeeway {
 		return nil
 	}
 	return s.token.CheckEnd(now)
@@ -211,25 +231,24 @@ var streams openStreams
 // openStreams ends streams whose token is no longer valid. While there are any, one goroutine checks them all.
 type openStreams struct {
 	mu       sync.Mutex
-	open     map[*stream]struct{}
+	open     map[*stream]bool // true: at least one sweep old
 	sweeping bool
 }
 
-// enter adds a stream. Further calls for it do nothing. It is safe for concurrent use.
-func (o *openStreams) enter(s *stream) {
-	if s.entered.Swap(true) {
-		return
-	}
-	s.noteLeeway()
+// returned stands for the stream of a response whose handler has returned before the response was one. It is not watched.
+var returned stream
+
+// enter adds a stream and stores it in slot, unless slot has one. It is safe for concurrent use.
+func (o *openStreams) enter(slot *atomic.Pointer[stream], s *stream) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if s.removed {
+	if !slot.CompareAndSwap(nil, s) {
 		return
 	}
 	if o.open == nil {
-		o.open = make(map[*stream]struct{})
+		o.open = make(map[*stream]bool)
 	}
-	o.open[s] = struct{}{}
+	o.open[s] = false
 	if !o.sweeping {
 		o.sweeping = true
 		go o.sweep()
@@ -245,14 +264,14 @@ func (o *openStreams) count() int {
 	return len(o.open)
 }
 
-// leave stops watching a stream whose handler has returned, and returns why the stream was ended, if it was.
-func (o *openStreams) leave(s *stream) error {
-	defer s.cancel()
-	if !s.entered.Swap(true) { // an ordinary response; a later enter does nothing
+// leave stops watching the stream in slot, whose handler has returned, and returns why it was ended; nil: it was not. A later
+// enter does nothing.
+func (o *openStreams) leave(slot *atomic.Pointer[stream]) error {
+	if slot.CompareAndSwap(nil, &returned) { // an ordinary response
 		return nil
 	}
+	s := slot.Load()
 	o.mu.Lock()
-	s.removed = true // for a concurrent enter that waits for the lock
 	delete(o.open, s)
 	o.mu.Unlock()
 	s.mu.Lock()
@@ -284,11 +303,11 @@ func (o *openStreams) sweep() {
 func (o *openStreams) due() (due []*stream, more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for s := range o.open {
-		if s.swept {
+	for s, swept := range o.open {
+		if swept {
 			due = append(due, s)
 		}
-		s.swept = true
+		o.open[s] = true
 	}
 	o.sweeping = len(o.open) > 0
 	return due, o.sweeping

@@ -20,24 +20,26 @@ import (
 func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
 	token := &accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)}
 	p := benchmarkedGate(token)
-	o, s := openStreams{sweeping: true}, &stream{tokens: &p.tokens, token: token, cancel: func() {}}
-	o.enter(s)
+	o, s := openStreams{sweeping: true}, newStream(admitted{tokens: &p.tokens, token: token}, nil, func() {})
+	var slot, late atomic.Pointer[stream]
+	o.enter(&slot, s)
 	if due, more := o.due(); len(due) != 0 || !more {
 		t.Errorf("at first: %d due, more %v", len(due), more)
 	}
 	if due, more := o.due(); len(due) != 1 || !more {
 		t.Errorf("then: %d due, more %v", len(due), more)
 	}
-	if err := o.leave(s); err != nil {
+	if err := o.leave(&slot); err != nil {
 		t.Error(err)
 	}
 	if due, more := o.due(); len(due) != 0 || more {
 		t.Errorf("in the end: %d due, more %v", len(due), more)
 	}
-	o.enter(s)
-	if late := (&stream{cancel: func() {}}); o.leave(late) != nil || late.entered.Load() == false {
-		t.Error("a stream can be entered when its handler is through")
+	o.enter(&slot, s)
+	if err := o.leave(&late); err != nil {
+		t.Error(err)
 	}
+	o.enter(&late, s)
 	if len(o.open) != 0 {
 		t.Error("a stream that has left is watched")
 	}

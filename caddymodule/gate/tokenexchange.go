@@ -111,21 +111,20 @@ func (s *Shared) isReserved(id string) bool {
 	return slices.ContainsFunc(s.reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(id, prefix) })
 }
 
-// exchange gets the token for the upstream. If it fails, the request is refused; the client's token is never sent
+// exchange returns the token for the upstream; empty: it gets none. If it fails, the request is refused; the client's token is never sent
 // instead.
-func (u *forwarding) exchange(r *http.Request, d *decision) error {
+func (u *forwarding) exchange(r *http.Request, d *decision) (exchanged oauth.Secret, err error) {
 	if u.exchangeAudience == "" {
-		return nil
+		return exchanged, nil
 	}
 	if !u.tokens.shared.isServing(r.Context()) {
-		return oauth.Unavailable("not_started", nil)
+		return exchanged, oauth.Unavailable("not_started", nil)
 	}
 	name, err := u.tokens.trustOf(d.token)
 	if err != nil {
-		return err
+		return exchanged, err
 	}
-	d.exchanged, err = u.tokens.shared.own.Upstreams.ExchangeForUpstream(delegation.TokenExchange{Shown: d.shown.token, Token: d.token, Trust: name, Audience: u.exchangeAudience})
-	return err
+	return u.tokens.shared.own.Upstreams.ExchangeForUpstream(delegation.TokenExchange{Shown: d.shown.token, Token: d.token, Trust: name, Audience: u.exchangeAudience})
 }
 
 // trustOf returns the name of the trust that issued a token; empty: our own issuer. It fails for a stored id of ours that

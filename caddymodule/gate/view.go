@@ -3,7 +3,7 @@ package gate
 import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/rule"
 )
 
 // View describes a provisioned gate.

@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
 )
 
 // Anonymous decides which requests need no token. Caddy's matchers fold case and clean paths, so a request also needs

@@ -1,12 +1,10 @@
-package hostsession
+package browser
 
 import (
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,30 +33,10 @@ type Provider struct {
 // name.
 func (h *Handler) CheckProvider(name string) error {
 	switch {
-	case name == "" && h.Direct && h.provider("") == nil:
+	case name == "" && h.Direct && h.at.provider("") == nil:
 		return fmt.Errorf("challenge browser: name a provider, or mark one as default: there are %d in sign_in", len(h.Providers))
-	case name != "" && h.provider(name) == nil:
+	case name != "" && h.at.provider(name) == nil:
 		return fmt.Errorf("challenge browser %s: sign_in has no provider of that name to which browsers can be sent", name)
-	}
-	return nil
-}
-
-// provider returns the provider of that name; empty: the default one, or the only one. Nil: there is none.
-func (h *Handler) provider(name string) *Provider {
-	if name == "" && len(h.Providers) == 1 {
-		return &h.Providers[0]
-	}
-	i := slices.IndexFunc(h.Providers, func(p Provider) bool { return p.Name == name || name == "" && p.Default })
-	if i < 0 {
-		return nil
-	}
-	return &h.Providers[i]
-}
-
-// providerOf returns the provider to whose callback a path leads, where it is ours; nil: it is none.
-func (h *Handler) providerOf(path string) *Provider {
-	if name, below := strings.CutPrefix(path, callbackPath+"/"); below && h.Direct && name != "" {
-		return h.provider(name)
 	}
 	return nil
 }
@@ -71,7 +49,7 @@ func callbackAt(host routes.Host, provider string) string {
 
 // beginAt sends a browser to sign in at a provider, without an issuer between.
 func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt hosts.Attempt, host routes.Host, ask Ask) error {
-	p := h.provider(ask.Provider)
+	p := h.at.provider(ask.Provider)
 	if p == nil {
 		p = &h.Providers[0]
 	}
@@ -149,7 +127,7 @@ func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host 
 	}
 	if oauth.AsError(err).Code == oauth.AccessDenied {
 		h.Audit.Refused(r, "sign-in refused", err, zap.String("provider", p.Name))
-		h.explain(w, r, host, explanation{http.StatusForbidden, pages.NotSignedIn, attempt})
+		h.Pages.explain(w, r, host, explanation{http.StatusForbidden, pages.NotSignedIn, attempt})
 		return nil
 	}
 	return err
@@ -161,7 +139,7 @@ func (h *Handler) notFresh(w http.ResponseWriter, r *http.Request, host routes.H
 		return false
 	}
 	h.Audit.Refused(r, "sign-in refused", err, zap.String("provider", attempt.Provider))
-	h.explain(w, r, host, explanation{http.StatusForbidden, pages.NotFresh, attempt})
+	h.Pages.explain(w, r, host, explanation{http.StatusForbidden, pages.NotFresh, attempt})
 	return true
 }
 
@@ -186,8 +164,8 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, host routes.Host,
 	return nil
 }
 
-// signInURL is where a person begins once more, at the same provider, and may choose another account there.
-func (h *Handler) signInURL(attempt hosts.Attempt) string {
+// signInURL returns where a person signs in again, at the same provider, and may choose another account there.
+func signInURL(attempt hosts.Attempt) string {
 	query := make(url.Values)
 	if attempt.Provider != "" {
 		query.Set("provider", attempt.Provider)

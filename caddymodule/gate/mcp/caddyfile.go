@@ -3,7 +3,7 @@ package mcp
 import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/rule"
 )
 
 // ParseTool reads one `tool`. A role that is not declared is a roleError, which counts only if all issuers are ours.

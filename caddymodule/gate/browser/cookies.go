@@ -1,4 +1,4 @@
-package hostsession
+package browser
 
 import (
 	"net/http"

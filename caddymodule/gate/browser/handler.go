@@ -1,4 +1,4 @@
-package hostsession
+package browser
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -59,13 +58,16 @@ type Settings struct {
 // Handler signs browsers in at the hosts of a configuration.
 type Handler struct {
 	Settings
-	pages *pages.Pages
+	at *authority
+	// Pages answers people in a browser.
+	Pages *pageWriter
 }
 
 // New returns a Handler. It fails if the brand cannot be shown.
 func New(s Settings) (*Handler, error) {
 	shown, err := pages.New(s.Brand)
-	return &Handler{Settings: s, pages: shown}, err
+	at := &authority{issuer: s.Issuer, direct: s.Direct, providers: s.Providers}
+	return &Handler{Settings: s, at: at, Pages: &pageWriter{pages: shown, at: at}}, err
 }
 
 // Find returns the host of a request, if browsers can sign in there.
@@ -75,7 +77,7 @@ func (h *Handler) Find(r *http.Request) (routes.Host, bool) { return h.Hosts.Fin
 // sent it, byte for byte.
 func (h *Handler) Owns(r *http.Request) bool {
 	switch path := r.URL.Path; {
-	case path == callbackPath, path == signInPath, path == signOutPath, path == sessionPath, h.providerOf(path) != nil:
+	case path == callbackPath, path == signInPath, path == signOutPath, path == sessionPath, h.at.providerOf(path) != nil:
 		return r.URL.EscapedPath() == path
 	}
 	return false
@@ -142,7 +144,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, host routes.Host
 	}
 	defer leave()
 	r = r.WithContext(ctx)
-	if p := h.providerOf(r.URL.Path); p != nil {
+	if p := h.at.providerOf(r.URL.Path); p != nil {
 		return h.providerCallback(w, r, host, p)
 	}
 	switch r.URL.Path {
@@ -165,71 +167,19 @@ func isEarly(r *http.Request) bool {
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, host routes.Host, err error) {
 	h.Audit.Refused(r, "request of a host's sign-in refused", err)
 	if answers.PrefersJSON(r.Header["Accept"]) {
-		answers.WriteError(w, r, err, h.realm())
+		answers.WriteError(w, r, err, h.at.realm())
 		return
 	}
 	if status := answers.StatusOf(err); status == http.StatusTooEarly { // the browser sends it again by itself
-		h.showExplanation(w, r, host, explanation{status: status})
+		h.Pages.showExplanation(w, r, host, explanation{status: status})
 		return
 	}
 	status := answers.SetStatusHeaders(w, err)
 	if errors.Is(err, errTwo) && !isCallback(r.URL.Path) { // the address holds no code
-		h.ServeProblem(w, r, status, err)
+		h.Pages.ServeProblem(w, r, status, err)
 		return
 	}
-	h.explain(w, r, host, explanation{status: status})
-}
-
-// ServeProblem answers a navigation that a route refuses.
-func (h *Handler) ServeProblem(w http.ResponseWriter, r *http.Request, status int, err error) {
-	w.Header().Set("Cache-Control", "no-store")
-	e := oauth.AsError(err)
-	problem := pages.Problem{Code: problemOf(status), RetryAfter: e.RetryAfter}
-	switch {
-	case errors.Is(err, errTwo):
-		problem.Code, problem.SignOutURL = pages.TwoSessions, signOutPath
-	case status == http.StatusBadRequest && strings.HasPrefix(e.Reason, "path_"): // see requestpath.Exam
-		problem.Code = pages.AmbiguousPath
-	}
-	h.show(w, r, status, problem)
-}
-
-// problemOf returns what a page says of a refusal with this status.
-func problemOf(status int) pages.ProblemCode {
-	switch {
-	case status == http.StatusMethodNotAllowed, status == http.StatusUnauthorized:
-		return pages.NotAllowed
-	case status == http.StatusForbidden:
-		return pages.Forged
-	case status == http.StatusTooManyRequests:
-		return pages.Throttled
-	case status == http.StatusServiceUnavailable:
-		return pages.Unavailable
-	case status >= http.StatusInternalServerError:
-		return pages.Internal
-	}
-	return pages.BadRequest
-}
-
-// realm is where people sign in.
-func (h *Handler) realm() string {
-	if h.Direct {
-		return h.Providers[0].Name
-	}
-	return h.Issuer.URL
-}
-
-// show writes a page. FormTargets are the origins to which its form may lead.
-func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, page pages.Page, formTargets ...string) {
-	language := h.pages.Language("", r.Header["Accept-Language"])
-	body, err := h.pages.Render(language, page)
-	if err != nil {
-		answers.WriteError(w, r, oauth.AsError(err), h.realm())
-		return
-	}
-	answers.SetPageHeaders(w.Header(), string(language), h.pages.ContentSecurityPolicy(formTargets...))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; a failure means that the browser has disconnected
+	h.Pages.explain(w, r, host, explanation{status: status})
 }
 
 // errNone is the error of a request without a session.
@@ -266,12 +216,6 @@ func (h *Handler) SessionOf(ctx context.Context, cookie oauth.Secret, host route
 	s.Cookie, s.Host = cookie, host
 	s.Token, err = h.Sessions.Token(ctx, cookie.Reveal(), host)
 	return s, err
-}
-
-// Check reports whether a session still is good; nil: it is.
-func (h *Handler) Check(ctx context.Context, cookie oauth.Secret, host routes.Host) error {
-	_, err := h.Sessions.Token(ctx, cookie.Reveal(), host)
-	return err
 }
 
 // isNone reports whether an error says that there is no session.

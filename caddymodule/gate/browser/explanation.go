@@ -1,4 +1,4 @@
-package hostsession
+package browser
 
 import (
 	"encoding/base64"
@@ -46,9 +46,9 @@ func (e explanation) text() oauth.Secret {
 
 // explain answers a request with an explanation: at a callback with parameters by a redirect, and elsewhere with the page. No page is shown
 // for a request that is no visit.
-func (h *Handler) explain(w http.ResponseWriter, r *http.Request, host routes.Host, e explanation) {
+func (p *pageWriter) explain(w http.ResponseWriter, r *http.Request, host routes.Host, e explanation) {
 	if !isCallback(r.URL.Path) || r.URL.RawQuery == "" || !requests.IsVisit(r) {
-		h.showExplanation(w, r, host, e)
+		p.showExplanation(w, r, host, e)
 		return
 	}
 	if host.Authority != "" { // the routes are known
@@ -77,25 +77,25 @@ func (h *Handler) explained(w http.ResponseWriter, r *http.Request, host routes.
 			}}
 		}
 	} else if _, err := h.Session(r, host); err == nil { // the page was loaded again
-		h.show(w, r, http.StatusOK, pages.AtHost{Code: pages.SignedIn, URL: "/"})
+		h.Pages.show(w, r, http.StatusOK, pages.AtHost{Code: pages.SignedIn, URL: "/"})
 		return
 	}
-	h.showExplanation(w, r, host, e)
+	h.Pages.showExplanation(w, r, host, e)
 }
 
-func (h *Handler) showExplanation(w http.ResponseWriter, r *http.Request, host routes.Host, e explanation) {
+func (p *pageWriter) showExplanation(w http.ResponseWriter, r *http.Request, host routes.Host, e explanation) {
 	if e.code != "" {
 		e.attempt.Return = returnPath(e.attempt.Return)
-		link := h.signInURL(e.attempt)
+		link := signInURL(e.attempt)
 		if e.code == pages.Shortened { // somebody is signed in
 			link = host.Origin() + e.attempt.Return
 		}
-		h.show(w, r, e.status, pages.AtHost{Code: e.code, URL: link})
+		p.show(w, r, e.status, pages.AtHost{Code: e.code, URL: link})
 		return
 	}
 	code := problemOf(e.status)
 	if code.Waits() {
 		answers.SetStatusHeaders(w, oauth.Unavailable("answer_not_used", nil))
 	}
-	h.show(w, r, e.status, pages.Problem{Code: code})
+	p.show(w, r, e.status, pages.Problem{Code: code})
 }

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,8 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -25,14 +24,14 @@ func (p *Protect) UsesHostSessions() bool {
 }
 
 // UseHostSessions lets browsers sign in at the hosts of the routes that want it.
-func (s *Shared) UseHostSessions(settings hostsession.Settings) (err error) {
+func (s *Shared) UseHostSessions(settings browser.Settings) (err error) {
 	settings.AwaitRoutes = s.AwaitRoutes
-	s.hosts, err = hostsession.New(settings)
+	s.hosts, err = browser.New(settings)
 	return err
 }
 
-// browser lets people sign in at the host of a route, whose session their browsers bring from then on.
-type browser struct {
+// hostSignIn lets people sign in at the host of a route, whose session their browsers bring from then on.
+type hostSignIn struct {
 	tokens   *tokens
 	logger   *zap.Logger
 	enabled  bool
@@ -46,8 +45,8 @@ type browser struct {
 }
 
 // newBrowser makes the paths of the sign-in reachable at the hosts of the server, for browsers that come back from it.
-func newBrowser(p *Protect, t *tokens, resource string, paths *hostpaths.Routes, logger *zap.Logger) (*browser, error) {
-	b := &browser{
+func newBrowser(p *Protect, t *tokens, resource string, paths *hostpaths.Routes, logger *zap.Logger) (*hostSignIn, error) {
+	b := &hostSignIn{
 		tokens: t, logger: logger, enabled: p.UsesHostSessions(), provider: p.SignInAt, source: p.Source,
 		told: asksAtFixedAddress(p), resource: resource, trusted: p.TrustHeaders,
 	}
@@ -70,7 +69,7 @@ func newBrowser(p *Protect, t *tokens, resource string, paths *hostpaths.Routes,
 
 // serves answers a request for the sign-in at its host that comes this far, and reports whether it did: what stands in a named
 // route is provisioned too late to put anything before the routes. The path is the one that the client sent.
-func (b *browser) serves(w http.ResponseWriter, r *http.Request) bool {
+func (b *hostSignIn) serves(w http.ResponseWriter, r *http.Request) bool {
 	if !b.enabled || !b.tokens.shared.hosts.Owns(r) {
 		return false
 	}
@@ -79,7 +78,7 @@ func (b *browser) serves(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // authenticate takes the session with which a browser comes to the host.
-func (b *browser) authenticate(r *http.Request, d *decision) error {
+func (b *hostSignIn) authenticate(r *http.Request, d *decision) error {
 	if !b.tokens.shared.knowsRoutes() {
 		if err := b.tokens.shared.AwaitRoutes(r.Context()); err != nil {
 			return err
@@ -100,7 +99,7 @@ func (b *browser) authenticate(r *http.Request, d *decision) error {
 	if err != nil {
 		return err
 	}
-	if !isSafe(r) && !hostsession.IsSameOrigin(r, host) {
+	if !isSafe(r) && !browser.IsSameOrigin(r, host) {
 		return oauth.NewError(oauth.AccessDenied, "origin_unproven").
 			WithDescription("With the session of a browser, this request must come from a page of the same origin.")
 	}
@@ -110,9 +109,9 @@ func (b *browser) authenticate(r *http.Request, d *decision) error {
 
 // signIn sends a browser navigation to sign in, and reports whether it did. A browser that has signed in is sent only if the sign-in is
 // too old for a rule: for every other refusal it would change nothing.
-func (b *browser) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
+func (b *hostSignIn) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
 	e := oauth.AsError(refusal)
-	ask := hostsession.Ask{Provider: b.provider}
+	ask := browser.Ask{Provider: b.provider}
 	switch {
 	case !b.enabled || !isNavigation(r) || !d.shown.token.IsEmpty() && !d.shown.cookie:
 		return false
@@ -145,15 +144,6 @@ func (b *browser) signIn(w http.ResponseWriter, r *http.Request, d *decision, re
 	}
 	b.tokens.shared.audit.Refused(r, "browser sent to the sign-in page", refusal, b.tokens.auditFields(d)...)
 	return true
-}
-
-// verify repeats the gate's verification of the stream's token or session.
-func (s *stream) verify(ctx context.Context) error {
-	if s.shown.host.Authority != "" {
-		return s.tokens.shared.hosts.Check(ctx, s.shown.token, s.shown.host)
-	}
-	_, err := s.tokens.verify(ctx, s.asked, s.shown.token.Reveal())
-	return err
 }
 
 // isForm reports whether a browser has sent a form, whose answer it would show.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/rule"
 )
 
 // TestQ22WhichRulesATool: several `tool` rules that fit → all hold; a `deny` yields only to a rule that names the tool more closely.

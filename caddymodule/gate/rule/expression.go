@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 

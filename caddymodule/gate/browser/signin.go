@@ -1,4 +1,4 @@
-package hostsession
+package browser
 
 import (
 	"net/http"
@@ -68,19 +68,6 @@ func seeOther(w http.ResponseWriter, location string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// maxState returns the most bytes of a state, which travels in URLs. With the other headers of a browser they have to fit into the 16 KiB
-// that Caddy reads, and where people sign in at providers into the 8 KiB of a URL that other servers take: the issuer puts the state into
-// that of the provider.
-func (h *Handler) maxState() int {
-	switch {
-	case len(h.Providers) == 0:
-		return maxLink
-	case h.Direct:
-		return 7 << 10
-	}
-	return 5632 // which the issuer and the provider bring to 7 KiB
-}
-
 // maxLink bounds a link in bytes.
 const maxLink = 12 << 10
 
@@ -88,7 +75,7 @@ const maxLink = 12 << 10
 // the attempt says so.
 func (h *Handler) seal(attempt *hosts.Attempt) (oauth.Secret, error) {
 	state, err := h.Sessions.Seal(*attempt)
-	if err != nil || len(state.Reveal()) <= h.maxState() || attempt.Return == "/" {
+	if err != nil || len(state.Reveal()) <= h.at.maxState() || attempt.Return == "/" {
 		return state, err
 	}
 	attempt.Return, attempt.Shortened = shortened(attempt.Return), true
@@ -127,7 +114,7 @@ func returnPath(text string) string {
 // arrive sends a browser that is signed in to the page at which it began to sign in, or says that it can only be led near it.
 func (h *Handler) arrive(w http.ResponseWriter, r *http.Request, host routes.Host, attempt hosts.Attempt) {
 	if attempt.Shortened {
-		h.explain(w, r, host, explanation{http.StatusOK, pages.Shortened, attempt})
+		h.Pages.explain(w, r, host, explanation{http.StatusOK, pages.Shortened, attempt})
 		return
 	}
 	goOn(w, host, attempt.Return)
@@ -148,7 +135,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, host routes.Hos
 		return oauth.NewError(oauth.InvalidRequest, "query_malformed")
 	}
 	ask := Ask{Return: query.Get("return"), Provider: query.Get("provider"), shortened: query.Get("shortened") == "yes"}
-	if h.provider(ask.Provider) == nil {
+	if h.at.provider(ask.Provider) == nil {
 		ask.Provider = ""
 	}
 	if prompts[query.Get("prompt")] {
@@ -158,7 +145,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, host routes.Hos
 		_, err := h.Session(r, host)
 		switch {
 		case err == nil && ask.Return == "":
-			h.show(w, r, http.StatusOK, pages.AtHost{Code: pages.SignedIn, URL: "/"})
+			h.Pages.show(w, r, http.StatusOK, pages.AtHost{Code: pages.SignedIn, URL: "/"})
 			return nil
 		case err == nil:
 			goOn(w, host, ask.Return)
@@ -171,16 +158,4 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, host routes.Hos
 		ask.Return = signInPath
 	}
 	return h.Begin(w, r, host, ask)
-}
-
-// ServeInterrupted answers a form that was sent without a session: nothing was done with it, and it can be sent again from a browser
-// that has signed in meanwhile.
-func (h *Handler) ServeInterrupted(w http.ResponseWriter, r *http.Request, status int) {
-	h.show(w, r, status, pages.AtHost{Code: pages.Interrupted, URL: signInPath, NewTab: true})
-}
-
-// ServeForeign answers a form that a page of another site has sent: nothing was done with it.
-func (h *Handler) ServeForeign(w http.ResponseWriter, r *http.Request, status int) {
-	w.Header().Set("Cache-Control", "no-store")
-	h.show(w, r, status, pages.AtHost{Code: pages.Foreign, URL: "/"})
 }

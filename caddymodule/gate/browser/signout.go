@@ -1,7 +1,6 @@
-package hostsession
+package browser
 
 import (
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -10,12 +9,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
 // signOut serves /oauth/sign_out. A GET asks, because any site can place a link; the form that answers must come from a page of the
@@ -39,7 +36,7 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host routes.Ho
 			action += "?" + url.Values{"return": {returnPath(path)}}.Encode()
 		}
 		page := pages.SignOut{Form: pages.Form{Action: action}, Email: strings.Join(session.Token.Claim("email"), "")}
-		h.show(w, r, http.StatusOK, page, h.signOutTargets()...)
+		h.Pages.show(w, r, http.StatusOK, page, h.at.formTargets()...)
 		return nil
 	case !IsSameOrigin(r, host):
 		return errForged
@@ -54,7 +51,7 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host routes.Ho
 	set(w, host, cookiesOf(host).session, oauth.Secret{})
 	set(w, host, cookiesOf(host).signedOut, goingTo(query.Get("return")))
 	w.Header().Set("Clear-Site-Data", `"cache"`) // the back button shows none of the pages that the session has opened
-	seeOther(w, h.afterSignOut(host, ended))
+	seeOther(w, h.at.signOutURL(host, ended))
 	return nil
 }
 
@@ -72,11 +69,11 @@ func (h *Handler) signOutElsewhere(w http.ResponseWriter, r *http.Request, host 
 	case path == "" && back != "":
 		goOn(w, host, back)
 	case path == "" && isBack:
-		h.show(w, r, http.StatusOK, pages.SignOut{Done: true, SignInURL: h.signInAgainURL()})
+		h.Pages.show(w, r, http.StatusOK, pages.SignOut{Done: true, SignInURL: h.at.signInAgainURL()})
 	case h.Direct && path != "":
 		goOn(w, host, path)
 	case h.Direct:
-		h.show(w, r, http.StatusOK, pages.AtHost{Code: pages.Elsewhere, URL: h.signInAgainURL()})
+		h.Pages.show(w, r, http.StatusOK, pages.AtHost{Code: pages.Elsewhere, URL: h.at.signInAgainURL()})
 	case path == "" || len(path) > maxAfterSignOut:
 		seeOther(w, issuer)
 	default:
@@ -110,43 +107,6 @@ func comingBackTo(r *http.Request, host routes.Host) (path string, isBack bool) 
 	text, isBack := strings.CutPrefix(room[0], leaving)
 	decoded, err := base64.RawURLEncoding.DecodeString(text)
 	return string(decoded), isBack && err == nil
-}
-
-// afterSignOut returns where a browser goes whose session has ended: to sign out of the provider where its user signed in, if that
-// offers it, and from there to the page of the host that says so. A provider knows the callback of our issuer, so the way leads
-// through that, if there is one.
-func (h *Handler) afterSignOut(host routes.Host, ended *tokenissuer.Session) string {
-	done := host.Origin() + signOutPath
-	if ended == nil || ended.Family.Provider == "" {
-		return done
-	}
-	p := h.provider(ended.Family.Provider)
-	switch {
-	case p == nil: // a directory, or declared no more
-		return done
-	case !h.Direct:
-		return h.Issuer.URL + "/oauth/logout?" + url.Values{"host": {host.Origin()}}.Encode()
-	}
-	return cmp.Or(p.SignOutURL(upstream.SignOut{RedirectURI: callbackAt(host, p.Name), Hint: ended.User.Email}), done)
-}
-
-// signOutTargets are the origins to which the form of the sign-out page leads, also when it comes back to a page that needs a sign-in.
-func (h *Handler) signOutTargets() (origins []string) {
-	for _, p := range h.Providers {
-		origins = append(origins, p.Origin)
-	}
-	if issuer, err := url.Parse(h.Issuer.URL); err == nil && !h.Direct {
-		origins = append(origins, oauth.OriginOf(issuer))
-	}
-	return origins
-}
-
-// signInAgainURL is where whoever has signed out begins once more: a provider that still knows them asks with which account.
-func (h *Handler) signInAgainURL() string {
-	if len(h.Providers) == 0 {
-		return signInPath
-	}
-	return signInPath + "?prompt=select_account"
 }
 
 var errForged = oauth.NewError(oauth.AccessDenied, "origin_unproven").

@@ -111,10 +111,10 @@ func connectionOption(word string) string {
 // -Host itself, but passes these on.
 var forwardingNames = NewNames("Forwarded", "X-Forwarded-Prefix", "X-Forwarded-Port", "X-Real-Ip")
 
-// Request is the request for the upstream, with room for the values of the default identity headers and one more.
+// Request is the request for the upstream, with room for the values of the default identity headers.
 type Request struct {
 	http.Request
-	values [8]string
+	values [6]string
 }
 
 // Copy returns the request for the upstream: a copy of r with its own header map, the identity set, and no trailers, in

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )

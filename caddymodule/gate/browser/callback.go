@@ -1,4 +1,4 @@
-package hostsession
+package browser
 
 import (
 	"net/http"
@@ -70,7 +70,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host routes.H
 		if a.failure == "login_required" {
 			code = pages.NotFresh
 		}
-		h.explain(w, r, host, explanation{http.StatusForbidden, code, attempt})
+		h.Pages.explain(w, r, host, explanation{http.StatusForbidden, code, attempt})
 		return nil
 	}
 	// 3. The code becomes a session.
@@ -100,7 +100,7 @@ func (h *Handler) beginAnew(w http.ResponseWriter, r *http.Request, host routes.
 	case !attempt.Again:
 		return h.Begin(w, r, host, Ask{Return: attempt.Return, Provider: attempt.Provider, again: true, shortened: attempt.Shortened})
 	}
-	h.explain(w, r, host, explanation{http.StatusBadRequest, pages.NotSignedIn, attempt})
+	h.Pages.explain(w, r, host, explanation{http.StatusBadRequest, pages.NotSignedIn, attempt})
 	return nil
 }
 

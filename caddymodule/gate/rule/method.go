@@ -8,7 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
 )
 
 // mayNameMethod reports whether a matcher of the set may read the method by a placeholder, or by a variable made of one: any but those

@@ -1,4 +1,4 @@
-package hostsession
+package browser
 
 import (
 	"net/http"
@@ -29,7 +29,7 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, host routes.Ho
 	case err != nil && !isNone(err):
 		return err
 	case err != nil: // an answer, and no attack to audit
-		answers.WriteError(w, r, answers.BearerError{Err: errNone}, h.realm())
+		answers.WriteError(w, r, answers.BearerError{Err: errNone}, h.at.realm())
 		return nil
 	}
 	t := session.Token
