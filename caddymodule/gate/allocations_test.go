@@ -70,8 +70,8 @@ func TestOrdinaryRequestAllocates(t *testing.T) {
 	}
 }
 
-// allocations is how many a call needs, of which there should be no more than that: the least of several looks, for what else
-// runs in this process allocates too.
+// allocations returns the smallest number of allocations per call in up to ten measurements, because other goroutines of the
+// process allocate too. It stops once the number is at most most.
 func allocations(most float64, call func()) float64 {
 	least := math.Inf(1)
 	for looks := 0; looks < 10 && least > most; looks++ {

@@ -12,16 +12,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// asksAtFixedAddress reports whether another proxy may ask about requests of browsers at one address for all of them, as Traefik
-// does. It then tells method and target of the browser's request in toldHeaders.
+// asksAtFixedAddress reports whether another proxy may ask about the requests of all browsers at one address, as Traefik does.
+// The proxy sends method and target of the browser's request in toldHeaders.
 func asksAtFixedAddress(p *Protect) bool {
 	return p.UsesHostSessions() && p.ForwardTo == forwardToResponse && p.Resource != ""
 }
 
-// toldHeaders are believed from a trusted proxy alone.
+// toldHeaders count only from a trusted proxy.
 var toldHeaders = []string{"X-Forwarded-Method", "X-Forwarded-Uri"}
 
-// dropTold removes the headers that were for the gate alone from a request that passes, in place.
+// dropTold removes the headers that only the gate reads from a request that passes, in place.
 func (b *hostSignIn) dropTold(r *http.Request) {
 	if !b.told {
 		return
@@ -33,9 +33,9 @@ func (b *hostSignIn) dropTold(r *http.Request) {
 	}
 }
 
-// asked returns the request of a browser about which a trusted proxy asks at a fixed address; any other request is returned as it is.
-// Its host is that of the route's resource. It serves the session and the sign-in only: who can choose method and target would
-// choose the rules that are asked, so these are asked about the request that has come.
+// asked returns the request of a browser about which a trusted proxy asks at a fixed address, and any other request unchanged.
+// Its host is that of the route's resource. Use it for the session and the sign-in only. Rules are checked for the request that
+// arrived, or a client that chooses method and target would choose the rules.
 func (b *hostSignIn) asked(r *http.Request) *http.Request {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	if !trusted || !b.told {

@@ -53,7 +53,7 @@ func (v verdict) VerifyAdmitted(token string, audiences []string, _ accesstoken.
 
 func (verdict) Generation() uint64 { return 0 }
 
-// discard is a response nobody reads.
+// discard is a ResponseWriter that discards the response.
 type discard struct{ header http.Header }
 
 func (d *discard) Header() http.Header         { return d.header }

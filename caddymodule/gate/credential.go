@@ -21,9 +21,9 @@ import (
 // credential is what a client shows: an access token, or the cookie of its session at a host.
 type credential struct {
 	token oauth.Secret
-	// cookie: it came in a cookie, which browsers also send with requests that another site caused.
+	// cookie: it came in a cookie, which browsers also send with requests that another site causes.
 	cookie bool
-	// host is that of the session with which the browser came; the zero value: it came with a token.
+	// host is the host of the session; the zero value: the credential is a token.
 	host routes.Host
 }
 
@@ -63,7 +63,7 @@ func newCredentials(p *Protect, t *tokens) (credentials, error) {
 	return c, err
 }
 
-// checkTokenCookie refuses names that are no cookie names, and names of our cookies that hold no access token.
+// checkTokenCookie refuses invalid cookie names, and names of our cookies other than the access token's.
 func checkTokenCookie(name string) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name): // cookie and header names are both tokens (RFC 9110 §5.6.2)
@@ -136,7 +136,7 @@ func isUpgrade(r *http.Request) bool {
 	return len(r.Header["Upgrade"]) > 0 || r.Method == http.MethodConnect
 }
 
-// isSameOrigin reports whether a page of the issuer, or of the host of the request, proves to have sent it.
+// isSameOrigin reports whether the request proves that a page of the issuer, or of the host of the request, sent it.
 func (c *credentials) isSameOrigin(r *http.Request) bool {
 	return requests.ProvesOrigin(r, func(origin string) bool { return c.origin.includes(r.Host, origin) })
 }

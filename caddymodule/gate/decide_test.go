@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 )
 
-// TestG77AVerdictThatIsNone: a verifier that gives neither a token nor one of our errors lets nobody through.
+// TestG77AVerdictThatIsNone: a verifier that gives neither a token nor one of our errors passes no request.
 func TestG77AVerdictThatIsNone(t *testing.T) {
 	for name, err := range map[string]error{"no token": nil, "unknown error": io.ErrUnexpectedEOF} {
 		t.Run(name, func(t *testing.T) {

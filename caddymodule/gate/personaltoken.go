@@ -59,7 +59,7 @@ func (c *credentials) takePersonalToken(r *http.Request) (shown bool) {
 	if c.personalHeader != "" {
 		values := r.Header[c.personalHeader]
 		for _, value := range values {
-			if c.tokens.isPersonal(value) || requests.ShowsPersonalToken(value) { // with something around it, it is no token
+			if c.tokens.isPersonal(value) || requests.ShowsPersonalToken(value) { // the latter has something around the token
 				shown = true
 				delete(r.Header, c.personalHeader)
 				for _, each := range values {

@@ -27,7 +27,7 @@ type Protect struct {
 	Issuers []string `json:"issuers,omitempty"`
 	// Scopes that every token must hold.
 	Scopes []string `json:"scopes,omitempty"`
-	// Audience lists audiences; a token must be meant for one of them, whoever issued it. Default: for our own tokens the
+	// Audience lists audiences; a token of any issuer must be meant for one of them. Default: for our own tokens the
 	// issuer's audience, for another issuer's that of its `trust`. One of our own may be meant for the route's resource as well.
 	Audience []string `json:"audience,omitempty"`
 	// Require lists further rules. A request must satisfy all that apply to it.
@@ -71,8 +71,8 @@ type Protect struct {
 	// Resource is the resource identifier of the protected resource (RFC 9728 §1.2). Default: the site's address and the
 	// path that the route matches.
 	Resource string `json:"resource,omitempty"`
-	// ResourceRequired lets only tokens pass that were asked for the resource of this route (RFC 8707), whoever issued them.
-	// Default: so do tokens for the issuer's audience.
+	// ResourceRequired lets only tokens pass that were requested for the resource of this route (RFC 8707), of any issuer.
+	// Default: tokens for the issuer's audience pass too.
 	ResourceRequired bool `json:"resource_required,omitempty"`
 	// Challenge is `api` (default: a request without a valid token gets a 401) or `browser` (page navigations are
 	// redirected to sign in at the issuer and come back with a session of the host, with which the browser passes from
@@ -101,7 +101,7 @@ type Protect struct {
 	// Source is the directive's position in the Caddyfile, as file:line, for warnings and errors.
 	Source string `json:"source,omitempty"`
 
-	// What Provision builds of the settings.
+	// The parts that Provision builds from the settings.
 	shared         *Shared
 	logger         *zap.Logger
 	tokens         tokens
@@ -111,7 +111,7 @@ type Protect struct {
 	forwarding     forwarding
 	browser        *hostSignIn
 	challenger     challenger
-	trustedHeaders []string // TrustHeaders in canonical form, and those with which another proxy asks
+	trustedHeaders []string // TrustHeaders in canonical form, and toldHeaders where another proxy asks
 	resource       string   // Resource, resolved
 }
 

@@ -50,7 +50,7 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 }
 
 // auditFields returns the audit fields of the caller and what the token lacks. It returns nil without a verified token,
-// because anybody can forge an unverified one.
+// because an unverified one may be forged.
 func (t *tokens) auditFields(d *decision) []zap.Field {
 	if !d.verified || d.token == nil {
 		return nil
@@ -133,8 +133,7 @@ func errorRoutes(w http.ResponseWriter, r *http.Request, failure caddyhttp.Handl
 	}
 }
 
-// bodyOutstanding reports whether a refused request has a body of which net/http would read a part before it sends the
-// answer, to keep the connection reusable. A refusal must not wait for the body.
+// bodyOutstanding reports whether net/http would read part of the body of a refused request before it sends the answer, to keep the connection reusable. A refusal must not wait for the body.
 func bodyOutstanding(r *http.Request) bool {
 	const small = 64 << 10
 	return r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > small || r.ContentLength > 0 && r.Header["Expect"] != nil)

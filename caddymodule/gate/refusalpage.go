@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 )
 
-// page returns the page by which a person learns of a refusal; nil: the answer is the one for programs. A browser shows what
-// answers a navigation or a form. Programs bring their tokens in a header.
+// page returns the handler that answers a refused navigation or form with a page; nil: the request gets the answer for programs,
+// which send their tokens in a header.
 func (b *hostSignIn) page(r *http.Request, d *decision, status int, refusal error) caddyhttp.HandlerFunc {
 	form := isForm(r)
 	if !b.enabled || !form && !isNavigation(r) || r.Header["Authorization"] != nil {
@@ -44,8 +44,8 @@ func (b *hostSignIn) page(r *http.Request, d *decision, status int, refusal erro
 	}
 }
 
-// isForeign reports whether a form was refused because a page of another site has sent it. Browsers send no cookie of ours with most of
-// those, so that they look like forms without a session.
+// isForeign reports whether a form was refused because a page of another site sent it. Browsers omit our cookies from most of these,
+// so that they look like forms without a session.
 func (b *hostSignIn) isForeign(r *http.Request, d *decision, status int) bool {
 	if status == http.StatusForbidden {
 		return d.token == nil

@@ -8,7 +8,7 @@ import (
 )
 
 // watchedBody records whether a client's body was read to its end. If it was not, the connection must be closed, or the
-// rest of the body would be read as another request: somebody else's, behind a proxy that shares connections. net/http
+// rest of the body would be read as another request: another client's, behind a proxy that shares connections. net/http
 // checks this on the request's original body, which Caddy has replaced by then.
 type watchedBody struct {
 	io.ReadCloser

@@ -60,7 +60,7 @@ func parseResourceRequired(p *directive, h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// NamedResource is what clients call the resource that a gate guards, where they ask for some hosts of its site.
+// NamedResource has the identifiers of the resource that a gate guards, for requests to some hosts of its site.
 type NamedResource struct {
 	// Host is one of the hosts, a pattern with a * for one label, or empty for any.
 	Host string
@@ -71,11 +71,11 @@ type NamedResource struct {
 // guarded is what a gate guards.
 type guarded struct {
 	named     []NamedResource
-	audiences []string // of which a token may name one at any host
-	fixed     []string // those and all identifiers, where they are the same for every request; nil: they are not
+	audiences []string // that are accepted at every host
+	fixed     []string // audiences and all identifiers, if they are the same for every host; nil: they are not
 }
 
-// at returns the audiences of which a token must name one to pass with a request for a host.
+// at returns the audiences that are accepted in a request for a host.
 func (g *guarded) at(host string) []string {
 	if g.fixed != nil {
 		return g.fixed
@@ -83,7 +83,7 @@ func (g *guarded) at(host string) []string {
 	return slices.Concat(g.audiences, g.resourcesAt(host))
 }
 
-// resourcesAt returns what the resource is called at a host.
+// resourcesAt returns the identifiers of the resource at a host.
 func (g *guarded) resourcesAt(host string) (resources []string) {
 	for _, n := range g.named {
 		if !routes.MatchHost(n.Host, host) {
@@ -96,7 +96,7 @@ func (g *guarded) resourcesAt(host string) (resources []string) {
 	return resources
 }
 
-// accept sets what the gate guards: its resource, as tokens of ours name it (RFC 8707), and how else those name its audiences.
+// accept sets what the gate guards: the names of its resource (RFC 8707) and further audiences of our own tokens.
 func (t *tokens) accept(named []NamedResource, audiences []string) {
 	told := &guarded{named: named}
 	if !t.forResource && t.own != nil {
@@ -111,7 +111,7 @@ func (t *tokens) accept(named []NamedResource, audiences []string) {
 	t.guarded.Store(told)
 }
 
-// accepted returns the audiences of which a token of ours must name one, those of all hosts; nil before accept.
+// accepted returns the audiences that are accepted in our own tokens, of all hosts; nil before accept.
 func (t *tokens) accepted() (accepted []string) {
 	known := t.guarded.Load()
 	if known == nil {
@@ -128,15 +128,15 @@ func (t *tokens) accepted() (accepted []string) {
 	return accepted
 }
 
-// Accept sets what the gate guards: its resource, as tokens of ours name it (RFC 8707), and how else those name its audiences.
+// Accept sets what the gate guards: the names of its resource (RFC 8707) and further audiences of our own tokens.
 func (p *Protect) Accept(named []NamedResource, audiences []string) {
 	p.tokens.accept(named, audiences)
 }
 
-// Accepted returns the audiences of which a token of ours must name one, those of all hosts; nil before Accept.
+// Accepted returns the audiences that are accepted in our own tokens, of all hosts; nil before Accept.
 func (p *Protect) Accepted() []string { return p.tokens.accepted() }
 
-// audienceOf returns the audiences of which a token of the issuer must name one, in a request for a host.
+// audienceOf returns the audiences that are accepted in tokens of the issuer, in a request for a host.
 func (t *tokens) audienceOf(i *routeIssuer, host string) []string {
 	if known := t.guarded.Load(); known != nil && (i.external == nil || t.forResource) {
 		return known.at(host)
@@ -144,14 +144,14 @@ func (t *tokens) audienceOf(i *routeIssuer, host string) []string {
 	return i.audience
 }
 
-// challenges are those of a route, for requests to some of its hosts: for requests that came in plain HTTP or over TLS to this server,
-// and for those that came over TLS to a trusted proxy.
+// challenges are the challenges of a route for requests to some of its hosts: secure for requests that came over TLS to a trusted
+// proxy, plain for all others.
 type challenges struct {
 	host          string // as in NamedResource
 	plain, secure *answers.PreparedChallenge
 }
 
-// challenger knows the challenges of a route.
+// challenger holds the challenges of a route.
 type challenger struct {
 	usual *answers.PreparedChallenge
 	// described are the challenges that name the route's own metadata; nil until all routes are known.

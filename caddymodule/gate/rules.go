@@ -18,13 +18,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// rules are what a route asks of a request and its token.
+// rules are the rules of a route about requests and their tokens.
 type rules struct {
 	tokens    *tokens
 	scopes    []string
 	require   []*rule.Rule
 	anonymous rule.Anonymous
-	mcp       *mcp.Config      // nil: the route is no MCP server
+	mcp       *mcp.Config      // nil: the route is not an MCP server
 	ownNow    func() time.Time // the clock of our own issuer; nil: there is none
 }
 
@@ -97,7 +97,7 @@ func (l *rules) check(input rule.Input) (missing string, err error) {
 	return rule.Check(l.require, input)
 }
 
-// readAsked reads what a request asks of the MCP server, and tells the access log.
+// readAsked reads what a request asks of the MCP server, and adds the tools to the access log.
 func (l *rules) readAsked(r *http.Request, d *decision) error {
 	if !l.mcp.Reads() {
 		return nil
@@ -113,7 +113,7 @@ func (l *rules) readAsked(r *http.Request, d *decision) error {
 	return err
 }
 
-// checkCalls checks the rules of each tool that a request calls. Its token is nil where the request needs none otherwise.
+// checkCalls checks the rules of each tool that a request calls. The token of input is nil if the request is anonymous.
 func (l *rules) checkCalls(d *decision, input rule.Input) (missing string, err error) {
 	if d.asked == nil {
 		return "", nil
@@ -137,8 +137,8 @@ func (l *rules) checkCalls(d *decision, input rule.Input) (missing string, err e
 	return "", nil
 }
 
-// scopesNeeded returns the scopes that a request needs, for the challenge. The body of a request is not read before its token is
-// verified; its headers may tell what it asks.
+// scopesNeeded returns the scopes that a request needs, for the challenge. Before the token is verified, it reads the headers of a
+// request to an MCP server and not the body.
 func (l *rules) scopesNeeded(d *decision, input rule.Input) string {
 	needed := l.require
 	if l.mcp.Reads() {

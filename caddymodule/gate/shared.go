@@ -63,7 +63,7 @@ type OwnIssuer struct {
 	Handler   *endpoint.Handler
 	Verifier  OwnVerifier
 	Node      Node
-	// Hidden: it keeps the sessions of browsers that sign in at providers. It issues nothing, and nobody gets to see its URL.
+	// Hidden: it only keeps the sessions of browsers that sign in at providers. It issues no tokens, and its URL is not published.
 	Hidden bool
 	// IsServing reports whether the issuer has its store. It waits briefly if not.
 	IsServing func(context.Context) bool
@@ -75,7 +75,7 @@ type Node interface {
 	// Leave.
 	Enter() bool
 	Leave()
-	// IsClosing reports whether no configuration uses the node any more. It then receives no revocations.
+	// IsClosing reports whether the last configuration that uses the node is closing. The node then receives no revocations.
 	IsClosing() bool
 	// Now returns the time by the node's clock.
 	Now() time.Time
@@ -101,7 +101,7 @@ func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, 
 	return s
 }
 
-// NoteRoutes says that all routes are known: what a gate was not told is not to come.
+// NoteRoutes records that all routes are known and every gate in them knows its resource.
 func (s *Shared) NoteRoutes() { s.routes.note() }
 
 func (s *Shared) knowsRoutes() bool {
@@ -113,7 +113,7 @@ func (s *Shared) knowsRoutes() bool {
 	}
 }
 
-// maxWaitForRoutes bounds awaitRoutes. What it waits for takes milliseconds, and needs neither store nor network.
+// maxWaitForRoutes bounds AwaitRoutes, which normally takes milliseconds: the routes need neither store nor network.
 const maxWaitForRoutes = 3 * time.Second
 
 // AwaitRoutes waits until all routes are known. Apps start in no order: after a reload, requests may come before that.
@@ -151,15 +151,15 @@ func sharedOf(ctx caddy.Context, directive, source string) (*Shared, error) {
 	return block.Gates(), nil
 }
 
-// Mount puts our own paths before all routes of the server that is being provisioned. No route of it sees an identity header of the
-// client's, or a cookie of ours.
+// Mount puts our own paths before all routes of the server that is being provisioned. It also keeps identity headers of clients and
+// our cookies from these routes.
 func (s *Shared) Mount(ctx caddy.Context) (*hostpaths.Routes, error) {
 	return hostpaths.Mount(ctx, s.AwaitRoutes, s.conceal)
 }
 
-// conceal removes, in place, what no upstream may get from a client: identity headers, as fields or trailers, and our cookies, which a
-// gate or the issuer takes back. A gate has to know of a personal access token in what is removed: Caddy's access log has the request as it
-// came.
+// conceal removes, in place, what no upstream may get from a client: identity headers, all trailers, and our cookies, which a gate or
+// the issuer restores. It notes a personal access token in a removed header for the gate, because Caddy's access log would contain
+// it.
 func (s *Shared) conceal(r *http.Request) {
 	if slices.ContainsFunc(s.identityGuard().CleanIdentity(r.Header), requests.ShowsPersonalToken) {
 		caller.NoteMisplaced(r)

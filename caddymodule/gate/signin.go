@@ -23,14 +23,14 @@ func (p *Protect) UsesHostSessions() bool {
 	return p.Challenge == challengeBrowser
 }
 
-// UseHostSessions lets browsers sign in at the hosts of the routes that want it.
+// UseHostSessions lets browsers sign in at the hosts of routes with `challenge browser`.
 func (s *Shared) UseHostSessions(settings browser.Settings) (err error) {
 	settings.AwaitRoutes = s.AwaitRoutes
 	s.hosts, err = browser.New(settings)
 	return err
 }
 
-// hostSignIn lets people sign in at the host of a route, whose session their browsers bring from then on.
+// hostSignIn signs browsers in at the host of a route, and accepts the session of that host.
 type hostSignIn struct {
 	tokens   *tokens
 	logger   *zap.Logger
@@ -38,7 +38,7 @@ type hostSignIn struct {
 	provider string // at which people sign in; empty: the default
 	source   string // position of the directive
 	warnHost sync.Once
-	// told: another proxy may ask about requests of browsers at one address for all of them. Resource is that of the route.
+	// told: see asksAtFixedAddress. Resource is the resource of the route.
 	told     bool
 	resource string
 	trusted  []string // TrustHeaders of the route
@@ -67,8 +67,8 @@ func newBrowser(p *Protect, t *tokens, resource string, paths *hostpaths.Routes,
 	return b, nil
 }
 
-// serves answers a request for the sign-in at its host that comes this far, and reports whether it did: what stands in a named
-// route is provisioned too late to put anything before the routes. The path is the one that the client sent.
+// serves answers a request for one of the sign-in's paths, and reports whether it did. Such requests only get here on named routes,
+// which are provisioned too late for Mount. The path counts as the client sent it.
 func (b *hostSignIn) serves(w http.ResponseWriter, r *http.Request) bool {
 	if !b.enabled || !b.tokens.shared.hosts.Owns(r) {
 		return false
@@ -146,7 +146,7 @@ func (b *hostSignIn) signIn(w http.ResponseWriter, r *http.Request, d *decision,
 	return true
 }
 
-// isForm reports whether a browser has sent a form, whose answer it would show.
+// isForm reports whether a browser sent a form and shows the answer.
 func isForm(r *http.Request) bool {
 	return r.Method == http.MethodPost && !isUpgrade(r) && showsPage(r)
 }

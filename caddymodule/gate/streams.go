@@ -175,7 +175,7 @@ func (s *stream) isCurrent(now time.Time, generation uint64) bool {
 }
 
 // tolerateOutage lets a stream continue for a while if its issuer is unreachable: a restart of the issuer must not cut
-// off everybody. For our own issuer's tokens, max_staleness does this.
+// off every stream. For our own issuer's tokens, max_staleness does this.
 func (s *stream) tolerateOutage(verdict error, now time.Time) error {
 	if verdict == nil || s.validAt.IsZero() {
 		s.validAt = now

@@ -59,8 +59,8 @@ type tokens struct {
 	verifier OwnVerifier
 	// forResource lets only tokens pass that were asked for the resource of the route.
 	forResource bool
-	// guarded is what the gate guards, for tokens of ours, and with forResource of any issuer. Nil: what the issuers have, as long
-	// as the routes are not known.
+	// guarded has the accepted audiences of our own tokens and, with forResource, of all issuers. Nil until the routes are known:
+	// the audiences of the issuers count.
 	guarded atomic.Pointer[guarded]
 }
 
@@ -106,7 +106,7 @@ func (t *tokens) read(p *Protect, shared *Shared) error {
 	return nil
 }
 
-// routeIssuer returns the issuer of that name. Sessions: the route takes the sessions of its host.
+// routeIssuer returns the issuer of that name. Sessions: the route accepts the sessions of its host.
 func (s *Shared) routeIssuer(name string, sessions bool) (routeIssuer, error) {
 	if name == Self {
 		if s.own == nil || s.own.Hidden && !sessions {

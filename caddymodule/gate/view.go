@@ -47,7 +47,7 @@ func (p *Protect) View() View {
 
 // MetadataURL is where the metadata of a gate's resource are (RFC 9728 §3.1), for requests to some of its hosts.
 type MetadataURL struct {
-	// Host is as in NamedResource, and so is that of the URLs.
+	// Host is as in NamedResource, and so is the host of the URLs.
 	Host string
 	// Plain is the URL, and Secure the one for requests that came over TLS to a trusted proxy.
 	Plain, Secure string

@@ -16,7 +16,7 @@ import (
 // answer is what the issuer sends back through the browser (RFC 6749 §4.1.2).
 type answer struct{ code, state, issuer, failure string }
 
-// readAnswer reads an answer. A parameter that is there twice counts for nothing.
+// readAnswer reads an answer. It ignores a parameter that occurs twice.
 func readAnswer(r *http.Request) (answer, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -36,7 +36,7 @@ func isCallback(path string) bool {
 	return path == callbackPath || strings.HasPrefix(path, callbackPath+"/")
 }
 
-// callback serves /oauth/callback. What does not belong to an attempt of this browser signs nobody in: the browser begins anew, once.
+// callback serves /oauth/callback. An answer to an attempt of another browser opens no session: the browser begins again, once.
 func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host routes.Host) error {
 	if r.URL.RawQuery == "" {
 		h.explained(w, r, host)
@@ -87,8 +87,8 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host routes.H
 	return nil
 }
 
-// beginAnew sends a browser whose answer cannot be used back to the page, if it has a session, and else to sign in again. It does so
-// once: a browser that keeps no cookies would go round in circles.
+// beginAnew handles an answer that cannot be used. It sends a browser with a session back to the page, and any other to sign in
+// again. It does so once, because a browser that keeps no cookies would loop.
 func (h *Handler) beginAnew(w http.ResponseWriter, r *http.Request, host routes.Host, attempt hosts.Attempt, reason string) error {
 	h.Audit.Refused(r, "answer to a host's sign-in not used", oauth.NewError(oauth.InvalidGrant, reason))
 	switch _, err := h.Session(r, host); {
@@ -104,7 +104,7 @@ func (h *Handler) beginAnew(w http.ResponseWriter, r *http.Request, host routes.
 	return nil
 }
 
-// knownFailure returns an error of the authorization endpoint for the log. Anybody can write another into a link.
+// knownFailure returns the name for the log if it is an error of the authorization endpoint. A link may contain any other.
 func knownFailure(name string) string {
 	switch name {
 	case "access_denied", "invalid_request", "invalid_scope", "login_required", "server_error", "temporarily_unavailable", "unauthorized_client":

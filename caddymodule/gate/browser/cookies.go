@@ -17,9 +17,9 @@ type cookies struct {
 	session string
 	// browser identifies a browser while it signs in.
 	browser string
-	// signedOut is where the browser goes when it comes back from signing out elsewhere.
+	// signedOut holds the path to which the browser goes when it comes back from signing out elsewhere.
 	signedOut string
-	// refused is what the page says of an answer that is not used.
+	// refused holds the explanation of an answer that is not used.
 	refused string
 }
 
@@ -44,7 +44,7 @@ func CookieNames() []string {
 	return names
 }
 
-// maxCookies is how many different cookies of one name are looked at.
+// maxCookies is the maximum number of different cookies of one name that find returns.
 const maxCookies = 2
 
 // find puts the different values of a cookie into room and returns how many there are; one more than fit means too many. It does not
@@ -83,7 +83,7 @@ func set(w http.ResponseWriter, host routes.Host, name string, value oauth.Secre
 	w.Header().Add("Set-Cookie", cookie.String())
 }
 
-// forget deletes a cookie of the host, and the one that a page has stored beside it with Partitioned.
+// forget deletes a cookie of the host, and its partitioned variant.
 func forget(w http.ResponseWriter, host routes.Host, name string) {
 	set(w, host, name, oauth.Secret{})
 	if lines := w.Header()["Set-Cookie"]; host.Scheme != "http" {
@@ -91,7 +91,7 @@ func forget(w http.ResponseWriter, host routes.Host, name string) {
 	}
 }
 
-// begin sets the cookie of a session. What an earlier sign-out has left is forgotten.
+// begin sets the cookie of a session, and deletes what an earlier sign-out left.
 func begin(w http.ResponseWriter, r *http.Request, host routes.Host, session oauth.Secret) {
 	names := cookiesOf(host)
 	set(w, host, names.session, session)
@@ -101,7 +101,7 @@ func begin(w http.ResponseWriter, r *http.Request, host routes.Host, session oau
 	}
 }
 
-// browser returns the secret by which a browser is known while it signs in; empty: it has none.
+// browser returns the secret that identifies a browser while it signs in; empty: it has none.
 func browser(r *http.Request, host routes.Host) oauth.Secret {
 	var room [maxCookies]string
 	if n := find(r.Header, cookiesOf(host).browser, &room); n != 1 || len(room[0]) != oauth.IDLength {

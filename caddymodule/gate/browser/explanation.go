@@ -14,14 +14,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
-// explanation is what a page says of an answer of the issuer or a provider that does not lead on to the host's pages. Such an answer may hold a
-// code that is still good, a script of the host could read it in the address of the page, and a reload would redeem it twice. So the browser
-// is sent to the callback without parameters.
+// explanation is the content of the page for an answer of the issuer or a provider that opens no session. Such an answer may hold
+// a code that is still valid. A script of the host could read it in the address of the page, and a reload would redeem it twice. So
+// the browser is redirected to the callback without parameters.
 type explanation struct {
 	status int
 	// code is the page; empty: the one for the status.
 	code pages.HostCode
-	// attempt is the one that the link of the page repeats.
+	// attempt is what the link of the page repeats.
 	attempt hosts.Attempt
 }
 
@@ -44,8 +44,8 @@ func (e explanation) text() oauth.Secret {
 	return e.text()
 }
 
-// explain answers a request with an explanation: at a callback with parameters by a redirect, and elsewhere with the page. No page is shown
-// for a request that is no visit.
+// explain answers a request with an explanation. It redirects a navigation to a callback with parameters, and shows the page
+// otherwise.
 func (p *pageWriter) explain(w http.ResponseWriter, r *http.Request, host routes.Host, e explanation) {
 	if !isCallback(r.URL.Path) || r.URL.RawQuery == "" || !requests.IsVisit(r) {
 		p.showExplanation(w, r, host, e)
@@ -87,7 +87,7 @@ func (p *pageWriter) showExplanation(w http.ResponseWriter, r *http.Request, hos
 	if e.code != "" {
 		e.attempt.Return = returnPath(e.attempt.Return)
 		link := signInURL(e.attempt)
-		if e.code == pages.Shortened { // somebody is signed in
+		if e.code == pages.Shortened { // the user is signed in
 			link = host.Origin() + e.attempt.Return
 		}
 		p.show(w, r, e.status, pages.AtHost{Code: e.code, URL: link})

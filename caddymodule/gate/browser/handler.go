@@ -40,7 +40,7 @@ type Settings struct {
 	Sessions *hosts.Sessions
 	// Direct: there is no issuer for others, so browsers sign in at providers.
 	Direct bool
-	// Providers are the identity providers to which browsers can be sent. Accounts knows which user an account there belongs to.
+	// Providers are the identity providers to which browsers can be sent. Accounts maps accounts there to users.
 	Providers []Provider
 	Accounts  federation.Accounts
 	// Hosts are those of the configuration.
@@ -83,8 +83,8 @@ func (h *Handler) Owns(r *http.Request) bool {
 	return false
 }
 
-// isNear reports whether a path is another spelling of one of ours. A proxy that compares decoded paths takes it for that, and passes on what we
-// answer to the browser: nothing behind us may answer it.
+// isNear reports whether a path is another spelling of one of ours. A proxy that compares decoded paths treats it as ours, so no
+// later handler may answer it.
 func isNear(u *url.URL) bool {
 	return (u.RawPath != "" || u.Opaque != "") && slices.ContainsFunc(spellings, func(s requests.Spellings) bool { return s.Has(u) })
 }
@@ -131,7 +131,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, host routes.Host
 		return requests.MethodNotAllowed("GET, HEAD, POST")
 	case r.URL.Path != signOutPath && !isRead:
 		return requests.MethodNotAllowed("GET, HEAD")
-	case isEarly(r): // a code is redeemed once, and a sign-out is no request to repeat
+	case isEarly(r): // a replay would redeem a code or sign out
 		return requests.Error{Status: http.StatusTooEarly, Err: oauth.NewError(oauth.InvalidRequest, "early_data")}
 	case isCallback(r.URL.Path) && (!requests.IsVisit(r) || requests.IsFrame(r)): // likewise by the person
 		return requests.NotAVisit()
@@ -158,7 +158,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, host routes.Host
 	return h.signOut(w, r, host)
 }
 
-// isEarly reports whether a request came in TLS early data, which anybody can send again.
+// isEarly reports whether a request came in TLS early data, which can be replayed.
 func isEarly(r *http.Request) bool {
 	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header["Early-Data"] != nil
 }
@@ -188,13 +188,13 @@ var errNone = oauth.NewError(oauth.Unauthorized, "session_missing")
 // Session is the session of a request.
 type Session struct {
 	Token *accesstoken.AccessToken
-	// Cookie is its cookie, and Host that at which it counts: with both it can be asked for again.
+	// Cookie and Host identify the session to SessionOf.
 	Cookie oauth.Secret
 	Host   routes.Host
 }
 
-// errTwo is the error of a request with two different session cookies: one of them is somebody else's, and a __Host- name should rule
-// out that there is another. Partitioned cookies do have two, and on plain-HTTP loopback any host can set one for its siblings.
+// errTwo is the error of a request with two different session cookies: one of them may be another user's. The __Host- prefix
+// rules that out, except for partitioned cookies, and it does not exist on plain-HTTP loopback.
 var errTwo = oauth.NewError(oauth.InvalidRequest, "cookie_twice").
 	WithDescription("The browser sent two different session cookies. Open /oauth/sign_out at this host, or delete its cookies.")
 
@@ -211,7 +211,7 @@ func (h *Handler) Session(r *http.Request, host routes.Host) (s Session, err err
 	return s, errTwo
 }
 
-// SessionOf returns the session of a cookie at a host. The error is that of Session.
+// SessionOf returns the session of a cookie at a host. It returns the errors of Session.
 func (h *Handler) SessionOf(ctx context.Context, cookie oauth.Secret, host routes.Host) (s Session, err error) {
 	s.Cookie, s.Host = cookie, host
 	s.Token, err = h.Sessions.Token(ctx, cookie.Reveal(), host)

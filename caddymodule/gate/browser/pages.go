@@ -45,13 +45,13 @@ func (p *pageWriter) ServeDenied(w http.ResponseWriter, r *http.Request, t *acce
 	p.show(w, r, http.StatusForbidden, page)
 }
 
-// ServeInterrupted answers a form that was sent without a session: nothing was done with it, and it can be sent again from a browser
-// that has signed in meanwhile.
+// ServeInterrupted answers a form that was sent without a session. The form had no effect, and can be sent again after a
+// sign-in.
 func (p *pageWriter) ServeInterrupted(w http.ResponseWriter, r *http.Request, status int) {
 	p.show(w, r, status, pages.AtHost{Code: pages.Interrupted, URL: signInPath, NewTab: true})
 }
 
-// ServeForeign answers a form that a page of another site has sent: nothing was done with it.
+// ServeForeign answers a form that a page of another site sent. The form had no effect.
 func (p *pageWriter) ServeForeign(w http.ResponseWriter, r *http.Request, status int) {
 	w.Header().Set("Cache-Control", "no-store")
 	p.show(w, r, status, pages.AtHost{Code: pages.Foreign, URL: "/"})

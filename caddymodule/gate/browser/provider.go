@@ -22,15 +22,14 @@ import (
 type Provider struct {
 	upstream.Provider
 	Name string
-	// Origin is that of its URL.
+	// Origin is the origin of its URL.
 	Origin string
 	Rules  federation.Rules
-	// Default: browsers go there when nobody says where.
+	// Default: browsers go there unless a route or a link names another provider.
 	Default bool
 }
 
-// CheckProvider returns an error unless browsers can be sent to the provider of that name; empty: to the one that a route does not
-// name.
+// CheckProvider returns an error unless browsers can be sent to the provider of that name; empty: to the default one.
 func (h *Handler) CheckProvider(name string) error {
 	switch {
 	case name == "" && h.Direct && h.at.provider("") == nil:
@@ -41,8 +40,8 @@ func (h *Handler) CheckProvider(name string) error {
 	return nil
 }
 
-// callbackAt is where a provider sends browsers back to a host. Each has its own path, so that an answer of one cannot pass for
-// another's.
+// callbackAt returns the redirect URI of a provider at a host. Each provider has its own path, so that an answer of one is not
+// accepted as another's.
 func callbackAt(host routes.Host, provider string) string {
 	return host.Callback() + "/" + provider
 }
@@ -55,7 +54,7 @@ func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt hosts.
 	}
 	location, flow, err := p.Begin(r.Context(), upstream.Request{RedirectURI: callbackAt(host, p.Name), Prompt: ask.Prompt, MaxAge: ask.MaxAge})
 	attempt.Provider = p.Name
-	if err != nil { // it is away, misconfigured, or cannot prove a fresh sign-in: a page says so
+	if err != nil { // it is unreachable, misconfigured, or cannot prove a fresh sign-in
 		if !h.notFresh(w, r, host, attempt, err) {
 			h.refuse(w, r, host, err)
 		}
@@ -77,8 +76,8 @@ func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt hosts.
 	return nil
 }
 
-// providerCallback serves the callback of a provider. As with the issuer's, what does not belong to an attempt of this browser signs
-// nobody in.
+// providerCallback serves the callback of a provider. As with callback, an answer to an attempt of another browser opens no
+// session.
 func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host routes.Host, p *Provider) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -105,7 +104,7 @@ func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host 
 	case late:
 		return h.beginAnew(w, r, host, attempt, "state_expired")
 	}
-	// 3. Who it is there, and who that is here.
+	// 3. The provider says which account it is, and the account belongs to a user.
 	settle, err := h.Sessions.CountSignIn(r.Context(), h.Audit.Address(r))
 	if err != nil {
 		return err

@@ -14,13 +14,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
-// Ask is what a sign-in is to be.
+// Ask describes a sign-in.
 type Ask struct {
 	// Return is where the browser goes afterwards, as it stands in a request line.
 	Return string
 	// MaxAge is how old the sign-in may be; zero: any age will do.
 	MaxAge time.Duration
-	// Prompt is that of OpenID Connect; empty: nobody is asked who is signed in.
+	// Prompt is OpenID Connect's parameter prompt; empty: there is none.
 	Prompt string
 	// Provider is the identity provider at which the user signs in; empty: the default one or, with an issuer, what its page says.
 	Provider string
@@ -28,7 +28,7 @@ type Ask struct {
 	again, shortened bool
 }
 
-// Begin sends a browser to sign in. It fails when the way there cannot be made.
+// Begin sends a browser to sign in. It fails if the redirect cannot be built.
 func (h *Handler) Begin(w http.ResponseWriter, r *http.Request, host routes.Host, ask Ask) error {
 	secret := browser(r, host)
 	if secret.IsEmpty() {
@@ -71,8 +71,8 @@ func seeOther(w http.ResponseWriter, location string) {
 // maxLink bounds a link in bytes.
 const maxLink = 12 << 10
 
-// seal returns an attempt as a state. If the path to which the browser comes back is too long for that, it loses its query, or all, and
-// the attempt says so.
+// seal returns an attempt as a state. It shortens a return path that is too long, first to the path without its query, then to
+// "/", and marks the attempt as shortened.
 func (h *Handler) seal(attempt *hosts.Attempt) (oauth.Secret, error) {
 	state, err := h.Sessions.Seal(*attempt)
 	if err != nil || len(state.Reveal()) <= h.at.maxState() || attempt.Return == "/" {
@@ -90,8 +90,8 @@ func shortened(path string) string {
 	return "/"
 }
 
-// signInLink returns the link with which a browser signs in and comes back to a path. A longer path than fits is shortened, and the link
-// says so.
+// signInLink returns the link with which a browser signs in and comes back to a path. It shortens a path that does not fit, and
+// marks the link as shortened.
 func signInLink(path string, query url.Values) string {
 	query.Set("return", path)
 	link := signInPath + "?" + query.Encode()
@@ -102,8 +102,8 @@ func signInLink(path string, query url.Values) string {
 	return signInLink(shortened(path), query)
 }
 
-// returnPath returns where a browser comes back to: a path on its host. Anything else than a path, as it can stand in a request line, is
-// the host's first page.
+// returnPath returns the path on its host to which a browser comes back. It replaces a text that is not a valid request target
+// by "/".
 func returnPath(text string) string {
 	if !strings.HasPrefix(text, "/") || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
 		return "/"
@@ -111,7 +111,7 @@ func returnPath(text string) string {
 	return text
 }
 
-// arrive sends a browser that is signed in to the page at which it began to sign in, or says that it can only be led near it.
+// arrive sends a browser that is signed in to the page at which it began to sign in. If the path was shortened, a page says so.
 func (h *Handler) arrive(w http.ResponseWriter, r *http.Request, host routes.Host, attempt hosts.Attempt) {
 	if attempt.Shortened {
 		h.Pages.explain(w, r, host, explanation{http.StatusOK, pages.Shortened, attempt})
@@ -125,7 +125,7 @@ func goOn(w http.ResponseWriter, host routes.Host, path string) {
 	seeOther(w, host.Origin()+returnPath(path))
 }
 
-// prompts are those that a link may ask for.
+// prompts are the values of prompt that a link may have.
 var prompts = map[string]bool{"login": true, "select_account": true}
 
 // signIn serves /oauth/sign_in: `return` is the path to go to afterwards, and `prompt=login` asks also who is signed in.

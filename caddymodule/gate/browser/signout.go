@@ -55,9 +55,9 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host routes.Ho
 	return nil
 }
 
-// signOutElsewhere answers a browser that has no session at the host. One that comes back from signing out goes to the path that it named, or
-// to the page that says so. Any other may be signed in where it got its sessions, and the host would let it in again without a
-// password: the issuer knows, and asks. Path is where the browser wants to go in the end; empty: nowhere.
+// signOutElsewhere answers a browser that has no session at the host. A browser that comes back from signing out goes to the path
+// that it named, or sees that it is signed out. Any other may still be signed in at the issuer, and would get a session again
+// without a password: the issuer asks whether to sign out. Path is where the browser finally goes; empty: nowhere.
 func (h *Handler) signOutElsewhere(w http.ResponseWriter, r *http.Request, host routes.Host, path string) {
 	forget(w, host, cookiesOf(host).session)
 	back, isBack := comingBackTo(r, host)
@@ -85,8 +85,8 @@ func (h *Handler) signOutElsewhere(w http.ResponseWriter, r *http.Request, host 
 // maxAfterSignOut bounds a path in bytes: it travels in a cookie.
 const maxAfterSignOut = 1 << 10
 
-// goingTo returns the cookie of a browser that leaves the host to sign out, with the path to which it goes afterwards; empty, and one
-// that is too long: to the page that says so.
+// goingTo returns the cookie of a browser that leaves the host to sign out, with the path to which it goes afterwards. Without a
+// path, or with one that is too long, the browser sees the page that confirms the sign-out.
 func goingTo(path string) oauth.Secret {
 	if len(path) > maxAfterSignOut {
 		path = ""
@@ -97,8 +97,8 @@ func goingTo(path string) oauth.Secret {
 // leaving begins the cookie, which is never empty.
 const leaving = "."
 
-// comingBackTo reads that cookie, and reports whether the browser has one. What a sibling host may have written into it is a path of
-// this host, whatever it is.
+// comingBackTo reads that cookie, and reports whether the browser has one. A sibling host may have written it, so use the path only
+// as one of this host.
 func comingBackTo(r *http.Request, host routes.Host) (path string, isBack bool) {
 	var room [maxCookies]string
 	if find(r.Header, cookiesOf(host).signedOut, &room) != 1 {
@@ -112,7 +112,7 @@ func comingBackTo(r *http.Request, host routes.Host) (path string, isBack bool) 
 var errForged = oauth.NewError(oauth.AccessDenied, "origin_unproven").
 	WithDescription("This request must come from a page of the same origin.")
 
-// IsSameOrigin reports whether a page of the host proves to have sent the request.
+// IsSameOrigin reports whether the request proves that a page of the host sent it.
 func IsSameOrigin(r *http.Request, host routes.Host) bool {
 	return requests.ProvesOrigin(r, func(origin string) bool { return origin == host.Origin() })
 }

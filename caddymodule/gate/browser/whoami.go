@@ -8,8 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
-// whoIs is what a host's pages learn of whoever is signed in. The members have the names of OpenID Connect Core §5.1, and those of our
-// tokens.
+// whoIs describes the signed-in user to the host's pages. Its members are named as in OpenID Connect Core §5.1 and in our tokens.
 type whoIs struct {
 	Subject       string   `json:"sub"`
 	Name          string   `json:"name,omitzero"`
@@ -20,8 +19,8 @@ type whoIs struct {
 	Role          string   `json:"role,omitzero"`
 }
 
-// session serves /oauth/session, which says to a script of the host's pages who is signed in. No page of another origin can read it,
-// or see by an image or a script whether somebody is.
+// session serves /oauth/session, which tells scripts of the host's pages who is signed in. Pages of other origins cannot read it,
+// nor learn from loading it whether a user is signed in.
 func (h *Handler) session(w http.ResponseWriter, r *http.Request, host routes.Host) error {
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	session, err := h.Session(r, host)

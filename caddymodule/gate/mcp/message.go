@@ -41,7 +41,7 @@ var (
 	errBehind  = errors.New("something follows the message")
 )
 
-// reader reads messages. Its decoder refuses a member that is there twice, text that is not UTF-8 and lone surrogates.
+// reader reads messages. Its decoder refuses duplicate members, text that is not UTF-8 and lone surrogates.
 type reader struct {
 	jsontext.Decoder
 	buffer bytes.Buffer

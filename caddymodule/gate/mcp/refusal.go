@@ -23,7 +23,7 @@ const (
 const (
 	codeParseError     = -32700
 	codeInvalidRequest = -32600
-	// codeHeaderMismatch is that of the Model Context Protocol.
+	// codeHeaderMismatch is defined by the Model Context Protocol.
 	codeHeaderMismatch = -32020
 	// codeRefused is ours: the caller may not.
 	codeRefused = -32003
@@ -35,7 +35,7 @@ func refusal(reason, description string) *oauth.Error {
 
 func mismatch(description string) error { return refusal(reasonMismatch, description) }
 
-// Denied is the error of a call of a tool that nobody may call.
+// Denied returns the error of a call of a tool with `deny`.
 func Denied() error {
 	return oauth.NewError(oauth.AccessDenied, "tool_denied").WithDescription("This tool cannot be called here.")
 }

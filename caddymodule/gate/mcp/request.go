@@ -25,7 +25,7 @@ const (
 
 // Call is the call of a tool.
 type Call struct {
-	// ID is the JSON text of the call's id; nil: it has none, or nobody has read it.
+	// ID is the JSON text of the call's id; nil: it has none, or was not read.
 	ID []byte
 	// Tool is the name of the tool.
 	Tool string
@@ -42,7 +42,7 @@ type Request struct {
 // maxToolsBytes bounds what a log has of the names of tools.
 const maxToolsBytes = 200
 
-// Tools returns the names of the tools that are called, for a log: in printable ASCII, and no more than 200 bytes of them.
+// Tools returns the names of the called tools for a log: at most 200 bytes of printable ASCII.
 func (q *Request) Tools() string {
 	if len(q.Calls) == 1 && len(q.Calls[0].Tool) <= maxToolsBytes && !strings.ContainsFunc(q.Calls[0].Tool, isUnprintable) {
 		return q.Calls[0].Tool
@@ -63,7 +63,7 @@ func (q *Request) Tools() string {
 func isUnprintable(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' }
 
 // Read reads which tools a request calls. The headers Mcp-Method and Mcp-Name count where there is no body; with a body, they have to
-// say what it says, since nobody knows which of them the upstream believes. Afterwards the request has the same body once more.
+// agree with it, because it is unknown which of them the upstream uses. The request keeps its body.
 func Read(r *http.Request) (asked Request, err error) {
 	said, err := headersOf(r)
 	if err != nil {
@@ -95,7 +95,7 @@ func Read(r *http.Request) (asked Request, err error) {
 	return asked, err
 }
 
-// ReadHeaders reads which tool a request calls by its headers alone, for a hint. Nobody has looked into the body.
+// ReadHeaders reads which tool a request calls from its headers alone, as a hint. It does not read the body.
 func ReadHeaders(r *http.Request) Request {
 	said, err := headersOf(r)
 	if err != nil {
@@ -149,7 +149,7 @@ func (said *headers) request() (asked Request) {
 	return asked
 }
 
-// check refuses a message of which the headers say something else.
+// check refuses a message that contradicts the headers.
 func (said *headers) check(m message) error {
 	if said.hasMethod && said.method != string(m.method) {
 		return mismatch("The header Mcp-Method contradicts the body.")
@@ -160,7 +160,7 @@ func (said *headers) check(m message) error {
 	return nil
 }
 
-// readBody reads the body of a request, and gives the request the same bytes once more. It is empty where there is none.
+// readBody reads the body of a request, and replaces it by a copy. It returns nothing for a request without one.
 func readBody(r *http.Request) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil, nil
@@ -184,7 +184,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return text, nil
 }
 
-// readAll reads a body, or a little more than is too long. One that is announced and does not come takes no more room than what has come.
+// readAll reads a body, or slightly more than the limit. It allocates for the bytes that arrive, not for the length that is
+// announced.
 func readAll(r *http.Request) ([]byte, error) {
 	const announced = 16 << 10 // up to here there is room for what is announced
 	if 0 < r.ContentLength && r.ContentLength <= announced {
@@ -203,7 +204,7 @@ type body struct {
 	io.Closer
 }
 
-// checkEncoding refuses a body of which the upstream would read something else than its bytes.
+// checkEncoding refuses a body that the upstream would decode before it reads it.
 func checkEncoding(h http.Header) error {
 	for _, coding := range h["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {

@@ -25,7 +25,7 @@ type Tool struct {
 	Scopes []string `json:"scopes,omitempty"`
 	// Require lists further rules.
 	Require []*rule.Rule `json:"require,omitempty"`
-	// Deny: nobody may call them, except those that another rule names more closely.
+	// Deny refuses all calls of the tools, except of those that a more specific rule names.
 	Deny bool `json:"deny,omitempty"`
 
 	rules []*rule.Rule // of Scopes and Require
@@ -80,7 +80,7 @@ func (c *Config) Rules() (rules []*rule.Rule) {
 // Reads reports whether requests have to be read.
 func (c *Config) Reads() bool { return c != nil && len(c.Tools) > 0 }
 
-// RulesFor returns what the callers of a tool have to meet. Denied: nobody may call it. A `deny` yields to a rule that names the tool
+// RulesFor returns the rules of a tool. Denied: every call is refused. A `deny` yields to a rule that names the tool
 // more closely: as `tool *` yields to `tool read_*`, and that to `tool read_file`.
 func (c *Config) RulesFor(tool string) (rules []*rule.Rule, denied bool) {
 	deny, allow := -1, -1

@@ -38,8 +38,8 @@ func Examine(u *url.URL) Exam {
 	}
 }
 
-// isPlainPath is the fast path for most requests: absolute, ASCII, nothing that needs escaping, no empty segment and none
-// that begins or ends with a dot.
+// isPlainPath reports whether a path is absolute and ASCII, needs no escaping, and has no segment that is empty or begins or ends
+// with a dot. Most requests have such a path.
 func isPlainPath(p string) bool {
 	if p == "" || p[0] != '/' {
 		return false
@@ -216,8 +216,8 @@ func (s *segment) add(r rune) {
 // isDots reports whether nothing but dots remains of the segment on some servers.
 func (s *segment) isDots() bool { return s.dots && !s.other }
 
-// trimFault returns the fault of a segment of which some servers trim the dots or spaces around it: Windows drops those at
-// the end.
+// trimFault returns the fault of a segment whose leading or trailing dots or spaces some servers trim: Windows drops those at the
+// end.
 func (s *segment) trimFault() string {
 	if s.paddedStart || s.last == '.' || unicode.IsSpace(s.last) {
 		return "path_trimmed_segment"

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Readings lists the requests that an upstream may take r for. With an encoded slash, a path has two readings. Some servers end
+// Readings returns the ways in which an upstream may read r, r first. With an encoded slash, a path has two readings. Some servers end
 // a path at an encoded question mark or number sign, and many ignore a trailing slash. HEAD is handled like GET, so rules for GET apply to HEAD too. A WebSocket over HTTP/2
 // or 3 reaches the upstream as a GET. Some upstreams take the method from the query.
 func Readings(r *http.Request, exam Exam) []*http.Request {
@@ -148,7 +148,7 @@ func toggleSlash(r *http.Request) {
 }
 
 // OtherReading returns the request as a server reads it that does not treat %2F as a separator. In r, URL.Path has a
-// slash there; the copy has U+FFFD, a single character (as `?` in a pattern requires) that is in nobody's pattern. Rules
+// slash there; the copy has U+FFFD, a single character (as `?` in a pattern requires) that no pattern contains. Rules
 // are checked for both. Without an encoded slash it returns r. Placeholders such as {http.request.uri.path} still refer
 // to the original request.
 func OtherReading(r *http.Request) *http.Request {

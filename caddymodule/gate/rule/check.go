@@ -15,11 +15,11 @@ import (
 type Input struct {
 	Request *http.Request
 	Exam    requestpath.Exam
-	// Token of the caller; nil: nobody has shown one yet.
+	// Token of the caller; nil: none has been verified yet.
 	Token *accesstoken.AccessToken
 	// Own: our own issuer issued the token.
 	Own bool
-	// Now is the clock by which the age of the sign-in counts.
+	// Now is the clock for the age of the sign-in.
 	Now func() time.Time
 
 	readings []*http.Request // see allReadings

@@ -19,14 +19,14 @@ type Rule struct {
 	MatcherSets caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
 	// Scopes lists scopes that the token must all have.
 	Scopes []string `json:"scopes,omitempty"`
-	// AnyScope lists scopes of which the token must have at least one.
+	// AnyScope lists scopes; the token must have at least one of them.
 	AnyScope []string `json:"any_scope,omitempty"`
 	// Users lists ids and e-mail addresses of users; the token must act for one of them. What has an @ is an address, and
 	// counts only if the issuer has verified it. Our access tokens have no address; sessions of browsers do.
 	Users []string `json:"users,omitempty"`
 	// EmailDomains lists domains; the user's verified e-mail address must be of one of them, and not of a domain below it.
 	EmailDomains []string `json:"email_domains,omitempty"`
-	// Roles lists declared roles of which the user must have one. A server token of ours acts for no user and has none.
+	// Roles lists declared roles; the user must have one of them. A client_credentials token has none.
 	Roles []string `json:"roles,omitempty"`
 	// Groups lists groups; the user must belong to one of them. Our tokens list groups only with the scope groups.
 	Groups []string `json:"groups,omitempty"`
@@ -116,8 +116,8 @@ func loadMatchers(ctx caddy.Context, owner any, field string, raw caddyhttp.RawM
 	return sets, sets.FromInterface(loaded)
 }
 
-// appliesTo reports whether the rule applies to the request in any of its readings, of which the first is the request itself. It does if a
-// matcher fails, cannot parse the query, or may see another method than the query names.
+// appliesTo reports whether the rule applies to the request in any of its readings; the first is the request itself. A rule applies
+// if a matcher fails, cannot parse the query, or may see another method than the query names.
 func (r *Rule) appliesTo(readings []*http.Request) bool {
 	if len(r.matchers) == 0 || r.readQuery && requestpath.IsQueryMalformed(readings[0].URL.RawQuery) ||
 		r.nameMethod && queryNamesMethod(readings[0]) {
