@@ -5,12 +5,7 @@ import "strings"
 // Names is a set of header names that matches every spelling which some server treats as equal. CGI and its descendants
 // (FastCGI, WSGI, Rack) map X-Auth-Subject, X_Auth_Subject and x.auth.subject to the variable HTTP_X_AUTH_SUBJECT. So
 // names are compared in lower case, with everything but letters and digits read as a hyphen.
-type Names struct {
-	folded []string
-	// Filters that avoid most comparisons. Bit n of lengths: some name has n bytes. Bit n of starts: some name begins
-	// with a byte whose lowest six bits are n.
-	lengths, starts uint64
-}
+type Names struct{ folded []string }
 
 // NewNames returns the set of these names.
 func NewNames(names ...string) Names {
@@ -18,8 +13,6 @@ func NewNames(names ...string) Names {
 	for _, name := range names {
 		if !s.Has(name) {
 			s.folded = append(s.folded, Fold(name))
-			s.lengths |= lengthBit(name)
-			s.starts |= startBit(name)
 		}
 	}
 	return s
@@ -27,9 +20,6 @@ func NewNames(names ...string) Names {
 
 // Has reports whether name is a spelling of a name in the set. It does not allocate.
 func (s Names) Has(name string) bool {
-	if s.lengths&lengthBit(name) == 0 || s.starts&startBit(name) == 0 {
-		return false
-	}
 	for _, folded := range s.folded {
 		if len(folded) == len(name) && isSpelling(name, folded) {
 			return true
@@ -45,17 +35,6 @@ func isSpelling(name, folded string) bool {
 		}
 	}
 	return true
-}
-
-// lengthBit maps all lengths from 63 to the same bit.
-func lengthBit(name string) uint64 { return 1 << min(len(name), 63) }
-
-// startBit maps the empty name, which is in no set, to any bit.
-func startBit(name string) uint64 {
-	if name == "" {
-		return 0
-	}
-	return 1 << (foldedByte[name[0]] & 63)
 }
 
 // Fold returns the canonical form of all spellings of a name.

@@ -25,9 +25,6 @@ type Exam struct {
 // clean and lower-case a path for the comparison, but forward it unchanged, so they may match something else than the
 // upstream serves.
 func Examine(u *url.URL) Exam {
-	if u.RawPath == "" && u.Opaque == "" && isPlainPath(u.Path) {
-		return Exam{Canonical: true}
-	}
 	encodedSlash, needless := scanEscapes(u.EscapedPath())
 	reason := pathFault(u)
 	return Exam{
@@ -36,23 +33,6 @@ func Examine(u *url.URL) Exam {
 		EncodedSlash: encodedSlash,
 		Canonical:    reason == "" && !encodedSlash && !needless && strings.HasPrefix(u.Path, "/"),
 	}
-}
-
-// isPlainPath reports whether a path is absolute and ASCII, needs no escaping, and has no segment that is empty or begins or ends
-// with a dot. Most requests have such a path.
-func isPlainPath(p string) bool {
-	if p == "" || p[0] != '/' {
-		return false
-	}
-	afterSlash := true
-	for i := 1; i < len(p); i++ {
-		c := p[i]
-		if !plainPathByte[c] || afterSlash && (c == '/' || c == '.') || c == '/' && p[i-1] == '.' {
-			return false
-		}
-		afterSlash = c == '/'
-	}
-	return p[len(p)-1] != '.'
 }
 
 // plainPathByte is RFC 3986's pchar without percent sign and semicolon, plus the slash.
