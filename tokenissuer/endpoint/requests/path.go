@@ -2,7 +2,6 @@ package requests
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,10 +17,6 @@ type PathReading struct {
 // maxDecoded is how often a path is decoded, more than any chain of proxies does.
 const maxDecoded = 4
 
-// segmentParameters matches what some servers cut off a segment: parameters (RFC 3986 §3.3), and anything after an
-// encoded NUL, question mark or number sign.
-var segmentParameters = regexp.MustCompile(`[;?#\x00][^/\\]*`)
-
 // PathReadings calls found with each reading of a path until it returns true, and reports whether it did. A server may
 // decode the path once or several times, before or after it cuts off parameters; treat a backslash as a slash; and ignore
 // case, empty segments, white space, and dots at the end of a segment.
@@ -31,7 +26,7 @@ func PathReadings(u *url.URL, found func(PathReading) bool) bool {
 		text = u.Opaque
 	}
 	for range maxDecoded {
-		cut := segmentParameters.ReplaceAllString(text, "")
+		cut := cutParameters(text)
 		for range maxDecoded {
 			cut = unescape(cut)
 		}
@@ -45,6 +40,26 @@ func PathReadings(u *url.URL, found func(PathReading) bool) bool {
 		text = decoded
 	}
 	return false
+}
+
+// segmentEnds begin what some servers cut off a segment: parameters (RFC 3986 §3.3), and anything after an encoded NUL,
+// question mark or number sign.
+const segmentEnds = ";?#\x00"
+
+// cutParameters cuts each segment at the first of segmentEnds.
+func cutParameters(path string) string {
+	if !strings.ContainsAny(path, segmentEnds) {
+		return path
+	}
+	kept, cut := make([]byte, 0, len(path)), false
+	for i := range len(path) {
+		c := path[i]
+		cut = c != '/' && c != '\\' && (cut || strings.IndexByte(segmentEnds, c) >= 0)
+		if !cut {
+			kept = append(kept, c)
+		}
+	}
+	return string(kept)
 }
 
 // unescape decodes percent-encoding once, and keeps a stray percent sign.
@@ -71,9 +86,9 @@ func unescape(text string) string {
 
 // read splits a decoded path.
 func read(path string) (r PathReading) {
-	path = strings.ReplaceAll(segmentParameters.ReplaceAllString(path, ""), `\`, "/")
+	path = strings.ReplaceAll(cutParameters(path), `\`, "/")
 	for segment := range strings.SplitSeq(strings.ToLower(path), "/") {
-		segment = strings.Join(strings.FieldsFunc(segment, isStripped), "")
+		segment = strip(segment)
 		switch name := strings.TrimRight(segment, "."); {
 		case name != "":
 			r.Segments = append(r.Segments, name)
@@ -135,11 +150,7 @@ func MayMention(u *url.URL, word string) bool {
 		text = u.Opaque
 	}
 	for range 2 * maxDecoded { // as often as a reading decodes
-		plain := text
-		if strings.ContainsFunc(plain, isStripped) {
-			plain = strings.Join(strings.FieldsFunc(plain, isStripped), "")
-		}
-		if strings.Contains(strings.ToLower(plain), word) {
+		if strings.Contains(strings.ToLower(strip(text)), word) {
 			return true
 		}
 		decoded := unescape(text)
@@ -151,5 +162,12 @@ func MayMention(u *url.URL, word string) bool {
 	return false
 }
 
-// isStripped reports whether read removes the character from a segment.
+// strip removes white space and control characters, as read does in each segment.
+func strip(text string) string {
+	if !strings.ContainsFunc(text, isStripped) {
+		return text
+	}
+	return strings.Join(strings.FieldsFunc(text, isStripped), "")
+}
+
 func isStripped(c rune) bool { return c <= ' ' || c == 0x7f }
