@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestOrdinaryRequestAllocates holds what a gate adds to a request whose token is known: the request's own crossing, its
-// header, the credential, and a context that can end it. Rules that every token of the route is held against add nothing.
+// TestOrdinaryRequestAllocates bounds the allocations for a request whose token is known: the state of the request, its header,
+// the credential, and a context that can be cancelled. Rules add none.
 func TestOrdinaryRequestAllocates(t *testing.T) {
 	const ordinary = 8
 	token := &accesstoken.AccessToken{
