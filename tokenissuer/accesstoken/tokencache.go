@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"hash/maphash"
 
-	"github.com/maypok86/otter/v2"
+	"github.com/gatehouse-auth/gatehouse/internal/cache"
 )
 
 const (
@@ -15,31 +15,29 @@ const (
 )
 
 // tokenCache holds tokens whose signature and claims were verified, by digest. Only verified tokens enter, so bad tokens
-// cannot fill it. Its admission policy (W-TinyLFU) prefers frequent keys, so a flood of valid tokens that are used once
-// does not evict those in use.
+// cannot fill it.
 type tokenCache struct {
-	tokens   *otter.Cache[[sha256.Size]byte, *cachedToken]
+	tokens   *cache.Cache[*cachedToken]
 	common   commonTexts
 	unpacked unpackedTokens
 }
 
 func newTokenCache() *tokenCache {
 	return &tokenCache{
-		tokens: otter.Must(&otter.Options[[sha256.Size]byte, *cachedToken]{
-			MaximumWeight: maxCachedBytes,
-			Weigher:       func(_ [sha256.Size]byte, c *cachedToken) uint32 { return c.weight() },
-		}),
+		tokens: cache.New[*cachedToken](maxCachedBytes),
 		common: commonTexts{seed: maphash.MakeSeed()},
 	}
 }
 
 func (c *tokenCache) get(digest [sha256.Size]byte) (*cachedToken, bool) {
-	return c.tokens.GetIfPresent(digest)
+	return c.tokens.Get(string(digest[:]))
 }
 
-func (c *tokenCache) put(digest [sha256.Size]byte, token *cachedToken) { c.tokens.Set(digest, token) }
+func (c *tokenCache) put(digest [sha256.Size]byte, token *cachedToken) {
+	c.tokens.Put(string(digest[:]), token, uint64(token.weight()))
+}
 
-func (c *tokenCache) drop(digest [sha256.Size]byte) { c.tokens.Invalidate(digest) }
+func (c *tokenCache) drop(digest [sha256.Size]byte) { c.tokens.Forget(string(digest[:])) }
 
 // weight is an upper bound of the token's size, packed or not.
 func (c *cachedToken) weight() uint32 {
