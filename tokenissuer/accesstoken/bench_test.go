@@ -178,7 +178,7 @@ func (g *gate) fill(from, n int, jti func(int) string) {
 		text := jti(i)
 		t := &AccessToken{
 			Issuer: g.verifier.issuer, Subject: "user-" + text, Audience: []string{tokentest.Audience}, ClientID: "client-1", Scopes: oauth.Scopes{"public", "trusted"},
-			ID: text, IssuedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour), KeyID: g.signing[oauth.ES256].ID, FamilyID: "family-" + text,
+			ID: text, IssuedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour), KeyID: g.signing[oauth.ES256].ID, SignIn: SignIn{FamilyID: "family-" + text},
 		}
 		g.verifier.Remember("token.of."+text, t)
 	}

@@ -43,7 +43,7 @@ func (c *tokenCache) drop(digest [sha256.Size]byte) { c.tokens.Forget(string(dig
 func (c *cachedToken) weight() uint32 {
 	switch {
 	case c.weighsCommon:
-		return leastWeight + c.common.Size()
+		return leastWeight + uint32(c.common.size()) //nolint:gosec // at most maxCommonBytes
 	case c.common != nil:
 		return leastWeight
 	}
@@ -54,21 +54,14 @@ func (c *cachedToken) weight() uint32 {
 func (t *AccessToken) Size() uint32 {
 	const fixed, header = 512, 16
 	n := fixed + len(t.Issuer) + len(t.Subject) + len(t.ClientID) + len(t.ID) + len(t.FamilyID) + len(t.Organisation) + len(t.Role) +
-		len(t.Actor.Subject) + len(t.Actor.ClientID)
-	for _, actor := range t.earlierActors {
+		t.extra.size()
+	for _, actor := range t.Actors {
 		n += 2*header + len(actor.Subject) + len(actor.ClientID)
 	}
 	for _, list := range [][]string{t.Audience, t.Scopes} {
 		for _, s := range list {
 			n += header + len(s)
 		}
-	}
-	for name, value := range t.extra {
-		n += 4*header + len(name) + value.size()
-	}
-	n += t.nested.size()
-	if t.person != nil {
-		n += t.person.size()
 	}
 	return uint32(n) //nolint:gosec // a token has at most 8 KiB
 }

@@ -2,6 +2,7 @@ package delegation
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/cache"
@@ -150,7 +151,7 @@ func (s TokenExchange) qualified(now time.Time) *accesstoken.AccessToken {
 	t := s.Token
 	q := &accesstoken.AccessToken{
 		Issuer: t.Issuer, ID: t.ID, Subject: qualified(s.Trust, t.Subject), ClientID: qualified(s.Trust, t.ClientID), Scopes: t.Scopes,
-		IssuedAt: t.IssuedAt, AuthTime: t.AuthTime,
+		IssuedAt: t.IssuedAt, SignIn: accesstoken.SignIn{AuthTime: t.AuthTime},
 	}
 	if t.IssuedAt.IsZero() { // its issuer did not say
 		q.IssuedAt = now
@@ -158,14 +159,14 @@ func (s TokenExchange) qualified(now time.Time) *accesstoken.AccessToken {
 	if t.Organisation != "" {
 		q.Organisation = qualified(s.Trust, t.Organisation)
 	}
-	actors := t.ActorChain()
+	actors := slices.Clone(t.Actors)
 	for i := range actors {
 		actors[i].Subject = qualified(s.Trust, actors[i].Subject)
 		if actors[i].ClientID != "" {
 			actors[i].ClientID = qualified(s.Trust, actors[i].ClientID)
 		}
 	}
-	q.SetActors(actors)
+	q.Actors = actors
 	return q
 }
 
