@@ -10,10 +10,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // AssertionConfig is `forward assertion`: a short-lived JWT, signed by our issuer, that names the caller. It is for
@@ -86,14 +85,14 @@ func (u *forwarding) readAssertion(p *Protect) error {
 
 // assert appends the assertion to the identity headers. It fails the request if the assertion cannot be signed or is too
 // long: without it, an upstream could take the request for anonymous.
-func (u *forwarding) assert(fields []identity.Field, r *http.Request, token *accesstoken.AccessToken) ([]identity.Field, error) {
+func (u *forwarding) assert(fields []identity.Field, r *http.Request, tok *token.AccessToken) ([]identity.Field, error) {
 	if u.assertion == nil {
 		return fields, nil
 	}
 	if !u.tokens.shared.isServing(r.Context()) {
 		return nil, oauth.Unavailable("not_started", nil)
 	}
-	signed, err := u.tokens.shared.own.Upstreams.Assert(token, delegation.AssertedRequest{
+	signed, err := u.tokens.shared.own.Upstreams.Assert(tok, token.AssertedRequest{
 		Audience: u.assertion.Audience, Method: upstreamMethod(r), Target: upstreamTarget(r),
 	})
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/rule"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // ServeHTTP authorizes the request and passes a copy with the caller's identity to the next handler. Its steps and those of
@@ -103,7 +103,7 @@ func upstreamCopy(u *identity.Request, r *http.Request, fields []identity.Field)
 
 // decision is the result of decide, as far as it got.
 type decision struct {
-	token *accesstoken.AccessToken // nil: anonymous, or refused before verification
+	token *token.AccessToken // nil: anonymous, or refused before verification
 	// upgrade is the protocol that the client may switch to; empty: there is none.
 	upgrade string
 	// asked is what the request asks of an MCP server; nil: it has not been read. Tools names the tools that it calls, for logs.

@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/rule"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // rules are the rules of a route about requests and their tokens.
@@ -78,9 +78,9 @@ func (l *rules) checkScopes(names []string) error {
 }
 
 // input returns a request with a verified token, for the rules.
-func (l *rules) input(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) rule.Input {
-	input := rule.Input{Request: r, Exam: exam, Token: token, Now: l.tokens.shared.now}
-	if l.tokens.isOwn(token) {
+func (l *rules) input(r *http.Request, exam requestpath.Exam, tok *token.AccessToken) rule.Input {
+	input := rule.Input{Request: r, Exam: exam, Token: tok, Now: l.tokens.shared.now}
+	if l.tokens.isOwn(tok) {
 		input.Own, input.Now = true, l.ownNow
 	}
 	return input

@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // stream is a response that may outlive the token of its request.
@@ -25,7 +25,7 @@ type stream struct {
 // admitted is a request that passed with a token.
 type admitted struct {
 	tokens *tokens
-	token  *accesstoken.AccessToken
+	token  *token.AccessToken
 	shown  credential
 	host   string // that the request is for
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
@@ -18,8 +17,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/opaque"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // The paths on each host.
@@ -52,7 +51,7 @@ type Settings struct {
 	// IsServing reports whether the issuer has its store.
 	IsServing func(context.Context) bool
 	// Enter registers a request that uses the store. The context that it returns bounds how long the store may take.
-	Enter opaque.Enter
+	Enter token.EnterStore
 }
 
 // Handler signs browsers in at the hosts of a configuration.
@@ -187,7 +186,7 @@ var errNone = oauth.NewError(oauth.Unauthorized, "session_missing")
 
 // Session is the session of a request.
 type Session struct {
-	Token *accesstoken.AccessToken
+	Token *token.AccessToken
 	// Cookie and Host identify the session to SessionOf.
 	Cookie oauth.Secret
 	Host   routes.Host

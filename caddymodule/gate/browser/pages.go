@@ -7,10 +7,10 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // pageWriter answers people with pages.
@@ -34,7 +34,7 @@ func (p *pageWriter) show(w http.ResponseWriter, r *http.Request, status int, pa
 
 // ServeDenied answers a navigation that the rules of a route refuse to the user who is signed in. The page offers to come back to
 // the address with another account. It does not say what the rules require.
-func (p *pageWriter) ServeDenied(w http.ResponseWriter, r *http.Request, t *accesstoken.AccessToken, address string) {
+func (p *pageWriter) ServeDenied(w http.ResponseWriter, r *http.Request, t *token.AccessToken, address string) {
 	page := pages.Denied{
 		SignOutURL: signOutPath,
 		SwitchURL:  signInLink(returnPath(address), url.Values{"prompt": {"select_account"}}),
