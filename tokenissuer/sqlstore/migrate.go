@@ -31,6 +31,25 @@ func (s *Store) migrate(ctx context.Context) error {
 	return s.migrateTo(ctx, files)
 }
 
+// create makes the schema in a database that is empty and ends with the process. It takes a tenth of the time of migrate, which has to know
+// what other processes and other builds have done.
+func (s *Store) create(ctx context.Context) error {
+	names, err := fs.Glob(migrationFiles, "migrations/*.sql") // in their order
+	for _, name := range names {
+		var text []byte
+		if text, err = migrationFiles.ReadFile(name); err == nil {
+			_, err = s.write.ExecContext(ctx, "BEGIN;\n"+string(text)+"\nCOMMIT") // what is for the migration library is a comment
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("making the schema: %w", err)
+	}
+	return nil
+}
+
 func (s *Store) migrateTo(ctx context.Context, files fs.FS) error {
 	db := s.write
 	if s.dialect.migrating != nil {

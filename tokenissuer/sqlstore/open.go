@@ -7,12 +7,11 @@ import (
 	"fmt"
 )
 
-// open brings the schema up to date and prepares the statements of the hot path. The Store owns the handles, also when
-// open fails.
-func open(ctx context.Context, s *Store) (*Store, error) {
+// open makes the schema and prepares the statements of the hot path. The Store owns the handles, also when open fails.
+func open(ctx context.Context, s *Store, schema func(context.Context) error) (*Store, error) {
 	s.read.options, s.feed.options = s.options, s.options
 	for _, next := range []func(context.Context) error{
-		s.migrate, s.start, s.addStandIn, s.addStandInUser, s.prepare,
+		schema, s.start, s.addStandIn, s.addStandInUser, s.prepare,
 	} {
 		if err := next(ctx); err != nil {
 			return nil, errors.Join(err, s.Close())

@@ -65,7 +65,7 @@ func OpenPostgres(ctx context.Context, dsn oauth.Secret, pool int, options Optio
 	if err := server.CheckVersion(ctx, background); err != nil {
 		return fail(errors.Join(err, s.Close()))
 	}
-	if s, err = open(ctx, s); err != nil {
+	if s, err = open(ctx, s, s.migrate); err != nil {
 		return fail(err)
 	}
 	return s, nil

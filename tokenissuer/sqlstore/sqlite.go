@@ -35,8 +35,8 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	if err != nil {
 		return fail(err)
 	}
-	s, err := open(ctx, newSQLite(database, options, database.TruncateLog, database.Backup))
-	if err != nil {
+	s := newSQLite(database, options, database.TruncateLog, database.Backup)
+	if s, err = open(ctx, s, s.migrate); err != nil {
 		return fail(err)
 	}
 	if !database.Checked {
@@ -55,7 +55,8 @@ func OpenMemory(ctx context.Context, options Options) (*Store, error) {
 	var s *Store
 	database, err := sqlite.OpenMemory()
 	if err == nil {
-		s, err = open(ctx, newSQLite(database, options, eraseNothing, noBackup("the store does not last: there is nothing to back up")))
+		s = newSQLite(database, options, eraseNothing, noBackup("the store does not last: there is nothing to back up"))
+		s, err = open(ctx, s, s.create)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening SQLite database in memory: %w", err)
