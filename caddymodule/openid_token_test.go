@@ -114,8 +114,8 @@ func TestT177ARefreshTellsOfTheUserAsOfNow(t *testing.T) {
 		email    string
 		verified bool
 	}{
-		{store.UserChange{EmailVerifiedBy: &verified}, "may@acme.example", true},
-		{store.UserChange{Email: &address}, "june@acme.example", false},
+		{store.UserChange{KeepsTokens: true, VerifiesEmail: true}, "may@acme.example", true},
+		{store.UserChange{KeepsTokens: true, Edit: func(u *store.User) error { u.SetEmail(address); return nil }}, "june@acme.example", false},
 	} {
 		check(t, g.app().registry.UpdateUser(t.Context(), id, c.change))
 		got = g.obtain(r.refresh(got.RefreshToken))

@@ -73,9 +73,9 @@ func (p *peopleElsewhere) SignIn(ctx context.Context, a DirectoryAttempt) (Signe
 func (f *flow) outsider(id string) *store.User {
 	f.tb.Helper()
 	now := f.clock()
-	f.must(f.store.AddExternalUser(f.tb.Context(),
-		&store.User{ID: "u-" + id, Email: id + "@elsewhere.example", Name: id, Status: store.UserActive, External: true, CreatedAt: now, Organisation: "acme"},
-		store.Identity{Provider: "corp", Subject: "subject of " + id, UserID: "u-" + id, LinkedAt: now, LastUsedAt: now}, false))
+	f.must(f.store.AddUser(f.tb.Context(),
+		&store.User{ID: "u-" + id, Email: id + "@elsewhere.example", Name: id, Status: store.UserActive, External: true, CreatedAt: now, Organisation: "acme"}, false,
+		store.Identity{Provider: "corp", Subject: "subject of " + id, UserID: "u-" + id, LinkedAt: now, LastUsedAt: now}))
 	return f.user(id)
 }
 

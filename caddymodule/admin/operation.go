@@ -87,22 +87,6 @@ func listed[T, V any](items []T, err error, view func(T) V) (int, any, error) {
 	return http.StatusOK, views, err
 }
 
-// namedMember is a member of a request to change something.
-type namedMember struct {
-	name  string
-	given bool
-}
-
-// given lists the members that the request has, for the audit log.
-func given(members []namedMember) (names []string) {
-	for _, m := range members {
-		if m.given {
-			names = append(names, m.name)
-		}
-	}
-	return names
-}
-
 // source says where something comes from, and whether it can be changed here.
 func source(declared bool) string {
 	if declared {

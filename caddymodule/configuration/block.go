@@ -67,7 +67,7 @@ type Block struct {
 	// and member.
 	Roles []store.RoleDeclaration `json:"roles,omitempty"`
 	// Organisations declares organisations, likewise.
-	Organisations []Organisation `json:"organisations,omitempty"`
+	Organisations []store.Organisation `json:"organisations,omitempty"`
 	// Users declares users, likewise.
 	Users []User `json:"users,omitempty"`
 	// SignIn says where people sign in. Default: here, with a password.

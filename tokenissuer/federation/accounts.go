@@ -206,18 +206,18 @@ func (a Accounts) checkAlone(ctx context.Context, user *store.User, account Acco
 			return err
 		}
 	}
-	var change store.UserChange
-	nobody, unknown := "", store.UnknownEmail(user.ID)
-	if user.EmailVerifiedBy == store.VerifiedBy(account.Provider) {
-		change.EmailVerifiedBy = &nobody
-	}
-	if created && !vouched && user.Email != unknown && (user.EmailVerifiedBy == "" || change.EmailVerifiedBy != nil) {
-		change.Email, change.EmailVerifiedBy = &unknown, &nobody
-	}
-	if user.Declared || account.NamedOnly || change == (store.UserChange{}) {
+	if user.Declared || account.NamedOnly {
 		return refused(reasonOtherAddress)
 	}
-	if err := a.update(ctx, user, account, change); err != nil && !errors.Is(err, store.ErrNotFound) {
+	_, err = a.update(ctx, user, account, func(u *store.User) {
+		if u.EmailVerifiedBy == store.VerifiedBy(account.Provider) {
+			u.EmailVerifiedBy = ""
+		}
+		if created && !vouched && u.EmailVerifiedBy == "" {
+			u.SetEmail(store.UnknownEmail(u.ID))
+		}
+	})
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	return refused(reasonOtherAddress)
@@ -324,17 +324,11 @@ func (a Accounts) refresh(ctx context.Context, user *store.User, account Account
 	if user.Declared {
 		return user, nil
 	}
-	change := account.changeOf(user, rules, created)
-	if change == (store.UserChange{}) {
-		return user, nil
-	}
-	err := a.update(ctx, user, account, change)
+	edit := func(u *store.User) { account.edit(u, rules, created) }
+	changed, err := a.update(ctx, user, account, edit)
 	if errors.Is(err, store.ErrTaken) { // another user has the new address: of this one none is known
 		account.Email = ""
-		if change = account.changeOf(user, rules, created); change == (store.UserChange{}) {
-			return user, nil
-		}
-		err = a.update(ctx, user, account, change)
+		changed, err = a.update(ctx, user, account, edit)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, refused(reasonRemoved)
@@ -342,42 +336,35 @@ func (a Accounts) refresh(ctx context.Context, user *store.User, account Account
 	if err != nil {
 		return nil, err
 	}
+	if !changed {
+		return user, nil
+	}
 	return a.Registry.User(ctx, user.ID)
 }
 
-// update makes a change that a provider's word has brought. Should somebody have the address that is to be nobody's, the user keeps the old one,
-// for which the provider does not vouch any more.
-func (a Accounts) update(ctx context.Context, user *store.User, account Account, change store.UserChange) error {
-	err := a.Registry.UpdateUser(ctx, user.ID, change)
-	if errors.Is(err, store.ErrTaken) && change.Email != nil && *change.Email == store.UnknownEmail(user.ID) {
-		if change.Email = nil; user.EmailVerifiedBy == "" {
-			change.EmailVerifiedBy = nil
+// update makes a change that a provider's word has brought, and reports whether the user was not so already. If another user has the address of nobody, the user
+// keeps the old one, for which the provider no longer vouches.
+func (a Accounts) update(ctx context.Context, user *store.User, account Account, edit func(*store.User)) (changed bool, err error) {
+	after := *user
+	edit(&after)
+	if len(changes(user, &after)) == 0 {
+		return false, nil
+	}
+	change := store.UserChange{KeepsTokens: true, Edit: func(u *store.User) error { edit(u); return nil }}
+	err = a.Registry.UpdateUser(ctx, user.ID, change)
+	if errors.Is(err, store.ErrTaken) && after.Email != user.Email && after.Email == store.UnknownEmail(user.ID) {
+		keep := func(u *store.User) { email := u.Email; edit(u); u.Email = email }
+		after = *user
+		if keep(&after); len(changes(user, &after)) == 0 {
+			return false, nil
 		}
-		if change == (store.UserChange{}) {
-			return nil
-		}
+		change.Edit = func(u *store.User) error { keep(u); return nil }
 		err = a.Registry.UpdateUser(ctx, user.ID, change)
 	}
 	if err == nil {
-		a.changed(Change{UserID: user.ID, Provider: account.Provider, Members: members(change)})
+		a.changed(Change{UserID: user.ID, Provider: account.Provider, Members: changes(user, &after)})
 	}
-	return err
-}
-
-// members lists what a change of an account changes, as an operator calls it.
-func members(c store.UserChange) (names []string) {
-	for _, m := range []struct {
-		name  string
-		given bool
-	}{
-		{"name", c.Name != nil}, {"email", c.Email != nil}, {"email_verified", c.EmailVerifiedBy != nil}, {"profile", c.Profile != nil},
-		{"provider_groups", c.ProviderGroups != nil || c.GroupsBy != nil},
-	} {
-		if m.given {
-			names = append(names, m.name)
-		}
-	}
-	return names
+	return true, err
 }
 
 func (a Accounts) now() time.Time { return a.Registry.Issuer.Now() }

@@ -85,7 +85,7 @@ func TestP62AnAddressTakenBeforehandIsNotLinkedTo(t *testing.T) {
 	p.refuses(google("9", "victim@acme.example", true), both, reasonAddressUnproven)
 	p.refuses(google("9", "victim@acme.example", true), creates, reasonAddressTaken)
 	verified := store.VerifiedByOperator
-	p.must(p.Registry.UpdateUser(t.Context(), thief.ID, store.UserChange{EmailVerifiedBy: &verified}))
+	p.must(p.Registry.UpdateUser(t.Context(), thief.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 	if user := p.signsIn(google("9", "victim@acme.example", true), both); user.ID != thief.ID {
 		t.Errorf("after the operator vouched for it, the address led to %s", user.ID)
 	}
@@ -167,11 +167,11 @@ func TestP65FirstSignInsAtOnceMakeOneUser(t *testing.T) {
 func TestP68WhoIsOutStaysOut(t *testing.T) {
 	p := newPeople(t)
 	disabled := store.UserDisabled
-	p.must(p.Registry.UpdateUser(t.Context(), "u-ada", store.UserChange{Status: &disabled}))
+	p.must(p.Registry.UpdateUser(t.Context(), "u-ada", store.UserChange{Edit: func(u *store.User) error { u.Status = disabled; return nil }}))
 	p.refuses(google("1", "ada@acme.example", true), both, reasonInactive)
 	grace := google("2", "grace@acme.example", true)
 	created := p.signsIn(grace, creates)
-	p.must(p.Registry.UpdateUser(t.Context(), created.ID, store.UserChange{Status: &disabled}))
+	p.must(p.Registry.UpdateUser(t.Context(), created.ID, store.UserChange{Edit: func(u *store.User) error { u.Status = disabled; return nil }}))
 	p.at = p.at.Add(48 * time.Hour)
 	p.refuses(grace, both, reasonInactive)
 	p.must(p.Registry.RemoveUser(t.Context(), created.ID))

@@ -65,9 +65,11 @@ func (s *countingStore) moment(at time.Time) time.Time {
 	return at.Add(time.Duration(s.writes.Add(1)) * time.Microsecond)
 }
 
-func (s *countingStore) AddExternalUser(ctx context.Context, u *store.User, i store.Identity, declared bool) error {
-	i.LinkedAt = s.moment(i.LinkedAt)
-	return s.Store.AddExternalUser(ctx, u, i, declared)
+func (s *countingStore) AddUser(ctx context.Context, u *store.User, declared bool, identities ...store.Identity) error {
+	for i := range identities {
+		identities[i].LinkedAt = s.moment(identities[i].LinkedAt)
+	}
+	return s.Store.AddUser(ctx, u, declared, identities...)
 }
 
 func (s *countingStore) ChangeUser(ctx context.Context, id string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {

@@ -76,7 +76,7 @@ func TestV1OfAUserOfTheOperator(t *testing.T) {
 			t.Run(name+", "+statement, func(t *testing.T) {
 				p := newPeople(t)
 				if word := store.VerifiedByOperator; c.verified {
-					p.must(p.Registry.UpdateUser(t.Context(), c.id, store.UserChange{EmailVerifiedBy: &word}))
+					p.must(p.Registry.UpdateUser(t.Context(), c.id, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 				}
 				p.signsIn(at("one", "bob", c.email, true), both)
 				if later.Email == c.email {
@@ -88,7 +88,7 @@ func TestV1OfAUserOfTheOperator(t *testing.T) {
 				}
 				p.refuses(at("two", "bob", c.email, true), both, reasonAddressUnproven)
 				if word := store.VerifiedByOperator; c.verified { // who knows by now that they are one person
-					p.must(p.Registry.UpdateUser(t.Context(), c.id, store.UserChange{EmailVerifiedBy: &word}))
+					p.must(p.Registry.UpdateUser(t.Context(), c.id, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 				} else {
 					p.signsIn(at("one", "bob", c.email, true), both)
 				}
@@ -128,7 +128,7 @@ func TestV1LinkingNeedsTheWordOfBoth(t *testing.T) {
 	planted := p.signsIn(at("trust", "mallory", ceo, true), creates)
 	p.refuses(Account{Provider: "trust:issuer", Subject: "ceo", Email: ceo, EmailVerified: true, NamedOnly: true}, links, reasonAddressUnproven)
 	word := store.VerifiedByOperator
-	p.must(p.Registry.UpdateUser(t.Context(), planted.ID, store.UserChange{EmailVerifiedBy: &word}))
+	p.must(p.Registry.UpdateUser(t.Context(), planted.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 	if user := p.signsIn(at("two", "ceo", ceo, true), links); user.ID != planted.ID {
 		t.Errorf("by the operator's word it is %+v", user)
 	}
@@ -267,7 +267,7 @@ func TestGroupsOfAProviderAndOfTheOperatorAreTwoLists(t *testing.T) {
 	account.Groups = []string{"staff", "founders"}
 	groups(account, "founders", "staff")
 	operators := []string{"board"}
-	p.must(p.Registry.UpdateUser(t.Context(), "u-ada", store.UserChange{Groups: &operators}))
+	p.must(p.Registry.UpdateUser(t.Context(), "u-ada", store.UserChange{Edit: func(u *store.User) error { u.Groups = operators; return nil }}))
 	groups(account, "board", "founders", "staff")
 	account.Groups = nil
 	groups(account, "board", "founders", "staff")

@@ -106,10 +106,10 @@ func (p Patch) Has(name string) bool {
 	return ok
 }
 
-// Resets reports whether the patch has a null.
-func (p Patch) Resets() bool {
-	for _, value := range p {
-		if value.Kind() == 'n' {
+// Resets reports whether the patch has a null, for one of the names if there are some.
+func (p Patch) Resets(names ...string) bool {
+	for name, value := range p {
+		if value.Kind() == 'n' && (len(names) == 0 || slices.Contains(names, name)) {
 			return true
 		}
 	}

@@ -23,9 +23,7 @@ func (g *Registry) Organisations(ctx context.Context) ([]*store.Organisation, er
 
 // AddOrganisation registers an organisation. Its name is its id, unless it has one. ErrTaken when the id is in use.
 func (g *Registry) AddOrganisation(ctx context.Context, o store.Organisation) (*store.Organisation, error) {
-	if o.Name == "" {
-		o.Name = o.ID
-	}
+	o.SetDefaults()
 	o.CreatedAt = g.Issuer.Now().Truncate(time.Microsecond)
 	if err := o.Validate(); err != nil {
 		return nil, invalidInput{err}

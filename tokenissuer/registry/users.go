@@ -35,22 +35,20 @@ func (g *Registry) User(ctx context.Context, id string) (*store.User, error) {
 	return g.Issuer.Directory.User(ctx, id)
 }
 
-// AddUser registers a user with a password, a hash of one in user.PasswordHash, or neither: then the user can sign in
-// once a password is set. An empty id is generated. ErrTaken when the id is in use, ErrEmailTaken when the address is.
+// AddUser registers a user with a password, with the hash of one in u.PasswordHash, or with neither: the user can sign in once a password
+// is set. An empty id is generated. ErrTaken when the id is in use, ErrEmailTaken when the address is.
 func (g *Registry) AddUser(ctx context.Context, u store.User, password oauth.Secret) (*store.User, error) {
-	return g.addUser(ctx, u, password, g.Stored.AddUser)
+	return g.addUser(ctx, u, password)
 }
 
-// AddExternalUser registers a user with the first account at an identity provider, whose UserID and times it sets, in one step. ErrTaken when the id, the address or the account is in use.
+// AddExternalUser registers a user with the first account at an identity provider, whose UserID and times it sets, in one step. ErrTaken
+// when the id, the address or the account is in use.
 func (g *Registry) AddExternalUser(ctx context.Context, u store.User, identity store.Identity) (*store.User, error) {
 	u.External = true
-	return g.addUser(ctx, u, oauth.Secret{}, func(ctx context.Context, u *store.User, organisationDeclared bool) error {
-		identity.UserID, identity.LinkedAt, identity.LastUsedAt, identity.Created = u.ID, u.CreatedAt, u.CreatedAt, true
-		return g.Stored.AddExternalUser(ctx, u, identity, organisationDeclared)
-	})
+	return g.addUser(ctx, u, oauth.Secret{}, identity)
 }
 
-func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Secret, add func(context.Context, *store.User, bool) error) (*store.User, error) {
+func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Secret, identities ...store.Identity) (*store.User, error) {
 	if u.ID == "" {
 		u.ID = oauth.NewID()
 	}
@@ -91,14 +89,26 @@ func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Sec
 			return nil, err
 		}
 	}
-	err = add(ctx, &u, u.Organisation == "" || g.Declared.LookupOrganisation(u.Organisation) != nil)
+	for i := range identities {
+		identities[i].UserID, identities[i].LinkedAt, identities[i].LastUsedAt, identities[i].Created = u.ID, u.CreatedAt, u.CreatedAt, true
+	}
+	err = g.Stored.AddUser(ctx, &u, g.declaresOrganisation(u.Organisation), identities...)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, invalidInput{fmt.Errorf("there is no organisation %q: add it first", u.Organisation)}
+		return nil, noOrganisation(u.Organisation)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &u, nil
+}
+
+// declaresOrganisation reports whether a user can belong to an organisation that is not stored: a declared one, or none.
+func (g *Registry) declaresOrganisation(id string) bool {
+	return id == "" || g.Declared.LookupOrganisation(id) != nil
+}
+
+func noOrganisation(id string) error {
+	return invalidInput{fmt.Errorf("there is no organisation %q: add it first", id)}
 }
 
 func (g *Registry) hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
@@ -128,7 +138,7 @@ func (g *Registry) setHash(ctx context.Context, id string, hash oauth.Secret) er
 	case user.Service:
 		return errServiceSignsIn
 	}
-	return g.changeUser(ctx, id, store.UserChange{Password: &hash})
+	return g.setMember(ctx, id, func(u *store.User) { u.PasswordHash = hash })
 }
 
 // SetPasswordHash is SetPassword with the hash of the password, as `caddy hash-password` prints it.
@@ -144,7 +154,7 @@ func (g *Registry) SetRole(ctx context.Context, id string, role store.Role) erro
 	if err := g.Issuer.Roles.Check(role); err != nil {
 		return invalidInput{err}
 	}
-	return g.changeUser(ctx, id, store.UserChange{Role: &role})
+	return g.setMember(ctx, id, func(u *store.User) { u.Role = role })
 }
 
 // SetUserStatus disables, locks or enables a user. Every token and session of the user ends.
@@ -152,16 +162,12 @@ func (g *Registry) SetUserStatus(ctx context.Context, id string, status store.Us
 	if _, err := store.ParseUserStatus(string(status)); err != nil {
 		return invalidInput{err}
 	}
-	return g.changeUser(ctx, id, store.UserChange{Status: &status})
+	return g.setMember(ctx, id, func(u *store.User) { u.Status = status })
 }
 
-// UpdateUser makes the members that a change names, and no others, what it says: an empty name is the e-mail address, an empty
-// role or organisation is none. Every token and session of the user ends, unless the change is of name and address alone.
-// ErrEmailTaken when another user has the address.
+// UpdateUser changes a user, and holds what is new to the rules of registration. Every token and session of the user ends, unless the
+// change keeps them. ErrEmailTaken when another user has the address.
 func (g *Registry) UpdateUser(ctx context.Context, id string, change store.UserChange) error {
-	if change == (store.UserChange{}) {
-		return invalidInput{errors.New("name what to change: name, email, role, status, organisation, groups, email_verified or a member of the profile")}
-	}
 	user, err := g.User(ctx, id)
 	if err != nil {
 		return err
@@ -169,38 +175,54 @@ func (g *Registry) UpdateUser(ctx context.Context, id string, change store.UserC
 	if user.Declared {
 		return ErrDeclared
 	}
-	email := user.Email
-	if change.Email != nil {
-		if email, err = store.CanonicalEmail(*change.Email); err != nil {
-			return invalidInput{err}
+	edit, organisation := change.Edit, user.Organisation
+	var refused error
+	change.Edit = func(u *store.User) error {
+		before := *u
+		if edit != nil {
+			refused = edit(u)
 		}
-		if g.Declared.LookupUserByEmail(email) != nil {
-			return store.ErrEmailTaken
+		if refused == nil {
+			refused = g.checkUser(u, &before)
 		}
-		change.Email = &email
+		organisation = u.Organisation
+		return refused
 	}
-	if change.Name != nil && *change.Name == "" {
-		change.Name = &email
+	edited := *user
+	if err := change.Edit(&edited); err != nil {
+		return asked(err)
 	}
-	if change.Role != nil && *change.Role != "" {
-		if err := g.Issuer.Roles.Check(*change.Role); err != nil {
-			return invalidInput{err}
-		}
-	}
-	if change.Organisation != nil {
-		change.OrganisationDeclared = *change.Organisation == "" || g.Declared.LookupOrganisation(*change.Organisation) != nil
-	}
-	updated := *user
-	change.Apply(&updated)
-	if err := updated.Validate(); err != nil {
-		return invalidInput{err}
-	}
+	change.OrganisationDeclared = g.declaresOrganisation(organisation)
 	err = g.changeUser(ctx, id, change)
 	g.Issuer.Usernames.Forget(id)
-	if change.Organisation != nil && errors.Is(err, store.ErrNotFound) {
-		return invalidInput{fmt.Errorf("there is no organisation %q: add it first", *change.Organisation)}
+	switch {
+	case refused != nil:
+		return asked(refused)
+	case errors.Is(err, store.ErrNotFound) && organisation != user.Organisation:
+		return noOrganisation(organisation)
 	}
 	return err
+}
+
+// asked marks the error of an edit as the caller's mistake, unless it says how things stand.
+func asked(err error) error {
+	if store.IsAnswer(err) {
+		return err
+	}
+	return invalidInput{err}
+}
+
+// checkUser refuses what a user cannot become. A role that the user has had may be one that is no longer declared.
+func (g *Registry) checkUser(u, before *store.User) error {
+	if u.Email != before.Email && g.Declared.LookupUserByEmail(u.Email) != nil {
+		return store.ErrEmailTaken
+	}
+	if u.Role != "" && u.Role != before.Role {
+		if err := g.Issuer.Roles.Check(u.Role); err != nil {
+			return err
+		}
+	}
+	return u.Validate()
 }
 
 // UserNamed returns the user of an id, or else of an e-mail address. ErrNotFound when there is neither.
@@ -214,6 +236,11 @@ func (g *Registry) UserNamed(ctx context.Context, name string) (*store.User, err
 		return nil, err
 	}
 	return g.Issuer.Directory.UserByEmail(ctx, email)
+}
+
+// setMember changes a user, and ends every token and session.
+func (g *Registry) setMember(ctx context.Context, id string, set func(*store.User)) error {
+	return g.changeUser(ctx, id, store.UserChange{Edit: func(u *store.User) error { set(u); return nil }})
 }
 
 func (g *Registry) changeUser(ctx context.Context, id string, change store.UserChange) error {

@@ -242,7 +242,7 @@ func (s *Store) ChangeClient(ctx context.Context, clientID string, change func(*
 			return err
 		}
 		if err := change(c); err != nil {
-			return err
+			return editError{err}
 		}
 		members, err := membersOf(c)
 		if err != nil {
@@ -268,12 +268,4 @@ func clientIn(ctx context.Context, tx session, clientID string) (*store.Client, 
 		return nil, store.ErrNotFound
 	}
 	return list[0], nil
-}
-
-// nullable is NULL for nil.
-func nullable[T any](value *T) sql.Null[T] {
-	if value == nil {
-		return sql.Null[T]{}
-	}
-	return sql.Null[T]{V: *value, Valid: true}
 }

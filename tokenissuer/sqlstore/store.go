@@ -49,8 +49,13 @@ func (o Options) failed(err error) {
 
 // isAnswer reports whether an error says how things stand, and not that the database has failed.
 func isAnswer(err error) bool {
-	return store.IsAnswer(err) || errors.As(err, new(refusal)) || errors.Is(err, sql.ErrNoRows)
+	return store.IsAnswer(err) || errors.As(err, new(refusal)) || errors.As(err, new(editError)) || errors.Is(err, sql.ErrNoRows)
 }
+
+// editError is the error of a caller's edit, which ends the step and is returned as it is.
+type editError struct{ error }
+
+func (e editError) Unwrap() error { return e.error }
 
 // unavailable translates an error of the database: one that is no answer becomes a temporarily_unavailable. Every query and every
 // step returns its error through it.

@@ -75,9 +75,6 @@ type IdentityStore interface {
 	TouchIdentity(ctx context.Context, identity Identity) error
 	// IdentitySources lists the distinct sources of the identities of a provider, in no order.
 	IdentitySources(ctx context.Context, provider string) ([]string, error)
-	// AddExternalUser registers a user, who is External, with its first identity, in one step; the identity's UserID is the user's.
-	// ErrTaken as for AddUser and when somebody has the identity. Otherwise it does what AddUser does.
-	AddExternalUser(ctx context.Context, user *User, identity Identity, organisationDeclared bool) error
 	// UnlinkIdentity deletes an identity and ends every family of its user whose Provider is the identity's, but KeepSession and the
 	// host sessions that came of it, in one step, and returns the revocations that it recorded. A stored user who has no other
 	// identity is not External any more, and what the provider has said of the user goes, as User.Unlink has it. If that were groups, the
