@@ -108,7 +108,7 @@ func TestT177ARefreshTellsOfTheUserAsOfNow(t *testing.T) {
 	id := g.addUser("may@acme.example", "acme", "member")
 	r := openIDRequestOf("conf", "openid refresh_token", "claims", `{"id_token":{"email":null,"email_verified":null}}`)
 	got := g.userTokens(r, "may@acme.example")
-	address, verified := "june@acme.example", store.VerifiedByOperator
+	address := "june@acme.example"
 	for _, c := range []struct {
 		change   store.UserChange
 		email    string

@@ -84,7 +84,6 @@ func TestP62AnAddressTakenBeforehandIsNotLinkedTo(t *testing.T) {
 	thief := p.signsIn(Account{Provider: "loose", Subject: "evil", Email: "victim@acme.example"}, loose)
 	p.refuses(google("9", "victim@acme.example", true), both, reasonAddressUnproven)
 	p.refuses(google("9", "victim@acme.example", true), creates, reasonAddressTaken)
-	verified := store.VerifiedByOperator
 	p.must(p.Registry.UpdateUser(t.Context(), thief.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 	if user := p.signsIn(google("9", "victim@acme.example", true), both); user.ID != thief.ID {
 		t.Errorf("after the operator vouched for it, the address led to %s", user.ID)

@@ -73,7 +73,7 @@ func TestV1TheNextOwnerComesFirst(t *testing.T) {
 		for statement, later := range laterStatements {
 			t.Run(name+", "+statement, func(t *testing.T) {
 				p := newPeople(t)
-				if word := store.VerifiedByOperator; c.verified {
+				if c.verified {
 					p.must(p.Registry.UpdateUser(t.Context(), c.id, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 				}
 				old := p.signsIn(at("one", "bob", c.email, true), both)
@@ -107,7 +107,7 @@ func TestV1TheNextOwnerComesFirst(t *testing.T) {
 // TestV1AnOperatorsWordIsNotForever: it is that of an address and an account, and the account has another address now.
 func TestV1AnOperatorsWordIsNotForever(t *testing.T) {
 	p := newPeople(t)
-	old, word := p.signsIn(at("one", "bob", bob, true), creates), store.VerifiedByOperator
+	old := p.signsIn(at("one", "bob", bob, true), creates)
 	p.must(p.Registry.UpdateUser(t.Context(), old.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 	p.signsIn(at("one", "bob", bob, true), creates) // its word alone would not do
 	p.signsIn(at("one", "bob", "other@acme.example", true), creates)
@@ -118,7 +118,7 @@ func TestV1AnOperatorsWordIsNotForever(t *testing.T) {
 func TestV1ProvenByTheOperatorAndLinked(t *testing.T) {
 	p := newPeople(t)
 	loose := Rules{Create: &Creation{}, AllowUnverifiedEmail: true}
-	old, word := p.signsIn(at("one", "bob", bob, false), loose), store.VerifiedByOperator
+	old := p.signsIn(at("one", "bob", bob, false), loose)
 	p.must(p.Registry.UpdateUser(t.Context(), old.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true, KeepIdentities: true}))
 	p.signsIn(at("one", "bob", bob, false), loose)
 	p.signsIn(at("two", "bob", bob, true), links)

@@ -75,7 +75,7 @@ func TestV1OfAUserOfTheOperator(t *testing.T) {
 		for statement, later := range laterStatements {
 			t.Run(name+", "+statement, func(t *testing.T) {
 				p := newPeople(t)
-				if word := store.VerifiedByOperator; c.verified {
+				if c.verified {
 					p.must(p.Registry.UpdateUser(t.Context(), c.id, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 				}
 				p.signsIn(at("one", "bob", c.email, true), both)
@@ -87,7 +87,7 @@ func TestV1OfAUserOfTheOperator(t *testing.T) {
 					t.Errorf("became %+v", old)
 				}
 				p.refuses(at("two", "bob", c.email, true), both, reasonAddressUnproven)
-				if word := store.VerifiedByOperator; c.verified { // who knows by now that they are one person
+				if c.verified { // who knows by now that they are one person
 					p.must(p.Registry.UpdateUser(t.Context(), c.id, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 				} else {
 					p.signsIn(at("one", "bob", c.email, true), both)
@@ -127,7 +127,6 @@ func TestV1LinkingNeedsTheWordOfBoth(t *testing.T) {
 	p := newPeople(t)
 	planted := p.signsIn(at("trust", "mallory", ceo, true), creates)
 	p.refuses(Account{Provider: "trust:issuer", Subject: "ceo", Email: ceo, EmailVerified: true, NamedOnly: true}, links, reasonAddressUnproven)
-	word := store.VerifiedByOperator
 	p.must(p.Registry.UpdateUser(t.Context(), planted.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 	if user := p.signsIn(at("two", "ceo", ceo, true), links); user.ID != planted.ID {
 		t.Errorf("by the operator's word it is %+v", user)
