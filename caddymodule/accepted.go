@@ -25,7 +25,7 @@ func (a *App) accepted() tokenissuer.Accepted {
 
 // accounts finds the users of accounts elsewhere, and records whom it makes or changes.
 func (a *App) accounts() federation.Accounts {
-	return federation.Accounts{Registry: a.registry, Changed: func(c federation.Change) {
+	return federation.Accounts{People: a.registry.People, Changed: func(c federation.Change) {
 		fields, what := []zap.Field{zap.String("user_id", c.UserID)}, "user added"
 		if !c.Added {
 			fields, what = append(fields, zap.Strings("changed", c.Members)), "user updated"

@@ -153,7 +153,7 @@ func (a *App) provisionIssuer() error {
 		a.personal = personaltoken.New(a.issuer, *rules, func() personaltoken.Store { return a.node.Store() }, a.enterNode)
 		a.issuer.PersonalTokens = a.personal
 	}
-	a.registry = &registry.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
+	a.registry = registry.New(a.issuer, a.settings.Declared, nil, nil) // its store joins in serve
 	a.issuer.PasswordDirectories, a.issuer.DirectoriesAlone = a.passwordDirectories(), a.settings.SignIn.DirectoriesAlone
 	a.issuer.Accepted = a.accepted()
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.signInMethods(), a.settings.Brand); err != nil {
@@ -214,7 +214,7 @@ func (a *App) clients(ctx context.Context) ([]*store.Client, error) {
 	if !a.life.hasStarted() {
 		return nil, oauth.Unavailable("not_started", nil)
 	}
-	return a.registry.Clients(ctx)
+	return a.registry.Clients.Clients(ctx)
 }
 
 // ownIssuer is our own issuer for the gates; nil: there is none.

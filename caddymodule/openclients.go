@@ -60,7 +60,7 @@ func (a *App) provisionRegistration() error {
 
 // registrar registers clients by the rules of the configuration; by none, it removes those that registered by the rules of an earlier one.
 func (a *App) registrar() *registration.Registrar {
-	g := &registration.Registrar{Registry: a.registry}
+	g := &registration.Registrar{Clients: a.registry.Clients}
 	if rules := a.settings.Open.Registration; rules != nil {
 		g.Rules = *rules
 	}

@@ -187,6 +187,6 @@ func (a *App) serve() {
 		st := a.node.Store()
 		a.issuer.Store, a.issuer.Master, a.issuer.JTIMAC = st, a.node.MasterKey(), a.node.JTIMAC()
 		a.issuer.Directory = store.OverlayDirectory{Declared: a.settings.Declared, Stored: st}
-		a.registry.Stored = st
+		a.registry.UseStores(st, st)
 	})
 }

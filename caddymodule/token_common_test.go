@@ -419,7 +419,7 @@ func confFields(more ...string) []string {
 // register adds a client at run time, as the command line does, and returns its secret.
 func (d *door) register(t *testing.T, c store.Client) string {
 	t.Helper()
-	_, secret, err := d.app().registry.AddClient(t.Context(), c)
+	_, secret, err := d.app().registry.Clients.AddClient(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

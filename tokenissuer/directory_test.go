@@ -303,7 +303,7 @@ func TestP137ABrowserThatADirectorysPersonHasUsed(t *testing.T) {
 	for range 10 {
 		_ = with(oauth.Secret{}, "zoe", "a guess")
 	}
-	f.must(f.registry.RemoveUser(t.Context(), "u-zoe"))
+	f.must(f.registry.People.RemoveUser(t.Context(), "u-zoe"))
 	tokentest.WantCode(t, with(zoes, "zoe", userPassword), oauth.RateLimited)
 }
 

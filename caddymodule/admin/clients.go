@@ -22,10 +22,10 @@ var clientOperations = map[string]operation{
 	"POST /oauth/clients":                    withBody(addClient),
 	"GET /oauth/clients/{id}":                showClient,
 	"PATCH /oauth/clients/{id}":              withBody(updateClient),
-	"DELETE /oauth/clients/{id}":             changeNamed("client removed", "client_id", (*registry.Registry).RemoveClient),
+	"DELETE /oauth/clients/{id}":             changeNamed("client removed", "client_id", func(g *registry.Registry) func(context.Context, string) error { return g.Clients.RemoveClient }),
 	"POST /oauth/clients/{id}/rotate-secret": withBody(rotateSecret),
-	"POST /oauth/clients/{id}/disable":       changeNamed("client disabled", "client_id", (*registry.Registry).DisableClient),
-	"POST /oauth/clients/{id}/enable":        changeNamed("client enabled", "client_id", (*registry.Registry).EnableClient),
+	"POST /oauth/clients/{id}/disable":       changeNamed("client disabled", "client_id", func(g *registry.Registry) func(context.Context, string) error { return g.Clients.DisableClient }),
+	"POST /oauth/clients/{id}/enable":        changeNamed("client enabled", "client_id", func(g *registry.Registry) func(context.Context, string) error { return g.Clients.EnableClient }),
 }
 
 // Client is what an operator sees of a client: its id, its members and its state.
@@ -71,7 +71,7 @@ func viewOf(c *store.Client) Client {
 }
 
 func listClients(t *Target, r *http.Request) (int, any, error) {
-	clients, err := t.Registry.Clients(r.Context())
+	clients, err := t.Registry.Clients.Clients(r.Context())
 	if query := r.URL.Query(); err == nil && query.Has("origin") {
 		wanted, err := parseOrigin(query.Get("origin"))
 		if err != nil {
@@ -94,7 +94,7 @@ func parseOrigin(text string) (store.ClientOrigin, error) {
 }
 
 func showClient(t *Target, r *http.Request) (int, any, error) {
-	client, err := t.Registry.Client(r.Context(), r.PathValue("id"))
+	client, err := t.Registry.Clients.Client(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -114,7 +114,7 @@ func addClient(t *Target, r *http.Request, p members.Patch) (int, any, error) {
 			return 0, nil, err
 		}
 	}
-	client, secret, err := t.Registry.AddClient(r.Context(), asked)
+	client, secret, err := t.Registry.Clients.AddClient(r.Context(), asked)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -129,7 +129,7 @@ func addClient(t *Target, r *http.Request, p members.Patch) (int, any, error) {
 
 // updateClient merges the members of the request into the client.
 func updateClient(t *Target, r *http.Request, p members.Patch) (int, any, error) {
-	client, err := t.Registry.UpdateClient(r.Context(), r.PathValue("id"), func(c *store.Client) error {
+	client, err := t.Registry.Clients.UpdateClient(r.Context(), r.PathValue("id"), func(c *store.Client) error {
 		if len(p) == 0 {
 			return errors.New("name what is to change")
 		}
@@ -176,7 +176,7 @@ func rotateSecret(t *Target, r *http.Request, asked rotation) (int, any, error) 
 		return 0, nil, err
 	}
 	id := r.PathValue("id")
-	secret, err := t.Registry.RotateSecret(r.Context(), id, overlap)
+	secret, err := t.Registry.Clients.RotateSecret(r.Context(), id, overlap)
 	if err != nil {
 		return 0, nil, err
 	}

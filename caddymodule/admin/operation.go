@@ -67,10 +67,10 @@ func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) opera
 func malformed(err error) error { return registry.InvalidInput(fmt.Errorf("the request: %w", err)) }
 
 // changeNamed is an operation that changes the one thing that the path names, and records that under its kind of id.
-func changeNamed(what, idField string, change func(*registry.Registry, context.Context, string) error) operation {
+func changeNamed(what, idField string, change func(*registry.Registry) func(context.Context, string) error) operation {
 	return func(t *Target, r *http.Request) (int, any, error) {
 		id := r.PathValue("id")
-		if err := change(t.Registry, r.Context(), id); err != nil {
+		if err := change(t.Registry)(r.Context(), id); err != nil {
 			return 0, nil, err
 		}
 		t.record(what, zap.String(idField, id))

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -15,7 +16,7 @@ import (
 var organisationOperations = map[string]operation{
 	"GET /oauth/organisations":         listOrganisations,
 	"POST /oauth/organisations":        withBody(addOrganisation),
-	"DELETE /oauth/organisations/{id}": changeNamed("organisation removed", "organisation", (*registry.Registry).RemoveOrganisation),
+	"DELETE /oauth/organisations/{id}": changeNamed("organisation removed", "organisation", func(g *registry.Registry) func(context.Context, string) error { return g.People.RemoveOrganisation }),
 }
 
 // Organisation is what an operator sees of an organisation: its id, its members and its state.
@@ -30,7 +31,7 @@ func viewOfOrganisation(o *store.Organisation) Organisation {
 }
 
 func listOrganisations(t *Target, r *http.Request) (int, any, error) {
-	organisations, err := t.Registry.Organisations(r.Context())
+	organisations, err := t.Registry.People.Organisations(r.Context())
 	return listed(organisations, err, viewOfOrganisation)
 }
 
@@ -40,7 +41,7 @@ func addOrganisation(t *Target, r *http.Request, p members.Patch) (int, any, err
 	if err := errors.Join(p.Take("id", &asked.ID), p.Apply(&asked)); err != nil {
 		return 0, nil, malformed(err)
 	}
-	organisation, err := t.Registry.AddOrganisation(r.Context(), asked)
+	organisation, err := t.Registry.People.AddOrganisation(r.Context(), asked)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -68,7 +68,7 @@ func (t *Target) viewOfPersonalToken(p *store.PersonalToken) PersonalToken {
 func listPersonalTokens(t *Target, r *http.Request) (int, any, error) {
 	userID := r.PathValue("id")
 	if userID != "" {
-		user, err := t.Registry.UserNamed(r.Context(), userID)
+		user, err := t.Registry.People.UserNamed(r.Context(), userID)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -79,7 +79,7 @@ func listPersonalTokens(t *Target, r *http.Request) (int, any, error) {
 }
 
 func addPersonalToken(t *Target, r *http.Request, n NewPersonalToken) (int, any, error) {
-	user, err := t.Registry.UserNamed(r.Context(), n.User)
+	user, err := t.Registry.People.UserNamed(r.Context(), n.User)
 	if errors.Is(err, store.ErrNotFound) {
 		err = registry.InvalidInput(fmt.Errorf("there is no user %q", n.User))
 	}
@@ -134,7 +134,7 @@ func (t *Target) endPersonalTokens(ctx context.Context, kind store.RevocationKin
 	case store.RevokeUser:
 		_, err = t.PersonalTokens.End(ctx, store.PersonalTokenFilter{UserID: id})
 	case store.RevokeOrganisation:
-		users, listErr := t.Registry.Users(ctx, id)
+		users, listErr := t.Registry.People.Users(ctx, id)
 		for _, u := range users {
 			_, endErr := t.PersonalTokens.End(ctx, store.PersonalTokenFilter{UserID: u.ID})
 			err = errors.Join(err, endErr)

@@ -31,7 +31,7 @@ type HostSession struct {
 }
 
 func listSessions(t *Target, r *http.Request) (int, any, error) {
-	user, err := t.Registry.UserNamed(r.Context(), r.PathValue("id"))
+	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -106,7 +106,7 @@ func addRevocation(t *Target, r *http.Request, request newRevocation) (int, any,
 		return 0, nil, registry.InvalidInput(err)
 	}
 	if kind == store.RevokeUser && !request.Force {
-		switch user, err := t.Registry.UserNamed(r.Context(), id); {
+		switch user, err := t.Registry.People.UserNamed(r.Context(), id); {
 		case err == nil:
 			id = user.ID
 		case !errors.Is(err, store.ErrNotFound):
@@ -138,17 +138,17 @@ func (t *Target) revoke(ctx context.Context, kind store.RevocationKind, id strin
 	}
 	switch {
 	case kind == store.RevokeUser && force:
-		return t.Registry.RevokeAnybody(ctx, id)
+		return t.Registry.People.RevokeAnybody(ctx, id)
 	case kind == store.RevokeUser:
-		err := t.Registry.RevokeUser(ctx, id)
+		err := t.Registry.People.RevokeUser(ctx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return nobodyMeant(id)
 		}
 		return err
 	case kind == store.RevokeFamily:
-		return t.Registry.RevokeFamily(ctx, id)
+		return t.Issuer.EndFamilies(ctx, store.FamilyFilter{ID: id})
 	case kind == store.RevokeOrganisation:
-		return t.Registry.RevokeOrganisation(ctx, id)
+		return t.Registry.People.RevokeOrganisation(ctx, id)
 	}
 	return t.Issuer.Revoke(ctx, t.Issuer.RevocationOf(kind, id))
 }

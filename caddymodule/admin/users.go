@@ -76,7 +76,7 @@ func listUsers(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	users, err := t.Registry.Users(r.Context(), organisation)
+	users, err := t.Registry.People.Users(r.Context(), organisation)
 	return listed(users, err, t.viewOfUser)
 }
 
@@ -96,11 +96,11 @@ func organisationAsked(u *url.URL) (string, error) {
 }
 
 func showUser(t *Target, r *http.Request) (int, any, error) {
-	user, err := t.Registry.UserNamed(r.Context(), r.PathValue("id"))
+	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}
-	identities, err := t.Registry.Stored.Identities(r.Context(), user.ID)
+	identities, err := t.Registry.People.Stored.Identities(r.Context(), user.ID)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -129,14 +129,17 @@ func addUser(t *Target, r *http.Request, p members.Patch) (int, any, error) {
 		p.Take("email_verified", &verified), p.Apply(&asked)); err != nil {
 		return 0, nil, malformed(err)
 	}
-	if n.Password != "" && n.Hash != "" {
+	switch {
+	case asked.Status != "":
+		return 0, nil, malformed(errors.New("a new user is active: leave status out"))
+	case n.Password != "" && n.Hash != "":
 		return 0, nil, errTwoPasswords
 	}
 	asked.PasswordHash = oauth.NewSecret(n.Hash)
 	if verified {
 		asked.EmailVerifiedBy = store.VerifiedByOperator
 	}
-	user, err := t.Registry.AddUser(r.Context(), asked, oauth.NewSecret(n.Password))
+	user, err := t.Registry.People.AddUser(r.Context(), asked, oauth.NewSecret(n.Password))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -157,7 +160,7 @@ func updateUser(t *Target, r *http.Request, p members.Patch) (int, any, error) {
 	if len(p) == 0 {
 		return 0, nil, registry.InvalidInput(errors.New("name what to change: name, email, role, status, organisation, groups, email_verified or a member of the profile"))
 	}
-	user, err := t.Registry.UserNamed(r.Context(), r.PathValue("id"))
+	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -191,10 +194,10 @@ func updateUser(t *Target, r *http.Request, p members.Patch) (int, any, error) {
 			return merge(u)
 		}
 	}
-	if err = t.Registry.UpdateUser(r.Context(), user.ID, change); err != nil {
+	if err = t.Registry.People.UpdateUser(r.Context(), user.ID, change); err != nil {
 		return 0, nil, err
 	}
-	if user, err = t.Registry.User(r.Context(), user.ID); err != nil {
+	if user, err = t.Registry.People.User(r.Context(), user.ID); err != nil {
 		return 0, nil, err
 	}
 	t.record("user updated", append([]zap.Field{zap.String("user_id", user.ID), zap.Strings("changed", changed)}, told(p, user)...)...)
@@ -233,7 +236,7 @@ type aboutIdentities struct {
 // has verified for the user's accounts: the owner of the address could then sign in as the user, beside the owners of those accounts. No
 // account has proved a new address.
 func (a aboutIdentities) check(ctx context.Context, t *Target, user *store.User) error {
-	identities, err := t.Registry.Stored.Identities(ctx, user.ID)
+	identities, err := t.Registry.People.Stored.Identities(ctx, user.ID)
 	if err != nil {
 		return err
 	}
@@ -253,7 +256,7 @@ func (a aboutIdentities) check(ctx context.Context, t *Target, user *store.User)
 }
 
 func removeUser(t *Target, r *http.Request) (int, any, error) {
-	return t.changeUser(r, "user removed", t.Registry.RemoveUser)
+	return t.changeUser(r, "user removed", t.Registry.People.RemoveUser)
 }
 
 func setPassword(t *Target, r *http.Request, n NewPassword) (int, any, error) {
@@ -262,9 +265,9 @@ func setPassword(t *Target, r *http.Request, n NewPassword) (int, any, error) {
 		case n.Password != "" && n.Hash != "":
 			return errTwoPasswords
 		case n.Hash != "":
-			return t.Registry.SetPasswordHash(ctx, id, oauth.NewSecret(n.Hash))
+			return t.Registry.People.SetPasswordHash(ctx, id, oauth.NewSecret(n.Hash))
 		}
-		return t.Registry.SetPassword(ctx, id, oauth.NewSecret(n.Password))
+		return t.Registry.People.SetPassword(ctx, id, oauth.NewSecret(n.Password))
 	})
 }
 
@@ -275,21 +278,21 @@ type newRole struct {
 
 func setRole(t *Target, r *http.Request, request newRole) (int, any, error) {
 	return t.changeUser(r, "user role set", func(ctx context.Context, id string) error {
-		return t.Registry.SetRole(ctx, id, request.Role)
+		return t.Registry.People.SetRole(ctx, id, request.Role)
 	}, zap.String("role", string(request.Role)))
 }
 
 func setStatus(status store.UserStatus, what string) operation {
 	return func(t *Target, r *http.Request) (int, any, error) {
 		return t.changeUser(r, what, func(ctx context.Context, id string) error {
-			return t.Registry.SetUserStatus(ctx, id, status)
+			return t.Registry.People.SetUserStatus(ctx, id, status)
 		})
 	}
 }
 
 // changeUser changes the user whom the path names, by the id or the e-mail address, and records a change that went well.
 func (t *Target) changeUser(r *http.Request, what string, change func(context.Context, string) error, details ...zap.Field) (int, any, error) {
-	user, err := t.Registry.UserNamed(r.Context(), r.PathValue("id"))
+	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
 	if err == nil {
 		err = change(r.Context(), user.ID)
 	}

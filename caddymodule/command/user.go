@@ -61,6 +61,7 @@ func userAdd(api *apiClient) *cobra.Command {
 			return err
 		})
 	addUserFlags(cmd)
+	_ = cmd.Flags().MarkHidden("status") // a new user is active
 	cmd.Flags().StringVar(&id, "id", "", "User id (default: generated)")
 	cmd.Flags().StringVar(&hash, "password-hash", "", "Hash of the password, as printed by caddy hash-password")
 	passwordFlag(cmd, &fromInput)
@@ -133,6 +134,9 @@ func userShow(api *apiClient) *cobra.Command {
 			return api.call(http.MethodGet, idPath("users", args[0]), nil, u)
 		},
 		func(out io.Writer, u *admin.User) error {
+			if u.Profile == nil {
+				u.Profile = new(store.Profile)
+			}
 			return printRows(out, [][]string{
 				{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", roleInWords(u)},
 				{"groups", strings.Join(u.Groups, ", ")}, {"groups by " + u.GroupsBy, strings.Join(u.ProviderGroups, ", ")},

@@ -91,6 +91,7 @@ func (b *Block) parseUser(d *caddyfile.Dispenser) error {
 	}
 	lines := memberOptions("user "+id, &c.User, c.ValidateMember)
 	lines["password"], lines["email_verified"] = c.parsePassword, flag(&c.EmailVerified)
+	delete(lines, "status") // a declared user is active
 	for _, name := range []string{"password", "organisation", "role"} {
 		read := lines[name]
 		lines[name] = func(d *caddyfile.Dispenser) error {
@@ -175,6 +176,9 @@ var errNoPassword = errors.New("a declared user needs a password, for no provide
 
 // read returns the user, with the hash that is written out or that the reference gives. One without a hash signs in at a provider.
 func (c *User) read(roles store.RoleCatalogue, lookup lookup) (*store.User, error) {
+	if c.Status != "" {
+		return nil, errors.New("status: a declared user is active")
+	}
 	user := new(c.User)
 	if c.EmailVerified {
 		user.EmailVerifiedBy = store.VerifiedByOperator

@@ -20,6 +20,7 @@ import (
 
 // people are the accounts of an issuer with the organisation acme, the stored user u-ada, and the declared user u-dora.
 type people struct {
+	Registry *registry.Registry
 	*testing.T
 	Accounts
 	stored *countingStore
@@ -95,7 +96,8 @@ func newPeople(t *testing.T) *people {
 		Directory: store.OverlayDirectory{Declared: declared, Stored: p.stored}, Store: p.stored, Revocations: revocations, Now: now,
 	}}
 	issuer.Verifier = accesstoken.NewVerifier(tokentest.Issuer, nil, revocations, time.Minute, now)
-	p.Registry = &registry.Registry{Issuer: issuer, Declared: declared, Stored: p.stored}
+	p.Registry = registry.New(issuer, declared, p.stored, p.stored)
+	p.People = p.Registry.People
 	return p
 }
 

@@ -43,7 +43,7 @@ func (s *Store) addStandIn(ctx context.Context) error {
 
 // Client returns the client of that id.
 func (s *Store) Client(ctx context.Context, id string) (*store.Client, error) {
-	list, err := askClients(ctx, s.clientByID, possible(id), standIn)
+	list, err := askClients(ctx, s.text(selectClients+whereClient), possible(id), standIn)
 	if err != nil {
 		return nil, fmt.Errorf("reading client: %w", err)
 	}

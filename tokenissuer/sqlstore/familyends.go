@@ -42,7 +42,7 @@ func (s *Store) endFamily(ctx context.Context, id string, end store.Ending) ([]s
 	var withIt []store.Revocation
 	err := s.announced(ctx, job{name: "ending families", records: r, do: func(ctx context.Context, tx session) error {
 		withIt = nil
-		f, err := scanEnded(tx.prepared(ctx, s.endFamilyByID).QueryRowContext(ctx, possible(id), micros(end.At)))
+		f, err := scanEnded(tx.prepared(ctx, s.prepared[endFamilyByID]).QueryRowContext(ctx, possible(id), micros(end.At)))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			r.ended = r.endedBefore()
@@ -103,7 +103,7 @@ func (s *Store) markFamilies(ctx context.Context, tx session, which store.Family
 	if err != nil {
 		return nil, err
 	}
-	if s.dialect.concurrent && len(families) > 0 {
+	if s.dialect.concurrent() && len(families) > 0 {
 		// A family may have been added beside the statement, which does not see it. Whoever adds one holds the row of the
 		// session that it comes from, and that row is ours now: so a second look sees all that there will ever be.
 		more, err := markRevoked(ctx, tx, which, end)

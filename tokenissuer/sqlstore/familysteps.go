@@ -31,7 +31,7 @@ const (
 // RedeemCode spends the family's code.
 func (s *Store) RedeemCode(ctx context.Context, id string, r store.Redemption) (store.Outcome, *store.TokenFamily, error) {
 	return refusalOf(s.statement(ctx, "redeeming code", func(ctx context.Context, tx session) error {
-		err := mustHit(tx.prepared(ctx, s.redeemCode).ExecContext(ctx, micros(r.At), r.Generation, micros(r.ExpiresAt), id, r.MaxFailures))
+		err := mustHit(tx.prepared(ctx, s.prepared[redeemCode]).ExecContext(ctx, micros(r.At), r.Generation, micros(r.ExpiresAt), id, r.MaxFailures))
 		if errors.Is(err, store.ErrNotFound) {
 			return whyRefused(ctx, tx, id, func(f *store.TokenFamily) store.Outcome { return f.Redeemable(r.At, r.MaxFailures) })
 		}
@@ -43,7 +43,7 @@ func (s *Store) RedeemCode(ctx context.Context, id string, r store.Redemption) (
 func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) (store.Outcome, *store.TokenFamily, error) {
 	const name = "rotating refresh token"
 	rotate := func(ctx context.Context, tx session) error {
-		err := mustHit(tx.prepared(ctx, s.rotateRefreshToken).ExecContext(ctx, micros(r.At), id, generation, r.By))
+		err := mustHit(tx.prepared(ctx, s.prepared[rotateRefreshToken]).ExecContext(ctx, micros(r.At), id, generation, r.By))
 		if errors.Is(err, store.ErrNotFound) {
 			return whyRefused(ctx, tx, id, func(f *store.TokenFamily) store.Outcome { return f.Rotatable(generation, r.At) })
 		}
@@ -112,7 +112,7 @@ func refusalOf(err error) (store.Outcome, *store.TokenFamily, error) {
 // DecideRequest records that an authorization request was decided.
 func (s *Store) DecideRequest(ctx context.Context, requestID string, expires time.Time) (store.Outcome, error) {
 	return outcomeOf(s.statement(ctx, "deciding request", func(ctx context.Context, tx session) error {
-		return mustBeFirst(tx.prepared(ctx, s.decideRequest).ExecContext(ctx, requestID, micros(expires)))
+		return mustBeFirst(tx.prepared(ctx, s.prepared[decideRequest]).ExecContext(ctx, requestID, micros(expires)))
 	}))
 }
 

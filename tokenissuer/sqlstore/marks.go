@@ -85,7 +85,7 @@ func (s *Store) Progress(ctx context.Context, seen Marks) (Progress, error) {
 }
 
 func (s *Store) progress(ctx context.Context, seen Marks) (Progress, error) {
-	return askFor(ctx, s.progressed, progressArgs(seen), func(row scanner) (Progress, error) {
+	return askFor(ctx, s.background(selectProgress), progressArgs(seen), func(row scanner) (Progress, error) {
 		return scanProgress(row, seen)
 	})
 }

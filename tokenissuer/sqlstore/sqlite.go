@@ -56,7 +56,7 @@ func OpenMemory(ctx context.Context, options Options) (*Store, error) {
 	database, err := sqlite.OpenMemory()
 	if err == nil {
 		s = newSQLite(database, options, eraseNothing, noBackup("the store does not last: there is nothing to back up"))
-		s, err = open(ctx, s, s.create)
+		s, err = open(ctx, s, func(ctx context.Context) error { return makeSchema(ctx, s.write) })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening SQLite database in memory: %w", err)
@@ -70,7 +70,7 @@ func newSQLite(database *sqlite.Database, options Options, erase func(context.Co
 		dialect: dialect{
 			goose: goose.DialectSQLite3, erase: erase, backup: backup,
 			newRunner: func(ctx context.Context) (runner, error) { return newGroupCommit(ctx, database, options) },
-			place:     "rowid", placeAmong: "rowid IN (%s)",
+			dropSome:  `DELETE FROM %[1]s WHERE %[2]s < $1 AND rowid IN (SELECT rowid FROM %[1]s WHERE %[2]s < $1 ORDER BY %[2]s LIMIT $2)`,
 		},
 	}
 }

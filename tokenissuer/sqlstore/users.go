@@ -50,12 +50,12 @@ func (s *Store) addStandInUser(ctx context.Context) error {
 
 // User returns the user of that id.
 func (s *Store) User(ctx context.Context, id string) (*store.User, error) {
-	return findUser(ctx, s.userByID, id)
+	return findUser(ctx, s.text(selectUsers+whereUser), id)
 }
 
 // UserByEmail returns the user of that canonical address.
 func (s *Store) UserByEmail(ctx context.Context, email string) (*store.User, error) {
-	return findUser(ctx, s.userByEmail, email)
+	return findUser(ctx, s.text(selectUsers+whereEmail), email)
 }
 
 func findUser(ctx context.Context, q query, key string) (*store.User, error) {

@@ -187,6 +187,11 @@ func (d StaticDirectory) LookupUserByEmail(email string) *User { return d.byEmai
 // LookupOrganisation returns the declared organisation of an id; nil: none is declared.
 func (d StaticDirectory) LookupOrganisation(id string) *Organisation { return d.organisations[id] }
 
+// Declares reports whether an id is a declared client's or user's, or BuiltInClientID.
+func (d StaticDirectory) Declares(id string) bool {
+	return d.clients[id] != nil || d.users[id] != nil || id == BuiltInClientID
+}
+
 // Declarations lists the declared clients and users.
 func (d StaticDirectory) Declarations() []Declaration {
 	var list []Declaration
