@@ -165,9 +165,9 @@ func TestM25WhoComesBack(t *testing.T) {
 
 	// A stored one that takes the id of one that is gone is spared by later reloads, too.
 	stored := r.settled(store.Declarations{})
-	_, _, err := stored.AddClient(t.Context(), *declaredClient("back"))
+	_, _, err := stored.Clients.AddClient(t.Context(), *declaredClient("back"))
 	r.must(err)
-	_, err = stored.AddUser(t.Context(), *declaredUser("u-back", store.RoleAdmin), oauth.Secret{})
+	_, err = stored.People.AddUser(t.Context(), *declaredUser("u-back", store.RoleAdmin), oauth.Secret{})
 	r.must(err)
 	client, user = r.server(stored, "back"), r.signIn(stored, "u-back")
 	created := r.mintFor(stored, "u-back", "u-grace")

@@ -8,6 +8,7 @@ import (
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestT87WhoComesSecondGetsTheSameSuccessor, though the token was the newest when the request was looked at; unless the

@@ -171,7 +171,7 @@ func (b *Block) readDirectory(s *Settings) error {
 	return err
 }
 
-// errNoPassword: nobody can set the password of a declared user later.
+// errNoPassword: the password of a declared user cannot be set later.
 var errNoPassword = errors.New("a declared user needs a password, for no provider is in sign_in: give the hash that `caddy hash-password` prints")
 
 // read returns the user, with the hash that is written out or that the reference gives. One without a hash signs in at a provider.

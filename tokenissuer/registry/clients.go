@@ -43,7 +43,7 @@ func (g *Clients) Client(ctx context.Context, id string) (*store.Client, error) 
 	return g.Issuer.Directory.Client(ctx, id)
 }
 
-// AddClient registers a client and returns its secret, which nobody can read again; a public client gets none here. An empty
+// AddClient registers a client and returns its secret, which cannot be read again; a public client gets none here. An empty
 // id is generated. ErrTaken when the id is in use.
 func (g *Clients) AddClient(ctx context.Context, c store.Client) (*store.Client, oauth.Secret, error) {
 	if c.ID == "" {
@@ -186,7 +186,7 @@ func (g *Clients) changeable(ctx context.Context, id string) (*store.Client, err
 }
 
 // UpdateClient has change edit the members of a client, and holds what is new to the rules of registration. No token ends by it:
-// an access token keeps its scopes until it expires, and a refresh leaves out those that the client may not have any more.
+// an access token keeps its scopes until it expires, and a refresh leaves out those that the client may no longer have.
 // A confidential client stays one, because its codes and refresh tokens were given to a client with a secret.
 func (g *Clients) UpdateClient(ctx context.Context, id string, change func(*store.Client) error) (changed *store.Client, err error) {
 	if _, err := g.changeable(ctx, id); err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// endedRetention is how long it is remembered that something is declared no more: longer than any token lives that a node
+// endedRetention is how long it is remembered that something is no longer declared: longer than any token lives that a node
 // with an older configuration may have issued.
 const endedRetention = store.MaxLifetime + store.Day
 
-// Reconcile ends what an earlier configuration has declared and this one declares no more: the tokens and sessions of users
+// Reconcile ends what an earlier configuration has declared and this one does not: the tokens and sessions of users
 // that are gone or have changed, and the tokens of clients that are gone. It is called once, when a configuration takes
 // over. Nodes take over a new one after each other, and the last goes on issuing by the old one meanwhile: so each ends
 // again what was ended before. When Reconcile fails half-way, the next one ends the same again.
@@ -37,7 +37,7 @@ func (g *Registry) Reconcile(ctx context.Context) error {
 	return g.People.Stored.PutDeclarations(ctx, now, ended)
 }
 
-// takenOut returns what is declared no more, since now or for a while, and whether anything is not as it was stored.
+// takenOut returns what is no longer declared, since now or for a while, and whether anything is not as it was stored.
 func takenOut(before []store.Declaration, remembered []store.EndedDeclaration, now []store.Declaration, at time.Time) (ended []store.EndedDeclaration, changed bool) {
 	declared, listed := setOf(now), setOf(before)
 	for _, d := range before {
@@ -64,7 +64,7 @@ func setOf(list []store.Declaration) map[store.Declaration]bool {
 	return set
 }
 
-// endDeclared ends what is declared no more. What was declared until now, and not ended before, is fresh.
+// endDeclared ends what is no longer declared. What was declared until now, and not ended before, is fresh.
 func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclaration, fresh map[store.Declaration]bool) error {
 	var revocations []store.Revocation
 	for _, d := range ended {
@@ -101,7 +101,7 @@ func (g *Registry) endDeclaredClient(ctx context.Context, d store.Declaration, a
 }
 
 // endDeclaredUser ends the families of a user in that version, and those that the user has created for others. It reports whether all
-// tokens of the id are to end, as when nobody has it any more: a family of a declared user may be born beside its end.
+// tokens of the id are to end, as when no user has it: a family of a declared user may be added beside its end.
 // Again: they were ended before, and what the one who has the id now may have created is spared.
 func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, again bool) (whole bool, err error) {
 	if err := g.People.Issuer.EndFamilies(ctx, store.FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
@@ -152,7 +152,7 @@ func (g *Registry) unlinkOthers(ctx context.Context, user *store.User) error {
 	return nil
 }
 
-// isGone turns the error of a look-up into whether there is nobody.
+// isGone reports whether the error of a look-up is ErrNotFound, and returns any other.
 func isGone(err error) (gone bool, _ error) {
 	switch {
 	case errors.Is(err, store.ErrNotFound):

@@ -265,7 +265,7 @@ func (g *People) endUser(ctx context.Context, id string, step func(store.Ending)
 }
 
 // RevokeUser ends every token and session of a user, and what the user has created for others: those of the families, and
-// any other access token that was issued until now. A sign-in after it works at once. ErrNotFound when nobody is known by that id.
+// any other access token that was issued until now. A sign-in after it works at once. ErrNotFound when no user is known by that id.
 func (g *People) RevokeUser(ctx context.Context, id string) error {
 	if known, err := g.isKnown(ctx, id); err != nil || !known {
 		return cmp.Or(err, store.ErrNotFound)

@@ -29,7 +29,7 @@ const selectFamily = `SELECT ` + familyColumns + ` FROM families WHERE id = $1`
 // insertFamily stores a family if its user is declared, or stored, active and of the version $3, and if the session $25
 // and the stored actor of the version $26, where there are some, have not ended, and the identity $34 of the provider $33, where
 // there is one, is the user's. The %s is the lock on the rows that are
-// asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
+// asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that no step
 // changes the user between the query and the insert without seeing the family.
 const insertFamily = `INSERT INTO families (` + familyColumns + `)
 	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27, $28, $29, $30, $31, $32, $33, $35

@@ -10,13 +10,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// userStands is the condition that a family's user is declared, or stored, active and in the family's version. Whoever
-// changes a user ends the families in the same step, so it adds nothing to revoked_at but what somebody has done to the
-// table by hand.
+// userStands is the condition that a family's user is declared, or stored, active and in the family's version. A change of
+// a user ends the families in the same step, so the condition adds to revoked_at only what was done to the table by hand.
 const userStands = `(user_declared OR EXISTS (SELECT 1 FROM users WHERE users.id = families.user_id
 		AND CAST(users.version AS TEXT) = families.user_version AND ` + isActive + `))`
 
-// The single-use steps. The first two hit a family of which TokenFamily.Redeemable or Rotatable says Done, and no other.
+// The single-use steps. The first two hit a family for which TokenFamily.Redeemable or Rotatable returns Done, and no other.
 const (
 	redeemCode = `UPDATE families SET code_spent_at = $1, rotated_at = $1, generation = $2, expires_at = $3
 		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND code_expires_at >= $1 AND revoked_at IS NULL AND code_failures < $5 AND ` + userStands

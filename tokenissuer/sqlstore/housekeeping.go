@@ -40,7 +40,7 @@ func (s *Store) Lease(ctx context.Context, name, holder string, until, now time.
 	return rows == 1, nil
 }
 
-// DropRevocations deletes what can hit no token any more. Its statement reads the index revocations_by_expiry.
+// DropRevocations deletes what can no longer hit a token. Its statement reads the index revocations_by_expiry.
 func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
 	return s.drop(ctx, "dropping revocations", &s.dropping.revocations, expiredBefore, deletion{"revocations", "COALESCE(expires_at, 0)"})
 }

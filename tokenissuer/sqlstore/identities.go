@@ -55,7 +55,7 @@ func (s *Store) Identities(ctx context.Context, userID string) ([]store.Identity
 	return list, nil
 }
 
-// LinkIdentity gives an identity to a user. The user's row comes first: whoever removes the user waits, and then sees the identity.
+// LinkIdentity gives an identity to a user. The user's row comes first: a removal of the user waits, and then sees the identity.
 func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error {
 	return s.step(ctx, "linking identity", func(ctx context.Context, tx session) error {
 		if identity.DeclaredEmail == "" {
@@ -89,7 +89,7 @@ func (s *Store) IdentitySources(ctx context.Context, provider string) ([]string,
 }
 
 // UnlinkIdentity deletes an identity and ends what came of its provider. The rows of the user and of all the user's identities come
-// first: whoever links, unlinks or signs in with one beside it waits, or is waited for.
+// first: a step that links, unlinks or signs in with one beside it waits, or is waited for.
 func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store.Ending) ([]store.Revocation, error) {
 	return s.endingStep(ctx, "unlinking identity", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		userID := possible(u.UserID)

@@ -76,7 +76,7 @@ func advance(ctx context.Context, tx session, counter string) (position int64, e
 
 // Revocations lists what was recorded after a position, in pages of at least store.FeedPage. Everything follows when the
 // database lacks what the caller has seen, because it was put back to an older state; and when the feed has gone on so far that
-// nobody can tell, as Distrust makes it do.
+// it is unknown, as after Distrust.
 func (s *Store) Revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
 	list, next, err := s.revocations(ctx, after)
 	if err != nil {

@@ -172,7 +172,7 @@ func overlay[T any](declared map[string]*T, key string, stored *T, err error) (*
 }
 
 // BuiltInClientID is the client of tokens that belong to no application: those of a browser's session, and those of the
-// password grant without a client. No other client and no user can have it, and nobody can authenticate as it.
+// password grant without a client. No other client and no user can have it, and no client can authenticate as it.
 const BuiltInClientID = "gatehouse"
 
 // LookupClient returns the declared client of an id; nil: none is declared.

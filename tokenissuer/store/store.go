@@ -203,8 +203,8 @@ func (c UserChange) Apply(u *User) (endsTokens bool, err error) {
 	return !kept, nil
 }
 
-// Ending is when families end, and until when a revocation is kept of which the family does not say more: longer than any
-// access token can live. See TokenFamily.RevokedUntil.
+// Ending is when families end, and until when their revocations are kept, unless the family says more: longer than any access token
+// can live. See TokenFamily.RevokedUntil.
 type Ending struct {
 	At    time.Time
 	Until time.Time
@@ -218,7 +218,7 @@ type FeedPosition struct {
 	At int64
 	// End and Tag are where the feed ended when it was read last. By them a store notices that it was put back to an older state.
 	End, Tag int64
-	// Lost: what the caller had seen is not in the store any more. The whole feed follows.
+	// Lost: the store no longer has what the caller had seen. The whole feed follows.
 	Lost bool
 }
 
@@ -230,12 +230,12 @@ type RevocationStore interface {
 	// Revoke records the revocations. Recording one again widens it, and never narrows it.
 	Revoke(ctx context.Context, revocations ...Revocation) error
 	// Revocations lists what was recorded after a position, and returns the position to ask from next time. A position that the
-	// store does not know any more, as after a restore, asks for everything. A caller that goes on from the returned position
+	// store no longer knows, as after a restore, asks for everything. A caller that goes on from the returned position
 	// never misses what was acknowledged; when FeedPage or more are returned, there may be more already.
 	Revocations(ctx context.Context, after FeedPosition) (revocations []Revocation, next FeedPosition, err error)
 }
 
-// DeclarationStore remembers what the configuration declared, so that what it declares no more can be ended.
+// DeclarationStore remembers what the configuration declared, so that what it no longer declares can be ended.
 type DeclarationStore interface {
 	// Declarations lists what was put last, in no order.
 	Declarations(ctx context.Context) (declared []Declaration, ended []EndedDeclaration, err error)
@@ -258,11 +258,11 @@ type EndedDeclaration struct {
 	At time.Time // when it was taken out first
 }
 
-// Housekeeper takes out what no rule asks for any more, a bounded number of records at a time, so that nobody else waits
-// long. More tells that there may be more.
+// Housekeeper deletes what no rule needs any longer, a bounded number of records at a time, so that other callers do not wait long. More
+// reports whether there may be more.
 type Housekeeper interface {
-	// Lease gives the task of that name to the holder until then, and reports whether the holder has it now. Whoever has it
-	// keeps it by asking again; another gets it once it has run out, which it has in the moment that it names as its end.
+	// Lease gives the task of that name to the holder until then, and reports whether the holder has it now. The holder
+	// keeps it by asking again. Another gets it once it has expired; it has expired at the moment that it names as its end.
 	// Of concurrent callers at most one gets it. The callers' clocks may differ, so what a lease guards must be safe to be
 	// done twice: it only keeps several nodes from working at the same thing.
 	Lease(ctx context.Context, name, holder string, until, now time.Time) (bool, error)
@@ -272,7 +272,7 @@ type Housekeeper interface {
 	DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error)
 	// DropAttempts deletes the counts of windows that ended before then.
 	DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error)
-	// Sizes tells how many records there are. Large numbers may be estimates, and asking may take long.
+	// Sizes returns how many records there are. Large numbers may be estimates, and asking may take long.
 	Sizes(ctx context.Context) (Sizes, error)
 }
 

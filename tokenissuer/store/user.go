@@ -23,7 +23,7 @@ import (
 type UserStatus string
 
 // The states of a user. Disabled and locked differ in the reason alone: an operator takes a user away, or suspects that
-// somebody else is using the account.
+// another person uses the account.
 const (
 	UserActive   UserStatus = "active"
 	UserDisabled UserStatus = "disabled"
@@ -90,7 +90,7 @@ func VerifiedBy(provider string) string { return "provider " + provider }
 // EmailVerified reports whether Email is known to be the user's own.
 func (u *User) EmailVerified() bool { return u.EmailVerifiedBy != "" }
 
-// AllGroups are those to which the user belongs, whoever says so, each once.
+// AllGroups are those to which the user belongs, set by an operator or a provider, each once.
 func (u *User) AllGroups() []string {
 	if len(u.ProviderGroups) == 0 {
 		return u.Groups
@@ -104,7 +104,7 @@ func (u *User) AllGroups() []string {
 	return all
 }
 
-// Unlink takes from a user what a provider has said of an account that is not the user's any more: the groups, and its word for the
+// Unlink takes from a user what a provider has said of an account that is no longer the user's: the groups, and its word for the
 // address. It reports whether the user is in fewer groups now.
 func (u *User) Unlink(provider string) (fewer bool) {
 	if u.EmailVerifiedBy == VerifiedBy(provider) {
@@ -248,10 +248,10 @@ func (u *User) Validate() error {
 	return passwords.ValidateHash(u.PasswordHash)
 }
 
-// ServiceEmail is the address of a service account, which needs one that is nobody else's. Nothing is ever sent there (RFC 2606 §2).
+// ServiceEmail is the address of a service account, which needs a unique one. Nothing is ever sent there (RFC 2606 §2).
 func ServiceEmail(id string) string { return strings.ToLower(id) + "@service.invalid" }
 
-// UnknownEmail is the address of a user whose provider vouches for none any more: it is nobody's.
+// UnknownEmail is the address of a user whose provider no longer vouches for any. No person has it.
 func UnknownEmail(id string) string { return strings.ToLower(id) + "@unknown.invalid" }
 
 // IsReservedEmail reports whether a canonical address is such as ServiceEmail and UnknownEmail make.
@@ -267,7 +267,7 @@ func CheckSubject(id string) error {
 	return nil
 }
 
-// validateName refuses names that could not be shown on one line, or of which nothing would be seen.
+// validateName refuses names that cannot be shown on one line, or that show nothing.
 func validateName(name string) error {
 	if len(name) > maxClientText || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name) {
 		return fmt.Errorf("use at most %d bytes of text without control characters", maxClientText)
@@ -312,9 +312,9 @@ func (o *Organisation) Validate() error {
 	return nil
 }
 
-// CanonicalUsername returns the one form in which a name that is no address is looked up elsewhere and counted: without white space
-// around it, in Unicode's compatibility form (NFKC), in lower case. It is empty for what nobody is called: nothing, more than 254 bytes, and
-// with characters that are not seen.
+// CanonicalUsername returns the one form in which a name that is not an address is looked up elsewhere and counted: without white space
+// around it, in Unicode's compatibility form (NFKC), in lower case. It is empty for what cannot be a username: an empty text, more than 254 bytes, and
+// characters that are not visible.
 func CanonicalUsername(name string) string {
 	canonical := strings.TrimSpace(norm.NFKC.String(strings.ToLower(norm.NFKC.String(name))))
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
@@ -328,7 +328,7 @@ const maxEmail = 254 // bytes; RFC 5321 §4.5.3.1.3
 
 // CanonicalEmail returns the one form in which an address is stored, looked up and counted, so that no other spelling is
 // another account or another bucket: without white space around it and dots behind it, in Unicode's compatibility form
-// (NFKC), in lower case. What stands before the @ is otherwise kept, a +tag too. It refuses what is no address.
+// (NFKC), in lower case. What stands before the @ is otherwise kept, a +tag too. It returns an error for a text that is not an address.
 func CanonicalEmail(address string) (string, error) {
 	canonical := norm.NFKC.String(strings.ToLower(norm.NFKC.String(address)))
 	canonical = strings.TrimRight(strings.TrimSpace(canonical), ". \t") // last: NFKC makes dots and spaces of others
