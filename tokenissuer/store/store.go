@@ -198,7 +198,7 @@ func (c UserChange) Apply(u *User) (endsTokens bool, err error) {
 	if u.Profile.IsZero() {
 		u.Profile = nil
 	}
-	kept := c.KeepsTokens && !c.UnlinkIdentities && u.PasswordHash.Reveal() == before.PasswordHash.Reveal() && u.Organisation == before.Organisation &&
+	kept := c.KeepsTokens && !c.UnlinkIdentities && u.PasswordHash.Digest() == before.PasswordHash.Digest() && u.Organisation == before.Organisation &&
 		u.Role == before.Role && u.Status == before.Status && slices.Equal(u.Groups, before.Groups) && slices.Equal(u.ProviderGroups, before.ProviderGroups)
 	return !kept, nil
 }
