@@ -153,12 +153,5 @@ var largeTypes = map[string]size{
 	"tokenissuer.Records":                 {9, 29},
 	"tokenissuer.Settings":                {15, 19},
 	"tokenissuer.TokenRequest":            {14, 0},
-	"tokenissuer/accesstoken.AccessToken": {18, 29},
-	"tokenissuer/keys.MasterKey":          {13, 13},
-	"tokenissuer/ldap.Directory":          {5, 27},
-	"tokenissuer/ldap.Settings":           {19, 3},
-	"tokenissuer/sqlstore.Store":          {10, 106},
-	"tokenissuer/store.Store":             {0, 70},
 	"tokenissuer/store.TokenFamily":       {25, 3},
-	"tokenissuer/trust.introspector":      {16, 14},
 }
