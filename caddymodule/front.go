@@ -15,7 +15,7 @@ func (s *Server) serveFront(w http.ResponseWriter, r *http.Request, next caddyht
 		return err
 	}
 	if unhandled, _ := caddyhttp.GetVar(r.Context(), unhandledVar).(bool); unhandled {
-		s.app.handler.ServeFront(w, r)
+		s.service.handler.ServeFront(w, r)
 	}
 	return nil
 }

@@ -17,12 +17,12 @@ func (s *Server) isMetadata(r *http.Request) bool {
 	if !endpoint.IsResourceMetadata(r) {
 		return false
 	}
-	return s.documents.Load().Has(r) || !s.app.issues() || !s.app.handler.Owns(r)
+	return s.documents.Load().Has(r) || !s.service.issues() || !s.service.handler.Owns(r)
 }
 
 // Publish has the server answer with the metadata of these resources.
 func (s *Server) Publish(resources []endpoint.ResourceMetadata) {
-	s.documents.Store(s.app.documents(resources))
+	s.documents.Store(s.service.metadata(resources))
 }
 
 // Where is where the directive stands in a Caddyfile, as file:line; empty: in none.

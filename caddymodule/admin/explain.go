@@ -102,7 +102,7 @@ func isPersonal(text string) bool { return strings.HasPrefix(text, personaltoken
 // inspect adds what a text is, and what it says, when no signature was verified.
 func (t *Target) inspect(ctx context.Context, x *Explanation, token string) {
 	found := accesstoken.Inspect(token)
-	if t.Issuer != nil && t.IsServing(ctx) { // before, it has no master key to know its own credentials by
+	if t.OwnIssuer != nil && t.IsServing(ctx) { // before, it has no master key to know its own credentials by
 		if what, family := t.Issuer.Master.Inspect(oauth.NewSecret(token)); what != "" {
 			found.What, x.Family = what, family
 		}
@@ -125,13 +125,13 @@ func (t *Target) explain(ctx context.Context, token string, audiences []string) 
 	if isPersonal(token) && t.PersonalTokens != nil {
 		return t.explainPersonal(ctx, token, audiences)
 	}
-	if t.Issuer != nil && t.IsServing(ctx) {
+	if t.OwnIssuer != nil && t.IsServing(ctx) {
 		if x, host, err := t.ExplainSession(ctx, token); host != "" || err != nil {
 			return Explanation{Explanation: x, What: "the cookie of a session at " + host + ", which counts there alone"}, err
 		}
 	}
 	url, isJWT := accesstoken.ClaimedIssuer(token)
-	if t.Issuer != nil && !t.SessionsOnly && (url == t.Issuer.URL || url == "" && len(t.Trusted) == 0) {
+	if t.OwnIssuer != nil && !t.SessionsOnly && (url == t.Issuer.URL || url == "" && len(t.Trusted) == 0) {
 		if !t.IsServing(ctx) {
 			return Explanation{}, errNoStore
 		}
@@ -220,7 +220,7 @@ func (t *Target) explainOpaque(token string) (x Explanation) {
 
 // knownIssuers lists whose tokens some route may take.
 func (t *Target) knownIssuers() (known []string) {
-	if t.Issuer != nil && !t.SessionsOnly {
+	if t.OwnIssuer != nil && !t.SessionsOnly {
 		known = append(known, t.Issuer.URL)
 	}
 	for _, other := range t.Trusted {

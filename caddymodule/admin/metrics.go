@@ -48,7 +48,7 @@ func (gauges) Collect(metrics chan<- prometheus.Metric) {
 	for _, p := range t.Providers {
 		send(providerDesc, oneIf(p.trouble() == ""), p.Name)
 	}
-	if t.Node != nil {
+	if t.OwnIssuer != nil {
 		t.Node.Collect(metrics)
 	}
 }

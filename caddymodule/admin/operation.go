@@ -22,7 +22,7 @@ type operation func(*Target, *http.Request) (status int, answer any, err error)
 // onIssuer is an operation that needs an issuer and its store.
 func onIssuer(op operation) operation {
 	return func(t *Target, r *http.Request) (int, any, error) {
-		if t.Issuer == nil {
+		if t.OwnIssuer == nil {
 			return 0, nil, errGateOnly
 		}
 		if !t.Node.Enter() {

@@ -60,7 +60,7 @@ type IssuerStatus struct {
 func (t *Target) status(ctx context.Context) NodeStatus {
 	s := NodeStatus{Reasons: t.Unreadiness(), Streams: t.OpenStreams()}
 	s.Ready = len(s.Reasons) == 0
-	if t.Issuer != nil {
+	if t.OwnIssuer != nil {
 		s.Own = t.issuerStatus(ctx)
 	}
 	if len(t.Trusted) > 0 {

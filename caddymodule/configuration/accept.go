@@ -50,12 +50,12 @@ type AcceptClaim struct {
 //		id_jag
 //		link    verified_email
 //	}
-func (b *Block) parseAccept(d *caddyfile.Dispenser) error {
+func parseAccept(d *caddyfile.Dispenser, rules *[]Accept, at *Sources) error {
 	var c Accept
 	if !d.Args(&c.Trust) || d.NextArg() {
 		return d.Errf("write it as `accept <trust> { … }`")
 	}
-	b.note(d, "accept", fmt.Sprint(len(b.Accept)+1))
+	at.note(d, "accept", fmt.Sprint(len(*rules)+1))
 	first := *d
 	err := options{
 		"claims":  c.parseClaims,
@@ -72,7 +72,7 @@ func (b *Block) parseAccept(d *caddyfile.Dispenser) error {
 	if _, err := c.read(""); err != nil {
 		return first.Errf("accept %s: %v", c.Trust, err)
 	}
-	b.Accept = append(b.Accept, c)
+	*rules = append(*rules, c)
 	return nil
 }
 
@@ -139,20 +139,20 @@ func (c *Accept) read(issuer string) (assertion.Rule, error) {
 }
 
 // readAccept reads the rules. Their issuers and scopes are known now.
-func (b *Block) readAccept(s *Settings) error {
+func readAccept(rules []Accept, s *Settings, at *Sources) error {
 	count := make(map[string]int)
-	for i, c := range b.Accept {
+	for i, c := range rules {
 		place := []string{"accept", fmt.Sprint(i + 1)}
-		at := slices.IndexFunc(s.Trusted, func(t TrustedIssuer) bool { return t.Name == c.Trust })
-		if at < 0 {
-			return b.at(fmt.Errorf("accept %s: no `trust` has that name: add `trust %s <issuer>`", c.Trust, c.Trust), place...)
+		trusted := slices.IndexFunc(s.Trusted, func(t TrustedIssuer) bool { return t.Name == c.Trust })
+		if trusted < 0 {
+			return at.At(fmt.Errorf("accept %s: no `trust` has that name: add `trust %s <issuer>`", c.Trust, c.Trust), place...)
 		}
-		rule, err := c.read(s.Trusted[at].Settings.Issuer)
+		rule, err := c.read(s.Trusted[trusted].Settings.Issuer)
 		if err == nil {
-			err = s.Scopes.Check(rule.Scopes)
+			err = s.Issuer.Scopes.Check(rule.Scopes)
 		}
 		for _, name := range rule.Scopes {
-			if scope, _ := s.Scopes.Find(name); err == nil && !rule.People && !scope.ServerTokens {
+			if scope, _ := s.Issuer.Scopes.Find(name); err == nil && !rule.People && !scope.ServerTokens {
 				err = fmt.Errorf("scope %q is none that a server token can hold", name)
 			}
 		}
@@ -160,11 +160,11 @@ func (b *Block) readAccept(s *Settings) error {
 			err = errors.New("client: write the id out")
 		}
 		if err != nil {
-			return b.at(fmt.Errorf("accept %s: %w", c.Trust, err), place...)
+			return at.At(fmt.Errorf("accept %s: %w", c.Trust, err), place...)
 		}
 		count[c.Trust]++
 		rule.Name = fmt.Sprintf("%s#%d", c.Trust, count[c.Trust])
-		s.AcceptRules = append(s.AcceptRules, rule)
+		s.Issuer.AcceptRules = append(s.Issuer.AcceptRules, rule)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (b *Block) parseClient(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	c, first := Client{Client: store.Client{ID: args[0]}}, *d
-	b.note(d, "client", c.ID)
+	b.Sources.note(d, "client", c.ID)
 	if err := b.refuseTaken(d, "client", c.ID); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (b *Block) parseClient(d *caddyfile.Dispenser) error {
 		err := scopes(d)
 		for _, name := range c.Scopes[before:] { // which are declared is known only when every block has been read
 			if _, known := (oauth.ScopeCatalogue{}).Find(name); !known {
-				b.note(d, "scope", name, "of client", c.ID)
+				b.Sources.note(d, "scope", name, "of client", c.ID)
 			}
 		}
 		return err
@@ -111,16 +111,16 @@ func (b *Block) readClients(s *Settings) ([]*store.Client, error) {
 	for _, c := range b.Clients {
 		client, err := c.read(setting.Resolve)
 		for i := 0; err == nil && i < len(client.Scopes); i++ {
-			err = b.at(s.Scopes.Check(client.Scopes[i:i+1]), "scope", client.Scopes[i], "of client", c.ID)
+			err = b.Sources.At(s.Issuer.Scopes.Check(client.Scopes[i:i+1]), "scope", client.Scopes[i], "of client", c.ID)
 		}
 		if err == nil {
-			err = s.CheckExchange(client)
+			err = s.Issuer.CheckExchange(client)
 		}
-		if err == nil && !s.OpenID {
+		if err == nil && !s.Issuer.OpenID {
 			err = client.CheckWithoutOpenID()
 		}
 		if err != nil {
-			return nil, b.at(fmt.Errorf("client %q: %w", c.ID, err), "client", c.ID)
+			return nil, b.Sources.At(fmt.Errorf("client %q: %w", c.ID, err), "client", c.ID)
 		}
 		clients = append(clients, client)
 	}

@@ -22,11 +22,8 @@ type ClientKeys struct {
 //	client_keys {
 //		allow_private_network
 //	}
-func (b *Block) parseClientKeys(d *caddyfile.Dispenser) error {
-	if b.ClientKeys == nil {
-		b.ClientKeys = new(ClientKeys)
-	}
-	return options{"allow_private_network": flag(&b.ClientKeys.AllowPrivateNetwork)}.parseAlone(d, "unknown client_keys option %q")
+func parseClientKeys(d *caddyfile.Dispenser, keys **ClientKeys, _ *Sources) error {
+	return options{"allow_private_network": flag(&orNew(keys).AllowPrivateNetwork)}.parseAlone(d, "unknown client_keys option %q")
 }
 
 // readKeys resolves the keys of a declared client.

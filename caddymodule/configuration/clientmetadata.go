@@ -48,12 +48,12 @@ type OpenClients struct {
 //		scopes <scope>...
 //		allow_private_network
 //	}
-func (b *Block) parseClientMetadata(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "client_metadata", b.ClientMetadata != nil); err != nil {
+func parseClientMetadata(d *caddyfile.Dispenser, metadata **ClientMetadata, at *Sources) error {
+	if err := setting.Once(d, "client_metadata", *metadata != nil); err != nil {
 		return err
 	}
-	b.note(d, "client_metadata")
-	c := orNew(&b.ClientMetadata)
+	at.note(d, "client_metadata")
+	c := orNew(metadata)
 	if d.NextArg() {
 		if c.Off = d.Val() == "off"; !c.Off || d.NextArg() {
 			return d.Err("write `client_metadata off`, or a block")
@@ -62,30 +62,8 @@ func (b *Block) parseClientMetadata(d *caddyfile.Dispenser) error {
 	}
 	return options{
 		"allow": checkedList(&c.Allow, checkHostPattern), "deny": checkedList(&c.Deny, checkHostPattern),
-		"scopes": b.notedScopes(&c.Scopes, "client_metadata"), "allow_private_network": flag(&c.AllowPrivateNetwork),
+		"scopes": at.scopes(&c.Scopes, "client_metadata", "scope"), "allow_private_network": flag(&c.AllowPrivateNetwork),
 	}.parse(d, "client_metadata has no option %q")
-}
-
-// notedScopes is a list of scopes of a block. Which scopes there are is known only when every block has been read.
-func (b *Block) notedScopes(scopes *[]string, block string) func(*caddyfile.Dispenser) error {
-	return func(d *caddyfile.Dispenser) error {
-		before := len(*scopes)
-		err := checkedList(scopes, nil)(d)
-		for _, name := range (*scopes)[before:] {
-			b.note(d, block, "scope", name)
-		}
-		return err
-	}
-}
-
-// checkNotedScopes refuses scopes that are not declared.
-func (b *Block) checkNotedScopes(s *Settings, scopes []string, block string) error {
-	for _, name := range scopes {
-		if err := s.Scopes.Check(oauth.Scopes{name}); err != nil {
-			return b.at(fmt.Errorf("%s: %w", block, err), block, "scope", name)
-		}
-	}
-	return nil
 }
 
 // checkHostPattern refuses what matches no host of a URL.
@@ -98,18 +76,17 @@ func checkHostPattern(pattern string) error {
 	return nil
 }
 
-func (b *Block) readClientMetadata(s *Settings) error {
-	c := b.ClientMetadata
+func (c *ClientMetadata) read(s *Settings, at *Sources) error {
 	if c == nil {
 		s.Open.DocumentsOff = s.SessionsOnly
 		return nil
 	}
 	for _, pattern := range append(append([]string(nil), c.Allow...), c.Deny...) {
 		if err := checkHostPattern(pattern); err != nil {
-			return b.at(fmt.Errorf("client_metadata: %w", err), "client_metadata")
+			return at.At(fmt.Errorf("client_metadata: %w", err), "client_metadata")
 		}
 	}
-	if err := b.checkNotedScopes(s, c.Scopes, "client_metadata"); err != nil {
+	if err := at.checkScopes(s.Issuer.Scopes, c.Scopes, "client_metadata", "scope"); err != nil {
 		return err
 	}
 	s.Open.DocumentsOn, s.Open.DocumentsOff, s.Open.DocumentScopes = !c.Off, c.Off, c.Scopes

@@ -43,8 +43,8 @@ var (
 //		rotate       <duration> | off
 //		encrypt_with <key> [<old>...]
 //	}
-func (b *Block) parseKeys(d *caddyfile.Dispenser) error {
-	c := orNew(&b.Keys)
+func parseKeys(d *caddyfile.Dispenser, keys **Keys, at *Sources) error {
+	c := orNew(keys)
 	return options{
 		"algorithm": checkedText(&c.Algorithm, func(name string) error {
 			_, err := oauth.ParseAlgorithm(name)
@@ -52,7 +52,7 @@ func (b *Block) parseKeys(d *caddyfile.Dispenser) error {
 		}),
 		"rotate": c.parseRotate,
 		"encrypt_with": func(d *caddyfile.Dispenser) error {
-			b.note(d, "encrypt_with")
+			at.note(d, "encrypt_with")
 			return c.parseEncryptWith(d)
 		},
 	}.parseAlone(d, "unknown keys option %q")
@@ -103,12 +103,11 @@ func (c *Keys) parseEncryptWith(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (b *Block) readKeys(s *Settings) (err error) {
-	c := b.Keys
+func (c *Keys) read(s *Settings, at *Sources) (err error) {
 	if c == nil {
 		c = new(Keys)
 	}
-	s.Node.Algorithm, s.Node.Rotation, s.Node.OpenID = oauth.ES256, defaultRotation, s.OpenID
+	s.Node.Algorithm, s.Node.Rotation, s.Node.OpenID = oauth.ES256, defaultRotation, s.Issuer.OpenID
 	if c.Algorithm != "" {
 		if s.Node.Algorithm, err = oauth.ParseAlgorithm(c.Algorithm); err != nil {
 			return fmt.Errorf("keys: %w", err)
@@ -119,8 +118,8 @@ func (b *Block) readKeys(s *Settings) (err error) {
 			return fmt.Errorf("keys: rotate %s: %w", s.Node.Rotation, errRotation)
 		}
 	}
-	s.Sealer, err = c.newSealer(s.URL)
-	return b.at(err, "encrypt_with")
+	s.Sealer, err = c.newSealer(s.Issuer.URL)
+	return at.At(err, "encrypt_with")
 }
 
 // newSealer returns what encrypts the issuer's keys; nil: nothing does.

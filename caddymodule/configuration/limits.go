@@ -28,8 +28,8 @@ const (
 )
 
 // parseRevocation reads `revocation { max_staleness <duration> }`.
-func (b *Block) parseRevocation(d *caddyfile.Dispenser) error {
-	return options{"max_staleness": orNew(&b.Revocation).parseMaxStaleness}.parseAlone(d, "unknown revocation option %q")
+func parseRevocation(d *caddyfile.Dispenser, revocation **Revocation, _ *Sources) error {
+	return options{"max_staleness": orNew(revocation).parseMaxStaleness}.parseAlone(d, "unknown revocation option %q")
 }
 
 func (c *Revocation) parseMaxStaleness(d *caddyfile.Dispenser) error {
@@ -40,10 +40,10 @@ func (c *Revocation) parseMaxStaleness(d *caddyfile.Dispenser) error {
 	return err
 }
 
-func (b *Block) readRevocation(s *Settings) error {
+func (c *Revocation) read(s *Settings) error {
 	s.Node.MaxStaleness = defaultStaleness
-	if b.Revocation != nil && b.Revocation.MaxStaleness != 0 {
-		s.Node.MaxStaleness = time.Duration(b.Revocation.MaxStaleness)
+	if c != nil && c.MaxStaleness != 0 {
+		s.Node.MaxStaleness = time.Duration(c.MaxStaleness)
 	}
 	if s.Node.MaxStaleness < leastStaleness {
 		return fmt.Errorf("max_staleness: use at least %s, for the store is read once a second", leastStaleness)
@@ -97,8 +97,8 @@ var (
 //		grants      <grants>/<window> per user | off
 //		revocations <revocations>/<window> per client | off
 //	}
-func (b *Block) parseLimits(d *caddyfile.Dispenser) error {
-	c := orNew(&b.Limits)
+func parseLimits(d *caddyfile.Dispenser, limits **Limits, _ *Sources) error {
+	c := orNew(limits)
 	return options{
 		"client":      oneLimit(&c.Client, "20/1m", "ip"),
 		"login":       c.parseLogin,
@@ -160,8 +160,7 @@ func parseLimit(d *caddyfile.Dispenser, usage string, known ...string) (limit *L
 	return &Limit{Failures: failures, Window: caddy.Duration(duration)}, args[2], nil
 }
 
-func (b *Block) readLimits(s *Settings) (err error) {
-	c := b.Limits
+func (c *Limits) read(limits *attempts.Limits) (err error) {
 	if c == nil {
 		c = new(Limits)
 	}
@@ -171,11 +170,11 @@ func (b *Block) readLimits(s *Settings) (err error) {
 		otherwise  attempts.Limit
 		limit      *attempts.Limit
 	}{
-		{"client", c.Client, defaultClientLimit, &s.ClientLimit},
-		{"login_account", c.LoginAccount, defaultAccountLimit, &s.AccountLimit},
-		{"login_ip", c.LoginAddress, defaultAddressLimit, &s.AddressLimit},
-		{"grants", c.Grants, defaultGrantLimit, &s.GrantLimit},
-		{"revocations", c.Revocations, defaultRevocationLimit, &s.RevocationLimit},
+		{"client", c.Client, defaultClientLimit, &limits.ClientLimit},
+		{"login_account", c.LoginAccount, defaultAccountLimit, &limits.AccountLimit},
+		{"login_ip", c.LoginAddress, defaultAddressLimit, &limits.AddressLimit},
+		{"grants", c.Grants, defaultGrantLimit, &limits.GrantLimit},
+		{"revocations", c.Revocations, defaultRevocationLimit, &limits.RevocationLimit},
 	} {
 		if *l.limit, err = l.configured.read(l.otherwise); err != nil {
 			return fmt.Errorf("limits %s: %w", l.name, err)

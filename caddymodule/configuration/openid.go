@@ -18,11 +18,10 @@ type OpenID struct {
 //	openid {
 //		allow_private_network
 //	}
-func (b *Block) parseOpenID(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "openid", b.OpenID != nil); err != nil {
+func parseOpenID(d *caddyfile.Dispenser, openID **OpenID, at *Sources) error {
+	if err := setting.Once(d, "openid", *openID != nil); err != nil {
 		return err
 	}
-	b.OpenID = new(OpenID)
-	b.note(d, "openid")
-	return options{"allow_private_network": flag(&b.OpenID.AllowPrivateNetwork)}.parseAlone(d, "openid has no option %q")
+	at.note(d, "openid")
+	return options{"allow_private_network": flag(&orNew(openID).AllowPrivateNetwork)}.parseAlone(d, "openid has no option %q")
 }

@@ -35,6 +35,11 @@ func (o options) parseAlone(d *caddyfile.Dispenser, unknown string) error {
 	return o.parse(d, unknown)
 }
 
+// with is an option of the oauth block: parse reads the setting at value.
+func with[T any](value T, at *Sources, parse func(*caddyfile.Dispenser, T, *Sources) error) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error { return parse(d, value, at) }
+}
+
 // flag is an option without a value.
 func flag(value *bool) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {

@@ -38,9 +38,9 @@ type PersonalTokens struct {
 //		groups   <group>...
 //		operators_only
 //	}
-func (b *Block) parsePersonalTokens(d *caddyfile.Dispenser) error {
-	b.note(d, "personal_tokens")
-	c := orNew(&b.PersonalTokens)
+func parsePersonalTokens(d *caddyfile.Dispenser, tokens **PersonalTokens, at *Sources) error {
+	at.note(d, "personal_tokens")
+	c := orNew(tokens)
 	roles := make([]string, 0, len(c.Roles))
 	err := options{
 		"scopes": checkedList(&c.Scopes, nil), "roles": checkedList(&roles, nil), "groups": checkedList(&c.Groups, nil), "lifetime": c.parseLifetime,
@@ -89,27 +89,25 @@ func (c *PersonalTokens) lifetimes() (r personaltoken.Rules, err error) {
 	return r, nil
 }
 
-// readPersonalTokens reads the rules of personal access tokens.
-func (b *Block) readPersonalTokens(s *Settings) error {
-	c := b.PersonalTokens
+func (c *PersonalTokens) read(s *Settings, at *Sources) error {
 	if c == nil {
 		return nil
 	}
-	fail := func(err error) error { return b.at(fmt.Errorf("personal_tokens: %w", err), "personal_tokens") }
+	fail := func(err error) error { return at.At(fmt.Errorf("personal_tokens: %w", err), "personal_tokens") }
 	rules, err := c.lifetimes()
 	if err != nil {
-		return b.at(err, "personal_tokens")
+		return at.At(err, "personal_tokens")
 	}
 	for _, name := range c.Scopes {
 		if oauth.AsksForRefresh(name) || oauth.IsOpenIDScope(name) {
 			return fail(fmt.Errorf("scope %s is for applications: a personal access token is never refreshed, and no sign-in", name))
 		}
 	}
-	if err := s.Scopes.Check(c.Scopes); err != nil {
+	if err := s.Issuer.Scopes.Check(c.Scopes); err != nil {
 		return fail(err)
 	}
 	for _, role := range c.Roles {
-		if err := s.Roles.Check(role); err != nil {
+		if err := s.Issuer.Roles.Check(role); err != nil {
 			return fail(err)
 		}
 	}

@@ -78,7 +78,13 @@ type Creation struct {
 	Role string `json:"role,omitempty"`
 }
 
-func (c *Creation) role() store.Role { return store.Role(c.Role) }
+// check refuses an unknown role. Start looks for the organisation, which may be in the store.
+func (c *Creation) check(roles store.RoleCatalogue) error {
+	if c == nil || c.Role == "" {
+		return nil
+	}
+	return roles.Check(store.Role(c.Role))
+}
 
 // The kinds of providers.
 const (
@@ -126,7 +132,7 @@ var providerKinds = map[string]providerKind{
 //		allow_private_network
 //	}
 //	ldap <name> <url> { … }                     # see LDAP; and allow, link, create, title
-func (b *Block) parseProvider(d *caddyfile.Dispenser, of providerKind) error {
+func (s *SignIn) parseProvider(d *caddyfile.Dispenser, of providerKind, at *Sources) error {
 	word := d.Val()
 	c, words := Provider{Kind: of.kind}, d.RemainingArgs()
 	c.Default = len(words) > 0 && words[len(words)-1] == "default"
@@ -142,13 +148,13 @@ func (b *Block) parseProvider(d *caddyfile.Dispenser, of providerKind) error {
 			return d.Errf("provider %s: the URL is empty; is a variable unset?", c.Name)
 		}
 	}
-	if slices.ContainsFunc(b.SignIn.Providers, func(other Provider) bool { return other.Name == c.Name }) {
+	if slices.ContainsFunc(s.Providers, func(other Provider) bool { return other.Name == c.Name }) {
 		return d.Errf("provider %s is there twice", c.Name)
 	}
 	if err := setting.RefuseRequest(d, c.URL); err != nil {
 		return err
 	}
-	b.note(d, "provider", c.Name)
+	at.note(d, "provider", c.Name)
 	first := *d
 	known := of.own(&c)
 	maps.Copy(known, options{
@@ -166,7 +172,7 @@ func (b *Block) parseProvider(d *caddyfile.Dispenser, of providerKind) error {
 	if _, err := c.read(standIn); err != nil { // of the provider as a whole: the line is its first
 		return first.Errf("provider %s: %v", c.Name, err)
 	}
-	b.SignIn.Providers = append(b.SignIn.Providers, c)
+	s.Providers = append(s.Providers, c)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
@@ -95,7 +96,7 @@ func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 		}
 	}
 	if c.Create != nil {
-		p.Rules.Create = &federation.Creation{Organisation: c.Create.Organisation, Role: c.Create.role()}
+		p.Rules.Create = &federation.Creation{Organisation: c.Create.Organisation, Role: store.Role(c.Create.Role)}
 	}
 	switch c.Kind {
 	case kindOpenID, "":

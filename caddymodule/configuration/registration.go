@@ -42,14 +42,14 @@ var defaultRegistrationLimit = attempts.Limit{Failures: 20, Window: time.Hour}
 //		limit       <registrations>/<window> per ip | off
 //		initial_access_token {env.NAME} | {file./path}
 //	}
-func (b *Block) parseRegistration(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "registration", b.Registration != nil); err != nil {
+func parseRegistration(d *caddyfile.Dispenser, registration **Registration, at *Sources) error {
+	if err := setting.Once(d, "registration", *registration != nil); err != nil {
 		return err
 	}
-	b.note(d, "registration")
-	c := orNew(&b.Registration)
+	at.note(d, "registration")
+	c := orNew(registration)
 	return options{
-		"scopes": b.notedScopes(&c.Scopes, "registration"), "max_clients": c.parseMaxClients, "limit": oneLimit(&c.Limit, "20/1h", "ip"),
+		"scopes": at.scopes(&c.Scopes, "registration", "scope"), "max_clients": c.parseMaxClients, "limit": oneLimit(&c.Limit, "20/1h", "ip"),
 		"initial_access_token": c.parseInitialToken,
 	}.parseAlone(d, "registration has no option %q")
 }
@@ -83,13 +83,12 @@ func (c *Registration) parseInitialToken(d *caddyfile.Dispenser) error {
 	return err
 }
 
-func (b *Block) readRegistration(s *Settings) error {
-	c := b.Registration
+func (c *Registration) read(s *Settings, at *Sources) error {
 	if c == nil {
 		return nil
 	}
-	fail := func(err error) error { return b.at(fmt.Errorf("registration: %w", err), "registration") }
-	if err := b.checkNotedScopes(s, c.Scopes, "registration"); err != nil {
+	fail := func(err error) error { return at.At(fmt.Errorf("registration: %w", err), "registration") }
+	if err := at.checkScopes(s.Issuer.Scopes, c.Scopes, "registration", "scope"); err != nil {
 		return err
 	}
 	rules := &registration.Rules{Most: c.MaxClients}

@@ -24,17 +24,17 @@ type Sessions struct {
 //		idle <duration>
 //		max  <duration>
 //	}
-func (b *Block) parseSessions(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "sessions", b.Sessions != nil); err != nil {
+func parseSessions(d *caddyfile.Dispenser, sessions **Sessions, at *Sources) error {
+	if err := setting.Once(d, "sessions", *sessions != nil); err != nil {
 		return err
 	}
-	b.Sessions = new(Sessions)
-	b.note(d, "sessions")
-	return options{"idle": b.Sessions.lifetime(&b.Sessions.Idle), "max": b.Sessions.lifetime(&b.Sessions.Max)}.
-		parseAlone(d, "unknown sessions option %q")
+	at.note(d, "sessions")
+	c := orNew(sessions)
+	return options{"idle": sessionLimit(&c.Idle), "max": sessionLimit(&c.Max)}.parseAlone(d, "unknown sessions option %q")
 }
 
-func (c *Sessions) lifetime(value *caddy.Duration) func(*caddyfile.Dispenser) error {
+// sessionLimit is a lifetime of sessions.
+func sessionLimit(value *caddy.Duration) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		if err := parseOnce(d, value); err != nil {
@@ -47,10 +47,10 @@ func (c *Sessions) lifetime(value *caddy.Duration) func(*caddyfile.Dispenser) er
 	}
 }
 
-func (b *Block) readSessions(s *Settings) error {
-	if b.Sessions == nil {
+func (c *Sessions) read(s *Settings, at *Sources) error {
+	if c == nil {
 		return nil
 	}
-	s.Sessions = tokenissuer.SessionLimits{Idle: time.Duration(b.Sessions.Idle), Max: time.Duration(b.Sessions.Max)}
-	return b.at(s.Sessions.Validate(), "sessions")
+	s.Issuer.Sessions = tokenissuer.SessionLimits{Idle: time.Duration(c.Idle), Max: time.Duration(c.Max)}
+	return at.At(s.Issuer.Sessions.Validate(), "sessions")
 }

@@ -27,12 +27,12 @@ type SignIn struct {
 //		github   <name> [<url>] [default] { … }
 //		ldap     <name> <url> { … }
 //	}
-func (b *Block) parseSignIn(d *caddyfile.Dispenser) error {
-	b.note(d, "sign_in")
-	s := orNew(&b.SignIn)
+func parseSignIn(d *caddyfile.Dispenser, signIn **SignIn, at *Sources) error {
+	at.note(d, "sign_in")
+	s := orNew(signIn)
 	known := options{"password": flag(&s.Password)}
 	for word, kind := range providerKinds {
-		known[word] = func(d *caddyfile.Dispenser) error { return b.parseProvider(d, kind) }
+		known[word] = func(d *caddyfile.Dispenser) error { return s.parseProvider(d, kind, at) }
 	}
 	return known.parseAlone(d, "unknown sign_in option %q")
 }
@@ -46,23 +46,23 @@ type SignInSettings struct {
 	Providers []ProviderSettings
 }
 
-// readSignIn reads where people sign in. It follows readDirectory, which knows who has a password.
-func (b *Block) readSignIn(s *Settings) error {
-	if b.SignIn == nil {
+// read reads where people sign in. The users are those that are declared.
+func (c *SignIn) read(users []User, s *Settings, at *Sources) error {
+	if c == nil {
 		s.SignIn.Password = true
 		return nil
 	}
-	s.SignIn.Password = b.SignIn.Password || b.hasPasswords()
-	for _, c := range b.SignIn.Providers {
+	s.SignIn.Password = c.Password || havePasswords(users)
+	for _, c := range c.Providers {
 		p, err := c.read(setting.Resolve)
 		if err == nil {
 			err = s.SignIn.fits(p)
 		}
 		if err == nil {
-			err = b.checkCreation(s, c.Create)
+			err = c.Create.check(s.Issuer.Roles)
 		}
 		if err != nil {
-			return b.at(fmt.Errorf("provider %s: %w", c.Name, err), "provider", c.Name)
+			return at.At(fmt.Errorf("provider %s: %w", c.Name, err), "provider", c.Name)
 		}
 		s.SignIn.Providers = append(s.SignIn.Providers, p)
 		if p.LDAP != nil && !s.SignIn.Password { // whose passwords are typed into the same form
@@ -70,10 +70,10 @@ func (b *Block) readSignIn(s *Settings) error {
 		}
 	}
 	if !s.SignIn.Password { // neither on the page nor at the token endpoint
-		s.PasswordGrant = nil
+		s.Issuer.PasswordGrant = nil
 	}
 	if !s.SignIn.Password && len(s.SignIn.Providers) == 0 {
-		return b.at(errors.New("nobody could sign in: add `password`, `provider`, `github` or `ldap` to sign_in"), "sign_in")
+		return at.At(errors.New("nobody could sign in: add `password`, `provider`, `github` or `ldap` to sign_in"), "sign_in")
 	}
 	return nil
 }
@@ -96,35 +96,24 @@ func (s *SignInSettings) fits(p ProviderSettings) error {
 	return nil
 }
 
-// checkCreation refuses a role that is not known. An organisation that is not declared may be in the store, where Start looks.
-func (b *Block) checkCreation(s *Settings, c *Creation) error {
-	if c == nil || c.Role == "" {
-		return nil
-	}
-	return s.Roles.Check(c.role())
+// havePasswords reports whether one of the users has a password.
+func havePasswords(users []User) bool {
+	return slices.ContainsFunc(users, func(u User) bool { return u.PasswordHash != "" })
 }
 
-// hasPasswords reports whether a declared user has a password.
-func (b *Block) hasPasswords() bool {
-	return slices.ContainsFunc(b.Users, func(u User) bool { return u.PasswordHash != "" })
+// hasProvider reports whether people sign in at a provider. It accepts nil.
+func (c *SignIn) hasProvider() bool { return c != nil && len(c.Providers) > 0 }
+
+// hasDirectory reports whether one of the providers is a directory.
+func (c *SignIn) hasDirectory() bool {
+	return slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Kind == kindLDAP })
 }
 
-// hasProvider reports whether some provider vouches for people.
-func (b *Block) hasProvider() bool { return b.SignIn != nil && len(b.SignIn.Providers) > 0 }
-
-// hasDirectory reports whether some provider is a directory, to which passwords are sent.
-func (b *Block) hasDirectory() bool {
-	return b.SignIn != nil && slices.ContainsFunc(b.SignIn.Providers, func(p Provider) bool { return p.Kind == kindLDAP })
-}
-
-// warnOfProviders says which providers let in nobody new, or anybody, and that a grant is off that sign_in leaves no passwords for.
-func (b *Block) warnOfProviders(logger *zap.Logger, s Settings) {
-	if b.PasswordGrant != nil && s.PasswordGrant == nil {
-		logger.Warn(b.before("password_grant is off, because nobody signs in with a password: add `password` to sign_in, or take password_grant away", "sign_in"))
-	}
-	for _, p := range s.SignIn.Providers {
+// warn warns of providers that admit no new people, or anybody.
+func (s *SignInSettings) warn(logger *zap.Logger, at *Sources) {
+	for _, p := range s.Providers {
 		if warning := p.warning(); warning != "" {
-			logger.Warn(b.before("provider "+p.Name+" "+warning, "provider", p.Name))
+			logger.Warn(at.before("provider "+p.Name+" "+warning, "provider", p.Name))
 		}
 	}
 }

@@ -47,8 +47,8 @@ const defaultPool = 16
 //		migrate off
 //	}
 //	store memory
-func (b *Block) parseStore(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "store", b.Store != nil); err != nil {
+func parseStore(d *caddyfile.Dispenser, store **Store, at *Sources) error {
+	if err := setting.Once(d, "store", *store != nil); err != nil {
 		return err
 	}
 	args := d.RemainingArgs()
@@ -80,8 +80,8 @@ func (b *Block) parseStore(d *caddyfile.Dispenser) error {
 			return err
 		}
 	}
-	b.Store = c
-	b.note(d, "store")
+	*store = c
+	at.note(d, "store")
 	return known.parse(d, "store "+c.Type+" has no option %q")
 }
 
@@ -132,15 +132,10 @@ func (c *Store) parseMigrate(d *caddyfile.Dispenser) error {
 	return err
 }
 
-func (b *Block) readStore(s *Settings) error {
-	config := b.Store
-	if config == nil {
-		config = new(Store)
-	}
-	return b.at(config.read(&s.Node), "store")
-}
-
 func (c *Store) read(s *node.Settings) error {
+	if c == nil {
+		c = new(Store)
+	}
 	s.Store, s.KeepSchema = c.Type, c.KeepSchema
 	switch c.Type {
 	case "", node.SQLite:

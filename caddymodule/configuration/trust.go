@@ -68,7 +68,7 @@ const audienceFromClient = "client_id"
 //		}
 //		allow_private_network
 //	}
-func (b *Block) parseTrust(d *caddyfile.Dispenser) error {
+func parseTrust(d *caddyfile.Dispenser, issuers *[]Trust, at *Sources) error {
 	var c Trust
 	if !d.Args(&c.Name, &c.Issuer) || d.NextArg() {
 		return d.Errf("write it as `trust <name> <issuer> { … }`")
@@ -76,10 +76,10 @@ func (b *Block) parseTrust(d *caddyfile.Dispenser) error {
 	if err := checkTrustName(c.Name); err != nil {
 		return d.Errf("%v", err)
 	}
-	if slices.ContainsFunc(b.Trust, func(other Trust) bool { return other.Name == c.Name }) {
+	if slices.ContainsFunc(*issuers, func(other Trust) bool { return other.Name == c.Name }) {
 		return d.Errf("trust %s is there twice", c.Name)
 	}
-	b.note(d, "trust", c.Name)
+	at.note(d, "trust", c.Name)
 	first := *d
 	err := options{
 		"audience": func(d *caddyfile.Dispenser) error { return setting.Audience(d, &c.Audience) },
@@ -103,7 +103,7 @@ func (b *Block) parseTrust(d *caddyfile.Dispenser) error {
 	if _, err := c.read(standIn); err != nil { // of the issuer as a whole: the line is its first
 		return first.Errf("trust %s: %v", c.Name, err)
 	}
-	b.Trust = append(b.Trust, c)
+	*issuers = append(*issuers, c)
 	return nil
 }
 
@@ -141,25 +141,25 @@ type TrustedIssuer struct {
 	Settings trust.Settings
 }
 
-// readTrust reads whom we trust. No two may be the same.
-func (b *Block) readTrust(s *Settings) error {
-	for _, c := range b.Trust {
+// readTrust reads the trusted issuers, of which no two may be the same. One that an accept rule names needs no audience.
+func readTrust(issuers []Trust, rules []Accept, s *Settings, at *Sources) error {
+	for _, c := range issuers {
 		t, err := c.read(setting.Resolve)
 		same := slices.IndexFunc(s.Trusted, func(o TrustedIssuer) bool { return o.Settings.Issuer == t.Settings.Issuer })
 		switch {
 		case err != nil:
 			err = fmt.Errorf("trust %s: %w", c.Name, err)
-		case len(t.Audience) == 0 && !slices.ContainsFunc(b.Accept, func(a Accept) bool { return a.Trust == c.Name }):
+		case len(t.Audience) == 0 && !slices.ContainsFunc(rules, func(a Accept) bool { return a.Trust == c.Name }):
 			err = fmt.Errorf("trust %s: audience is missing: say which of its tokens are meant for us", c.Name)
-		case t.Settings.Issuer == s.URL:
-			err = fmt.Errorf("trust %s: %s is our own issuer: `protect` calls it self", c.Name, s.URL)
+		case t.Settings.Issuer == s.Issuer.URL:
+			err = fmt.Errorf("trust %s: %s is our own issuer: `protect` calls it self", c.Name, s.Issuer.URL)
 		case same >= 0:
 			err = fmt.Errorf("trust %s: trust %s has the same issuer", c.Name, s.Trusted[same].Name)
 		case slices.ContainsFunc(s.Trusted, func(o TrustedIssuer) bool { return o.Name == t.Name }):
 			err = fmt.Errorf("trust %s is there twice", c.Name)
 		}
 		if err != nil {
-			return b.at(err, "trust", c.Name)
+			return at.At(err, "trust", c.Name)
 		}
 		s.Trusted = append(s.Trusted, t)
 	}

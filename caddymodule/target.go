@@ -1,0 +1,44 @@
+package caddymodule
+
+import (
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
+)
+
+// newTarget returns what the admin API needs of the configuration.
+func (a *App) newTarget() *admin.Target {
+	s := a.service
+	t := &admin.Target{
+		Logger: s.logger, Unreadiness: s.unreadiness, OpenStreams: gate.OpenStreams,
+		Routes: func() []coverage.Route { return a.guarded.found.Load().Routes },
+	}
+	for _, other := range a.others.trusted {
+		t.Trusted = append(t.Trusted, admin.TrustedIssuer{
+			Name: other.Name, URL: other.Settings.Issuer, Audience: other.Audience, Issuer: other.running.value,
+		})
+	}
+	if !s.settings.KeepsState() {
+		return t
+	}
+	t.OwnIssuer = &admin.OwnIssuer{
+		Issuer: s.issuer, Registry: s.registry, Node: s.node, PersonalTokens: s.personal, SessionsOnly: !s.issues(), IsServing: s.life.isServing,
+		ExplainSession: hosts.Explainer(s.issuer),
+		CountMinted:    func() { tokensIssued.WithLabelValues(byOperator).Inc() },
+	}
+	origins := a.guarded.found.Load().Hosts
+	if s.issues() {
+		origins = []string{s.issuer.URL}
+		t.LogoutsToPrivate = a.OpenID != nil && a.OpenID.AllowPrivateNetwork
+		t.Metadata, t.DiscoveryURL = s.handler.Metadata(), endpoint.DiscoveryURL(s.issuer.URL)
+	}
+	for _, p := range a.others.providers {
+		t.Providers = append(t.Providers, p.target(origins))
+	}
+	for _, d := range a.others.directories {
+		t.Providers = append(t.Providers, d.target())
+	}
+	return t
+}
