@@ -90,6 +90,7 @@ func (a *App) provision(ctx caddy.Context) error {
 		}
 	}
 	a.gates = gate.NewShared(logger, a.service.audit, node.Clock, a.service.ownIssuer(), a.others.forGates())
+	a.guarded.service, a.guarded.gates, a.guarded.issuer = a.service, a.gates, coveredIssuer(&a.Block, a.service)
 	if settings.KeepsState() {
 		return a.gates.UseHostSessions(a.service.hostSessions(a.others))
 	}
@@ -99,11 +100,11 @@ func (a *App) provision(ctx caddy.Context) error {
 // Start opens the store, unless the previous configuration used the same one, and begins to serve. It returns no error when a
 // database server cannot be reached: the app begins to serve as soon as it can.
 func (a *App) Start() error {
-	if err := a.guarded.examine(a.service, a.coveredIssuer(), a.gates); err != nil {
+	if err := a.guarded.examine(); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	a.others.start(a.guarded.ctx.Storage())
-	a.starting = &starting{a.service, a.newTarget(), a.about()}
+	a.starting = &starting{a.service, newTarget(a.service, a.others, a.guarded), a.about()}
 	if err := a.starting.start(); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
@@ -137,7 +138,9 @@ func (a *App) Stop() error {
 
 // Cleanup releases the node, the trusted issuers and the providers. It accepts an app whose Provision failed half-way.
 func (a *App) Cleanup() error {
-	a.examineValidated()
+	if a.guarded != nil {
+		a.guarded.examineValidated()
+	}
 	return a.uses.release()
 }
 

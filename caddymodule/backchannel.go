@@ -14,8 +14,8 @@ var logoutDeliveries = prometheus.NewCounterVec(prometheus.CounterOpts{
 }, []string{"result"})
 
 // tellApplications sends the logout tokens of sessions that have ended, from the time at which the issuer has its store until the
-// configuration ends. Private allows applications at private addresses.
-func (s *service) tellApplications(private bool) {
+// configuration ends.
+func (s *service) tellApplications() {
 	select {
 	case <-s.life.ctx.Done():
 		return
@@ -23,7 +23,7 @@ func (s *service) tellApplications(private bool) {
 	}
 	backchannel.NewWorker(backchannel.Settings{
 		Store: s.node.Store(), Clients: s.issuer.Directory, Issuer: s.issuer.URL, Keys: s.node.Keys, Now: s.node.StoreTime,
-		AllowPrivateNetwork: private,
+		AllowPrivateNetwork: s.settings.LogoutsToPrivate,
 		Report:              s.recordDelivery,
 		StoreFailed: func(err error) {
 			s.logger.Warn("the store does not say, or take, which applications are to be told of a sign-out: trying again", zap.Error(err))

@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
@@ -21,6 +22,11 @@ type guarded struct {
 	logger *zap.Logger
 	http   *caddyhttp.App                  // nil until one of our handlers has been provisioned
 	found  atomic.Pointer[coverage.Result] // nil before examine
+
+	// These are set at the end of Provision.
+	service *service
+	gates   *gate.Shared
+	issuer  *coverage.Issuer // nil: there is none
 }
 
 func (g *guarded) noteHTTP(ctx caddy.Context) {
@@ -33,22 +39,22 @@ func (g *guarded) noteHTTP(ctx caddy.Context) {
 
 // examine finds out what protects each route, logs warnings, and publishes the metadata of the routes. The configuration has to be
 // provisioned as a whole. The error says why it cannot be served.
-func (g *guarded) examine(s *service, issuer *coverage.Issuer, gates *gate.Shared) (err error) {
+func (g *guarded) examine() (err error) {
 	defer func() {
 		if reason := recover(); reason != nil { // a handler that Caddy knows and we do not; requests go on
 			g.logger.Error("panic while looking at the routes", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
-	defer gates.NoteRoutes()
+	defer g.gates.NoteRoutes()
 	g.found.Store(new(coverage.Result))
 	if g.http == nil { // there is neither `protect` nor `oauth_server`
 		if app, missing := g.ctx.AppIfConfigured("http"); missing == nil {
 			g.http = app.(*caddyhttp.App)
 		}
 	}
-	found, err := coverage.Examine(g.http, issuer, s.metadata)
+	found, err := coverage.Examine(g.http, g.issuer, g.service.metadata)
 	g.found.Store(found)
-	if s.settings.KeepsState() {
+	if s := g.service; s.settings.KeepsState() {
 		s.issuer.Resources.Publish(found.Resources, found.AgentResources)
 		s.issuer.Hosts.Publish(found.Hosts)
 		s.admitClients(found)
@@ -65,24 +71,23 @@ func (s *service) metadata(resources []endpoint.ResourceMetadata) *endpoint.Reso
 }
 
 // coveredIssuer returns what the warnings about routes need of our own issuer; nil: there is none.
-func (a *App) coveredIssuer() *coverage.Issuer {
-	if !a.service.issues() {
+func coveredIssuer(b *configuration.Block, s *service) *coverage.Issuer {
+	if !s.issues() {
 		return nil
 	}
-	is := &a.service.settings.Issuer
+	is := &s.settings.Issuer
 	return &coverage.Issuer{
 		URL: is.URL, Audience: is.Audience[0], Audiences: is.Audience, Scopes: is.Scopes.Names(),
-		Metadata: endpoint.ResourceMetadataURL(&a.service.issuer.Settings), Source: a.Sources["issuer"],
-		SignsIn:        len(a.Users) > 0 || a.SignIn != nil || a.OpenID != nil || a.Registration != nil,
-		KeysInTheClear: (a.Keys == nil || a.Keys.EncryptWith == "") && a.service.settings.Node.Store != node.Memory,
+		Metadata: endpoint.ResourceMetadataURL(&s.issuer.Settings), Source: b.Sources["issuer"],
+		SignsIn:        len(b.Users) > 0 || b.SignIn != nil || b.OpenID != nil || b.Registration != nil,
+		KeysInTheClear: (b.Keys == nil || b.Keys.EncryptWith == "") && s.settings.Node.Store != node.Memory,
 	}
 }
 
 // examineValidated examines the routes for `caddy validate`, which provisions everything and starts nothing. Caddy has found the
 // configuration good by then, so that an error can only be logged.
-func (a *App) examineValidated() {
-	g := a.guarded
-	if g == nil || g.found.Load() != nil {
+func (g *guarded) examineValidated() {
+	if g.found.Load() != nil {
 		return
 	}
 	if g.http == nil { // none of our handlers was provisioned, which also happens in a configuration that was refused half-way
@@ -92,7 +97,7 @@ func (a *App) examineValidated() {
 	} else if _, err := g.ctx.AppIfConfigured("http"); err != nil { // it was refused
 		return
 	}
-	if err := g.examine(a.service, a.coveredIssuer(), a.gates); err != nil {
+	if err := g.examine(); err != nil {
 		g.logger.Error("this configuration will not be loaded", zap.Error(err))
 	}
 }

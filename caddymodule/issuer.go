@@ -116,7 +116,7 @@ func (s *service) ownIssuer() *gate.OwnIssuer {
 	return &gate.OwnIssuer{
 		Settings:  &s.issuer.Settings,
 		Upstreams: delegation.New(s.delegating()),
-		Handler:   s.handler, Verifier: s.node.Verifier, Node: s.node, Hidden: !s.issues(), IsServing: s.life.isServing,
+		Handler:   s.handler, Verifier: s.node.Verifier, Now: s.node.Now, IsClosing: s.node.Life.IsClosing, Hidden: !s.issues(), IsServing: s.life.isServing,
 	}
 }
 

@@ -69,7 +69,7 @@ func (s *service) removeUnusedClients() {
 	select {
 	case <-s.life.ctx.Done():
 		return
-	case <-s.node.Done():
+	case <-s.node.Life.Done():
 		return
 	case <-s.life.started:
 	}
@@ -87,7 +87,7 @@ func (s *service) removeUnusedClients() {
 		select {
 		case <-s.life.ctx.Done():
 			return
-		case <-s.node.Done():
+		case <-s.node.Life.Done():
 			return
 		case <-time.After(unusedInterval):
 		}

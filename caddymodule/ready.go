@@ -20,7 +20,7 @@ func (s *service) isReady(r *http.Request) bool {
 // unreadiness lists, for the operator, why this node cannot serve. It returns nothing when it can.
 func (s *service) unreadiness() []string {
 	var reasons []string
-	if caddy.Exiting() || s.node != nil && s.node.IsClosing() {
+	if caddy.Exiting() || s.node != nil && s.node.Life.IsClosing() {
 		reasons = append(reasons, "shutting down")
 	}
 	if !s.settings.KeepsState() { // an unreachable issuer concerns only the routes that take its tokens

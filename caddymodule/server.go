@@ -181,11 +181,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	caller.RestoreCookies(r)
-	if !s.service.node.Enter() {
+	if !s.service.node.Life.Enter() {
 		s.service.handler.ServeUnavailable(w, r, "shutting_down")
 		return nil
 	}
-	defer s.service.node.Leave()
+	defer s.service.node.Life.Leave()
 	if !s.service.life.isServing(r.Context()) {
 		s.service.handler.ServeUnavailable(w, r, "not_started")
 		return nil

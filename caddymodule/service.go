@@ -42,10 +42,10 @@ func (s *service) issues() bool { return s.settings.Issues() }
 
 // enterNode registers a use of the node's store. The function that it returns ends the use.
 func (s *service) enterNode(ctx context.Context) (context.Context, func(), error) {
-	if !s.node.Enter() {
+	if !s.node.Life.Enter() {
 		return nil, nil, oauth.Unavailable("shutting_down", nil)
 	}
-	return sqlstore.WithTimeout(ctx), s.node.Leave, nil
+	return sqlstore.WithTimeout(ctx), s.node.Life.Leave, nil
 }
 
 // accounts finds the users of outside accounts, and logs each user that it adds or changes.

@@ -55,13 +55,13 @@ func (s *starting) start() error {
 	}
 	admin.Add(s.target)
 	if !life.away.Load() {
-		n.Go(s.announce) // it asks the store, which must not be closed meanwhile
+		n.Life.Go(s.announce) // it asks the store, which must not be closed meanwhile
 	}
 	if s.service.settings.Issuer.OpenID {
-		n.Go(func() { s.service.tellApplications(s.target.LogoutsToPrivate) })
+		n.Life.Go(s.service.tellApplications)
 	}
 	if s.service.issues() {
-		n.Go(s.service.removeUnusedClients)
+		n.Life.Go(s.service.removeUnusedClients)
 	}
 	return nil
 }

@@ -8,14 +8,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 )
 
-// newTarget returns what the admin API needs of the configuration.
-func (a *App) newTarget() *admin.Target {
-	s := a.service
+// newTarget returns what the admin API needs of a configuration.
+func newTarget(s *service, o *others, g *guarded) *admin.Target {
 	t := &admin.Target{
 		Logger: s.logger, Unreadiness: s.unreadiness, OpenStreams: gate.OpenStreams,
-		Routes: func() []coverage.Route { return a.guarded.found.Load().Routes },
+		Routes: func() []coverage.Route { return g.found.Load().Routes },
 	}
-	for _, other := range a.others.trusted {
+	for _, other := range o.trusted {
 		t.Trusted = append(t.Trusted, admin.TrustedIssuer{
 			Name: other.Name, URL: other.Settings.Issuer, Audience: other.Audience, Issuer: other.running.value,
 		})
@@ -28,16 +27,16 @@ func (a *App) newTarget() *admin.Target {
 		ExplainSession: hosts.Explainer(s.issuer),
 		CountMinted:    func() { tokensIssued.WithLabelValues(byOperator).Inc() },
 	}
-	origins := a.guarded.found.Load().Hosts
+	origins := g.found.Load().Hosts
 	if s.issues() {
 		origins = []string{s.issuer.URL}
-		t.LogoutsToPrivate = a.OpenID != nil && a.OpenID.AllowPrivateNetwork
+		t.LogoutsToPrivate = s.settings.LogoutsToPrivate
 		t.Metadata, t.DiscoveryURL = s.handler.Metadata(), endpoint.DiscoveryURL(s.issuer.URL)
 	}
-	for _, p := range a.others.providers {
+	for _, p := range o.providers {
 		t.Providers = append(t.Providers, p.target(origins))
 	}
-	for _, d := range a.others.directories {
+	for _, d := range o.directories {
 		t.Providers = append(t.Providers, d.target())
 	}
 	return t

@@ -49,7 +49,7 @@ func (gauges) Collect(metrics chan<- prometheus.Metric) {
 		send(providerDesc, oneIf(p.trouble() == ""), p.Name)
 	}
 	if t.OwnIssuer != nil {
-		t.Node.Collect(metrics)
+		node.Collect(t.Node, metrics)
 	}
 }
 

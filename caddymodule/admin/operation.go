@@ -25,10 +25,10 @@ func onIssuer(op operation) operation {
 		if t.OwnIssuer == nil {
 			return 0, nil, errGateOnly
 		}
-		if !t.Node.Enter() {
+		if !t.Node.Life.Enter() {
 			return 0, nil, errClosing
 		}
-		defer t.Node.Leave()
+		defer t.Node.Life.Leave()
 		if !t.IsServing(r.Context()) {
 			return 0, nil, errNoStore
 		}

@@ -139,6 +139,8 @@ type Settings struct {
 	PersonalTokens *personaltoken.Rules
 	// SessionsOnly reports that there is no issuer for applications: people sign in at providers and get sessions at the hosts they visit.
 	SessionsOnly bool
+	// LogoutsToPrivate allows logout tokens to applications at private addresses.
+	LogoutsToPrivate bool
 }
 
 // KeepsState reports whether there is a store: of an issuer, or of the sessions of browsers that sign in at providers. Without one there
@@ -150,7 +152,7 @@ func (s *Settings) Issues() bool { return s.KeepsState() && !s.SessionsOnly }
 
 // Read resolves placeholders, checks the configuration and returns its values.
 func (b *Block) Read() (Settings, error) {
-	s := Settings{Issuer: tokenissuer.Settings{
+	s := Settings{LogoutsToPrivate: b.OpenID != nil && b.OpenID.AllowPrivateNetwork, Issuer: tokenissuer.Settings{
 		SessionScopes: b.SessionScopes, PasswordGrant: b.PasswordGrant, PKCERequired: b.PKCE == oauth.PKCERequired, OpenID: b.OpenID != nil,
 		StrictAssertions: b.StrictAssertions,
 	}}

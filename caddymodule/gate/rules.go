@@ -76,7 +76,7 @@ func (l *rules) checkScopes(names []string) error {
 func (l *rules) input(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) rule.Input {
 	input := rule.Input{Request: r, Exam: exam, Token: token, Now: l.tokens.shared.now}
 	if l.tokens.isOwn(token) {
-		input.Own, input.Now = true, l.tokens.shared.own.Node.Now
+		input.Own, input.Now = true, l.tokens.shared.own.Now
 	}
 	return input
 }

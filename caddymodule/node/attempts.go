@@ -24,19 +24,19 @@ const (
 // CountTimeout bounds how long a sign-in waits for the count of all nodes. Tests that need the sum of several nodes raise it.
 var CountTimeout = 500 * time.Millisecond
 
-// newAttempts returns the node's counter of failed attempts. It counts in the store only when several nodes can share that.
-func (n *Node) newAttempts() store.AttemptCounter {
+// newAttempts returns the counter of failed attempts. It counts in the store only if nodes can share the store.
+func newAttempts(h *storeHandle, now func() time.Time) store.AttemptCounter {
 	alone := attempts.NewCounter(maxAttempts)
-	if n.settings.Store != Postgres {
+	if h.settings.Store != Postgres {
 		return alone
 	}
 	opened := func() store.AttemptStore {
-		if n.IsOpen() {
-			return n.store
+		if h.IsOpen() {
+			return h.store
 		}
 		return nil // not a pointer that is nil, which is a store
 	}
-	return newSharedAttempts(alone, opened, n.clock.now)
+	return newSharedAttempts(alone, opened, now)
 }
 
 // sharedAttempts counts failed sign-ins and client authentications for all nodes together, in the store. While the store does not

@@ -30,7 +30,7 @@ func (n *Node) follow(ctx context.Context) {
 		default: // a hint is waiting already
 		}
 	}
-	n.runs.Go(func() { n.store.Watch(ctx, hint) })
+	n.Life.Go(func() { n.store.Watch(ctx, hint) })
 	poll := time.NewTicker(feedInterval)
 	defer poll.Stop()
 	for {
@@ -50,7 +50,7 @@ func (n *Node) follow(ctx context.Context) {
 		n.feed.failing = err != nil
 		if err == nil {
 			n.clock.compare(ctx, n.store)
-			_ = n.syncKeys(ctx) // which has logged what is wrong
+			_ = n.rollback.syncKeys(ctx) // which has logged what is wrong
 		}
 		if more {
 			hint()

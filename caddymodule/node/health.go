@@ -28,16 +28,11 @@ type health struct {
 
 var errNotOpen = errors.New("it is not open yet")
 
-// askStore returns why the store cannot be read or written, or nil. It asks the store once a second at most.
-func (n *Node) askStore() error {
-	store := n.Store()
+// ask returns why the store cannot be read or written, or nil. It asks the store once a second at most.
+func (h *health) ask(store *sqlstore.Store, clock func() time.Time) error {
 	if store == nil {
 		return errNotOpen
 	}
-	return n.health.ask(store, n.clock.now)
-}
-
-func (h *health) ask(store *sqlstore.Store, clock func() time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := clock()
@@ -54,7 +49,7 @@ func (h *health) ask(store *sqlstore.Store, clock func() time.Time) error {
 // Unreadiness lists, for the operator, why nothing can be served. It returns nothing when the node is ready.
 func (n *Node) Unreadiness() []string {
 	var reasons []string
-	if err := n.askStore(); err != nil {
+	if err := n.health.ask(n.Store(), n.clock.now); err != nil {
 		reasons = append(reasons, fmt.Sprintf("store: %v", err))
 	}
 	switch err := n.Verifier.Ready(); {

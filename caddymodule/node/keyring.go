@@ -124,19 +124,22 @@ func (k *keyring) sync(ctx context.Context) error {
 
 // syncKeys checks that the database was not put back to an older state, and reads the keys that have changed. It logs the first
 // failure of several.
-func (n *Node) syncKeys(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
+func (d *rollbackDetector) syncKeys(caller context.Context) error {
+	ctx, cancel := context.WithTimeout(caller, feedTimeout)
 	defer cancel()
-	err := n.rollback.check(ctx)
+	err := d.check(ctx)
 	if err == nil {
-		err = n.keyring.sync(ctx)
+		err = d.keyring.sync(ctx)
 	}
 	if errors.Is(err, keys.ErrOldSet) { // which the check has not known yet
-		if err = n.rollback.check(ctx); err == nil {
-			err = n.keyring.sync(ctx)
+		if err = d.check(ctx); err == nil {
+			err = d.keyring.sync(ctx)
 		}
 	}
-	if failed := n.keyring.failing.Swap(err != nil); err != nil && !failed && n.life.Err() == nil {
+	if caller.Err() != nil {
+		return err // which says nothing about the store
+	}
+	if failed := d.keyring.failing.Swap(err != nil); err != nil && !failed {
 		log().Error("reading signing keys: going on with those that are known", zap.Error(err))
 	}
 	return err
@@ -144,7 +147,7 @@ func (n *Node) syncKeys(ctx context.Context) error {
 
 // KeysChanged makes a durable change of the keys known to this node. It returns no error: the keys are read again within a
 // second.
-func (n *Node) KeysChanged(ctx context.Context) { _ = n.syncKeys(ctx) }
+func (n *Node) KeysChanged(ctx context.Context) { _ = n.rollback.syncKeys(ctx) }
 
 // keepKeys publishes the next key when it is time, and drops those that nobody needs any more.
 func (n *Node) keepKeys(ctx context.Context) error {
@@ -152,7 +155,7 @@ func (n *Node) keepKeys(ctx context.Context) error {
 	defer cancel()
 	// Somebody may have put back an older set without moving the version, and then no poll reads it.
 	if err := n.keyring.readManifest(ctx); errors.Is(err, keys.ErrOldSet) {
-		return n.syncKeys(ctx)
+		return n.rollback.syncKeys(ctx)
 	}
 	done, err := n.KeyRing().Maintain(ctx)
 	for _, next := range done.Published {

@@ -38,13 +38,13 @@ func Describe(descriptions chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect tells the gauges. It waits for the store for as long as readiness does.
-func (n *Node) Collect(metrics chan<- prometheus.Metric) {
+// Collect sends the gauges of a node. It waits for the store for as long as readiness does.
+func Collect(n *Node, metrics chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	s := n.Status()
-	send(storeUpDesc, oneIf(n.askStore() == nil))
+	send(storeUpDesc, oneIf(n.health.ask(n.Store(), n.clock.now) == nil))
 	send(revocationsDesc, float64(s.Revocations))
 	if s.Staleness < 0 {
 		send(stalenessDesc, math.Inf(1))

@@ -93,7 +93,9 @@ type Node struct {
 	Attempts    store.AttemptCounter
 	Passwords   *passwords.Hasher
 
-	lifetime
+	// Life has the requests and goroutines that need the store.
+	Life *Lifetime
+
 	storeHandle
 	clock       *sharedClock
 	feed        *revocationFeed
@@ -109,7 +111,7 @@ func newNode(settings Settings, sealer *keys.Sealer) *Node {
 		Keys:        new(keys.Set),
 		Revocations: accesstoken.NewRevocationSet(),
 		Passwords:   passwords.NewHasher(),
-		lifetime:    newLifetime(),
+		Life:        newLifetime(),
 		storeHandle: storeHandle{settings: settings, done: make(chan struct{})},
 		clock:       clock,
 		housekeeper: newHousekeeper(clock),
@@ -117,7 +119,7 @@ func newNode(settings Settings, sealer *keys.Sealer) *Node {
 	n.feed = newFeed(n.Revocations, clock.now)
 	n.keyring = &keyring{keys: n.Keys, sealer: sealer, settings: settings, clock: clock}
 	n.rollback = &rollbackDetector{feed: n.feed, keyring: n.keyring, clock: clock, marker: marker{database: absolute(settings.Path)}}
-	n.Attempts = n.newAttempts()
+	n.Attempts = newAttempts(&n.storeHandle, clock.now)
 	n.Verifier = accesstoken.NewVerifier(settings.Issuer, n.Keys, n.Revocations, settings.MaxStaleness, clock.now)
 	return n
 }
@@ -144,17 +146,17 @@ func (n *Node) JTIMAC() *accesstoken.JTIMAC { return n.keyring.jtiMAC }
 // Destruct closes the node when no configuration uses it any more. Requests of the former configuration may still be under way:
 // the store stays open until they have ended, for ten seconds at most.
 func (n *Node) Destruct() error {
-	n.end()
+	n.Life.end()
 	if !n.IsOpen() {
 		return nil
 	}
-	busy := !n.IsIdle()
+	busy := !n.Life.IsIdle()
 	n.rollback.keepMarks()
 	if !busy {
 		return n.store.Close()
 	}
 	go func() {
-		n.awaitIdle(shutdownTimeout)
+		n.Life.awaitIdle(shutdownTimeout)
 		n.rollback.keepMarks() // of what those requests have revoked
 		if err := n.store.Close(); err != nil {
 			log().Error("closing the store", zap.Error(err))

@@ -83,7 +83,7 @@ func (n *Node) Open() error {
 	if err != nil && n.settings.Store == Postgres && postgres.IsUnreachable(err) {
 		log().Error("the database is away: everything that needs it answers 503 until it comes back", zap.Error(err))
 		n.trying = true
-		n.runs.Go(n.keepTrying)
+		n.Life.Go(n.keepTrying)
 		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
 	return err
@@ -94,7 +94,7 @@ func (n *Node) keepTrying() {
 	said := ""
 	for {
 		select {
-		case <-n.life.Done():
+		case <-n.Life.Done():
 			return
 		case <-time.After(retryPause): // the store spreads the attempts of many nodes
 		}
@@ -103,7 +103,7 @@ func (n *Node) keepTrying() {
 			log().Info("the database is there")
 			return
 		}
-		if text := err.Error(); text != said && n.life.Err() == nil {
+		if text := err.Error(); text != said && n.Life.ctx.Err() == nil {
 			said = text
 			log().Error("opening the database: trying again", zap.Error(err))
 		}
@@ -112,7 +112,7 @@ func (n *Node) keepTrying() {
 
 // tryOpen opens everything or nothing.
 func (n *Node) tryOpen(timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(n.life, timeout)
+	ctx, cancel := context.WithTimeout(n.Life.ctx, timeout)
 	defer cancel()
 	store, err := openStore(ctx, n.settings)
 	if err != nil {
@@ -123,8 +123,8 @@ func (n *Node) tryOpen(timeout time.Duration) error {
 	}
 	n.store = store
 	close(n.done)
-	n.runs.Go(func() { n.follow(n.life) })
-	n.runs.Go(func() { n.housekeep(n.life) })
+	n.Life.Go(func() { n.follow(n.Life.ctx) })
+	n.Life.Go(func() { n.housekeep(n.Life.ctx) })
 	return nil
 }
 
