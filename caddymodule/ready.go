@@ -6,8 +6,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// isReady reports, for a balancer, whether this node can serve. It returns false as soon as Caddy is told to stop, while
-// requests are still served: see Caddy's shutdown_delay.
+// isReady reports to a balancer whether this node can serve. It returns false from the beginning of Caddy's shutdown_delay, while requests
+// are still served.
 func (s *service) isReady(r *http.Request) bool {
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		if leaving, _ := replacer.Get("http.shutting_down"); leaving == true {
@@ -17,7 +17,7 @@ func (s *service) isReady(r *http.Request) bool {
 	return len(s.unreadiness()) == 0
 }
 
-// unreadiness lists, for the operator, why this node cannot serve. It returns nothing when it can.
+// unreadiness lists the reasons why this node cannot serve, for operators. It returns none if it can.
 func (s *service) unreadiness() []string {
 	var reasons []string
 	if caddy.Exiting() || s.node != nil && s.node.Life.IsClosing() {

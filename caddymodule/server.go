@@ -30,18 +30,18 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("protect", httpcaddyfile.Before, "basic_auth")
 }
 
-// Server serves the issuer's endpoints, and the metadata of what `protect` guards, and hands every other request on. Without
-// an issuer of our own it serves the metadata alone.
+// Server serves the issuer's endpoints and the metadata of guarded resources, and hands every other request on. Without an issuer of our
+// own it serves only the metadata.
 type Server struct {
 	// TokenAlias is a second path of the token endpoint, for clients that were built for another server: it takes the
 	// refresh exchange and the password grant, and nothing else. It is compared with the path as the client sent it, byte
 	// for byte; its other spellings are 404, as those of the issuer's own paths. Default: there is none.
 	TokenAlias string `json:"token_alias,omitempty"`
 	// Ready serves /oauth/ready below the issuer's path, for balancers: 200 when this node can serve and 503 when it cannot,
-	// to everybody, with no more than that. It answers on every host of the HTTP server: a balancer may name the node by its address.
-	// Default: there is nothing at that path.
+	// without authentication. It answers on every host of the HTTP server: a balancer may name the node by its address.
+	// Default: off.
 	Ready bool `json:"ready,omitempty"`
-	// Source is where in a Caddyfile the directive stands, as file:line. It is for errors alone.
+	// Source is the position of the directive in a Caddyfile, as file:line. It serves only error messages.
 	Source string `json:"source,omitempty"`
 
 	service *service
@@ -51,8 +51,8 @@ type Server struct {
 	documents atomic.Pointer[endpoint.Resources]
 }
 
-// shutdownPatience is how long a request goes on when its server has begun to shut down. A shutdown waits for it, and it may wait for several
-// directories, one after the other. Tests shorten it.
+// shutdownPatience is how long a request goes on after its server has begun to shut down. A shutdown waits for it, and a sign-in may wait for
+// several directories in turn. Tests shorten it.
 var shutdownPatience = 5 * time.Second
 
 // CaddyModule returns the module's id.
@@ -159,7 +159,7 @@ func checkAlias(path string) error {
 	return nil
 }
 
-// ServeHTTP answers what is ours. Access logs skip it: a query may hold a credential, and the audit log has a line.
+// ServeHTTP answers requests for our paths. Access logs skip them: a query may hold a credential, and the audit log has a line.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if s.isMetadata(r) {
 		return s.serveMetadata(w, r)
@@ -197,7 +197,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 	return nil
 }
 
-// Serve answers a balancer that asks whether this node can serve, and reports whether it did.
+// Serve answers a readiness request, and reports whether the request was one.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request) bool {
 	if !s.service.handler.IsReadiness(r) {
 		return false

@@ -13,33 +13,34 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 )
 
-// Accept is a rule by which tokens of a trusted issuer become tokens of ours, at the token endpoint (RFC 7523 §2.1).
+// Accept is a rule by which the token endpoint exchanges tokens of a trusted issuer for ours (RFC 7523 §2.1).
 type Accept struct {
 	// Trust is the name of the issuer.
 	Trust string `json:"trust"`
-	// Claims must all have one of their values, in which * stands for any characters but "/", and ** for any at all.
+	// Claims must each have one of the listed values, in which * matches any characters except "/", and ** any characters.
 	Claims []AcceptClaim `json:"claims,omitempty"`
-	// Types are what typ may be: `JWT`, `none` and `at+jwt`. Default: JWT and none.
+	// Types are the accepted values of typ: `JWT`, `none` and `at+jwt`. Default: JWT and none.
 	Types []string `json:"types,omitempty"`
 	// Subject is the sub of the tokens: a text and a colon, and {name} for a claim.
 	Subject string `json:"subject,omitempty"`
-	// Client is the client that gets the tokens, in place of Subject.
+	// Client is the client that gets the tokens. It excludes Subject.
 	Client string `json:"client,omitempty"`
-	// Scopes are the most that a token gets. With Client or IDJAG the default is what the client may have.
+	// Scopes bound the scopes of a token. With Client or IDJAG the default is the scopes of the client.
 	Scopes []string `json:"scopes,omitempty"`
-	// IDJAG takes grants that say who somebody is (typ oauth-id-jag+jwt), for clients that prove who they are: the tokens act for users.
+	// IDJAG accepts identity assertion grants (typ oauth-id-jag+jwt) from authenticated clients. The tokens act for users.
 	IDJAG bool `json:"id_jag,omitempty"`
-	// Link is `verified_email` when a person may be the user who has the address. Default: only who has signed in from there.
+	// Link is `verified_email` if a person may be linked to the user with the same verified address. Default: only accounts that have
+	// signed in before are known.
 	Link string `json:"link,omitempty"`
 }
 
-// AcceptClaim is a claim with the values that it may have.
+// AcceptClaim is a claim with its accepted values.
 type AcceptClaim struct {
 	Name   string   `json:"name"`
 	Values []string `json:"values"`
 }
 
-// parseAccept reads a rule. What can be said of it alone is said here, with its line.
+// parseAccept reads a rule. It checks all that does not depend on other blocks, so that errors name the line.
 //
 //	accept <trust> {
 //		claims  <name> <value>...
@@ -92,7 +93,7 @@ func checkAcceptLink(word string) error {
 	return nil
 }
 
-// read turns the rule into the core's form, for the issuer of that identifier.
+// read returns the rule for the issuer with that identifier.
 func (c *Accept) read(issuer string) (assertion.Rule, error) {
 	r := assertion.Rule{
 		Trust: c.Trust, Issuer: issuer, Subject: c.Subject, ClientID: c.Client, Scopes: c.Scopes, People: c.IDJAG, LinkVerifiedEmail: c.Link != "",
@@ -138,7 +139,7 @@ func (c *Accept) read(issuer string) (assertion.Rule, error) {
 	return r, nil
 }
 
-// readAccept reads the rules. Their issuers and scopes are known now.
+// readAccept reads the rules. It needs the trusted issuers and the scopes.
 func readAccept(rules []Accept, s *Settings, at *Sources) error {
 	count := make(map[string]int)
 	for i, c := range rules {

@@ -1,7 +1,7 @@
-// Package configuration is the `oauth` block: its JSON, its lines of a Caddyfile, and the settings that come of them.
+// Package configuration reads the `oauth` block: from JSON and from a Caddyfile, into the values that the rest of the module uses.
 //
-// block.go is the block as a whole. Each block and line within it has a file, which holds its struct, whose comments are its
-// documentation, its parser and its checks: an error names file and line.
+// block.go is the block as a whole. Each setting has a file with its struct, whose comments are its documentation, its parser and its
+// checks. sources.go keeps the positions that errors name, options.go the parsers of common forms of lines.
 package configuration
 
 import (
@@ -25,8 +25,8 @@ import (
 // Block is the `oauth` block: who the issuer is, which clients and people it knows, where it keeps its state.
 type Block struct {
 	// Issuer is the issuer identifier (RFC 8414 §2): the URL under which clients reach the `oauth_server`. It must be
-	// https, or http on a loopback host. Without it nothing is issued: there is Trust, or SignIn with providers, or both, and
-	// what these need. Changing it invalidates every token.
+	// https, or http on a loopback host. Without it nothing is issued: the block then has Trust, or SignIn with providers, or both.
+	// Changing it invalidates every token.
 	Issuer string `json:"issuer,omitempty"`
 	// Audience is what access tokens are meant for (RFC 9068 §3). Default: the issuer.
 	Audience []string `json:"audience,omitempty"`
@@ -36,50 +36,49 @@ type Block struct {
 	Keys *Keys `json:"keys,omitempty"`
 	// Tokens are the lifetimes of tokens and codes.
 	Tokens *store.Lifetimes `json:"tokens,omitempty"`
-	// PKCE is "required" when confidential clients need a code_challenge too (RFC 9700 §2.1.1). Default: each of them as
-	// its own setting says.
+	// PKCE is "required" if confidential clients need a code_challenge too (RFC 9700 §2.1.1). Default: the setting of each client.
 	PKCE string `json:"pkce,omitempty"`
 	// PasswordGrant turns the password grant on. Default: it is off.
 	PasswordGrant *tokenissuer.PasswordRules `json:"password_grant,omitempty"`
 	// PersonalTokens turns personal access tokens on. Default: there are none.
 	PersonalTokens *PersonalTokens `json:"personal_tokens,omitempty"`
-	// OpenID makes the issuer an OpenID provider (OpenID Connect Core). Default: it is none.
+	// OpenID makes the issuer an OpenID provider (OpenID Connect Core). Default: it is not one.
 	OpenID *OpenID `json:"openid,omitempty"`
 	// Sessions are the lifetimes of the sessions of browsers.
 	Sessions *Sessions `json:"sessions,omitempty"`
 	// SessionScopes are held by the tokens of browser sessions, and of the password grant without a client, beside trusted
 	// and public. Default: none.
 	SessionScopes []string `json:"session_scopes,omitempty"`
-	// Scopes declares scopes beyond public, trusted and refresh_token, or gives those other words.
+	// Scopes declares scopes in addition to public, trusted and refresh_token, or gives those another description.
 	Scopes []oauth.Scope `json:"scopes,omitempty"`
 	// Clients declares clients. They cannot be changed at run time; those added at run time are in the store.
 	Clients []Client `json:"clients,omitempty"`
-	// ClientMetadata admits clients that describe themselves. Default: they come where a route says `mcp`.
+	// ClientMetadata admits clients with a metadata document. Default: they are admitted if a route has `mcp`.
 	ClientMetadata *ClientMetadata `json:"client_metadata,omitempty"`
-	// Registration lets clients register themselves. Default: none can.
+	// Registration lets clients register themselves. Default: off.
 	Registration *Registration `json:"registration,omitempty"`
-	// ClientKeys says where the keys of clients may be.
+	// ClientKeys restricts the URLs of clients' keys.
 	ClientKeys *ClientKeys `json:"client_keys,omitempty"`
-	// StrictAssertions refuses assertions of clients whose aud is the token endpoint and not the issuer. Default: both are taken.
+	// StrictAssertions refuses client assertions whose aud is the token endpoint and not the issuer. Default: both are accepted.
 	StrictAssertions bool `json:"strict_assertions,omitempty"`
 	// Roles declares the roles that users can have. Default: admin, who manages group_manager and business_manager, those two,
 	// and member.
 	Roles []store.RoleDeclaration `json:"roles,omitempty"`
-	// Organisations declares organisations, likewise.
+	// Organisations declares organisations. They cannot be changed at run time either.
 	Organisations []Organisation `json:"organisations,omitempty"`
-	// Users declares users, likewise.
+	// Users declares users. They cannot be changed at run time either.
 	Users []User `json:"users,omitempty"`
-	// SignIn says where people sign in. Default: here, with a password.
+	// SignIn lists the ways to sign in. Default: with a password of ours.
 	SignIn *SignIn `json:"sign_in,omitempty"`
-	// Trust lists other issuers, whose tokens `protect` can take. Without an Issuer of our own the app does nothing else.
+	// Trust lists other issuers, whose tokens `protect` can accept.
 	Trust []Trust `json:"trust,omitempty"`
-	// Accept are the rules by which tokens of those issuers become tokens of ours, in the order in which they are tried.
+	// Accept are the rules by which the token endpoint exchanges tokens of those issuers for ours, in the order in which they are tried.
 	Accept []Accept `json:"accept,omitempty"`
-	// Revocation says how revocations reach the gate.
+	// Revocation bounds the age of the known revocations.
 	Revocation *Revocation `json:"revocation,omitempty"`
 	// Limits bound failed attempts.
 	Limits *Limits `json:"limits,omitempty"`
-	// Brand is whose name the pages show.
+	// Brand is the name and logo on the pages.
 	Brand *Brand `json:"brand,omitempty"`
 	// Sources are the positions of settings in a Caddyfile.
 	Sources Sources `json:"sources,omitempty"`
@@ -170,7 +169,7 @@ func (b *Block) Read() (Settings, error) {
 	case len(b.Trust) > 0:
 		return s, errors.Join(b.checkGateOnly(), trusted(), limits(), roles())
 	}
-	for _, read := range []func() error{ // each may need what stands before it
+	for _, read := range []func() error{ // later steps use the results of earlier ones
 		func() error { return readIssuer(b.Issuer, b.Audience, &s, at) },
 		trusted,
 		func() error { return at.At(b.Store.read(&s.Node), "store") },

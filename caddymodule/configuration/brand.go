@@ -13,16 +13,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 )
 
-// Brand is how the pages that people see name whose they are.
+// Brand is the name and logo on the pages.
 type Brand struct {
 	// Name stands at the top of each page. Default: Gatehouse.
 	Name string `json:"name,omitempty"`
-	// Logo is an image file: .svg, .png, .jpg or .webp, of at most 64 KiB. It is read when the configuration is loaded, so
-	// another image takes a reload.
+	// Logo is an image file: .svg, .png, .jpg or .webp, of at most 64 KiB. It is read when the configuration is loaded.
 	Logo string `json:"logo,omitempty"`
 }
 
-// maxLogo is how large a logo may be, in bytes: every page carries it.
+// maxLogo bounds the size of a logo in bytes: every page contains it.
 const maxLogo = 64 << 10
 
 // logoTypes are the media types of logos, by the file's suffix.
@@ -89,7 +88,7 @@ func logoType(path string) (string, error) {
 	return media, nil
 }
 
-// readLogo reads the file, and no more of it than a logo may have.
+// readLogo reads the file of a logo.
 func readLogo(path string) (*pages.Logo, error) {
 	media, err := logoType(path)
 	if err != nil {

@@ -12,30 +12,30 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
 
-// ClientMetadata says which clients may come that describe themselves in a document at the URL that is their id (OAuth Client ID Metadata
-// Document). Without it such clients come where a route says `mcp`.
+// ClientMetadata admits clients that describe themselves in a document at the URL that is their id (OAuth Client ID Metadata
+// Document). Without it such clients are admitted if a route has `mcp`.
 type ClientMetadata struct {
-	// Off admits none, whatever routes say.
+	// Off admits no such clients, even if a route has `mcp`.
 	Off bool `json:"off,omitempty"`
-	// Allow are the hosts whose documents are read, as names or as patterns: *.example.com. Default: every host.
+	// Allow are the hosts whose documents are read, as names or patterns: *.example.com. Default: every host.
 	Allow []string `json:"allow,omitempty"`
-	// Deny are hosts whose documents are not read, likewise, even if Allow has them.
+	// Deny are hosts whose documents are not read, even if Allow matches them.
 	Deny []string `json:"deny,omitempty"`
-	// Scopes are what such clients can be granted, beside public. Default: the scopes of the routes that say `mcp`.
+	// Scopes are the scopes that such clients can be granted in addition to public. Default: those of the routes with `mcp`.
 	Scopes []string `json:"scopes,omitempty"`
 	// AllowPrivateNetwork allows documents at loopback, private and link-local addresses, and at plain http on loopback. Default: those
 	// of the internet.
 	AllowPrivateNetwork bool `json:"allow_private_network,omitempty"`
 }
 
-// OpenClients are the settings for clients that make themselves known.
+// OpenClients are the settings for clients that describe or register themselves.
 type OpenClients struct {
-	// DocumentsOn and DocumentsOff say whether clients with a document are admitted; neither: where a route is for agents.
+	// DocumentsOn and DocumentsOff admit and refuse clients with a document. If neither is set, they are admitted if a route has `mcp`.
 	DocumentsOn, DocumentsOff bool
-	// DocumentScopes are what they can be granted; none: the scopes of the routes for agents.
+	// DocumentScopes are the scopes that they can be granted; none: those of the routes with `mcp`.
 	DocumentScopes oauth.Scopes
 	Documents      clientmetadata.Settings
-	// Registration says who may register; nil: nobody. RegistrationScopes are what they can be granted, likewise.
+	// Registration are the rules of registration; nil: it is off. RegistrationScopes are like DocumentScopes.
 	Registration       *registration.Rules
 	RegistrationScopes oauth.Scopes
 }
@@ -66,7 +66,7 @@ func parseClientMetadata(d *caddyfile.Dispenser, metadata **ClientMetadata, at *
 	}.parse(d, "client_metadata has no option %q")
 }
 
-// checkHostPattern refuses what matches no host of a URL.
+// checkHostPattern refuses a pattern that matches no host of a URL.
 func checkHostPattern(pattern string) error {
 	name := strings.TrimPrefix(pattern, "*.")
 	if name == "" || name != strings.ToLower(name) || strings.Trim(name, ".") != name ||

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// sessionsOnlyURL is what the core calls itself where there is no issuer for others. It is in the store, and nobody else gets to see it.
+// sessionsOnlyURL is the issuer identifier where there is no issuer for applications. It appears only in the store.
 const sessionsOnlyURL = "https://sessions.invalid"
 
 // parseIssuer reads `issuer <url>`.

@@ -6,10 +6,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
-// OpenID makes the issuer an OpenID provider. What an application gets is a matter of its client.
+// OpenID makes the issuer an OpenID provider. What an application gets is set at its client.
 type OpenID struct {
 	// AllowPrivateNetwork allows loopback, private and link-local addresses for the backchannel_logout_uri of clients, and plain http
-	// on loopback. Default: those of the internet, and loopback where the URI itself names localhost or a loopback address.
+	// on loopback. Default: addresses of the internet, and loopback if the URI itself names localhost or a loopback address.
 	AllowPrivateNetwork bool `json:"allow_private_network,omitempty"`
 }
 

@@ -13,19 +13,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// PersonalTokens turns personal access tokens on: people make them on the account page, and operators for service accounts.
+// PersonalTokens turns personal access tokens on. People create them on the account page, and operators create them for service accounts.
 type PersonalTokens struct {
-	// Scopes are those that tokens can hold. Default: those of a browser's session, which are public, trusted and the session_scopes.
+	// Scopes are the scopes that tokens can hold. Default: public, trusted and the session_scopes, as a browser session.
 	Scopes []string `json:"scopes,omitempty"`
-	// Lifetime is how long a token lives where its maker does not say: 1m to 400d, default 90d.
+	// Lifetime is the default lifetime of a token: 1m to 400d, default 90d.
 	Lifetime caddy.Duration `json:"lifetime,omitempty"`
-	// LongestLifetime is the most that its maker can say: 1m to 400d, default 365d.
+	// LongestLifetime bounds the lifetime that can be chosen: 1m to 400d, default 365d.
 	LongestLifetime caddy.Duration `json:"longest_lifetime,omitempty"`
-	// Roles and Groups are whose members may have tokens. Who is in none of them any more cannot use those that there are. Service
-	// accounts always may. Default: everybody.
+	// Roles and Groups restrict who may have tokens. The tokens of a user who leaves all of them stop working. Service accounts are not
+	// restricted. Default: all users.
 	Roles  []store.Role `json:"roles,omitempty"`
 	Groups []string     `json:"groups,omitempty"`
-	// OperatorsOnly: people make no tokens on the account page, where they see and end theirs. Default: they make them there.
+	// OperatorsOnly reports that only operators create tokens. The account page then lists and ends tokens only.
 	OperatorsOnly bool `json:"operators_only,omitempty"`
 }
 
@@ -73,7 +73,7 @@ func (c *PersonalTokens) parseLifetime(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// lifetimes returns the usual and the longest lifetime.
+// lifetimes returns the default and the longest lifetime.
 func (c *PersonalTokens) lifetimes() (r personaltoken.Rules, err error) {
 	r.Lifetime, r.Longest = time.Duration(c.Lifetime), time.Duration(c.LongestLifetime)
 	if r.Longest == 0 {

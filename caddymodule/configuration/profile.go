@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
-// profileOptions are the lines of a user that applications of OpenID Connect may be told. All are optional.
+// profileOptions are the lines of a user for claims of OpenID Connect. All are optional.
 func (c *User) profileOptions() options {
 	p := &c.Profile
 	return options{
@@ -23,7 +23,7 @@ func (c *User) profileOptions() options {
 	}
 }
 
-// profileText is a member of the profile, which is checked with its line.
+// profileText is the option for a member of the profile.
 func (c *User) profileText(value *string) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {
 		if err := setting.Text(d, value); err != nil {

@@ -17,13 +17,14 @@ import (
 
 // Registration lets clients register themselves (RFC 7591).
 type Registration struct {
-	// Scopes are what such clients can be granted, beside public. Default: the scopes of the routes that say `mcp`.
+	// Scopes are the scopes that such clients can be granted in addition to public. Default: those of the routes with `mcp`.
 	Scopes []string `json:"scopes,omitempty"`
-	// MaxClients is how many such clients are kept. Default: 1000.
+	// MaxClients bounds the number of such clients. Default: 1000.
 	MaxClients int `json:"max_clients,omitempty"`
 	// Limit bounds the registrations from one address. Default: 20 an hour.
 	Limit *Limit `json:"limit,omitempty"`
-	// InitialAccessTokens are tokens of which a registration needs one, each as {env.NAME} or {file./path}. Default: none is needed.
+	// InitialAccessTokens are the initial access tokens, each as {env.NAME} or {file./path}. A registration needs one of them. Default:
+	// registration is open.
 	InitialAccessTokens []string `json:"initial_access_tokens,omitempty"`
 }
 

@@ -9,8 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// parseRole reads `role <name> [<words>] [manages <role>...]`. Whether the roles that it manages are declared is known only
-// when every block has been read.
+// parseRole reads `role <name> [<words>] [manages <role>...]`. readRoles checks that the managed roles are declared.
 func parseRole(d *caddyfile.Dispenser, roles *[]store.RoleDeclaration, at *Sources) error {
 	args := d.RemainingArgs()
 	if len(args) == 0 {
@@ -43,7 +42,7 @@ func parseRole(d *caddyfile.Dispenser, roles *[]store.RoleDeclaration, at *Sourc
 	return nil
 }
 
-// readRoles reads which roles there are.
+// readRoles reads the declared roles.
 func readRoles(roles []store.RoleDeclaration, s *Settings, at *Sources) error {
 	s.Issuer.Roles = store.NewRoleCatalogue(roles...)
 	for _, role := range roles {

@@ -12,9 +12,9 @@ import (
 
 // Sessions are the lifetimes of the sessions of browsers, at the issuer and at the hosts behind the gate.
 type Sessions struct {
-	// Idle is how long a session may rest: 10m to 400 days, and no longer than Max. Default: 7d, or Max if that is shorter.
+	// Idle is how long a session lives without being used: 10m to 400 days, and no longer than Max. Default: 7d, or Max if that is shorter.
 	Idle caddy.Duration `json:"idle,omitempty"`
-	// Max is how long a session lives at most, however often it is used: 10m to 400 days. Default: 30d.
+	// Max is how long a session lives at most: 10m to 400 days. Default: 30d.
 	Max caddy.Duration `json:"max,omitempty"`
 }
 
@@ -33,7 +33,7 @@ func parseSessions(d *caddyfile.Dispenser, sessions **Sessions, at *Sources) err
 	return options{"idle": sessionLimit(&c.Idle), "max": sessionLimit(&c.Max)}.parseAlone(d, "unknown sessions option %q")
 }
 
-// sessionLimit is a lifetime of sessions.
+// sessionLimit is the option for a lifetime of sessions.
 func sessionLimit(value *caddy.Duration) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {
 		name := d.Val()

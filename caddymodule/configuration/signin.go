@@ -11,15 +11,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
-// SignIn says where people sign in. Without it they do so with a password that is kept here.
+// SignIn lists the ways to sign in. Without it people sign in with a password of ours.
 type SignIn struct {
-	// Password lets people sign in with a password that is kept here. Default: if a declared user has one.
+	// Password lets people sign in with a password of ours. Default: on if a declared user has a password.
 	Password bool `json:"password,omitempty"`
-	// Providers are others at whom people sign in, in the order in which the sign-in page offers them.
+	// Providers are identity providers and directories, in the order of the sign-in page.
 	Providers []Provider `json:"providers,omitempty"`
 }
 
-// parseSignIn reads where people sign in. Several blocks add up.
+// parseSignIn reads a block. Several blocks add up.
 //
 //	sign_in {
 //		password
@@ -37,16 +37,15 @@ func parseSignIn(d *caddyfile.Dispenser, signIn **SignIn, at *Sources) error {
 	return known.parseAlone(d, "unknown sign_in option %q")
 }
 
-// SignInSettings are where people sign in, as it was read.
+// SignInSettings are the values of SignIn.
 type SignInSettings struct {
-	// Password reports whether people can sign in with a password: with one that is kept here or, if DirectoriesAlone, with that of a
-	// directory and no other.
+	// Password reports whether people can sign in with a password. If DirectoriesAlone, that is only the password of a directory.
 	Password, DirectoriesAlone bool
-	// Providers are others at whom people can sign in.
+	// Providers are identity providers and directories.
 	Providers []ProviderSettings
 }
 
-// read reads where people sign in. The users are those that are declared.
+// read reads the ways to sign in. Users are the declared ones.
 func (c *SignIn) read(users []User, s *Settings, at *Sources) error {
 	if c == nil {
 		s.SignIn.Password = true
@@ -78,7 +77,7 @@ func (c *SignIn) read(users []User, s *Settings, at *Sources) error {
 	return nil
 }
 
-// fits refuses a provider that the ones before it leave no room for.
+// fits refuses a provider that contradicts an earlier one.
 func (s *SignInSettings) fits(p ProviderSettings) error {
 	for _, other := range s.Providers {
 		switch {
@@ -109,7 +108,7 @@ func (c *SignIn) hasDirectory() bool {
 	return slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Kind == kindLDAP })
 }
 
-// warn warns of providers that admit no new people, or anybody.
+// warn logs warnings about providers that admit no new people, or too many.
 func (s *SignInSettings) warn(logger *zap.Logger, at *Sources) {
 	for _, p := range s.Providers {
 		if warning := p.warning(); warning != "" {

@@ -23,7 +23,7 @@ func parseLifetimes(d *caddyfile.Dispenser, l *store.Lifetimes) error {
 	return lines.parseAlone(d, "unknown token lifetime %q")
 }
 
-// parseLifetime reads a duration. That of refresh_grace may be 0, and says who may repeat a refresh within it.
+// parseLifetime reads a duration. That of refresh_grace may be 0, and may be followed by same_address.
 func parseLifetime(d *caddyfile.Dispenser, l *store.Lifetimes, name string) error {
 	value := l.Named(name)
 	if err := setting.Once(d, name, *value != 0); err != nil {
@@ -58,7 +58,7 @@ func parseLifetime(d *caddyfile.Dispenser, l *store.Lifetimes, name string) erro
 	return nil
 }
 
-// readLifetimes fills what the issuer's block leaves out.
+// readLifetimes returns the lifetimes of the block, with defaults for those that it leaves out.
 func readLifetimes(own *store.Lifetimes) (store.Lifetimes, error) {
 	if own == nil {
 		return store.DefaultLifetimes, nil

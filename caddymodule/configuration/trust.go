@@ -17,42 +17,41 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
-// Trust is an issuer of somebody else's, whose tokens a `protect` may take.
+// Trust is another issuer, whose tokens a `protect` may accept.
 type Trust struct {
-	// Name is what `protect` calls it.
+	// Name is the issuer's name in `protect`.
 	Name string `json:"name"`
-	// Issuer is its issuer identifier: what iss must be in its tokens, byte for byte.
+	// Issuer is its issuer identifier. The iss of its tokens must be the same bytes.
 	Issuer string `json:"issuer"`
-	// Audience that its tokens must be meant for: one of these. Required, for an issuer makes tokens for others too, unless an
+	// Audience are the accepted audiences of its tokens. Required, because an issuer also issues tokens for other resources, unless an
 	// `accept` names it: there the audience is our own issuer.
 	Audience []string `json:"audience,omitempty"`
-	// Algorithms its keys may be used for. Default: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA.
+	// Algorithms are the accepted signature algorithms. Default: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA.
 	// Others are never accepted.
 	Algorithms []string `json:"algorithms,omitempty"`
-	// JWKSURI is where its keys are. Default: its metadata says so, and then on its own host only.
+	// JWKSURI is the URL of its keys. Default: that of its metadata, which must be on its own host.
 	JWKSURI string `json:"jwks_uri,omitempty"`
-	// Types are what typ may be in its access tokens: `at+jwt`, and for issuers that do not follow RFC 9068 `JWT` or `none`.
-	// Tokens with the latter two must look like access tokens otherwise. Default: at+jwt.
+	// Types are the accepted values of typ: `at+jwt`, and for issuers that do not follow RFC 9068 `JWT` or `none`. Tokens with the
+	// latter two must look like access tokens otherwise. Default: at+jwt.
 	Types []string `json:"types,omitempty"`
-	// RolesClaim is the claim of its tokens that has a user's roles, or a path to it: `realm_access.roles`. It is then what
-	// `require role` and X-Auth-Role go by. Default: role.
+	// RolesClaim is the claim with a user's roles, or a path to it: `realm_access.roles`. `require role` and X-Auth-Role use it.
+	// Default: role.
 	RolesClaim string `json:"roles_claim,omitempty"`
-	// AudienceFrom is `client_id` for an issuer whose access tokens have no aud: those without any are then meant for the client
-	// that they name, and Audience lists clients. Default: a token without aud is refused.
+	// AudienceFrom is `client_id` for an issuer whose access tokens have no aud: the audience of such a token is the client that it
+	// names, and Audience lists clients. Default: a token without aud is refused.
 	AudienceFrom string `json:"audience_from,omitempty"`
-	// MaxStale is how long its tokens are taken while its keys cannot be fetched again. Default: 24 hours.
+	// MaxStale is how long its tokens are accepted while its keys cannot be fetched. Default: 24 hours.
 	MaxStale caddy.Duration `json:"max_stale,omitempty"`
-	// Introspection asks the issuer about tokens that are no JWT. Default: such tokens are refused.
+	// Introspection asks the issuer about tokens that are not JWTs. Default: such tokens are refused.
 	Introspection *Introspection `json:"introspection,omitempty"`
-	// AllowPrivateNetwork lets the issuer be at a loopback, private or link-local address, and on loopback without TLS.
+	// AllowPrivateNetwork allows loopback, private and link-local addresses of the issuer, and plain http on loopback.
 	AllowPrivateNetwork bool `json:"allow_private_network,omitempty"`
 }
 
-// audienceFromClient has a token without aud be meant for its client.
+// audienceFromClient is the value of AudienceFrom.
 const audienceFromClient = "client_id"
 
-// parseTrust reads an issuer of somebody else's. What can be said of it without starting the server is said here, with its
-// line.
+// parseTrust reads another issuer. It checks all that does not depend on placeholders, so that errors name the line.
 //
 //	trust <name> <issuer> {
 //		audience              <audience>...
@@ -100,7 +99,7 @@ func parseTrust(d *caddyfile.Dispenser, issuers *[]Trust, at *Sources) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.read(standIn); err != nil { // of the issuer as a whole: the line is its first
+	if _, err := c.read(standIn); err != nil { // concerns the issuer as a whole: the error names its first line
 		return first.Errf("trust %s: %v", c.Name, err)
 	}
 	*issuers = append(*issuers, c)
@@ -115,7 +114,7 @@ func (c *Trust) parseRolesClaim(d *caddyfile.Dispenser) error {
 	return setting.RefusePlaceholders(d, []string{c.RolesClaim})
 }
 
-// parseWords reads words that are known.
+// parseWords reads words that pass a check.
 func parseWords(d *caddyfile.Dispenser, words *[]string, check func(string) error) error {
 	if err := setting.Once(d, d.Val(), len(*words) > 0); err != nil {
 		return err
@@ -133,15 +132,15 @@ func parsePositive(d *caddyfile.Dispenser, value *caddy.Duration) error {
 	return err
 }
 
-// TrustedIssuer are one of them, as it was read.
+// TrustedIssuer are the values of a Trust.
 type TrustedIssuer struct {
 	Name string
-	// Audience is whom its tokens are for at the gate; none: it is trusted for `accept` alone, where the audience is our own issuer.
+	// Audience are the accepted audiences at gates; none: it is trusted only for `accept`, where the audience is our own issuer.
 	Audience []string
 	Settings trust.Settings
 }
 
-// readTrust reads the trusted issuers, of which no two may be the same. One that an accept rule names needs no audience.
+// readTrust reads the trusted issuers, which must differ. One that an accept rule names needs no audience.
 func readTrust(issuers []Trust, rules []Accept, s *Settings, at *Sources) error {
 	for _, c := range issuers {
 		t, err := c.read(setting.Resolve)
@@ -218,7 +217,7 @@ func checkAudienceFrom(word string) error {
 	return nil
 }
 
-// checkTrustName refuses names that mean something else where a name is written.
+// checkTrustName refuses names that have another meaning in `protect`.
 func checkTrustName(name string) error {
 	if name == "" || name == gate.Self || strings.ContainsAny(name, " \t\"{}:/|@") {
 		return fmt.Errorf("%q is no name for a trusted issuer", name)
@@ -226,7 +225,7 @@ func checkTrustName(name string) error {
 	return nil
 }
 
-// readURL returns a URL of the issuer's, which checkTrustedURL accepts.
+// readURL returns a URL of the issuer after checkTrustedURL.
 func (c *Trust) readURL(what, configured string, lookup lookup) (string, error) {
 	location, err := lookup(what, configured)
 	if err != nil {
@@ -256,7 +255,7 @@ func checkTrustedURL(what, text string, private bool) error {
 	return fmt.Errorf("%s %q must be https", what, text)
 }
 
-// positive reads a duration; zero: the default is meant.
+// positive returns a duration; zero means the default.
 func positive(what string, d caddy.Duration) (time.Duration, error) {
 	if d < 0 {
 		return 0, fmt.Errorf("%s %s must be more than nothing", what, time.Duration(d))

@@ -43,7 +43,7 @@ func (l *Lifetime) Leave() { l.inFlight.Add(-1) }
 // Done returns a channel that is closed when the node ends. The end waits for the functions of Go.
 func (l *Lifetime) Done() <-chan struct{} { return l.ctx.Done() }
 
-// IsClosing reports whether the node accepts no more requests.
+// IsClosing reports whether Enter returns false.
 func (l *Lifetime) IsClosing() bool { return l.closing.Load() }
 
 // IsIdle reports whether no request is registered.
