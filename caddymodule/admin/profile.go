@@ -2,8 +2,8 @@ package admin
 
 import "github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 
-// profileMembers are what an operator can change of a profile: what is not named stays, and an empty text takes a member away. The
-// address changes as a whole.
+// profileMembers are the members of a profile in a request: an absent member stays, and an empty text removes it. The address changes as a
+// whole.
 type profileMembers struct {
 	GivenName         *string        `json:"given_name,omitzero"`
 	FamilyName        *string        `json:"family_name,omitzero"`
@@ -16,7 +16,7 @@ type profileMembers struct {
 	Address           *store.Address `json:"address,omitzero"`
 }
 
-// members are those that the request names.
+// members returns the members, and whether the request has them.
 func (m *profileMembers) members() []namedMember {
 	return []namedMember{
 		{"given_name", m.GivenName != nil}, {"family_name", m.FamilyName != nil}, {"preferred_username", m.PreferredUsername != nil},
@@ -25,8 +25,7 @@ func (m *profileMembers) members() []namedMember {
 	}
 }
 
-// profile returns a profile with the members of the request in place of those before; nil when it names none. Another number is not
-// verified unless the request says so.
+// profile returns the changed profile; nil: the request changes none. A new number is unverified unless the request says otherwise.
 func (m *profileMembers) profile(before *store.Profile) *store.Profile {
 	if *m == (profileMembers{}) {
 		return nil
@@ -50,7 +49,7 @@ func (m *profileMembers) profile(before *store.Profile) *store.Profile {
 	return &changed
 }
 
-// setTo sets a member to a value that the request has.
+// setTo sets a member if the request has it.
 func setTo[T any](member, value *T) {
 	if value != nil {
 		*member = *value

@@ -34,6 +34,9 @@ type Accept struct {
 	Link string `json:"link,omitempty"`
 }
 
+// acceptLink is the value of Link.
+const acceptLink = "verified_email"
+
 // AcceptClaim is a claim with its accepted values.
 type AcceptClaim struct {
 	Name   string   `json:"name"`
@@ -65,7 +68,7 @@ func parseAccept(d *caddyfile.Dispenser, rules *[]Accept, at *Sources) error {
 		"client":  checkedText(&c.Client, nil),
 		"scopes":  checkedList(&c.Scopes, nil),
 		"id_jag":  flag(&c.IDJAG),
-		"link":    checkedText(&c.Link, checkAcceptLink),
+		"link":    checkedText(&c.Link, oneWord("link", acceptLink)),
 	}.parse(d, "unknown accept option %q")
 	if err != nil {
 		return err
@@ -86,13 +89,6 @@ func (c *Accept) parseClaims(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func checkAcceptLink(word string) error {
-	if word != "" && word != "verified_email" {
-		return fmt.Errorf("link %q: the one word for it is verified_email", word)
-	}
-	return nil
-}
-
 // read returns the rule for the issuer with that identifier.
 func (c *Accept) read(issuer string) (assertion.Rule, error) {
 	r := assertion.Rule{
@@ -105,7 +101,7 @@ func (c *Accept) read(issuer string) (assertion.Rule, error) {
 		}
 		r.Claims = append(r.Claims, rule)
 	}
-	if err := checkAcceptLink(c.Link); err != nil {
+	if err := oneWord("link", acceptLink)(c.Link); err != nil {
 		return r, err
 	}
 	switch {

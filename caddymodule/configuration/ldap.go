@@ -8,7 +8,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
@@ -124,13 +123,7 @@ func (l *LDAP) parsePassword(d *caddyfile.Dispenser, owner string) error {
 	if err := setting.Text(d, &l.BindPassword); err != nil {
 		return err
 	}
-	reference, err := setting.Reference(d, owner, "password", l.BindPassword)
-	if err == nil && !reference {
-		warnSubstituted(d, "password of "+owner, l.BindPassword, 1)
-		caddy.Log().Named("oauth").Warn("the password of "+owner+" stands in the configuration, which Caddy keeps in the clear "+
-			"and shows at its admin endpoint: give it as {env.NAME} or {file./path}", zap.String("file", d.File()), zap.Int("line", d.Line()))
-	}
-	return err
+	return checkReference(d, owner, "password", l.BindPassword, 1)
 }
 
 func (l *LDAP) parseAttributes(d *caddyfile.Dispenser) error {

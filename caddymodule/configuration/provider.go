@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
@@ -291,11 +289,5 @@ func parseClientThere(d *caddyfile.Dispenser, owner string, id, secret *string) 
 	if err := setting.RefuseRequest(d, *id); err != nil {
 		return err
 	}
-	reference, err := setting.Reference(d, owner, "secret", *secret)
-	if err == nil && !reference {
-		warnSubstituted(d, "secret of "+owner, *secret, 2)
-		caddy.Log().Named("oauth").Warn("the secret of "+owner+" stands in the configuration, which Caddy keeps in the clear "+
-			"and shows at its admin endpoint: give it as {env.NAME} or {file./path}", zap.String("file", d.File()), zap.Int("line", d.Line()))
-	}
-	return err
+	return checkReference(d, owner, "secret", *secret, 2)
 }

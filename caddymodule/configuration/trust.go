@@ -91,7 +91,7 @@ func parseTrust(d *caddyfile.Dispenser, issuers *[]Trust, at *Sources) error {
 		"typ":                   func(d *caddyfile.Dispenser) error { return parseWords(d, &c.Types, accesstoken.CheckTokenType) },
 		"jwks_uri":              func(d *caddyfile.Dispenser) error { return setting.TextOrPlaceholder(d, &c.JWKSURI) },
 		"roles_claim":           c.parseRolesClaim,
-		"audience_from":         checkedText(&c.AudienceFrom, checkAudienceFrom),
+		"audience_from":         checkedText(&c.AudienceFrom, oneWord("audience_from", audienceFromClient)),
 		"max_stale":             func(d *caddyfile.Dispenser) error { return parsePositive(d, &c.MaxStale) },
 		"introspection":         c.parseIntrospection,
 		"allow_private_network": flag(&c.AllowPrivateNetwork),
@@ -199,7 +199,7 @@ func (c *Trust) read(lookup lookup) (t TrustedIssuer, err error) {
 			return t, err
 		}
 	}
-	if err := checkAudienceFrom(c.AudienceFrom); err != nil {
+	if err := oneWord("audience_from", audienceFromClient)(c.AudienceFrom); err != nil {
 		return t, err
 	}
 	if t.Settings.MaxStale, err = positive("max_stale", c.MaxStale); err != nil {
@@ -209,12 +209,14 @@ func (c *Trust) read(lookup lookup) (t TrustedIssuer, err error) {
 	return t, err
 }
 
-// checkAudienceFrom refuses every word but one.
-func checkAudienceFrom(word string) error {
-	if word != "" && word != audienceFromClient {
-		return fmt.Errorf("audience_from %q: the one word for it is %s", word, audienceFromClient)
+// oneWord returns a check that refuses every word of a setting except one.
+func oneWord(name, known string) func(string) error {
+	return func(word string) error {
+		if word != "" && word != known {
+			return fmt.Errorf("%s %q: the one word for it is %s", name, word, known)
+		}
+		return nil
 	}
-	return nil
 }
 
 // checkTrustName refuses names that have another meaning in `protect`.

@@ -34,6 +34,18 @@ func warnSubstituted(d *caddyfile.Dispenser, what, value string, argument int) {
 		"its SHA-256): write {env.…}, which is replaced when the server starts", d.File(), d.Line(), what))
 }
 
+// checkReference returns an error for a malformed reference to a secret, and warns of a secret that is written out. What is "password" or
+// "secret".
+func checkReference(d *caddyfile.Dispenser, owner, what, value string, argument int) error {
+	reference, err := setting.Reference(d, owner, what, value)
+	if err == nil && !reference {
+		warnSubstituted(d, what+" of "+owner, value, argument)
+		caddy.Log().Named("oauth").Warn("the "+what+" of "+owner+" stands in the configuration, which Caddy keeps in the clear "+
+			"and shows at its admin endpoint: give it as {env.NAME} or {file./path}", zap.String("file", d.File()), zap.Int("line", d.Line()))
+	}
+	return err
+}
+
 // wordsOfLine returns the words of a line as they were written. It returns none if there is no file that can be read.
 func wordsOfLine(file string, line int) []string {
 	info, err := os.Stat(file)
