@@ -107,7 +107,7 @@ func TestT134ARefreshEndsTheTokenOfBefore(t *testing.T) {
 		fresh := accesstoken.NewRevocationSet()
 		fresh.Add(list...)
 		claim := claims(u.t, first.AccessToken)
-		dead := &accesstoken.AccessToken{Issuer: u.url, ID: claim["jti"].(string), FamilyID: claim["sid"].(string), IssuedAt: node.Clock()}
+		dead := &accesstoken.AccessToken{Issuer: u.url, ID: claim["jti"].(string), SignIn: accesstoken.SignIn{FamilyID: claim["sid"].(string)}, IssuedAt: node.Clock()}
 		if !fresh.Revoked(dead) {
 			u.t.Error("a node that starts accepts it")
 		}

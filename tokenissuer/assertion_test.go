@@ -82,8 +82,8 @@ func (a *authority) personsToken() *accesstoken.AccessToken {
 	return &accesstoken.AccessToken{
 		Issuer: tokentest.Issuer, Subject: "u-ada", Audience: []string{tokentest.Audience}, ClientID: "conf", Scopes: oauth.Scopes{"public", "reports"},
 		ID: "token-1", IssuedAt: now, ExpiresAt: now.Add(time.Hour), KeyID: a.signing[oauth.ES256].ID,
-		FamilyID: "family-1", Organisation: "acme", Role: "admin", AuthTime: now.Add(-time.Minute),
-		Actor: store.Actor{Subject: "u-eve", ClientID: "portal"},
+		SignIn: accesstoken.SignIn{FamilyID: "family-1", Organisation: "acme", Role: "admin", AuthTime: now.Add(-time.Minute)},
+		Actors: []store.Actor{{Subject: "u-eve", ClientID: "portal"}},
 	}
 }
 

@@ -109,7 +109,7 @@ func (is *Issuer) exchangeable(ctx context.Context, client *store.Client, x *Tok
 	default:
 		return nil, unexchangeable(refusal.Reason, "The subject_token is not a valid access token of this server.").WithCause(errors.Unwrap(err))
 	}
-	if len(t.ActorChain()) >= maxActors {
+	if len(t.Actors) >= maxActors {
 		return nil, forSubject(unexchangeable("actors_too_many", fmt.Sprintf("At most %d may act for a subject, one by way of the other.", maxActors)), t)
 	}
 	if !is.Birth(is.Now()).Before(t.ExpiresAt) { // it was let in because clocks differ
@@ -126,7 +126,7 @@ func (is *Issuer) exchangeable(ctx context.Context, client *store.Client, x *Tok
 // forSubject says in the audit log of which token an exchange was refused.
 func forSubject(err error, t *accesstoken.AccessToken) error {
 	e := oauth.AsError(err)
-	return e.WithCause(errors.Join(fmt.Errorf("subject %.256q, jti %.256q, audience %.1024q, %d actors", t.Subject, t.ID, t.Audience, len(t.ActorChain())), errors.Unwrap(e)))
+	return e.WithCause(errors.Join(fmt.Errorf("subject %.256q, jti %.256q, audience %.1024q, %d actors", t.Subject, t.ID, t.Audience, len(t.Actors)), errors.Unwrap(e)))
 }
 
 // actorOf is a client that acts for somebody.

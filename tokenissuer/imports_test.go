@@ -60,13 +60,13 @@ var rooms = map[string]room{
 		without: core,
 	},
 	"tokenissuer/accesstoken": {
-		own:     []string{"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/strictjson"},
-		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
+		own:     []string{"internal/cache", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/strictjson"},
+		others:  []string{"github.com/go-json-experiment/json"},
 		without: core,
 	},
 	"tokenissuer/delegation": {
-		own:     []string{"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
-		others:  []string{"github.com/maypok86/otter/v2"},
+		own:     []string{"internal/cache", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
+		others:  []string{"golang.org/x/sync"},
 		without: core,
 	},
 	"tokenissuer/idtoken": {
@@ -85,7 +85,7 @@ var rooms = map[string]room{
 		without: core,
 	},
 	"tokenissuer/memory": {
-		own: []string{"internal/cache", "tokenissuer/oauth", "tokenissuer/store"}, others: []string{"github.com/maypok86/otter/v2"}, without: core,
+		own: []string{"internal/cache", "tokenissuer/oauth", "tokenissuer/store"}, without: core,
 	},
 	"tokenissuer": {
 		own: []string{
@@ -99,7 +99,7 @@ var rooms = map[string]room{
 	"tokenissuer/redirect": {own: []string{"tokenissuer/oauth", "tokenissuer/routes", "tokenissuer/store"}, without: core},
 	"tokenissuer/account":  {own: []string{"tokenissuer", "tokenissuer/oauth", "tokenissuer/store"}, without: core},
 	"tokenissuer/opaque": {
-		own: []string{"tokenissuer/accesstoken", "tokenissuer/oauth"}, others: []string{"github.com/maypok86/otter/v2"}, without: core,
+		own: []string{"internal/cache", "tokenissuer/accesstoken", "tokenissuer/oauth"}, without: core,
 	},
 	"tokenissuer/hosts": {
 		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/routes", "tokenissuer/store"},

@@ -216,7 +216,10 @@ func (is *Issuer) claimsOf(g Grant, kid string) (*accesstoken.AccessToken, error
 	if g.Scopes.Has(oauth.ScopeGroups) {
 		t.WithGroups(g.User.AllGroups())
 	}
-	t.FamilyID, t.AuthTime, t.Actor = g.FamilyID, g.AuthTime.Truncate(time.Second), g.Actor
+	t.FamilyID, t.AuthTime = g.FamilyID, g.AuthTime.Truncate(time.Second)
+	if !g.Actor.IsZero() {
+		t.Actors = []store.Actor{g.Actor}
+	}
 	return t, nil
 }
 

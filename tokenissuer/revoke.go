@@ -137,7 +137,7 @@ func (it IssuedTokens) revocable(ctx context.Context, token oauth.Secret) (*acce
 	case err != nil:
 		return nil, err
 	case f != nil:
-		return &accesstoken.AccessToken{ClientID: f.ClientID, Subject: f.UserID, FamilyID: f.ID}, nil
+		return &accesstoken.AccessToken{ClientID: f.ClientID, Subject: f.UserID, SignIn: accesstoken.SignIn{FamilyID: f.ID}}, nil
 	case genuine:
 		return nil, it.records.catchUp(ctx)
 	}

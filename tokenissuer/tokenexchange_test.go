@@ -78,8 +78,8 @@ func TestG57SwappedTokenSaysWhatTheClientsSays(t *testing.T) {
 	if !reflect.DeepEqual(claims, want) {
 		t.Errorf("claims\n%v, want\n%v", claims, want)
 	}
-	if read := a.wantAtUpstream(t, swapped); !reflect.DeepEqual(read.ActorChain(), []store.Actor{accesstoken.ExchangeActor, source.Actor}) {
-		t.Errorf("actors %v", read.ActorChain())
+	if read := a.wantAtUpstream(t, swapped); !reflect.DeepEqual(read.Actors, []store.Actor{accesstoken.ExchangeActor, source.Actor()}) {
+		t.Errorf("actors %v", read.Actors)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestG57SwappedTokenIsOfNoUseToItsUpstream(t *testing.T) {
 	if a.wantAtUpstream(t, swapped).FamilyID != "family-1" {
 		t.Error("the family is lost")
 	}
-	if read := a.wantAtUpstream(t, swapped); read.Actor.IsZero() {
+	if read := a.wantAtUpstream(t, swapped); len(read.Actors) == 0 {
 		t.Error("an admin's token without an actor could create tokens")
 	}
 }
@@ -213,7 +213,7 @@ func TestG44SwapDoesNotGoOnWithWhatHasChanged(t *testing.T) {
 	for name, change := range map[string]func(*accesstoken.AccessToken){
 		"scope":   func(t *accesstoken.AccessToken) { t.Scopes = oauth.Scopes{"public"} },
 		"role":    func(t *accesstoken.AccessToken) { t.Role = "member" },
-		"actor":   func(t *accesstoken.AccessToken) { t.Actor = store.Actor{} },
+		"actor":   func(t *accesstoken.AccessToken) { t.Actors = nil },
 		"group":   func(t *accesstoken.AccessToken) { t.WithGroups([]string{"ops"}) },
 		"subject": func(t *accesstoken.AccessToken) { t.Subject = "u-bob" },
 		"end":     func(t *accesstoken.AccessToken) { t.ExpiresAt = t.ExpiresAt.Add(-time.Minute) },

@@ -26,7 +26,7 @@ func (is *Issuer) OrganisationAdmin(ctx context.Context, t *accesstoken.AccessTo
 		return nil, err
 	}
 	// Who acts for somebody else must not act for them once more.
-	if err != nil || !is.MayCreateTokens(admin) || !t.Actor.IsZero() {
+	if err != nil || !is.MayCreateTokens(admin) || len(t.Actors) > 0 {
 		return nil, oauth.NewError(oauth.AdminRequired, "caller_is_no_admin")
 	}
 	return admin, nil

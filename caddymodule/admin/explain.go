@@ -62,7 +62,7 @@ func explainToken(t *Target, r *http.Request, request explanationRequest) (int, 
 	x.What = about + x.What
 	if c := x.Claims; c != nil {
 		x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID = c.Subject, c.ClientID, c.Scopes.String(), c.ID, c.KeyID
-		x.Family, x.Actor, x.Audience = c.FamilyID, c.Actor.Subject, c.Audience
+		x.Family, x.Actor, x.Audience = c.FamilyID, c.Actor().Subject, c.Audience
 		x.IssuedAt, x.ExpiresAt = c.IssuedAt, c.ExpiresAt
 	}
 	return http.StatusOK, x, nil

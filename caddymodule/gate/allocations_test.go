@@ -20,7 +20,7 @@ import (
 func TestOrdinaryRequestAllocates(t *testing.T) {
 	const ordinary = 8
 	token := &accesstoken.AccessToken{
-		Subject: "u-ada", ClientID: "portal", Scopes: oauth.Scopes{"public"}, Organisation: "acme", Role: "admin",
+		Subject: "u-ada", ClientID: "portal", Scopes: oauth.Scopes{"public"}, SignIn: accesstoken.SignIn{Organisation: "acme", Role: "admin"},
 		ExpiresAt: time.Now().Add(time.Hour),
 	}
 	for _, test := range []struct {

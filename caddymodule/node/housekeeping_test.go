@@ -34,7 +34,7 @@ func TestF17WhatHasExpiredGoesByBothClocks(t *testing.T) {
 				t.Fatal(err)
 			}
 			n.keepHouse(t)
-			if !n.Revocations.Revoked(&accesstoken.AccessToken{FamilyID: "lives"}) || n.Revocations.Len() != 1 {
+			if !n.Revocations.Revoked(&accesstoken.AccessToken{SignIn: accesstoken.SignIn{FamilyID: "lives"}}) || n.Revocations.Len() != 1 {
 				t.Errorf("%d revocations are left in memory", n.Revocations.Len())
 			}
 			if left, _, err := n.store.Revocations(t.Context(), store.FeedPosition{}); err != nil || len(left) != 1 || left[0].ID != "lives" {

@@ -32,7 +32,6 @@ func warm(tb testing.TB, g *gate, tokens []string) {
 			tb.Fatal(err)
 		}
 	}
-	g.verifier.cache.tokens.CleanUp()
 }
 
 func BenchmarkVerifyCached(b *testing.B) {
@@ -179,20 +178,13 @@ func (g *gate) fill(from, n int, jti func(int) string) {
 		text := jti(i)
 		t := &AccessToken{
 			Issuer: g.verifier.issuer, Subject: "user-" + text, Audience: []string{tokentest.Audience}, ClientID: "client-1", Scopes: oauth.Scopes{"public", "trusted"},
-			ID: text, IssuedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour), KeyID: g.signing[oauth.ES256].ID, FamilyID: "family-" + text,
+			ID: text, IssuedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour), KeyID: g.signing[oauth.ES256].ID, SignIn: SignIn{FamilyID: "family-" + text},
 		}
 		g.verifier.Remember("token.of."+text, t)
 	}
 }
 
-func (g *gate) cached() int {
-	g.verifier.cache.tokens.CleanUp()
-	n := 0
-	for range g.verifier.cache.tokens.All() {
-		n++
-	}
-	return n
-}
+func (g *gate) cached() int { return g.verifier.Remembered() }
 
 func TestG81TheCacheStaysWithinItsBounds(t *testing.T) {
 	g := newGate(t)
@@ -204,12 +196,11 @@ func TestG81TheCacheStaysWithinItsBounds(t *testing.T) {
 	}
 	// Heavy tokens are bounded by their weight.
 	g = newGate(t)
-	g.fill(0, 20_000, func(i int) string { return fmt.Sprintf("%022d", i) + strings.Repeat("x", 2500) })
-	weight := uint64(0)
+	name := func(i int) string { return fmt.Sprintf("%022d", i) + strings.Repeat("x", 2500) }
+	g.fill(0, 20_000, name)
 	n := g.cached()
-	for _, c := range g.verifier.cache.tokens.All() {
-		weight += uint64(c.weight())
-	}
+	last, _ := g.verifier.cache.get(oauth.DigestOf("token.of." + name(19_999)))
+	weight := n * int(last.weight())
 	if weight > maxCachedBytes || n == 20_000 {
 		t.Errorf("%d tokens weigh %d", n, weight)
 	} else {
@@ -254,9 +245,6 @@ func TestHotTokensSurviveAFloodOfOthers(t *testing.T) {
 			if _, err := g.verifier.Verify("token.of."+name(i), g.audiences); err == nil {
 				kept++
 			}
-			if i%8 == 0 {
-				g.verifier.cache.tokens.CleanUp() // the readings are taken in now, not by chance
-			}
 		}
 		return kept
 	}
@@ -266,7 +254,6 @@ func TestHotTokensSurviveAFloodOfOthers(t *testing.T) {
 	kept := hot
 	for flood := range 6 {
 		g.fill(hot+flood*15_000, 15_000, name)
-		g.verifier.cache.tokens.CleanUp()
 		kept = min(kept, use())
 	}
 	if kept < hot*95/100 {
@@ -293,11 +280,7 @@ func TestACachedTokenIsSmall(t *testing.T) {
 		t.Fatalf("%d of %d are cached", n, len(tokens))
 	}
 	t.Logf("%d bytes for a cached token of %d bytes", each, len(tokens[0]))
-	var weighed *cachedToken
-	for _, c := range g.verifier.cache.tokens.All() {
-		weighed = c
-		break
-	}
+	weighed, _ := g.verifier.cache.get(oauth.DigestOf(tokens[0]))
 	t.Logf("it is weighed as %d", weighed.weight())
 	if each > int(weighed.weight()) {
 		t.Error("it is heavier than it is weighed")

@@ -22,12 +22,12 @@ type cachedToken struct {
 	key        *keys.VerificationKey
 	generation atomic.Uint64
 	// common holds the shared values; nil: the token cannot be packed, and whole is always set.
-	common  *AccessToken
+	common  *commonClaims
 	ownText string // the texts of ownTexts, concatenated
 	ends    [ownTexts - 1]uint8
 	times   [3]uint32 // iat, exp and auth_time in Unix seconds; 0: none
 	whole   atomic.Pointer[AccessToken]
-	// weighsCommon: the token was the first to use common, so its weight includes it.
+	// weighsCommon reports that the token was the first to use common, so that its weight includes it.
 	weighsCommon bool
 }
 
@@ -51,7 +51,7 @@ func (c *tokenCache) packToken(t *AccessToken, key *keys.VerificationKey) *cache
 
 // pack stores the token's own values. It returns false if they, or the shared ones, do not fit.
 func (c *cachedToken) pack(t *AccessToken) bool {
-	if t.extra != nil || t.nested != nil || t.person != nil || !t.Actor.IsZero() || t.earlierActors != nil || t.commonBytes() > maxCommonBytes {
+	if !t.extra.isZero() || len(t.Actors) > 0 || commonOf(t).size() > maxCommonBytes {
 		return false
 	}
 	for i, at := range [...]time.Time{t.IssuedAt, t.ExpiresAt, t.AuthTime} {
@@ -87,8 +87,8 @@ func (c *cachedToken) pack(t *AccessToken) bool {
 
 // unpacked returns the token that was packed.
 func (c *cachedToken) unpacked() *AccessToken {
-	t := new(AccessToken)
-	*t = *c.common
+	t := &AccessToken{Issuer: c.common.issuer, KeyID: c.common.keyID, Audience: c.common.audience, Scopes: c.common.scopes}
+	t.Role = c.common.role
 	t.ID, t.Subject = c.ownText[:c.ends[0]], c.ownText[c.ends[0]:c.ends[1]]
 	t.FamilyID, t.Organisation = c.ownText[c.ends[1]:c.ends[2]], c.ownText[c.ends[2]:c.ends[3]]
 	t.ClientID = c.ownText[c.ends[3]:]
@@ -103,10 +103,20 @@ func (c *cachedToken) unpacked() *AccessToken {
 	return t
 }
 
-// commonBytes returns the length of the texts that the token shares with others.
-func (t *AccessToken) commonBytes() int {
-	n := len(t.Issuer) + len(t.KeyID) + len(t.Role)
-	for _, list := range [][]string{t.Audience, t.Scopes} {
+// commonClaims are the claims that many tokens share.
+type commonClaims struct {
+	issuer, keyID, role string
+	audience, scopes    []string
+}
+
+func commonOf(t *AccessToken) commonClaims {
+	return commonClaims{t.Issuer, t.KeyID, t.Role, t.Audience, t.Scopes}
+}
+
+// size returns the length of the texts.
+func (c commonClaims) size() int {
+	n := len(c.issuer) + len(c.keyID) + len(c.role)
+	for _, list := range [][]string{c.audience, c.scopes} {
 		for _, text := range list {
 			n += 16 + len(text)
 		}
@@ -118,27 +128,27 @@ func (t *AccessToken) commonBytes() int {
 // other, and some tokens then do not share theirs.
 type commonTexts struct {
 	seed  maphash.Seed
-	slots [256]atomic.Pointer[AccessToken]
+	slots [256]atomic.Pointer[commonClaims]
 }
 
-// intern returns a token with t's shared values only. It clones the texts, because those of a token just issued may be
-// part of the request. Alone reports that no earlier token had these values.
-func (c *commonTexts) intern(t *AccessToken) (common *AccessToken, alone bool) {
-	slot := &c.slots[c.hash(t)%uint64(len(c.slots))]
-	if known := slot.Load(); known != nil && known.hasInCommon(t) {
+// intern returns t's shared claims. It clones the texts, because those of a token just issued may be part of the request.
+// Alone reports that no earlier token had these claims.
+func (c *commonTexts) intern(t *AccessToken) (common *commonClaims, alone bool) {
+	own := commonOf(t)
+	slot := &c.slots[c.hash(own)%uint64(len(c.slots))]
+	if known := slot.Load(); known != nil && known.equal(own) {
 		return known, false
 	}
-	common = &AccessToken{
-		Issuer: strings.Clone(t.Issuer), KeyID: strings.Clone(t.KeyID), Role: strings.Clone(t.Role),
-		Audience: cloneTexts(t.Audience), Scopes: cloneTexts(t.Scopes),
+	common = &commonClaims{
+		strings.Clone(own.issuer), strings.Clone(own.keyID), strings.Clone(own.role), cloneTexts(own.audience), cloneTexts(own.scopes),
 	}
 	slot.Store(common)
 	return common, true
 }
 
-func (c *commonTexts) hash(t *AccessToken) uint64 {
-	h := maphash.String(c.seed, t.KeyID) ^ 3*maphash.String(c.seed, t.Role)
-	for _, list := range [][]string{t.Audience, t.Scopes} {
+func (c *commonTexts) hash(own commonClaims) uint64 {
+	h := maphash.String(c.seed, own.keyID) ^ 3*maphash.String(c.seed, own.role)
+	for _, list := range [][]string{own.audience, own.scopes} {
 		for _, text := range list {
 			h = 31*h + maphash.String(c.seed, text)
 		}
@@ -146,9 +156,9 @@ func (c *commonTexts) hash(t *AccessToken) uint64 {
 	return h
 }
 
-func (t *AccessToken) hasInCommon(other *AccessToken) bool {
-	return t.Issuer == other.Issuer && t.KeyID == other.KeyID && t.Role == other.Role &&
-		slices.Equal(t.Audience, other.Audience) && slices.Equal(t.Scopes, other.Scopes)
+func (c *commonClaims) equal(other commonClaims) bool {
+	return c.issuer == other.issuer && c.keyID == other.keyID && c.role == other.role &&
+		slices.Equal(c.audience, other.audience) && slices.Equal(c.scopes, other.scopes)
 }
 
 func cloneTexts(texts []string) []string {

@@ -8,11 +8,11 @@ import (
 )
 
 // Email returns the user's e-mail address in the form of store.CanonicalEmail; empty: the token names none, or several. Verified
-// says that it is known to be the user's own. An address that only looks like ASCII is none: its owner is somebody
-// else than the owner of the one that it looks like.
+// reports that the user is known to own it. It does not return an address whose canonical form is ASCII and whose spelling is not:
+// the two may have different owners.
 func (t *AccessToken) Email() (address string, verified bool) {
-	if t.person != nil {
-		return t.person.Email, t.person.EmailKnown
+	if t.extra.person != nil {
+		return t.extra.person.Email, t.extra.person.EmailKnown
 	}
 	said := t.Claim("email")
 	if len(said) != 1 {

@@ -16,7 +16,7 @@ func TestQ163ExchangedClaimsReadBack(t *testing.T) {
 	at := time.Unix(1_900_000_000, 0)
 	token := &AccessToken{
 		Issuer: "https://auth.example", Subject: "u-\"ada\"", Audience: []string{"a"}, ClientID: "app\\é", Scopes: oauth.Scopes{"read"}, ID: "first.1",
-		IssuedAt: at, ExpiresAt: at.Add(time.Hour), FamilyID: "family", Organisation: "acme", Role: "admin", AuthTime: at.Add(-time.Hour),
+		IssuedAt: at, ExpiresAt: at.Add(time.Hour), SignIn: SignIn{FamilyID: "family", Organisation: "acme", Role: "admin", AuthTime: at.Add(-time.Hour)},
 	}
 	token.WithGroups([]string{"ops", "web \"team\""})
 	for i, actor := range []store.Actor{{Subject: "orders", ClientID: "orders"}, ExchangeActor, {Subject: "st\"ock", ClientID: "st\"ock"}} {
@@ -41,8 +41,8 @@ func TestQ163ExchangedClaimsReadBack(t *testing.T) {
 			t.Errorf("exchange %d: %v\n%+v, want\n%+v\nin %s", i, err, read, next, text)
 		}
 		origin := TokenOrigin{"https://auth.example", "first.1", "app\\é", at}
-		if got := read.Origin(); got != origin || len(read.extra[OriginVia].texts) != i || len(read.ActorChain()) != i+1 || read.IsServerToken() {
-			t.Errorf("exchange %d: from %+v by way of %q, %v", i, got, read.extra[OriginVia].texts, read.ActorChain())
+		if got := read.Origin(); got != origin || len(read.extra.texts(OriginVia)) != i || len(read.Actors) != i+1 || read.IsServerToken() {
+			t.Errorf("exchange %d: from %+v by way of %q, %v", i, got, read.extra.texts(OriginVia), read.Actors)
 		}
 		token = read
 	}

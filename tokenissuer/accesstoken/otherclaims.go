@@ -11,6 +11,75 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
+// extraClaims are the claims that AccessToken has no field for.
+type extraClaims struct {
+	values  map[string]claimValue // by name
+	objects claimMembers
+	person  *Person // only on the token of a session, in place of the others
+}
+
+func (e *extraClaims) isZero() bool { return e.values == nil && e.objects == nil && e.person == nil }
+
+// find resolves the name of a claim, or a path into objects.
+func (e *extraClaims) find(name string) claimValue {
+	if e.person != nil {
+		return claimValue{texts: e.person.claim(name), numbers: isTime(name)}
+	}
+	if value := e.values[name]; value.texts != nil {
+		return value
+	}
+	return e.objects.find(name)
+}
+
+func (e *extraClaims) texts(name string) []string { return e.values[name].texts }
+
+// one returns the text of a claim that has exactly one, or "".
+func (e *extraClaims) one(name string) string {
+	if texts := e.texts(name); len(texts) == 1 {
+		return texts[0]
+	}
+	return ""
+}
+
+func (e *extraClaims) set(name string, value claimValue) {
+	if e.values == nil {
+		e.values = make(map[string]claimValue, 1)
+	}
+	e.values[name] = value
+}
+
+// add sets a claim unless it is empty.
+func (e *extraClaims) add(name string, texts ...string) {
+	if len(texts) > 0 && texts[0] != "" {
+		e.set(name, claimValue{texts: texts, numbers: name == OriginIssuedAt})
+	}
+}
+
+// single returns the value of a claim that has one. It sets a claim that has several.
+func (e *extraClaims) single(name string, values []string) string {
+	switch len(values) {
+	case 0:
+		return ""
+	case 1:
+		return values[0]
+	}
+	e.set(name, claimValue{texts: values})
+	return ""
+}
+
+// size estimates the memory used, in bytes.
+func (e *extraClaims) size() int {
+	const header = 16
+	n := e.objects.size()
+	for name, value := range e.values {
+		n += 4*header + len(name) + value.size()
+	}
+	if e.person != nil {
+		n += e.person.size()
+	}
+	return n
+}
+
 // claimMembers are the members of a claim that is an object, unordered.
 type claimMembers []claimMember
 
@@ -92,10 +161,10 @@ func (m claimMembers) size() int {
 	return n
 }
 
-// readExtra parses the claims that payload has no field for. It omits nulls, and arrays with other elements than strings,
+// read parses the claims that payload has no field for. It omits nulls, and arrays with other elements than strings,
 // numbers and booleans, and numbers beyond maxExponent: rules cannot require them, and they cannot be forwarded. It fails for a name that differs from a
 // registered one only in case, because other readers would confuse the two.
-func (t *AccessToken) readExtra(raw jsontext.Value) error {
+func (e *extraClaims) read(raw jsontext.Value) error {
 	if len(raw) == 0 {
 		return nil
 	}
@@ -109,13 +178,13 @@ func (t *AccessToken) readExtra(raw jsontext.Value) error {
 		}
 		if object, ok := value.(map[string]any); ok {
 			if inner := membersOf(object); inner != nil {
-				t.nested = append(t.nested, claimMember{name: name, members: inner})
+				e.objects = append(e.objects, claimMember{name: name, members: inner})
 			}
 		} else if v := claimValueOf(value); v.texts != nil {
-			if t.extra == nil {
-				t.extra = make(map[string]claimValue, len(members))
+			if e.values == nil {
+				e.values = make(map[string]claimValue, len(members))
 			}
-			t.extra[name] = v
+			e.values[name] = v
 		}
 	}
 	return nil

@@ -13,25 +13,24 @@ import (
 
 var errTokenRevoked = oauth.NewError(oauth.InvalidToken, "token_revoked").WithDescription("The access token was revoked")
 
-// Person is what the session of a browser says of its user, beside the claims of every token.
+// Person has the claims about its user that only the token of a browser's session has.
 type Person struct {
 	Name, Email   string
 	EmailVerified bool
-	// EmailKnown says that Email is the user's own, by the word of the operator or of a provider that has verified it. Rules
-	// go by it.
+	// EmailKnown reports that the operator, or a provider that has verified it, says that Email is the user's own. Rules use it.
 	EmailKnown bool
 	Groups     []string
-	// ACR and AMR say how the user has signed in (OpenID Connect Core §2); empty: it is not known.
+	// ACR and AMR are how the user signed in (OpenID Connect Core §2); empty: unknown.
 	ACR string
 	AMR []string
 	// Profile is nil if the user has none.
 	Profile *store.Profile
-	// UpdatedAt is when the user was changed last; zero: it is not known.
+	// UpdatedAt is the time of the last change to the user; zero: unknown.
 	UpdatedAt time.Time
 }
 
-// WithPerson says of whom a session is. No token is signed that says it.
-func (t *AccessToken) WithPerson(p *Person) { t.person = p }
+// WithPerson sets the user of a session's token. It is never part of a signed token.
+func (t *AccessToken) WithPerson(p *Person) { t.extra.person = p }
 
 // personClaims are the claims of a Person (OpenID Connect Core §5.1 and §2).
 var personClaims = map[string]func(*Person) []string{
@@ -44,7 +43,7 @@ var personClaims = map[string]func(*Person) []string{
 	claimUpdatedAt:   func(p *Person) []string { return text(secondsText(p.UpdatedAt)) },
 }
 
-// profileClaims are those of its profile. The members of the address have paths.
+// profileClaims are the claims of a Person's Profile. The members of address have paths.
 var profileClaims = map[string]func(*store.Profile) string{
 	"given_name":         func(p *store.Profile) string { return p.GivenName },
 	"family_name":        func(p *store.Profile) string { return p.FamilyName },
@@ -80,8 +79,7 @@ func (p *Person) claim(name string) []string {
 	return nil
 }
 
-// CanOwnTokenClaim reports whether a token of ours can have a claim: one that was signed, or the one that stands for the session of a
-// browser.
+// CanOwnTokenClaim reports whether one of our tokens can have a claim. Session: the token of a browser's session.
 func CanOwnTokenClaim(name string, session bool) bool {
 	if _, ofPerson := personClaims[name]; session && ofPerson {
 		return true
@@ -115,8 +113,8 @@ func (p *Person) size() int {
 	return n
 }
 
-// CheckUnsigned checks a token that stands for a session and was never signed, as Verify checks those that were: expiry and
-// revocation. Known is the generation at which it was last found good.
+// CheckUnsigned checks expiry and revocation of a token that was never signed, such as that of a session. Known is the generation at which
+// it was last valid.
 func (v *Verifier) CheckUnsigned(t *AccessToken, known *atomic.Uint64) error {
 	now := v.now()
 	if err := t.checkExpiry(now, 0); err != nil {

@@ -52,7 +52,7 @@ func (s *RevocationSet) Add(revocations ...store.Revocation) {
 	for some := range slices.Chunk(revocations, addedAtOnce) {
 		s.add(some)
 	}
-	// Only now: whoever sees the new generation must see the entries too.
+	// Last, so that a caller that sees the new generation sees the entries too.
 	s.generation.Add(1)
 }
 
@@ -103,13 +103,13 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 		s.hits(store.RevokeKey, t.KeyID, issued)
 }
 
-// hitsExchange reports whether one of the exchanges by which a token came to be is revoked: the token that one gave, the key that had signed it,
-// or those that a client got by exchanges until then.
+// hitsExchange reports whether one of the exchanges that led to a token is revoked: a token between, the key that signed one, or all that
+// a client obtained by exchanges until then.
 func (s *RevocationSet) hitsExchange(t *AccessToken) bool {
 	issued := clampSeconds(t.IssuedAt)
-	return slices.ContainsFunc(t.extra[OriginVia].texts, func(id string) bool { return s.hits(store.RevokeToken, id, issued) }) ||
-		slices.ContainsFunc(t.extra[OriginKeys].texts, func(kid string) bool { return s.hits(store.RevokeKey, kid, issued) }) ||
-		slices.ContainsFunc(t.earlierActors, func(a store.Actor) bool { return s.hits(store.RevokeCameOf, a.ClientID, issued) }) ||
+	return slices.ContainsFunc(t.extra.texts(OriginVia), func(id string) bool { return s.hits(store.RevokeToken, id, issued) }) ||
+		slices.ContainsFunc(t.extra.texts(OriginKeys), func(kid string) bool { return s.hits(store.RevokeKey, kid, issued) }) ||
+		len(t.Actors) > 0 && slices.ContainsFunc(t.Actors[1:], func(a store.Actor) bool { return s.hits(store.RevokeCameOf, a.ClientID, issued) }) ||
 		!t.IsSwapped() && s.hits(store.RevokeServerTokens, t.ClientID, issued)
 }
 
@@ -122,10 +122,10 @@ func (s *RevocationSet) RevokedFamily(f *store.TokenFamily, organisation string)
 		s.hits(store.RevokeClient, f.ClientID, born) || s.hits(store.RevokeOrganisation, organisation, born)
 }
 
-// hitsActor reports whether an actor of the token is revoked: tokens that an admin obtained end with the admin, and those that a client has
-// exchanged with the client. What was issued before a client was disabled cannot be exchanged by it when it is enabled again.
+// hitsActor reports whether an actor of the token is revoked: tokens that an admin obtained end with the admin, and those that a client
+// exchanged end with the client. A client that was disabled and enabled again cannot exchange tokens from before.
 func (s *RevocationSet) hitsActor(t *AccessToken, issued uint32) bool {
-	return slices.ContainsFunc(t.ActorChain(), func(a store.Actor) bool {
+	return slices.ContainsFunc(t.Actors, func(a store.Actor) bool {
 		return a != ExchangeActor && (s.hits(store.RevokeUser, a.Subject, issued) || s.hits(store.RevokeClient, a.ClientID, issued))
 	})
 }
@@ -138,8 +138,8 @@ func (s *RevocationSet) hits(kind store.RevocationKind, id string, issued uint32
 	return ok && issued <= entry.issuedUntil
 }
 
-// Passed returns the time, or the beginning of the next second if the tokens of the user or the organisation are revoked up to and in
-// the second of that time. What is issued then is not of before the revocation.
+// Passed returns at, or the beginning of the next second if the tokens of the user or the organisation are revoked up to the second of at.
+// A token issued at the returned time is not revoked by it.
 func (s *RevocationSet) Passed(at time.Time, user, organisation string) time.Time {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -51,7 +51,7 @@ func TestARevocationSetGivesItsMemoryBack(t *testing.T) {
 	if left := s.Expire(tokentest.Start.Add(time.Hour)); left != 200_001 {
 		t.Errorf("%d are left while all live", left)
 	}
-	if left := s.Expire(tokentest.Start.Add(time.Hour + time.Second)); left != 1 || !s.Revoked(&AccessToken{FamilyID: "f"}) {
+	if left := s.Expire(tokentest.Start.Add(time.Hour + time.Second)); left != 1 || !s.Revoked(&AccessToken{SignIn: SignIn{FamilyID: "f"}}) {
 		t.Errorf("%d are left", left)
 	}
 	if after := heapBytes(); after > before+1<<20 {

@@ -28,29 +28,34 @@ type AccessToken struct {
 	// KeyID is the kid of the signing key; empty: the token has no kid, as another issuer's may.
 	KeyID string
 
-	// FamilyID (sid), Organisation (org), Role and AuthTime are set on user tokens only. If another issuer names several
-	// organisations or roles, the field is empty and Claim returns them.
-	FamilyID     string
-	Organisation string
+	SignIn
+	// Actors are those who act for the subject (act, RFC 8693 §4.1), the current one first: the admin who obtained the token for the
+	// user, or the clients and gates that exchanged another token for it.
+	Actors []store.Actor
+	extra  extraClaims
+}
+
+// SignIn describes the sign-in of the user on whose behalf a token acts. It is zero for other tokens. If another issuer names several
+// organisations or roles, the field is empty and Claim returns them.
+type SignIn struct {
+	FamilyID     string // sid
+	Organisation string // org
 	Role         string
 	AuthTime     time.Time
-	// Actor (act) is who acts for the subject (RFC 8693 §4.1): the admin who obtained the token for the user, or the client or gate that
-	// has exchanged another token for it.
-	Actor store.Actor
-	// earlierActors are the actors before Actor, the latest first.
-	earlierActors []store.Actor
+}
 
-	// extra holds the other claims by name; nested holds those that are objects.
-	extra  map[string]claimValue
-	nested claimMembers
-	// person is set on the token of a session alone.
-	person *Person
+// Actor returns the current actor, or the zero Actor.
+func (t *AccessToken) Actor() store.Actor {
+	if len(t.Actors) == 0 {
+		return store.Actor{}
+	}
+	return t.Actors[0]
 }
 
 // IsServerToken reports whether the token acts for a client alone. User ids and client ids are disjoint, so equality
-// decides; of an exchanged token, that with the client to which the first token was issued.
+// decides; for an exchanged token, equality with the client to which the first token was issued.
 func (t *AccessToken) IsServerToken() bool {
-	return t.Subject == t.ClientID || t.extra != nil && t.Subject == t.Origin().ClientID
+	return t.Subject == t.ClientID || t.extra.values != nil && t.Subject == t.Origin().ClientID
 }
 
 // HasAudience reports whether the token is meant for one of the audiences.
@@ -89,13 +94,7 @@ func (t *AccessToken) claim(name string) claimValue {
 	case "scope":
 		return claimValue{texts: t.Scopes}
 	}
-	if t.person != nil {
-		return claimValue{texts: t.person.claim(name), numbers: isTime(name)}
-	}
-	if value := t.extra[name]; value.texts != nil {
-		return value
-	}
-	return t.nested.find(name)
+	return t.extra.find(name)
 }
 
 // Text is Claim for claims that have at most one text; empty means absent. It returns false for a claim that may have
@@ -123,12 +122,12 @@ func (t *AccessToken) Text(name string) (one string, ok bool) {
 	case "auth_time":
 		return secondsText(t.AuthTime), true
 	case "act":
-		return t.Actor.Subject, true
+		return t.Actor().Subject, true
 	}
 	return "", false
 }
 
-// isTime reports whether a claim that has no spelling of its own, because we write it, is a number.
+// isTime reports whether a claim that we write ourselves is a number.
 func isTime(name string) bool {
 	return name == "iat" || name == "exp" || name == "auth_time" || name == claimUpdatedAt
 }
@@ -176,8 +175,11 @@ type actorClaim struct {
 	Before *actorClaim `json:"act,omitzero"`
 }
 
-// chain lists the actors, the current one first.
+// chain lists the actors, the current one first. It returns nil if that one is unnamed.
 func (a *actorClaim) chain() (actors []store.Actor) {
+	if a == nil || a.Subject == "" && a.ClientID == "" {
+		return nil
+	}
 	for ; a != nil; a = a.Before {
 		actors = append(actors, store.Actor{Subject: a.Subject, ClientID: a.ClientID})
 	}
@@ -221,7 +223,7 @@ func AppendClaims(b []byte, t *AccessToken) ([]byte, error) {
 		b = strconv.AppendInt(b, at.Unix(), 10)
 	}
 	list := func(name string) {
-		texts := t.extra[name].texts
+		texts := t.extra.texts(name)
 		for i, text := range texts {
 			if i == 0 {
 				b = append(append(append(b, `,"`...), name...), `":`...)
@@ -265,15 +267,15 @@ func AppendClaims(b []byte, t *AccessToken) ([]byte, error) {
 		seconds("auth_time", t.AuthTime)
 	}
 	if t.IsExchanged() {
-		member(OriginIssuer, t.origin(OriginIssuer))
-		member(OriginID, t.origin(OriginID))
+		member(OriginIssuer, t.extra.one(OriginIssuer))
+		member(OriginID, t.extra.one(OriginID))
 		seconds(OriginIssuedAt, t.Origin().IssuedAt)
-		member(OriginClient, t.origin(OriginClient))
+		member(OriginClient, t.extra.one(OriginClient))
 		list(OriginVia)
 		list(OriginKeys)
 	}
 	if failed == nil {
-		b, failed = appendActors(b, t.ActorChain())
+		b, failed = appendActors(b, t.Actors)
 	}
 	if failed != nil {
 		return nil, fmt.Errorf("writing claims: %w", failed)
@@ -292,6 +294,6 @@ const ClaimGroups = "groups"
 
 // WithGroups sets the groups of a token that we issue.
 func (t *AccessToken) WithGroups(groups []string) {
-	delete(t.extra, ClaimGroups)
-	t.add(ClaimGroups, groups...)
+	delete(t.extra.values, ClaimGroups)
+	t.extra.add(ClaimGroups, groups...)
 }

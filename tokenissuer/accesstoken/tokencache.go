@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"hash/maphash"
 
-	"github.com/maypok86/otter/v2"
+	"github.com/gatehouse-auth/gatehouse/internal/cache"
 )
 
 const (
@@ -15,37 +15,35 @@ const (
 )
 
 // tokenCache holds tokens whose signature and claims were verified, by digest. Only verified tokens enter, so bad tokens
-// cannot fill it. Its admission policy (W-TinyLFU) prefers frequent keys, so a flood of valid tokens that are used once
-// does not evict those in use.
+// cannot fill it.
 type tokenCache struct {
-	tokens   *otter.Cache[[sha256.Size]byte, *cachedToken]
+	tokens   *cache.Cache[*cachedToken]
 	common   commonTexts
 	unpacked unpackedTokens
 }
 
 func newTokenCache() *tokenCache {
 	return &tokenCache{
-		tokens: otter.Must(&otter.Options[[sha256.Size]byte, *cachedToken]{
-			MaximumWeight: maxCachedBytes,
-			Weigher:       func(_ [sha256.Size]byte, c *cachedToken) uint32 { return c.weight() },
-		}),
+		tokens: cache.New[*cachedToken](maxCachedBytes),
 		common: commonTexts{seed: maphash.MakeSeed()},
 	}
 }
 
 func (c *tokenCache) get(digest [sha256.Size]byte) (*cachedToken, bool) {
-	return c.tokens.GetIfPresent(digest)
+	return c.tokens.Get(string(digest[:]))
 }
 
-func (c *tokenCache) put(digest [sha256.Size]byte, token *cachedToken) { c.tokens.Set(digest, token) }
+func (c *tokenCache) put(digest [sha256.Size]byte, token *cachedToken) {
+	c.tokens.Put(string(digest[:]), token, uint64(token.weight()))
+}
 
-func (c *tokenCache) drop(digest [sha256.Size]byte) { c.tokens.Invalidate(digest) }
+func (c *tokenCache) drop(digest [sha256.Size]byte) { c.tokens.Forget(string(digest[:])) }
 
 // weight is an upper bound of the token's size, packed or not.
 func (c *cachedToken) weight() uint32 {
 	switch {
 	case c.weighsCommon:
-		return leastWeight + c.common.Size()
+		return leastWeight + uint32(c.common.size()) //nolint:gosec // at most maxCommonBytes
 	case c.common != nil:
 		return leastWeight
 	}
@@ -56,21 +54,14 @@ func (c *cachedToken) weight() uint32 {
 func (t *AccessToken) Size() uint32 {
 	const fixed, header = 512, 16
 	n := fixed + len(t.Issuer) + len(t.Subject) + len(t.ClientID) + len(t.ID) + len(t.FamilyID) + len(t.Organisation) + len(t.Role) +
-		len(t.Actor.Subject) + len(t.Actor.ClientID)
-	for _, actor := range t.earlierActors {
+		t.extra.size()
+	for _, actor := range t.Actors {
 		n += 2*header + len(actor.Subject) + len(actor.ClientID)
 	}
 	for _, list := range [][]string{t.Audience, t.Scopes} {
 		for _, s := range list {
 			n += header + len(s)
 		}
-	}
-	for name, value := range t.extra {
-		n += 4*header + len(name) + value.size()
-	}
-	n += t.nested.size()
-	if t.person != nil {
-		n += t.person.size()
 	}
 	return uint32(n) //nolint:gosec // a token has at most 8 KiB
 }

@@ -131,7 +131,7 @@ func (v *Verifier) checkKey(known *cachedToken, t *AccessToken) error {
 	return nil
 }
 
-// CheckOwnEnd checks another issuer's token by its own exp, for as long as the issuer is unreachable.
+// CheckOwnEnd checks the exp of another issuer's token. It is for the time in which the issuer is unreachable.
 func (t *AccessToken) CheckOwnEnd(now time.Time) error {
 	return t.checkExpiry(now, TrustedLeeway)
 }
@@ -139,21 +139,6 @@ func (t *AccessToken) CheckOwnEnd(now time.Time) error {
 // takeRoles replaces the roles by those of another claim.
 func (t *AccessToken) takeRoles(claim string) {
 	roles := t.Claim(claim)
-	t.Role = ""
-	delete(t.extra, "role")
-	t.setOrAdd("role", &t.Role, roles)
-}
-
-// setOrAdd sets a field to a single value, or adds several values to the other claims.
-func (t *AccessToken) setOrAdd(name string, field *string, values []string) {
-	switch len(values) {
-	case 0:
-	case 1:
-		*field = values[0]
-	default:
-		if t.extra == nil {
-			t.extra = make(map[string]claimValue, 1)
-		}
-		t.extra[name] = claimValue{texts: values}
-	}
+	delete(t.extra.values, "role")
+	t.Role = t.extra.single("role", roles)
 }

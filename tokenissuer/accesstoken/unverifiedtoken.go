@@ -235,19 +235,16 @@ func (v *Verifier) tokenOf(p *payload, kid, typ string) (*AccessToken, error) {
 	}
 	t := &AccessToken{
 		Issuer: p.Issuer, Subject: p.Subject, Audience: p.Audience, ClientID: p.ClientID, Scopes: scopes, ID: p.ID,
-		IssuedAt: unixTime(p.IssuedAt), ExpiresAt: unixTime(p.ExpiresAt), AuthTime: unixTime(p.AuthTime), KeyID: kid,
-		FamilyID: p.FamilyID,
+		IssuedAt: unixTime(p.IssuedAt), ExpiresAt: unixTime(p.ExpiresAt), KeyID: kid,
+		SignIn: SignIn{FamilyID: p.FamilyID, AuthTime: unixTime(p.AuthTime)}, Actors: p.Actor.chain(),
 	}
-	if err := t.readExtra(p.Extra); err != nil {
+	if err := t.extra.read(p.Extra); err != nil {
 		return nil, errClaimsMalformed.WithCause(err)
 	}
-	t.setOrAdd("org", &t.Organisation, p.Organisation.values)
-	t.setOrAdd("role", &t.Role, p.Role.values)
+	t.Organisation = t.extra.single("org", p.Organisation.values)
+	t.Role = t.extra.single("role", p.Role.values)
 	if v.rules.rolesClaim != "" {
 		t.takeRoles(v.rules.rolesClaim)
-	}
-	if actors := p.Actor.chain(); len(actors) > 0 {
-		t.Actor, t.earlierActors = actors[0], append(t.earlierActors, actors[1:]...) // append keeps nil if there are none
 	}
 	if t.Issuer == v.issuer {
 		t.Issuer = v.issuer

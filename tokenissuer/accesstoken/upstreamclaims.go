@@ -97,20 +97,12 @@ func appendActors(b []byte, chain []store.Actor) (_ []byte, err error) {
 	return b, nil
 }
 
-// ActorClaim returns a JSON object with act; nil when nobody acts for the subject.
+// ActorClaim returns a JSON object with act, or nil if the token has no actor.
 func (t *AccessToken) ActorClaim() jsontext.Value {
-	object, err := appendActors(nil, t.ActorChain())
+	object, err := appendActors(nil, t.Actors)
 	if err != nil || len(object) == 0 {
 		return nil
 	}
 	object[0] = '{' // replaces the comma
 	return append(object, '}')
-}
-
-// ActorChain returns everybody who acts for the subject, the current actor first.
-func (t *AccessToken) ActorChain() []store.Actor {
-	if t.Actor.IsZero() {
-		return nil
-	}
-	return append([]store.Actor{t.Actor}, t.earlierActors...)
 }

@@ -186,7 +186,7 @@ func (v *Verifier) Remember(token string, claims *AccessToken) {
 }
 
 // Remembered returns the number of cached tokens.
-func (v *Verifier) Remembered() int { return v.cache.tokens.EstimatedSize() }
+func (v *Verifier) Remembered() int { return v.cache.tokens.Len() }
 
 // Ready returns nil if tokens can be verified now, or else the reason.
 func (v *Verifier) Ready() error {

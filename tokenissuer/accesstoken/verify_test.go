@@ -20,8 +20,8 @@ func TestAGoodTokenOfEachAlgorithmIsAccepted(t *testing.T) {
 		want := &AccessToken{
 			Issuer: tokentest.Issuer, Subject: "user-1", Audience: []string{tokentest.Audience}, ClientID: "client-1",
 			Scopes: oauth.Scopes{"public", "trusted"}, ID: "token-1", IssuedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour),
-			KeyID: key.ID, FamilyID: "family-1", Organisation: "org-1", Role: "admin", AuthTime: time.Unix(1799999000, 0),
-			Actor: store.Actor{Subject: "admin", ClientID: "portal"}, extra: map[string]claimValue{"level": {texts: []string{"gold"}}},
+			KeyID: key.ID, SignIn: SignIn{FamilyID: "family-1", Organisation: "org-1", Role: "admin", AuthTime: time.Unix(1799999000, 0)},
+			Actors: []store.Actor{{Subject: "admin", ClientID: "portal"}}, extra: extraClaims{values: map[string]claimValue{"level": {texts: []string{"gold"}}}},
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v\nwant %+v", key.Algorithm, got, want)

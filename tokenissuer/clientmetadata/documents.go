@@ -194,13 +194,13 @@ func (d *Documents) fetch(ctx context.Context, q *question) (*read, error) {
 		return d.stale(q, away)
 	case err != nil:
 		invalid := refusal("client_document_invalid", err)
-		d.good.Drop(q.url)
+		d.good.Forget(q.url)
 		d.bad.PutFor(q.url, invalid, entryWeight, now, now.Add(refusedFor))
 		return nil, invalid
 	}
 	got.freshAt = now.Add(freshness.Of(answer.Header, now))
 	got.staleEnd = got.freshAt.Add(staleFor)
-	d.bad.Drop(q.url)
+	d.bad.Forget(q.url)
 	d.good.Put(q.url, got, uint64(entryWeight+2*len(answer.Body)))
 	return got, nil
 }

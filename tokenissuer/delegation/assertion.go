@@ -33,7 +33,7 @@ func (u *UpstreamTokens) Assert(t *accesstoken.AccessToken, r AssertedRequest) (
 	told := &accesstoken.AccessToken{
 		Issuer: u.url, Subject: t.Subject, Audience: []string{r.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: oauth.NewID(),
 		IssuedAt: now, ExpiresAt: assertionEnd(t, now),
-		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
+		SignIn: t.SignIn,
 	}
 	if t.Issuer == u.url { // those of others are no groups of ours, and may not fit
 		told.WithGroups(t.Claim(accesstoken.ClaimGroups))
@@ -45,7 +45,7 @@ func (u *UpstreamTokens) Assert(t *accesstoken.AccessToken, r AssertedRequest) (
 	claims.Text("htp", targetHash(r.Target))
 	claims.Text("token_iss", t.Issuer)
 	claims.Text("token_jti", t.ID)
-	claims.Actors(t.ActorChain())
+	claims.Actors(t.Actors)
 	text, err := claims.JSON()
 	if err != nil {
 		return oauth.Secret{}, err

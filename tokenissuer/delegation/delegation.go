@@ -5,8 +5,9 @@ package delegation
 import (
 	"time"
 
-	"github.com/maypok86/otter/v2"
+	"golang.org/x/sync/singleflight"
 
+	"github.com/gatehouse-auth/gatehouse/internal/cache"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 )
@@ -26,7 +27,8 @@ type UpstreamTokens struct {
 	assertions  *keys.AssertionKeys
 	// exchanged are the tokens that took the place of others, so that one is signed for a client's token and an audience; nil: none
 	// are made.
-	exchanged *otter.Cache[swapKey, *swappedToken]
+	exchanged *cache.Cache[*swappedToken]
+	signing   singleflight.Group // by the keys of exchanged
 }
 
 // Issuer is the issuer in whose name upstreams are told.

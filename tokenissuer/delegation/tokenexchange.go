@@ -1,12 +1,11 @@
 package delegation
 
 import (
-	"crypto/sha256"
 	"errors"
+	"slices"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
+	"github.com/gatehouse-auth/gatehouse/internal/cache"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -23,18 +22,7 @@ func (u *UpstreamTokens) UseExchange() {
 	if u.exchanged != nil {
 		return
 	}
-	u.exchanged = otter.Must(&otter.Options[swapKey, *swappedToken]{
-		MaximumWeight: maxSwappedBytes,
-		Weigher: func(_ swapKey, s *swappedToken) uint32 {
-			return s.source.Size() + uint32(len(s.token.Reveal())) //nolint:gosec // at most MaxTokenBytes
-		},
-	})
-}
-
-// swapKey is what a swapped token was made for. The issuer is in it because two may introspect the same opaque text.
-type swapKey struct {
-	digest           [sha256.Size]byte
-	issuer, audience string
+	u.exchanged = cache.New[*swappedToken](maxSwappedBytes)
 }
 
 // swappedToken is never changed.
@@ -66,25 +54,36 @@ func (u *UpstreamTokens) ExchangeForUpstream(s TokenExchange) (oauth.Secret, err
 		return oauth.Secret{}, oauth.NewError(oauth.ServerError, "swaps_not_kept")
 	}
 	now := u.birth()
-	key := swapKey{oauth.DigestOf(s.Shown.Reveal()), s.Token.Issuer, s.Audience}
-	if known, ok := u.exchanged.GetIfPresent(key); ok && u.isCurrent(known, s.Token, now) {
+	key := s.key()
+	if known, ok := u.exchanged.Get(key); ok && u.isCurrent(known, s.Token, now) {
 		return known.token, nil
 	}
-	var failed error
-	swapped, _ := u.exchanged.Compute(key, func(known *swappedToken, found bool) (*swappedToken, otter.ComputeOp) {
-		if found && u.isCurrent(known, s.Token, now) { // somebody else was faster
-			return known, otter.CancelOp
+	swapped, err, _ := u.signing.Do(key, func() (any, error) {
+		if known, ok := u.exchanged.Get(key); ok && u.isCurrent(known, s.Token, now) { // a concurrent caller was faster
+			return known, nil
 		}
-		var fresh *swappedToken
-		if fresh, failed = u.swap(s, now); failed != nil {
-			return nil, otter.CancelOp
+		fresh, err := u.swap(s, now)
+		if err != nil {
+			return nil, err
 		}
-		return fresh, otter.WriteOp
+		u.exchanged.Put(key, fresh, fresh.weight())
+		return fresh, nil
 	})
-	if failed != nil {
-		return oauth.Secret{}, failed
+	if err != nil {
+		return oauth.Secret{}, err
 	}
-	return swapped.token, nil
+	return swapped.(*swappedToken).token, nil
+}
+
+// key returns the cache key. It has the issuer because two issuers may introspect the same opaque token.
+func (s TokenExchange) key() string {
+	digest := oauth.DigestOf(s.Shown.Reveal())
+	return string(digest[:]) + s.Token.Issuer + "\x00" + s.Audience
+}
+
+// weight estimates the memory of s, in bytes.
+func (s *swappedToken) weight() uint64 {
+	return uint64(s.source.Size()) + uint64(len(s.token.Reveal()))
 }
 
 // isCurrent reports whether a swapped token can be given again: it has some life left, unless a new one would have no more,
@@ -152,7 +151,7 @@ func (s TokenExchange) qualified(now time.Time) *accesstoken.AccessToken {
 	t := s.Token
 	q := &accesstoken.AccessToken{
 		Issuer: t.Issuer, ID: t.ID, Subject: qualified(s.Trust, t.Subject), ClientID: qualified(s.Trust, t.ClientID), Scopes: t.Scopes,
-		IssuedAt: t.IssuedAt, AuthTime: t.AuthTime,
+		IssuedAt: t.IssuedAt, SignIn: accesstoken.SignIn{AuthTime: t.AuthTime},
 	}
 	if t.IssuedAt.IsZero() { // its issuer did not say
 		q.IssuedAt = now
@@ -160,14 +159,14 @@ func (s TokenExchange) qualified(now time.Time) *accesstoken.AccessToken {
 	if t.Organisation != "" {
 		q.Organisation = qualified(s.Trust, t.Organisation)
 	}
-	actors := t.ActorChain()
+	actors := slices.Clone(t.Actors)
 	for i := range actors {
 		actors[i].Subject = qualified(s.Trust, actors[i].Subject)
 		if actors[i].ClientID != "" {
 			actors[i].ClientID = qualified(s.Trust, actors[i].ClientID)
 		}
 	}
-	q.SetActors(actors)
+	q.Actors = actors
 	return q
 }
 

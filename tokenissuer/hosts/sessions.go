@@ -84,8 +84,8 @@ func (s *Sessions) load(ctx context.Context, cookie string, host routes.Host) (*
 	f, user := session.Family, session.User
 	t := &accesstoken.AccessToken{
 		Issuer: s.issuer.URL, Subject: user.ID, Audience: s.issuer.Audience, ClientID: store.BuiltInClientID, Scopes: s.scopes(f), ID: f.ID,
-		IssuedAt: f.CreatedAt.Truncate(time.Second), ExpiresAt: f.ExpiresAt, FamilyID: f.ID, Organisation: user.Organisation,
-		AuthTime: f.AuthTime.Truncate(time.Second),
+		IssuedAt: f.CreatedAt.Truncate(time.Second), ExpiresAt: f.ExpiresAt,
+		SignIn: accesstoken.SignIn{FamilyID: f.ID, Organisation: user.Organisation, AuthTime: f.AuthTime.Truncate(time.Second)},
 	}
 	if s.issuer.Roles.Has(user.Role) {
 		t.Role = string(user.Role)

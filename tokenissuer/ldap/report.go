@@ -17,9 +17,9 @@ import (
 func (d *Directory) note(err error) {
 	switch {
 	case err == nil || oauth.AsError(err).Code != oauth.TemporarilyUnavailable:
-		d.health.Note(d.Now(), nil)
+		d.health.Note(d.plan.Now(), nil)
 	case !errors.Is(err, context.Canceled):
-		d.health.Note(d.Now(), err)
+		d.health.Note(d.plan.Now(), err)
 	}
 }
 
@@ -34,8 +34,8 @@ const namesAsSubjects = "the entries have none of entryUUID, objectGUID, nsUniqu
 // Login is somebody to look for; empty: nobody is.
 func (d *Directory) Test(ctx context.Context, login string) []federation.Step {
 	var s federation.Steps
-	host, port, _ := net.SplitHostPort(d.address) // it was joined by us
-	lookup, cancel := context.WithTimeout(ctx, d.DialTimeout)
+	host, port, _ := net.SplitHostPort(d.plan.address) // it was joined by us
+	lookup, cancel := context.WithTimeout(ctx, d.plan.DialTimeout)
 	addresses, err := net.DefaultResolver.LookupNetIP(lookup, "ip", host)
 	cancel()
 	if err != nil {
@@ -47,31 +47,31 @@ func (d *Directory) Test(ctx context.Context, login string) []federation.Step {
 		texts[i] = ip.Unmap().String()
 	}
 	s.Pass("address", "%s is %s", host, strings.Join(texts, ", "))
-	c, err := d.dial(ctx)
+	c, err := d.plan.dial(ctx)
 	if err != nil {
 		s.Fail("connection", err)
 		return s
 	}
 	defer c.close()
 	s.Pass("connection", "connected to port %s", port)
-	if d.overTLS || d.StartTLS {
+	if d.plan.overTLS || d.plan.StartTLS {
 		s.Pass("tls", "the certificate is valid for %s", host)
 	} else {
 		s.Advise("tls", "the connection is in the clear")
 	}
-	if d.BindDN == "" {
+	if d.plan.BindDN == "" {
 		s.Advise("bind", "searches are anonymous: bind_dn and bind_password name a service account")
-	} else if err := c.bind(ctx, d.BindDN, d.BindPassword); err != nil {
+	} else if err := c.bind(ctx, d.plan.BindDN, d.plan.BindPassword); err != nil {
 		s.Fail("bind", withoutReferral(err))
 		return s
 	} else {
-		s.Pass("bind", "bound as %s", d.BindDN)
+		s.Pass("bind", "bound as %s", d.plan.BindDN)
 	}
-	if !d.testBase(ctx, &s, c, "user_base", d.UserBase) {
+	if !d.testBase(ctx, &s, c, "user_base", d.plan.UserBase) {
 		return s
 	}
 	person := d.testFilter(ctx, &s, c, login)
-	if d.GroupBase == "" || d.testBase(ctx, &s, c, "group_base", d.GroupBase) {
+	if d.plan.GroupBase == "" || d.testBase(ctx, &s, c, "group_base", d.plan.GroupBase) {
 		d.testGroups(ctx, &s, c, person)
 	}
 	return s
@@ -95,16 +95,16 @@ func (d *Directory) testBase(ctx context.Context, s *federation.Steps, c *connec
 func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *connection, login string) *ldap.Entry {
 	if login == "" {
 		login = "gatehouse-test@gatehouse.invalid"
-		filter := d.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
-		if _, err := c.search(ctx, d.UserBase, ldap.ScopeWholeSubtree, filter, d.userAttributes(), 1); err != nil {
+		filter := d.plan.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
+		if _, err := c.search(ctx, d.plan.UserBase, ldap.ScopeWholeSubtree, filter, d.plan.userAttributes(), 1); err != nil {
 			s.Fail("user_filter", withoutReferral(err))
 			return nil
 		}
 		s.Advise("user_filter", "the directory takes the filter; give the address of somebody to see whether it finds them")
 		return nil
 	}
-	filter := d.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
-	found, err := c.search(ctx, d.UserBase, ldap.ScopeWholeSubtree, filter, d.userAttributes(), 1)
+	filter := d.plan.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
+	found, err := c.search(ctx, d.plan.UserBase, ldap.ScopeWholeSubtree, filter, d.plan.userAttributes(), 1)
 	switch {
 	case errors.Is(err, errTooMany):
 		s.Fail("user_filter", errors.New(filter+" finds several entries: nobody is let in"))
@@ -113,10 +113,10 @@ func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *conn
 		s.Fail("user_filter", withoutReferral(err))
 		return nil
 	case len(found) == 0:
-		s.Fail("user_filter", errors.New(filter+" finds nobody below "+d.UserBase))
+		s.Fail("user_filter", errors.New(filter+" finds nobody below "+d.plan.UserBase))
 		return nil
 	}
-	subject, isName, err := d.subject(found[0])
+	subject, isName, err := d.plan.subject(found[0])
 	switch {
 	case err != nil:
 		s.Fail("subject", err)
@@ -124,7 +124,7 @@ func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *conn
 	case isName:
 		s.Advise("subject", "%s is known by the name of the entry: no permanent identifier can be read", subject)
 	}
-	a := d.account(found[0], subject, login)
+	a := d.plan.account(found[0], subject, login)
 	s.Pass("user_filter", "found %s: subject %s, e-mail %q, name %q, username %q", found[0].DN, subject, a.Email, a.Name, a.Profile.PreferredUsername)
 	if isDisabled(found[0]) {
 		s.Advise("user_filter", "the account is disabled")
@@ -135,10 +135,10 @@ func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *conn
 // testGroups finds the groups of somebody who was found.
 func (d *Directory) testGroups(ctx context.Context, s *federation.Steps, c *connection, person *ldap.Entry) {
 	switch {
-	case !d.knowsGroups():
+	case !d.plan.knowsGroups():
 		s.Advise("groups", "people's groups are not asked for: group_base, or groups in attributes, says where they are")
 	case person != nil:
-		groups, err := d.groups(ctx, c, person)
+		groups, err := d.plan.groups(ctx, c, person)
 		if err != nil {
 			s.Fail("groups", err)
 			return

@@ -25,9 +25,13 @@ func settingsOf(t *testing.T, s *ldaptest.Server) Settings {
 		t.Fatal(err)
 	}
 	return Settings{
-		Name: "corp", URL: s.TLSURL, CA: string(pem), BindDN: ldaptest.ReaderDN, BindPassword: oauth.NewSecret(ldaptest.ReaderPassword),
-		UserBase: ldaptest.Base, UserFilter: "(&(objectClass=inetOrgPerson)(|(mail={email})(uid={username})))", GroupBase: ldaptest.Groups,
-		Timeout: 30 * time.Second, DialTimeout: 30 * time.Second, // the machine may be busy with other things
+		Name: "corp",
+		Server: Server{
+			URL: s.TLSURL, CA: string(pem), BindDN: ldaptest.ReaderDN, BindPassword: oauth.NewSecret(ldaptest.ReaderPassword),
+			Timeout: 30 * time.Second, DialTimeout: 30 * time.Second, // the machine may be busy
+		},
+		People: People{UserBase: ldaptest.Base, UserFilter: "(&(objectClass=inetOrgPerson)(|(mail={email})(uid={username})))"},
+		Groups: Groups{GroupBase: ldaptest.Groups},
 	}
 }
 

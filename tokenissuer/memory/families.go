@@ -6,8 +6,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/maypok86/otter/v2"
-
+	"github.com/gatehouse-auth/gatehouse/internal/cache"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -28,15 +27,12 @@ const (
 // it was remembered and its user still stands (RedeemCode, RotateRefreshToken); and one that does not is looked up there
 // as if nothing were known.
 type FamilyCache struct {
-	families *otter.Cache[string, *rememberedFamily]
+	families *cache.Cache[*rememberedFamily]
 }
 
 // NewFamilyCache returns one that remembers nothing yet.
 func NewFamilyCache() *FamilyCache {
-	return &FamilyCache{otter.Must(&otter.Options[string, *rememberedFamily]{
-		MaximumWeight: maxFamilyBytes,
-		Weigher:       func(_ string, r *rememberedFamily) uint32 { return r.weight },
-	})}
+	return &FamilyCache{cache.New[*rememberedFamily](maxFamilyBytes)}
 }
 
 // Put remembers a family that lives and its user, who stands. A nil memory remembers nothing.
@@ -44,7 +40,8 @@ func (m *FamilyCache) Put(f *store.TokenFamily, user *store.User) {
 	if m == nil || f.Origin == store.BrowserSession || f.Origin == store.HostSession {
 		return
 	}
-	m.families.Set(strings.Clone(f.ID), newRememberedFamily(f, user)) // a key stays when its value is replaced
+	r := newRememberedFamily(f, user)
+	m.families.Put(f.ID, r, uint64(r.weight))
 }
 
 // rememberedFamily is a family and its user as a store would give them. Nobody changes them.
@@ -105,7 +102,7 @@ func (m *FamilyCache) Get(id string) (*store.TokenFamily, *store.User, bool) {
 	if m == nil {
 		return nil, nil, false
 	}
-	known, ok := m.families.GetIfPresent(id)
+	known, ok := m.families.Get(id)
 	if !ok {
 		return nil, nil, false
 	}
@@ -115,7 +112,7 @@ func (m *FamilyCache) Get(id string) (*store.TokenFamily, *store.User, bool) {
 // Forget drops a family that turned out to be another than was remembered.
 func (m *FamilyCache) Forget(id string) {
 	if m != nil {
-		m.families.Invalidate(id)
+		m.families.Forget(id)
 	}
 }
 

@@ -39,6 +39,6 @@ func (c *UsernameCache) Put(userID, name string, now time.Time) {
 // Forget has the directory asked again what a user is called. Callers that change a user call it.
 func (c *UsernameCache) Forget(userID string) {
 	if c != nil {
-		c.names.Drop(userID)
+		c.names.Forget(userID)
 	}
 }

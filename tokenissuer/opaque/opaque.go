@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
+	"github.com/gatehouse-auth/gatehouse/internal/cache"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -38,7 +37,7 @@ type Load func(context.Context) (*accesstoken.AccessToken, error)
 type Cache struct {
 	verifier *accesstoken.Verifier
 	enter    Enter
-	entries  *otter.Cache[Key, *entry]
+	entries  *cache.Cache[*entry]
 }
 
 // entry is a credential that was read.
@@ -52,25 +51,22 @@ type entry struct {
 
 // New returns a cache that is empty and holds at most so many bytes. The verifier checks what is remembered against the revocations.
 func New(verifier *accesstoken.Verifier, enter Enter, maxBytes uint64) *Cache {
-	return &Cache{verifier: verifier, enter: enter, entries: otter.Must(&otter.Options[Key, *entry]{
-		MaximumWeight: maxBytes,
-		Weigher:       func(_ Key, e *entry) uint32 { return overhead + e.token.Size() },
-	})}
+	return &Cache{verifier: verifier, enter: enter, entries: cache.New[*entry](maxBytes)}
 }
 
 // Len returns the number of credentials in memory.
-func (c *Cache) Len() int { return c.entries.EstimatedSize() }
+func (c *Cache) Len() int { return c.entries.Len() }
 
 // Recall returns what a credential stands for that was read lately, and is good. It does not allocate. It returns known false and a nil error
 // for any other, which Read decides about.
 func (c *Cache) Recall(key Key) (t *accesstoken.AccessToken, known bool, err error) {
-	e, found := c.entries.GetIfPresent(key)
+	e, found := c.entries.Get(string(key[:]))
 	if !found {
 		return nil, false, nil
 	}
 	switch err := c.check(e); {
 	case isInvalid(err): // it has ended, or its user has changed and it goes on
-		c.entries.Invalidate(key)
+		c.entries.Forget(string(key[:]))
 		return nil, false, nil
 	case err != nil:
 		return nil, true, err
@@ -84,7 +80,7 @@ func (c *Cache) Recall(key Key) (t *accesstoken.AccessToken, known bool, err err
 // Read reads what a credential stands for, after Recall did not know it; nil: nothing, or nothing any more. Admit, unless it is nil, is called
 // before the store is asked about a credential that is not in memory. The error is temporarily_unavailable.
 func (c *Cache) Read(ctx context.Context, key Key, admit accesstoken.Admission, load Load) (*accesstoken.AccessToken, error) {
-	known, found := c.entries.GetIfPresent(key)
+	known, found := c.entries.Get(string(key[:]))
 	if admit == nil || found {
 		admit = admitted
 	}
@@ -101,7 +97,7 @@ func (c *Cache) Read(ctx context.Context, key Key, admit accesstoken.Admission, 
 	case err != nil:
 		return nil, err
 	case loaded == nil:
-		c.entries.Invalidate(key)
+		c.entries.Forget(string(key[:]))
 		return nil, nil
 	}
 	if err := c.check(loaded); err != nil {
@@ -110,7 +106,7 @@ func (c *Cache) Read(ctx context.Context, key Key, admit accesstoken.Admission, 
 		}
 		return nil, err
 	}
-	c.entries.Set(key, loaded)
+	c.entries.Put(string(key[:]), loaded, uint64(overhead+loaded.token.Size()))
 	return loaded.token, nil
 }
 

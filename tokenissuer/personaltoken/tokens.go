@@ -164,7 +164,7 @@ func (p *Tokens) stands(record *store.PersonalToken, owner *store.User) bool {
 func (p *Tokens) tokenOf(record *store.PersonalToken, owner *store.User) *accesstoken.AccessToken {
 	t := &accesstoken.AccessToken{
 		Issuer: p.issuer.URL, Subject: owner.ID, Audience: record.Audience, ClientID: store.BuiltInClientID, Scopes: p.rules.within(record.Scopes),
-		ID: record.ID, IssuedAt: record.IssuedAt(), ExpiresAt: record.ExpiresAt.Truncate(time.Second), Organisation: owner.Organisation,
+		ID: record.ID, IssuedAt: record.IssuedAt(), ExpiresAt: record.ExpiresAt.Truncate(time.Second), SignIn: accesstoken.SignIn{Organisation: owner.Organisation},
 	}
 	if len(t.Audience) == 0 {
 		t.Audience = p.issuer.Audience

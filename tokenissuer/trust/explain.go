@@ -1,16 +1,12 @@
 package trust
 
 import (
-	"errors"
-	"fmt"
-	"time"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Explain explains how Verify decides with the keys known now. It contacts nobody: it neither fetches a missing key nor
+// Explain explains how Verify decides with the keys known now. It makes no requests: it neither fetches a missing key nor
 // introspects a token.
 func (i *Issuer) Explain(token string, audiences []string) accesstoken.Explanation {
 	if i.introspector != nil && isOpaque(token) {
@@ -49,7 +45,7 @@ func (i *introspector) explain(token string) accesstoken.Explanation {
 		Check: "form", Promise: "letters, digits and -._~+/ with = at the end alone, at most 8 KiB", Outcome: accesstoken.CheckPassed,
 	}
 	asked := accesstoken.Finding{
-		Check: "introspection", Promise: "introspection of " + i.issuer + " says that it is active and for this route", Outcome: accesstoken.CheckNotReached,
+		Check: "introspection", Promise: "introspection of " + i.endpoint.tokens.Issuer + " says that it is active and for this route", Outcome: accesstoken.CheckNotReached,
 	}
 	switch {
 	case len(token) > accesstoken.MaxTokenBytes:
@@ -58,7 +54,7 @@ func (i *introspector) explain(token string) accesstoken.Explanation {
 		form.Outcome, form.Reason = accesstoken.CheckFailed, "token_malformed"
 	default:
 		asked.Note = "nobody is asked for an explanation; a request with this token asks"
-		if failed := i.trouble(); failed != nil {
+		if failed := i.outage.trouble(i.now()); failed != nil {
 			asked.Note += "; " + failed.Error()
 		}
 	}
@@ -73,25 +69,5 @@ func (i *Issuer) Trouble() error {
 	if err := i.Ready(); err != nil || i.introspector == nil {
 		return err
 	}
-	return i.introspector.trouble()
-}
-
-// failedQuestion is an introspection request that failed.
-type failedQuestion struct {
-	at  time.Time
-	err *oauth.Error // contains no secrets
-}
-
-// trouble returns how the last introspection failed; nil: it succeeded, or there was none.
-func (i *introspector) trouble() error {
-	failed := i.failed.Load()
-	if failed == nil {
-		return nil
-	}
-	why := failed.err.Reason
-	if cause := errors.Unwrap(failed.err); cause != nil {
-		why = cause.Error()
-	}
-	age := max(i.now().Sub(failed.at), 0) // the clock may have been set back
-	return fmt.Errorf("introspection failed %.0f s ago: %s", age.Seconds(), why)
+	return i.introspector.outage.trouble(i.introspector.now())
 }

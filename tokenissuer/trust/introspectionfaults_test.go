@@ -107,7 +107,7 @@ func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
 	undated := map[string]any{"iat": nil}
 	a.answers(undated)
 	a.accepts(t, "known")
-	a.introspector.client.CloseIdleConnections()
+	a.introspector.endpoint.client.CloseIdleConnections()
 	a.provider.Close()
 	a.clock.Add(time.Second)
 	a.accepts(t, "known")
@@ -128,7 +128,7 @@ func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
 // TestAnIssuerThatHangs holds nobody for longer than the client allows.
 func TestAnIssuerThatHangs(t *testing.T) {
 	a := newAsker(t)
-	a.introspector.client = fetch.NewClient(fetch.Limits{Reach: fetch.PrivateNetwork, Timeout: 50 * time.Millisecond})
+	a.introspector.endpoint.client = fetch.NewClient(fetch.Limits{Reach: fetch.PrivateNetwork, Timeout: 50 * time.Millisecond})
 	ended := make(chan struct{})
 	t.Cleanup(func() { close(ended) })
 	a.replies(func(_ http.ResponseWriter, r *http.Request) {

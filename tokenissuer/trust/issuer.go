@@ -73,10 +73,7 @@ func New(settings Settings, options fetch.Options) (*Issuer, error) {
 		if err := client.CheckURL(settings.Introspection.Endpoint); err != nil {
 			return nil, err
 		}
-		i.introspector = newIntrospector(settings.Introspection, settings.tokens(), client, options.Now)
-		if options.Warn != nil {
-			i.introspector.warn = options.Warn
-		}
+		i.introspector = newIntrospector(settings.Introspection, settings.tokens(), client, options)
 	}
 	return i, nil
 }
