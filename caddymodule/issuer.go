@@ -9,12 +9,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
@@ -71,9 +72,9 @@ func (s *service) newIssuer(clientKeys *fetch.KeySets) *tokenissuer.Issuer {
 	return &tokenissuer.Issuer{
 		Records: tokenissuer.Records{
 			ClientKeys:    assertion.NewKeys(clientKeys, s.documents),
-			Authenticated: memory.NewClientCache(),   // of this configuration, which may declare clients
-			Usernames:     memory.NewUsernameCache(), // likewise: it may declare users
-			Families:      memory.NewFamilyCache(),   // likewise
+			Authenticated: memory.NewClientCache(),  // of this configuration, which may declare clients
+			Usernames:     token.NewUsernameCache(), // likewise: it may declare users
+			Families:      token.NewFamilyCache(),   // likewise
 			Revocations:   s.node.Revocations,
 			Refresh:       s.node.Refresh,
 			Now:           s.node.StoreTime,
@@ -115,18 +116,18 @@ func (s *service) ownIssuer() *gate.OwnIssuer {
 	}
 	return &gate.OwnIssuer{
 		Settings:  &s.issuer.Settings,
-		Upstreams: delegation.New(s.delegating()),
+		Upstreams: token.NewUpstreamTokens(s.delegating()),
 		Handler:   s.handler, Verifier: s.node.Verifier, Now: s.node.Now, IsClosing: s.node.Life.IsClosing, Hidden: !s.issues(), IsServing: s.life.isServing,
 	}
 }
 
 // delegating returns our own issuer for the tokens and assertions that upstreams get in its name.
-func (s *service) delegating() delegation.Issuer {
+func (s *service) delegating() token.UpstreamIssuer {
 	is := s.issuer
-	return delegation.Issuer{
+	return token.UpstreamIssuer{
 		URL: is.URL, Assertions: is.Assertions, Now: is.Now, Birth: func() time.Time { return is.Birth(is.Now()) },
-		Credentials: func() delegation.Credentials {
-			return delegation.Credentials{Keys: is.Keys, Master: is.Master, JTIMAC: is.JTIMAC}
+		Credentials: func() token.UpstreamCredentials {
+			return token.UpstreamCredentials{Keys: is.Keys, Master: is.Master, JTIMAC: is.JTIMAC}
 		},
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -46,7 +46,7 @@ type OwnIssuer struct {
 	// IsServing reports whether the issuer has its store. It waits a moment for it.
 	IsServing func(context.Context) bool
 	// ExplainSession explains the cookie of a host session and returns its host, which is empty if the text is not such a cookie.
-	ExplainSession func(ctx context.Context, cookie string) (x accesstoken.Explanation, host string, err error)
+	ExplainSession func(ctx context.Context, cookie string) (x token.Explanation, host string, err error)
 	// Metadata are the issuer's, as clients get them at DiscoveryURL; nil if SessionsOnly.
 	Metadata     []byte
 	DiscoveryURL string
