@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 const (
@@ -286,7 +286,7 @@ func (w *Worker) token(logout store.Logout, client *store.Client) (oauth.Secret,
 	if err != nil {
 		return oauth.Secret{}, err
 	}
-	told := idtoken.LogoutToken{Issuer: w.Issuer, ClientID: client.ID, Subject: logout.UserID, SessionID: logout.SessionID, IssuedAt: now}
+	told := token.LogoutToken{Issuer: w.Issuer, ClientID: client.ID, Subject: logout.UserID, SessionID: logout.SessionID, IssuedAt: now}
 	return told.Sign(key)
 }
 

@@ -63,7 +63,7 @@ const (
 	reasonStale     = "keys_stale"
 )
 
-// Keys keeps the keys of one source. It is the accesstoken.KeySource for its tokens. It is safe for concurrent use.
+// Keys keeps the keys of one source. It is the token.KeySource for its tokens. It is safe for concurrent use.
 type Keys struct {
 	server  *server
 	options Options

@@ -17,5 +17,5 @@
 //   - openid.go keeps metadata and keys of an OpenID provider in the same way, for package upstream, and client.go sends
 //     its requests to one.
 //
-// The tokens themselves are read by package accesstoken, with the same code as our own.
+// The tokens themselves are read by package token, with the same code as our own.
 package trust

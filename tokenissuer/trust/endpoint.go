@@ -12,15 +12,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // endpoint is the introspection endpoint of an issuer.
 type endpoint struct {
 	Introspection
-	tokens accesstoken.TrustedTokens
+	tokens token.TrustedTokens
 	client *fetch.Client
 }
 
@@ -33,8 +33,8 @@ func (n *endpoint) key(token string) string {
 
 // ask sends the introspection request (RFC 7662 §2.1). It authenticates as in RFC 6749 §2.3.1, with id and secret
 // form-encoded.
-func (n *endpoint) ask(token string, at time.Time) (*accesstoken.Introspected, error) {
-	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
+func (n *endpoint) ask(tok string, at time.Time) (*token.Introspected, error) {
+	form := url.Values{"token": {tok}, "token_type_hint": {"access_token"}}
 	ctx := context.Background() // the client has its own timeout
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.Endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -50,7 +50,7 @@ func (n *endpoint) ask(token string, at time.Time) (*accesstoken.Introspected, e
 	case answer.Status != http.StatusOK:
 		return nil, failure{fmt.Errorf("the introspection endpoint answered with status %d", answer.Status), pausing[answer.Status]}
 	}
-	said, err := accesstoken.ParseIntrospection(answer.Body, n.tokens)
+	said, err := token.ParseIntrospection(answer.Body, n.tokens)
 	if err == nil {
 		err = said.CheckExpiry(at)
 	}

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 const (
@@ -44,7 +44,7 @@ type introspector struct {
 	outage      outage
 }
 
-func newIntrospector(settings *Introspection, tokens accesstoken.TrustedTokens, c *fetch.Client, options fetch.Options) *introspector {
+func newIntrospector(settings *Introspection, tokens token.TrustedTokens, c *fetch.Client, options fetch.Options) *introspector {
 	i := &introspector{
 		endpoint: endpoint{Introspection: *settings, tokens: tokens, client: c}, now: options.Now, outage: outage{warn: options.Warn},
 		answers: newAnswerCache(), queue: fairqueue.New(maxQuestions, maxWaiting), slotTimeout: slotTimeout, wait: fetch.DefaultTimeout,
@@ -57,11 +57,11 @@ func newIntrospector(settings *Introspection, tokens accesstoken.TrustedTokens, 
 
 // verify returns the token if its issuer says that it is active, and it is valid now for one of the audiences. The error
 // is an *oauth.Error: invalid_token, or temporarily_unavailable if the issuer does not answer.
-func (i *introspector) verify(ctx context.Context, token string, audiences []string, source string) (*accesstoken.AccessToken, error) {
-	if len(token) > accesstoken.MaxTokenBytes || !oauth.IsB64Token(token) {
+func (i *introspector) verify(ctx context.Context, tok string, audiences []string, source string) (*token.AccessToken, error) {
+	if len(tok) > token.MaxTokenBytes || !oauth.IsB64Token(tok) {
 		return nil, oauth.NewError(oauth.InvalidToken, "token_malformed")
 	}
-	said, err := i.said(ctx, token, source)
+	said, err := i.said(ctx, tok, source)
 	if err != nil {
 		return nil, err
 	}
@@ -69,9 +69,9 @@ func (i *introspector) verify(ctx context.Context, token string, audiences []str
 }
 
 // recall is verify for a token with a cached response. Otherwise it returns known false and a nil error.
-func (i *introspector) recall(token string, audiences []string) (t *accesstoken.AccessToken, known bool, err error) {
+func (i *introspector) recall(tok string, audiences []string) (t *token.AccessToken, known bool, err error) {
 	now := i.now()
-	said, err := i.answers.get(i.endpoint.key(token), now)
+	said, err := i.answers.get(i.endpoint.key(tok), now)
 	if said == nil {
 		return nil, err != nil, err
 	}
@@ -82,8 +82,8 @@ func (i *introspector) recall(token string, audiences []string) (t *accesstoken.
 // said returns the issuer's statement about the token. Concurrent callers share one request, which continues when a
 // client disconnects. A caller waits in the queue only with callers of its own source; otherwise a flooding source could
 // delay a token that others also use.
-func (i *introspector) said(ctx context.Context, token, source string) (*accesstoken.Introspected, error) {
-	key := i.endpoint.key(token)
+func (i *introspector) said(ctx context.Context, tok, source string) (*token.Introspected, error) {
+	key := i.endpoint.key(tok)
 	if said, err := i.answers.get(key, i.now()); said != nil || err != nil {
 		return said, err
 	}
@@ -92,13 +92,13 @@ func (i *introspector) said(ctx context.Context, token, source string) (*accesst
 	}
 	ctx, cancel := context.WithTimeout(ctx, i.wait)
 	defer cancel()
-	flight := i.waits.DoChan(key+source, func() (any, error) { return i.find(key, token, source) })
+	flight := i.waits.DoChan(key+source, func() (any, error) { return i.find(key, tok, source) })
 	select {
 	case answer := <-flight:
 		if answer.Err != nil {
 			return nil, answer.Err
 		}
-		return answer.Val.(*accesstoken.Introspected), nil
+		return answer.Val.(*token.Introspected), nil
 	case <-ctx.Done():
 		return nil, unavailable("introspection_awaited", ctx.Err())
 	}
@@ -118,7 +118,7 @@ func (i *introspector) find(key string, token, source string) (any, error) {
 }
 
 // question asks the issuer, unless a response or a pause has arrived in the meantime.
-func (i *introspector) question(key string, token string) (*accesstoken.Introspected, error) {
+func (i *introspector) question(key string, tok string) (*token.Introspected, error) {
 	if said, err := i.answers.get(key, i.now()); said != nil || err != nil {
 		return said, err
 	}
@@ -126,14 +126,14 @@ func (i *introspector) question(key string, token string) (*accesstoken.Introspe
 		return nil, err
 	}
 	at := i.now()
-	var said *accesstoken.Introspected
+	var said *token.Introspected
 	var err error
 	panicked := fetch.Guard(func() error {
-		said, err = i.endpoint.ask(token, at)
+		said, err = i.endpoint.ask(tok, at)
 		return nil
 	})
 	if err = cmp.Or(panicked, err); err != nil {
-		return nil, i.refuse(key, token, at, err)
+		return nil, i.refuse(key, tok, at, err)
 	}
 	i.outage.over()
 	i.answers.put(key, said, at, i.endpoint.CacheFor)
