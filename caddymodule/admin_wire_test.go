@@ -5,11 +5,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // What operators are answered, as docs/operations.md has it.
@@ -88,7 +88,7 @@ type (
 		ID          string `json:"jti"`
 	}
 	explanation struct {
-		accesstoken.Explanation `json:",inline"`
+		token.Explanation `json:",inline"`
 
 		What       string `json:"what"`
 		Unverified *struct {

@@ -25,11 +25,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
@@ -190,9 +191,9 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 	return &tokenissuer.Issuer{
 		Records: tokenissuer.Records{
 			ClientKeys:    assertion.NewKeys(a.clientKeys.value, a.described),
-			Authenticated: memory.NewClientCache(),   // of this configuration: it may declare clients
-			Usernames:     memory.NewUsernameCache(), // likewise: it may declare users
-			Families:      memory.NewFamilyCache(),   // likewise
+			Authenticated: memory.NewClientCache(),  // of this configuration: it may declare clients
+			Usernames:     token.NewUsernameCache(), // likewise: it may declare users
+			Families:      token.NewFamilyCache(),   // likewise
 			Revocations:   a.node.Revocations,
 			Refresh:       a.node.Refresh,
 			Now:           a.node.StoreTime,
@@ -224,18 +225,18 @@ func (a *App) ownIssuer() *gate.OwnIssuer {
 	}
 	return &gate.OwnIssuer{
 		Settings:  &a.issuer.Settings,
-		Upstreams: delegation.New(a.delegating()),
+		Upstreams: token.NewUpstreamTokens(a.delegating()),
 		Handler:   a.handler, Verifier: a.node.Verifier, Node: a.node, Hidden: !a.issues(), IsServing: a.life.isServing,
 	}
 }
 
 // delegating is our own issuer for those who tell upstreams in its name.
-func (a *App) delegating() delegation.Issuer {
+func (a *App) delegating() token.UpstreamIssuer {
 	is := a.issuer
-	return delegation.Issuer{
+	return token.UpstreamIssuer{
 		URL: is.URL, Assertions: is.Assertions, Now: is.Now, Birth: func() time.Time { return is.Birth(is.Now()) },
-		Credentials: func() delegation.Credentials {
-			return delegation.Credentials{Keys: is.Keys, Master: is.Master, JTIMAC: is.JTIMAC}
+		Credentials: func() token.UpstreamCredentials {
+			return token.UpstreamCredentials{Keys: is.Keys, Master: is.Master, JTIMAC: is.JTIMAC}
 		},
 	}
 }

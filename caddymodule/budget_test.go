@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // What users and clients that are known can leave in the store: rows T140 to T144.
@@ -194,12 +194,12 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 	users := u.gives(r.asPassword(ada, peoplePassword))
 	serverToken := func() string {
 		a := u.ask(t, "/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}}.Encode())
-		token := member(t, a.body, "access_token")
-		u.remember("access token", token)
-		return token
+		tok := member(t, a.body, "access_token")
+		u.remember("access token", tok)
+		return tok
 	}
-	lives := func(token string) bool {
-		return u.send(t, http.MethodGet, "/oauth/token/info", "", "Authorization", "Bearer "+token).status == http.StatusOK
+	lives := func(tok string) bool {
+		return u.send(t, http.MethodGet, "/oauth/token/info", "", "Authorization", "Bearer "+tok).status == http.StatusOK
 	}
 	other, err := u.app().registry.MintServerToken(t.Context(), "other", "public", 0)
 	if err != nil {
@@ -208,9 +208,9 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 	before := u.sizes().Revocations
 	kept := serverToken()
 	for range 60 {
-		token := serverToken()
-		u.revoked(t, u.revoke(r, token), true)
-		u.gone(token)
+		tok := serverToken()
+		u.revoked(t, u.revoke(r, tok), true)
+		u.gone(tok)
 	}
 	if !lives(kept) {
 		t.Error("within the limit a token ended with another")
@@ -220,9 +220,9 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 		if i%50 == 0 {
 			u.wait(now, time.Second)
 		}
-		token := serverToken()
-		u.revoke(r, token)
-		u.gone(token)
+		tok := serverToken()
+		u.revoke(r, tok)
+		u.gone(tok)
 	}
 	if n := u.sizes().Revocations - before; n != 61 {
 		t.Errorf("%d records", n)
@@ -240,17 +240,17 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh := accesstoken.NewRevocationSet()
+	fresh := token.NewRevocationSet()
 	fresh.Add(list...)
 	claim := claims(t, kept)
-	if !fresh.Revoked(&accesstoken.AccessToken{Issuer: u.url, Subject: "conf", ClientID: "conf", ID: claim["jti"].(string), IssuedAt: node.Clock().Add(-5 * time.Second)}) {
+	if !fresh.Revoked(&token.AccessToken{Issuer: u.url, Subject: "conf", ClientID: "conf", ID: claim["jti"].(string), IssuedAt: node.Clock().Add(-5 * time.Second)}) {
 		t.Error("a node that starts accepts it")
 	}
 	u.wait(now, time.Minute)
-	token := serverToken()
+	tok := serverToken()
 	kept = serverToken()
-	u.revoked(t, u.revoke(r, token), true)
-	if u.gone(token); !lives(kept) {
+	u.revoked(t, u.revoke(r, tok), true)
+	if u.gone(tok); !lives(kept) {
 		t.Error("after the minute a token still ends with another")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 const gateAccepts, gateRefuses, issuerKnows = "The gate accepts this token.\n", "The gate refuses this token.\n",
@@ -208,7 +208,7 @@ func TestExplainOfSeveralIntrospections(t *testing.T) {
 	var x struct {
 		Undecided bool
 		Trust     []string
-		Findings  []accesstoken.Finding
+		Findings  []token.Finding
 	}
 	if err := json.Unmarshal([]byte(answer), &x); err != nil {
 		t.Fatal(err)

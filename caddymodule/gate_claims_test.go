@@ -8,9 +8,9 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // What a token says, once its signature is good.
@@ -185,13 +185,13 @@ func TestG43RevokedByAnyName(t *testing.T) {
 				User: &store.User{ID: "user-" + id, Organisation: "org-" + id}, FamilyID: "family-" + id, Scopes: oauth.Scopes{"public"},
 			}))
 		}
-		token := issue()
-		g.passed(t, g.request("GET", "/any/x", bearer(token)))
-		claims := g.claims(t, token)
+		tok := issue()
+		g.passed(t, g.request("GET", "/any/x", bearer(tok)))
+		claims := g.claims(t, tok)
 		for _, kind := range kinds {
 			g.revoke(t, claims, kind)
 		}
-		header, _ := g.refused(t, g.request("GET", "/any/x", bearer(token)), 401)
+		header, _ := g.refused(t, g.request("GET", "/any/x", bearer(tok)), 401)
 		if got := parameters(t, header)["error_description"]; got != "The access token was revoked" {
 			t.Errorf("%v: %q", kinds, got)
 		}
@@ -211,7 +211,7 @@ func TestG43RevokedByAnyName(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", bearer(g.user("u-9", "acme", "", "public"))))
 	// A revoked user is no revoked client, though the names be equal.
 	server := g.server("public")
-	g.revoke(t, &accesstoken.AccessToken{Subject: "conf"}, store.RevokeUser)
+	g.revoke(t, &token.AccessToken{Subject: "conf"}, store.RevokeUser)
 	g.passed(t, g.request("GET", "/any/x", bearer(server)))
 	g.revoke(t, g.claims(t, server), store.RevokeKey)
 	g.refused(t, g.request("GET", "/any/x", bearer(server)), 401)

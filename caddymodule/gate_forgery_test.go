@@ -29,10 +29,10 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Tokens that somebody forged, some of them by somebody who can sign with our key: what a token says must not matter
@@ -541,19 +541,19 @@ func strangerTo(t *testing.T, f *forger) *forger {
 }
 
 // claims reads a good token.
-func (g *gateway) claims(t *testing.T, token string) *accesstoken.AccessToken {
+func (g *gateway) claims(t *testing.T, tok string) *token.AccessToken {
 	t.Helper()
-	claims, err := g.app().node.Verifier.Verify(token, []string{g.url})
+	claims, err := g.app().node.Verifier.Verify(tok, []string{g.url})
 	check(t, err)
 	return claims
 }
 
 // revoke revokes what a token carries under one of its names.
-func (g *gateway) revoke(t *testing.T, token *accesstoken.AccessToken, kind store.RevocationKind) {
+func (g *gateway) revoke(t *testing.T, tok *token.AccessToken, kind store.RevocationKind) {
 	t.Helper()
 	id := map[store.RevocationKind]string{
-		store.RevokeToken: token.ID, store.RevokeFamily: token.FamilyID, store.RevokeUser: token.Subject,
-		store.RevokeClient: token.ClientID, store.RevokeOrganisation: token.Organisation, store.RevokeKey: token.KeyID,
+		store.RevokeToken: tok.ID, store.RevokeFamily: tok.FamilyID, store.RevokeUser: tok.Subject,
+		store.RevokeClient: tok.ClientID, store.RevokeOrganisation: tok.Organisation, store.RevokeKey: tok.KeyID,
 	}[kind]
 	check(t, g.app().issuer.Revoke(context.Background(), g.app().issuer.RevocationOf(kind, id)))
 }

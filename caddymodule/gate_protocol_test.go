@@ -20,8 +20,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Framing, faults, and what happens when the gate cannot judge.
@@ -230,22 +230,22 @@ func TestG77PanicIsARefusal(t *testing.T) {
 		return time.Now()
 	})
 	g := startBoth(t, site)
-	token := g.server("public")
+	tok := g.server("public")
 	for name, breaks := range map[string]func(){
 		"panic":     func() { panic("injected") },
-		"panic nil": func() { var t *accesstoken.AccessToken; _ = t.ID },
+		"panic nil": func() { var t *token.AccessToken; _ = t.ID },
 	} {
 		t.Run(name, func(t *testing.T) {
-			g.passed(t, g.request("GET", "/any/x", bearer(token)))
+			g.passed(t, g.request("GET", "/any/x", bearer(tok)))
 			broken.Store(&breaks)
 			for _, path := range []string{"/any/x", "/api/x", "/mixed/orders/1", "/optional/x"} {
-				header, body := g.refused(t, g.request("GET", path, bearer(token), "X-Auth-Subject: admin"), 500)
+				header, body := g.refused(t, g.request("GET", path, bearer(tok), "X-Auth-Subject: admin"), 500)
 				if header.Get("Www-Authenticate") != "" || strings.Contains(body, "injected") {
 					t.Errorf("%v %s", header, body)
 				}
 			}
 			broken.Store(nil)
-			g.passed(t, g.request("GET", "/any/x", bearer(token)))
+			g.passed(t, g.request("GET", "/any/x", bearer(tok)))
 		})
 	}
 }
@@ -256,7 +256,7 @@ func verifies() bool {
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)])
 	for {
 		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, "accesstoken.(*Verifier).Recall") {
+		if strings.HasSuffix(frame.Function, "token.(*Verifier).Recall") {
 			return true
 		}
 		if !more {

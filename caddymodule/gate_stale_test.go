@@ -6,10 +6,10 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestG79G89AKeyThatAStaleNodeHasNotHeardOf: a node that is cut off cannot know a key with which another one signs since. The
@@ -27,7 +27,7 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 			Keys:     ks,
 			Master:   is.Master,
 			JTIMAC:   is.JTIMAC,
-			Verifier: accesstoken.NewVerifier(is.URL, ks, is.Revocations, time.Minute, node.Clock),
+			Verifier: token.NewVerifier(is.URL, ks, is.Revocations, time.Minute, node.Clock),
 		},
 		Settings: is.Settings,
 	}

@@ -23,9 +23,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // More forgeries by somebody who can do with our key what he likes, and floods of them.
@@ -112,9 +112,9 @@ func TestG43PairsWithAKeyAndWithAnEarlierMoment(t *testing.T) {
 			User: &store.User{ID: "user-" + name, Organisation: "org-" + name}, Scopes: oauth.Scopes{"public"},
 		}))
 	}
-	dead := func(what, token string) {
+	dead := func(what, tok string) {
 		t.Helper()
-		header, _ := g.refused(t, g.request("GET", "/any/x", bearer(token)), 401)
+		header, _ := g.refused(t, g.request("GET", "/any/x", bearer(tok)), 401)
 		if got := parameters(t, header)["error_description"]; got != "The access token was revoked" {
 			t.Errorf("%s: %q", what, got)
 		}
@@ -138,7 +138,7 @@ func TestG43PairsWithAKeyAndWithAnEarlierMoment(t *testing.T) {
 		"client": store.RevokeClient, "organisation": store.RevokeOrganisation,
 	}
 	before, after := make(map[string]string), make(map[string]string)
-	claims := make(map[string]*accesstoken.AccessToken)
+	claims := make(map[string]*token.AccessToken)
 	for name, kind := range kinds {
 		before[name], after[name] = issue("before-"+name), issue("after-"+name)
 		claims[name] = g.claims(t, after[name])

@@ -12,9 +12,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // grouped gives declared people groups, the client conf the scope, and /api/* the rules.
@@ -276,11 +276,11 @@ func TestG132TheGreatestLists(t *testing.T) {
 			list, _ := json.Marshal(groups)
 			d.must(http.StatusCreated, "POST", "/oauth/users", fmt.Sprintf(`{"id":%q,"email":"%s@acme.example","groups":%s,"organisation":"acme","role":"member"}`, id, id, list))
 			d.must(http.StatusNoContent, "POST", "/oauth/users/"+id+"/password", `{"password":"`+peoplePassword+`"}`)
-			token := d.operatorToken("conf", id, "trusted public groups refresh_token offline_access orders.read")
-			if len(token) > accesstoken.MaxTokenBytes/2 {
-				d.t.Errorf("a token of %d bytes", len(token))
+			tok := d.operatorToken("conf", id, "trusted public groups refresh_token offline_access orders.read")
+			if len(tok) > token.MaxTokenBytes/2 {
+				d.t.Errorf("a token of %d bytes", len(tok))
 			}
-			if status, _, body := d.get("/api/x", token); status != http.StatusOK {
+			if status, _, body := d.get("/api/x", tok); status != http.StatusOK {
 				d.t.Fatalf("%d %s", status, body)
 			}
 			seen := d.upstream.one(d.t)

@@ -16,10 +16,10 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // afterSignOut is where shop wants its users to return to.
@@ -86,7 +86,7 @@ func (g *gatehouse) forgedHints(t *testing.T, good tokens) map[string]string {
 	der, err := x509.MarshalPKIXPublicKey(testkeys.Public(rs))
 	check(t, err)
 	_, _, jwks := g.get("/oauth/jwks", "")
-	logout, err := (&idtoken.LogoutToken{
+	logout, err := (&token.LogoutToken{
 		Issuer: g.url, ClientID: "shop", Subject: "u-ada", SessionID: member(t, payload, "sid"), IssuedAt: time.Now(),
 	}).Sign(rs)
 	check(t, err)
@@ -183,10 +183,10 @@ func TestT168ALogoutTokenIsNoCredential(t *testing.T) {
 	session := member(t, decodedPart(t, good.IDToken, 1), "sid")
 	for _, algorithm := range []oauth.Algorithm{oauth.ES256, oauth.RS256, oauth.EdDSA} {
 		key := g.signingKey(algorithm)
-		logout, err := (&idtoken.LogoutToken{Issuer: g.url, ClientID: "shop", Subject: "u-ada", SessionID: session, IssuedAt: time.Now()}).Sign(key)
+		logout, err := (&token.LogoutToken{Issuer: g.url, ClientID: "shop", Subject: "u-ada", SessionID: session, IssuedAt: time.Now()}).Sign(key)
 		check(t, err)
 		identity := decodedPart(t, good.IDToken, 1)
-		for name, token := range map[string]string{
+		for name, tok := range map[string]string{
 			"a logout token":                logout.Reveal(),
 			"an ID token":                   testkeys.Sign(key, testkeys.Header(key, "typ", `"JWT"`), identity),
 			"an ID token as at+jwt":         testkeys.Sign(key, testkeys.Header(key), identity),
@@ -196,18 +196,18 @@ func TestT168ALogoutTokenIsNoCredential(t *testing.T) {
 		} {
 			t.Run("T168 "+name+" "+string(algorithm), func(t *testing.T) {
 				for _, path := range []string{"/api/x", "/oauth/userinfo", "/oauth/token/info"} {
-					if status, _, body := g.get(path, token); status != http.StatusUnauthorized {
+					if status, _, body := g.get(path, tok); status != http.StatusUnauthorized {
 						t.Errorf("%s: %d %s", path, status, body)
 					}
 				}
-				client := url.Values{"token": {token}, "client_id": {"shop"}, "client_secret": {shop.secret}}
+				client := url.Values{"token": {tok}, "client_id": {"shop"}, "client_secret": {shop.secret}}
 				if _, _, body := g.post("/oauth/introspect", client); body != `{"active":false}` {
 					t.Errorf("introspection: %s", body)
 				}
 				if status, _, _ := g.post("/oauth/revoke", client); status != http.StatusOK || !g.alive(good.AccessToken) {
 					t.Errorf("revocation: %d, and the access token lives: %t", status, g.alive(good.AccessToken))
 				}
-				g.refused(shop.exchange(token), http.StatusBadRequest, "invalid_grant")
+				g.refused(shop.exchange(tok), http.StatusBadRequest, "invalid_grant")
 			})
 		}
 	}

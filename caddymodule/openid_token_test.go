@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestT176TheNonceComesBackAsItWasSent: a nonce of markup, control characters, emoji, 2 KiB → the same in the ID token to the letter;
@@ -168,12 +168,12 @@ func TestT213TheLargestUserFitsAnIDToken(t *testing.T) {
 	}, oauth.Secret{})
 	check(t, err)
 	all := make([]string, 0, 20)
-	for _, claim := range idtoken.UserClaimNames() {
+	for _, claim := range token.IDClaimNames() {
 		all = append(all, `"`+claim+`":null`)
 	}
 	r := openIDRequestOf("conf", openIDScopes, "nonce", strings.Repeat(`"`, 1<<10), "claims", `{"id_token":{`+strings.Join(all, ",")+`}}`)
 	_, claims := g.identity(t, g.userTokens(r, user.Email).IDToken)
-	for _, name := range idtoken.UserClaimNames() {
+	for _, name := range token.IDClaimNames() {
 		if claims[name] == nil && name != "updated_at" {
 			t.Errorf("the ID token has no %s", name)
 		}

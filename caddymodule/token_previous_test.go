@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestT133TheTokenOfBeforeARefreshEndsAlone: revocation of an access token of before the refresh → that token alone; of the current
@@ -104,10 +104,10 @@ func TestT134ARefreshEndsTheTokenOfBefore(t *testing.T) {
 		if err != nil {
 			u.t.Fatal(err)
 		}
-		fresh := accesstoken.NewRevocationSet()
+		fresh := token.NewRevocationSet()
 		fresh.Add(list...)
 		claim := claims(u.t, first.AccessToken)
-		dead := &accesstoken.AccessToken{Issuer: u.url, ID: claim["jti"].(string), FamilyID: claim["sid"].(string), IssuedAt: node.Clock()}
+		dead := &token.AccessToken{Issuer: u.url, ID: claim["jti"].(string), SignIn: token.SignIn{FamilyID: claim["sid"].(string)}, IssuedAt: node.Clock()}
 		if !fresh.Revoked(dead) {
 			u.t.Error("a node that starts accepts it")
 		}

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
@@ -38,7 +39,7 @@ func BenchmarkTM1TM2Refusals(b *testing.B) {
 	issuer := &tokenissuer.Issuer{
 		Records: tokenissuer.Records{
 			Store: st, Directory: store.OverlayDirectory{Declared: declared, Stored: st},
-			Authenticated: memory.NewClientCache(), Revocations: accesstoken.NewRevocationSet(), Now: time.Now,
+			Authenticated: memory.NewClientCache(), Revocations: token.NewRevocationSet(), Now: time.Now,
 		},
 		Hasher: passwords.NewHasher(),
 	}

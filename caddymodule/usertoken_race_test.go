@@ -11,10 +11,10 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestM28NothingIsBornAfterTheEnd: the target or organisation deleted in mid-request, raced → no usable token after the deletion. Nobody
@@ -41,7 +41,7 @@ const mintersPerRound = 4
 
 // raceRound ends a user beside callers that want tokens for it, and returns those that were given. Every third round
 // ends the whole organisation.
-func (d *adminDoor) raceRound(t *testing.T, round int, admin *accesstoken.AccessToken) []tokenissuer.Tokens {
+func (d *adminDoor) raceRound(t *testing.T, round int, admin *token.AccessToken) []tokenissuer.Tokens {
 	t.Helper()
 	app, ctx := d.app(), t.Context()
 	id, organisation := fmt.Sprintf("u-round-%d", round), fmt.Sprintf("organisation-%d", round)
@@ -173,7 +173,7 @@ func (all *targets) Client(ctx context.Context, id string) (*store.Client, error
 // refuse wants a target to be unknown to the admin of acme.
 func (all *targets) refuse(tb testing.TB, id string) {
 	tb.Helper()
-	_, err := all.issuer.IssueForUser(tb.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &accesstoken.AccessToken{ClientID: "conf"}, id, nil)
+	_, err := all.issuer.IssueForUser(tb.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &token.AccessToken{ClientID: "conf"}, id, nil)
 	if e := oauth.AsError(err); err == nil || e.Code != oauth.UserNotFound || e.Reason != "target_unknown" {
 		tb.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestTM3UnknownTargetsCostTheSame(t *testing.T) {
 		}
 	}
 	// A member of the same organisation is known, so the comparison above says something.
-	_, err := all.issuer.IssueForUser(t.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &accesstoken.AccessToken{ClientID: "conf"}, "u-member", nil)
+	_, err := all.issuer.IssueForUser(t.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &token.AccessToken{ClientID: "conf"}, "u-member", nil)
 	if err == nil || oauth.AsError(err).Code != oauth.TargetRoleNotAllowed {
 		t.Error(err)
 	}

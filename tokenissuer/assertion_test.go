@@ -14,11 +14,10 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // assertingAuthority is an issuer that signs assertions, and swaps tokens.
@@ -77,19 +76,19 @@ func (a *authority) readAssertion(tb testing.TB, assertion oauth.Secret, audienc
 }
 
 // personsToken is what the gate knows of a user token that an admin has created.
-func (a *authority) personsToken() *accesstoken.AccessToken {
+func (a *authority) personsToken() *token.AccessToken {
 	now := a.gate.Now()
-	return &accesstoken.AccessToken{
+	return &token.AccessToken{
 		Issuer: tokentest.Issuer, Subject: "u-ada", Audience: []string{tokentest.Audience}, ClientID: "conf", Scopes: oauth.Scopes{"public", "reports"},
 		ID: "token-1", IssuedAt: now, ExpiresAt: now.Add(time.Hour), KeyID: a.signing[oauth.ES256].ID,
-		FamilyID: "family-1", Organisation: "acme", Role: "admin", AuthTime: now.Add(-time.Minute),
-		Actor: store.Actor{Subject: "u-eve", ClientID: "portal"},
+		SignIn: token.SignIn{FamilyID: "family-1", Organisation: "acme", Role: "admin", AuthTime: now.Add(-time.Minute)},
+		Actors: []store.Actor{{Subject: "u-eve", ClientID: "portal"}},
 	}
 }
 
-var ordersRequest = delegation.AssertedRequest{Audience: "https://orders.example", Method: "POST", Target: "/orders/1%2f2?x=%20&y"}
+var ordersRequest = token.AssertedRequest{Audience: "https://orders.example", Method: "POST", Target: "/orders/1%2f2?x=%20&y"}
 
-func (a *authority) assert(tb testing.TB, t *accesstoken.AccessToken) oauth.Secret {
+func (a *authority) assert(tb testing.TB, t *token.AccessToken) oauth.Secret {
 	tb.Helper()
 	assertion, err := a.Assert(t, ordersRequest)
 	if err != nil {
@@ -139,7 +138,7 @@ func TestG94AssertionIsForOneUpstreamAndOneRequest(t *testing.T) {
 	if _, err := a.readAssertion(t, assertion, "https://stock.example", a.jwks(t)); err == nil {
 		t.Error("another upstream takes it")
 	}
-	a.wait(delegation.AssertionLifetime)
+	a.wait(token.AssertionLifetime)
 	if _, err := a.readAssertion(t, assertion, ordersRequest.Audience, a.jwks(t)); err == nil {
 		t.Error("it lives for more than a minute")
 	}
@@ -165,20 +164,20 @@ func TestG94AssertionOfAnotherIssuersToken(t *testing.T) {
 }
 
 // theirToken is a token of another issuer, who says these claims of it when it is asked.
-func (a *authority) theirToken(tb testing.TB, claims string) *accesstoken.AccessToken {
+func (a *authority) theirToken(tb testing.TB, claims string) *token.AccessToken {
 	tb.Helper()
 	const issuer = "https://login.example"
 	now := a.gate.Now()
 	answer := fmt.Sprintf(`{"active": true, "iss": %q, "aud": %q, "token_type": "Bearer", "exp": %d, %s}`, issuer, tokentest.Audience, now.Add(time.Hour).Unix(), claims)
-	known, err := accesstoken.ParseIntrospection([]byte(answer), accesstoken.TrustedTokens{Issuer: issuer})
+	known, err := token.ParseIntrospection([]byte(answer), token.TrustedTokens{Issuer: issuer})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	token, err := known.Verify([]string{tokentest.Audience}, now)
+	tok, err := known.Verify([]string{tokentest.Audience}, now)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return token
+	return tok
 }
 
 // TestG25AssertionIsNoAccessToken, for nobody here: not for a gate whose audience it names, nor for what asks about any
@@ -186,10 +185,10 @@ func (a *authority) theirToken(tb testing.TB, claims string) *accesstoken.Access
 func TestG25AssertionIsNoAccessToken(t *testing.T) {
 	a := assertingAuthority(t)
 	assertion := a.assert(t, a.personsToken())
-	token, err := a.verifier.Verify(assertion.Reveal(), []string{ordersRequest.Audience, tokentest.Audience, tokentest.Issuer})
-	tokentest.WantRefusal(t, token, err, "header_unexpected")
-	token, err = a.verifier.VerifyForIssuer(assertion.Reveal())
-	tokentest.WantRefusal(t, token, err, "header_unexpected")
+	tok, err := a.verifier.Verify(assertion.Reveal(), []string{ordersRequest.Audience, tokentest.Audience, tokentest.Issuer})
+	tokentest.WantRefusal(t, tok, err, "header_unexpected")
+	tok, err = a.verifier.VerifyForIssuer(assertion.Reveal())
+	tokentest.WantRefusal(t, tok, err, "header_unexpected")
 	if x := a.verifier.Explain(assertion.Reveal(), []string{ordersRequest.Audience}); x.Accepted {
 		t.Errorf("explained as good: %+v", x)
 	}
@@ -205,9 +204,9 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.refuses(t, testkeys.Sign(asserting, testkeys.Header(asserting), a.claims()), "key_unknown")
-	trusted := accesstoken.NewTrustedVerifier(accesstoken.TrustedTokens{Issuer: tokentest.Issuer, Types: []string{accesstoken.TypeAccessToken, accesstoken.TypeJWT, accesstoken.TypeNone}}, everyKey{asserting}, a.gate.Now)
-	token, err = trusted.Verify(assertion.Reveal(), []string{ordersRequest.Audience})
-	tokentest.WantRefusal(t, token, err, "header_unexpected")
+	trusted := token.NewTrustedVerifier(token.TrustedTokens{Issuer: tokentest.Issuer, Types: []string{token.TypeAccessToken, token.TypeJWT, token.TypeNone}}, everyKey{asserting}, a.gate.Now)
+	tok, err = trusted.Verify(assertion.Reveal(), []string{ordersRequest.Audience})
+	tokentest.WantRefusal(t, tok, err, "header_unexpected")
 }
 
 // everyKey finds one key under every id.

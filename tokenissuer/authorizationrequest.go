@@ -62,7 +62,7 @@ type AuthorizationRequest struct {
 	UILocales string       `json:"ui_locales,omitzero"`
 	// FormPost: the answer travels in a form (OAuth 2.0 Form Post Response Mode).
 	FormPost bool `json:"form_post,omitzero"`
-	// Nonce is the nonce exactly as it was sent, and Claims the request for single claims as package idtoken writes it. Both are empty
+	// Nonce is the nonce exactly as it was sent, and Claims the request for single claims as package token writes it. Both are empty
 	// without the scope openid.
 	Nonce  string `json:"nonce,omitzero"`
 	Claims string `json:"claims,omitzero"`

@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 const racers = 64
@@ -68,7 +68,7 @@ func TestT64AFaultOfTheStoreSpendsNothing(t *testing.T) {
 			f := newFlow(t)
 			code := f.code("conf", parameters("refresh_token"))
 			if step != "RedeemCode" {
-				f.Families = memory.NewFamilyCache() // else the store is not asked
+				f.Families = token.NewFamilyCache() // else the store is not asked
 			}
 			f.store.fail(step, false)
 			tokens, err := f.redeem("conf", code)

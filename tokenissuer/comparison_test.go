@@ -16,7 +16,7 @@ import (
 // provers are the functions that find out whether a credential is the right one, and how each compares. What takes as long for a
 // wrong first byte as for a wrong last one tells nobody how far he has come.
 var provers = map[string]string{
-	"accesstoken/jtimac.go check":   "subtle.ConstantTimeCompare",
+	"token/jtimac.go check":         "subtle.ConstantTimeCompare",
 	"keys/credential.go readMAC":    "hmac.Equal",                 // of codes, sessions and refresh tokens
 	"oauth/pkce.go VerifierMatches": "subtle.ConstantTimeCompare", // of digests
 	"passwords/password.go Verify":  "subtle.ConstantTimeCompare", // of argon2id; bcrypt does it itself

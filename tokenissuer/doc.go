@@ -7,9 +7,9 @@
 // and what waits with it meanwhile is sealedstate.go, wrapped by package keys. revoke.go ends tokens (RFC 7009) and looks at them for
 // others (RFC 7662). Above it stand account, for what a user has allowed, registry, which is the operator's side, and endpoint, the wire.
 //
-// The rooms below it, each importing only those after it: accesstoken makes and verifies access tokens, beside it idtoken makes
-// ID tokens and says what applications are told of a user, keys holds what both are signed with, store says what is kept and what
+// The rooms below it, each importing only those after it: token makes and verifies access tokens and ID tokens and those for
+// upstreams, keys holds what both are signed with, store says what is kept and what
 // a store has to do, passwords hashes, oauth has the words that all of them use. Redirect is where answers to browsers go, routes what
 // the routes make known.
-// Beside it stand trust, for the tokens of other issuers, and delegation, for what upstreams are told; sqlstore is the store.
+// Beside it stand trust, for the tokens of other issuers, and sqlstore, the store.
 package tokenissuer

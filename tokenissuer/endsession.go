@@ -5,10 +5,10 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // SignOutParameters are what an application says when it asks to sign the user out (OpenID Connect RP-Initiated Logout §2).
@@ -47,7 +47,7 @@ func (is *Issuer) ReadSignOut(ctx context.Context, p SignOutParameters, sessionI
 		}
 		return refused(r, "id_token_hint_missing", "A post_logout_redirect_uri needs an id_token_hint.")
 	}
-	hint, err := idtoken.ReadHint(p.IDTokenHint, is.URL, is.Keys)
+	hint, err := token.ReadHint(p.IDTokenHint, is.URL, is.Keys)
 	switch {
 	case err != nil && oauth.AsError(err).Code != oauth.InvalidRequest:
 		return r, err

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestRememberedFamiliesSpareTheStoreItsQuestions: a good credential that was issued here is used up in one step.
@@ -31,7 +31,7 @@ func TestRememberedFamiliesSpareTheStoreItsQuestions(t *testing.T) {
 	}
 	f.alive(tokens)
 
-	f.Families = memory.NewFamilyCache() // once it was read, it is known
+	f.Families = token.NewFamilyCache() // once it was read, it is known
 	for range 2 {
 		tokens, err = f.refresh("conf", tokens.RefreshToken)
 		f.must(err)

@@ -7,11 +7,11 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -21,8 +21,8 @@ import (
 type gate struct {
 	*tokentest.Clock
 	keySetState *keys.Set
-	revocations *accesstoken.RevocationSet
-	verifier    *accesstoken.Verifier
+	revocations *token.RevocationSet
+	verifier    *token.Verifier
 	audiences   []string
 	signing     map[oauth.Algorithm]*keys.SigningKey
 }
@@ -30,7 +30,7 @@ type gate struct {
 func newGate(tb testing.TB) *gate {
 	tb.Helper()
 	g := &gate{
-		Clock: tokentest.NewClock(), keySetState: new(keys.Set), revocations: accesstoken.NewRevocationSet(),
+		Clock: tokentest.NewClock(), keySetState: new(keys.Set), revocations: token.NewRevocationSet(),
 		audiences: []string{tokentest.Audience}, signing: testkeys.Shared(),
 	}
 	if err := g.keySetState.Replace([]*keys.SigningKey{g.signing[oauth.RS256], g.signing[oauth.EdDSA], g.signing[oauth.ES256]}, oauth.ES256); err != nil {
@@ -42,8 +42,8 @@ func newGate(tb testing.TB) *gate {
 }
 
 // another returns a Verifier of the same keys and revocations that has seen no token yet.
-func (g *gate) another() *accesstoken.Verifier {
-	return accesstoken.NewVerifier(tokentest.Issuer, g.keySetState, g.revocations, 5*time.Minute, g.Now)
+func (g *gate) another() *token.Verifier {
+	return token.NewVerifier(tokentest.Issuer, g.keySetState, g.revocations, 5*time.Minute, g.Now)
 }
 
 // wait lets time pass; the revocations stay fresh.
@@ -52,9 +52,9 @@ func (g *gate) wait(d time.Duration) {
 	g.revocations.MarkFresh(g.Now())
 }
 
-func (g *gate) accepts(tb testing.TB, token string) *accesstoken.AccessToken {
+func (g *gate) accepts(tb testing.TB, tok string) *token.AccessToken {
 	tb.Helper()
-	t, err := g.verifier.Verify(token, g.audiences)
+	t, err := g.verifier.Verify(tok, g.audiences)
 	if err != nil {
 		tb.Fatalf("refused: %v", err)
 	}
@@ -90,7 +90,7 @@ func digestsOf(secrets ...string) []store.ClientSecret {
 type authority struct {
 	*gate
 	*Issuer
-	*delegation.UpstreamTokens
+	*token.UpstreamTokens
 	IssuedTokens
 	directory *fakeDirectory
 	attempts  *fakeAttempts
@@ -112,7 +112,7 @@ func newAuthority(tb testing.TB) *authority {
 	}
 	a.Issuer = &Issuer{
 		Records:     Records{Directory: a.directory, Authenticated: memory.NewClientCache(), Store: a.store, Revocations: a.revocations, Now: a.gate.Now},
-		Credentials: Credentials{Keys: a.keySetState, Master: testMaster(tb), JTIMAC: accesstoken.NewJTIMAC(testMaster(tb)), Verifier: a.verifier, Assertions: new(keys.AssertionKeys)},
+		Credentials: Credentials{Keys: a.keySetState, Master: testMaster(tb), JTIMAC: token.NewJTIMAC(testMaster(tb)), Verifier: a.verifier, Assertions: new(keys.AssertionKeys)},
 		Settings: Settings{
 			URL: tokentest.Issuer, Audience: []string{tokentest.Audience}, Lifetimes: store.DefaultLifetimes,
 			Scopes: oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
@@ -128,10 +128,10 @@ func newAuthority(tb testing.TB) *authority {
 // delegate has the authority tell upstreams who is calling.
 func (a *authority) delegate(assertions *keys.AssertionKeys) {
 	a.Assertions = assertions
-	a.UpstreamTokens = delegation.New(delegation.Issuer{
+	a.UpstreamTokens = token.NewUpstreamTokens(token.UpstreamIssuer{
 		URL: a.URL, Assertions: assertions, Now: a.gate.Now, Birth: func() time.Time { return a.Birth(a.Issuer.Now()) },
-		Credentials: func() delegation.Credentials {
-			return delegation.Credentials{Keys: a.Keys, Master: a.Master, JTIMAC: a.JTIMAC}
+		Credentials: func() token.UpstreamCredentials {
+			return token.UpstreamCredentials{Keys: a.Keys, Master: a.Master, JTIMAC: a.JTIMAC}
 		},
 	})
 }

@@ -13,10 +13,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
@@ -80,14 +81,14 @@ func (f *flow) node() *Issuer {
 	f.must(err)
 	known, _, err := f.store.Revocations(f.tb.Context(), store.FeedPosition{})
 	f.must(err)
-	revocations := accesstoken.NewRevocationSet()
+	revocations := token.NewRevocationSet()
 	revocations.Add(known...)
 	revocations.MarkFresh(f.clock())
 	return &Issuer{
 		Records: Records{
 			Directory:     f.store,
 			Authenticated: memory.NewClientCache(),
-			Families:      memory.NewFamilyCache(),
+			Families:      token.NewFamilyCache(),
 			Store:         f.store,
 			Revocations:   revocations,
 			Now:           f.clock,
@@ -95,8 +96,8 @@ func (f *flow) node() *Issuer {
 		Credentials: Credentials{
 			Keys:     ks,
 			Master:   master,
-			JTIMAC:   accesstoken.NewJTIMAC(master),
-			Verifier: accesstoken.NewVerifier(tokentest.Issuer, ks, revocations, 5*time.Minute, f.clock),
+			JTIMAC:   token.NewJTIMAC(master),
+			Verifier: token.NewVerifier(tokentest.Issuer, ks, revocations, 5*time.Minute, f.clock),
 		},
 		Settings: Settings{
 			URL: tokentest.Issuer, Audience: []string{tokentest.Issuer}, Lifetimes: store.DefaultLifetimes, PasswordGrant: new(PasswordRules),
@@ -318,13 +319,13 @@ func wins(tb testing.TB, errs []error, code oauth.ErrorCode) (n int) {
 }
 
 // admin is an admin with an access token of the scope for conf.
-func (f *flow) admin(name, scope string) (*store.User, *accesstoken.AccessToken) {
+func (f *flow) admin(name, scope string) (*store.User, *token.AccessToken) {
 	f.tb.Helper()
 	tokens, err := f.redeem("conf", f.codeOf(name, "conf", parameters(scope)))
 	f.must(err)
-	token, err := f.Verifier.Verify(tokens.AccessToken.Reveal(), f.Audience)
+	tok, err := f.Verifier.Verify(tokens.AccessToken.Reveal(), f.Audience)
 	f.must(err)
-	admin, err := f.OrganisationAdmin(f.tb.Context(), token)
+	admin, err := f.OrganisationAdmin(f.tb.Context(), tok)
 	f.must(err)
-	return admin, token
+	return admin, tok
 }

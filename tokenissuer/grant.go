@@ -3,9 +3,9 @@ package tokenissuer
 import (
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Grant is what a grant type has proved: the input of Issue. It is never stored.
@@ -29,7 +29,7 @@ type Grant struct {
 	Lifetime time.Duration
 
 	// exchanged is the access token that is exchanged for another; nil: none is.
-	exchanged *accesstoken.AccessToken
+	exchanged *token.AccessToken
 	// born is when the token's family was: see newSignIn.
 	born time.Time
 	// nonce, sessionID and claims and proof are those of the ID token; see store.TokenFamily.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Accepted is what makes tokens of others tokens of ours (RFC 7523 §2.1).
@@ -24,7 +24,7 @@ type Accepted struct {
 type PersonFinder interface {
 	// Person returns the user of the subject of a grant that was taken by a rule. The error is an access_denied for somebody who is no
 	// user here, or temporarily_unavailable.
-	Person(ctx context.Context, rule *assertion.Rule, t *accesstoken.AccessToken) (*store.User, error)
+	Person(ctx context.Context, rule *assertion.Rule, t *token.AccessToken) (*store.User, error)
 }
 
 // AcceptedToken says of a token of ours which token of somebody else's it was given for, for the audit log.
@@ -38,7 +38,7 @@ type assertedRequest struct {
 	// named is the id of that client, or the client_id of a request that proves nothing by it; it may be empty.
 	named string
 	rule  *assertion.Rule
-	token *accesstoken.AccessToken
+	token *token.AccessToken
 }
 
 // exchangeAssertion is the JWT bearer grant (RFC 7523 §2.1): a token of a trusted issuer becomes one of ours by the first rule that it
@@ -81,7 +81,7 @@ func (is *Issuer) exchangeAssertion(ctx context.Context, r TokenRequest) (Tokens
 // the request comes from.
 func (is *Issuer) judge(ctx context.Context, asked *assertedRequest) error {
 	now, text := is.Now(), asked.Assertion.Reveal()
-	issuer, _ := accesstoken.ClaimedIssuer(text)
+	issuer, _ := token.ClaimedIssuer(text)
 	bucket := "assertion of " + issuer
 	if err := is.CheckClient(ctx, bucket, asked.Client.Address, now); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (is *Issuer) verifyGrant(ctx context.Context, issuer, text string, asked *a
 	if verifier == nil {
 		return oauth.NewError(oauth.InvalidGrant, "assertion_issuer_not_accepted").WithCause(fmt.Errorf("issuer %.256q", issuer))
 	}
-	signed, err := accesstoken.ReadSigned(text)
+	signed, err := token.ReadSigned(text)
 	if err == nil {
 		asked.token, err = verifier.VerifyAssertion(ctx, text, is.URL)
 	}

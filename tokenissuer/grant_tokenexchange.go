@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // maxActors is how many may act for a subject, one by way of the other.
@@ -87,12 +87,12 @@ func (is *Issuer) exchangeToken(ctx context.Context, client *store.Client, r Tok
 }
 
 // exchangeable returns the access token that is to be exchanged, by what is revoked at this moment.
-func (is *Issuer) exchangeable(ctx context.Context, client *store.Client, x *TokenExchange) (*accesstoken.AccessToken, error) {
+func (is *Issuer) exchangeable(ctx context.Context, client *store.Client, x *TokenExchange) (*token.AccessToken, error) {
 	text := x.SubjectToken.Reveal()
 	if is.isPersonal(x.SubjectToken) {
 		return nil, unexchangeable("token_is_personal", "A personal access token cannot be exchanged.")
 	}
-	if issuer, isJWT := accesstoken.ClaimedIssuer(text); isJWT && issuer != is.URL {
+	if issuer, isJWT := token.ClaimedIssuer(text); isJWT && issuer != is.URL {
 		return nil, unexchangeable("issuer_unknown", "The subject_token is of another issuer: only access tokens of this server can be exchanged.").
 			WithCause(fmt.Errorf("issuer %.256q", issuer))
 	}
@@ -104,19 +104,19 @@ func (is *Issuer) exchangeable(ctx context.Context, client *store.Client, x *Tok
 	case err == nil:
 	case refusal.Code != oauth.InvalidToken:
 		return nil, err
-	case errors.Is(err, accesstoken.ErrAudienceWrong):
+	case errors.Is(err, token.ErrAudienceWrong):
 		return nil, unexchangeable(refusal.Reason, "The subject_token is not meant for this client.")
 	default:
 		return nil, unexchangeable(refusal.Reason, "The subject_token is not a valid access token of this server.").WithCause(errors.Unwrap(err))
 	}
-	if len(t.ActorChain()) >= maxActors {
+	if len(t.Actors) >= maxActors {
 		return nil, forSubject(unexchangeable("actors_too_many", fmt.Sprintf("At most %d may act for a subject, one by way of the other.", maxActors)), t)
 	}
 	if !is.Birth(is.Now()).Before(t.ExpiresAt) { // it was let in because clocks differ
 		return nil, forSubject(unexchangeable("token_expired", "The subject_token has expired."), t)
 	}
 	// What was issued before the client was disabled is not its own to exchange, and the new token would be revoked at once.
-	asked := &accesstoken.AccessToken{Issuer: is.URL, ClientID: client.ID, IssuedAt: is.Birth(is.Now())}
+	asked := &token.AccessToken{Issuer: is.URL, ClientID: client.ID, IssuedAt: is.Birth(is.Now())}
 	if asked.Delegate(t, actorOf(client)); is.Revocations.Revoked(asked) {
 		return nil, forSubject(unexchangeable("client_was_disabled", "The subject_token was issued before this client was disabled."), t)
 	}
@@ -124,9 +124,9 @@ func (is *Issuer) exchangeable(ctx context.Context, client *store.Client, x *Tok
 }
 
 // forSubject says in the audit log of which token an exchange was refused.
-func forSubject(err error, t *accesstoken.AccessToken) error {
+func forSubject(err error, t *token.AccessToken) error {
 	e := oauth.AsError(err)
-	return e.WithCause(errors.Join(fmt.Errorf("subject %.256q, jti %.256q, audience %.1024q, %d actors", t.Subject, t.ID, t.Audience, len(t.ActorChain())), errors.Unwrap(e)))
+	return e.WithCause(errors.Join(fmt.Errorf("subject %.256q, jti %.256q, audience %.1024q, %d actors", t.Subject, t.ID, t.Audience, len(t.Actors)), errors.Unwrap(e)))
 }
 
 // actorOf is a client that acts for somebody.
@@ -150,7 +150,7 @@ func (is *Issuer) audiencesOf(client *store.Client, rules ...store.ExchangeRule)
 
 // exchangeRule returns the first rule by which a token can be exchanged for one for all that is asked for, and the new audience. One rule has
 // to name all of it: the scopes of each are for its own audiences.
-func (is *Issuer) exchangeRule(client *store.Client, subject *accesstoken.AccessToken, resources, names []string) (*store.ExchangeRule, []string, error) {
+func (is *Issuer) exchangeRule(client *store.Client, subject *token.AccessToken, resources, names []string) (*store.ExchangeRule, []string, error) {
 	if len(resources)+len(names) == 0 {
 		return nil, nil, oauth.MissingParameter("audience")
 	}
@@ -207,7 +207,7 @@ func (se *Settings) CheckExchange(client *store.Client) error {
 }
 
 // exchangedScopes returns the scopes of the new token. A sign-in and a refresh are the first client's alone.
-func (is *Issuer) exchangedScopes(asked string, subject *accesstoken.AccessToken, rule *store.ExchangeRule) (oauth.Scopes, error) {
+func (is *Issuer) exchangedScopes(asked string, subject *token.AccessToken, rule *store.ExchangeRule) (oauth.Scopes, error) {
 	ceiling := slices.DeleteFunc(slices.Clone(intersection(subject.Scopes, rule.Scopes)), func(name string) bool {
 		return oauth.AsksForRefresh(name) || name == oauth.ScopeOpenID
 	})

@@ -38,8 +38,8 @@ var database = []string{"database/sql", "database/sql/driver", "modernc.org/sqli
 var core = slices.Concat(wire, database)
 
 // rooms are the packages that have a rule; a package that is not listed fails the test, so that a new one gets one. A package
-// may name those below it alone: federation, registry, tokenissuer, accesstoken, keys, store, passwords, oauth; trust and delegation
-// stand beside tokenissuer, and the stores stand above store.
+// may name those below it alone: federation, registry, tokenissuer, token, keys, store, passwords, oauth; trust stands
+// beside tokenissuer, and the stores stand above store.
 var rooms = map[string]room{
 	"tokenissuer/members":    {others: []string{"github.com/go-json-experiment/json"}, without: core},
 	"tokenissuer/oauth":      {without: core},
@@ -59,37 +59,27 @@ var rooms = map[string]room{
 		others:  []string{"github.com/go-json-experiment/json", "github.com/golang-jwt/jwt/v5"},
 		without: core,
 	},
-	"tokenissuer/accesstoken": {
-		own:     []string{"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/strictjson"},
-		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
-		without: core,
-	},
-	"tokenissuer/delegation": {
-		own:     []string{"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
-		others:  []string{"github.com/maypok86/otter/v2"},
-		without: core,
-	},
-	"tokenissuer/idtoken": {
-		own:     []string{"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/strictjson"},
-		others:  []string{"github.com/go-json-experiment/json"},
+	"tokenissuer/token": {
+		own:     []string{"internal/cache", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store", "tokenissuer/strictjson"},
+		others:  []string{"github.com/go-json-experiment/json", "golang.org/x/sync"},
 		without: core,
 	},
 	"tokenissuer/backchannel": {
-		own:     []string{"tokenissuer/fetch", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
+		own:     []string{"tokenissuer/fetch", "tokenissuer/token", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/attempts": {own: []string{"tokenissuer/oauth", "tokenissuer/store"}, without: core},
 	"tokenissuer/assertion": {
-		own:     []string{"internal/cache", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/strictjson", "tokenissuer/store"},
+		own:     []string{"internal/cache", "tokenissuer/token", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/strictjson", "tokenissuer/store"},
 		others:  []string{"github.com/go-json-experiment/json"},
 		without: core,
 	},
 	"tokenissuer/memory": {
-		own: []string{"internal/cache", "tokenissuer/oauth", "tokenissuer/store"}, others: []string{"github.com/maypok86/otter/v2"}, without: core,
+		own: []string{"internal/cache", "tokenissuer/oauth", "tokenissuer/store"}, without: core,
 	},
 	"tokenissuer": {
 		own: []string{
-			"tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/attempts", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/memory", "tokenissuer/oauth",
+			"tokenissuer/token", "tokenissuer/assertion", "tokenissuer/attempts", "tokenissuer/keys", "tokenissuer/memory", "tokenissuer/oauth",
 			"tokenissuer/passwords", "tokenissuer/redirect", "tokenissuer/routes", "tokenissuer/store",
 		},
 		others:  []string{"github.com/go-json-experiment/json"},
@@ -98,15 +88,12 @@ var rooms = map[string]room{
 	"tokenissuer/routes":   {own: []string{"tokenissuer/oauth"}, without: core},
 	"tokenissuer/redirect": {own: []string{"tokenissuer/oauth", "tokenissuer/routes", "tokenissuer/store"}, without: core},
 	"tokenissuer/account":  {own: []string{"tokenissuer", "tokenissuer/oauth", "tokenissuer/store"}, without: core},
-	"tokenissuer/opaque": {
-		own: []string{"tokenissuer/accesstoken", "tokenissuer/oauth"}, others: []string{"github.com/maypok86/otter/v2"}, without: core,
-	},
 	"tokenissuer/hosts": {
-		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/routes", "tokenissuer/store"},
+		own:     []string{"tokenissuer", "tokenissuer/token", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/routes", "tokenissuer/store"},
 		without: core,
 	},
 	"tokenissuer/personaltoken": {
-		own:     []string{"internal/cache", "tokenissuer", "tokenissuer/accesstoken", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/store"},
+		own:     []string{"internal/cache", "tokenissuer", "tokenissuer/token", "tokenissuer/oauth", "tokenissuer/store"},
 		without: core,
 	},
 	"tokenissuer/registry": {
@@ -123,7 +110,7 @@ var rooms = map[string]room{
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/federation": {
-		own: []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
+		own: []string{"tokenissuer", "tokenissuer/token", "tokenissuer/assertion", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/store"}, without: core,
 	},
 	"tokenissuer/upstream": {
 		own:     []string{"tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/oauth", "tokenissuer/strictjson", "tokenissuer/store"},
@@ -154,8 +141,8 @@ var rooms = map[string]room{
 	},
 	"tokenissuer/endpoint": {
 		own: []string{
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/requests",
-			"tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/idtoken",
+			"tokenissuer", "tokenissuer/token", "tokenissuer/account", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/requests",
+			"tokenissuer/federation", "tokenissuer/hosts",
 			"tokenissuer/oauth", "tokenissuer/personaltoken", "tokenissuer/redirect", "tokenissuer/registration", "tokenissuer/routes", "tokenissuer/store", "tokenissuer/strictjson", "tokenissuer/upstream",
 		},
 		others:  []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
@@ -181,7 +168,7 @@ var rooms = map[string]room{
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
 	"tokenissuer/trust": {
-		own:     []string{"internal/cache", "internal/fairqueue", "tokenissuer/accesstoken", "tokenissuer/fetch", "tokenissuer/oauth"},
+		own:     []string{"internal/cache", "internal/fairqueue", "tokenissuer/token", "tokenissuer/fetch", "tokenissuer/oauth"},
 		others:  []string{"golang.org/x/sync"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}),
 	},
@@ -191,7 +178,7 @@ var rooms = map[string]room{
 	"caddymodule/admin": {
 		own: []string{
 			"caddymodule/coverage", "caddymodule/node",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/account", "tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/members", "tokenissuer/oauth", "tokenissuer/strictjson", "tokenissuer/passwords",
+			"tokenissuer", "tokenissuer/token", "tokenissuer/account", "tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/keys", "tokenissuer/members", "tokenissuer/oauth", "tokenissuer/strictjson", "tokenissuer/passwords",
 			"tokenissuer/personaltoken", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
@@ -202,7 +189,7 @@ var rooms = map[string]room{
 	"caddymodule/command": {
 		own: []string{
 			"caddymodule/admin", "caddymodule/coverage",
-			"tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/members", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store",
+			"tokenissuer/token", "tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/members", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
@@ -221,8 +208,8 @@ var rooms = map[string]room{
 	},
 	"caddymodule/hostsession": {
 		own: []string{
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages",
-			"tokenissuer/endpoint/requests", "tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/oauth", "tokenissuer/opaque", "tokenissuer/routes", "tokenissuer/upstream",
+			"tokenissuer", "tokenissuer/token", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/pages",
+			"tokenissuer/endpoint/requests", "tokenissuer/federation", "tokenissuer/hosts", "tokenissuer/oauth", "tokenissuer/routes", "tokenissuer/upstream",
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
 	},
@@ -238,20 +225,20 @@ var rooms = map[string]room{
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2"}),
 	},
 	"caddymodule/caller": {
-		own:    []string{"caddymodule/setting", "tokenissuer/accesstoken", "tokenissuer/oauth"},
+		own:    []string{"caddymodule/setting", "tokenissuer/token", "tokenissuer/oauth"},
 		others: []string{"cel.dev/cel-go", "github.com/caddyserver/caddy/v2"},
 	},
 	"caddymodule/rule": {
 		own: []string{
 			"caddymodule/caller", "caddymodule/requestpath", "caddymodule/setting",
-			"tokenissuer/accesstoken", "tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store",
+			"tokenissuer/token", "tokenissuer/federation", "tokenissuer/oauth", "tokenissuer/store",
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json"},
 	},
 	"caddymodule/gate": {
 		own: []string{
 			"internal/fairqueue", "caddymodule/caller", "caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/identity", "caddymodule/mcp", "caddymodule/requestpath", "caddymodule/rule", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/personaltoken",
+			"tokenissuer", "tokenissuer/token", "tokenissuer/endpoint", "tokenissuer/endpoint/answers", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/personaltoken",
 			"tokenissuer/routes", "tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
@@ -262,7 +249,7 @@ var rooms = map[string]room{
 	"caddymodule/node": {
 		own: []string{
 			"caddymodule/pool",
-			"tokenissuer/accesstoken", "tokenissuer/attempts", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
+			"tokenissuer/token", "tokenissuer/attempts", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
 			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store",
 		},
 		others: []string{
@@ -272,7 +259,7 @@ var rooms = map[string]room{
 	"caddymodule/configuration": {
 		own: []string{
 			"caddymodule/gate", "caddymodule/node", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/assertion", "tokenissuer/attempts", "tokenissuer/clientmetadata", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/ldap", "tokenissuer/keys", "tokenissuer/members", "tokenissuer/oauth",
+			"tokenissuer", "tokenissuer/token", "tokenissuer/assertion", "tokenissuer/attempts", "tokenissuer/clientmetadata", "tokenissuer/endpoint/pages", "tokenissuer/federation", "tokenissuer/ldap", "tokenissuer/keys", "tokenissuer/members", "tokenissuer/oauth",
 			"tokenissuer/passwords", "tokenissuer/personaltoken", "tokenissuer/registration", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},
 		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "go.uber.org/zap"},
@@ -282,7 +269,7 @@ var rooms = map[string]room{
 			"caddymodule/admin", "caddymodule/caller", "caddymodule/command", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
 			"caddymodule/hostpaths", "caddymodule/hostsession", "caddymodule/logfilter", "caddymodule/node", "caddymodule/pool", "caddymodule/setting",
 			"internal/failpoint",
-			"tokenissuer", "tokenissuer/assertion", "tokenissuer/backchannel", "tokenissuer/clientmetadata", "tokenissuer/delegation", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
+			"tokenissuer", "tokenissuer/assertion", "tokenissuer/backchannel", "tokenissuer/clientmetadata", "tokenissuer/token", "tokenissuer/endpoint", "tokenissuer/endpoint/requests",
 			"tokenissuer/federation", "tokenissuer/fetch", "tokenissuer/hosts", "tokenissuer/keys", "tokenissuer/ldap", "tokenissuer/memory", "tokenissuer/oauth", "tokenissuer/registration", "tokenissuer/personaltoken", "tokenissuer/registry",
 			"tokenissuer/routes", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust", "tokenissuer/upstream",
 		},

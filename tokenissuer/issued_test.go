@@ -12,10 +12,10 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestRevocationsOutliveWhateverIsIssued, for what is revoked may have been issued a moment ago, and live as long as any.
@@ -34,7 +34,7 @@ func TestT68Q263AUserTokenIsNeverAServerToken(t *testing.T) {
 	a := newAuthority(t)
 	_, err := a.Issue(Grant{Type: oauth.AuthorizationCode, Client: a.client("conf"), User: &store.User{ID: "conf"}, Scopes: oauth.Scopes{oauth.ScopeTrusted}})
 	tokentest.WantCode(t, err, oauth.ServerError)
-	exchanged := &accesstoken.AccessToken{Issuer: tokentest.Issuer, Subject: "conf", ClientID: "other", ID: "x", IssuedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour)}
+	exchanged := &token.AccessToken{Issuer: tokentest.Issuer, Subject: "conf", ClientID: "other", ID: "x", IssuedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour)}
 	_, err = a.Issue(Grant{Type: oauth.TokenExchange, Client: a.client("conf"), Scopes: oauth.Scopes{oauth.ScopePublic}, exchanged: exchanged})
 	tokentest.WantCode(t, err, oauth.ServerError)
 	tokens, err := a.Issue(Grant{Type: oauth.AuthorizationCode, Client: a.client("conf"), User: &store.User{ID: "user-9", Organisation: "o", Role: "r"}, FamilyID: "f", AuthTime: tokentest.Start, Scopes: oauth.Scopes{oauth.ScopeTrusted}})
@@ -151,8 +151,8 @@ func BenchmarkIssue(b *testing.B) {
 func TestEverythingThatIsIssuedHasAMAC(t *testing.T) {
 	a := assertingAuthority(t)
 	a.Master = testkeys.Master(t, 7, tokentest.Start)
-	a.JTIMAC = accesstoken.NewJTIMAC(a.Master)
-	fresh := func() *accesstoken.Verifier { // which refuses what has none
+	a.JTIMAC = token.NewJTIMAC(a.Master)
+	fresh := func() *token.Verifier { // which refuses what has none
 		v := a.another()
 		v.UseJTIMAC(a.JTIMAC)
 		return v

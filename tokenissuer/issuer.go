@@ -4,11 +4,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
@@ -86,9 +87,9 @@ type Credentials struct {
 	// Master makes codes, refresh tokens and cookies.
 	Master *keys.MasterKey
 	// JTIMAC signs access tokens with a MAC in their jti.
-	JTIMAC *accesstoken.JTIMAC
+	JTIMAC *token.JTIMAC
 	// Verifier reads our own tokens; it is told of every token from its birth.
-	Verifier *accesstoken.Verifier
+	Verifier *token.Verifier
 }
 
 // PasswordRules are the settings of the password grant. It is for clients that cannot open a browser: whoever uses it types a
@@ -111,7 +112,7 @@ type Tokens struct {
 	// IssuedType is the type of the access token where it was exchanged for another (RFC 8693 §2.2.1).
 	IssuedType string
 	// Claims are those of the access token, for the audit log.
-	Claims *accesstoken.AccessToken
+	Claims *token.AccessToken
 	// Accepted is the token of somebody else's for which they were given; nil: for none.
 	Accepted *AcceptedToken
 	// Repeated: the refresh token had been used, and its successor was given again. RepeatedFrom says, in words, what differs
@@ -132,7 +133,7 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 	if err != nil {
 		return Tokens{}, err
 	}
-	claims, err := accesstoken.AppendClaims(make([]byte, 0, 512), t)
+	claims, err := token.AppendClaims(make([]byte, 0, 512), t)
 	if err != nil {
 		return Tokens{}, oauth.AsError(err)
 	}
@@ -159,13 +160,13 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 }
 
 // sign makes the tokens of a grant.
-func (c *Credentials) sign(g Grant, key *keys.SigningKey, t *accesstoken.AccessToken, claims []byte) (Tokens, error) {
+func (c *Credentials) sign(g Grant, key *keys.SigningKey, t *token.AccessToken, claims []byte) (Tokens, error) {
 	signed, err := c.JTIMAC.Sign(key, claims)
 	if err != nil {
 		return Tokens{}, oauth.AsError(err)
 	}
 	t.ID = signed.ID(t.ID)
-	if len(signed.Text) > accesstoken.MaxTokenBytes {
+	if len(signed.Text) > token.MaxTokenBytes {
 		return Tokens{}, oauth.NewError(oauth.ServerError, "token_too_long").WithCause(errors.New("the claims do not fit a token of 8 KiB"))
 	}
 	c.Verifier.Remember(signed.Text, t)
@@ -178,7 +179,7 @@ func (c *Credentials) sign(g Grant, key *keys.SigningKey, t *accesstoken.AccessT
 	return tokens, nil
 }
 
-func (is *Issuer) claimsOf(g Grant, kid string) (*accesstoken.AccessToken, error) {
+func (is *Issuer) claimsOf(g Grant, kid string) (*token.AccessToken, error) {
 	lifetime := g.Lifetime
 	if lifetime == 0 {
 		lifetime = is.lifetimes(g.Client).For(g.Type)
@@ -193,8 +194,8 @@ func (is *Issuer) claimsOf(g Grant, kid string) (*accesstoken.AccessToken, error
 	if x := g.exchanged; g.User != nil && g.User.ID == g.Client.ID || x != nil && x.Subject == g.Client.ID && !x.IsServerToken() {
 		return nil, oauth.NewError(oauth.ServerError, "user_is_client").WithCause(errors.New("user id equals client id"))
 	}
-	t := &accesstoken.AccessToken{
-		Issuer: is.URL, Subject: g.Client.ID, Audience: audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: accesstoken.NewID(g.Generation),
+	t := &token.AccessToken{
+		Issuer: is.URL, Subject: g.Client.ID, Audience: audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: token.NewID(g.Generation),
 		IssuedAt: now, ExpiresAt: now.Add(lifetime), KeyID: kid,
 	}
 	if g.exchanged != nil {
@@ -216,7 +217,10 @@ func (is *Issuer) claimsOf(g Grant, kid string) (*accesstoken.AccessToken, error
 	if g.Scopes.Has(oauth.ScopeGroups) {
 		t.WithGroups(g.User.AllGroups())
 	}
-	t.FamilyID, t.AuthTime, t.Actor = g.FamilyID, g.AuthTime.Truncate(time.Second), g.Actor
+	t.FamilyID, t.AuthTime = g.FamilyID, g.AuthTime.Truncate(time.Second)
+	if !g.Actor.IsZero() {
+		t.Actors = []store.Actor{g.Actor}
+	}
 	return t, nil
 }
 

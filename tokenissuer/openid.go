@@ -5,11 +5,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // maxNonce bounds a nonce in bytes, as JSON writes it: a control character takes six. It is kept with the code.
@@ -31,7 +30,7 @@ func (se *Settings) PromptValues() []string { return slices.Clone(promptValues) 
 // nothing; where no page may be shown, nobody can be the user whom it was to name.
 func (is *Issuer) readOpenID(r *AuthorizationRequest, client *store.Client, p AuthorizationParameters) error {
 	if p.IDTokenHint != "" {
-		hint, err := idtoken.ReadHint(p.IDTokenHint, is.URL, is.Keys)
+		hint, err := token.ReadHint(p.IDTokenHint, is.URL, is.Keys)
 		switch {
 		case err == nil:
 			r.Hinted = hint.Subject
@@ -50,7 +49,7 @@ func (is *Issuer) readOpenID(r *AuthorizationRequest, client *store.Client, p Au
 	case len(quoted)-len(`""`) > maxNonce:
 		return oauth.NewError(oauth.InvalidRequest, "parameter_too_long")
 	}
-	claims, err := idtoken.ParseClaimsRequest(p.Claims)
+	claims, err := token.ParseClaimsRequest(p.Claims)
 	switch {
 	case err != nil:
 		return err
@@ -62,8 +61,8 @@ func (is *Issuer) readOpenID(r *AuthorizationRequest, client *store.Client, p Au
 }
 
 // claims returns the request for single claims.
-func (r *AuthorizationRequest) claims() idtoken.ClaimsRequest {
-	claims, _ := idtoken.ParseClaimsRequest(r.Claims) // it was written by package idtoken
+func (r *AuthorizationRequest) claims() token.ClaimsRequest {
+	claims, _ := token.ParseClaimsRequest(r.Claims) // it was written by package token
 	return claims
 }
 
@@ -119,13 +118,13 @@ func (se *Settings) needsNoChallenge(client *store.Client, p AuthorizationParame
 
 // identity is an ID token that is about to be signed.
 type identity struct {
-	token idtoken.Token
+	token token.IDToken
 	key   *keys.SigningKey
 }
 
 // identityOf prepares the ID token that goes with an access token; nil when the grant gives none: only what was approved in a browser's
 // session with the scope openid does (OpenID Connect Core §3.1.3.3, §12.2). An operator's token does not say that anybody signed in.
-func (is *Issuer) identityOf(g Grant, t *accesstoken.AccessToken) (*identity, error) {
+func (is *Issuer) identityOf(g Grant, t *token.AccessToken) (*identity, error) {
 	if !is.OpenID || g.Type != oauth.AuthorizationCode || g.sessionID == "" || !g.Scopes.Has(oauth.ScopeOpenID) {
 		return nil, nil
 	}
@@ -133,19 +132,19 @@ func (is *Issuer) identityOf(g Grant, t *accesstoken.AccessToken) (*identity, er
 	if err != nil {
 		return nil, err
 	}
-	i := &identity{key: key, token: idtoken.Token{
-		Issuer: is.URL, Subject: t.Subject, ClientID: t.ClientID, IssuedAt: t.IssuedAt, ExpiresAt: t.IssuedAt.Add(idtoken.Lifetime),
+	i := &identity{key: key, token: token.IDToken{
+		Issuer: is.URL, Subject: t.Subject, ClientID: t.ClientID, IssuedAt: t.IssuedAt, ExpiresAt: t.IssuedAt.Add(token.IDTokenLifetime),
 		AuthTime: t.AuthTime, Nonce: g.nonce, SessionID: g.sessionID, ACR: g.proof.ACR, AMR: g.proof.AMR,
 	}}
 	if g.claims == "" {
 		return i, nil
 	}
-	wanted, err := idtoken.ParseClaimsRequest(g.claims)
+	wanted, err := token.ParseClaimsRequest(g.claims)
 	if err != nil {
 		return nil, oauth.AsError(err)
 	}
 	wanted = wanted.Within(g.Client.Scopes) // the operator may have taken some away
-	i.token.Claims, err = idtoken.UserClaims(g.User, nil, wanted.IDToken)
+	i.token.Claims, err = token.IDClaims(g.User, nil, wanted.IDToken)
 	return i, err
 }
 

@@ -3,9 +3,9 @@ package tokenissuer
 import (
 	"context"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // PersonalTokens are access tokens of ours that are not signed and belong to no client.
@@ -13,9 +13,9 @@ type PersonalTokens interface {
 	// IsToken reports whether a text is meant to be one.
 	IsToken(text string) bool
 	// Token returns what a token says that is good and for one of the audiences, as Verifier.VerifyAdmitted does.
-	Token(ctx context.Context, text string, audiences []string, admit accesstoken.Admission) (*accesstoken.AccessToken, error)
+	Token(ctx context.Context, text string, audiences []string, admit token.Admission) (*token.AccessToken, error)
 	// Find returns what a token says by the store's state of this moment; nil: it is not good.
-	Find(ctx context.Context, text string) (*accesstoken.AccessToken, error)
+	Find(ctx context.Context, text string) (*token.AccessToken, error)
 	// End ends the tokens that match, and reports whether there was one.
 	End(ctx context.Context, which store.PersonalTokenFilter) (bool, error)
 }
@@ -26,11 +26,11 @@ func (se *Settings) isPersonal(token oauth.Secret) bool {
 }
 
 // VerifyBearer returns the access token with which somebody calls one of the issuer's own resources.
-func (is *Issuer) VerifyBearer(ctx context.Context, token oauth.Secret) (*accesstoken.AccessToken, error) {
-	if is.isPersonal(token) {
-		return is.PersonalTokens.Token(ctx, token.Reveal(), is.Audience, nil)
+func (is *Issuer) VerifyBearer(ctx context.Context, tok oauth.Secret) (*token.AccessToken, error) {
+	if is.isPersonal(tok) {
+		return is.PersonalTokens.Token(ctx, tok.Reveal(), is.Audience, nil)
 	}
-	return is.Verifier.Verify(token.Reveal(), is.Audience)
+	return is.Verifier.Verify(tok.Reveal(), is.Audience)
 }
 
 // introspectPersonal looks at a personal access token. It belongs to no client, so every client that has proved itself with its secret may ask

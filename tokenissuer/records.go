@@ -4,9 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -20,13 +21,13 @@ type Records struct {
 	// ClientKeys are those of clients that sign assertions; nil: no client can.
 	ClientKeys *assertion.Keys
 	// Usernames remembers for a while what users are called; nil: the directory is asked each time.
-	Usernames *memory.UsernameCache
+	Usernames *token.UsernameCache
 	// Store keeps the token families and takes the revocations.
 	Store IssuerStore
 	// Families remembers those that were seen lately; nil: the store is asked each time.
-	Families *memory.FamilyCache
+	Families *token.FamilyCache
 	// Revocations learn at once what this process revokes.
-	Revocations *accesstoken.RevocationSet
+	Revocations *token.RevocationSet
 	// Refresh brings Revocations up to what the store holds now; nil: they always are.
 	Refresh func(context.Context) error
 	// Now is the clock by which codes, sign-ins and refresh tokens are judged: the same on every node. Access tokens are

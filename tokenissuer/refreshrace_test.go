@@ -6,8 +6,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestT87WhoComesSecondGetsTheSameSuccessor, though the token was the newest when the request was looked at; unless the
@@ -63,7 +63,7 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 			f := newFlow(t)
 			first := f.tokens("conf", "refresh_token")
 			if step != "RotateRefreshToken" {
-				f.Families = memory.NewFamilyCache() // else the store is not asked
+				f.Families = token.NewFamilyCache() // else the store is not asked
 			}
 			f.store.fail(step, false)
 			tokens, err := f.refresh("conf", first.RefreshToken)

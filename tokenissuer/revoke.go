@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // IssuedTokens ends tokens that were issued, and says what they are, for the clients that got them.
@@ -26,15 +26,15 @@ func (is *Issuer) IssuedTokens() IssuedTokens { return IssuedTokens{is.Clients()
 // family takes the family with it, also an access token that has expired: who signs out late still has a refresh token. An
 // access token issued before the last refresh ends alone, as far as revokeAlone goes: clients revoke what they have replaced. The
 // result says what was found, for the audit log; nil: nothing.
-func (it IssuedTokens) RevokeFor(ctx context.Context, client *store.Client, token oauth.Secret) (*accesstoken.AccessToken, error) {
-	t, err := it.revocable(ctx, token)
+func (it IssuedTokens) RevokeFor(ctx context.Context, client *store.Client, tok oauth.Secret) (*token.AccessToken, error) {
+	t, err := it.revocable(ctx, tok)
 	if t == nil || err != nil {
 		return nil, err
 	}
 	if t.ClientID != client.ID {
 		return nil, oauth.NewError(oauth.TokenNotYours, "token_of_another_client")
 	}
-	if it.settings.isPersonal(token) {
+	if it.settings.isPersonal(tok) {
 		_, err := it.settings.PersonalTokens.End(ctx, store.PersonalTokenFilter{ID: t.ID})
 		return t, err
 	}
@@ -48,7 +48,7 @@ func (it IssuedTokens) RevokeFor(ctx context.Context, client *store.Client, toke
 	case f != nil && !f.RevokedAt.IsZero():
 		return nil, it.records.catchUp(ctx)
 	case f != nil && hasSuperseded(f, t):
-		return t, it.revokeAlone(ctx, t, supersededLimit, tokensUpTo(f, accesstoken.GenerationOf(t.ID), it.records.Ending()))
+		return t, it.revokeAlone(ctx, t, supersededLimit, tokensUpTo(f, token.GenerationOf(t.ID), it.records.Ending()))
 	}
 	return t, it.records.EndFamilies(ctx, store.FamilyFilter{ID: t.FamilyID})
 }
@@ -59,7 +59,7 @@ var supersededLimit = attempts.Limit{Failures: 60, Window: time.Hour}
 
 // revokeAlone ends a token and no other. Beyond the limit it records wider instead, which ends the token and those issued before
 // it: ending a token is never refused, and the number of records is bounded all the same.
-func (it IssuedTokens) revokeAlone(ctx context.Context, t *accesstoken.AccessToken, most attempts.Limit, wider ...store.Revocation) error {
+func (it IssuedTokens) revokeAlone(ctx context.Context, t *token.AccessToken, most attempts.Limit, wider ...store.Revocation) error {
 	b := attempts.Bucket{Name: "alone\x00" + t.ClientID + "\x00" + t.Subject, Limit: most}
 	if it.limits.Reserve(ctx, it.limits.Limited(b), "revocations_throttled", it.records.Now()) != nil {
 		return it.records.Revoke(ctx, wider...)
@@ -69,7 +69,7 @@ func (it IssuedTokens) revokeAlone(ctx context.Context, t *accesstoken.AccessTok
 
 // serverTokensUpTo are the revocations of a server token and of those that its client got before it; of an exchanged one also of all that
 // came until now of those that its client has got by exchanges.
-func (it IssuedTokens) serverTokensUpTo(t *accesstoken.AccessToken) []store.Revocation {
+func (it IssuedTokens) serverTokensUpTo(t *token.AccessToken) []store.Revocation {
 	end := it.records.Ending()
 	wider := []store.Revocation{{Kind: store.RevokeServerTokens, ID: t.ClientID, IssuedUntil: t.IssuedAt, ExpiresAt: end.Until}}
 	if t.IsExchanged() {
@@ -80,7 +80,7 @@ func (it IssuedTokens) serverTokensUpTo(t *accesstoken.AccessToken) []store.Revo
 
 // familyOf returns the family of an access token, whatever its state; nil when the token has outlived its record, and for a
 // refresh token, whose family has just been read.
-func (k *Records) familyOf(ctx context.Context, t *accesstoken.AccessToken) (*store.TokenFamily, error) {
+func (k *Records) familyOf(ctx context.Context, t *token.AccessToken) (*store.TokenFamily, error) {
 	if t.ID == "" {
 		return nil, nil
 	}
@@ -95,8 +95,8 @@ func (k *Records) familyOf(ctx context.Context, t *accesstoken.AccessToken) (*st
 }
 
 // hasSuperseded reports whether the family was refreshed since the access token was issued.
-func hasSuperseded(f *store.TokenFamily, t *accesstoken.AccessToken) bool {
-	generation := accesstoken.GenerationOf(t.ID)
+func hasSuperseded(f *store.TokenFamily, t *token.AccessToken) bool {
+	generation := token.GenerationOf(t.ID)
 	return generation > 0 && generation < f.Generation
 }
 
@@ -128,22 +128,22 @@ func (k *Records) catchUp(ctx context.Context) error {
 
 // revocable returns what a token, access or refresh, is; nil when there is nothing to revoke. Of a refresh token only
 // client, subject and family are known.
-func (it IssuedTokens) revocable(ctx context.Context, token oauth.Secret) (*accesstoken.AccessToken, error) {
-	if it.settings.isPersonal(token) {
-		return it.settings.PersonalTokens.Find(ctx, token.Reveal())
+func (it IssuedTokens) revocable(ctx context.Context, tok oauth.Secret) (*token.AccessToken, error) {
+	if it.settings.isPersonal(tok) {
+		return it.settings.PersonalTokens.Find(ctx, tok.Reveal())
 	}
-	f, genuine, err := it.refreshable(ctx, token)
+	f, genuine, err := it.refreshable(ctx, tok)
 	switch {
 	case err != nil:
 		return nil, err
 	case f != nil:
-		return &accesstoken.AccessToken{ClientID: f.ClientID, Subject: f.UserID, FamilyID: f.ID}, nil
+		return &token.AccessToken{ClientID: f.ClientID, Subject: f.UserID, SignIn: token.SignIn{FamilyID: f.ID}}, nil
 	case genuine:
 		return nil, it.records.catchUp(ctx)
 	}
-	t, err := it.credentials.Verifier.VerifyForIssuer(token.Reveal())
-	if errors.Is(err, accesstoken.ErrTokenExpired) {
-		t, err = it.outlived(ctx, token)
+	t, err := it.credentials.Verifier.VerifyForIssuer(tok.Reveal())
+	if errors.Is(err, token.ErrTokenExpired) {
+		t, err = it.outlived(ctx, tok)
 	}
 	if err != nil && oauth.AsError(err).Code == oauth.InvalidToken {
 		return nil, nil
@@ -154,8 +154,8 @@ func (it IssuedTokens) revocable(ctx context.Context, token oauth.Secret) (*acce
 // outlived returns what an expired access token is whose family has not ended; nil for any other, of which nothing is left to
 // end. What belongs to no application has no client that would have to prove who it is: a token that has lain in a log for
 // months must not be enough to sign somebody out.
-func (it IssuedTokens) outlived(ctx context.Context, token oauth.Secret) (*accesstoken.AccessToken, error) {
-	t, err := it.credentials.Verifier.ReadExpired(token.Reveal())
+func (it IssuedTokens) outlived(ctx context.Context, tok oauth.Secret) (*token.AccessToken, error) {
+	t, err := it.credentials.Verifier.ReadExpired(tok.Reveal())
 	if err != nil || t.FamilyID == "" || t.ClientID == store.BuiltInClientID {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (k *Records) Revoke(ctx context.Context, revocations ...store.Revocation) e
 // Introspection is what an active token is (RFC 7662 §2.2).
 type Introspection struct {
 	// Access is the access token; nil: the token is a refresh token.
-	Access *accesstoken.AccessToken
+	Access *token.AccessToken
 	// Family and ExpiresAt are those of a refresh token.
 	Family    *store.TokenFamily
 	ExpiresAt time.Time
@@ -227,7 +227,7 @@ type Introspection struct {
 type Asker struct {
 	ClientID string
 	// Bearer is the access token with which the client asks; nil: it has proved itself with its secret.
-	Bearer *accesstoken.AccessToken
+	Bearer *token.AccessToken
 }
 
 // mayKnow reports whether the asker may learn of tokens with that client and subject. Who shows an access token is not the

@@ -7,18 +7,18 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // skewed is another node, whose own clock is ahead of the shared one by so much, or behind.
 func (f *flow) skewed(ahead time.Duration) *registry.Registry {
 	f.tb.Helper()
 	is := f.node()
-	is.Verifier = accesstoken.NewVerifier(tokentest.Issuer, is.Keys, is.Revocations, 5*time.Minute, func() time.Time { return f.clock().Add(ahead) })
+	is.Verifier = token.NewVerifier(tokentest.Issuer, is.Keys, is.Revocations, 5*time.Minute, func() time.Time { return f.clock().Add(ahead) })
 	return &registry.Registry{Issuer: is, Stored: f.store}
 }
 

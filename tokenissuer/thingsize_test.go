@@ -153,10 +153,6 @@ var largeTypes = map[string]size{
 	"tokenissuer.Records":                 {9, 29},
 	"tokenissuer.Settings":                {15, 19},
 	"tokenissuer.TokenRequest":            {14, 0},
-	"tokenissuer/accesstoken.AccessToken": {18, 29},
-	"tokenissuer/keys.MasterKey":          {13, 13},
-	"tokenissuer/ldap.Directory":          {5, 27},
-	"tokenissuer/ldap.Settings":           {19, 3},
 	"tokenissuer/registry.Registry":       {3, 45},
 	"tokenissuer/registry.Store":          {0, 37},
 	"tokenissuer/sqlstore.Store":          {10, 108},
@@ -167,5 +163,4 @@ var largeTypes = map[string]size{
 	"tokenissuer/store.TokenFamily":       {25, 3},
 	"tokenissuer/store.User":              {18, 9},
 	"tokenissuer/store.UserChange":        {14, 2},
-	"tokenissuer/trust.introspector":      {16, 14},
 }

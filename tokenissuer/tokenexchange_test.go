@@ -11,22 +11,21 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 const ordersAudience = "https://orders.example"
 
 // swapped swaps a token of ours.
-func (a *authority) swapped(tb testing.TB, t *accesstoken.AccessToken) string {
+func (a *authority) swapped(tb testing.TB, t *token.AccessToken) string {
 	tb.Helper()
-	return a.swapFor(tb, delegation.TokenExchange{Shown: oauth.NewSecret("the token " + t.ID), Token: t, Audience: ordersAudience})
+	return a.swapFor(tb, token.TokenExchange{Shown: oauth.NewSecret("the token " + t.ID), Token: t, Audience: ordersAudience})
 }
 
-func (a *authority) swapFor(tb testing.TB, s delegation.TokenExchange) string {
+func (a *authority) swapFor(tb testing.TB, s token.TokenExchange) string {
 	tb.Helper()
 	swapped, err := a.ExchangeForUpstream(s)
 	if err != nil {
@@ -36,13 +35,13 @@ func (a *authority) swapFor(tb testing.TB, s delegation.TokenExchange) string {
 }
 
 // atUpstream is how a gate before the upstream judges a swapped token. It has not seen it before.
-func (a *authority) atUpstream(token string) (*accesstoken.AccessToken, error) {
-	return a.another().Verify(token, []string{ordersAudience})
+func (a *authority) atUpstream(tok string) (*token.AccessToken, error) {
+	return a.another().Verify(tok, []string{ordersAudience})
 }
 
-func (a *authority) wantAtUpstream(tb testing.TB, token string) *accesstoken.AccessToken {
+func (a *authority) wantAtUpstream(tb testing.TB, tok string) *token.AccessToken {
 	tb.Helper()
-	t, err := a.atUpstream(token)
+	t, err := a.atUpstream(tok)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -78,8 +77,8 @@ func TestG57SwappedTokenSaysWhatTheClientsSays(t *testing.T) {
 	if !reflect.DeepEqual(claims, want) {
 		t.Errorf("claims\n%v, want\n%v", claims, want)
 	}
-	if read := a.wantAtUpstream(t, swapped); !reflect.DeepEqual(read.ActorChain(), []store.Actor{accesstoken.ExchangeActor, source.Actor}) {
-		t.Errorf("actors %v", read.ActorChain())
+	if read := a.wantAtUpstream(t, swapped); !reflect.DeepEqual(read.Actors, []store.Actor{token.ExchangeActor, source.Actor()}) {
+		t.Errorf("actors %v", read.Actors)
 	}
 }
 
@@ -91,9 +90,9 @@ func TestSwappedServerTokenStaysOne(t *testing.T) {
 	}
 }
 
-func (a *authority) serverToken() *accesstoken.AccessToken {
+func (a *authority) serverToken() *token.AccessToken {
 	now := a.gate.Now()
-	return &accesstoken.AccessToken{
+	return &token.AccessToken{
 		Issuer: tokentest.Issuer, Subject: "conf", Audience: []string{tokentest.Audience}, ClientID: "conf", Scopes: oauth.Scopes{"public"}, ID: "token-2",
 		IssuedAt: now, ExpiresAt: now.Add(time.Hour),
 	}
@@ -123,7 +122,7 @@ func TestG57SwappedTokenIsOfNoUseToItsUpstream(t *testing.T) {
 	if a.wantAtUpstream(t, swapped).FamilyID != "family-1" {
 		t.Error("the family is lost")
 	}
-	if read := a.wantAtUpstream(t, swapped); read.Actor.IsZero() {
+	if read := a.wantAtUpstream(t, swapped); len(read.Actors) == 0 {
 		t.Error("an admin's token without an actor could create tokens")
 	}
 }
@@ -153,7 +152,7 @@ func TestSwappedTokenEndsWithTheClients(t *testing.T) {
 		t.Error("another was signed, which lives no longer")
 	}
 	a.wait(time.Second)
-	_, err := a.ExchangeForUpstream(delegation.TokenExchange{Shown: oauth.NewSecret("the token " + source.ID), Token: source, Audience: ordersAudience})
+	_, err := a.ExchangeForUpstream(token.TokenExchange{Shown: oauth.NewSecret("the token " + source.ID), Token: source, Audience: ordersAudience})
 	if oauth.AsError(err).Reason != "token_expired" {
 		t.Errorf("the client's token has ended: %v", err)
 	}
@@ -181,7 +180,7 @@ func TestSwapSignsOnce(t *testing.T) {
 	}
 	for range 64 {
 		wait.Go(func() {
-			swapped, err := a.ExchangeForUpstream(delegation.TokenExchange{Shown: oauth.NewSecret("shown"), Token: source, Audience: ordersAudience})
+			swapped, err := a.ExchangeForUpstream(token.TokenExchange{Shown: oauth.NewSecret("shown"), Token: source, Audience: ordersAudience})
 			if err != nil {
 				t.Error(err)
 			}
@@ -194,7 +193,7 @@ func TestSwapSignsOnce(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d tokens were signed", n)
 	}
-	stock := a.swapFor(t, delegation.TokenExchange{Shown: oauth.NewSecret("shown"), Token: source, Audience: "https://stock.example"})
+	stock := a.swapFor(t, token.TokenExchange{Shown: oauth.NewSecret("shown"), Token: source, Audience: "https://stock.example"})
 	if _, known := all.Load(stock); known {
 		t.Error("two upstreams got one token")
 	}
@@ -210,13 +209,13 @@ func TestG44SwapDoesNotGoOnWithWhatHasChanged(t *testing.T) {
 	if a.swapped(t, a.personsToken()) != first {
 		t.Error("the same claims, read again, were signed again")
 	}
-	for name, change := range map[string]func(*accesstoken.AccessToken){
-		"scope":   func(t *accesstoken.AccessToken) { t.Scopes = oauth.Scopes{"public"} },
-		"role":    func(t *accesstoken.AccessToken) { t.Role = "member" },
-		"actor":   func(t *accesstoken.AccessToken) { t.Actor = store.Actor{} },
-		"group":   func(t *accesstoken.AccessToken) { t.WithGroups([]string{"ops"}) },
-		"subject": func(t *accesstoken.AccessToken) { t.Subject = "u-bob" },
-		"end":     func(t *accesstoken.AccessToken) { t.ExpiresAt = t.ExpiresAt.Add(-time.Minute) },
+	for name, change := range map[string]func(*token.AccessToken){
+		"scope":   func(t *token.AccessToken) { t.Scopes = oauth.Scopes{"public"} },
+		"role":    func(t *token.AccessToken) { t.Role = "member" },
+		"actor":   func(t *token.AccessToken) { t.Actors = nil },
+		"group":   func(t *token.AccessToken) { t.WithGroups([]string{"ops"}) },
+		"subject": func(t *token.AccessToken) { t.Subject = "u-bob" },
+		"end":     func(t *token.AccessToken) { t.ExpiresAt = t.ExpiresAt.Add(-time.Minute) },
 	} {
 		changed := a.personsToken()
 		change(changed)
@@ -253,12 +252,12 @@ func TestG43SwappedTokenIsRevokedWithTheClients(t *testing.T) {
 			revocation.ExpiresAt = a.gate.Now().Add(time.Hour)
 			a.wait(2 * time.Second)
 			swapped := a.swapped(t, source)
-			again := a.swapFor(t, delegation.TokenExchange{Shown: oauth.NewSecret(swapped), Token: a.wantAtUpstream(t, swapped), Audience: "https://behind.example"})
+			again := a.swapFor(t, token.TokenExchange{Shown: oauth.NewSecret(swapped), Token: a.wantAtUpstream(t, swapped), Audience: "https://behind.example"})
 			a.revocations.Add(revocation)
-			token, err := a.atUpstream(swapped)
-			tokentest.WantRefusal(t, token, err, "token_revoked")
-			token, err = a.another().Verify(again, []string{"https://behind.example"})
-			tokentest.WantRefusal(t, token, err, "token_revoked")
+			tok, err := a.atUpstream(swapped)
+			tokentest.WantRefusal(t, tok, err, "token_revoked")
+			tok, err = a.another().Verify(again, []string{"https://behind.example"})
+			tokentest.WantRefusal(t, tok, err, "token_revoked")
 		})
 	}
 }
@@ -267,7 +266,7 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 	a := assertingAuthority(t)
 	source := a.theirToken(t, `"sub": "u-ada", "client_id": "conf", "scope": "public reports", "jti": "token-1", "sid": "family-1", "org": "acme", "role": "admin",
 		"groups": ["admins"], "act": {"sub": "u-eve", "client_id": "portal", "act": {"sub": "u-bob"}}`)
-	swapped := a.swapFor(t, delegation.TokenExchange{Shown: oauth.NewSecret("theirs"), Token: source, Trust: "corp", Audience: ordersAudience})
+	swapped := a.swapFor(t, token.TokenExchange{Shown: oauth.NewSecret("theirs"), Token: source, Trust: "corp", Audience: ordersAudience})
 	claims := claimsIn(t, swapped)
 	for name, want := range map[string]any{
 		"iss": tokentest.Issuer, "token_iss": "https://login.example", "sub": "corp:u-ada", "client_id": "corp:conf", "org": "corp:acme",
@@ -291,12 +290,12 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 		t.Errorf("%+v", read)
 	}
 	source.Subject, source.ClientID, source.ID = "svc", "svc", "theirs-2"
-	server := a.wantAtUpstream(t, a.swapFor(t, delegation.TokenExchange{Shown: oauth.NewSecret("theirs 2"), Token: source, Trust: "corp", Audience: ordersAudience}))
+	server := a.wantAtUpstream(t, a.swapFor(t, token.TokenExchange{Shown: oauth.NewSecret("theirs 2"), Token: source, Trust: "corp", Audience: ordersAudience}))
 	if !server.IsServerToken() || server.Subject != "corp:svc" {
 		t.Errorf("a server token became %+v", server)
 	}
 	source.ClientID, source.ID = "", "theirs-3"
-	unnamed := a.wantAtUpstream(t, a.swapFor(t, delegation.TokenExchange{Shown: oauth.NewSecret("theirs 3"), Token: source, Trust: "corp", Audience: ordersAudience}))
+	unnamed := a.wantAtUpstream(t, a.swapFor(t, token.TokenExchange{Shown: oauth.NewSecret("theirs 3"), Token: source, Trust: "corp", Audience: ordersAudience}))
 	if unnamed.ClientID != "corp:" {
 		t.Errorf("no client became %q", unnamed.ClientID)
 	}
@@ -305,7 +304,7 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 func TestSwapWithoutKeysIsUnavailable(t *testing.T) {
 	a := assertingAuthority(t)
 	a.Keys = new(keys.Set)
-	_, err := a.ExchangeForUpstream(delegation.TokenExchange{Shown: oauth.NewSecret("shown"), Token: a.personsToken(), Audience: ordersAudience})
+	_, err := a.ExchangeForUpstream(token.TokenExchange{Shown: oauth.NewSecret("shown"), Token: a.personsToken(), Audience: ordersAudience})
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	a.Keys = a.keySetState
 	a.swapped(t, a.personsToken()) // the failure was not kept
@@ -313,11 +312,11 @@ func TestSwapWithoutKeysIsUnavailable(t *testing.T) {
 
 func BenchmarkSwap(b *testing.B) {
 	a := assertingAuthority(b)
-	token, shown := a.personsToken(), oauth.NewSecret("the client's")
+	tok, shown := a.personsToken(), oauth.NewSecret("the client's")
 	b.Run("known", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := a.ExchangeForUpstream(delegation.TokenExchange{Shown: shown, Token: token, Audience: ordersAudience}); err != nil {
+			if _, err := a.ExchangeForUpstream(token.TokenExchange{Shown: shown, Token: tok, Audience: ordersAudience}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -326,7 +325,7 @@ func BenchmarkSwap(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			shown := oauth.NewSecret(strconv.Itoa(i))
-			if _, err := a.ExchangeForUpstream(delegation.TokenExchange{Shown: shown, Token: token, Audience: ordersAudience}); err != nil {
+			if _, err := a.ExchangeForUpstream(token.TokenExchange{Shown: shown, Token: tok, Audience: ordersAudience}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -336,12 +335,12 @@ func BenchmarkSwap(b *testing.B) {
 // TestSwapOfATokenOfUnknownAge: who introspects a token may not learn when it was made and when it ends.
 func TestSwapOfATokenOfUnknownAge(t *testing.T) {
 	a := assertingAuthority(t)
-	opaque := delegation.TokenExchange{Shown: oauth.NewSecret("opaque"), Trust: "corp", Audience: ordersAudience, Token: &accesstoken.AccessToken{
+	opaque := token.TokenExchange{Shown: oauth.NewSecret("opaque"), Trust: "corp", Audience: ordersAudience, Token: &token.AccessToken{
 		Issuer: "https://login.example", Subject: "u-ada", ClientID: "conf",
 	}}
 	swapped := a.swapFor(t, opaque)
 	read := a.wantAtUpstream(t, swapped)
-	if !read.ExpiresAt.Equal(a.gate.Now().Add(delegation.ExchangedTokenLifetime)) || !read.Origin().IssuedAt.Equal(read.IssuedAt) {
+	if !read.ExpiresAt.Equal(a.gate.Now().Add(token.ExchangedTokenLifetime)) || !read.Origin().IssuedAt.Equal(read.IssuedAt) {
 		t.Errorf("%+v", read)
 	}
 	a.wait(4 * time.Minute)

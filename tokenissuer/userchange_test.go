@@ -6,10 +6,10 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // declare lays a configuration with one user over the store. It remembers no families, as a new configuration.
@@ -17,7 +17,7 @@ func (f *flow) declare(u store.User) error {
 	u.SetDefaults(store.RoleCatalogue{})
 	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{&u}})
 	f.registry.Declared = declared
-	f.Directory, f.Families = store.OverlayDirectory{Declared: declared, Stored: f.store}, memory.NewFamilyCache()
+	f.Directory, f.Families = store.OverlayDirectory{Declared: declared, Stored: f.store}, token.NewFamilyCache()
 	return err
 }
 

@@ -6,15 +6,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // UserInfo is what a client learns of the user of an access token (OpenID Connect Core §5.3.2).
 type UserInfo struct {
-	Token *accesstoken.AccessToken
+	Token *token.AccessToken
 	// Claims is a JSON object without sub, which is the token's subject.
 	Claims jsontext.Value
 }
@@ -22,9 +21,9 @@ type UserInfo struct {
 // UserInfo returns what the holder of an access token may know of its user: what the token's scopes name, and the single claims
 // for which the authorization request asked. The audience does not matter: no resource but this one takes what the scope openid gives.
 // The error is invalid_token, insufficient_scope, or temporarily_unavailable.
-func (is *Issuer) UserInfo(ctx context.Context, token oauth.Secret) (*UserInfo, error) {
+func (is *Issuer) UserInfo(ctx context.Context, tok oauth.Secret) (*UserInfo, error) {
 	// 1. The token is good, and the user has let the client know who they are.
-	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
+	t, err := is.Verifier.VerifyForIssuer(tok.Reveal())
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +48,7 @@ func (is *Issuer) UserInfo(ctx context.Context, token oauth.Secret) (*UserInfo, 
 	if err != nil {
 		return nil, err
 	}
-	claims, err := idtoken.UserClaims(user, t.Scopes, wanted.UserInfo)
+	claims, err := token.IDClaims(user, t.Scopes, wanted.UserInfo)
 	if err != nil {
 		return nil, oauth.AsError(err)
 	}
@@ -58,7 +57,7 @@ func (is *Issuer) UserInfo(ctx context.Context, token oauth.Secret) (*UserInfo, 
 
 // familyFor returns the family of an access token; nil when the token has outlived its record. It is invalid_token for one that has
 // ended, or whose user has changed.
-func (is *Issuer) familyFor(ctx context.Context, t *accesstoken.AccessToken, user *store.User) (*store.TokenFamily, error) {
+func (is *Issuer) familyFor(ctx context.Context, t *token.AccessToken, user *store.User) (*store.TokenFamily, error) {
 	f, _ := is.remembered(t.FamilyID, t.FamilyID != "")
 	known := f != nil
 	if !known {
@@ -78,20 +77,20 @@ func (is *Issuer) familyFor(ctx context.Context, t *accesstoken.AccessToken, use
 
 // wantedBy returns the single claims for which the request of a family asked, without those whose scope the operator has taken from the
 // client since; nil has none.
-func (is *Issuer) wantedBy(ctx context.Context, f *store.TokenFamily) (idtoken.ClaimsRequest, error) {
+func (is *Issuer) wantedBy(ctx context.Context, f *store.TokenFamily) (token.ClaimsRequest, error) {
 	if f == nil || f.Claims == "" {
-		return idtoken.ClaimsRequest{}, nil
+		return token.ClaimsRequest{}, nil
 	}
-	wanted, err := idtoken.ParseClaimsRequest(f.Claims)
+	wanted, err := token.ParseClaimsRequest(f.Claims)
 	if err != nil {
 		return wanted, oauth.AsError(err)
 	}
 	client, err := is.Directory.Client(ctx, f.ClientID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return idtoken.ClaimsRequest{}, nil
+		return token.ClaimsRequest{}, nil
 	case err != nil:
-		return idtoken.ClaimsRequest{}, err
+		return token.ClaimsRequest{}, err
 	}
 	return wanted.Within(client.Scopes), nil
 }

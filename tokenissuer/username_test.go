@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestAUsernameIsAskedForOnce: what a user is called is remembered for a minute, what is not known is not.
 func TestAUsernameIsAskedForOnce(t *testing.T) {
 	a := newAuthority(t)
-	a.Usernames = memory.NewUsernameCache()
+	a.Usernames = token.NewUsernameCache()
 	want := func(id, name string) {
 		t.Helper()
 		if got, err := a.username(t.Context(), id); err != nil || got != name {
@@ -25,7 +25,7 @@ func TestAUsernameIsAskedForOnce(t *testing.T) {
 	want("ada", "ada@acme.example")
 	a.directory.fault = store.Unavailable(errors.New("the store is gone"))
 	want("ada", "ada@acme.example")
-	a.wait(memory.UsernameCacheTTL)
+	a.wait(token.UsernameCacheTTL)
 	_, err := a.username(t.Context(), "ada")
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }

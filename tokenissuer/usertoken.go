@@ -6,15 +6,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // OrganisationAdmin returns the admin for whom the token acts: an active user of an organisation whose role manages others.
 // Role and status are read from the directory, whatever the
 // token says: an admin who was one when the token was issued may be none any more.
-func (is *Issuer) OrganisationAdmin(ctx context.Context, t *accesstoken.AccessToken) (*store.User, error) {
+func (is *Issuer) OrganisationAdmin(ctx context.Context, t *token.AccessToken) (*store.User, error) {
 	if t.IsServerToken() {
 		return nil, oauth.NewError(oauth.UserContextRequired, "server_token")
 	}
@@ -26,7 +26,7 @@ func (is *Issuer) OrganisationAdmin(ctx context.Context, t *accesstoken.AccessTo
 		return nil, err
 	}
 	// Who acts for somebody else must not act for them once more.
-	if err != nil || !is.MayCreateTokens(admin) || !t.Actor.IsZero() {
+	if err != nil || !is.MayCreateTokens(admin) || len(t.Actors) > 0 {
 		return nil, oauth.NewError(oauth.AdminRequired, "caller_is_no_admin")
 	}
 	return admin, nil
@@ -41,7 +41,7 @@ func (se *Settings) MayCreateTokens(user *store.User) bool {
 // IssueForUser gives an organisation's admin a token that acts for a user of a role that the admin's manages. A user of
 // another organisation, or of none, is as unknown as one that does not exist. The token is for those resources (RFC 8707);
 // none: for the issuer's own audience.
-func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *accesstoken.AccessToken, userID string, resources []string) (Tokens, error) {
+func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *token.AccessToken, userID string, resources []string) (Tokens, error) {
 	target, err := is.Directory.User(ctx, userID)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
@@ -105,7 +105,7 @@ func (is *Issuer) IssueUnasked(ctx context.Context, client *store.Client, user *
 
 // standingFamily returns the family of an admin's token, which must stand while another is created with it: whoever ends the
 // admin's access can rely on nothing being created afterwards. A token may outlive its family's record; then it is empty.
-func (k *Records) standingFamily(ctx context.Context, t *accesstoken.AccessToken) (id string, err error) {
+func (k *Records) standingFamily(ctx context.Context, t *token.AccessToken) (id string, err error) {
 	f, err := k.Store.Family(ctx, t.FamilyID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):

@@ -11,15 +11,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Explanation is what `caddy oauth token explain` prints.
 type Explanation struct {
-	accesstoken.Explanation `json:",inline"`
+	token.Explanation `json:",inline"`
 	// What the text is, where no signature was verified.
 	What string `json:"what,omitzero"`
 	// Resource is that for which the token was judged, because it is for the resource of a route and the question names no audience.
@@ -62,7 +61,7 @@ func explainToken(t *Target, r *http.Request, request explanationRequest) (int, 
 	x.What = about + x.What
 	if c := x.Claims; c != nil {
 		x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID = c.Subject, c.ClientID, c.Scopes.String(), c.ID, c.KeyID
-		x.Family, x.Actor, x.Audience = c.FamilyID, c.Actor.Subject, c.Audience
+		x.Family, x.Actor, x.Audience = c.FamilyID, c.Actor().Subject, c.Audience
 		x.IssuedAt, x.ExpiresAt = c.IssuedAt, c.ExpiresAt
 	}
 	return http.StatusOK, x, nil
@@ -100,17 +99,17 @@ func readToken(text string) (token, about string) {
 func isPersonal(text string) bool { return strings.HasPrefix(text, personaltoken.Prefix) }
 
 // inspect adds what a text is, and what it says, when no signature was verified.
-func (t *Target) inspect(ctx context.Context, x *Explanation, token string) {
-	found := accesstoken.Inspect(token)
+func (t *Target) inspect(ctx context.Context, x *Explanation, tok string) {
+	found := token.Inspect(tok)
 	if t.Issuer != nil && t.IsServing(ctx) { // before, it has no master key to know its own credentials by
-		if what, family := t.Issuer.Master.Inspect(oauth.NewSecret(token)); what != "" {
+		if what, family := t.Issuer.Master.Inspect(oauth.NewSecret(tok)); what != "" {
 			found.What, x.Family = what, family
 		}
 	}
-	if isPersonal(token) {
+	if isPersonal(tok) {
 		found.What = "what looks like a personal access token, and the configuration has no personal_tokens"
 	}
-	if scheme, _, _ := strings.Cut(token, " "); strings.EqualFold(scheme, "Basic") {
+	if scheme, _, _ := strings.Cut(tok, " "); strings.EqualFold(scheme, "Basic") {
 		found.What = "the credentials of a client in an Authorization header (Basic), and no token"
 	}
 	x.What = found.What
@@ -121,55 +120,55 @@ func (t *Target) inspect(ctx context.Context, x *Explanation, token string) {
 
 // explain has a token judged by the issuer that it names, for these audiences or else for the issuer's own. As at the gate,
 // what a token says of its issuer only chooses whom to ask.
-func (t *Target) explain(ctx context.Context, token string, audiences []string) (Explanation, error) {
-	if isPersonal(token) && t.PersonalTokens != nil {
-		return t.explainPersonal(ctx, token, audiences)
+func (t *Target) explain(ctx context.Context, tok string, audiences []string) (Explanation, error) {
+	if isPersonal(tok) && t.PersonalTokens != nil {
+		return t.explainPersonal(ctx, tok, audiences)
 	}
 	if t.Issuer != nil && t.IsServing(ctx) {
-		if x, host, err := t.ExplainSession(ctx, token); host != "" || err != nil {
+		if x, host, err := t.ExplainSession(ctx, tok); host != "" || err != nil {
 			return Explanation{Explanation: x, What: "the cookie of a session at " + host + ", which counts there alone"}, err
 		}
 	}
-	url, isJWT := accesstoken.ClaimedIssuer(token)
+	url, isJWT := token.ClaimedIssuer(tok)
 	if t.Issuer != nil && !t.SessionsOnly && (url == t.Issuer.URL || url == "" && len(t.Trusted) == 0) {
 		if !t.IsServing(ctx) {
 			return Explanation{}, errNoStore
 		}
-		return t.explainOwn(token, audiences)
+		return t.explainOwn(tok, audiences)
 	}
 	if !isJWT {
-		return t.explainOpaque(token), nil
+		return t.explainOpaque(tok), nil
 	}
 	for _, other := range t.Trusted {
 		if other.URL == url {
-			return Explanation{Explanation: other.Issuer.Explain(token, orElse(audiences, other.Audience)), Trust: []string{other.Name}}, nil
+			return Explanation{Explanation: other.Issuer.Explain(tok, orElse(audiences, other.Audience)), Trust: []string{other.Name}}, nil
 		}
 	}
-	return Explanation{Explanation: accesstoken.ExplainStranger(token, t.knownIssuers())}, nil
+	return Explanation{Explanation: token.ExplainStranger(tok, t.knownIssuers())}, nil
 }
 
 // explainOwn has a token of our own issuer judged. It tells ID tokens, which are signed with the same keys.
-func (t *Target) explainOwn(token string, audiences []string) (Explanation, error) {
-	if hint, err := idtoken.ReadHint(token, t.Issuer.URL, t.Issuer.Keys); err == nil {
-		x := t.Issuer.Verifier.Explain(token, orElse(audiences, t.Issuer.Audience))
+func (t *Target) explainOwn(tok string, audiences []string) (Explanation, error) {
+	if hint, err := token.ReadHint(tok, t.Issuer.URL, t.Issuer.Keys); err == nil {
+		x := t.Issuer.Verifier.Explain(tok, orElse(audiences, t.Issuer.Audience))
 		x.Claims = nil // as an access token it says nothing
-		x.Findings = slices.DeleteFunc(x.Findings, func(f accesstoken.Finding) bool { return f.Check != "type" })
+		x.Findings = slices.DeleteFunc(x.Findings, func(f token.Finding) bool { return f.Check != "type" })
 		return Explanation{Explanation: x, What: "an ID token of this issuer, which is for its client and which the gate never takes", Subject: hint.Subject, ClientID: hint.ClientID}, nil
 	}
-	return t.explainFor(audiences, func(audiences []string) (accesstoken.Explanation, error) {
-		return t.Issuer.Verifier.Explain(token, audiences), nil
+	return t.explainFor(audiences, func(audiences []string) (token.Explanation, error) {
+		return t.Issuer.Verifier.Explain(tok, audiences), nil
 	})
 }
 
 // explainFor has a token judged for these audiences, or else for the issuer's own. A token that is for the resource of a route instead
 // is judged for that.
-func (t *Target) explainFor(audiences []string, judge func(audiences []string) (accesstoken.Explanation, error)) (Explanation, error) {
+func (t *Target) explainFor(audiences []string, judge func(audiences []string) (token.Explanation, error)) (Explanation, error) {
 	if len(audiences) > 0 {
 		x, err := judge(audiences)
 		return Explanation{Explanation: x}, err
 	}
 	x, err := judge(t.Issuer.Audience)
-	i := slices.IndexFunc(x.Findings, func(f accesstoken.Finding) bool { return f.Check == "audience" && f.Outcome == accesstoken.CheckFailed })
+	i := slices.IndexFunc(x.Findings, func(f token.Finding) bool { return f.Check == "audience" && f.Outcome == token.CheckFailed })
 	if err != nil || i < 0 || x.Claims == nil {
 		return Explanation{Explanation: x}, err
 	}
@@ -184,12 +183,12 @@ func (t *Target) explainFor(audiences []string, judge func(audiences []string) (
 }
 
 // explainPersonal has a personal access token judged, as at the gate by our issuer alone.
-func (t *Target) explainPersonal(ctx context.Context, token string, audiences []string) (Explanation, error) {
+func (t *Target) explainPersonal(ctx context.Context, tok string, audiences []string) (Explanation, error) {
 	if !t.IsServing(ctx) {
 		return Explanation{}, errNoStore
 	}
-	x, err := t.explainFor(audiences, func(audiences []string) (accesstoken.Explanation, error) {
-		return t.PersonalTokens.Explain(ctx, token, audiences)
+	x, err := t.explainFor(audiences, func(audiences []string) (token.Explanation, error) {
+		return t.PersonalTokens.Explain(ctx, tok, audiences)
 	})
 	x.What = "a personal access token"
 	return x, err
@@ -197,12 +196,12 @@ func (t *Target) explainPersonal(ctx context.Context, token string, audiences []
 
 // explainOpaque says who would be asked about a token that is no JWT. A route takes tokens of one such issuer at most, so it
 // is the route that chooses.
-func (t *Target) explainOpaque(token string) (x Explanation) {
+func (t *Target) explainOpaque(tok string) (x Explanation) {
 	for _, other := range t.Trusted {
 		if !other.Issuer.Introspects() {
 			continue
 		}
-		one := other.Issuer.Explain(token, other.Audience)
+		one := other.Issuer.Explain(tok, other.Audience)
 		one.Findings[1].Promise = "introspection of trust " + other.Name + " says that it is active and for this route"
 		if len(x.Trust) > 0 {
 			one.Findings = append(x.Findings, one.Findings[1:]...) // its form is the same for all
@@ -210,8 +209,8 @@ func (t *Target) explainOpaque(token string) (x Explanation) {
 		x.Explanation, x.Trust = one, append(x.Trust, other.Name)
 	}
 	if len(x.Trust) == 0 {
-		x.Findings = []accesstoken.Finding{{
-			Check: "introspection", Promise: "some trust has an introspection, for a token that is no JWT", Outcome: accesstoken.CheckFailed,
+		x.Findings = []token.Finding{{
+			Check: "introspection", Promise: "some trust has an introspection, for a token that is no JWT", Outcome: token.CheckFailed,
 			Reason: "token_malformed", Note: "nobody introspects here",
 		}}
 	}

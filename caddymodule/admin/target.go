@@ -10,9 +10,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -26,7 +26,7 @@ type Target struct {
 	// PersonalTokens are the personal access tokens; nil: there are none.
 	PersonalTokens *personaltoken.Tokens
 	// ExplainSession explains the cookie of a host session and returns its host, which is empty if the text is no such cookie.
-	ExplainSession func(ctx context.Context, cookie string) (x accesstoken.Explanation, host string, err error)
+	ExplainSession func(ctx context.Context, cookie string) (x token.Explanation, host string, err error)
 	// SessionsOnly: the Issuer keeps sessions of browsers that sign in at providers, and issues nothing.
 	SessionsOnly bool
 	// Trusted are the other issuers whose tokens some route can take.

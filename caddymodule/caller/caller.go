@@ -10,15 +10,15 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // current holds the token that a request's matchers, expressions and placeholders see. Each request has one; the last
 // gate's token counts. It is reachable through the request's replacer and, faster, through its variables, under a name
 // that no configuration can contain.
 type current struct {
-	token *accesstoken.AccessToken
+	token *token.AccessToken
 	// shown is the verified token of the Authorization header, kept for a later gate of the request.
 	shown oauth.Secret
 	// session is the cookie of the host's session that was verified, kept likewise.
@@ -32,7 +32,7 @@ const callerKey = "oauth.caller\x00"
 const PlaceholderPrefix = "http.auth.user."
 
 // Remember sets the token that matchers, expressions and placeholders of this request see; nil: none.
-func Remember(r *http.Request, token *accesstoken.AccessToken) {
+func Remember(r *http.Request, tok *token.AccessToken) {
 	replacer, vars, ok := knownOf(r)
 	if !ok {
 		return
@@ -43,7 +43,7 @@ func Remember(r *http.Request, token *accesstoken.AccessToken) {
 		vars[callerKey] = c
 		replacer.Map(c.replace)
 	}
-	if c.token = token; token != nil { // values that other authentication has written would take precedence
+	if c.token = tok; tok != nil { // values that other authentication has written would take precedence
 		replacer.DeleteByPrefix(PlaceholderPrefix)
 	}
 }
@@ -140,7 +140,7 @@ func knownOf(r *http.Request) (replacer *caddy.Replacer, vars map[string]any, ok
 }
 
 // Token returns the token that a gate of this request verified; nil: none.
-func Token(r *http.Request) *accesstoken.AccessToken {
+func Token(r *http.Request) *token.AccessToken {
 	replacer, vars, ok := knownOf(r)
 	if !ok {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // statusCommand prints how a node stands. A node that is not ready makes it fail, for whoever asks in a script.
@@ -121,7 +121,7 @@ func trustKeyRows(reports map[string]fetch.KeysReport) (rows [][]string) {
 			}
 			keyID := "without a kid"
 			if key.ID != "" {
-				keyID = accesstoken.Printable(key.ID)
+				keyID = token.Printable(key.ID)
 			}
 			rows = append(rows, []string{"trust " + name + " key " + keyID, said})
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 func tokenCommand(api *apiClient) *cobra.Command {
@@ -51,11 +51,11 @@ func tokenExplain(api *apiClient) *cobra.Command {
 	var audience []string
 	cmd := queryCommand("explain", "Reads a token from standard input and says which checks it passes", noToken,
 		func(cmd *cobra.Command, _ []string, x *admin.Explanation) error {
-			token, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 4*accesstoken.MaxTokenBytes))
+			tok, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 4*token.MaxTokenBytes))
 			if err != nil {
 				return err
 			}
-			request := map[string]any{"token": strings.TrimSpace(string(token)), "audience": audience}
+			request := map[string]any{"token": strings.TrimSpace(string(tok)), "audience": audience}
 			return api.call(http.MethodPost, "/oauth/tokens/explain", request, x)
 		}, printExplanation)
 	cmd.Flags().StringArrayVar(&audience, "audience", nil, "Audience of the route in question (default: that of the trust, or of our own issuer)")
@@ -84,7 +84,7 @@ func printExplanation(out io.Writer, x *admin.Explanation) error {
 		_, _ = fmt.Fprintf(out, "It was taken for a token of trust %s.\n", strings.Join(x.Trust, " or "))
 	}
 	if x.Resource != "" {
-		_, _ = fmt.Fprintf(out, "It was judged for the resource %s, which is its aud. --audience names another.\n", accesstoken.Printable(x.Resource))
+		_, _ = fmt.Fprintf(out, "It was judged for the resource %s, which is its aud. --audience names another.\n", token.Printable(x.Resource))
 	}
 	if x.What != "" {
 		_, _ = fmt.Fprintf(out, "It is %s.\n", x.What)
@@ -132,11 +132,11 @@ func printUnverified(out io.Writer, u *admin.UnverifiedToken) error {
 		var members map[string]jsontext.Value
 		_ = json.Unmarshal(part.object, &members) // an object, or nothing
 		for _, name := range slices.Sorted(maps.Keys(members)) {
-			value := accesstoken.Printable(string(members[name]))
+			value := token.Printable(string(members[name]))
 			if seconds, err := strconv.ParseInt(value, 10, 40); err == nil && slices.Contains([]string{"iat", "exp", "nbf", "auth_time"}, name) {
 				value += " (" + moment(time.Unix(seconds, 0)) + ")"
 			}
-			rows = append(rows, []string{"  " + part.name, accesstoken.Printable(name), value})
+			rows = append(rows, []string{"  " + part.name, token.Printable(name), value})
 		}
 	}
 	return printTable(out, rows...)

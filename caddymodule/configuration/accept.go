@@ -9,8 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Accept is a rule by which tokens of a trusted issuer become tokens of ours, at the token endpoint (RFC 7523 §2.1).
@@ -59,7 +59,7 @@ func (b *Block) parseAccept(d *caddyfile.Dispenser) error {
 	first := *d
 	err := options{
 		"claims":  c.parseClaims,
-		"typ":     func(d *caddyfile.Dispenser) error { return parseWords(d, &c.Types, accesstoken.CheckTokenType) },
+		"typ":     func(d *caddyfile.Dispenser) error { return parseWords(d, &c.Types, token.CheckTokenType) },
 		"subject": checkedText(&c.Subject, assertion.CheckSubject),
 		"client":  checkedText(&c.Client, nil),
 		"scopes":  checkedList(&c.Scopes, nil),
@@ -111,7 +111,7 @@ func (c *Accept) read(issuer string) (assertion.Rule, error) {
 	case c.IDJAG && (c.Subject != "" || c.Client != "" || len(c.Types) > 0):
 		return r, errors.New("with id_jag the token says who it is for, and its typ is given: leave subject, client and typ out")
 	case c.IDJAG:
-		r.Types = []string{accesstoken.TypeJAG}
+		r.Types = []string{token.TypeJAG}
 		return r, nil
 	case c.Link != "":
 		return r, errors.New("link is for people: it goes with id_jag")
@@ -127,13 +127,13 @@ func (c *Accept) read(issuer string) (assertion.Rule, error) {
 		}
 	}
 	for _, name := range c.Types {
-		if err := accesstoken.CheckTokenType(name); err != nil {
+		if err := token.CheckTokenType(name); err != nil {
 			return r, err
 		}
-		r.Types = append(r.Types, strings.TrimPrefix(strings.ToLower(name), accesstoken.TypeNone))
+		r.Types = append(r.Types, strings.TrimPrefix(strings.ToLower(name), token.TypeNone))
 	}
 	if len(r.Types) == 0 {
-		r.Types = []string{strings.ToLower(accesstoken.TypeJWT), ""}
+		r.Types = []string{strings.ToLower(token.TypeJWT), ""}
 	}
 	return r, nil
 }

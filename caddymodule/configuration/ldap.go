@@ -163,9 +163,12 @@ func (c *Provider) readLDAP(lookup lookup) (*ldap.Settings, error) {
 		return nil, errors.New("a directory may be at any address, private ones too: take allow_private_network away")
 	}
 	s := &ldap.Settings{
-		Name: c.Name, UserBase: l.UserBase, UserFilter: l.UserFilter, GroupBase: l.GroupBase, GroupFilter: l.GroupFilter,
-		GroupDepth: l.GroupDepth, EmailUnverified: l.EmailUnverified, StartTLS: l.StartTLS, Insecure: l.Insecure, Connections: l.Connections,
-		DialTimeout: time.Duration(l.DialTimeout), Timeout: time.Duration(l.Timeout),
+		Name: c.Name,
+		Server: ldap.Server{
+			StartTLS: l.StartTLS, Insecure: l.Insecure, Connections: l.Connections, DialTimeout: time.Duration(l.DialTimeout), Timeout: time.Duration(l.Timeout),
+		},
+		People: ldap.People{UserBase: l.UserBase, UserFilter: l.UserFilter, EmailUnverified: l.EmailUnverified},
+		Groups: ldap.Groups{GroupBase: l.GroupBase, GroupFilter: l.GroupFilter, GroupDepth: l.GroupDepth},
 	}
 	if a := l.Attributes; a != nil {
 		s.Attributes = ldap.Attributes(*a)

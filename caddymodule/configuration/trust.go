@@ -12,8 +12,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -89,7 +89,7 @@ func (b *Block) parseTrust(d *caddyfile.Dispenser) error {
 				return err
 			})
 		},
-		"typ":                   func(d *caddyfile.Dispenser) error { return parseWords(d, &c.Types, accesstoken.CheckTokenType) },
+		"typ":                   func(d *caddyfile.Dispenser) error { return parseWords(d, &c.Types, token.CheckTokenType) },
 		"jwks_uri":              func(d *caddyfile.Dispenser) error { return setting.TextOrPlaceholder(d, &c.JWKSURI) },
 		"roles_claim":           c.parseRolesClaim,
 		"audience_from":         checkedText(&c.AudienceFrom, checkAudienceFrom),
@@ -196,7 +196,7 @@ func (c *Trust) read(lookup lookup) (t TrustedIssuer, err error) {
 		t.Settings.Algorithms = append(t.Settings.Algorithms, algorithm)
 	}
 	for _, name := range c.Types {
-		if err := accesstoken.CheckTokenType(name); err != nil {
+		if err := token.CheckTokenType(name); err != nil {
 			return t, err
 		}
 	}

@@ -11,16 +11,16 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestOrdinaryRequestAllocates holds what a gate adds to a request whose token is known: the request's own crossing, its
 // header, the credential, and a context that can end it. Rules that every token of the route is held against add nothing.
 func TestOrdinaryRequestAllocates(t *testing.T) {
 	const ordinary = 8
-	token := &accesstoken.AccessToken{
-		Subject: "u-ada", ClientID: "portal", Scopes: oauth.Scopes{"public"}, Organisation: "acme", Role: "admin",
+	tok := &token.AccessToken{
+		Subject: "u-ada", ClientID: "portal", Scopes: oauth.Scopes{"public"}, SignIn: token.SignIn{Organisation: "acme", Role: "admin"},
 		ExpiresAt: time.Now().Add(time.Hour),
 	}
 	for _, test := range []struct {
@@ -41,7 +41,7 @@ func TestOrdinaryRequestAllocates(t *testing.T) {
 		{"forward off", func(p *Protect) { p.forwarding.claims = nil }, ordinary - 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := benchmarkedGate(token)
+			p := benchmarkedGate(tok)
 			test.change(p)
 			w := &discard{make(http.Header)}
 			ctx, cancel := context.WithCancel(t.Context()) // as http.Server does

@@ -10,9 +10,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // AssertionConfig is `forward assertion`: a short-lived JWT, signed by our issuer, that names the caller. It is for
@@ -92,7 +92,7 @@ func (u *forwarding) assert(r *http.Request, d *decision) error {
 	if !u.tokens.shared.isServing(r.Context()) {
 		return oauth.Unavailable("not_started", nil)
 	}
-	signed, err := u.tokens.shared.own.Upstreams.Assert(d.token, delegation.AssertedRequest{
+	signed, err := u.tokens.shared.own.Upstreams.Assert(d.token, token.AssertedRequest{
 		Audience: u.assertion.Audience, Method: upstreamMethod(r), Target: upstreamTarget(r),
 	})
 	if err != nil {

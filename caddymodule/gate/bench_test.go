@@ -11,13 +11,13 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // benchmarkedGate is a gate that takes every token, so that what is measured is what it does around the verdict.
-func benchmarkedGate(token *accesstoken.AccessToken) *Protect {
-	verifier := verdict(func(string, []string) (*accesstoken.AccessToken, error) { return token, nil })
+func benchmarkedGate(tok *token.AccessToken) *Protect {
+	verifier := verdict(func(string, []string) (*token.AccessToken, error) { return tok, nil })
 	own := &OwnIssuer{
 		Settings: new(tokenissuer.Settings), Verifier: verifier, Node: openNode{}, IsServing: func(context.Context) bool { return true },
 	}
@@ -40,15 +40,15 @@ func (openNode) IsClosing() bool { return false }
 func (openNode) Now() time.Time  { return time.Now() }
 
 // verdict is an OwnVerifier that knows every token.
-type verdict func(token string, audiences []string) (*accesstoken.AccessToken, error)
+type verdict func(tok string, audiences []string) (*token.AccessToken, error)
 
-func (v verdict) Recall(token string, audiences []string) (*accesstoken.AccessToken, bool, error) {
-	t, err := v(token, audiences)
+func (v verdict) Recall(tok string, audiences []string) (*token.AccessToken, bool, error) {
+	t, err := v(tok, audiences)
 	return t, true, err
 }
 
-func (v verdict) VerifyAdmitted(token string, audiences []string, _ accesstoken.Admission) (*accesstoken.AccessToken, error) {
-	return v(token, audiences)
+func (v verdict) VerifyAdmitted(tok string, audiences []string, _ token.Admission) (*token.AccessToken, error) {
+	return v(tok, audiences)
 }
 
 func (verdict) Generation() uint64 { return 0 }
@@ -62,7 +62,7 @@ func (d *discard) WriteHeader(int)             {}
 
 // BenchmarkOrdinaryRequest is a request with a short answer, as the gate's own share of it.
 func BenchmarkOrdinaryRequest(b *testing.B) {
-	p := benchmarkedGate(&accesstoken.AccessToken{Subject: "u-ada", ClientID: "portal", ExpiresAt: time.Now().Add(time.Hour)})
+	p := benchmarkedGate(&token.AccessToken{Subject: "u-ada", ClientID: "portal", ExpiresAt: time.Now().Add(time.Hour)})
 	p.credentials.upstreamToken = relayToken // or the same request would come without one the next time
 	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		_, cancel := context.WithCancel(r.Context()) // as http.Transport does

@@ -12,10 +12,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // ServeHTTP authorizes the request and passes a copy with the caller's identity to the next handler.
@@ -90,8 +90,8 @@ func upstreamCopy(u *identity.Request, r *http.Request, fields []identity.Field)
 
 // decision is the result of decide, as far as it got.
 type decision struct {
-	token  *accesstoken.AccessToken // nil: anonymous, or refused before verification
-	fields []identity.Field         // the identity headers for the upstream
+	token  *token.AccessToken // nil: anonymous, or refused before verification
+	fields []identity.Field   // the identity headers for the upstream
 	// upgrade is the protocol that the client may switch to; empty: there is none.
 	upgrade string
 	// requestState is allocated once the request is known to pass; nil: not yet.

@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestG77AVerdictThatIsNone: a verifier that gives neither a token nor one of our errors lets nobody through.
@@ -20,7 +20,7 @@ func TestG77AVerdictThatIsNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := benchmarkedGate(nil)
 			p.challenger.usual = answers.Challenge{Realm: "test"}.Prepare()
-			p.tokens.verifier = verdict(func(string, []string) (*accesstoken.AccessToken, error) { return nil, err })
+			p.tokens.verifier = verdict(func(string, []string) (*token.AccessToken, error) { return nil, err })
 			w := httptest.NewRecorder()
 			request := caddyhttp.PrepareRequest(ordinaryRequest(), caddy.NewReplacer(), w, new(caddyhttp.Server))
 			if err := p.ServeHTTP(w, request, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // ForwardedClaim maps a claim to a header of the upstream request.
@@ -95,7 +95,7 @@ func (u *forwarding) readClaims(p *Protect) error {
 
 // checkRaw refuses to send lists without encoding: their values could not be told apart.
 func (f ForwardedClaim) checkRaw() error {
-	if f.Raw && slices.Contains([]string{"aud", "scope", "amr", accesstoken.ClaimGroups}, f.Claim) {
+	if f.Raw && slices.Contains([]string{"aud", "scope", "amr", token.ClaimGroups}, f.Claim) {
 		return fmt.Errorf("forward %s %s raw: the claim is a list, whose values are always encoded: leave raw out", f.Header, f.Claim)
 	}
 	return nil
@@ -108,12 +108,12 @@ func warnOfAbsentClaims(p *Protect) {
 	}
 	absent := func(claim string) (why string) {
 		switch {
-		case accesstoken.CanOwnTokenClaim(claim, p.UsesHostSessions()):
+		case token.CanOwnTokenClaim(claim, p.UsesHostSessions()):
 			return ""
-		case accesstoken.CanOwnTokenClaim(claim, true):
+		case token.CanOwnTokenClaim(claim, true):
 			return "access tokens of ours do not have it, and only sessions of browsers do: add `challenge browser`"
 		}
-		return "no access token of ours has it, and sessions of browsers have " + strings.Join(accesstoken.SessionClaims(), ", ")
+		return "no access token of ours has it, and sessions of browsers have " + strings.Join(token.SessionClaims(), ", ")
 	}
 	for _, f := range p.Forward {
 		if why := absent(f.Claim); why != "" {
@@ -129,12 +129,12 @@ func warnOfAbsentClaims(p *Protect) {
 
 // fields appends an identity header for each claim that has a value. It fails if a value is too long for an
 // upstream: omitting it would change what the token says.
-func (u *forwarding) fields(fields []identity.Field, token *accesstoken.AccessToken) ([]identity.Field, error) {
+func (u *forwarding) fields(fields []identity.Field, tok *token.AccessToken) ([]identity.Field, error) {
 	for _, f := range u.claims {
-		if f.ownTokensOnly && !u.tokens.isOwn(token) {
+		if f.ownTokensOnly && !u.tokens.isOwn(tok) {
 			continue
 		}
-		value, err := claimValue(token, f)
+		value, err := claimValue(tok, f)
 		if err != nil {
 			return nil, err
 		}
@@ -149,15 +149,15 @@ func (u *forwarding) fields(fields []identity.Field, token *accesstoken.AccessTo
 }
 
 // claimValue encodes a claim for a header. Values in X-Auth-Groups are separated by commas, others by spaces.
-func claimValue(token *accesstoken.AccessToken, f ForwardedClaim) (string, error) {
+func claimValue(tok *token.AccessToken, f ForwardedClaim) (string, error) {
 	encode := identity.Encode
 	if f.Raw {
 		encode = identity.EncodeRaw
 	}
-	if text, isOne := token.Text(f.Claim); isOne {
+	if text, isOne := tok.Text(f.Claim); isOne {
 		return encode(text), nil
 	}
-	texts := token.Claim(f.Claim)
+	texts := tok.Claim(f.Claim)
 	switch {
 	case len(texts) == 1:
 		return encode(texts[0]), nil

@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // BenchmarkCall is the call of a tool, as the gate's own share of it: past a gate that reads nothing, past that of an MCP server, and
@@ -37,7 +37,7 @@ func BenchmarkCall(b *testing.B) {
 		{"protect, 4 KiB", nil, body(4000), nil}, {"rules, 4 KiB", rules, body(4000), nil},
 	} {
 		b.Run(test.name, func(b *testing.B) {
-			p := benchmarkedGate(&accesstoken.AccessToken{Subject: "u-ada", ClientID: "agent", Scopes: []string{"public"}, ExpiresAt: time.Now().Add(time.Hour)})
+			p := benchmarkedGate(&token.AccessToken{Subject: "u-ada", ClientID: "agent", Scopes: []string{"public"}, ExpiresAt: time.Now().Add(time.Hour)})
 			p.credentials.upstreamToken, p.rules.mcp = relayToken, test.config
 			p.cors.mcp, p.cors.reads = test.config != nil, test.config.Reads()
 			p.shared.NoteRoutes()

@@ -3,8 +3,8 @@ package gate
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Metrics returns the collectors of all gates. The counters survive a reload. No label value comes from a client.
@@ -33,8 +33,8 @@ var (
 )
 
 // countPassed counts a request that the gate let pass; without a token it is anonymous.
-func countPassed(token *accesstoken.AccessToken) {
-	if token == nil {
+func countPassed(tok *token.AccessToken) {
+	if tok == nil {
 		gateAnonymous.Inc()
 		return
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // parsePersonalToken reads where personal access tokens may come from, beside `Authorization: Bearer`. It reports whether the words are
@@ -127,12 +127,12 @@ func (t *tokens) isPersonal(text string) bool {
 }
 
 // verifyPersonal verifies a personal access token. One is shown to no other issuer.
-func (t *tokens) verifyPersonal(ctx context.Context, host, token string) (*accesstoken.AccessToken, error) {
+func (t *tokens) verifyPersonal(ctx context.Context, host, tok string) (*token.AccessToken, error) {
 	if t.own == nil {
 		return nil, issuerUnknown
 	}
 	if !t.shared.isServing(ctx) {
 		return nil, oauth.Unavailable("not_started", nil)
 	}
-	return t.shared.own.PersonalTokens.Token(ctx, token, t.audienceOf(t.own, host), admission(ctx, t.shared.turns.lookups))
+	return t.shared.own.PersonalTokens.Token(ctx, tok, t.audienceOf(t.own, host), admission(ctx, t.shared.turns.lookups))
 }

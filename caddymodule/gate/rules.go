@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/rule"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // rules are what a route asks of a request and its token.
@@ -73,9 +73,9 @@ func (l *rules) checkScopes(names []string) error {
 }
 
 // input returns a request with a verified token, for the rules.
-func (l *rules) input(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) rule.Input {
-	input := rule.Input{Request: r, Exam: exam, Token: token, Now: l.tokens.shared.now}
-	if l.tokens.isOwn(token) {
+func (l *rules) input(r *http.Request, exam requestpath.Exam, tok *token.AccessToken) rule.Input {
+	input := rule.Input{Request: r, Exam: exam, Token: tok, Now: l.tokens.shared.now}
+	if l.tokens.isOwn(tok) {
 		input.Own, input.Now = true, l.tokens.shared.own.Node.Now
 	}
 	return input

@@ -17,10 +17,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -59,7 +59,7 @@ func newRoutesKnown() routesKnown {
 // OwnIssuer is our own issuer, as gates use it.
 type OwnIssuer struct {
 	*tokenissuer.Settings
-	Upstreams *delegation.UpstreamTokens
+	Upstreams *token.UpstreamTokens
 	Handler   *endpoint.Handler
 	Verifier  OwnVerifier
 	Node      Node

@@ -11,15 +11,15 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // stream is a request that passed with a token, and whose response may outlive that token. It is usable once tokens, token,
 // shown, writer and cancel are set.
 type stream struct {
 	tokens *tokens
-	token  *accesstoken.AccessToken
+	token  *token.AccessToken
 	shown  credential
 	asked  string // the host that the request is for
 	writer http.ResponseWriter

@@ -12,15 +12,15 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestG71AStreamIsLeftAloneForOneSweep, so that a short answer which is flushed gets through after a sign-out.
 func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
-	token := &accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)}
-	p := benchmarkedGate(token)
-	o, s := openStreams{sweeping: true}, &stream{tokens: &p.tokens, token: token, cancel: func() {}}
+	tok := &token.AccessToken{ExpiresAt: time.Now().Add(time.Hour)}
+	p := benchmarkedGate(tok)
+	o, s := openStreams{sweeping: true}, &stream{tokens: &p.tokens, token: tok, cancel: func() {}}
 	o.enter(s)
 	if due, more := o.due(); len(due) != 0 || !more {
 		t.Errorf("at first: %d due, more %v", len(due), more)
@@ -46,13 +46,13 @@ func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
 // TestG71AHandlerThatGoesOn: one that looks at no context and no error cannot make an answer look complete.
 func TestG71AHandlerThatGoesOn(t *testing.T) {
 	var dead atomic.Bool
-	p := benchmarkedGate(&accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)})
+	p := benchmarkedGate(&token.AccessToken{ExpiresAt: time.Now().Add(time.Hour)})
 	good := p.tokens.verifier
-	p.tokens.verifier = verdict(func(token string, audiences []string) (*accesstoken.AccessToken, error) {
+	p.tokens.verifier = verdict(func(tok string, audiences []string) (*token.AccessToken, error) {
 		if dead.Load() {
 			return nil, oauth.NewError(oauth.InvalidToken, "token_revoked")
 		}
-		return good.VerifyAdmitted(token, audiences, nil)
+		return good.VerifyAdmitted(tok, audiences, nil)
 	})
 	written := make(chan error, 1)
 	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {

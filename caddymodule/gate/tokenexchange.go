@@ -10,9 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/delegation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // swapToken is the `upstream_token` value that exchanges the client's token for one for the upstream.
@@ -124,22 +123,22 @@ func (u *forwarding) exchange(r *http.Request, d *decision) error {
 	if err != nil {
 		return err
 	}
-	d.exchanged, err = u.tokens.shared.own.Upstreams.ExchangeForUpstream(delegation.TokenExchange{Shown: d.shown.token, Token: d.token, Trust: name, Audience: u.exchangeAudience})
+	d.exchanged, err = u.tokens.shared.own.Upstreams.ExchangeForUpstream(token.TokenExchange{Shown: d.shown.token, Token: d.token, Trust: name, Audience: u.exchangeAudience})
 	return err
 }
 
 // trustOf returns the name of the trust that issued a token; empty: our own issuer. It fails for a stored id of ours that
 // begins with a reserved prefix.
-func (t *tokens) trustOf(token *accesstoken.AccessToken) (string, error) {
-	if token.Issuer == t.shared.own.URL {
-		foreign := token.Origin().Issuer != token.Issuer // it came from a swapped token
-		if !foreign && t.shared.isReserved(token.Subject) || (!foreign || !token.IsSwapped()) && t.shared.isReserved(token.ClientID) {
+func (t *tokens) trustOf(tok *token.AccessToken) (string, error) {
+	if tok.Issuer == t.shared.own.URL {
+		foreign := tok.Origin().Issuer != tok.Issuer // it came from a swapped token
+		if !foreign && t.shared.isReserved(tok.Subject) || (!foreign || !tok.IsSwapped()) && t.shared.isReserved(tok.ClientID) {
 			return "", oauth.NewError(oauth.ServerError, "subject_ambiguous").
-				WithCause(fmt.Errorf("subject %q or client %q could be taken for one of a trusted issuer's: give it another id", token.Subject, token.ClientID))
+				WithCause(fmt.Errorf("subject %q or client %q could be taken for one of a trusted issuer's: give it another id", tok.Subject, tok.ClientID))
 		}
 		return "", nil
 	}
-	if name := t.nameOf(token); name != "" {
+	if name := t.nameOf(tok); name != "" {
 		return name, nil
 	}
 	return "", oauth.NewError(oauth.ServerError, "issuer_unknown")

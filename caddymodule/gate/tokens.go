@@ -12,8 +12,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -121,77 +121,77 @@ func (s *Shared) routeIssuer(name string, sessions bool) (routeIssuer, error) {
 	return routeIssuer{name: name, url: t.URL, audience: t.Audience, external: t.Issuer, now: s.now, life: t.Life}, nil
 }
 
-// OwnVerifier is the part of accesstoken.Verifier that gates use.
+// OwnVerifier is the part of token.Verifier that gates use.
 type OwnVerifier interface {
 	// Recall returns the cached verdict on a token that was verified before.
-	Recall(token string, audiences []string) (t *accesstoken.AccessToken, known bool, err error)
+	Recall(tok string, audiences []string) (t *token.AccessToken, known bool, err error)
 	// VerifyAdmitted verifies any token. It calls admit before it verifies a signature.
-	VerifyAdmitted(token string, audiences []string, admit accesstoken.Admission) (*accesstoken.AccessToken, error)
+	VerifyAdmitted(tok string, audiences []string, admit token.Admission) (*token.AccessToken, error)
 	// Generation changes with every change of the keys or revocations.
 	Generation() uint64
 }
 
 // verify returns a token that is good on the route, in a request for a host. The iss claim only selects the issuer; the signature
 // must be by a key of that issuer.
-func (t *tokens) verify(ctx context.Context, host, token string) (*accesstoken.AccessToken, error) {
+func (t *tokens) verify(ctx context.Context, host, tok string) (*token.AccessToken, error) {
 	known := t.shared.knowsRoutes()
-	verified, err := t.verifyByIssuer(ctx, host, token)
-	if !known && errors.Is(err, accesstoken.ErrAudienceWrong) { // it may be for the resource of the route
+	verified, err := t.verifyByIssuer(ctx, host, tok)
+	if !known && errors.Is(err, token.ErrAudienceWrong) { // it may be for the resource of the route
 		if err := t.shared.AwaitRoutes(ctx); err != nil {
 			return nil, err
 		}
-		verified, err = t.verifyByIssuer(ctx, host, token)
+		verified, err = t.verifyByIssuer(ctx, host, tok)
 	}
 	if err == nil && verified.IsSwapped() && !t.mayCome(verified) {
-		return nil, accesstoken.ErrAudienceWrong
+		return nil, token.ErrAudienceWrong
 	}
 	return verified, err
 }
 
 // mayCome reports whether a swapped token is for an audience of this route. A token for the resource alone is not enough: the
 // name that an upstream receives as its own could be that of a route, where it could act as the client.
-func (t *tokens) mayCome(swapped *accesstoken.AccessToken) bool {
+func (t *tokens) mayCome(swapped *token.AccessToken) bool {
 	return !t.isOwn(swapped) || swapped.HasAudience(t.own.audience)
 }
 
 // isOwn reports whether our own issuer issued a verified token.
-func (t *tokens) isOwn(token *accesstoken.AccessToken) bool {
-	return t.own != nil && token.Issuer == t.own.url
+func (t *tokens) isOwn(tok *token.AccessToken) bool {
+	return t.own != nil && tok.Issuer == t.own.url
 }
 
 // verifyByIssuer returns the verdict of the issuer that a token is by.
-func (t *tokens) verifyByIssuer(ctx context.Context, host, token string) (*accesstoken.AccessToken, error) {
-	if t.isPersonal(token) {
-		return t.verifyPersonal(ctx, host, token)
+func (t *tokens) verifyByIssuer(ctx context.Context, host, tok string) (*token.AccessToken, error) {
+	if t.isPersonal(tok) {
+		return t.verifyPersonal(ctx, host, tok)
 	}
 	// 1. Look up: a token that was verified before is neither parsed nor does it wait. The look-up checks that it is alive: that it
 	// has not expired, is not revoked, and is for this route.
 	for i := range t.issuers {
-		if verified, known, err := t.recall(ctx, &t.issuers[i], host, token); known {
+		if verified, known, err := t.recall(ctx, &t.issuers[i], host, tok); known {
 			return verified, err
 		}
 	}
 	// 2. First sight: parse and verify, the signature last and in turn.
-	issuer, err := t.issuerOf(token)
+	issuer, err := t.issuerOf(tok)
 	if err != nil {
 		return nil, err
 	}
 	admit := admission(ctx, t.shared.turns.signatures)
 	if issuer.external != nil {
-		return issuer.external.VerifyAdmitted(ctx, token, t.audienceOf(issuer, host), caller.Network(caller.IP(ctx)), admit)
+		return issuer.external.VerifyAdmitted(ctx, tok, t.audienceOf(issuer, host), caller.Network(caller.IP(ctx)), admit)
 	}
 	if !t.shared.isServing(ctx) {
 		return nil, oauth.Unavailable("not_started", nil)
 	}
-	return t.verifier.VerifyAdmitted(token, t.audienceOf(issuer, host), admit)
+	return t.verifier.VerifyAdmitted(tok, t.audienceOf(issuer, host), admit)
 }
 
 // issuerOf returns the issuer that a token names, or the issuer with introspection if it is not a JWT.
-func (t *tokens) issuerOf(token string) (*routeIssuer, error) {
+func (t *tokens) issuerOf(tok string) (*routeIssuer, error) {
 	if len(t.issuers) == 1 {
 		return &t.issuers[0], nil
 	}
-	url, isJWT := accesstoken.ClaimedIssuer(token)
+	url, isJWT := token.ClaimedIssuer(tok)
 	for i := range t.issuers {
 		issuer := &t.issuers[i]
 		if isJWT && issuer.url == url || !isJWT && issuer.external != nil && issuer.external.Introspects() {
@@ -204,11 +204,11 @@ func (t *tokens) issuerOf(token string) (*routeIssuer, error) {
 var issuerUnknown = oauth.NewError(oauth.InvalidToken, "issuer_unknown")
 
 // recall returns the issuer's cached verdict on a token. It does not allocate.
-func (t *tokens) recall(ctx context.Context, i *routeIssuer, host, token string) (verified *accesstoken.AccessToken, known bool, err error) {
+func (t *tokens) recall(ctx context.Context, i *routeIssuer, host, tok string) (verified *token.AccessToken, known bool, err error) {
 	if i.external != nil {
-		return i.external.Recall(token, t.audienceOf(i, host))
+		return i.external.Recall(tok, t.audienceOf(i, host))
 	}
-	verified, known, err = t.verifier.Recall(token, t.audienceOf(i, host))
+	verified, known, err = t.verifier.Recall(tok, t.audienceOf(i, host))
 	if known && !t.shared.isServing(ctx) {
 		return nil, true, oauth.Unavailable("not_started", nil)
 	}
@@ -242,9 +242,9 @@ func (t *tokens) isExternal(issuer string) bool {
 }
 
 // nameOf returns the name of the trusted issuer that issued a token; empty: our own issuer.
-func (t *tokens) nameOf(token *accesstoken.AccessToken) string {
+func (t *tokens) nameOf(tok *token.AccessToken) string {
 	for i := range t.issuers {
-		if t.issuers[i].external != nil && t.issuers[i].url == token.Issuer {
+		if t.issuers[i].external != nil && t.issuers[i].url == tok.Issuer {
 			return t.issuers[i].name
 		}
 	}

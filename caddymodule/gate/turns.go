@@ -10,8 +10,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 const (
@@ -44,7 +44,7 @@ func newQueue(slots, places int) *fairqueue.Queue {
 // admission returns the Admission of a request to a queue. The next turn goes to the address that had the fewest requests in the
 // queue, so a flood from one address does not delay others. A recheck of a stream, which has no request, is always next: a
 // flood must neither end a stream nor delay the end of another.
-func admission(ctx context.Context, q *fairqueue.Queue) accesstoken.Admission {
+func admission(ctx context.Context, q *fairqueue.Queue) token.Admission {
 	return func() (done func(), err error) {
 		var shares []fairqueue.Share
 		if ctx.Value(caddyhttp.VarsCtxKey) != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // requestFrom returns the context of a request of a client at an address.
@@ -110,32 +110,32 @@ type unseen struct {
 	known string
 }
 
-func (u unseen) Recall(token string, audiences []string) (*accesstoken.AccessToken, bool, error) {
-	if token != u.known {
+func (u unseen) Recall(tok string, audiences []string) (*token.AccessToken, bool, error) {
+	if tok != u.known {
 		return nil, false, nil
 	}
-	return u.verdict.Recall(token, audiences)
+	return u.verdict.Recall(tok, audiences)
 }
 
-func (u unseen) VerifyAdmitted(token string, audiences []string, admit accesstoken.Admission) (*accesstoken.AccessToken, error) {
+func (u unseen) VerifyAdmitted(tok string, audiences []string, admit token.Admission) (*token.AccessToken, error) {
 	done, err := admit()
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return u.verdict(token, audiences)
+	return u.verdict(tok, audiences)
 }
 
 // TestG81AKnownTokenWaitsForNothing while all turns are taken; one that is seen for the first time gets a 503 in the end.
 func TestG81AKnownTokenWaitsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := benchmarkedGate(&accesstoken.AccessToken{Subject: "u-ada", ExpiresAt: time.Now().Add(time.Hour)})
+		p := benchmarkedGate(&token.AccessToken{Subject: "u-ada", ExpiresAt: time.Now().Add(time.Hour)})
 		p.tokens.verifier = unseen{p.tokens.verifier.(verdict), "known"}
 		p.challenger.usual = answers.Challenge{Realm: "test"}.Prepare()
 		p.shared.turns.signatures = newQueue(1, maxWaiting)
-		ask := func(token string) *httptest.ResponseRecorder {
+		ask := func(tok string) *httptest.ResponseRecorder {
 			w, r := httptest.NewRecorder(), ordinaryRequest().WithContext(t.Context())
-			r.Header["Authorization"] = []string{"Bearer " + token}
+			r.Header["Authorization"] = []string{"Bearer " + tok}
 			if err := p.ServeHTTP(w, caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, new(caddyhttp.Server)), caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })); err != nil {
 				t.Error(err)
 			}

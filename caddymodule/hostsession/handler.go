@@ -11,7 +11,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
@@ -19,8 +18,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/opaque"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // The paths on each host.
@@ -53,7 +52,7 @@ type Settings struct {
 	// IsServing reports whether the issuer has its store.
 	IsServing func(context.Context) bool
 	// Enter registers a request that uses the store. The context that it returns bounds how long the store may take.
-	Enter opaque.Enter
+	Enter token.EnterStore
 }
 
 // Handler signs browsers in at the hosts of a configuration.
@@ -237,7 +236,7 @@ var errNone = oauth.NewError(oauth.Unauthorized, "session_missing")
 
 // Session is the session of a request.
 type Session struct {
-	Token *accesstoken.AccessToken
+	Token *token.AccessToken
 	// Cookie is its cookie, and Host that at which it counts: with both it can be asked for again.
 	Cookie oauth.Secret
 	Host   routes.Host

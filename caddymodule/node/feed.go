@@ -7,9 +7,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 const (
@@ -60,7 +60,7 @@ func (n *Node) follow(ctx context.Context) {
 
 // revocationFeed reads the store's revocations into the set of a node.
 type revocationFeed struct {
-	set   *accesstoken.RevocationSet
+	set   *token.RevocationSet
 	now   func() time.Time
 	store store.RevocationStore // set before anything is read
 
@@ -74,7 +74,7 @@ type revocationFeed struct {
 	refreshes coalescedRefresh
 }
 
-func newFeed(set *accesstoken.RevocationSet, now func() time.Time) *revocationFeed {
+func newFeed(set *token.RevocationSet, now func() time.Time) *revocationFeed {
 	return &revocationFeed{set: set, now: now, mu: newTimedLock()}
 }
 

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // storeAhead lets the store's clock be ahead of the node's by so much.
@@ -34,7 +34,7 @@ func TestF17WhatHasExpiredGoesByBothClocks(t *testing.T) {
 				t.Fatal(err)
 			}
 			n.keepHouse(t)
-			if !n.Revocations.Revoked(&accesstoken.AccessToken{FamilyID: "lives"}) || n.Revocations.Len() != 1 {
+			if !n.Revocations.Revoked(&token.AccessToken{SignIn: token.SignIn{FamilyID: "lives"}}) || n.Revocations.Len() != 1 {
 				t.Errorf("%d revocations are left in memory", n.Revocations.Len())
 			}
 			if left, _, err := n.store.Revocations(t.Context(), store.FeedPosition{}); err != nil || len(left) != 1 || left[0].ID != "lives" {

@@ -9,10 +9,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // keepTimeout bounds one round of maintaining the keys.
@@ -28,7 +28,7 @@ type keyring struct {
 
 	// master and jtiMAC are read once, when the node opens.
 	master *keys.MasterKey
-	jtiMAC *accesstoken.JTIMAC
+	jtiMAC *token.JTIMAC
 
 	mu      sync.Mutex
 	version int64        // of the keys in memory; 0: not known
@@ -54,7 +54,7 @@ func (k *keyring) load(ctx context.Context) error {
 		return k.explainInClear(err)
 	}
 	k.noteSealed()
-	k.jtiMAC = accesstoken.NewJTIMAC(k.master)
+	k.jtiMAC = token.NewJTIMAC(k.master)
 	return nil
 }
 

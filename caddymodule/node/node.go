@@ -8,11 +8,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // The kinds of stores.
@@ -88,8 +88,8 @@ type Node struct {
 	// Keys, Revocations and Verifier judge access tokens; Attempts and Passwords bound guessing and hashing. They are there
 	// from the beginning. Open fills them.
 	Keys        *keys.Set
-	Revocations *accesstoken.RevocationSet
-	Verifier    *accesstoken.Verifier
+	Revocations *token.RevocationSet
+	Verifier    *token.Verifier
 	Attempts    store.AttemptCounter
 	Passwords   *passwords.Hasher
 
@@ -107,7 +107,7 @@ func newNode(settings Settings, sealer *keys.Sealer) *Node {
 	clock := newSharedClock(Clock)
 	n := &Node{
 		Keys:        new(keys.Set),
-		Revocations: accesstoken.NewRevocationSet(),
+		Revocations: token.NewRevocationSet(),
 		Passwords:   passwords.NewHasher(),
 		lifetime:    newLifetime(),
 		storeHandle: storeHandle{settings: settings, done: make(chan struct{})},
@@ -118,7 +118,7 @@ func newNode(settings Settings, sealer *keys.Sealer) *Node {
 	n.keyring = &keyring{keys: n.Keys, sealer: sealer, settings: settings, clock: clock}
 	n.rollback = &rollbackDetector{feed: n.feed, keyring: n.keyring, clock: clock, marker: marker{database: absolute(settings.Path)}}
 	n.Attempts = n.newAttempts()
-	n.Verifier = accesstoken.NewVerifier(settings.Issuer, n.Keys, n.Revocations, settings.MaxStaleness, clock.now)
+	n.Verifier = token.NewVerifier(settings.Issuer, n.Keys, n.Revocations, settings.MaxStaleness, clock.now)
 	return n
 }
 
@@ -139,7 +139,7 @@ func (n *Node) StoreTime() time.Time { return n.clock.Now() }
 func (n *Node) MasterKey() *keys.MasterKey { return n.keyring.master }
 
 // JTIMAC returns what makes and checks the MAC in the ids of access tokens, of a node that is open.
-func (n *Node) JTIMAC() *accesstoken.JTIMAC { return n.keyring.jtiMAC }
+func (n *Node) JTIMAC() *token.JTIMAC { return n.keyring.jtiMAC }
 
 // Destruct closes the node when no configuration uses it any more. Requests of the former configuration may still be under way:
 // the store stays open until they have ended, for ten seconds at most.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Input is a request with a verified token, for rules to check.
@@ -16,7 +16,7 @@ type Input struct {
 	Request *http.Request
 	Exam    requestpath.Exam
 	// Token of the caller; nil: nobody has shown one yet.
-	Token *accesstoken.AccessToken
+	Token *token.AccessToken
 	// Own: our own issuer issued the token.
 	Own bool
 	// Now is the clock by which the age of the sign-in counts.
@@ -108,7 +108,7 @@ func (r *Rule) check(e *Input) error {
 
 // missing describes, in the words of the Caddyfile, what the token lacks, for the audit log. It omits claim values, which
 // may be personal, the users of a rule, and the text of an expression: either may come from a {$VARIABLE}.
-func (r *Rule) missing(t *accesstoken.AccessToken) string {
+func (r *Rule) missing(t *token.AccessToken) string {
 	switch {
 	case len(r.Scopes) > 0:
 		return "scope " + t.Scopes.Missing(r.Scopes...)

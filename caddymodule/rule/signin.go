@@ -7,9 +7,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // checkACR refuses values that a challenge cannot list: it quotes them and separates them by spaces (RFC 9470 §3).
@@ -54,7 +54,7 @@ const maxAhead = time.Minute
 
 // isRecent reports whether a time is at most maxAge ago and not too far in the future.
 func (e *Input) isRecent(at time.Time, maxAge time.Duration) bool {
-	now, leeway := e.Now(), accesstoken.TrustedLeeway
+	now, leeway := e.Now(), token.TrustedLeeway
 	if e.Own {
 		leeway = store.Leeway
 	}

@@ -1,5 +1,5 @@
-// Package cache remembers what is cheaper to keep than to find out again. It is the one cache of the program: bounded in bytes or in number, with a
-// time for each entry, and safe against floods of keys that come once.
+// Package cache is the cache of the program. It is bounded by weight, its entries may expire, and keys that are used once do not evict those
+// in use.
 package cache
 
 import (
@@ -11,13 +11,13 @@ import (
 	gocache "github.com/patrickmn/go-cache"
 )
 
-// Cache maps keys to values. It has two generations: new entries enter the young one, and an entry of the old one that is used enters it again. When
-// the young one holds half of what the cache may, it becomes the old one, and the entries of the old one are forgotten. So an entry stays that is used
-// at least once while half of the cache is filled, however many others come by.
+// Cache maps keys to values. It has two generations. A new entry enters the young one, and so does an entry of the old one when it is used.
+// When the young generation weighs half of the maximum, it becomes the old one, and the entries of the old one are dropped. So an entry
+// stays if it is used at least once while half of the cache is filled, however many others are put.
 //
-// Make one with New. It is safe for concurrent use, and Get does not allocate for keys of at most 32 bytes.
+// Create one with New. It is safe for concurrent use. Get does not allocate for keys of at most 32 bytes.
 type Cache[V any] struct {
-	most uint64 // what a generation may hold
+	most uint64 // the greatest weight of a generation
 
 	generations atomic.Pointer[generations]
 	mu          sync.Mutex // held by all writes
@@ -26,27 +26,32 @@ type Cache[V any] struct {
 
 type generations struct{ young, old *gocache.Cache }
 
-// entry is a value with the time in which it is good.
+// entry is a value and the time in which it is valid.
 type entry[V any] struct {
 	value       V
 	weight      uint64
-	from, until time.Time // zero: at any time
+	from, until int64 // Unix nanoseconds; until 0: it does not expire
 }
 
-// New returns a cache whose entries weigh at most so much together.
+// isValid reports whether the entry is valid at now. It is not before it was put: the clock was set back then.
+func (e *entry[V]) isValid(now time.Time) bool {
+	return e.until == 0 || e.from <= now.UnixNano() && now.UnixNano() < e.until
+}
+
+// New returns a cache of at most maxWeight.
 func New[V any](maxWeight uint64) *Cache[V] {
 	c := &Cache[V]{most: maxWeight / 2}
 	c.generations.Store(&generations{newGeneration(), newGeneration()})
 	return c
 }
 
-// newGeneration has no expiry of its own, which would go by another clock, and so no goroutine.
+// newGeneration returns a map without an expiry of its own, which would need a goroutine and use another clock.
 func newGeneration() *gocache.Cache { return gocache.New(gocache.NoExpiration, 0) }
 
-// Get returns the value of a key that was put for ever.
+// Get returns the value of a key without expiry.
 func (c *Cache[V]) Get(key string) (value V, found bool) { return c.GetAt(key, time.Time{}) }
 
-// GetAt returns the value of a key that is good at a time.
+// GetAt returns the value of a key if it is valid at now.
 func (c *Cache[V]) GetAt(key string, now time.Time) (value V, found bool) {
 	g := c.generations.Load()
 	kept, isYoung := g.young.Get(key)
@@ -56,7 +61,7 @@ func (c *Cache[V]) GetAt(key string, now time.Time) (value V, found bool) {
 		}
 	}
 	e := kept.(*entry[V])
-	if !e.until.IsZero() && (now.Before(e.from) || !now.Before(e.until)) { // also when the clock was set back
+	if !e.isValid(now) {
 		return value, false
 	}
 	if !isYoung {
@@ -65,7 +70,7 @@ func (c *Cache[V]) GetAt(key string, now time.Time) (value V, found bool) {
 	return e.value, true
 }
 
-// renew puts an entry of the old generation into the young one, unless it was dropped or replaced meanwhile.
+// renew moves an entry of the old generation to the young one, unless it was forgotten or replaced in the meantime.
 func (c *Cache[V]) renew(key string, e *entry[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,20 +82,25 @@ func (c *Cache[V]) renew(key string, e *entry[V]) {
 	}
 }
 
-// Put remembers a value for ever, or until there is no room. What weighs more than half of the cache is not remembered.
+// Put stores a value without expiry. It does not store one that weighs more than half of the maximum.
 func (c *Cache[V]) Put(key string, value V, weight uint64) {
-	c.PutFor(key, value, weight, time.Time{}, time.Time{})
+	c.store(key, &entry[V]{value: value, weight: weight})
 }
 
-// PutFor remembers a value that is good from a time until another.
+// PutFor stores a value that is valid from a time until another.
 func (c *Cache[V]) PutFor(key string, value V, weight uint64, from, until time.Time) {
+	c.store(key, &entry[V]{value, weight, from.UnixNano(), until.UnixNano()})
+}
+
+// store replaces the entry of a key. It copies the key, which may be a part of a request that would stay in memory.
+func (c *Cache[V]) store(key string, e *entry[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.drop(key)
-	c.put(strings.Clone(key), &entry[V]{value, weight, from, until}) // a key of a request would keep all of the request
+	c.forget(key)
+	c.put(strings.Clone(key), e)
 }
 
-// PutIfAbsent returns the value of a key, which becomes this one if there is none.
+// PutIfAbsent returns the value of a key. It stores value if there is none.
 func (c *Cache[V]) PutIfAbsent(key string, value V, weight uint64) V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,29 +129,21 @@ func (c *Cache[V]) put(key string, e *entry[V]) {
 	c.weight += e.weight
 }
 
-// Drop forgets a key.
-func (c *Cache[V]) Drop(key string) {
+// Forget removes a key.
+func (c *Cache[V]) Forget(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.drop(key)
+	c.forget(key)
 }
 
-// drop forgets a key. The caller holds mu.
-func (c *Cache[V]) drop(key string) {
+// forget removes a key. The caller holds mu.
+func (c *Cache[V]) forget(key string) {
 	g := c.generations.Load()
 	if kept, found := g.young.Get(key); found {
 		c.weight -= kept.(*entry[V]).weight
 		g.young.Delete(key)
 	}
 	g.old.Delete(key)
-}
-
-// Clear forgets everything.
-func (c *Cache[V]) Clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.generations.Store(&generations{newGeneration(), newGeneration()})
-	c.weight = 0
 }
 
 // Len returns the number of entries.

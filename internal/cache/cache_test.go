@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestBounds: whatever is put into it, a cache holds no more than it may, and a value that is too large for it is not kept.
+// TestBounds: a cache never exceeds its maximum weight, and does not store a value that is too heavy.
 func TestBounds(t *testing.T) {
 	c := New[int](1000)
 	for i := range 10_000 {
@@ -32,7 +32,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestAFloodEvictsNothingInUse: keys that come once do not push out one that is used.
+// TestAFloodEvictsNothingInUse: keys that are used once do not evict one that is in use.
 func TestAFloodEvictsNothingInUse(t *testing.T) {
 	c := New[int](1000)
 	c.Put("used", 1, 1)
@@ -52,7 +52,7 @@ func TestAFloodEvictsNothingInUse(t *testing.T) {
 	}
 }
 
-// TestTimes: a value is good from a time until another, and not before it, as when a clock was set back.
+// TestTimes: a value is valid from a time until another, and not before it, as after the clock was set back.
 func TestTimes(t *testing.T) {
 	c, at := New[string](1000), time.Unix(1000, 0)
 	c.PutFor("k", "v", 1, at, at.Add(time.Minute))
@@ -63,8 +63,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestDrop: a key is forgotten in either generation, and a Get that ran beside does not bring it back.
-func TestDrop(t *testing.T) {
+// TestForget: a key is removed from both generations, and a concurrent Get does not bring it back.
+func TestForget(t *testing.T) {
 	c := New[int](100)
 	c.Put("old", 1, 40)
 	c.Put("young", 2, 40)
@@ -73,7 +73,7 @@ func TestDrop(t *testing.T) {
 		for range 8 {
 			readers.Go(func() { c.Get(key) })
 		}
-		c.Drop(key)
+		c.Forget(key)
 		readers.Wait()
 		if _, ok := c.Get(key); ok {
 			t.Errorf("%s is there", key)
@@ -85,12 +85,9 @@ func TestDrop(t *testing.T) {
 	if got := c.PutIfAbsent("k", 2, 1); got != 1 {
 		t.Errorf("the second is %d", got)
 	}
-	if c.Clear(); c.Len() != 0 {
-		t.Error("something is left")
-	}
 }
 
-// BenchmarkGet by a digest does not allocate.
+// BenchmarkGet looks up a digest, which does not allocate.
 func BenchmarkGet(b *testing.B) {
 	c, digest := New[*int](1<<20), sha256.Sum256([]byte("token"))
 	c.Put(string(digest[:]), new(int), 1)

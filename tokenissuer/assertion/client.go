@@ -7,10 +7,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // ClientType is the one client_assertion_type (RFC 7523 §2.2).
@@ -33,7 +33,7 @@ type Client struct {
 	JTI     string
 	Expires time.Time
 
-	signed *accesstoken.Signed
+	signed *token.Signed
 	claims clientClaims
 }
 
@@ -71,7 +71,7 @@ var clientTypes = []string{"", "jwt", "client-authentication+jwt"}
 
 // ReadClient reads the form of a client's assertion, and whom it names. The error is an invalid_client.
 func ReadClient(text oauth.Secret) (*Client, error) {
-	signed, err := accesstoken.ReadSigned(text.Reveal())
+	signed, err := token.ReadSigned(text.Reveal())
 	if err != nil {
 		return nil, errMalformed.WithCause(err)
 	}

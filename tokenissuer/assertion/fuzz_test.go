@@ -10,9 +10,9 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // oneKey is the set of somebody who has one key.
@@ -54,7 +54,7 @@ func FuzzQ71Assertion(f *testing.F) {
 			f.Add(testkeys.Header(key, edits...), claims)
 		}
 	}
-	grants := accesstoken.NewAssertionVerifier("https://ci.example", []string{accesstoken.TypeJWT, accesstoken.TypeNone, accesstoken.TypeJAG}, oneKey{key}, func() time.Time { return now })
+	grants := token.NewAssertionVerifier("https://ci.example", []string{token.TypeJWT, token.TypeNone, token.TypeJAG}, oneKey{key}, func() time.Time { return now })
 	claim, err := NewClaimRule("repository", []string{"acme/*"})
 	if err != nil {
 		f.Fatal(err)

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Verifier verifies what an issuer of somebody else's has signed.
 type Verifier interface {
 	// VerifyAssertion returns what the issuer says in a JWT whose one audience is that. The error is an *oauth.Error: invalid_token, or
 	// temporarily_unavailable if that cannot be decided.
-	VerifyAssertion(ctx context.Context, text, audience string) (*accesstoken.AccessToken, error)
+	VerifyAssertion(ctx context.Context, text, audience string) (*token.AccessToken, error)
 }
 
 // Rule says which tokens of a trusted issuer become tokens of ours, and which (RFC 7523 §2.1).
@@ -49,8 +49,8 @@ type ClaimRule struct {
 	globs  *regexp.Regexp // nil: there are none
 }
 
-// NewClaimRule returns the rule for a claim, or a path to it as in accesstoken.AccessToken.Claim. In a value, * stands for any characters
-// but "/", and ** for any at all. A value without them is compared as by accesstoken.AccessToken.HasClaim.
+// NewClaimRule returns the rule for a claim, or a path to it as in token.AccessToken.Claim. In a value, * stands for any characters
+// but "/", and ** for any at all. A value without them is compared as by token.AccessToken.HasClaim.
 func NewClaimRule(name string, values []string) (ClaimRule, error) {
 	var plain, alternatives []string
 	for _, value := range values {
@@ -89,12 +89,12 @@ func NewClaimRule(name string, values []string) (ClaimRule, error) {
 }
 
 // fits reports whether the claim has one value that fits; of a claim with several, one is enough.
-func (r *ClaimRule) fits(t *accesstoken.AccessToken) bool {
+func (r *ClaimRule) fits(t *token.AccessToken) bool {
 	return t.HasClaim(r.name, r.values) || r.globs != nil && slices.ContainsFunc(t.Claim(r.name), r.globs.MatchString)
 }
 
 // Fits reports whether the rule is for the token, whose typ is that.
-func (r *Rule) Fits(t *accesstoken.AccessToken, typ string) bool {
+func (r *Rule) Fits(t *token.AccessToken, typ string) bool {
 	if r.Issuer != t.Issuer || !slices.Contains(r.Types, typ) {
 		return false
 	}
@@ -111,7 +111,7 @@ const maxSubject = 255
 
 // SubjectOf returns the sub of the token that the rule makes. Different claims make different subjects: what stands between two of them
 // begins where it is found first, and not within the one before it.
-func (r *Rule) SubjectOf(t *accesstoken.AccessToken) (string, error) {
+func (r *Rule) SubjectOf(t *token.AccessToken) (string, error) {
 	var subject strings.Builder
 	for rest := r.Subject; rest != ""; {
 		literal, after, found := strings.Cut(rest, "{")

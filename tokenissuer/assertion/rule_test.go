@@ -3,8 +3,8 @@ package assertion
 import (
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestQ224ClaimsMakeOneSubject: claims chosen so that two sets make one subject, `app/feature` + `x` and `app` + `feature/x` → the first
@@ -17,7 +17,7 @@ func TestQ224ClaimsMakeOneSubject(t *testing.T) {
 		{"app/feature", "x", "1", ""},
 		{"app", "x@1", "2", ""},
 	} {
-		got, err := r.SubjectOf(&accesstoken.AccessToken{Subject: test.sub, ClientID: test.client, ID: test.jti})
+		got, err := r.SubjectOf(&token.AccessToken{Subject: test.sub, ClientID: test.client, ID: test.jti})
 		if got != test.want || test.want == "" && oauth.AsError(err).Reason != "subject_ambiguous" {
 			t.Errorf("%+v: %q, %v", test, got, err)
 		}
@@ -30,7 +30,7 @@ func TestQ270TheEndOfAClaimIsNoPartOfWhatStandsBetween(t *testing.T) {
 	for _, test := range []struct{ sub, client, want string }{
 		{"app", "-main", "ci:app---main"}, {"my-app", "main", "ci:my-app--main"}, {"app-", "main", ""}, {"-", "x", ""},
 	} {
-		got, err := r.SubjectOf(&accesstoken.AccessToken{Subject: test.sub, ClientID: test.client})
+		got, err := r.SubjectOf(&token.AccessToken{Subject: test.sub, ClientID: test.client})
 		if got != test.want || test.want == "" && oauth.AsError(err).Reason != "subject_ambiguous" {
 			t.Errorf("%+v: %q, %v", test, got, err)
 		}

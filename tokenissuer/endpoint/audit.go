@@ -11,11 +11,11 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Audit writes one log line for each decision, with its reason and without credentials. It samples floods of refusals, so
@@ -81,7 +81,7 @@ func (a *Audit) decided(level zapcore.Level, r *http.Request, message string, fi
 
 // Passed records at debug level that the gate passed a request, with its token or, if t is nil, without one. It is not
 // logged by default, because access logs have these requests already.
-func (a *Audit) Passed(r *http.Request, t *accesstoken.AccessToken, further ...zap.Field) {
+func (a *Audit) Passed(r *http.Request, t *token.AccessToken, further ...zap.Field) {
 	entry := a.accepted.Check(zapcore.DebugLevel, "request passed the gate")
 	if entry == nil {
 		return

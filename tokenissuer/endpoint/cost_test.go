@@ -15,12 +15,13 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -48,7 +49,7 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	c.must(ks.Replace([]*keys.SigningKey{key}, algorithm))
 	master, err := keys.LoadMasterKey(tb.Context(), st, nil, time.Now())
 	c.must(err)
-	revocations := accesstoken.NewRevocationSet()
+	revocations := token.NewRevocationSet()
 	revocations.MarkFresh(time.Now())
 	digest := oauth.NewSecret(costSecret).Digest()
 	ada := &store.User{ID: "u-ada", Version: "1", Email: "ada@acme.example", Name: "Ada Lovelace", Status: store.UserActive, External: true, Profile: &store.Profile{GivenName: "Ada"}}
@@ -60,12 +61,12 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{ada}, Clients: []*store.Client{conf}})
 	c.must(err)
 	c.issuer = &tokenissuer.Issuer{
-		Records: tokenissuer.Records{Directory: declared, Authenticated: memory.NewClientCache(), Families: memory.NewFamilyCache(), Store: st, Revocations: revocations, Now: time.Now},
+		Records: tokenissuer.Records{Directory: declared, Authenticated: memory.NewClientCache(), Families: token.NewFamilyCache(), Store: st, Revocations: revocations, Now: time.Now},
 		Credentials: tokenissuer.Credentials{
 			Keys:     ks,
 			Master:   master,
-			JTIMAC:   accesstoken.NewJTIMAC(master),
-			Verifier: accesstoken.NewVerifier(costIssuer, ks, revocations, time.Hour, time.Now),
+			JTIMAC:   token.NewJTIMAC(master),
+			Verifier: token.NewVerifier(costIssuer, ks, revocations, time.Hour, time.Now),
 		},
 		Settings: tokenissuer.Settings{
 			URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: store.DefaultLifetimes, OpenID: true,

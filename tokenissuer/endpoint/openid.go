@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/idtoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // openIDMetadata is what the metadata of an OpenID provider has beyond those of RFC 8414 (OpenID Connect Discovery §3, RP-Initiated
@@ -38,7 +38,7 @@ func openIDMetadataOf(issuer *tokenissuer.Settings, base string) *openIDMetadata
 		EndSession:        base + logoutPath,
 		SubjectTypes:      []string{"public"},
 		IDTokenAlgorithms: oauth.OwnAlgorithms,
-		Claims:            slices.Concat(tokenClaims, idtoken.UserClaimNames()),
+		Claims:            slices.Concat(tokenClaims, token.IDClaimNames()),
 		ClaimTypes:        []string{"normal"},
 		ACRValues:         issuer.ACRValues(),
 		PromptValues:      issuer.PromptValues(),

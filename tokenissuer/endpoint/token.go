@@ -97,7 +97,7 @@ func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
 		fields = append(fields, zap.String("rule", a.Rule), zap.String("assertion_issuer", a.Issuer), zap.String("assertion_subject", a.Subject))
 	}
 	if tokens.IssuedType != "" {
-		fields = append(fields, zap.Strings("audience", t.Audience), zap.Int("actors", len(t.ActorChain())), zap.String("first_jti", t.Origin().ID))
+		fields = append(fields, zap.Strings("audience", t.Audience), zap.Int("actors", len(t.Actors)), zap.String("first_jti", t.Origin().ID))
 	}
 	if !tokens.IDToken.IsEmpty() {
 		fields = append(fields, zap.Bool("id_token", true))

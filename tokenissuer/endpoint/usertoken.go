@@ -12,12 +12,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // The path of the operation by which an organisation's admin obtains a token for a member.
@@ -108,7 +108,7 @@ type mintError struct {
 
 func (e mintError) Unwrap() error { return e.error }
 
-func forMint(err error, t *accesstoken.AccessToken, target string) error {
+func forMint(err error, t *token.AccessToken, target string) error {
 	return mintError{forClient(err, &store.Client{ID: t.ClientID}), t.Subject, target}
 }
 

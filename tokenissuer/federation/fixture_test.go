@@ -11,11 +11,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // people are the accounts of an issuer with the organisation acme, the stored user u-ada, and the declared user u-dora.
@@ -88,11 +88,11 @@ func newPeople(t *testing.T) *people {
 		PasswordHash: oauth.NewSecret("$2a$04$abcdefghijklmnopqrstuuZ7ZmX5rQ9rQ9rQ9rQ9rQ9rQ9rQ9rQ9r"), Groups: []string{"founders"},
 	}, false))
 	now := func() time.Time { return p.at }
-	revocations := accesstoken.NewRevocationSet()
+	revocations := token.NewRevocationSet()
 	issuer := &tokenissuer.Issuer{Records: tokenissuer.Records{
 		Directory: store.OverlayDirectory{Declared: declared, Stored: p.stored}, Store: p.stored, Revocations: revocations, Now: now,
 	}}
-	issuer.Verifier = accesstoken.NewVerifier(tokentest.Issuer, nil, revocations, time.Minute, now)
+	issuer.Verifier = token.NewVerifier(tokentest.Issuer, nil, revocations, time.Minute, now)
 	p.Registry = &registry.Registry{Issuer: issuer, Declared: declared, Stored: p.stored}
 	return p
 }

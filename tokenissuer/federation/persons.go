@@ -3,9 +3,9 @@ package federation
 import (
 	"context"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Persons finds the users of people whom a trusted issuer names in a grant. It is a tokenissuer.PersonFinder.
@@ -26,7 +26,7 @@ func Trusted(name, issuer string) (provider string, rules Rules) {
 
 // Person returns the user who has the account, or who has its verified address where the rule links by it. It makes no users. What a
 // provider allows holds here too.
-func (p Persons) Person(ctx context.Context, rule *assertion.Rule, t *accesstoken.AccessToken) (*store.User, error) {
+func (p Persons) Person(ctx context.Context, rule *assertion.Rule, t *token.AccessToken) (*store.User, error) {
 	provider, rules := Trusted(rule.Trust, t.Issuer)
 	account := Account{Provider: provider, Subject: t.Subject, NamedOnly: true}
 	account.Email, account.EmailVerified = t.Email()

@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/opaque"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // maxBytes bounds what is remembered of sessions.
@@ -21,19 +20,19 @@ const maxBytes = 96 << 20
 type Sessions struct {
 	issuer     *tokenissuer.Issuer
 	allowed    oauth.Scopes
-	remembered *opaque.Cache
+	remembered *token.OpaqueCache
 }
 
 // New returns the sessions that an issuer keeps.
-func New(issuer *tokenissuer.Issuer, enter opaque.Enter) *Sessions {
-	return &Sessions{issuer: issuer, allowed: issuer.HostScopes(), remembered: opaque.New(issuer.Verifier, enter, maxBytes)}
+func New(issuer *tokenissuer.Issuer, enter token.EnterStore) *Sessions {
+	return &Sessions{issuer: issuer, allowed: issuer.HostScopes(), remembered: token.NewOpaqueCache(issuer.Verifier, enter, maxBytes)}
 }
 
 // errNone is all that is said of a cookie that stands for no session.
 var errNone = oauth.NewError(oauth.Unauthorized, "session_missing")
 
 // keyOf does not allocate for a cookie of ours.
-func keyOf(cookie string, host routes.Host) opaque.Key {
+func keyOf(cookie string, host routes.Host) token.OpaqueKey {
 	var room [256]byte
 	text := append(append(append(append(room[:0], cookie...), 0), host.Scheme...), 0)
 	return sha256.Sum256(append(text, host.Authority...))
@@ -42,12 +41,12 @@ func keyOf(cookie string, host routes.Host) opaque.Key {
 // Token returns who is calling, by the cookie of a session and the host at which it came. It asks the store for a session that it
 // has not seen for a minute, and otherwise whether it was revoked. The error is unauthorized when there is no such session any more,
 // and temporarily_unavailable.
-func (s *Sessions) Token(ctx context.Context, cookie string, host routes.Host) (*accesstoken.AccessToken, error) {
+func (s *Sessions) Token(ctx context.Context, cookie string, host routes.Host) (*token.AccessToken, error) {
 	key := keyOf(cookie, host)
 	if t, known, err := s.remembered.Recall(key); known {
 		return t, err
 	}
-	t, err := s.remembered.Read(ctx, key, nil, func(ctx context.Context) (*accesstoken.AccessToken, error) {
+	t, err := s.remembered.Read(ctx, key, nil, func(ctx context.Context) (*token.AccessToken, error) {
 		return s.load(ctx, cookie, host)
 	})
 	if t == nil && err == nil {
@@ -76,21 +75,21 @@ func (s *Sessions) session(ctx context.Context, cookie string, host routes.Host)
 }
 
 // load reads a session from the store; nil: there is none.
-func (s *Sessions) load(ctx context.Context, cookie string, host routes.Host) (*accesstoken.AccessToken, error) {
+func (s *Sessions) load(ctx context.Context, cookie string, host routes.Host) (*token.AccessToken, error) {
 	session, err := s.session(ctx, cookie, host)
 	if session == nil || err != nil {
 		return nil, err
 	}
 	f, user := session.Family, session.User
-	t := &accesstoken.AccessToken{
+	t := &token.AccessToken{
 		Issuer: s.issuer.URL, Subject: user.ID, Audience: s.issuer.Audience, ClientID: store.BuiltInClientID, Scopes: s.scopes(f), ID: f.ID,
-		IssuedAt: f.CreatedAt.Truncate(time.Second), ExpiresAt: f.ExpiresAt, FamilyID: f.ID, Organisation: user.Organisation,
-		AuthTime: f.AuthTime.Truncate(time.Second),
+		IssuedAt: f.CreatedAt.Truncate(time.Second), ExpiresAt: f.ExpiresAt,
+		SignIn: token.SignIn{FamilyID: f.ID, Organisation: user.Organisation, AuthTime: f.AuthTime.Truncate(time.Second)},
 	}
 	if s.issuer.Roles.Has(user.Role) {
 		t.Role = string(user.Role)
 	}
-	person := &accesstoken.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified(), Groups: user.AllGroups(), Profile: user.Profile, UpdatedAt: user.LastChange()}
+	person := &token.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified(), Groups: user.AllGroups(), Profile: user.Profile, UpdatedAt: user.LastChange()}
 	// An address that nobody has verified is the operator's word, unless a provider has brought it.
 	person.EmailKnown = user.EmailVerified() || !user.External || user.Declared
 	person.ACR, person.AMR = f.Proof.ACR, f.Proof.AMR

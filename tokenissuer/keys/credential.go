@@ -17,7 +17,7 @@ import (
 )
 
 // A token family's credentials consist of its id, for refresh tokens the generation, and a MAC over both. They are not
-// stored, cannot be forged, and remain recognisable for ever, so that a second use is detected. All are base62, so no
+// stored, cannot be forged, and stay recognisable, so that a second use is detected. All are base62, so no
 // encoding changes them.
 const (
 	generationLength = 6 // 62^6 refreshes of one family
@@ -31,27 +31,27 @@ const (
 
 // Code returns the authorization code of a family (RFC 6749 §4.1.2).
 func (k *MasterKey) Code(familyID string) oauth.Secret {
-	return oauth.NewSecret(familyID + MAC(k.codes, familyID))
+	return oauth.NewSecret(familyID + MAC(k.derived[codes], familyID))
 }
 
 // ReadCode returns the family id in a code, and whether the code is genuine.
 func (k *MasterKey) ReadCode(code oauth.Secret) (familyID string, genuine bool) {
-	return readMAC(k.codes, code.Reveal(), codeLength, oauth.IDLength)
+	return readMAC(k.derived[codes], code.Reveal(), codeLength, oauth.IDLength)
 }
 
 // Session returns the cookie of a session.
 func (k *MasterKey) Session(familyID string) oauth.Secret {
-	return oauth.NewSecret(familyID + MAC(k.sessions, familyID))
+	return oauth.NewSecret(familyID + MAC(k.derived[sessions], familyID))
 }
 
 // ReadSession returns the family id in a session cookie, and whether the cookie is genuine.
 func (k *MasterKey) ReadSession(cookie oauth.Secret) (familyID string, genuine bool) {
-	return readMAC(k.sessions, cookie.Reveal(), sessionLength, oauth.IDLength)
+	return readMAC(k.derived[sessions], cookie.Reveal(), sessionLength, oauth.IDLength)
 }
 
-// HostSession returns the cookie of a session at a host. It is worth nothing at another origin.
+// HostSession returns the cookie of a session at a host. It is not genuine at another origin.
 func (k *MasterKey) HostSession(familyID, origin string) oauth.Secret {
-	return oauth.NewSecret(familyID + MAC(k.hosts, familyID+origin))
+	return oauth.NewSecret(familyID + MAC(k.derived[hostSessions], familyID+origin))
 }
 
 // ReadHostSession returns the family id in the cookie of a session at a host, and whether the cookie is genuine and of that origin.
@@ -60,18 +60,18 @@ func (k *MasterKey) ReadHostSession(cookie, origin string) (familyID string, gen
 		return "", false
 	}
 	familyID = cookie[:oauth.IDLength]
-	return familyID, hmac.Equal([]byte(MAC(k.hosts, familyID+origin)), []byte(cookie[oauth.IDLength:]))
+	return familyID, hmac.Equal([]byte(MAC(k.derived[hostSessions], familyID+origin)), []byte(cookie[oauth.IDLength:]))
 }
 
 // RefreshToken returns a family's refresh token of that generation.
 func (k *MasterKey) RefreshToken(familyID string, generation int64) oauth.Secret {
 	named := familyID + base62Number(uint64(generation), generationLength) //nolint:gosec // generations are positive
-	return oauth.NewSecret(named + MAC(k.refresh, named))
+	return oauth.NewSecret(named + MAC(k.derived[refreshTokens], named))
 }
 
 // ReadRefreshToken returns the family id and generation in a refresh token, and whether the token is genuine.
 func (k *MasterKey) ReadRefreshToken(token oauth.Secret) (familyID string, generation int64, genuine bool) {
-	named, genuine := readMAC(k.refresh, token.Reveal(), refreshLength, oauth.IDLength+generationLength)
+	named, genuine := readMAC(k.derived[refreshTokens], token.Reveal(), refreshLength, oauth.IDLength+generationLength)
 	if !genuine {
 		return named[:min(len(named), oauth.IDLength)], 0, false
 	}
@@ -93,7 +93,7 @@ func readMAC(key []byte, text string, length, namedLength int) (named string, ge
 
 // RegistrationToken returns the token with which a client that has registered itself manages its registration (RFC 7592 §3).
 func (k *MasterKey) RegistrationToken(clientID string) oauth.Secret {
-	return oauth.NewSecret(MAC(k.management, clientID))
+	return oauth.NewSecret(MAC(k.derived[registrations], clientID))
 }
 
 // MAC returns the HMAC-SHA256 of text in base62.
@@ -138,7 +138,7 @@ func base62Number(n uint64, length int) string {
 // AssertionKey derives the signing key of an epoch.
 func (k *MasterKey) AssertionKey(epoch int64) (*SigningKey, error) {
 	label := "upstream assertion, epoch " + strconv.FormatInt(epoch, 10)
-	seed, err := hkdf.Key(sha256.New, k.assertions, nil, label, ed25519.SeedSize)
+	seed, err := hkdf.Key(sha256.New, k.derived[assertions], nil, label, ed25519.SeedSize)
 	if err != nil {
 		return nil, fmt.Errorf("deriving the assertion key of epoch %d: %w", epoch, err)
 	}
@@ -154,7 +154,7 @@ func (k *MasterKey) AssertionKey(epoch int64) (*SigningKey, error) {
 // RequesterDigest returns the store.TokenFamily.RotatedBy of a request, from its address and the product family of its
 // user agent.
 func (k *MasterKey) RequesterDigest(familyID, address, userAgent string) string {
-	h := hmac.New(sha256.New, k.rotators)
+	h := hmac.New(sha256.New, k.derived[requesters])
 	text := make([]byte, 0, 256)
 	part := func(what, value string) {
 		h.Reset()
@@ -175,16 +175,16 @@ const AssertionType = "gateway-assertion+jwt"
 // AssertionEpoch is how long one key signs assertions.
 const AssertionEpoch = 30 * store.Day
 
-// What is remembered of whoever used a refresh token: a few bytes of a keyed digest of the address, and of the family of user
-// agents. They are made for one token family, so that no two families can be told to be the same person's.
+// A RequesterDigest has a few bytes of a keyed digest of the address, and as many of one of the user agent's product family. The token
+// family's id is part of both digests, so that digests do not link two families to one person.
 const (
-	// RequesterDigestPart is how many characters of a RequesterDigest each of the two has: 48 bits.
+	// RequesterDigestPart is the length of each of the two in characters: 48 bits.
 	RequesterDigestPart = 8
 	rotatorBytes        = RequesterDigestPart / 4 * 3
 )
 
-// Inspect says which of our own credentials a text is, and of which token family; empty when it is none. Whether it is
-// still good it does not say.
+// Inspect returns what kind of our own credentials a text is, and its token family; empty if it is none. It does not check whether the
+// credential is still valid.
 func (k *MasterKey) Inspect(text oauth.Secret) (what, familyID string) {
 	if k == nil {
 		return "", ""

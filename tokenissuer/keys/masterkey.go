@@ -23,44 +23,60 @@ const masterKeyBytes = 32
 // MasterKey is the issuer's symmetric secret, the same on every node. For each purpose it derives a key of its own (RFC
 // 5869), so that a value made for one purpose is invalid for any other.
 type MasterKey struct {
-	codes      []byte
-	refresh    []byte
-	rotators   []byte
-	sessions   []byte
-	hosts      []byte
-	assertions []byte
-	management []byte
-	jtiMAC     []byte
+	derived [len(derivedLabels)][]byte
 
 	// Forms is the key of the MACs in our pages' forms; see MAC.
 	Forms []byte
 	// Requests seals authorization requests, Devices the cookies of browsers that have signed in before, and HostSignIns
 	// the state of sign-ins at hosts behind the gate.
 	Requests, Devices, HostSignIns cipher.AEAD
-	// ProviderSignIns seals sign-ins that go on at an identity provider.
+	// ProviderSignIns seals sign-ins that continue at an identity provider.
 	ProviderSignIns cipher.AEAD
 }
 
+// purpose is what a derived key is used for.
+type purpose int
+
+const (
+	codes purpose = iota
+	refreshTokens
+	requesters
+	sessions
+	hostSessions
+	assertions
+	registrations
+	jtiMACs
+	forms
+)
+
+// derivedLabels are the labels of the derived keys. A label that changes invalidates what was made with its key.
+var derivedLabels = [...]string{
+	codes:         "authorization code",
+	refreshTokens: "refresh token",
+	requesters:    "who used a refresh token",
+	sessions:      "session",
+	hostSessions:  "host session",
+	assertions:    "upstream assertion",
+	registrations: "registration access token",
+	jtiMACs:       "tag of access tokens",
+	forms:         "form",
+}
+
 // JTIMAC returns the key of the MACs in the jti of our access tokens.
-func (k *MasterKey) JTIMAC() []byte { return k.jtiMAC }
+func (k *MasterKey) JTIMAC() []byte { return k.derived[jtiMACs] }
 
 func newMasterKey(secret []byte) (*MasterKey, error) {
 	if len(secret) != masterKeyBytes {
 		return nil, fmt.Errorf("the master key has %d bytes and not %d", len(secret), masterKeyBytes)
 	}
 	k := new(MasterKey)
-	for _, mac := range []struct {
-		key   *[]byte
-		label string
-	}{
-		{&k.codes, "authorization code"}, {&k.refresh, "refresh token"}, {&k.rotators, "who used a refresh token"}, {&k.sessions, "session"}, {&k.hosts, "host session"}, {&k.Forms, "form"},
-		{&k.assertions, "upstream assertion"}, {&k.management, "registration access token"}, {&k.jtiMAC, "tag of access tokens"},
-	} {
+	for p, label := range derivedLabels {
 		var err error
-		if *mac.key, err = hkdf.Key(sha256.New, secret, nil, mac.label, sha256.Size); err != nil {
+		if k.derived[p], err = hkdf.Key(sha256.New, secret, nil, label, sha256.Size); err != nil {
 			return nil, err
 		}
 	}
+	k.Forms = k.derived[forms]
 	for _, seal := range []struct {
 		key   *cipher.AEAD
 		label string

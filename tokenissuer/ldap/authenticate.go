@@ -20,20 +20,20 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Directory is a directory of people. It is safe for concurrent use. It connects when it is first asked.
+// Directory signs people in with an LDAP directory. It is safe for concurrent use. It connects on first use.
 type Directory struct {
-	*plan
+	plan   *plan
 	pool   *pool
 	turns  *fairqueue.Queue
 	health federation.Health
-	// namesAsSubjects says that somebody was identified by the name of an entry.
+	// namesAsSubjects reports that a person was identified by the name of the entry.
 	namesAsSubjects atomic.Bool
 }
 
-// maxWaiting is how many sign-ins wait for their turn.
+// maxWaiting is the number of sign-ins that can wait for their turn.
 const maxWaiting = 1024
 
-// New returns the directory of the settings. It connects to nobody. The caller closes it.
+// New returns the directory of the settings. It does not connect. The caller closes it.
 func New(s Settings) (*Directory, error) {
 	p, err := s.plan()
 	if err != nil {
@@ -45,22 +45,21 @@ func New(s Settings) (*Directory, error) {
 	return &Directory{plan: p, pool: &pool{plan: p}, turns: fairqueue.New(p.Connections, maxWaiting)}, nil
 }
 
-// Close closes the connections that nobody uses. Those in use are closed after their last operation.
+// Close closes the idle connections. Those in use are closed after their last operation.
 func (d *Directory) Close() error {
 	d.pool.close()
 	return nil
 }
 
-// maxLogin is how many bytes somebody can be called.
+// maxLogin is the greatest length of a login in bytes.
 const maxLogin = 254
 
-// Authenticate returns the account of whoever has that name or address and that password. It returns store.ErrNotFound if the
-// directory knows nobody of that name, an invalid_grant if it knows somebody and does not let them in, and a
-// temporarily_unavailable if it cannot be asked.
+// Authenticate returns the account of a person with that login and password. It returns store.ErrNotFound if the directory has no entry
+// for the login, invalid_grant if it has one and does not accept the person, and temporarily_unavailable if the directory fails.
 //
-// A name that the directory does not know costs the same steps as a wrong password: a search, and a bind on a connection of its own.
+// An unknown login takes the same steps as a wrong password: a search, and a bind on a connection of its own.
 func (d *Directory) Authenticate(ctx context.Context, a tokenissuer.DirectoryAttempt) (federation.Account, error) {
-	// 1. Is it something that a directory can be asked about? An empty password would be an unauthenticated bind.
+	// 1. The login's form. An empty password would be an unauthenticated bind (RFC 4513 §5.1.2).
 	if !d.isLogin(a.Login) {
 		return federation.Account{}, store.ErrNotFound
 	}
@@ -68,9 +67,9 @@ func (d *Directory) Authenticate(ctx context.Context, a tokenissuer.DirectoryAtt
 		return federation.Account{}, refused(ReasonRefused, errors.New("the password is empty"))
 	}
 	// 2. Wait for a turn.
-	ctx, cancel := context.WithTimeout(ctx, d.DialTimeout+2*d.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.plan.DialTimeout+2*d.plan.Timeout)
 	defer cancel()
-	leave, err := d.turns.Enter(ctx, fairqueue.Share{Name: a.Address, Most: max(1, d.Connections/2)})
+	leave, err := d.turns.Enter(ctx, fairqueue.Share{Name: a.Address, Most: max(1, d.plan.Connections/2)})
 	if err != nil {
 		e := oauth.Unavailable(ReasonBusy, err)
 		e.RetryAfter = retryAfter
@@ -82,14 +81,17 @@ func (d *Directory) Authenticate(ctx context.Context, a tokenissuer.DirectoryAtt
 	return account, err
 }
 
-// isLogin reports whether a text may be somebody's name or address here.
+// TakesUsernames reports whether people can sign in with something other than an e-mail address.
+func (d *Directory) TakesUsernames() bool { return d.plan.userFilter.has(usernamePlaceholder) }
+
+// isLogin reports whether a text may be a person's name or address.
 func (d *Directory) isLogin(login string) bool {
 	return login != "" && len(login) <= maxLogin && utf8.ValidString(login) && (d.TakesUsernames() || strings.Contains(login, "@")) &&
 		!strings.ContainsFunc(login, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) })
 }
 
 func (d *Directory) signIn(ctx context.Context, a tokenissuer.DirectoryAttempt) (none federation.Account, err error) {
-	// 3. Find the one entry, and what identifies it.
+	// 3. The entry, and what identifies it.
 	entry, err := d.find(ctx, a.Login)
 	if err != nil {
 		if fault := d.pretend(ctx, err); fault != nil {
@@ -97,11 +99,11 @@ func (d *Directory) signIn(ctx context.Context, a tokenissuer.DirectoryAttempt) 
 		}
 		return none, err
 	}
-	subject, isName, err := d.subject(entry)
+	subject, isName, err := d.plan.subject(entry)
 	if err != nil {
 		return none, unavailable(err)
 	}
-	// 4. Failures of this entry are counted together, whatever it was called.
+	// 4. Failures are counted by entry, whatever the login.
 	if err := a.Admit(subject); err != nil {
 		if fault := d.pretend(ctx, err); fault != nil {
 			return none, fault
@@ -115,14 +117,14 @@ func (d *Directory) signIn(ctx context.Context, a tokenissuer.DirectoryAttempt) 
 	if isDisabled(entry) {
 		return none, refused(ReasonDisabled, fmt.Errorf("%q", entry.DN))
 	}
-	if isName && d.namesAsSubjects.CompareAndSwap(false, true) && d.Warn != nil {
-		d.Warn("the directory: people are known by the names of their entries", errors.New(namesAsSubjects))
+	if isName && d.namesAsSubjects.CompareAndSwap(false, true) && d.plan.Warn != nil {
+		d.plan.Warn("the directory: people are known by the names of their entries", errors.New(namesAsSubjects))
 	}
 	// 6. The groups.
-	account := d.account(entry, subject, a.Login)
-	if d.knowsGroups() {
+	account := d.plan.account(entry, subject, a.Login)
+	if d.plan.knowsGroups() {
 		err = d.pool.run(ctx, func(c *connection) (err error) {
-			account.Groups, err = d.groups(ctx, c, entry)
+			account.Groups, err = d.plan.groups(ctx, c, entry)
 			return err
 		})
 	}
@@ -134,17 +136,17 @@ func (d *Directory) signIn(ctx context.Context, a tokenissuer.DirectoryAttempt) 
 
 // find returns the one entry of a person.
 func (d *Directory) find(ctx context.Context, login string) (*ldap.Entry, error) {
-	filter := d.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
+	filter := d.plan.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
 	var entries []*ldap.Entry
 	err := d.pool.run(ctx, func(c *connection) (err error) {
-		entries, err = c.search(ctx, d.UserBase, ldap.ScopeWholeSubtree, filter, d.userAttributes(), 1)
+		entries, err = c.search(ctx, d.plan.UserBase, ldap.ScopeWholeSubtree, filter, d.plan.userAttributes(), 1)
 		return err
 	})
 	switch {
 	case errors.Is(err, errTooMany):
 		return nil, refused(ReasonAmbiguous, errors.New("the filter finds several entries"))
 	case err != nil:
-		return nil, unavailable(fmt.Errorf("people below %s: %w", d.UserBase, withoutReferral(err)))
+		return nil, unavailable(fmt.Errorf("people below %s: %w", d.plan.UserBase, withoutReferral(err)))
 	case len(entries) == 0:
 		return nil, store.ErrNotFound
 	case entries[0].DN == "":
@@ -153,9 +155,9 @@ func (d *Directory) find(ctx context.Context, login string) (*ldap.Entry, error)
 	return entries[0], nil
 }
 
-// prove binds as somebody, on a connection that nobody uses afterwards.
+// prove binds as a person, on a connection that is closed afterwards.
 func (d *Directory) prove(ctx context.Context, dn string, password oauth.Secret) error {
-	c, err := d.dial(ctx)
+	c, err := d.plan.dial(ctx)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -170,13 +172,13 @@ func (d *Directory) prove(ctx context.Context, dn string, password oauth.Secret)
 	}
 }
 
-// pretend takes the steps of a wrong password where none is looked at, so that the time does not tell: after a search that found nobody,
-// or several, or somebody for whom too many have failed. It returns a fault of the directory, as prove would. Nobody's password is sent.
+// pretend takes the steps of a wrong password where no password is checked, so that the timing does not reveal it: after a search that found
+// no entry or several, or one with too many failures. It returns a fault of the directory, as prove would. It sends a random password.
 func (d *Directory) pretend(ctx context.Context, found error) error {
 	if !errors.Is(found, store.ErrNotFound) && oauth.AsError(found).Code != oauth.InvalidGrant {
 		return nil
 	}
-	if err := d.prove(ctx, "cn="+rand.Text()+","+d.UserBase, oauth.NewSecret(rand.Text())); oauth.AsError(err).Code == oauth.TemporarilyUnavailable {
+	if err := d.prove(ctx, "cn="+rand.Text()+","+d.plan.UserBase, oauth.NewSecret(rand.Text())); oauth.AsError(err).Code == oauth.TemporarilyUnavailable {
 		return err
 	}
 	return nil

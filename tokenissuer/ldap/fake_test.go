@@ -126,9 +126,12 @@ func (f *fake) seen(tag ber.Tag) (found []operation) {
 // settings are those for the directory, in the clear.
 func (f *fake) settings() Settings {
 	return Settings{
-		Name: "fake", URL: "ldap://" + f.address, UserBase: "dc=example,dc=com", UserFilter: "(|(mail={email})(uid={username}))",
-		BindDN: "cn=reader,dc=example,dc=com", BindPassword: oauth.NewSecret("the reader's password"),
-		Timeout: 30 * time.Second, DialTimeout: 30 * time.Second,
+		Name: "fake",
+		Server: Server{
+			URL: "ldap://" + f.address, BindDN: "cn=reader,dc=example,dc=com", BindPassword: oauth.NewSecret("the reader's password"),
+			Timeout: 30 * time.Second, DialTimeout: 30 * time.Second,
+		},
+		People: People{UserBase: "dc=example,dc=com", UserFilter: "(|(mail={email})(uid={username}))"},
 	}
 }
 
@@ -304,7 +307,7 @@ func TestP37InTheClear(t *testing.T) {
 		"ldap://ldap.example.com": false, "ldap://10.0.0.1:389": false, "ldap://[2001:db8::1]": false, "ldap://127.0.0.1.example.com": false, "ldap://0.0.0.0": false,
 		"ldap://127.0.0.1": true, "ldap://[::1]:1389": true, "ldap://localhost": true, "ldaps://ldap.example.com": true,
 	} {
-		s := Settings{Name: "corp", URL: url, UserBase: "dc=example,dc=com"}
+		s := Settings{Name: "corp", Server: Server{URL: url}, People: People{UserBase: "dc=example,dc=com"}}
 		if err := s.Check(); (err == nil) != ok {
 			t.Errorf("%s: %v", url, err)
 		}

@@ -36,7 +36,7 @@ func TestP51Filters(t *testing.T) {
 		{"(mail=ada@example.com)", false},
 		{"", false},
 	} {
-		s := Settings{Name: "corp", URL: "ldaps://ldap.example.com", UserBase: "dc=example,dc=com", UserFilter: test.filter}
+		s := Settings{Name: "corp", Server: Server{URL: "ldaps://ldap.example.com"}, People: People{UserBase: "dc=example,dc=com", UserFilter: test.filter}}
 		if test.filter == "" {
 			s.UserFilter = "()"
 		}
@@ -46,7 +46,7 @@ func TestP51Filters(t *testing.T) {
 	}
 }
 
-// remote is a connection with somebody at an address.
+// remote is a connection to a remote address.
 type remote struct {
 	net.Conn
 	address net.TCPAddr
@@ -57,7 +57,7 @@ func (r remote) RemoteAddr() net.Addr { return &r.address }
 // TestP37ANameThatIsNotLoopback: a name taken for loopback that resolves elsewhere → refused at the dial.
 func TestP37ANameThatIsNotLoopback(t *testing.T) {
 	for address, ok := range map[string]bool{"127.0.0.1": true, "::1": true, "::ffff:127.0.0.1": true, "10.0.0.1": false, "2001:db8::1": false, "0.0.0.0": false} {
-		plan, err := Settings{Name: "corp", URL: "ldap://localhost", UserBase: "dc=example,dc=com"}.plan()
+		plan, err := Settings{Name: "corp", Server: Server{URL: "ldap://localhost"}, People: People{UserBase: "dc=example,dc=com"}}.plan()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestP152ADirectoryIsItsHostAndDomain(t *testing.T) {
 		{"ldaps://ldap.example.com", "ou=people,o=Acme,c=DE", "ldap://ldap.example.com/ou=people,o=acme,c=de"},
 		{"ldaps://[::1]:636", "o=acme", "ldap://::1/o=acme"},
 	} {
-		if got := (Settings{URL: s.url, UserBase: s.base}).Place(); got != s.want {
+		if got := (Settings{Server: Server{URL: s.url}, People: People{UserBase: s.base}}).Place(); got != s.want {
 			t.Errorf("%s, %s: %q, want %q", s.url, s.base, got, s.want)
 		}
 	}

@@ -13,29 +13,29 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// note records how a sign-in went with the directory. A refusal is an answer as it should be.
+// note records the health of the directory after a sign-in. A refusal is healthy.
 func (d *Directory) note(err error) {
 	switch {
 	case err == nil || oauth.AsError(err).Code != oauth.TemporarilyUnavailable:
-		d.health.Note(d.Now(), nil)
+		d.health.Note(d.plan.Now(), nil)
 	case !errors.Is(err, context.Canceled):
-		d.health.Note(d.Now(), err)
+		d.health.Note(d.plan.Now(), err)
 	}
 }
 
-// State returns how it went with the directory lately.
+// State returns the health of the directory.
 func (d *Directory) State() federation.State { return d.health.State() }
 
-// namesAsSubjects says what an operator should change.
+// namesAsSubjects tells the operator what to change.
 const namesAsSubjects = "the entries have none of entryUUID, objectGUID, nsUniqueId and ipaUniqueID that we can read: whoever gets the entry of " +
 	"somebody who has left gets that account too. Name a permanent attribute as `subject` in `attributes`"
 
 // Test looks at the directory as a sign-in would use it, step by step: address, connection, tls, bind, user_base, user_filter, groups.
-// Login is somebody to look for; empty: nobody is.
+// Login is a person to look for; empty: none.
 func (d *Directory) Test(ctx context.Context, login string) []federation.Step {
 	var s federation.Steps
-	host, port, _ := net.SplitHostPort(d.address) // it was joined by us
-	lookup, cancel := context.WithTimeout(ctx, d.DialTimeout)
+	host, port, _ := net.SplitHostPort(d.plan.address) // it was joined by us
+	lookup, cancel := context.WithTimeout(ctx, d.plan.DialTimeout)
 	addresses, err := net.DefaultResolver.LookupNetIP(lookup, "ip", host)
 	cancel()
 	if err != nil {
@@ -47,31 +47,31 @@ func (d *Directory) Test(ctx context.Context, login string) []federation.Step {
 		texts[i] = ip.Unmap().String()
 	}
 	s.Pass("address", "%s is %s", host, strings.Join(texts, ", "))
-	c, err := d.dial(ctx)
+	c, err := d.plan.dial(ctx)
 	if err != nil {
 		s.Fail("connection", err)
 		return s
 	}
 	defer c.close()
 	s.Pass("connection", "connected to port %s", port)
-	if d.overTLS || d.StartTLS {
+	if d.plan.overTLS || d.plan.StartTLS {
 		s.Pass("tls", "the certificate is valid for %s", host)
 	} else {
 		s.Advise("tls", "the connection is in the clear")
 	}
-	if d.BindDN == "" {
+	if d.plan.BindDN == "" {
 		s.Advise("bind", "searches are anonymous: bind_dn and bind_password name a service account")
-	} else if err := c.bind(ctx, d.BindDN, d.BindPassword); err != nil {
+	} else if err := c.bind(ctx, d.plan.BindDN, d.plan.BindPassword); err != nil {
 		s.Fail("bind", withoutReferral(err))
 		return s
 	} else {
-		s.Pass("bind", "bound as %s", d.BindDN)
+		s.Pass("bind", "bound as %s", d.plan.BindDN)
 	}
-	if !d.testBase(ctx, &s, c, "user_base", d.UserBase) {
+	if !d.testBase(ctx, &s, c, "user_base", d.plan.UserBase) {
 		return s
 	}
 	person := d.testFilter(ctx, &s, c, login)
-	if d.GroupBase == "" || d.testBase(ctx, &s, c, "group_base", d.GroupBase) {
+	if d.plan.GroupBase == "" || d.testBase(ctx, &s, c, "group_base", d.plan.GroupBase) {
 		d.testGroups(ctx, &s, c, person)
 	}
 	return s
@@ -91,20 +91,20 @@ func (d *Directory) testBase(ctx context.Context, s *federation.Steps, c *connec
 	return true
 }
 
-// testFilter looks for somebody, or for anybody whose entry is as it has to be. It returns nil if there is nobody.
+// testFilter looks for a person, and checks the entry. It returns nil if it finds none.
 func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *connection, login string) *ldap.Entry {
 	if login == "" {
 		login = "gatehouse-test@gatehouse.invalid"
-		filter := d.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
-		if _, err := c.search(ctx, d.UserBase, ldap.ScopeWholeSubtree, filter, d.userAttributes(), 1); err != nil {
+		filter := d.plan.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
+		if _, err := c.search(ctx, d.plan.UserBase, ldap.ScopeWholeSubtree, filter, d.plan.userAttributes(), 1); err != nil {
 			s.Fail("user_filter", withoutReferral(err))
 			return nil
 		}
 		s.Advise("user_filter", "the directory takes the filter; give the address of somebody to see whether it finds them")
 		return nil
 	}
-	filter := d.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
-	found, err := c.search(ctx, d.UserBase, ldap.ScopeWholeSubtree, filter, d.userAttributes(), 1)
+	filter := d.plan.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
+	found, err := c.search(ctx, d.plan.UserBase, ldap.ScopeWholeSubtree, filter, d.plan.userAttributes(), 1)
 	switch {
 	case errors.Is(err, errTooMany):
 		s.Fail("user_filter", errors.New(filter+" finds several entries: nobody is let in"))
@@ -113,10 +113,10 @@ func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *conn
 		s.Fail("user_filter", withoutReferral(err))
 		return nil
 	case len(found) == 0:
-		s.Fail("user_filter", errors.New(filter+" finds nobody below "+d.UserBase))
+		s.Fail("user_filter", errors.New(filter+" finds nobody below "+d.plan.UserBase))
 		return nil
 	}
-	subject, isName, err := d.subject(found[0])
+	subject, isName, err := d.plan.subject(found[0])
 	switch {
 	case err != nil:
 		s.Fail("subject", err)
@@ -124,7 +124,7 @@ func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *conn
 	case isName:
 		s.Advise("subject", "%s is known by the name of the entry: no permanent identifier can be read", subject)
 	}
-	a := d.account(found[0], subject, login)
+	a := d.plan.account(found[0], subject, login)
 	s.Pass("user_filter", "found %s: subject %s, e-mail %q, name %q, username %q", found[0].DN, subject, a.Email, a.Name, a.Profile.PreferredUsername)
 	if isDisabled(found[0]) {
 		s.Advise("user_filter", "the account is disabled")
@@ -132,13 +132,13 @@ func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *conn
 	return found[0]
 }
 
-// testGroups finds the groups of somebody who was found.
+// testGroups finds the groups of a person.
 func (d *Directory) testGroups(ctx context.Context, s *federation.Steps, c *connection, person *ldap.Entry) {
 	switch {
-	case !d.knowsGroups():
+	case !d.plan.knowsGroups():
 		s.Advise("groups", "people's groups are not asked for: group_base, or groups in attributes, says where they are")
 	case person != nil:
-		groups, err := d.groups(ctx, c, person)
+		groups, err := d.plan.groups(ctx, c, person)
 		if err != nil {
 			s.Fail("groups", err)
 			return

@@ -16,46 +16,61 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Settings are what an operator says of a directory.
+// Settings configure a directory.
 type Settings struct {
-	// Name is the provider's name, which is a part of what identifies its people: another name is another directory.
+	// Name is the provider's name. It is part of what identifies its people: another name is another directory.
 	Name string
-	// URL is where it is: ldaps://host or ldap://host, with a port unless that is 636 or 389.
+	Server
+	People
+	Groups
+	Now func() time.Time
+	// Warn reports to the operator what people's sign-ins revealed; nil: it is not reported.
+	Warn func(message string, err error)
+}
+
+// Server is how the directory's server is reached.
+type Server struct {
+	// URL is ldaps://host or ldap://host, with a port unless it is 636 or 389.
 	URL string
-	// StartTLS secures a connection of ldap:// before anything else is said on it (RFC 4511 §4.14).
+	// StartTLS secures an ldap:// connection before its first operation (RFC 4511 §4.14).
 	StartTLS bool
-	// Insecure allows ldap:// without StartTLS to hosts that are not loopback. Passwords are then sent in the clear.
+	// Insecure allows ldap:// without StartTLS to hosts other than loopback. Passwords are then sent in the clear.
 	Insecure bool
-	// CA has the certificates of the directory's authorities, as PEM; empty: those of the system count.
+	// CA has the certificates of the accepted authorities, as PEM; empty: those of the system.
 	CA string
 	// BindDN and BindPassword are the service account that searches; both empty: the searches are anonymous.
 	BindDN       string
 	BindPassword oauth.Secret
+	// DialTimeout bounds the connection with its TLS handshake, Timeout each operation. Default: 5 seconds.
+	DialTimeout, Timeout time.Duration
+	// Connections is the number of concurrent sign-ins; others wait. Default: 8.
+	Connections int
+}
+
+// People is how the entry of a person is found and read.
+type People struct {
 	// UserBase is the entry below which people are.
 	UserBase string
-	// UserFilter finds the entry of somebody by {email} or {username}. Default: (mail={email}).
+	// UserFilter finds the entry of a person by {email} or {username}. Default: (mail={email}).
 	UserFilter string
-	// GroupBase is the entry below which groups are. If it is set, only groups below it count. Empty: no group is searched for.
+	Attributes Attributes
+	// EmailUnverified says that people can change the address in their entry, so that it proves nothing.
+	EmailUnverified bool
+}
+
+// Groups is how a person's groups are found.
+type Groups struct {
+	// GroupBase is the entry below which groups are. Groups elsewhere do not count. Empty: groups are not searched for.
 	GroupBase string
 	// GroupFilter finds the groups of an entry by its {dn}, or by the {username} of a person. Default:
 	// (|(member={dn})(uniqueMember={dn})(memberUid={username})).
 	GroupFilter string
-	// GroupDepth is how many steps lead from a person to a group of groups at most; 1: a person's own groups alone. Default: 5.
+	// GroupDepth is the greatest number of steps from a person to a group of groups; 1: direct membership alone. Default: 5.
 	GroupDepth int
-	Attributes Attributes
-	// EmailUnverified says that people can write the address in their entry themselves, so that nothing follows from it.
-	EmailUnverified bool
-	// DialTimeout bounds how long a connection and its TLS handshake take, Timeout each operation on it. Default: 5 seconds.
-	DialTimeout, Timeout time.Duration
-	// Connections is how many people can be signing in at once; others wait in turn. Default: 8.
-	Connections int
-	Now         func() time.Time
-	// Warn tells the operator what came up while people signed in; nil: nobody is told.
-	Warn func(message string, err error)
 }
 
-// Place names the directory for good: its host and the domain below which its people are (RFC 2247), as
-// ldap://ldap.example.com/dc=example,dc=com. Port, TLS and the branch below the domain can change without making it another.
+// Place identifies the directory permanently: its host and the domain below which its people are (RFC 2247), as
+// ldap://ldap.example.com/dc=example,dc=com. A change of port, TLS or the branch below the domain does not change it.
 func (s Settings) Place() string {
 	u, err := url.Parse(s.URL)
 	base, errBase := ldap.ParseDN(strings.ToLower(s.UserBase))
@@ -66,7 +81,7 @@ func (s Settings) Place() string {
 	for first > 0 && strings.HasPrefix(base.RDNs[first-1].String(), "dc=") {
 		first--
 	}
-	if first == len(base.RDNs) { // no domain: nobody knows where the tree begins
+	if first == len(base.RDNs) { // no domain: the root of the tree is unknown
 		first = 0
 	}
 	root := ldap.DN{RDNs: base.RDNs[first:]}
@@ -75,16 +90,16 @@ func (s Settings) Place() string {
 
 // Attributes are the attributes of a person's entry. The zero value means the usual ones.
 type Attributes struct {
-	// Subject is what identifies a person for good. Default: entryUUID, objectGUID, nsUniqueId or ipaUniqueID, whichever the entry
+	// Subject identifies a person permanently. Default: entryUUID, objectGUID, nsUniqueId or ipaUniqueID, whichever the entry
 	// has, else the name of the entry itself.
 	Subject string
 	// Email is the address. Default: mail.
 	Email string
-	// Names are what a person is called; the first that the entry has. Default: displayName, cn.
+	// Names are the attributes with a person's name; the first that the entry has is used. Default: displayName, cn.
 	Names []string
-	// Usernames are the short name; the first that the entry has. Default: uid, sAMAccountName.
+	// Usernames are those with the short name; the first that the entry has is used. Default: uid, sAMAccountName.
 	Usernames []string
-	// Groups lists the names of the groups' entries, as memberOf does. Default: none; GroupBase is another way to find them.
+	// Groups has the names of the groups' entries, as memberOf does. Default: none; GroupBase is the other way to find them.
 	Groups string
 }
 
@@ -101,7 +116,7 @@ const (
 	MaxConnections = 256
 )
 
-// plan is Settings that were checked, with their defaults, and what follows from them.
+// plan is checked Settings with their defaults, and what is derived from them.
 type plan struct {
 	Settings
 	address      string // host:port
@@ -113,7 +128,7 @@ type plan struct {
 	groupBase    *ldap.DN // nil: any
 }
 
-// Check says what is wrong with the settings.
+// Check returns an error if the settings are invalid.
 func (s Settings) Check() error {
 	_, err := s.plan()
 	return err
@@ -155,7 +170,7 @@ func (s Settings) plan() (*plan, error) {
 	return p, p.readAttributes()
 }
 
-// readURL finds out where the directory is and how connections to it are secured.
+// readURL sets the directory's address and how connections to it are secured.
 func (p *plan) readURL() error {
 	u, err := url.Parse(p.URL)
 	if err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -224,6 +239,3 @@ func (p *plan) readAttributes() error {
 	}
 	return nil
 }
-
-// TakesUsernames reports whether people can sign in with something that is no e-mail address.
-func (p *plan) TakesUsernames() bool { return p.userFilter.has(usernamePlaceholder) }

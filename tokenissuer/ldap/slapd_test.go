@@ -25,9 +25,13 @@ func settingsOf(t *testing.T, s *ldaptest.Server) Settings {
 		t.Fatal(err)
 	}
 	return Settings{
-		Name: "corp", URL: s.TLSURL, CA: string(pem), BindDN: ldaptest.ReaderDN, BindPassword: oauth.NewSecret(ldaptest.ReaderPassword),
-		UserBase: ldaptest.Base, UserFilter: "(&(objectClass=inetOrgPerson)(|(mail={email})(uid={username})))", GroupBase: ldaptest.Groups,
-		Timeout: 30 * time.Second, DialTimeout: 30 * time.Second, // the machine may be busy with other things
+		Name: "corp",
+		Server: Server{
+			URL: s.TLSURL, CA: string(pem), BindDN: ldaptest.ReaderDN, BindPassword: oauth.NewSecret(ldaptest.ReaderPassword),
+			Timeout: 30 * time.Second, DialTimeout: 30 * time.Second, // the machine may be busy
+		},
+		People: People{UserBase: ldaptest.Base, UserFilter: "(&(objectClass=inetOrgPerson)(|(mail={email})(uid={username})))"},
+		Groups: Groups{GroupBase: ldaptest.Groups},
 	}
 }
 
@@ -47,7 +51,7 @@ func attempt(login, password string) tokenissuer.DirectoryAttempt {
 	}
 }
 
-// wantNobody requires that a login is not let in, for that reason; empty: that the directory knows nobody of that name.
+// wantNobody requires that a login is refused for that reason; empty: that the directory does not know it.
 func wantNobody(t *testing.T, d *Directory, login, password, reason string) {
 	t.Helper()
 	account, err := d.Authenticate(t.Context(), attempt(login, password))

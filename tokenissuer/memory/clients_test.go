@@ -8,13 +8,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestTheMemoryOfClientsIsBounded: whoever registers clients without end, and has each of them authenticate, fills nothing.
-func TestTheMemoryOfClientsIsBounded(t *testing.T) {
+// TestClientCache: it is bounded however many clients authenticate, and a client leaves it after ClientCacheTTL or by Forget.
+func TestClientCache(t *testing.T) {
 	now := time.Now()
 	c := NewClientCache()
 	for i := range 3*maxCachedClients + 1 {
 		c.Remember(&store.Client{ID: fmt.Sprint("client-", i)}, now)
-		if n := len(c.clients); n > maxCachedClients {
+		if n := c.clients.Len(); n > maxCachedClients {
 			t.Fatalf("%d clients are remembered", n)
 		}
 	}

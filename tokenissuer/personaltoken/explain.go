@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // condition is what a token must meet beside its form and its audience.
@@ -35,20 +35,20 @@ var conditions = []condition{
 }
 
 // Explain returns how Token decides about a text, by the store's state of this moment. It continues after a failure, as
-// accesstoken.Verifier.Explain does. The error is temporarily_unavailable.
-func (p *Tokens) Explain(ctx context.Context, text string, audiences []string) (accesstoken.Explanation, error) {
-	x := accesstoken.Explanation{Accepted: true}
+// token.Verifier.Explain does. The error is temporarily_unavailable.
+func (p *Tokens) Explain(ctx context.Context, text string, audiences []string) (token.Explanation, error) {
+	x := token.Explanation{Accepted: true}
 	add := func(name, promise string, reachable, passed bool, failure error) bool {
-		f := accesstoken.Finding{Check: name, Promise: promise, Outcome: accesstoken.CheckNotReached}
+		f := token.Finding{Check: name, Promise: promise, Outcome: token.CheckNotReached}
 		switch {
 		case reachable && passed:
-			f.Outcome = accesstoken.CheckPassed
+			f.Outcome = token.CheckPassed
 		case reachable:
-			f.Outcome, f.Reason = accesstoken.CheckFailed, oauth.AsError(failure).Reason
+			f.Outcome, f.Reason = token.CheckFailed, oauth.AsError(failure).Reason
 		}
-		x.Accepted = x.Accepted && f.Outcome == accesstoken.CheckPassed
+		x.Accepted = x.Accepted && f.Outcome == token.CheckPassed
 		x.Findings = append(x.Findings, f)
-		return f.Outcome == accesstoken.CheckPassed
+		return f.Outcome == token.CheckPassed
 	}
 	formed := add("form", "gh_pat_, 30 letters and digits, and their checksum", true, isWellFormed(text), errMalformed)
 	var record *store.PersonalToken
@@ -72,6 +72,6 @@ func (p *Tokens) Explain(ctx context.Context, text string, audiences []string) (
 	if known {
 		x.Claims = p.tokenOf(record, owner)
 	}
-	add("audience", "it is for an audience of the route", known, known && x.Claims.HasAudience(audiences), accesstoken.ErrAudienceWrong)
+	add("audience", "it is for an audience of the route", known, known && x.Claims.HasAudience(audiences), token.ErrAudienceWrong)
 	return x, nil
 }

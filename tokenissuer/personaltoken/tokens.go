@@ -9,10 +9,9 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/cache"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/opaque"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 const (
@@ -31,7 +30,7 @@ type Tokens struct {
 	rules      Rules
 	issuer     *tokenissuer.Issuer
 	stored     func() Store
-	remembered *opaque.Cache
+	remembered *token.OpaqueCache
 	refused    *cache.Cache[struct{}]
 }
 
@@ -42,12 +41,12 @@ type Store interface {
 }
 
 // New returns the tokens of an issuer that rules allow. Stored returns the store once the issuer serves.
-func New(issuer *tokenissuer.Issuer, rules Rules, stored func() Store, enter opaque.Enter) *Tokens {
+func New(issuer *tokenissuer.Issuer, rules Rules, stored func() Store, enter token.EnterStore) *Tokens {
 	if len(rules.Scopes) == 0 {
 		rules.Scopes = issuer.HostScopes()
 	}
 	return &Tokens{
-		rules: rules, issuer: issuer, stored: stored, remembered: opaque.New(issuer.Verifier, enter, maxBytes),
+		rules: rules, issuer: issuer, stored: stored, remembered: token.NewOpaqueCache(issuer.Verifier, enter, maxBytes),
 		refused: cache.New[struct{}](maxRefused),
 	}
 }
@@ -68,7 +67,7 @@ var (
 
 // Token returns whose a token is, if it is good and for one of the audiences. Admit is called before the store is asked about one that is
 // not in memory. The error is invalid_token or temporarily_unavailable.
-func (p *Tokens) Token(ctx context.Context, text string, audiences []string, admit accesstoken.Admission) (*accesstoken.AccessToken, error) {
+func (p *Tokens) Token(ctx context.Context, text string, audiences []string, admit token.Admission) (*token.AccessToken, error) {
 	if !isWellFormed(text) {
 		return nil, errMalformed
 	}
@@ -81,18 +80,18 @@ func (p *Tokens) Token(ctx context.Context, text string, audiences []string, adm
 	case err != nil:
 		return nil, err
 	case !t.HasAudience(audiences):
-		return nil, accesstoken.ErrAudienceWrong
+		return nil, token.ErrAudienceWrong
 	}
 	return t, nil
 }
 
 // read asks the store, unless it has just been asked about a token that is not good.
-func (p *Tokens) read(ctx context.Context, key opaque.Key, admit accesstoken.Admission) (*accesstoken.AccessToken, error) {
+func (p *Tokens) read(ctx context.Context, key token.OpaqueKey, admit token.Admission) (*token.AccessToken, error) {
 	now := p.issuer.Verifier.Now()
 	if _, refused := p.refused.GetAt(string(key[:]), now); refused {
 		return nil, errUnknown
 	}
-	t, err := p.remembered.Read(ctx, key, admit, func(ctx context.Context) (*accesstoken.AccessToken, error) {
+	t, err := p.remembered.Read(ctx, key, admit, func(ctx context.Context) (*token.AccessToken, error) {
 		return p.load(ctx, key)
 	})
 	if err == nil && t == nil {
@@ -103,7 +102,7 @@ func (p *Tokens) read(ctx context.Context, key opaque.Key, admit accesstoken.Adm
 }
 
 // load reads a token from the store; nil: it is not good, whatever the reason. The use is noted once a day.
-func (p *Tokens) load(ctx context.Context, key opaque.Key) (*accesstoken.AccessToken, error) {
+func (p *Tokens) load(ctx context.Context, key token.OpaqueKey) (*token.AccessToken, error) {
 	record, owner, err := p.find(ctx, key)
 	if record == nil || err != nil {
 		return nil, err
@@ -115,7 +114,7 @@ func (p *Tokens) load(ctx context.Context, key opaque.Key) (*accesstoken.AccessT
 }
 
 // find returns the record of a token that is good at this moment, with its owner; nil: there is none.
-func (p *Tokens) find(ctx context.Context, key opaque.Key) (*store.PersonalToken, *store.User, error) {
+func (p *Tokens) find(ctx context.Context, key token.OpaqueKey) (*store.PersonalToken, *store.User, error) {
 	record, err := p.stored().PersonalToken(ctx, key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -161,10 +160,10 @@ func (p *Tokens) stands(record *store.PersonalToken, owner *store.User) bool {
 }
 
 // tokenOf returns what a token says, with what its owner may have now.
-func (p *Tokens) tokenOf(record *store.PersonalToken, owner *store.User) *accesstoken.AccessToken {
-	t := &accesstoken.AccessToken{
+func (p *Tokens) tokenOf(record *store.PersonalToken, owner *store.User) *token.AccessToken {
+	t := &token.AccessToken{
 		Issuer: p.issuer.URL, Subject: owner.ID, Audience: record.Audience, ClientID: store.BuiltInClientID, Scopes: p.rules.within(record.Scopes),
-		ID: record.ID, IssuedAt: record.IssuedAt(), ExpiresAt: record.ExpiresAt.Truncate(time.Second), Organisation: owner.Organisation,
+		ID: record.ID, IssuedAt: record.IssuedAt(), ExpiresAt: record.ExpiresAt.Truncate(time.Second), SignIn: token.SignIn{Organisation: owner.Organisation},
 	}
 	if len(t.Audience) == 0 {
 		t.Audience = p.issuer.Audience
@@ -180,7 +179,7 @@ func (p *Tokens) tokenOf(record *store.PersonalToken, owner *store.User) *access
 
 // Find returns what a token says by the store's state of this moment, for the issuer's own endpoints, where the audience does not matter;
 // nil: the text is no token that is good. The error is temporarily_unavailable.
-func (p *Tokens) Find(ctx context.Context, text string) (*accesstoken.AccessToken, error) {
+func (p *Tokens) Find(ctx context.Context, text string) (*token.AccessToken, error) {
 	if !isWellFormed(text) {
 		return nil, nil
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestQ102Checksum holds the form of a token: its prefix, its length, and a checksum that says the same everywhere.
@@ -61,12 +61,12 @@ func TestQ113QuestionsToTheStore(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	clock := func() time.Time { return now }
 	kept := &askedStore{Store: teststore.New(t)}
-	revocations := accesstoken.NewRevocationSet()
+	revocations := token.NewRevocationSet()
 	issuer := &tokenissuer.Issuer{
 		Settings: tokenissuer.Settings{URL: tokentest.Issuer, Audience: []string{tokentest.Issuer}},
 		Records:  tokenissuer.Records{Directory: kept, Revocations: revocations, Now: clock},
 	}
-	issuer.Verifier = accesstoken.NewVerifier(tokentest.Issuer, new(keys.Set), revocations, time.Hour, clock)
+	issuer.Verifier = token.NewVerifier(tokentest.Issuer, new(keys.Set), revocations, time.Hour, clock)
 	revocations.MarkFresh(now)
 	enter := func(ctx context.Context) (context.Context, func(), error) { return ctx, func() {}, nil }
 	tokens := New(issuer, Rules{Lifetime: time.Hour, Longest: time.Hour}, func() Store { return kept }, enter)

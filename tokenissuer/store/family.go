@@ -29,7 +29,7 @@ type TokenFamily struct {
 	SessionID string
 	// Provider is the identity provider at which the user has signed in; empty: with a password of ours.
 	Provider string
-	// Claims is the request for single claims, as package idtoken writes it; empty: there was none.
+	// Claims is the request for single claims, as package token writes it; empty: there was none.
 	Claims string
 	// Audience are the resources for which it was asked (RFC 8707); empty: the issuer's own audience.
 	Audience []string

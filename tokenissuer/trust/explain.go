@@ -1,31 +1,27 @@
 package trust
 
 import (
-	"errors"
-	"fmt"
-	"time"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Explain explains how Verify decides with the keys known now. It contacts nobody: it neither fetches a missing key nor
+// Explain explains how Verify decides with the keys known now. It makes no requests: it neither fetches a missing key nor
 // introspects a token.
-func (i *Issuer) Explain(token string, audiences []string) accesstoken.Explanation {
-	if i.introspector != nil && isOpaque(token) {
-		return i.introspector.explain(token)
+func (i *Issuer) Explain(tok string, audiences []string) token.Explanation {
+	if i.introspector != nil && isOpaque(tok) {
+		return i.introspector.explain(tok)
 	}
 	known := i.keys.Known()
-	x := i.verifier.Explain(token, audiences)
+	x := i.verifier.Explain(tok, audiences)
 	failures := 0
 	for n := range x.Findings {
 		f := &x.Findings[n]
-		if f.Outcome != accesstoken.CheckFailed {
+		if f.Outcome != token.CheckFailed {
 			continue
 		}
 		failures++
-		if f.Check == "key" && fetch.Missing(oauth.NewError(oauth.InvalidToken, f.Reason)) && i.claims(token) {
+		if f.Check == "key" && fetch.Missing(oauth.NewError(oauth.InvalidToken, f.Reason)) && i.claims(tok) {
 			f.Note = noteOf(known)
 			x.Undecided = true
 		}
@@ -44,26 +40,26 @@ func noteOf(known *fetch.Known) string {
 }
 
 // explain explains what Verify would do with an opaque token.
-func (i *introspector) explain(token string) accesstoken.Explanation {
-	form := accesstoken.Finding{
-		Check: "form", Promise: "letters, digits and -._~+/ with = at the end alone, at most 8 KiB", Outcome: accesstoken.CheckPassed,
+func (i *introspector) explain(tok string) token.Explanation {
+	form := token.Finding{
+		Check: "form", Promise: "letters, digits and -._~+/ with = at the end alone, at most 8 KiB", Outcome: token.CheckPassed,
 	}
-	asked := accesstoken.Finding{
-		Check: "introspection", Promise: "introspection of " + i.issuer + " says that it is active and for this route", Outcome: accesstoken.CheckNotReached,
+	asked := token.Finding{
+		Check: "introspection", Promise: "introspection of " + i.endpoint.tokens.Issuer + " says that it is active and for this route", Outcome: token.CheckNotReached,
 	}
 	switch {
-	case len(token) > accesstoken.MaxTokenBytes:
-		form.Outcome, form.Reason = accesstoken.CheckFailed, "token_too_long"
-	case !oauth.IsB64Token(token):
-		form.Outcome, form.Reason = accesstoken.CheckFailed, "token_malformed"
+	case len(tok) > token.MaxTokenBytes:
+		form.Outcome, form.Reason = token.CheckFailed, "token_too_long"
+	case !oauth.IsB64Token(tok):
+		form.Outcome, form.Reason = token.CheckFailed, "token_malformed"
 	default:
 		asked.Note = "nobody is asked for an explanation; a request with this token asks"
-		if failed := i.trouble(); failed != nil {
+		if failed := i.outage.trouble(i.now()); failed != nil {
 			asked.Note += "; " + failed.Error()
 		}
 	}
-	return accesstoken.Explanation{
-		Undecided: form.Outcome == accesstoken.CheckPassed, Findings: []accesstoken.Finding{form, asked},
+	return token.Explanation{
+		Undecided: form.Outcome == token.CheckPassed, Findings: []token.Finding{form, asked},
 	}
 }
 
@@ -73,25 +69,5 @@ func (i *Issuer) Trouble() error {
 	if err := i.Ready(); err != nil || i.introspector == nil {
 		return err
 	}
-	return i.introspector.trouble()
-}
-
-// failedQuestion is an introspection request that failed.
-type failedQuestion struct {
-	at  time.Time
-	err *oauth.Error // contains no secrets
-}
-
-// trouble returns how the last introspection failed; nil: it succeeded, or there was none.
-func (i *introspector) trouble() error {
-	failed := i.failed.Load()
-	if failed == nil {
-		return nil
-	}
-	why := failed.err.Reason
-	if cause := errors.Unwrap(failed.err); cause != nil {
-		why = cause.Error()
-	}
-	age := max(i.now().Sub(failed.at), 0) // the clock may have been set back
-	return fmt.Errorf("introspection failed %.0f s ago: %s", age.Seconds(), why)
+	return i.introspector.outage.trouble(i.introspector.now())
 }

@@ -8,25 +8,25 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-func (g *gate) explained(token string) accesstoken.Explanation {
-	return g.Explain(token, []string{issuertest.Audience})
+func (g *gate) explained(tok string) token.Explanation {
+	return g.Explain(tok, []string{issuertest.Audience})
 }
 
 // finding returns what one check says.
-func finding(tb testing.TB, x accesstoken.Explanation, check string) accesstoken.Finding {
+func finding(tb testing.TB, x token.Explanation, check string) token.Finding {
 	tb.Helper()
-	n := slices.IndexFunc(x.Findings, func(f accesstoken.Finding) bool { return f.Check == check })
+	n := slices.IndexFunc(x.Findings, func(f token.Finding) bool { return f.Check == check })
 	if n < 0 {
 		tb.Fatalf("no check of the %s in %+v", check, x)
 	}
 	return x.Findings[n]
 }
 
-// TestExplainIsWhatVerifySays: with the reason, and with claims that somebody signed or none.
+// TestExplainIsWhatVerifySays: with the same reason, and with claims only if they are signed.
 func TestExplainIsWhatVerifySays(t *testing.T) {
 	key := issuertest.NewSigner("k")
 	g := newGate(t, issuertest.NewProvider(t, key))
@@ -54,7 +54,7 @@ func TestExplainIsWhatVerifySays(t *testing.T) {
 			if v.check == "" {
 				return
 			}
-			if f := finding(t, x, v.check); f.Outcome != accesstoken.CheckFailed || f.Reason != v.reason || f.Note != "" {
+			if f := finding(t, x, v.check); f.Outcome != token.CheckFailed || f.Reason != v.reason || f.Note != "" {
 				t.Errorf("%+v", f)
 			}
 			if reason := oauth.AsError(err).Reason; reason != v.reason {
@@ -97,15 +97,15 @@ func TestExplainNeverAsks(t *testing.T) {
 func TestExplainOfAnOpaqueToken(t *testing.T) {
 	a := newAsker(t)
 	x := a.explained("opaque")
-	if f := finding(t, x, "introspection"); !x.Undecided || x.Accepted || f.Outcome != accesstoken.CheckNotReached || f.Note == "" {
+	if f := finding(t, x, "introspection"); !x.Undecided || x.Accepted || f.Outcome != token.CheckNotReached || f.Note == "" {
 		t.Errorf("%+v", x)
 	}
-	for token, reason := range map[string]string{
-		"no token": "token_malformed", "": "token_malformed", strings.Repeat("a", accesstoken.MaxTokenBytes+1): "token_too_long",
+	for tok, reason := range map[string]string{
+		"no token": "token_malformed", "": "token_malformed", strings.Repeat("a", token.MaxTokenBytes+1): "token_too_long",
 	} {
-		x := a.explained(token)
-		if f := finding(t, x, "form"); x.Undecided || f.Outcome != accesstoken.CheckFailed || f.Reason != reason || finding(t, x, "introspection").Note != "" {
-			t.Errorf("%.10q: %+v", token, x)
+		x := a.explained(tok)
+		if f := finding(t, x, "form"); x.Undecided || f.Outcome != token.CheckFailed || f.Reason != reason || finding(t, x, "introspection").Note != "" {
+			t.Errorf("%.10q: %+v", tok, x)
 		}
 	}
 	a.wantQuestions(t, 0)
@@ -148,7 +148,7 @@ func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
 	a.accepts(t, "two")
 	trouble("")
 	failing("three")
-	a.accepts(t, "two") // from the cache: nobody was asked
+	a.accepts(t, "two") // from the cache
 	trouble("introspection failed 2 s ago")
 	a.replies(issuertest.Inactive)
 	a.refuses(t, "four", oauth.InvalidToken, "token_inactive")
@@ -163,7 +163,7 @@ func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
 	}
 }
 
-// TestTroubleOfKeys is that nobody has them.
+// TestTroubleOfKeys: missing keys are a trouble.
 func TestTroubleOfKeys(t *testing.T) {
 	g := newGate(t, issuertest.NewProvider(t, issuertest.NewSigner("k")))
 	if err := g.Trouble(); err == nil || oauth.AsError(err).Reason != reasonNotLoaded {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // gate is an Issuer in a test.
@@ -56,13 +56,13 @@ func (g *gate) warned(part string) bool {
 	return strings.Contains(strings.Join(g.warnings, "\n"), part)
 }
 
-func (g *gate) judgeNow(token string) (*accesstoken.AccessToken, error) {
-	return g.judgeFrom("", token)
+func (g *gate) judgeNow(tok string) (*token.AccessToken, error) {
+	return g.judgeFrom("", tok)
 }
 
 // judgeFrom judges a token that a source shows.
-func (g *gate) judgeFrom(source, token string) (*accesstoken.AccessToken, error) {
-	return g.VerifyAdmitted(context.Background(), token, []string{issuertest.Audience}, source, nil)
+func (g *gate) judgeFrom(source, tok string) (*token.AccessToken, error) {
+	return g.VerifyAdmitted(context.Background(), tok, []string{issuertest.Audience}, source, nil)
 }
 
 func (g *gate) accepts(tb testing.TB, token string) {

@@ -15,8 +15,9 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 const (
@@ -169,16 +170,16 @@ func TestJWTsAreNobodyElsesToJudge(t *testing.T) {
 
 func TestWhatIsNoTokenIsAskedAboutNobody(t *testing.T) {
 	a := newAsker(t)
-	for name, token := range map[string]string{
+	for name, tok := range map[string]string{
 		"empty": "", "equals signs": "==", "space": "a b", "line break": "a\r\nb", "quote": `a"b`, "comma": "a,b", "NUL": "a\x00", "not ASCII": "tökén",
-		"equals in the middle": "a=b", "percent": "a%20b", "too long": strings.Repeat("a", accesstoken.MaxTokenBytes+1),
+		"equals in the middle": "a=b", "percent": "a%20b", "too long": strings.Repeat("a", token.MaxTokenBytes+1),
 	} {
-		if _, err := a.judgeNow(token); oauth.AsError(err).Code != oauth.InvalidToken {
+		if _, err := a.judgeNow(tok); oauth.AsError(err).Code != oauth.InvalidToken {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	a.wantQuestions(t, 0)
-	a.accepts(t, strings.Repeat("a", accesstoken.MaxTokenBytes))
+	a.accepts(t, strings.Repeat("a", token.MaxTokenBytes))
 	a.wantQuestions(t, 1)
 }
 
@@ -286,20 +287,20 @@ func TestG90NothingIsSharedBetweenIssuersEndpointsAndClients(t *testing.T) {
 	endpoint.Endpoint, client.ClientID = "https://a.example/i2", "client2"
 	keys := map[string]string{}
 	for name, i := range map[string]*introspector{
-		"the first":        newIntrospector(&base, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
-		"another issuer":   newIntrospector(&base, accesstoken.TrustedTokens{Issuer: "https://b.example"}, nil, time.Now),
-		"another endpoint": newIntrospector(&endpoint, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
-		"another client":   newIntrospector(&client, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
-		"one way to part":  newIntrospector(&Introspection{Endpoint: "https://a.example/i x", ClientID: "y"}, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
-		"another way":      newIntrospector(&Introspection{Endpoint: "https://a.example/i", ClientID: "x y"}, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
+		"the first":        newIntrospector(&base, token.TrustedTokens{Issuer: "https://a.example"}, nil, fetch.Options{Now: time.Now}),
+		"another issuer":   newIntrospector(&base, token.TrustedTokens{Issuer: "https://b.example"}, nil, fetch.Options{Now: time.Now}),
+		"another endpoint": newIntrospector(&endpoint, token.TrustedTokens{Issuer: "https://a.example"}, nil, fetch.Options{Now: time.Now}),
+		"another client":   newIntrospector(&client, token.TrustedTokens{Issuer: "https://a.example"}, nil, fetch.Options{Now: time.Now}),
+		"one way to part":  newIntrospector(&Introspection{Endpoint: "https://a.example/i x", ClientID: "y"}, token.TrustedTokens{Issuer: "https://a.example"}, nil, fetch.Options{Now: time.Now}),
+		"another way":      newIntrospector(&Introspection{Endpoint: "https://a.example/i", ClientID: "x y"}, token.TrustedTokens{Issuer: "https://a.example"}, nil, fetch.Options{Now: time.Now}),
 	} {
-		for _, token := range []string{"token", "token2", strings.Repeat("a", 5000) + "1", strings.Repeat("a", 5000) + "2"} {
-			key := fmt.Sprint(i.key(token))
+		for _, tok := range []string{"token", "token2", strings.Repeat("a", 5000) + "1", strings.Repeat("a", 5000) + "2"} {
+			key := fmt.Sprint(i.endpoint.key(tok))
 			if other, taken := keys[key]; taken {
 				t.Errorf("%s shares a key with %s", name, other)
 			}
 			keys[key] = name
-			if again := fmt.Sprint(i.key(token)); again != key {
+			if again := fmt.Sprint(i.endpoint.key(tok)); again != key {
 				t.Errorf("%s: a token has two keys", name)
 			}
 		}
@@ -315,28 +316,28 @@ func TestG90NothingIsSharedBetweenIssuersEndpointsAndClients(t *testing.T) {
 // TestG90TheCacheIsBounded: a flood of tokens is not remembered, and one of bad tokens leaves the good ones alone.
 func TestG90TheCacheIsBounded(t *testing.T) {
 	const flood = 100_000
-	i := newIntrospector(&Introspection{Endpoint: "https://a.example/i"}, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, func() time.Time { return issuertest.Start })
-	said, err := accesstoken.ParseIntrospection([]byte(goodAnswer(i.issuer, nil)), i.tokens)
+	i := newIntrospector(&Introspection{Endpoint: "https://a.example/i"}, token.TrustedTokens{Issuer: "https://a.example"}, nil, fetch.Options{Now: func() time.Time { return issuertest.Start }})
+	said, err := token.ParseIntrospection([]byte(goodAnswer(i.endpoint.tokens.Issuer, nil)), i.endpoint.tokens)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range 1000 {
-		i.answers.put(i.key(fmt.Sprint("good", n)), said, issuertest.Start, time.Minute)
+		i.answers.put(i.endpoint.key(fmt.Sprint("good", n)), said, issuertest.Start, time.Minute)
 	}
 	refused := oauth.NewError(oauth.InvalidToken, "token_inactive")
 	for n := range flood {
-		i.answers.putRefusal(i.key(fmt.Sprint("bad", n)), refused, issuertest.Start, time.Minute)
+		i.answers.putRefusal(i.endpoint.key(fmt.Sprint("bad", n)), refused, issuertest.Start, time.Minute)
 	}
 	if n := i.answers.refusals.Len(); n > maxRefusals {
 		t.Errorf("%d refusals are remembered, want at most %d", n, maxRefusals)
 	}
 	for n := range 1000 {
-		if said, err := i.answers.get(i.key(fmt.Sprint("good", n)), issuertest.Start); said == nil || err != nil {
+		if said, err := i.answers.get(i.endpoint.key(fmt.Sprint("good", n)), issuertest.Start); said == nil || err != nil {
 			t.Fatalf("a flood of bad tokens pushed out a good one: %v", err)
 		}
 	}
 	for n := range flood {
-		i.answers.put(i.key(fmt.Sprint("other", n)), said, issuertest.Start, time.Minute)
+		i.answers.put(i.endpoint.key(fmt.Sprint("other", n)), said, issuertest.Start, time.Minute)
 	}
 	if n := i.answers.answers.Len(); n > maxAnswers {
 		t.Errorf("%d answers are remembered, want at most %d", n, maxAnswers)

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/cache"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 const (
@@ -19,16 +19,16 @@ const (
 // answerCache caches introspection responses. Refusals have their own cache, so that a flood of bad tokens does not evict
 // good ones.
 type answerCache struct {
-	answers  *cache.Cache[*accesstoken.Introspected]
+	answers  *cache.Cache[*token.Introspected]
 	refusals *cache.Cache[*oauth.Error]
 }
 
 func newAnswerCache() answerCache {
-	return answerCache{cache.New[*accesstoken.Introspected](maxAnswerBytes), cache.New[*oauth.Error](maxRefusals)}
+	return answerCache{cache.New[*token.Introspected](maxAnswerBytes), cache.New[*oauth.Error](maxRefusals)}
 }
 
 // get returns the cached response or error for a token that is valid at that time, or two nils.
-func (c *answerCache) get(key string, now time.Time) (*accesstoken.Introspected, error) {
+func (c *answerCache) get(key string, now time.Time) (*token.Introspected, error) {
 	if said, ok := c.answers.GetAt(key, now); ok {
 		return said, nil
 	}
@@ -39,7 +39,7 @@ func (c *answerCache) get(key string, now time.Time) (*accesstoken.Introspected,
 }
 
 // put caches a response, at most until the token expires.
-func (c *answerCache) put(key string, said *accesstoken.Introspected, from time.Time, life time.Duration) {
+func (c *answerCache) put(key string, said *token.Introspected, from time.Time, life time.Duration) {
 	until := from.Add(life)
 	if end := said.ExpiresAt(); end.Before(until) {
 		until = end

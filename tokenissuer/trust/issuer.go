@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Settings describe a trusted issuer.
@@ -47,8 +47,8 @@ type Introspection struct {
 type Issuer struct {
 	settings     Settings
 	keys         *fetch.Keys
-	verifier     *accesstoken.Verifier
-	assertions   *accesstoken.Verifier
+	verifier     *token.Verifier
+	assertions   *token.Verifier
 	introspector *introspector // nil: opaque tokens are refused
 }
 
@@ -66,24 +66,21 @@ func New(settings Settings, options fetch.Options) (*Issuer, error) {
 	}
 	i := &Issuer{
 		settings: settings, keys: keys,
-		verifier:   accesstoken.NewTrustedVerifier(settings.tokens(), keys, options.Now),
-		assertions: accesstoken.NewAssertionVerifier(settings.Issuer, assertionTypes, keys, options.Now),
+		verifier:   token.NewTrustedVerifier(settings.tokens(), keys, options.Now),
+		assertions: token.NewAssertionVerifier(settings.Issuer, assertionTypes, keys, options.Now),
 	}
 	if settings.Introspection != nil {
 		if err := client.CheckURL(settings.Introspection.Endpoint); err != nil {
 			return nil, err
 		}
-		i.introspector = newIntrospector(settings.Introspection, settings.tokens(), client, options.Now)
-		if options.Warn != nil {
-			i.introspector.warn = options.Warn
-		}
+		i.introspector = newIntrospector(settings.Introspection, settings.tokens(), client, options)
 	}
 	return i, nil
 }
 
 // tokens describes the issuer's tokens.
-func (s *Settings) tokens() accesstoken.TrustedTokens {
-	return accesstoken.TrustedTokens{Issuer: s.Issuer, Types: s.Types, RolesClaim: s.RolesClaim, ClientAudience: s.ClientAudience}
+func (s *Settings) tokens() token.TrustedTokens {
+	return token.TrustedTokens{Issuer: s.Issuer, Types: s.Types, RolesClaim: s.RolesClaim, ClientAudience: s.ClientAudience}
 }
 
 // UseSnapshots sets the storage for key sets; nil: none. It may be called at any time, and again.
@@ -112,19 +109,19 @@ func (i *Issuer) Ready() error {
 // Verify returns the token if the issuer issued it for one of the audiences and it is valid now. The error is an
 // *oauth.Error: invalid_token, or temporarily_unavailable if that cannot be decided. If the key is known, Verify does not
 // block; otherwise it waits up to five seconds for a fetch.
-func (i *Issuer) Verify(ctx context.Context, token string, audiences []string) (*accesstoken.AccessToken, error) {
-	return i.VerifyAdmitted(ctx, token, audiences, "", nil)
+func (i *Issuer) Verify(ctx context.Context, tok string, audiences []string) (*token.AccessToken, error) {
+	return i.VerifyAdmitted(ctx, tok, audiences, "", nil)
 }
 
 // Recall is Verify for a token that was verified before. It returns known false and a nil error for any other token, and
 // if a key must be fetched first.
-func (i *Issuer) Recall(token string, audiences []string) (t *accesstoken.AccessToken, known bool, err error) {
-	t, known, err = i.verifier.Recall(token, audiences)
+func (i *Issuer) Recall(tok string, audiences []string) (t *token.AccessToken, known bool, err error) {
+	t, known, err = i.verifier.Recall(tok, audiences)
 	switch {
 	case known && err != nil && fetch.Missing(err):
 		return nil, false, nil
-	case !known && i.introspector != nil && len(token) <= accesstoken.MaxTokenBytes && isOpaque(token):
-		return i.introspector.recall(token, audiences)
+	case !known && i.introspector != nil && len(tok) <= token.MaxTokenBytes && isOpaque(tok):
+		return i.introspector.recall(tok, audiences)
 	}
 	return t, known, err
 }
@@ -132,17 +129,17 @@ func (i *Issuer) Recall(token string, audiences []string) (t *accesstoken.Access
 // VerifyAdmitted is Verify, and calls admit immediately before it verifies a signature. It does not hold the admission
 // while it fetches a key. Opaque tokens have no signature; their introspection is queued fairly by source, such as a
 // client address.
-func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []string, source string, admit accesstoken.Admission) (*accesstoken.AccessToken, error) {
-	if len(token) > accesstoken.MaxTokenBytes {
+func (i *Issuer) VerifyAdmitted(ctx context.Context, tok string, audiences []string, source string, admit token.Admission) (*token.AccessToken, error) {
+	if len(tok) > token.MaxTokenBytes {
 		return nil, oauth.NewError(oauth.InvalidToken, "token_too_long")
 	}
 	known := i.keys.Known()
-	t, err := i.verifier.VerifyAdmitted(token, audiences, admit)
+	t, err := i.verifier.VerifyAdmitted(tok, audiences, admit)
 	switch {
 	case err == nil:
 		return t, nil
-	case isOpaque(token):
-		return i.introspect(ctx, token, audiences, source)
+	case isOpaque(tok):
+		return i.introspect(ctx, tok, audiences, source)
 	case !fetch.Missing(err):
 		return nil, err
 	}
@@ -150,34 +147,34 @@ func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []s
 	if quiet && oauth.AsError(err).Code == oauth.InvalidToken {
 		return nil, err // keeps a flood cheap: the token is not parsed again
 	}
-	if !i.claims(token) {
+	if !i.claims(tok) {
 		return nil, oauth.NewError(oauth.InvalidToken, "issuer_wrong") // no key of this issuer could change that
 	}
 	if quiet {
 		return nil, err
 	}
-	return fetch.Awaited(ctx, i.keys, func() (*accesstoken.AccessToken, error) { return i.verifier.VerifyAdmitted(token, audiences, admit) })
+	return fetch.Awaited(ctx, i.keys, func() (*token.AccessToken, error) { return i.verifier.VerifyAdmitted(tok, audiences, admit) })
 }
 
 // isOpaque reports whether a token is not a JWT. Nearly every JWT has the prefix checked first, which avoids parsing it
 // again.
-func isOpaque(token string) bool {
-	if strings.HasPrefix(token, "eyJ") && strings.Count(token, ".") >= 2 {
+func isOpaque(tok string) bool {
+	if strings.HasPrefix(tok, "eyJ") && strings.Count(tok, ".") >= 2 {
 		return false
 	}
-	_, isJWT := accesstoken.ClaimedIssuer(token)
+	_, isJWT := token.ClaimedIssuer(tok)
 	return !isJWT
 }
 
 // claims reports whether a JWT names this issuer.
-func (i *Issuer) claims(token string) bool {
-	issuer, _ := accesstoken.ClaimedIssuer(token)
+func (i *Issuer) claims(tok string) bool {
+	issuer, _ := token.ClaimedIssuer(tok)
 	return issuer == i.settings.Issuer
 }
 
-func (i *Issuer) introspect(ctx context.Context, token string, audiences []string, source string) (*accesstoken.AccessToken, error) {
+func (i *Issuer) introspect(ctx context.Context, tok string, audiences []string, source string) (*token.AccessToken, error) {
 	if i.introspector == nil {
 		return nil, oauth.NewError(oauth.InvalidToken, "token_malformed")
 	}
-	return i.introspector.verify(ctx, token, audiences, source)
+	return i.introspector.verify(ctx, tok, audiences, source)
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestG89AKnownKeyIsServedUntilItIsStale, the verdicts too that are remembered.
@@ -48,7 +48,7 @@ func TestG89AColdStartWithNothing(t *testing.T) {
 	g.refuses(t, key.Token("https://another.example", nil), oauth.InvalidToken, "issuer_wrong")
 	g.refuses(t, "opaque", oauth.InvalidToken, "token_malformed")
 	g.refuses(t, "a.b.c", oauth.InvalidToken, "token_malformed")
-	g.refuses(t, strings.Repeat("a", accesstoken.MaxTokenBytes+1), oauth.InvalidToken, "token_too_long")
+	g.refuses(t, strings.Repeat("a", token.MaxTokenBytes+1), oauth.InvalidToken, "token_too_long")
 	if !g.warned("status 500") {
 		t.Errorf("warned of %q", g.warnings)
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // recalls fails unless the token is known and good, or bad for the reason.
@@ -84,8 +84,8 @@ func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 		admitted.Add(1)
 		return func() { left.Add(1) }, nil
 	}
-	judge := func(token string, admit accesstoken.Admission) error {
-		_, err := g.VerifyAdmitted(context.Background(), token, []string{issuertest.Audience}, "", admit)
+	judge := func(tok string, admit token.Admission) error {
+		_, err := g.VerifyAdmitted(context.Background(), tok, []string{issuertest.Audience}, "", admit)
 		return err
 	}
 	asked, answer := make(chan struct{}), make(chan struct{})
@@ -95,9 +95,9 @@ func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 		<-answer
 		issuertest.Text(published)(w, r)
 	})
-	token := late.Token(p.URL, nil)
+	tok := late.Token(p.URL, nil)
 	done := make(chan error, 1)
-	go func() { done <- judge(token, admit) }()
+	go func() { done <- judge(tok, admit) }()
 	<-asked
 	if n := admitted.Load(); n != 0 {
 		t.Errorf("%d are admitted while the key is fetched", n)
@@ -106,7 +106,7 @@ func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 	if err := <-done; err != nil || admitted.Load() != 1 || left.Load() != 1 {
 		t.Errorf("%v; admitted %d, left %d", err, admitted.Load(), left.Load())
 	}
-	if err := judge(token, admit); err != nil || admitted.Load() != 1 {
+	if err := judge(tok, admit); err != nil || admitted.Load() != 1 {
 		t.Errorf("a known token: %v; admitted %d", err, admitted.Load())
 	}
 	if err := judge(key.Token(p.URL, map[string]any{"exp": g.clock.Now().Add(-time.Hour).Unix()}), admit); err == nil || admitted.Load() != 1 {

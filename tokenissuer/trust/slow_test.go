@@ -7,8 +7,9 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestG90NobodyWaitsForLong: whoever had to wait for his turn waits less for the answer.
@@ -17,7 +18,7 @@ func TestG90NobodyWaitsForLong(t *testing.T) {
 	come := make(chan struct{})
 	defer close(come)
 	a.replies(func(http.ResponseWriter, *http.Request) { <-come })
-	if wait := newIntrospector(new(Introspection), accesstoken.TrustedTokens{}, nil, nil).wait; wait != 5*time.Second {
+	if wait := newIntrospector(new(Introspection), token.TrustedTokens{}, nil, fetch.Options{}).wait; wait != 5*time.Second {
 		t.Errorf("one waits for %v", wait)
 	}
 	a.introspector.wait = 50 * time.Millisecond

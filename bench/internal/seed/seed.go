@@ -14,9 +14,10 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -120,11 +121,11 @@ func (p Plan) issuer(ctx context.Context, st store.Store) (*tokenissuer.Issuer, 
 		Records: tokenissuer.Records{
 			Directory:     st,
 			Store:         st,
-			Revocations:   accesstoken.NewRevocationSet(),
+			Revocations:   token.NewRevocationSet(),
 			Now:           time.Now,
 			Authenticated: memory.NewClientCache(),
 		},
-		Credentials: tokenissuer.Credentials{Master: master, JTIMAC: accesstoken.NewJTIMAC(master), Keys: new(keys.Set)},
+		Credentials: tokenissuer.Credentials{Master: master, JTIMAC: token.NewJTIMAC(master), Keys: new(keys.Set)},
 		Settings:    tokenissuer.Settings{URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes},
 	}, client, nil
 }

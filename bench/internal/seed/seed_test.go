@@ -7,10 +7,10 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
@@ -58,7 +58,7 @@ func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			issuer.Verifier = accesstoken.NewVerifier(plan.Issuer, issuer.Keys, issuer.Revocations, time.Hour, time.Now)
+			issuer.Verifier = token.NewVerifier(plan.Issuer, issuer.Keys, issuer.Revocations, time.Hour, time.Now)
 			client := tokenissuer.ClientAuthentication{Readings: []tokenissuer.ClientCredential{
 				{ID: plan.ClientID, Secret: oauth.NewSecret(plan.ClientSecret)},
 			}}
