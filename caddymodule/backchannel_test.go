@@ -277,7 +277,7 @@ func TestT205BackchannelToAPrivateAddress(t *testing.T) {
 		t.Error("the query of the URI is in the log")
 	}
 	g.reload(peopleSite("password_grant\n", "password_grant\n\t\t"+turnOn+" {\n\t\t\tallow_private_network\n\t\t}\n"))
-	if !g.app().OpenID.AllowPrivateNetwork {
+	if !g.loaded().OpenID.AllowPrivateNetwork {
 		t.Error("private networks are not allowed")
 	}
 }

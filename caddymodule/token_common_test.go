@@ -249,7 +249,7 @@ func (d *door) holdUnaudited(t *testing.T, a answer, want outcome) {
 	}
 	holdHeaders(t, a)
 	challenge := a.header.Values("Www-Authenticate")
-	if want.basic != (len(challenge) == 1 && challenge[0] == `Basic realm="`+d.app().settings.URL+`"`) || (!want.basic && challenge != nil) {
+	if want.basic != (len(challenge) == 1 && challenge[0] == `Basic realm="`+d.app().settings.Issuer.URL+`"`) || (!want.basic && challenge != nil) {
 		t.Errorf("challenge %q, want one: %t", challenge, want.basic)
 	}
 	if want.code == "" {

@@ -48,7 +48,7 @@ type Client struct {
 	Warning string `json:"warning,omitzero"`
 }
 
-// ClientSecret is a secret as an operator sees it: how long it is good, and nothing of it.
+// ClientSecret is the validity of a secret. It does not hold the secret.
 type ClientSecret struct {
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
@@ -82,7 +82,7 @@ func listClients(t *Target, r *http.Request) (int, any, error) {
 	return listed(clients, err, viewOf)
 }
 
-// parseOrigin reads the origin of clients that are asked for.
+// parseOrigin reads the filter of the list of clients by origin.
 func parseOrigin(text string) (store.ClientOrigin, error) {
 	switch origin := store.ClientOrigin(text); {
 	case text == "operator":
@@ -152,7 +152,7 @@ func updateClient(t *Target, r *http.Request, p members.Patch) (int, any, error)
 // resolveTimeout is how long an answer waits to find out where a backchannel_logout_uri leads.
 const resolveTimeout = 2 * time.Second
 
-// logoutWarning says why a client will not be told of sign-outs; empty: nothing is known against it.
+// logoutWarning returns the reason why logout tokens will not reach a client; empty: none is known.
 func (t *Target) logoutWarning(ctx context.Context, client *store.Client) string {
 	if t.LogoutsToPrivate || client.BackchannelLogoutURI == "" {
 		return ""
@@ -165,7 +165,7 @@ func (t *Target) logoutWarning(ctx context.Context, client *store.Client) string
 	return ""
 }
 
-// rotation is the request to give a client another secret.
+// rotation is the request for a new client secret.
 type rotation struct {
 	Overlap string `json:"overlap"` // how long the old ones stay good; empty: they end
 }

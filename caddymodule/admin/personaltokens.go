@@ -23,7 +23,7 @@ var personalTokenOperations = map[string]operation{
 	"GET /oauth/users/{id}/personal_tokens": onPersonalTokens(listPersonalTokens),
 }
 
-// PersonalToken is what an operator sees of a personal access token. Token is there once, when it was made.
+// PersonalToken is the view of a personal access token. Token is set only in the answer to its creation.
 type PersonalToken struct {
 	ID        string    `json:"id"`
 	User      string    `json:"user"`
@@ -38,7 +38,7 @@ type PersonalToken struct {
 	Token      string    `json:"token,omitzero"`
 }
 
-// NewPersonalToken is the request to make a personal access token for a user, by the id or the e-mail address.
+// NewPersonalToken is the request to create a personal access token for a user, by id or e-mail address.
 type NewPersonalToken struct {
 	User      string   `json:"user"`
 	Name      string   `json:"name"`

@@ -65,7 +65,7 @@ func personalTokenList(api *apiClient) *cobra.Command {
 	return cmd
 }
 
-// day prints a date, and never for none.
+// day formats a date; the zero time is "never".
 func day(t time.Time) string {
 	if t.IsZero() {
 		return "never"

@@ -87,7 +87,7 @@ func (b *Block) parseUser(d *caddyfile.Dispenser) error {
 	}
 	c, first := User{User: store.User{ID: id}}, *d
 	if store.CheckSubject(id) != nil {
-		b.note(d, "user", id) // of others no warning needs the place
+		b.Sources.note(d, "user", id) // of others no warning needs the place
 	}
 	lines := memberOptions("user "+id, &c.User, c.ValidateMember)
 	lines["password"], lines["email_verified"] = c.parsePassword, flag(&c.EmailVerified)
@@ -95,7 +95,7 @@ func (b *Block) parseUser(d *caddyfile.Dispenser) error {
 	for _, name := range []string{"password", "organisation", "role"} {
 		read := lines[name]
 		lines[name] = func(d *caddyfile.Dispenser) error {
-			b.note(d, d.Val(), "of user", id)
+			b.Sources.note(d, d.Val(), "of user", id)
 			return read(d)
 		}
 	}
@@ -108,7 +108,7 @@ func (b *Block) parseUser(d *caddyfile.Dispenser) error {
 		return first.Errf("user %s: %v", id, err)
 	}
 	if c.PasswordHash == "" { // whether there is a provider is known when every block has been read
-		b.note(&first, "user", id)
+		b.Sources.note(&first, "user", id)
 	}
 	for _, other := range b.Users {
 		if other.Email == c.Email {
@@ -149,25 +149,25 @@ func (b *Block) readDirectory(s *Settings) error {
 	}
 	for _, c := range b.Users {
 		concerns := "password"
-		user, err := c.read(s.Roles, setting.Resolve)
+		user, err := c.read(s.Issuer.Roles, setting.Resolve)
 		switch {
 		case err != nil:
-		case user.External && !b.hasProvider():
+		case user.External && !b.SignIn.hasProvider():
 			concerns, err = "", errNoPassword
-		case c.Role != "" && !s.Roles.Has(user.Role):
-			concerns, err = "role", s.Roles.Check(user.Role)
+		case c.Role != "" && !s.Issuer.Roles.Has(user.Role):
+			concerns, err = "role", s.Issuer.Roles.Check(user.Role)
 		case c.Organisation != "" && !b.hasOrganisation(c.Organisation):
 			concerns, err = "organisation", fmt.Errorf("organisation %q is not declared: add `organisation %s`", c.Organisation, c.Organisation)
 		}
 		if err != nil {
-			return b.at(b.at(fmt.Errorf("user %q: %w", c.ID, err), concerns, "of user", c.ID), "user", c.ID)
+			return b.Sources.At(b.Sources.At(fmt.Errorf("user %q: %w", c.ID, err), concerns, "of user", c.ID), "user", c.ID)
 		}
 		all.Users = append(all.Users, user)
 		if !user.External {
-			s.DeclaredSchemes = append(s.DeclaredSchemes, passwords.SchemeOf(user.PasswordHash))
+			s.Issuer.DeclaredSchemes = append(s.Issuer.DeclaredSchemes, passwords.SchemeOf(user.PasswordHash))
 		}
 	}
-	s.Declared, err = store.NewStaticDirectory(all)
+	s.Issuer.Declared, err = store.NewStaticDirectory(all)
 	return err
 }
 

@@ -76,7 +76,7 @@ func (l *rules) checkScopes(names []string) error {
 func (l *rules) input(r *http.Request, exam requestpath.Exam, tok *token.AccessToken) rule.Input {
 	input := rule.Input{Request: r, Exam: exam, Token: tok, Now: l.tokens.shared.now}
 	if l.tokens.isOwn(tok) {
-		input.Own, input.Now = true, l.tokens.shared.own.Node.Now
+		input.Own, input.Now = true, l.tokens.shared.own.Now
 	}
 	return input
 }
