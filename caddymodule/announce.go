@@ -7,10 +7,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// modulePath is where this module is known to Go.
+// modulePath is the path of this module.
 const modulePath = "github.com/gatehouse-auth/gatehouse"
 
-// version is the version of this module in the program that runs; "devel" when the build does not say.
+// version returns the version of this module in the running program, or "devel" if the build does not say.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -24,38 +24,39 @@ func version() string {
 	return "devel"
 }
 
-// about are the fields of the line about a start.
+// about returns the fields of the line that is logged at a start.
 func (a *App) about() []zap.Field {
-	fields := []zap.Field{zap.Int("guarded_routes", a.covered.Load().Gates), zap.String("version", version())}
-	if !a.keepsState() {
-		return append(fields, zap.Int("trusted_issuers", len(a.trusted)))
+	fields := []zap.Field{zap.Int("guarded_routes", a.guarded.found.Load().Gates), zap.String("version", version())}
+	s := &a.service.settings
+	if !s.KeepsState() {
+		return append(fields, zap.Int("trusted_issuers", len(a.others.trusted)))
 	}
-	s := a.settings.Node
-	if !a.issues() {
-		return append(fields, zap.Int("providers", len(a.providers)), zap.String("store", s.Store))
+	if !s.Issues() {
+		return append(fields, zap.Int("providers", len(a.others.providers)), zap.String("store", s.Node.Store))
 	}
-	return append(fields, zap.String("issuer", a.settings.URL), zap.String("store", s.Store), zap.String("algorithm", string(s.Algorithm)))
+	return append(fields, zap.String("issuer", s.Issuer.URL), zap.String("store", s.Node.Store), zap.String("algorithm", string(s.Node.Algorithm)))
 }
 
-// announce logs one line about what serves. Clients are those of the configuration and, unless the store cannot be
-// asked within a second, those in the store.
-func (a *App) announce() {
-	if !a.keepsState() {
-		a.logger.Info("serving as a gate for tokens of others", a.about()...)
+// announce logs one line about what serves. It counts the declared clients and, unless the store does not answer within a second, the
+// stored ones.
+func (s *starting) announce() {
+	logger, settings := s.service.logger, &s.service.settings
+	if !settings.KeepsState() {
+		logger.Info("serving as a gate for tokens of others", s.about...)
 		return
 	}
-	if !a.issues() {
-		a.logger.Info("serving sessions of browsers that sign in at providers", a.about()...)
+	if !settings.Issues() {
+		logger.Info("serving sessions of browsers that sign in at providers", s.about...)
 		return
 	}
-	clients := int64(len(a.settings.Declared.Clients()))
-	ctx, cancel := context.WithTimeout(a.life.ctx, glanceTimeout)
+	clients := int64(len(settings.Issuer.Declared.Clients()))
+	ctx, cancel := context.WithTimeout(s.service.life.ctx, glanceTimeout)
 	defer cancel()
-	if stored, err := a.node.CountRows(ctx); err == nil {
+	if stored, err := s.service.node.CountRows(ctx); err == nil {
 		clients += stored["clients"]
 	}
-	if a.life.hasEnded() {
+	if s.service.life.hasEnded() {
 		return // another configuration has taken its place
 	}
-	a.logger.Info("serving", append(a.about(), zap.Int64("clients", clients))...)
+	logger.Info("serving", append(s.about, zap.Int64("clients", clients))...)
 }

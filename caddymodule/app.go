@@ -1,40 +1,21 @@
 package caddymodule
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
-	"sync/atomic"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 func init() {
@@ -42,44 +23,17 @@ func init() {
 	httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption)
 }
 
-// App is the issuer: who it is, which clients and people it knows, where it keeps its state. The handlers `oauth_server` and
-// `protect` use it.
+// App is the app `oauth`: its JSON, and what Caddy calls. The handlers `oauth_server` and `protect` use it.
 type App struct {
 	configuration.Block
 
-	logger   *zap.Logger
-	audit    *endpoint.Audit
-	settings configuration.Settings
-	node     *node.Node // nil without an Issuer
-	trusted  []*trustedIssuer
-	// providers are where people sign in, beside here.
-	providers []*identityProvider
-	// clientKeys are those that clients publish; nil without an issuer.
-	clientKeys *running[*fetch.KeySets]
-	// directories are those in which people have passwords, beside here.
-	directories []*peopleDirectory
-
-	// described are the documents of clients that describe themselves, and the keys of clients that made themselves known.
-	described *clientmetadata.Documents
-	// uses are of what outlives the configuration, in the order in which they were taken.
-	uses []interface{ Release() error }
-
-	issuer   *tokenissuer.Issuer
-	personal *personaltoken.Tokens // nil: there are none
-	handler  *endpoint.Handler
-	registry *registry.Registry
-	life     *lifecycle // nil when Provision has failed
-	// unchecked is why the store could not be asked in Provision, when it was open already; Start does not ask it again.
-	unchecked error
-	// target is what operators ask; nil before Start.
-	target *admin.Target
-
-	// http is the app whose routes are guarded, once one of our handlers has met it.
-	http    *caddyhttp.App
-	ctx     caddy.Context
-	covered atomic.Pointer[coverage.Result] // nil before Start
-
-	gates *gate.Shared
+	others  *others
+	service *service // nil until Provision has read the configuration
+	guarded *guarded
+	gates   *gate.Shared
+	// starting is nil before Start.
+	starting *starting
+	uses     uses
 }
 
 // CaddyModule returns the module's id.
@@ -87,8 +41,8 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "oauth", New: func() caddy.Module { return new(App) }}
 }
 
-// parseGlobalOption reads the global option `oauth`, whose grammar stands at the parsers of its lines. Several blocks, as
-// imported files have them, become one.
+// parseGlobalOption reads the global option `oauth`, whose grammar is documented at the parsers of its lines. Several blocks, as imported
+// files have them, become one.
 func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	app := new(App)
 	if earlier, ok := existing.(httpcaddyfile.App); ok {
@@ -102,182 +56,92 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	return httpcaddyfile.App{Name: "oauth", Value: caddyconfig.JSON(app, nil)}, nil
 }
 
-// Provision reads the configuration. It works offline: `caddy validate` runs it.
+// Provision reads the configuration and builds what it declares. It works offline: `caddy validate` runs it.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.ctx, a.logger = ctx, ctx.Logger()
-	a.audit = endpoint.NewAudit(a.logger.Named("audit"), caller.Address)
-	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+	if err := a.provision(ctx); err != nil {
 		return fmt.Errorf("oauth: %w", err)
-	}
-	var err error
-	if a.settings, err = a.Read(); err != nil {
-		return fmt.Errorf("oauth: %w", err)
-	}
-	if err := a.provisionTrust(); err != nil {
-		return fmt.Errorf("oauth: %w", err)
-	}
-	if err := a.provisionProviders(); err != nil {
-		return fmt.Errorf("oauth: %w", err)
-	}
-	a.life = newLifecycle()
-	if a.keepsState() {
-		if err := a.provisionIssuer(); err != nil {
-			return fmt.Errorf("oauth: %w", err)
-		}
-	}
-	a.gates = gate.NewShared(a.logger, a.audit, node.Clock, a.ownIssuer(), a.trustedIssuers())
-	if a.keepsState() {
-		return a.gates.UseHostSessions(a.hostSessions())
 	}
 	return nil
 }
 
-// provisionIssuer makes our own issuer, or what keeps the sessions where there is none for others.
-func (a *App) provisionIssuer() error {
-	a.Warn(a.logger, a.settings)
-	if err := a.provisionClientKeys(); err != nil {
+func (a *App) provision(ctx caddy.Context) error {
+	a.guarded = &guarded{ctx: ctx, logger: ctx.Logger()}
+	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
-	use, err := node.Acquire(a.settings.Node, a.settings.Sealer)
+	settings, err := a.Read()
 	if err != nil {
 		return err
 	}
-	a.uses, a.node = append(a.uses, use), use.Value
-	if err := a.provisionDocuments(); err != nil {
+	logger := ctx.Logger()
+	a.service = &service{
+		settings: settings, sources: a.Sources, logger: logger, audit: endpoint.NewAudit(logger.Named("audit"), caller.Address), life: newLifecycle(),
+	}
+	if a.others, err = takeOthers(&settings, a.Sources, &a.uses); err != nil {
 		return err
 	}
-	a.issuer = a.newIssuer()
-	if !a.settings.Open.DocumentsOff {
-		a.issuer.Open.Documents = a.described
-	}
-	if rules := a.settings.PersonalTokens; rules != nil {
-		a.personal = personaltoken.New(a.issuer, *rules, func() personaltoken.Store { return a.node.Store() }, a.enterNode)
-		a.issuer.PersonalTokens = a.personal
-	}
-	a.registry = &registry.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
-	a.issuer.PasswordDirectories, a.issuer.DirectoriesAlone = a.passwordDirectories(), a.settings.SignIn.DirectoriesAlone
-	a.issuer.Accepted = a.accepted()
-	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.signInMethods(), a.settings.Brand); err != nil {
-		return err
-	}
-	if a.personal != nil {
-		a.handler.OfferPersonalTokens(a.personal)
-	}
-	if err := a.provisionRegistration(); err != nil {
-		return err
-	}
-	// Apps start in no order, so the new configuration's listeners may be open before Start has run. When the one that
-	// runs now has opened the node, nothing is left to wait for.
-	if a.node.IsOpen() {
-		if err := a.checkStored(glanceTimeout); err == nil || isUnavailable(err) { // else Start says what is wrong
-			a.unchecked = err
-			a.serve()
+	if settings.KeepsState() {
+		a.Warn(logger, &settings)
+		if err := a.others.takeClientKeys(a.ClientKeys, &a.uses); err != nil {
+			return err
 		}
+		if err := a.service.provision(a.others, &a.uses); err != nil {
+			return err
+		}
+	}
+	a.gates = gate.NewShared(logger, a.service.audit, node.Clock, a.service.ownIssuer(), a.others.forGates())
+	a.guarded.service, a.guarded.gates, a.guarded.issuer = a.service, a.gates, coveredIssuer(&a.Block, a.service)
+	if settings.KeepsState() {
+		return a.gates.UseHostSessions(a.service.hostSessions(a.others))
 	}
 	return nil
 }
 
-// issues reports whether there is an issuer of our own, at which people and clients can be.
-func (a *App) issues() bool { return a.settings.URL != "" && !a.settings.SessionsOnly }
-
-// keepsState reports whether there is a store: of an issuer, or of the sessions of browsers that sign in at providers. Without one the
-// app is a gate for tokens of others.
-func (a *App) keepsState() bool { return a.settings.URL != "" }
-
-// newIssuer puts the configuration and the node together. Store and master key join in Start.
-func (a *App) newIssuer() *tokenissuer.Issuer {
-	limits := a.settings.Limits
-	limits.Attempts = a.node.Attempts
-	return &tokenissuer.Issuer{
-		Records: tokenissuer.Records{
-			ClientKeys:    assertion.NewKeys(a.clientKeys.value, a.described),
-			Authenticated: memory.NewClientCache(),  // of this configuration: it may declare clients
-			Usernames:     token.NewUsernameCache(), // likewise: it may declare users
-			Families:      token.NewFamilyCache(),   // likewise
-			Revocations:   a.node.Revocations,
-			Refresh:       a.node.Refresh,
-			Now:           a.node.StoreTime,
-		},
-		Credentials: tokenissuer.Credentials{
-			Keys:       a.node.Keys,
-			Assertions: new(keys.AssertionKeys),
-			Verifier:   a.node.Verifier,
-		},
-		Settings: a.settings.Settings,
-		Hasher:   a.node.Passwords,
-		Origins:  memory.NewOrigins(a.clients, a.node.StoreTime),
-		Limits:   limits,
+// Start opens the store, unless the previous configuration used the same one, and begins to serve. It returns no error when a
+// database server cannot be reached: the app begins to serve as soon as it can.
+func (a *App) Start() error {
+	if err := a.guarded.examine(); err != nil {
+		return fmt.Errorf("oauth: %w", err)
 	}
+	a.others.start(a.guarded.ctx.Storage())
+	a.starting = &starting{a.service, newTarget(a.service, a.others, a.guarded), a.about()}
+	if err := a.starting.start(); err != nil {
+		return fmt.Errorf("oauth: %w", err)
+	}
+	return nil
 }
 
-// clients lists the clients, declared and stored, once there is a store.
-func (a *App) clients(ctx context.Context) ([]*store.Client, error) {
-	if !a.life.hasStarted() {
-		return nil, oauth.Unavailable("not_started", nil)
-	}
-	return a.registry.Clients(ctx)
-}
-
-// ownIssuer is our own issuer for the gates; nil: there is none.
-func (a *App) ownIssuer() *gate.OwnIssuer {
-	if !a.keepsState() {
-		return nil
-	}
-	return &gate.OwnIssuer{
-		Settings:  &a.issuer.Settings,
-		Upstreams: token.NewUpstreamTokens(a.delegating()),
-		Handler:   a.handler, Verifier: a.node.Verifier, Node: a.node, Hidden: !a.issues(), IsServing: a.life.isServing,
-	}
-}
-
-// delegating is our own issuer for those who tell upstreams in its name.
-func (a *App) delegating() token.UpstreamIssuer {
-	is := a.issuer
-	return token.UpstreamIssuer{
-		URL: is.URL, Assertions: is.Assertions, Now: is.Now, Birth: func() time.Time { return is.Birth(is.Now()) },
-		Credentials: func() token.UpstreamCredentials {
-			return token.UpstreamCredentials{Keys: is.Keys, Master: is.Master, JTIMAC: is.JTIMAC}
-		},
-	}
-}
-
-// trustedIssuers are the issuers of others for the gates.
-func (a *App) trustedIssuers() []gate.TrustedIssuer {
-	var list []gate.TrustedIssuer
-	for _, t := range a.trusted {
-		list = append(list, gate.TrustedIssuer{Name: t.Name, URL: t.Settings.Issuer, Audience: t.Audience, Issuer: t.running.value, Life: t.running.life})
-	}
-	return list
-}
+// NoteHTTP records the app whose handler is being provisioned. Asking for it by name would load a second one from here.
+func (a *App) NoteHTTP(ctx caddy.Context) { a.guarded.noteHTTP(ctx) }
 
 // Gates returns what the gates of the configuration share.
 func (a *App) Gates() *gate.Shared { return a.gates }
 
-// CheckScopes refuses scopes that no token can hold. What other issuers know nobody here can tell.
+// CheckScopes refuses scopes that no token can hold. Which scopes the tokens of other issuers hold is not known here.
 func (a *App) CheckScopes(names oauth.Scopes) error {
-	if a.keepsState() && len(a.trusted) == 0 {
-		return a.settings.Scopes.Check(names)
+	if a.service.settings.KeepsState() && len(a.others.trusted) == 0 {
+		return a.service.settings.Issuer.Scopes.Check(names)
 	}
 	return oauth.CheckScopeNames(names)
 }
 
 // Stop ends what the configuration does in the background. Its requests go on: Cleanup releases what they need.
 func (a *App) Stop() error {
-	if a.life != nil {
-		a.life.stop()
+	if a.service != nil {
+		a.service.life.stop()
 	}
-	admin.Withdraw(a.target)
+	if a.starting != nil {
+		admin.Withdraw(a.starting.target)
+	}
 	return nil
 }
 
 // Cleanup releases the node, the trusted issuers and the providers. It accepts an app whose Provision failed half-way.
 func (a *App) Cleanup() error {
-	a.coverValidated()
-	var released error
-	for _, use := range slices.Backward(a.uses) { // what was taken later may use what was taken before
-		released = errors.Join(released, use.Release())
+	if a.guarded != nil {
+		a.guarded.examineValidated()
 	}
-	return released
+	return a.uses.release()
 }
 
 // Interface guards.

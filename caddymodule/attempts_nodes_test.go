@@ -30,9 +30,9 @@ func (g *gatehouse) otherNode(dsn string) *tokenissuer.Issuer {
 	if err := other.Open(); err != nil {
 		g.t.Fatal(err)
 	}
-	issuer := here.newIssuer()
+	issuer := here.newIssuer(g.loaded().others.clientKeys.value)
 	issuer.Store, issuer.Master, issuer.Hasher, issuer.Attempts = other.Store(), other.MasterKey(), other.Passwords, other.Attempts
-	issuer.Directory = store.OverlayDirectory{Declared: here.settings.Declared, Stored: other.Store()}
+	issuer.Directory = store.OverlayDirectory{Declared: here.settings.Issuer.Declared, Stored: other.Store()}
 	return issuer
 }
 

@@ -51,7 +51,7 @@ func (b *browser) toClient(t *testing.T, p page, r request) url.Values {
 			t.Errorf("%s is there %d times", name, len(values))
 		}
 	}
-	if got, want := query.Get("iss"), b.app().settings.URL; got != want {
+	if got, want := query.Get("iss"), b.app().settings.Issuer.URL; got != want {
 		t.Errorf("iss %q, want %q", got, want)
 	}
 	if got := query.Get("state"); got != r.state || query.Has("state") != (r.state != "") {

@@ -212,7 +212,7 @@ func good() string { return requestOf("conf").redirectURI }
 func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 	g := startPeople(t, "client first first-SECRET", "client bare bare-SECRET {\n\t\t\tgrants authorization_code\n\t\t}\n\t\tclient first first-SECRET")
 	b := g.consented("ada@acme.example")
-	registered, _, err := g.app().registry.AddClient(t.Context(), store.Client{
+	registered, _, err := g.app().registry.Clients.AddClient(t.Context(), store.Client{
 		ID: "gone", Type: store.PublicClient, RedirectURIs: []string{"https://gone.example/cb"},
 	})
 	if err != nil {
@@ -223,7 +223,7 @@ func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 	if p := b.open(ofGone.path()); !accepted(p) {
 		t.Fatalf("before it is disabled: %d %s", p.status, p.body)
 	}
-	if err := g.app().registry.DisableClient(t.Context(), registered.ID); err != nil {
+	if err := g.app().registry.Clients.DisableClient(t.Context(), registered.ID); err != nil {
 		t.Fatal(err)
 	}
 	conf := requestOf("conf")
@@ -252,7 +252,7 @@ func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 		b.codeToClient(t, b.ask(first.with("redirect_uri", "-")), first)
 	})
 	t.Run("enabled again", func(t *testing.T) {
-		if err := g.app().registry.EnableClient(t.Context(), registered.ID); err != nil {
+		if err := g.app().registry.Clients.EnableClient(t.Context(), registered.ID); err != nil {
 			t.Fatal(err)
 		}
 		if p := b.open(ofGone.path()); !accepted(p) {
@@ -266,7 +266,7 @@ func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 func TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo(t *testing.T) {
 	g := startPeople(t)
 	register := func(uri string) error {
-		_, _, err := g.app().registry.AddClient(t.Context(), store.Client{
+		_, _, err := g.app().registry.Clients.AddClient(t.Context(), store.Client{
 			Type: store.PublicClient, RedirectURIs: []string{uri},
 		})
 		return err

@@ -13,26 +13,27 @@ var logoutDeliveries = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Attempts to tell an application that a session has ended, by the result: delivered, failed (tried again), refused, given_up, or dropped (nobody is to be told any more).",
 }, []string{"result"})
 
-// tellApplications tells applications of sessions that have ended, once the issuer has its store and until the configuration ends.
-func (a *App) tellApplications() {
+// tellApplications sends the logout tokens of sessions that have ended, from the time at which the issuer has its store until the
+// configuration ends.
+func (s *service) tellApplications() {
 	select {
-	case <-a.life.ctx.Done():
+	case <-s.life.ctx.Done():
 		return
-	case <-a.life.started:
+	case <-s.life.started:
 	}
 	backchannel.NewWorker(backchannel.Settings{
-		Store: a.node.Store(), Clients: a.issuer.Directory, Issuer: a.settings.URL, Keys: a.node.Keys, Now: a.node.StoreTime,
-		AllowPrivateNetwork: a.OpenID.AllowPrivateNetwork,
-		Report:              a.recordDelivery,
+		Store: s.node.Store(), Clients: s.issuer.Directory, Issuer: s.issuer.URL, Keys: s.node.Keys, Now: s.node.StoreTime,
+		AllowPrivateNetwork: s.settings.LogoutsToPrivate,
+		Report:              s.recordDelivery,
 		StoreFailed: func(err error) {
-			a.logger.Warn("the store does not say, or take, which applications are to be told of a sign-out: trying again", zap.Error(err))
+			s.logger.Warn("the store does not say, or take, which applications are to be told of a sign-out: trying again", zap.Error(err))
 		},
-	}).Run(a.life.ctx)
+	}).Run(s.life.ctx)
 }
 
-// recordDelivery counts a delivery and writes it into the audit log. Of several that fail for one application and session, the first and
-// the last are at a level that is written by default.
-func (a *App) recordDelivery(r backchannel.Result) {
+// recordDelivery counts a delivery and logs it. Of several failures for one application and session, the first and the last have a level
+// that is logged by default.
+func (s *service) recordDelivery(r backchannel.Result) {
 	logoutDeliveries.WithLabelValues(string(r.Outcome)).Inc()
 	level, message := zapcore.InfoLevel, "application not told of the sign-out"
 	switch {
@@ -56,5 +57,5 @@ func (a *App) recordDelivery(r backchannel.Result) {
 	if r.Err != nil {
 		fields = append(fields, zap.NamedError("cause", r.Err))
 	}
-	a.logger.Named("audit").Log(level, message, fields...)
+	s.logger.Named("audit").Log(level, message, fields...)
 }

@@ -138,13 +138,13 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 			s.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"organisation":"acme"}`)
 		}},
 		{"an operator disables the user", func(s *scene) {
-			check(s.t, s.app().registry.SetUserStatus(s.t.Context(), s.claims["sub"].(string), store.UserDisabled))
+			check(s.t, s.app().registry.People.SetUserStatus(s.t.Context(), s.claims["sub"].(string), store.UserDisabled))
 		}},
 		{"an operator changes the password", func(s *scene) {
-			check(s.t, s.app().registry.SetPassword(s.t.Context(), s.claims["sub"].(string), oauth.NewSecret("another correct horse battery staple")))
+			check(s.t, s.app().registry.People.SetPassword(s.t.Context(), s.claims["sub"].(string), oauth.NewSecret("another correct horse battery staple")))
 		}},
 		{"an operator removes the user", func(s *scene) {
-			check(s.t, s.app().registry.RemoveUser(s.t.Context(), s.claims["sub"].(string)))
+			check(s.t, s.app().registry.People.RemoveUser(s.t.Context(), s.claims["sub"].(string)))
 		}},
 		{"another node", func(s *scene) {
 			node, err := sqlstore.OpenSQLite(s.t.Context(), s.database(), sqlstore.Options{})
@@ -277,7 +277,7 @@ func TestT205BackchannelToAPrivateAddress(t *testing.T) {
 		t.Error("the query of the URI is in the log")
 	}
 	g.reload(peopleSite("password_grant\n", "password_grant\n\t\t"+turnOn+" {\n\t\t\tallow_private_network\n\t\t}\n"))
-	if !g.app().OpenID.AllowPrivateNetwork {
+	if !g.loaded().OpenID.AllowPrivateNetwork {
 		t.Error("private networks are not allowed")
 	}
 }

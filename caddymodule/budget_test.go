@@ -303,7 +303,7 @@ func TestT140TheLimitsAreConfigured(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := startGatehouse(t, strings.Replace(site, "store memory\n", "store memory\n"+test.lines+"\n", 1))
-			if s := g.app().settings; s.GrantLimit != test.grants || s.RevocationLimit != test.revocations {
+			if s := g.app().settings.Limits; s.GrantLimit != test.grants || s.RevocationLimit != test.revocations {
 				t.Errorf("%v, %v", s.GrantLimit, s.RevocationLimit)
 			}
 		})

@@ -261,7 +261,7 @@ func readApp(t *testing.T, config []byte) {
 		t.Fatalf("the app's own JSON is not the app's: %v", err)
 	}
 	settings, err := app.Read()
-	if err == nil && (settings.URL == "" || slices.Contains(settings.Audience, "")) {
+	if err == nil && (settings.Issuer.URL == "" || slices.Contains(settings.Issuer.Audience, "")) {
 		t.Fatalf("accepted without issuer or audience: %s", parsed.AppsRaw["oauth"])
 	}
 }

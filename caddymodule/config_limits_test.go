@@ -74,8 +74,8 @@ func TestReadLimits(t *testing.T) {
 		{"clients off", `,"limits":{"client":{"off":true}}`, none, perMinute(10), perMinute(30)},
 	} {
 		s := readMembers(t, test.members)
-		if s.ClientLimit != test.client || s.AccountLimit != test.account || s.AddressLimit != test.address {
-			t.Errorf("%s: %v, %v, %v", test.name, s.ClientLimit, s.AccountLimit, s.AddressLimit)
+		if s.Limits.ClientLimit != test.client || s.Limits.AccountLimit != test.account || s.Limits.AddressLimit != test.address {
+			t.Errorf("%s: %v, %v, %v", test.name, s.Limits.ClientLimit, s.Limits.AccountLimit, s.Limits.AddressLimit)
 		}
 	}
 }

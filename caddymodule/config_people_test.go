@@ -133,19 +133,19 @@ func TestReadPeople(t *testing.T) {
 	s := readMembers(t, `,"organisations":[{"id":"acme","name":"Acme Ltd"},{"id":"globex"}],"users":[
 		{"id":"u-ada","email":"ada@acme.example","organisation":"acme","role":"admin","password_hash":"`+adaHash+`"},
 		{"id":"u-bob","email":"bob@globex.example","name":"Bob","organisation":"globex","password_hash":"{file.`+path+`}"}]`)
-	if !slices.Equal(s.DeclaredSchemes, []string{"$2a$04", "$argon2id$v=19$m=64,t=1,p=1"}) {
-		t.Errorf("schemes %q", s.DeclaredSchemes)
+	if !slices.Equal(s.Issuer.DeclaredSchemes, []string{"$2a$04", "$argon2id$v=19$m=64,t=1,p=1"}) {
+		t.Errorf("schemes %q", s.Issuer.DeclaredSchemes)
 	}
-	ada, err := s.Declared.User(t.Context(), "u-ada")
+	ada, err := s.Issuer.Declared.User(t.Context(), "u-ada")
 	if err != nil || ada.Role != store.RoleAdmin || ada.Name != "ada@acme.example" || !ada.IsActive() || !ada.Declared {
 		t.Errorf("ada is %+v, %v", ada, err)
 	}
-	bob, err := s.Declared.UserByEmail(t.Context(), "bob@globex.example")
+	bob, err := s.Issuer.Declared.UserByEmail(t.Context(), "bob@globex.example")
 	if err != nil || bob.ID != "u-bob" || bob.Role != store.RoleMember || bob.PasswordHash.Reveal() != argon {
 		t.Errorf("bob is %+v, %v", bob, err)
 	}
 	for id, name := range map[string]string{"acme": "Acme Ltd", "globex": "globex"} {
-		if o, err := s.Declared.Organisation(t.Context(), id); err != nil || o.Name != name || !o.Declared {
+		if o, err := s.Issuer.Declared.Organisation(t.Context(), id); err != nil || o.Name != name || !o.Declared {
 			t.Errorf("%s is %+v, %v", id, o, err)
 		}
 	}

@@ -78,7 +78,7 @@ func TestA145ProfilesOnTheCommandLine(t *testing.T) {
 		{"another number", []string{"--phone", "+49 30 2"}, func(u *userView) { u.Phone, u.PhoneVerified = "+49 30 2", false }, `["phone_number"]`},
 		{"a number that is verified", []string{"--phone", "+49 30 3", "--phone-verified"}, func(u *userView) { u.Phone, u.PhoneVerified = "+49 30 3", true }, `["phone_number","phone_number_verified"]`},
 		{"no number", []string{"--phone", ""}, func(u *userView) { u.Phone, u.PhoneVerified = "", false }, `["phone_number"]`},
-		{"address as a whole", []string{"--address-locality", "Bonn"}, func(u *userView) { u.Address = store.Address{Locality: "Bonn"} }, `["address"]`},
+		{"a part of the address", []string{"--address-locality", "Bonn"}, func(u *userView) { u.Address.Locality = "Bonn" }, `["address"]`},
 		{"another e-mail address", []string{"--email", "rob@acme.example"}, func(u *userView) { u.EmailVerified = false }, `["email"]`},
 		{"which is verified", []string{"--email-verified"}, func(u *userView) { u.EmailVerified = true }, `["email_verified"]`},
 		{"one that is verified at once", []string{"--email", "bob@acme.example", "--email-verified"}, func(*userView) {}, `["email","email_verified"]`},
@@ -98,6 +98,10 @@ func TestA145ProfilesOnTheCommandLine(t *testing.T) {
 	}
 	if strings.Contains(g.logs(), "+49 30") || strings.Contains(g.logs(), "Bonn") {
 		t.Error("the log tells the profile")
+	}
+	g.must(http.StatusOK, "PATCH", "/oauth/users/u-bob", `{"address":{"country":null},"locale":null,"name":null}`)
+	if got := show(); got.Address.Country != "" || got.Address.Locality != "Bonn" || got.Locale != "" || got.Name != got.Email {
+		t.Errorf("reset to %+v", got)
 	}
 	before := g.must(http.StatusOK, "GET", "/oauth/users/u-bob", "")
 	for name, body := range map[string]string{

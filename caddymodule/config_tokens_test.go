@@ -91,13 +91,13 @@ func TestReadGrace(t *testing.T) {
 		{"off as text", `,"tokens":{"refresh_grace":"0s"}`, store.NoGrace},
 		{"longer", `,"tokens":{"refresh_grace":"5m"}`, 5 * time.Minute},
 	} {
-		if got := readMembers(t, test.members).Lifetimes.RefreshGrace; got != test.want {
+		if got := readMembers(t, test.members).Issuer.Lifetimes.RefreshGrace; got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
 	s := readMembers(t, `,"tokens":{"refresh_grace":"1m"},"clients":[{"id":"a","type":"public","tokens":{"refresh_grace":0,"code":"10s"}},{"id":"b","type":"public"}]`)
 	for id, want := range map[string]store.Lifetimes{"a": {RefreshGrace: store.NoGrace, Code: 10 * time.Second}, "b": {}} {
-		client, err := s.Declared.Client(t.Context(), id)
+		client, err := s.Issuer.Declared.Client(t.Context(), id)
 		if err != nil || client.Lifetimes != want {
 			t.Errorf("client %s has %+v, %v", id, client.Lifetimes, err)
 		}

@@ -390,11 +390,11 @@ func TestA83BetweenPageAndDecision(t *testing.T) {
 		b.signsInAgain(t, b.decide(page, "allow"))
 	})
 	for name, change := range map[string]func(id string) error{
-		"disabled": func(id string) error { return registry.DisableClient(t.Context(), id) },
-		"removed":  func(id string) error { return registry.RemoveClient(t.Context(), id) },
+		"disabled": func(id string) error { return registry.Clients.DisableClient(t.Context(), id) },
+		"removed":  func(id string) error { return registry.Clients.RemoveClient(t.Context(), id) },
 	} {
 		t.Run("the client "+name, func(t *testing.T) {
-			c, _, err := registry.AddClient(t.Context(), store.Client{
+			c, _, err := registry.Clients.AddClient(t.Context(), store.Client{
 				Type: store.PublicClient, RedirectURIs: []string{"https://gone.example/cb"},
 			})
 			if err != nil {

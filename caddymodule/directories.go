@@ -7,54 +7,50 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// peopleDirectory is a directory of people, shared by all configurations with the same settings of it: its connections, and how it went
-// lately, outlive a reload.
+// peopleDirectory is an LDAP directory whose people sign in with their passwords there.
 type peopleDirectory struct {
 	configuration.ProviderSettings
 	people *ldap.Directory
 }
 
-// directories are the directories of people, by all of their settings.
+// directories holds the connections to directories, and the results of the last sign-ins.
 var directories = pool.New((*ldap.Directory).Close)
 
-// provisionDirectory takes a directory from the pool, or makes it. It connects to nobody.
-func (a *App) provisionDirectory(settings configuration.ProviderSettings) error {
+func (o *others) takeDirectory(settings configuration.ProviderSettings, sources configuration.Sources, u *uses) error {
 	use, err := directories.Take(directoryKey(settings.LDAP), func() (*ldap.Directory, error) {
 		s := *settings.LDAP
 		s.Now, s.Warn = node.Clock, warnOf("provider", settings.Name)
 		return ldap.New(s)
 	})
 	if err != nil {
-		return setting.At(fmt.Errorf("provider %s: %w", settings.Name, err), a.Sources["provider "+settings.Name])
+		return sources.At(fmt.Errorf("provider %s: %w", settings.Name, err), "provider", settings.Name)
 	}
-	a.uses = append(a.uses, use)
-	a.directories = append(a.directories, &peopleDirectory{settings, use.Value})
+	o.directories = append(o.directories, &peopleDirectory{settings, keep(u, use)})
 	return nil
 }
 
-// directoryKey is the name of a directory in the pool: all of its settings.
+// directoryKey is the key of a directory in the pool: all of its settings.
 func directoryKey(s *ldap.Settings) string {
 	password, rest := s.BindPassword.Reveal(), *s
 	rest.BindPassword = oauth.Secret{}
 	return fmt.Sprintf("%#v", []any{"ldap", password, fmt.Sprintf("%#v", rest)})
 }
 
-// passwordDirectories are those that our own issuer asks, in the order of the configuration.
-func (a *App) passwordDirectories() (list []tokenissuer.PasswordDirectory) {
-	for _, d := range a.directories {
-		list = append(list, &federation.Directory{Name: d.Name, People: d.people, Accounts: a.accounts(), Rules: d.Rules})
+// passwordDirectories returns the directories that our own issuer asks, in the order of the configuration.
+func (o *others) passwordDirectories(accounts federation.Accounts) (list []tokenissuer.PasswordDirectory) {
+	for _, d := range o.directories {
+		list = append(list, &federation.Directory{Name: d.Name, People: d.people, Accounts: accounts, Rules: d.Rules})
 	}
 	return list
 }
 
-// target is what operators can ask about a directory.
+// target returns the directory for operators.
 func (d *peopleDirectory) target() admin.IdentityProvider {
 	return admin.IdentityProvider{
 		Name: d.Name, Kind: d.Kind(), Title: d.Title, URL: d.URL(), State: d.people.State, Test: d.people.Test,

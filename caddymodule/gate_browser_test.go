@@ -166,7 +166,7 @@ func TestA71AnEndedSessionEndsItsToken(t *testing.T) {
 			}
 		},
 		"disabled": func(g *gateway, b *browser, user string) {
-			if err := g.app().registry.SetUserStatus(b.t.Context(), user, store.UserDisabled); err != nil {
+			if err := g.app().registry.People.SetUserStatus(b.t.Context(), user, store.UserDisabled); err != nil {
 				b.t.Fatal(err)
 			}
 		},

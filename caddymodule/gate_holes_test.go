@@ -39,16 +39,16 @@ func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
 	c := setClock(t)
 	g := startGate(t, siteWith("", gated("")))
 	registry := g.app().registry
-	client, _, err := registry.AddClient(t.Context(), store.Client{ID: "late"})
+	client, _, err := registry.Clients.AddClient(t.Context(), store.Client{ID: "late"})
 	check(t, err)
 	issue := func() string { return g.issue(tokenissuer.Grant{Client: client, Scopes: oauth.Scopes{"public"}}) }
-	check(t, registry.DisableClient(t.Context(), client.ID))
+	check(t, registry.Clients.DisableClient(t.Context(), client.ID))
 	c.advance(2 * time.Second)
 	if status, _, body := g.raw(g.request("GET", "/x", bearer(issue()))); status != http.StatusUnauthorized {
 		t.Errorf("issued two seconds later: %d %s", status, body)
 	}
 	g.upstream.none(t)
-	check(t, registry.EnableClient(t.Context(), client.ID))
+	check(t, registry.Clients.EnableClient(t.Context(), client.ID))
 	c.advance(10 * time.Second)
 	check(t, g.app().node.Refresh(t.Context()))
 	if status, _, body := g.raw(g.request("GET", "/x", bearer(issue()))); status != http.StatusOK {

@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
@@ -31,7 +32,7 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 		},
 		Settings: is.Settings,
 	}
-	unheard, err := (&registry.Registry{Issuer: another, Stored: g.app().node.Store()}).MintServerToken(t.Context(), "conf", "public", 0)
+	unheard, err := registry.New(another, store.StaticDirectory{}, g.app().node.Store(), g.app().node.Store()).MintServerToken(t.Context(), "conf", "public", 0)
 	check(t, err)
 	known, request := g.server("public"), g.request("GET", "/any/x", bearer(g.watched(unheard.AccessToken.Reveal())))
 	g.silenceFeed()

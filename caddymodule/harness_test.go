@@ -212,11 +212,19 @@ func (g *gatehouse) silenceFeed() {
 	}
 }
 
-// app is the running app, for what no front door shows.
-func (g *gatehouse) app() *App {
+// app returns the service of the running configuration, for what no endpoint shows; nil: there is none.
+func (g *gatehouse) app() *service {
+	if loaded := g.loaded(); loaded != nil {
+		return loaded.service
+	}
+	return nil
+}
+
+// loaded returns the app of the running configuration; nil: there is none.
+func (g *gatehouse) loaded() *App {
 	app, _ := caddy.ActiveContext().AppIfConfigured("oauth")
-	running, _ := app.(*App)
-	return running
+	loaded, _ := app.(*App)
+	return loaded
 }
 
 // storedKey returns the signing key as the store keeps it (PKCS #8 in Private), for tests that forge tokens.

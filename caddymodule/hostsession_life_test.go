@@ -23,11 +23,11 @@ func TestS11WhatEndsAUserEndsTheirSessionsAtHosts(t *testing.T) {
 			g.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"organisation":"rival"}`)
 		},
 		"an operator disables the user": func(g *hostsGate, eve string) {
-			check(g.t, g.app().registry.SetUserStatus(g.t.Context(), eve, store.UserDisabled))
+			check(g.t, g.app().registry.People.SetUserStatus(g.t.Context(), eve, store.UserDisabled))
 		},
-		"an operator removes the user": func(g *hostsGate, eve string) { check(g.t, g.app().registry.RemoveUser(g.t.Context(), eve)) },
+		"an operator removes the user": func(g *hostsGate, eve string) { check(g.t, g.app().registry.People.RemoveUser(g.t.Context(), eve)) },
 		"an operator changes the password": func(g *hostsGate, eve string) {
-			check(g.t, g.app().registry.SetPassword(g.t.Context(), eve, oauth.NewSecret("another correct horse battery staple")))
+			check(g.t, g.app().registry.People.SetPassword(g.t.Context(), eve, oauth.NewSecret("another correct horse battery staple")))
 		},
 		"a reload declares the user no more": func(g *hostsGate, eve string) { g.reload(hostsCaddyfile("user u-ben {", "user u-ben-2 {")) },
 	} {

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// startTimeout is how long a request waits for Start. Caddy starts apps in no order, so during a reload requests may
-// arrive before the store is open, which takes milliseconds. Tests raise it to prove that a request does not wait.
+// startTimeout bounds how long a request waits for Start. Caddy starts apps in no order, so during a reload requests may arrive before the
+// store is open, which takes milliseconds. Tests raise it to prove that a request does not wait.
 var startTimeout = 2 * time.Second
 
-// lifecycle is how far a configuration has come between its Provision and its Stop. Its issuer is not started at first. It is
-// started once it has its store. Then it serves, unless it is barred.
+// lifecycle is the state of a configuration between its Provision and its Stop. It is started once its issuer has its store. Then it
+// serves, unless it is barred.
 type lifecycle struct {
 	ctx  context.Context // ends with Stop
 	stop context.CancelFunc
 
 	starting sync.Once
 	started  chan struct{} // closed once the issuer has its store
-	// away reports that the database could not be reached when the issuer was to start: requests do not wait for that.
+	// away reports that the database could not be reached in Start: requests do not wait for it.
 	away atomic.Bool
-	// barred reports that what the configuration declares contradicts the store: nothing is served any more.
+	// barred reports that declarations of the configuration contradict the store: nothing is served.
 	barred atomic.Bool
 }
 
@@ -31,7 +31,7 @@ func newLifecycle() *lifecycle {
 	return l
 }
 
-// start lets requests in, after prepare has returned. Only the first call has an effect.
+// start calls prepare and then admits requests. Only the first call has an effect.
 func (l *lifecycle) start(prepare func()) {
 	l.starting.Do(func() {
 		prepare()
@@ -52,7 +52,7 @@ func (l *lifecycle) hasStarted() bool {
 // hasEnded reports whether another configuration has taken the place of this one.
 func (l *lifecycle) hasEnded() bool { return l.ctx.Err() != nil }
 
-// isServing reports whether requests are served. It waits a moment for an issuer that has not started. False is a 503.
+// isServing reports whether requests are served. It waits up to startTimeout for the start. False means 503.
 func (l *lifecycle) isServing(ctx context.Context) bool {
 	switch {
 	case l.barred.Load():

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// The counters belong to the process: they go on when a configuration is loaded. No label comes from a client.
+// The counters belong to the process and survive reloads. No label comes from a client.
 var (
 	tokensIssued = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatehouse_tokens_issued_total",
@@ -37,7 +37,7 @@ var (
 	})
 )
 
-// byOperator stands for a grant: an operator has minted the token.
+// byOperator is the grant label of tokens that an operator has minted.
 const byOperator = "operator"
 
 // registerMetrics offers the metrics in a configuration's registry.
@@ -57,7 +57,7 @@ func registerMetrics(registry prometheus.Registerer) error {
 // counters is the endpoints' Counters.
 type counters struct{}
 
-// serverTokensIssued is looked up once: no other tokens are asked for as often.
+// serverTokensIssued is looked up once: it is the most frequent label.
 var serverTokensIssued = tokensIssued.WithLabelValues(string(oauth.ClientCredentials))
 
 // Issued counts tokens.
@@ -69,10 +69,10 @@ func (counters) Issued(by oauth.GrantType) {
 	tokensIssued.WithLabelValues(string(by)).Inc()
 }
 
-// RepeatedElsewhere counts a refresh token that was served again to somebody else, perhaps.
+// RepeatedElsewhere counts a refresh token that was repeated from another address or user agent and served.
 func (counters) RepeatedElsewhere() { repeatsElsewhere.WithLabelValues("served").Inc() }
 
-// Refused counts a refusal, and those that are alarms once more.
+// Refused counts a refusal, and signs of theft in a counter of their own too.
 func (counters) Refused(endpoint string, err *oauth.Error) {
 	refusals.WithLabelValues(endpoint, string(err.Code)).Inc()
 	switch {

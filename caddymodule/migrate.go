@@ -26,8 +26,8 @@ func (a *App) MigrateStore() (place string, err error) {
 	return place, node.Migrate(settings.Node)
 }
 
-// storePlace says which database is meant, and nothing secret of it. A file that does not exist is refused: opening it would
-// make a new one, while the database that was meant, of another user or at another path, stays as it is.
+// storePlace names the database without secrets. It refuses a file that does not exist: opening it would create a new database, while the
+// one that was meant, at another path, stays as it is.
 func storePlace(s node.Settings) (string, error) {
 	if s.Store == node.Postgres {
 		return postgres.Place(oauth.NewSecret(s.DSN))

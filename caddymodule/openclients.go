@@ -15,25 +15,25 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
 
-// clientDocuments hold the documents of clients that describe themselves, by all of the settings. They outlive a reload.
+// clientDocuments holds the metadata documents of clients, by all settings that make a difference. They outlive a reload.
 var clientDocuments = pool.New(func(d *clientmetadata.Documents) error { d.Close(); return nil })
 
-// provisionDocuments takes the documents from the pool, or makes them: those of clients, and their keys. It fetches nothing.
-func (a *App) provisionDocuments() error {
-	settings := a.settings.Open.Documents
-	settings.Now, settings.OpenID = a.node.StoreTime, a.settings.OpenID
-	key := fmt.Sprintf("%p %#v", a.node, []any{settings.Allow, settings.Deny, settings.AllowPrivateNetwork, settings.OpenID})
+// takeDocuments takes the metadata documents of clients from the pool. It fetches nothing.
+func (s *service) takeDocuments(u *uses) error {
+	settings := s.settings.Open.Documents
+	settings.Now, settings.OpenID = s.node.StoreTime, s.settings.Issuer.OpenID
+	key := fmt.Sprintf("%p %#v", s.node, []any{settings.Allow, settings.Deny, settings.AllowPrivateNetwork, settings.OpenID})
 	use, err := clientDocuments.Take(key, func() (*clientmetadata.Documents, error) { return clientmetadata.New(settings), nil })
 	if err != nil {
 		return err
 	}
-	a.uses, a.described = append(a.uses, use), use.Value
+	s.documents = keep(u, use)
 	return nil
 }
 
-// admitClients says which clients may make themselves known, once all routes are known.
-func (a *App) admitClients(found *coverage.Result) {
-	open := a.settings.Open
+// admitClients publishes which clients may describe or register themselves, once all routes are known.
+func (s *service) admitClients(found *coverage.Result) {
+	open := s.settings.Open
 	orOfAgents := func(scopes oauth.Scopes) oauth.Scopes {
 		if len(scopes) == 0 {
 			return found.AgentScopes
@@ -44,57 +44,50 @@ func (a *App) admitClients(found *coverage.Result) {
 		Documents:      open.DocumentsOn || found.Agents && !open.DocumentsOff,
 		DocumentScopes: orOfAgents(open.DocumentScopes), RegistrationScopes: orOfAgents(open.RegistrationScopes),
 	}
-	a.issuer.Open.Publish(admitted)
-	if err := a.handler.PublishMetadata(); err != nil {
-		a.logger.Error("the metadata do not say which clients are admitted: " + err.Error())
+	s.issuer.Open.Publish(admitted)
+	if err := s.handler.PublishMetadata(); err != nil {
+		s.logger.Error("the metadata do not say which clients are admitted: " + err.Error())
 	}
 }
 
-// provisionRegistration lets clients register, where the configuration says so.
-func (a *App) provisionRegistration() error {
-	if a.settings.Open.Registration == nil {
-		return nil
-	}
-	return a.handler.MountRegistration(a.registrar())
-}
-
-// registrar registers clients by the rules of the configuration; by none, it removes those that registered by the rules of an earlier one.
-func (a *App) registrar() *registration.Registrar {
-	g := &registration.Registrar{Registry: a.registry}
-	if rules := a.settings.Open.Registration; rules != nil {
+// registrar returns what registers clients by the rules of the configuration. Without rules it only removes clients that have registered
+// by the rules of an earlier configuration.
+func (s *service) registrar() *registration.Registrar {
+	g := &registration.Registrar{Clients: s.registry.Clients}
+	if rules := s.settings.Open.Registration; rules != nil {
 		g.Rules = *rules
 	}
 	return g
 }
 
-// unusedInterval is how often clients are looked for that nobody uses.
+// unusedInterval is the time between two searches for unused clients.
 const unusedInterval = time.Hour
 
-// removeUnusedClients removes clients that registered themselves and are not used, once the issuer has its store and until the configuration
-// ends. Several nodes may do it at once.
-func (a *App) removeUnusedClients() {
+// removeUnusedClients removes clients that registered themselves and are not used, from the time at which the issuer has its store until
+// the configuration ends. Several nodes may do it at once.
+func (s *service) removeUnusedClients() {
 	select {
-	case <-a.life.ctx.Done():
+	case <-s.life.ctx.Done():
 		return
-	case <-a.node.Done():
+	case <-s.node.Life.Done():
 		return
-	case <-a.life.started:
+	case <-s.life.started:
 	}
-	registrar := a.registrar()
+	registrar := s.registrar()
 	for {
-		ctx, cancel := context.WithTimeout(a.life.ctx, reconcileTimeout)
-		removed, err := registrar.RemoveUnused(ctx, a.node.StoreTime().Add(-registration.UnusedFor))
+		ctx, cancel := context.WithTimeout(s.life.ctx, reconcileTimeout)
+		removed, err := registrar.RemoveUnused(ctx, s.node.StoreTime().Add(-registration.UnusedFor))
 		cancel()
 		if removed > 0 {
-			a.logger.Named("audit").Info("clients removed that nobody has used for 30 days", zap.Int("clients", removed))
+			s.logger.Named("audit").Info("clients removed that nobody has used for 30 days", zap.Int("clients", removed))
 		}
-		if err != nil && !a.life.hasEnded() {
-			a.logger.Warn("clients that nobody uses are removed later", zap.Error(err))
+		if err != nil && !s.life.hasEnded() {
+			s.logger.Warn("clients that nobody uses are removed later", zap.Error(err))
 		}
 		select {
-		case <-a.life.ctx.Done():
+		case <-s.life.ctx.Done():
 			return
-		case <-a.node.Done():
+		case <-s.node.Life.Done():
 			return
 		case <-time.After(unusedInterval):
 		}

@@ -78,7 +78,7 @@ func (b *browser) redeem(t *testing.T, p page, r request) tokens {
 // addClient stores a client and returns its secret.
 func (g *gatehouse) addClient(t *testing.T, c store.Client) string {
 	t.Helper()
-	_, secret, err := g.app().registry.AddClient(t.Context(), c)
+	_, secret, err := g.app().registry.Clients.AddClient(t.Context(), c)
 	check(t, err)
 	return secret.Reveal()
 }

@@ -171,7 +171,7 @@ func TestT194AnApplicationSignsItsUserOut(t *testing.T) {
 	})
 	t.Run("the session was ended elsewhere", func(t *testing.T) {
 		b, got := buyer(t, g, r, "ada@acme.example")
-		check(t, g.app().registry.RevokeUser(t.Context(), "u-ada"))
+		check(t, g.app().registry.People.RevokeUser(t.Context(), "u-ada"))
 		if p := b.open(leave("id_token_hint", got.IDToken, "post_logout_redirect_uri", signedOutAt)); p.header.Get("Location") != signedOutAt {
 			t.Errorf("%d %q", p.status, p.header.Get("Location"))
 		}

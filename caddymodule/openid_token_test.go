@@ -108,16 +108,16 @@ func TestT177ARefreshTellsOfTheUserAsOfNow(t *testing.T) {
 	id := g.addUser("may@acme.example", "acme", "member")
 	r := openIDRequestOf("conf", "openid refresh_token", "claims", `{"id_token":{"email":null,"email_verified":null}}`)
 	got := g.userTokens(r, "may@acme.example")
-	address, verified := "june@acme.example", store.VerifiedByOperator
+	address := "june@acme.example"
 	for _, c := range []struct {
 		change   store.UserChange
 		email    string
 		verified bool
 	}{
-		{store.UserChange{EmailVerifiedBy: &verified}, "may@acme.example", true},
-		{store.UserChange{Email: &address}, "june@acme.example", false},
+		{store.UserChange{KeepsTokens: true, VerifiesEmail: true}, "may@acme.example", true},
+		{store.UserChange{KeepsTokens: true, Edit: func(u *store.User) error { u.SetEmail(address); return nil }}, "june@acme.example", false},
 	} {
-		check(t, g.app().registry.UpdateUser(t.Context(), id, c.change))
+		check(t, g.app().registry.People.UpdateUser(t.Context(), id, c.change))
 		got = g.obtain(r.refresh(got.RefreshToken))
 		if _, claims := g.identity(t, got.IDToken); claims["email"] != c.email || claims["email_verified"] != c.verified {
 			t.Errorf("%v, want %s, verified: %t", claims, c.email, c.verified)
@@ -144,7 +144,7 @@ func TestT177AScopeThatAClientHasLostIsToldNoMore(t *testing.T) {
 		}
 	}
 	hold("ada@acme.example")
-	_, err := g.app().registry.UpdateClient(t.Context(), "shop", func(c *store.Client) error {
+	_, err := g.app().registry.Clients.UpdateClient(t.Context(), "shop", func(c *store.Client) error {
 		c.Scopes = oauth.Scopes{"openid", "refresh_token", "profile"}
 		return nil
 	})
@@ -162,7 +162,7 @@ func TestT213TheLargestUserFitsAnIDToken(t *testing.T) {
 		Zoneinfo: "Europe/" + strings.Repeat("x", 248), Picture: "https://example.com/" + strings.Repeat("x", 2028), Phone: name, PhoneVerified: true,
 		Address: store.Address{Formatted: lines, StreetAddress: lines, Locality: name, Region: name, PostalCode: name, Country: name},
 	}
-	user, err := g.app().registry.AddUser(t.Context(), store.User{
+	user, err := g.app().registry.People.AddUser(t.Context(), store.User{
 		Email: strings.Repeat("x", 64) + "@" + strings.Repeat(strings.Repeat("y", 45)+".", 3) + "example", Name: name, Organisation: "acme", Role: "member",
 		PasswordHash: oauth.NewSecret(peopleHash()), Profile: profile, Groups: largestGroups(),
 	}, oauth.Secret{})

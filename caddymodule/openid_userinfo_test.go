@@ -81,8 +81,10 @@ func TestT190WhomUserInfoAnswers(t *testing.T) {
 	g.notLogged(t, got.AccessToken)
 	t.Run("the user is disabled, or gone", func(t *testing.T) {
 		for name, end := range map[string]func(id string) error{
-			"disabled": func(id string) error { return g.app().registry.SetUserStatus(t.Context(), id, store.UserDisabled) },
-			"removed":  func(id string) error { return g.app().registry.RemoveUser(t.Context(), id) },
+			"disabled": func(id string) error {
+				return g.app().registry.People.SetUserStatus(t.Context(), id, store.UserDisabled)
+			},
+			"removed": func(id string) error { return g.app().registry.People.RemoveUser(t.Context(), id) },
 		} {
 			id := g.addUser(name+"@acme.example", "acme", "member")
 			got := g.userTokens(r, name+"@acme.example")

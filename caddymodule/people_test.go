@@ -169,7 +169,7 @@ func startPeople(t *testing.T, changes ...string) *gatehouse {
 // addUser adds a stored user, who unlike the declared ones can be changed, and returns the id.
 func (g *gatehouse) addUser(email, organisation string, role store.Role) string {
 	g.t.Helper()
-	user, err := g.app().registry.AddUser(context.Background(), store.User{
+	user, err := g.app().registry.People.AddUser(context.Background(), store.User{
 		Email: email, Organisation: organisation, Role: role, PasswordHash: oauth.NewSecret(peopleHash()),
 	}, oauth.Secret{})
 	if err != nil {

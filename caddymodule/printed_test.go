@@ -302,7 +302,7 @@ func TestV4PrintedCaddyfiles(t *testing.T) {
 			check(t, caddy.Load(config, true))
 			issuer := ""
 			if app := g.app(); app.issues() {
-				issuer = app.Issuer
+				issuer = g.loaded().Issuer
 			}
 			hosts := []string{"unknown.example.net"}
 			for _, match := range regexp.MustCompile(`"host":\[([^]]*)\]`).FindAllStringSubmatch(string(config), -1) {

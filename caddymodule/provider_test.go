@@ -355,7 +355,7 @@ func (g *trustGate) shown(path, token string) int {
 
 // trustedNamed returns a trusted issuer of the running configuration by its name.
 func (g *gatehouse) trustedNamed(name string) *trust.Issuer {
-	for _, t := range g.app().trusted {
+	for _, t := range g.loaded().others.trusted {
 		if t.Name == name {
 			return t.running.value
 		}

@@ -188,7 +188,7 @@ func TestUsersWhomAProviderMakesAreAudited(t *testing.T) {
 // userNamed returns the user of an address.
 func userNamed(t *testing.T, g *gatehouse, email string) *store.User {
 	t.Helper()
-	user, err := g.app().registry.UserNamed(t.Context(), email)
+	user, err := g.app().registry.People.UserNamed(t.Context(), email)
 	check(t, err)
 	return user
 }
@@ -233,7 +233,7 @@ func TestPersonalTokensLoseTheGroupsOfAProviderThatSaysThemNoMore(t *testing.T) 
 	g.browser().signsInAt(t, "corp", corp) // who is still known there
 	groups(0, true)
 	own := []string{"founders"}
-	check(t, g.app().registry.UpdateUser(t.Context(), identityOf(t, g, "corp", "7"), store.UserChange{Groups: &own}))
+	check(t, g.app().registry.People.UpdateUser(t.Context(), identityOf(t, g, "corp", "7"), store.UserChange{Edit: func(u *store.User) error { u.Groups = own; return nil }}))
 	groups(40, false)
 	if record, _ := g.app().personal.Find(t.Context(), token); record == nil || !slices.Equal(record.Claim("groups"), own) {
 		t.Errorf("those of the operator: %+v", record)

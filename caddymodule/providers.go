@@ -1,48 +1,44 @@
 package caddymodule
 
 import (
+	"context"
 	"fmt"
+	"net/url"
+	"strings"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
+	gatebrowser "github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	idp "github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
-// providers hold what we know of identity providers, by all of their settings. It outlives a reload: metadata, keys, and how sign-ins
-// went.
+// providers holds the metadata and keys of identity providers, and the results of the last sign-ins.
 var providers = newRunningPool[idp.Provider]()
 
-// identityProvider is where people sign in.
+// identityProvider is a provider at which people sign in.
 type identityProvider struct {
 	configuration.ProviderSettings
 	running *running[idp.Provider]
 }
 
-// provisionProviders takes the providers from the pool, or makes them. It opens nothing.
-func (a *App) provisionProviders() error {
-	for _, settings := range a.settings.SignIn.Providers {
-		if settings.LDAP != nil {
-			if err := a.provisionDirectory(settings); err != nil {
-				return err
-			}
-			continue
-		}
-		use, err := providers.Take(providerKey(settings), func() (*running[idp.Provider], error) {
-			made, err := newProvider(settings, fetch.Options{Now: node.Clock, Warn: warnOf("provider", settings.Name)})
-			if err != nil {
-				return nil, err
-			}
-			return newRunning(made), nil
-		})
+func (o *others) takeProvider(settings configuration.ProviderSettings, sources configuration.Sources, u *uses) error {
+	use, err := providers.Take(providerKey(settings), func() (*running[idp.Provider], error) {
+		made, err := newProvider(settings, fetch.Options{Now: node.Clock, Warn: warnOf("provider", settings.Name)})
 		if err != nil {
-			return setting.At(fmt.Errorf("provider %s: %w", settings.Name, err), a.Sources["provider "+settings.Name])
+			return nil, err
 		}
-		a.uses = append(a.uses, use)
-		a.providers = append(a.providers, &identityProvider{settings, use.Value})
+		return newRunning(made), nil
+	})
+	if err != nil {
+		return sources.At(fmt.Errorf("provider %s: %w", settings.Name, err), "provider", settings.Name)
 	}
+	o.providers = append(o.providers, &identityProvider{settings, keep(u, use)})
 	return nil
 }
 
@@ -53,7 +49,7 @@ func newProvider(s configuration.ProviderSettings, options fetch.Options) (idp.P
 	return idp.NewOpenID(*s.OpenID, options)
 }
 
-// providerKey is the name of a provider in the pool: every setting that makes a difference to what speaks to it.
+// providerKey is the key of a provider in the pool: every setting that makes a difference to it.
 func providerKey(s configuration.ProviderSettings) string {
 	if g := s.GitHub; g != nil {
 		return fmt.Sprintf("%#v", []any{"github", g.Name, g.URL, g.Client.ID, g.Client.Secret.Reveal(), g.Groups, g.Organisations, g.AllowPrivateNetwork})
@@ -62,23 +58,58 @@ func providerKey(s configuration.ProviderSettings) string {
 	return fmt.Sprintf("%#v", []any{"openid", o.Name, o.Issuer, o.Client.ID, o.Client.Secret.Reveal(), o.Scopes, o.GroupsClaim, o.AllowPrivateNetwork})
 }
 
-// redirectURIs are where a provider sends browsers back: to the issuer or, without one, to the hosts. Each provider has its own path,
-// so that an answer of one cannot pass for another's.
-func (a *App) redirectURIs(p *identityProvider) []string {
-	origins := []string{a.settings.URL}
-	if !a.issues() {
-		origins = a.covered.Load().Hosts
+// providerOf returns the OpenID provider with an issuer identifier.
+func (o *others) providerOf(issuer string) (name string, rules federation.Rules, known bool) {
+	for _, p := range o.providers {
+		if p.OpenID != nil && p.OpenID.Issuer == issuer {
+			return p.Name, p.Rules, true
+		}
 	}
+	return "", federation.Rules{}, false
+}
+
+// hostProviders returns the providers for the sign-in at hosts.
+func (o *others) hostProviders() (list []gatebrowser.Provider) {
+	for _, p := range o.providers {
+		list = append(list, gatebrowser.Provider{Provider: p.running.value, Name: p.Name, Origin: p.origin(), Rules: p.Rules, Default: p.Default})
+	}
+	return list
+}
+
+// signInMethods returns the ways in which people sign in at our own issuer.
+func (s *service) signInMethods(o *others) endpoint.SignInMethods {
+	m := endpoint.SignInMethods{WithoutPasswords: !s.settings.SignIn.Password, Accounts: s.accounts(), Directories: make(map[string]string)}
+	for _, d := range o.directories {
+		m.Directories[d.Name] = d.Title
+	}
+	for _, p := range o.providers {
+		m.Providers = append(m.Providers, &endpoint.Provider{
+			Provider: p.running.value, Name: p.Name, Title: p.Title, Origin: p.origin(), Domains: p.Domains, Default: p.Default, Rules: p.Rules,
+		})
+	}
+	return m
+}
+
+// origin returns the origin to which the provider's button leads.
+func (p *identityProvider) origin() string {
+	u, err := url.Parse(p.URL())
+	if err != nil {
+		return ""
+	}
+	return oauth.OriginOf(u)
+}
+
+// target returns the provider for operators. The origins are those of the issuer or, without one, of the hosts. The provider sends browsers
+// back to a path of its own, so that an answer of another provider cannot pass for one of this.
+func (p *identityProvider) target(origins []string) admin.IdentityProvider {
 	var uris []string
 	for _, origin := range origins {
 		uris = append(uris, origin+routes.CallbackPath+"/"+p.Name)
 	}
-	return uris
-}
-
-// startProviders has the providers keep what they publish in the configuration's storage, and fetches that in the background.
-func (a *App) startProviders() {
-	for _, p := range a.providers {
-		p.running.start(storedSnapshots{a.ctx.Storage(), "oauth/provider/"})
+	return admin.IdentityProvider{
+		Name: p.Name, Kind: p.Kind(), Title: p.Title, URL: p.URL(), RedirectURIs: uris, Default: p.Default, State: p.running.value.State,
+		Test: func(ctx context.Context, _ string) []federation.Step {
+			return p.running.value.Test(ctx, strings.Join(uris, " "))
+		},
 	}
 }

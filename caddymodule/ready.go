@@ -6,28 +6,28 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// isReady reports, for a balancer, whether this node can serve. It returns false as soon as Caddy is told to stop, while
-// requests are still served: see Caddy's shutdown_delay.
-func (a *App) isReady(r *http.Request) bool {
+// isReady reports to a balancer whether this node can serve. It returns false from the beginning of Caddy's shutdown_delay, while requests
+// are still served.
+func (s *service) isReady(r *http.Request) bool {
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		if leaving, _ := replacer.Get("http.shutting_down"); leaving == true {
 			return false
 		}
 	}
-	return len(a.unreadiness()) == 0
+	return len(s.unreadiness()) == 0
 }
 
-// unreadiness lists, for the operator, why this node cannot serve. It returns nothing when it can.
-func (a *App) unreadiness() []string {
+// unreadiness lists the reasons why this node cannot serve, for operators. It returns none if it can.
+func (s *service) unreadiness() []string {
 	var reasons []string
-	if caddy.Exiting() || a.node != nil && a.node.IsClosing() {
+	if caddy.Exiting() || s.node != nil && s.node.Life.IsClosing() {
 		reasons = append(reasons, "shutting down")
 	}
-	if !a.keepsState() { // one issuer that is away concerns the routes that take its tokens, and no others
+	if !s.settings.KeepsState() { // an unreachable issuer concerns only the routes that take its tokens
 		return reasons
 	}
-	if !a.life.hasStarted() {
+	if !s.life.hasStarted() {
 		reasons = append(reasons, "the issuer has not started yet")
 	}
-	return append(reasons, a.node.Unreadiness()...)
+	return append(reasons, s.node.Unreadiness()...)
 }

@@ -238,7 +238,7 @@ func TestQ52RegistrationFloods(t *testing.T) {
 		check(t, err)
 		older := *c
 		older.ID, older.CreatedAt = oauth.NewID(), c.CreatedAt.Add(-2*time.Hour)
-		check(t, g.app().registry.RemoveClient(ctx, id))
+		check(t, g.app().registry.Clients.RemoveClient(ctx, id))
 		check(t, s.AddClient(ctx, &older))
 		return older.ID
 	}

@@ -11,21 +11,21 @@ import (
 
 var errNotStarted = errors.New("the routes are not known yet")
 
-// isMetadata reports whether a request is for metadata of resources, and not for those that the issuer has of its own. Whatever
-// lies below the well-known path is ours, so that nothing else can be taken for metadata.
+// isMetadata reports whether a request is for metadata of resources, except those of the issuer itself. All paths below the well-known
+// path are ours, so that nothing else can be taken for metadata.
 func (s *Server) isMetadata(r *http.Request) bool {
 	if !endpoint.IsResourceMetadata(r) {
 		return false
 	}
-	return s.documents.Load().Has(r) || !s.app.issues() || !s.app.handler.Owns(r)
+	return s.documents.Load().Has(r) || !s.service.issues() || !s.service.handler.Owns(r)
 }
 
-// Publish has the server answer with the metadata of these resources.
+// Publish replaces the metadata that the server answers with.
 func (s *Server) Publish(resources []endpoint.ResourceMetadata) {
-	s.documents.Store(s.app.documents(resources))
+	s.documents.Store(s.service.metadata(resources))
 }
 
-// Where is where the directive stands in a Caddyfile, as file:line; empty: in none.
+// Where returns the position of the directive in a Caddyfile, as file:line; empty: there is none.
 func (s *Server) Where() string { return s.Source }
 
 func (s *Server) serveMetadata(w http.ResponseWriter, r *http.Request) error {

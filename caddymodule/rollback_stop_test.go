@@ -38,7 +38,7 @@ func TestK11RevokedWhileItStops(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.marked()
 	e := g.app().node
-	if !e.Enter() {
+	if !e.Life.Enter() {
 		t.Fatal("it lets nobody in")
 	}
 	if err := e.Destruct(); err != nil {
@@ -48,7 +48,7 @@ func TestK11RevokedWhileItStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := g.progress()
-	e.Leave()
+	e.Life.Leave()
 	g.eventually("the marker has it", func() bool { return isMarked(now) })
 }
 

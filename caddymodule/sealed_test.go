@@ -61,7 +61,7 @@ func (g *gatehouse) plant() *keys.SigningKey {
 func (g *gatehouse) signedWith(key *keys.SigningKey) string {
 	g.t.Helper()
 	app := g.app()
-	forger := app.newIssuer()
+	forger := app.newIssuer(g.loaded().others.clientKeys.value)
 	forger.Store, forger.Master, forger.JTIMAC, forger.Keys = app.node.Store(), app.node.MasterKey(), app.node.JTIMAC(), new(keys.Set)
 	if err := forger.Keys.Replace([]*keys.SigningKey{key}, key.Algorithm); err != nil {
 		g.t.Fatal(err)

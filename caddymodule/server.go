@@ -30,29 +30,29 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("protect", httpcaddyfile.Before, "basic_auth")
 }
 
-// Server serves the issuer's endpoints, and the metadata of what `protect` guards, and hands every other request on. Without
-// an issuer of our own it serves the metadata alone.
+// Server serves the issuer's endpoints and the metadata of guarded resources, and hands every other request on. Without an issuer of our
+// own it serves only the metadata.
 type Server struct {
 	// TokenAlias is a second path of the token endpoint, for clients that were built for another server: it takes the
 	// refresh exchange and the password grant, and nothing else. It is compared with the path as the client sent it, byte
 	// for byte; its other spellings are 404, as those of the issuer's own paths. Default: there is none.
 	TokenAlias string `json:"token_alias,omitempty"`
 	// Ready serves /oauth/ready below the issuer's path, for balancers: 200 when this node can serve and 503 when it cannot,
-	// to everybody, with no more than that. It answers on every host of the HTTP server: a balancer may name the node by its address.
-	// Default: there is nothing at that path.
+	// without authentication. It answers on every host of the HTTP server: a balancer may name the node by its address.
+	// Default: off.
 	Ready bool `json:"ready,omitempty"`
-	// Source is where in a Caddyfile the directive stands, as file:line. It is for errors alone.
+	// Source is the position of the directive in a Caddyfile, as file:line. It serves only error messages.
 	Source string `json:"source,omitempty"`
 
-	app    *App
-	alias  requests.Spellings // of TokenAlias
-	ending context.Context    // ends shutdownPatience after the HTTP server has begun to shut down
+	service *service
+	alias   requests.Spellings // of TokenAlias
+	ending  context.Context    // ends shutdownPatience after the HTTP server has begun to shut down
 	// documents are the metadata of the guarded routes of its site, once all routes are known.
 	documents atomic.Pointer[endpoint.Resources]
 }
 
-// shutdownPatience is how long a request goes on when its server has begun to shut down. A shutdown waits for it, and it may wait for several
-// directories, one after the other. Tests shorten it.
+// shutdownPatience is how long a request goes on after its server has begun to shut down. A shutdown waits for it, and a sign-in may wait for
+// several directories in turn. Tests shorten it.
 var shutdownPatience = 5 * time.Second
 
 // CaddyModule returns the module's id.
@@ -109,9 +109,10 @@ func (s *Server) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	s.app = app.(*App)
-	s.app.NoteHTTP(ctx)
-	paths, err := s.app.Gates().Mount(ctx)
+	of := app.(*App)
+	of.NoteHTTP(ctx)
+	s.service = of.service
+	paths, err := of.Gates().Mount(ctx)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (s *Server) Provision(ctx caddy.Context) error {
 
 // check refuses settings that cannot be served.
 func (s *Server) check() error {
-	if !s.app.issues() && (s.TokenAlias != "" || s.Ready) {
+	if !s.service.issues() && (s.TokenAlias != "" || s.Ready) {
 		return errors.New("token_alias and ready need an issuer: add `issuer https://…` to the oauth block")
 	}
 	if s.TokenAlias == "" {
@@ -139,7 +140,7 @@ func (s *Server) check() error {
 	if err := checkAlias(s.TokenAlias); err != nil {
 		return err
 	}
-	if alias, err := url.Parse(s.TokenAlias); err != nil || s.app.handler.Owns(&http.Request{URL: alias}) {
+	if alias, err := url.Parse(s.TokenAlias); err != nil || s.service.handler.Owns(&http.Request{URL: alias}) {
 		return fmt.Errorf("token_alias %s: the issuer answers there already", s.TokenAlias)
 	}
 	s.alias = requests.SpellingsOf(s.TokenAlias)
@@ -158,35 +159,35 @@ func checkAlias(path string) error {
 	return nil
 }
 
-// ServeHTTP answers what is ours. Access logs skip it: a query may hold a credential, and the audit log has a line.
+// ServeHTTP answers requests for our paths. Access logs skip them: a query may hold a credential, and the audit log has a line.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if s.isMetadata(r) {
 		return s.serveMetadata(w, r)
 	}
-	if !s.app.issues() {
+	if !s.service.issues() {
 		return next.ServeHTTP(w, r)
 	}
 	if s.Ready && s.Serve(w, r) { // in a named route, which is provisioned too late to put anything before the routes
 		return nil
 	}
-	serve := s.app.handler.ServeHTTP
+	serve := s.service.handler.ServeHTTP
 	if s.TokenAlias != "" && r.URL.EscapedPath() == s.TokenAlias {
-		serve = s.app.handler.ServeTokenAlias
-	} else if !s.app.handler.Owns(r) && !s.alias.Has(r.URL) {
-		if s.app.handler.IsFront(r) {
+		serve = s.service.handler.ServeTokenAlias
+	} else if !s.service.handler.Owns(r) && !s.alias.Has(r.URL) {
+		if s.service.handler.IsFront(r) {
 			return s.serveFront(w, r, next)
 		}
 		return next.ServeHTTP(w, r)
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	caller.RestoreCookies(r)
-	if !s.app.node.Enter() {
-		s.app.handler.ServeUnavailable(w, r, "shutting_down")
+	if !s.service.node.Life.Enter() {
+		s.service.handler.ServeUnavailable(w, r, "shutting_down")
 		return nil
 	}
-	defer s.app.node.Leave()
-	if !s.app.life.isServing(r.Context()) {
-		s.app.handler.ServeUnavailable(w, r, "not_started")
+	defer s.service.node.Life.Leave()
+	if !s.service.life.isServing(r.Context()) {
+		s.service.handler.ServeUnavailable(w, r, "not_started")
 		return nil
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -196,13 +197,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 	return nil
 }
 
-// Serve answers a balancer that asks whether this node can serve, and reports whether it did.
+// Serve answers a readiness request, and reports whether the request was one.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request) bool {
-	if !s.app.handler.IsReadiness(r) {
+	if !s.service.handler.IsReadiness(r) {
 		return false
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
-	s.app.handler.ServeReadiness(w, r, s.app.isReady(r))
+	s.service.handler.ServeReadiness(w, r, s.service.isReady(r))
 	return true
 }
 

@@ -177,17 +177,17 @@ func TestA77A78HostileTextsAreText(t *testing.T) {
 	tour := func(t *testing.T, number int, text string) map[string]page {
 		t.Helper()
 		id := fmt.Sprintf("tour-%d", number)
-		if _, err := registry.AddOrganisation(t.Context(), store.Organisation{ID: id, Name: text}); err != nil {
+		if _, err := registry.People.AddOrganisation(t.Context(), store.Organisation{ID: id, Name: text}); err != nil {
 			t.Fatal(err)
 		}
-		client, _, err := registry.AddClient(t.Context(), store.Client{
+		client, _, err := registry.Clients.AddClient(t.Context(), store.Client{
 			ID: "client-" + text[:min(len(text), 200)], Name: text, Type: store.PublicClient, Scopes: oauth.Scopes{"public", "orders.read"},
 			RedirectURIs: []string{"https://tour.example/cb"},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := registry.AddUser(t.Context(), store.User{
+		if _, err := registry.People.AddUser(t.Context(), store.User{
 			Email: id + "@acme.example", Name: text, Organisation: id, PasswordHash: oauth.NewSecret(peopleHash()),
 		}, oauth.Secret{}); err != nil {
 			t.Fatal(err)

@@ -245,11 +245,11 @@ func TestA62SignInByAddress(t *testing.T) {
 func TestA79KnownAndUnknownUsersLookTheSame(t *testing.T) {
 	g := startPeople(t)
 	disabled := g.addUser("gone@acme.example", "acme", "member")
-	if err := g.app().registry.SetUserStatus(t.Context(), disabled, "disabled"); err != nil {
+	if err := g.app().registry.People.SetUserStatus(t.Context(), disabled, "disabled"); err != nil {
 		t.Fatal(err)
 	}
 	locked := g.addUser("lock@acme.example", "acme", "member")
-	if err := g.app().registry.SetUserStatus(t.Context(), locked, "locked"); err != nil {
+	if err := g.app().registry.People.SetUserStatus(t.Context(), locked, "locked"); err != nil {
 		t.Fatal(err)
 	}
 	attempt := func(email, password string) (page, string) {

@@ -10,13 +10,12 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
-	// checkTimeout bounds the questions of Start to the store, glanceTimeout those that it can go without.
+	// checkTimeout bounds each check of the store during Start, glanceTimeout each one that Start can do without.
 	checkTimeout  = 3 * time.Second
 	glanceTimeout = time.Second
 	// reconcileTimeout bounds each later attempt at what Start could not do. reconcilePause is the time between two attempts.
@@ -24,115 +23,116 @@ const (
 	reconcilePause   = 500 * time.Millisecond
 )
 
-// Start opens the store, unless the previous configuration used the same one, and begins to serve. It returns no error when a
-// database server cannot be reached: the app begins to serve as soon as it can.
-func (a *App) Start() error {
-	if err := a.cover(); err != nil {
-		return fmt.Errorf("oauth: %w", err)
-	}
-	a.startTrust()
-	a.startProviders()
-	a.startClientKeys()
-	a.target = a.newTarget()
-	if !a.keepsState() {
-		admin.Add(a.target)
-		a.announce()
+// starting is the start of a configuration, until it has settled.
+type starting struct {
+	service *service
+	target  *admin.Target
+	about   []zap.Field // for the line in the log
+}
+
+// start opens the node and begins to serve. It returns no error when a database server cannot be reached: beginLater goes on then.
+func (s *starting) start() error {
+	if !s.service.settings.KeepsState() {
+		admin.Add(s.target)
+		s.announce()
 		return nil
 	}
-	err := a.node.Open()
+	n, life := s.service.node, s.service.life
+	err := n.Open()
 	switch {
 	// A running configuration with an open node stays: it is better than one whose database cannot be reached, perhaps because
 	// its address was mistyped.
-	case errors.Is(err, node.ErrAway) && !admin.ReplacesOpenNode(a.target):
-		a.life.away.Store(true)
-		a.logger.Warn("not serving yet: the database is away", a.about()...)
-		go a.beginLater()
+	case errors.Is(err, node.ErrAway) && !admin.ReplacesOpenNode(s.target):
+		life.away.Store(true)
+		s.service.logger.Warn("not serving yet: the database is away", s.about...)
+		go s.beginLater()
 		err = nil
 	case err == nil:
-		err = a.begin()
+		err = s.begin()
 	}
 	if err != nil {
-		return fmt.Errorf("oauth: %w", err)
+		return err
 	}
-	admin.Add(a.target)
-	if !a.life.away.Load() {
-		a.node.Go(a.announce) // it asks the store, which must not be closed meanwhile
+	admin.Add(s.target)
+	if !life.away.Load() {
+		n.Life.Go(s.announce) // it asks the store, which must not be closed meanwhile
 	}
-	if a.settings.OpenID {
-		a.node.Go(a.tellApplications)
+	if s.service.settings.Issuer.OpenID {
+		n.Life.Go(s.service.tellApplications)
 	}
-	if a.issues() {
-		a.node.Go(a.removeUnusedClients)
+	if s.service.issues() {
+		n.Life.Go(s.service.removeUnusedClients)
 	}
 	return nil
 }
 
-// beginLater begins when the node has opened.
-func (a *App) beginLater() {
+// beginLater begins once the node has opened.
+func (s *starting) beginLater() {
 	select {
-	case <-a.life.ctx.Done():
-	case <-a.node.Opened():
-		if a.life.hasEnded() {
+	case <-s.service.life.ctx.Done():
+	case <-s.service.node.Opened():
+		if s.service.life.hasEnded() {
 			return // both have happened
 		}
-		if err := a.begin(); err != nil {
-			a.logger.Error("not serving: mend the configuration and load it again", zap.Error(err))
+		if err := s.begin(); err != nil {
+			s.service.logger.Error("not serving: mend the configuration and load it again", zap.Error(err))
 			return
 		}
-		a.announce()
+		s.announce()
 	}
 }
 
-// begin lets requests in, and ends what the previous configuration declared and this one does not. While the database does not
+// begin admits requests, and ends what the previous configuration declared and this one does not. While the database does not
 // answer, the gate serves with what the node knows, and the rest is done later.
-func (a *App) begin() error {
-	err := a.unchecked
+func (s *starting) begin() error {
+	err := s.service.unchecked
 	if err == nil {
-		err = a.checkStored(checkTimeout)
+		err = s.service.checkStored(checkTimeout)
 	}
 	if err != nil && !isUnavailable(err) {
 		return err
 	}
-	a.serve()
+	s.service.serve()
 	if err == nil {
-		err = a.settle(checkTimeout)
+		err = s.settle(checkTimeout)
 	}
-	if err != nil && !a.life.hasEnded() {
-		a.logger.Error("the store does not answer: what this configuration declares no more is ended as soon as it does", zap.Error(err))
-		go a.settleLater()
+	if err != nil && !s.service.life.hasEnded() {
+		s.service.logger.Error("the store does not answer: what this configuration declares no more is ended as soon as it does", zap.Error(err))
+		go s.settleLater()
 	}
 	return nil
 }
 
-// settle ends what a former configuration has declared and this one does not.
-func (a *App) settle(timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(a.life.ctx, timeout)
+// settle ends the tokens and sessions of declarations that an earlier configuration had and this one does not have.
+func (s *starting) settle(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(s.service.life.ctx, timeout)
 	defer cancel()
-	return a.registry.Reconcile(ctx)
+	return s.service.registry.Reconcile(ctx)
 }
 
-// settleLater tries until it has settled or the configuration has ended.
-func (a *App) settleLater() {
+// settleLater tries to settle until that succeeds or the configuration ends.
+func (s *starting) settleLater() {
+	life, logger := s.service.life, s.service.logger
 	for {
 		select {
-		case <-a.life.ctx.Done():
+		case <-life.ctx.Done():
 			return
 		case <-time.After(reconcilePause):
 		}
-		err := a.checkStored(reconcileTimeout)
-		if a.life.hasEnded() || !admin.IsNewest(a.target) {
+		err := s.service.checkStored(reconcileTimeout)
+		if life.hasEnded() || !admin.IsNewest(s.target) {
 			continue // another configuration runs; this one may come back when that fails
 		}
 		if err == nil {
-			err = a.settle(reconcileTimeout)
+			err = s.settle(reconcileTimeout)
 		}
 		switch {
 		case err == nil:
-			a.logger.Info("what is declared no more was ended")
+			logger.Info("what is declared no more was ended")
 			return
 		case !isUnavailable(err):
-			a.life.barred.Store(true)
-			a.logger.Error("not serving any more: mend the configuration and load it again", zap.Error(err))
+			life.barred.Store(true)
+			logger.Error("not serving any more: mend the configuration and load it again", zap.Error(err))
 			return
 		}
 	}
@@ -144,49 +144,39 @@ func isUnavailable(err error) bool {
 }
 
 // checkStored refuses a declared user with the id of a stored client, and a declared client with the id of a stored user: tokens
-// of the one would pass for tokens of the other. It refuses a provider, too, that would get the users of another one, or whose
-// users would belong to no organisation that exists. It returns temporarily_unavailable when the store does not answer.
-func (a *App) checkStored(timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(a.life.ctx, timeout)
+// of the one would pass for tokens of the other. It also refuses a provider that would get the users of another provider, and one that
+// creates users in an organisation that does not exist. It returns temporarily_unavailable when the store does not answer.
+func (s *service) checkStored(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(s.life.ctx, timeout)
 	defer cancel()
-	for _, u := range a.settings.Declared.Users() {
-		if _, err := a.node.Store().Client(ctx, u.ID); err == nil {
+	for _, u := range s.settings.Issuer.Declared.Users() {
+		if _, err := s.node.Store().Client(ctx, u.ID); err == nil {
 			return fmt.Errorf("user %q: a client in the store has this id", u.ID)
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
-	for _, c := range a.settings.Declared.Clients() {
-		if _, err := a.node.Store().User(ctx, c.ID); err == nil {
+	for _, c := range s.settings.Issuer.Declared.Clients() {
+		if _, err := s.node.Store().User(ctx, c.ID); err == nil {
 			return fmt.Errorf("client %q: a user in the store has this id", c.ID)
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
-	directory := store.OverlayDirectory{Declared: a.settings.Declared, Stored: a.node.Store()}
-	for _, p := range a.settings.SignIn.Providers {
-		if err := p.Rules.CheckSource(ctx, a.node.Store(), p.Name); err != nil {
-			return setting.At(fmt.Errorf("provider %s: %w", p.Name, err), a.Sources["provider "+p.Name])
+	directory := store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: s.node.Store()}
+	for _, p := range s.settings.SignIn.Providers {
+		if err := p.Rules.CheckSource(ctx, s.node.Store(), p.Name); err != nil {
+			return s.sources.At(fmt.Errorf("provider %s: %w", p.Name, err), "provider", p.Name)
 		}
 		if p.Rules.Create == nil || p.Rules.Create.Organisation == "" {
 			continue
 		}
 		if _, err := directory.Organisation(ctx, p.Rules.Create.Organisation); errors.Is(err, store.ErrNotFound) {
 			err := fmt.Errorf("provider %s: there is no organisation %q: declare it, or add it with `caddy oauth org add`", p.Name, p.Rules.Create.Organisation)
-			return setting.At(err, a.Sources["provider "+p.Name])
+			return s.sources.At(err, "provider", p.Name)
 		} else if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// serve gives the issuer its store, and lets requests in.
-func (a *App) serve() {
-	a.life.start(func() {
-		st := a.node.Store()
-		a.issuer.Store, a.issuer.Master, a.issuer.JTIMAC = st, a.node.MasterKey(), a.node.JTIMAC()
-		a.issuer.Directory = store.OverlayDirectory{Declared: a.settings.Declared, Stored: st}
-		a.registry.Stored = st
-	})
 }

@@ -12,13 +12,13 @@ import (
 // the one after it declares nor puts its own list in that one's place.
 func TestF20ConfigurationThatIsLeftEndsNothing(t *testing.T) {
 	g := startPeople(t, "store memory", "store sqlite DIR/left.db")
-	old := g.app()
+	old := g.loaded().starting
 	text := peopleSite("store memory", "store sqlite DIR/left.db")
 	g.reload(cutBlock(t, text, "user u-ben {"))
-	left := g.app()
+	left := g.loaded().starting
 	g.reload(text)
 	stays := g.userTokens(requestOf("conf"), ada)
-	for name, app := range map[string]*App{"first": old, "second": left} {
+	for name, app := range map[string]*starting{"first": old, "second": left} {
 		if err := app.settle(reconcileTimeout); err == nil {
 			t.Errorf("the %s configuration has settled after its end", name)
 		}

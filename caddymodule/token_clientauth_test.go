@@ -137,7 +137,7 @@ func TestT11To15WhoIsNobody(t *testing.T) {
 	d := openDoor(t, onDisk)
 	secret := d.register(t, store.Client{ID: "caf\u00e9"})
 	d.register(t, store.Client{ID: "native", Type: store.NativeClient, RedirectURIs: []string{"http://localhost/cb"}})
-	rotated, err := d.app().registry.RotateSecret(t.Context(), "native", 0)
+	rotated, err := d.app().registry.Clients.RotateSecret(t.Context(), "native", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,13 +209,13 @@ func TestT16T17NobodyLearnsWhichClientsExist(t *testing.T) {
 		}
 	}
 	registry := d.app().registry
-	if err := registry.DisableClient(t.Context(), "disabled"); err != nil {
+	if err := registry.Clients.DisableClient(t.Context(), "disabled"); err != nil {
 		t.Fatal(err)
 	}
-	if err := registry.RemoveClient(t.Context(), "removed"); err != nil {
+	if err := registry.Clients.RemoveClient(t.Context(), "removed"); err != nil {
 		t.Fatal(err)
 	}
-	if err := registry.DisableClient(t.Context(), "pubgone"); err != nil {
+	if err := registry.Clients.DisableClient(t.Context(), "pubgone"); err != nil {
 		t.Fatal(err)
 	}
 	d.decisions(t)
@@ -250,7 +250,7 @@ func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 	move := setClock(t).advance
 	d := openDoor(t, onDisk)
 	before := d.register(t, store.Client{ID: "app"})
-	rotated, err := d.app().registry.RotateSecret(t.Context(), "app", time.Hour)
+	rotated, err := d.app().registry.Clients.RotateSecret(t.Context(), "app", time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 	ask(after, granted())
 
 	// Without an overlap the old one ends at once, although it has just been used.
-	rotated, err = d.app().registry.RotateSecret(t.Context(), "app", 0)
+	rotated, err = d.app().registry.Clients.RotateSecret(t.Context(), "app", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +394,7 @@ func TestT08T21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {
 func TestT22NoSecretIsStored(t *testing.T) {
 	d := openDoor(t, onDisk)
 	secret := d.register(t, store.Client{ID: "app"})
-	rotated, err := d.app().registry.RotateSecret(t.Context(), "app", time.Hour)
+	rotated, err := d.app().registry.Clients.RotateSecret(t.Context(), "app", time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -267,8 +267,8 @@ func TestT62ClientOrConsentIsGone(t *testing.T) {
 	u := openUsers(t)
 	registry := u.app().registry
 	for name, end := range map[string]func(id string) error{
-		"disabled": func(id string) error { return registry.DisableClient(t.Context(), id) },
-		"removed":  func(id string) error { return registry.RemoveClient(t.Context(), id) },
+		"disabled": func(id string) error { return registry.Clients.DisableClient(t.Context(), id) },
+		"removed":  func(id string) error { return registry.Clients.RemoveClient(t.Context(), id) },
 		"neither":  nil,
 	} {
 		u.sub("client "+name, func(u *userDoor) {
@@ -381,7 +381,7 @@ func TestT65T90OtherCredentialsAreNeitherCodesNorRefreshTokens(t *testing.T) {
 			Scopes: oauth.Scopes{"public", "trusted"}, RedirectURIs: []string{r.redirectURI},
 		})
 		doomed := u.userTokens(r, ada)
-		if err := u.app().registry.RemoveClient(u.t.Context(), r.clientID); err != nil {
+		if err := u.app().registry.Clients.RemoveClient(u.t.Context(), r.clientID); err != nil {
 			u.t.Fatal(err)
 		}
 		u.denied(r.refresh(doomed.RefreshToken), badClient("client_authentication_failed"))

@@ -249,7 +249,7 @@ func (d *door) holdUnaudited(t *testing.T, a answer, want outcome) {
 	}
 	holdHeaders(t, a)
 	challenge := a.header.Values("Www-Authenticate")
-	if want.basic != (len(challenge) == 1 && challenge[0] == `Basic realm="`+d.app().settings.URL+`"`) || (!want.basic && challenge != nil) {
+	if want.basic != (len(challenge) == 1 && challenge[0] == `Basic realm="`+d.app().settings.Issuer.URL+`"`) || (!want.basic && challenge != nil) {
 		t.Errorf("challenge %q, want one: %t", challenge, want.basic)
 	}
 	if want.code == "" {
@@ -419,7 +419,7 @@ func confFields(more ...string) []string {
 // register adds a client at run time, as the command line does, and returns its secret.
 func (d *door) register(t *testing.T, c store.Client) string {
 	t.Helper()
-	_, secret, err := d.app().registry.AddClient(t.Context(), c)
+	_, secret, err := d.app().registry.Clients.AddClient(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

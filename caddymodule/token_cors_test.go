@@ -76,7 +76,7 @@ func TestT124PagesOfOtherOriginsAtTheIssuer(t *testing.T) {
 		check(t, preflight("/oauth/token", "https://new.example", "POST"), "")
 		d.register(t, store.Client{ID: "new", Type: store.PublicClient, RedirectURIs: []string{"https://NEW.example:443/cb"}})
 		check(t, preflight("/oauth/token", "https://new.example", "POST"), "https://new.example")
-		if err := d.app().registry.RemoveClient(t.Context(), "new"); err != nil {
+		if err := d.app().registry.Clients.RemoveClient(t.Context(), "new"); err != nil {
 			t.Fatal(err)
 		}
 		check(t, preflight("/oauth/token", "https://new.example", "POST"), "")

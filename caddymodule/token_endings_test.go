@@ -271,7 +271,7 @@ func TestT106IntrospectionOfUserTokens(t *testing.T) {
 	u.sub("of a user who was disabled", func(u *userDoor) {
 		id := u.addUser("disabled@acme.example", "acme", store.RoleMember)
 		got := u.userTokens(r, "disabled@acme.example")
-		if err := u.app().registry.SetUserStatus(u.t.Context(), id, store.UserDisabled); err != nil {
+		if err := u.app().registry.People.SetUserStatus(u.t.Context(), id, store.UserDisabled); err != nil {
 			u.t.Fatal(err)
 		}
 		u.wantInactive(r, got.AccessToken, got.RefreshToken)

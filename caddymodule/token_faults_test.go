@@ -175,7 +175,7 @@ func TestT46ClientLeavesAmidARequest(t *testing.T) {
 		audited := false // a line is told once, and it may be there while the request is still about to end
 		u.eventually("the request is decided", func() bool {
 			audited = len(u.decisions(u.t)) > 0 || audited
-			return audited && u.app().node.IsIdle()
+			return audited && u.app().node.Life.IsIdle()
 		})
 	}
 	u.sub("amid the body", func(u *userDoor) {

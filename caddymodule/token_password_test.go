@@ -56,15 +56,15 @@ func TestT70EveryRefusedSignInLooksTheSame(t *testing.T) {
 	u := openUsers(t)
 	registry := u.app().registry
 	for email, status := range map[string]store.UserStatus{"disabled@acme.example": store.UserDisabled, "locked@acme.example": store.UserLocked} {
-		if err := registry.SetUserStatus(t.Context(), u.addUser(email, "acme", store.RoleMember), status); err != nil {
+		if err := registry.People.SetUserStatus(t.Context(), u.addUser(email, "acme", store.RoleMember), status); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := registry.AddUser(t.Context(), store.User{Email: "invited@acme.example", Organisation: "acme"}, oauth.Secret{}); err != nil {
+	if _, err := registry.People.AddUser(t.Context(), store.User{Email: "invited@acme.example", Organisation: "acme"}, oauth.Secret{}); err != nil {
 		t.Fatal(err)
 	}
 	removed := u.addUser("removed@acme.example", "acme", store.RoleMember)
-	if err := registry.RemoveUser(t.Context(), removed); err != nil {
+	if err := registry.People.RemoveUser(t.Context(), removed); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range []request{requestOf("conf"), nobodysClient} {
@@ -131,7 +131,7 @@ func TestT77PasswordsThatAreNotHashed(t *testing.T) {
 	}
 	u.remember("password", long)
 	id := u.addUser("long@acme.example", "acme", store.RoleMember)
-	if err := u.app().registry.SetPasswordHash(t.Context(), id, oauth.NewSecret(string(hash))); err != nil {
+	if err := u.app().registry.People.SetPasswordHash(t.Context(), id, oauth.NewSecret(string(hash))); err != nil {
 		t.Fatal(err)
 	}
 	u.sub("1 MiB", func(u *userDoor) {
@@ -214,13 +214,13 @@ func TestT79CheapHashesAreReplaced(t *testing.T) {
 			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
 			id := u.addUser(email, "acme", store.RoleMember)
 			stored := func() *store.User {
-				user, err := u.app().registry.User(u.t.Context(), id)
+				user, err := u.app().registry.People.User(u.t.Context(), id)
 				if err != nil {
 					u.t.Fatal(err)
 				}
 				return user
 			}
-			if err := u.app().registry.SetPasswordHash(u.t.Context(), id, oauth.NewSecret(hash)); err != nil {
+			if err := u.app().registry.People.SetPasswordHash(u.t.Context(), id, oauth.NewSecret(hash)); err != nil {
 				u.t.Fatal(err)
 			}
 			u.denied(r.asPassword(email, "wrong horse battery staple"), badGrant("sign_in_failed"))
@@ -245,11 +245,11 @@ func TestT79CheapHashesAreReplaced(t *testing.T) {
 	}
 	// The sign-in page does as much.
 	id := u.addUser("page@acme.example", "acme", store.RoleMember)
-	if err := u.app().registry.SetPasswordHash(t.Context(), id, oauth.NewSecret(string(old))); err != nil {
+	if err := u.app().registry.People.SetPasswordHash(t.Context(), id, oauth.NewSecret(string(old))); err != nil {
 		t.Fatal(err)
 	}
 	u.userTokens(r, "page@acme.example")
-	if user, err := u.app().registry.User(t.Context(), id); err != nil || passwords.SchemeOf(user.PasswordHash) != current {
+	if user, err := u.app().registry.People.User(t.Context(), id); err != nil || passwords.SchemeOf(user.PasswordHash) != current {
 		t.Errorf("after signing in on the page: %v", err)
 	}
 }

@@ -43,10 +43,10 @@ func BenchmarkTM1TM2Refusals(b *testing.B) {
 		},
 		Hasher: passwords.NewHasher(),
 	}
-	registry := &registry.Registry{Issuer: issuer, Declared: declared, Stored: st}
-	_, err = registry.AddOrganisation(b.Context(), store.Organisation{ID: "acme"})
+	registry := registry.New(issuer, declared, st, st)
+	_, err = registry.People.AddOrganisation(b.Context(), store.Organisation{ID: "acme"})
 	for _, client := range []store.Client{{ID: "present1"}, {ID: "disabled", Disabled: true}, {ID: "public01", Type: store.PublicClient, RedirectURIs: []string{"https://public.example/cb"}}} {
-		_, _, added := registry.AddClient(b.Context(), client)
+		_, _, added := registry.Clients.AddClient(b.Context(), client)
 		err = errors.Join(err, added)
 	}
 	old, hashed := bcrypt.GenerateFromPassword([]byte(peoplePassword), 10)
@@ -56,7 +56,7 @@ func BenchmarkTM1TM2Refusals(b *testing.B) {
 		if name == "locked" {
 			user.Status = store.UserLocked
 		}
-		_, added := registry.AddUser(b.Context(), user, oauth.Secret{})
+		_, added := registry.People.AddUser(b.Context(), user, oauth.Secret{})
 		err = errors.Join(err, added)
 	}
 	if err := errors.Join(err, hashed); err != nil {

@@ -1,21 +1,19 @@
 package caddymodule
 
 import (
-	"context"
 	"fmt"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/certmagic"
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
-// trustedIssuers hold what we know of other issuers, by all of their settings. It outlives a reload: keys, and what was
-// introspected.
+// trustedIssuers holds the keys of other issuers and their answers to introspections.
 var trustedIssuers = newRunningPool[*trust.Issuer]()
 
 // trustedIssuer is an issuer that a configuration trusts.
@@ -24,34 +22,23 @@ type trustedIssuer struct {
 	running *running[*trust.Issuer]
 }
 
-// provisionTrust takes the trusted issuers from the pool, or makes them. It opens nothing.
-func (a *App) provisionTrust() error {
-	for _, t := range a.settings.Trusted {
-		use, err := trustedIssuers.Take(key(t), func() (*running[*trust.Issuer], error) {
-			issuer, err := trust.New(t.Settings, fetch.Options{Now: node.Clock, Warn: warnOf("trust", t.Name)})
-			if err != nil {
-				return nil, err
-			}
-			return newRunning(issuer), nil
-		})
+func (o *others) takeTrusted(t configuration.TrustedIssuer, u *uses) error {
+	use, err := trustedIssuers.Take(trustedKey(t), func() (*running[*trust.Issuer], error) {
+		issuer, err := trust.New(t.Settings, fetch.Options{Now: node.Clock, Warn: warnOf("trust", t.Name)})
 		if err != nil {
-			return fmt.Errorf("trust %s: %w", t.Name, err)
+			return nil, err
 		}
-		a.uses = append(a.uses, use)
-		a.trusted = append(a.trusted, &trustedIssuer{t, use.Value})
+		return newRunning(issuer), nil
+	})
+	if err != nil {
+		return fmt.Errorf("trust %s: %w", t.Name, err)
 	}
+	o.trusted = append(o.trusted, &trustedIssuer{t, keep(u, use)})
 	return nil
 }
 
-// startTrust has the trusted issuers keep what they know in the configuration's storage, and find their keys.
-func (a *App) startTrust() {
-	for _, t := range a.trusted {
-		t.running.start(storedSnapshots{a.ctx.Storage(), "oauth/trust/"})
-	}
-}
-
-// key is the name of an issuer in the pool: every setting that makes a difference to the issuer itself.
-func key(t configuration.TrustedIssuer) string {
+// trustedKey is the key of an issuer in the pool: every setting that makes a difference to it.
+func trustedKey(t configuration.TrustedIssuer) string {
 	s := t.Settings
 	parts := []any{t.Name, s.Issuer, s.JWKSURI, s.Algorithms, s.Types, s.AllowPrivateNetwork, s.MaxStale, s.RolesClaim, s.ClientAudience}
 	if i := s.Introspection; i != nil {
@@ -60,25 +47,24 @@ func key(t configuration.TrustedIssuer) string {
 	return fmt.Sprintf("%#v", parts)
 }
 
-// warnOf tells the operator about somebody else of that kind and name. The logger is that of the configuration that runs then.
-func warnOf(kind, name string) func(string, error) {
-	return func(message string, err error) {
-		caddy.Log().Named("oauth."+kind).Warn(message, zap.String(kind, name), zap.Error(err))
+// forGates returns the trusted issuers for the gates.
+func (o *others) forGates() []gate.TrustedIssuer {
+	var list []gate.TrustedIssuer
+	for _, t := range o.trusted {
+		list = append(list, gate.TrustedIssuer{Name: t.Name, URL: t.Settings.Issuer, Audience: t.Audience, Issuer: t.running.value, Life: t.running.life})
 	}
+	return list
 }
 
-// storedSnapshots keeps what others publish in Caddy's storage, which all nodes may share.
-type storedSnapshots struct {
-	storage certmagic.Storage
-	folder  string
-}
-
-// Load reads one.
-func (s storedSnapshots) Load(ctx context.Context, name string) ([]byte, error) {
-	return s.storage.Load(ctx, s.folder+name)
-}
-
-// Save replaces one.
-func (s storedSnapshots) Save(ctx context.Context, name string, data []byte) error {
-	return s.storage.Store(ctx, s.folder+name, data)
+// accepted returns the issuers whose tokens the token endpoint exchanges for ours, and the users that those tokens may name.
+func (o *others) accepted(settings *configuration.Settings, accounts federation.Accounts) tokenissuer.Accepted {
+	issuers := make(map[string]assertion.Verifier)
+	for _, t := range o.trusted {
+		for _, rule := range settings.Issuer.AcceptRules {
+			if rule.Trust == t.Name {
+				issuers[t.Settings.Issuer] = t.running.value
+			}
+		}
+	}
+	return tokenissuer.Accepted{Issuers: issuers, People: federation.Persons{Accounts: accounts, Provider: o.providerOf}}
 }

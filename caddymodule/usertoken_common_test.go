@@ -75,7 +75,7 @@ func (d *adminDoor) manager(id string) {
 // families counts the living families of all users.
 func (d *adminDoor) families() int {
 	d.t.Helper()
-	users, err := d.app().registry.Users(d.t.Context(), "")
+	users, err := d.app().registry.People.Users(d.t.Context(), "")
 	if err != nil {
 		d.t.Fatal(err)
 	}

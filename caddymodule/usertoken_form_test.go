@@ -215,10 +215,10 @@ func TestM2M4M6M34M37EveryErrorIsADocument(t *testing.T) {
 	d.mintFor("u-grace")
 	d.sub("shutting down", func(d *adminDoor) {
 		e := d.app().node
-		if !e.Enter() { // a request that is still under way
+		if !e.Life.Enter() { // a request that is still under way
 			t.Fatal("it lets nobody in")
 		}
-		defer e.Leave()
+		defer e.Life.Leave()
 		if err := e.Destruct(); err != nil {
 			t.Fatal(err)
 		}

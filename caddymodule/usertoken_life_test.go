@@ -51,7 +51,7 @@ func TestM21ACreatedTokenIsItsTargetsOnly(t *testing.T) {
 	// A target that becomes an admin gets an admin's tokens by signing in, not by what was created before.
 	d.manager("u-climber")
 	early := d.mintFor("u-climber")
-	if err := d.app().registry.SetRole(t.Context(), "u-climber", store.RoleAdmin); err != nil {
+	if err := d.app().registry.People.SetRole(t.Context(), "u-climber", store.RoleAdmin); err != nil {
 		t.Fatal(err)
 	}
 	d.refused(early.AccessToken, mintRequest{id: "u-grace"}, revokedToken)

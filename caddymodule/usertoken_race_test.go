@@ -45,17 +45,17 @@ func (d *adminDoor) raceRound(t *testing.T, round int, admin *token.AccessToken)
 	t.Helper()
 	app, ctx := d.app(), t.Context()
 	id, organisation := fmt.Sprintf("u-round-%d", round), fmt.Sprintf("organisation-%d", round)
-	if _, err := app.registry.AddOrganisation(ctx, store.Organisation{ID: organisation}); err != nil {
+	if _, err := app.registry.People.AddOrganisation(ctx, store.Organisation{ID: organisation}); err != nil {
 		t.Fatal(err)
 	}
 	d.stored(store.User{
 		ID: id, Organisation: organisation, Role: store.RoleGroupManager, PasswordHash: oauth.NewSecret("a hash"),
 	})
 	end := []func() error{
-		func() error { return app.registry.RemoveUser(ctx, id) },
-		func() error { return app.registry.SetUserStatus(ctx, id, store.UserDisabled) },
+		func() error { return app.registry.People.RemoveUser(ctx, id) },
+		func() error { return app.registry.People.SetUserStatus(ctx, id, store.UserDisabled) },
 		func() error {
-			return errors.Join(app.registry.RemoveUser(ctx, id), app.registry.RemoveOrganisation(ctx, organisation))
+			return errors.Join(app.registry.People.RemoveUser(ctx, id), app.registry.People.RemoveOrganisation(ctx, organisation))
 		},
 	}[round%3]
 

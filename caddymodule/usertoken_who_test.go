@@ -178,11 +178,11 @@ func TestM10InactiveUsers(t *testing.T) {
 		d.sub(name, func(d *adminDoor) {
 			d.manager("u-" + name)
 			d.mintFor("u-" + name)
-			if err := registry.SetUserStatus(d.t.Context(), "u-"+name, status); err != nil {
+			if err := registry.People.SetUserStatus(d.t.Context(), "u-"+name, status); err != nil {
 				d.t.Fatal(err)
 			}
 			d.refused(d.admin, mintRequest{id: "u-" + name}, userInactive)
-			if err := registry.SetUserStatus(d.t.Context(), "u-"+name, store.UserActive); err != nil {
+			if err := registry.People.SetUserStatus(d.t.Context(), "u-"+name, store.UserActive); err != nil {
 				d.t.Fatal(err)
 			}
 			d.mintFor("u-" + name)
@@ -194,7 +194,7 @@ func TestM10InactiveUsers(t *testing.T) {
 	})
 	d.sub("deleted", func(d *adminDoor) {
 		d.manager("u-gone")
-		if err := registry.RemoveUser(d.t.Context(), "u-gone"); err != nil {
+		if err := registry.People.RemoveUser(d.t.Context(), "u-gone"); err != nil {
 			d.t.Fatal(err)
 		}
 		d.refused(d.admin, mintRequest{id: "u-gone"}, userNotFound)
@@ -228,14 +228,14 @@ func TestM24AdminsOfThisMoment(t *testing.T) {
 		})
 		token := d.operatorToken("app", "u-ada", "trusted")
 		minted := d.created(token, mintRequest{id: "u-grace"})
-		if err := registry.DisableClient(d.t.Context(), "app"); err != nil {
+		if err := registry.Clients.DisableClient(d.t.Context(), "app"); err != nil {
 			d.t.Fatal(err)
 		}
 		d.refused(token, mintRequest{id: "u-grace"}, revokedToken)
 		d.gone(minted.AccessToken)
 	})
 	d.sub("the organisation was removed", func(d *adminDoor) {
-		if _, err := registry.AddOrganisation(d.t.Context(), store.Organisation{ID: "brief"}); err != nil {
+		if _, err := registry.People.AddOrganisation(d.t.Context(), store.Organisation{ID: "brief"}); err != nil {
 			d.t.Fatal(err)
 		}
 		for id, role := range map[string]store.Role{"u-boss": store.RoleAdmin, "u-aide": store.RoleGroupManager} {
@@ -244,11 +244,11 @@ func TestM24AdminsOfThisMoment(t *testing.T) {
 		token := d.operatorToken("conf", "u-boss", "trusted")
 		minted := d.created(token, mintRequest{id: "u-aide"})
 		for _, id := range []string{"u-aide", "u-boss"} {
-			if err := registry.RemoveUser(d.t.Context(), id); err != nil {
+			if err := registry.People.RemoveUser(d.t.Context(), id); err != nil {
 				d.t.Fatal(err)
 			}
 		}
-		if err := registry.RemoveOrganisation(d.t.Context(), "brief"); err != nil {
+		if err := registry.People.RemoveOrganisation(d.t.Context(), "brief"); err != nil {
 			d.t.Fatal(err)
 		}
 		d.refused(token, mintRequest{id: "u-aide"}, revokedToken)
@@ -278,7 +278,7 @@ func TestM29OneOrganisationAUser(t *testing.T) {
 		"a declared id": {ID: "u-grace", Email: "g@rival.example"}, "a declared address": {ID: "u-g", Email: "Grace@Acme.example."},
 	} {
 		u.Organisation, u.Role = "rival", store.RoleGroupManager
-		if _, err := d.app().registry.AddUser(t.Context(), u, oauth.Secret{}); err == nil {
+		if _, err := d.app().registry.People.AddUser(t.Context(), u, oauth.Secret{}); err == nil {
 			t.Errorf("%s: in a second organisation", name)
 		}
 	}

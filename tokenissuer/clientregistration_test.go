@@ -20,7 +20,7 @@ func TestA20RegistrationRefusesWhatMayNotWorkOrIsUnsafe(t *testing.T) {
 		"plain http, localhost":   {RedirectURIs: []string{"http://localhost.client.example/cb"}},
 		"plain http, unspecified": {RedirectURIs: []string{"http://0.0.0.0/cb"}},
 	} {
-		if _, _, err := f.registry.AddClient(t.Context(), c); !registry.IsInvalidInput(err) {
+		if _, _, err := f.registry.Clients.AddClient(t.Context(), c); !registry.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 		c.ID = "a"

@@ -12,8 +12,8 @@ import (
 func TestT62ACodeDoesNotComeBackWithItsClient(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters(""))
-	f.must(f.registry.DisableClient(t.Context(), "conf"))
-	f.must(f.registry.EnableClient(t.Context(), "conf"))
+	f.must(f.registry.Clients.DisableClient(t.Context(), "conf"))
+	f.must(f.registry.Clients.EnableClient(t.Context(), "conf"))
 	_, err := f.redeem("conf", code)
 	tokentest.WantCode(t, err, oauth.InvalidGrant)
 }

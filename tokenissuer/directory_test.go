@@ -73,9 +73,9 @@ func (p *peopleElsewhere) SignIn(ctx context.Context, a DirectoryAttempt) (Signe
 func (f *flow) outsider(id string) *store.User {
 	f.tb.Helper()
 	now := f.clock()
-	f.must(f.store.AddExternalUser(f.tb.Context(),
-		&store.User{ID: "u-" + id, Email: id + "@elsewhere.example", Name: id, Status: store.UserActive, External: true, CreatedAt: now, Organisation: "acme"},
-		store.Identity{Provider: "corp", Subject: "subject of " + id, UserID: "u-" + id, LinkedAt: now, LastUsedAt: now}, false))
+	f.must(f.store.AddUser(f.tb.Context(),
+		&store.User{ID: "u-" + id, Email: id + "@elsewhere.example", Name: id, Status: store.UserActive, External: true, CreatedAt: now, Organisation: "acme"}, false,
+		store.Identity{Provider: "corp", Subject: "subject of " + id, UserID: "u-" + id, LinkedAt: now, LastUsedAt: now}))
 	return f.user(id)
 }
 
@@ -303,7 +303,7 @@ func TestP137ABrowserThatADirectorysPersonHasUsed(t *testing.T) {
 	for range 10 {
 		_ = with(oauth.Secret{}, "zoe", "a guess")
 	}
-	f.must(f.registry.RemoveUser(t.Context(), "u-zoe"))
+	f.must(f.registry.People.RemoveUser(t.Context(), "u-zoe"))
 	tokentest.WantCode(t, with(zoes, "zoe", userPassword), oauth.RateLimited)
 }
 

@@ -72,7 +72,7 @@ var behind = []struct {
 	}, "refresh_token_revoked", "code_expired"},
 	{"user disabled", func(f *flow, held Tokens, _ oauth.Secret) {
 		status := store.UserDisabled
-		_, err := f.store.ChangeUser(f.tb.Context(), held.Claims.Subject, store.UserChange{Status: &status}, store.Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
+		_, err := f.store.ChangeUser(f.tb.Context(), held.Claims.Subject, store.UserChange{Edit: func(u *store.User) error { u.Status = status; return nil }}, store.Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
 		f.must(err)
 	}, "refresh_token_revoked", "code_expired"},
 	{"user removed", func(f *flow, held Tokens, _ oauth.Secret) {

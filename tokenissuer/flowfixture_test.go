@@ -67,7 +67,7 @@ func newFlow(tb testing.TB) *flow {
 	f := &flow{tb: tb, time: tokentest.NewClock(), redirectURI: callback, store: &faultyStore{Store: teststore.New(tb)}}
 	f.Issuer = f.node()
 	f.IssuedTokens = f.Issuer.IssuedTokens()
-	f.registry = &registry.Registry{Issuer: f.Issuer, Stored: f.store}
+	f.registry = registry.New(f.Issuer, store.StaticDirectory{}, f.store, f.store)
 	f.populate()
 	return f
 }
@@ -113,7 +113,7 @@ func (f *flow) node() *Issuer {
 
 func (f *flow) populate() {
 	for _, id := range []string{"acme", "rival"} {
-		_, err := f.registry.AddOrganisation(f.tb.Context(), store.Organisation{ID: id})
+		_, err := f.registry.People.AddOrganisation(f.tb.Context(), store.Organisation{ID: id})
 		f.must(err)
 	}
 	for id, is := range map[string]struct {
@@ -123,7 +123,7 @@ func (f *flow) populate() {
 		"ada": {"acme", store.RoleAdmin}, "eve": {"acme", store.RoleAdmin}, "grace": {"acme", store.RoleGroupManager},
 		"bob": {"acme", store.RoleBusinessManager}, "mia": {"acme", store.RoleMember}, "rex": {"rival", store.RoleGroupManager},
 	} {
-		_, err := f.registry.AddUser(f.tb.Context(), store.User{
+		_, err := f.registry.People.AddUser(f.tb.Context(), store.User{
 			ID: "u-" + id, Email: id + "@acme.example", Organisation: is.organisation, Role: is.role, PasswordHash: cheapHash(),
 		}, oauth.Secret{})
 		f.must(err)

@@ -29,7 +29,7 @@ func (r rollout) node(all store.Declarations) *registry.Registry {
 	r.must(err)
 	is := r.flow.node()
 	is.Directory = store.OverlayDirectory{Declared: declared, Stored: r.store}
-	return &registry.Registry{Issuer: is, Declared: declared, Stored: r.store}
+	return registry.New(is, declared, r.store, r.store)
 }
 
 // settled is a node that has taken its configuration over, a while after whatever was before.
@@ -61,11 +61,11 @@ func (r rollout) server(g *registry.Registry, clientID string) Tokens {
 // signIn opens a session of a user on a node and returns a token of it.
 func (r rollout) signIn(g *registry.Registry, userID string) Tokens {
 	r.tb.Helper()
-	user, err := g.Issuer.Directory.User(r.tb.Context(), userID)
+	user, err := g.People.Issuer.Directory.User(r.tb.Context(), userID)
 	r.must(err)
-	s, _, err := g.Issuer.OpenSession(r.tb.Context(), SignedIn{User: user}, "a browser", "")
+	s, _, err := g.People.Issuer.OpenSession(r.tb.Context(), SignedIn{User: user}, "a browser", "")
 	r.must(err)
-	tokens, err := g.Issuer.SessionToken(s)
+	tokens, err := g.People.Issuer.SessionToken(s)
 	r.must(err)
 	return tokens
 }
@@ -74,9 +74,9 @@ func (r rollout) signIn(g *registry.Registry, userID string) Tokens {
 func (r rollout) mintFor(g *registry.Registry, adminID, userID string) Tokens {
 	r.tb.Helper()
 	own := r.signIn(g, adminID)
-	admin, err := g.Issuer.Directory.User(r.tb.Context(), adminID)
+	admin, err := g.People.Issuer.Directory.User(r.tb.Context(), adminID)
 	r.must(err)
-	tokens, err := g.Issuer.IssueForUser(r.tb.Context(), admin, own.Claims, userID, nil)
+	tokens, err := g.People.Issuer.IssueForUser(r.tb.Context(), admin, own.Claims, userID, nil)
 	r.must(err)
 	return tokens
 }
@@ -144,7 +144,7 @@ func TestM25ABirthBesideTheEndOfADeclaredUser(t *testing.T) {
 	r.must(r.node(store.Declarations{}).Reconcile(t.Context()))
 	known, _, err := r.store.Revocations(t.Context(), store.FeedPosition{})
 	r.must(err)
-	old.Issuer.Revocations.Add(known...) // as when the configuration of before still answers, in the same process
+	old.People.Issuer.Revocations.Add(known...) // as when the configuration of before still answers, in the same process
 	r.verdict("born after the end, of the configuration of before", r.signIn(old, "late"), false)
 }
 
@@ -165,9 +165,9 @@ func TestM25WhoComesBack(t *testing.T) {
 
 	// A stored one that takes the id of one that is gone is spared by later reloads, too.
 	stored := r.settled(store.Declarations{})
-	_, _, err := stored.AddClient(t.Context(), *declaredClient("back"))
+	_, _, err := stored.Clients.AddClient(t.Context(), *declaredClient("back"))
 	r.must(err)
-	_, err = stored.AddUser(t.Context(), *declaredUser("u-back", store.RoleAdmin), oauth.Secret{})
+	_, err = stored.People.AddUser(t.Context(), *declaredUser("u-back", store.RoleAdmin), oauth.Secret{})
 	r.must(err)
 	client, user = r.server(stored, "back"), r.signIn(stored, "u-back")
 	created := r.mintFor(stored, "u-back", "u-grace")

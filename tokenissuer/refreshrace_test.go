@@ -7,6 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
@@ -31,7 +32,7 @@ func TestT87WhoComesSecondGetsTheSameSuccessor(t *testing.T) {
 	f.dead(winner)
 
 	first = f.tokens("conf", "refresh_token")
-	f.store.meanwhile("RotateRefreshToken", func() { f.must(f.registry.RevokeFamily(t.Context(), first.Claims.FamilyID)) })
+	f.store.meanwhile("RotateRefreshToken", func() { f.must(f.EndFamilies(t.Context(), store.FamilyFilter{ID: first.Claims.FamilyID})) })
 	_, err = f.refresh("conf", first.RefreshToken)
 	wantReason(t, err, oauth.InvalidGrant, "refresh_token_revoked")
 }

@@ -64,7 +64,7 @@ func TestA83TheUserHasGoneMeanwhile(t *testing.T) {
 	s := f.session("ada")
 	r, err := f.read("conf", parameters("public"))
 	f.must(err)
-	f.must(f.registry.SetUserStatus(t.Context(), "u-ada", store.UserDisabled))
+	f.must(f.registry.People.SetUserStatus(t.Context(), "u-ada", store.UserDisabled))
 	_, err = f.Approve(t.Context(), &r, f.client("conf"), s, r.Scopes)
 	wantReason(t, err, oauth.InvalidGrant, "user_changed")
 	if _, err := f.store.Consent(t.Context(), "u-ada", "conf"); err == nil {

@@ -121,10 +121,10 @@ func TestTheTokenOfASession(t *testing.T) {
 // TestNobodyAuthenticatesAsOurOwnClient, not even with a registration of that name that a store may hold.
 func TestNobodyAuthenticatesAsOurOwnClient(t *testing.T) {
 	f := newFlow(t)
-	if _, _, err := f.registry.AddClient(t.Context(), store.Client{ID: store.BuiltInClientID}); err == nil {
+	if _, _, err := f.registry.Clients.AddClient(t.Context(), store.Client{ID: store.BuiltInClientID}); err == nil {
 		t.Error("it was registered")
 	}
-	if _, err := f.registry.AddUser(t.Context(), store.User{ID: store.BuiltInClientID, Email: "x@acme.example", Organisation: "acme"}, oauth.Secret{}); err == nil {
+	if _, err := f.registry.People.AddUser(t.Context(), store.User{ID: store.BuiltInClientID, Email: "x@acme.example", Organisation: "acme"}, oauth.Secret{}); err == nil {
 		t.Error("a user of that id was registered")
 	}
 	for name, all := range map[string]store.Declarations{
@@ -152,7 +152,7 @@ func TestAccountListsWhatMayActForAUser(t *testing.T) {
 	f.wait(time.Minute)
 	next := f.tokens("conf", "trusted")
 	f.tokens("pub", "public")
-	f.must(f.registry.RevokeFamily(ctx, f.tokens("other", "public").Claims.FamilyID))
+	f.must(f.EndFamilies(ctx, store.FamilyFilter{ID: f.tokens("other", "public").Claims.FamilyID}))
 	f.wait(time.Minute)
 	_, err := f.refresh("conf", next.RefreshToken)
 	f.must(err)

@@ -39,9 +39,9 @@ func TestT145ADeviceOfAnEarlierOwner(t *testing.T) {
 	owner := *f.user("ada")
 	former, err := f.Device(SignedIn{User: &owner}, f.clock())
 	f.must(err)
-	f.must(f.registry.RemoveUser(t.Context(), owner.ID))
+	f.must(f.registry.People.RemoveUser(t.Context(), owner.ID))
 	f.wait(36 * 24 * time.Hour)
-	_, err = f.registry.AddUser(t.Context(), store.User{
+	_, err = f.registry.People.AddUser(t.Context(), store.User{
 		ID: owner.ID, Email: owner.Email, Organisation: owner.Organisation, Role: owner.Role, PasswordHash: cheapHash(),
 	}, oauth.Secret{})
 	f.must(err)

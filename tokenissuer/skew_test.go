@@ -19,7 +19,7 @@ func (f *flow) skewed(ahead time.Duration) *registry.Registry {
 	f.tb.Helper()
 	is := f.node()
 	is.Verifier = token.NewVerifier(tokentest.Issuer, is.Keys, is.Revocations, 5*time.Minute, func() time.Time { return f.clock().Add(ahead) })
-	return &registry.Registry{Issuer: is, Stored: f.store}
+	return registry.New(is, store.StaticDirectory{}, f.store, f.store)
 }
 
 // TestF17RevokingReachesTheTokensOfANodeWithAnotherClock: whoever ends all that was issued until now hits the tokens of a
@@ -31,9 +31,9 @@ func TestF17RevokingReachesTheTokensOfANodeWithAnotherClock(t *testing.T) {
 			other := f.skewed(ahead)
 			server, err := other.MintServerToken(t.Context(), "conf", "public", 0)
 			f.must(err)
-			s, _, err := other.Issuer.OpenSession(t.Context(), SignedIn{User: f.user("ada"), AuthTime: other.Issuer.Now()}, "a browser", "")
+			s, _, err := other.People.Issuer.OpenSession(t.Context(), SignedIn{User: f.user("ada"), AuthTime: other.People.Issuer.Now()}, "a browser", "")
 			f.must(err)
-			user, err := other.Issuer.SessionToken(s)
+			user, err := other.People.Issuer.SessionToken(s)
 			f.must(err)
 			f.alive(server)
 			f.alive(user)
@@ -54,7 +54,7 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	other := f.skewed(0)
 	fresh, err := keys.NewSigningKey(oauth.EdDSA, f.clock())
 	f.must(err)
-	f.must(other.Issuer.Keys.Replace([]*keys.SigningKey{fresh}, oauth.EdDSA))
+	f.must(other.People.Issuer.Keys.Replace([]*keys.SigningKey{fresh}, oauth.EdDSA))
 	unheard, err := other.MintServerToken(t.Context(), "conf", "public", 0)
 	f.must(err)
 	known, err := f.registry.MintServerToken(t.Context(), "conf", "public", 0)

@@ -162,7 +162,7 @@ func TestF20WhatIsDeclaredNoMoreEnds(t *testing.T) {
 	if err := f.declare(store.User{ID: "u-decl"}); err == nil {
 		t.Error("a user without an address was declared")
 	}
-	if _, err := f.registry.User(t.Context(), "u-decl"); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.registry.People.User(t.Context(), "u-decl"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
 }

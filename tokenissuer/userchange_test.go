@@ -16,7 +16,7 @@ import (
 func (f *flow) declare(u store.User) error {
 	u.SetDefaults(store.RoleCatalogue{})
 	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{&u}})
-	f.registry.Declared = declared
+	f.registry.Clients.Declared, f.registry.People.Declared = declared, declared
 	f.Directory, f.Families = store.OverlayDirectory{Declared: declared, Stored: f.store}, token.NewFamilyCache()
 	return err
 }
@@ -32,7 +32,7 @@ func TestT91AChangeRacesARefresh(t *testing.T) {
 		var next Tokens
 		errs := tokentest.Together(2, func(i int) (err error) {
 			if i == 0 {
-				return f.registry.SetRole(t.Context(), "u-grace", role)
+				return f.registry.People.SetRole(t.Context(), "u-grace", role)
 			}
 			next, err = f.refresh("conf", tokens.RefreshToken)
 			return err
@@ -56,7 +56,7 @@ func TestT96AChangeRacesASignIn(t *testing.T) {
 		var cookie oauth.Secret
 		errs := tokentest.Together(2, func(i int) (err error) {
 			if i == 0 {
-				return f.registry.SetPasswordHash(t.Context(), "u-grace", cheapHash())
+				return f.registry.People.SetPasswordHash(t.Context(), "u-grace", cheapHash())
 			}
 			_, cookie, err = f.OpenSession(t.Context(), SignedIn{User: before}, "", "")
 			return err
@@ -110,8 +110,8 @@ func TestWhatTheConfigurationDeclaresIsLeftAlone(t *testing.T) {
 	f.must(f.declare(store.User{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", PasswordHash: cheapHash()}))
 	ctx := t.Context()
 	for name, err := range map[string]error{
-		"password": f.registry.SetPassword(ctx, "u-decl", oauth.NewSecret("another long password")), "hash": f.registry.SetPasswordHash(ctx, "u-decl", cheapHash()),
-		"role": f.registry.SetRole(ctx, "u-decl", store.RoleAdmin), "status": f.registry.SetUserStatus(ctx, "u-decl", store.UserDisabled), "remove": f.registry.RemoveUser(ctx, "u-decl"),
+		"password": f.registry.People.SetPassword(ctx, "u-decl", oauth.NewSecret("another long password")), "hash": f.registry.People.SetPasswordHash(ctx, "u-decl", cheapHash()),
+		"role": f.registry.People.SetRole(ctx, "u-decl", store.RoleAdmin), "status": f.registry.People.SetUserStatus(ctx, "u-decl", store.UserDisabled), "remove": f.registry.People.RemoveUser(ctx, "u-decl"),
 	} {
 		if !errors.Is(err, registry.ErrDeclared) {
 			t.Errorf("%s: %v", name, err)
@@ -126,5 +126,5 @@ func TestWhatTheConfigurationDeclaresIsLeftAlone(t *testing.T) {
 			t.Error("a declared user's hash was replaced")
 		}
 	}
-	f.must(f.registry.RevokeUser(ctx, "u-decl"))
+	f.must(f.registry.People.RevokeUser(ctx, "u-decl"))
 }

@@ -18,22 +18,22 @@ func TestT68NoIDIsAClientsAndAUsers(t *testing.T) {
 	f := newFlow(t)
 	ctx := t.Context()
 	addUser := func(id, email string) error {
-		_, err := f.registry.AddUser(ctx, store.User{ID: id, Email: email, Organisation: "acme"}, oauth.Secret{})
+		_, err := f.registry.People.AddUser(ctx, store.User{ID: id, Email: email, Organisation: "acme"}, oauth.Secret{})
 		return err
 	}
 	addClient := func(id string) error {
-		_, _, err := f.registry.AddClient(ctx, store.Client{ID: id})
+		_, _, err := f.registry.Clients.AddClient(ctx, store.Client{ID: id})
 		return err
 	}
 	f.must(addUser("admin", "admin@acme.example"))
-	f.must(f.registry.RemoveUser(ctx, "u-mia"))
-	f.must(f.registry.RemoveClient(ctx, "legacy"))
+	f.must(f.registry.People.RemoveUser(ctx, "u-mia"))
+	f.must(f.registry.Clients.RemoveClient(ctx, "legacy"))
 	declared, err := store.NewStaticDirectory(store.Declarations{
 		Clients: []*store.Client{{ID: "declared-client", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode}}},
 		Users:   []*store.User{{ID: "declared-user", Email: "declared@acme.example", Organisation: "acme", Role: store.RoleMember, Status: store.UserActive}},
 	})
 	f.must(err)
-	f.registry.Declared = declared
+	f.registry.Clients.Declared, f.registry.People.Declared = declared, declared
 	for name, err := range map[string]error{
 		"client of a user's id": addClient("u-ada"), "client called admin": addClient("admin"), "user of a client's id": addUser("conf", "x1@acme.example"),
 		"client of a removed user's id": addClient("u-mia"), "user of a removed user's id": addUser("u-mia", "x2@acme.example"), "user of a removed client's id": addUser("legacy", "x3@acme.example"),
@@ -70,28 +70,28 @@ func TestUsersThatCannotBeRegistered(t *testing.T) {
 	} {
 		u := good
 		edit(&u)
-		if _, err := f.registry.AddUser(t.Context(), u, oauth.Secret{}); !registry.IsInvalidInput(err) {
+		if _, err := f.registry.People.AddUser(t.Context(), u, oauth.Secret{}); !registry.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, password := range map[string]string{"short": "1234567", "long": strings.Repeat("a", 1025), "NUL": "12345678\x00"} {
-		if _, err := f.registry.AddUser(t.Context(), good, oauth.NewSecret(password)); !registry.IsInvalidInput(err) {
+		if _, err := f.registry.People.AddUser(t.Context(), good, oauth.NewSecret(password)); !registry.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := f.registry.SetPassword(t.Context(), "u-ada", oauth.NewSecret(password)); !registry.IsInvalidInput(err) {
+		if err := f.registry.People.SetPassword(t.Context(), "u-ada", oauth.NewSecret(password)); !registry.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := f.registry.SetRole(t.Context(), "u-ada", "root"); !registry.IsInvalidInput(err) {
+	if err := f.registry.People.SetRole(t.Context(), "u-ada", "root"); !registry.IsInvalidInput(err) {
 		t.Errorf("role: %v", err)
 	}
-	if err := f.registry.SetUserStatus(t.Context(), "u-ada", "x"); !registry.IsInvalidInput(err) {
+	if err := f.registry.People.SetUserStatus(t.Context(), "u-ada", "x"); !registry.IsInvalidInput(err) {
 		t.Errorf("status: %v", err)
 	}
-	if err := f.registry.SetPasswordHash(t.Context(), "u-ada", oauth.NewSecret("x")); !registry.IsInvalidInput(err) {
+	if err := f.registry.People.SetPasswordHash(t.Context(), "u-ada", oauth.NewSecret("x")); !registry.IsInvalidInput(err) {
 		t.Errorf("hash: %v", err)
 	}
-	if err := f.registry.SetRole(t.Context(), "u-nobody", store.RoleAdmin); !errors.Is(err, store.ErrNotFound) {
+	if err := f.registry.People.SetRole(t.Context(), "u-nobody", store.RoleAdmin); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("unknown user: %v", err)
 	}
 }
@@ -99,31 +99,31 @@ func TestUsersThatCannotBeRegistered(t *testing.T) {
 func TestAUserFromInvitationToRemoval(t *testing.T) {
 	f := newFlow(t)
 	ctx := t.Context()
-	added, err := f.registry.AddUser(ctx, store.User{Email: " New@Acme.Example. ", Organisation: "acme"}, oauth.Secret{})
+	added, err := f.registry.People.AddUser(ctx, store.User{Email: " New@Acme.Example. ", Organisation: "acme"}, oauth.Secret{})
 	f.must(err)
 	if added.Email != "new@acme.example" || added.Name != added.Email || added.Role != store.RoleMember || added.Status != store.UserActive || len(added.ID) != 22 || !added.CreatedAt.Equal(tokentest.Start) || added.IsActive() {
 		t.Errorf("%+v", added)
 	}
 	_, err = f.signInFor("", "new@acme.example", "a password of hers")
 	tokentest.WantCode(t, err, oauth.InvalidGrant)
-	f.must(f.registry.SetPassword(ctx, added.ID, oauth.NewSecret("a password of hers")))
+	f.must(f.registry.People.SetPassword(ctx, added.ID, oauth.NewSecret("a password of hers")))
 	tokens, err := f.signInFor("", "new@acme.example", "a password of hers")
 	f.must(err)
-	f.must(f.registry.SetPassword(ctx, added.ID, oauth.NewSecret("another password")))
+	f.must(f.registry.People.SetPassword(ctx, added.ID, oauth.NewSecret("another password")))
 	f.dead(tokens)
 	_, err = f.signInFor("", "new@acme.example", "a password of hers")
 	tokentest.WantCode(t, err, oauth.InvalidGrant)
-	f.must(f.registry.SetUserStatus(ctx, added.ID, store.UserLocked))
+	f.must(f.registry.People.SetUserStatus(ctx, added.ID, store.UserLocked))
 	_, err = f.signInFor("", "new@acme.example", "another password")
 	tokentest.WantCode(t, err, oauth.InvalidGrant)
-	f.must(f.registry.SetUserStatus(ctx, added.ID, store.UserActive))
+	f.must(f.registry.People.SetUserStatus(ctx, added.ID, store.UserActive))
 	tokens, err = f.signInFor("", "new@acme.example", "another password")
 	f.must(err)
-	f.must(f.registry.RemoveUser(ctx, added.ID))
+	f.must(f.registry.People.RemoveUser(ctx, added.ID))
 	f.dead(tokens)
 	_, err = f.signInFor("", "new@acme.example", "another password")
 	tokentest.WantCode(t, err, oauth.InvalidGrant)
-	if _, err := f.registry.User(ctx, added.ID); !errors.Is(err, store.ErrNotFound) {
+	if _, err := f.registry.People.User(ctx, added.ID); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
 }
@@ -136,25 +136,25 @@ func TestOrganisationsAndTheirUsers(t *testing.T) {
 		Users:         []*store.User{{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", Role: store.RoleMember, Status: store.UserActive}},
 	})
 	f.must(err)
-	f.registry.Declared = declared
-	if err := f.registry.RemoveOrganisation(ctx, "acme"); !errors.Is(err, store.ErrInUse) {
+	f.registry.Clients.Declared, f.registry.People.Declared = declared, declared
+	if err := f.registry.People.RemoveOrganisation(ctx, "acme"); !errors.Is(err, store.ErrInUse) {
 		t.Errorf("%v", err)
 	}
-	if err := f.registry.RemoveOrganisation(ctx, "declared"); !errors.Is(err, registry.ErrDeclared) {
+	if err := f.registry.People.RemoveOrganisation(ctx, "declared"); !errors.Is(err, registry.ErrDeclared) {
 		t.Errorf("%v", err)
 	}
 	for _, id := range []string{"acme", "declared"} {
-		if _, err := f.registry.AddOrganisation(ctx, store.Organisation{ID: id}); !errors.Is(err, store.ErrTaken) {
+		if _, err := f.registry.People.AddOrganisation(ctx, store.Organisation{ID: id}); !errors.Is(err, store.ErrTaken) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if _, err := f.registry.AddOrganisation(ctx, store.Organisation{ID: "a\n"}); !registry.IsInvalidInput(err) {
+	if _, err := f.registry.People.AddOrganisation(ctx, store.Organisation{ID: "a\n"}); !registry.IsInvalidInput(err) {
 		t.Errorf("%v", err)
 	}
-	_, err = f.registry.AddUser(ctx, store.User{ID: "u-of-declared", Email: "of@acme.example", Organisation: "declared"}, oauth.Secret{})
+	_, err = f.registry.People.AddUser(ctx, store.User{ID: "u-of-declared", Email: "of@acme.example", Organisation: "declared"}, oauth.Secret{})
 	f.must(err)
 	var ids []string
-	organisations, err := f.registry.Organisations(ctx)
+	organisations, err := f.registry.People.Organisations(ctx)
 	f.must(err)
 	for _, o := range organisations {
 		ids = append(ids, o.ID)
@@ -163,7 +163,7 @@ func TestOrganisationsAndTheirUsers(t *testing.T) {
 		t.Errorf("organisations %s", got)
 	}
 	for organisation, want := range map[string]string{"acme": "u-ada u-bob u-decl u-eve u-grace u-mia", "rival": "u-rex", "declared": "u-of-declared", "nobody": ""} {
-		users, err := f.registry.Users(ctx, organisation)
+		users, err := f.registry.People.Users(ctx, organisation)
 		f.must(err)
 		ids = nil
 		for _, u := range users {
@@ -173,8 +173,8 @@ func TestOrganisationsAndTheirUsers(t *testing.T) {
 			t.Errorf("%s: %s", organisation, got)
 		}
 	}
-	f.must(f.registry.RemoveUser(ctx, "u-rex"))
-	f.must(f.registry.RemoveOrganisation(ctx, "rival"))
+	f.must(f.registry.People.RemoveUser(ctx, "u-rex"))
+	f.must(f.registry.People.RemoveOrganisation(ctx, "rival"))
 }
 
 // TestAStoredUserDoesNotShowBehindADeclaredOne, whether the id or the address is the same.
@@ -212,7 +212,7 @@ func TestAnOperatorMintsAUserToken(t *testing.T) {
 			return err
 		},
 		"inactive": func() error {
-			f.must(f.registry.SetUserStatus(ctx, "u-bob", store.UserDisabled))
+			f.must(f.registry.People.SetUserStatus(ctx, "u-bob", store.UserDisabled))
 			_, err := f.registry.MintUserToken(ctx, "conf", "u-bob", "", 0)
 			return err
 		},
@@ -223,6 +223,6 @@ func TestAnOperatorMintsAUserToken(t *testing.T) {
 	}
 	_, err = f.registry.MintUserToken(ctx, "conf", "u-grace", "reports", 0)
 	tokentest.WantCode(t, err, oauth.InvalidScope)
-	f.must(f.registry.SetRole(ctx, "u-grace", store.RoleMember))
+	f.must(f.registry.People.SetRole(ctx, "u-grace", store.RoleMember))
 	f.dead(tokens)
 }

@@ -13,7 +13,7 @@ import (
 func TestM28TheTargetChangesBeforeTheTokenIsMade(t *testing.T) {
 	f := newFlow(t)
 	admin, token := f.admin("ada", "trusted")
-	f.store.meanwhile("AddFamily", func() { f.must(f.registry.SetRole(t.Context(), "u-grace", store.RoleMember)) })
+	f.store.meanwhile("AddFamily", func() { f.must(f.registry.People.SetRole(t.Context(), "u-grace", store.RoleMember)) })
 	tokens, err := f.IssueForUser(t.Context(), admin, token, "u-grace", nil)
 	wantReason(t, err, oauth.UserInactive, "user_changed")
 	if !tokens.AccessToken.IsEmpty() {
@@ -34,7 +34,7 @@ func TestMAnOutageCreatesNothing(t *testing.T) {
 	}
 	f := newFlow(t)
 	admin, token := f.admin("ada", "trusted")
-	f.must(f.registry.DisableClient(t.Context(), "conf"))
+	f.must(f.registry.Clients.DisableClient(t.Context(), "conf"))
 	_, err := f.IssueForUser(t.Context(), admin, token, "u-grace", nil)
 	tokentest.WantCode(t, err, oauth.InvalidToken)
 }
@@ -45,7 +45,7 @@ func TestT132NothingIsCreatedAfterTheEnd(t *testing.T) {
 	f := newFlow(t)
 	for name, end := range map[string]func(admin *store.User) error{
 		"signed out everywhere": func(admin *store.User) error { return f.SignOutEverywhere(t.Context(), admin) },
-		"revoked":               func(admin *store.User) error { return f.registry.RevokeUser(t.Context(), admin.ID) },
+		"revoked":               func(admin *store.User) error { return f.registry.People.RevokeUser(t.Context(), admin.ID) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.wait(2 * time.Second) // beyond what was revoked before

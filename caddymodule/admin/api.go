@@ -17,8 +17,8 @@ import (
 
 func init() { caddy.RegisterModule(new(api)) }
 
-// api serves the operator, on Caddy's admin endpoint, under /oauth/. It belongs to the process and not to a
-// configuration: each request is for the one that runs at that time.
+// api serves operators under /oauth/ of Caddy's admin endpoint. It belongs to the process, not to a configuration: each request is for the
+// configuration that runs at that time.
 type api struct{ mux *http.ServeMux }
 
 // CaddyModule returns the module's id.
@@ -35,7 +35,7 @@ func newAPI() *api {
 	return a
 }
 
-// operations lists what an operator can do. GET shows no secret and no hash.
+// operations returns the operations by pattern. GET shows neither secrets nor hashes.
 func operations() map[string]http.HandlerFunc {
 	all := map[string]http.HandlerFunc{
 		"POST /oauth/tokens/explain": serve("token", withBody(explainToken)),
@@ -47,7 +47,7 @@ func operations() map[string]http.HandlerFunc {
 		all[pattern] = serve("provider", op)
 	}
 	for _, kind := range []struct {
-		what       string // there may be none of
+		what       string // the kind of thing that a 404 names
 		needs      func(operation) operation
 		operations map[string]operation
 	}{
@@ -62,7 +62,7 @@ func operations() map[string]http.HandlerFunc {
 	return all
 }
 
-// refuse answers what is none of the operations: a method that the path does not have, or a path that nobody has.
+// refuse answers a request for an unknown path with 404, and one with an unknown method with 405.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
@@ -78,7 +78,7 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request) {
 	writeError(w, http.StatusMethodNotAllowed, fmt.Errorf("%s takes %s", r.URL.Path, strings.Join(allowed, " and ")))
 }
 
-// Routes returns the one route; the paths below it are ours.
+// Routes returns one route for all paths below /oauth/.
 func (a *api) Routes() []caddy.AdminRoute {
 	handler := caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		a.mux.ServeHTTP(w, r)
@@ -94,7 +94,7 @@ var (
 	errNoStore      = errors.New("the database is away: try again when it is back")
 )
 
-// serve runs an operation on the running configuration. What is the kind of thing that it is about.
+// serve runs an operation on the running configuration. What is the kind of thing that a 404 names.
 func serve(what string, op operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		t := newest()
@@ -102,7 +102,7 @@ func serve(what string, op operation) http.HandlerFunc {
 			writeError(w, http.StatusServiceUnavailable, errNoApp)
 			return
 		}
-		// A browser sends this type across sites only after it has asked, so no web page can make an operator's browser
+		// A browser sends this media type across origins only after a preflight, so no web page can make an operator's browser
 		// change anything.
 		if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); (r.Method == http.MethodPost || r.Method == http.MethodPatch) && media != "application/json" {
 			writeError(w, http.StatusUnsupportedMediaType, errors.New("send the request as application/json"))
@@ -127,7 +127,7 @@ func statusOf(err error) int {
 	case errors.Is(err, store.ErrNotFound):
 		return http.StatusNotFound
 	case errors.Is(err, store.ErrTaken), errors.Is(err, registry.ErrDeclared), errors.Is(err, store.ErrInUse),
-		errors.Is(err, errGateOnly), errors.Is(err, errSessionsOnly): // 404 would say that the one that was asked for is not there
+		errors.Is(err, errGateOnly), errors.Is(err, errSessionsOnly): // 404 would mean that the named thing does not exist
 		return http.StatusConflict
 	case registry.IsInvalidInput(err):
 		return http.StatusBadRequest
@@ -139,7 +139,7 @@ func statusOf(err error) int {
 	return http.StatusServiceUnavailable
 }
 
-// inWords puts an error that the operator can mend into a sentence.
+// inWords words an error that the operator can correct.
 func inWords(what string, err error) error {
 	var own *oauth.Error
 	var nobody nobodyMeant

@@ -13,12 +13,12 @@ import (
 
 var backupOperations = map[string]operation{"POST /oauth/backup": withBody(writeBackup)}
 
-// newBackup is the request to back the store up.
+// newBackup is the request for a backup of the store.
 type newBackup struct {
 	Path string `json:"path"`
 }
 
-// writeBackup writes a copy of the store on this machine. It holds all that the store does, sealed keys as sealed keys.
+// writeBackup writes a copy of the store on this machine. Sealed keys stay sealed in it.
 func writeBackup(t *Target, r *http.Request, request newBackup) (int, any, error) {
 	if !filepath.IsAbs(request.Path) {
 		return 0, nil, registry.InvalidInput(errors.New("the path of the new file must be absolute"))

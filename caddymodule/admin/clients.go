@@ -22,10 +22,10 @@ var clientOperations = map[string]operation{
 	"POST /oauth/clients":                    withBody(addClient),
 	"GET /oauth/clients/{id}":                showClient,
 	"PATCH /oauth/clients/{id}":              withBody(updateClient),
-	"DELETE /oauth/clients/{id}":             changeNamed("client removed", "client_id", (*registry.Registry).RemoveClient),
+	"DELETE /oauth/clients/{id}":             changeNamed("client removed", "client_id", func(g *registry.Registry) func(context.Context, string) error { return g.Clients.RemoveClient }),
 	"POST /oauth/clients/{id}/rotate-secret": withBody(rotateSecret),
-	"POST /oauth/clients/{id}/disable":       changeNamed("client disabled", "client_id", (*registry.Registry).DisableClient),
-	"POST /oauth/clients/{id}/enable":        changeNamed("client enabled", "client_id", (*registry.Registry).EnableClient),
+	"POST /oauth/clients/{id}/disable":       changeNamed("client disabled", "client_id", func(g *registry.Registry) func(context.Context, string) error { return g.Clients.DisableClient }),
+	"POST /oauth/clients/{id}/enable":        changeNamed("client enabled", "client_id", func(g *registry.Registry) func(context.Context, string) error { return g.Clients.EnableClient }),
 }
 
 // Client is what an operator sees of a client: its id, its members and its state.
@@ -48,7 +48,7 @@ type Client struct {
 	Warning string `json:"warning,omitzero"`
 }
 
-// ClientSecret is a secret as an operator sees it: how long it is good, and nothing of it.
+// ClientSecret is the validity of a secret. It does not hold the secret.
 type ClientSecret struct {
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
@@ -71,7 +71,7 @@ func viewOf(c *store.Client) Client {
 }
 
 func listClients(t *Target, r *http.Request) (int, any, error) {
-	clients, err := t.Registry.Clients(r.Context())
+	clients, err := t.Registry.Clients.Clients(r.Context())
 	if query := r.URL.Query(); err == nil && query.Has("origin") {
 		wanted, err := parseOrigin(query.Get("origin"))
 		if err != nil {
@@ -82,7 +82,7 @@ func listClients(t *Target, r *http.Request) (int, any, error) {
 	return listed(clients, err, viewOf)
 }
 
-// parseOrigin reads the origin of clients that are asked for.
+// parseOrigin reads the filter of the list of clients by origin.
 func parseOrigin(text string) (store.ClientOrigin, error) {
 	switch origin := store.ClientOrigin(text); {
 	case text == "operator":
@@ -94,7 +94,7 @@ func parseOrigin(text string) (store.ClientOrigin, error) {
 }
 
 func showClient(t *Target, r *http.Request) (int, any, error) {
-	client, err := t.Registry.Client(r.Context(), r.PathValue("id"))
+	client, err := t.Registry.Clients.Client(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -114,7 +114,7 @@ func addClient(t *Target, r *http.Request, p members.Patch) (int, any, error) {
 			return 0, nil, err
 		}
 	}
-	client, secret, err := t.Registry.AddClient(r.Context(), asked)
+	client, secret, err := t.Registry.Clients.AddClient(r.Context(), asked)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -129,7 +129,7 @@ func addClient(t *Target, r *http.Request, p members.Patch) (int, any, error) {
 
 // updateClient merges the members of the request into the client.
 func updateClient(t *Target, r *http.Request, p members.Patch) (int, any, error) {
-	client, err := t.Registry.UpdateClient(r.Context(), r.PathValue("id"), func(c *store.Client) error {
+	client, err := t.Registry.Clients.UpdateClient(r.Context(), r.PathValue("id"), func(c *store.Client) error {
 		if len(p) == 0 {
 			return errors.New("name what is to change")
 		}
@@ -152,7 +152,7 @@ func updateClient(t *Target, r *http.Request, p members.Patch) (int, any, error)
 // resolveTimeout is how long an answer waits to find out where a backchannel_logout_uri leads.
 const resolveTimeout = 2 * time.Second
 
-// logoutWarning says why a client will not be told of sign-outs; empty: nothing is known against it.
+// logoutWarning returns the reason why logout tokens will not reach a client; empty: none is known.
 func (t *Target) logoutWarning(ctx context.Context, client *store.Client) string {
 	if t.LogoutsToPrivate || client.BackchannelLogoutURI == "" {
 		return ""
@@ -165,7 +165,7 @@ func (t *Target) logoutWarning(ctx context.Context, client *store.Client) string
 	return ""
 }
 
-// rotation is the request to give a client another secret.
+// rotation is the request for a new client secret.
 type rotation struct {
 	Overlap string `json:"overlap"` // how long the old ones stay good; empty: they end
 }
@@ -176,7 +176,7 @@ func rotateSecret(t *Target, r *http.Request, asked rotation) (int, any, error) 
 		return 0, nil, err
 	}
 	id := r.PathValue("id")
-	secret, err := t.Registry.RotateSecret(r.Context(), id, overlap)
+	secret, err := t.Registry.Clients.RotateSecret(r.Context(), id, overlap)
 	if err != nil {
 		return 0, nil, err
 	}

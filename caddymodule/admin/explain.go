@@ -19,14 +19,14 @@ import (
 // Explanation is what `caddy oauth token explain` prints.
 type Explanation struct {
 	token.Explanation `json:",inline"`
-	// What the text is, where no signature was verified.
+	// These describe a text whose signature was not verified.
 	What string `json:"what,omitzero"`
-	// Resource is that for which the token was judged, because it is for the resource of a route and the question names no audience.
+	// Resource is the audience of the explanation if the request names none and the token is for the resource of a route.
 	Resource string `json:"resource,omitzero"`
-	// Unverified is what a JWT says whose signature was not verified: anybody can have written it.
+	// Unverified are the parts of a JWT whose signature was not verified. They may be forged.
 	Unverified *UnverifiedToken `json:"unverified,omitzero"`
-	// Trust names the trusted issuers whose token it may be: the one that a JWT names, all that can be asked about an opaque
-	// one; empty: it is a token of our own, or nobody's.
+	// Trust names the trusted issuers that may have issued the token: the one that a JWT names, or all with introspection for an opaque
+	// token; empty: it is a token of our own, or of an unknown issuer.
 	Trust     []string  `json:"trust,omitzero"`
 	Subject   string    `json:"subject,omitzero"`
 	ClientID  string    `json:"client_id,omitzero"`
@@ -40,7 +40,7 @@ type Explanation struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
-// explanationRequest asks how a token fares.
+// explanationRequest is the request to explain a token.
 type explanationRequest struct {
 	Token    string   `json:"token"`
 	Audience []string `json:"audience"` // of the route; none: the issuer's own
@@ -73,7 +73,7 @@ type UnverifiedToken struct {
 	Claims jsontext.Value `json:"claims,omitzero"`
 }
 
-// readToken takes a token out of the header in which it may stand, and says what was taken away.
+// readToken extracts a token from a header value, and returns what was removed.
 func readToken(text string) (token, about string) {
 	token = strings.TrimSpace(text)
 	if name, value, ok := strings.Cut(token, ":"); ok && strings.EqualFold(name, "Authorization") {
@@ -98,10 +98,10 @@ func readToken(text string) (token, about string) {
 
 func isPersonal(text string) bool { return strings.HasPrefix(text, personaltoken.Prefix) }
 
-// inspect adds what a text is, and what it says, when no signature was verified.
+// inspect adds the kind and the claims of a text whose signature was not verified.
 func (t *Target) inspect(ctx context.Context, x *Explanation, tok string) {
 	found := token.Inspect(tok)
-	if t.Issuer != nil && t.IsServing(ctx) { // before, it has no master key to know its own credentials by
+	if t.OwnIssuer != nil && t.IsServing(ctx) { // before, it has no master key to know its own credentials by
 		if what, family := t.Issuer.Master.Inspect(oauth.NewSecret(tok)); what != "" {
 			found.What, x.Family = what, family
 		}
@@ -118,19 +118,19 @@ func (t *Target) inspect(ctx context.Context, x *Explanation, tok string) {
 	}
 }
 
-// explain has a token judged by the issuer that it names, for these audiences or else for the issuer's own. As at the gate,
-// what a token says of its issuer only chooses whom to ask.
+// explain explains a token by the issuer that it names, for these audiences or else for the issuer's own. As at the gate, the unverified
+// iss only selects the issuer.
 func (t *Target) explain(ctx context.Context, tok string, audiences []string) (Explanation, error) {
 	if isPersonal(tok) && t.PersonalTokens != nil {
 		return t.explainPersonal(ctx, tok, audiences)
 	}
-	if t.Issuer != nil && t.IsServing(ctx) {
+	if t.OwnIssuer != nil && t.IsServing(ctx) {
 		if x, host, err := t.ExplainSession(ctx, tok); host != "" || err != nil {
 			return Explanation{Explanation: x, What: "the cookie of a session at " + host + ", which counts there alone"}, err
 		}
 	}
 	url, isJWT := token.ClaimedIssuer(tok)
-	if t.Issuer != nil && !t.SessionsOnly && (url == t.Issuer.URL || url == "" && len(t.Trusted) == 0) {
+	if t.OwnIssuer != nil && !t.SessionsOnly && (url == t.Issuer.URL || url == "" && len(t.Trusted) == 0) {
 		if !t.IsServing(ctx) {
 			return Explanation{}, errNoStore
 		}
@@ -147,7 +147,7 @@ func (t *Target) explain(ctx context.Context, tok string, audiences []string) (E
 	return Explanation{Explanation: token.ExplainStranger(tok, t.knownIssuers())}, nil
 }
 
-// explainOwn has a token of our own issuer judged. It tells ID tokens, which are signed with the same keys.
+// explainOwn explains a token of our own issuer. It recognises ID tokens, which are signed with the same keys.
 func (t *Target) explainOwn(tok string, audiences []string) (Explanation, error) {
 	if hint, err := token.ReadHint(tok, t.Issuer.URL, t.Issuer.Keys); err == nil {
 		x := t.Issuer.Verifier.Explain(tok, orElse(audiences, t.Issuer.Audience))
@@ -160,8 +160,8 @@ func (t *Target) explainOwn(tok string, audiences []string) (Explanation, error)
 	})
 }
 
-// explainFor has a token judged for these audiences, or else for the issuer's own. A token that is for the resource of a route instead
-// is judged for that.
+// explainFor explains a token for these audiences, or else for the issuer's own. Without audiences, a token for the resource of a route is
+// explained for that resource.
 func (t *Target) explainFor(audiences []string, judge func(audiences []string) (token.Explanation, error)) (Explanation, error) {
 	if len(audiences) > 0 {
 		x, err := judge(audiences)
@@ -182,7 +182,7 @@ func (t *Target) explainFor(audiences []string, judge func(audiences []string) (
 	return Explanation{Explanation: x}, nil
 }
 
-// explainPersonal has a personal access token judged, as at the gate by our issuer alone.
+// explainPersonal explains a personal access token.
 func (t *Target) explainPersonal(ctx context.Context, tok string, audiences []string) (Explanation, error) {
 	if !t.IsServing(ctx) {
 		return Explanation{}, errNoStore
@@ -194,8 +194,8 @@ func (t *Target) explainPersonal(ctx context.Context, tok string, audiences []st
 	return x, err
 }
 
-// explainOpaque says who would be asked about a token that is no JWT. A route takes tokens of one such issuer at most, so it
-// is the route that chooses.
+// explainOpaque names the issuers that would be asked about a token that is not a JWT. A route accepts opaque tokens of at most one issuer,
+// so the route decides.
 func (t *Target) explainOpaque(tok string) (x Explanation) {
 	for _, other := range t.Trusted {
 		if !other.Issuer.Introspects() {
@@ -217,9 +217,9 @@ func (t *Target) explainOpaque(tok string) (x Explanation) {
 	return x
 }
 
-// knownIssuers lists whose tokens some route may take.
+// knownIssuers lists the issuers whose tokens routes may accept.
 func (t *Target) knownIssuers() (known []string) {
-	if t.Issuer != nil && !t.SessionsOnly {
+	if t.OwnIssuer != nil && !t.SessionsOnly {
 		known = append(known, t.Issuer.URL)
 	}
 	for _, other := range t.Trusted {

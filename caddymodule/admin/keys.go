@@ -37,7 +37,7 @@ func viewOfKey(k store.StoredKey, state keys.State) Key {
 	return Key{k.ID, k.Algorithm, state, k.CreatedAt, k.ActiveFrom, k.RevokedAt, k.SealedWith}
 }
 
-// listKeys shows what is stored, with what this node does with it.
+// listKeys lists the stored keys with their state at this node.
 func listKeys(t *Target, r *http.Request) (int, any, error) {
 	stored, err := t.Node.KeyRing().List(r.Context())
 	return listed(stored, err, func(k keys.ListedKey) Key { return viewOfKey(k.StoredKey, k.State) })
@@ -45,12 +45,12 @@ func listKeys(t *Target, r *http.Request) (int, any, error) {
 
 // NewKey is the request to add a signing key.
 type NewKey struct {
-	// Algorithm is one of those that the issuer signs with; empty: that of access tokens.
+	// Algorithm is one of the issuer's algorithms; empty: that of access tokens.
 	Algorithm oauth.Algorithm `json:"algorithm,omitzero"`
 	Now       bool            `json:"now"`
 }
 
-// rotateKeys publishes a new key, which signs in ten minutes, or now.
+// rotateKeys publishes a new key, which signs after ten minutes, or now.
 func rotateKeys(t *Target, r *http.Request, request NewKey) (int, any, error) {
 	ring := t.Node.KeyRing()
 	algorithm := cmp.Or(request.Algorithm, ring.Algorithms[0])
@@ -66,12 +66,12 @@ func rotateKeys(t *Target, r *http.Request, request NewKey) (int, any, error) {
 	return http.StatusCreated, viewOfKey(key, ring.StateOf(key)), nil
 }
 
-// revokedKey is the request to revoke one.
+// revokedKey is the request to revoke a key.
 type revokedKey struct {
 	ID string `json:"kid"`
 }
 
-// revokeKey ends whatever a key has signed.
+// revokeKey ends all tokens that a key has signed.
 func revokeKey(t *Target, r *http.Request, request revokedKey) (int, any, error) {
 	if request.ID == "" {
 		return 0, nil, registry.InvalidInput(errors.New("name the key to revoke: kid"))

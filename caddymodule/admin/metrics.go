@@ -9,7 +9,7 @@ import (
 // Metrics returns the gauges of the configuration that runs.
 func Metrics() []prometheus.Collector { return []prometheus.Collector{gauges{}} }
 
-// gauges are asked for when somebody scrapes, and wait for the store for as long as readiness does.
+// gauges are read at each scrape. They wait for the store for as long as readiness does.
 type gauges struct{}
 
 func gauge(name, help string, labels ...string) *prometheus.Desc {
@@ -31,7 +31,7 @@ func (gauges) Describe(descriptions chan<- *prometheus.Desc) {
 	node.Describe(descriptions)
 }
 
-// Collect sends their values, and nothing while no configuration runs.
+// Collect sends the values, or none while no configuration runs.
 func (gauges) Collect(metrics chan<- prometheus.Metric) {
 	t := newest()
 	if t == nil {
@@ -48,8 +48,8 @@ func (gauges) Collect(metrics chan<- prometheus.Metric) {
 	for _, p := range t.Providers {
 		send(providerDesc, oneIf(p.trouble() == ""), p.Name)
 	}
-	if t.Node != nil {
-		t.Node.Collect(metrics)
+	if t.OwnIssuer != nil {
+		node.Collect(t.Node, metrics)
 	}
 }
 

@@ -16,8 +16,7 @@ var (
 	errNoRedirects = registry.InvalidInput(errors.New("an application that signs people in needs a redirect URI: it shows one where it is set up"))
 )
 
-// suitOpenID adds what an application needs that signs people in: the scopes, beside those of the request, and the grants, unless the
-// request has some.
+// suitOpenID adds the scopes of OpenID Connect to a client, and the grants if the request has none.
 func (t *Target) suitOpenID(c *store.Client) error {
 	if !t.Issuer.OpenID {
 		return errOpenIDOff
@@ -38,7 +37,7 @@ func (t *Target) suitOpenID(c *store.Client) error {
 	return nil
 }
 
-// OpenIDProvider is what an application has to know of the issuer, from its metadata.
+// OpenIDProvider are the members of the issuer's metadata that an application needs.
 type OpenIDProvider struct {
 	Discovery     string `json:"discovery"`
 	Issuer        string `json:"issuer"`

@@ -16,19 +16,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
-// operation does what a request asks for and returns what to answer with; nil answers 204.
+// operation handles a request and returns the answer; a nil answer is 204.
 type operation func(*Target, *http.Request) (status int, answer any, err error)
 
 // onIssuer is an operation that needs an issuer and its store.
 func onIssuer(op operation) operation {
 	return func(t *Target, r *http.Request) (int, any, error) {
-		if t.Issuer == nil {
+		if t.OwnIssuer == nil {
 			return 0, nil, errGateOnly
 		}
-		if !t.Node.Enter() {
+		if !t.Node.Life.Enter() {
 			return 0, nil, errClosing
 		}
-		defer t.Node.Leave()
+		defer t.Node.Life.Leave()
 		if !t.IsServing(r.Context()) {
 			return 0, nil, errNoStore
 		}
@@ -36,7 +36,7 @@ func onIssuer(op operation) operation {
 	}
 }
 
-// onTokens is an operation that needs an issuer for others.
+// onTokens is an operation that needs an issuer for applications.
 func onTokens(op operation) operation {
 	return onIssuer(func(t *Target, r *http.Request) (int, any, error) {
 		if t.SessionsOnly {
@@ -48,7 +48,7 @@ func onTokens(op operation) operation {
 
 const maxBody = 64 << 10
 
-// withBody is an operation that reads the request's body, strictly: a misspelled member would otherwise be an option left out.
+// withBody is an operation with a JSON body. An unknown member is an error.
 func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) operation {
 	return func(t *Target, r *http.Request) (int, any, error) {
 		var body T
@@ -66,11 +66,11 @@ func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) opera
 // malformed is the error of a body that cannot be read.
 func malformed(err error) error { return registry.InvalidInput(fmt.Errorf("the request: %w", err)) }
 
-// changeNamed is an operation that changes the one thing that the path names, and records that under its kind of id.
-func changeNamed(what, idField string, change func(*registry.Registry, context.Context, string) error) operation {
+// changeNamed is an operation that changes the thing that the path names, and logs its id as idField.
+func changeNamed(what, idField string, change func(*registry.Registry) func(context.Context, string) error) operation {
 	return func(t *Target, r *http.Request) (int, any, error) {
 		id := r.PathValue("id")
-		if err := change(t.Registry, r.Context(), id); err != nil {
+		if err := change(t.Registry)(r.Context(), id); err != nil {
 			return 0, nil, err
 		}
 		t.record(what, zap.String(idField, id))
@@ -78,7 +78,7 @@ func changeNamed(what, idField string, change func(*registry.Registry, context.C
 	}
 }
 
-// listed answers with what an operator sees of each item; an empty list is [], not null.
+// listed answers with a view of each item. An empty list is [], not null.
 func listed[T, V any](items []T, err error, view func(T) V) (int, any, error) {
 	views := make([]V, 0, len(items))
 	for _, item := range items {
@@ -87,23 +87,7 @@ func listed[T, V any](items []T, err error, view func(T) V) (int, any, error) {
 	return http.StatusOK, views, err
 }
 
-// namedMember is a member of a request to change something.
-type namedMember struct {
-	name  string
-	given bool
-}
-
-// given lists the members that the request has, for the audit log.
-func given(members []namedMember) (names []string) {
-	for _, m := range members {
-		if m.given {
-			names = append(names, m.name)
-		}
-	}
-	return names
-}
-
-// source says where something comes from, and whether it can be changed here.
+// source returns the origin of a thing: declared ones cannot be changed at run time.
 func source(declared bool) string {
 	if declared {
 		return "config"

@@ -1,11 +1,14 @@
 package admin
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -13,34 +16,32 @@ import (
 var organisationOperations = map[string]operation{
 	"GET /oauth/organisations":         listOrganisations,
 	"POST /oauth/organisations":        withBody(addOrganisation),
-	"DELETE /oauth/organisations/{id}": changeNamed("organisation removed", "organisation", (*registry.Registry).RemoveOrganisation),
+	"DELETE /oauth/organisations/{id}": changeNamed("organisation removed", "organisation", func(g *registry.Registry) func(context.Context, string) error { return g.People.RemoveOrganisation }),
 }
 
-// Organisation is what an operator sees of an organisation.
+// Organisation is what an operator sees of an organisation: its id, its members and its state.
 type Organisation struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
+	store.Organisation
 	Source    string    `json:"source"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
 func viewOfOrganisation(o *store.Organisation) Organisation {
-	return Organisation{ID: o.ID, Name: o.Name, Source: source(o.Declared), CreatedAt: o.CreatedAt}
+	return Organisation{Organisation: *o, Source: source(o.Declared), CreatedAt: o.CreatedAt}
 }
 
 func listOrganisations(t *Target, r *http.Request) (int, any, error) {
-	organisations, err := t.Registry.Organisations(r.Context())
+	organisations, err := t.Registry.People.Organisations(r.Context())
 	return listed(organisations, err, viewOfOrganisation)
 }
 
-// NewOrganisation is the request to add an organisation.
-type NewOrganisation struct {
-	ID   string `json:"id"`
-	Name string `json:"name,omitzero"`
-}
-
-func addOrganisation(t *Target, r *http.Request, n NewOrganisation) (int, any, error) {
-	organisation, err := t.Registry.AddOrganisation(r.Context(), store.Organisation{ID: n.ID, Name: n.Name})
+// addOrganisation takes the members of an organisation and its id.
+func addOrganisation(t *Target, r *http.Request, p members.Patch) (int, any, error) {
+	var asked store.Organisation
+	if err := errors.Join(p.Take("id", &asked.ID), p.Apply(&asked)); err != nil {
+		return 0, nil, malformed(err)
+	}
+	organisation, err := t.Registry.People.AddOrganisation(r.Context(), asked)
 	if err != nil {
 		return 0, nil, err
 	}

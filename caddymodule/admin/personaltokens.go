@@ -23,7 +23,7 @@ var personalTokenOperations = map[string]operation{
 	"GET /oauth/users/{id}/personal_tokens": onPersonalTokens(listPersonalTokens),
 }
 
-// PersonalToken is what an operator sees of a personal access token. Token is there once, when it was made.
+// PersonalToken is the view of a personal access token. Token is set only in the answer to its creation.
 type PersonalToken struct {
 	ID        string    `json:"id"`
 	User      string    `json:"user"`
@@ -38,7 +38,7 @@ type PersonalToken struct {
 	Token      string    `json:"token,omitzero"`
 }
 
-// NewPersonalToken is the request to make a personal access token for a user, by the id or the e-mail address.
+// NewPersonalToken is the request to create a personal access token for a user, by id or e-mail address.
 type NewPersonalToken struct {
 	User      string   `json:"user"`
 	Name      string   `json:"name"`
@@ -68,7 +68,7 @@ func (t *Target) viewOfPersonalToken(p *store.PersonalToken) PersonalToken {
 func listPersonalTokens(t *Target, r *http.Request) (int, any, error) {
 	userID := r.PathValue("id")
 	if userID != "" {
-		user, err := t.Registry.UserNamed(r.Context(), userID)
+		user, err := t.Registry.People.UserNamed(r.Context(), userID)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -79,7 +79,7 @@ func listPersonalTokens(t *Target, r *http.Request) (int, any, error) {
 }
 
 func addPersonalToken(t *Target, r *http.Request, n NewPersonalToken) (int, any, error) {
-	user, err := t.Registry.UserNamed(r.Context(), n.User)
+	user, err := t.Registry.People.UserNamed(r.Context(), n.User)
 	if errors.Is(err, store.ErrNotFound) {
 		err = registry.InvalidInput(fmt.Errorf("there is no user %q", n.User))
 	}
@@ -134,7 +134,7 @@ func (t *Target) endPersonalTokens(ctx context.Context, kind store.RevocationKin
 	case store.RevokeUser:
 		_, err = t.PersonalTokens.End(ctx, store.PersonalTokenFilter{UserID: id})
 	case store.RevokeOrganisation:
-		users, listErr := t.Registry.Users(ctx, id)
+		users, listErr := t.Registry.People.Users(ctx, id)
 		for _, u := range users {
 			_, endErr := t.PersonalTokens.End(ctx, store.PersonalTokenFilter{UserID: u.ID})
 			err = errors.Join(err, endErr)

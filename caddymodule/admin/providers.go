@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// testTimeout bounds all steps of a test together. Each question to the provider has its own, shorter limit.
+// testTimeout bounds all steps of a test together. Each request to the provider has a shorter timeout.
 const testTimeout = 30 * time.Second
 
 // providerOperations are about the identity providers at which people sign in. They need no store.
@@ -26,14 +26,13 @@ type Provider struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"` // openid or github
 	Title string `json:"title"`
-	// URL is where it is.
-	URL string `json:"url"`
-	// RedirectURIs are what has to be registered there; none: passwords are sent to it.
+	URL   string `json:"url"`
+	// RedirectURIs have to be registered at the provider; none: it is a directory.
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
 	Default      bool     `json:"default"`
-	// Trouble is what is wrong with it; empty: nothing that is known.
+	// Trouble is the last error while the provider fails; empty: none is known.
 	Trouble string `json:"trouble,omitempty"`
-	// DownSince is when it began to fail. LastSuccess and LastFailure are of this process, but for what it publishes.
+	// DownSince is when it began to fail. LastSuccess and LastFailure are those of this process.
 	DownSince   time.Time `json:"down_since,omitzero"`
 	LastSuccess time.Time `json:"last_success,omitzero"`
 	LastFailure time.Time `json:"last_failure,omitzero"`
@@ -44,13 +43,13 @@ type IdentityProvider struct {
 	Name, Kind, Title, URL string
 	RedirectURIs           []string
 	Default                bool
-	// State is how it went lately, as far as is known.
+	// State returns the results of the last requests to the provider.
 	State func() federation.State
-	// Test looks at it now. With a login it looks for that person too, where passwords are sent to the provider.
+	// Test tests the provider now. With a login it also searches a directory for that person.
 	Test func(ctx context.Context, login string) []federation.Step
 }
 
-// trouble is what is wrong with the provider; empty: nothing that is known.
+// trouble returns the last error while the provider fails; empty: none is known.
 func (p *IdentityProvider) trouble() string {
 	if s := p.State(); !s.DownSince.IsZero() {
 		return s.LastError
@@ -70,13 +69,13 @@ func listProviders(t *Target, _ *http.Request) (int, any, error) {
 	return listed(t.Providers, nil, viewOfProvider)
 }
 
-// ProviderTest is the request to look at a provider.
+// ProviderTest is the request to test a provider.
 type ProviderTest struct {
-	// Login is somebody to look for, where passwords are sent to the provider; empty: nobody.
+	// Login is a person to search for in a directory; empty: none.
 	Login string `json:"login,omitzero"`
 }
 
-// testProvider looks at a provider now, step by step. It changes nothing, here or there.
+// testProvider tests a provider step by step. It changes nothing.
 func testProvider(t *Target, r *http.Request, request ProviderTest) (int, any, error) {
 	name := r.PathValue("name")
 	i := slices.IndexFunc(t.Providers, func(p IdentityProvider) bool { return p.Name == name })

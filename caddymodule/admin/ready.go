@@ -7,14 +7,13 @@ import (
 
 var errNoApp = errors.New("no oauth app is running: is there an oauth block in the configuration? If there is, it is still starting")
 
-// readiness says whether the node can serve.
+// readiness is the answer of serveReady.
 type readiness struct {
 	Ready   bool     `json:"ready"`
 	Reasons []string `json:"reasons,omitzero"` // why it is not
 }
 
-// serveReady says whether the node can serve, as the public answer does, with the reasons. It answers whatever state the
-// issuer is in.
+// serveReady reports whether the node can serve, as the public endpoint does, with the reasons. It needs no issuer.
 func serveReady(w http.ResponseWriter, _ *http.Request) {
 	reasons := []string{errNoApp.Error()}
 	if t := newest(); t != nil {

@@ -16,13 +16,13 @@ type Session struct {
 	LastSeen  time.Time `json:"last_seen"`
 	// Provider is the identity provider at which the user has signed in; empty: with a password.
 	Provider string `json:"provider,omitempty"`
-	// Hosts are the sessions at hosts that came of it, and end with it.
+	// Hosts are the host sessions of this session, which end with it.
 	Hosts []HostSession `json:"hosts,omitempty"`
-	// Told are the clients that are told when the session ends.
+	// Told are the clients that get a logout token when the session ends.
 	Told []string `json:"told,omitempty"`
 }
 
-// HostSession is a host at which a session is used. `token revoke --family` with its ID ends it alone.
+// HostSession is the session at a host. `token revoke --family` with its ID ends only this one.
 type HostSession struct {
 	ID        string    `json:"id"`
 	Host      string    `json:"host"`
@@ -31,7 +31,7 @@ type HostSession struct {
 }
 
 func listSessions(t *Target, r *http.Request) (int, any, error) {
-	user, err := t.Registry.UserNamed(r.Context(), r.PathValue("id"))
+	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -12,33 +12,33 @@ import (
 // countTimeout bounds the counting of records.
 const countTimeout = time.Second
 
-// showStatus says how this node stands, whatever state the issuer is in.
+// showStatus shows the state of this node. It needs no issuer.
 func showStatus(t *Target, r *http.Request) (int, any, error) {
 	return http.StatusOK, t.status(r.Context()), nil
 }
 
-// showRoutes says what protects what. It needs no store, and no issuer.
+// showRoutes shows what protects each route. It needs neither store nor issuer.
 func showRoutes(t *Target, _ *http.Request) (int, any, error) { return http.StatusOK, t.Routes(), nil }
 
-// NodeStatus is how a node stands.
+// NodeStatus is the state of a node.
 type NodeStatus struct {
 	Ready   bool     `json:"ready"`
 	Reasons []string `json:"reasons,omitzero"`
 	Streams int      `json:"open_streams"`
-	// Own is how its issuer stands; nil: it is a gate for tokens of others alone.
+	// Own is the state of its issuer; nil: it is only a gate for tokens of other issuers.
 	Own *IssuerStatus `json:",embed"`
-	// Trust is what is wrong with a trusted issuer, by its name: why its tokens cannot be judged now, or how the last question
-	// about one failed; empty: nothing.
+	// Trust is the error of each trusted issuer by name: why its tokens cannot be verified now, or the last error of an introspection;
+	// empty: none.
 	Trust map[string]string `json:"trust,omitzero"`
-	// TrustKeys says which keys of a trusted issuer are used, and why others are not.
+	// TrustKeys are the keys of each trusted issuer that are used, and the reasons why others are not.
 	TrustKeys map[string]fetch.KeysReport `json:"trust_keys,omitzero"`
-	// Providers is what is wrong with an identity provider, by its name; empty: nothing that is known.
+	// Providers is the error of each identity provider by name; empty: none is known.
 	Providers map[string]string `json:"providers,omitzero"`
-	// UntriedProviders are the names of those with which nothing has worked or failed since the start.
+	// UntriedProviders are the names of providers without a success or failure since the start.
 	UntriedProviders []string `json:"untried_providers,omitzero"`
 }
 
-// IssuerStatus is how an issuer stands.
+// IssuerStatus is the state of an issuer.
 type IssuerStatus struct {
 	Issuer      string `json:"issuer,omitempty"`
 	Store       string `json:"store"`
@@ -46,21 +46,20 @@ type IssuerStatus struct {
 	// Staleness is how long ago the revocations were known to be complete, in seconds; nil: never.
 	Staleness *float64       `json:"revocation_staleness_seconds"`
 	Keys      map[string]int `json:"keys"`
-	// Signing are the kids of the keys that sign, by algorithm.
+	// Signing are the kids of the signing keys by algorithm.
 	Signing map[oauth.Algorithm]string `json:"signing_keys"`
 	// ClockSkew is how far the store's clock is ahead, in seconds.
 	ClockSkew   float64 `json:"clock_skew_seconds"`
 	Verified    int     `json:"verified_tokens"`
 	Housekeeper bool    `json:"housekeeper"`
-	// Stored is how many records there are, by table, as counted now; when the store takes too long, as the housekeeper counted
-	// last. Nil: this node does not know.
+	// Stored is the number of records by table, as counted now or, if the store takes too long, by the housekeeper; nil: unknown.
 	Stored map[string]int64 `json:"stored_rows,omitzero"`
 }
 
 func (t *Target) status(ctx context.Context) NodeStatus {
 	s := NodeStatus{Reasons: t.Unreadiness(), Streams: t.OpenStreams()}
 	s.Ready = len(s.Reasons) == 0
-	if t.Issuer != nil {
+	if t.OwnIssuer != nil {
 		s.Own = t.issuerStatus(ctx)
 	}
 	if len(t.Trusted) > 0 {

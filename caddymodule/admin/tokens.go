@@ -69,7 +69,7 @@ type newRevocation struct {
 	User         string `json:"user"`
 	Client       string `json:"client"`
 	Organisation string `json:"organisation"`
-	Force        bool   `json:"force"` // a user who is not known here
+	Force        bool   `json:"force"` // accepts an unknown user
 }
 
 // target returns the one id that is given, and its kind.
@@ -106,7 +106,7 @@ func addRevocation(t *Target, r *http.Request, request newRevocation) (int, any,
 		return 0, nil, registry.InvalidInput(err)
 	}
 	if kind == store.RevokeUser && !request.Force {
-		switch user, err := t.Registry.UserNamed(r.Context(), id); {
+		switch user, err := t.Registry.People.UserNamed(r.Context(), id); {
 		case err == nil:
 			id = user.ID
 		case !errors.Is(err, store.ErrNotFound):
@@ -120,7 +120,7 @@ func addRevocation(t *Target, r *http.Request, request newRevocation) (int, any,
 	return http.StatusNoContent, nil, nil
 }
 
-// nobodyMeant is the error for a user who is not known here, by id.
+// nobodyMeant is the error for an unknown user, by id.
 type nobodyMeant string
 
 func (id nobodyMeant) Error() string {
@@ -130,25 +130,25 @@ func (id nobodyMeant) Error() string {
 // Is makes it an ErrNotFound.
 func (nobodyMeant) Is(target error) bool { return target == store.ErrNotFound }
 
-// revoke ends the tokens that are named, and with those of a user or a family what else descends from their sign-ins. A user
-// who is not known here is an error, unless it is forced.
+// revoke ends the named tokens; of a user or a family also the sessions and codes of their sign-ins. An unknown user is an error unless
+// force is set.
 func (t *Target) revoke(ctx context.Context, kind store.RevocationKind, id string, force bool) error {
 	if err := t.endPersonalTokens(ctx, kind, id); err != nil {
 		return err
 	}
 	switch {
 	case kind == store.RevokeUser && force:
-		return t.Registry.RevokeAnybody(ctx, id)
+		return t.Registry.People.RevokeAnybody(ctx, id)
 	case kind == store.RevokeUser:
-		err := t.Registry.RevokeUser(ctx, id)
+		err := t.Registry.People.RevokeUser(ctx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return nobodyMeant(id)
 		}
 		return err
 	case kind == store.RevokeFamily:
-		return t.Registry.RevokeFamily(ctx, id)
+		return t.Issuer.EndFamilies(ctx, store.FamilyFilter{ID: id})
 	case kind == store.RevokeOrganisation:
-		return t.Registry.RevokeOrganisation(ctx, id)
+		return t.Registry.People.RevokeOrganisation(ctx, id)
 	}
 	return t.Issuer.Revoke(ctx, t.Issuer.RevocationOf(kind, id))
 }

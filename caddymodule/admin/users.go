@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -30,24 +31,20 @@ var userOperations = map[string]operation{
 	"POST /oauth/users/{id}/enable":   setStatus(store.UserActive, "user enabled"),
 }
 
-// User is what an operator sees of a user: whether there is a password, and nothing of it.
+// User is what an operator sees of a user: its id, its members and its state, of the password only whether there is one.
 type User struct {
-	ID           string     `json:"id"`
-	Email        string     `json:"email"`
-	Name         string     `json:"name"`
+	store.User
 	Organisation string     `json:"organisation"`
 	Role         store.Role `json:"role"`
-	// RoleUndeclared: there is no such role any more, so the user has none.
-	RoleUndeclared bool     `json:"role_undeclared,omitzero"`
-	Groups         []string `json:"groups,omitempty"`
-	// ProviderGroups are those into which the provider GroupsBy has put the user; Groups are the operator's.
-	ProviderGroups []string         `json:"provider_groups,omitempty"`
-	GroupsBy       string           `json:"groups_by,omitzero"`
-	Status         store.UserStatus `json:"status"`
-	HasPassword    bool             `json:"has_password"`
-	// External: an identity provider vouches for the user, who needs no password then.
+	// RoleUndeclared: the role is no longer declared, so the user has none.
+	RoleUndeclared bool `json:"role_undeclared,omitzero"`
+	// ProviderGroups are those that the provider GroupsBy has set; Groups are the operator's.
+	ProviderGroups []string `json:"provider_groups,omitempty"`
+	GroupsBy       string   `json:"groups_by,omitzero"`
+	HasPassword    bool     `json:"has_password"`
+	// External: the user has an account at an identity provider, and needs no password.
 	External bool `json:"external,omitzero"`
-	// Service: nobody signs in as the user, who is a machine's account.
+	// Service: it is a service account, with which no person signs in.
 	Service bool `json:"service,omitzero"`
 	// Identities are the accounts at identity providers with which the user signs in. Lists leave them out.
 	Identities    []Identity `json:"identities,omitempty"`
@@ -56,7 +53,6 @@ type User struct {
 	EmailVerified bool       `json:"email_verified"`
 	// EmailVerifiedBy is "operator" or "provider NAME".
 	EmailVerifiedBy string `json:"email_verified_by,omitzero"`
-	store.Profile
 }
 
 // Identity is an account of a user at an identity provider.
@@ -68,16 +64,11 @@ type Identity struct {
 }
 
 func (t *Target) viewOfUser(u *store.User) User {
-	view := User{
-		RoleUndeclared: u.Role != "" && !t.Issuer.Roles.Has(u.Role),
-		ID:             u.ID, Email: u.Email, Name: u.Name, Organisation: u.Organisation, Role: u.Role, Groups: u.Groups, Status: u.Status,
-		HasPassword: !u.PasswordHash.IsEmpty(), Source: source(u.Declared), CreatedAt: u.CreatedAt,
-		EmailVerified: u.EmailVerified(), EmailVerifiedBy: u.EmailVerifiedBy, ProviderGroups: u.ProviderGroups, GroupsBy: u.GroupsBy, External: u.External, Service: u.Service,
+	return User{
+		User: *u, Organisation: u.Organisation, Role: u.Role, RoleUndeclared: u.Role != "" && !t.Issuer.Roles.Has(u.Role),
+		ProviderGroups: u.ProviderGroups, GroupsBy: u.GroupsBy, HasPassword: !u.PasswordHash.IsEmpty(), External: u.External, Service: u.Service,
+		Source: source(u.Declared), CreatedAt: u.CreatedAt, EmailVerified: u.EmailVerified(), EmailVerifiedBy: u.EmailVerifiedBy,
 	}
-	if u.Profile != nil {
-		view.Profile = *u.Profile
-	}
-	return view
 }
 
 func listUsers(t *Target, r *http.Request) (int, any, error) {
@@ -85,7 +76,7 @@ func listUsers(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	users, err := t.Registry.Users(r.Context(), organisation)
+	users, err := t.Registry.People.Users(r.Context(), organisation)
 	return listed(users, err, t.viewOfUser)
 }
 
@@ -105,11 +96,11 @@ func organisationAsked(u *url.URL) (string, error) {
 }
 
 func showUser(t *Target, r *http.Request) (int, any, error) {
-	user, err := t.Registry.UserNamed(r.Context(), r.PathValue("id"))
+	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}
-	identities, err := t.Registry.Stored.Identities(r.Context(), user.ID)
+	identities, err := t.Registry.People.Stored.Identities(r.Context(), user.ID)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -120,22 +111,6 @@ func showUser(t *Target, r *http.Request) (int, any, error) {
 	return http.StatusOK, view, nil
 }
 
-// NewUser is the request to add a user, with one of password and password_hash, or neither.
-type NewUser struct {
-	ID           string     `json:"id,omitzero"`
-	Email        string     `json:"email,omitzero"`
-	Name         string     `json:"name,omitzero"`
-	Organisation string     `json:"organisation,omitzero"`
-	Role         store.Role `json:"role,omitzero"`
-	Groups       []string   `json:"groups,omitempty"`
-	// Service makes a service account, which needs no address.
-	Service bool `json:"service,omitzero"`
-	// EmailVerified and Profile are for applications of OpenID Connect.
-	EmailVerified bool `json:"email_verified,omitzero"`
-	store.Profile
-	NewPassword
-}
-
 // NewPassword is a password or its hash.
 type NewPassword struct {
 	Password string `json:"password,omitzero"`
@@ -144,14 +119,27 @@ type NewPassword struct {
 
 var errTwoPasswords = registry.InvalidInput(errors.New("give password or password_hash, not both"))
 
-func addUser(t *Target, r *http.Request, n NewUser) (int, any, error) {
-	if n.Password != "" && n.Hash != "" {
+// addUser takes the members of a user, its id, one of password and password_hash or neither, email_verified, and service: that makes a
+// service account, which needs no address.
+func addUser(t *Target, r *http.Request, p members.Patch) (int, any, error) {
+	var asked store.User
+	var n NewPassword
+	var verified bool
+	if err := errors.Join(p.Take("id", &asked.ID), p.Take("password", &n.Password), p.Take("password_hash", &n.Hash), p.Take("service", &asked.Service),
+		p.Take("email_verified", &verified), p.Apply(&asked)); err != nil {
+		return 0, nil, malformed(err)
+	}
+	switch {
+	case asked.Status != "":
+		return 0, nil, malformed(errors.New("a new user is active: leave status out"))
+	case n.Password != "" && n.Hash != "":
 		return 0, nil, errTwoPasswords
 	}
-	user, err := t.Registry.AddUser(r.Context(), store.User{
-		ID: n.ID, Email: n.Email, Name: n.Name, Organisation: n.Organisation, Role: n.Role, Groups: n.Groups,
-		PasswordHash: oauth.NewSecret(n.Hash), EmailVerifiedBy: verifiedBy(n.EmailVerified), Profile: n.Clone(), Service: n.Service,
-	}, oauth.NewSecret(n.Password))
+	asked.PasswordHash = oauth.NewSecret(n.Hash)
+	if verified {
+		asked.EmailVerifiedBy = store.VerifiedByOperator
+	}
+	user, err := t.Registry.People.AddUser(r.Context(), asked, oauth.NewSecret(n.Password))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -166,114 +154,109 @@ func addUser(t *Target, r *http.Request, n NewUser) (int, any, error) {
 	return http.StatusCreated, t.viewOfUser(user), nil
 }
 
-// userUpdate is the request to change a user: what is not named stays.
-type userUpdate struct {
-	Name         *string           `json:"name,omitzero"`
-	Email        *string           `json:"email,omitzero"`
-	Role         *store.Role       `json:"role,omitzero"`
-	Status       *store.UserStatus `json:"status,omitzero"`
-	Organisation *string           `json:"organisation,omitzero"`
-	Groups       *[]string         `json:"groups,omitzero"`
-	// EmailVerified is of the new address when that changes too.
-	EmailVerified *bool `json:"email_verified,omitzero"`
-	// Identities is "keep" or "unlink", for the accounts with which the user signs in; empty: they stay. A change that vouches for an
-	// address has to say which, if none of the accounts has proved that address, and so has a change of the address of a user with several.
-	Identities string `json:"identities,omitzero"`
-	profileMembers
-}
-
-func updateUser(t *Target, r *http.Request, u userUpdate) (int, any, error) {
-	user, err := t.Registry.UserNamed(r.Context(), r.PathValue("id"))
+// updateUser merges the members of the request into the user. Beside them it takes email_verified, of the new address when that changes
+// too, and identities.
+func updateUser(t *Target, r *http.Request, p members.Patch) (int, any, error) {
+	if len(p) == 0 {
+		return 0, nil, registry.InvalidInput(errors.New("name what to change: name, email, role, status, organisation, groups, email_verified or a member of the profile"))
+	}
+	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}
-	change := store.UserChange{
-		Name: u.Name, Email: u.Email, Role: u.Role, Status: u.Status, Organisation: u.Organisation, Groups: u.Groups,
-		Profile: u.profile(user.Profile), UnlinkIdentities: u.Identities == unlinkIdentities,
-		KeepIdentities: u.Identities == keepIdentities,
+	changed := p.Names(user)
+	for _, name := range []string{"email_verified", "identities"} {
+		if p.Has(name) {
+			changed = append(changed, name)
+		}
 	}
-	if u.EmailVerified != nil {
-		by := verifiedBy(*u.EmailVerified)
-		change.EmailVerifiedBy = &by
+	var about aboutIdentities
+	unverified := p.Has("email_verified")
+	if err := errors.Join(p.Take("email_verified", &about.verifies), p.Take("identities", &about.choice)); err != nil {
+		return 0, nil, malformed(err)
 	}
-	identities, err := t.Registry.Stored.Identities(r.Context(), user.ID)
-	if err != nil {
+	unverified = unverified && !about.verifies
+	edited := *user
+	if err := edited.Merge(p, t.Issuer.Roles); err != nil {
+		return 0, nil, malformed(err)
+	}
+	about.moves = edited.Email != user.Email
+	if err := about.check(r.Context(), t, user); err != nil {
 		return 0, nil, err
 	}
-	if err := u.checkIdentities(user, identities); err != nil {
+	change := store.MergeUser(p, t.Issuer.Roles)
+	change.VerifiesEmail = about.verifies
+	change.UnlinkIdentities, change.KeepIdentities = about.choice == unlinkIdentities, about.choice == keepIdentities
+	if unverified {
+		merge := change.Edit
+		change.Edit = func(u *store.User) error {
+			u.EmailVerifiedBy = ""
+			return merge(u)
+		}
+	}
+	if err = t.Registry.People.UpdateUser(r.Context(), user.ID, change); err != nil {
 		return 0, nil, err
 	}
-	if err = t.Registry.UpdateUser(r.Context(), user.ID, change); err != nil {
+	if user, err = t.Registry.People.User(r.Context(), user.ID); err != nil {
 		return 0, nil, err
 	}
-	t.record("user updated", append([]zap.Field{zap.String("user_id", user.ID)}, u.fields()...)...)
-	if user, err = t.Registry.User(r.Context(), user.ID); err != nil {
-		return 0, nil, err
-	}
+	t.record("user updated", append([]zap.Field{zap.String("user_id", user.ID), zap.Strings("changed", changed)}, told(p, user)...)...)
 	return http.StatusOK, t.viewOfUser(user), nil
 }
 
-// verifiedBy returns the EmailVerifiedBy of an address that an operator declares verified or not.
-func verifiedBy(verified bool) string {
-	if verified {
-		return store.VerifiedByOperator
+// told are the new values of members that the audit log tells. It names people by their ids alone.
+func told(p members.Patch, user *store.User) (fields []zap.Field) {
+	for _, field := range []zap.Field{
+		zap.String("role", string(user.Role)), zap.String("status", string(user.Status)), zap.String("organisation", user.Organisation),
+		zap.Strings("groups", user.Groups),
+	} {
+		if p.Has(field.Key) {
+			fields = append(fields, field)
+		}
 	}
-	return ""
+	return fields
 }
 
-// The values of userUpdate.Identities.
+// The choices of aboutIdentities.
 const (
 	keepIdentities   = "keep"
 	unlinkIdentities = "unlink"
 )
 
-// checkIdentities returns an error for an unknown value of Identities. Unless Identities is given, it also refuses to mark an address as
-// verified that no linking provider has verified for the user's accounts: the owner of the address could then sign in as the user, beside
-// the owners of those accounts. No account has proved a new address.
-func (u *userUpdate) checkIdentities(user *store.User, identities []store.Identity) error {
-	identities = slices.DeleteFunc(slices.Clone(identities), func(i store.Identity) bool { return !i.IsOf(user) })
-	moves := u.Email != nil
-	if moves {
-		email, err := store.CanonicalEmail(*u.Email)
-		moves = err != nil || email != user.Email
+// aboutIdentities is what a change says of the accounts with which the user signs in.
+type aboutIdentities struct {
+	// choice is keepIdentities or unlinkIdentities; empty: they stay. A change that vouches for an address has to say which, if none of the
+	// accounts has proved that address, and so has a change of the address of a user with several.
+	choice string
+	// verifies: the address is verified, and moves: it is another one.
+	verifies, moves bool
+}
+
+// check returns an error for an unknown choice. Without a choice, it also refuses to mark an address as verified that no linking provider
+// has verified for the user's accounts: the owner of the address could then sign in as the user, beside the owners of those accounts. No
+// account has proved a new address.
+func (a aboutIdentities) check(ctx context.Context, t *Target, user *store.User) error {
+	identities, err := t.Registry.People.Stored.Identities(ctx, user.ID)
+	if err != nil {
+		return err
 	}
-	proved := !moves && (user.EmailVerifiedBy == store.VerifiedByOperator ||
+	identities = slices.DeleteFunc(slices.Clone(identities), func(i store.Identity) bool { return !i.IsOf(user) })
+	proved := !a.moves && (user.EmailVerifiedBy == store.VerifiedByOperator ||
 		!slices.ContainsFunc(identities, func(i store.Identity) bool { return !i.Vouches }))
-	vouches := u.EmailVerified != nil && *u.EmailVerified && len(identities) > 0 && !proved
+	vouches := a.verifies && len(identities) > 0 && !proved
 	switch {
-	case u.Identities == "" && (vouches || moves && len(identities) > 1):
+	case a.choice == "" && (vouches || a.moves && len(identities) > 1):
 		return registry.InvalidInput(errors.New("the user signs in with accounts that have not proved the address: `caddy oauth user show` lists them. " +
 			"Take them away with `--identities unlink` (identities: unlink), or, if you know that they and the address are one person's, " +
 			"say `--identities keep`"))
-	case u.Identities != "" && u.Identities != keepIdentities && u.Identities != unlinkIdentities:
-		return registry.InvalidInput(fmt.Errorf("identities %.64q: use keep or unlink", u.Identities))
+	case a.choice != "" && a.choice != keepIdentities && a.choice != unlinkIdentities:
+		return registry.InvalidInput(fmt.Errorf("identities %.64q: use keep or unlink", a.choice))
 	}
 	return nil
 }
 
-// fields are what was changed, for the audit log, which names people by their ids alone.
-func (u *userUpdate) fields() (fields []zap.Field) {
-	fields = append(fields, zap.Strings("changed", given(append([]namedMember{
-		{"name", u.Name != nil}, {"email", u.Email != nil}, {"role", u.Role != nil}, {"status", u.Status != nil},
-		{"organisation", u.Organisation != nil}, {"groups", u.Groups != nil}, {"email_verified", u.EmailVerified != nil}, {"identities", u.Identities != ""},
-	}, u.members()...))))
-	if u.Role != nil {
-		fields = append(fields, zap.String("role", string(*u.Role)))
-	}
-	if u.Status != nil {
-		fields = append(fields, zap.String("status", string(*u.Status)))
-	}
-	if u.Organisation != nil {
-		fields = append(fields, zap.String("organisation", *u.Organisation))
-	}
-	if u.Groups != nil {
-		fields = append(fields, zap.Strings("groups", *u.Groups))
-	}
-	return fields
-}
-
 func removeUser(t *Target, r *http.Request) (int, any, error) {
-	return t.changeUser(r, "user removed", t.Registry.RemoveUser)
+	return t.changeUser(r, "user removed", t.Registry.People.RemoveUser)
 }
 
 func setPassword(t *Target, r *http.Request, n NewPassword) (int, any, error) {
@@ -282,9 +265,9 @@ func setPassword(t *Target, r *http.Request, n NewPassword) (int, any, error) {
 		case n.Password != "" && n.Hash != "":
 			return errTwoPasswords
 		case n.Hash != "":
-			return t.Registry.SetPasswordHash(ctx, id, oauth.NewSecret(n.Hash))
+			return t.Registry.People.SetPasswordHash(ctx, id, oauth.NewSecret(n.Hash))
 		}
-		return t.Registry.SetPassword(ctx, id, oauth.NewSecret(n.Password))
+		return t.Registry.People.SetPassword(ctx, id, oauth.NewSecret(n.Password))
 	})
 }
 
@@ -295,21 +278,21 @@ type newRole struct {
 
 func setRole(t *Target, r *http.Request, request newRole) (int, any, error) {
 	return t.changeUser(r, "user role set", func(ctx context.Context, id string) error {
-		return t.Registry.SetRole(ctx, id, request.Role)
+		return t.Registry.People.SetRole(ctx, id, request.Role)
 	}, zap.String("role", string(request.Role)))
 }
 
 func setStatus(status store.UserStatus, what string) operation {
 	return func(t *Target, r *http.Request) (int, any, error) {
 		return t.changeUser(r, what, func(ctx context.Context, id string) error {
-			return t.Registry.SetUserStatus(ctx, id, status)
+			return t.Registry.People.SetUserStatus(ctx, id, status)
 		})
 	}
 }
 
 // changeUser changes the user whom the path names, by the id or the e-mail address, and records a change that went well.
 func (t *Target) changeUser(r *http.Request, what string, change func(context.Context, string) error, details ...zap.Field) (int, any, error) {
-	user, err := t.Registry.UserNamed(r.Context(), r.PathValue("id"))
+	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
 	if err == nil {
 		err = change(r.Context(), user.ID)
 	}

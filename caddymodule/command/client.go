@@ -26,7 +26,7 @@ func clientCommand(api *apiClient) *cobra.Command {
 	)
 }
 
-// warnOf writes what does not work yet to standard error.
+// warnOf writes the warning of an answer to standard error.
 func warnOf(cmd *cobra.Command, c *admin.Client) {
 	if c.Warning != "" {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "Warning: "+c.Warning)
@@ -130,7 +130,7 @@ func clientList(api *apiClient) *cobra.Command {
 	return cmd
 }
 
-// clientSource says where a client comes from: the configuration, the store, or itself.
+// clientSource names the origin of a client: the configuration, the store, or the client itself.
 func clientSource(c *admin.Client) string { return cmp.Or(string(c.Origin), c.Source) }
 
 func clientState(v *admin.Client) string {
@@ -170,7 +170,7 @@ func printClient(out io.Writer, c *admin.Client) error {
 	return printRows(out, rows)
 }
 
-// secretLife says since when and until when a secret is good.
+// secretLife words the validity of a secret.
 func secretLife(s admin.ClientSecret) string {
 	switch {
 	case s.CreatedAt.IsZero():
@@ -211,7 +211,7 @@ func clientRotateSecret(api *apiClient) *cobra.Command {
 	return cmd
 }
 
-// providerRows are the names and values that applications ask for.
+// providerRows are the settings that applications need.
 func providerRows(v *admin.OpenIDProvider) [][]string {
 	return [][]string{
 		{"issuer", v.Issuer}, {"discovery", v.Discovery}, {"authorization_endpoint", v.Authorization}, {"token_endpoint", v.Token},

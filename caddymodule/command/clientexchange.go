@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// exchangeRules reads rules as they stand on one line. The server says what is wrong with one.
+// exchangeRules parses rules of one line each. The server validates them.
 func exchangeRules(texts []string) []store.ExchangeRule {
 	rules := make([]store.ExchangeRule, len(texts))
 	for i, text := range texts {

@@ -1,7 +1,6 @@
-// Package command is the command line `caddy oauth …`, which asks the admin endpoint of a running Caddy.
+// Package command is the command line `caddy oauth …`, a client of the admin endpoint of a running Caddy.
 //
-// command.go calls the endpoint and has what the commands share; the commands about a kind of thing, and what they print, are
-// in the file with its name.
+// command.go calls the endpoint and prints tables. The commands about a kind of thing are in the file with its name.
 package command
 
 import (
@@ -103,7 +102,7 @@ func (c *apiClient) endpoint() (string, error) {
 	return caddycmd.DetermineAdminAPIAddress("", config, file, c.adapter)
 }
 
-// loadConfig is caddycmd.LoadConfig without what that logs, which would stand between what a command prints.
+// loadConfig is caddycmd.LoadConfig without its log lines.
 func loadConfig(file, adapter string) (config []byte, found string, err error) {
 	_, usual, buffered := caddy.BufferedLog()
 	defer func() {
@@ -114,8 +113,8 @@ func loadConfig(file, adapter string) (config []byte, found string, err error) {
 	return config, found, err
 }
 
-// plainError takes the sentence out of the JSON in which the endpoint wrapped it. Without one there was no answer; what the
-// endpoint says may itself be that somebody refused a connection: the database.
+// plainError extracts the error from the JSON answer of the endpoint. An error without JSON means that the endpoint did not answer. The
+// text of a JSON error may also name a refused connection: that of the database.
 func plainError(address string, err error) error {
 	text := err.Error()
 	if start := strings.IndexByte(text, '{'); start >= 0 {
@@ -132,7 +131,7 @@ func plainError(address string, err error) error {
 	return err
 }
 
-// command builds a command. A mistake in its use shows the usage; a failure of what it does shows only the failure.
+// command builds a command. Wrong usage shows the help; a failure of run shows only the error.
 func command(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: args,
@@ -143,7 +142,7 @@ func command(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.C
 	}
 }
 
-// queryCommand builds a command that prints what it is answered: as JSON with --json, otherwise by show.
+// queryCommand builds a command that prints the answer: as JSON with --json, otherwise by show.
 func queryCommand[T any](use, short string, args cobra.PositionalArgs, ask func(cmd *cobra.Command, args []string, answer *T) error,
 	show func(out io.Writer, answer *T) error,
 ) *cobra.Command {
@@ -162,7 +161,7 @@ func queryCommand[T any](use, short string, args cobra.PositionalArgs, ask func(
 	return cmd
 }
 
-// listCommand builds a command that lists what is at a path, one row per item below the headings, which tabs separate.
+// listCommand builds a command that lists the items at a path, one row per item below the headings, which tabs separate.
 func listCommand[T any](api *apiClient, short, path, headings string, row func(*T) []string) *cobra.Command {
 	return queryCommand("list", short, cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, items *[]T) error {
@@ -171,8 +170,8 @@ func listCommand[T any](api *apiClient, short, path, headings string, row func(*
 		func(out io.Writer, items *[]T) error { return printList(out, headings, *items, row) })
 }
 
-// group builds a command that only holds others. A word that is none of them is an error, and not a call for help: a
-// script must not take a misspelled command for one that worked.
+// group builds a command with subcommands. An unknown subcommand is an error, and not a call for help: a script must not take a misspelled
+// command for one that worked.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: showHelp}
 	cmd.AddCommand(commands...)
@@ -181,8 +180,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// idPath is where the endpoint has a thing of that kind and id. It keeps an id that is only dots from being taken for
-// a way up.
+// idPath returns the path of a thing by kind and id. It escapes an id that consists of dots, which would be a relative path.
 func idPath(kind, id string) string {
 	escaped := url.PathEscape(id)
 	if strings.Trim(id, ".") == "" {
@@ -191,7 +189,7 @@ func idPath(kind, id string) string {
 	return "/oauth/" + kind + "/" + escaped
 }
 
-// changeCommand builds a command that changes one thing and has nothing to show.
+// changeCommand builds a command that changes one thing and prints nothing.
 func changeCommand(api *apiClient, use, short, method, kind, below string) *cobra.Command {
 	return command(use, short, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
 		return api.call(method, idPath(kind, args[0])+below, nil, nil)
@@ -216,12 +214,12 @@ func printList[T any](out io.Writer, headings string, items []T, row func(*T) []
 	return printTable(out, rows...)
 }
 
-// printRows writes names and values, and leaves out what has no value.
+// printRows writes names and values, and omits empty values.
 func printRows(out io.Writer, rows [][]string) error {
 	return printTable(out, slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })...)
 }
 
-// moment prints a time, and nothing for none.
+// moment formats a time; the zero time is empty.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -229,7 +227,7 @@ func moment(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// printJSON writes what a machine reads.
+// printJSON writes JSON.
 func printJSON(out io.Writer, value any) error {
 	if err := json.MarshalWrite(out, value, jsontext.WithIndent("  "), json.Deterministic(true)); err != nil {
 		return err

@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// migrator is the oauth app of a configuration that was read and not provisioned.
+// migrator is an oauth app that is not provisioned.
 type migrator interface {
-	// MigrateStore brings the schema of the configuration's store up to date, and says which database that was.
+	// MigrateStore brings the schema of the configuration's store up to date, and names the database.
 	MigrateStore() (place string, err error)
 }
 
-// migrateCommand brings the schema of a configuration's store up to date. Unlike the others it works on the store itself:
-// nodes that leave the schema alone do not start before it has run.
+// migrateCommand brings the schema of a configuration's store up to date. Unlike other commands it opens the store itself: nodes with
+// `migrate off` do not start before it has run.
 func migrateCommand(api *apiClient) *cobra.Command {
 	return command("migrate", "Brings the schema of the store that --config names up to date", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 func organisationCommand(api *apiClient) *cobra.Command {
@@ -16,20 +18,25 @@ func organisationCommand(api *apiClient) *cobra.Command {
 }
 
 func organisationAdd(api *apiClient) *cobra.Command {
-	var n admin.NewOrganisation
 	cmd := queryCommand("add ID --name NAME", "Registers an organisation", cobra.ExactArgs(1),
-		func(_ *cobra.Command, args []string, added *admin.Organisation) error {
-			n.ID = args[0]
-			return api.call(http.MethodPost, "/oauth/organisations", n, added)
+		func(cmd *cobra.Command, args []string, added *admin.Organisation) error {
+			request, err := memberRequest(cmd, organisationType, "")
+			if err != nil {
+				return err
+			}
+			request["id"] = args[0]
+			return api.call(http.MethodPost, "/oauth/organisations", request, added)
 		},
 		func(out io.Writer, added *admin.Organisation) error {
 			_, err := fmt.Fprintf(out, "organisation  %s\n", added.ID)
 			return err
 		})
-	cmd.Flags().StringVar(&n.Name, "name", "", "Name, as people know the organisation")
+	addMemberFlags(cmd, organisationType, "")
 	_ = cmd.MarkFlagRequired("name")
 	return cmd
 }
+
+var organisationType = reflect.TypeFor[store.Organisation]()
 
 func organisationList(api *apiClient) *cobra.Command {
 	return listCommand(api, "Lists the organisations", "/oauth/organisations", "ID\tNAME\tSOURCE\tCREATED", func(o *admin.Organisation) []string {

@@ -20,8 +20,8 @@ func passwordFlag(cmd *cobra.Command, fromInput *bool) {
 	cmd.Flags().BoolVar(fromInput, "password-stdin", false, "Read the password from the first line of standard input")
 }
 
-// askPassword asks for a password at a terminal, twice, because nothing of it is shown; nothing typed means none. It returns "" if in
-// is no terminal.
+// askPassword asks for a password at a terminal, twice, because it is not echoed. It returns "" if nothing was typed, or if in is not a
+// terminal.
 func askPassword(in io.Reader, prompt io.Writer) (string, error) {
 	terminal, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(terminal.Fd())) {
@@ -41,7 +41,7 @@ func askPassword(in io.Reader, prompt io.Writer) (string, error) {
 	return password, nil
 }
 
-// promptPassword reads a line at a terminal, which shows nothing of it.
+// promptPassword reads a line at a terminal without echo.
 func promptPassword(terminal *os.File, prompt io.Writer, question string) (string, error) {
 	_, _ = fmt.Fprint(prompt, question)
 	typed, err := term.ReadPassword(int(terminal.Fd()))
@@ -52,8 +52,7 @@ func promptPassword(terminal *os.File, prompt io.Writer, question string) (strin
 	return string(typed), nil
 }
 
-// readPassword reads one line and returns it without its end. At a terminal it says what it waits for, and shows nothing
-// of what is typed.
+// readPassword reads one line and returns it without its end. At a terminal it prompts, and does not echo.
 func readPassword(in io.Reader, prompt io.Writer) (string, error) {
 	var line string
 	var err error

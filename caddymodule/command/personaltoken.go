@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 func personalTokenCommand(api *apiClient) *cobra.Command {
@@ -66,7 +65,7 @@ func personalTokenList(api *apiClient) *cobra.Command {
 	return cmd
 }
 
-// day prints a date, and never for none.
+// day formats a date; the zero time is "never".
 func day(t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -83,23 +82,28 @@ func serviceAccountCommand(api *apiClient) *cobra.Command {
 }
 
 func serviceAccountAdd(api *apiClient) *cobra.Command {
-	n := admin.NewUser{Service: true}
-	var role string
+	account := struct {
+		ID      string   `json:"id"`
+		Service bool     `json:"service"`
+		Name    string   `json:"name,omitzero"`
+		Org     string   `json:"organisation,omitzero"`
+		Role    string   `json:"role,omitzero"`
+		Groups  []string `json:"groups,omitempty"`
+	}{Service: true}
 	cmd := queryCommand("add --id ID", "Adds a service account", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, added *admin.User) error {
-			n.Role = store.Role(role)
-			return api.call(http.MethodPost, "/oauth/users", n, added)
+			return api.call(http.MethodPost, "/oauth/users", account, added)
 		},
 		func(out io.Writer, added *admin.User) error {
 			_, err := fmt.Fprintf(out, "service account  %s\n\nGive it a token: caddy oauth pat add --user %[1]s --name NAME --scope SCOPE\n", added.ID)
 			return err
 		})
 	flags := cmd.Flags()
-	flags.StringVar(&n.ID, "id", "", "Id, as upstreams see it")
-	flags.StringVar(&n.Name, "name", "", "Name, as people know it (default: the id)")
-	flags.StringVar(&n.Organisation, "org", "", "Organisation it belongs to (default: none)")
-	flags.StringVar(&role, "role", "", "Role (default: as for users)")
-	flags.StringArrayVar(&n.Groups, "group", nil, "Group it belongs to; repeat it for more")
+	flags.StringVar(&account.ID, "id", "", "Id, as upstreams see it")
+	flags.StringVar(&account.Name, "name", "", "Name, as people know it (default: the id)")
+	flags.StringVar(&account.Org, "org", "", "Organisation it belongs to (default: none)")
+	flags.StringVar(&account.Role, "role", "", "Role (default: as for users)")
+	flags.StringArrayVar(&account.Groups, "group", nil, "Group it belongs to; repeat it for more")
 	_ = cmd.MarkFlagRequired("id")
 	return cmd
 }

@@ -24,7 +24,7 @@ func providerList(api *apiClient) *cobra.Command {
 	})
 }
 
-// providerState says what is known of a provider. Untried: nothing has worked or failed there since the start.
+// providerState words the state of a provider. An untried one has neither succeeded nor failed since the start.
 func providerState(trouble string, untried bool) string {
 	if untried {
 		return cmp.Or(trouble, "not tried yet")
@@ -32,7 +32,7 @@ func providerState(trouble string, untried bool) string {
 	return cmp.Or(trouble, "good")
 }
 
-// providerTest prints what it finds. Something that does not work makes it fail, for whoever asks in a script.
+// providerTest prints the steps of a test. It fails if a step fails, for scripts.
 func providerTest(api *apiClient) *cobra.Command {
 	failed, request := false, admin.ProviderTest{}
 	cmd := queryCommand("test NAME [--login LOGIN]", "Looks at a provider now, and says step by step what works and what does not", cobra.ExactArgs(1),

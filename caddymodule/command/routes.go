@@ -27,14 +27,14 @@ func routesCommand(api *apiClient) *cobra.Command {
 				route := strings.Join([]string{r.Site, pathOf(&r), upstreamOf(&r), r.Verdict}, "\t")
 				for _, need := range needsOf(&r) {
 					rows = append(rows, []string{route, need[0], need[1]})
-					route = "\t\t\t" // what else is needed stands below
+					route = "\t\t\t" // further requirements are printed below
 				}
 			}
 			return printTable(out, rows...)
 		})
 }
 
-// pathOf says which requests come to the route.
+// pathOf words which requests reach the route.
 func pathOf(r *coverage.Route) string {
 	path := strings.Join(r.Paths, " ")
 	if path == "" {
@@ -51,7 +51,7 @@ func pathOf(r *coverage.Route) string {
 	return path
 }
 
-// upstreamOf names what answers.
+// upstreamOf names the backend.
 func upstreamOf(r *coverage.Route) string {
 	if len(r.Upstreams) == 0 {
 		return r.Handler
@@ -59,7 +59,7 @@ func upstreamOf(r *coverage.Route) string {
 	return r.Handler + " " + strings.Join(r.Upstreams, " ")
 }
 
-// needsOf lists what a request needs to reach the route, and where that is written.
+// needsOf lists what a request needs to reach the route, with positions in the Caddyfile.
 func needsOf(r *coverage.Route) [][2]string {
 	if len(r.Gates) == 0 {
 		return [][2]string{{r.Why, ""}}
@@ -75,7 +75,7 @@ func needsOf(r *coverage.Route) [][2]string {
 	return lines
 }
 
-// gateNeeds lists what one `protect` asks for, and whom it does not ask.
+// gateNeeds lists what one `protect` requires, and which requests it exempts.
 func gateNeeds(g *coverage.Gate) []string {
 	lines := []string{"a token of " + strings.Join(g.Issuers, " or ")}
 	if g.Optional {

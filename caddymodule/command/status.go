@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// statusCommand prints how a node stands. A node that is not ready makes it fail, for whoever asks in a script.
+// statusCommand prints the state of a node. It fails if the node is not ready, for scripts.
 func statusCommand(api *apiClient) *cobra.Command {
 	ready := false
 	cmd := queryCommand("status", "Shows whether this node can serve, and how it stands", cobra.NoArgs,
@@ -37,7 +37,7 @@ func statusCommand(api *apiClient) *cobra.Command {
 	return cmd
 }
 
-// statusRows are what the command prints.
+// statusRows are the rows of the command.
 func statusRows(s *admin.NodeStatus) [][]string {
 	rows := [][]string{{"ready", yesOrNo(s.Ready)}}
 	for _, reason := range s.Reasons {
@@ -76,7 +76,7 @@ func issuerRows(s *admin.IssuerStatus) (rows [][]string) {
 	return rows
 }
 
-// signingKeys lists the keys that sign, each behind its algorithm.
+// signingKeys lists the signing keys, each after its algorithm.
 func signingKeys(s *admin.IssuerStatus) string {
 	var parts []string
 	for _, algorithm := range slices.Sorted(maps.Keys(s.Signing)) {
@@ -92,7 +92,7 @@ func yesOrNo(is bool) string {
 	return "no"
 }
 
-// inWordsOf lists counts by name, but for those of nothing.
+// inWordsOf lists the counts above zero by name.
 func inWordsOf(counts map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -103,7 +103,7 @@ func inWordsOf(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// trustKeyRows has a line for each key of each trusted issuer, and one when they could not be fetched again.
+// trustKeyRows has a row for each key of each trusted issuer, and one for the last error of fetching them.
 func trustKeyRows(reports map[string]fetch.KeysReport) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(reports)) {
 		report := reports[name]

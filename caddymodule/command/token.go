@@ -70,7 +70,7 @@ func noToken(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// printExplanation says in words how the token fares.
+// printExplanation prints an explanation.
 func printExplanation(out io.Writer, x *admin.Explanation) error {
 	verdict := "The gate refuses this token."
 	switch {
@@ -121,7 +121,7 @@ func printExplanation(out io.Writer, x *admin.Explanation) error {
 	})
 }
 
-// printUnverified shows the claims, each marked by its place as one that nobody has verified.
+// printUnverified prints the claims of a token whose signature was not verified.
 func printUnverified(out io.Writer, u *admin.UnverifiedToken) error {
 	_, _ = fmt.Fprint(out, "\nIt says, and nobody has verified it:\n\n")
 	var rows [][]string

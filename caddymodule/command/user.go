@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -27,27 +28,26 @@ func userCommand(api *apiClient) *cobra.Command {
 }
 
 func userAdd(api *apiClient) *cobra.Command {
-	var n admin.NewUser
-	var role string
+	var id, password, hash string
 	var fromInput bool
-	var profile *profileFlags
 	cmd := queryCommand("add --email ADDRESS [--org ID] [--role ROLE]", "Registers a user", cobra.NoArgs,
-		func(cmd *cobra.Command, _ []string, added *admin.User) (err error) {
-			n.Role = store.Role(role)
+		func(cmd *cobra.Command, _ []string, added *admin.User) error {
+			request, err := userRequest(cmd)
 			switch {
+			case err != nil:
 			case fromInput:
-				n.Password, err = readPassword(cmd.InOrStdin(), cmd.ErrOrStderr())
-			case n.Hash == "":
-				n.Password, err = askPassword(cmd.InOrStdin(), cmd.ErrOrStderr())
+				password, err = readPassword(cmd.InOrStdin(), cmd.ErrOrStderr())
+			case hash == "":
+				password, err = askPassword(cmd.InOrStdin(), cmd.ErrOrStderr())
 			}
 			if err != nil {
 				return err
 			}
-			n.Profile, n.EmailVerified = profile.Profile, profile.emailVerified
-			if err := api.call(http.MethodPost, "/oauth/users", n, added); err != nil {
+			request["id"], request["password"], request["password_hash"] = id, password, hash
+			if err := api.call(http.MethodPost, "/oauth/users", request, added); err != nil {
 				return err
 			}
-			if n.Password == "" && n.Hash == "" {
+			if password == "" && hash == "" {
 				_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "No password was given: the user signs in at a provider, or not before one is set. "+
 					"--password-stdin reads one from standard input.")
 			}
@@ -60,19 +60,33 @@ func userAdd(api *apiClient) *cobra.Command {
 			}
 			return err
 		})
-	flags := cmd.Flags()
-	flags.StringVar(&n.Email, "email", "", "E-mail address to sign in with")
-	flags.StringVar(&n.Organisation, "org", "", "Organisation the user belongs to (default: none)")
-	flags.StringVar(&role, "role", "", "Role of the user, one that is declared, else admin, group_manager, business_manager or member (default: member)")
-	flags.StringArrayVar(&n.Groups, "group", nil, "Group the user belongs to; repeat it for more")
-	flags.StringVar(&n.ID, "id", "", "User id (default: generated)")
-	flags.StringVar(&n.Name, "name", "", "Name, as people know the user (default: the address)")
-	flags.StringVar(&n.Hash, "password-hash", "", "Hash of the password, as printed by caddy hash-password")
-	profile = addProfileFlags(cmd)
+	addUserFlags(cmd)
+	_ = cmd.Flags().MarkHidden("status") // a new user is active
+	cmd.Flags().StringVar(&id, "id", "", "User id (default: generated)")
+	cmd.Flags().StringVar(&hash, "password-hash", "", "Hash of the password, as printed by caddy hash-password")
 	passwordFlag(cmd, &fromInput)
 	_ = cmd.MarkFlagRequired("email")
 	cmd.MarkFlagsMutuallyExclusive("password-stdin", "password-hash")
 	return cmd
+}
+
+var userType = reflect.TypeFor[store.User]()
+
+// addUserFlags adds the flags of a user's members, and that of email_verified.
+func addUserFlags(cmd *cobra.Command) {
+	addMemberFlags(cmd, userType, "")
+	cmd.Flags().Bool(emailVerifiedFlag, false, "The e-mail address is known to be the user's own")
+}
+
+const emailVerifiedFlag = "email-verified"
+
+// userRequest is the request that the flags of addUserFlags make which were given.
+func userRequest(cmd *cobra.Command) (map[string]any, error) {
+	request, err := memberRequest(cmd, userType, "")
+	if err == nil && cmd.Flags().Changed(emailVerifiedFlag) {
+		request["email_verified"], err = cmd.Flags().GetBool(emailVerifiedFlag)
+	}
+	return request, err
 }
 
 func userList(api *apiClient) *cobra.Command {
@@ -120,6 +134,9 @@ func userShow(api *apiClient) *cobra.Command {
 			return api.call(http.MethodGet, idPath("users", args[0]), nil, u)
 		},
 		func(out io.Writer, u *admin.User) error {
+			if u.Profile == nil {
+				u.Profile = new(store.Profile)
+			}
 			return printRows(out, [][]string{
 				{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", roleInWords(u)},
 				{"groups", strings.Join(u.Groups, ", ")}, {"groups by " + u.GroupsBy, strings.Join(u.ProviderGroups, ", ")},
@@ -157,40 +174,27 @@ func inOneLine(a store.Address) string {
 }
 
 func userUpdateCommand(api *apiClient) *cobra.Command {
-	var profile *profileFlags
-	var name, email, role, status, organisation, identities string
-	var groups []string
+	var identities string
 	cmd := queryCommand("update ID|EMAIL", "Changes what is named of a user; another role, status, organisation or other groups end every token and session",
 		cobra.ExactArgs(1),
 		func(cmd *cobra.Command, args []string, u *admin.User) error {
-			request := make(map[string]any)
-			for flag, value := range map[string]string{"name": name, "email": email, "role": role, "status": status, "identities": identities} {
-				if cmd.Flags().Changed(flag) {
-					request[flag] = value
-				}
+			request, err := userRequest(cmd)
+			if err != nil {
+				return err
 			}
-			if cmd.Flags().Changed("org") {
-				request["organisation"] = organisation
+			if cmd.Flags().Changed("identities") {
+				request["identities"] = identities
 			}
-			if cmd.Flags().Changed("group") {
-				request["groups"] = slices.DeleteFunc(groups, func(name string) bool { return name == "" && len(groups) == 1 })
-			}
-			profile.addChanged(cmd, request)
 			if len(request) == 0 {
 				return errors.New("name what to change: --name, --email, --role, --status, --org, --group, --identities, --email-verified or a member of the profile")
 			}
 			return api.call(http.MethodPatch, idPath("users", args[0]), request, u)
 		},
 		func(io.Writer, *admin.User) error { return nil })
-	flags := cmd.Flags()
-	flags.StringVar(&name, "name", "", `Name, as people know the user ("": the address)`)
-	flags.StringVar(&email, "email", "", "E-mail address to sign in with")
-	flags.StringVar(&role, "role", "", `Role of the user ("": none)`)
-	flags.StringVar(&status, "status", "", "active, disabled or locked")
-	flags.StringVar(&identities, "identities", "", "Accounts at providers with which the user signs in: keep or unlink; unlink ends every token and session")
-	flags.StringVar(&organisation, "org", "", `Organisation the user belongs to ("": none)`)
-	flags.StringArrayVar(&groups, "group", nil, `Group the user belongs to, in place of all groups so far; repeat it for more ("": none)`)
-	profile = addProfileFlags(cmd)
+	cmd.Long = `Changes what is named of a user. What is repeated replaces the whole list, and
+an empty value, as in --role "" or --group "", takes a member away.`
+	addUserFlags(cmd)
+	cmd.Flags().StringVar(&identities, "identities", "", "Accounts at providers with which the user signs in: keep or unlink; unlink ends every token and session")
 	return cmd
 }
 

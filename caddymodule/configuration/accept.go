@@ -13,33 +13,37 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Accept is a rule by which tokens of a trusted issuer become tokens of ours, at the token endpoint (RFC 7523 §2.1).
+// Accept is a rule by which the token endpoint exchanges tokens of a trusted issuer for ours (RFC 7523 §2.1).
 type Accept struct {
 	// Trust is the name of the issuer.
 	Trust string `json:"trust"`
-	// Claims must all have one of their values, in which * stands for any characters but "/", and ** for any at all.
+	// Claims must each have one of the listed values, in which * matches any characters except "/", and ** any characters.
 	Claims []AcceptClaim `json:"claims,omitempty"`
-	// Types are what typ may be: `JWT`, `none` and `at+jwt`. Default: JWT and none.
+	// Types are the accepted values of typ: `JWT`, `none` and `at+jwt`. Default: JWT and none.
 	Types []string `json:"types,omitempty"`
 	// Subject is the sub of the tokens: a text and a colon, and {name} for a claim.
 	Subject string `json:"subject,omitempty"`
-	// Client is the client that gets the tokens, in place of Subject.
+	// Client is the client that gets the tokens. It excludes Subject.
 	Client string `json:"client,omitempty"`
-	// Scopes are the most that a token gets. With Client or IDJAG the default is what the client may have.
+	// Scopes bound the scopes of a token. With Client or IDJAG the default is the scopes of the client.
 	Scopes []string `json:"scopes,omitempty"`
-	// IDJAG takes grants that say who somebody is (typ oauth-id-jag+jwt), for clients that prove who they are: the tokens act for users.
+	// IDJAG accepts identity assertion grants (typ oauth-id-jag+jwt) from authenticated clients. The tokens act for users.
 	IDJAG bool `json:"id_jag,omitempty"`
-	// Link is `verified_email` when a person may be the user who has the address. Default: only who has signed in from there.
+	// Link is `verified_email` if a person may be linked to the user with the same verified address. Default: only accounts that have
+	// signed in before are known.
 	Link string `json:"link,omitempty"`
 }
 
-// AcceptClaim is a claim with the values that it may have.
+// acceptLink is the value of Link.
+const acceptLink = "verified_email"
+
+// AcceptClaim is a claim with its accepted values.
 type AcceptClaim struct {
 	Name   string   `json:"name"`
 	Values []string `json:"values"`
 }
 
-// parseAccept reads a rule. What can be said of it alone is said here, with its line.
+// parseAccept reads a rule. It checks all that does not depend on other blocks, so that errors name the line.
 //
 //	accept <trust> {
 //		claims  <name> <value>...
@@ -50,12 +54,12 @@ type AcceptClaim struct {
 //		id_jag
 //		link    verified_email
 //	}
-func (b *Block) parseAccept(d *caddyfile.Dispenser) error {
+func parseAccept(d *caddyfile.Dispenser, rules *[]Accept, at *Sources) error {
 	var c Accept
 	if !d.Args(&c.Trust) || d.NextArg() {
 		return d.Errf("write it as `accept <trust> { … }`")
 	}
-	b.note(d, "accept", fmt.Sprint(len(b.Accept)+1))
+	at.note(d, "accept", fmt.Sprint(len(*rules)+1))
 	first := *d
 	err := options{
 		"claims":  c.parseClaims,
@@ -64,7 +68,7 @@ func (b *Block) parseAccept(d *caddyfile.Dispenser) error {
 		"client":  checkedText(&c.Client, nil),
 		"scopes":  checkedList(&c.Scopes, nil),
 		"id_jag":  flag(&c.IDJAG),
-		"link":    checkedText(&c.Link, checkAcceptLink),
+		"link":    checkedText(&c.Link, oneWord("link", acceptLink)),
 	}.parse(d, "unknown accept option %q")
 	if err != nil {
 		return err
@@ -72,7 +76,7 @@ func (b *Block) parseAccept(d *caddyfile.Dispenser) error {
 	if _, err := c.read(""); err != nil {
 		return first.Errf("accept %s: %v", c.Trust, err)
 	}
-	b.Accept = append(b.Accept, c)
+	*rules = append(*rules, c)
 	return nil
 }
 
@@ -85,14 +89,7 @@ func (c *Accept) parseClaims(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func checkAcceptLink(word string) error {
-	if word != "" && word != "verified_email" {
-		return fmt.Errorf("link %q: the one word for it is verified_email", word)
-	}
-	return nil
-}
-
-// read turns the rule into the core's form, for the issuer of that identifier.
+// read returns the rule for the issuer with that identifier.
 func (c *Accept) read(issuer string) (assertion.Rule, error) {
 	r := assertion.Rule{
 		Trust: c.Trust, Issuer: issuer, Subject: c.Subject, ClientID: c.Client, Scopes: c.Scopes, People: c.IDJAG, LinkVerifiedEmail: c.Link != "",
@@ -104,7 +101,7 @@ func (c *Accept) read(issuer string) (assertion.Rule, error) {
 		}
 		r.Claims = append(r.Claims, rule)
 	}
-	if err := checkAcceptLink(c.Link); err != nil {
+	if err := oneWord("link", acceptLink)(c.Link); err != nil {
 		return r, err
 	}
 	switch {
@@ -138,21 +135,21 @@ func (c *Accept) read(issuer string) (assertion.Rule, error) {
 	return r, nil
 }
 
-// readAccept reads the rules. Their issuers and scopes are known now.
-func (b *Block) readAccept(s *Settings) error {
+// readAccept reads the rules. It needs the trusted issuers and the scopes.
+func readAccept(rules []Accept, s *Settings, at *Sources) error {
 	count := make(map[string]int)
-	for i, c := range b.Accept {
+	for i, c := range rules {
 		place := []string{"accept", fmt.Sprint(i + 1)}
-		at := slices.IndexFunc(s.Trusted, func(t TrustedIssuer) bool { return t.Name == c.Trust })
-		if at < 0 {
-			return b.at(fmt.Errorf("accept %s: no `trust` has that name: add `trust %s <issuer>`", c.Trust, c.Trust), place...)
+		trusted := slices.IndexFunc(s.Trusted, func(t TrustedIssuer) bool { return t.Name == c.Trust })
+		if trusted < 0 {
+			return at.At(fmt.Errorf("accept %s: no `trust` has that name: add `trust %s <issuer>`", c.Trust, c.Trust), place...)
 		}
-		rule, err := c.read(s.Trusted[at].Settings.Issuer)
+		rule, err := c.read(s.Trusted[trusted].Settings.Issuer)
 		if err == nil {
-			err = s.Scopes.Check(rule.Scopes)
+			err = s.Issuer.Scopes.Check(rule.Scopes)
 		}
 		for _, name := range rule.Scopes {
-			if scope, _ := s.Scopes.Find(name); err == nil && !rule.People && !scope.ServerTokens {
+			if scope, _ := s.Issuer.Scopes.Find(name); err == nil && !rule.People && !scope.ServerTokens {
 				err = fmt.Errorf("scope %q is none that a server token can hold", name)
 			}
 		}
@@ -160,11 +157,11 @@ func (b *Block) readAccept(s *Settings) error {
 			err = errors.New("client: write the id out")
 		}
 		if err != nil {
-			return b.at(fmt.Errorf("accept %s: %w", c.Trust, err), place...)
+			return at.At(fmt.Errorf("accept %s: %w", c.Trust, err), place...)
 		}
 		count[c.Trust]++
 		rule.Name = fmt.Sprintf("%s#%d", c.Trust, count[c.Trust])
-		s.AcceptRules = append(s.AcceptRules, rule)
+		s.Issuer.AcceptRules = append(s.Issuer.AcceptRules, rule)
 	}
 	return nil
 }

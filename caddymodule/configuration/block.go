@@ -1,13 +1,12 @@
-// Package configuration is the `oauth` block: its JSON, its lines of a Caddyfile, and the settings that come of them.
+// Package configuration reads the `oauth` block: from JSON and from a Caddyfile, into the values that the rest of the module uses.
 //
-// block.go is the block as a whole. Each block and line within it has a file, which holds its struct, whose comments are its
-// documentation, its parser and its checks: an error names file and line.
+// block.go is the block as a whole. Each setting has a file with its struct, whose comments are its documentation, its parser and its
+// checks. sources.go keeps the positions that errors name, options.go the parsers of common forms of lines.
 package configuration
 
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
@@ -26,8 +25,8 @@ import (
 // Block is the `oauth` block: who the issuer is, which clients and people it knows, where it keeps its state.
 type Block struct {
 	// Issuer is the issuer identifier (RFC 8414 §2): the URL under which clients reach the `oauth_server`. It must be
-	// https, or http on a loopback host. Without it nothing is issued: there is Trust, or SignIn with providers, or both, and
-	// what these need. Changing it invalidates every token.
+	// https, or http on a loopback host. Without it nothing is issued: the block then has Trust, or SignIn with providers, or both.
+	// Changing it invalidates every token.
 	Issuer string `json:"issuer,omitempty"`
 	// Audience is what access tokens are meant for (RFC 9068 §3). Default: the issuer.
 	Audience []string `json:"audience,omitempty"`
@@ -37,53 +36,52 @@ type Block struct {
 	Keys *Keys `json:"keys,omitempty"`
 	// Tokens are the lifetimes of tokens and codes.
 	Tokens *store.Lifetimes `json:"tokens,omitempty"`
-	// PKCE is "required" when confidential clients need a code_challenge too (RFC 9700 §2.1.1). Default: each of them as
-	// its own setting says.
+	// PKCE is "required" if confidential clients need a code_challenge too (RFC 9700 §2.1.1). Default: the setting of each client.
 	PKCE string `json:"pkce,omitempty"`
 	// PasswordGrant turns the password grant on. Default: it is off.
 	PasswordGrant *tokenissuer.PasswordRules `json:"password_grant,omitempty"`
 	// PersonalTokens turns personal access tokens on. Default: there are none.
 	PersonalTokens *PersonalTokens `json:"personal_tokens,omitempty"`
-	// OpenID makes the issuer an OpenID provider (OpenID Connect Core). Default: it is none.
+	// OpenID makes the issuer an OpenID provider (OpenID Connect Core). Default: it is not one.
 	OpenID *OpenID `json:"openid,omitempty"`
 	// Sessions are the lifetimes of the sessions of browsers.
 	Sessions *Sessions `json:"sessions,omitempty"`
 	// SessionScopes are held by the tokens of browser sessions, and of the password grant without a client, beside trusted
 	// and public. Default: none.
 	SessionScopes []string `json:"session_scopes,omitempty"`
-	// Scopes declares scopes beyond public, trusted and refresh_token, or gives those other words.
+	// Scopes declares scopes in addition to public, trusted and refresh_token, or gives those another description.
 	Scopes []oauth.Scope `json:"scopes,omitempty"`
 	// Clients declares clients. They cannot be changed at run time; those added at run time are in the store.
 	Clients []Client `json:"clients,omitempty"`
-	// ClientMetadata admits clients that describe themselves. Default: they come where a route says `mcp`.
+	// ClientMetadata admits clients with a metadata document. Default: they are admitted if a route has `mcp`.
 	ClientMetadata *ClientMetadata `json:"client_metadata,omitempty"`
-	// Registration lets clients register themselves. Default: none can.
+	// Registration lets clients register themselves. Default: off.
 	Registration *Registration `json:"registration,omitempty"`
-	// ClientKeys says where the keys of clients may be.
+	// ClientKeys restricts the URLs of clients' keys.
 	ClientKeys *ClientKeys `json:"client_keys,omitempty"`
-	// StrictAssertions refuses assertions of clients whose aud is the token endpoint and not the issuer. Default: both are taken.
+	// StrictAssertions refuses client assertions whose aud is the token endpoint and not the issuer. Default: both are accepted.
 	StrictAssertions bool `json:"strict_assertions,omitempty"`
 	// Roles declares the roles that users can have. Default: admin, who manages group_manager and business_manager, those two,
 	// and member.
 	Roles []store.RoleDeclaration `json:"roles,omitempty"`
-	// Organisations declares organisations, likewise.
-	Organisations []Organisation `json:"organisations,omitempty"`
-	// Users declares users, likewise.
+	// Organisations declares organisations. They cannot be changed at run time either.
+	Organisations []store.Organisation `json:"organisations,omitempty"`
+	// Users declares users. They cannot be changed at run time either.
 	Users []User `json:"users,omitempty"`
-	// SignIn says where people sign in. Default: here, with a password.
+	// SignIn lists the ways to sign in. Default: with a password of ours.
 	SignIn *SignIn `json:"sign_in,omitempty"`
-	// Trust lists other issuers, whose tokens `protect` can take. Without an Issuer of our own the app does nothing else.
+	// Trust lists other issuers, whose tokens `protect` can accept.
 	Trust []Trust `json:"trust,omitempty"`
-	// Accept are the rules by which tokens of those issuers become tokens of ours, in the order in which they are tried.
+	// Accept are the rules by which the token endpoint exchanges tokens of those issuers for ours, in the order in which they are tried.
 	Accept []Accept `json:"accept,omitempty"`
-	// Revocation says how revocations reach the gate.
+	// Revocation bounds the age of the known revocations.
 	Revocation *Revocation `json:"revocation,omitempty"`
 	// Limits bound failed attempts.
 	Limits *Limits `json:"limits,omitempty"`
-	// Brand is whose name the pages show.
+	// Brand is the name and logo on the pages.
 	Brand *Brand `json:"brand,omitempty"`
-	// Sources are where in a Caddyfile settings stand, as file:line, by their names. They are for errors alone.
-	Sources map[string]string `json:"sources,omitempty"`
+	// Sources are the positions of settings in a Caddyfile.
+	Sources Sources `json:"sources,omitempty"`
 }
 
 // UnmarshalCaddyfile reads one block.
@@ -92,61 +90,113 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
-	b.note(d, "oauth")
+	at := &b.Sources
+	at.note(d, "oauth")
 	return options{
-		"issuer": b.parseIssuer, "audience": b.parseAudience, "store": b.parseStore, "keys": b.parseKeys, "tokens": func(d *caddyfile.Dispenser) error { return parseLifetimes(d, orNew(&b.Tokens)) },
-		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "sessions": b.parseSessions, "session_scopes": b.parseSessionScopes, "openid": b.parseOpenID, "personal_tokens": b.parsePersonalTokens,
-		"scope": b.parseScope, "client": b.parseClient, "client_metadata": b.parseClientMetadata, "registration": b.parseRegistration, "client_keys": b.parseClientKeys, "strict_assertions": flag(&b.StrictAssertions), "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser, "sign_in": b.parseSignIn,
-		"trust": b.parseTrust, "accept": b.parseAccept, "revocation": b.parseRevocation, "limits": b.parseLimits, "brand": b.parseBrand,
+		"accept":            with(&b.Accept, at, parseAccept),
+		"audience":          with(&b.Audience, at, parseAudience),
+		"brand":             with(&b.Brand, at, parseBrand),
+		"client":            b.parseClient,
+		"client_keys":       with(&b.ClientKeys, at, parseClientKeys),
+		"client_metadata":   with(&b.ClientMetadata, at, parseClientMetadata),
+		"issuer":            with(&b.Issuer, at, parseIssuer),
+		"keys":              with(&b.Keys, at, parseKeys),
+		"limits":            with(&b.Limits, at, parseLimits),
+		"openid":            with(&b.OpenID, at, parseOpenID),
+		"organisation":      b.parseOrganisation,
+		"password_grant":    with(&b.PasswordGrant, at, parsePasswordGrant),
+		"personal_tokens":   with(&b.PersonalTokens, at, parsePersonalTokens),
+		"pkce":              checkedText(&b.PKCE, oauth.CheckPKCE),
+		"registration":      with(&b.Registration, at, parseRegistration),
+		"revocation":        with(&b.Revocation, at, parseRevocation),
+		"role":              with(&b.Roles, at, parseRole),
+		"scope":             with(&b.Scopes, at, parseScope),
+		"session_scopes":    at.scopes(&b.SessionScopes, "session_scopes"),
+		"sessions":          with(&b.Sessions, at, parseSessions),
+		"sign_in":           with(&b.SignIn, at, parseSignIn),
+		"store":             with(&b.Store, at, parseStore),
+		"strict_assertions": flag(&b.StrictAssertions),
+		"tokens":            func(d *caddyfile.Dispenser) error { return parseLifetimes(d, orNew(&b.Tokens)) },
+		"trust":             with(&b.Trust, at, parseTrust),
+		"user":              b.parseUser,
 	}.parse(d, "unknown oauth option %q")
 }
 
-// Settings is a configuration that has been read.
+// Settings are the values of a configuration.
 type Settings struct {
-	tokenissuer.Settings // of our own issuer; without a URL there is none
-	attempts.Limits      // likewise; the node counts
-	Node                 node.Settings
-	Sealer               *keys.Sealer
-	Brand                pages.Brand
-	Trusted              []TrustedIssuer
-	Open                 OpenClients
-	SignIn               SignInSettings
+	// Issuer and Limits are those of our own issuer. Without a URL there is none. The node counts for the limits.
+	Issuer tokenissuer.Settings
+	Limits attempts.Limits
+	Node   node.Settings
+	// Sealer encrypts the signing keys; nil: they are stored in the clear.
+	Sealer  *keys.Sealer
+	Brand   pages.Brand
+	Trusted []TrustedIssuer
+	Open    OpenClients
+	SignIn  SignInSettings
 	// PersonalTokens are the rules of personal access tokens; nil: there are none.
 	PersonalTokens *personaltoken.Rules
-	// SessionsOnly: there is no issuer for others. People sign in at providers, and get sessions of the hosts that they visit.
+	// SessionsOnly reports that there is no issuer for applications: people sign in at providers and get sessions at the hosts they visit.
 	SessionsOnly bool
+	// LogoutsToPrivate allows logout tokens to applications at private addresses.
+	LogoutsToPrivate bool
 }
 
-// Read turns the configuration into values, and says what is wrong with it.
+// KeepsState reports whether there is a store: of an issuer, or of the sessions of browsers that sign in at providers. Without one there
+// is only a gate for tokens of other issuers.
+func (s *Settings) KeepsState() bool { return s.Issuer.URL != "" }
+
+// Issues reports whether there is an issuer of our own for applications and people.
+func (s *Settings) Issues() bool { return s.KeepsState() && !s.SessionsOnly }
+
+// Read resolves placeholders, checks the configuration and returns its values.
 func (b *Block) Read() (Settings, error) {
-	s := Settings{Settings: tokenissuer.Settings{
+	s := Settings{LogoutsToPrivate: b.OpenID != nil && b.OpenID.AllowPrivateNetwork, Issuer: tokenissuer.Settings{
 		SessionScopes: b.SessionScopes, PasswordGrant: b.PasswordGrant, PKCERequired: b.PKCE == oauth.PKCERequired, OpenID: b.OpenID != nil,
 		StrictAssertions: b.StrictAssertions,
 	}}
-	if b.Issuer == "" {
-		s.SessionsOnly = b.hasProvider()
-		switch {
-		case s.SessionsOnly:
-			if err := b.checkSessionsOnly(); err != nil {
-				return s, err
-			}
-		case len(b.Trust) > 0:
-			return s, errors.Join(b.checkGateOnly(), b.readTrust(&s), b.readLimits(&s), b.readRoles(&s))
+	at := &b.Sources
+	trusted := func() error { return readTrust(b.Trust, b.Accept, &s, at) }
+	roles := func() error { return readRoles(b.Roles, &s, at) }
+	limits := func() error { return b.Limits.read(&s.Limits) }
+	switch {
+	case b.Issuer != "":
+	case b.SignIn.hasProvider():
+		s.SessionsOnly = true
+		if err := b.checkSessionsOnly(); err != nil {
+			return s, err
 		}
+	case len(b.Trust) > 0:
+		return s, errors.Join(b.checkGateOnly(), trusted(), limits(), roles())
 	}
-	steps := []func(*Settings) error{
-		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readSessions, b.readScopes, b.readAccept, b.readClientMetadata, b.readRegistration, b.readRoles, b.readPersonalTokens, b.readDirectory, b.readSignIn, b.readRevocation, b.readLimits, b.readBrand,
-	}
-	for _, step := range steps {
-		if err := step(&s); err != nil {
+	for _, read := range []func() error{ // later steps use the results of earlier ones
+		func() error { return readIssuer(b.Issuer, b.Audience, &s, at) },
+		trusted,
+		func() error { return at.At(b.Store.read(&s.Node), "store") },
+		func() error { return b.Keys.read(&s, at) },
+		func() (err error) { s.Issuer.Lifetimes, err = readLifetimes(b.Tokens); return err },
+		func() error { return b.Sessions.read(&s, at) },
+		func() error { return readScopes(b.Scopes, b.SessionScopes, &s, at) },
+		func() error { return readAccept(b.Accept, &s, at) },
+		func() error { return b.ClientMetadata.read(&s, at) },
+		func() error { return b.Registration.read(&s, at) },
+		roles,
+		func() error { return b.PersonalTokens.read(&s, at) },
+		func() error { return b.readDirectory(&s) },
+		func() error { return b.SignIn.read(b.Users, &s, at) },
+		func() error { return b.Revocation.read(&s) },
+		limits,
+		func() error { return b.Brand.read(&s, at) },
+	} {
+		if err := read(); err != nil {
 			return s, err
 		}
 	}
 	return s, nil
 }
 
-// Warn says of an issuer's configuration what could be better.
-func (b *Block) Warn(logger *zap.Logger, s Settings) {
+// Warn logs what works in an issuer's configuration and is probably not meant.
+func (b *Block) Warn(logger *zap.Logger, s *Settings) {
 	if b.Store != nil && b.Store.tellsPassword() {
 		logger.Warn("the password of the database stands in the configuration, which Caddy keeps in the clear and shows at its " +
 			"admin endpoint: give the connection string as {env.NAME} or {file./path}")
@@ -156,40 +206,35 @@ func (b *Block) Warn(logger *zap.Logger, s Settings) {
 			warnGuessable(logger, b.Sources["client "+client.ID], client.ID, secret)
 		}
 	}
-	for _, client := range s.Declared.Clients() {
+	for _, client := range s.Issuer.Declared.Clients() {
 		if err := client.CheckRedirects(); err != nil {
-			logger.Warn(b.at(fmt.Errorf("client %q: %w", client.ID, err), "client", client.ID).Error())
+			logger.Warn(b.Sources.At(fmt.Errorf("client %q: %w", client.ID, err), "client", client.ID).Error())
 		}
 		if client.PKCE == oauth.PKCEOptional {
-			logger.Warn(b.before(fmt.Sprintf("client %s has `pkce optional`: whoever steals its code can put it into a sign-in of their own, which nobody but "+
+			logger.Warn(b.Sources.before(fmt.Sprintf("client %s has `pkce optional`: whoever steals its code can put it into a sign-in of their own, which nobody but "+
 				"the client could notice: take the line away once the client sends a code_challenge", client.ID), "client", client.ID))
 		}
 	}
-	b.warnOfSubjects(logger)
-	b.warnOfProviders(logger, s)
-}
-
-// warnOfSubjects says which users applications may not know again.
-func (b *Block) warnOfSubjects(logger *zap.Logger) {
-	if b.OpenID == nil {
-		return
-	}
 	for _, user := range b.Users {
-		if err := store.CheckSubject(user.ID); err != nil {
-			logger.Warn(b.before(err.Error(), "user", user.ID))
+		if err := store.CheckSubject(user.ID); err != nil && b.OpenID != nil {
+			logger.Warn(b.Sources.before(err.Error(), "user", user.ID))
 		}
 	}
+	if b.PasswordGrant != nil && s.Issuer.PasswordGrant == nil {
+		logger.Warn(b.Sources.before("password_grant is off, because nobody signs in with a password: add `password` to sign_in, or take password_grant away", "sign_in"))
+	}
+	s.SignIn.warn(logger, &b.Sources)
 }
 
-// presence is whether a setting is there.
-type presence struct {
+// need is a setting that needs an issuer, and whether the block has it.
+type need struct {
 	name string
 	is   bool
 }
 
-// settingsOfTokens are those that only an issuer has.
-func (b *Block) settingsOfTokens() []presence {
-	return []presence{
+// needsIssuer lists the settings that only an issuer for applications has.
+func (b *Block) needsIssuer() []need {
+	return []need{
 		{"audience", len(b.Audience) > 0}, {"tokens", b.Tokens != nil}, {"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""},
 		{"openid", b.OpenID != nil}, {"personal_tokens", b.PersonalTokens != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
 		{"client_metadata", b.ClientMetadata != nil}, {"registration", b.Registration != nil},
@@ -197,55 +242,30 @@ func (b *Block) settingsOfTokens() []presence {
 	}
 }
 
-// checkGateOnly refuses settings that a gate for tokens of others does not have.
+// checkGateOnly refuses settings that a gate for tokens of other issuers does not have.
 func (b *Block) checkGateOnly() error {
-	return b.refuseSettings(append(b.settingsOfTokens(), []presence{
+	return refuse(&b.Sources, append(b.needsIssuer(), []need{
 		{"sessions", b.Sessions != nil}, {"store", b.Store != nil}, {"keys", b.Keys != nil}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0}, {"sign_in", b.SignIn != nil},
 		{"limits", b.Limits != nil}, {"brand", b.Brand != nil}, {"revocation", b.Revocation != nil},
 	}...))
 }
 
-// checkSessionsOnly refuses settings that need an issuer where people sign in at providers alone.
+// checkSessionsOnly refuses settings that need an issuer where people sign in only at providers.
 func (b *Block) checkSessionsOnly() error {
-	return b.refuseSettings(append(b.settingsOfTokens(), []presence{
-		{"ldap, for whose passwords our own page asks,", b.hasDirectory()}, {"password, for which our own page asks,", b.SignIn.Password}, {"the password of a user, for which our own page asks,", b.hasPasswords()},
+	return refuse(&b.Sources, append(b.needsIssuer(), []need{
+		{"ldap, for whose passwords our own page asks,", b.SignIn.hasDirectory()}, {"password, for which our own page asks,", b.SignIn.Password},
+		{"the password of a user, for which our own page asks,", havePasswords(b.Users)},
 	}...))
 }
 
-// refuseSettings returns an error for the first setting that is there: it needs an issuer.
-func (b *Block) refuseSettings(settings []presence) error {
+// refuse returns an error for the first of the settings that the block has.
+func refuse(at *Sources, settings []need) error {
 	for _, set := range settings {
 		if set.is {
-			return b.at(fmt.Errorf("%s needs an issuer: add `issuer https://…` to the oauth block", set.name), "oauth")
+			return at.At(fmt.Errorf("%s needs an issuer: add `issuer https://…` to the oauth block", set.name), "oauth")
 		}
 	}
 	return nil
-}
-
-// note keeps where a setting stands, of which more is known when all blocks have been read or the server starts. The words
-// name the setting; of several places the first counts.
-func (b *Block) note(d *caddyfile.Dispenser, words ...string) {
-	name, source := strings.Join(words, " "), setting.Source(d)
-	if _, noted := b.Sources[name]; noted || source == "" {
-		return
-	}
-	if b.Sources == nil {
-		b.Sources = make(map[string]string)
-	}
-	b.Sources[name] = source
-}
-
-// at adds to an error where a setting stands that was noted.
-func (b *Block) at(err error, words ...string) error {
-	return setting.At(err, b.Sources[strings.Join(words, " ")])
-}
-
-// before puts where a setting stands that was noted before a warning about it.
-func (b *Block) before(warning string, words ...string) string {
-	if source := b.Sources[strings.Join(words, " ")]; source != "" {
-		return source + ": " + warning
-	}
-	return warning
 }
 
 // Interface guard.

@@ -13,16 +13,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 )
 
-// Brand is how the pages that people see name whose they are.
+// Brand is the name and logo on the pages.
 type Brand struct {
 	// Name stands at the top of each page. Default: Gatehouse.
 	Name string `json:"name,omitempty"`
-	// Logo is an image file: .svg, .png, .jpg or .webp, of at most 64 KiB. It is read when the configuration is loaded, so
-	// another image takes a reload.
+	// Logo is an image file: .svg, .png, .jpg or .webp, of at most 64 KiB. It is read when the configuration is loaded.
 	Logo string `json:"logo,omitempty"`
 }
 
-// maxLogo is how large a logo may be, in bytes: every page carries it.
+// maxLogo bounds the size of a logo in bytes: every page contains it.
 const maxLogo = 64 << 10
 
 // logoTypes are the media types of logos, by the file's suffix.
@@ -31,31 +30,30 @@ var logoTypes = map[string]string{
 }
 
 // parseBrand reads `brand [<name>] { logo <file> }`.
-func (b *Block) parseBrand(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "brand", b.Brand != nil); err != nil {
+func parseBrand(d *caddyfile.Dispenser, brand **Brand, at *Sources) error {
+	if err := setting.Once(d, "brand", *brand != nil); err != nil {
 		return err
 	}
-	b.Brand = new(Brand)
+	c := orNew(brand)
 	args := d.RemainingArgs()
 	if len(args) > 1 {
 		return d.ArgErr()
 	}
 	if len(args) == 1 {
-		if b.Brand.Name = args[0]; b.Brand.Name == "" {
+		if c.Name = args[0]; c.Name == "" {
 			return d.Errf("the brand is empty; is a variable unset?")
 		}
 	}
 	first := *d
-	err := options{"logo": b.parseLogo}.parse(d, "unknown brand option %q")
-	if err == nil && *b.Brand == (Brand{}) {
+	err := options{"logo": with(&c.Logo, at, parseLogo)}.parse(d, "unknown brand option %q")
+	if err == nil && *c == (Brand{}) {
 		err = first.ArgErr()
 	}
 	return err
 }
 
-func (b *Block) parseLogo(d *caddyfile.Dispenser) error {
-	b.note(d, "logo")
-	logo := &b.Brand.Logo
+func parseLogo(d *caddyfile.Dispenser, logo *string, at *Sources) error {
+	at.note(d, "logo")
 	if err := setting.TextOrPlaceholder(d, logo); err != nil || setting.IsPlaceholder(*logo) { // its suffix is known only when the server starts
 		return err
 	}
@@ -65,20 +63,20 @@ func (b *Block) parseLogo(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// readBrand reads the logo's file.
-func (b *Block) readBrand(s *Settings) error {
-	if b.Brand == nil {
+// read reads the logo's file.
+func (c *Brand) read(s *Settings, at *Sources) error {
+	if c == nil {
 		return nil
 	}
-	s.Brand.Name = b.Brand.Name
-	if b.Brand.Logo == "" {
+	s.Brand.Name = c.Name
+	if c.Logo == "" {
 		return nil
 	}
-	path, err := setting.Resolve("logo", b.Brand.Logo)
+	path, err := setting.Resolve("logo", c.Logo)
 	if err == nil {
 		s.Brand.Logo, err = readLogo(path)
 	}
-	return b.at(err, "logo")
+	return at.At(err, "logo")
 }
 
 // logoType returns the media type of a logo.
@@ -90,7 +88,7 @@ func logoType(path string) (string, error) {
 	return media, nil
 }
 
-// readLogo reads the file, and no more of it than a logo may have.
+// readLogo reads the file of a logo.
 func readLogo(path string) (*pages.Logo, error) {
 	media, err := logoType(path)
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 // Client declares a client: the members of a store.Client, and its secret.
 type Client struct {
 	store.Client
-	// Secret is the client secret as {env.NAME} or {file./path}: Caddy stores what stands here.
+	// Secret is the client secret as {env.NAME} or {file./path}: Caddy stores the value of this member.
 	Secret string `json:"secret,omitempty"`
-	// SecretSHA256 is the hex SHA-256 of the secret, in place of Secret. A secret that is written out in a Caddyfile
-	// arrives here, so that the running configuration does not hold it.
+	// SecretSHA256 is the hex SHA-256 of the secret, instead of Secret. A secret that is written out in a Caddyfile is converted to
+	// it, so that the running configuration does not hold the secret.
 	SecretSHA256 string `json:"secret_sha256,omitempty"`
 }
 
-// parseClient reads a client; what can be said of it without starting the server is said here, with its line.
+// parseClient reads a client. It checks all that does not depend on other blocks or on placeholders, so that errors name the line.
 //
 //	client <id> [<secret>] {
 //		<member> <value>...
@@ -36,7 +36,7 @@ func (b *Block) parseClient(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	c, first := Client{Client: store.Client{ID: args[0]}}, *d
-	b.note(d, "client", c.ID)
+	b.Sources.note(d, "client", c.ID)
 	if err := b.refuseTaken(d, "client", c.ID); err != nil {
 		return err
 	}
@@ -50,9 +50,9 @@ func (b *Block) parseClient(d *caddyfile.Dispenser) error {
 	lines["scopes"] = func(d *caddyfile.Dispenser) error {
 		before := len(c.Scopes)
 		err := scopes(d)
-		for _, name := range c.Scopes[before:] { // which are declared is known only when every block has been read
+		for _, name := range c.Scopes[before:] { // readClients checks that they are declared
 			if _, known := (oauth.ScopeCatalogue{}).Find(name); !known {
-				b.note(d, "scope", name, "of client", c.ID)
+				b.Sources.note(d, "scope", name, "of client", c.ID)
 			}
 		}
 		return err
@@ -64,21 +64,21 @@ func (b *Block) parseClient(d *caddyfile.Dispenser) error {
 	if err == nil {
 		err = client.Validate()
 	}
-	if err != nil { // of the client as a whole: the line is its first
+	if err != nil { // concerns the client as a whole: the error names its first line
 		return first.Errf("client %s: %v", c.ID, err)
 	}
 	b.Clients = append(b.Clients, c)
 	return nil
 }
 
-// errPEM refuses the file of a key in the place of a secret.
+// errPEM is the error for a key file in place of a secret.
 var errPEM = errors.New("this is a PEM file, not a client secret")
 
 // isPEM reports whether a text holds a key or a certificate.
 func isPEM(text string) bool { return strings.Contains(text, "-----BEGIN") }
 
-// parseSecret keeps a placeholder as it is, for Provision to resolve. A secret that is written out is kept as its
-// SHA-256: Caddy shows its configuration to its administrators and saves it to disk.
+// parseSecret keeps a placeholder, which Provision resolves. Of a secret that is written out it keeps the SHA-256: Caddy shows its
+// configuration to administrators and saves it to disk.
 func (c *Client) parseSecret(d *caddyfile.Dispenser, secret string) error {
 	owner := "client " + c.ID
 	if isPEM(secret) {
@@ -111,23 +111,23 @@ func (b *Block) readClients(s *Settings) ([]*store.Client, error) {
 	for _, c := range b.Clients {
 		client, err := c.read(setting.Resolve)
 		for i := 0; err == nil && i < len(client.Scopes); i++ {
-			err = b.at(s.Scopes.Check(client.Scopes[i:i+1]), "scope", client.Scopes[i], "of client", c.ID)
+			err = b.Sources.At(s.Issuer.Scopes.Check(client.Scopes[i:i+1]), "scope", client.Scopes[i], "of client", c.ID)
 		}
 		if err == nil {
-			err = s.CheckExchange(client)
+			err = s.Issuer.CheckExchange(client)
 		}
-		if err == nil && !s.OpenID {
+		if err == nil && !s.Issuer.OpenID {
 			err = client.CheckWithoutOpenID()
 		}
 		if err != nil {
-			return nil, b.at(fmt.Errorf("client %q: %w", c.ID, err), "client", c.ID)
+			return nil, b.Sources.At(fmt.Errorf("client %q: %w", c.ID, err), "client", c.ID)
 		}
 		clients = append(clients, client)
 	}
 	return clients, nil
 }
 
-// read returns the client, with what its placeholders give.
+// read returns the client, with its placeholders resolved.
 func (c *Client) read(lookup lookup) (*store.Client, error) {
 	client := c.Client
 	var err error
@@ -145,7 +145,7 @@ func (c *Client) read(lookup lookup) (*store.Client, error) {
 	return &client, err
 }
 
-// readExchange resolves the audiences of the rules by which a declared client may exchange tokens.
+// readExchange resolves the audiences in the token exchange rules of a declared client.
 func readExchange(declared []store.ExchangeRule, lookup lookup) (rules []store.ExchangeRule, err error) {
 	for _, rule := range declared {
 		rule.Audiences, rule.From = slices.Clone(rule.Audiences), slices.Clone(rule.From)

@@ -11,22 +11,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// ClientKeys says where the keys of clients may be.
+// ClientKeys restricts the URLs of clients' keys.
 type ClientKeys struct {
-	// AllowPrivateNetwork lets a jwks_uri be at a loopback, private or link-local address, and on loopback without TLS.
+	// AllowPrivateNetwork allows loopback, private and link-local addresses in a jwks_uri, and plain http on loopback.
 	AllowPrivateNetwork bool `json:"allow_private_network,omitempty"`
 }
 
-// parseClientKeys reads what holds for the keys of all clients.
+// parseClientKeys reads the setting for the keys of all clients.
 //
 //	client_keys {
 //		allow_private_network
 //	}
-func (b *Block) parseClientKeys(d *caddyfile.Dispenser) error {
-	if b.ClientKeys == nil {
-		b.ClientKeys = new(ClientKeys)
-	}
-	return options{"allow_private_network": flag(&b.ClientKeys.AllowPrivateNetwork)}.parseAlone(d, "unknown client_keys option %q")
+func parseClientKeys(d *caddyfile.Dispenser, keys **ClientKeys, _ *Sources) error {
+	return options{"allow_private_network": flag(&orNew(keys).AllowPrivateNetwork)}.parseAlone(d, "unknown client_keys option %q")
 }
 
 // readKeys resolves the keys of a declared client.

@@ -12,30 +12,30 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
 
-// ClientMetadata says which clients may come that describe themselves in a document at the URL that is their id (OAuth Client ID Metadata
-// Document). Without it such clients come where a route says `mcp`.
+// ClientMetadata admits clients that describe themselves in a document at the URL that is their id (OAuth Client ID Metadata
+// Document). Without it such clients are admitted if a route has `mcp`.
 type ClientMetadata struct {
-	// Off admits none, whatever routes say.
+	// Off admits no such clients, even if a route has `mcp`.
 	Off bool `json:"off,omitempty"`
-	// Allow are the hosts whose documents are read, as names or as patterns: *.example.com. Default: every host.
+	// Allow are the hosts whose documents are read, as names or patterns: *.example.com. Default: every host.
 	Allow []string `json:"allow,omitempty"`
-	// Deny are hosts whose documents are not read, likewise, even if Allow has them.
+	// Deny are hosts whose documents are not read, even if Allow matches them.
 	Deny []string `json:"deny,omitempty"`
-	// Scopes are what such clients can be granted, beside public. Default: the scopes of the routes that say `mcp`.
+	// Scopes are the scopes that such clients can be granted in addition to public. Default: those of the routes with `mcp`.
 	Scopes []string `json:"scopes,omitempty"`
 	// AllowPrivateNetwork allows documents at loopback, private and link-local addresses, and at plain http on loopback. Default: those
 	// of the internet.
 	AllowPrivateNetwork bool `json:"allow_private_network,omitempty"`
 }
 
-// OpenClients are the settings for clients that make themselves known.
+// OpenClients are the settings for clients that describe or register themselves.
 type OpenClients struct {
-	// DocumentsOn and DocumentsOff say whether clients with a document are admitted; neither: where a route is for agents.
+	// DocumentsOn and DocumentsOff admit and refuse clients with a document. If neither is set, they are admitted if a route has `mcp`.
 	DocumentsOn, DocumentsOff bool
-	// DocumentScopes are what they can be granted; none: the scopes of the routes for agents.
+	// DocumentScopes are the scopes that they can be granted; none: those of the routes with `mcp`.
 	DocumentScopes oauth.Scopes
 	Documents      clientmetadata.Settings
-	// Registration says who may register; nil: nobody. RegistrationScopes are what they can be granted, likewise.
+	// Registration are the rules of registration; nil: it is off. RegistrationScopes are like DocumentScopes.
 	Registration       *registration.Rules
 	RegistrationScopes oauth.Scopes
 }
@@ -48,12 +48,12 @@ type OpenClients struct {
 //		scopes <scope>...
 //		allow_private_network
 //	}
-func (b *Block) parseClientMetadata(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "client_metadata", b.ClientMetadata != nil); err != nil {
+func parseClientMetadata(d *caddyfile.Dispenser, metadata **ClientMetadata, at *Sources) error {
+	if err := setting.Once(d, "client_metadata", *metadata != nil); err != nil {
 		return err
 	}
-	b.note(d, "client_metadata")
-	c := orNew(&b.ClientMetadata)
+	at.note(d, "client_metadata")
+	c := orNew(metadata)
 	if d.NextArg() {
 		if c.Off = d.Val() == "off"; !c.Off || d.NextArg() {
 			return d.Err("write `client_metadata off`, or a block")
@@ -62,33 +62,11 @@ func (b *Block) parseClientMetadata(d *caddyfile.Dispenser) error {
 	}
 	return options{
 		"allow": checkedList(&c.Allow, checkHostPattern), "deny": checkedList(&c.Deny, checkHostPattern),
-		"scopes": b.notedScopes(&c.Scopes, "client_metadata"), "allow_private_network": flag(&c.AllowPrivateNetwork),
+		"scopes": at.scopes(&c.Scopes, "client_metadata", "scope"), "allow_private_network": flag(&c.AllowPrivateNetwork),
 	}.parse(d, "client_metadata has no option %q")
 }
 
-// notedScopes is a list of scopes of a block. Which scopes there are is known only when every block has been read.
-func (b *Block) notedScopes(scopes *[]string, block string) func(*caddyfile.Dispenser) error {
-	return func(d *caddyfile.Dispenser) error {
-		before := len(*scopes)
-		err := checkedList(scopes, nil)(d)
-		for _, name := range (*scopes)[before:] {
-			b.note(d, block, "scope", name)
-		}
-		return err
-	}
-}
-
-// checkNotedScopes refuses scopes that are not declared.
-func (b *Block) checkNotedScopes(s *Settings, scopes []string, block string) error {
-	for _, name := range scopes {
-		if err := s.Scopes.Check(oauth.Scopes{name}); err != nil {
-			return b.at(fmt.Errorf("%s: %w", block, err), block, "scope", name)
-		}
-	}
-	return nil
-}
-
-// checkHostPattern refuses what matches no host of a URL.
+// checkHostPattern refuses a pattern that matches no host of a URL.
 func checkHostPattern(pattern string) error {
 	name := strings.TrimPrefix(pattern, "*.")
 	if name == "" || name != strings.ToLower(name) || strings.Trim(name, ".") != name ||
@@ -98,18 +76,17 @@ func checkHostPattern(pattern string) error {
 	return nil
 }
 
-func (b *Block) readClientMetadata(s *Settings) error {
-	c := b.ClientMetadata
+func (c *ClientMetadata) read(s *Settings, at *Sources) error {
 	if c == nil {
 		s.Open.DocumentsOff = s.SessionsOnly
 		return nil
 	}
 	for _, pattern := range append(append([]string(nil), c.Allow...), c.Deny...) {
 		if err := checkHostPattern(pattern); err != nil {
-			return b.at(fmt.Errorf("client_metadata: %w", err), "client_metadata")
+			return at.At(fmt.Errorf("client_metadata: %w", err), "client_metadata")
 		}
 	}
-	if err := b.checkNotedScopes(s, c.Scopes, "client_metadata"); err != nil {
+	if err := at.checkScopes(s.Issuer.Scopes, c.Scopes, "client_metadata", "scope"); err != nil {
 		return err
 	}
 	s.Open.DocumentsOn, s.Open.DocumentsOff, s.Open.DocumentScopes = !c.Off, c.Off, c.Scopes

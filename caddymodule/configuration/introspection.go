@@ -9,15 +9,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
-// Introspection is how an issuer is asked about tokens (RFC 7662).
+// Introspection are the settings for the introspection of an issuer's tokens (RFC 7662).
 type Introspection struct {
 	// Endpoint is the introspection endpoint.
 	Endpoint string `json:"endpoint"`
-	// ClientID is what we are called there.
+	// ClientID is our client id at the issuer.
 	ClientID string `json:"client_id"`
-	// ClientSecret is our secret there. Give it as a placeholder, so that it is not in the configuration.
+	// ClientSecret is our client secret at the issuer. Give it as a placeholder to keep it out of the configuration.
 	ClientSecret string `json:"client_secret"`
-	// Cache is how long an answer stands: a token that was ended there passes for so long. Default: 30 seconds.
+	// Cache is how long an answer is remembered. A token that the issuer has revoked passes until then. Default: 30 seconds.
 	Cache caddy.Duration `json:"cache,omitempty"`
 }
 

@@ -12,58 +12,59 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// sessionsOnlyURL is what the core calls itself where there is no issuer for others. It is in the store, and nobody else gets to see it.
+// sessionsOnlyURL is the issuer identifier where there is no issuer for applications. It appears only in the store.
 const sessionsOnlyURL = "https://sessions.invalid"
 
 // parseIssuer reads `issuer <url>`.
-func (b *Block) parseIssuer(d *caddyfile.Dispenser) error {
-	if err := setting.TextOrPlaceholder(d, &b.Issuer); err != nil {
+func parseIssuer(d *caddyfile.Dispenser, issuer *string, at *Sources) error {
+	if err := setting.TextOrPlaceholder(d, issuer); err != nil {
 		return err
 	}
-	if !setting.IsPlaceholder(b.Issuer) {
-		if err := checkIssuer(b.Issuer); err != nil {
+	if !setting.IsPlaceholder(*issuer) {
+		if err := checkIssuer(*issuer); err != nil {
 			return d.Errf("%v", err)
 		}
 	}
-	b.note(d, "issuer")
+	at.note(d, "issuer")
 	return nil
 }
 
-// Audience reads `audience <audience>...`.
-func (b *Block) parseAudience(d *caddyfile.Dispenser) error {
-	before := len(b.Audience)
-	err := setting.Audience(d, &b.Audience)
-	for _, value := range b.Audience[before:] {
-		b.note(d, "audience", value)
+// parseAudience reads `audience <audience>...`.
+func parseAudience(d *caddyfile.Dispenser, audience *[]string, at *Sources) error {
+	before := len(*audience)
+	err := setting.Audience(d, audience)
+	for _, value := range (*audience)[before:] {
+		at.note(d, "audience", value)
 	}
 	return err
 }
 
-func (b *Block) readIssuer(s *Settings) error {
+// readIssuer reads the issuer identifier and the audience of its tokens.
+func readIssuer(issuer string, audience []string, s *Settings, at *Sources) error {
 	if s.SessionsOnly {
-		s.URL, s.Node.Issuer, s.Audience = sessionsOnlyURL, sessionsOnlyURL, []string{sessionsOnlyURL}
+		s.Node.Issuer, s.Issuer.URL, s.Issuer.Audience = sessionsOnlyURL, sessionsOnlyURL, []string{sessionsOnlyURL}
 		return nil
 	}
-	if b.Issuer == "" {
-		return b.at(errors.New("issuer is missing: add `issuer https://…` to the oauth block, a provider to sign_in, or `trust …` for a gate that issues nothing"), "oauth")
+	if issuer == "" {
+		return at.At(errors.New("issuer is missing: add `issuer https://…` to the oauth block, a provider to sign_in, or `trust …` for a gate that issues nothing"), "oauth")
 	}
 	var err error
-	if s.URL, err = setting.Resolve("issuer", b.Issuer); err == nil {
-		err = checkIssuer(s.URL)
+	if s.Issuer.URL, err = setting.Resolve("issuer", issuer); err == nil {
+		err = checkIssuer(s.Issuer.URL)
 	}
 	if err != nil {
-		return b.at(err, "issuer")
+		return at.At(err, "issuer")
 	}
-	s.Node.Issuer = s.URL
-	for _, configured := range b.Audience {
-		audience, err := setting.Resolve("audience", configured)
+	s.Node.Issuer = s.Issuer.URL
+	for _, configured := range audience {
+		value, err := setting.Resolve("audience", configured)
 		if err != nil {
-			return b.at(err, "audience", configured)
+			return at.At(err, "audience", configured)
 		}
-		s.Audience = append(s.Audience, audience)
+		s.Issuer.Audience = append(s.Issuer.Audience, value)
 	}
-	if len(s.Audience) == 0 {
-		s.Audience = []string{s.URL}
+	if len(s.Issuer.Audience) == 0 {
+		s.Issuer.Audience = []string{s.Issuer.URL}
 	}
 	return nil
 }

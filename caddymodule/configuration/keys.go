@@ -13,26 +13,26 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Keys says how tokens are signed.
+// Keys are the settings of the signing keys.
 type Keys struct {
-	// Algorithm signs new tokens: ES256 (default), RS256 or EdDSA. Tokens signed before with another one stay good.
+	// Algorithm signs new tokens: ES256 (default), RS256 or EdDSA. Tokens that were signed with another one stay valid.
 	Algorithm string `json:"algorithm,omitempty"`
-	// EncryptWith is the key-encryption key: 32 bytes as base64 or hex, under which signing keys are stored. Give it as
-	// {env.NAME} or {file./path}; Caddy stores what stands here. Without it the store holds signing keys in the clear.
+	// EncryptWith is the key-encryption key: 32 bytes as base64 or hex, under which signing keys are stored. Give it as {env.NAME} or
+	// {file./path}: Caddy stores the value of this member. Without it the store holds signing keys in the clear.
 	EncryptWith string `json:"encrypt_with,omitempty"`
-	// DecryptWith are older key-encryption keys. What is stored under one of them is encrypted again under EncryptWith.
+	// DecryptWith are older key-encryption keys. Keys that are stored under one of them are encrypted again under EncryptWith.
 	DecryptWith []string `json:"decrypt_with,omitempty"`
-	// Rotate is how long a key signs before the next one does: 1h or more, default 90d. The next one is published before.
-	// 0: no key follows until an operator asks for it.
+	// Rotate is the time between two signing keys: 1h or more, default 90d. The next key is published before it signs.
+	// 0: keys are rotated only by an operator.
 	Rotate *caddy.Duration `json:"rotate,omitempty"`
 }
 
 const defaultRotation = 90 * 24 * time.Hour
 
 var (
-	// errLiteralKey: Caddy shows its configuration to its administrators and saves it to disk.
+	// errLiteralKey is the error for a key that is written out: Caddy shows its configuration to administrators and saves it to disk.
 	errLiteralKey = errors.New("encrypt_with must not stand in the configuration: use {env.NAME} or {file./path}")
-	// errRotation: a key is published for ten minutes before it signs.
+	// errRotation is the error for a short rotation: a key is published for ten minutes before it signs.
 	errRotation = errors.New("use 1h or more, or off")
 )
 
@@ -43,8 +43,8 @@ var (
 //		rotate       <duration> | off
 //		encrypt_with <key> [<old>...]
 //	}
-func (b *Block) parseKeys(d *caddyfile.Dispenser) error {
-	c := orNew(&b.Keys)
+func parseKeys(d *caddyfile.Dispenser, keys **Keys, at *Sources) error {
+	c := orNew(keys)
 	return options{
 		"algorithm": checkedText(&c.Algorithm, func(name string) error {
 			_, err := oauth.ParseAlgorithm(name)
@@ -52,7 +52,7 @@ func (b *Block) parseKeys(d *caddyfile.Dispenser) error {
 		}),
 		"rotate": c.parseRotate,
 		"encrypt_with": func(d *caddyfile.Dispenser) error {
-			b.note(d, "encrypt_with")
+			at.note(d, "encrypt_with")
 			return c.parseEncryptWith(d)
 		},
 	}.parseAlone(d, "unknown keys option %q")
@@ -78,7 +78,7 @@ func (c *Keys) parseRotate(d *caddyfile.Dispenser) error {
 	return err
 }
 
-// parseEncryptWith reads the key-encryption key of now, and older ones behind it.
+// parseEncryptWith reads the current key-encryption key, and older ones after it.
 func (c *Keys) parseEncryptWith(d *caddyfile.Dispenser) error {
 	if err := setting.Once(d, "encrypt_with", c.EncryptWith != ""); err != nil {
 		return err
@@ -103,12 +103,11 @@ func (c *Keys) parseEncryptWith(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (b *Block) readKeys(s *Settings) (err error) {
-	c := b.Keys
+func (c *Keys) read(s *Settings, at *Sources) (err error) {
 	if c == nil {
 		c = new(Keys)
 	}
-	s.Node.Algorithm, s.Node.Rotation, s.Node.OpenID = oauth.ES256, defaultRotation, s.OpenID
+	s.Node.Algorithm, s.Node.Rotation, s.Node.OpenID = oauth.ES256, defaultRotation, s.Issuer.OpenID
 	if c.Algorithm != "" {
 		if s.Node.Algorithm, err = oauth.ParseAlgorithm(c.Algorithm); err != nil {
 			return fmt.Errorf("keys: %w", err)
@@ -119,11 +118,11 @@ func (b *Block) readKeys(s *Settings) (err error) {
 			return fmt.Errorf("keys: rotate %s: %w", s.Node.Rotation, errRotation)
 		}
 	}
-	s.Sealer, err = c.newSealer(s.URL)
-	return b.at(err, "encrypt_with")
+	s.Sealer, err = c.newSealer(s.Issuer.URL)
+	return at.At(err, "encrypt_with")
 }
 
-// newSealer returns what encrypts the issuer's keys; nil: nothing does.
+// newSealer returns the sealer of the issuer's keys; nil: they are stored in the clear.
 func (c *Keys) newSealer(issuer string) (*keys.Sealer, error) {
 	if c.EncryptWith == "" {
 		if len(c.DecryptWith) > 0 {

@@ -8,33 +8,32 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// LDAP is what a provider has of its own that is a directory of people.
+// LDAP are the settings of a provider that is an LDAP directory.
 type LDAP struct {
 	// BindDN is the service account that searches. Default: searches are anonymous.
 	BindDN string `json:"bind_dn,omitempty"`
-	// BindPassword is its password. Give it as a placeholder, so that it is not in the configuration.
+	// BindPassword is its password. Give it as a placeholder to keep it out of the configuration.
 	BindPassword string `json:"bind_password,omitempty"`
 	// UserBase is the entry below which people are. Required.
 	UserBase string `json:"user_base,omitempty"`
-	// UserFilter finds the one entry of whoever signs in: {email} and {username} are what was typed. Default: (mail={email}).
+	// UserFilter finds the entry of the person who signs in: {email} and {username} are the typed text. Default: (mail={email}).
 	UserFilter string `json:"user_filter,omitempty"`
 	// GroupBase is the entry below which groups are. Groups elsewhere do not count then. Default: groups are not searched for.
 	GroupBase string `json:"group_base,omitempty"`
 	// GroupFilter finds the groups of an entry by its {dn}, or by the {username} in it. Default:
 	// (|(member={dn})(uniqueMember={dn})(memberUid={username})).
 	GroupFilter string `json:"group_filter,omitempty"`
-	// GroupDepth is how many steps lead from a person to a group of groups at most. Default: 5.
+	// GroupDepth bounds the depth of nested groups. Default: 5.
 	GroupDepth int `json:"group_depth,omitempty"`
-	// Attributes are those of a person's entry.
+	// Attributes are the attributes of a person's entry.
 	Attributes *LDAPAttributes `json:"attributes,omitempty"`
-	// EmailUnverified says that people can write the address in their entry themselves. Default: it counts as verified.
+	// EmailUnverified reports that people can change the address in their entry. Default: it counts as verified.
 	EmailUnverified bool `json:"email_unverified,omitempty"`
 	// StartTLS secures a connection of ldap://.
 	StartTLS bool `json:"start_tls,omitempty"`
@@ -42,24 +41,24 @@ type LDAP struct {
 	Insecure bool `json:"insecure,omitempty"`
 	// CA is a file with the certificates of the directory's authorities, in PEM. Default: those of the system count.
 	CA string `json:"ca,omitempty"`
-	// DialTimeout bounds how long a connection takes, Timeout each operation on it. Default: 5 seconds.
+	// DialTimeout bounds connecting, and Timeout each operation. Default: 5 seconds.
 	DialTimeout caddy.Duration `json:"dial_timeout,omitempty"`
 	Timeout     caddy.Duration `json:"timeout,omitempty"`
-	// Connections is how many people can be signing in at once. Default: 8.
+	// Connections bounds the sign-ins at a time. Default: 8.
 	Connections int `json:"connections,omitempty"`
 }
 
 // LDAPAttributes are the attributes of a person's entry.
 type LDAPAttributes struct {
-	// Subject identifies a person for good. Default: entryUUID, objectGUID, nsUniqueId or ipaUniqueID.
+	// Subject identifies a person permanently. Default: entryUUID, objectGUID, nsUniqueId or ipaUniqueID.
 	Subject string `json:"subject,omitempty"`
 	// Email is the address. Default: mail.
 	Email string `json:"email,omitempty"`
-	// Names are what a person is called; the first that there is. Default: displayName, cn.
+	// Names are attributes with a person's name; the first one that is present counts. Default: displayName, cn.
 	Names []string `json:"names,omitempty"`
-	// Usernames are the short name; the first that there is. Default: uid, sAMAccountName.
+	// Usernames are attributes with the short name; the first one that is present counts. Default: uid, sAMAccountName.
 	Usernames []string `json:"usernames,omitempty"`
-	// Groups lists the groups' entries, as memberOf does. Default: none.
+	// Groups is an attribute that lists the entries of groups, as memberOf does. Default: none.
 	Groups string `json:"groups,omitempty"`
 }
 
@@ -124,13 +123,7 @@ func (l *LDAP) parsePassword(d *caddyfile.Dispenser, owner string) error {
 	if err := setting.Text(d, &l.BindPassword); err != nil {
 		return err
 	}
-	reference, err := setting.Reference(d, owner, "password", l.BindPassword)
-	if err == nil && !reference {
-		warnSubstituted(d, "password of "+owner, l.BindPassword, 1)
-		caddy.Log().Named("oauth").Warn("the password of "+owner+" stands in the configuration, which Caddy keeps in the clear "+
-			"and shows at its admin endpoint: give it as {env.NAME} or {file./path}", zap.String("file", d.File()), zap.Int("line", d.Line()))
-	}
-	return err
+	return checkReference(d, owner, "password", l.BindPassword, 1)
 }
 
 func (l *LDAP) parseAttributes(d *caddyfile.Dispenser) error {
@@ -141,7 +134,7 @@ func (l *LDAP) parseAttributes(d *caddyfile.Dispenser) error {
 	}.parseAlone(d, "unknown attribute %q")
 }
 
-// What placeholders stand for while a Caddyfile is adapted, where the stand-in for URLs will not do.
+// The names of settings for which standIn needs other values than a URL.
 const (
 	directoryURL = "directory"
 	directoryDN  = "bind_dn"

@@ -15,10 +15,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 )
 
-// Revocation says how revocations reach the gate.
+// Revocation bounds the age of the known revocations.
 type Revocation struct {
-	// MaxStaleness is how old the gate's knowledge of revocations may become, when the store cannot be read, before it
-	// answers 503. Default 5m.
+	// MaxStaleness is how old the known revocations may become while the store cannot be read. Then gates answer 503. Default 5m.
 	MaxStaleness caddy.Duration `json:"max_staleness,omitempty"`
 }
 
@@ -28,8 +27,8 @@ const (
 )
 
 // parseRevocation reads `revocation { max_staleness <duration> }`.
-func (b *Block) parseRevocation(d *caddyfile.Dispenser) error {
-	return options{"max_staleness": orNew(&b.Revocation).parseMaxStaleness}.parseAlone(d, "unknown revocation option %q")
+func parseRevocation(d *caddyfile.Dispenser, revocation **Revocation, _ *Sources) error {
+	return options{"max_staleness": orNew(revocation).parseMaxStaleness}.parseAlone(d, "unknown revocation option %q")
 }
 
 func (c *Revocation) parseMaxStaleness(d *caddyfile.Dispenser) error {
@@ -40,10 +39,10 @@ func (c *Revocation) parseMaxStaleness(d *caddyfile.Dispenser) error {
 	return err
 }
 
-func (b *Block) readRevocation(s *Settings) error {
+func (c *Revocation) read(s *Settings) error {
 	s.Node.MaxStaleness = defaultStaleness
-	if b.Revocation != nil && b.Revocation.MaxStaleness != 0 {
-		s.Node.MaxStaleness = time.Duration(b.Revocation.MaxStaleness)
+	if c != nil && c.MaxStaleness != 0 {
+		s.Node.MaxStaleness = time.Duration(c.MaxStaleness)
 	}
 	if s.Node.MaxStaleness < leastStaleness {
 		return fmt.Errorf("max_staleness: use at least %s, for the store is read once a second", leastStaleness)
@@ -51,35 +50,34 @@ func (b *Block) readRevocation(s *Settings) error {
 	return nil
 }
 
-// Limits bounds failed attempts, and what leaves records in the store.
+// Limits bound failed attempts, and requests that leave records in the store.
 type Limits struct {
 	// Client bounds failed client authentications from one address as one client. Default 20 a minute.
 	Client *Limit `json:"client,omitempty"`
 	// LoginAccount bounds failed sign-ins to one account, on the sign-in page and with the password grant together.
 	// Default 10 a minute. A browser that has signed in to the account before has a count of its own.
 	LoginAccount *Limit `json:"login_account,omitempty"`
-	// LoginAddress bounds failed sign-ins from one address, whatever the accounts. Default 30 a minute.
+	// LoginAddress bounds failed sign-ins from one address to all accounts together. Default 30 a minute.
 	LoginAddress *Limit `json:"login_ip,omitempty"`
-	// Grants bounds how often one user is granted access in one way: by authorization requests, by the password grant, by signing
-	// in with a browser; and how many tokens one admin creates for members. Each leaves records in the store. Default 60 a
-	// minute.
+	// Grants bounds how often one user is granted access in each way: by authorization requests, by the password grant and by
+	// browser sign-ins. It also bounds how many tokens one admin creates for members. Default 60 a minute.
 	Grants *Limit `json:"grants,omitempty"`
-	// Revocations bounds how many of the tokens that it got for itself a client revokes one by one, each of which leaves a record
-	// in the store. Beyond it, revoking one ends those that were issued before as well. Default 60 a minute.
+	// Revocations bounds how many of its own tokens a client revokes one by one. Beyond it, revoking a token also ends those that were
+	// issued before. Default 60 a minute.
 	Revocations *Limit `json:"revocations,omitempty"`
 }
 
-// Limit is a number of failures, grants or revocations in a time.
+// Limit is a number of failures, grants or revocations within a window.
 type Limit struct {
-	// Off sets no limit.
+	// Off removes the limit.
 	Off bool `json:"off,omitempty"`
-	// Failures is how many there may be in a window.
+	// Failures is the number that a window allows.
 	Failures int `json:"failures,omitempty"`
-	// Window begins with the first of them.
+	// Window begins with the first failure.
 	Window caddy.Duration `json:"window,omitempty"`
 }
 
-// The limits that hold unless the configuration says otherwise.
+// The default limits.
 var (
 	defaultClientLimit     = attempts.Limit{Failures: 20, Window: time.Minute}
 	defaultAccountLimit    = attempts.Limit{Failures: 10, Window: time.Minute}
@@ -97,8 +95,8 @@ var (
 //		grants      <grants>/<window> per user | off
 //		revocations <revocations>/<window> per client | off
 //	}
-func (b *Block) parseLimits(d *caddyfile.Dispenser) error {
-	c := orNew(&b.Limits)
+func parseLimits(d *caddyfile.Dispenser, limits **Limits, _ *Sources) error {
+	c := orNew(limits)
 	return options{
 		"client":      oneLimit(&c.Client, "20/1m", "ip"),
 		"login":       c.parseLogin,
@@ -107,7 +105,7 @@ func (b *Block) parseLimits(d *caddyfile.Dispenser) error {
 	}.parseAlone(d, "unknown limit %q")
 }
 
-// oneLimit is a limit that is set by one line, as in the example.
+// oneLimit is the option for a limit with one line, as in the example.
 func oneLimit(limit **Limit, example, per string) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) (err error) {
 		name := d.Val()
@@ -139,7 +137,7 @@ func (c *Limits) parseLogin(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parseLimit reads `<number>/<window> per …`, or `off`, which is per nothing in particular.
+// parseLimit reads `<number>/<window> per …`, or `off`, for which per is empty.
 func parseLimit(d *caddyfile.Dispenser, usage string, known ...string) (limit *Limit, per string, err error) {
 	args := d.RemainingArgs()
 	if len(args) == 1 && args[0] == "off" {
@@ -160,8 +158,7 @@ func parseLimit(d *caddyfile.Dispenser, usage string, known ...string) (limit *L
 	return &Limit{Failures: failures, Window: caddy.Duration(duration)}, args[2], nil
 }
 
-func (b *Block) readLimits(s *Settings) (err error) {
-	c := b.Limits
+func (c *Limits) read(limits *attempts.Limits) (err error) {
 	if c == nil {
 		c = new(Limits)
 	}
@@ -171,11 +168,11 @@ func (b *Block) readLimits(s *Settings) (err error) {
 		otherwise  attempts.Limit
 		limit      *attempts.Limit
 	}{
-		{"client", c.Client, defaultClientLimit, &s.ClientLimit},
-		{"login_account", c.LoginAccount, defaultAccountLimit, &s.AccountLimit},
-		{"login_ip", c.LoginAddress, defaultAddressLimit, &s.AddressLimit},
-		{"grants", c.Grants, defaultGrantLimit, &s.GrantLimit},
-		{"revocations", c.Revocations, defaultRevocationLimit, &s.RevocationLimit},
+		{"client", c.Client, defaultClientLimit, &limits.ClientLimit},
+		{"login_account", c.LoginAccount, defaultAccountLimit, &limits.AccountLimit},
+		{"login_ip", c.LoginAddress, defaultAddressLimit, &limits.AddressLimit},
+		{"grants", c.Grants, defaultGrantLimit, &limits.GrantLimit},
+		{"revocations", c.Revocations, defaultRevocationLimit, &limits.RevocationLimit},
 	} {
 		if *l.limit, err = l.configured.read(l.otherwise); err != nil {
 			return fmt.Errorf("limits %s: %w", l.name, err)

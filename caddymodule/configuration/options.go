@@ -9,11 +9,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
-// options are the lines that a block of the Caddyfile can have, by their first word. Each reads the rest of its line, and the
-// block that it may open.
+// options are the parsers for the lines of a block, by their first word. Each reads the rest of its line, and the block that the line may
+// open.
 type options map[string]func(d *caddyfile.Dispenser) error
 
-// parse reads a block of such lines. Unknown is the error for any other, with a %q for its first word; the known ones are added.
+// parse reads a block of such lines. Unknown is the error for any other line, with a %q for its first word. parse adds the known words.
 func (o options) parse(d *caddyfile.Dispenser, unknown string) error {
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		parse, ok := o[d.Val()]
@@ -27,12 +27,17 @@ func (o options) parse(d *caddyfile.Dispenser, unknown string) error {
 	return nil
 }
 
-// parseAlone reads the block of a line that has no other word than its first.
+// parseAlone reads the block of a line with one word.
 func (o options) parseAlone(d *caddyfile.Dispenser, unknown string) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
 	return o.parse(d, unknown)
+}
+
+// with is an option of the oauth block: parse reads the setting at value.
+func with[T any](value T, at *Sources, parse func(*caddyfile.Dispenser, T, *Sources) error) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error { return parse(d, value, at) }
 }
 
 // flag is an option without a value.
@@ -46,7 +51,7 @@ func flag(value *bool) func(*caddyfile.Dispenser) error {
 	}
 }
 
-// checkedText is an option whose value is one text that passes a check, if there is one.
+// checkedText is an option with one text, which passes check unless that is nil.
 func checkedText(value *string, check func(string) error) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {
 		if err := setting.Text(d, value); err != nil || check == nil {
@@ -59,7 +64,7 @@ func checkedText(value *string, check func(string) error) func(*caddyfile.Dispen
 	}
 }
 
-// checkedList is an option whose values pass a check, if there is one. Several lines add up.
+// checkedList is an option with several texts, which each pass check unless that is nil. Several lines add up.
 func checkedList(values *[]string, check func(string) error) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {
 		args := d.RemainingArgs()
@@ -89,7 +94,7 @@ func parseOnce(d *caddyfile.Dispenser, value *caddy.Duration) error {
 	return err
 }
 
-// orNew returns what a pointer points to, which is made if there is nothing yet.
+// orNew returns the value of a pointer. It creates the value if the pointer is nil.
 func orNew[T any](value **T) *T {
 	if *value == nil {
 		*value = new(T)
@@ -97,14 +102,14 @@ func orNew[T any](value **T) *T {
 	return *value
 }
 
-// lookup is resolve, or what stands in for it where the server does not start.
+// lookup is setting.Resolve or standIn.
 type lookup func(name, text string) (string, error)
 
-// placeholderURL stands in for what a placeholder has.
+// placeholderURL is the value of placeholders for standIn.
 const placeholderURL = "https://known-later.example"
 
-// standIn takes the place of resolve while a Caddyfile is adapted: what a placeholder gives is known only when the server
-// starts, and anything will do for the checks of what stands beside it.
+// standIn replaces setting.Resolve while a Caddyfile is adapted. Values of placeholders are known only when the server starts, so it returns
+// values that pass the checks.
 func standIn(name, text string) (string, error) {
 	if setting.IsPlaceholder(text) {
 		switch name {
@@ -112,7 +117,7 @@ func standIn(name, text string) (string, error) {
 			return "ldap://localhost", nil
 		case directoryDN:
 			return "cn=known later", nil
-		case directoryCA: // and else nothing is known of it
+		case directoryCA:
 			return "", nil
 		}
 		return placeholderURL, nil

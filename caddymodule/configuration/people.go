@@ -3,7 +3,6 @@ package configuration
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -15,37 +14,17 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Organisation declares an organisation.
-type Organisation struct {
-	// ID is what tokens name it by (`org`).
-	ID string `json:"id"`
-	// Name is shown to people. Default: the id.
-	Name string `json:"name,omitempty"`
-}
-
 // User declares a user.
 type User struct {
-	// ID is what tokens name the user by (`sub`). It must not be a client's.
-	ID string `json:"id"`
-	// Email is the address to sign in with, in lower case. Required.
-	Email string `json:"email"`
-	// Name is shown to people. Default: the address.
-	Name string `json:"name,omitempty"`
-	// PasswordHash is the hash of the password, as `caddy hash-password` prints it (bcrypt or argon2id). Required, unless SignIn has a
-	// provider: who has none signs in there. One that
-	// is written out stands in the running configuration, which Caddy shows to its administrators and saves to disk; a
-	// reference, {env.NAME} or {file./path}, keeps it out of both. The password itself is refused.
+	// User has the id, which tokens name the user by (`sub`) and which must not be a client's, and the members. The organisation is one that is
+	// declared too. The role is one of the declared ones, or of admin, group_manager, business_manager and member where none is declared.
+	store.User
+	// PasswordHash is the hash of the password, as `caddy hash-password` prints it (bcrypt or argon2id). It is required unless people can sign in
+	// at a provider: a user without one does. A hash that is written out is part of the running configuration, which Caddy shows to its
+	// administrators and saves to disk; a reference, {env.NAME} or {file./path}, keeps it out of both. The password itself is refused.
 	PasswordHash string `json:"password_hash,omitempty"`
-	// Organisation is the id of one that is declared too. Default: the user belongs to none.
-	Organisation string `json:"organisation,omitempty"`
-	// Role is one of the declared ones, or of admin, group_manager, business_manager and member where none is declared.
-	// Default: member, where there is such a role.
-	Role string `json:"role,omitempty"`
-	// Groups are what the user belongs to, at most 100 and together what fits a token. Tokens with the scope groups name them.
-	Groups []string `json:"groups,omitempty"`
 	// EmailVerified says that the address is known to be the user's own.
 	EmailVerified bool `json:"email_verified,omitempty"`
-	store.Profile
 }
 
 // refuseTaken refuses an id that a client or a user has already. The two must not share one: a token whose subject is
@@ -70,7 +49,7 @@ func (b *Block) parseOrganisation(d *caddyfile.Dispenser) error {
 	if len(args) == 0 || len(args) > 2 {
 		return d.ArgErr()
 	}
-	c := Organisation{ID: args[0]}
+	c := store.Organisation{ID: args[0]}
 	if err := setting.Once(d, "organisation "+c.ID, b.hasOrganisation(c.ID)); err != nil {
 		return err
 	}
@@ -79,7 +58,7 @@ func (b *Block) parseOrganisation(d *caddyfile.Dispenser) error {
 			return d.Errf("organisation %s: the name is empty; is a variable unset?", c.ID)
 		}
 	}
-	if err := c.read().Validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		return d.Errf("organisation %s: %v", c.ID, err)
 	}
 	b.Organisations = append(b.Organisations, c)
@@ -87,37 +66,16 @@ func (b *Block) parseOrganisation(d *caddyfile.Dispenser) error {
 }
 
 func (b *Block) hasOrganisation(id string) bool {
-	return slices.ContainsFunc(b.Organisations, func(c Organisation) bool { return c.ID == id })
-}
-
-func (c *Organisation) read() *store.Organisation {
-	organisation := &store.Organisation{ID: c.ID, Name: c.Name}
-	if organisation.Name == "" {
-		organisation.Name = c.ID
-	}
-	return organisation
+	return slices.ContainsFunc(b.Organisations, func(c store.Organisation) bool { return c.ID == id })
 }
 
 // parseUser reads a user; what can be said of it without starting the server is said here, with its line. Whether its
 // organisation and its role are declared is known only when every block has been read.
 //
 //	user <id> {
-//		email        <address>
-//		name         <name>
-//		password     <hash> | {env.NAME} | {file./path}
-//		organisation <id>
-//		role         <role>
-//		groups       <group>...
+//		password <hash> | {env.NAME} | {file./path}
 //		email_verified
-//		given_name | family_name | preferred_username <name>
-//		locale       <tag>
-//		zoneinfo     <zone>
-//		picture      <url>
-//		phone        <number>
-//		phone_verified
-//		address {
-//			formatted | street_address | locality | region | postal_code | country <text>
-//		}
+//		<member> <value>...
 //	}
 func (b *Block) parseUser(d *caddyfile.Dispenser) error {
 	var id string
@@ -127,26 +85,21 @@ func (b *Block) parseUser(d *caddyfile.Dispenser) error {
 	if err := b.refuseTaken(d, "user", id); err != nil {
 		return err
 	}
-	c, first := User{ID: id}, *d
-	noted := func(read func(*caddyfile.Dispenser) error) func(*caddyfile.Dispenser) error {
-		return func(d *caddyfile.Dispenser) error {
-			b.note(d, d.Val(), "of user", id)
+	c, first := User{User: store.User{ID: id}}, *d
+	if store.CheckSubject(id) != nil {
+		b.Sources.note(d, "user", id) // of others no warning needs the place
+	}
+	lines := memberOptions("user "+id, &c.User, c.ValidateMember)
+	lines["password"], lines["email_verified"] = c.parsePassword, flag(&c.EmailVerified)
+	delete(lines, "status") // a declared user is active
+	for _, name := range []string{"password", "organisation", "role"} {
+		read := lines[name]
+		lines[name] = func(d *caddyfile.Dispenser) error {
+			b.Sources.note(d, d.Val(), "of user", id)
 			return read(d)
 		}
 	}
-	if store.CheckSubject(id) != nil {
-		b.note(d, "user", id) // of others no warning needs the place
-	}
-	known := options{
-		"email":        c.parseEmail,
-		"name":         checkedText(&c.Name, nil),
-		"password":     noted(c.parsePassword),
-		"organisation": noted(checkedText(&c.Organisation, nil)),
-		"role":         noted(checkedText(&c.Role, nil)),
-		"groups":       c.parseGroups,
-	}
-	maps.Copy(known, c.profileOptions())
-	if err := known.parse(d, "unknown user option %q"); err != nil {
+	if err := lines.parse(d, "unknown user option %q"); err != nil {
 		return err
 	}
 	// What a reference gives is known only when the server starts; any hash will do for the check.
@@ -155,7 +108,7 @@ func (b *Block) parseUser(d *caddyfile.Dispenser) error {
 		return first.Errf("user %s: %v", id, err)
 	}
 	if c.PasswordHash == "" { // whether there is a provider is known when every block has been read
-		b.note(&first, "user", id)
+		b.Sources.note(&first, "user", id)
 	}
 	for _, other := range b.Users {
 		if other.Email == c.Email {
@@ -163,32 +116,6 @@ func (b *Block) parseUser(d *caddyfile.Dispenser) error {
 		}
 	}
 	b.Users = append(b.Users, c)
-	return nil
-}
-
-// parseGroups reads `groups <group>...`. Several lines add up.
-func (c *User) parseGroups(d *caddyfile.Dispenser) error {
-	if err := checkedList(&c.Groups, nil)(d); err != nil {
-		return err
-	}
-	if err := store.ValidateGroups(c.Groups); err != nil {
-		return d.Errf("user %s: %v", c.ID, err)
-	}
-	return nil
-}
-
-// parseEmail asks for the one spelling in which an address is looked up, so that the configuration shows what is used.
-func (c *User) parseEmail(d *caddyfile.Dispenser) error {
-	if err := setting.Text(d, &c.Email); err != nil {
-		return err
-	}
-	canonical, err := store.CanonicalEmail(c.Email)
-	if err != nil {
-		return d.Errf("user %s: %v", c.ID, err)
-	}
-	if canonical != c.Email {
-		return d.Errf("user %s: e-mail address %q: write it as %q", c.ID, c.Email, canonical)
-	}
 	return nil
 }
 
@@ -217,41 +144,42 @@ func (b *Block) readDirectory(s *Settings) error {
 		return err
 	}
 	for _, c := range b.Organisations {
-		all.Organisations = append(all.Organisations, c.read())
+		c.SetDefaults()
+		all.Organisations = append(all.Organisations, &c)
 	}
 	for _, c := range b.Users {
 		concerns := "password"
-		user, err := c.read(s.Roles, setting.Resolve)
+		user, err := c.read(s.Issuer.Roles, setting.Resolve)
 		switch {
 		case err != nil:
-		case user.External && !b.hasProvider():
+		case user.External && !b.SignIn.hasProvider():
 			concerns, err = "", errNoPassword
-		case c.Role != "" && !s.Roles.Has(user.Role):
-			concerns, err = "role", s.Roles.Check(user.Role)
+		case c.Role != "" && !s.Issuer.Roles.Has(user.Role):
+			concerns, err = "role", s.Issuer.Roles.Check(user.Role)
 		case c.Organisation != "" && !b.hasOrganisation(c.Organisation):
 			concerns, err = "organisation", fmt.Errorf("organisation %q is not declared: add `organisation %s`", c.Organisation, c.Organisation)
 		}
 		if err != nil {
-			return b.at(b.at(fmt.Errorf("user %q: %w", c.ID, err), concerns, "of user", c.ID), "user", c.ID)
+			return b.Sources.At(b.Sources.At(fmt.Errorf("user %q: %w", c.ID, err), concerns, "of user", c.ID), "user", c.ID)
 		}
 		all.Users = append(all.Users, user)
 		if !user.External {
-			s.DeclaredSchemes = append(s.DeclaredSchemes, passwords.SchemeOf(user.PasswordHash))
+			s.Issuer.DeclaredSchemes = append(s.Issuer.DeclaredSchemes, passwords.SchemeOf(user.PasswordHash))
 		}
 	}
-	s.Declared, err = store.NewStaticDirectory(all)
+	s.Issuer.Declared, err = store.NewStaticDirectory(all)
 	return err
 }
 
-// errNoPassword: nobody can set the password of a declared user later.
+// errNoPassword: the password of a declared user cannot be set later.
 var errNoPassword = errors.New("a declared user needs a password, for no provider is in sign_in: give the hash that `caddy hash-password` prints")
 
 // read returns the user, with the hash that is written out or that the reference gives. One without a hash signs in at a provider.
 func (c *User) read(roles store.RoleCatalogue, lookup lookup) (*store.User, error) {
-	user := &store.User{
-		ID: c.ID, Email: c.Email, Name: c.Name, Organisation: c.Organisation, Role: store.Role(c.Role), Groups: c.Groups,
-		Profile: c.Clone(),
+	if c.Status != "" {
+		return nil, errors.New("status: a declared user is active")
 	}
+	user := new(c.User)
 	if c.EmailVerified {
 		user.EmailVerifiedBy = store.VerifiedByOperator
 	}

@@ -13,19 +13,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// PersonalTokens turns personal access tokens on: people make them on the account page, and operators for service accounts.
+// PersonalTokens turns personal access tokens on. People create them on the account page, and operators create them for service accounts.
 type PersonalTokens struct {
-	// Scopes are those that tokens can hold. Default: those of a browser's session, which are public, trusted and the session_scopes.
+	// Scopes are the scopes that tokens can hold. Default: public, trusted and the session_scopes, as a browser session.
 	Scopes []string `json:"scopes,omitempty"`
-	// Lifetime is how long a token lives where its maker does not say: 1m to 400d, default 90d.
+	// Lifetime is the default lifetime of a token: 1m to 400d, default 90d.
 	Lifetime caddy.Duration `json:"lifetime,omitempty"`
-	// LongestLifetime is the most that its maker can say: 1m to 400d, default 365d.
+	// LongestLifetime bounds the lifetime that can be chosen: 1m to 400d, default 365d.
 	LongestLifetime caddy.Duration `json:"longest_lifetime,omitempty"`
-	// Roles and Groups are whose members may have tokens. Who is in none of them any more cannot use those that there are. Service
-	// accounts always may. Default: everybody.
+	// Roles and Groups restrict who may have tokens. The tokens of a user who leaves all of them stop working. Service accounts are not
+	// restricted. Default: all users.
 	Roles  []store.Role `json:"roles,omitempty"`
 	Groups []string     `json:"groups,omitempty"`
-	// OperatorsOnly: people make no tokens on the account page, where they see and end theirs. Default: they make them there.
+	// OperatorsOnly reports that only operators create tokens. The account page then lists and ends tokens only.
 	OperatorsOnly bool `json:"operators_only,omitempty"`
 }
 
@@ -38,9 +38,9 @@ type PersonalTokens struct {
 //		groups   <group>...
 //		operators_only
 //	}
-func (b *Block) parsePersonalTokens(d *caddyfile.Dispenser) error {
-	b.note(d, "personal_tokens")
-	c := orNew(&b.PersonalTokens)
+func parsePersonalTokens(d *caddyfile.Dispenser, tokens **PersonalTokens, at *Sources) error {
+	at.note(d, "personal_tokens")
+	c := orNew(tokens)
 	roles := make([]string, 0, len(c.Roles))
 	err := options{
 		"scopes": checkedList(&c.Scopes, nil), "roles": checkedList(&roles, nil), "groups": checkedList(&c.Groups, nil), "lifetime": c.parseLifetime,
@@ -73,7 +73,7 @@ func (c *PersonalTokens) parseLifetime(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// lifetimes returns the usual and the longest lifetime.
+// lifetimes returns the default and the longest lifetime.
 func (c *PersonalTokens) lifetimes() (r personaltoken.Rules, err error) {
 	r.Lifetime, r.Longest = time.Duration(c.Lifetime), time.Duration(c.LongestLifetime)
 	if r.Longest == 0 {
@@ -89,27 +89,25 @@ func (c *PersonalTokens) lifetimes() (r personaltoken.Rules, err error) {
 	return r, nil
 }
 
-// readPersonalTokens reads the rules of personal access tokens.
-func (b *Block) readPersonalTokens(s *Settings) error {
-	c := b.PersonalTokens
+func (c *PersonalTokens) read(s *Settings, at *Sources) error {
 	if c == nil {
 		return nil
 	}
-	fail := func(err error) error { return b.at(fmt.Errorf("personal_tokens: %w", err), "personal_tokens") }
+	fail := func(err error) error { return at.At(fmt.Errorf("personal_tokens: %w", err), "personal_tokens") }
 	rules, err := c.lifetimes()
 	if err != nil {
-		return b.at(err, "personal_tokens")
+		return at.At(err, "personal_tokens")
 	}
 	for _, name := range c.Scopes {
 		if oauth.AsksForRefresh(name) || oauth.IsOpenIDScope(name) {
 			return fail(fmt.Errorf("scope %s is for applications: a personal access token is never refreshed, and no sign-in", name))
 		}
 	}
-	if err := s.Scopes.Check(c.Scopes); err != nil {
+	if err := s.Issuer.Scopes.Check(c.Scopes); err != nil {
 		return fail(err)
 	}
 	for _, role := range c.Roles {
-		if err := s.Roles.Check(role); err != nil {
+		if err := s.Issuer.Roles.Check(role); err != nil {
 			return fail(err)
 		}
 	}

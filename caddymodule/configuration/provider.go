@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
@@ -17,68 +15,75 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
-// Provider is somebody else at whom people sign in.
+// Provider is an identity provider or a directory at which people sign in.
 type Provider struct {
-	// Name is a part of the redirect URI at the provider, and keeps its people apart from others': whoever changes it makes everybody
-	// a stranger. Letters, digits, - and _.
+	// Name is a part of the redirect URI and of the stored accounts: when it changes, all accounts of the provider become unknown.
+	// Letters, digits, - and _.
 	Name string `json:"name"`
 	// Kind is "openid" for one of OpenID Connect, "github", or "ldap" for a directory. Default: openid.
 	Kind string `json:"kind,omitempty"`
-	// URL is the issuer identifier of a provider of OpenID Connect: what iss must be in its ID tokens, byte for byte. For GitHub it is
-	// that of a server of one's own. Default there: https://github.com. For a directory it is ldaps://host or ldap://host.
+	// URL is the issuer identifier of an OpenID provider: the iss of its ID tokens must be the same bytes. For GitHub it is the URL of a
+	// GitHub Enterprise server, default https://github.com. For a directory it is ldaps://host or ldap://host.
 	URL string `json:"url,omitempty"`
-	// ClientID is what we are called there.
+	// ClientID is our client id at the provider.
 	ClientID string `json:"client_id,omitempty"`
-	// ClientSecret is our secret there. Give it as a placeholder, so that it is not in the configuration.
+	// ClientSecret is our client secret at the provider. Give it as a placeholder to keep it out of the configuration.
 	ClientSecret string `json:"client_secret,omitempty"`
-	// Scopes are what we ask for; openid always. Default: openid, profile and email.
+	// Scopes are the requested scopes, in addition to openid. Default: openid, profile and email.
 	Scopes []string `json:"scopes,omitempty"`
-	// AllowEmailDomains lets in only whoever has a verified address in one of these. Default: everybody.
+	// AllowEmailDomains admits only people with a verified address in one of these domains. Default: all people.
 	AllowEmailDomains []string `json:"allow_email_domains,omitempty"`
-	// AllowGroups lets in only whoever is in one of these groups there. Default: everybody.
+	// AllowGroups admits only members of one of these groups of the provider. Default: all people.
 	AllowGroups []string `json:"allow_groups,omitempty"`
-	// AllowUnverifiedEmail makes a user of an account whose address the provider has not verified, too. Such an address counts for
-	// nothing else. Default: off.
+	// AllowUnverifiedEmail also creates users for accounts whose address the provider has not verified. Such an address is never used for
+	// linking. Default: off.
 	AllowUnverifiedEmail bool `json:"allow_unverified_email,omitempty"`
-	// GroupsClaim is the claim that has a person's groups, or a path to it: `realm_access.roles`. They replace the user's groups at
-	// each sign-in. Default: the provider says nothing of groups.
+	// GroupsClaim is the claim with a person's groups, or a path to it: `realm_access.roles`. They replace the user's groups at each
+	// sign-in. Default: groups of the provider are ignored.
 	GroupsClaim string `json:"groups_claim,omitempty"`
-	// GitHubGroups is "organisations" when a person's groups are the organisations at GitHub, as "acme", or "teams" when they are
-	// the teams there too, as "acme/ops". Default: GitHub says nothing of groups.
+	// GitHubGroups is "organisations" if a person's groups are the organisations at GitHub, as "acme", or "teams" if they also are the
+	// teams, as "acme/ops". Default: groups of GitHub are ignored.
 	GitHubGroups string `json:"github_groups,omitempty"`
-	// GitHubOrganisations are those whose groups count, beside those that AllowGroups names. Anybody can make another.
+	// GitHubOrganisations are the organisations that count, in addition to those of AllowGroups. Others can be created by any user of
+	// GitHub.
 	GitHubOrganisations []string `json:"github_organisations,omitempty"`
-	// GroupPrefix stands before the name of each group that the provider gives, so that another provider cannot give the same group. AllowGroups
-	// go by the names without it. Default: none.
+	// GroupPrefix is added to the name of each group of the provider, so that another provider cannot assign the same group. AllowGroups are
+	// names without it. Default: none.
 	GroupPrefix string `json:"group_prefix,omitempty"`
-	// LDAP is what a directory has of its own.
+	// LDAP are the settings of a directory.
 	LDAP *LDAP `json:"ldap,omitempty"`
-	// Link is "verified_email" when an account belongs to the user who has its verified address, or "never". Default: never.
+	// Link is "verified_email" if an account is linked to the user with the same verified address, or "never". Default: never.
 	Link string `json:"link,omitempty"`
-	// Create makes a user of an account that belongs to nobody. Default: users must exist.
+	// Create creates a user for an unknown account. Default: users must exist.
 	Create *Creation `json:"create,omitempty"`
-	// Title is what the sign-in page calls the provider. Default: its name.
+	// Title is the provider's name on the sign-in page. Default: its name.
 	Title string `json:"title,omitempty"`
-	// Domains are those whose people sign in here, when an application says by login_hint who is expected.
+	// Domains are the e-mail domains for which a login_hint of an application leads to this provider.
 	Domains []string `json:"domains,omitempty"`
-	// Formerly are URLs at which the provider was before, where it called the same people by the same identifiers. Accounts that were linked
-	// there lead to the same users. Of a directory they are written as the error says that asks for them.
+	// Formerly are earlier URLs of the provider, where its accounts had the same identifiers. Accounts that were linked there lead to the
+	// same users. The form for a directory is that of the error that asks for it.
 	Formerly []string `json:"formerly,omitempty"`
-	// Default sends people to the provider at once, without a page that asks. Only one can be.
+	// Default sends people to the provider without showing the sign-in page. Only one provider can be the default.
 	Default bool `json:"default,omitempty"`
-	// AllowPrivateNetwork lets the provider be at a loopback, private or link-local address, and on loopback without TLS.
+	// AllowPrivateNetwork allows loopback, private and link-local addresses of the provider, and plain http on loopback.
 	AllowPrivateNetwork bool `json:"allow_private_network,omitempty"`
 }
 
-// Creation is what users become whom a provider creates.
+// Creation are the organisation and role of users that a provider creates.
 type Creation struct {
-	// Organisation is the id of one that exists. Default: none.
+	// Organisation is the id of an existing organisation. Default: none.
 	Organisation string `json:"organisation,omitempty"`
-	// Role is one that is known. Default: that of other users.
+	// Role is one of the declared roles. Default: that of other users.
 	Role string `json:"role,omitempty"`
 }
 
-func (c *Creation) role() store.Role { return store.Role(c.Role) }
+// check refuses an unknown role. Start looks for the organisation, which may be in the store.
+func (c *Creation) check(roles store.RoleCatalogue) error {
+	if c == nil || c.Role == "" {
+		return nil
+	}
+	return roles.Check(store.Role(c.Role))
+}
 
 // The kinds of providers.
 const (
@@ -87,14 +92,14 @@ const (
 	kindLDAP   = "ldap"
 )
 
-// providerKind is what the providers of a kind have of their own.
+// providerKind is the grammar of one kind of providers.
 type providerKind struct {
 	kind string
-	// usage is how the first line is written.
+	// usage is the form of the first line.
 	usage string
-	// needsURL reports whether the first line must say where the provider is.
+	// needsURL reports whether the first line must have a URL.
 	needsURL bool
-	// own are the options that not all kinds have.
+	// own are the options of this kind alone.
 	own func(c *Provider) options
 }
 
@@ -109,7 +114,7 @@ var providerKinds = map[string]providerKind{
 	"ldap": {kindLDAP, "ldap <name> <url> { … }", true, func(c *Provider) options { return orNew(&c.LDAP).options(c) }},
 }
 
-// parseProvider reads a provider of a kind. What can be said of it without starting the server is said here, with its line.
+// parseProvider reads a provider of a kind. It checks all that does not depend on placeholders, so that errors name the line.
 //
 //	provider <name> <issuer> [default] | github <name> [<url>] [default] {
 //		client  <id> <secret>
@@ -126,7 +131,7 @@ var providerKinds = map[string]providerKind{
 //		allow_private_network
 //	}
 //	ldap <name> <url> { … }                     # see LDAP; and allow, link, create, title
-func (b *Block) parseProvider(d *caddyfile.Dispenser, of providerKind) error {
+func (s *SignIn) parseProvider(d *caddyfile.Dispenser, of providerKind, at *Sources) error {
 	word := d.Val()
 	c, words := Provider{Kind: of.kind}, d.RemainingArgs()
 	c.Default = len(words) > 0 && words[len(words)-1] == "default"
@@ -142,13 +147,13 @@ func (b *Block) parseProvider(d *caddyfile.Dispenser, of providerKind) error {
 			return d.Errf("provider %s: the URL is empty; is a variable unset?", c.Name)
 		}
 	}
-	if slices.ContainsFunc(b.SignIn.Providers, func(other Provider) bool { return other.Name == c.Name }) {
+	if slices.ContainsFunc(s.Providers, func(other Provider) bool { return other.Name == c.Name }) {
 		return d.Errf("provider %s is there twice", c.Name)
 	}
 	if err := setting.RefuseRequest(d, c.URL); err != nil {
 		return err
 	}
-	b.note(d, "provider", c.Name)
+	at.note(d, "provider", c.Name)
 	first := *d
 	known := of.own(&c)
 	maps.Copy(known, options{
@@ -163,10 +168,10 @@ func (b *Block) parseProvider(d *caddyfile.Dispenser, of providerKind) error {
 	if err := known.parse(d, word+" has no option %q"); err != nil {
 		return err
 	}
-	if _, err := c.read(standIn); err != nil { // of the provider as a whole: the line is its first
+	if _, err := c.read(standIn); err != nil { // concerns the provider as a whole: the error names its first line
 		return first.Errf("provider %s: %v", c.Name, err)
 	}
-	b.SignIn.Providers = append(b.SignIn.Providers, c)
+	s.Providers = append(s.Providers, c)
 	return nil
 }
 
@@ -242,7 +247,7 @@ func (c *Provider) parseCreate(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// checkDomain refuses what is no domain of e-mail addresses, and other spellings than the one that is compared.
+// checkDomain refuses invalid e-mail domains, and all spellings but the canonical one.
 func checkDomain(domain string) error {
 	canonical, err := federation.CanonicalDomain(domain)
 	if err == nil && canonical != domain {
@@ -259,10 +264,10 @@ func checkFormerly(url string) error {
 	return nil
 }
 
-// checkGroup refuses what no group of a user is called.
+// checkGroup refuses a name that is not valid for a user's group.
 func checkGroup(name string) error { return store.ValidateGroups([]string{name}) }
 
-// checkProviderName refuses names that would be something else in a path.
+// checkProviderName refuses names that are not one segment of a path.
 func checkProviderName(name string) error {
 	isPlain := func(c rune) bool {
 		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
@@ -273,7 +278,7 @@ func checkProviderName(name string) error {
 	return nil
 }
 
-// parseClientThere reads what we are called at somebody else's server, and our secret there. Owner is who that is.
+// parseClientThere reads our client id and secret at another server. Owner names that server in errors.
 func parseClientThere(d *caddyfile.Dispenser, owner string, id, secret *string) error {
 	if !d.AllArgs(id, secret) {
 		return d.ArgErr()
@@ -284,11 +289,5 @@ func parseClientThere(d *caddyfile.Dispenser, owner string, id, secret *string) 
 	if err := setting.RefuseRequest(d, *id); err != nil {
 		return err
 	}
-	reference, err := setting.Reference(d, owner, "secret", *secret)
-	if err == nil && !reference {
-		warnSubstituted(d, "secret of "+owner, *secret, 2)
-		caddy.Log().Named("oauth").Warn("the secret of "+owner+" stands in the configuration, which Caddy keeps in the clear "+
-			"and shows at its admin endpoint: give it as {env.NAME} or {file./path}", zap.String("file", d.File()), zap.Int("line", d.Line()))
-	}
-	return err
+	return checkReference(d, owner, "secret", *secret, 2)
 }

@@ -10,26 +10,27 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
-// ProviderSettings are a provider, as it was read.
+// ProviderSettings are the values of a Provider.
 type ProviderSettings struct {
 	Name string
-	// Title is what people know the provider by.
+	// Title is the provider's name on the sign-in page.
 	Title string
-	// Domains are those of e-mail addresses whose people are expected at the provider.
+	// Domains are the e-mail domains of people who sign in at the provider.
 	Domains []string
-	// Default: people go there without being asked.
+	// Default sends people to the provider without showing the sign-in page.
 	Default bool
 	Rules   federation.Rules
-	// One of these is set.
+	// Exactly one of these is set.
 	OpenID *upstream.Settings
 	GitHub *upstream.GitHubSettings
 	LDAP   *ldap.Settings
 }
 
-// Kind is the kind of the provider, as JSON names it.
+// Kind returns the kind of the provider, as in JSON.
 func (p *ProviderSettings) Kind() string {
 	switch {
 	case p.GitHub != nil:
@@ -40,7 +41,7 @@ func (p *ProviderSettings) Kind() string {
 	return kindOpenID
 }
 
-// URL is where people find the provider.
+// URL returns the URL of the provider.
 func (p *ProviderSettings) URL() string {
 	switch {
 	case p.LDAP != nil:
@@ -53,7 +54,7 @@ func (p *ProviderSettings) URL() string {
 	return strings.TrimSuffix(p.GitHub.URL, "/")
 }
 
-// source is what stands behind the provider's name. It is stored, with each account.
+// source identifies the provider's server. It is stored with each account.
 func (p *ProviderSettings) source() string {
 	where := p.URL()
 	if p.LDAP != nil {
@@ -62,7 +63,7 @@ func (p *ProviderSettings) source() string {
 	return p.Kind() + " " + where
 }
 
-// read returns the provider, with what placeholders give.
+// read returns the provider, with placeholders resolved.
 func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 	p = ProviderSettings{
 		Name: c.Name, Title: c.Title, Domains: c.Domains, Default: c.Default,
@@ -95,7 +96,7 @@ func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 		}
 	}
 	if c.Create != nil {
-		p.Rules.Create = &federation.Creation{Organisation: c.Create.Organisation, Role: c.Create.role()}
+		p.Rules.Create = &federation.Creation{Organisation: c.Create.Organisation, Role: store.Role(c.Create.Role)}
 	}
 	switch c.Kind {
 	case kindOpenID, "":
@@ -117,7 +118,7 @@ func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 	return p, nil
 }
 
-// readOpenID reads a provider of OpenID Connect.
+// readOpenID reads an OpenID provider.
 func (c *Provider) readOpenID(lookup lookup) (*upstream.Settings, error) {
 	issuer, err := lookup("issuer", c.URL)
 	if err == nil {
@@ -135,7 +136,7 @@ func (c *Provider) readOpenID(lookup lookup) (*upstream.Settings, error) {
 	}, err
 }
 
-// readGitHub reads GitHub, or a server of one's own that is the same.
+// readGitHub reads GitHub, or a GitHub Enterprise server.
 func (c *Provider) readGitHub(lookup lookup) (g *upstream.GitHubSettings, err error) {
 	g = &upstream.GitHubSettings{Name: c.Name, AllowPrivateNetwork: c.AllowPrivateNetwork}
 	if c.URL != "" {
@@ -161,7 +162,7 @@ func (c *Provider) readGitHub(lookup lookup) (g *upstream.GitHubSettings, err er
 	return g, err
 }
 
-// organisations are those of GitHub that count: the ones that are named, and those of the groups that are let in.
+// organisations returns the GitHub organisations that count: GitHubOrganisations, and those of AllowGroups.
 func (c *Provider) organisations() []string {
 	list := slices.Clone(c.GitHubOrganisations)
 	for _, group := range c.AllowGroups {
@@ -171,7 +172,7 @@ func (c *Provider) organisations() []string {
 	return list
 }
 
-// readClient reads what we are called at the provider.
+// readClient reads our client id and secret at the provider.
 func (c *Provider) readClient(lookup lookup) (client upstream.Client, err error) {
 	if c.ClientID == "" {
 		return client, errors.New("client is missing: say what we are called there, as in `client <id> <secret>`")
@@ -184,10 +185,10 @@ func (c *Provider) readClient(lookup lookup) (client upstream.Client, err error)
 	return client, err
 }
 
-// publicHosts are where anybody in the world can have an account.
+// publicHosts are providers at which anyone can have an account.
 var publicHosts = []string{"accounts.google.com", "appleid.apple.com", "gitlab.com", "www.facebook.com", "www.linkedin.com"}
 
-// isPublic reports whether anybody in the world can have an account at the provider.
+// isPublic reports whether anyone can have an account at the provider.
 func (p *ProviderSettings) isPublic() bool {
 	switch {
 	case p.LDAP != nil:
@@ -199,7 +200,7 @@ func (p *ProviderSettings) isPublic() bool {
 	return err == nil && slices.Contains(publicHosts, u.Hostname())
 }
 
-// warning says what is probably not meant; empty: nothing.
+// warning describes what is probably a mistake; empty: nothing.
 func (p *ProviderSettings) warning() string {
 	switch {
 	case p.LDAP != nil && p.LDAP.Insecure:

@@ -17,13 +17,14 @@ import (
 
 // Registration lets clients register themselves (RFC 7591).
 type Registration struct {
-	// Scopes are what such clients can be granted, beside public. Default: the scopes of the routes that say `mcp`.
+	// Scopes are the scopes that such clients can be granted in addition to public. Default: those of the routes with `mcp`.
 	Scopes []string `json:"scopes,omitempty"`
-	// MaxClients is how many such clients are kept. Default: 1000.
+	// MaxClients bounds the number of such clients. Default: 1000.
 	MaxClients int `json:"max_clients,omitempty"`
 	// Limit bounds the registrations from one address. Default: 20 an hour.
 	Limit *Limit `json:"limit,omitempty"`
-	// InitialAccessTokens are tokens of which a registration needs one, each as {env.NAME} or {file./path}. Default: none is needed.
+	// InitialAccessTokens are the initial access tokens, each as {env.NAME} or {file./path}. A registration needs one of them. Default:
+	// registration is open.
 	InitialAccessTokens []string `json:"initial_access_tokens,omitempty"`
 }
 
@@ -42,14 +43,14 @@ var defaultRegistrationLimit = attempts.Limit{Failures: 20, Window: time.Hour}
 //		limit       <registrations>/<window> per ip | off
 //		initial_access_token {env.NAME} | {file./path}
 //	}
-func (b *Block) parseRegistration(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "registration", b.Registration != nil); err != nil {
+func parseRegistration(d *caddyfile.Dispenser, registration **Registration, at *Sources) error {
+	if err := setting.Once(d, "registration", *registration != nil); err != nil {
 		return err
 	}
-	b.note(d, "registration")
-	c := orNew(&b.Registration)
+	at.note(d, "registration")
+	c := orNew(registration)
 	return options{
-		"scopes": b.notedScopes(&c.Scopes, "registration"), "max_clients": c.parseMaxClients, "limit": oneLimit(&c.Limit, "20/1h", "ip"),
+		"scopes": at.scopes(&c.Scopes, "registration", "scope"), "max_clients": c.parseMaxClients, "limit": oneLimit(&c.Limit, "20/1h", "ip"),
 		"initial_access_token": c.parseInitialToken,
 	}.parseAlone(d, "registration has no option %q")
 }
@@ -83,13 +84,12 @@ func (c *Registration) parseInitialToken(d *caddyfile.Dispenser) error {
 	return err
 }
 
-func (b *Block) readRegistration(s *Settings) error {
-	c := b.Registration
+func (c *Registration) read(s *Settings, at *Sources) error {
 	if c == nil {
 		return nil
 	}
-	fail := func(err error) error { return b.at(fmt.Errorf("registration: %w", err), "registration") }
-	if err := b.checkNotedScopes(s, c.Scopes, "registration"); err != nil {
+	fail := func(err error) error { return at.At(fmt.Errorf("registration: %w", err), "registration") }
+	if err := at.checkScopes(s.Issuer.Scopes, c.Scopes, "registration", "scope"); err != nil {
 		return err
 	}
 	rules := &registration.Rules{Most: c.MaxClients}

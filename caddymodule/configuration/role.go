@@ -9,15 +9,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// parseRole reads `role <name> [<words>] [manages <role>...]`. Whether the roles that it manages are declared is known only
-// when every block has been read.
-func (b *Block) parseRole(d *caddyfile.Dispenser) error {
+// parseRole reads `role <name> [<words>] [manages <role>...]`. readRoles checks that the managed roles are declared.
+func parseRole(d *caddyfile.Dispenser, roles *[]store.RoleDeclaration, at *Sources) error {
 	args := d.RemainingArgs()
 	if len(args) == 0 {
 		return d.ArgErr()
 	}
 	role := store.RoleDeclaration{Name: store.Role(args[0])}
-	taken := slices.ContainsFunc(b.Roles, func(other store.RoleDeclaration) bool { return other.Name == role.Name })
+	taken := slices.ContainsFunc(*roles, func(other store.RoleDeclaration) bool { return other.Name == role.Name })
 	if err := setting.Once(d, "role "+args[0], taken); err != nil {
 		return err
 	}
@@ -38,17 +37,17 @@ func (b *Block) parseRole(d *caddyfile.Dispenser) error {
 			role.Manages = append(role.Manages, store.Role(name))
 		}
 	}
-	b.note(d, "role", args[0])
-	b.Roles = append(b.Roles, role)
+	at.note(d, "role", args[0])
+	*roles = append(*roles, role)
 	return nil
 }
 
-// readRoles reads which roles there are.
-func (b *Block) readRoles(s *Settings) error {
-	s.Roles = store.NewRoleCatalogue(b.Roles...)
-	for _, role := range b.Roles {
-		if err := s.Roles.Validate(role); err != nil {
-			return b.at(err, "role", string(role.Name))
+// readRoles reads the declared roles.
+func readRoles(roles []store.RoleDeclaration, s *Settings, at *Sources) error {
+	s.Issuer.Roles = store.NewRoleCatalogue(roles...)
+	for _, role := range roles {
+		if err := s.Issuer.Roles.Validate(role); err != nil {
+			return at.At(err, "role", string(role.Name))
 		}
 	}
 	return nil

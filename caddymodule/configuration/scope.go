@@ -11,7 +11,7 @@ import (
 )
 
 // parseScope reads `scope <name> [<words>] { server_tokens }`.
-func (b *Block) parseScope(d *caddyfile.Dispenser) error {
+func parseScope(d *caddyfile.Dispenser, scopes *[]oauth.Scope, _ *Sources) error {
 	args := d.RemainingArgs()
 	if len(args) == 0 || len(args) > 2 {
 		return d.ArgErr()
@@ -23,7 +23,7 @@ func (b *Block) parseScope(d *caddyfile.Dispenser) error {
 	if err := checkScope(scope); err != nil {
 		return d.Errf("%v", err)
 	}
-	taken := slices.ContainsFunc(b.Scopes, func(other oauth.Scope) bool { return other.Name == scope.Name })
+	taken := slices.ContainsFunc(*scopes, func(other oauth.Scope) bool { return other.Name == scope.Name })
 	if err := setting.Once(d, "scope "+scope.Name, taken); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (b *Block) parseScope(d *caddyfile.Dispenser) error {
 		}
 		return nil
 	}}.parse(d, "unknown scope option %q")
-	b.Scopes = append(b.Scopes, scope)
+	*scopes = append(*scopes, scope)
 	return err
 }
 
@@ -50,21 +50,33 @@ func checkScope(scope oauth.Scope) error {
 	return nil
 }
 
-// parseSessionScopes reads what the tokens of sessions hold. Which scopes there are is known only when every block has been
-// read.
-func (b *Block) parseSessionScopes(d *caddyfile.Dispenser) error {
-	before := len(b.SessionScopes)
-	err := checkedList(&b.SessionScopes, nil)(d)
-	for _, name := range b.SessionScopes[before:] {
-		b.note(d, "session_scopes", name)
+// scopes returns the option for a list of scopes, and notes the position of each: which scopes are declared is known only when every block
+// has been read. The words name the setting.
+func (s *Sources) scopes(scopes *[]string, words ...string) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
+		before := len(*scopes)
+		err := checkedList(scopes, nil)(d)
+		for _, name := range (*scopes)[before:] {
+			s.note(d, append(slices.Clone(words), name)...)
+		}
+		return err
 	}
-	return err
 }
 
-// readScopes reads which scopes there are, and which of them sessions have.
-func (b *Block) readScopes(s *Settings) error {
+// checkScopes refuses a scope that is not declared, in a list whose positions were noted under these words.
+func (s *Sources) checkScopes(known oauth.ScopeCatalogue, scopes []string, words ...string) error {
+	for _, name := range scopes {
+		if err := known.Check(oauth.Scopes{name}); err != nil {
+			return s.At(fmt.Errorf("%s: %w", words[0], err), append(slices.Clone(words), name)...)
+		}
+	}
+	return nil
+}
+
+// readScopes reads the declared scopes and the scopes of sessions.
+func readScopes(declared []oauth.Scope, ofSessions []string, s *Settings, at *Sources) error {
 	seen := make(map[string]bool)
-	for _, scope := range b.Scopes {
+	for _, scope := range declared {
 		if err := checkScope(scope); err != nil {
 			return err
 		}
@@ -72,21 +84,18 @@ func (b *Block) readScopes(s *Settings) error {
 			return fmt.Errorf("scope %q is declared twice", scope.Name)
 		}
 		seen[scope.Name] = true
-		if s.OpenID && scope.ServerTokens && oauth.IsOpenIDScope(scope.Name) {
-			return b.at(fmt.Errorf("scope %q acts for a user where openid is on: a server token cannot hold it", scope.Name), "openid")
+		if s.Issuer.OpenID && scope.ServerTokens && oauth.IsOpenIDScope(scope.Name) {
+			return at.At(fmt.Errorf("scope %q acts for a user where openid is on: a server token cannot hold it", scope.Name), "openid")
 		}
 	}
-	s.Scopes = oauth.NewScopeCatalogue(b.Scopes...)
-	if s.OpenID {
-		s.Scopes = s.Scopes.WithOpenID()
+	s.Issuer.Scopes = oauth.NewScopeCatalogue(declared...)
+	if s.Issuer.OpenID {
+		s.Issuer.Scopes = s.Issuer.Scopes.WithOpenID()
 	}
-	for _, name := range b.SessionScopes {
+	for _, name := range ofSessions {
 		if name == oauth.ScopeRefreshToken || name == oauth.ScopeOfflineAccess {
-			return b.at(fmt.Errorf("session_scopes %s: a session needs no refresh token", name), "session_scopes", name)
-		}
-		if err := s.Scopes.Check(oauth.Scopes{name}); err != nil {
-			return b.at(fmt.Errorf("session_scopes: %w", err), "session_scopes", name)
+			return at.At(fmt.Errorf("session_scopes %s: a session needs no refresh token", name), "session_scopes", name)
 		}
 	}
-	return nil
+	return at.checkScopes(s.Issuer.Scopes, ofSessions, "session_scopes")
 }

@@ -12,9 +12,9 @@ import (
 
 // Sessions are the lifetimes of the sessions of browsers, at the issuer and at the hosts behind the gate.
 type Sessions struct {
-	// Idle is how long a session may rest: 10m to 400 days, and no longer than Max. Default: 7d, or Max if that is shorter.
+	// Idle is how long a session lives without being used: 10m to 400 days, and no longer than Max. Default: 7d, or Max if that is shorter.
 	Idle caddy.Duration `json:"idle,omitempty"`
-	// Max is how long a session lives at most, however often it is used: 10m to 400 days. Default: 30d.
+	// Max is how long a session lives at most: 10m to 400 days. Default: 30d.
 	Max caddy.Duration `json:"max,omitempty"`
 }
 
@@ -24,17 +24,17 @@ type Sessions struct {
 //		idle <duration>
 //		max  <duration>
 //	}
-func (b *Block) parseSessions(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "sessions", b.Sessions != nil); err != nil {
+func parseSessions(d *caddyfile.Dispenser, sessions **Sessions, at *Sources) error {
+	if err := setting.Once(d, "sessions", *sessions != nil); err != nil {
 		return err
 	}
-	b.Sessions = new(Sessions)
-	b.note(d, "sessions")
-	return options{"idle": b.Sessions.lifetime(&b.Sessions.Idle), "max": b.Sessions.lifetime(&b.Sessions.Max)}.
-		parseAlone(d, "unknown sessions option %q")
+	at.note(d, "sessions")
+	c := orNew(sessions)
+	return options{"idle": sessionLimit(&c.Idle), "max": sessionLimit(&c.Max)}.parseAlone(d, "unknown sessions option %q")
 }
 
-func (c *Sessions) lifetime(value *caddy.Duration) func(*caddyfile.Dispenser) error {
+// sessionLimit is the option for a lifetime of sessions.
+func sessionLimit(value *caddy.Duration) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		if err := parseOnce(d, value); err != nil {
@@ -47,10 +47,10 @@ func (c *Sessions) lifetime(value *caddy.Duration) func(*caddyfile.Dispenser) er
 	}
 }
 
-func (b *Block) readSessions(s *Settings) error {
-	if b.Sessions == nil {
+func (c *Sessions) read(s *Settings, at *Sources) error {
+	if c == nil {
 		return nil
 	}
-	s.Sessions = tokenissuer.SessionLimits{Idle: time.Duration(b.Sessions.Idle), Max: time.Duration(b.Sessions.Max)}
-	return b.at(s.Sessions.Validate(), "sessions")
+	s.Issuer.Sessions = tokenissuer.SessionLimits{Idle: time.Duration(c.Idle), Max: time.Duration(c.Max)}
+	return at.At(s.Issuer.Sessions.Validate(), "sessions")
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
-// SignIn says where people sign in. Without it they do so with a password that is kept here.
+// SignIn lists the ways to sign in. Without it people sign in with a password of ours.
 type SignIn struct {
-	// Password lets people sign in with a password that is kept here. Default: if a declared user has one.
+	// Password lets people sign in with a password of ours. Default: on if a declared user has a password.
 	Password bool `json:"password,omitempty"`
-	// Providers are others at whom people sign in, in the order in which the sign-in page offers them.
+	// Providers are identity providers and directories, in the order of the sign-in page.
 	Providers []Provider `json:"providers,omitempty"`
 }
 
-// parseSignIn reads where people sign in. Several blocks add up.
+// parseSignIn reads a block. Several blocks add up.
 //
 //	sign_in {
 //		password
@@ -27,42 +27,41 @@ type SignIn struct {
 //		github   <name> [<url>] [default] { … }
 //		ldap     <name> <url> { … }
 //	}
-func (b *Block) parseSignIn(d *caddyfile.Dispenser) error {
-	b.note(d, "sign_in")
-	s := orNew(&b.SignIn)
+func parseSignIn(d *caddyfile.Dispenser, signIn **SignIn, at *Sources) error {
+	at.note(d, "sign_in")
+	s := orNew(signIn)
 	known := options{"password": flag(&s.Password)}
 	for word, kind := range providerKinds {
-		known[word] = func(d *caddyfile.Dispenser) error { return b.parseProvider(d, kind) }
+		known[word] = func(d *caddyfile.Dispenser) error { return s.parseProvider(d, kind, at) }
 	}
 	return known.parseAlone(d, "unknown sign_in option %q")
 }
 
-// SignInSettings are where people sign in, as it was read.
+// SignInSettings are the values of SignIn.
 type SignInSettings struct {
-	// Password reports whether people can sign in with a password: with one that is kept here or, if DirectoriesAlone, with that of a
-	// directory and no other.
+	// Password reports whether people can sign in with a password. If DirectoriesAlone, that is only the password of a directory.
 	Password, DirectoriesAlone bool
-	// Providers are others at whom people can sign in.
+	// Providers are identity providers and directories.
 	Providers []ProviderSettings
 }
 
-// readSignIn reads where people sign in. It follows readDirectory, which knows who has a password.
-func (b *Block) readSignIn(s *Settings) error {
-	if b.SignIn == nil {
+// read reads the ways to sign in. Users are the declared ones.
+func (c *SignIn) read(users []User, s *Settings, at *Sources) error {
+	if c == nil {
 		s.SignIn.Password = true
 		return nil
 	}
-	s.SignIn.Password = b.SignIn.Password || b.hasPasswords()
-	for _, c := range b.SignIn.Providers {
+	s.SignIn.Password = c.Password || havePasswords(users)
+	for _, c := range c.Providers {
 		p, err := c.read(setting.Resolve)
 		if err == nil {
 			err = s.SignIn.fits(p)
 		}
 		if err == nil {
-			err = b.checkCreation(s, c.Create)
+			err = c.Create.check(s.Issuer.Roles)
 		}
 		if err != nil {
-			return b.at(fmt.Errorf("provider %s: %w", c.Name, err), "provider", c.Name)
+			return at.At(fmt.Errorf("provider %s: %w", c.Name, err), "provider", c.Name)
 		}
 		s.SignIn.Providers = append(s.SignIn.Providers, p)
 		if p.LDAP != nil && !s.SignIn.Password { // whose passwords are typed into the same form
@@ -70,15 +69,15 @@ func (b *Block) readSignIn(s *Settings) error {
 		}
 	}
 	if !s.SignIn.Password { // neither on the page nor at the token endpoint
-		s.PasswordGrant = nil
+		s.Issuer.PasswordGrant = nil
 	}
 	if !s.SignIn.Password && len(s.SignIn.Providers) == 0 {
-		return b.at(errors.New("nobody could sign in: add `password`, `provider`, `github` or `ldap` to sign_in"), "sign_in")
+		return at.At(errors.New("nobody could sign in: add `password`, `provider`, `github` or `ldap` to sign_in"), "sign_in")
 	}
 	return nil
 }
 
-// fits refuses a provider that the ones before it leave no room for.
+// fits refuses a provider that contradicts an earlier one.
 func (s *SignInSettings) fits(p ProviderSettings) error {
 	for _, other := range s.Providers {
 		switch {
@@ -96,35 +95,24 @@ func (s *SignInSettings) fits(p ProviderSettings) error {
 	return nil
 }
 
-// checkCreation refuses a role that is not known. An organisation that is not declared may be in the store, where Start looks.
-func (b *Block) checkCreation(s *Settings, c *Creation) error {
-	if c == nil || c.Role == "" {
-		return nil
-	}
-	return s.Roles.Check(c.role())
+// havePasswords reports whether one of the users has a password.
+func havePasswords(users []User) bool {
+	return slices.ContainsFunc(users, func(u User) bool { return u.PasswordHash != "" })
 }
 
-// hasPasswords reports whether a declared user has a password.
-func (b *Block) hasPasswords() bool {
-	return slices.ContainsFunc(b.Users, func(u User) bool { return u.PasswordHash != "" })
+// hasProvider reports whether people sign in at a provider. It accepts nil.
+func (c *SignIn) hasProvider() bool { return c != nil && len(c.Providers) > 0 }
+
+// hasDirectory reports whether one of the providers is a directory.
+func (c *SignIn) hasDirectory() bool {
+	return slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Kind == kindLDAP })
 }
 
-// hasProvider reports whether some provider vouches for people.
-func (b *Block) hasProvider() bool { return b.SignIn != nil && len(b.SignIn.Providers) > 0 }
-
-// hasDirectory reports whether some provider is a directory, to which passwords are sent.
-func (b *Block) hasDirectory() bool {
-	return b.SignIn != nil && slices.ContainsFunc(b.SignIn.Providers, func(p Provider) bool { return p.Kind == kindLDAP })
-}
-
-// warnOfProviders says which providers let in nobody new, or anybody, and that a grant is off that sign_in leaves no passwords for.
-func (b *Block) warnOfProviders(logger *zap.Logger, s Settings) {
-	if b.PasswordGrant != nil && s.PasswordGrant == nil {
-		logger.Warn(b.before("password_grant is off, because nobody signs in with a password: add `password` to sign_in, or take password_grant away", "sign_in"))
-	}
-	for _, p := range s.SignIn.Providers {
+// warn logs warnings about providers that admit no new people, or too many.
+func (s *SignInSettings) warn(logger *zap.Logger, at *Sources) {
+	for _, p := range s.Providers {
 		if warning := p.warning(); warning != "" {
-			logger.Warn(b.before("provider "+p.Name+" "+warning, "provider", p.Name))
+			logger.Warn(at.before("provider "+p.Name+" "+warning, "provider", p.Name))
 		}
 	}
 }

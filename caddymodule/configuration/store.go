@@ -18,26 +18,26 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 )
 
-// Store says where state is kept.
+// Store is the database.
 type Store struct {
 	// Type is `sqlite` (default: durable, one node), `postgres` (durable, any number of nodes) or `memory` (demos and
-	// tests: all is lost at exit).
+	// tests: all data is lost at exit).
 	Type string `json:"type,omitempty"`
 	// Path is the SQLite file. Default: oauth/gatehouse.db in Caddy's data directory. It must be on a local disk.
 	Path string `json:"path,omitempty"`
-	// DSN is the connection string of PostgreSQL: a URL, or key=value words. What it leaves out comes from the PG…
-	// environment variables. Give one with a password as {env.NAME} or {file./path}: Caddy stores what stands here.
+	// DSN is the connection string of PostgreSQL: a URL, or key=value words. The PG… environment variables are the defaults of its
+	// parameters. Give one with a password as {env.NAME} or {file./path}: Caddy stores the value of this member.
 	DSN string `json:"dsn,omitempty"`
-	// Pool bounds the connections of this node to PostgreSQL, all together. Default 16, at least 5.
+	// Pool bounds the connections of this node to PostgreSQL. Default 16, at least 5.
 	Pool int `json:"pool,omitempty"`
-	// KeepSchema leaves the schema of the database alone. A node then refuses to start until `caddy oauth migrate` has
-	// brought it up to date. Default: every node does that by itself.
+	// KeepSchema turns migrations at the start off. A node then refuses to start until `caddy oauth migrate` has brought the schema up
+	// to date. Default: every node migrates.
 	KeepSchema bool `json:"keep_schema,omitempty"`
 }
 
 const defaultPool = 16
 
-// parseStore reads where state is kept:
+// parseStore reads:
 //
 //	store sqlite [<path>] {
 //		migrate off
@@ -47,8 +47,8 @@ const defaultPool = 16
 //		migrate off
 //	}
 //	store memory
-func (b *Block) parseStore(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "store", b.Store != nil); err != nil {
+func parseStore(d *caddyfile.Dispenser, store **Store, at *Sources) error {
+	if err := setting.Once(d, "store", *store != nil); err != nil {
 		return err
 	}
 	args := d.RemainingArgs()
@@ -80,8 +80,8 @@ func (b *Block) parseStore(d *caddyfile.Dispenser) error {
 			return err
 		}
 	}
-	b.Store = c
-	b.note(d, "store")
+	*store = c
+	at.note(d, "store")
 	return known.parse(d, "store "+c.Type+" has no option %q")
 }
 
@@ -132,15 +132,10 @@ func (c *Store) parseMigrate(d *caddyfile.Dispenser) error {
 	return err
 }
 
-func (b *Block) readStore(s *Settings) error {
-	config := b.Store
-	if config == nil {
-		config = new(Store)
-	}
-	return b.at(config.read(&s.Node), "store")
-}
-
 func (c *Store) read(s *node.Settings) error {
+	if c == nil {
+		c = new(Store)
+	}
 	s.Store, s.KeepSchema = c.Type, c.KeepSchema
 	switch c.Type {
 	case "", node.SQLite:
@@ -201,13 +196,13 @@ func (c *Store) readPostgres(s *node.Settings) (err error) {
 }
 
 var (
-	// kept is a part of a setting that is known only when the server starts, and that nobody writes out.
+	// kept matches a placeholder, whose value is not in the configuration.
 	kept = regexp.MustCompile(`\{(env|file)\.[^{}]*\}`)
-	// passwordWord is a password among key=value words, or among the settings of a URL.
+	// passwordWord matches a password among key=value words, or among the parameters of a URL.
 	passwordWord = regexp.MustCompile(`(?:^|[\s?&])(?:ssl)?password\s*=\s*('[^']*'|[^\s&]+)`)
 )
 
-// tellsPassword reports whether a password of the database stands in the configuration itself, or a part of one.
+// tellsPassword reports whether the configuration holds a password of the database, or a part of one.
 func (c *Store) tellsPassword() bool {
 	const elsewhere = "{}"
 	dsn := kept.ReplaceAllLiteralString(c.DSN, elsewhere)

@@ -23,7 +23,7 @@ func parseLifetimes(d *caddyfile.Dispenser, l *store.Lifetimes) error {
 	return lines.parseAlone(d, "unknown token lifetime %q")
 }
 
-// parseLifetime reads a duration. That of refresh_grace may be 0, and says who may repeat a refresh within it.
+// parseLifetime reads a duration. That of refresh_grace may be 0, and may be followed by same_address.
 func parseLifetime(d *caddyfile.Dispenser, l *store.Lifetimes, name string) error {
 	value := l.Named(name)
 	if err := setting.Once(d, name, *value != 0); err != nil {
@@ -58,20 +58,18 @@ func parseLifetime(d *caddyfile.Dispenser, l *store.Lifetimes, name string) erro
 	return nil
 }
 
-func (b *Block) readTokens(s *Settings) error {
-	var own store.Lifetimes
-	if b.Tokens != nil {
-		own = *b.Tokens
+// readLifetimes returns the lifetimes of the block, with defaults for those that it leaves out.
+func readLifetimes(own *store.Lifetimes) (store.Lifetimes, error) {
+	if own == nil {
+		return store.DefaultLifetimes, nil
 	}
-	s.Lifetimes = own.Or(store.DefaultLifetimes)
-	return own.Validate()
+	return own.Or(store.DefaultLifetimes), own.Validate()
 }
 
 // parsePasswordGrant reads `password_grant { refresh_tokens }`.
-func (b *Block) parsePasswordGrant(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "password_grant", b.PasswordGrant != nil); err != nil {
+func parsePasswordGrant(d *caddyfile.Dispenser, rules **tokenissuer.PasswordRules, _ *Sources) error {
+	if err := setting.Once(d, "password_grant", *rules != nil); err != nil {
 		return err
 	}
-	b.PasswordGrant = new(tokenissuer.PasswordRules)
-	return options{"refresh_tokens": flag(&b.PasswordGrant.Refresh)}.parseAlone(d, "unknown password_grant option %q")
+	return options{"refresh_tokens": flag(&orNew(rules).Refresh)}.parseAlone(d, "unknown password_grant option %q")
 }

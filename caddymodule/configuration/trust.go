@@ -17,42 +17,41 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
-// Trust is an issuer of somebody else's, whose tokens a `protect` may take.
+// Trust is another issuer, whose tokens a `protect` may accept.
 type Trust struct {
-	// Name is what `protect` calls it.
+	// Name is the issuer's name in `protect`.
 	Name string `json:"name"`
-	// Issuer is its issuer identifier: what iss must be in its tokens, byte for byte.
+	// Issuer is its issuer identifier. The iss of its tokens must be the same bytes.
 	Issuer string `json:"issuer"`
-	// Audience that its tokens must be meant for: one of these. Required, for an issuer makes tokens for others too, unless an
+	// Audience are the accepted audiences of its tokens. Required, because an issuer also issues tokens for other resources, unless an
 	// `accept` names it: there the audience is our own issuer.
 	Audience []string `json:"audience,omitempty"`
-	// Algorithms its keys may be used for. Default: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA.
+	// Algorithms are the accepted signature algorithms. Default: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA.
 	// Others are never accepted.
 	Algorithms []string `json:"algorithms,omitempty"`
-	// JWKSURI is where its keys are. Default: its metadata says so, and then on its own host only.
+	// JWKSURI is the URL of its keys. Default: that of its metadata, which must be on its own host.
 	JWKSURI string `json:"jwks_uri,omitempty"`
-	// Types are what typ may be in its access tokens: `at+jwt`, and for issuers that do not follow RFC 9068 `JWT` or `none`.
-	// Tokens with the latter two must look like access tokens otherwise. Default: at+jwt.
+	// Types are the accepted values of typ: `at+jwt`, and for issuers that do not follow RFC 9068 `JWT` or `none`. Tokens with the
+	// latter two must look like access tokens otherwise. Default: at+jwt.
 	Types []string `json:"types,omitempty"`
-	// RolesClaim is the claim of its tokens that has a user's roles, or a path to it: `realm_access.roles`. It is then what
-	// `require role` and X-Auth-Role go by. Default: role.
+	// RolesClaim is the claim with a user's roles, or a path to it: `realm_access.roles`. `require role` and X-Auth-Role use it.
+	// Default: role.
 	RolesClaim string `json:"roles_claim,omitempty"`
-	// AudienceFrom is `client_id` for an issuer whose access tokens have no aud: those without any are then meant for the client
-	// that they name, and Audience lists clients. Default: a token without aud is refused.
+	// AudienceFrom is `client_id` for an issuer whose access tokens have no aud: the audience of such a token is the client that it
+	// names, and Audience lists clients. Default: a token without aud is refused.
 	AudienceFrom string `json:"audience_from,omitempty"`
-	// MaxStale is how long its tokens are taken while its keys cannot be fetched again. Default: 24 hours.
+	// MaxStale is how long its tokens are accepted while its keys cannot be fetched. Default: 24 hours.
 	MaxStale caddy.Duration `json:"max_stale,omitempty"`
-	// Introspection asks the issuer about tokens that are no JWT. Default: such tokens are refused.
+	// Introspection asks the issuer about tokens that are not JWTs. Default: such tokens are refused.
 	Introspection *Introspection `json:"introspection,omitempty"`
-	// AllowPrivateNetwork lets the issuer be at a loopback, private or link-local address, and on loopback without TLS.
+	// AllowPrivateNetwork allows loopback, private and link-local addresses of the issuer, and plain http on loopback.
 	AllowPrivateNetwork bool `json:"allow_private_network,omitempty"`
 }
 
-// audienceFromClient has a token without aud be meant for its client.
+// audienceFromClient is the value of AudienceFrom.
 const audienceFromClient = "client_id"
 
-// parseTrust reads an issuer of somebody else's. What can be said of it without starting the server is said here, with its
-// line.
+// parseTrust reads another issuer. It checks all that does not depend on placeholders, so that errors name the line.
 //
 //	trust <name> <issuer> {
 //		audience              <audience>...
@@ -68,7 +67,7 @@ const audienceFromClient = "client_id"
 //		}
 //		allow_private_network
 //	}
-func (b *Block) parseTrust(d *caddyfile.Dispenser) error {
+func parseTrust(d *caddyfile.Dispenser, issuers *[]Trust, at *Sources) error {
 	var c Trust
 	if !d.Args(&c.Name, &c.Issuer) || d.NextArg() {
 		return d.Errf("write it as `trust <name> <issuer> { … }`")
@@ -76,10 +75,10 @@ func (b *Block) parseTrust(d *caddyfile.Dispenser) error {
 	if err := checkTrustName(c.Name); err != nil {
 		return d.Errf("%v", err)
 	}
-	if slices.ContainsFunc(b.Trust, func(other Trust) bool { return other.Name == c.Name }) {
+	if slices.ContainsFunc(*issuers, func(other Trust) bool { return other.Name == c.Name }) {
 		return d.Errf("trust %s is there twice", c.Name)
 	}
-	b.note(d, "trust", c.Name)
+	at.note(d, "trust", c.Name)
 	first := *d
 	err := options{
 		"audience": func(d *caddyfile.Dispenser) error { return setting.Audience(d, &c.Audience) },
@@ -92,7 +91,7 @@ func (b *Block) parseTrust(d *caddyfile.Dispenser) error {
 		"typ":                   func(d *caddyfile.Dispenser) error { return parseWords(d, &c.Types, token.CheckTokenType) },
 		"jwks_uri":              func(d *caddyfile.Dispenser) error { return setting.TextOrPlaceholder(d, &c.JWKSURI) },
 		"roles_claim":           c.parseRolesClaim,
-		"audience_from":         checkedText(&c.AudienceFrom, checkAudienceFrom),
+		"audience_from":         checkedText(&c.AudienceFrom, oneWord("audience_from", audienceFromClient)),
 		"max_stale":             func(d *caddyfile.Dispenser) error { return parsePositive(d, &c.MaxStale) },
 		"introspection":         c.parseIntrospection,
 		"allow_private_network": flag(&c.AllowPrivateNetwork),
@@ -100,10 +99,10 @@ func (b *Block) parseTrust(d *caddyfile.Dispenser) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.read(standIn); err != nil { // of the issuer as a whole: the line is its first
+	if _, err := c.read(standIn); err != nil { // concerns the issuer as a whole: the error names its first line
 		return first.Errf("trust %s: %v", c.Name, err)
 	}
-	b.Trust = append(b.Trust, c)
+	*issuers = append(*issuers, c)
 	return nil
 }
 
@@ -115,7 +114,7 @@ func (c *Trust) parseRolesClaim(d *caddyfile.Dispenser) error {
 	return setting.RefusePlaceholders(d, []string{c.RolesClaim})
 }
 
-// parseWords reads words that are known.
+// parseWords reads words that pass a check.
 func parseWords(d *caddyfile.Dispenser, words *[]string, check func(string) error) error {
 	if err := setting.Once(d, d.Val(), len(*words) > 0); err != nil {
 		return err
@@ -133,33 +132,33 @@ func parsePositive(d *caddyfile.Dispenser, value *caddy.Duration) error {
 	return err
 }
 
-// TrustedIssuer are one of them, as it was read.
+// TrustedIssuer are the values of a Trust.
 type TrustedIssuer struct {
 	Name string
-	// Audience is whom its tokens are for at the gate; none: it is trusted for `accept` alone, where the audience is our own issuer.
+	// Audience are the accepted audiences at gates; none: it is trusted only for `accept`, where the audience is our own issuer.
 	Audience []string
 	Settings trust.Settings
 }
 
-// readTrust reads whom we trust. No two may be the same.
-func (b *Block) readTrust(s *Settings) error {
-	for _, c := range b.Trust {
+// readTrust reads the trusted issuers, which must differ. One that an accept rule names needs no audience.
+func readTrust(issuers []Trust, rules []Accept, s *Settings, at *Sources) error {
+	for _, c := range issuers {
 		t, err := c.read(setting.Resolve)
 		same := slices.IndexFunc(s.Trusted, func(o TrustedIssuer) bool { return o.Settings.Issuer == t.Settings.Issuer })
 		switch {
 		case err != nil:
 			err = fmt.Errorf("trust %s: %w", c.Name, err)
-		case len(t.Audience) == 0 && !slices.ContainsFunc(b.Accept, func(a Accept) bool { return a.Trust == c.Name }):
+		case len(t.Audience) == 0 && !slices.ContainsFunc(rules, func(a Accept) bool { return a.Trust == c.Name }):
 			err = fmt.Errorf("trust %s: audience is missing: say which of its tokens are meant for us", c.Name)
-		case t.Settings.Issuer == s.URL:
-			err = fmt.Errorf("trust %s: %s is our own issuer: `protect` calls it self", c.Name, s.URL)
+		case t.Settings.Issuer == s.Issuer.URL:
+			err = fmt.Errorf("trust %s: %s is our own issuer: `protect` calls it self", c.Name, s.Issuer.URL)
 		case same >= 0:
 			err = fmt.Errorf("trust %s: trust %s has the same issuer", c.Name, s.Trusted[same].Name)
 		case slices.ContainsFunc(s.Trusted, func(o TrustedIssuer) bool { return o.Name == t.Name }):
 			err = fmt.Errorf("trust %s is there twice", c.Name)
 		}
 		if err != nil {
-			return b.at(err, "trust", c.Name)
+			return at.At(err, "trust", c.Name)
 		}
 		s.Trusted = append(s.Trusted, t)
 	}
@@ -200,7 +199,7 @@ func (c *Trust) read(lookup lookup) (t TrustedIssuer, err error) {
 			return t, err
 		}
 	}
-	if err := checkAudienceFrom(c.AudienceFrom); err != nil {
+	if err := oneWord("audience_from", audienceFromClient)(c.AudienceFrom); err != nil {
 		return t, err
 	}
 	if t.Settings.MaxStale, err = positive("max_stale", c.MaxStale); err != nil {
@@ -210,15 +209,17 @@ func (c *Trust) read(lookup lookup) (t TrustedIssuer, err error) {
 	return t, err
 }
 
-// checkAudienceFrom refuses every word but one.
-func checkAudienceFrom(word string) error {
-	if word != "" && word != audienceFromClient {
-		return fmt.Errorf("audience_from %q: the one word for it is %s", word, audienceFromClient)
+// oneWord returns a check that refuses every word of a setting except one.
+func oneWord(name, known string) func(string) error {
+	return func(word string) error {
+		if word != "" && word != known {
+			return fmt.Errorf("%s %q: the one word for it is %s", name, word, known)
+		}
+		return nil
 	}
-	return nil
 }
 
-// checkTrustName refuses names that mean something else where a name is written.
+// checkTrustName refuses names that have another meaning in `protect`.
 func checkTrustName(name string) error {
 	if name == "" || name == gate.Self || strings.ContainsAny(name, " \t\"{}:/|@") {
 		return fmt.Errorf("%q is no name for a trusted issuer", name)
@@ -226,7 +227,7 @@ func checkTrustName(name string) error {
 	return nil
 }
 
-// readURL returns a URL of the issuer's, which checkTrustedURL accepts.
+// readURL returns a URL of the issuer after checkTrustedURL.
 func (c *Trust) readURL(what, configured string, lookup lookup) (string, error) {
 	location, err := lookup(what, configured)
 	if err != nil {
@@ -256,7 +257,7 @@ func checkTrustedURL(what, text string, private bool) error {
 	return fmt.Errorf("%s %q must be https", what, text)
 }
 
-// positive reads a duration; zero: the default is meant.
+// positive returns a duration; zero means the default.
 func positive(what string, d caddy.Duration) (time.Duration, error) {
 	if d < 0 {
 		return 0, fmt.Errorf("%s %s must be more than nothing", what, time.Duration(d))

@@ -15,12 +15,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
-// maxCaddyfile bounds what is read to see how a secret was written.
+// maxCaddyfile bounds the Caddyfiles that warnSubstituted reads.
 const maxCaddyfile = 4 << 20
 
-// warnSubstituted warns of a secret that came through {$NAME}. Caddy puts the variable's value in before anybody reads the
-// file, and so into the configuration that it keeps. Nothing but the file still shows how it was written. Argument says which
-// word of the line the secret is, from 1.
+// warnSubstituted warns of a secret that was written as {$NAME}. Caddy replaces that before the file is parsed, so that the configuration
+// holds the value. Only the file shows how the secret was written. Argument is the index of the secret among the arguments of its line,
+// from 1.
 func warnSubstituted(d *caddyfile.Dispenser, what, value string, argument int) {
 	if setting.IsReference(value) {
 		return // the variable held the name of another
@@ -34,7 +34,19 @@ func warnSubstituted(d *caddyfile.Dispenser, what, value string, argument int) {
 		"its SHA-256): write {env.…}, which is replaced when the server starts", d.File(), d.Line(), what))
 }
 
-// wordsOfLine returns the words of a line as they were written; none when the file cannot be read, as when there is none.
+// checkReference returns an error for a malformed reference to a secret, and warns of a secret that is written out. What is "password" or
+// "secret".
+func checkReference(d *caddyfile.Dispenser, owner, what, value string, argument int) error {
+	reference, err := setting.Reference(d, owner, what, value)
+	if err == nil && !reference {
+		warnSubstituted(d, what+" of "+owner, value, argument)
+		caddy.Log().Named("oauth").Warn("the "+what+" of "+owner+" stands in the configuration, which Caddy keeps in the clear "+
+			"and shows at its admin endpoint: give it as {env.NAME} or {file./path}", zap.String("file", d.File()), zap.Int("line", d.Line()))
+	}
+	return err
+}
+
+// wordsOfLine returns the words of a line as they were written. It returns none if there is no file that can be read.
 func wordsOfLine(file string, line int) []string {
 	info, err := os.Stat(file)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxCaddyfile {
@@ -51,11 +63,10 @@ func wordsOfLine(file string, line int) []string {
 	return strings.Fields(string(lines[line-1]))
 }
 
-// leastSecretBits is how many bits a client secret needs at best.
+// leastSecretBits is the entropy that a client secret needs.
 const leastSecretBits = 128
 
-// isGuessable reports whether a secret holds fewer than leastSecretBits even if each of its characters was drawn from all
-// that are of its kinds.
+// isGuessable reports whether a secret has fewer than leastSecretBits even if its characters were drawn at random from all of their kinds.
 func isGuessable(secret string) bool {
 	kinds := []struct {
 		size  float64
@@ -75,7 +86,7 @@ func isGuessable(secret string) bool {
 	return drawnFrom == 0 || float64(utf8.RuneCountInString(secret))*math.Log2(drawnFrom) < leastSecretBits
 }
 
-// warnGuessable warns of a client's secret that somebody could guess. It says nothing of the secret.
+// warnGuessable warns of a client secret that can be guessed. The warning reveals nothing about the secret.
 func warnGuessable(logger *zap.Logger, source, client, secret string) {
 	if !isGuessable(secret) {
 		return

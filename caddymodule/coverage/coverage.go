@@ -14,14 +14,14 @@ import (
 type Issuer struct {
 	URL      string
 	Audience string // the first of Audiences
-	// Audiences are what its tokens are for when they are asked for nothing in particular.
+	// Audiences are the audiences of tokens that are requested without a resource.
 	Audiences []string
 	Scopes    []string // all that are declared
 	// Metadata is the URL of the metadata of its own resource (RFC 9728 §3.1).
 	Metadata string
-	// KeysInTheClear: signing keys are stored unencrypted.
+	// KeysInTheClear reports that signing keys are stored unencrypted.
 	KeysInTheClear bool
-	// SignsIn: the configuration has something for people who sign in, besides the routes.
+	// SignsIn reports that the configuration has settings for people who sign in.
 	SignsIn bool
 	// Source is where a Caddyfile names the issuer, as file:line.
 	Source string
@@ -32,21 +32,21 @@ type Result struct {
 	Routes []Route
 	// Warnings are likely mistakes, each with file and line if the configuration is a Caddyfile.
 	Warnings []string
-	// Resources are those for which tokens of our issuer can be asked (RFC 8707).
+	// Resources are those for which tokens of our issuer can be requested (RFC 8707).
 	Resources []string
 	// Hosts are the origins of the hosts at which browsers sign in.
 	Hosts []string
 	// Gates is the number of `protect` handlers.
 	Gates int
-	// Agents: a route that says `mcp` takes tokens of our issuer. AgentScopes are those that such routes may need, and AgentResources
-	// what such tokens are for.
+	// Agents reports that a route with `mcp` accepts tokens of our issuer. AgentScopes are the scopes that such routes may need, and
+	// AgentResources their resources.
 	Agents                      bool
 	AgentScopes, AgentResources []string
 }
 
-// Examine determines what protects the routes, reports likely mistakes, and tells the handlers where their metadata
-// are. App is nil if there are no routes, and issuer if the configuration has none. Serve makes the handlers of the
-// metadata. All modules must be provisioned. The error is about what cannot be served; the result is complete without it.
+// Examine determines what protects the routes, reports likely mistakes, and publishes the metadata URLs to the handlers. App is nil if there
+// are no routes, and issuer if the configuration has none. Serve returns the handler of a site's metadata. All modules must be provisioned.
+// With an error the configuration cannot be served; the result is complete even then.
 func Examine(app *caddyhttp.App, issuer *Issuer, serve Serve) (*Result, error) {
 	var sites []*site
 	if app != nil {

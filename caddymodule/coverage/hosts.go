@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// hostsOfBrowsers returns the origins of the hosts at which browsers sign in, and says where none can.
+// hostsOfBrowsers returns the origins of the hosts at which browsers sign in, and warnings about hosts at which none can.
 func hostsOfBrowsers(sites []*site, issuer *Issuer) (origins, warnings []string) {
 	for g, s := range gatesOf(sites) {
 		if !g.view.HostSessions {
@@ -63,7 +63,7 @@ func (s *site) originsOf(g *guard, sites []*site, issuer *Issuer) []string {
 	}
 	var origins []string
 	for _, host := range s.hosts {
-		if strings.ContainsAny(host, "{*") { // who has one name below a wildcard could sign in there as anybody
+		if strings.ContainsAny(host, "{*") { // the owner of one name below a wildcard could sign in there as any user
 			continue
 		}
 		u := &url.URL{Scheme: s.scheme, Host: s.authority(host)}

@@ -76,7 +76,7 @@ func (d *document) add(at place, g *guard, issuer *Issuer) {
 		d.gates = append(d.gates, self)
 	}
 	for _, issuer := range g.view.Issuers {
-		if issuer.URL != "" && !slices.Contains(d.Servers, issuer.URL) { // whoever signs in at a provider asks for no token
+		if issuer.URL != "" && !slices.Contains(d.Servers, issuer.URL) { // a browser session needs no token
 			d.Servers = append(d.Servers, issuer.URL)
 		}
 	}
@@ -95,8 +95,7 @@ func (g *guard) scopes() []string {
 	return scopes
 }
 
-// include adds to the document at the root of a host what is said of a resource below it: clients that look nowhere else find there
-// who issues tokens.
+// include adds the issuers of a resource to the document at the root of its host, for clients that read only that.
 func (d *document) include(below *document, scopes bool) {
 	for _, at := range below.places {
 		if !slices.Contains(d.places, at) {

@@ -17,11 +17,11 @@ type name struct {
 	resource string // its host is a pattern where host is one
 	// secure is the identifier for clients that reach the site over TLS through another proxy; empty: it is resource.
 	secure string
-	// derived: the resource is made of the site's address, and not configured.
+	// derived reports that the resource is derived from the site's address, and not configured.
 	derived bool
 }
 
-// names are those of each gate, those of single hosts first.
+// names are the names of each gate, those of single hosts first.
 type names map[*guard][]name
 
 // namesOf returns the names of all gates. It returns an error if two gates at different addresses would have one resource.
@@ -102,8 +102,8 @@ func (i *Issuer) isOrigin(origin string) bool {
 	return err == nil && u.Scheme+"://"+u.Host == origin
 }
 
-// configured returns the URLs that tell under which origin clients know the site of a gate, where another proxy stands before it: that
-// of the issuer's own resource, and the audiences that are URLs.
+// configured returns the URLs that give the public origin of a gate's site behind another proxy: that of the issuer's own resource, and the
+// audiences that are URLs.
 func (i *Issuer) configured(g *guard) (locations []*url.URL) {
 	if i != nil && g.takesOwn() && len(g.Protect.Audience) == 0 {
 		if u, err := url.Parse(i.Metadata); err == nil {
@@ -285,8 +285,8 @@ func overlap(a, b string) bool {
 	return true
 }
 
-// commonPath returns the longest path below which all paths that match the patterns are; empty: there is none. Whole: what stands before
-// a * at the end is a whole part of a path, as where somebody has written /mcp* for /mcp and what is below it.
+// commonPath returns the longest common prefix, in whole segments, of all paths that match the patterns; empty: there is none. Whole reads
+// /mcp* as /mcp and the paths below it.
 func commonPath(patterns []string, whole bool) string {
 	var common []string
 	for i, pattern := range patterns {
@@ -294,7 +294,7 @@ func commonPath(patterns []string, whole bool) string {
 		if j := strings.IndexAny(literal, "*?[\\{%"); j >= 0 {
 			literal, isPrefix = literal[:j], true
 		}
-		if isPrefix && (!whole || literal != strings.TrimSuffix(pattern, "*")) { // the last part may go on, as in /orders*
+		if isPrefix && (!whole || literal != strings.TrimSuffix(pattern, "*")) { // the last segment may be incomplete, as in /orders*
 			literal = literal[:strings.LastIndex(literal, "/")+1]
 		}
 		parts := strings.Split(strings.Trim(literal, "/"), "/")

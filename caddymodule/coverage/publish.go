@@ -25,8 +25,8 @@ type MetadataServer interface {
 // Serve returns a handler for the metadata of resources.
 type Serve func([]endpoint.ResourceMetadata) *endpoint.Resources
 
-// describe makes the metadata of all guarded routes, has the sites and each `oauth_server` serve them where clients will ask for
-// them, and tells each `protect` the URL of its own. Everything in them comes from the configuration.
+// describe builds the metadata of all guarded routes from the configuration, publishes it at the sites and each `oauth_server`, and gives
+// each `protect` the URL of its own.
 func describe(sites []*site, known names, issuer *Issuer, serve Serve) {
 	documents := documentsOf(sites, known, issuer)
 	served := publish(sites, documents, serve)
@@ -64,7 +64,7 @@ func describe(sites []*site, known names, issuer *Issuer, serve Serve) {
 	}
 }
 
-// publish has each site serve its documents before any of its routes, and returns those that are served so.
+// publish makes each site serve its documents before its routes, and returns the documents that are served this way.
 func publish(sites []*site, documents []*document, serve Serve) map[*document]bool {
 	documents = slices.Clone(documents)
 	slices.SortStableFunc(documents, func(a, b *document) int { return cmp.Compare(vagueness(a.at.Hostname()), vagueness(b.at.Hostname())) })

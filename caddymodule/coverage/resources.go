@@ -15,7 +15,7 @@ type indicators struct {
 	list    []string
 }
 
-// add returns how tokens of ours name a resource. Of several spellings the first counts; what is no absolute URI is none.
+// add adds a resource and returns its first spelling, which is its name in tokens of ours. It does not add one that is not an absolute URI.
 func (in *indicators) add(resource string) string {
 	folded, ok := oauth.FoldResource(resource)
 	if !ok {

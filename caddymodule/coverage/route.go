@@ -9,7 +9,7 @@ type Route struct {
 	Match     []string `json:"match,omitzero"`
 	Handler   string   `json:"handler"`
 	Upstreams []string `json:"upstreams,omitzero"`
-	// ErrorRoute: it handles requests that failed.
+	// ErrorRoute reports that it handles requests that failed.
 	ErrorRoute bool   `json:"error_route,omitzero"`
 	Verdict    string `json:"verdict"`
 	Why        string `json:"why,omitzero"`
@@ -30,7 +30,7 @@ type Gate struct {
 	Anonymous []string `json:"anonymous,omitzero"`
 	Optional  bool     `json:"optional,omitzero"`
 	Resource  string   `json:"resource_metadata,omitzero"`
-	// MCP: the route is a server of the Model Context Protocol. Tools are its rules about tools.
+	// MCP reports that the route is a server of the Model Context Protocol. Tools are its rules for tools.
 	MCP   bool     `json:"mcp,omitzero"`
 	Tools []string `json:"tools,omitzero"`
 }

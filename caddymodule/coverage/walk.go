@@ -108,7 +108,7 @@ func (w *walk) route(route *caddyhttp.Route, f flow) flow {
 	inner := f
 	if !everyRequest {
 		inner = w.under(condition{sets: route.MatcherSets, group: route.Group}, f)
-		w.site(inner) // whatever is in it: requests for its hosts are for no other site
+		w.site(inner) // even if it is empty: no other site gets requests for its hosts
 	}
 	inner = w.handlers(route.Handlers, inner)
 	ends := route.Terminal || inner.dead

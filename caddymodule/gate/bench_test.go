@@ -19,7 +19,7 @@ import (
 func benchmarkedGate(tok *token.AccessToken) *Protect {
 	verifier := verdict(func(string, []string) (*token.AccessToken, error) { return tok, nil })
 	own := &OwnIssuer{
-		Settings: new(tokenissuer.Settings), Verifier: verifier, Node: openNode{}, IsServing: func(context.Context) bool { return true },
+		Settings: new(tokenissuer.Settings), Verifier: verifier, Now: time.Now, IsClosing: func() bool { return false }, IsServing: func(context.Context) bool { return true },
 	}
 	shared := NewShared(zap.NewNop(), endpoint.NewAudit(zap.NewNop(), caller.Address), time.Now, own, nil)
 	shared.cookies = []string{"accessToken", "session"}
@@ -30,14 +30,6 @@ func benchmarkedGate(tok *token.AccessToken) *Protect {
 	p.forwarding = forwarding{tokens: &p.tokens, claims: defaultForward}
 	return p
 }
-
-// openNode is a Node that is open, and stays so.
-type openNode struct{}
-
-func (openNode) Enter() bool     { return true }
-func (openNode) Leave()          {}
-func (openNode) IsClosing() bool { return false }
-func (openNode) Now() time.Time  { return time.Now() }
 
 // verdict is an OwnVerifier that knows every token.
 type verdict func(tok string, audiences []string) (*token.AccessToken, error)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -24,16 +23,12 @@ type rules struct {
 	scopes    []string
 	require   []*rule.Rule
 	anonymous rule.Anonymous
-	mcp       *mcp.Config      // nil: the route is not an MCP server
-	ownNow    func() time.Time // the clock of our own issuer; nil: there is none
+	mcp       *mcp.Config // nil: the route is not an MCP server
 }
 
 // newRules checks the rules of a route.
 func newRules(ctx caddy.Context, p *Protect, t *tokens) (rules, error) {
 	l := rules{tokens: t, scopes: p.Scopes, require: p.Require, mcp: p.MCP}
-	if t.own != nil {
-		l.ownNow = t.shared.own.Node.Now
-	}
 	if p.MCP != nil && t.own != nil && oauth.CheckScopeNames(p.Scopes) == nil { // those of a tool are easily mistyped
 		t.shared.own.Scopes.Declare(p.Scopes)
 	}
@@ -81,7 +76,7 @@ func (l *rules) checkScopes(names []string) error {
 func (l *rules) input(r *http.Request, exam requestpath.Exam, tok *token.AccessToken) rule.Input {
 	input := rule.Input{Request: r, Exam: exam, Token: tok, Now: l.tokens.shared.now}
 	if l.tokens.isOwn(tok) {
-		input.Own, input.Now = true, l.ownNow
+		input.Own, input.Now = true, l.tokens.shared.own.Now
 	}
 	return input
 }

@@ -62,23 +62,14 @@ type OwnIssuer struct {
 	Upstreams *token.UpstreamTokens
 	Handler   *endpoint.Handler
 	Verifier  OwnVerifier
-	Node      Node
+	// Now returns the time by the node's clock.
+	Now func() time.Time
+	// IsClosing reports whether no configuration uses the node any longer. It then receives no revocations.
+	IsClosing func() bool
 	// Hidden: it only keeps the sessions of browsers that sign in at providers. It issues no tokens, and its URL is not published.
 	Hidden bool
 	// IsServing reports whether the issuer has its store. It waits briefly if not.
 	IsServing func(context.Context) bool
-}
-
-// Node is the part of the node that gates use.
-type Node interface {
-	// Enter registers a request that may use the store. It returns false once the node is closing; after true, call
-	// Leave.
-	Enter() bool
-	Leave()
-	// IsClosing reports whether the last configuration that uses the node is closing. The node then receives no revocations.
-	IsClosing() bool
-	// Now returns the time by the node's clock.
-	Now() time.Time
 }
 
 // TrustedIssuer is an external issuer that `protect` may name.

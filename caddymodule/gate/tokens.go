@@ -230,10 +230,10 @@ func (t *tokens) clockAndGeneration(issuer string) (time.Time, uint64, error) {
 		return known.now(), known.external.Generation(), nil
 	}
 	own := t.shared.own
-	if own.Node.IsClosing() {
+	if own.IsClosing() {
 		return time.Time{}, 0, closed
 	}
-	return own.Node.Now(), own.Verifier.Generation(), nil
+	return own.Now(), own.Verifier.Generation(), nil
 }
 
 // isExternal reports whether an issuer is external: verifying its tokens may need a network request.

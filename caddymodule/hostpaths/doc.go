@@ -1,4 +1,4 @@
-// Package hostpaths answers at paths of our own before any route of a server does: what is guarded may stand behind a path, as in
-// `handle /mcp/*`, while its metadata and the sign-in of browsers stand elsewhere on the host. It also keeps from all routes of the server what
-// only the gate may tell an upstream, and our cookies.
+// Package hostpaths answers requests for our own paths before any route of a server: a guarded resource may be behind a path, as in
+// `handle /mcp/*`, while its metadata and the browser sign-in have other paths on the host. It also removes our cookies and the identity
+// headers of clients from all requests.
 package hostpaths

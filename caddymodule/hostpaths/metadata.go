@@ -14,15 +14,15 @@ import (
 
 // Site is what a site of the server publishes about its guarded routes (RFC 9728).
 type Site struct {
-	// Hosts match the requests for the site; none: it gets every request that is for no other.
+	// Hosts match the requests for the site; none: it gets the requests that no other site matches.
 	Hosts []*caddyhttp.MatchHost
-	// Host is the one of them, with a * for one label, that the documents are for; empty: they are for all.
+	// Host is the host of the documents, with a * for one label; empty: they are for all hosts.
 	Host string
-	// Documents are its metadata, and Secure those for requests that came over TLS to a trusted proxy. Nil: it has none.
+	// Documents are its metadata, and Secure those for requests that reached a trusted proxy over TLS. Nil: it has none.
 	Documents, Secure *endpoint.Resources
 }
 
-// metadata are those of all sites of a server.
+// metadata are the documents of all sites of a server.
 type metadata struct {
 	awaitRoutes func(context.Context) error
 	sites       atomic.Pointer[[]Site]
@@ -31,7 +31,7 @@ type metadata struct {
 // Publish replaces the metadata of the server's sites, which are in the order of its routes.
 func (h *Routes) Publish(sites []Site) { h.metadata.sites.Store(&sites) }
 
-// serve answers a request for a document, and reports whether it did. What there is no document for is the site's own.
+// serve answers a request for a document, and reports whether it did. Requests without a document are left to the site.
 func (m *metadata) serve(w http.ResponseWriter, r *http.Request) bool {
 	if !endpoint.IsResourceMetadataPath(r.URL.Path) {
 		return false
@@ -79,7 +79,7 @@ func (s *Site) has(r *http.Request) bool {
 	return len(s.Hosts) == 0
 }
 
-// ThroughTLS reports whether a trusted proxy says that the client has sent it the request over TLS.
+// ThroughTLS reports whether a trusted proxy has received the request over TLS.
 func ThroughTLS(r *http.Request) bool {
 	said := r.Header["X-Forwarded-Proto"]
 	if len(said) == 0 {

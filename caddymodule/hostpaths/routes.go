@@ -20,7 +20,7 @@ type Handler interface {
 	Serve(w http.ResponseWriter, r *http.Request) bool
 }
 
-// Routes are the routes of a server behind our own paths. Nobody writes them into a configuration: Mount puts them there.
+// Routes answers our own paths and hands other requests to the routes of a server. Mount inserts it; it is not written in configurations.
 type Routes struct {
 	conceal  func(*http.Request)
 	handlers []Handler
@@ -36,9 +36,9 @@ func (*Routes) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.oauth_host_paths", New: func() caddy.Module { return &Routes{conceal: func(*http.Request) {}} }}
 }
 
-// Mount puts our own paths before all routes of the server that is being provisioned, once, and returns them. It returns nil outside
-// a server. AwaitRoutes waits until the metadata of the routes are known. Conceal removes from each request, in place, what none of the
-// routes may see, nor the error routes.
+// Mount inserts Routes before all routes of the server that is being provisioned, once, and returns it. It returns nil outside a server.
+// AwaitRoutes waits until the metadata of the routes are known. Conceal removes from each request, in place, what neither routes nor error
+// routes may see.
 func Mount(ctx caddy.Context, awaitRoutes func(context.Context) error, conceal func(*http.Request)) (*Routes, error) {
 	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok {
@@ -90,7 +90,7 @@ func mountInside(server *caddyhttp.Server, front caddyhttp.Route) {
 	}
 }
 
-// Mounted returns what Mount has put before a server's routes; nil: nothing.
+// Mounted returns the Routes of a server; nil: there is none.
 func Mounted(server *caddyhttp.Server) *Routes {
 	for _, route := range server.Routes {
 		for _, handler := range route.Handlers {
@@ -105,17 +105,17 @@ func Mounted(server *caddyhttp.Server) *Routes {
 	return nil
 }
 
-// Add has a handler answer at its paths. Adding it again does nothing.
+// Add adds a handler for its paths. Adding it again is a no-op.
 func (h *Routes) Add(handler Handler) {
 	if h != nil && !slices.Contains(h.handlers, handler) {
 		h.handlers = append(h.handlers, handler)
 	}
 }
 
-// Behind returns the routes of the server, unless they follow as any handler does.
+// Behind returns the routes of the server; nil: they are the next handler.
 func (h *Routes) Behind() caddyhttp.RouteList { return h.behind }
 
-// ServeHTTP answers at our own paths, and has the server's routes answer every other request.
+// ServeHTTP answers requests for our own paths, and hands every other request to the server's routes.
 func (h *Routes) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	failed := r.Context().Value(caddyhttp.ErrorCtxKey) != nil
 	if !failed && h.serve(w, r) {

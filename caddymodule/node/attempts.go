@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// maxAttempts is how many buckets of failed attempts a node remembers.
+	// maxAttempts bounds the buckets of failed attempts in memory.
 	maxAttempts = 65536
-	// countPause is how long a node counts alone after the store has failed, so that no sign-in waits for the timeout twice.
+	// countPause is how long a node counts in memory after the store has failed, so that sign-ins do not wait for the timeout again.
 	countPause = 2 * time.Second
-	// countLocks bounds how many counts of one node are under way.
+	// countLocks bounds the concurrent counts of one node.
 	countLocks = 256
 )
 
-// CountTimeout bounds how long a sign-in waits for the count of all nodes. Tests that need the sum of several nodes raise it.
+// CountTimeout bounds how long a sign-in waits for the shared count. Tests raise it.
 var CountTimeout = 500 * time.Millisecond
 
-// newAttempts returns the node's counter of failed attempts. It counts in the store only when several nodes can share that.
-func (n *Node) newAttempts() store.AttemptCounter {
+// newAttempts returns the counter of failed attempts. It counts in the store only if nodes can share the store.
+func newAttempts(h *storeHandle, now func() time.Time) store.AttemptCounter {
 	alone := attempts.NewCounter(maxAttempts)
-	if n.settings.Store != Postgres {
+	if h.settings.Store != Postgres {
 		return alone
 	}
 	opened := func() store.AttemptStore {
-		if n.IsOpen() {
-			return n.store
+		if h.IsOpen() {
+			return h.store
 		}
 		return nil // not a pointer that is nil, which is a store
 	}
-	return newSharedAttempts(alone, opened, n.clock.now)
+	return newSharedAttempts(alone, opened, now)
 }
 
-// sharedAttempts counts failed sign-ins and client authentications for all nodes together, in the store. While the store does not
-// answer, each node counts alone, on top of the store's last answer, so that guesses stay bounded during an outage.
+// sharedAttempts counts failed sign-ins and client authentications of all nodes in the store. While the store does not answer, each node
+// counts in memory, in addition to the store's last answer, so that guesses stay bounded during an outage.
 type sharedAttempts struct {
 	store func() store.AttemptStore // nil while there is none
 	now   func() time.Time
@@ -48,12 +48,12 @@ type sharedAttempts struct {
 	timeout time.Duration
 
 	told  *attempts.Counter // the store's last answers
-	alone *attempts.Counter // failures that the store does not know of
-	// forgiving makes sure that a failure counted alone is taken back once.
+	alone *attempts.Counter // failures that are counted only in memory
+	// forgiving makes forgiveAlone atomic.
 	forgiving sync.Mutex
 
-	// locks serialise the counts of one bucket, chosen by its hash. The counts wait for the same row anyway, and would otherwise
-	// take all connections while they wait. It also keeps the store's answers in order.
+	// locks serialise the counts of one bucket, chosen by its hash. The counts wait for the same row anyway, and would use up all
+	// connections while they wait. Locks also keep the store's answers in order.
 	locks [countLocks]timedLock
 	seed  maphash.Seed
 
@@ -70,15 +70,15 @@ func newSharedAttempts(alone *attempts.Counter, store func() store.AttemptStore,
 	return a
 }
 
-// isShared reports whether all nodes count a bucket together: those of failed sign-ins, by what was typed, by whom a directory knows and by where they come from, and those of failed client
-// authentications. The
-// others bound the work of one node, or count successes, which are too frequent for a database.
+// isShared reports whether a bucket is counted in the store: those of failed sign-ins, by account, by person of a directory and by address,
+// and those of failed client authentications. Other buckets bound the work of one node, or count successes, which are too frequent for a
+// database.
 func isShared(bucket string) bool {
 	kind, _, _ := strings.Cut(bucket, "\x00")
 	return kind == "account" || kind == "person" || kind == "sign-in" || kind == "client"
 }
 
-// Failures returns the failures that this node knows of. The store may know of more; Fail returns the sum.
+// Failures returns the failures that this node knows. The store may have more; Fail returns the sum.
 func (a *sharedAttempts) Failures(ctx context.Context, bucket string, now time.Time) (n int, until time.Time) {
 	told, until := a.told.Failures(ctx, bucket, now)
 	alone, end := a.alone.Failures(ctx, bucket, now)
@@ -104,7 +104,7 @@ func (a *sharedAttempts) Fail(ctx context.Context, bucket string, window time.Du
 	return told + alone, later(until, end)
 }
 
-// Forgive takes one failure back, from where it was counted.
+// Forgive subtracts one failure, from where it was counted.
 func (a *sharedAttempts) Forgive(ctx context.Context, bucket string, now time.Time) {
 	if !a.forgiveAlone(ctx, bucket, now) {
 		a.count(ctx, bucket, 0, now, -1)
@@ -121,8 +121,8 @@ func (a *sharedAttempts) forgiveAlone(ctx context.Context, bucket string, now ti
 	return true
 }
 
-// count counts in the store, and reports whether that succeeded. It ignores the end of the request, so that a client that guesses and
-// disconnects is counted too.
+// count counts in the store, and reports whether that succeeded. It goes on when the request ends, so that the guesses of a client that
+// disconnects count too.
 func (a *sharedAttempts) count(ctx context.Context, bucket string, window time.Duration, now time.Time, by int) (n int, until time.Time, ok bool) {
 	if !isShared(bucket) {
 		return 0, time.Time{}, false
@@ -147,7 +147,7 @@ func (a *sharedAttempts) count(ctx context.Context, bucket string, window time.D
 	return n, until, true
 }
 
-// isPausing reports whether the store has failed just now.
+// isPausing reports whether the store has failed within countPause.
 func (a *sharedAttempts) isPausing() bool {
 	failed := a.failedAt.Load()
 	return failed != 0 && a.now().Sub(time.Unix(0, failed)).Abs() < countPause

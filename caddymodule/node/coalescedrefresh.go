@@ -19,7 +19,7 @@ import (
 type coalescedRefresh struct {
 	mu   sync.Mutex
 	busy bool        // the goroutine runs
-	next *refreshRun // the reading that has not begun; nil: nobody waits for one
+	next *refreshRun // the reading that has not begun; nil: no caller waits for one
 }
 
 // refreshRun is a reading that several callers wait for.
@@ -32,8 +32,8 @@ type refreshRun struct {
 // errRefreshFailed is returned when the reading has panicked.
 var errRefreshFailed = errors.New("the reading was broken off")
 
-// do returns the result of a read that began after the call, or a temporarily_unavailable when ctx ends first. The read goes on then,
-// since other callers may wait for it; it must bound itself.
+// do returns the result of a read that began after the call, or temporarily_unavailable if ctx ends first. The read goes on then, since
+// other callers may wait for it. It has to have a timeout of its own.
 func (s *coalescedRefresh) do(ctx context.Context, read func() error) error {
 	if err := ctx.Err(); err != nil {
 		return store.Unavailable(err)
@@ -74,7 +74,7 @@ func (s *coalescedRefresh) run() {
 	}
 }
 
-// begin returns the next reading, which nobody can join any more, or nil when there is nothing to read.
+// begin returns the next reading, which callers can no longer join, or nil if there is none.
 func (s *coalescedRefresh) begin() *refreshRun {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *coalescedRefresh) begin() *refreshRun {
 	return r
 }
 
-// recovered turns a panic into an error: the goroutine belongs to no request that the panic could end.
+// recovered turns a panic into an error: a panic of this goroutine would end the process.
 func recovered(read func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

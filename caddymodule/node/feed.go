@@ -14,23 +14,21 @@ import (
 
 const (
 	feedInterval = time.Second
-	// feedTimeout bounds how long a request waits for the feed, and the reading that it waits for. pollTimeout bounds the reading
-	// of one page.
+	// feedTimeout bounds how long a request waits for the feed, and each read of it. pollTimeout bounds the read of one page.
 	feedTimeout = 2 * time.Second
 	pollTimeout = 3 * time.Second
 )
 
-// follow keeps the revocations and keys up to date until ctx ends. It asks the store once a second, and whenever the store hints
-// that something is new.
+// follow keeps the revocations and keys up to date until ctx ends. It asks the store once a second, and when the store reports changes.
 func (n *Node) follow(ctx context.Context) {
 	hinted := make(chan struct{}, 1)
 	hint := func() {
 		select {
 		case hinted <- struct{}{}:
-		default: // a hint is waiting already
+		default: // there is one already
 		}
 	}
-	n.runs.Go(func() { n.store.Watch(ctx, hint) })
+	n.Life.Go(func() { n.store.Watch(ctx, hint) })
 	poll := time.NewTicker(feedInterval)
 	defer poll.Stop()
 	for {
@@ -50,7 +48,7 @@ func (n *Node) follow(ctx context.Context) {
 		n.feed.failing = err != nil
 		if err == nil {
 			n.clock.compare(ctx, n.store)
-			_ = n.syncKeys(ctx) // which has logged what is wrong
+			_ = n.rollback.syncKeys(ctx) // which has logged what is wrong
 		}
 		if more {
 			hint()
@@ -66,9 +64,9 @@ type revocationFeed struct {
 
 	mu       timedLock // guards position
 	position store.FeedPosition
-	// lost is what the store once had and has no longer; nil when it lacks nothing. The rollback detector takes it.
+	// lost are the marks of revocations that the store no longer has; nil: it lacks none. The rollback detector takes it.
 	lost atomic.Pointer[sqlstore.Marks]
-	// failing reports whether the last poll failed. It belongs to follow while that runs.
+	// failing reports whether the last poll failed. Only follow uses it while it runs.
 	failing bool
 	// refreshes are shared by the requests that ask at the same time; see Node.Refresh.
 	refreshes coalescedRefresh
@@ -96,9 +94,8 @@ func (l timedLock) LockWithin(ctx context.Context) error {
 // Unlock releases the lock.
 func (l timedLock) Unlock() { <-l }
 
-// Refresh takes what the store has recorded since the last time into the set. When it returns nil, the set holds every
-// revocation that was acknowledged before the call, on any node. Requests that ask at the same time share one question to the
-// store. Each of them waits until its own context ends.
+// Refresh adds the store's new revocations to the set. When it returns nil, the set holds every revocation that was acknowledged before
+// the call, on any node. Concurrent calls share one query. Each of them waits until its own context ends.
 func (n *Node) Refresh(ctx context.Context) error {
 	waiting, stop := sqlstore.Wait(ctx, feedTimeout)
 	defer stop()
@@ -110,7 +107,7 @@ func (n *Node) Refresh(ctx context.Context) error {
 	})
 }
 
-// catchUp reads the feed to its end. The pages that were read before ctx ends stay in the set.
+// catchUp reads the feed to its end. Pages that were read before ctx ends stay in the set.
 func (f *revocationFeed) catchUp(ctx context.Context) error {
 	for {
 		if more, err := f.readPage(ctx); err != nil || !more {
@@ -119,8 +116,8 @@ func (f *revocationFeed) catchUp(ctx context.Context) error {
 	}
 }
 
-// readPage takes one page of the feed into the set, and reports whether there may be more. After the last page the set is as
-// fresh as the question for that page was: whatever is recorded later comes after what was read.
+// readPage adds one page of the feed to the set, and reports whether there may be more. After the last page the set is as fresh as the
+// query for that page: later revocations come after those that were read.
 func (f *revocationFeed) readPage(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// healthTTL is how long the store's last answer stands for the next one, and healthTimeout how long one may take.
+	// healthTTL is how long the result of a ping is reused, and healthTimeout bounds a ping.
 	healthTTL     = time.Second
 	healthTimeout = 2 * time.Second
 )
 
-// health is the store's last answer to whether it can be read and written.
+// health is the result of the last ping of the store.
 type health struct {
 	mu      sync.Mutex
 	asked   time.Time // zero: never
@@ -28,16 +28,11 @@ type health struct {
 
 var errNotOpen = errors.New("it is not open yet")
 
-// askStore returns why the store cannot be read or written, or nil. It asks the store once a second at most.
-func (n *Node) askStore() error {
-	store := n.Store()
+// ask returns why the store cannot be read or written, or nil. It asks the store once a second at most.
+func (h *health) ask(store *sqlstore.Store, clock func() time.Time) error {
 	if store == nil {
 		return errNotOpen
 	}
-	return n.health.ask(store, n.clock.now)
-}
-
-func (h *health) ask(store *sqlstore.Store, clock func() time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := clock()
@@ -51,10 +46,10 @@ func (h *health) ask(store *sqlstore.Store, clock func() time.Time) error {
 	return h.trouble
 }
 
-// Unreadiness lists, for the operator, why nothing can be served. It returns nothing when the node is ready.
+// Unreadiness lists the reasons why the node cannot serve, for operators. It returns none if the node is ready.
 func (n *Node) Unreadiness() []string {
 	var reasons []string
-	if err := n.askStore(); err != nil {
+	if err := n.health.ask(n.Store(), n.clock.now); err != nil {
 		reasons = append(reasons, fmt.Sprintf("store: %v", err))
 	}
 	switch err := n.Verifier.Ready(); {
@@ -79,24 +74,24 @@ func lastRead(age time.Duration) string {
 type Status struct {
 	// Store is the kind of its store.
 	Store string
-	// Revocations are those in memory, Staleness is how long ago they were known to be complete; negative: never.
+	// Revocations is the number in memory, and Staleness how long ago they were known to be complete; negative: never.
 	Revocations int
 	Staleness   time.Duration
-	// Keys counts the signing keys.
+	// Keys is the number of signing keys by state.
 	Keys map[keys.State]int
-	// Signing are the kids of the keys that sign, by algorithm; empty: there is none.
+	// Signing are the kids of the signing keys by algorithm; empty: there is none.
 	Signing map[oauth.Algorithm]string
 	// ClockSkew is how far the store's clock is ahead of this node's.
 	ClockSkew time.Duration
-	// Verified is how many access tokens need no signature check any more.
+	// Verified is the number of access tokens whose verification is cached.
 	Verified int
-	// Housekeeper: this node drops what has expired from the store.
+	// Housekeeper reports that this node drops expired records from the store.
 	Housekeeper bool
-	// Rows is how many records the store holds, by table, as the housekeeper counted last. Nil: this node does not know.
+	// Rows is the last count of the records in the store, by table; nil: this node is not the housekeeper.
 	Rows map[string]int64
 }
 
-// Status returns how the node stands, without a question to the store.
+// Status returns the state of the node. It does not ask the store.
 func (n *Node) Status() Status {
 	s := Status{
 		Store:       n.settings.Store,

@@ -31,11 +31,11 @@ const (
 	sizesTimeout  = 30 * time.Second
 )
 
-// clockMargin is how long a record is kept after it has expired, in case a clock had jumped ahead and is set back.
+// clockMargin is how long a record is kept after its expiry, in case a clock was ahead and is set back.
 const clockMargin = 24 * time.Hour
 
-// housekeeper drops from the store what has expired, and counts the rest. One of the nodes that share a store does it at a time:
-// the one that has the lease.
+// housekeeper drops expired records from the store, and counts the rest. Of the nodes that share a store, only the one with the lease does
+// that.
 type housekeeper struct {
 	store  store.Store // set before the first round
 	clock  *sharedClock
@@ -51,7 +51,7 @@ func newHousekeeper(clock *sharedClock) *housekeeper {
 	return &housekeeper{clock: clock, holder: oauth.NewID()}
 }
 
-// housekeep keeps house once a minute until ctx ends.
+// housekeep calls KeepHouse once a minute until ctx ends.
 func (n *Node) housekeep(ctx context.Context) {
 	expire := time.NewTicker(expireInterval)
 	defer expire.Stop()
@@ -67,8 +67,8 @@ func (n *Node) housekeep(ctx context.Context) {
 	}
 }
 
-// KeepHouse is one round of housekeeping. Every node drops what has expired from its memory; the one that has the lease drops it
-// from the store.
+// KeepHouse is one round of housekeeping. Every node drops expired revocations from its memory. The node with the lease drops expired
+// records from the store.
 func (n *Node) KeepHouse(ctx context.Context) error {
 	n.Revocations.Expire(n.clock.earliest().Add(-clockMargin))
 	round, cancel := context.WithTimeout(ctx, maxRound)
@@ -80,7 +80,7 @@ func (n *Node) KeepHouse(ctx context.Context) error {
 	return err
 }
 
-// lead asks for the lease, and reports whether this node has it.
+// lead acquires or renews the lease, and reports whether this node has it.
 func (h *housekeeper) lead(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
@@ -92,14 +92,14 @@ func (h *housekeeper) lead(ctx context.Context) (bool, error) {
 	return leads, err
 }
 
-// expired is a kind of records, and which of them are dropped.
+// expired is a kind of records, and the time before which they are dropped.
 type expired struct {
 	drop   func(context.Context, time.Time) (more bool, err error)
 	before time.Time
 }
 
-// sweep drops attempts whose window is over, revocations that match no valid token any more, and families without a valid token:
-// an access token may outlive its family by store.MaxLifetime.
+// sweep drops attempts whose window is over, revocations that no longer match a valid token, and families without a valid token: an
+// access token may outlive its family by store.MaxLifetime.
 func (h *housekeeper) sweep(ctx context.Context) error {
 	before := h.clock.earliest().Add(-clockMargin)
 	return dropInTurn(ctx, []expired{
@@ -109,8 +109,8 @@ func (h *housekeeper) sweep(ctx context.Context) error {
 	})
 }
 
-// dropInTurn drops a batch of each kind in turn, until nothing is left or the round is over. The next round goes on. A kind that
-// grows faster than it can be dropped does not keep the others from their turn, nor does one that fails.
+// dropInTurn drops a batch of each kind in turn, until nothing is left or the round is over. The next round continues. A kind that grows
+// faster than it is dropped does not block the others, nor does one that fails.
 func dropInTurn(ctx context.Context, kinds []expired) error {
 	var failed error
 	for range maxBatches {
@@ -143,7 +143,7 @@ func dropBatch(ctx context.Context, drop func(context.Context, time.Time) (bool,
 	return drop(ctx, before)
 }
 
-// countAgain counts the records in the store, unless that was done a while ago.
+// countAgain counts the records in the store, unless they were counted within sizesInterval.
 func (h *housekeeper) countAgain(ctx context.Context) error {
 	if h.countedSince(h.clock.now().Add(-sizesInterval)) {
 		return nil
@@ -154,7 +154,7 @@ func (h *housekeeper) countAgain(ctx context.Context) error {
 	return err
 }
 
-// CountRows asks the store how many records it holds, by table. Large numbers are estimates.
+// CountRows asks the store for the number of records by table. Large numbers are estimates.
 func (n *Node) CountRows(ctx context.Context) (map[string]int64, error) {
 	if !n.IsOpen() {
 		return nil, ErrAway
@@ -184,8 +184,7 @@ func (h *housekeeper) countedSince(then time.Time) bool {
 	return h.countedAt.After(then)
 }
 
-// report reports whether this node is the housekeeper, and if so how many records of each kind there were when they were
-// counted last.
+// report reports whether this node is the housekeeper, and if so the last count of the records.
 func (h *housekeeper) report() (leads bool, stored map[string]int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

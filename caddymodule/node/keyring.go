@@ -18,7 +18,7 @@ import (
 // keepTimeout bounds one round of maintaining the keys.
 const keepTimeout = 10 * time.Second
 
-// keyring keeps the keys of a node as its store has them.
+// keyring keeps the keys in memory equal to those in the store.
 type keyring struct {
 	keys     *keys.Set
 	sealer   *keys.Sealer // nil: keys are stored in the clear
@@ -33,9 +33,9 @@ type keyring struct {
 	mu      sync.Mutex
 	version int64        // of the keys in memory; 0: not known
 	failing atomic.Bool  // the last sync has failed
-	refused atomic.Int64 // how many stored signing keys are not used
+	refused atomic.Int64 // number of stored signing keys that are not used
 
-	manifest atomic.Pointer[keys.Manifest] // as it was read last; nil: it is missing or was changed
+	manifest atomic.Pointer[keys.Manifest] // as last read; nil: it is missing or was changed
 }
 
 // KeyRing returns the key ring of a node that is open.
@@ -48,7 +48,7 @@ func (k *keyring) ring() *keys.Ring {
 	}
 }
 
-// load reads the signing keys and the master key, and makes the first ones.
+// load reads the signing keys and the master key. It creates them in an empty store.
 func (k *keyring) load(ctx context.Context) error {
 	if err := k.loadKeys(ctx); err != nil {
 		return k.explainInClear(err)
@@ -90,18 +90,18 @@ func (k *keyring) readManifest(ctx context.Context) error {
 	return err
 }
 
-// isPutBack reports whether somebody has put back an older set of keys, or taken away what shows that it is the current one: the manifest is
-// missing, belongs to another database, or is older than the one that this machine has seen.
+// isPutBack reports whether the keys are an older set, or cannot be shown to be the current one: the manifest is missing, belongs to another
+// database, or is older than the one that this machine has seen.
 func (k *keyring) isPutBack(identity string, seen int64) bool {
 	m := k.manifest.Load()
 	return k.sealer != nil && (m == nil || m.Counter > 0 && m.Identity != identity || m.Counter < seen)
 }
 
-// sync reads the keys of the store when they have changed. When it fails, the node keeps the keys that it has.
+// sync reads the keys of the store if they have changed. If it fails, the node keeps the keys that it has.
 func (k *keyring) sync(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// The version comes first: what changes in between is read twice, and never missed.
+	// The version is read first: a change in between is read twice, and never missed.
 	version, err := k.store.KeysVersion(ctx)
 	if err != nil || version == k.version {
 		return err
@@ -111,7 +111,7 @@ func (k *keyring) sync(ctx context.Context) error {
 		refused++
 		warnOfKey(err)
 	}
-	if err = k.readManifest(ctx); err == nil { // the rollback detector answers to an old one
+	if err = k.readManifest(ctx); err == nil { // the rollback detector handles an old one
 		err = ring.Refresh(ctx)
 	}
 	k.refused.Store(refused)
@@ -122,37 +122,39 @@ func (k *keyring) sync(ctx context.Context) error {
 	return nil
 }
 
-// syncKeys checks that the database was not put back to an older state, and reads the keys that have changed. It logs the first
-// failure of several.
-func (n *Node) syncKeys(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
+// syncKeys checks that the database was not restored to an older state, and reads the keys that have changed. It logs the first of several
+// failures.
+func (d *rollbackDetector) syncKeys(caller context.Context) error {
+	ctx, cancel := context.WithTimeout(caller, feedTimeout)
 	defer cancel()
-	err := n.rollback.check(ctx)
+	err := d.check(ctx)
 	if err == nil {
-		err = n.keyring.sync(ctx)
+		err = d.keyring.sync(ctx)
 	}
-	if errors.Is(err, keys.ErrOldSet) { // which the check has not known yet
-		if err = n.rollback.check(ctx); err == nil {
-			err = n.keyring.sync(ctx)
+	if errors.Is(err, keys.ErrOldSet) { // which the check did not see yet
+		if err = d.check(ctx); err == nil {
+			err = d.keyring.sync(ctx)
 		}
 	}
-	if failed := n.keyring.failing.Swap(err != nil); err != nil && !failed && n.life.Err() == nil {
+	if caller.Err() != nil {
+		return err // which says nothing about the store
+	}
+	if failed := d.keyring.failing.Swap(err != nil); err != nil && !failed {
 		log().Error("reading signing keys: going on with those that are known", zap.Error(err))
 	}
 	return err
 }
 
-// KeysChanged makes a durable change of the keys known to this node. It returns no error: the keys are read again within a
-// second.
-func (n *Node) KeysChanged(ctx context.Context) { _ = n.syncKeys(ctx) }
+// KeysChanged reads a change of the keys into this node. It returns no error: the keys are read again within a second.
+func (n *Node) KeysChanged(ctx context.Context) { _ = n.rollback.syncKeys(ctx) }
 
-// keepKeys publishes the next key when it is time, and drops those that nobody needs any more.
+// keepKeys publishes the next key when it is due, and drops keys that have signed no valid token.
 func (n *Node) keepKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
-	// Somebody may have put back an older set without moving the version, and then no poll reads it.
+	// An older set may have been restored without a change of the version. No poll reads it then.
 	if err := n.keyring.readManifest(ctx); errors.Is(err, keys.ErrOldSet) {
-		return n.syncKeys(ctx)
+		return n.rollback.syncKeys(ctx)
 	}
 	done, err := n.KeyRing().Maintain(ctx)
 	for _, next := range done.Published {
@@ -168,8 +170,8 @@ func (n *Node) keepKeys(ctx context.Context) error {
 	return err
 }
 
-// replacement returns a fresh signing key of the issuer's algorithm, which is not stored, and the ids of the keys that it would replace: all that are not
-// revoked.
+// replacement returns a new signing key of the issuer's algorithm, which is not stored, and the ids of the keys that it would replace: all
+// that are not revoked.
 func (k *keyring) replacement(ctx context.Context) (fresh store.StoredKey, older []string, err error) {
 	list, err := k.ring().List(ctx)
 	if err != nil {
@@ -188,7 +190,7 @@ func (k *keyring) replacement(ctx context.Context) (fresh store.StoredKey, older
 	return fresh, older, err
 }
 
-// states counts the signing keys that this node has, and the stored ones that it refuses.
+// states returns the number of signing keys in memory by state, and of stored ones that are refused.
 func (k *keyring) states() map[keys.State]int {
 	now := k.clock.Now()
 	states := map[keys.State]int{keys.StatePublished: 0, keys.StateSigning: 0, keys.StateSuperseded: 0}
@@ -199,7 +201,7 @@ func (k *keyring) states() map[keys.State]int {
 	return states
 }
 
-// signing returns the kids of the keys that sign, by algorithm; an algorithm without a key has none.
+// signing returns the kids of the signing keys by algorithm; empty: the algorithm has none.
 func (k *keyring) signing() map[oauth.Algorithm]string {
 	now, kids := k.clock.Now(), make(map[oauth.Algorithm]string)
 	for _, algorithm := range k.settings.algorithms() {

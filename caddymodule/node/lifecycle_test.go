@@ -70,19 +70,19 @@ func TestF9TwoNodesOnOneFile(t *testing.T) {
 // in.
 func TestCleanupWaitsForRequests(t *testing.T) {
 	n := opened(t, onDisk(t))
-	if !n.Enter() {
+	if !n.Life.Enter() {
 		t.Fatal("an open node lets nobody in")
 	}
 	if err := n.Destruct(); err != nil {
 		t.Fatal(err)
 	}
-	if n.Enter() {
+	if n.Life.Enter() {
 		t.Error("a closing node lets somebody in")
 	}
 	if _, err := n.store.Clients(t.Context()); err != nil {
 		t.Errorf("the store is closed under a request: %v", err)
 	}
-	n.Leave()
+	n.Life.Leave()
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := n.store.Clients(t.Context()); err != nil {
 			return

@@ -15,8 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
-// marker is the file beside Caddy's data in which a machine remembers how far a database had come. Every node of the machine on
-// that database writes it.
+// marker is a file in Caddy's data directory with the counters of a database. Every node of the machine on that database writes it.
 type marker struct {
 	database string         // the absolute path of the database's file; empty: it has none
 	identity string         // of the database; empty: it is not known yet
@@ -60,7 +59,7 @@ func (m *marker) open(identity string) sqlstore.Marks {
 	return m.kept
 }
 
-// update writes the marks, unless the file has them. It logs the first failure of several.
+// update writes the marks, unless the file has them. It logs the first of several failures.
 func (m *marker) update(marks sqlstore.Marks, now time.Time) {
 	if marks == m.kept {
 		return
@@ -73,7 +72,7 @@ func (m *marker) update(marks sqlstore.Marks, now time.Time) {
 	m.failing = err != nil
 }
 
-// write replaces the file as a whole. It leaves a file alone that another node of this machine has brought farther.
+// write replaces the file as a whole. It keeps a file that another node of this machine has written with later marks.
 func (m *marker) write(marks sqlstore.Marks) (err error) {
 	if found, err := readMarker(m.path()); err == nil && isFarther(found.Marks, marks) {
 		m.kept = marks
@@ -112,11 +111,11 @@ func syncDirectory(path string) error {
 	return errors.Join(directory.Sync(), directory.Close())
 }
 
-// checkEmptied refuses an empty file for which there is a marker: with a fresh set of keys, a database that has lost everything
-// would pass for a new one. A first start that was broken off leaves an empty file and no marker.
+// checkEmptied refuses an empty file for which there is a marker: a database that has lost all data would pass for a new one. An
+// interrupted first start leaves an empty file and no marker.
 func checkEmptied(path string) error {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > 0 {
-		return nil // what is wrong with it shows when it is opened
+		return nil // opening it reports the error
 	}
 	if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > 0 {
 		return nil // likewise
@@ -138,7 +137,7 @@ func checkEmptied(path string) error {
 	return nil
 }
 
-// absolute returns a path as it is the same from every directory, or "" when there is none.
+// absolute returns the absolute path, or "" for an empty one.
 func absolute(path string) string {
 	if path == "" {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// storeErrors belongs to the process: it goes on when a configuration is loaded.
+// storeErrors belongs to the process and survives reloads.
 var storeErrors = prometheus.NewCounter(prometheus.CounterOpts{
 	Name: "gatehouse_store_errors_total",
 	Help: "Questions and steps that failed in the store.",
@@ -28,7 +28,7 @@ var (
 	rowsDesc        = gauge("stored_rows", "Records in the store, told by the node that is the housekeeper. Large numbers are estimates.", "table")
 )
 
-// Metrics returns the metrics that belong to the process, and to no node.
+// Metrics returns the metrics of the process, which belong to no node.
 func Metrics() []prometheus.Collector { return []prometheus.Collector{storeErrors} }
 
 // Describe lists the gauges of a node.
@@ -38,13 +38,13 @@ func Describe(descriptions chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect tells the gauges. It waits for the store for as long as readiness does.
-func (n *Node) Collect(metrics chan<- prometheus.Metric) {
+// Collect sends the gauges of a node. It waits for the store for as long as readiness does.
+func Collect(n *Node, metrics chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	s := n.Status()
-	send(storeUpDesc, oneIf(n.askStore() == nil))
+	send(storeUpDesc, oneIf(n.health.ask(n.Store(), n.clock.now) == nil))
 	send(revocationsDesc, float64(s.Revocations))
 	if s.Staleness < 0 {
 		send(stalenessDesc, math.Inf(1))

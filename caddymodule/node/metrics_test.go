@@ -12,6 +12,8 @@ type collector struct{ *Node }
 
 func (collector) Describe(descriptions chan<- *prometheus.Desc) { Describe(descriptions) }
 
+func (c collector) Collect(metrics chan<- prometheus.Metric) { Collect(c.Node, metrics) }
+
 // TestStalenessWithoutAnEnd: a node that has never read revocations says so, and not that they are old.
 func TestStalenessWithoutAnEnd(t *testing.T) {
 	registry := prometheus.NewRegistry()

@@ -32,7 +32,7 @@ type Settings struct {
 	DSN string
 	// Pool bounds the connections to PostgreSQL.
 	Pool int
-	// KeepSchema leaves the schema alone: somebody else migrates.
+	// KeepSchema turns migrations off.
 	KeepSchema bool
 	Issuer     string
 	// Algorithm is that of the keys that sign access tokens.
@@ -41,11 +41,11 @@ type Settings struct {
 	OpenID bool
 	// Rotation is the time between two signing keys; 0: keys are not rotated.
 	Rotation time.Duration
-	// MaxStaleness is how old the knowledge of revocations may be before tokens are refused.
+	// MaxStaleness is how old the known revocations may be before tokens are refused.
 	MaxStaleness time.Duration
 }
 
-// algorithms are those that are signed with, the issuer's own first.
+// algorithms returns the algorithms of the signing keys, that of access tokens first.
 func (s Settings) algorithms() []oauth.Algorithm {
 	list := []oauth.Algorithm{s.Algorithm}
 	for _, algorithm := range oauth.OwnAlgorithms {
@@ -56,11 +56,10 @@ func (s Settings) algorithms() []oauth.Algorithm {
 	return list
 }
 
-// nodes are those in use, by poolKey: a configuration with the same settings goes on with the same database handle, keys,
-// sessions, revocations and verified tokens.
+// nodes are the nodes in use, by poolKey.
 var nodes = pool.New((*Node).Destruct)
 
-// poolKey tells two nodes apart.
+// poolKey is the key of a node in the pool.
 type poolKey struct {
 	Settings
 	sealer string // the ids of the key-encryption keys
@@ -73,9 +72,8 @@ func keyOf(settings Settings, sealer *keys.Sealer) poolKey {
 	return poolKey{settings, strings.Join(sealer.IDs(), " ")}
 }
 
-// Acquire returns the node of these settings and this sealer, which is nil when keys are stored in the clear. It makes one
-// when no configuration has it. Each use has to be released, and the node closes with the last one. It opens nothing: `caddy validate`
-// comes this far.
+// Acquire returns the node of these settings and this sealer, which is nil if keys are stored in the clear. It creates the node if no
+// configuration uses it, and opens nothing. Each use has to be released. The last release closes the node.
 func Acquire(settings Settings, sealer *keys.Sealer) (*pool.Use[*Node], error) {
 	return nodes.Take(keyOf(settings, sealer), func() (*Node, error) { return newNode(settings, sealer), nil })
 }
@@ -85,15 +83,17 @@ func InUse() int { return len(nodes.All()) }
 
 // Node is the state of an issuer: it outlives a reload. It is safe for concurrent use.
 type Node struct {
-	// Keys, Revocations and Verifier judge access tokens; Attempts and Passwords bound guessing and hashing. They are there
-	// from the beginning. Open fills them.
+	// Keys, Revocations and Verifier judge access tokens; Attempts and Passwords bound guessing and hashing. They are never nil. Open
+	// fills them.
 	Keys        *keys.Set
 	Revocations *token.RevocationSet
 	Verifier    *token.Verifier
 	Attempts    store.AttemptCounter
 	Passwords   *passwords.Hasher
 
-	lifetime
+	// Life has the requests and goroutines that need the store.
+	Life *Lifetime
+
 	storeHandle
 	clock       *sharedClock
 	feed        *revocationFeed
@@ -102,14 +102,14 @@ type Node struct {
 	housekeeper *housekeeper
 }
 
-// newNode prepares a node.
+// newNode returns a node that is not open.
 func newNode(settings Settings, sealer *keys.Sealer) *Node {
 	clock := newSharedClock(Clock)
 	n := &Node{
 		Keys:        new(keys.Set),
 		Revocations: token.NewRevocationSet(),
 		Passwords:   passwords.NewHasher(),
-		lifetime:    newLifetime(),
+		Life:        newLifetime(),
 		storeHandle: storeHandle{settings: settings, done: make(chan struct{})},
 		clock:       clock,
 		housekeeper: newHousekeeper(clock),
@@ -117,7 +117,7 @@ func newNode(settings Settings, sealer *keys.Sealer) *Node {
 	n.feed = newFeed(n.Revocations, clock.now)
 	n.keyring = &keyring{keys: n.Keys, sealer: sealer, settings: settings, clock: clock}
 	n.rollback = &rollbackDetector{feed: n.feed, keyring: n.keyring, clock: clock, marker: marker{database: absolute(settings.Path)}}
-	n.Attempts = n.newAttempts()
+	n.Attempts = newAttempts(&n.storeHandle, clock.now)
 	n.Verifier = token.NewVerifier(settings.Issuer, n.Keys, n.Revocations, settings.MaxStaleness, clock.now)
 	return n
 }
@@ -129,33 +129,33 @@ func log() *zap.Logger { return caddy.Log().Named("oauth") }
 // Clock is the time source of every node. Tests replace it before they load a configuration.
 var Clock = time.Now
 
-// Now returns this node's time, by which access tokens are judged.
+// Now returns this node's time, which decides whether an access token has expired.
 func (n *Node) Now() time.Time { return n.clock.now() }
 
-// StoreTime returns the store's time, by which codes, sign-ins and refresh tokens are judged.
+// StoreTime returns the store's time, which decides whether codes, sessions and refresh tokens have expired.
 func (n *Node) StoreTime() time.Time { return n.clock.Now() }
 
 // MasterKey returns the master key of a node that is open.
 func (n *Node) MasterKey() *keys.MasterKey { return n.keyring.master }
 
-// JTIMAC returns what makes and checks the MAC in the ids of access tokens, of a node that is open.
+// JTIMAC returns the MAC for the ids of access tokens, of a node that is open.
 func (n *Node) JTIMAC() *token.JTIMAC { return n.keyring.jtiMAC }
 
-// Destruct closes the node when no configuration uses it any more. Requests of the former configuration may still be under way:
-// the store stays open until they have ended, for ten seconds at most.
+// Destruct closes the node when no configuration uses it any longer. The store stays open until the requests of the last configuration
+// have ended, for ten seconds at most.
 func (n *Node) Destruct() error {
-	n.end()
+	n.Life.end()
 	if !n.IsOpen() {
 		return nil
 	}
-	busy := !n.IsIdle()
+	busy := !n.Life.IsIdle()
 	n.rollback.keepMarks()
 	if !busy {
 		return n.store.Close()
 	}
 	go func() {
-		n.awaitIdle(shutdownTimeout)
-		n.rollback.keepMarks() // of what those requests have revoked
+		n.Life.awaitIdle(shutdownTimeout)
+		n.rollback.keepMarks() // with the revocations of those requests
 		if err := n.store.Close(); err != nil {
 			log().Error("closing the store", zap.Error(err))
 		}

@@ -89,7 +89,7 @@ func TestV9ACompleteOldSetIsPutBack(t *testing.T) {
 				if _, err := n.KeyRing().Revoke(t.Context(), revoked); err != nil {
 					t.Fatal(err)
 				}
-				if err := n.syncKeys(t.Context()); err != nil {
+				if err := n.rollback.syncKeys(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				key, err = n.Keys.SigningWith(oauth.ES256, Clock())
@@ -121,7 +121,7 @@ func TestV9ACompleteOldSetIsPutBack(t *testing.T) {
 						s = c.kek()
 					}
 					n = open(s)
-				} else if err := errors.Join(n.syncKeys(t.Context()), n.keepKeys(t.Context())); err != nil {
+				} else if err := errors.Join(n.rollback.syncKeys(t.Context()), n.keepKeys(t.Context())); err != nil {
 					t.Error(err)
 				}
 				if slices.ContainsFunc(n.Keys.List(), func(k *keys.SigningKey) bool { return k.ID == revoked }) {

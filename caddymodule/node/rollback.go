@@ -16,25 +16,25 @@ import (
 const (
 	// markInterval is the least time between two writes of a marker.
 	markInterval = time.Second
-	// lastMarksTimeout bounds the question to the store when a node closes.
+	// lastMarksTimeout bounds the query when a node closes.
 	lastMarksTimeout = time.Second
-	// maxLooks bounds how often marks are compared before they settle: before and after a distrust, and with either identity.
+	// maxLooks bounds the comparisons of one check: before and after a distrust, and with either identity.
 	maxLooks = 10
 )
 
-// errUnsettled is returned when a database is behind even after its keys were distrusted.
+// errUnsettled is returned if a database is behind even after its keys were distrusted.
 var errUnsettled = errors.New("the database is put back to an older state again and again")
 
-// markedStore is a store that may be put back to an older state: an sqlstore.Store that is not in memory.
+// markedStore is a store that may be restored to an older state: an sqlstore.Store that is not in memory.
 type markedStore interface {
 	Progress(ctx context.Context, seen sqlstore.Marks) (sqlstore.Progress, error)
 	Distrust(ctx context.Context, seen sqlstore.Marks, fresh store.StoredKey, ids []string, at time.Time) (bool, error)
 }
 
-// rollbackDetector notices that the database was put back to an older state, as from a backup: then it has come less far than this
-// node has seen, or than the marker remembers from earlier processes. See docs/decisions/0018-a-restored-backup.md.
+// rollbackDetector detects that the database was restored to an older state, as from a backup: its counters are behind those that this
+// node has seen, or that the marker has from earlier processes. See docs/decisions/0018-a-restored-backup.md.
 type rollbackDetector struct {
-	store   markedStore // nil: it cannot be put back
+	store   markedStore // nil: it cannot be restored
 	feed    *revocationFeed
 	keyring *keyring
 	clock   *sharedClock
@@ -44,9 +44,8 @@ type rollbackDetector struct {
 	marker marker
 }
 
-// recall reads the marker and compares the manifest of the keys with it, before anything is written: a step that took over an old manifest would
-// make it the current one. It returns keys.ErrOldSet for a set that was put back. That there is no key that a manifest could be about says
-// nothing yet.
+// recall reads the marker and compares the manifest of the keys with it, before anything is written: a write would make an old manifest the
+// current one. It returns keys.ErrOldSet for an older set. A manifest without keys is not one.
 func (d *rollbackDetector) recall(ctx context.Context) error {
 	if d.store == nil {
 		return nil
@@ -70,7 +69,7 @@ func (d *rollbackDetector) recall(ctx context.Context) error {
 	return nil
 }
 
-// check compares the database with what was seen of it, and distrusts the keys of one that was put back.
+// check compares the counters of the database with those that were seen, and distrusts the keys of one that was restored.
 //
 // The marker is read before the counters with which it is compared: another process may move both in between. Counters are
 // noted only under the identity that was read together with them: a database that was distrusted has a new one, and the former
@@ -107,7 +106,7 @@ func (d *rollbackDetector) check(ctx context.Context) error {
 	return errUnsettled
 }
 
-// compare compares the database with what was seen of it, by the feed too.
+// compare compares the counters of the database with those that were seen, also by the feed.
 func (d *rollbackDetector) compare(ctx context.Context) (sqlstore.Progress, error) {
 	if lost := d.feed.lost.Swap(nil); lost != nil {
 		d.seen.Revocations, d.seen.Tag = lost.Revocations, lost.Tag
@@ -119,14 +118,14 @@ func (d *rollbackDetector) compare(ctx context.Context) (sqlstore.Progress, erro
 	return now, err
 }
 
-// distrust revokes every signing key and has a fresh one sign. What was revoked since the backup is lost, so no token that an
-// older key has signed can be trusted.
+// distrust revokes every signing key and makes a new one sign. Revocations since the backup are lost, so no token of an older key can be
+// trusted.
 func (d *rollbackDetector) distrust(ctx context.Context, now sqlstore.Progress) error {
 	seen := d.seen
 	if d.keyring.isPutBack(now.Identity, seen.Manifest) {
 		log().Named("audit").Error("signing keys distrusted", zap.String("cause", "the stored keys are not those that were stored last: the manifest of the keys is missing, was "+
 			"changed or is an older one. Somebody has written to the database, or has put back a part of it"))
-		seen.Keys = max(now.Keys, seen.Keys, seen.Manifest) + 1 // which the database does not have
+		seen.Keys = max(now.Keys, seen.Keys, seen.Manifest) + 1 // a counter that the database does not have
 	}
 	log().Error("the database was put back to an older state, and what was revoked since then is forgotten: every older signing key is "+
 		"revoked, and clients must get new tokens. Sign-ins, clients and people that were ended since then are back: end them again",
@@ -146,15 +145,15 @@ func (d *rollbackDetector) distrust(ctx context.Context, now sqlstore.Progress) 
 	if d.keyring.master == nil {
 		return d.keyring.readManifest(ctx) // the node starts: it reads the keys next, makes those of new algorithms, and then reads the feed
 	}
-	// The fresh key comes first: from the moment in which the feed tells of the older ones, none of them may sign any more.
+	// The new key is read first: once the feed has the revocations of the older keys, none of them may sign.
 	if err := d.keyring.sync(ctx); err != nil {
 		return err
 	}
 	return d.feed.catchUp(ctx)
 }
 
-// keepMarks brings the marker up to date when the node closes, so that it lacks nothing after an orderly stop. It does not ask a
-// database that did not answer the last poll. It distrusts nothing: the next start does.
+// keepMarks updates the marker when the node closes, so that it is complete after an orderly stop. It does not ask a database that did
+// not answer the last poll. It does not distrust keys: the next start does.
 func (d *rollbackDetector) keepMarks() {
 	if d.store == nil || d.feed.failing || !d.mu.TryLock() { // a request has the lock: Destruct calls this again after the last one
 		return

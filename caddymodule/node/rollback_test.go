@@ -81,8 +81,8 @@ func TestK11K27LostBetweenTwoLooks(t *testing.T) {
 	settings := onDisk(t)
 	settings.OpenID = true
 	n := opened(t, settings)
-	n.stop() // nobody looks but the test
-	n.runs.Wait()
+	n.Life.stop() // nobody looks but the test
+	n.Life.runs.Wait()
 	revoke := func(id string) {
 		t.Helper()
 		err := n.store.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: id, ExpiresAt: time.Now().Add(time.Hour)})
@@ -94,7 +94,7 @@ func TestK11K27LostBetweenTwoLooks(t *testing.T) {
 		}
 	}
 	revoke("early")
-	if err := n.syncKeys(t.Context()); err != nil {
+	if err := n.rollback.syncKeys(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	revoke("lost")
@@ -117,7 +117,7 @@ func TestK11K27LostBetweenTwoLooks(t *testing.T) {
 	if n.rollback.keepMarks(); n.rollback.marker.kept != kept {
 		t.Errorf("the marker has gone from %+v to %+v", kept, n.rollback.marker.kept)
 	}
-	if err := n.syncKeys(t.Context()); err != nil {
+	if err := n.rollback.syncKeys(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for algorithm, kid := range n.Status().Signing {

@@ -14,18 +14,17 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 )
 
-// sealedPrefix begins the names of the files by which a machine remembers that the keys of an issuer were sealed
-// under a key-encryption key. The database cannot tell: whoever can write there can delete every key that shows it.
+// sealedPrefix begins the names of the files that record that the keys of an issuer were sealed under a key-encryption key. The database
+// cannot record that: an attacker who can write to it can delete every sealed key.
 const sealedPrefix = "sealed-"
 
-// sealedFile is the file for one key-encryption key.
+// sealedFile returns the path of the file for one key-encryption key.
 func (k *keyring) sealedFile(keyID string) string {
 	digest := sha256.Sum256([]byte(keyID + " " + k.settings.Issuer))
 	return filepath.Join(markerDirectory(), sealedPrefix+hex.EncodeToString(digest[:8]))
 }
 
-// sealedBefore returns the file that remembers that the keys were sealed under one of the key-encryption keys, or "" when there is
-// none.
+// sealedBefore returns the path of the file for one of the key-encryption keys, or "" if there is none.
 func (k *keyring) sealedBefore() string {
 	if k.sealer == nil || k.settings.Store == Memory {
 		return ""
@@ -43,7 +42,7 @@ func isThere(path string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// seal encrypts the keys of the store under the current key-encryption key, and logs what it has found.
+// seal encrypts the keys of the store under the current key-encryption key. It logs keys in the clear and refused ones.
 func (k *keyring) seal(ctx context.Context) error {
 	found, err := keys.Seal(ctx, k.store, k.sealer, k.sealedBefore() != "")
 	if found.InClear > 0 && err == nil {
@@ -56,7 +55,7 @@ func (k *keyring) seal(ctx context.Context) error {
 	return err
 }
 
-// explainInClear adds to an error about keys in the clear what to do when they are the operator's own.
+// explainInClear adds to an error about keys in the clear how an operator accepts them.
 func (k *keyring) explainInClear(err error) error {
 	path := k.sealedBefore()
 	if !errors.Is(err, keys.ErrInClear) || path == "" {
@@ -65,7 +64,7 @@ func (k *keyring) explainInClear(err error) error {
 	return fmt.Errorf("%w. This machine has seen the keys encrypted. If you have put back a backup from before that, remove %s", err, path)
 }
 
-// noteSealed remembers that the keys are sealed.
+// noteSealed records that the keys are sealed.
 func (k *keyring) noteSealed() {
 	if k.sealer == nil || k.settings.Store == Memory {
 		return
@@ -90,7 +89,7 @@ func (k *keyring) noteSealed() {
 	}
 }
 
-// warnOfKey logs that a stored key is not used as it stands there.
+// warnOfKey logs that a stored key is refused or cannot be opened.
 func warnOfKey(err error) {
 	if errors.Is(err, keys.ErrRefused) {
 		log().Named("audit").Error("stored signing key refused", zap.NamedError("cause", err))

@@ -20,23 +20,22 @@ const (
 	skewPrecision = time.Second
 )
 
-// sharedClock is the store's time, the same on every node. Codes, sessions and refresh tokens are judged by it, whichever node
-// has issued them. It never goes back: what has expired stays expired when this node's clock is set back.
+// sharedClock is the store's time, the same on every node. It decides the expiry of codes, sessions and refresh tokens. It never goes back:
+// what has expired stays expired if this node's clock is set back.
 type sharedClock struct {
 	now     func() time.Time // of this node
 	machine func() time.Time // the machine's monotonic clock
 
 	mu     sync.Mutex
 	offset time.Duration // of the store's clock
-	// told is the last time that Now has returned since the clocks were compared; zero: none. at is when that was, by the
-	// machine's monotonic clock.
+	// told is the last result of Now since the clocks were compared; zero: none. at is the monotonic time of that call.
 	told, at time.Time
-	// compared is when the clocks were compared last, by the machine's monotonic clock; read is what this node's said then.
+	// compared is the monotonic time of the last comparison; read is this node's time then.
 	compared, read time.Time
 	alarmed        bool
 }
 
-// MonotonicClock is the monotonic clock of a sharedClock. Tests that stop Clock stop it too.
+// MonotonicClock is the monotonic clock of each sharedClock. Tests that replace Clock replace it too.
 var MonotonicClock = time.Now
 
 func newSharedClock(now func() time.Time) *sharedClock {
@@ -47,7 +46,7 @@ func newSharedClock(now func() time.Time) *sharedClock {
 func (c *sharedClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	told, at := c.now().Round(0).Add(c.offset), c.machine() // a wall time: Round takes the monotonic reading off
+	told, at := c.now().Round(0).Add(c.offset), c.machine() // Round removes the monotonic reading
 	if !c.told.IsZero() {
 		// At least as much time has passed as by the monotonic clock, even if the wall clock was set back.
 		if least := c.told.Add(at.Sub(c.at)); told.Before(least) {
@@ -58,7 +57,7 @@ func (c *sharedClock) Now() time.Time {
 	return told
 }
 
-// isDue reports whether it is time to compare the clocks again: after skewInterval, and at once when this node's clock was set.
+// isDue reports whether the clocks have to be compared again: after skewInterval, and when this node's clock was set.
 func (c *sharedClock) isDue() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,8 +66,8 @@ func (c *sharedClock) isDue() bool {
 	return c.compared.IsZero() || passed >= skewInterval || jumped.Abs() > skewPrecision
 }
 
-// set takes over the store's time, which was read between the times before and after of this node's clock. It returns how far the
-// store's clock is ahead, and whether that has become too far, or is no longer.
+// set sets the offset from the store's time, which was read between the times before and after of this node's clock. It returns how far
+// the store's clock is ahead, and whether that has crossed maxSkew.
 func (c *sharedClock) set(before, store, after time.Time) (skew time.Duration, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,21 +76,21 @@ func (c *sharedClock) set(before, store, after time.Time) (skew time.Duration, c
 		return c.offset, false
 	}
 	c.offset = store.Sub(before.Round(0).Add(after.Sub(before) / 2))
-	c.told = time.Time{} // the store knows better
+	c.told = time.Time{}
 	was := c.alarmed
 	c.alarmed = c.offset.Abs() > maxSkew
 	return c.offset, was != c.alarmed
 }
 
-// skew is how far the store's clock is ahead of this node's.
+// skew returns how far the store's clock is ahead of this node's.
 func (c *sharedClock) skew() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.offset
 }
 
-// earliest returns the earlier of this node's time and the store's. Families and keys are dated by the store's clock,
-// revocations by either: nothing is dropped before both clocks say so.
+// earliest returns the earlier of this node's time and the store's. Families and keys have the store's time, revocations either: nothing is
+// dropped before it has expired by both.
 func (c *sharedClock) earliest() time.Time {
 	shared, here := c.Now(), c.now()
 	if here.Before(shared) {
@@ -100,7 +99,7 @@ func (c *sharedClock) earliest() time.Time {
 	return shared
 }
 
-// compare compares this node's clock with the store's now and then, and logs when the two have drifted apart.
+// compare compares this node's clock with the store's if that is due, and logs when the skew crosses maxSkew.
 func (c *sharedClock) compare(ctx context.Context, source *sqlstore.Store) {
 	if !c.isDue() {
 		return

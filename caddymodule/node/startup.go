@@ -18,8 +18,7 @@ import (
 const (
 	// fileTimeout bounds the opening of a file, which is checked for damage from one end to the other.
 	fileTimeout = 2 * time.Minute
-	// serverTimeout bounds the first attempt to open a database of a server. When it takes longer, or the server is away, the
-	// attempts go on while Caddy serves everything else.
+	// serverTimeout bounds the first attempt to open a database on a server. After it, attempts go on while Caddy serves everything else.
 	serverTimeout = 3 * time.Second
 	// retryTimeout bounds each further attempt, and retryPause is the time between two.
 	retryTimeout = time.Minute
@@ -28,10 +27,10 @@ const (
 	migrateTimeout = time.Hour
 )
 
-// ErrAway is returned while the database cannot be reached. The node goes on trying.
+// ErrAway is returned while the database cannot be reached. The node keeps trying.
 var ErrAway = errors.New("the database is away")
 
-// storeHandle is the store that the settings name, and how far the node has come with opening it.
+// storeHandle is the store of the settings, and the state of opening it.
 type storeHandle struct {
 	settings Settings
 
@@ -56,7 +55,7 @@ func (h *storeHandle) IsOpen() bool {
 // Opened returns a channel that is closed once the node is open.
 func (h *storeHandle) Opened() <-chan struct{} { return h.done }
 
-// Store returns the store of a node that is open, and nil for any other.
+// Store returns the store, or nil if the node is not open.
 func (h *storeHandle) Store() *sqlstore.Store {
 	if !h.IsOpen() {
 		return nil
@@ -65,7 +64,7 @@ func (h *storeHandle) Store() *sqlstore.Store {
 }
 
 // Open opens the store, loads the keys, and starts the revocation feed and the housekeeping. It does nothing when the node is
-// open already. It returns ErrAway when a database server cannot be reached: the node then opens by itself as soon as it can.
+// open already. It returns ErrAway if a database server cannot be reached: the node then opens as soon as it can.
 func (n *Node) Open() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,18 +82,18 @@ func (n *Node) Open() error {
 	if err != nil && n.settings.Store == Postgres && postgres.IsUnreachable(err) {
 		log().Error("the database is away: everything that needs it answers 503 until it comes back", zap.Error(err))
 		n.trying = true
-		n.runs.Go(n.keepTrying)
+		n.Life.Go(n.keepTrying)
 		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
 	return err
 }
 
-// keepTrying opens the node as soon as that is possible.
+// keepTrying opens the node as soon as the database can be reached.
 func (n *Node) keepTrying() {
 	said := ""
 	for {
 		select {
-		case <-n.life.Done():
+		case <-n.Life.Done():
 			return
 		case <-time.After(retryPause): // the store spreads the attempts of many nodes
 		}
@@ -103,7 +102,7 @@ func (n *Node) keepTrying() {
 			log().Info("the database is there")
 			return
 		}
-		if text := err.Error(); text != said && n.life.Err() == nil {
+		if text := err.Error(); text != said && n.Life.ctx.Err() == nil {
 			said = text
 			log().Error("opening the database: trying again", zap.Error(err))
 		}
@@ -112,7 +111,7 @@ func (n *Node) keepTrying() {
 
 // tryOpen opens everything or nothing.
 func (n *Node) tryOpen(timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(n.life, timeout)
+	ctx, cancel := context.WithTimeout(n.Life.ctx, timeout)
 	defer cancel()
 	store, err := openStore(ctx, n.settings)
 	if err != nil {
@@ -123,8 +122,8 @@ func (n *Node) tryOpen(timeout time.Duration) error {
 	}
 	n.store = store
 	close(n.done)
-	n.runs.Go(func() { n.follow(n.life) })
-	n.runs.Go(func() { n.housekeep(n.life) })
+	n.Life.Go(func() { n.follow(n.Life.ctx) })
+	n.Life.Go(func() { n.housekeep(n.Life.ctx) })
 	return nil
 }
 
@@ -158,7 +157,7 @@ func Migrate(settings Settings) error {
 	return store.Close()
 }
 
-// load reads what a node keeps in memory.
+// load reads the keys and revocations into memory.
 func (n *Node) load(ctx context.Context, store *sqlstore.Store) error {
 	n.feed.store, n.keyring.store, n.housekeeper.store = store, store, store
 	if n.settings.Store != Memory {
@@ -170,7 +169,7 @@ func (n *Node) load(ctx context.Context, store *sqlstore.Store) error {
 		err = n.keyring.load(ctx)
 	}
 	if errors.Is(err, keys.ErrOldSet) && n.rollback.store != nil {
-		if err = n.rollback.check(ctx); err == nil { // which has answered with a fresh key
+		if err = n.rollback.check(ctx); err == nil { // which has replaced the keys
 			err = n.keyring.load(ctx)
 		}
 	}

@@ -1,19 +1,19 @@
-// Package pool keeps what outlives a reload of the configuration: databases, connections, and what was learned of others. Configurations
-// with the same settings share a thing; the last of them to let go ends it.
+// Package pool keeps values that outlive a reload of the configuration: databases, connections and fetched documents. Configurations
+// with the same settings share a value. The last release ends it.
 package pool
 
 import "github.com/caddyserver/caddy/v2"
 
-// Pool has things of one kind, by all of the settings that make a difference to them. A key has to be comparable.
+// Pool holds values by the settings that make a difference to them. Keys have to be comparable.
 type Pool[T any] struct {
 	things *caddy.UsagePool
 	end    func(T) error
 }
 
-// New returns an empty pool, whose things are ended so.
+// New returns an empty pool. end is called with a value after its last release.
 func New[T any](end func(T) error) *Pool[T] { return &Pool[T]{caddy.NewUsagePool(), end} }
 
-// Use is a configuration's use of a thing.
+// Use is one use of a value.
 type Use[T any] struct {
 	Value T
 
@@ -21,16 +21,16 @@ type Use[T any] struct {
 	key  any
 }
 
-// thing is what the pool knows of.
+// thing is a value in caddy.UsagePool.
 type thing[T any] struct {
 	value T
 	end   func(T) error
 }
 
-// Destruct ends the thing.
+// Destruct ends the value.
 func (t thing[T]) Destruct() error { return t.end(t.value) }
 
-// Take returns the use of the thing with a key, which is made if nobody uses it. Each use has to be released.
+// Take returns a use of the value with a key, and creates the value if it is not in use. Each use has to be released.
 func (p *Pool[T]) Take(key any, create func() (T, error)) (*Use[T], error) {
 	taken, _, err := p.things.LoadOrNew(key, func() (caddy.Destructor, error) {
 		value, err := create()
@@ -45,7 +45,7 @@ func (p *Pool[T]) Take(key any, create func() (T, error)) (*Use[T], error) {
 	return &Use[T]{Value: taken.(thing[T]).value, pool: p, key: key}, nil //nolint:forcetypeassert // the pool has no others
 }
 
-// Release ends the use, and with the last one the thing. It returns the error of that end. A nil Use is of nothing.
+// Release ends the use. After the last one it ends the value and returns the error of that. It accepts a nil Use.
 func (u *Use[T]) Release() error {
 	if u == nil {
 		return nil
@@ -54,7 +54,7 @@ func (u *Use[T]) Release() error {
 	return err
 }
 
-// All returns the things in use, in no order.
+// All returns the values in use, in no order.
 func (p *Pool[T]) All() (all []T) {
 	p.things.Range(func(_, value any) bool {
 		if t, ok := value.(thing[T]); ok {

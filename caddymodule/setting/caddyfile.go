@@ -1,5 +1,5 @@
-// Package setting reads single settings, for the oauth block and the directives: from a Caddyfile, with errors that name
-// file and line, and from a loaded configuration, with {env.NAME} and {file./path} replaced.
+// Package setting reads single settings for the oauth block and the directives: from a Caddyfile, with errors that name file and line, and
+// from a loaded configuration, with {env.NAME} and {file./path} replaced.
 package setting
 
 import (
@@ -52,18 +52,17 @@ func RefuseRequest(d *caddyfile.Dispenser, value string) error {
 	return nil
 }
 
-// IsPlaceholder reports whether a value has a placeholder, so that it is known only at the start.
+// IsPlaceholder reports whether a value has a placeholder, which is resolved at the start.
 func IsPlaceholder(value string) bool {
 	return strings.Contains(value, "{") && strings.Contains(value, "}")
 }
 
-// IsReference reports whether a value is exactly one placeholder, so that no part of a secret is in the configuration.
+// IsReference reports whether a value is exactly one placeholder. The configuration then holds no part of a secret.
 func IsReference(value string) bool {
 	return strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") && strings.Count(value, "{") == 1
 }
 
-// Reference reports whether a secret is a reference, which Provision will resolve. It returns an error for a malformed
-// reference, and for a placeholder of the request.
+// Reference reports whether a secret is a reference. It returns an error for a malformed reference, and for a placeholder of the request.
 func Reference(d *caddyfile.Dispenser, owner, what, value string) (bool, error) {
 	if value == "" {
 		return false, d.Errf("%s: the %s is empty; is a variable unset?", owner, what)
@@ -88,7 +87,7 @@ func LooksLikePlaceholder(d *caddyfile.Dispenser, owner, value string) error {
 	return d.Errf("%s: %q looks like a placeholder without its braces: write {%s}", owner, value, value)
 }
 
-// Known returns the end of the error for an unknown option: the options that there are.
+// Known returns the end of the error for an unknown option, which lists the known ones.
 func Known(options iter.Seq[string]) string {
 	names := slices.Sorted(options)
 	switch len(names) {
@@ -110,7 +109,7 @@ func Duration(d *caddyfile.Dispenser) (time.Duration, error) {
 	return DurationOf(d, value)
 }
 
-// DurationOf parses a duration that was already read.
+// DurationOf parses a duration.
 func DurationOf(d *caddyfile.Dispenser, value string) (time.Duration, error) {
 	duration, err := caddy.ParseDuration(value)
 	if err != nil {
@@ -119,7 +118,7 @@ func DurationOf(d *caddyfile.Dispenser, value string) (time.Duration, error) {
 	return duration, nil
 }
 
-// RefusePlaceholders returns an error for placeholders in values where nothing replaces them.
+// RefusePlaceholders returns an error for placeholders in values that are not resolved.
 func RefusePlaceholders(d *caddyfile.Dispenser, values []string) error {
 	for _, value := range values {
 		for _, prefix := range []string{"{http.", "{env.", "{file."} {
@@ -149,7 +148,7 @@ func Audience(d *caddyfile.Dispenser, audience *[]string) error {
 	return nil
 }
 
-// TextOrPlaceholder reads a text that may be a placeholder, but not one of the request.
+// TextOrPlaceholder reads a setting with one argument, which may have placeholders except those of the request.
 func TextOrPlaceholder(d *caddyfile.Dispenser, value *string) error {
 	if err := Text(d, value); err != nil {
 		return err

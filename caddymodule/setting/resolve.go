@@ -9,8 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Resolve replaces {env.*}, {file.*} and the like in a setting. It fails if the result is empty, and for a placeholder of
-// the request, because then a client could choose the value.
+// Resolve replaces {env.*}, {file.*} and other global placeholders in a setting. It returns an error if the result is empty, and for a
+// placeholder of the request, whose value a client could choose.
 func Resolve(name, text string) (string, error) {
 	if text == "" {
 		return "", fmt.Errorf("%s is missing", name)
@@ -31,7 +31,7 @@ func Resolve(name, text string) (string, error) {
 	return value, nil
 }
 
-// FileError says which file of a placeholder cannot be read, or is empty. It has no content.
+// FileError names a file of a placeholder that cannot be read, or is empty. It quotes no content.
 type FileError struct{ error }
 
 var filePlaceholder = regexp.MustCompile(`\{file\.([^{}]+)\}`)

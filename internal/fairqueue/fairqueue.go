@@ -1,4 +1,4 @@
-// Package fairqueue gives out a few slots among many who want one, so that nobody waits behind somebody else's crowd.
+// Package fairqueue limits concurrency fairly: callers that share an account or an address with many others do not delay the rest.
 package fairqueue
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ErrFull means that there is no place left to wait.
+// ErrFull means that too many callers wait.
 var ErrFull = errors.New("too many wait already")
 
 // Queue gives out slots. It is safe for concurrent use. The zero value is not usable; see New.
@@ -27,10 +27,10 @@ type Queue struct {
 	waiting       []*turn // in the order of arrival
 }
 
-// Share is something that slots are counted by.
+// Share is a group of callers that slots are counted by, such as an account or an address.
 type Share struct {
 	Name string
-	// Most is how many slots it may hold at once.
+	// Most is the number of slots that it may hold at once.
 	Most int
 }
 
@@ -42,19 +42,19 @@ type turn struct {
 	claims []Share
 	shares []*share      // of the claims
 	ahead  []int         // present in each of them before
-	begin  chan struct{} // closed when it has a slot; nil: it never had to wait
+	begin  chan struct{} // closed when it has a slot; nil: it did not wait
 }
 
-// New returns a Queue in which at most that many callers hold a slot, and at most that many wait.
+// New returns a Queue with that many slots, in which at most that many callers wait.
 func New(slots, places int) *Queue {
 	return &Queue{slots: slots, places: places, shares: make(map[string]*share)}
 }
 
-// Enter waits for a slot until ctx ends, or for MaxWait. The caller must give the slot back with leave. The error is ErrFull, the
+// Enter waits for a slot until ctx ends, or for MaxWait. The caller must release the slot with leave. The error is ErrFull, the
 // cause of ctx's end, or context.DeadlineExceeded.
 //
-// A caller waits only while each of its shares has fewer callers in the queue than there are places free: whatever a crowd
-// takes, some places are left to others. A caller without a share comes before all others, and always finds a place.
+// A caller waits only while each of its shares has fewer callers in the queue than there are free places, so that one share cannot take
+// all of them. A caller without a share comes before all others, and may always wait.
 func (q *Queue) Enter(ctx context.Context, claims ...Share) (leave func(), err error) {
 	t := q.arrive(claims)
 	if t == nil {
@@ -79,14 +79,14 @@ func (q *Queue) Enter(ctx context.Context, claims ...Share) (leave func(), err e
 	return leave, nil
 }
 
-// Waiting returns how many callers wait.
+// Waiting returns the number of callers that wait.
 func (q *Queue) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.waiting)
 }
 
-// arrive returns nil when there is no place to wait.
+// arrive returns nil if the caller must not wait.
 func (q *Queue) arrive(claims []Share) *turn {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,7 +106,7 @@ func (q *Queue) arrive(claims []Share) *turn {
 		s.present++
 		q.shares[t.claims[i].Name] = s
 	}
-	if now { // nobody waits who might begin
+	if now { // no waiting caller could begin
 		q.start(t)
 		return t
 	}
@@ -116,7 +116,7 @@ func (q *Queue) arrive(claims []Share) *turn {
 	return t
 }
 
-// giveUp takes a turn out of the queue, and reports whether it was still there.
+// giveUp removes a turn from the queue, and reports whether it was still there.
 func (q *Queue) giveUp(t *turn) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -129,7 +129,7 @@ func (q *Queue) giveUp(t *turn) bool {
 	return true
 }
 
-// leave gives back the slot of a turn. More than one may begin then: each of its shares may have held up another.
+// leave releases the slot of a turn. Several turns may begin then: each of its shares may have blocked another.
 func (q *Queue) leave(t *turn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -169,7 +169,7 @@ func (q *Queue) unqueue(i int) *turn {
 	return t
 }
 
-// depart takes a turn out of its shares, and forgets those that are empty.
+// depart removes a turn from its shares, and deletes empty shares.
 func (q *Queue) depart(t *turn) {
 	for i, s := range t.shares {
 		if s.present--; s.present == 0 {

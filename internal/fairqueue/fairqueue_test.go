@@ -132,7 +132,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	wantEmpty(t, q, 1, 10)
 }
 
-// TestManyAtOnce: nobody is forgotten, and no more hold a slot than there are.
+// TestManyAtOnce: every caller gets a turn, and never more than the slots at once.
 func TestManyAtOnce(t *testing.T) {
 	q := New(3, 1000)
 	var mu sync.Mutex

@@ -32,7 +32,7 @@ type Proxy struct {
 	lost     float64 // the part of a loss that is due
 	traps    []*trap
 	links    map[*link]struct{}
-	changed  chan struct{} // closed when somebody who waits has to look again
+	changed  chan struct{} // closed when waiting callers must check again
 }
 
 // Start starts a proxy before the server at backend. It ends with the test.

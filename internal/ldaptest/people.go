@@ -6,10 +6,10 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// PasswordOf returns the password of somebody.
+// PasswordOf returns a person's password.
 func PasswordOf(uid string) string { return uid + "'s password, that nobody guesses" }
 
-// DN returns the name of somebody's entry.
+// DN returns the name of a person's entry.
 func DN(uid string) string { return "uid=" + ldap.EscapeDN(uid) + "," + People }
 
 // fill adds ada, bob, and o'*hara (x), whose names want escaping; twin is there twice. Ada is in staff, which is in engineering, which is in

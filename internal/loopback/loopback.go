@@ -82,5 +82,5 @@ func (p *Port) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa
 // Number is the port alone.
 func (p *Port) Number() int { return p.number }
 
-// Close gives the port back. Whoever listens on it stays.
+// Close releases the port. A listener on it is unaffected.
 func (p *Port) Close() error { return syscall.Close(p.socket) }

@@ -24,11 +24,11 @@ type host struct {
 	root string // the directory of all servers, reachable for their user
 	// credential is the user of the servers when the tests run as root, whom PostgreSQL refuses.
 	credential *syscall.Credential
-	// janitor ends with this process, and cleans up when it does. Nobody writes to it; the field keeps it open.
+	// janitor ends with this process, and cleans up when it does. Nothing is written to it; the field keeps it open.
 	janitor io.WriteCloser
 }
 
-// onDisk is the host of servers that sync to the disk, and inMemory that of the server that all share: nobody kills it, and to create
+// onDisk is the host of servers that sync to the disk, and inMemory that of the server that all share: no test kills it, and to create
 // and drop a database takes a tenth of the time there.
 var (
 	onDisk   = sync.OnceValues(func() (*host, error) { return newHost("") })
@@ -154,7 +154,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// write makes a file that the user of the servers owns and nobody else reads.
+// write makes a file that the user of the servers owns and no other user reads.
 func (h *host) write(path, content string) error {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil || h.credential == nil {
 		return err

@@ -257,7 +257,7 @@ func (s *Server) Stop(mode string) {
 // Kill ends all processes of the server by SIGKILL, as a power failure would. Resume recovers.
 func (s *Server) Kill() { s.change("killing", (*process).kill) }
 
-// Pause stops all processes of the server as they stand: the kernel still accepts connections, and nobody answers.
+// Pause stops all processes of the server as they stand: the kernel still accepts connections, and none answers.
 func (s *Server) Pause() {
 	s.change("pausing", func(p *process) error {
 		s.setPaused(true)

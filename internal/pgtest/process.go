@@ -109,7 +109,7 @@ func (p *process) kill() error {
 	})
 }
 
-// quit ends a server that nobody will resume, paused or not. Unlike kill it gives the shared memory back.
+// quit ends a server that will not be resumed, paused or not. Unlike kill it gives the shared memory back.
 func (p *process) quit() error {
 	return errors.Join(p.unpause(), p.signal(syscall.SIGQUIT), p.await())
 }

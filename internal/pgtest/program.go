@@ -1,6 +1,6 @@
 package pgtest
 
-// ForProgram starts a server for a program that is no test, such as the benchmark. Of its methods only those that take no
+// ForProgram starts a server for a program other than a test, such as the benchmark. Of its methods only those that take no
 // test and fail none are for it: NewDatabase, DSN, Addr, Close.
 func ForProgram(settings ...string) (*Server, error) { return create(nil, onDisk, settings) }
 

@@ -17,13 +17,13 @@ import (
 // maintenance is the database of the package's own statements.
 const maintenance = "postgres"
 
-// Database creates a database and returns its DSN. After the test it is dropped, with whoever is still connected to it.
+// Database creates a database and returns its DSN. After the test it is dropped, with all connections to it.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	return s.database(t, "template1")
 }
 
-// Copy is Database with all that another one holds, to which nobody may be connected.
+// Copy is Database with all that another one holds, which must have no connections.
 func (s *Server) Copy(t testing.TB, dsn string) string {
 	t.Helper()
 	u, err := url.Parse(dsn)
@@ -43,7 +43,7 @@ func (s *Server) database(t testing.TB, template string) string {
 		if !s.answers() {
 			return // The test left it down; the database goes with the server.
 		}
-		// Nobody waits for a standby here: the test may have left it down.
+		// No wait for a standby here: the test may have left it down.
 		if err := s.execute("SET synchronous_commit = local", "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Errorf("PostgreSQL: %v", err)
 		}
@@ -51,7 +51,7 @@ func (s *Server) database(t testing.TB, template string) string {
 	return s.DSN(name)
 }
 
-// createDatabase creates a database that nobody else has, with what is in another one.
+// createDatabase creates a database of the test's own, with what is in another one.
 func (s *Server) createDatabase(template string) (name string, err error) {
 	name = fmt.Sprintf("test%d", serial.Add(1))
 	return name, s.execute("CREATE DATABASE " + name + " TEMPLATE " + template)

@@ -17,7 +17,7 @@ import (
 
 // What the tests call an issuer and those who ask it.
 const (
-	// Issuer is who issues the own tokens of every test, and Audience whom they are for.
+	// Issuer and Audience are those of our own tokens in every test.
 	Issuer   = "https://id.example"
 	Audience = "https://api.example"
 

@@ -16,60 +16,59 @@ import (
 const (
 	// pollInterval is how often the store is asked for what is due.
 	pollInterval = time.Second
-	// storeTimeout bounds each question and step.
+	// storeTimeout bounds each call of the store.
 	storeTimeout = 5 * time.Second
-	// page is how many logouts are read at a time.
+	// page is the number of logouts read at a time.
 	page = 100
 
-	// maxDeliveries is how many deliveries run at a time, and maxPerHost how many of them to one host: one that is slow holds up its
-	// own alone.
+	// maxDeliveries is the number of concurrent deliveries, and maxPerHost that to one host, so that a slow host delays no other.
 	maxDeliveries = 64
 	maxPerHost    = 4
-	// waitPerLogout is how long a logout waits for each one before it that waits for the same host.
+	// waitPerLogout is how long a logout waits for each earlier one of the same host.
 	waitPerLogout = deliveryTimeout / maxPerHost
 
-	// claim is for how long a node has a logout for itself: longer than a delivery takes.
+	// claim is how long a node holds a logout; it is longer than a delivery.
 	claim = 30 * time.Second
 
-	// firstRetry doubles with each attempt, to maxRetry at most. No attempt begins later than giveUpAfter after the session has
-	// ended, but for the first.
+	// firstRetry doubles with each attempt, to maxRetry at most. No attempt but the first begins later than giveUpAfter after the end of
+	// the session.
 	firstRetry  = 5 * time.Second
 	maxRetry    = 10 * time.Minute
 	giveUpAfter = time.Hour
 )
 
-// Outcome is what an attempt to tell an application came to.
+// Outcome is the result of an attempt to deliver a logout.
 type Outcome string
 
 // The outcomes.
 const (
 	Delivered Outcome = "delivered"
-	// Refused is a 400: the application does not take the token.
+	// Refused is a 400: the application rejects the token.
 	Refused Outcome = "refused"
-	// Failed is to be tried again, GivenUp is not.
+	// Failed is retried, GivenUp is not.
 	Failed  Outcome = "failed"
 	GivenUp Outcome = "given_up"
-	// Dropped says that there is nobody to tell: the client was removed, disabled, or wants to be told no more.
+	// Dropped means that there is no receiver: the client was removed or disabled, or has no URI.
 	Dropped Outcome = "dropped"
 )
 
-// Result is what became of a logout that was due. It holds no credential.
+// Result describes an attempt. It contains no credential.
 type Result struct {
 	// Logout counts the attempts, this one included.
 	Logout  store.Logout
 	Outcome Outcome
-	// Host is that of the application; empty: it was not looked for.
+	// Host is that of the application; empty: it was not determined.
 	Host string
-	// Status is that of the answer; 0: there was none.
+	// Status is that of the response; 0: there was none.
 	Status int
-	// Err is why it was not delivered.
+	// Err is why the logout was not delivered.
 	Err error
 }
 
-// Settings are what a Worker needs. Every member must be set but AllowPrivateNetwork.
+// Settings configure a Worker. All fields but AllowPrivateNetwork are required.
 type Settings struct {
 	Store store.LogoutStore
-	// Clients is asked for a client's URI at each delivery.
+	// Clients provides a client's URI for each delivery.
 	Clients store.ClientDirectory
 	Issuer  string
 	Keys    *keys.Set
@@ -79,7 +78,7 @@ type Settings struct {
 	AllowPrivateNetwork bool
 	// Report is called with each result, by any goroutine.
 	Report func(Result)
-	// StoreFailed is called with an error of the store. What it concerns stays due.
+	// StoreFailed is called with an error of the store. The logouts concerned stay due.
 	StoreFailed func(error)
 }
 
@@ -96,7 +95,7 @@ type Worker struct {
 	perHost    map[string]int
 }
 
-// NewWorker returns a worker. Run lets it work.
+// NewWorker returns a Worker. Start it with Run.
 func NewWorker(settings Settings) *Worker {
 	return &Worker{
 		Settings: settings, clients: newClients(settings.AllowPrivateNetwork),
@@ -104,7 +103,7 @@ func NewWorker(settings Settings) *Worker {
 	}
 }
 
-// Run delivers what is due until ctx ends. Then it breaks off what is under way, which another worker may take at once.
+// Run delivers due logouts until ctx ends. It then cancels deliveries, which another worker may take over at once.
 func (w *Worker) Run(ctx context.Context) {
 	defer w.clients.close()
 	defer w.deliveries.Wait()
@@ -121,7 +120,7 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 }
 
-// deliverDue begins to deliver all that is due, as far as there is room for it.
+// deliverDue starts the deliveries that are due, up to maxDeliveries.
 func (w *Worker) deliverDue(ctx context.Context) {
 	waiting := make(map[string]time.Duration) // by host: for how long the next logout is put off
 	for ctx.Err() == nil {
@@ -149,8 +148,7 @@ func (w *Worker) due(ctx context.Context) ([]store.Logout, error) {
 	return w.Store.DueLogouts(ctx, w.Now(), page)
 }
 
-// begin takes a logout and delivers it beside the caller, or puts it off while its host is busy. It reports whether there may be room
-// for another.
+// begin claims a logout and delivers it in the background, or postpones it while its host is busy. It reports whether another may begin.
 func (w *Worker) begin(ctx context.Context, logout store.Logout, waiting map[string]time.Duration) (goOn bool) {
 	step, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -188,7 +186,7 @@ func (w *Worker) begin(ctx context.Context, logout store.Logout, waiting map[str
 	return true
 }
 
-// receiver returns a client and where it is told; no target when nobody is to be told.
+// receiver returns a client and its target, or no target if the logout is to be dropped.
 func (w *Worker) receiver(ctx context.Context, clientID string) (*store.Client, *url.URL, error) {
 	client, err := w.Clients.Client(ctx, clientID)
 	switch {
@@ -206,7 +204,7 @@ func (w *Worker) receiver(ctx context.Context, clientID string) (*store.Client, 
 	return client, target, nil
 }
 
-// take takes a place for a delivery to the host. Full: there is none for any host.
+// take reserves a delivery to the host. Full: none is left for any host.
 func (w *Worker) take(host string) (taken, full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +219,7 @@ func (w *Worker) take(host string) (taken, full bool) {
 	return true, false
 }
 
-// free gives the place back.
+// free releases a reservation.
 func (w *Worker) free(host string) {
 	w.mu.Lock()
 	w.running--
@@ -235,7 +233,7 @@ func (w *Worker) free(host string) {
 	}
 }
 
-// stored reports whether the store did what it was asked for, or another node was first.
+// stored reports whether the store took the step; if not, another node was faster.
 func (w *Worker) stored(err error) bool {
 	if err == nil || errors.Is(err, store.ErrNotFound) {
 		return true
@@ -246,14 +244,14 @@ func (w *Worker) stored(err error) bool {
 	return false
 }
 
-// deliver makes one attempt with a logout that this node has for itself, and notes in the store what it came to.
+// deliver makes one attempt with a logout that this node has claimed, and stores the outcome.
 func (w *Worker) deliver(ctx context.Context, logout store.Logout, client *store.Client, target *url.URL) {
 	result := Result{Logout: logout, Outcome: Delivered, Host: target.Host}
 	token, err := w.token(logout, client)
 	if err == nil {
 		result.Status, err = w.post(ctx, client, target, token)
 	}
-	// What was begun is noted, also when the worker is to end.
+	// The outcome is stored even if the worker is ending.
 	step, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err != nil && ctx.Err() != nil {
@@ -290,7 +288,7 @@ func (w *Worker) token(logout store.Logout, client *store.Client) (oauth.Secret,
 	return told.Sign(key)
 }
 
-// pause is the time after a failed attempt, of which it was the n-th.
+// pause returns the time to wait after the n-th failed attempt.
 func pause(n int) time.Duration {
 	wait := firstRetry
 	for range n - 1 {

@@ -7,15 +7,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
 )
 
-// How many fetches begin in one minute: of one host, for one source of requests, of one host for one source, and in all.
+// The numbers of fetches in one minute: of one host or for one source of requests, of one host for one source, and in all.
 const (
 	mostForOne     = 30
 	mostOfOneToOne = 15
 	mostInAll      = 600
 )
 
-// counted returns what a fetch counts towards. What strangers ask of a host keeps nobody from a client that is known: its document is asked
-// for once in five minutes at most, and otherwise as often as its host fails.
+// counted returns the shares that a fetch counts towards. Requests for unknown clients do not use up the fetches of known ones, whose documents
+// are fetched once in five minutes at most unless their host fails.
 func counted(q *question) []fairqueue.Share {
 	if q.known {
 		return []fairqueue.Share{{Name: "known " + q.host, Most: mostForOne}}
@@ -26,14 +26,14 @@ func counted(q *question) []fairqueue.Share {
 	}
 }
 
-// allowance counts fetches. Whoever asks for URLs that nobody has asked for would otherwise have us ask any host as often as they like.
+// allowance counts fetches. Without it, requests for new URLs could make us send any number of requests to any host.
 type allowance struct {
 	mu    sync.Mutex
 	until time.Time
 	by    map[string]int
 }
 
-// take counts a fetch, and reports whether each of the shares has one left. Retry is when there may be one again.
+// take counts a fetch, and reports whether each of the shares has one left. Retry is the time until there may be one.
 func (a *allowance) take(now time.Time, shares ...fairqueue.Share) (retry time.Duration, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

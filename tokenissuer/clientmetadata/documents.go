@@ -21,10 +21,10 @@ const (
 	maxFetches  = 32
 	maxWaiting  = 1024
 	waitTimeout = 5 * time.Second
-	// maxGoodBytes and maxBadBytes bound what is remembered: of documents that can be used, and of URLs that have none.
+	// maxGoodBytes and maxBadBytes bound the caches: of usable documents, and of URLs without one.
 	maxGoodBytes = 8 << 20
 	maxBadBytes  = 1 << 20
-	// refusedFor is how long a URL is not asked again that has no good document, and awayFor one whose host did not answer.
+	// refusedFor is how long a URL without a usable document is not fetched again, and awayFor one whose host did not answer.
 	refusedFor = time.Minute
 	awayFor    = 10 * time.Second
 	// maxDocument is the largest document in bytes, of a client or of its keys. A longer one is refused.
@@ -36,7 +36,7 @@ const (
 // freshness bounds how long a document is used without asking again, whatever its headers say.
 var freshness = fetch.Freshness{Least: 5 * time.Minute, Most: 24 * time.Hour}
 
-// Settings are which documents may be read.
+// Settings say which documents may be read.
 type Settings struct {
 	// Allow and Deny are host names, or patterns as *.example.com, which stands for every name below it. Without Allow every host is
 	// allowed that is not denied.
@@ -49,7 +49,7 @@ type Settings struct {
 	Now func() time.Time
 }
 
-// Documents reads client id metadata documents and remembers them. It is safe for concurrent use.
+// Documents reads and caches client id metadata documents. It is safe for concurrent use.
 type Documents struct {
 	settings  Settings
 	fetcher   *fetch.Client
@@ -60,17 +60,17 @@ type Documents struct {
 	bad       *cache.Cache[*oauth.Error] // why a URL has no document
 }
 
-// read is a document that could be used.
+// read is a usable document.
 type read struct {
 	client            *store.Client
 	freshAt, staleEnd time.Time // until when it is used without asking, and while its host is away
 }
 
-// entryWeight is what an entry takes beside its texts, in bytes.
+// entryWeight is the memory of an entry besides its texts, in bytes.
 const entryWeight = 1 << 10
 
-// New returns Documents that remember nothing yet. They follow no redirect: the document would be that of another URL, which its owner did not
-// choose. A host is asked for nothing else for a while, so that no connection stays open.
+// New returns Documents with an empty cache. It follows no redirects: the document would be that of another URL, which the client's owner did not
+// choose. Connections are not kept open, because a host is seldom asked again soon.
 func New(settings Settings) *Documents {
 	limits := fetch.Limits{Reach: fetch.ReachOf(settings.AllowPrivateNetwork), MaxBytes: maxDocument, JSON: true, Once: true}
 	return &Documents{
@@ -86,9 +86,9 @@ func (d *Documents) Close() {
 	d.keys.Close()
 }
 
-// Client returns the client that the document at a URL describes; nobody changes it. Source is where the request comes from, of which no
-// one gets more than its share of the fetches. Known: a user has let the client in. The error is an *oauth.Error: invalid_request for a URL
-// without a document that can be used, whose description says why, and temporarily_unavailable when nobody knows.
+// Client returns the client that the document at a URL describes. The caller must not change it. Source is the origin of the request; each gets
+// a bounded share of the fetches. Known: a user has admitted the client. The error is an *oauth.Error: invalid_request for a URL without a
+// usable document, whose description says why, and temporarily_unavailable if that cannot be decided.
 func (d *Documents) Client(ctx context.Context, id, source string, known bool) (*store.Client, error) {
 	if err := oauth.CheckClientURL(id, d.settings.AllowPrivateNetwork); err != nil {
 		return nil, refusal("client_url_invalid", err)
@@ -113,7 +113,7 @@ type question struct {
 	known             bool // it is that of a client which a user has let in
 }
 
-// find returns a document that is remembered, or waits for its turn to fetch it.
+// find returns a cached document, or waits for its turn to fetch it.
 func (d *Documents) find(ctx context.Context, q *question) (*read, error) {
 	if known, err := d.recall(q); known != nil || err != nil {
 		return known, err
@@ -132,7 +132,7 @@ func (d *Documents) find(ctx context.Context, q *question) (*read, error) {
 	if err := d.begin(q); err != nil {
 		return d.stale(q, oauth.AsError(err))
 	}
-	// A client that goes away has its document read all the same: the next one will ask for it.
+	// The fetch continues if the client disconnects, because another may need the document.
 	return d.fetch(context.WithoutCancel(ctx), q)
 }
 
@@ -156,7 +156,7 @@ func (d *Documents) begin(q *question) error {
 	return oauth.ErrDocumentThrottled.WithCause(errors.New("too many documents were fetched within a minute")).WithRetryAfter(retry)
 }
 
-// recall returns what is known without asking; nil, nil: nothing.
+// recall returns the cached document or error, or two nils.
 func (d *Documents) recall(q *question) (*read, error) {
 	now := d.settings.Now()
 	if refused, ok := d.bad.GetAt(q.url, now); ok {
@@ -171,7 +171,7 @@ func (d *Documents) recall(q *question) (*read, error) {
 	return nil, nil
 }
 
-// stale returns what was known of a document whose host cannot be asked, else why it cannot.
+// stale returns the cached document of a host that cannot be asked, else the reason.
 func (d *Documents) stale(q *question, reason *oauth.Error) (*read, error) {
 	if r, ok := d.good.Get(q.url); ok && d.settings.Now().Before(r.staleEnd) {
 		return r, nil
@@ -179,7 +179,7 @@ func (d *Documents) stale(q *question, reason *oauth.Error) (*read, error) {
 	return nil, reason
 }
 
-// fetch asks for the document and remembers what comes of it.
+// fetch fetches the document and caches the result.
 func (d *Documents) fetch(ctx context.Context, q *question) (*read, error) {
 	answer, err := d.fetcher.Get(ctx, q.url, "application/json")
 	now := d.settings.Now()
@@ -205,7 +205,7 @@ func (d *Documents) fetch(ctx context.Context, q *question) (*read, error) {
 	return got, nil
 }
 
-// refusal is the error for a URL that has no document which can be used.
+// refusal returns the error for a URL without a usable document.
 func refusal(reason string, err error) *oauth.Error {
 	description := oauth.Describable(fmt.Sprintf("The client_id leads to no client metadata: %v.", err))
 	return oauth.NewError(oauth.InvalidRequest, reason).WithDescription(description).WithCause(err)

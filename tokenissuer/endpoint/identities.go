@@ -13,7 +13,7 @@ import (
 
 // identitiesOf returns the accounts at providers with which a user signs in, for the account page.
 func (h *accountPages) identitiesOf(r *http.Request, user *store.User) ([]pages.Identity, error) {
-	if h.methods.Accounts.Registry == nil {
+	if h.methods.Accounts.People == nil {
 		return nil, nil
 	}
 	linked, err := h.methods.Accounts.Linked(r.Context(), user)
@@ -33,12 +33,12 @@ func (h *accountPages) identitiesOf(r *http.Request, user *store.User) ([]pages.
 // unlink takes an account from its user, unless there is no other way in.
 func (h *accountPages) unlink(r *http.Request, session *tokenissuer.Session, id string) error {
 	provider, subject, _ := strings.Cut(id, " ")
-	if h.methods.Accounts.Registry == nil {
+	if h.methods.Accounts.People == nil {
 		return requests.Invalid("account_change_unknown")
 	}
 	u := h.unlinking(session.User, provider, subject)
 	u.KeepSession = session.Family.ID
-	return h.methods.Accounts.Registry.Unlink(r.Context(), u)
+	return h.methods.Accounts.People.Unlink(r.Context(), u)
 }
 
 // unlinking says which account is taken from a user, and which other ways in count.

@@ -41,8 +41,8 @@ const touchInterval = store.Day
 
 // Accounts finds the users of accounts.
 type Accounts struct {
-	// Registry knows who exists, and adds and changes users by the rules that hold for operators too.
-	Registry *registry.Registry
+	// People adds and changes users by the rules that hold for operators too.
+	People *registry.People
 	// Changed is told of each user whom a provider has made or changed, for the audit log; nil: nobody is.
 	Changed func(Change)
 }
@@ -89,13 +89,13 @@ func (a Accounts) User(ctx context.Context, account Account, rules Rules) (*stor
 
 // find is one attempt of User. ErrTaken: somebody was faster, or another user has the address.
 func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*store.User, error) {
-	identity, err := a.Registry.Stored.UserByIdentity(ctx, account.Provider, account.Subject)
+	identity, err := a.People.Stored.UserByIdentity(ctx, account.Provider, account.Subject)
 	linked := err == nil
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
 	if linked {
-		user, err := a.Registry.User(ctx, identity.UserID)
+		user, err := a.People.User(ctx, identity.UserID)
 		switch {
 		case err == nil && identity.IsOf(user) && rules.knows(identity):
 			return a.known(ctx, account, rules, identity, user)
@@ -158,7 +158,7 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 	// Beside this sign-in the user may have got another address or, by this account's former word, another account.
 	switch {
 	case identity.Vouches:
-		later, err := a.Registry.User(ctx, user.ID)
+		later, err := a.People.User(ctx, user.ID)
 		if err == nil && later.Email != user.Email {
 			identity.Vouches = false
 			err = a.touch(ctx, identity)
@@ -175,7 +175,7 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 
 // touch writes when an identity was used last, and what became of it.
 func (a Accounts) touch(ctx context.Context, identity store.Identity) error {
-	err := a.Registry.Stored.TouchIdentity(ctx, identity)
+	err := a.People.Stored.TouchIdentity(ctx, identity)
 	if errors.Is(err, store.ErrNotFound) {
 		return refused(reasonUnlinked)
 	}
@@ -186,7 +186,7 @@ func (a Accounts) touch(ctx context.Context, identity store.Identity) error {
 // that they may be another person's. An operator may have said that they are not. The provider takes its word back all the same, and the address
 // for which no account of a provider's user vouches any more is nobody's.
 func (a Accounts) checkAlone(ctx context.Context, user *store.User, account Account, identity store.Identity) error {
-	all, err := a.Registry.Stored.Identities(ctx, user.ID)
+	all, err := a.People.Stored.Identities(ctx, user.ID)
 	if err != nil {
 		return err
 	}
@@ -206,18 +206,18 @@ func (a Accounts) checkAlone(ctx context.Context, user *store.User, account Acco
 			return err
 		}
 	}
-	var change store.UserChange
-	nobody, unknown := "", store.UnknownEmail(user.ID)
-	if user.EmailVerifiedBy == store.VerifiedBy(account.Provider) {
-		change.EmailVerifiedBy = &nobody
-	}
-	if created && !vouched && user.Email != unknown && (user.EmailVerifiedBy == "" || change.EmailVerifiedBy != nil) {
-		change.Email, change.EmailVerifiedBy = &unknown, &nobody
-	}
-	if user.Declared || account.NamedOnly || change == (store.UserChange{}) {
+	if user.Declared || account.NamedOnly {
 		return refused(reasonOtherAddress)
 	}
-	if err := a.update(ctx, user, account, change); err != nil && !errors.Is(err, store.ErrNotFound) {
+	_, err = a.update(ctx, user, account, func(u *store.User) {
+		if u.EmailVerifiedBy == store.VerifiedBy(account.Provider) {
+			u.EmailVerifiedBy = ""
+		}
+		if created && !vouched && u.EmailVerifiedBy == "" {
+			u.SetEmail(store.UnknownEmail(u.ID))
+		}
+	})
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	return refused(reasonOtherAddress)
@@ -230,7 +230,7 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 	if email == "" {
 		return nil, store.ErrNotFound
 	}
-	user, err := a.Registry.Issuer.Directory.UserByEmail(ctx, email)
+	user, err := a.People.Issuer.Directory.UserByEmail(ctx, email)
 	if err != nil {
 		return nil, err
 	}
@@ -238,25 +238,25 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 		return nil, err
 	}
 	if former.UserID != "" && (former.UserID != user.ID || !rules.knows(former)) {
-		if err := a.Registry.Unlink(ctx, store.Unlinking{Provider: former.Provider, Subject: former.Subject, UserID: former.UserID, MayBeLast: true}); err != nil {
+		if err := a.People.Unlink(ctx, store.Unlinking{Provider: former.Provider, Subject: former.Subject, UserID: former.UserID, MayBeLast: true}); err != nil {
 			return nil, err
 		}
 	}
 	now := a.now()
-	if err := a.Registry.Stored.LinkIdentity(ctx, store.Identity{
+	if err := a.People.Stored.LinkIdentity(ctx, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), Source: rules.Source, LinkedAt: now, LastUsedAt: now,
 		Vouches: true,
 	}); err != nil {
 		return nil, err
 	}
-	linked, err := a.Registry.User(ctx, user.ID)
+	linked, err := a.People.User(ctx, user.ID)
 	if err != nil {
 		return nil, err
 	}
 	// Beside this sign-in one of the others may have taken back its word for the address.
 	if err := a.checkLink(ctx, linked, account, rules); err != nil || linked.Email != email {
 		unlinking := store.Unlinking{Provider: account.Provider, Subject: account.Subject, UserID: user.ID, MayBeLast: true}
-		return nil, cmp.Or(a.Registry.Unlink(ctx, unlinking), err, refused(reasonAddressUnproven))
+		return nil, cmp.Or(a.People.Unlink(ctx, unlinking), err, refused(reasonAddressUnproven))
 	}
 	a.changed(Change{UserID: user.ID, Provider: account.Provider, Members: []string{"identities"}})
 	if account.NamedOnly {
@@ -268,7 +268,7 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 // checkLink refuses to give an account to the user who has its address unless the providers of all other accounts that lead to the user
 // vouch for the address too, and are ones by whose word accounts are linked, or an operator does for them.
 func (a Accounts) checkLink(ctx context.Context, user *store.User, account Account, rules Rules) error {
-	others, err := a.Registry.Stored.Identities(ctx, user.ID)
+	others, err := a.People.Stored.Identities(ctx, user.ID)
 	switch {
 	case err != nil:
 		return err
@@ -305,7 +305,7 @@ func (a Accounts) create(ctx context.Context, account Account, rules Rules) (*st
 		user.ProviderGroups, user.GroupsBy = keptGroups(account.Groups, nil), account.Provider
 	}
 	account.describe(&user)
-	added, err := a.Registry.AddExternalUser(ctx, user, store.Identity{
+	added, err := a.People.AddUser(ctx, user, oauth.Secret{}, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, Source: rules.Source, Vouches: account.EmailVerified && rules.Link == LinkVerifiedEmail,
 	})
 	if registry.IsInvalidInput(err) { // an organisation or a role that is gone: the person can do nothing about it
@@ -315,7 +315,7 @@ func (a Accounts) create(ctx context.Context, account Account, rules Rules) (*st
 		return nil, err
 	}
 	a.changed(Change{UserID: added.ID, Provider: account.Provider, Added: true})
-	return a.Registry.User(ctx, added.ID) // with its version
+	return a.People.User(ctx, added.ID) // with its version
 }
 
 // refresh makes a stored user what the account says: the groups and, of a user whom the provider has created, name, address and
@@ -324,17 +324,11 @@ func (a Accounts) refresh(ctx context.Context, user *store.User, account Account
 	if user.Declared {
 		return user, nil
 	}
-	change := account.changeOf(user, rules, created)
-	if change == (store.UserChange{}) {
-		return user, nil
-	}
-	err := a.update(ctx, user, account, change)
+	edit := func(u *store.User) { account.edit(u, rules, created) }
+	changed, err := a.update(ctx, user, account, edit)
 	if errors.Is(err, store.ErrTaken) { // another user has the new address: of this one none is known
 		account.Email = ""
-		if change = account.changeOf(user, rules, created); change == (store.UserChange{}) {
-			return user, nil
-		}
-		err = a.update(ctx, user, account, change)
+		changed, err = a.update(ctx, user, account, edit)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, refused(reasonRemoved)
@@ -342,45 +336,38 @@ func (a Accounts) refresh(ctx context.Context, user *store.User, account Account
 	if err != nil {
 		return nil, err
 	}
-	return a.Registry.User(ctx, user.ID)
+	if !changed {
+		return user, nil
+	}
+	return a.People.User(ctx, user.ID)
 }
 
-// update makes a change that a provider's word has brought. Should somebody have the address that is to be nobody's, the user keeps the old one,
-// for which the provider does not vouch any more.
-func (a Accounts) update(ctx context.Context, user *store.User, account Account, change store.UserChange) error {
-	err := a.Registry.UpdateUser(ctx, user.ID, change)
-	if errors.Is(err, store.ErrTaken) && change.Email != nil && *change.Email == store.UnknownEmail(user.ID) {
-		if change.Email = nil; user.EmailVerifiedBy == "" {
-			change.EmailVerifiedBy = nil
+// update makes a change that a provider's word has brought, and reports whether the user was not so already. If another user has the address of nobody, the user
+// keeps the old one, for which the provider no longer vouches.
+func (a Accounts) update(ctx context.Context, user *store.User, account Account, edit func(*store.User)) (changed bool, err error) {
+	after := *user
+	edit(&after)
+	if len(changes(user, &after)) == 0 {
+		return false, nil
+	}
+	change := store.UserChange{KeepsTokens: true, Edit: func(u *store.User) error { edit(u); return nil }}
+	err = a.People.UpdateUser(ctx, user.ID, change)
+	if errors.Is(err, store.ErrTaken) && after.Email != user.Email && after.Email == store.UnknownEmail(user.ID) {
+		keep := func(u *store.User) { email := u.Email; edit(u); u.Email = email }
+		after = *user
+		if keep(&after); len(changes(user, &after)) == 0 {
+			return false, nil
 		}
-		if change == (store.UserChange{}) {
-			return nil
-		}
-		err = a.Registry.UpdateUser(ctx, user.ID, change)
+		change.Edit = func(u *store.User) error { keep(u); return nil }
+		err = a.People.UpdateUser(ctx, user.ID, change)
 	}
 	if err == nil {
-		a.changed(Change{UserID: user.ID, Provider: account.Provider, Members: members(change)})
+		a.changed(Change{UserID: user.ID, Provider: account.Provider, Members: changes(user, &after)})
 	}
-	return err
+	return true, err
 }
 
-// members lists what a change of an account changes, as an operator calls it.
-func members(c store.UserChange) (names []string) {
-	for _, m := range []struct {
-		name  string
-		given bool
-	}{
-		{"name", c.Name != nil}, {"email", c.Email != nil}, {"email_verified", c.EmailVerifiedBy != nil}, {"profile", c.Profile != nil},
-		{"provider_groups", c.ProviderGroups != nil || c.GroupsBy != nil},
-	} {
-		if m.given {
-			names = append(names, m.name)
-		}
-	}
-	return names
-}
-
-func (a Accounts) now() time.Time { return a.Registry.Issuer.Now() }
+func (a Accounts) now() time.Time { return a.People.Issuer.Now() }
 
 // refused returns the error for an account that is nobody's here. The person does not learn the reason, which may tell of somebody
 // else.
@@ -388,5 +375,5 @@ func refused(reason string) error { return oauth.NewError(oauth.AccessDenied, re
 
 // Linked lists the accounts that lead to a user, by provider and subject.
 func (a Accounts) Linked(ctx context.Context, user *store.User) ([]store.Identity, error) {
-	return a.Registry.Stored.Identities(ctx, user.ID)
+	return a.People.Stored.Identities(ctx, user.ID)
 }

@@ -20,6 +20,7 @@ import (
 
 // people are the accounts of an issuer with the organisation acme, the stored user u-ada, and the declared user u-dora.
 type people struct {
+	Registry *registry.Registry
 	*testing.T
 	Accounts
 	stored *countingStore
@@ -65,9 +66,11 @@ func (s *countingStore) moment(at time.Time) time.Time {
 	return at.Add(time.Duration(s.writes.Add(1)) * time.Microsecond)
 }
 
-func (s *countingStore) AddExternalUser(ctx context.Context, u *store.User, i store.Identity, declared bool) error {
-	i.LinkedAt = s.moment(i.LinkedAt)
-	return s.Store.AddExternalUser(ctx, u, i, declared)
+func (s *countingStore) AddUser(ctx context.Context, u *store.User, declared bool, identities ...store.Identity) error {
+	for i := range identities {
+		identities[i].LinkedAt = s.moment(identities[i].LinkedAt)
+	}
+	return s.Store.AddUser(ctx, u, declared, identities...)
 }
 
 func (s *countingStore) ChangeUser(ctx context.Context, id string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
@@ -93,7 +96,8 @@ func newPeople(t *testing.T) *people {
 		Directory: store.OverlayDirectory{Declared: declared, Stored: p.stored}, Store: p.stored, Revocations: revocations, Now: now,
 	}}
 	issuer.Verifier = token.NewVerifier(tokentest.Issuer, nil, revocations, time.Minute, now)
-	p.Registry = &registry.Registry{Issuer: issuer, Declared: declared, Stored: p.stored}
+	p.Registry = registry.New(issuer, declared, p.stored, p.stored)
+	p.People = p.Registry.People
 	return p
 }
 

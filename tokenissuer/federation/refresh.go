@@ -59,61 +59,61 @@ func (a Account) describe(user *store.User) {
 		user.Name = a.Name
 	}
 	if !a.Profile.IsZero() && a.Profile.Validate() == nil {
-		user.Profile = a.Profile.Clone()
+		user.Profile = a.Profile
 	}
 }
 
-// changeOf returns what is not yet as the account says it. Created: the user was made for the account, and is what its provider says.
-func (a Account) changeOf(user *store.User, rules Rules, created bool) (change store.UserChange) {
+// edit makes the user what the account says. Created: the user was made for the account, and is what its provider says.
+func (a Account) edit(user *store.User, rules Rules, created bool) {
 	if a.Groups != nil {
-		if groups := keptGroups(a.Groups, user.Groups); !slices.Equal(groups, user.ProviderGroups) {
-			change.ProviderGroups = &groups
-		}
-		if user.GroupsBy != a.Provider {
-			change.GroupsBy = &a.Provider
-		}
+		user.ProviderGroups, user.GroupsBy = keptGroups(a.Groups, user.Groups), a.Provider
 	}
-	a.changeEmail(&change, user, rules, created)
-	if !created {
-		return change
+	a.editEmail(user, rules, created)
+	if created {
+		a.describe(user)
 	}
-	updated := *user
-	a.describe(&updated)
-	if updated.Name != user.Name {
-		change.Name = &updated.Name
-	}
-	if !updated.Profile.IsZero() && (user.Profile == nil || *updated.Profile != *user.Profile) {
-		change.Profile = updated.Profile
-	}
-	return change
 }
 
-// changeEmail adds what follows from the address of the account. Each provider's word replaces its own, and no operator's: an address for
-// which it vouches no more is not verified any more. If the user was made for the account it is not the user's at all, and the user gets the one
+// editEmail makes what follows from the address of the account. Each provider's word replaces its own, and no operator's: an address for
+// which it no longer vouches is not verified. If the user was made for the account it is not the user's at all, and the user gets the one
 // that the provider states now, if the user could have been made with that; else there is none. So it is with an address for which nobody vouches.
-func (a Account) changeEmail(change *store.UserChange, user *store.User, rules Rules, created bool) {
-	by, nobody := store.VerifiedBy(a.Provider), ""
+func (a Account) editEmail(user *store.User, rules Rules, created bool) {
+	by := store.VerifiedBy(a.Provider)
 	email, err := canonicalEmail(a.Email)
 	usable := err == nil && (a.EmailVerified || rules.AllowUnverifiedEmail)
 	switch {
 	case user.EmailVerifiedBy == store.VerifiedByOperator:
 	case a.vouchesFor(user.Email):
-		if user.EmailVerifiedBy != by {
-			change.EmailVerifiedBy = &by
-		}
+		user.EmailVerifiedBy = by
 	case created && usable && email != user.Email && (a.EmailVerified || user.EmailVerifiedBy == "" || user.EmailVerifiedBy == by):
-		change.Email, change.EmailVerifiedBy = &email, &nobody
+		user.SetEmail(email)
 		if a.EmailVerified {
-			change.EmailVerifiedBy = &by
+			user.EmailVerifiedBy = by
 		}
 	case user.EmailVerifiedBy != by && (user.EmailVerifiedBy != "" || !created):
 	case created && (!usable || email != user.Email):
-		if unknown := store.UnknownEmail(user.ID); user.Email != unknown {
-			change.Email, change.EmailVerifiedBy = &unknown, &nobody
-		}
+		user.SetEmail(store.UnknownEmail(user.ID))
 	case user.EmailVerifiedBy == by:
-		change.EmailVerifiedBy = &nobody
+		user.EmailVerifiedBy = ""
 	}
+}
+
+// changes lists what differs between two states of a user, as an operator calls it.
+func changes(before, after *store.User) (names []string) {
+	for _, m := range []struct {
+		name    string
+		differs bool
+	}{
+		{"name", after.Name != before.Name}, {"email", after.Email != before.Email},
+		{"email_verified", after.EmailVerifiedBy != before.EmailVerifiedBy},
+		{"profile", after.Profile != before.Profile && (before.Profile == nil || *after.Profile != *before.Profile)},
+		{"provider_groups", after.GroupsBy != before.GroupsBy || !slices.Equal(after.ProviderGroups, before.ProviderGroups)},
+	} {
+		if m.differs {
+			names = append(names, m.name)
+		}
+	}
+	return names
 }
 
 // maxGroupsRead bounds how many groups of an account are looked at.

@@ -17,8 +17,8 @@ func (p *people) declares(users ...*store.User) {
 	}
 	declared, err := store.NewStaticDirectory(store.Declarations{Users: users})
 	p.must(err)
-	p.Registry.Declared = declared
-	p.Registry.Issuer.Directory = store.OverlayDirectory{Declared: declared, Stored: p.stored}
+	p.People.Declared = declared
+	p.People.Issuer.Directory = store.OverlayDirectory{Declared: declared, Stored: p.stored}
 }
 
 // session begins a sign-in of a user at google.
@@ -142,7 +142,7 @@ func TestP113ASignInBesideTheUnlink(t *testing.T) {
 	p.signsIn(ada, links)
 	p.at = p.at.Add(25 * time.Hour)
 	p.stored.beforeTouch = func() {
-		_, err := p.stored.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "google", Subject: "1", UserID: "u-ada", MayBeLast: true}, p.Registry.Issuer.Ending())
+		_, err := p.stored.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "google", Subject: "1", UserID: "u-ada", MayBeLast: true}, p.People.Issuer.Ending())
 		p.must(err)
 	}
 	p.stored.writes.Store(0)

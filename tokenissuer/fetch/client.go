@@ -28,7 +28,7 @@ const (
 	userAgent = "Gatehouse (+https://github.com/gatehouse-auth/gatehouse)"
 )
 
-// Limits say what a Client reaches and takes. The zero value reaches the internet alone, and follows no redirect.
+// Limits bound the requests of a Client. The zero value reaches the internet only, and follows no redirects.
 type Limits struct {
 	Reach Reach
 	// Timeout bounds a whole request; zero: DefaultTimeout.
@@ -39,14 +39,14 @@ type Limits struct {
 	Redirects int
 	// JSON refuses documents of another media type than application/json and application/*+json.
 	JSON bool
-	// StatusOnly discards the body, and whatever of it is longer than MaxBytes is not read.
+	// StatusOnly discards the body, and reads at most MaxBytes of it.
 	StatusOnly bool
 	// Once closes each connection after its answer.
 	Once bool
 }
 
-// Client sends requests to servers that others run. It dials what its Reach allows, uses no proxy, and takes no compressed answer. It is safe for
-// concurrent use.
+// Client sends requests to servers of other parties. It dials addresses within its Reach, uses no proxy, and refuses compressed responses. It is
+// safe for concurrent use.
 type Client struct {
 	limits    Limits
 	http      *http.Client

@@ -140,8 +140,8 @@ func (s *server) readMetadata(document []byte) (string, error) {
 }
 
 // checkPlace refuses keys from any URL but the configured one or, without one, from another origin than the issuer's:
-// whoever can change the metadata could otherwise supply his own. The metadata of an OpenID provider names the
-// endpoints too, some on hosts of their own, so that whoever can change it needs no keys.
+// an attacker who can change the metadata could otherwise supply other keys. For an OpenID provider the keys may be
+// elsewhere: its metadata names the endpoints too, so that such an attacker needs no keys.
 func (s *server) checkPlace(uri string) error {
 	if s.source.JWKSURI != "" {
 		if uri != s.source.JWKSURI {

@@ -96,7 +96,7 @@ func TestG88Metadata(t *testing.T) {
 	newGate(t, p, func(s *Source) { s.JWKSURI = elsewhere.URL + issuertest.KeysPath }).accepts(t, key)
 }
 
-// TestAMovedKeySetIsFound: metadata that was read before is not gone by when the keys are not there any more.
+// TestAMovedKeySetIsFound: cached metadata is read again when the keys are gone.
 func TestAMovedKeySetIsFound(t *testing.T) {
 	key := issuertest.NewSigner("k")
 	p := issuertest.NewProvider(t, key)

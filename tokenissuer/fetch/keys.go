@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Source says whose keys are kept, where they are, and how long they are used.
+// Source describes whose keys Keys holds, where they are, and how long they are used.
 type Source struct {
 	// Owner is whose keys these are, for the operator, as in "a trusted issuer".
 	Owner string
@@ -22,13 +22,13 @@ type Source struct {
 	JWKSURI string
 	// Algorithms restricts the algorithms; default: all that we support.
 	Algorithms []oauth.Algorithm
-	// OpenID decides about the metadata of an OpenID provider, which are kept with its keys; nil: the source is no OpenID provider.
+	// OpenID decides about the metadata of an OpenID provider, which are kept with its keys; nil: the source is not an OpenID provider.
 	OpenID func(metadata []byte) error
 	// MaxStale is how long keys are used that cannot be fetched again; zero: 24 hours.
 	MaxStale time.Duration
 	// Life bounds how long keys are used before they are fetched again; zero: between one minute and 15, five by default.
 	Life Freshness
-	// Strict: keys are not used any longer once their server answers with something else, such as 404. Otherwise they are until they are stale.
+	// Strict: keys are dropped once their server responds with something else, such as 404. Otherwise they are used until they are stale.
 	Strict bool
 }
 
@@ -151,7 +151,7 @@ func NewKeys(source Source, client *Client, options Options) (*Keys, error) {
 	return k, nil
 }
 
-// Known returns what is known now. It contacts no server.
+// Known returns what is known now. It makes no requests.
 func (k *Keys) Known() *Known { return k.known.Load() }
 
 // Find returns the key with that kid for that algorithm, without blocking. For a token without kid it returns the only

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// maxSetBytes bounds the key sets of clients that are remembered.
+	// maxSetBytes bounds the cached key sets of clients.
 	maxSetBytes = 16 << 20
-	// setWeight is what a set takes beside its text.
+	// setWeight is the memory of a set besides its text, in bytes.
 	setWeight = 4 << 10
-	// maxWaits is how many requests may wait for keys of the operator's clients at the same time.
+	// maxWaits bounds the requests that wait for keys of the operator's clients.
 	maxWaits = 64
 )
 
-// KeySets keeps the keys that clients publish at a jwks_uri (RFC 7591 §2). A client whose server is slow or away makes
-// requests for itself wait, and those of no other. It is safe for concurrent use.
+// KeySets keeps the keys that clients publish at a jwks_uri (RFC 7591 §2). A client whose server is slow or down delays
+// only its own requests. It is safe for concurrent use.
 type KeySets struct {
 	source    Source // of each, but for the place
 	client    *Client
@@ -153,7 +153,7 @@ func (s *KeySets) at(uri string) (*Keys, error) {
 	return s.sets.PutIfAbsent(uri, k, setWeight), nil
 }
 
-// weigh puts keys into the cache anew whose document has another size than before.
+// weigh puts keys into the cache again if the size of their document has changed.
 func (s *KeySets) weigh(uri string, k *Keys) {
 	if known := k.known.Load(); known.set != nil {
 		if weight := setWeight + 2*uint64(len(known.set.document)); k.weight.Swap(weight) != weight {

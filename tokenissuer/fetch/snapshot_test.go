@@ -208,7 +208,7 @@ func (s *snapshotCache) busy() bool {
 	return s.keeping
 }
 
-// TestForeignCodeThatPanics ends nobody's process.
+// TestForeignCodeThatPanics does not end the process.
 func TestForeignCodeThatPanics(t *testing.T) {
 	key := issuertest.NewSigner("k")
 	p := issuertest.NewProvider(t, key)

@@ -258,7 +258,7 @@ func TestK1AnotherAlgorithmIsPublishedFirst(t *testing.T) {
 }
 
 // TestK2TwoNodesRotateAtOnce: two nodes rotate at once → both keys published, one signs. All nodes agree on the one that signs, every one
-// verifies, and the next rotation is the last one's. Nobody holds a lock, so that there is none to lose.
+// verifies, and the next rotation is the last one's. No node holds a lock that could be lost.
 func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 	const n = 4
 	now, st := tokentest.Start, teststore.New(t)

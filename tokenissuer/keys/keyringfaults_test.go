@@ -95,7 +95,7 @@ func sealerOver(tb testing.TB, newest string, older ...string) *Sealer {
 }
 
 // TestK6TheKeyEncryptionKeyChanges: what was sealed under an older one is sealed under the newest by the next start, and
-// then the older is of no use any more.
+// then the older one is useless.
 func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 	now, store := tokentest.Start, teststore.New(t)
 	first, both, second := sealerOf(t, firstKEK), sealerOver(t, secondKEK, firstKEK), sealerOf(t, secondKEK)
@@ -160,7 +160,7 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 	if got := sealedWith(); !slices.Equal(got, []string{second.ID}) {
 		t.Errorf("after that sealed with %v", got)
 	}
-	changed.maintain() // the nodes share one store here, which has the manifest of whoever read last
+	changed.maintain() // the nodes share one store here, which has the manifest of the last reader
 	added, err := changed.Rotate(t.Context(), oauth.EdDSA, false)
 	old.must(err)
 	if n, _, err := open(second); err != nil || !n.published()[added.ID] {

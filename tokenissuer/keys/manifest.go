@@ -13,24 +13,23 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// manifestAlgorithm marks the manifest among the stored keys. It is no key. A store has one, with this as its id too.
+// manifestAlgorithm marks the manifest among the stored keys. A store has one, with this as its id too.
 const manifestAlgorithm oauth.Algorithm = "manifest"
 
 // manifestVersion begins the authenticated data of a manifest. Change it with its members.
 const manifestVersion = "gatehouse key manifest 1"
 
-// ErrOldSet wraps ErrRefused: the stored keys are sealed, and there is no manifest of this key-encryption key that says that they are
-// the current ones.
+// ErrOldSet wraps ErrRefused: the stored keys are sealed, and no manifest of this key-encryption key confirms that they are the current ones.
 var ErrOldSet = fmt.Errorf("%w: the manifest of the stored keys is missing or was changed", ErrRefused)
 
-// Manifest says which signing keys a store holds. It is encrypted and authenticated under the key-encryption key, so that somebody who can write
-// to the store, and has kept a row of a key that was revoked or dropped, cannot put that back.
+// Manifest lists the signing keys of a store. It is encrypted and authenticated under the key-encryption key, so that write access to the store is
+// not enough to restore the row of a key that was revoked or dropped.
 type Manifest struct {
-	// Counter grows with every change of the keys. An older manifest with its rows is a set that somebody has put back.
+	// Counter grows with every change of the keys, so that an older set is recognised.
 	Counter int64 `json:"counter"`
 	// Identity is that of the database.
 	Identity string `json:"identity"`
-	// Revoked has the ids of all signing keys, and whether they were revoked.
+	// Revoked reports for the id of each signing key whether it was revoked.
 	Revoked map[string]bool `json:"revoked"`
 }
 
@@ -38,8 +37,8 @@ func (s *Sealer) aboutManifest() []byte {
 	return append(binary.BigEndian.AppendUint64([]byte(manifestVersion), uint64(len(s.issuer))), s.issuer...)
 }
 
-// Expect has every manifest refused whose counter is lower. A machine that remembers how far its store had come says so before anything is
-// written: a step that takes over an old manifest would make it the current one.
+// Expect makes s refuse manifests with a lower counter. A machine that has recorded the counter of its store calls it before the first write,
+// which would otherwise confirm an old manifest.
 func (s *Sealer) Expect(counter int64) {
 	for s != nil {
 		if least := s.least.Load(); counter <= least || s.least.CompareAndSwap(least, counter) {
@@ -74,7 +73,7 @@ func (s *Sealer) manifestIn(rows []store.StoredKey, least int64) (m Manifest, er
 // bindSet returns the manifest after a step. It lists what the step has added or changed, and what the manifest before it listed. Without a good
 // manifest before it, one of this database that is no older than those that were seen, the step must have written every key that counts after it.
 func (s *Sealer) bindSet(step store.KeyStep) (store.StoredKey, error) {
-	least := s.least.Load() // the step holds the version of the keys, so nobody has seen a newer manifest than it has read
+	least := s.least.Load() // the step holds the version of the keys, so no newer manifest has been seen
 	old, invalid := s.manifestIn(step.Before, least)
 	if invalid == nil && old.Identity != step.Identity {
 		old, invalid = Manifest{Counter: old.Counter}, ErrOldSet

@@ -26,7 +26,7 @@ func (s *keyShelf) all() []store.StoredKey {
 func TestV9ARowThatWasKept(t *testing.T) {
 	both := sealerOver(t, secondKEK, firstKEK)
 	for name, c := range map[string]struct {
-		// change makes what somebody has written to the store.
+		// change writes to the store as an attacker would.
 		change func(s *keyShelf, kept []store.StoredKey)
 		// isOld says that the whole set is refused.
 		isOld bool

@@ -4,14 +4,14 @@ import (
 	"strings"
 )
 
-// What Elsewhere says.
+// Results of Elsewhere.
 const (
 	fromAnotherAddress   = "another address"
 	fromAnotherUserAgent = "another user agent"
 	fromElsewhere        = "another address and user agent"
 )
 
-// Elsewhere says what differs between who used a refresh token up and who repeats it; empty: nothing, or nobody knows.
+// Elsewhere returns what differs between the requester that redeemed a refresh token and the one that repeats it; empty: nothing, or unknown.
 func Elsewhere(rotated, repeats string) string {
 	if len(rotated) != 2*RequesterDigestPart || len(repeats) != 2*RequesterDigestPart {
 		return ""
@@ -28,11 +28,11 @@ func Elsewhere(rotated, repeats string) string {
 	return ""
 }
 
-// maxUserAgent is how much of a User-Agent is read.
+// maxUserAgent bounds the part of a User-Agent that is read, in bytes.
 const maxUserAgent = 512
 
 // UserAgentFamily returns the names of the products in a User-Agent (RFC 9110 §10.1.5), without their versions and without
-// comments, which name versions of systems: an update makes no other family.
+// comments, which name versions of systems, so that an update does not change it.
 func UserAgentFamily(userAgent string) string {
 	var products []string
 	var product strings.Builder

@@ -18,7 +18,7 @@ import (
 // sealedIssuer is the issuer whose keys sealerOf seals.
 const sealedIssuer = "https://issuer.example"
 
-// keyShelf is a KeyStore whose rows a test can write, as somebody can who reaches the database.
+// keyShelf is a KeyStore whose rows a test can write, as an attacker with access to the database can.
 type keyShelf struct {
 	store.KeyStore
 	tb   testing.TB

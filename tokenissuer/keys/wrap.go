@@ -19,17 +19,17 @@ import (
 // WrapLifetime is how long a sealed value can be opened.
 const WrapLifetime = 10 * time.Minute
 
-// ErrUnwrapped is all that is said of a value that does not open: damaged, expired, another browser's or made up.
+// ErrUnwrapped is the error for a value that does not open, whatever the reason.
 var ErrUnwrapped = oauth.NewError(oauth.InvalidRequest, "seal_broken")
 
-// wrapped is what is encrypted: the value, and when it was made.
+// wrapped is the plaintext: the value, and the time of sealing.
 type wrapped[T any] struct {
 	At    int64 `json:"at"` // Unix seconds
 	Value T     `json:"value"`
 }
 
-// Wrap encrypts a value for the road through a browser (AES-256-GCM), so that the server keeps nothing for a visitor who
-// never comes back. Only somebody who names the same owner can open it.
+// Wrap encrypts a value that a browser carries (AES-256-GCM), so that the server stores nothing for abandoned requests. Unwrap needs the same
+// owner.
 func Wrap[T any](key cipher.AEAD, owner string, value T, now time.Time) (oauth.Secret, error) {
 	plain, err := json.Marshal(wrapped[T]{now.Unix(), value})
 	if err != nil {
@@ -67,19 +67,19 @@ func UnwrapAny[T any](key cipher.AEAD, owner string, text oauth.Secret) (T, time
 	return s.Value, time.Unix(s.At, 0), nil
 }
 
-// packFrom is the length from which a plaintext is packed, and packMark begins what is packed: JSON does not.
+// packFrom is the length from which a plaintext is packed. A packed text begins with packMark, which no JSON does.
 const (
 	packFrom = 2 << 10
 	packMark = 0
 )
 
 var packers = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(nil, flate.HuffmanOnly) // the level is a good one
+	w, _ := flate.NewWriter(nil, flate.HuffmanOnly) // the level is valid
 	return w
 }}
 
-// packed returns a plaintext in less room if it is long. A sealed value may hold another, in base64, and would otherwise be a third longer
-// with each. No matches are looked for: the length of what is sealed says nothing about whether two parts of it are alike.
+// packed compresses a long plaintext. A sealed value may contain another in base64, each of which would add a third to the length. It uses Huffman
+// coding only, so that the length does not reveal whether two parts are alike.
 func packed(plain []byte) []byte {
 	if len(plain) < packFrom {
 		return plain

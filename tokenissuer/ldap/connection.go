@@ -16,10 +16,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// maxAnswer is how many bytes a directory may send in answer to one operation. A thousand groups with long names fit.
+// maxAnswer bounds the response to one operation, in bytes. A thousand groups with long names fit.
 const maxAnswer = 1 << 20
 
-// wire is a network connection that takes a bounded number of bytes: the library would read and keep whatever a directory sends.
+// wire is a network connection that reads a bounded number of bytes: the library would buffer any amount.
 type wire struct {
 	net.Conn
 	left atomic.Int64
@@ -40,11 +40,11 @@ type connection struct {
 	conn *ldap.Conn
 	wire *wire
 	plan *plan
-	// idleSince is when it was put back into the pool.
+	// idleSince is the time at which it was returned to the pool.
 	idleSince time.Time
 }
 
-// dial connects, and returns when the connection is as secure as it has to be.
+// dial connects and secures the connection.
 func (p *plan) dial(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.DialTimeout)
 	defer cancel()
@@ -68,8 +68,7 @@ func (p *plan) dial(ctx context.Context) (*connection, error) {
 	return c, nil
 }
 
-// secure begins TLS where the settings ask for it, and otherwise refuses any host that is not loopback: a name may have turned out to
-// be another's.
+// secure starts TLS where the settings require it, and otherwise refuses any address but loopback, whatever the name resolved to.
 func (p *plan) secure(ctx context.Context, w *wire) (net.Conn, error) {
 	if !p.overTLS && !p.StartTLS {
 		if !p.Insecure && !isLoopback(w.RemoteAddr()) {
@@ -92,8 +91,8 @@ func (p *plan) secure(ctx context.Context, w *wire) (net.Conn, error) {
 // startTLS is the request with message id 1 that asks for TLS (RFC 4511 §4.14.1).
 const startTLS = "\x30\x1d\x02\x01\x01\x77\x18\x80\x16" + "1.3.6.1.4.1.1466.20037"
 
-// askForTLS returns nil when TLS begins with the next byte. The library's own StartTLS waits forever when the first message that comes is not
-// the answer; and nothing that came in the clear may be left in a buffer when TLS begins, so the answer is read byte by byte.
+// askForTLS returns nil when TLS begins with the next byte. The library's StartTLS blocks if the first message is not the response. The response
+// is read byte by byte, so that no plaintext is left in a buffer when TLS begins.
 func askForTLS(w *wire) error {
 	if _, err := w.Write([]byte(startTLS)); err != nil {
 		return err
@@ -113,15 +112,14 @@ func isLoopback(address net.Addr) bool {
 	return ok && oauth.IsLoopback(tcp.IP.String())
 }
 
-// errBroken is the cause of errors after which a connection cannot be used any more, errTimeout of those that took too long, which
-// are broken too.
+// errBroken is wrapped by errors after which a connection is unusable. Such an error wraps errTimeout too if the operation timed out.
 var (
 	errBroken  = errors.New("the connection is broken")
 	errTimeout = errors.New("the directory has not answered in time")
 )
 
-// do runs one operation, which ends with ctx or after the timeout: the connection is closed then, and whatever the library waits for
-// ends with it. What the directory has answered is an *ldap.Error; any other error wraps errBroken.
+// do runs one operation. It closes the connection when ctx ends or after the timeout, which also ends the library's reads. An error that the
+// directory returned is an *ldap.Error; any other wraps errBroken.
 func (c *connection) do(ctx context.Context, timeout time.Duration, operation func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -165,8 +163,7 @@ func (c *connection) search(ctx context.Context, base string, scope int, filter 
 	return entries, err
 }
 
-// close closes the connection. Nothing was written that could be lost. The network connection is closed first, so that nothing that the library
-// still does waits for the directory.
+// close closes the connection. It closes the network connection first, so that the library does not wait for the directory.
 func (c *connection) close() {
 	_ = c.wire.Close()
 	_ = c.conn.Close()

@@ -1,16 +1,16 @@
 // Package ldap signs people in with a directory that speaks LDAP: OpenLDAP, Active Directory, FreeIPA, 389 Directory Server.
 //
-// Its door is [Directory.Authenticate]: one search finds the entry of whoever signs in, a bind on a connection of its own proves the
-// password, further searches find the groups. What comes of it is a federation.Account; package federation decides whose it is.
+// [Directory.Authenticate] finds the person's entry with a search, proves the password with a bind on a connection of its own, and finds the
+// groups with further searches. It returns a federation.Account; package federation decides which user that is.
 //
-//   - settings.go is what an operator says, and what is wrong with it.
-//   - filter.go puts what somebody typed into a search filter.
-//   - authenticate.go is the walk.
+//   - settings.go has the settings and their checks.
+//   - filter.go puts the login into a search filter.
+//   - authenticate.go has the steps of a sign-in.
 //   - entry.go reads the entry of a person, groups.go finds the groups.
 //   - connection.go dials, secures and bounds a connection, pool.go keeps those that are bound to the service account.
-//   - outcome.go tells a refusal from a fault.
-//   - report.go tells the operator how the directory is doing.
+//   - outcome.go distinguishes refusals and faults.
+//   - report.go reports to the operator.
 //
-// Nothing is bound or searched in the clear unless the directory is on loopback or the operator has asked for it. Referrals are not
-// followed: they would send a password to a host that nobody configured.
+// Connections are encrypted unless the directory is on loopback or the operator allows otherwise. Referrals are not followed: they would send a
+// password to a host that is not configured.
 package ldap

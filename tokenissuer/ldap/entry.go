@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// subjectAttributes are what directories identify an entry by, wherever it is moved: OpenLDAP (RFC 4530), Active Directory, 389
-// Directory Server, FreeIPA.
+// subjectAttributes identify an entry permanently, even if it is moved: OpenLDAP (RFC 4530), Active Directory, 389 Directory Server,
+// FreeIPA.
 var subjectAttributes = []string{"entryUUID", objectGUID, "nsUniqueId", "ipaUniqueID"}
 
 // objectGUID is Active Directory's. Its value is 16 bytes.
@@ -40,8 +40,7 @@ func (p *plan) userAttributes() []string {
 	return slices.Compact(list)
 }
 
-// subject returns what identifies a person for good, and whether it is no more than the name of the entry, which may be given to another
-// person one day.
+// subject returns the permanent identifier of a person. IsName: it is only the name of the entry, which another person may get later.
 func (p *plan) subject(e *ldap.Entry) (subject string, isName bool, err error) {
 	names := subjectAttributes
 	if p.Attributes.Subject != "" {
@@ -86,7 +85,7 @@ func isDisabled(e *ldap.Entry) bool {
 	return err != nil || flags&accountDisabled != 0
 }
 
-// account returns what an entry says of a person, without groups.
+// account returns the account of an entry, without groups.
 func (p *plan) account(e *ldap.Entry, subject, login string) federation.Account {
 	a := federation.Account{
 		Provider: p.Name, Subject: subject, Email: p.email(e, login), Aliases: e.GetEqualFoldAttributeValues(p.Attributes.Email), Name: first(e, p.Attributes.Names),
@@ -98,7 +97,7 @@ func (p *plan) account(e *ldap.Entry, subject, login string) federation.Account 
 	return a
 }
 
-// email returns the address that somebody has signed in with if it is one of the entry's, else the first.
+// email returns the login if it is one of the entry's addresses, else the first address.
 func (p *plan) email(e *ldap.Entry, login string) string {
 	addresses := e.GetEqualFoldAttributeValues(p.Attributes.Email)
 	for _, address := range addresses {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// The placeholders of a filter. {email} and {username} both stand for what somebody typed; {dn} is the name of an entry.
+// The placeholders of a filter. {email} and {username} both stand for the login; {dn} is the name of an entry.
 const (
 	emailPlaceholder    = "{email}"
 	usernamePlaceholder = "{username}"
@@ -44,8 +44,8 @@ func parseFilter(text string, placeholders ...string) (filter, error) {
 	return filter(text), nil
 }
 
-// checkMarks requires that the mark stands that often in the values that a compiled filter compares with, and nowhere else. A value
-// with an asterisk is none: what somebody typed would be a prefix of others' names.
+// checkMarks requires that the mark occurs that often in the values that a compiled filter compares with, and nowhere else. Values with an
+// asterisk do not count: a login would match others' names by prefix.
 func checkMarks(compiled *ber.Packet, mark string, want int) error {
 	found, beside := 0, false
 	var walk func(p *ber.Packet, insideSubstrings bool)

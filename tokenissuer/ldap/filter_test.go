@@ -46,7 +46,7 @@ func TestP51Filters(t *testing.T) {
 	}
 }
 
-// remote is a connection with somebody at an address.
+// remote is a connection to a remote address.
 type remote struct {
 	net.Conn
 	address net.TCPAddr

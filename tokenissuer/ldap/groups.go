@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// maxGroups is how many groups a person can be in, groups of groups included.
+	// maxGroups bounds a person's groups, groups of groups included.
 	maxGroups = 1000
-	// groupsAtOnce is for how many groups one search looks for those that contain them.
+	// groupsAtOnce is the number of groups whose parents one search finds.
 	groupsAtOnce = 20
 )
 
-// knowsGroups reports whether the settings say how groups are found. Otherwise the directory says nothing of them.
+// knowsGroups reports whether the settings say how groups are found.
 func (p *plan) knowsGroups() bool { return p.GroupBase != "" || p.Attributes.Groups != "" }
 
 // membership are the groups of one person, as far as they were found.
@@ -72,7 +72,7 @@ func (m *membership) climb(ctx context.Context, level []string) error {
 	for _, dn := range level { // without a base, a group says itself which groups it is in
 		found, err := m.c.search(ctx, dn, ldap.ScopeBaseObject, "(objectClass=*)", []string{m.plan.Attributes.Groups}, 1)
 		switch {
-		case ldap.IsErrorAnyOf(err, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInsufficientAccessRights): // nobody says that it has to be readable
+		case ldap.IsErrorAnyOf(err, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInsufficientAccessRights): // it need not be readable
 			continue
 		case err != nil:
 			return fmt.Errorf("group %q: %w", dn, withoutReferral(err))
@@ -120,7 +120,7 @@ func (m *membership) addListed(e *ldap.Entry) error {
 	return nil
 }
 
-// add adds a group once, if it is below the base. A group elsewhere may have been named by anybody.
+// add adds a group once, if it is below the base. Groups elsewhere may have been created by others.
 func (m *membership) add(name string) error {
 	dn, err := ldap.ParseDN(name)
 	if err != nil || len(dn.RDNs) == 0 {

@@ -24,7 +24,7 @@ import (
 // enough is how long a sign-in may take in these tests, in which each operation has a fifth of a second. The machine may be busy.
 const enough = 30 * time.Second
 
-// step is one answer of a conversation in which somebody signs in.
+// step is one response of a sign-in's conversation.
 type step struct {
 	name string
 	tag  ber.Tag // of the request

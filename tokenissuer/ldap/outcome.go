@@ -10,8 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Reasons why nobody was signed in, for the audit log. They are stable. The person learns of the first three only that the sign-in
-// has failed.
+// Reasons of failed sign-ins, for the audit log. They are stable. For the first three the person learns only that the sign-in failed.
 const (
 	// ReasonRefused: the directory refuses the password, or the account. Code invalid_grant.
 	ReasonRefused = "directory_refused"
@@ -19,9 +18,9 @@ const (
 	ReasonAmbiguous = "directory_ambiguous"
 	// ReasonDisabled: the password is right, and the entry says that the account is disabled. Code invalid_grant.
 	ReasonDisabled = "directory_account_disabled"
-	// ReasonBusy: as many people as may are signing in. Code temporarily_unavailable.
+	// ReasonBusy: too many sign-ins are in progress. Code temporarily_unavailable.
 	ReasonBusy = "directory_busy"
-	// ReasonUnavailable: the directory is away, slow, answers nonsense, or refuses us. Code temporarily_unavailable.
+	// ReasonUnavailable: the directory is down or slow, responds with nonsense, or refuses us. Code temporarily_unavailable.
 	ReasonUnavailable = "directory_of_people_unavailable"
 )
 
@@ -40,14 +39,14 @@ func unavailable(cause error) error {
 	return e
 }
 
-// isAnswer reports whether an error is what the directory has answered, so that the connection is as good as before.
+// isAnswer reports whether the directory returned the error, so that the connection stays usable.
 func isAnswer(err error) bool {
 	answered, ok := errors.AsType[*ldap.Error](err)
 	return ok && answered.ResultCode < ldap.ErrorNetwork
 }
 
-// refusesPassword reports whether the answer to a bind says that this person is not let in, with this password or at all. Any other
-// answer is a fault: the directory is busy, does not like the connection, or would have us ask elsewhere.
+// refusesPassword reports whether the response to a bind refuses the person or the password. Any other failure is a fault, such as a busy
+// directory or a referral.
 func refusesPassword(err error) bool {
 	return ldap.IsErrorAnyOf(err, ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication,
 		ldap.LDAPResultInsufficientAccessRights, ldap.LDAPResultUnwillingToPerform, ldap.LDAPResultConstraintViolation,

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// maxIdle is how long a connection is kept that nobody uses. Directories and firewalls drop them sooner or later.
+// maxIdle is how long an idle connection is kept. Directories and firewalls drop idle connections.
 const maxIdle = time.Minute
 
-// pool keeps connections that are bound to the service account, or to nobody where there is none. None of them was ever bound to a
-// person. There are no more of them than sign-ins at once.
+// pool keeps connections that are bound to the service account, or anonymous without one. None was ever bound to a person. There are at most
+// as many as concurrent sign-ins.
 type pool struct {
 	plan *plan
 
@@ -21,7 +21,7 @@ type pool struct {
 	closed bool
 }
 
-// run lets ask have a connection. If one that was idle turns out to be broken, a new one gets the question again.
+// run calls ask with a connection. If an idle connection is broken, it calls ask again with a new one.
 func (p *pool) run(ctx context.Context, ask func(*connection) error) error {
 	if c := p.take(); c != nil {
 		err := ask(c)

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// note records how a sign-in went with the directory. A refusal is an answer as it should be.
+// note records the health of the directory after a sign-in. A refusal is healthy.
 func (d *Directory) note(err error) {
 	switch {
 	case err == nil || oauth.AsError(err).Code != oauth.TemporarilyUnavailable:
@@ -23,15 +23,15 @@ func (d *Directory) note(err error) {
 	}
 }
 
-// State returns how it went with the directory lately.
+// State returns the health of the directory.
 func (d *Directory) State() federation.State { return d.health.State() }
 
-// namesAsSubjects says what an operator should change.
+// namesAsSubjects tells the operator what to change.
 const namesAsSubjects = "the entries have none of entryUUID, objectGUID, nsUniqueId and ipaUniqueID that we can read: whoever gets the entry of " +
 	"somebody who has left gets that account too. Name a permanent attribute as `subject` in `attributes`"
 
 // Test looks at the directory as a sign-in would use it, step by step: address, connection, tls, bind, user_base, user_filter, groups.
-// Login is somebody to look for; empty: nobody is.
+// Login is a person to look for; empty: none.
 func (d *Directory) Test(ctx context.Context, login string) []federation.Step {
 	var s federation.Steps
 	host, port, _ := net.SplitHostPort(d.plan.address) // it was joined by us
@@ -91,7 +91,7 @@ func (d *Directory) testBase(ctx context.Context, s *federation.Steps, c *connec
 	return true
 }
 
-// testFilter looks for somebody, or for anybody whose entry is as it has to be. It returns nil if there is nobody.
+// testFilter looks for a person, and checks the entry. It returns nil if it finds none.
 func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *connection, login string) *ldap.Entry {
 	if login == "" {
 		login = "gatehouse-test@gatehouse.invalid"
@@ -132,7 +132,7 @@ func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *conn
 	return found[0]
 }
 
-// testGroups finds the groups of somebody who was found.
+// testGroups finds the groups of a person.
 func (d *Directory) testGroups(ctx context.Context, s *federation.Steps, c *connection, person *ldap.Entry) {
 	switch {
 	case !d.plan.knowsGroups():

@@ -51,7 +51,7 @@ func attempt(login, password string) tokenissuer.DirectoryAttempt {
 	}
 }
 
-// wantNobody requires that a login is not let in, for that reason; empty: that the directory knows nobody of that name.
+// wantNobody requires that a login is refused for that reason; empty: that the directory does not know it.
 func wantNobody(t *testing.T, d *Directory, login, password, reason string) {
 	t.Helper()
 	account, err := d.Authenticate(t.Context(), attempt(login, password))

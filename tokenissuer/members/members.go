@@ -106,10 +106,10 @@ func (p Patch) Has(name string) bool {
 	return ok
 }
 
-// Resets reports whether the patch has a null.
-func (p Patch) Resets() bool {
-	for _, value := range p {
-		if value.Kind() == 'n' {
+// Resets reports whether the patch has a null, for one of the names if there are some.
+func (p Patch) Resets(names ...string) bool {
+	for name, value := range p {
+		if value.Kind() == 'n' && (len(names) == 0 || slices.Contains(names, name)) {
 			return true
 		}
 	}
@@ -127,8 +127,8 @@ func (p Patch) Names(thing any) []string {
 	return names
 }
 
-// Apply makes the changes to the thing that a pointer points to, and to nothing that a copy of it shares. It fails for a name that is no
-// member, and for a value that the member cannot have.
+// Apply makes the changes to the thing that a pointer points to, and to nothing that a copy of it shares. It fails for an unknown
+// name, and for a value that the member cannot have.
 func (p Patch) Apply(thing any) error {
 	known := of(thing)
 	for name := range p {

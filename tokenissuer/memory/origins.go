@@ -8,12 +8,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Origins knows which pages may read answers of the token and revocation endpoints (CORS): those at the redirect URIs of public
-// clients, and those that a client names itself. Which client a page is of is not asked: a preflight does not say it.
+// Origins are the origins whose pages may read responses of the token and revocation endpoints (CORS): those of the redirect URIs of public
+// clients, and those that a client lists. They are not per client, because a preflight does not name one.
 //
-// The list is read from the registry at most once in ten seconds and for at most a hundredth of the time, however many
-// clients there are and whatever origins are asked about. A client that another node has added is therefore known
-// after ten seconds at the latest, or after a hundred times what reading takes.
+// The list is read from the registry at most once in ten seconds and for at most a hundredth of the time. So a client that another node added
+// is known after ten seconds, or after a hundred times the duration of a read if that is longer.
 type Origins struct {
 	clients func(context.Context) ([]*store.Client, error)
 	now     func() time.Time
@@ -29,17 +28,16 @@ const (
 	originsTTL = 10 * time.Second
 	// originsTimeout is how long a request waits for the list.
 	originsTimeout = 2 * time.Second
-	// originsShare is the part of the time, one in so many, that reading may take.
+	// originsShare bounds the time spent reading to one part in originsShare.
 	originsShare = 100
 )
 
-// NewOrigins returns the origins of what clients lists.
+// NewOrigins returns the origins of the clients that clients lists.
 func NewOrigins(clients func(context.Context) ([]*store.Client, error), now func() time.Time) *Origins {
 	return &Origins{clients: clients, now: now}
 }
 
-// Allow reports whether pages of an origin may read answers. Nobody may when there are no Origins. While the registry cannot be
-// read, what was read last holds.
+// Allow reports whether pages of an origin may read responses. Nil Origins allow none. While the registry fails, the last list is used.
 func (o *Origins) Allow(ctx context.Context, origin string) bool {
 	if o == nil || origin == "" {
 		return false
@@ -62,7 +60,7 @@ func (o *Origins) Allow(ctx context.Context, origin string) bool {
 	return allowed
 }
 
-// Forget has the registry read again for the next question. Whoever changes a client calls it.
+// Forget makes the next Allow read the registry. Callers that change a client call it.
 func (o *Origins) Forget() {
 	if o == nil {
 		return
@@ -80,7 +78,7 @@ func (o *Origins) look(origin string) (allowed, fresh, read bool) {
 }
 
 func (o *Origins) read(ctx context.Context) {
-	// Whoever asks first may go away, and the others wait for the same answer.
+	// The first caller may disconnect while others wait for the same read.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), originsTimeout)
 	defer cancel()
 	began := time.Now()

@@ -31,7 +31,7 @@ func newHasher(slots int) *Hasher {
 	return &Hasher{Patience: 100 * time.Millisecond, slots: slots, queue: fairqueue.New(slots, maxHashWaiting)}
 }
 
-// Attempt identifies for whom a password is hashed. The zero value is the operator, who is always next.
+// Attempt identifies the account and the client for which a password is hashed. The zero value is the operator, who comes first.
 type Attempt struct {
 	Account, Address string
 	// Known: the browser has signed in to the account before.
@@ -53,9 +53,9 @@ func (p *Hasher) Enter(ctx context.Context, h Attempt) (leave func(), err error)
 	return leave, nil
 }
 
-// shares returns what the queue balances by. The account comes first, because many people may sign in from one
-// address. Whether the browser is known comes last. Somebody who signs in once therefore waits for the running hash
-// only, and in a known browser never for strangers, however many accounts and addresses they use.
+// shares returns the shares by which the queue is fair. The account comes first, because many people may sign in from one
+// address. Whether the browser is known comes last. So a single sign-in waits only for the running hash, and one in a
+// known browser never waits for unknown ones.
 func (p *Hasher) shares(h Attempt) []fairqueue.Share {
 	if h == (Attempt{}) {
 		return nil

@@ -37,7 +37,7 @@ type Rules struct {
 // Registrar registers clients that ask for it (RFC 7591), and lets them manage their registration (RFC 7592). Its fields are set once.
 type Registrar struct {
 	Rules
-	Registry *registry.Registry
+	Clients *registry.Clients
 
 	adding sync.Mutex // held from the count to the addition
 }
@@ -56,7 +56,7 @@ type Registered struct {
 // Register adds a client. The errors are invalid_redirect_uri, invalid_client_metadata, invalid_token for a missing or wrong initial access
 // token, rate_limited, and temporarily_unavailable when there is no room.
 func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secret, address string) (Registered, error) {
-	is := g.Registry.Issuer
+	is := g.Clients.Issuer
 	now := is.Now()
 	if err := g.reserve(ctx, address, now); err != nil {
 		return Registered{}, err
@@ -77,7 +77,7 @@ func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secr
 	if err := g.makeRoom(ctx, now); err != nil {
 		return Registered{}, err
 	}
-	client, secret, err := g.Registry.AddClient(ctx, c)
+	client, secret, err := g.Clients.AddClient(ctx, c)
 	if err != nil {
 		return Registered{}, inMetadata(err)
 	}
@@ -86,7 +86,7 @@ func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secr
 
 // reserve counts what an address has the store write.
 func (g *Registrar) reserve(ctx context.Context, address string, now time.Time) error {
-	is := g.Registry.Issuer
+	is := g.Clients.Issuer
 	return is.Reserve(ctx, is.Limited(attempts.Bucket{Name: "register\x00" + address, Limit: g.PerAddress}), "registration_throttled", now)
 }
 
@@ -101,14 +101,14 @@ func (g *Registrar) admits(token oauth.Secret) bool {
 
 // makeRoom refuses another client when there are as many as may be, unless one can go that has never been used.
 func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
-	n, err := g.Registry.Stored.CountClients(ctx, store.FromRegistration)
+	n, err := g.Clients.Stored.CountClients(ctx, store.FromRegistration)
 	if err != nil {
 		return err
 	}
 	if n < g.Most {
 		return nil
 	}
-	list, err := g.Registry.Stored.Clients(ctx)
+	list, err := g.Clients.Stored.Clients(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,12 +120,12 @@ func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
 	}
 	oldest := slices.MinFunc(list, func(a, b *store.Client) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	// It has no tokens, unless it gets its first one at this moment: a day is enough for that.
-	tokens := g.Registry.Issuer.RevocationOf(store.RevokeClient, oldest.ID)
+	tokens := g.Clients.Issuer.RevocationOf(store.RevokeClient, oldest.ID)
 	tokens.ExpiresAt = now.Add(store.Day)
-	if err := g.Registry.Stored.RemoveClient(ctx, oldest.ID, tokens); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := g.Clients.Stored.RemoveClient(ctx, oldest.ID, tokens); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	g.Registry.Issuer.Authenticated.Forget(oldest.ID)
+	g.Clients.Issuer.Authenticated.Forget(oldest.ID)
 	return nil
 }
 
@@ -145,12 +145,12 @@ func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m
 	if err != nil {
 		return Registered{}, err
 	}
-	if err := g.reserve(ctx, address, g.Registry.Issuer.Now()); err != nil {
+	if err := g.reserve(ctx, address, g.Clients.Issuer.Now()); err != nil {
 		return Registered{}, err
 	}
 	changed := store.Client{}
 	m.AuthMethod = cmp.Or(m.AuthMethod, methodOf(c))
-	if !g.Registry.Issuer.OpenID {
+	if !g.Clients.Issuer.OpenID {
 		m.ClientOpenID = store.ClientOpenID{}
 	}
 	if err := m.apply(&changed); err != nil {
@@ -159,7 +159,7 @@ func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m
 	if methodOf(&changed) != methodOf(c) {
 		return Registered{}, inMetadata(fmt.Errorf("%w%w", errMetadata, errors.New("token_endpoint_auth_method cannot change between none, a secret and private_key_jwt: register again")))
 	}
-	updated, err := g.Registry.UpdateClient(ctx, id, func(c *store.Client) error {
+	updated, err := g.Clients.UpdateClient(ctx, id, func(c *store.Client) error {
 		c.Describe(&changed)
 		return nil
 	})
@@ -174,7 +174,7 @@ func (g *Registrar) Remove(ctx context.Context, id string, token oauth.Secret) e
 	if _, err := g.managed(ctx, id, token); err != nil {
 		return err
 	}
-	if err := g.Registry.RemoveClient(ctx, id); !errors.Is(err, store.ErrNotFound) { // else it was removed meanwhile
+	if err := g.Clients.RemoveClient(ctx, id); !errors.Is(err, store.ErrNotFound) { // else it was removed meanwhile
 		return err
 	}
 	return nil
@@ -183,11 +183,11 @@ func (g *Registrar) Remove(ctx context.Context, id string, token oauth.Secret) e
 // managed returns the client that a token manages. A client that is gone, or that the operator has disabled, has none.
 func (g *Registrar) managed(ctx context.Context, id string, token oauth.Secret) (*store.Client, error) {
 	refused := oauth.NewError(oauth.InvalidToken, "registration_token_wrong")
-	want, got := g.Registry.Issuer.Master.RegistrationToken(id).Digest(), token.Digest()
+	want, got := g.Clients.Issuer.Master.RegistrationToken(id).Digest(), token.Digest()
 	if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
 		return nil, refused
 	}
-	c, err := g.Registry.Stored.Client(ctx, id)
+	c, err := g.Clients.Stored.Client(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && (c.Origin != store.FromRegistration || c.Disabled):
 		return nil, refused
@@ -200,7 +200,7 @@ func (g *Registrar) managed(ctx context.Context, id string, token oauth.Secret) 
 // RemoveUnused removes the registered clients that have got no token since then, with what they had. Those that the operator has disabled
 // stay, so that they stay out.
 func (g *Registrar) RemoveUnused(ctx context.Context, since time.Time) (removed int, err error) {
-	list, err := g.Registry.Stored.Clients(ctx)
+	list, err := g.Clients.Stored.Clients(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -208,7 +208,7 @@ func (g *Registrar) RemoveUnused(ctx context.Context, since time.Time) (removed 
 		if c.Origin != store.FromRegistration || c.Disabled || !c.CreatedAt.Before(since) || !c.LastUsedAt.Before(since) {
 			continue
 		}
-		if err := g.Registry.RemoveClient(ctx, c.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err := g.Clients.RemoveClient(ctx, c.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return removed, err
 		}
 		removed++
@@ -221,7 +221,7 @@ func (g *Registrar) told(c *store.Client, secret oauth.Secret, method string) Re
 	if of := methodOf(c); of != MethodBasic || method == "" {
 		method = of
 	}
-	return Registered{Client: c, Metadata: metadataOf(c, method), Secret: secret, Token: g.Registry.Issuer.Master.RegistrationToken(c.ID)}
+	return Registered{Client: c, Metadata: metadataOf(c, method), Secret: secret, Token: g.Clients.Issuer.Master.RegistrationToken(c.ID)}
 }
 
 // inMetadata turns an error about what a client says of itself into the one that it is told. Others stay.

@@ -1,4 +1,5 @@
-// Package registry is the operator's side of the authorization server: which clients, users and organisations exist, what an
-// operator changes of them and ends, and what a new configuration ends because it does not declare it any more. Its door is
-// Registry; admin asks it, and nothing that answers a client or a browser does.
+// Package registry is the operator's side of the authorization server. Clients changes which clients exist, and People which users and
+// organisations; neither changes what the configuration declares. Registry joins them for what concerns both: Reconcile ends what a new
+// configuration no longer declares, and operators make tokens for clients and users. Package admin calls it; nothing that answers a client or
+// a browser does.
 package registry

@@ -10,7 +10,7 @@ import (
 )
 
 // Organisations lists every organisation, by id.
-func (g *Registry) Organisations(ctx context.Context) ([]*store.Organisation, error) {
+func (g *People) Organisations(ctx context.Context) ([]*store.Organisation, error) {
 	list, err := g.Stored.Organisations(ctx)
 	if err != nil {
 		return nil, err
@@ -22,10 +22,8 @@ func (g *Registry) Organisations(ctx context.Context) ([]*store.Organisation, er
 }
 
 // AddOrganisation registers an organisation. Its name is its id, unless it has one. ErrTaken when the id is in use.
-func (g *Registry) AddOrganisation(ctx context.Context, o store.Organisation) (*store.Organisation, error) {
-	if o.Name == "" {
-		o.Name = o.ID
-	}
+func (g *People) AddOrganisation(ctx context.Context, o store.Organisation) (*store.Organisation, error) {
+	o.SetDefaults()
 	o.CreatedAt = g.Issuer.Now().Truncate(time.Microsecond)
 	if err := o.Validate(); err != nil {
 		return nil, invalidInput{err}
@@ -40,7 +38,7 @@ func (g *Registry) AddOrganisation(ctx context.Context, o store.Organisation) (*
 }
 
 // RemoveOrganisation deletes an organisation that has no users. ErrInUse when it has some.
-func (g *Registry) RemoveOrganisation(ctx context.Context, id string) error {
+func (g *People) RemoveOrganisation(ctx context.Context, id string) error {
 	if g.Declared.LookupOrganisation(id) != nil {
 		return ErrDeclared
 	}
@@ -48,7 +46,7 @@ func (g *Registry) RemoveOrganisation(ctx context.Context, id string) error {
 }
 
 // RevokeOrganisation ends every token of an organisation's users that was issued until now, and their sessions.
-func (g *Registry) RevokeOrganisation(ctx context.Context, id string) error {
+func (g *People) RevokeOrganisation(ctx context.Context, id string) error {
 	// As for a user, the revocation comes first. What follows ends what is born meanwhile, and tells applications of it.
 	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(store.RevokeOrganisation, id)); err != nil {
 		return err

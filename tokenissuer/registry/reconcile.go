@@ -5,40 +5,39 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// endedRetention is how long it is remembered that something is declared no more: longer than any token lives that a node
+// endedRetention is how long it is remembered that something is no longer declared: longer than any token lives that a node
 // with an older configuration may have issued.
 const endedRetention = store.MaxLifetime + store.Day
 
-// Reconcile ends what an earlier configuration has declared and this one declares no more: the tokens and sessions of users
+// Reconcile ends what an earlier configuration has declared and this one does not: the tokens and sessions of users
 // that are gone or have changed, and the tokens of clients that are gone. It is called once, when a configuration takes
 // over. Nodes take over a new one after each other, and the last goes on issuing by the old one meanwhile: so each ends
 // again what was ended before. When Reconcile fails half-way, the next one ends the same again.
 func (g *Registry) Reconcile(ctx context.Context) error {
-	before, remembered, err := g.Stored.Declarations(ctx)
+	before, remembered, err := g.People.Stored.Declarations(ctx)
 	if err != nil {
 		return err
 	}
-	for _, user := range g.Declared.Users() {
+	for _, user := range g.People.Declared.Users() {
 		if err := g.unlinkOthers(ctx, user); err != nil {
 			return err
 		}
 	}
-	now := g.Declared.Declarations()
-	ended, changed := takenOut(before, remembered, now, g.Issuer.Now())
+	now := g.People.Declared.Declarations()
+	ended, changed := takenOut(before, remembered, now, g.People.Issuer.Now())
 	if err := g.endDeclared(ctx, ended, setOf(before)); err != nil {
 		return err
 	}
 	if !changed {
 		return nil
 	}
-	return g.Stored.PutDeclarations(ctx, now, ended)
+	return g.People.Stored.PutDeclarations(ctx, now, ended)
 }
 
-// takenOut returns what is declared no more, since now or for a while, and whether anything is not as it was stored.
+// takenOut returns what is no longer declared, since now or for a while, and whether anything is not as it was stored.
 func takenOut(before []store.Declaration, remembered []store.EndedDeclaration, now []store.Declaration, at time.Time) (ended []store.EndedDeclaration, changed bool) {
 	declared, listed := setOf(now), setOf(before)
 	for _, d := range before {
@@ -65,7 +64,7 @@ func setOf(list []store.Declaration) map[store.Declaration]bool {
 	return set
 }
 
-// endDeclared ends what is declared no more. What was declared until now, and not ended before, is fresh.
+// endDeclared ends what is no longer declared. What was declared until now, and not ended before, is fresh.
 func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclaration, fresh map[store.Declaration]bool) error {
 	var revocations []store.Revocation
 	for _, d := range ended {
@@ -78,7 +77,7 @@ func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclarati
 			return err
 		}
 		if whole {
-			revocation := g.Issuer.RevocationOf(d.Kind, d.ID)
+			revocation := g.People.Issuer.RevocationOf(d.Kind, d.ID)
 			if d.Kind == store.RevokeUser { // whom the configuration of before may still let sign in
 				revocation.IssuedUntil = revocation.IssuedUntil.Add(time.Second)
 			}
@@ -88,7 +87,7 @@ func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclarati
 	if len(revocations) == 0 {
 		return nil
 	}
-	return g.Issuer.Revoke(ctx, revocations...)
+	return g.People.Issuer.Revoke(ctx, revocations...)
 }
 
 // endDeclaredClient reports whether all tokens of a client's id are to end. Again: they were ended before, and are spared when they
@@ -97,33 +96,36 @@ func (g *Registry) endDeclaredClient(ctx context.Context, d store.Declaration, a
 	if !again {
 		return true, nil
 	}
-	_, err = g.Stored.Client(ctx, d.ID)
+	_, err = g.Clients.Stored.Client(ctx, d.ID)
 	return isGone(err)
 }
 
 // endDeclaredUser ends the families of a user in that version, and those that the user has created for others. It reports whether all
-// tokens of the id are to end, as when nobody has it any more: a family of a declared user may be born beside its end.
+// tokens of the id are to end, as when no user has it: a family of a declared user may be added beside its end.
 // Again: they were ended before, and what the one who has the id now may have created is spared.
 func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, again bool) (whole bool, err error) {
-	if err := g.Issuer.EndFamilies(ctx, store.FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
+	if err := g.People.Issuer.EndFamilies(ctx, store.FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
 		return false, err
 	}
-	heir, err := store.OverlayDirectory{Declared: g.Declared, Stored: g.Stored}.User(ctx, d.ID)
-	gone, err := isGone(err)
-	if err != nil {
-		return false, err
+	heir, gone := g.People.Declared.LookupUser(d.ID), false
+	if heir == nil {
+		stored, err := g.People.Stored.User(ctx, d.ID)
+		if gone, err = isGone(err); err != nil {
+			return false, err
+		}
+		heir = stored
 	}
-	if !again || gone || !g.Issuer.MayCreateTokens(heir) {
-		if err := g.Issuer.EndFamilies(ctx, store.FamilyFilter{ActorID: d.ID}); err != nil {
+	if !again || gone || !g.People.Issuer.MayCreateTokens(heir) {
+		if err := g.People.Issuer.EndFamilies(ctx, store.FamilyFilter{ActorID: d.ID}); err != nil {
 			return false, err
 		}
 	}
 	if gone { // or the next who is declared by the id would have them
-		ended, err := g.Stored.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: d.ID}, g.Issuer.Ending())
+		ended, err := g.People.Stored.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: d.ID}, g.People.Issuer.Ending())
 		if err != nil {
 			return false, err
 		}
-		g.Issuer.Revocations.Add(ended...)
+		g.People.Issuer.Revocations.Add(ended...)
 	}
 	if !gone && !heir.Declared {
 		if err := g.unlinkOthers(ctx, heir); err != nil {
@@ -135,7 +137,7 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, aga
 
 // unlinkOthers takes from a user the identities of another person whom a configuration has declared by the same id, with what came of them.
 func (g *Registry) unlinkOthers(ctx context.Context, user *store.User) error {
-	linked, err := g.Stored.Identities(ctx, user.ID)
+	linked, err := g.People.Stored.Identities(ctx, user.ID)
 	if err != nil {
 		return err
 	}
@@ -143,30 +145,14 @@ func (g *Registry) unlinkOthers(ctx context.Context, user *store.User) error {
 		if i.DeclaredEmail == "" || i.IsOf(user) {
 			continue
 		}
-		if err := g.Unlink(ctx, store.Unlinking{Provider: i.Provider, Subject: i.Subject, UserID: i.UserID, MayBeLast: true}); err != nil {
+		if err := g.People.Unlink(ctx, store.Unlinking{Provider: i.Provider, Subject: i.Subject, UserID: i.UserID, MayBeLast: true}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Unlink takes an identity from its user, with all that came of sign-ins at its provider. One that the user does not have is left alone, as
-// if it did not exist. The last way in is an invalid_request.
-func (g *Registry) Unlink(ctx context.Context, u store.Unlinking) error {
-	ended, err := g.Stored.UnlinkIdentity(ctx, u, g.Issuer.Ending())
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil
-	case errors.Is(err, store.ErrLastWayIn):
-		return oauth.NewError(oauth.InvalidRequest, "identity_is_only_way_in")
-	case err != nil:
-		return err
-	}
-	g.Issuer.Revocations.Add(ended...)
-	return nil
-}
-
-// isGone turns the error of a look-up into whether there is nobody.
+// isGone reports whether the error of a look-up is ErrNotFound, and returns any other.
 func isGone(err error) (gone bool, _ error) {
 	switch {
 	case errors.Is(err, store.ErrNotFound):

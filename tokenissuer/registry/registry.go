@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -19,189 +14,20 @@ import (
 // ErrDeclared is returned for a change to what the configuration declares.
 var ErrDeclared = errors.New("it is declared in the configuration: change it there")
 
-// Registry changes at run time which clients, users and organisations exist. What the configuration declares it lists and
-// leaves alone.
+// Registry is what an operator asks about clients and people together.
 type Registry struct {
-	Issuer   *tokenissuer.Issuer
-	Declared store.StaticDirectory
-	Stored   Store
+	Clients *Clients
+	People  *People
 }
 
-// Store is what a registry asks of a store.
-type Store interface {
-	store.ClientStore
-	store.UserStore
-	store.IdentityStore
-	store.DeclarationStore
-	store.PersonalTokenStore
+// New returns a registry of what is declared and what is stored. Until UseStores is called, the stores may be nil.
+func New(issuer *tokenissuer.Issuer, declared store.StaticDirectory, clients store.ClientStore, people PeopleStore) *Registry {
+	return &Registry{Clients: &Clients{Issuer: issuer, Declared: declared, Stored: clients}, People: &People{Issuer: issuer, Declared: declared, Stored: people}}
 }
 
-// Clients lists every client, by id.
-func (g *Registry) Clients(ctx context.Context) ([]*store.Client, error) {
-	stored, err := g.Stored.Clients(ctx)
-	if err != nil {
-		return nil, err
-	}
-	list := g.Declared.Clients()
-	for _, c := range stored {
-		if g.Declared.LookupClient(c.ID) == nil {
-			list = append(list, c)
-		}
-	}
-	slices.SortFunc(list, func(a, b *store.Client) int { return strings.Compare(a.ID, b.ID) })
-	return list, nil
-}
-
-// Client returns one client, or ErrNotFound.
-func (g *Registry) Client(ctx context.Context, id string) (*store.Client, error) {
-	return g.Issuer.Directory.Client(ctx, id)
-}
-
-// AddClient registers a client and returns its secret, which nobody can read again; a public client gets none here. An empty
-// id is generated. ErrTaken when the id is in use.
-func (g *Registry) AddClient(ctx context.Context, c store.Client) (*store.Client, oauth.Secret, error) {
-	if c.ID == "" {
-		c.ID = oauth.NewID()
-	}
-	c.SetDefaults()
-	if g.isDeclared(c.ID) {
-		return nil, oauth.Secret{}, store.ErrTaken
-	}
-	c.CreatedAt = g.Issuer.Now().Truncate(time.Microsecond)
-	var secret oauth.Secret
-	if !c.IsPublic() && !c.SignsAssertions() {
-		secret = oauth.NewClientSecret()
-		c.Secrets = []store.ClientSecret{{Digest: secret.Digest(), CreatedAt: c.CreatedAt}}
-	}
-	if err := g.checkClient(&c, &store.Client{}); err != nil {
-		return nil, oauth.Secret{}, invalidInput{err}
-	}
-	if err := g.Stored.AddClient(ctx, &c); err != nil {
-		return nil, oauth.Secret{}, err
-	}
-	g.Issuer.Authenticated.Forget(c.ID)
-	g.Issuer.Origins.Forget()
-	return &c, secret, nil
-}
-
-// checkClient refuses what cannot be registered. What the client has had before was registered by the rules of then.
-func (g *Registry) checkClient(c, before *store.Client) error {
-	gained := *c
-	gained.RedirectURIs = without(c.RedirectURIs, before.RedirectURIs)
-	gained.CORSOrigins = without(c.CORSOrigins, before.CORSOrigins)
-	gained.Scopes = without(c.Scopes, before.Scopes)
-	if err := gained.Validate(); err != nil {
-		return err
-	}
-	if c.JWKS != before.JWKS {
-		if err := assertion.CheckSet(c); err != nil {
-			return err
-		}
-	}
-	if err := gained.CheckPlainHTTP(); err != nil {
-		return err
-	}
-	if err := c.CheckReachable(); err != nil && before.CheckReachable() == nil {
-		return err
-	}
-	if !g.Issuer.OpenID {
-		if err := c.CheckWithoutOpenID(); err != nil && before.CheckWithoutOpenID() == nil {
-			return err
-		}
-	}
-	if !reflect.DeepEqual(c.Exchange, before.Exchange) {
-		if err := g.Issuer.CheckExchange(c); err != nil {
-			return err
-		}
-	}
-	return g.Issuer.Scopes.Check(gained.Scopes)
-}
-
-// without returns the elements of list that others does not hold.
-func without[S ~[]E, E comparable](list, others S) S {
-	var rest S
-	for _, element := range list {
-		if !slices.Contains(others, element) {
-			rest = append(rest, element)
-		}
-	}
-	return rest
-}
-
-// isDeclared reports whether an id is a declared client's or user's, or our own.
-func (g *Registry) isDeclared(id string) bool {
-	return g.Declared.LookupClient(id) != nil || g.Declared.LookupUser(id) != nil || id == store.BuiltInClientID
-}
-
-// RotateSecret gives a client a further secret, a public one perhaps its first. The older ones stay good for overlap; 0 ends
-// them now.
-func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Duration) (oauth.Secret, error) {
-	client, err := g.changeable(ctx, id)
-	switch {
-	case err != nil:
-		return oauth.Secret{}, err
-	case client.SignsAssertions():
-		return oauth.Secret{}, invalidInput{errors.New("the client proves who it is with a key of its own, and no secret is good for it")}
-	}
-	if client.Origin == store.FromMetadata {
-		return oauth.Secret{}, invalidInput{errors.New("a client that describes itself in a document has no secret")}
-	}
-	if overlap < 0 {
-		return oauth.Secret{}, invalidInput{errors.New("the overlap must not be negative")}
-	}
-	now := g.Issuer.Now()
-	secret := oauth.NewClientSecret()
-	err = g.Stored.RotateClientSecret(ctx, id, store.ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap))
-	g.Issuer.Authenticated.Forget(id)
-	if err != nil {
-		return oauth.Secret{}, err
-	}
-	return secret, nil
-}
-
-// DisableClient refuses the client from now on, and revokes its tokens.
-func (g *Registry) DisableClient(ctx context.Context, id string) error {
-	return g.end(ctx, id, g.Stored.DisableClient)
-}
-
-// RemoveClient deletes the client, and revokes its tokens. Its id can be used again once its last token has expired.
-func (g *Registry) RemoveClient(ctx context.Context, id string) error {
-	return g.end(ctx, id, g.Stored.RemoveClient)
-}
-
-func (g *Registry) end(ctx context.Context, id string, step func(context.Context, string, store.Revocation) error) error {
-	if _, err := g.changeable(ctx, id); err != nil {
-		return err
-	}
-	tokens := g.Issuer.RevocationOf(store.RevokeClient, id)
-	// A node that remembers the client serves it for a moment more. What it issues then is revoked as well.
-	tokens.IssuedUntil = tokens.IssuedUntil.Add(memory.ClientCacheTTL + store.Leeway)
-	err := step(ctx, id, tokens)
-	g.Issuer.Authenticated.Forget(id)
-	g.Issuer.Origins.Forget()
-	if err != nil {
-		return err
-	}
-	g.Issuer.Revocations.Add(tokens)
-	return nil
-}
-
-// EnableClient lets a disabled client in again. Tokens issued before it was disabled, or within six seconds after, stay
-// revoked.
-func (g *Registry) EnableClient(ctx context.Context, id string) error {
-	if _, err := g.changeable(ctx, id); err != nil {
-		return err
-	}
-	return g.Stored.EnableClient(ctx, id)
-}
-
-// changeable returns a client that may be changed at run time.
-func (g *Registry) changeable(ctx context.Context, id string) (*store.Client, error) {
-	client, err := g.Client(ctx, id)
-	if err == nil && client.Declared {
-		return nil, ErrDeclared
-	}
-	return client, err
+// UseStores sets the stores of a registry that was made without them.
+func (g *Registry) UseStores(clients store.ClientStore, people PeopleStore) {
+	g.Clients.Stored, g.People.Stored = clients, people
 }
 
 // MintServerToken issues a token for a client without asking it, for the operator's own use. The scopes are held to the
@@ -211,7 +37,7 @@ func (g *Registry) MintServerToken(ctx context.Context, clientID, scope string, 
 	if err != nil {
 		return tokenissuer.Tokens{}, err
 	}
-	return g.Issuer.Issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Client: client, Scopes: scopes, Lifetime: lifetime})
+	return g.Clients.Issuer.Issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Client: client, Scopes: scopes, Lifetime: lifetime})
 }
 
 // MintUserToken is MintServerToken for a token that acts for a user. There is no refresh token.
@@ -220,7 +46,7 @@ func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope st
 	if err != nil {
 		return tokenissuer.Tokens{}, err
 	}
-	user, err := g.UserNamed(ctx, userID)
+	user, err := g.People.UserNamed(ctx, userID)
 	if errors.Is(err, store.ErrNotFound) {
 		return tokenissuer.Tokens{}, invalidInput{fmt.Errorf("there is no user %q", userID)}
 	}
@@ -230,12 +56,12 @@ func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope st
 	if !user.IsActive() {
 		return tokenissuer.Tokens{}, invalidInput{errors.New("the user is not active, or has neither a password nor an account at a provider")}
 	}
-	return g.Issuer.IssueUnasked(ctx, client, user, scopes, lifetime)
+	return g.Clients.Issuer.IssueUnasked(ctx, client, user, scopes, lifetime)
 }
 
 // mintable checks what an operator asks a token for.
 func (g *Registry) mintable(ctx context.Context, clientID, scope string, lifetime time.Duration, allowed func(oauth.Scope) bool) (*store.Client, oauth.Scopes, error) {
-	client, err := g.Client(ctx, clientID)
+	client, err := g.Clients.Client(ctx, clientID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -245,7 +71,7 @@ func (g *Registry) mintable(ctx context.Context, clientID, scope string, lifetim
 	if lifetime != 0 && (lifetime < time.Second || lifetime > store.MaxLifetime) {
 		return nil, nil, invalidInput{fmt.Errorf("a token can live from 1s to %s", store.FormatBound(store.MaxLifetime))}
 	}
-	scopes, err := g.Issuer.Scopes.Grantable(scope, client.Scopes, allowed)
+	scopes, err := g.Clients.Issuer.Scopes.Grantable(scope, client.Scopes, allowed)
 	return client, scopes, err
 }
 

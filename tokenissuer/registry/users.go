@@ -9,13 +9,30 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// People changes at run time which users and organisations exist. It lists those that the configuration declares, and does not change them.
+type People struct {
+	Issuer   *tokenissuer.Issuer
+	Declared store.StaticDirectory
+	Stored   PeopleStore
+}
+
+// PeopleStore is what People, and those who link accounts to users, ask of a store.
+type PeopleStore interface {
+	store.UserStore
+	store.IdentityStore
+	store.DeclarationStore
+	// EndPersonalTokens is that of store.PersonalTokenStore.
+	EndPersonalTokens(ctx context.Context, which store.PersonalTokenFilter, end store.Ending) ([]store.Revocation, error)
+}
+
 // Users lists every user, by id; of one organisation, unless its id is empty.
-func (g *Registry) Users(ctx context.Context, organisation string) ([]*store.User, error) {
+func (g *People) Users(ctx context.Context, organisation string) ([]*store.User, error) {
 	list, err := g.Stored.Users(ctx, organisation)
 	if err != nil {
 		return nil, err
@@ -31,26 +48,15 @@ func (g *Registry) Users(ctx context.Context, organisation string) ([]*store.Use
 }
 
 // User returns one user, or ErrNotFound.
-func (g *Registry) User(ctx context.Context, id string) (*store.User, error) {
+func (g *People) User(ctx context.Context, id string) (*store.User, error) {
 	return g.Issuer.Directory.User(ctx, id)
 }
 
-// AddUser registers a user with a password, a hash of one in user.PasswordHash, or neither: then the user can sign in
-// once a password is set. An empty id is generated. ErrTaken when the id is in use, ErrEmailTaken when the address is.
-func (g *Registry) AddUser(ctx context.Context, u store.User, password oauth.Secret) (*store.User, error) {
-	return g.addUser(ctx, u, password, g.Stored.AddUser)
-}
-
-// AddExternalUser registers a user with the first account at an identity provider, whose UserID and times it sets, in one step. ErrTaken when the id, the address or the account is in use.
-func (g *Registry) AddExternalUser(ctx context.Context, u store.User, identity store.Identity) (*store.User, error) {
-	u.External = true
-	return g.addUser(ctx, u, oauth.Secret{}, func(ctx context.Context, u *store.User, organisationDeclared bool) error {
-		identity.UserID, identity.LinkedAt, identity.LastUsedAt, identity.Created = u.ID, u.CreatedAt, u.CreatedAt, true
-		return g.Stored.AddExternalUser(ctx, u, identity, organisationDeclared)
-	})
-}
-
-func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Secret, add func(context.Context, *store.User, bool) error) (*store.User, error) {
+// AddUser registers a user with a password, with the hash of one in u.PasswordHash, or with neither: the user can sign in once a password
+// is set. Identities are the first accounts at identity providers, whose UserID and times it sets, in the same step. An empty id is
+// generated. ErrTaken when the id or an account is in use, ErrEmailTaken when the address is.
+func (g *People) AddUser(ctx context.Context, u store.User, password oauth.Secret, identities ...store.Identity) (*store.User, error) {
+	u.External = u.External || len(identities) > 0
 	if u.ID == "" {
 		u.ID = oauth.NewID()
 	}
@@ -77,7 +83,7 @@ func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Sec
 			return nil, invalidInput{err}
 		}
 	}
-	if g.isDeclared(u.ID) {
+	if g.Declared.Declares(u.ID) {
 		return nil, store.ErrTaken
 	}
 	if g.Declared.LookupUserByEmail(u.Email) != nil {
@@ -91,9 +97,13 @@ func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Sec
 			return nil, err
 		}
 	}
-	err = add(ctx, &u, u.Organisation == "" || g.Declared.LookupOrganisation(u.Organisation) != nil)
+	identities = slices.Clone(identities)
+	for i := range identities {
+		identities[i].UserID, identities[i].LinkedAt, identities[i].LastUsedAt, identities[i].Created = u.ID, u.CreatedAt, u.CreatedAt, true
+	}
+	err = g.Stored.AddUser(ctx, &u, u.Organisation == "" || g.Declared.LookupOrganisation(u.Organisation) != nil, identities...)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, invalidInput{fmt.Errorf("there is no organisation %q: add it first", u.Organisation)}
+		return nil, noOrganisation(u.Organisation)
 	}
 	if err != nil {
 		return nil, err
@@ -101,26 +111,34 @@ func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Sec
 	return &u, nil
 }
 
-func (g *Registry) hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
+func noOrganisation(id string) error {
+	return invalidInput{fmt.Errorf("there is no organisation %q: add it first", id)}
+}
+
+// SetPassword gives a user another password and ends every token and session of the user.
+func (g *People) SetPassword(ctx context.Context, id string, password oauth.Secret) error {
+	hash, err := g.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	return g.SetPasswordHash(ctx, id, hash)
+}
+
+func (g *People) hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
 	if err := passwords.Validate(password); err != nil {
 		return oauth.Secret{}, invalidInput{err}
 	}
 	return g.Issuer.Hasher.Hash(ctx, password)
 }
 
-// SetPassword gives a user another password and ends every token and session of the user.
-func (g *Registry) SetPassword(ctx context.Context, id string, password oauth.Secret) error {
-	hash, err := g.hash(ctx, password)
-	if err != nil {
-		return err
-	}
-	return g.setHash(ctx, id, hash)
-}
-
 // errServiceSignsIn refuses a password for a service account.
 var errServiceSignsIn = invalidInput{errors.New("it is a service account: nobody signs in with it. Give it a token: caddy oauth pat add")}
 
-func (g *Registry) setHash(ctx context.Context, id string, hash oauth.Secret) error {
+// SetPasswordHash is SetPassword with the hash of the password, as `caddy hash-password` prints it.
+func (g *People) SetPasswordHash(ctx context.Context, id string, hash oauth.Secret) error {
+	if err := passwords.ValidateHash(hash); err != nil {
+		return invalidInput{err}
+	}
 	user, err := g.User(ctx, id)
 	switch {
 	case err != nil:
@@ -128,40 +146,28 @@ func (g *Registry) setHash(ctx context.Context, id string, hash oauth.Secret) er
 	case user.Service:
 		return errServiceSignsIn
 	}
-	return g.changeUser(ctx, id, store.UserChange{Password: &hash})
-}
-
-// SetPasswordHash is SetPassword with the hash of the password, as `caddy hash-password` prints it.
-func (g *Registry) SetPasswordHash(ctx context.Context, id string, hash oauth.Secret) error {
-	if err := passwords.ValidateHash(hash); err != nil {
-		return invalidInput{err}
-	}
-	return g.setHash(ctx, id, hash)
+	return g.set(ctx, id, func(u *store.User) { u.PasswordHash = hash })
 }
 
 // SetRole gives a user another role and ends every token and session of the user.
-func (g *Registry) SetRole(ctx context.Context, id string, role store.Role) error {
+func (g *People) SetRole(ctx context.Context, id string, role store.Role) error {
 	if err := g.Issuer.Roles.Check(role); err != nil {
 		return invalidInput{err}
 	}
-	return g.changeUser(ctx, id, store.UserChange{Role: &role})
+	return g.set(ctx, id, func(u *store.User) { u.Role = role })
 }
 
 // SetUserStatus disables, locks or enables a user. Every token and session of the user ends.
-func (g *Registry) SetUserStatus(ctx context.Context, id string, status store.UserStatus) error {
+func (g *People) SetUserStatus(ctx context.Context, id string, status store.UserStatus) error {
 	if _, err := store.ParseUserStatus(string(status)); err != nil {
 		return invalidInput{err}
 	}
-	return g.changeUser(ctx, id, store.UserChange{Status: &status})
+	return g.set(ctx, id, func(u *store.User) { u.Status = status })
 }
 
-// UpdateUser makes the members that a change names, and no others, what it says: an empty name is the e-mail address, an empty
-// role or organisation is none. Every token and session of the user ends, unless the change is of name and address alone.
-// ErrEmailTaken when another user has the address.
-func (g *Registry) UpdateUser(ctx context.Context, id string, change store.UserChange) error {
-	if change == (store.UserChange{}) {
-		return invalidInput{errors.New("name what to change: name, email, role, status, organisation, groups, email_verified or a member of the profile")}
-	}
+// UpdateUser changes a user, and holds what is new to the rules of registration. Every token and session of the user ends, unless the
+// change keeps them. ErrEmailTaken when another user has the address.
+func (g *People) UpdateUser(ctx context.Context, id string, change store.UserChange) error {
 	user, err := g.User(ctx, id)
 	if err != nil {
 		return err
@@ -169,42 +175,58 @@ func (g *Registry) UpdateUser(ctx context.Context, id string, change store.UserC
 	if user.Declared {
 		return ErrDeclared
 	}
-	email := user.Email
-	if change.Email != nil {
-		if email, err = store.CanonicalEmail(*change.Email); err != nil {
-			return invalidInput{err}
+	edit, organisation := change.Edit, user.Organisation
+	var refused error
+	change.Edit = func(u *store.User) error {
+		before := *u
+		if edit != nil {
+			refused = edit(u)
 		}
-		if g.Declared.LookupUserByEmail(email) != nil {
-			return store.ErrEmailTaken
+		if refused == nil {
+			refused = g.checkUser(u, &before)
 		}
-		change.Email = &email
+		organisation = u.Organisation
+		return refused
 	}
-	if change.Name != nil && *change.Name == "" {
-		change.Name = &email
+	edited := *user
+	if err := change.Edit(&edited); err != nil {
+		return asked(err)
 	}
-	if change.Role != nil && *change.Role != "" {
-		if err := g.Issuer.Roles.Check(*change.Role); err != nil {
-			return invalidInput{err}
-		}
-	}
-	if change.Organisation != nil {
-		change.OrganisationDeclared = *change.Organisation == "" || g.Declared.LookupOrganisation(*change.Organisation) != nil
-	}
-	updated := *user
-	change.Apply(&updated)
-	if err := updated.Validate(); err != nil {
-		return invalidInput{err}
-	}
-	err = g.changeUser(ctx, id, change)
+	change.OrganisationDeclared = g.Declared.LookupOrganisation(organisation) != nil
+	err = g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
 	g.Issuer.Usernames.Forget(id)
-	if change.Organisation != nil && errors.Is(err, store.ErrNotFound) {
-		return invalidInput{fmt.Errorf("there is no organisation %q: add it first", *change.Organisation)}
+	switch {
+	case refused != nil:
+		return asked(refused)
+	case errors.Is(err, store.ErrNotFound) && organisation != user.Organisation:
+		return noOrganisation(organisation)
 	}
 	return err
 }
 
+// asked marks the error of an edit as the caller's mistake, unless it says how things stand.
+func asked(err error) error {
+	if store.IsAnswer(err) {
+		return err
+	}
+	return invalidInput{err}
+}
+
+// checkUser refuses what a user cannot become. A role that the user has had may be one that is no longer declared.
+func (g *People) checkUser(u, before *store.User) error {
+	if u.Email != before.Email && g.Declared.LookupUserByEmail(u.Email) != nil {
+		return store.ErrEmailTaken
+	}
+	if u.Role != "" && u.Role != before.Role {
+		if err := g.Issuer.Roles.Check(u.Role); err != nil {
+			return err
+		}
+	}
+	return u.Validate()
+}
+
 // UserNamed returns the user of an id, or else of an e-mail address. ErrNotFound when there is neither.
-func (g *Registry) UserNamed(ctx context.Context, name string) (*store.User, error) {
+func (g *People) UserNamed(ctx context.Context, name string) (*store.User, error) {
 	user, err := g.User(ctx, name)
 	if !errors.Is(err, store.ErrNotFound) {
 		return user, err
@@ -216,17 +238,19 @@ func (g *Registry) UserNamed(ctx context.Context, name string) (*store.User, err
 	return g.Issuer.Directory.UserByEmail(ctx, email)
 }
 
-func (g *Registry) changeUser(ctx context.Context, id string, change store.UserChange) error {
+// set changes a user, and ends every token and session.
+func (g *People) set(ctx context.Context, id string, set func(*store.User)) error {
+	change := store.UserChange{Edit: func(u *store.User) error { set(u); return nil }}
 	return g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
 }
 
 // RemoveUser deletes a user and ends every token and session. The id can be used again once the last token has
 // expired, and never where the issuer is an OpenID provider.
-func (g *Registry) RemoveUser(ctx context.Context, id string) error {
+func (g *People) RemoveUser(ctx context.Context, id string) error {
 	return g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.RemoveUser(ctx, id, end) })
 }
 
-func (g *Registry) endUser(ctx context.Context, id string, step func(store.Ending) ([]store.Revocation, error)) error {
+func (g *People) endUser(ctx context.Context, id string, step func(store.Ending) ([]store.Revocation, error)) error {
 	if g.Declared.LookupUser(id) != nil {
 		return ErrDeclared
 	}
@@ -241,8 +265,8 @@ func (g *Registry) endUser(ctx context.Context, id string, step func(store.Endin
 }
 
 // RevokeUser ends every token and session of a user, and what the user has created for others: those of the families, and
-// any other access token that was issued until now. A sign-in after it works at once. ErrNotFound when nobody is known by that id.
-func (g *Registry) RevokeUser(ctx context.Context, id string) error {
+// any other access token that was issued until now. A sign-in after it works at once. ErrNotFound when no user is known by that id.
+func (g *People) RevokeUser(ctx context.Context, id string) error {
 	if known, err := g.isKnown(ctx, id); err != nil || !known {
 		return cmp.Or(err, store.ErrNotFound)
 	}
@@ -250,7 +274,7 @@ func (g *Registry) RevokeUser(ctx context.Context, id string) error {
 }
 
 // RevokeAnybody is RevokeUser for a user whom another issuer knows.
-func (g *Registry) RevokeAnybody(ctx context.Context, id string) error {
+func (g *People) RevokeAnybody(ctx context.Context, id string) error {
 	// The revocation comes first: what is created meanwhile is created with a token that it hits.
 	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(store.RevokeUser, id)); err != nil {
 		return err
@@ -260,7 +284,7 @@ func (g *Registry) RevokeAnybody(ctx context.Context, id string) error {
 
 // isKnown reports whether a token of ours may name a user: one who exists, was removed, was declared until lately, or has
 // a family that lives.
-func (g *Registry) isKnown(ctx context.Context, id string) (bool, error) {
+func (g *People) isKnown(ctx context.Context, id string) (bool, error) {
 	if _, err := g.User(ctx, id); !errors.Is(err, store.ErrNotFound) {
 		return err == nil, err
 	}
@@ -281,7 +305,18 @@ func (g *Registry) isKnown(ctx context.Context, id string) (bool, error) {
 	return len(families) > 0, err
 }
 
-// RevokeFamily ends a token family.
-func (g *Registry) RevokeFamily(ctx context.Context, id string) error {
-	return g.Issuer.EndFamilies(ctx, store.FamilyFilter{ID: id})
+// Unlink takes an identity from its user, with all that came of sign-ins at its provider. One that the user does not have is left alone, as
+// if it did not exist. The last way in is an invalid_request.
+func (g *People) Unlink(ctx context.Context, u store.Unlinking) error {
+	ended, err := g.Stored.UnlinkIdentity(ctx, u, g.Issuer.Ending())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case errors.Is(err, store.ErrLastWayIn):
+		return oauth.NewError(oauth.InvalidRequest, "identity_is_only_way_in")
+	case err != nil:
+		return err
+	}
+	g.Issuer.Revocations.Add(ended...)
+	return nil
 }

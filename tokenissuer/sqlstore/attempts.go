@@ -42,7 +42,7 @@ func (s *Store) CountAttempt(ctx context.Context, bucket string, window time.Dur
 	return n, time.UnixMicro(ends).UTC(), nil
 }
 
-// bucketKey is a digest, so that a bucket costs the same whatever its name's length, and no name that somebody typed
+// bucketKey is a digest, so that a bucket costs the same whatever its name's length, and no name that was typed
 // stays in the database.
 func bucketKey(bucket string) string {
 	digest := sha256.Sum256([]byte(bucket))

@@ -22,7 +22,7 @@ const selectClients = `SELECT c.id, c.members, c.disabled, c.origin, c.created_a
 	FROM clients c LEFT JOIN client_secrets s ON s.client_id = c.id`
 
 // standIn is the id of a row that is read in place of a client that does not exist, so that the time of an answer does
-// not tell which ids do. It is no id that a client could have: control characters are refused.
+// not tell which ids do. No client can have the id: control characters are refused.
 const standIn = "\x01stand-in"
 
 // whereClient selects the client $1, or the stand-in $2 when there is none, with the same work.
@@ -43,7 +43,7 @@ func (s *Store) addStandIn(ctx context.Context) error {
 
 // Client returns the client of that id.
 func (s *Store) Client(ctx context.Context, id string) (*store.Client, error) {
-	list, err := askClients(ctx, s.clientByID, possible(id), standIn)
+	list, err := askClients(ctx, s.text(selectClients+whereClient), possible(id), standIn)
 	if err != nil {
 		return nil, fmt.Errorf("reading client: %w", err)
 	}
@@ -104,8 +104,8 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 	return list, rows.Err()
 }
 
-// AddClient registers a client. The id of a removed client stays taken for as long as its tokens may live: whoever got it
-// next would own tokens that were issued to another.
+// AddClient registers a client. The id of a removed client stays taken for as long as its tokens may live: the next
+// owner would own tokens that were issued to another.
 func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
 	members, err := membersOf(client)
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *Store) CountClients(ctx context.Context, origin store.ClientOrigin) (n 
 // RemoveClient deletes the client with its secrets and revokes its tokens. Its id stays taken for a while.
 func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens store.Revocation) error {
 	return s.announcedStep(ctx, "removing client", func(ctx context.Context, tx session) error {
-		// The client's row comes first: from here on nobody adds a secret.
+		// The client's row comes first: from here on no step adds a secret.
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (s *Store) ChangeClient(ctx context.Context, clientID string, change func(*
 			return err
 		}
 		if err := change(c); err != nil {
-			return err
+			return editError{err}
 		}
 		members, err := membersOf(c)
 		if err != nil {
@@ -268,12 +268,4 @@ func clientIn(ctx context.Context, tx session, clientID string) (*store.Client, 
 		return nil, store.ErrNotFound
 	}
 	return list[0], nil
-}
-
-// nullable is NULL for nil.
-func nullable[T any](value *T) sql.Null[T] {
-	if value == nil {
-		return sql.Null[T]{}
-	}
-	return sql.Null[T]{V: *value, Valid: true}
 }

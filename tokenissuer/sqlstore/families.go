@@ -29,7 +29,7 @@ const selectFamily = `SELECT ` + familyColumns + ` FROM families WHERE id = $1`
 // insertFamily stores a family if its user is declared, or stored, active and of the version $3, and if the session $25
 // and the stored actor of the version $26, where there are some, have not ended, and the identity $34 of the provider $33, where
 // there is one, is the user's. The %s is the lock on the rows that are
-// asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
+// asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that no step
 // changes the user between the query and the insert without seeing the family.
 const insertFamily = `INSERT INTO families (` + familyColumns + `)
 	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27, $28, $29, $30, $31, $32, $33, $35
@@ -73,24 +73,24 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 	const name = "adding family"
 	if family.TellsLogout {
 		return outcomeOf(s.step(ctx, name, func(ctx context.Context, tx session) error {
-			if err := add(ctx, tx, tx.prepared(ctx, s.addFamily), values); err != nil {
+			if err := add(ctx, tx, tx.prepared(ctx, s.prepared[insertFamily]), values); err != nil {
 				return err
 			}
 			if _, err := tx.ExecContext(ctx, insertSessionClient, tells...); err != nil || request == "" {
 				return err
 			}
-			return mustBeFirst(tx.prepared(ctx, s.decideRequest).ExecContext(ctx, request, remember))
+			return mustBeFirst(tx.prepared(ctx, s.prepared[decideRequest]).ExecContext(ctx, request, remember))
 		}))
 	}
 	if request == "" {
 		return outcomeOf(s.statement(ctx, name, func(ctx context.Context, tx session) error {
-			return add(ctx, tx, tx.prepared(ctx, s.addFamily), values)
+			return add(ctx, tx, tx.prepared(ctx, s.prepared[insertFamily]), values)
 		}))
 	}
-	if s.addDecided != nil {
+	if decided := s.prepared[insertDecided]; decided != nil { // else it takes two statements
 		values = append(values, request, remember)
 		return outcomeOf(s.statement(ctx, name, func(ctx context.Context, tx session) error {
-			err := add(ctx, tx, tx.prepared(ctx, s.addDecided), values)
+			err := add(ctx, tx, tx.prepared(ctx, decided), values)
 			if isDecided(err) {
 				return refusal{outcome: store.Replayed}
 			}
@@ -98,10 +98,10 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 		}))
 	}
 	return outcomeOf(s.step(ctx, name, func(ctx context.Context, tx session) error {
-		if err := add(ctx, tx, tx.prepared(ctx, s.addFamily), values); err != nil {
+		if err := add(ctx, tx, tx.prepared(ctx, s.prepared[insertFamily]), values); err != nil {
 			return err
 		}
-		return mustBeFirst(tx.prepared(ctx, s.decideRequest).ExecContext(ctx, request, remember))
+		return mustBeFirst(tx.prepared(ctx, s.prepared[decideRequest]).ExecContext(ctx, request, remember))
 	}))
 }
 
@@ -205,7 +205,7 @@ func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 
 // Family returns the family of that id.
 func (s *Store) Family(ctx context.Context, id string) (*store.TokenFamily, error) {
-	f, err := askFor(ctx, s.familyByID, []any{possible(id)}, scanFamily)
+	f, err := askFor(ctx, s.text(selectFamily), []any{possible(id)}, scanFamily)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, store.ErrNotFound
 	}

@@ -42,7 +42,7 @@ func (s *Store) endFamily(ctx context.Context, id string, end store.Ending) ([]s
 	var withIt []store.Revocation
 	err := s.announced(ctx, job{name: "ending families", records: r, do: func(ctx context.Context, tx session) error {
 		withIt = nil
-		f, err := scanEnded(tx.prepared(ctx, s.endFamilyByID).QueryRowContext(ctx, possible(id), micros(end.At)))
+		f, err := scanEnded(tx.prepared(ctx, s.prepared[endFamilyByID]).QueryRowContext(ctx, possible(id), micros(end.At)))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			r.ended = r.endedBefore()
@@ -103,8 +103,8 @@ func (s *Store) markFamilies(ctx context.Context, tx session, which store.Family
 	if err != nil {
 		return nil, err
 	}
-	if s.dialect.concurrent && len(families) > 0 {
-		// A family may have been added beside the statement, which does not see it. Whoever adds one holds the row of the
+	if s.dialect.concurrent() && len(families) > 0 {
+		// A family may have been added beside the statement, which does not see it. A step that adds one holds the row of the
 		// session that it comes from, and that row is ours now: so a second look sees all that there will ever be.
 		more, err := markRevoked(ctx, tx, which, end)
 		if err != nil {
@@ -128,9 +128,8 @@ func (s *Store) markFamilies(ctx context.Context, tx session, which store.Family
 	return ended, nil
 }
 
-// endSignIns ends what ends with those of the families that are sign-ins: their host sessions, of which it returns what is to be
-// recorded, and makes the logouts of their clients due. The sign-ins were just revoked in this transaction, which holds their rows, and
-// whoever approves anything in one holds its row: all that will ever come of them is there to be seen.
+// endSignIns ends what ends with those of the families that are sign-ins: their host sessions, whose revocations it returns, and makes the logouts of their clients due. The sign-ins were just revoked in this transaction, which holds their rows, and
+// a step that adds a family to one holds its row: all that will ever come of them is visible.
 func endSignIns(ctx context.Context, tx session, end store.Ending, families ...*store.TokenFamily) (ended []store.Revocation, err error) {
 	for _, f := range families {
 		if f.Origin != store.BrowserSession {

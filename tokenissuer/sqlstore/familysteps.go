@@ -10,13 +10,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// userStands is the condition that a family's user is declared, or stored, active and in the family's version. Whoever
-// changes a user ends the families in the same step, so it adds nothing to revoked_at but what somebody has done to the
-// table by hand.
+// userStands is the condition that a family's user is declared, or stored, active and in the family's version. A change of
+// a user ends the families in the same step, so the condition adds to revoked_at only what was done to the table by hand.
 const userStands = `(user_declared OR EXISTS (SELECT 1 FROM users WHERE users.id = families.user_id
 		AND CAST(users.version AS TEXT) = families.user_version AND ` + isActive + `))`
 
-// The single-use steps. The first two hit a family of which TokenFamily.Redeemable or Rotatable says Done, and no other.
+// The single-use steps. The first two hit a family for which TokenFamily.Redeemable or Rotatable returns Done, and no other.
 const (
 	redeemCode = `UPDATE families SET code_spent_at = $1, rotated_at = $1, generation = $2, expires_at = $3
 		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND code_expires_at >= $1 AND revoked_at IS NULL AND code_failures < $5 AND ` + userStands
@@ -31,7 +30,7 @@ const (
 // RedeemCode spends the family's code.
 func (s *Store) RedeemCode(ctx context.Context, id string, r store.Redemption) (store.Outcome, *store.TokenFamily, error) {
 	return refusalOf(s.statement(ctx, "redeeming code", func(ctx context.Context, tx session) error {
-		err := mustHit(tx.prepared(ctx, s.redeemCode).ExecContext(ctx, micros(r.At), r.Generation, micros(r.ExpiresAt), id, r.MaxFailures))
+		err := mustHit(tx.prepared(ctx, s.prepared[redeemCode]).ExecContext(ctx, micros(r.At), r.Generation, micros(r.ExpiresAt), id, r.MaxFailures))
 		if errors.Is(err, store.ErrNotFound) {
 			return whyRefused(ctx, tx, id, func(f *store.TokenFamily) store.Outcome { return f.Redeemable(r.At, r.MaxFailures) })
 		}
@@ -43,7 +42,7 @@ func (s *Store) RedeemCode(ctx context.Context, id string, r store.Redemption) (
 func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) (store.Outcome, *store.TokenFamily, error) {
 	const name = "rotating refresh token"
 	rotate := func(ctx context.Context, tx session) error {
-		err := mustHit(tx.prepared(ctx, s.rotateRefreshToken).ExecContext(ctx, micros(r.At), id, generation, r.By))
+		err := mustHit(tx.prepared(ctx, s.prepared[rotateRefreshToken]).ExecContext(ctx, micros(r.At), id, generation, r.By))
 		if errors.Is(err, store.ErrNotFound) {
 			return whyRefused(ctx, tx, id, func(f *store.TokenFamily) store.Outcome { return f.Rotatable(generation, r.At) })
 		}
@@ -112,7 +111,7 @@ func refusalOf(err error) (store.Outcome, *store.TokenFamily, error) {
 // DecideRequest records that an authorization request was decided.
 func (s *Store) DecideRequest(ctx context.Context, requestID string, expires time.Time) (store.Outcome, error) {
 	return outcomeOf(s.statement(ctx, "deciding request", func(ctx context.Context, tx session) error {
-		return mustBeFirst(tx.prepared(ctx, s.decideRequest).ExecContext(ctx, requestID, micros(expires)))
+		return mustBeFirst(tx.prepared(ctx, s.prepared[decideRequest]).ExecContext(ctx, requestID, micros(expires)))
 	}))
 }
 

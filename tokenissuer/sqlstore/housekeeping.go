@@ -40,41 +40,37 @@ func (s *Store) Lease(ctx context.Context, name, holder string, until, now time.
 	return rows == 1, nil
 }
 
-// DropRevocations deletes what can hit no token any more. Its statement reads the index revocations_by_expiry.
+// DropRevocations deletes what can no longer hit a token. Its statement reads the index revocations_by_expiry.
 func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping revocations", &s.dropping.revocations, expiredBefore, s.dropWhere("revocations", "COALESCE(expires_at, 0)"))
+	return s.drop(ctx, "dropping revocations", &s.dropping.revocations, expiredBefore, deletion{"revocations", "COALESCE(expires_at, 0)"})
 }
 
 // DropFamilies deletes what expired before then, families, decided requests, clients of sessions and personal access tokens, the longest
 // expired of each first.
 func (s *Store) DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
 	return s.drop(ctx, "dropping families", &s.dropping.families, expiredBefore,
-		s.dropWhere("families", "expires_at"), s.dropWhere("decided_requests", "expires_at"), s.dropWhere("session_clients", "expires_at"),
-		s.dropWhere("personal_tokens", "expires_at"))
+		deletion{"families", "expires_at"}, deletion{"decided_requests", "expires_at"}, deletion{"session_clients", "expires_at"},
+		deletion{"personal_tokens", "expires_at"})
 }
 
 // DropAttempts deletes the counts of windows that ended before then.
 func (s *Store) DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping attempts", &s.dropping.attempts, endedBefore, s.dropWhere("attempts", "ends_at"))
+	return s.drop(ctx, "dropping attempts", &s.dropping.attempts, endedBefore, deletion{"attempts", "ends_at"})
 }
 
-// dropWhere deletes from a table what ended before $1, at most $2 rows, the longest ended of them first. The condition
-// stands twice, because a row may get a later end between the choice and its deletion. The rows are named by their places:
-// asked for their keys, PostgreSQL reads all that has expired for every batch.
-func (s *Store) dropWhere(table, end string) string {
-	chosen := fmt.Sprintf(`SELECT %s FROM %s WHERE %s < $1 ORDER BY %s LIMIT $2`, s.dialect.place, table, end, end)
-	return fmt.Sprintf(`DELETE FROM %s WHERE %s < $1 AND %s`, table, end, fmt.Sprintf(s.dialect.placeAmong, chosen))
-}
+// deletion is a table, and the column by which its rows end.
+type deletion struct{ table, end string }
 
 // drop runs the deletions, each of as many rows as one call deletes, and reports whether one has found so many: then there may be
 // more. They share no allowance, or nothing would leave the second table while the first has enough for every call.
-func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before time.Time, deletions ...string) (more bool, err error) {
+func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before time.Time, deletions ...deletion) (more bool, err error) {
 	limit, full := pace.next(), false
 	err = s.step(ctx, name, func(ctx context.Context, tx session) error {
 		full = false
 		begun := time.Now()
-		for _, deletion := range deletions {
-			result, err := tx.ExecContext(ctx, deletion, before.UnixMicro(), limit)
+		for _, d := range deletions {
+			// The rows are named by their places: asked for their keys, PostgreSQL reads all that has expired for every batch.
+			result, err := tx.ExecContext(ctx, fmt.Sprintf(s.dialect.dropSome, d.table, d.end), before.UnixMicro(), limit)
 			if err != nil {
 				return err
 			}

@@ -55,7 +55,7 @@ func (s *Store) Identities(ctx context.Context, userID string) ([]store.Identity
 	return list, nil
 }
 
-// LinkIdentity gives an identity to a user. The user's row comes first: whoever removes the user waits, and then sees the identity.
+// LinkIdentity gives an identity to a user. The user's row comes first: a removal of the user waits, and then sees the identity.
 func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error {
 	return s.step(ctx, "linking identity", func(ctx context.Context, tx session) error {
 		if identity.DeclaredEmail == "" {
@@ -88,21 +88,8 @@ func (s *Store) IdentitySources(ctx context.Context, provider string) ([]string,
 	return list, nil
 }
 
-// AddExternalUser registers a user with its first identity.
-func (s *Store) AddExternalUser(ctx context.Context, user *store.User, identity store.Identity, organisationDeclared bool) error {
-	external := *user
-	external.External, identity.UserID = true, user.ID
-	add := addingUser(&external, organisationDeclared)
-	return s.step(ctx, "adding external user", func(ctx context.Context, tx session) error {
-		if err := add(ctx, tx); err != nil {
-			return err
-		}
-		return mustAdd(tx.ExecContext(ctx, insertIdentity+`DO NOTHING`, identityValues(identity)...))
-	})
-}
-
 // UnlinkIdentity deletes an identity and ends what came of its provider. The rows of the user and of all the user's identities come
-// first: whoever links, unlinks or signs in with one beside it waits, or is waited for.
+// first: a step that links, unlinks or signs in with one beside it waits, or is waited for.
 func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store.Ending) ([]store.Revocation, error) {
 	return s.endingStep(ctx, "unlinking identity", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		userID := possible(u.UserID)
@@ -143,11 +130,8 @@ func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store
 // unlinkAll deletes the identities and personal access tokens of a stored user, and returns what is to be recorded of the tokens. The
 // caller holds the user's row.
 func unlinkAll(ctx context.Context, tx session, userID string, end store.Ending) ([]store.Revocation, error) {
-	for _, statement := range []string{`DELETE FROM identities WHERE user_id = $1`, `UPDATE users SET external = FALSE, provider_groups = '[]', groups_by = '',
-		email_verified_by = CASE WHEN email_verified_by = '` + store.VerifiedByOperator + `' THEN email_verified_by ELSE '' END WHERE id = $1`} {
-		if _, err := tx.ExecContext(ctx, statement, userID); err != nil {
-			return nil, err
-		}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM identities WHERE user_id = $1`, userID); err != nil {
+		return nil, err
 	}
 	return deletePersonalTokens(ctx, tx, store.PersonalTokenFilter{UserID: userID}, end)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// insertSessionClient notes that the client $2 is to be told of the end of the session $1. Whoever adds the family holds the
+// insertSessionClient notes that the client $2 is to be told of the end of the session $1. The step that adds the family holds the
 // session's row, so the session does not end beside it.
 const insertSessionClient = `INSERT INTO session_clients (session_id, client_id, user_id, expires_at)
 	SELECT id, $2, user_id, expires_at FROM families WHERE id = $1 ON CONFLICT (session_id, client_id) DO NOTHING`

@@ -18,7 +18,7 @@ type Marks struct {
 	Revocations int64 `json:"revocations"` // the position in the feed
 	Tag         int64 `json:"tag"`         // of that position; 0: it has none
 	Keys        int64 `json:"keys"`        // the version of the keys
-	// Manifest is the counter of the keys' manifest, which only whoever has the key-encryption key can read; 0: none. The store leaves it alone.
+	// Manifest is the counter of the keys' manifest, which only a holder of the key-encryption key can read; 0: none. The store does not set it.
 	Manifest int64 `json:"manifest,omitzero"`
 }
 
@@ -85,7 +85,7 @@ func (s *Store) Progress(ctx context.Context, seen Marks) (Progress, error) {
 }
 
 func (s *Store) progress(ctx context.Context, seen Marks) (Progress, error) {
-	return askFor(ctx, s.progressed, progressArgs(seen), func(row scanner) (Progress, error) {
+	return askFor(ctx, s.background(selectProgress), progressArgs(seen), func(row scanner) (Progress, error) {
 		return scanProgress(row, seen)
 	})
 }

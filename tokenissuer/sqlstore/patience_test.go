@@ -144,7 +144,7 @@ func TestAChangedUserWaitsWithoutTheFeed(t *testing.T) {
 	active := store.UserActive
 	for name, step := range map[string]func(context.Context, *Store) error{
 		"changed": func(ctx context.Context, s *Store) error {
-			_, err := s.ChangeUser(ctx, "ada", store.UserChange{Status: &active}, ending())
+			_, err := s.ChangeUser(ctx, "ada", store.UserChange{Edit: func(u *store.User) error { u.Status = active; return nil }}, ending())
 			return err
 		},
 		"removed": func(ctx context.Context, s *Store) error {

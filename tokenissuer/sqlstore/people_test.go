@@ -65,7 +65,7 @@ func TestPeopleStepsAreWhole(t *testing.T) {
 		"AddUser":   func() error { return s.AddUser(t.Context(), newUser("eve"), true) },
 		"AddFamily": func() error { return storetest.Done(s.AddFamily(t.Context(), newFamily("other", "ada"))) },
 		"ChangeUser": func() error {
-			_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Status: &locked}, ending())
+			_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Edit: func(u *store.User) error { u.Status = locked; return nil }}, ending())
 			return err
 		},
 		"RemoveUser": func() error { _, err := s.RemoveUser(t.Context(), "ada", ending()); return err },

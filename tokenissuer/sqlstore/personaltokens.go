@@ -39,7 +39,7 @@ func scanPersonalToken(row scanner) (*store.PersonalToken, error) {
 	return &t, nil
 }
 
-// AddPersonalToken stores a token. The owner's row comes first: whoever changes the owner waits, and then sees the token.
+// AddPersonalToken stores a token. The owner's row comes first: a change of the owner waits, and then sees the token.
 func (s *Store) AddPersonalToken(ctx context.Context, token *store.PersonalToken, userVersion string) error {
 	t := *token
 	scopes, err := json.Marshal(append(oauth.Scopes{}, t.Scopes...))

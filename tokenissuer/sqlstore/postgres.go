@@ -52,20 +52,18 @@ func OpenPostgres(ctx context.Context, dsn oauth.Secret, pool int, options Optio
 	s := &Store{
 		write: requests, read: handle{db: requests, queue: q}, feed: handle{db: background, queue: waiting, remote: true}, options: options,
 		dialect: dialect{
-			goose: goose.DialectPostgres, erase: eraseNothing, shareLock: " FOR SHARE", concurrent: true,
+			goose: goose.DialectPostgres, erase: eraseNothing, shareLock: " FOR SHARE", server: server, notify: server.Notifier(background),
 			backup:    noBackup("this store is backed up with the tools of its database, as with pg_dump"),
 			newRunner: func(context.Context) (runner, error) { return newTransactions(requests, q), nil },
-			migrating: server.Unlimited,
-			place:     "ctid", placeAmong: "ctid = ANY (ARRAY(%s))",
-			notify: server.Notifier(background), watch: server.Watch, hurry: server.Hurry,
-			clock:    `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`,
-			estimate: `SELECT COALESCE(CAST(reltuples AS BIGINT), -1) FROM pg_class WHERE oid = to_regclass($1)`,
+			dropSome:  `DELETE FROM %[1]s WHERE %[2]s < $1 AND ctid = ANY (ARRAY(SELECT ctid FROM %[1]s WHERE %[2]s < $1 ORDER BY %[2]s LIMIT $2))`,
+			clock:     `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`,
+			estimate:  `SELECT COALESCE(CAST(reltuples AS BIGINT), -1) FROM pg_class WHERE oid = to_regclass($1)`,
 		},
 	}
 	if err := server.CheckVersion(ctx, background); err != nil {
 		return fail(errors.Join(err, s.Close()))
 	}
-	if s, err = open(ctx, s); err != nil {
+	if s, err = open(ctx, s, s.migrate); err != nil {
 		return fail(err)
 	}
 	return s, nil
@@ -78,7 +76,7 @@ func eraseNothing(context.Context) error { return nil }
 // Watch calls changed when another node may have recorded a revocation or changed a key, until ctx ends. It is a hint: calls
 // may be lost or come for nothing, and a database that cannot notify brings none. Callers that rely on it ask now and then.
 func (s *Store) Watch(ctx context.Context, changed func()) {
-	if s.dialect.watch != nil {
-		s.dialect.watch(ctx, changed)
+	if s.dialect.server != nil {
+		s.dialect.server.Watch(ctx, changed)
 	}
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +11,7 @@ import (
 func planOf(t *testing.T, s *Store, text string, args ...any) string {
 	t.Helper()
 	explain, columns := "EXPLAIN QUERY PLAN ", 4
-	if s.dialect.concurrent {
+	if s.dialect.concurrent() {
 		explain, columns = "EXPLAIN ", 1
 	}
 	rows, err := s.write.QueryContext(t.Context(), explain+text, args...)
@@ -31,13 +32,13 @@ func TestABatchReadsNoMoreThanItDrops(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s *Store) {
 		living(t, s)
 		rows := 100 // SQLite plans without a look at the tables
-		if s.dialect.concurrent {
+		if s.dialect.concurrent() {
 			rows = 20_000
 		}
 		for _, l := range allLitter {
 			l.scatter(t, s, rows, time.Now().Add(-time.Hour))
 		}
-		if s.dialect.concurrent {
+		if s.dialect.concurrent() {
 			_, err := s.write.ExecContext(t.Context(), `ANALYZE`)
 			must(t, err)
 		}
@@ -45,9 +46,9 @@ func TestABatchReadsNoMoreThanItDrops(t *testing.T) {
 			{"families", "expires_at"}, {"decided_requests", "expires_at"}, {"attempts", "ends_at"},
 			{"revocations", "COALESCE(expires_at, 0)"},
 		} {
-			plan := planOf(t, s, s.dropWhere(table.name, table.end), time.Now().UnixMicro(), maxDropped)
+			plan := planOf(t, s, fmt.Sprintf(s.dialect.dropSome, table.name, table.end), time.Now().UnixMicro(), maxDropped)
 			want, never := "INTEGER PRIMARY KEY (rowid=?)", "SCAN"
-			if s.dialect.concurrent {
+			if s.dialect.concurrent() {
 				want, never = "Tid Scan on "+table.name, "Seq Scan"
 			}
 			if !strings.Contains(plan, want) || strings.Contains(plan, never) {

@@ -79,11 +79,15 @@ type query struct {
 }
 
 // text is a query of a request.
-func (s *Store) text(text string) query { return query{on: &s.read, text: text} }
+func (s *Store) text(text string) query {
+	return query{on: &s.read, text: text, stmt: s.prepared[text]}
+}
 
 // background is a query that no request waits for. It has connections of its own, so that no crowd of requests
 // keeps revocations out.
-func (s *Store) background(text string) query { return query{on: &s.feed, text: text} }
+func (s *Store) background(text string) query {
+	return query{on: &s.feed, text: text, stmt: s.prepared[text]}
+}
 
 func (q query) rows(ctx context.Context, args []any) (*sql.Rows, error) {
 	if q.stmt != nil {

@@ -41,21 +41,21 @@ const (
 // record puts revocations into the feed, all at one position. The steps of one transaction share it: they become visible
 // together.
 func (s *Store) record(ctx context.Context, tx session, revocations ...store.Revocation) error {
-	if s.dialect.concurrent {
+	if s.dialect.concurrent() {
 		return recordTogether(ctx, tx, revocations)
 	}
 	if tx.in.position == 0 {
 		var position int64
-		if err := tx.prepared(ctx, s.advanceFeed).QueryRowContext(ctx).Scan(&position); err != nil {
+		if err := tx.prepared(ctx, s.prepared[advanceFeed]).QueryRowContext(ctx).Scan(&position); err != nil {
 			return fmt.Errorf("advancing the feed: %w", err)
 		}
-		if _, err := tx.prepared(ctx, s.tagFeed).ExecContext(ctx, position%keptTags, position, randomNumber()); err != nil {
+		if _, err := tx.prepared(ctx, s.prepared[tagFeed]).ExecContext(ctx, position%keptTags, position, randomNumber()); err != nil {
 			return err
 		}
 		tx.in.position = position
 	}
 	for _, r := range revocations {
-		_, err := tx.prepared(ctx, s.recordRevocation).ExecContext(ctx,
+		_, err := tx.prepared(ctx, s.prepared[recordRevocation]).ExecContext(ctx,
 			string(r.Kind), r.ID, micros(r.IssuedUntil), micros(r.ExpiresAt), tx.in.position)
 		if err != nil {
 			return err
@@ -76,7 +76,7 @@ func advance(ctx context.Context, tx session, counter string) (position int64, e
 
 // Revocations lists what was recorded after a position, in pages of at least store.FeedPage. Everything follows when the
 // database lacks what the caller has seen, because it was put back to an older state; and when the feed has gone on so far that
-// nobody can tell, as Distrust makes it do.
+// it is unknown, as after Distrust.
 func (s *Store) Revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
 	list, next, err := s.revocations(ctx, after)
 	if err != nil {
@@ -107,7 +107,10 @@ func (s *Store) revocations(ctx context.Context, after store.FeedPosition) ([]st
 	return list, next, err
 }
 
-const selectFeed = `SELECT kind, id, issued_until, expires_at, position FROM revocations WHERE position `
+const (
+	selectFeed     = `SELECT kind, id, issued_until, expires_at, position FROM revocations WHERE position `
+	selectFeedPage = selectFeed + `> $1 ORDER BY position LIMIT $2`
+)
 
 // readFeed reads one page of the feed. It never splits the rows of one position; last is the page's last one, or 0 when
 // nothing comes after the page.
@@ -121,7 +124,7 @@ func (s *Store) readFeed(ctx context.Context, after int64) (list []store.Revocat
 		positions = append(positions, at)
 		return r, err
 	}
-	list, err = askAll(ctx, s.feedPage, []any{after, store.FeedPage}, scan)
+	list, err = askAll(ctx, s.background(selectFeedPage), []any{after, store.FeedPage}, scan)
 	if err != nil || len(list) < store.FeedPage {
 		return list, 0, err
 	}

@@ -35,8 +35,8 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	if err != nil {
 		return fail(err)
 	}
-	s, err := open(ctx, newSQLite(database, options, database.TruncateLog, database.Backup))
-	if err != nil {
+	s := newSQLite(database, options, database.TruncateLog, database.Backup)
+	if s, err = open(ctx, s, s.migrate); err != nil {
 		return fail(err)
 	}
 	if !database.Checked {
@@ -55,7 +55,8 @@ func OpenMemory(ctx context.Context, options Options) (*Store, error) {
 	var s *Store
 	database, err := sqlite.OpenMemory()
 	if err == nil {
-		s, err = open(ctx, newSQLite(database, options, eraseNothing, noBackup("the store does not last: there is nothing to back up")))
+		s = newSQLite(database, options, eraseNothing, noBackup("the store does not last: there is nothing to back up"))
+		s, err = open(ctx, s, func(ctx context.Context) error { return makeSchema(ctx, s.write) })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening SQLite database in memory: %w", err)
@@ -69,7 +70,7 @@ func newSQLite(database *sqlite.Database, options Options, erase func(context.Co
 		dialect: dialect{
 			goose: goose.DialectSQLite3, erase: erase, backup: backup,
 			newRunner: func(ctx context.Context) (runner, error) { return newGroupCommit(ctx, database, options) },
-			place:     "rowid", placeAmong: "rowid IN (%s)",
+			dropSome:  `DELETE FROM %[1]s WHERE %[2]s < $1 AND rowid IN (SELECT rowid FROM %[1]s WHERE %[2]s < $1 ORDER BY %[2]s LIMIT $2)`,
 		},
 	}
 }

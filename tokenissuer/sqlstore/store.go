@@ -49,8 +49,13 @@ func (o Options) failed(err error) {
 
 // isAnswer reports whether an error says how things stand, and not that the database has failed.
 func isAnswer(err error) bool {
-	return store.IsAnswer(err) || errors.As(err, new(refusal)) || errors.Is(err, sql.ErrNoRows)
+	return store.IsAnswer(err) || errors.As(err, new(refusal)) || errors.As(err, new(editError)) || errors.Is(err, sql.ErrNoRows)
 }
+
+// editError is the error of a caller's edit, which ends the step and is returned as it is.
+type editError struct{ error }
+
+func (e editError) Unwrap() error { return e.error }
 
 // unavailable translates an error of the database: one that is no answer becomes a temporarily_unavailable. Every query and every
 // step returns its error through it.
@@ -73,8 +78,8 @@ type Store struct {
 	bindKeys atomic.Pointer[func(store.KeyStep) (store.StoredKey, error)] // nil: keys are not bound
 	// endLater ends what later has begun; nil: nothing.
 	endLater func()
-
-	statements
+	// prepared are the statements of the hot path, by their texts before what a dialect adds to them.
+	prepared map[string]*sql.Stmt
 }
 
 // work is what one step does in a session, which is not its own to end. It may run again when the database asks for it,
@@ -117,19 +122,14 @@ type dialect struct {
 	// shareLock is what stands behind a SELECT whose answer must hold until the commit; empty where steps run one
 	// after the other.
 	shareLock string
-	// concurrent: steps of several nodes run beside each other, and one statement sees what had been committed when it
-	// began.
-	concurrent bool
-	// migrating opens a handle for the migrations alone; nil: they use the writing handle.
-	migrating func() *sql.DB
-	// notify notifies other nodes of changes, and watch waits for their notifications; nil: no other node uses the database.
+	// server is shared by several nodes, whose steps run beside each other: one statement sees what had been committed when it began. Nil: no
+	// other node uses the database.
+	server *postgres.Server
+	// notify notifies other nodes of changes; nil: there are none.
 	notify *postgres.Notifier
-	watch  func(ctx context.Context, changed func())
-	// hurry keeps the handles from waiting for a server when they are closed; nil: they do not.
-	hurry func()
-	// place names where a row is, until the row changes, and placeAmong is the condition that it is one of those
-	// that a SELECT gives, which is run once.
-	place, placeAmong string
+	// dropSome deletes from the table %[1]s what ended, by the column %[2]s, before $1: at most $2 rows, the longest ended of them first. The
+	// condition is there twice, because a row may get a later end between the choice and its deletion.
+	dropSome string
 	// clock asks for the time, in microseconds; empty: it is this process's.
 	clock string
 	// estimate asks roughly how many rows the table $1 has; empty: the database keeps no such number.
@@ -139,6 +139,8 @@ type dialect struct {
 	// newRunner starts what runs the steps once the schema is there. The Store closes it.
 	newRunner func(ctx context.Context) (runner, error)
 }
+
+func (d dialect) concurrent() bool { return d.server != nil }
 
 // Ping reports whether the database answers a reader and lets a writer write: on a full disk, or with a standby that does not
 // confirm, only that shows.
@@ -150,7 +152,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	touch := func(ctx context.Context, tx session) error {
 		return mustHit(tx.ExecContext(ctx, `UPDATE counters SET position = position + 1 WHERE name = 'pings'`))
 	}
-	if !s.dialect.concurrent {
+	if !s.dialect.concurrent() {
 		return s.statement(ctx, "writing to the database", touch)
 	}
 	// On a connection that no request uses: a crowd of them is no sign that the database is away.
@@ -177,8 +179,8 @@ func (s *Store) Close() error {
 		s.steps.Close()
 	}
 	s.dialect.notify.Close()
-	if s.dialect.hurry != nil {
-		s.dialect.hurry()
+	if s.dialect.server != nil {
+		s.dialect.server.Hurry()
 	}
 	// The handles close the statements with their connections. Readers go first: the last connection to leave an SQLite
 	// file clears its log, and must be able to write.

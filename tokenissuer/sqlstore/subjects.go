@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// takeSubject gives an id to a client or a user. ErrTaken when somebody has it, RemovedError when somebody had it whose
-// tokens may still live at that time.
+// takeSubject gives an id to a client or a user. ErrTaken when the id is in use, RemovedError when it was in use and
+// tokens of its former owner may still live at that time.
 func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time) error {
 	err := mustAdd(tx.ExecContext(ctx,
 		`INSERT INTO subjects (id, kind) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, kind))
@@ -19,7 +19,7 @@ func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time
 		err = mustAdd(tx.ExecContext(ctx,
 			`UPDATE subjects SET kind = $2, free_at = NULL WHERE id = $1 AND free_at <= $3`, id, kind, micros(now)))
 	}
-	if err == nil { // what is there of the id is somebody else's, who was removed or declared
+	if err == nil { // what is left of the id belongs to a former owner, who was removed or declared
 		err = forget(ctx, tx, id, kind)
 	}
 	if !errors.Is(err, store.ErrTaken) {
@@ -49,7 +49,7 @@ func forget(ctx context.Context, tx session, id, kind string) error {
 	return nil
 }
 
-// freeSubject says from when on the id of somebody who is removed may be given to another.
+// freeSubject sets from when on the id of a removed client or user may be used again.
 func freeSubject(ctx context.Context, tx session, id string, at time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE subjects SET free_at = $2 WHERE id = $1`, id, micros(at))
 	return err

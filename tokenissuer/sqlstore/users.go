@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
@@ -17,8 +18,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-const selectUsers = `SELECT id, email, name, organisation, role, status, password_hash, version, created_at, group_names,
-	email_verified_by, profile, updated_at, external, service, provider_groups, groups_by FROM users`
+const (
+	// userColumns are in the order of scanUser.
+	userColumns = `id, email, status, organisation, members, email_verified_by, provider_groups, groups_by, external, service, password_hash,
+	version, created_at, updated_at`
+	selectUsers = `SELECT ` + userColumns + ` FROM users`
+)
 
 // whereUser and whereEmail select the user of the id or the address $1, or the stand-in $2 when there is none, with the
 // same work.
@@ -45,12 +50,12 @@ func (s *Store) addStandInUser(ctx context.Context) error {
 
 // User returns the user of that id.
 func (s *Store) User(ctx context.Context, id string) (*store.User, error) {
-	return findUser(ctx, s.userByID, id)
+	return findUser(ctx, s.text(selectUsers+whereUser), id)
 }
 
 // UserByEmail returns the user of that canonical address.
 func (s *Store) UserByEmail(ctx context.Context, email string) (*store.User, error) {
-	return findUser(ctx, s.userByEmail, email)
+	return findUser(ctx, s.text(selectUsers+whereEmail), email)
 }
 
 func findUser(ctx context.Context, q query, key string) (*store.User, error) {
@@ -78,58 +83,37 @@ func (s *Store) Users(ctx context.Context, organisation string) ([]*store.User, 
 	return list, nil
 }
 
-// scanUser reads a row of selectUsers.
+// scanUser reads a row of userColumns.
 func scanUser(row scanner) (*store.User, error) {
 	var u store.User
-	var hash string
+	var id, email, hash string
+	var status store.UserStatus
+	var organisation string
 	var version int64
 	var created, updated sql.Null[int64]
-	var groups, profile, providerGroups []byte
-	err := row.Scan(&u.ID, &u.Email, &u.Name, &u.Organisation, &u.Role, &u.Status, &hash, &version, &created, &groups,
-		&u.EmailVerifiedBy, &profile, &updated, &u.External, &u.Service, &providerGroups, &u.GroupsBy)
-	for text, list := range map[*[]byte]*[]string{&groups: &u.Groups, &providerGroups: &u.ProviderGroups} {
-		if err == nil && len(*text) > len("[]") {
-			err = json.Unmarshal(*text, list)
-		}
+	var members, providerGroups []byte
+	err := row.Scan(&id, &email, &status, &organisation, &members, &u.EmailVerifiedBy, &providerGroups, &u.GroupsBy, &u.External, &u.Service, &hash,
+		&version, &created, &updated)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && len(profile) > 0 {
-		err = json.Unmarshal(profile, &u.Profile)
+	if err = json.Unmarshal(members, &u); err == nil && len(providerGroups) > len("[]") {
+		err = json.Unmarshal(providerGroups, &u.ProviderGroups)
 	}
-	u.UpdatedAt = timeOf(updated)
-	u.PasswordHash, u.Version, u.CreatedAt = oauth.NewSecret(hash), strconv.FormatInt(version, 10), timeOf(created)
-	return &u, err
+	if err != nil {
+		return nil, fmt.Errorf("user %q is damaged: %w", id, err)
+	}
+	u.ID, u.Email, u.Status, u.Organisation = id, email, status, organisation
+	u.PasswordHash, u.Version, u.CreatedAt, u.UpdatedAt = oauth.NewSecret(hash), strconv.FormatInt(version, 10), timeOf(created), timeOf(updated)
+	return &u, nil
 }
 
-// AddUser registers a user. The id of a removed user stays taken for a while, like that of a removed client; the address does not.
-func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDeclared bool) error {
-	return s.step(ctx, "adding user", addingUser(user, organisationDeclared))
-}
-
-// addingUser is the step that registers a user.
-func addingUser(user *store.User, organisationDeclared bool) work {
-	u, groups, profile := *user, groupNames(user.Groups), profileText(user.Profile)
-	return func(ctx context.Context, tx session) error {
-		if !organisationDeclared {
-			if err := holdOrganisation(ctx, tx, u.Organisation); err != nil {
-				return fmt.Errorf("organisation %q: %w", u.Organisation, err)
-			}
-		}
-		if err := takeSubject(ctx, tx, u.ID, "user", u.CreatedAt); err != nil {
-			return err
-		}
-		err := mustAdd(tx.ExecContext(ctx, `INSERT INTO users (id, email, name, organisation, role, status,
-			password_hash, password_scheme, version, created_at, group_names, email_verified_by, profile, updated_at, external, service,
-			provider_groups, groups_by)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $11, $12, $13, $14, $15, $16, $17)
-			ON CONFLICT (email) DO NOTHING`,
-			u.ID, u.Email, u.Name, u.Organisation, string(u.Role), string(u.Status),
-			u.PasswordHash.Reveal(), passwords.SchemeOf(u.PasswordHash), micros(u.CreatedAt), groups,
-			u.EmailVerifiedBy, profile, micros(u.UpdatedAt), u.External, u.Service, groupNames(u.ProviderGroups), u.GroupsBy))
-		if errors.Is(err, store.ErrTaken) {
-			return store.ErrEmailTaken
-		}
-		return err
-	}
+// userMembers is the column of a user's members. Those that a statement asks for have columns of their own.
+func userMembers(u *store.User) string {
+	members := *u
+	members.ID, members.Email, members.Status, members.Organisation = "", "", "", ""
+	text, _ := json.Marshal(&members) // texts and flags can always be written
+	return string(text)
 }
 
 // groupNames is the list as it is stored.
@@ -141,31 +125,46 @@ func groupNames(groups []string) string {
 	return string(text)
 }
 
-// profileText is a profile as it is stored: empty when no member has a value.
-func profileText(p *store.Profile) string {
-	if p.IsZero() {
-		return ""
-	}
-	text, _ := json.Marshal(p) // texts can always be written
-	return string(text)
+// AddUser registers a user with its identities. The id of a removed user stays taken for a while, like that of a removed client; the
+// address does not.
+func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDeclared bool, identities ...store.Identity) error {
+	u, linked := *user, slices.Clone(identities)
+	u.External = u.External || len(linked) > 0
+	return s.step(ctx, "adding user", func(ctx context.Context, tx session) error {
+		if !organisationDeclared {
+			if err := holdOrganisation(ctx, tx, u.Organisation); err != nil {
+				return fmt.Errorf("organisation %q: %w", u.Organisation, err)
+			}
+		}
+		if err := takeSubject(ctx, tx, u.ID, "user", u.CreatedAt); err != nil {
+			return err
+		}
+		err := mustAdd(tx.ExecContext(ctx, `INSERT INTO users (`+userColumns+`, password_scheme)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $13, $14) ON CONFLICT (email) DO NOTHING`,
+			u.ID, u.Email, string(u.Status), u.Organisation, userMembers(&u), u.EmailVerifiedBy, groupNames(u.ProviderGroups), u.GroupsBy, u.External,
+			u.Service, u.PasswordHash.Reveal(), micros(u.CreatedAt), micros(u.UpdatedAt), passwords.SchemeOf(u.PasswordHash)))
+		if errors.Is(err, store.ErrTaken) {
+			return store.ErrEmailTaken
+		}
+		for _, i := range linked {
+			i.UserID = u.ID
+			if err == nil {
+				err = mustAdd(tx.ExecContext(ctx, insertIdentity+`DO NOTHING`, identityValues(i)...))
+			}
+		}
+		return err
+	})
 }
 
-// ChangeUser makes the change and ends every family of the user: what was granted before it is worth nothing after it.
+// ChangeUser makes the change and, unless tokens go on, ends every family of the user.
 func (s *Store) ChangeUser(ctx context.Context, userID string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
-	row := columnsOf(change)
-	row.updated = micros(end.At)
-	row.keepsIdentities = change.KeepIdentities
 	return s.endingStep(ctx, "changing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
-		// The user's row comes first: from here on no family of the old version is born.
-		if err := row.update(ctx, tx, userID); err != nil {
+		ends, err := changeUser(ctx, tx, userID, change, end)
+		if err != nil || !ends {
 			return nil, err
-		}
-		if row.moves == 0 {
-			return nil, nil
 		}
 		var ended []store.Revocation
 		if change.UnlinkIdentities {
-			var err error
 			if ended, err = unlinkAll(ctx, tx, userID, end); err != nil {
 				return nil, err
 			}
@@ -178,87 +177,68 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change store.User
 	})
 }
 
-// userColumns are what a change of a user writes; what is not valid stays.
-type userColumns struct {
-	hash, scheme, role, status, groups, organisation, name, email, profile sql.Null[string]
-	emailVerifiedBy, providerGroups, groupsBy                              sql.Null[string]
-	updated                                                                sql.Null[int64]
-	organisationDeclared, keepsIdentities                                  bool
-	moves                                                                  int64 // of the version
-}
-
-func columnsOf(c store.UserChange) userColumns {
-	row := userColumns{organisationDeclared: c.OrganisationDeclared, moves: 1}
-	if c.KeepsTokens() {
-		row.moves = 0
+// changeUser changes a user's row, and the identities as far as they follow from it. It reports whether tokens end. It locks the row before it
+// reads it: from then on no family of the old version is added.
+func changeUser(ctx context.Context, tx session, userID string, change store.UserChange, end store.Ending) (ends bool, err error) {
+	u, err := scanUser(tx.QueryRowContext(ctx, `UPDATE users SET version = version WHERE id = $1 RETURNING `+userColumns, possible(userID)))
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, store.ErrNotFound
 	}
-	if c.Password != nil {
-		row.hash = sql.Null[string]{V: c.Password.Reveal(), Valid: true}
-		row.scheme = sql.Null[string]{V: passwords.SchemeOf(*c.Password), Valid: true}
-	}
-	if c.Groups != nil {
-		row.groups = sql.Null[string]{V: groupNames(*c.Groups), Valid: true}
-	}
-	if c.Profile != nil {
-		row.profile = sql.Null[string]{V: profileText(c.Profile), Valid: true}
-	}
-	if c.ProviderGroups != nil {
-		row.providerGroups = sql.Null[string]{V: groupNames(*c.ProviderGroups), Valid: true}
-	}
-	row.emailVerifiedBy, row.groupsBy = nullable(c.EmailVerifiedBy), nullable(c.GroupsBy)
-	row.role, row.status = nullable((*string)(c.Role)), nullable((*string)(c.Status))
-	row.organisation, row.name, row.email = nullable(c.Organisation), nullable(c.Name), nullable(c.Email)
-	return row
-}
-
-func (r userColumns) update(ctx context.Context, tx session, userID string) error {
-	err := mustHit(tx.ExecContext(ctx, `UPDATE users SET password_hash = COALESCE($1, password_hash),
-		password_scheme = COALESCE($2, password_scheme), role = COALESCE($3, role), status = COALESCE($4, status),
-		group_names = COALESCE($5, group_names), organisation = COALESCE($6, organisation), name = COALESCE($7, name),
-		version = version + $8, profile = COALESCE($9, profile), updated_at = $10,
-		email_verified_by = COALESCE($11, CASE WHEN email = COALESCE($12, email) THEN email_verified_by ELSE '' END),
-		provider_groups = COALESCE($13, provider_groups), groups_by = COALESCE($14, groups_by) WHERE id = $15`,
-		r.hash, r.scheme, r.role, r.status, r.groups, r.organisation, r.name, r.moves, r.profile, r.updated,
-		r.emailVerifiedBy, r.email, r.providerGroups, r.groupsBy, possible(userID)))
 	if err != nil {
-		return err
+		return false, err
 	}
-	if r.organisation.V != "" && !r.organisationDeclared {
-		if err := holdOrganisation(ctx, tx, r.organisation.V); err != nil {
-			return fmt.Errorf("organisation %q: %w", r.organisation.V, err)
+	before := *u
+	if ends, err = change.Apply(u); err != nil {
+		return false, editError{err}
+	}
+	if u.Organisation != before.Organisation && u.Organisation != "" && !change.OrganisationDeclared {
+		if err := holdOrganisation(ctx, tx, u.Organisation); err != nil {
+			return false, fmt.Errorf("organisation %q: %w", u.Organisation, err)
 		}
 	}
-	if r.email.Valid { // nobody has vouched for the new one yet
-		if _, err := tx.ExecContext(ctx, `UPDATE identities SET vouches = FALSE WHERE user_id = $1
-			AND EXISTS (SELECT 1 FROM users WHERE id = $1 AND email <> $2)`, userID, r.email.V); err != nil {
-			return err
+	moves := 0
+	if ends {
+		moves = 1
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE users SET status = $1, organisation = $2, members = $3, email_verified_by = $4, provider_groups = $5,
+		groups_by = $6, external = $7, service = $8, password_hash = $9, password_scheme = $10, version = version + $11, updated_at = $12 WHERE id = $13`,
+		string(u.Status), u.Organisation, userMembers(u), u.EmailVerifiedBy, groupNames(u.ProviderGroups), u.GroupsBy, u.External, u.Service,
+		u.PasswordHash.Reveal(), passwords.SchemeOf(u.PasswordHash), moves, micros(end.At), userID)
+	if err != nil {
+		return false, err
+	}
+	if u.Email != before.Email {
+		err := mustAdd(tx.ExecContext(ctx, `UPDATE users SET email = $1
+			WHERE id = $2 AND NOT EXISTS (SELECT 1 FROM users WHERE email = $1 AND id <> $2)`, u.Email, userID))
+		if isTwice(err) || errors.Is(err, store.ErrTaken) { // in PostgreSQL another user may have got it since the query
+			return false, store.ErrEmailTaken
+		}
+		if err != nil {
+			return false, err
 		}
 	}
-	if r.keepsIdentities {
-		if _, err := tx.ExecContext(ctx, `UPDATE identities SET linked_at = $1 WHERE user_id = $2`, r.updated, userID); err != nil {
-			return err
+	for _, follows := range []struct {
+		does      bool
+		statement string
+		args      []any
+	}{
+		{u.Email != before.Email, `UPDATE identities SET vouches = FALSE WHERE user_id = $1`, []any{userID}},
+		{change.KeepIdentities, `UPDATE identities SET linked_at = $1 WHERE user_id = $2`, []any{micros(end.At), userID}},
+		{change.VerifiesEmail, `UPDATE identities SET vouches = TRUE WHERE user_id = $1`, []any{userID}},
+	} {
+		if follows.does {
+			if _, err := tx.ExecContext(ctx, follows.statement, follows.args...); err != nil {
+				return false, err
+			}
 		}
 	}
-	if r.emailVerifiedBy.V == store.VerifiedByOperator {
-		if _, err := tx.ExecContext(ctx, `UPDATE identities SET vouches = TRUE WHERE user_id = $1`, userID); err != nil {
-			return err
-		}
-	}
-	if !r.email.Valid {
-		return nil
-	}
-	err = mustAdd(tx.ExecContext(ctx, `UPDATE users SET email = $1
-		WHERE id = $2 AND NOT EXISTS (SELECT 1 FROM users WHERE email = $1 AND id <> $2)`, r.email.V, userID))
-	if isTwice(err) || errors.Is(err, store.ErrTaken) { // another one has taken it since, and PostgreSQL looked before
-		return store.ErrEmailTaken
-	}
-	return err
+	return ends, nil
 }
 
-// isTwice reports whether a statement failed because something that is there once would be there twice.
+// isTwice reports whether a statement failed because of a unique index.
 func isTwice(err error) bool { return postgres.Code(err) == "23505" }
 
-// RehashPassword replaces the hash old. A user that is gone has it no more than one whose password was changed.
+// RehashPassword replaces the hash old. It does nothing if the user is gone or has another hash.
 func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error {
 	return s.step(ctx, "rehashing password", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = $1, password_scheme = $2

@@ -172,7 +172,7 @@ func overlay[T any](declared map[string]*T, key string, stored *T, err error) (*
 }
 
 // BuiltInClientID is the client of tokens that belong to no application: those of a browser's session, and those of the
-// password grant without a client. No other client and no user can have it, and nobody can authenticate as it.
+// password grant without a client. No other client and no user can have it, and no client can authenticate as it.
 const BuiltInClientID = "gatehouse"
 
 // LookupClient returns the declared client of an id; nil: none is declared.
@@ -186,6 +186,11 @@ func (d StaticDirectory) LookupUserByEmail(email string) *User { return d.byEmai
 
 // LookupOrganisation returns the declared organisation of an id; nil: none is declared.
 func (d StaticDirectory) LookupOrganisation(id string) *Organisation { return d.organisations[id] }
+
+// Declares reports whether an id is a declared client's or user's, or BuiltInClientID.
+func (d StaticDirectory) Declares(id string) bool {
+	return d.clients[id] != nil || d.users[id] != nil || id == BuiltInClientID
+}
 
 // Declarations lists the declared clients and users.
 func (d StaticDirectory) Declarations() []Declaration {

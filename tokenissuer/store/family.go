@@ -39,7 +39,7 @@ type TokenFamily struct {
 	Note string
 	// Proof is how the user proved who they are.
 	Proof Proof
-	// AuthTime is when the user proved who they are; zero: nobody knows, or it was not the user.
+	// AuthTime is when the user proved who they are; zero: unknown, or it was not the user.
 	AuthTime  time.Time
 	CreatedAt time.Time
 	// ExpiresAt is when nothing more can come of it. Access tokens issued before may live longer, so the record is kept for
@@ -63,7 +63,7 @@ type TokenFamily struct {
 	Generation int64
 	// RotatedAt is when the newest refresh token came to be, or when a session was last seen.
 	RotatedAt time.Time
-	// RotatedBy is a keyed digest of who asked for it: of the address and of the family of user agents. Empty: nobody knows, or
+	// RotatedBy is a keyed digest of who asked for it: of the address and of the family of user agents. Empty: unknown, or
 	// it came to be in another way than by a refresh.
 	RotatedBy string
 
@@ -127,7 +127,7 @@ type Preconditions struct {
 	Subject string
 }
 
-// Actor is who acts for a user whom they are not (RFC 8693 §4.1). The zero value is nobody.
+// Actor is who acts for a user whom they are not (RFC 8693 §4.1). The zero value is no actor.
 type Actor struct {
 	Subject  string
 	ClientID string

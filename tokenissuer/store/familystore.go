@@ -12,8 +12,8 @@ import (
 type FamilyStore interface {
 	// AddFamily stores a family. Revoked when Preconditions name a session that was ended or is none; else UserChanged unless the
 	// user is declared or is stored, active and of the family's UserVersion, and so is the actor whom Preconditions name, and the
-	// identity that Preconditions name is the user's. Callers that end a user, a session or an admin, or unlink an identity, can rely
-	// on it that nothing is born afterwards. Replayed when Code.RequestID is not
+	// identity that Preconditions name is the user's. Once a user, a
+	// session or an admin has been ended, or an identity unlinked, AddFamily fails for it. Replayed when Code.RequestID is not
 	// empty and was decided before; else it is decided now, and stays so for an hour beyond the family's ExpiresAt.
 	AddFamily(ctx context.Context, family *TokenFamily) (Outcome, error)
 	// Family returns a family, whatever its state, as it was after some step that was acknowledged before the call or
@@ -21,7 +21,7 @@ type FamilyStore interface {
 	Family(ctx context.Context, id string) (*TokenFamily, error)
 	// RedeemCode spends the family's code: it sets Code.SpentAt and RotatedAt to r.At, Generation and ExpiresAt. Of concurrent calls
 	// exactly one is Done. Any other outcome is that of TokenFamily.Redeemable, or UserChanged for a family that may be redeemed
-	// but for its user, who is not declared and not stored, active and of its UserVersion any more; and it comes with the family as
+	// but for its user, who is neither declared nor stored, active and of its UserVersion; and it comes with the family as
 	// it is, nil when there is none.
 	RedeemCode(ctx context.Context, id string, r Redemption) (Outcome, *TokenFamily, error)
 	// CountCodeFailure adds one to Code.Failures. Nothing happens when there is no such family.
@@ -53,7 +53,7 @@ type FamilyStore interface {
 }
 
 // FamilyFilter says which families are meant: those that match every member that is set. Without ID, UserID, ClientID, ActorID
-// and SessionID none match, so that a forgotten id ends nobody's families.
+// and SessionID none match, so that a forgotten id ends no families.
 type FamilyFilter struct {
 	ID       string
 	UserID   string

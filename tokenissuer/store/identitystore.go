@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Identity is an account at an identity provider of somebody else. It belongs to one user of ours, who may have any number.
+// Identity is an account at an external identity provider. It belongs to one user, who may have any number.
 type Identity struct {
 	// Provider is the name of the provider in the configuration, and Subject is how the provider names the account, byte for byte.
 	Provider, Subject string
 	UserID            string
-	// DeclaredEmail is the address that the configuration gave the user when the identity was linked; empty: the user is stored. Whoever
-	// is declared by the same id with another address is another person.
+	// DeclaredEmail is the address that the configuration gave the user when the identity was linked; empty: the user is stored. A
+	// user who is declared by the same id with another address is another person.
 	DeclaredEmail string
 	// Source is what stood behind the provider's name when the identity was linked or used last, as "openid https://login.example.com".
 	Source string
@@ -62,8 +62,8 @@ func (u Unlinking) Ends() FamilyFilter {
 // IdentityStore keeps the identities. They go with their user: RemoveUser deletes those of the user, and AddUser those that a
 // former owner of the id has left.
 type IdentityStore interface {
-	// UserByIdentity returns the identity of that name; ErrNotFound when there is none. Its user may be stored, declared, or neither
-	// any more.
+	// UserByIdentity returns the identity of that name; ErrNotFound when there is none. Its user may be stored, declared, or
+	// gone.
 	UserByIdentity(ctx context.Context, provider, subject string) (Identity, error)
 	// Identities lists the identities of a user, by provider and subject.
 	Identities(ctx context.Context, userID string) ([]Identity, error)
@@ -75,12 +75,9 @@ type IdentityStore interface {
 	TouchIdentity(ctx context.Context, identity Identity) error
 	// IdentitySources lists the distinct sources of the identities of a provider, in no order.
 	IdentitySources(ctx context.Context, provider string) ([]string, error)
-	// AddExternalUser registers a user, who is External, with its first identity, in one step; the identity's UserID is the user's.
-	// ErrTaken as for AddUser and when somebody has the identity. Otherwise it does what AddUser does.
-	AddExternalUser(ctx context.Context, user *User, identity Identity, organisationDeclared bool) error
 	// UnlinkIdentity deletes an identity and ends every family of its user whose Provider is the identity's, but KeepSession and the
 	// host sessions that came of it, in one step, and returns the revocations that it recorded. A stored user who has no other
-	// identity is not External any more, and what the provider has said of the user goes, as User.Unlink has it. If that were groups, the
+	// identity is no longer External, and what the provider has said of the user goes, as User.Unlink has it. If that were groups, the
 	// user's version moves on, and every family ends, as with ChangeUser. ErrNotFound when the user has no such identity; ErrLastWayIn when nothing may be deleted.
 	// Of concurrent calls that would leave a user without a way in together, one is refused. No family whose Preconditions name the
 	// identity is born afterwards.

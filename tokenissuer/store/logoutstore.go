@@ -12,9 +12,8 @@ import (
 type LogoutStore interface {
 	// DueLogouts lists at most limit logouts that are due at that time or before, the longest due first.
 	DueLogouts(ctx context.Context, at time.Time, limit int) ([]Logout, error)
-	// PostponeLogout makes a logout due at another time, and keeps its Attempts. ErrNotFound when the stored one is gone, or is not due
-	// at logout.DueAt any more: of concurrent calls for one exactly one succeeds, so that a node that succeeds has it for itself
-	// until then.
+	// PostponeLogout makes a logout due at another time, and keeps its Attempts. ErrNotFound when the stored one is gone, or is no longer
+	// due at logout.DueAt: of concurrent calls for one exactly one succeeds, and no other node takes the logout until then.
 	PostponeLogout(ctx context.Context, logout Logout, next time.Time) error
 	// DropLogout deletes a logout that is due, whenever that is. Nothing happens when there is none.
 	DropLogout(ctx context.Context, logout Logout) error
@@ -23,7 +22,7 @@ type LogoutStore interface {
 	SessionClients(ctx context.Context, sessionIDs ...string) (map[string][]string, error)
 }
 
-// Logout is that a client is to be told of the end of a session.
+// Logout is a pending notice to a client that a session has ended.
 type Logout struct {
 	SessionID, ClientID string
 	// UserID is whose session it was.

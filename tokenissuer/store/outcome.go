@@ -3,7 +3,7 @@ package store
 import "time"
 
 // Outcome is what a step of a token family comes to: it is done and durable, or the reason why nothing happened. The zero value
-// comes with an error: the step failed, or nobody knows.
+// comes with an error: the step failed, or its outcome is unknown.
 type Outcome uint8
 
 const (
@@ -11,7 +11,7 @@ const (
 	Done Outcome = iota + 1
 	// Missing says that there is no such family, it never had a code, or the refresh token of that generation was never issued.
 	Missing
-	// Replayed says that somebody has taken the step before.
+	// Replayed says that the step was taken before.
 	Replayed
 	// Revoked says that the family was ended.
 	Revoked
@@ -19,7 +19,7 @@ const (
 	Expired
 	// TooManyFailures says that the code has had too many wrong verifiers.
 	TooManyFailures
-	// UserChanged says that the user, or whoever else the family depends on, is not what it was when the family was granted.
+	// UserChanged says that the user, or another party on which the family depends, has changed since the family was granted.
 	UserChanged
 )
 

@@ -13,30 +13,30 @@ import (
 // Profile is what applications may be told of a user beside the name and the e-mail address (OpenID Connect Core 1.0 §5.1). Every
 // member is optional. Its JSON form is that of the standard claims. A Profile that the directory has handed out is never changed.
 type Profile struct {
-	GivenName         string `json:"given_name,omitempty"`
-	FamilyName        string `json:"family_name,omitempty"`
-	PreferredUsername string `json:"preferred_username,omitempty"`
+	GivenName         string `json:"given_name,omitempty" help:"Given name"`
+	FamilyName        string `json:"family_name,omitempty" help:"Family name"`
+	PreferredUsername string `json:"preferred_username,omitempty" help:"Name by which the user wants to be addressed"`
 	// Locale is a language tag, as de or en-GB (BCP 47).
-	Locale string `json:"locale,omitempty"`
+	Locale string `json:"locale,omitempty" help:"Language tag, such as de or en-GB"`
 	// Zoneinfo is the name of a time zone, as Europe/Berlin.
-	Zoneinfo string `json:"zoneinfo,omitempty"`
+	Zoneinfo string `json:"zoneinfo,omitempty" help:"Time zone, such as Europe/Berlin"`
 	// Picture is an https URL.
-	Picture string `json:"picture,omitempty"`
-	Phone   string `json:"phone_number,omitempty"`
+	Picture string `json:"picture,omitempty" help:"https URL of a picture"`
+	Phone   string `json:"phone_number,omitempty" word:"phone" help:"Phone number, such as +49 30 123456"`
 	// PhoneVerified says that Phone is known to be the user's own.
-	PhoneVerified bool    `json:"phone_number_verified,omitzero"`
-	Address       Address `json:"address,omitzero"`
+	PhoneVerified bool    `json:"phone_number_verified,omitzero" word:"phone_verified" help:"The phone number is known to be the user's own"`
+	Address       Address `json:"address,omitzero" help:"Postal address"`
 }
 
 // Address is a postal address (OpenID Connect Core 1.0 §5.1.1).
 type Address struct {
 	// Formatted is the whole address as it is written on a letter. It and StreetAddress may have several lines.
-	Formatted     string `json:"formatted,omitempty"`
-	StreetAddress string `json:"street_address,omitempty"`
-	Locality      string `json:"locality,omitempty"`
-	Region        string `json:"region,omitempty"`
-	PostalCode    string `json:"postal_code,omitempty"`
-	Country       string `json:"country,omitempty"`
+	Formatted     string `json:"formatted,omitempty" help:"Postal address as on a letter"`
+	StreetAddress string `json:"street_address,omitempty" flag:"street" help:"Street and number"`
+	Locality      string `json:"locality,omitempty" help:"City"`
+	Region        string `json:"region,omitempty" help:"State or region"`
+	PostalCode    string `json:"postal_code,omitempty" help:"Postal code"`
+	Country       string `json:"country,omitempty" help:"Country"`
 }
 
 // IsZero reports whether no member has a value.
@@ -44,15 +44,6 @@ func (a Address) IsZero() bool { return a == Address{} }
 
 // IsZero reports whether there is none, or no member has a value.
 func (p *Profile) IsZero() bool { return p == nil || *p == Profile{} }
-
-// Clone returns a copy, or nil when no member has a value.
-func (p *Profile) Clone() *Profile {
-	if p.IsZero() {
-		return nil
-	}
-	copied := *p
-	return &copied
-}
 
 const (
 	maxPictureURL = 2048 // bytes

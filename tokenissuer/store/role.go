@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Role is what a user may do. Roles are compared byte for byte. The empty one is no role.
+// Role is what a user may do. Roles are compared byte for byte. The empty one stands for none.
 type Role string
 
 // The roles of the default set.
@@ -38,7 +38,7 @@ var defaultRoles = []RoleDeclaration{
 }
 
 // RoleCatalogue is which roles there are. The zero value has the default set. A user may have been stored with a role that
-// is declared no more: that user keeps everything but the role.
+// is no longer declared: that user keeps everything but the role.
 type RoleCatalogue struct{ declared []RoleDeclaration }
 
 // NewRoleCatalogue returns a catalogue of the declared roles, which take the place of the default set, or that set when
@@ -127,8 +127,8 @@ func (c RoleCatalogue) Words(name Role) string { return c.find(name).Words }
 // ManagesAny reports whether users of a role may create tokens for others.
 func (c RoleCatalogue) ManagesAny(name Role) bool { return len(c.find(name).Manages) > 0 }
 
-// Manages reports whether users of one role may create tokens for those of another. An undeclared role manages nobody, and
-// nobody manages it.
+// Manages reports whether users of one role may create tokens for those of another. An undeclared role manages none, and
+// none manages it.
 func (c RoleCatalogue) Manages(name, other Role) bool {
 	return c.Has(other) && slices.Contains(c.find(name).Manages, other)
 }
@@ -137,7 +137,7 @@ func (c RoleCatalogue) Manages(name, other Role) bool {
 const maxLabel = 64
 
 // validateLabel refuses names of roles and groups that could not stand in a list or on one line, and those that look like
-// another name: with white space around them, or with characters that nobody sees.
+// another name: with white space around them, or with invisible characters.
 func validateLabel(name string) error {
 	if name == "" || len(name) > maxLabel || !utf8.ValidString(name) || strings.TrimSpace(name) != name ||
 		strings.ContainsFunc(name, func(r rune) bool { return r == ',' || !unicode.IsPrint(r) }) {

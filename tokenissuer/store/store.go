@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -125,10 +127,13 @@ type UserStore interface {
 	Users(ctx context.Context, organisation string) ([]*User, error)
 	// AddUser registers a user; Declared and Version are not kept. ErrTaken when the id belongs to a client or a user, ErrEmailTaken when
 	// the address belongs to a user, and RemovedError as for AddClient. ErrNotFound when the organisation is not stored, unless organisationDeclared.
-	AddUser(ctx context.Context, user *User, organisationDeclared bool) error
-	// ChangeUser makes the change, sets UpdatedAt to end.At and, unless the change KeepsTokens, moves the user's version on and ends every family of the user, and
-	// every one of which the user is the actor, all in one step. It returns the revocations that it recorded. ErrNotFound when
-	// there is no such user, or the organisation is not stored and not declared. ErrEmailTaken when another user has the address.
+	// Identities, whose UserID is the user's, are linked in the same step: the user is External then. ErrTaken when an identity is linked.
+	AddUser(ctx context.Context, user *User, organisationDeclared bool, identities ...Identity) error
+	// ChangeUser reads the user, applies the change, sets UpdatedAt to end.At and keeps the result; if tokens end, it moves the user's
+	// version on and ends every family of the user, and every one of which the user is the actor. All is one step: of concurrent changes
+	// of different members none is lost. Id, Version and CreatedAt stay. It returns the revocations that it recorded. ErrNotFound when there
+	// is no such user, or another organisation is not stored and not declared. ErrEmailTaken when another user has the address. An error
+	// of Edit is returned as it is.
 	ChangeUser(ctx context.Context, userID string, change UserChange, end Ending) ([]Revocation, error)
 	// RehashPassword replaces a hash by another one of the same password, unless it has changed since: then nothing
 	// happens and the result is nil. The version stays.
@@ -148,36 +153,38 @@ type UserStore interface {
 	RemoveOrganisation(ctx context.Context, id string) error
 }
 
-// UserChange is what ChangeUser changes: the members that are not nil.
+// UserChange is a change of a user: an edit, and what follows from it beside the user.
 type UserChange struct {
-	Password *oauth.Secret // the new hash
-	Role     *Role
-	Status   *UserStatus
-	Groups   *[]string
-	// ProviderGroups and GroupsBy are what a provider says of groups.
-	ProviderGroups *[]string
-	GroupsBy       *string
-	// Organisation is the id of one that is stored, unless OrganisationDeclared; empty: none.
-	Organisation         *string
+	// Edit edits the user, if it is not nil. It may be called again, and must not use the store. An error of it ends the change.
+	Edit func(*User) error
+	// KeepsTokens: tokens and sessions go on, provided that nothing of which User.Version depends has changed.
+	KeepsTokens bool
+	// OrganisationDeclared: another organisation that Edit sets need not be stored.
 	OrganisationDeclared bool
-	// Name, and Email in its canonical form, are what the user is called.
-	Name, Email *string
-	// EmailVerifiedBy is that of the new address when Email changes it; without it, a new address is not verified. VerifiedByOperator has all
-	// identities of the user vouch for it: the operator knows that they are one person's.
-	EmailVerifiedBy *string
-	// Profile replaces the whole profile.
-	Profile *Profile
-	// UnlinkIdentities takes all identities from the user, who is not External any more, with what their providers have said, and ends the
-	// personal access tokens: whoever has signed in with them may be another person.
+	// VerifiesEmail: an operator vouches for the address that the user has then, and so do all identities of the user.
+	VerifiesEmail bool
+	// UnlinkIdentities takes all identities from the user, who is no longer External, with what their providers have said, and ends the
+	// personal access tokens.
 	UnlinkIdentities bool
-	// KeepIdentities says that all identities of the user are one person's: they count as linked at the same time, now.
+	// KeepIdentities: all identities of the user are one person's. They count as linked at the same time, now.
 	KeepIdentities bool
 }
 
-// Apply makes the change to u.
-func (c UserChange) Apply(u *User) {
-	if c.Email != nil && *c.Email != u.Email {
-		u.EmailVerifiedBy = ""
+// MergeUser is the change that merges a patch. Tokens go on if the patch changes only what applications are told about the user.
+func MergeUser(p members.Patch, roles RoleCatalogue) UserChange {
+	return UserChange{
+		Edit:        func(u *User) error { return u.Merge(p, roles) },
+		KeepsTokens: !p.Has("role") && !p.Has("status") && !p.Has("organisation") && !p.Has("groups"),
+	}
+}
+
+// Apply makes the change to u, as far as it is in the user's record, and reports whether tokens end.
+func (c UserChange) Apply(u *User) (endsTokens bool, err error) {
+	before := *u
+	if c.Edit != nil {
+		if err := c.Edit(u); err != nil {
+			return false, err
+		}
 	}
 	if c.UnlinkIdentities {
 		u.External, u.ProviderGroups, u.GroupsBy = false, nil, ""
@@ -185,30 +192,19 @@ func (c UserChange) Apply(u *User) {
 			u.EmailVerifiedBy = ""
 		}
 	}
-	setTo(&u.PasswordHash, c.Password)
-	setTo(&u.Role, c.Role)
-	setTo(&u.Status, c.Status)
-	setTo(&u.Groups, c.Groups)
-	setTo(&u.Organisation, c.Organisation)
-	setTo(&u.Name, c.Name)
-	setTo(&u.Email, c.Email)
-	setTo(&u.EmailVerifiedBy, c.EmailVerifiedBy)
-	setTo(&u.ProviderGroups, c.ProviderGroups)
-	setTo(&u.GroupsBy, c.GroupsBy)
-	if c.Profile != nil {
-		u.Profile = c.Profile.Clone()
+	if c.VerifiesEmail {
+		u.EmailVerifiedBy = VerifiedByOperator
 	}
+	if u.Profile.IsZero() {
+		u.Profile = nil
+	}
+	kept := c.KeepsTokens && !c.UnlinkIdentities && u.PasswordHash.Digest() == before.PasswordHash.Digest() && u.Organisation == before.Organisation &&
+		u.Role == before.Role && u.Status == before.Status && slices.Equal(u.Groups, before.Groups) && slices.Equal(u.ProviderGroups, before.ProviderGroups)
+	return !kept, nil
 }
 
-// KeepsTokens reports whether the change is of what applications are told about the user and of nothing else. Tokens and sessions
-// go on then.
-func (c UserChange) KeepsTokens() bool {
-	return (c.Name != nil || c.Email != nil || c.EmailVerifiedBy != nil || c.Profile != nil || c.GroupsBy != nil || c.KeepIdentities) &&
-		c.Password == nil && c.Role == nil && c.Status == nil && c.Groups == nil && c.ProviderGroups == nil && c.Organisation == nil && !c.UnlinkIdentities
-}
-
-// Ending is when families end, and until when a revocation is kept of which the family does not say more: longer than any
-// access token can live. See TokenFamily.RevokedUntil.
+// Ending is when families end, and until when their revocations are kept, unless the family says more: longer than any access token
+// can live. See TokenFamily.RevokedUntil.
 type Ending struct {
 	At    time.Time
 	Until time.Time
@@ -222,7 +218,7 @@ type FeedPosition struct {
 	At int64
 	// End and Tag are where the feed ended when it was read last. By them a store notices that it was put back to an older state.
 	End, Tag int64
-	// Lost: what the caller had seen is not in the store any more. The whole feed follows.
+	// Lost: the store no longer has what the caller had seen. The whole feed follows.
 	Lost bool
 }
 
@@ -234,12 +230,12 @@ type RevocationStore interface {
 	// Revoke records the revocations. Recording one again widens it, and never narrows it.
 	Revoke(ctx context.Context, revocations ...Revocation) error
 	// Revocations lists what was recorded after a position, and returns the position to ask from next time. A position that the
-	// store does not know any more, as after a restore, asks for everything. A caller that goes on from the returned position
+	// store no longer knows, as after a restore, asks for everything. A caller that goes on from the returned position
 	// never misses what was acknowledged; when FeedPage or more are returned, there may be more already.
 	Revocations(ctx context.Context, after FeedPosition) (revocations []Revocation, next FeedPosition, err error)
 }
 
-// DeclarationStore remembers what the configuration declared, so that what it declares no more can be ended.
+// DeclarationStore remembers what the configuration declared, so that what it no longer declares can be ended.
 type DeclarationStore interface {
 	// Declarations lists what was put last, in no order.
 	Declarations(ctx context.Context) (declared []Declaration, ended []EndedDeclaration, err error)
@@ -262,11 +258,11 @@ type EndedDeclaration struct {
 	At time.Time // when it was taken out first
 }
 
-// Housekeeper takes out what no rule asks for any more, a bounded number of records at a time, so that nobody else waits
-// long. More tells that there may be more.
+// Housekeeper deletes what no rule needs any longer, a bounded number of records at a time, so that other callers do not wait long. More
+// reports whether there may be more.
 type Housekeeper interface {
-	// Lease gives the task of that name to the holder until then, and reports whether the holder has it now. Whoever has it
-	// keeps it by asking again; another gets it once it has run out, which it has in the moment that it names as its end.
+	// Lease gives the task of that name to the holder until then, and reports whether the holder has it now. The holder
+	// keeps it by asking again. Another gets it once it has expired; it has expired at the moment that it names as its end.
 	// Of concurrent callers at most one gets it. The callers' clocks may differ, so what a lease guards must be safe to be
 	// done twice: it only keeps several nodes from working at the same thing.
 	Lease(ctx context.Context, name, holder string, until, now time.Time) (bool, error)
@@ -276,7 +272,7 @@ type Housekeeper interface {
 	DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error)
 	// DropAttempts deletes the counts of windows that ended before then.
 	DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error)
-	// Sizes tells how many records there are. Large numbers may be estimates, and asking may take long.
+	// Sizes returns how many records there are. Large numbers may be estimates, and asking may take long.
 	Sizes(ctx context.Context) (Sizes, error)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 )
@@ -22,7 +23,7 @@ import (
 type UserStatus string
 
 // The states of a user. Disabled and locked differ in the reason alone: an operator takes a user away, or suspects that
-// somebody else is using the account.
+// another person uses the account.
 const (
 	UserActive   UserStatus = "active"
 	UserDisabled UserStatus = "disabled"
@@ -38,43 +39,46 @@ func ParseUserStatus(name string) (UserStatus, error) {
 	return "", fmt.Errorf("unknown status %q: use active, disabled or locked", name)
 }
 
-// User is a person a token can act for. A User that the directory has handed out is never changed.
+// User is a person or a program that a token can act for. A User that the directory has handed out is never changed.
+//
+// Fields with a help tag are its members (package members), and its JSON form is its id and its members. The others are its state.
 type User struct {
-	ID string
-	// Email is the address to sign in with, as CanonicalEmail gives it; no two users share one.
-	Email string
-	Name  string
-	// Profile is what else applications may be told of the user; nil: nothing.
-	Profile *Profile
+	ID   string `json:"id,omitzero"`
+	Name string `json:"name,omitzero" help:"Name, as people know the user (default: the address)"`
+	// Email is the address to sign in with, as CanonicalEmail returns it. No two users share one.
+	Email string `json:"email,omitzero" help:"E-mail address to sign in with"`
+	// Role is empty for a user without a role.
+	Role   Role       `json:"role,omitzero" help:"Role of the user, one that is declared, else admin, group_manager, business_manager or member (default: member)"`
+	Status UserStatus `json:"status,omitzero" help:"active (default), disabled or locked"`
 	// Organisation is the id of the user's organisation; empty: the user belongs to none.
-	Organisation string
-	// Role is empty for a user who has none.
-	Role Role
-	// Groups are those into which an operator has put the user, as ValidateGroups allows.
-	Groups []string
-	// ProviderGroups are those into which a provider has put the user, and GroupsBy names that provider: the one that said something of
-	// groups last. All groups together are such as ValidateGroups allows.
-	ProviderGroups []string
-	GroupsBy       string
-	Status         UserStatus
+	Organisation string `json:"organisation,omitzero" flag:"org" help:"Organisation the user belongs to (default: none)"`
+	// Groups are those that an operator has set, as ValidateGroups allows.
+	Groups []string `json:"groups,omitempty" help:"Group the user belongs to; repeat it for more"`
+	// Profile is what else applications may be told of the user; nil: nothing.
+	*Profile
+
+	// ProviderGroups are those that a provider has set, and GroupsBy names that provider: the last one that said anything about groups. All
+	// groups together satisfy ValidateGroups.
+	ProviderGroups []string `json:"-"`
+	GroupsBy       string   `json:"-"`
+	// EmailVerifiedBy names the party by whose word Email is the user's own: VerifiedByOperator, or a provider as VerifiedBy returns it;
+	// empty: it is not verified. A change of the address resets it.
+	EmailVerifiedBy string `json:"-"`
 	// PasswordHash is in the PHC form of argon2id or in bcrypt's; empty: the user signs in at a provider, or cannot sign in yet.
-	PasswordHash oauth.Secret
-	// External says that an identity provider vouches for the user; see IdentityStore.
-	External bool
-	// Service says that nobody signs in as the user, who is a machine's account: it has neither password nor identities, and acts by
-	// the personal access tokens that an operator makes for it.
-	Service bool
-	// Version changes with password, organisation, role, groups and status. Whatever a user has granted remembers it, and is
-	// worth nothing once it differs. Stores keep it themselves.
-	Version   string
-	CreatedAt time.Time
+	PasswordHash oauth.Secret `json:"-"`
+	// External reports whether the user has an account at an identity provider; see IdentityStore.
+	External bool `json:"-"`
+	// Service marks a service account. It has neither password nor identities, and acts by the personal access tokens that an operator
+	// makes for it.
+	Service bool `json:"-"`
+	// Version changes with password, organisation, role, groups and status. What a user has granted holds for one version only. Stores
+	// maintain it.
+	Version   string    `json:"-"`
+	CreatedAt time.Time `json:"-"`
 	// UpdatedAt is when the user was changed last; zero: not since CreatedAt.
-	UpdatedAt time.Time
+	UpdatedAt time.Time `json:"-"`
 	// Declared users come from the configuration and cannot be changed at run time.
-	Declared bool
-	// EmailVerifiedBy says by whose word Email is the user's own: VerifiedByOperator, or a provider's as VerifiedBy has it; empty: by
-	// nobody's. A change of the address takes it away.
-	EmailVerifiedBy string
+	Declared bool `json:"-"`
 }
 
 // VerifiedByOperator is the EmailVerifiedBy of an address that an operator vouches for.
@@ -86,7 +90,7 @@ func VerifiedBy(provider string) string { return "provider " + provider }
 // EmailVerified reports whether Email is known to be the user's own.
 func (u *User) EmailVerified() bool { return u.EmailVerifiedBy != "" }
 
-// AllGroups are those to which the user belongs, whoever says so, each once.
+// AllGroups are those to which the user belongs, set by an operator or a provider, each once.
 func (u *User) AllGroups() []string {
 	if len(u.ProviderGroups) == 0 {
 		return u.Groups
@@ -100,7 +104,7 @@ func (u *User) AllGroups() []string {
 	return all
 }
 
-// Unlink takes from a user what a provider has said of an account that is not the user's any more: the groups, and its word for the
+// Unlink takes from a user what a provider has said of an account that is no longer the user's: the groups, and its word for the
 // address. It reports whether the user is in fewer groups now.
 func (u *User) Unlink(provider string) (fewer bool) {
 	if u.EmailVerifiedBy == VerifiedBy(provider) {
@@ -148,18 +152,80 @@ func (u *User) SetDefaults(roles RoleCatalogue) {
 	}
 }
 
-// Validate says what is wrong with a user, for the one who adds it. Whether there is such a role and such an organisation,
-// others know.
+// SetEmail sets the address. Another address is not verified.
+func (u *User) SetEmail(canonical string) {
+	if canonical != u.Email {
+		u.Email, u.EmailVerifiedBy = canonical, ""
+	}
+}
+
+// Merge makes the changes of a patch. A member that is reset is what a new user has. The address becomes canonical. An empty name is the
+// address, and another phone number is not verified unless the patch says so.
+func (u *User) Merge(p members.Patch, roles RoleCatalogue) error {
+	before := *u
+	if err := p.Apply(u); err != nil {
+		return err
+	}
+	if p.Has("email") {
+		email, err := CanonicalEmail(u.Email)
+		if err != nil {
+			return err
+		}
+		u.Email = before.Email
+		u.SetEmail(email)
+	}
+	if p.Resets("status") {
+		u.Status = UserActive
+	}
+	if p.Resets("role") {
+		u.Role = roles.Default()
+	}
+	if u.Name == "" {
+		u.Name = u.Email
+	}
+	if p.Has("phone_number") && !p.Has("phone_number_verified") && (before.Profile == nil || before.Phone != u.Phone) {
+		u.PhoneVerified = false
+	}
+	return nil
+}
+
+// ValidateMember says what is wrong with a member, whatever the others are.
+func (u *User) ValidateMember(name string) error {
+	switch name {
+	case "name", "role", "organisation":
+		return nil
+	case "email":
+		return checkEmail(u.Email)
+	case "status":
+		_, err := ParseUserStatus(string(u.Status))
+		return err
+	case "groups":
+		return ValidateGroups(u.Groups)
+	}
+	if u.Profile == nil {
+		return nil
+	}
+	profile := *u.Profile
+	profile.PhoneVerified = false // whose number another member is
+	return profile.Validate()
+}
+
+// checkEmail refuses an address that is not canonical.
+func checkEmail(address string) error {
+	canonical, err := CanonicalEmail(address)
+	if err == nil && canonical != address {
+		err = fmt.Errorf("e-mail address %q: write it as %q", address, canonical)
+	}
+	return err
+}
+
+// Validate says what is wrong with a user. It does not know which roles and organisations there are.
 func (u *User) Validate() error {
 	if err := ValidateID(u.ID); err != nil {
 		return fmt.Errorf("user id: %w", err)
 	}
-	canonical, err := CanonicalEmail(u.Email)
-	if err != nil {
+	if err := checkEmail(u.Email); err != nil {
 		return err
-	}
-	if canonical != u.Email {
-		return fmt.Errorf("e-mail address %q: write it as %q", u.Email, canonical)
 	}
 	if err := validateName(u.Name); err != nil {
 		return fmt.Errorf("user name: %w", err)
@@ -170,7 +236,7 @@ func (u *User) Validate() error {
 	if err := ValidateGroups(u.AllGroups()); err != nil {
 		return err
 	}
-	if _, err := ParseUserStatus(string(u.Status)); err != nil {
+	if err := u.ValidateMember("status"); err != nil {
 		return err
 	}
 	switch {
@@ -182,10 +248,10 @@ func (u *User) Validate() error {
 	return passwords.ValidateHash(u.PasswordHash)
 }
 
-// ServiceEmail is the address of a service account, which needs one that is nobody else's. Nothing is ever sent there (RFC 2606 §2).
+// ServiceEmail is the address of a service account, which needs a unique one. Nothing is ever sent there (RFC 2606 §2).
 func ServiceEmail(id string) string { return strings.ToLower(id) + "@service.invalid" }
 
-// UnknownEmail is the address of a user whose provider vouches for none any more: it is nobody's.
+// UnknownEmail is the address of a user whose provider no longer vouches for any. No person has it.
 func UnknownEmail(id string) string { return strings.ToLower(id) + "@unknown.invalid" }
 
 // IsReservedEmail reports whether a canonical address is such as ServiceEmail and UnknownEmail make.
@@ -201,7 +267,7 @@ func CheckSubject(id string) error {
 	return nil
 }
 
-// validateName refuses names that could not be shown on one line, or of which nothing would be seen.
+// validateName refuses names that cannot be shown on one line, or that show nothing.
 func validateName(name string) error {
 	if len(name) > maxClientText || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name) {
 		return fmt.Errorf("use at most %d bytes of text without control characters", maxClientText)
@@ -219,13 +285,20 @@ func (u *User) declaredVersion() string {
 	return hex.EncodeToString(digest[:8])
 }
 
-// Organisation is what users belong to.
+// Organisation is what users belong to. Its JSON form is its id and its members, as with User.
 type Organisation struct {
-	ID        string
-	Name      string
-	CreatedAt time.Time
+	ID        string    `json:"id,omitzero"`
+	Name      string    `json:"name,omitzero" help:"Name, as people know the organisation"`
+	CreatedAt time.Time `json:"-"`
 	// Declared organisations come from the configuration.
-	Declared bool
+	Declared bool `json:"-"`
+}
+
+// SetDefaults fills what a registration left out: the id is the name.
+func (o *Organisation) SetDefaults() {
+	if o.Name == "" {
+		o.Name = o.ID
+	}
 }
 
 // Validate says what is wrong with an organisation.
@@ -239,9 +312,9 @@ func (o *Organisation) Validate() error {
 	return nil
 }
 
-// CanonicalUsername returns the one form in which a name that is no address is looked up elsewhere and counted: without white space
-// around it, in Unicode's compatibility form (NFKC), in lower case. It is empty for what nobody is called: nothing, more than 254 bytes, and
-// with characters that are not seen.
+// CanonicalUsername returns the one form in which a name that is not an address is looked up elsewhere and counted: without white space
+// around it, in Unicode's compatibility form (NFKC), in lower case. It is empty for what cannot be a username: an empty text, more than 254 bytes, and
+// characters that are not visible.
 func CanonicalUsername(name string) string {
 	canonical := strings.TrimSpace(norm.NFKC.String(strings.ToLower(norm.NFKC.String(name))))
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
@@ -255,7 +328,7 @@ const maxEmail = 254 // bytes; RFC 5321 §4.5.3.1.3
 
 // CanonicalEmail returns the one form in which an address is stored, looked up and counted, so that no other spelling is
 // another account or another bucket: without white space around it and dots behind it, in Unicode's compatibility form
-// (NFKC), in lower case. What stands before the @ is otherwise kept, a +tag too. It refuses what is no address.
+// (NFKC), in lower case. What stands before the @ is otherwise kept, a +tag too. It returns an error for a text that is not an address.
 func CanonicalEmail(address string) (string, error) {
 	canonical := norm.NFKC.String(strings.ToLower(norm.NFKC.String(address)))
 	canonical = strings.TrimRight(strings.TrimSpace(canonical), ". \t") // last: NFKC makes dots and spaces of others
@@ -267,10 +340,4 @@ func CanonicalEmail(address string) (string, error) {
 		return "", fmt.Errorf("%.64q is no e-mail address: write it as ada@example.com", address)
 	}
 	return canonical, nil
-}
-
-func setTo[T any](member, value *T) {
-	if value != nil {
-		*member = *value
-	}
 }

@@ -24,7 +24,7 @@ func usersSurviveClose(t *testing.T, open func() store.Store) {
 		must(t, s.AddUser(t.Context(), user(id), false))
 		must(t, s.PutConsent(t.Context(), id, "app", oauth.Scopes{"public", id}, now))
 	}
-	_, err := s.ChangeUser(t.Context(), "changed", store.UserChange{Status: &locked, Password: &password}, theEnd)
+	_, err := s.ChangeUser(t.Context(), "changed", edit(func(u *store.User) { u.Status = locked; u.PasswordHash = password }), theEnd)
 	must(t, err)
 	changed.Status, changed.PasswordHash, changed.UpdatedAt = locked, password, theEnd.At
 	must(t, s.RehashPassword(t.Context(), "rehashed", rehashed.PasswordHash, password))

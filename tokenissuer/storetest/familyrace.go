@@ -161,7 +161,7 @@ func familyBornBesideAChange(t *testing.T, ending, adding store.Store) {
 			u = addUser(t, ending, user(fmt.Sprint("user ", round)))
 		}
 		bornBeside(t, ending, adding, u, fmt.Sprint(round), func() ([]store.Revocation, error) {
-			return ending.ChangeUser(t.Context(), u.ID, store.UserChange{Role: &roles[round%len(roles)]}, theEnd)
+			return ending.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.Role = roles[round%len(roles)] }), theEnd)
 		})
 		u = readUser(t, ending, u.ID)
 	}

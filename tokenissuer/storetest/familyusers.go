@@ -36,20 +36,20 @@ func familyOfAStaleUser(t *testing.T, s store.Store) {
 		fresh bool // the user is read again after the step
 		step  func(id string) error
 	}{
-		{"disabled since", false, change(store.UserChange{Status: &disabled})},
-		{"disabled", true, change(store.UserChange{Status: &disabled})},
-		{"locked since", false, change(store.UserChange{Status: &locked})},
-		{"locked", true, change(store.UserChange{Status: &locked})},
-		{"password changed", false, change(store.UserChange{Password: &password})},
-		{"password taken", false, change(store.UserChange{Password: &none})},
-		{"without password", true, change(store.UserChange{Password: &none})},
-		{"demoted", false, change(store.UserChange{Role: &role})},
-		{"set to what it was", false, change(store.UserChange{Status: &active})},
+		{"disabled since", false, change(edit(func(u *store.User) { u.Status = disabled }))},
+		{"disabled", true, change(edit(func(u *store.User) { u.Status = disabled }))},
+		{"locked since", false, change(edit(func(u *store.User) { u.Status = locked }))},
+		{"locked", true, change(edit(func(u *store.User) { u.Status = locked }))},
+		{"password changed", false, change(edit(func(u *store.User) { u.PasswordHash = password }))},
+		{"password taken", false, change(edit(func(u *store.User) { u.PasswordHash = none }))},
+		{"without password", true, change(edit(func(u *store.User) { u.PasswordHash = none }))},
+		{"demoted", false, change(edit(func(u *store.User) { u.Role = role }))},
+		{"set to what it was", false, change(edit(func(u *store.User) { u.Status = active }))},
 		{"disabled and active again", false, func(id string) error {
-			if err := change(store.UserChange{Status: &disabled})(id); err != nil {
+			if err := change(edit(func(u *store.User) { u.Status = disabled }))(id); err != nil {
 				return err
 			}
-			return change(store.UserChange{Status: &active})(id)
+			return change(edit(func(u *store.User) { u.Status = active }))(id)
 		}},
 		{"removed", false, func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err }},
 	} {
@@ -80,7 +80,7 @@ func familyOfAStaleUser(t *testing.T, s store.Store) {
 	refusedAs(t, s, store.UserChanged, "invited", familyOf(addUser(t, s, invited), "invited"))
 
 	addFamilies(t, s, familyOf(u, "good")) // and of a user as it is now there is one
-	must(t, change(store.UserChange{Status: &active})(u.ID))
+	must(t, change(edit(func(u *store.User) { u.Status = active }))(u.ID))
 	addFamilies(t, s, familyOf(readUser(t, s, u.ID), "good again"))
 }
 
@@ -203,7 +203,7 @@ func consentEndsWithTheUser(t *testing.T, s store.Store) {
 		must(t, s.PutConsent(t.Context(), id, "App", oauth.Scopes{"trusted"}, now))
 	}
 	locked := store.UserLocked
-	_, err := s.ChangeUser(t.Context(), "bob", store.UserChange{Status: &locked}, theEnd)
+	_, err := s.ChangeUser(t.Context(), "bob", edit(func(u *store.User) { u.Status = locked }), theEnd)
 	must(t, err)
 	_, err = s.RemoveUser(t.Context(), "ada", theEnd)
 	must(t, err)

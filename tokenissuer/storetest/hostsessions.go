@@ -50,7 +50,7 @@ func hostSessionsEndWithTheirSignIn(t *testing.T, s store.Store) {
 			return s.EndFamilies(t.Context(), store.FamilyFilter{UserID: u.ID}, theEnd)
 		},
 		"change": func(u *store.User, _ string) ([]store.Revocation, error) {
-			return s.ChangeUser(t.Context(), u.ID, store.UserChange{Groups: new([]string)}, theEnd)
+			return s.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.Groups = nil }), theEnd)
 		},
 		"removal": func(u *store.User, _ string) ([]store.Revocation, error) {
 			return s.RemoveUser(t.Context(), u.ID, theEnd)

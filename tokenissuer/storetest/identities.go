@@ -91,7 +91,7 @@ func identityCalls(s store.Store) []call {
 		{"Identities", func(ctx context.Context) error { _, err := s.Identities(ctx, "ada"); return err }},
 		{"LinkIdentity", func(ctx context.Context) error { return s.LinkIdentity(ctx, identity("corp", "ada", "ada")) }},
 		{"AddExternalUser", func(ctx context.Context) error {
-			return s.AddExternalUser(ctx, external("new external"), identity("corp", "new external", ""), false)
+			return s.AddUser(ctx, external("new external"), false, identity("corp", "new external", ""))
 		}},
 		{"TouchIdentity", func(ctx context.Context) error { return s.TouchIdentity(ctx, identity("corp", "ada", "ada")) }},
 		{"IdentitySources", func(ctx context.Context) error { _, err := s.IdentitySources(ctx, "corp"); return err }},
@@ -180,7 +180,7 @@ func externalUserIsOneStep(t *testing.T, s store.Store) {
 	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
 	first := identity("corp", "1", "somebody else")
 	first.Created = true
-	must(t, s.AddExternalUser(t.Context(), external("ada"), first, false))
+	must(t, s.AddUser(t.Context(), external("ada"), false, first))
 	want := external("ada")
 	sameUser(t, readUser(t, s, "ada"), want)
 	first.UserID = "ada"
@@ -198,7 +198,7 @@ func externalUserIsOneStep(t *testing.T, s store.Store) {
 		{"id", external("ada"), "2", store.ErrTaken}, {"address", sameAddress, "2", store.ErrEmailTaken},
 		{"identity", external("bob"), "1", store.ErrTaken}, {"organisation", nowhere, "2", store.ErrNotFound},
 	} {
-		if err := s.AddExternalUser(t.Context(), c.user, identity("corp", c.subject, ""), false); !errors.Is(err, c.want) {
+		if err := s.AddUser(t.Context(), c.user, false, identity("corp", c.subject, "")); !errors.Is(err, c.want) {
 			t.Fatalf("%s: got error %v, want %v", c.name, err, c.want)
 		}
 		noIdentity(t, s, "corp", "2")
@@ -207,10 +207,10 @@ func externalUserIsOneStep(t *testing.T, s store.Store) {
 			t.Fatalf("%s: there are %d users", c.name, len(list))
 		}
 	}
-	must(t, s.AddExternalUser(t.Context(), external("bob"), identity("corp", "2", ""), false))
+	must(t, s.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")))
 	_, err := s.RemoveUser(t.Context(), "bob", theEnd)
 	must(t, err)
-	if err := s.AddExternalUser(t.Context(), external("bob"), identity("corp", "2", ""), false); !errors.As(err, new(store.RemovedError)) {
+	if err := s.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")); !errors.As(err, new(store.RemovedError)) {
 		t.Errorf("the id of a user who was removed: %v", err)
 	}
 	noIdentity(t, s, "corp", "2")
@@ -223,7 +223,7 @@ func externalUserAddedOnceInARace(t *testing.T, a, b store.Store) {
 		subject := fmt.Sprint("subject ", round)
 		errs := race(racers, func(i int) error {
 			id := fmt.Sprint(round, " ", i)
-			return stores[i%2].AddExternalUser(t.Context(), external(id), identity("corp", subject, id), true)
+			return stores[i%2].AddUser(t.Context(), external(id), true, identity("corp", subject, id))
 		})
 		oneWinner(t, errs, store.ErrTaken)
 		id := fmt.Sprint(round, " ", slices.Index(errs, nil))
@@ -307,7 +307,7 @@ func familiesOfExternalUsers(t *testing.T, s store.Store) {
 
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
 	disabled := store.UserDisabled
-	_, err = s.ChangeUser(t.Context(), "invited", store.UserChange{Status: &disabled}, theEnd)
+	_, err = s.ChangeUser(t.Context(), "invited", edit(func(u *store.User) { u.Status = disabled }), theEnd)
 	must(t, err)
 	if u = readUser(t, s, "invited"); u.IsActive() || !u.External {
 		t.Errorf("the disabled user is %+v", u)
@@ -380,7 +380,7 @@ func identitiesSurviveClose(t *testing.T, open func() store.Store) {
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "gone", "ada")))
 	unlink(t, s, "corp", "gone", "ada")
-	must(t, s.AddExternalUser(t.Context(), external("bob"), identity("corp", "2", "bob"), true))
+	must(t, s.AddUser(t.Context(), external("bob"), true, identity("corp", "2", "bob")))
 	addFamilies(t, s, session("sign-in"), hostSession("sign-in", "host"))
 	end(t, s, store.FamilyFilter{ID: "sign-in"})
 	must(t, s.Close())

@@ -162,7 +162,7 @@ func (p populated) userCalls(s store.Store) []call {
 		{"Users", func(ctx context.Context) error { _, err := s.Users(ctx, "acme"); return err }},
 		{"AddUser", func(ctx context.Context) error { return s.AddUser(ctx, user("new user"), false) }},
 		{"ChangeUser", func(ctx context.Context) error {
-			_, err := s.ChangeUser(ctx, "ada", store.UserChange{Role: &role}, theEnd)
+			_, err := s.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = role }), theEnd)
 			return err
 		}},
 		{"RehashPassword", func(ctx context.Context) error {

@@ -86,7 +86,7 @@ func logoutsAreDueWhenTheSessionEnds(t *testing.T, s store.Store) {
 		},
 		"change": func(u *store.User) error {
 			disabled := store.UserDisabled
-			_, err := s.ChangeUser(t.Context(), u.ID, store.UserChange{Status: &disabled}, theEnd)
+			_, err := s.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.Status = disabled }), theEnd)
 			return err
 		},
 		"removal": func(u *store.User) error { _, err := s.RemoveUser(t.Context(), u.ID, theEnd); return err },

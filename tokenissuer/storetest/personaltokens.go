@@ -184,11 +184,11 @@ func personalTokensFollowTheirOwner(t *testing.T, s store.Store) {
 	addUser(t, s, user("bob"))
 	token, other := add("t", "ada"), add("other", "bob")
 	called, role, locked := "Ada", store.RoleAdmin, store.UserLocked
-	_, err := s.ChangeUser(ctx, "ada", store.UserChange{Name: &called}, theEnd)
+	_, err := s.ChangeUser(ctx, "ada", tell(func(u *store.User) { u.Name = called }), theEnd)
 	must(t, err)
 	samePersonalToken(t, s, token)
 
-	changed, err := s.ChangeUser(ctx, "ada", store.UserChange{Role: &role}, theEnd)
+	changed, err := s.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = role }), theEnd)
 	must(t, err)
 	token.ChangedAt = theEnd.At
 	samePersonalToken(t, s, token)
@@ -204,7 +204,7 @@ func personalTokensFollowTheirOwner(t *testing.T, s store.Store) {
 
 	// Once more in the same second: what was read in between is revoked too.
 	between := token.IssuedAt()
-	changed, err = s.ChangeUser(ctx, "ada", store.UserChange{Role: &role}, theEnd)
+	changed, err = s.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = role }), theEnd)
 	must(t, err)
 	token.ChangedAt = theEnd.At.Add(time.Second)
 	samePersonalToken(t, s, token)
@@ -212,7 +212,7 @@ func personalTokensFollowTheirOwner(t *testing.T, s store.Store) {
 		t.Errorf("between the changes it was issued at %v, after them at %v, and revoked is %+v", between, token.IssuedAt(), changed)
 	}
 
-	_, err = s.ChangeUser(ctx, "ada", store.UserChange{Status: &locked}, theEnd)
+	_, err = s.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Status = locked }), theEnd)
 	must(t, err)
 	noPersonalToken(t, s, "t")
 	sameRevocation(t, recorded(t, s)[name(want)], store.RevocationOfPersonalToken("t", time.Time{}, theEnd))
@@ -239,7 +239,7 @@ func personalTokenBesideAChange(t *testing.T, s, other store.Store) {
 			if n == 0 {
 				return s.AddPersonalToken(t.Context(), personalToken("of "+id, id), version)
 			}
-			_, err := other.ChangeUser(t.Context(), id, store.UserChange{Status: &disabled}, theEnd)
+			_, err := other.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Status = disabled }), theEnd)
 			return err
 		})
 		must(t, errs[1])

@@ -91,13 +91,13 @@ func familyOfAStaleActor(t *testing.T, s store.Store) {
 		fresh bool // the actor is read again after the step
 		step  func(id string) error
 	}{
-		{"demoted", false, change(store.UserChange{Role: &role})},
-		{"disabled since", false, change(store.UserChange{Status: &disabled})},
-		{"disabled", true, change(store.UserChange{Status: &disabled})},
-		{"locked", true, change(store.UserChange{Status: &locked})},
-		{"password changed", false, change(store.UserChange{Password: &password})},
-		{"without password", true, change(store.UserChange{Password: &none})},
-		{"set to what it was", false, change(store.UserChange{Status: &active})},
+		{"demoted", false, change(edit(func(u *store.User) { u.Role = role }))},
+		{"disabled since", false, change(edit(func(u *store.User) { u.Status = disabled }))},
+		{"disabled", true, change(edit(func(u *store.User) { u.Status = disabled }))},
+		{"locked", true, change(edit(func(u *store.User) { u.Status = locked }))},
+		{"password changed", false, change(edit(func(u *store.User) { u.PasswordHash = password }))},
+		{"without password", true, change(edit(func(u *store.User) { u.PasswordHash = none }))},
+		{"set to what it was", false, change(edit(func(u *store.User) { u.Status = active }))},
 		{"removed", false, func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err }},
 	} {
 		actor := addUser(t, s, user(c.name))
@@ -117,7 +117,7 @@ func familyOfAStaleActor(t *testing.T, s store.Store) {
 	addFamilies(t, s, createdBy(boss, "good"), twice)
 
 	// An actor whom the configuration declares has no version, and a stored one of that id is not the one that is meant.
-	must(t, change(store.UserChange{Status: &disabled})("boss"))
+	must(t, change(edit(func(u *store.User) { u.Status = disabled }))("boss"))
 	addFamilies(t, s, createdBy(&store.User{ID: "boss"}, "of a declared actor"), createdBy(&store.User{ID: "declared"}, "of another"))
 }
 
@@ -155,7 +155,7 @@ func actorsFamiliesEndWithTheActor(t *testing.T, s store.Store) {
 			return s.ChangeUser(t.Context(), id, store.UserChange{}, theEnd)
 		},
 		"disabled": func(id string) ([]store.Revocation, error) {
-			return s.ChangeUser(t.Context(), id, store.UserChange{Status: &disabled}, theEnd)
+			return s.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Status = disabled }), theEnd)
 		},
 		"removed": func(id string) ([]store.Revocation, error) { return s.RemoveUser(t.Context(), id, theEnd) },
 	} {

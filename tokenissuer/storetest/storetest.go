@@ -218,3 +218,15 @@ func sameRevocation(t *testing.T, got, want store.Revocation) {
 		t.Errorf("revocation is\n%+v, want\n%+v", got, want)
 	}
 }
+
+// edit is a change of a user that ends tokens.
+func edit(set func(u *store.User)) store.UserChange {
+	return store.UserChange{Edit: func(u *store.User) error { set(u); return nil }}
+}
+
+// tell is a change of what applications are told of a user.
+func tell(set func(u *store.User)) store.UserChange {
+	change := edit(set)
+	change.KeepsTokens = true
+	return change
+}

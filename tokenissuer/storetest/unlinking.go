@@ -247,7 +247,7 @@ func unlinkIdentitiesOfAChangedUser(t *testing.T, s store.Store) {
 	addFamilies(t, s, signedInWith(ada, "1", "sign-in"), familyOf(ada, "by password"))
 	must(t, s.AddPersonalToken(t.Context(), &store.PersonalToken{ID: "token", UserID: "ada", ExpiresAt: now.Add(time.Hour), CreatedAt: now}, ada.Version))
 	verified := store.VerifiedByOperator
-	ended, err := s.ChangeUser(t.Context(), "ada", store.UserChange{EmailVerifiedBy: &verified, UnlinkIdentities: true}, theEnd)
+	ended, err := s.ChangeUser(t.Context(), "ada", store.UserChange{VerifiesEmail: true, UnlinkIdentities: true}, theEnd)
 	must(t, err)
 	var ids []string
 	for _, r := range ended {
@@ -279,19 +279,19 @@ func unlinkTakesTheProvidersWord(t *testing.T, s store.Store) {
 		groups []string
 		fewer  bool
 	}{
-		"address":     {store.UserChange{EmailVerifiedBy: &by}, none, nil, false},
+		"address":     {tell(func(u *store.User) { u.EmailVerifiedBy = by }), none, nil, false},
 		"operator":    {store.UserChange{}, store.VerifiedByOperator, nil, false},
-		"groups":      {store.UserChange{ProviderGroups: &[]string{"a"}, GroupsBy: &corp}, store.VerifiedByOperator, nil, true},
-		"no groups":   {store.UserChange{ProviderGroups: &noGroups, GroupsBy: &corp}, store.VerifiedByOperator, nil, false},
-		"of another":  {store.UserChange{ProviderGroups: &[]string{"a"}, GroupsBy: &by}, store.VerifiedByOperator, []string{"a"}, false},
-		"all of that": {store.UserChange{EmailVerifiedBy: &by, ProviderGroups: &[]string{"a"}, GroupsBy: &corp}, none, nil, true},
+		"groups":      {edit(func(u *store.User) { u.ProviderGroups = []string{"a"}; u.GroupsBy = corp }), store.VerifiedByOperator, nil, true},
+		"no groups":   {edit(func(u *store.User) { u.ProviderGroups = noGroups; u.GroupsBy = corp }), store.VerifiedByOperator, nil, false},
+		"of another":  {edit(func(u *store.User) { u.ProviderGroups = []string{"a"}; u.GroupsBy = by }), store.VerifiedByOperator, []string{"a"}, false},
+		"all of that": {edit(func(u *store.User) { u.EmailVerifiedBy = by; u.ProviderGroups = []string{"a"}; u.GroupsBy = corp }), none, nil, true},
 	} {
 		u := user(id)
 		u.ProviderGroups, u.GroupsBy = nil, ""
 		addUser(t, s, u)
 		must(t, s.LinkIdentity(t.Context(), identity("corp", id, id)))
 		must(t, s.LinkIdentity(t.Context(), identity("other", id, id)))
-		if c.change != (store.UserChange{}) {
+		if c.change.Edit != nil {
 			_, err := s.ChangeUser(t.Context(), id, c.change, theEnd)
 			must(t, err)
 		}
@@ -311,7 +311,7 @@ func unlinkTakesTheProvidersWord(t *testing.T, s store.Store) {
 
 // identitiesOfChangedUsers (V1): what becomes of the identities of a user in a change that ends nothing, and never of those of others.
 func identitiesOfChangedUsers(t *testing.T, s store.Store) {
-	operator, corp := store.VerifiedByOperator, store.VerifiedBy("corp")
+	corp := store.VerifiedBy("corp")
 	same, taken, next := user("same").Email, user("bob").Email, "next@acme.example"
 	first, second := now.Add(-48*time.Hour), now.Add(-24*time.Hour)
 	addUser(t, s, user("bob"))
@@ -324,14 +324,14 @@ func identitiesOfChangedUsers(t *testing.T, s store.Store) {
 		err    error
 		after  [2]bool
 	}{
-		"a provider vouches for its own":         {[2]bool{false, true}, store.UserChange{EmailVerifiedBy: &corp}, nil, [2]bool{false, true}},
-		"an operator vouches for all":            {[2]bool{false, true}, store.UserChange{EmailVerifiedBy: &operator}, nil, [2]bool{true, true}},
-		"same":                                   {[2]bool{true, true}, store.UserChange{Email: &same}, nil, [2]bool{true, true}},
-		"an address that is taken":               {[2]bool{true, true}, store.UserChange{Email: &taken}, store.ErrEmailTaken, [2]bool{true, true}},
-		"another address":                        {[2]bool{true, true}, store.UserChange{Email: new("other@acme.example")}, nil, [2]bool{false, false}},
-		"another address that a provider says":   {[2]bool{true, true}, store.UserChange{Email: &next, EmailVerifiedBy: &corp}, nil, [2]bool{false, false}},
-		"another address that an operator knows": {[2]bool{false, true}, store.UserChange{Email: new("last@acme.example"), EmailVerifiedBy: &operator}, nil, [2]bool{true, true}},
-		"kept identities":                        {[2]bool{false, true}, store.UserChange{KeepIdentities: true}, nil, [2]bool{false, true}},
+		"a provider vouches for its own":         {[2]bool{false, true}, tell(func(u *store.User) { u.EmailVerifiedBy = corp }), nil, [2]bool{false, true}},
+		"an operator vouches for all":            {[2]bool{false, true}, store.UserChange{KeepsTokens: true, VerifiesEmail: true}, nil, [2]bool{true, true}},
+		"same":                                   {[2]bool{true, true}, tell(func(u *store.User) { u.SetEmail(same) }), nil, [2]bool{true, true}},
+		"an address that is taken":               {[2]bool{true, true}, tell(func(u *store.User) { u.SetEmail(taken) }), store.ErrEmailTaken, [2]bool{true, true}},
+		"another address":                        {[2]bool{true, true}, tell(func(u *store.User) { u.SetEmail("other@acme.example") }), nil, [2]bool{false, false}},
+		"another address that a provider says":   {[2]bool{true, true}, tell(func(u *store.User) { u.SetEmail(next); u.EmailVerifiedBy = corp }), nil, [2]bool{false, false}},
+		"another address that an operator knows": {[2]bool{false, true}, store.UserChange{KeepsTokens: true, VerifiesEmail: true, Edit: func(u *store.User) error { u.SetEmail("last@acme.example"); return nil }}, nil, [2]bool{true, true}},
+		"kept identities":                        {[2]bool{false, true}, store.UserChange{KeepsTokens: true, KeepIdentities: true}, nil, [2]bool{false, true}},
 	} {
 		before := addUser(t, s, user(id))
 		of := func(vouches [2]bool) (two []store.Identity) {

@@ -56,20 +56,27 @@ func changeUserChangesWhatIsSet(t *testing.T, s store.Store) {
 		name   string
 		change store.UserChange
 	}{
-		{"role", store.UserChange{Role: &admin}},
-		{"the same role", store.UserChange{Role: &admin}},
-		{"status", store.UserChange{Status: &locked}},
-		{"password", store.UserChange{Password: &password}},
-		{"the same password", store.UserChange{Password: &password}},
-		{"status back", store.UserChange{Status: &active}},
-		{"no password", store.UserChange{Password: &none}},
-		{"groups", store.UserChange{Groups: &groups}},
-		{"no groups", store.UserChange{Groups: &fewer}},
-		{"no organisation", store.UserChange{Organisation: &free}},
-		{"a name and a role", store.UserChange{Name: &name, Role: &admin}},
-		{"all", store.UserChange{
-			Password: &password, Role: &admin, Status: &active, Groups: &groups, Name: &name, Email: &email, Organisation: &name, OrganisationDeclared: true,
-		}},
+		{"role", edit(func(u *store.User) { u.Role = admin })},
+		{"the same role", edit(func(u *store.User) { u.Role = admin })},
+		{"status", edit(func(u *store.User) { u.Status = locked })},
+		{"password", edit(func(u *store.User) { u.PasswordHash = password })},
+		{"the same password", edit(func(u *store.User) { u.PasswordHash = password })},
+		{"status back", edit(func(u *store.User) { u.Status = active })},
+		{"no password", edit(func(u *store.User) { u.PasswordHash = none })},
+		{"groups", edit(func(u *store.User) { u.Groups = groups })},
+		{"no groups", edit(func(u *store.User) { u.Groups = fewer })},
+		{"no organisation", edit(func(u *store.User) { u.Organisation = free })},
+		{"a name and a role", edit(func(u *store.User) { u.Name = name; u.Role = admin })},
+		{"all", store.UserChange{OrganisationDeclared: true, Edit: func(u *store.User) error {
+			u.SetEmail(email)
+			u.PasswordHash = password
+			u.Role = admin
+			u.Status = active
+			u.Groups = groups
+			u.Name = name
+			u.Organisation = name
+			return nil
+		}}},
 		{"nothing", store.UserChange{}},
 	} {
 		ended, err := s.ChangeUser(t.Context(), "ada", c.change, theEnd)
@@ -77,7 +84,8 @@ func changeUserChangesWhatIsSet(t *testing.T, s store.Store) {
 		if len(ended) != 0 {
 			t.Errorf("%s: a user without families ended %v", c.name, ended)
 		}
-		c.change.Apply(want)
+		_, err = c.change.Apply(want)
+		must(t, err)
 		want.UpdatedAt = theEnd.At
 		got := signIn(t, s, want)
 		if slices.Contains(versions, got.Version) {
@@ -99,15 +107,16 @@ func changeUserOfWhatTheUserIsCalled(t *testing.T, s store.Store) {
 	f := familyOf(u, "f")
 	addFamilies(t, s, f)
 	want, name, email := user("ada"), "Ada Lovelace", "lovelace@example.com"
-	first, yes, other, no := want.Email, store.VerifiedByOperator, store.VerifiedBy("corp"), ""
+	first, other, no := want.Email, store.VerifiedBy("corp"), ""
 	for _, change := range []store.UserChange{
-		{Name: &name}, {Email: &email}, {Email: &email}, {Name: &name, Email: &email},
-		{EmailVerifiedBy: &yes}, {Email: &email}, {Email: &first}, {Email: &email, EmailVerifiedBy: &other}, {EmailVerifiedBy: &no}, {GroupsBy: &other},
-		{Profile: &store.Profile{GivenName: "Ada", Locale: "en"}}, {Name: &name}, {Profile: new(store.Profile)},
+		tell(func(u *store.User) { u.Name = name }), tell(func(u *store.User) { u.SetEmail(email) }), tell(func(u *store.User) { u.SetEmail(email) }), tell(func(u *store.User) { u.SetEmail(email); u.Name = name }),
+		{KeepsTokens: true, VerifiesEmail: true}, tell(func(u *store.User) { u.SetEmail(email) }), tell(func(u *store.User) { u.SetEmail(first) }), tell(func(u *store.User) { u.SetEmail(email); u.EmailVerifiedBy = other }), tell(func(u *store.User) { u.EmailVerifiedBy = no }), tell(func(u *store.User) { u.GroupsBy = other }),
+		tell(func(u *store.User) { u.Profile = &store.Profile{GivenName: "Ada", Locale: "en"} }), tell(func(u *store.User) { u.Name = name }), tell(func(u *store.User) { u.Profile = new(store.Profile) }),
 	} {
 		ended, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
 		must(t, err)
-		change.Apply(want)
+		_, err = change.Apply(want)
+		must(t, err)
 		want.UpdatedAt = theEnd.At
 		if got := signIn(t, s, want); got.Version != u.Version || len(ended) != 0 {
 			t.Errorf("%+v moved the version from %s to %s and ended %v", change, u.Version, got.Version, ended)
@@ -119,7 +128,7 @@ func changeUserOfWhatTheUserIsCalled(t *testing.T, s store.Store) {
 	heir := user("heir")
 	heir.Email = "ada@example.com"
 	addUser(t, s, heir)
-	_, err = s.ChangeUser(t.Context(), "nobody", store.UserChange{Name: &name, Email: &email}, theEnd)
+	_, err = s.ChangeUser(t.Context(), "nobody", tell(func(u *store.User) { u.SetEmail(email); u.Name = name }), theEnd)
 	mustBe(t, err, store.ErrNotFound)
 }
 
@@ -130,7 +139,7 @@ func changeUserToATakenAddress(t *testing.T, s store.Store) {
 	f := familyOf(u, "f")
 	addFamilies(t, s, f)
 	role, email, name := store.RoleAdmin, "bob@example.com", "Bob"
-	for _, change := range []store.UserChange{{Email: &email}, {Email: &email, Name: &name}, {Email: &email, Role: &role}} {
+	for _, change := range []store.UserChange{tell(func(u *store.User) { u.SetEmail(email) }), tell(func(u *store.User) { u.SetEmail(email); u.Name = name }), edit(func(u *store.User) { u.SetEmail(email); u.Role = role })} {
 		_, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
 		mustBe(t, err, store.ErrEmailTaken)
 	}
@@ -149,7 +158,7 @@ func changeUserToAnAddressInARace(t *testing.T, s store.Store) {
 	}
 	email := "the-one@example.com"
 	errs := race(users, func(i int) error {
-		_, err := s.ChangeUser(t.Context(), fmt.Sprint("u", i), store.UserChange{Email: &email}, theEnd)
+		_, err := s.ChangeUser(t.Context(), fmt.Sprint("u", i), tell(func(u *store.User) { u.SetEmail(email) }), theEnd)
 		return err
 	})
 	oneWinner(t, errs, store.ErrTaken)
@@ -166,17 +175,19 @@ func changeUserToAnAddressInARace(t *testing.T, s store.Store) {
 func changeUserToAnOrganisation(t *testing.T, s store.Store) {
 	must(t, s.AddOrganisation(t.Context(), organisation("globex")))
 	u := addUser(t, s, user("ada"))
-	nowhere, role, stored, declared := "nowhere", store.RoleAdmin, "globex", "declared"
-	_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Organisation: &nowhere, Role: &role}, theEnd)
+	nowhere, role := "nowhere", store.RoleAdmin
+	_, err := s.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.Organisation = nowhere; u.Role = role }), theEnd)
 	mustBe(t, err, store.ErrNotFound)
 	if got := signIn(t, s, user("ada")); got.Version != u.Version {
 		t.Errorf("the version moved from %s to %s", u.Version, got.Version)
 	}
 	want := user("ada")
-	for _, change := range []store.UserChange{{Organisation: &declared, OrganisationDeclared: true}, {Organisation: &stored}} {
+	for _, name := range []string{"declared", "globex"} {
+		change := edit(func(u *store.User) { u.Organisation = name })
+		change.OrganisationDeclared = name == "declared"
 		_, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
 		must(t, err)
-		want.Organisation, want.UpdatedAt = *change.Organisation, theEnd.At
+		want.Organisation, want.UpdatedAt = name, theEnd.At
 		signIn(t, s, want)
 	}
 	mustBe(t, s.RemoveOrganisation(t.Context(), "globex"), store.ErrInUse)
@@ -224,9 +235,9 @@ func changeUserEndsFamilies(t *testing.T, s store.Store) {
 		name   string
 		change store.UserChange
 	}{
-		{"password", store.UserChange{Password: &password}},
-		{"role", store.UserChange{Role: &role}},
-		{"status", store.UserChange{Status: &status}},
+		{"password", edit(func(u *store.User) { u.PasswordHash = password })},
+		{"role", edit(func(u *store.User) { u.Role = role })},
+		{"status", edit(func(u *store.User) { u.Status = status })},
 		{"nothing", store.UserChange{}},
 	} {
 		u := addUser(t, s, user(c.name))
@@ -243,7 +254,7 @@ func changeUserIsOneStep(t *testing.T, s store.Store) {
 	role := store.RoleMember
 	endedWithTheUser(t, s,
 		func(id string) error {
-			_, err := s.ChangeUser(t.Context(), id, store.UserChange{Role: &role}, theEnd)
+			_, err := s.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Role = role }), theEnd)
 			return err
 		},
 		func(before, now *store.User, err error) bool {
@@ -279,7 +290,7 @@ func endedWithTheUser(t *testing.T, s store.Store, end func(id string) error, en
 func changeUserInARace(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	password, role, status := hash("m=8,t=1,p=1", "new"), store.RoleMember, store.UserLocked
-	changes := []store.UserChange{{Password: &password}, {Role: &role}, {Status: &status}}
+	changes := []store.UserChange{edit(func(u *store.User) { u.PasswordHash = password }), edit(func(u *store.User) { u.Role = role }), edit(func(u *store.User) { u.Status = status })}
 	var versions [racers]string
 	errs := race(racers, func(i int) error {
 		_, err := s.ChangeUser(t.Context(), "ada", changes[i%len(changes)], theEnd)
@@ -329,7 +340,7 @@ func rehashPassword(t *testing.T, s store.Store) {
 func rehashPasswordLosesToAChange(t *testing.T, s store.Store) {
 	old, changed := user("ada").PasswordHash, hash("m=8,t=1,p=1", "changed")
 	addUser(t, s, user("ada"))
-	_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Password: &changed}, theEnd)
+	_, err := s.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.PasswordHash = changed }), theEnd)
 	must(t, err)
 	version := readUser(t, s, "ada").Version
 	must(t, s.RehashPassword(t.Context(), "ada", old, hash("m=8,t=1,p=1", "rehashed")))
@@ -345,7 +356,7 @@ func rehashPasswordLosesToAChange(t *testing.T, s store.Store) {
 			if i == 0 {
 				return s.RehashPassword(t.Context(), u.ID, u.PasswordHash, hash("m=8,t=1,p=1", "rehashed"))
 			}
-			_, err := s.ChangeUser(t.Context(), u.ID, store.UserChange{Password: &changed}, theEnd)
+			_, err := s.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.PasswordHash = changed }), theEnd)
 			return err
 		})...))
 		if got := readUser(t, s, u.ID).PasswordHash.Reveal(); got != changed.Reveal() {
@@ -429,7 +440,7 @@ func passwordSchemes(t *testing.T, s store.Store) {
 	sameSchemes(t, s, strong)
 	password := hash("m=8,t=1,p=1", "d")
 	disabled := store.UserDisabled
-	_, err = s.ChangeUser(t.Context(), "d", store.UserChange{Password: &password, Status: &disabled}, theEnd)
+	_, err = s.ChangeUser(t.Context(), "d", edit(func(u *store.User) { u.PasswordHash = password; u.Status = disabled }), theEnd)
 	must(t, err)
 	sameSchemes(t, s, weak, strong)
 }

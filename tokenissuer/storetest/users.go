@@ -183,7 +183,7 @@ func userIDsAreBytes(t *testing.T, s store.Store) {
 	}
 	// A step hits the user that it names and no other.
 	locked := store.UserLocked
-	_, err := s.ChangeUser(t.Context(), "%", store.UserChange{Status: &locked}, theEnd)
+	_, err := s.ChangeUser(t.Context(), "%", edit(func(u *store.User) { u.Status = locked }), theEnd)
 	must(t, err)
 	_, err = s.RemoveUser(t.Context(), "a_p", theEnd)
 	must(t, err)
@@ -345,7 +345,7 @@ func userHandedOutStaysAsItWas(t *testing.T, s store.Store) {
 	byEmail, err := s.UserByEmail(t.Context(), "ada@example.com")
 	must(t, err)
 	locked := store.UserLocked
-	_, err = s.ChangeUser(t.Context(), "ada", store.UserChange{Status: &locked}, theEnd)
+	_, err = s.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.Status = locked }), theEnd)
 	must(t, err)
 	must(t, s.RehashPassword(t.Context(), "ada", user("ada").PasswordHash, hash("m=8,t=1,p=1", "new")))
 	_, err = s.RemoveUser(t.Context(), "ada", theEnd)

@@ -13,14 +13,14 @@ import (
 // maxClaimsRequest bounds the claims parameter, in bytes.
 const maxClaimsRequest = 2 << 10
 
-// ClaimsRequest is what the claims parameter of an authorization request asks for (OpenID Connect Core §5.5), as far as there
-// are such claims. The zero value asks for nothing.
+// ClaimsRequest is the claims parameter of an authorization request (OpenID Connect Core §5.5), without unknown claims. The zero value
+// requests none.
 type ClaimsRequest struct {
-	// UserInfo and IDToken are the names of the user's claims that are asked into each, in the order of UserClaimNames.
+	// UserInfo and IDToken are the names of the requested claims, in the order of IDClaimNames.
 	UserInfo, IDToken []string
-	// Subjects are the users of whom one has to sign in; empty: anybody may.
+	// Subjects are the users one of whom must sign in; empty: any user may.
 	Subjects []string
-	// ACR are the authentication context classes of which one is essential (§5.5.1.1); empty: any will do.
+	// ACR are the authentication context classes one of which is essential (§5.5.1.1); empty: any.
 	ACR []string
 }
 
@@ -30,7 +30,7 @@ type claimsParameter struct {
 	IDToken  claimWishes `json:"id_token,omitzero"`
 }
 
-// claimWishes are the claims that are asked for, by name; nil asks for a claim in the default manner.
+// claimWishes are the requested claims by name; nil requests a claim in the default manner.
 type claimWishes map[string]*claimWish
 
 // UnmarshalJSON reads the claims that there are, and of the others only that they are JSON.
@@ -117,7 +117,7 @@ func (w claimWishes) names() (names []string) {
 	return names
 }
 
-// values returns the texts of which the claim shall be one; nil: it may be any.
+// values returns the accepted values of the claim; nil: any.
 func (w claimWishes) values(name string) (texts []string, err error) {
 	wish := w[name]
 	if wish == nil {
@@ -183,19 +183,17 @@ func quoted(texts []string) (values []jsontext.Value) {
 	return values
 }
 
-// Allows reports whether the user is one of those who may sign in. Where one is not, the request fails as if nobody were
-// signed in (OpenID Connect Core §5.5.1).
+// Allows reports whether the user may sign in. If not, the request fails as if no user were signed in (OpenID Connect Core §5.5.1).
 func (r ClaimsRequest) Allows(userID string) bool {
 	return len(r.Subjects) == 0 || slices.Contains(r.Subjects, userID)
 }
 
-// AllowsACR reports whether a sign-in of that class will do.
+// AllowsACR reports whether a sign-in of that class is accepted.
 func (r ClaimsRequest) AllowsACR(acr string) bool {
 	return len(r.ACR) == 0 || slices.Contains(r.ACR, acr)
 }
 
-// Within returns the request without the claims whose scope is not among the scopes. The scopes that a client may have bound
-// so what it can learn by the claims parameter too.
+// Within returns the request without the claims whose scope is not among the scopes. A client's allowed scopes so limit the claims parameter.
 func (r ClaimsRequest) Within(scopes oauth.Scopes) ClaimsRequest {
 	beyond := func(name string) bool { return !scopes.Has(scopeOf(name)) }
 	r.UserInfo = slices.DeleteFunc(slices.Clone(r.UserInfo), beyond)

@@ -88,7 +88,7 @@ func TestT170MalformedClaimsParameters(t *testing.T) {
 			tokentest.WantCode(t, err, oauth.InvalidRequest)
 		})
 	}
-	// What is kept is longer than what was sent: it has to be readable too, or it would ask for nobody in particular.
+	// The stored form is longer than the request, and must be readable too.
 	const short, compact = `{"userinfo":{"sub":{"value":""}}}`, `{"id_token":{"sub":{"values":[""]}}}`
 	for n := maxClaimsRequest - len(compact) - 2; n <= maxClaimsRequest-len(short); n++ {
 		got, err := ParseClaimsRequest(strings.Replace(short, `""`, `"`+strings.Repeat("x", n)+`"`, 1))

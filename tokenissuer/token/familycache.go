@@ -18,24 +18,22 @@ const (
 	leastFamilyWeight     = maxFamilyBytes / maxRememberedFamilies
 )
 
-// FamilyCache remembers families that this process has seen lately, each with its user, so that a credential which is
-// used soon after it was issued costs no question to the store.
+// FamilyCache caches families that this process saw lately, each with its user, so that a credential used soon after it was issued needs no
+// read from the store.
 //
-// What it says may be out of date: another node, or another process on the same file, may have used the credential up, or
-// ended the family or its user. So nothing is refused because of it, and nothing is given because of it alone. A
-// credential that looks good here still has to be used up in the store, by a step that does nothing unless the family is as
-// it was remembered and its user still stands (RedeemCode, RotateRefreshToken); and one that does not is looked up there
-// as if nothing were known.
+// Its entries may be out of date: another node may have redeemed the credential, or ended the family or its user. So they decide nothing
+// alone. A credential that looks valid must still be redeemed in the store, by a step that does nothing unless the family is as it was
+// cached and its user is active (RedeemCode, RotateRefreshToken). One that does not look valid is looked up in the store.
 type FamilyCache struct {
 	families *cache.Cache[*rememberedFamily]
 }
 
-// NewFamilyCache returns one that remembers nothing yet.
+// NewFamilyCache returns an empty cache.
 func NewFamilyCache() *FamilyCache {
 	return &FamilyCache{cache.New[*rememberedFamily](maxFamilyBytes)}
 }
 
-// Put remembers a family that lives and its user, who stands. A nil memory remembers nothing.
+// Put caches an active family and its active user. A nil cache does nothing.
 func (m *FamilyCache) Put(f *store.TokenFamily, user *store.User) {
 	if m == nil || f.Origin == store.BrowserSession || f.Origin == store.HostSession {
 		return
@@ -44,15 +42,15 @@ func (m *FamilyCache) Put(f *store.TokenFamily, user *store.User) {
 	m.families.Put(f.ID, r, uint64(r.weight))
 }
 
-// rememberedFamily is a family and its user as a store would give them. Nobody changes them.
+// rememberedFamily is a family and its user as a store would return them. It is immutable.
 type rememberedFamily struct {
 	family store.TokenFamily
 	user   store.User
 	weight uint32 // at least the bytes that it takes, with its place in the memory
 }
 
-// newRememberedFamily copies a family and its user. Their texts become parts of one that is their own: one that came with a
-// request would keep all of the request in memory.
+// newRememberedFamily copies a family and its user. It concatenates their texts in one string of its own: a text of a request would keep the
+// whole request in memory.
 func newRememberedFamily(family *store.TokenFamily, user *store.User) *rememberedFamily {
 	r := &rememberedFamily{family: *family, user: *user}
 	f, u := &r.family, &r.user
@@ -97,7 +95,7 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 	return r
 }
 
-// Get returns a family and its user as they were seen last; false when nothing is known. Nobody changes them.
+// Get returns a family and its user as they were seen last. The caller must not change them.
 func (m *FamilyCache) Get(id string) (*store.TokenFamily, *store.User, bool) {
 	if m == nil {
 		return nil, nil, false
@@ -109,19 +107,19 @@ func (m *FamilyCache) Get(id string) (*store.TokenFamily, *store.User, bool) {
 	return &known.family, &known.user, true
 }
 
-// Forget drops a family that turned out to be another than was remembered.
+// Forget removes a family that was found to be out of date.
 func (m *FamilyCache) Forget(id string) {
 	if m != nil {
 		m.families.Forget(id)
 	}
 }
 
-// Rotated remembers what a family is after a rotation that succeeded.
+// Rotated caches a family after a successful rotation.
 func (m *FamilyCache) Rotated(f *store.TokenFamily, user *store.User, r store.Rotation) {
 	next := *f
 	next.Generation, next.RotatedAt, next.RotatedBy = f.Generation+1, r.At, r.By
 	m.Put(&next, user)
 }
 
-// asStored is a time as it comes back from a store.
+// asStored returns a time as a store would return it.
 func asStored(at time.Time) time.Time { return at.UTC().Truncate(time.Microsecond) }

@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
-// Hint is what an id_token_hint says: an ID token that this issuer has issued before (OpenID Connect Core §3.1.2.1,
-// RP-Initiated Logout §2).
+// Hint has the claims of an id_token_hint, an ID token that this issuer issued before (OpenID Connect Core §3.1.2.1, RP-Initiated
+// Logout §2).
 type Hint struct {
 	Subject  string
 	ClientID string
@@ -19,7 +19,7 @@ type Hint struct {
 	AuthTime  time.Time
 }
 
-// Why a hint is none of ours.
+// Reasons why a hint is refused.
 var (
 	errHintTooLong   = oauth.NewError(oauth.InvalidRequest, "id_token_hint_too_long")
 	errHintMalformed = oauth.NewError(oauth.InvalidRequest, "id_token_hint_malformed")
@@ -28,10 +28,9 @@ var (
 	errHintIssuer    = oauth.NewError(oauth.InvalidRequest, "id_token_hint_issuer_wrong")
 )
 
-// ReadHint reads an ID token that issuer has signed with one of the keys. An expired one counts, for a hint grants nothing.
-// The error is an *oauth.Error: invalid_request for what this issuer has not signed as an ID token, or temporarily_unavailable
-// while the keys are not known. A token whose key was revoked, or dropped store.KeyRetention after it was superseded, can no longer
-// be told from a forged one; both are invalid_request, and whoever got it as a hint to sign out asks the user.
+// ReadHint reads an ID token that issuer signed with one of the keys. It accepts an expired one, because a hint grants nothing. The error is an
+// *oauth.Error: invalid_request for any other text, or temporarily_unavailable while the keys are unknown. A token whose key was revoked, or
+// dropped store.KeyRetention after it was superseded, cannot be told from a forged one; sign-out then asks the user.
 func ReadHint(text, issuer string, set *keys.Set) (Hint, error) {
 	if len(text) > MaxIDTokenBytes {
 		return Hint{}, errHintTooLong

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// IDTokenLifetime is how long an ID token may be accepted by its client. As a hint it is good for longer; see ReadHint.
+	// IDTokenLifetime is the lifetime of an ID token. As a hint it is accepted for longer; see ReadHint.
 	IDTokenLifetime = time.Hour
 	// LogoutTokenLifetime is the longest that OpenID Connect Back-Channel Logout §2.4 recommends.
 	LogoutTokenLifetime = 2 * time.Minute
@@ -28,7 +28,7 @@ const (
 	logoutEvent = `{"http://schemas.openid.net/event/backchannel-logout":{}}`
 )
 
-// IDToken is what an ID token says (OpenID Connect Core §2). Its only audience is the client, so it has no azp.
+// IDToken has the claims of an ID token (OpenID Connect Core §2). Its only audience is the client, so it has no azp.
 type IDToken struct {
 	// Issuer is the issuer identifier, as it is configured.
 	Issuer string
@@ -37,16 +37,16 @@ type IDToken struct {
 	ClientID string
 	// IssuedAt, ExpiresAt and AuthTime are in whole seconds on the wire.
 	IssuedAt, ExpiresAt, AuthTime time.Time
-	// Nonce is that of the authorization request, byte for byte; empty: it had none, or the token comes of a refresh.
+	// Nonce is that of the authorization request, byte for byte; empty: it had none, or the token is from a refresh.
 	Nonce string
 	// AccessToken is the access token that is issued with it; its hash is at_hash (§3.1.3.6). Empty: there is none.
 	AccessToken oauth.Secret
 	// SessionID is the browser session in which the user signed in; empty: there was none.
 	SessionID string
-	// ACR and AMR say how the user signed in; empty: not known.
+	// ACR and AMR are how the user signed in; empty: unknown.
 	ACR string
 	AMR []string
-	// Claims are further claims of the user; see UserClaims. None of them may have the name of a claim above.
+	// Claims are further claims of the user; see IDClaims. None may have the name of a claim above.
 	Claims jsontext.Value
 }
 

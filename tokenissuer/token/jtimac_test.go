@@ -52,7 +52,7 @@ func TestEveryChangedCharacterIsRefused(t *testing.T) {
 	}
 }
 
-// TestAMACAcceptsNothing: whoever could make MACs still could make no tokens.
+// TestAMACAcceptsNothing: a valid MAC does not make a forged token valid.
 func TestAMACAcceptsNothing(t *testing.T) {
 	g := newMACGate(t)
 	claims := g.claims("jti", "")

@@ -1,5 +1,3 @@
-// Package opaque remembers what credentials stand for that say nothing themselves: session cookies and personal access tokens. Each is read
-// from the store at first sight, and again when it has not been for a minute; in between it costs no more than a token that is signed.
 package token
 
 import (
@@ -9,31 +7,31 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/cache"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 const (
-	// opaqueOverhead is what an entry takes in the cache, beside what it holds.
+	// opaqueOverhead is the memory of an entry besides its token, in bytes.
 	opaqueOverhead = 320
-	// opaqueFresh is how long a credential is not read again: what ends it comes by the revocations, but not what its user is called.
+	// opaqueFresh is how long a credential is not read again. Revocations take effect at once; changes to the user's name do not.
 	opaqueFresh = time.Minute
-	// opaqueRetry is how soon it is read again when the store did not answer.
+	// opaqueRetry is the time until the next attempt after the store failed.
 	opaqueRetry = 5 * time.Second
-	// opaqueStale is how long it goes on while the store does not answer. Its revocations are kept for longer.
+	// opaqueStale is how long a credential is used while the store fails. The store keeps its revocations for longer.
 	opaqueStale = time.Hour
 )
 
-// OpaqueKey is a digest of a credential and of what it is bound to.
+// OpaqueKey is a digest of a credential and what it is bound to.
 type OpaqueKey = [sha256.Size]byte
 
-// EnterStore registers somebody who asks the store. The context that it returns bounds how long that may take.
+// EnterStore registers a reader of the store. The reader uses the returned context, and calls leave afterwards.
 type EnterStore func(context.Context) (ctx context.Context, leave func(), err error)
 
-// LoadOpaque reads what a credential stands for; nil: nothing, or nothing any more.
+// LoadOpaque reads the token that a credential stands for, or nil if the credential is not valid.
 type LoadOpaque func(context.Context) (*AccessToken, error)
 
-// OpaqueCache remembers what credentials stand for. Make one with New.
+// OpaqueCache caches the tokens that opaque credentials stand for: session cookies and personal access tokens. It reads each from the store at
+// first sight, and again after a minute. Create one with NewOpaqueCache.
 type OpaqueCache struct {
 	verifier *Verifier
 	enter    EnterStore
@@ -44,12 +42,12 @@ type OpaqueCache struct {
 type opaqueEntry struct {
 	token      *AccessToken
 	generation atomic.Uint64
-	// loaded is when it was read from the store, and tried when that was last attempted, in Unix nanoseconds.
+	// loaded is the time of the last read, and tried that of the last attempt, in Unix nanoseconds.
 	loaded int64
 	tried  atomic.Int64
 }
 
-// NewOpaqueCache returns a cache that is empty and holds at most so many bytes. The verifier checks what is remembered against the revocations.
+// NewOpaqueCache returns an empty cache of at most maxBytes. The verifier checks the cached tokens against the revocations.
 func NewOpaqueCache(verifier *Verifier, enter EnterStore, maxBytes uint64) *OpaqueCache {
 	return &OpaqueCache{verifier: verifier, enter: enter, entries: cache.New[*opaqueEntry](maxBytes)}
 }
@@ -57,15 +55,15 @@ func NewOpaqueCache(verifier *Verifier, enter EnterStore, maxBytes uint64) *Opaq
 // Len returns the number of credentials in memory.
 func (c *OpaqueCache) Len() int { return c.entries.Len() }
 
-// Recall returns what a credential stands for that was read lately, and is good. It does not allocate. It returns known false and a nil error
-// for any other, which Read decides about.
+// Recall returns the token of a credential that was read lately and is valid. For any other it returns known false and a nil error; use Read.
+// It does not allocate.
 func (c *OpaqueCache) Recall(key OpaqueKey) (t *AccessToken, known bool, err error) {
 	e, found := c.entries.Get(string(key[:]))
 	if !found {
 		return nil, false, nil
 	}
 	switch err := c.check(e); {
-	case isInvalid(err): // it has ended, or its user has changed and it goes on
+	case isInvalid(err): // it has ended, or its user has changed
 		c.entries.Forget(string(key[:]))
 		return nil, false, nil
 	case err != nil:
@@ -77,8 +75,8 @@ func (c *OpaqueCache) Recall(key OpaqueKey) (t *AccessToken, known bool, err err
 	return e.token, true, nil
 }
 
-// Read reads what a credential stands for, after Recall did not know it; nil: nothing, or nothing any more. Admit, unless it is nil, is called
-// before the store is asked about a credential that is not in memory. The error is temporarily_unavailable.
+// Read reads the token of a credential that Recall did not know, or nil if the credential is not valid. It calls admit, unless it is nil,
+// before it reads a credential that is not cached. The error is temporarily_unavailable.
 func (c *OpaqueCache) Read(ctx context.Context, key OpaqueKey, admit Admission, load LoadOpaque) (*AccessToken, error) {
 	known, found := c.entries.Get(string(key[:]))
 	if admit == nil || found {
@@ -93,7 +91,7 @@ func (c *OpaqueCache) Read(ctx context.Context, key OpaqueKey, admit Admission, 
 	done()
 	switch {
 	case err != nil && found && since(now, known.loaded) < opaqueStale:
-		return known.token, c.check(known) // as with access tokens, until the revocations are too old
+		return known.token, c.check(known) // until the revocations are too old, as with access tokens
 	case err != nil:
 		return nil, err
 	case loaded == nil:
@@ -134,7 +132,7 @@ func (c *OpaqueCache) check(e *opaqueEntry) error {
 	return c.verifier.CheckUnsigned(e.token, &e.generation)
 }
 
-// isDue reports whether the caller is to read the credential again. Of concurrent callers one is.
+// isDue reports whether the caller must read the credential again. It returns true to one of several concurrent callers.
 func (e *opaqueEntry) isDue(now time.Time) bool {
 	tried := e.tried.Load()
 	if age := since(now, e.loaded); age >= 0 && age < opaqueFresh {
@@ -146,5 +144,5 @@ func (e *opaqueEntry) isDue(now time.Time) bool {
 	return e.tried.CompareAndSwap(tried, now.UnixNano()) || since(now, e.loaded) >= opaqueStale
 }
 
-// since is how long ago a moment was.
+// since returns the time since a moment.
 func since(now time.Time, unixNano int64) time.Duration { return now.Sub(time.Unix(0, unixNano)) }

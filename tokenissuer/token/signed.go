@@ -5,8 +5,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Signed is a JWT that somebody else has signed, and that is no access token: the assertion of a client. It has the strict form that
-// access tokens have. Nothing of it is verified before Verify.
+// Signed is a JWT signed by another party that is not an access token, such as a client's assertion. It has the strict form of access tokens.
+// Nothing in it is verified before Verify.
 type Signed struct{ jws jws }
 
 // ReadSigned reads a JWT. It refuses one with a header that could select another key, another payload or another meaning. The error is

@@ -169,7 +169,7 @@ func TestG20HeaderMembersOfOtherIssuers(t *testing.T) {
 	}
 }
 
-// TestTokensOfRFC9068HaveAllItsClaims: whoever writes at+jwt is taken at its word.
+// TestTokensOfRFC9068HaveAllItsClaims: a token with typ at+jwt needs all claims of RFC 9068.
 func TestTokensOfRFC9068HaveAllItsClaims(t *testing.T) {
 	p := newPartner()
 	p.accepts(t, p.token("at+jwt", p.marked()))

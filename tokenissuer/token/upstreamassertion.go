@@ -9,19 +9,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// AssertionLifetime is how long an assertion is good: for one request on its way to one upstream.
+// AssertionLifetime is the lifetime of an assertion, which is for one request.
 const AssertionLifetime = time.Minute
 
-// AssertedRequest is the request that an assertion is good for.
+// AssertedRequest is the request that an assertion is about.
 type AssertedRequest struct {
 	// Audience is the upstream.
 	Audience string
-	// Method and Target are the request's as the upstream gets it. Target is path and query as they stand in the request line.
+	// Method and Target are those that the upstream receives. Target is path and query as in the request line.
 	Method, Target string
 }
 
-// Assert tells an upstream, in a JWT that nobody else can make, who is calling. It is good for a minute, for that upstream
-// and that request. It is temporarily_unavailable while the master key is not there.
+// Assert returns a JWT that tells an upstream who is calling. It is valid for AssertionLifetime, for that upstream and that request. The error
+// is temporarily_unavailable while the master key is missing.
 func (u *UpstreamTokens) Assert(t *AccessToken, r AssertedRequest) (oauth.Secret, error) {
 	now := u.now()
 	key, err := u.assertions.Current(now, u.credentials().Master)
@@ -34,7 +34,7 @@ func (u *UpstreamTokens) Assert(t *AccessToken, r AssertedRequest) (oauth.Secret
 		IssuedAt: now, ExpiresAt: assertionEnd(t, now),
 		SignIn: t.SignIn,
 	}
-	if t.Issuer == u.url { // those of others are no groups of ours, and may not fit
+	if t.Issuer == u.url { // other issuers' groups are not ours, and may not fit
 		told.WithGroups(t.Claim(ClaimGroups))
 	}
 	claims := NewUpstreamClaims(told)
@@ -56,8 +56,8 @@ func (u *UpstreamTokens) Assert(t *AccessToken, r AssertedRequest) (oauth.Secret
 	return oauth.NewSecret(signed), nil
 }
 
-// assertionEnd is a minute from now, and no later than the end of the token that the assertion tells of. One that is in the
-// leeway of its end has the moment that the request needs.
+// assertionEnd returns AssertionLifetime from now, or the end of the token if that is earlier. A token within the leeway of its end gets
+// store.Leeway, so that the request can be made.
 func assertionEnd(t *AccessToken, now time.Time) time.Time {
 	end := now.Add(AssertionLifetime)
 	if own := t.ExpiresAt.Truncate(time.Second); !own.IsZero() && own.Before(end) {

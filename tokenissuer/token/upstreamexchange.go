@@ -6,18 +6,17 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/cache"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// ExchangedTokenLifetime is the longest life of a token that a gate has swapped for a client's. The end of the client's own by its
-// id is not asked for elsewhere than at a gate, so this is how long an upstream may go on after it.
+// ExchangedTokenLifetime is the maximum lifetime of a token that a gate exchanged for a client's. Only gates check whether the client's token
+// was revoked by its id, so an upstream may accept the exchanged token for this long after it was.
 const ExchangedTokenLifetime = 5 * time.Minute
 
-// maxSwappedBytes bounds what is remembered of swapped tokens.
+// maxSwappedBytes bounds the cache of swapped tokens.
 const maxSwappedBytes = 32 << 20
 
-// UseExchange has ExchangeForUpstream make tokens. It is called before that is.
+// UseExchange enables ExchangeForUpstream. Call it first.
 func (u *UpstreamTokens) UseExchange() {
 	if u.exchanged != nil {
 		return
@@ -25,7 +24,7 @@ func (u *UpstreamTokens) UseExchange() {
 	u.exchanged = cache.New[*swappedToken](maxSwappedBytes)
 }
 
-// swappedToken is never changed.
+// swappedToken is immutable.
 type swappedToken struct {
 	token     oauth.Secret
 	keyID     string
@@ -34,21 +33,20 @@ type swappedToken struct {
 	expiresAt time.Time
 }
 
-// TokenExchange says what a client's token is to be swapped for.
+// TokenExchange describes the exchange of a client's token.
 type TokenExchange struct {
-	// Shown is the client's token as it stands, and Token what it says. It has just been verified.
+	// Shown is the text of the client's token, and Token its claims. The caller has just verified it.
 	Shown oauth.Secret
 	Token *AccessToken
-	// Trust is what the token's issuer is called here; empty: it is ours.
+	// Trust is the configured name of the token's issuer; empty: it is ours.
 	Trust string
-	// Audience is the one upstream that the new token is for.
+	// Audience is the only audience of the new token.
 	Audience string
 }
 
-// ExchangeForUpstream returns an access token of ours that tells one upstream what the client's token tells, and is of no use elsewhere
-// (as RFC 8693 has it, delegated). It ends with the client's token, and after five minutes at the latest. One is signed
-// for a client's token and an audience, until a fifth of its life is left. The client's token is verified by the caller,
-// every time.
+// ExchangeForUpstream returns an access token of ours with the claims of the client's token, for one upstream (delegation, RFC 8693). It ends
+// with the client's token, and after ExchangedTokenLifetime at the latest. One token is signed for a client's token and an audience, until a
+// fifth of its life is left. The caller verifies the client's token every time.
 func (u *UpstreamTokens) ExchangeForUpstream(s TokenExchange) (oauth.Secret, error) {
 	if u.exchanged == nil {
 		return oauth.Secret{}, oauth.NewError(oauth.ServerError, "swaps_not_kept")
@@ -86,8 +84,8 @@ func (s *swappedToken) weight() uint64 {
 	return uint64(s.source.Size()) + uint64(len(s.token.Reveal()))
 }
 
-// isCurrent reports whether a swapped token can be given again: it has some life left, unless a new one would have no more,
-// its key is good, and the client's token still says the same. An opaque one may not.
+// isCurrent reports whether a swapped token can be used again: at least a fifth of its life is left or a new one would end no later, its key
+// is valid, and the client's token has the same claims, which may change for an opaque one.
 func (u *UpstreamTokens) isCurrent(s *swappedToken, source *AccessToken, now time.Time) bool {
 	near := s.expiresAt.Add(-s.expiresAt.Sub(s.issuedAt) / 5)
 	endsWithSource := !source.ExpiresAt.IsZero() && !source.ExpiresAt.Truncate(time.Second).After(s.expiresAt)
@@ -106,7 +104,7 @@ func (u *UpstreamTokens) swap(s TokenExchange, now time.Time) (*swappedToken, er
 	if end := s.Token.ExpiresAt.Truncate(time.Second); !end.IsZero() && end.Before(expires) {
 		expires = end
 	}
-	if !now.Before(expires) { // it was let in because clocks differ, and nothing of it is left
+	if !now.Before(expires) { // it was accepted within the leeway
 		return nil, oauth.NewError(oauth.InvalidToken, "token_expired").WithDescription("The access token expired")
 	}
 	key, err := u.credentials().Keys.Signing(u.now())
@@ -145,8 +143,8 @@ func (u *UpstreamTokens) swappedClaims(s TokenExchange, kid string, now, expires
 	return claims, nil
 }
 
-// qualifiedID is the token of another issuer with ids that are nobody's of ours. What it calls a subject, a client or an organisation is
-// nobody of ours, a role is one in an organisation of ours, and its sessions are not ours to end.
+// qualified returns the token of another issuer with qualified ids for subject, client and organisation, none of which is one of ours. It
+// omits the role, which would be one in our organisations, and the session, which we cannot end.
 func (s TokenExchange) qualified(now time.Time) *AccessToken {
 	t := s.Token
 	q := &AccessToken{
@@ -170,6 +168,6 @@ func (s TokenExchange) qualified(now time.Time) *AccessToken {
 	return q
 }
 
-// qualifiedID is the id that something of another issuer's has here. Nothing before the colon is ever empty; behind it
-// nothing is when the issuer did not say which client it was.
+// qualifiedID returns the id of another issuer's entity here. The part before the colon is never empty; that behind it is if the issuer
+// named no client.
 func qualifiedID(trust, id string) string { return trust + ":" + id }

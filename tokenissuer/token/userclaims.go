@@ -62,8 +62,8 @@ type claimsOfUser struct {
 	Groups            []string      `json:"groups,omitempty"`
 }
 
-// IDClaims returns the claims about a user for which the scopes ask, and those that are named, as a JSON object. Only claims
-// that have a value are in it; without any it is nil.
+// IDClaims returns the claims about a user that the scopes request, and those that are named, as a JSON object. It omits claims without a
+// value, and returns nil if none is left.
 func IDClaims(u *store.User, scopes oauth.Scopes, names []string) (jsontext.Value, error) {
 	claims, err := json.Marshal(selectClaims(u, scopes, names))
 	if err != nil {
@@ -75,7 +75,7 @@ func IDClaims(u *store.User, scopes oauth.Scopes, names []string) (jsontext.Valu
 	return claims, nil
 }
 
-// UserInfo is UserClaims with sub, which is what the userinfo endpoint answers (§5.3.2).
+// UserInfo returns the response of the userinfo endpoint: IDClaims with sub (§5.3.2).
 func UserInfo(u *store.User, scopes oauth.Scopes, names []string) ([]byte, error) {
 	claims := selectClaims(u, scopes, names)
 	claims.Subject = u.ID
@@ -100,7 +100,7 @@ func selectClaims(u *store.User, scopes oauth.Scopes, names []string) *claimsOfU
 	return claims
 }
 
-// updatedAt returns when the user was changed last, in seconds; 0: not known.
+// updatedAt returns the time of the user's last change in Unix seconds; 0: unknown.
 func updatedAt(u *store.User) int64 {
 	if at := u.LastChange(); !at.IsZero() {
 		return at.Unix()

@@ -7,21 +7,20 @@ import (
 )
 
 const (
-	// UsernameCacheTTL is how long it is remembered what a user is called. The node that gives a user another address forgets
-	// the old one at once, and the others go by it for so long. No other user gets the id.
+	// UsernameCacheTTL is how long a name is cached. The node that changes a user's address forgets the old one at once; others may use
+	// it for this long.
 	UsernameCacheTTL = time.Minute
 	maxUsernames     = 8192
 )
 
-// UsernameCache remembers what the users are called whose tokens are asked about, so that the question for an access token
-// costs no second one to the store. It does not say whether a user or a token lives. It is bounded, and holds only users
-// that exist.
+// UsernameCache caches the names of users whose tokens are introspected, which then needs no read from the store. It does not say whether a
+// user is active. It is bounded, and holds only users that exist.
 type UsernameCache struct{ names *cache.Cache[string] }
 
 // NewUsernameCache returns an empty cache.
 func NewUsernameCache() *UsernameCache { return &UsernameCache{cache.New[string](maxUsernames)} }
 
-// Get returns what a user is called; false when it is not known. A nil cache knows nothing.
+// Get returns a user's name. A nil cache has none.
 func (c *UsernameCache) Get(userID string, now time.Time) (string, bool) {
 	if c == nil {
 		return "", false
@@ -29,14 +28,14 @@ func (c *UsernameCache) Get(userID string, now time.Time) (string, bool) {
 	return c.names.GetAt(userID, now)
 }
 
-// Put remembers what a user is called.
+// Put caches a user's name.
 func (c *UsernameCache) Put(userID, name string, now time.Time) {
 	if c != nil {
 		c.names.PutFor(userID, name, 1, now, now.Add(UsernameCacheTTL))
 	}
 }
 
-// Forget has the directory asked again what a user is called. Callers that change a user call it.
+// Forget removes a user's name. Callers that change a user call it.
 func (c *UsernameCache) Forget(userID string) {
 	if c != nil {
 		c.names.Forget(userID)

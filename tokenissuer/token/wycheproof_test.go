@@ -23,7 +23,7 @@ import (
 //     373 are called valid and hold a question mark in their base64url. All four are HS256, so no verdict of ours
 //     depends on them; the test checks that this stays so.
 //   - 46 of json_web_crypto and 7 of json_web_key are signatures under a ROCA key: a sound RSA signature under a weak
-//     modulus. We make our keys ourselves and take fingerprints of nobody else's.
+//     modulus. We generate our own keys.
 var wycheproofExceptions = map[string][]int{
 	"json_web_signature": {367, 370, 372, 373},
 	"json_web_crypto":    {46},

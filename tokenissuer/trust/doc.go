@@ -1,21 +1,15 @@
 // Package trust verifies the tokens of other issuers: it fetches and caches their keys, and introspects opaque tokens.
 //
-// An issuer that we trust is somebody else's server. It may be down, slow, moved, rotated, taken over or simply wrong,
-// and none of that may stop the gate, open it, or make it a tool against the network that it stands in. So nothing here
-// is on the way of a request whose key is known, every answer is bounded in size and time, and every address is looked at
-// when it is dialled. What is not known is answered with temporarily_unavailable, for an invalid_token would make clients
-// throw good tokens away.
+// A trusted issuer is another party's server. It may be down, slow, moved, compromised or wrong, and none of that may stop the gate, open it,
+// or make it send requests into its own network. So a request whose key is known needs no fetch, and package fetch bounds every response in
+// size and time and checks every address when it is dialled. What cannot be decided is temporarily_unavailable: an invalid_token would make
+// clients discard valid tokens.
 //
-//   - issuer.go is the door: [Settings], and the walk of [Issuer.Verify].
-//   - keys.go holds what is known of an issuer's keys, and how that changes; every change is a new state.
-//   - refresh.go fetches them: ahead of time, when a token misses one, and never more often than the cool-down lets it.
-//   - discover.go finds out where they are.
-//   - snapshot.go keeps the last good set beyond the process, for a start without the issuer.
-//   - fetch.go is the HTTP client of one issuer; address.go is what it may dial.
-//   - introspection.go asks the issuer about opaque tokens.
-//   - explain.go tells the operator what Verify does, and what is wrong with an issuer.
-//   - openid.go keeps metadata and keys of an OpenID provider in the same way, for package upstream, and client.go sends
-//     its requests to one.
+//   - issuer.go has [Settings] and [Issuer.Verify].
+//   - introspection.go introspects opaque tokens, in turns by source; endpoint.go sends the requests, introspectioncache.go caches the
+//     responses, and outage.go records failures.
+//   - assertion.go verifies assertions for the token endpoint.
+//   - explain.go explains verdicts and failures to the operator.
 //
 // The tokens themselves are read by package token, with the same code as our own.
 package trust

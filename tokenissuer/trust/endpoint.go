@@ -58,8 +58,8 @@ func (n *endpoint) ask(tok string, at time.Time) (*token.Introspected, error) {
 }
 
 // pausing lists statuses that do not depend on the token: our credentials are wrong, we ask too often, or a proxy does
-// not reach the issuer. Any other status must not pause: somebody who knows a token that makes the issuer fail could have
-// all tokens refused. A web application firewall answers 403 to what looks like an attack.
+// not reach the issuer. Any other status must not pause: a client with a token that makes the issuer fail could have all
+// tokens refused. A web application firewall answers 403 to what looks like an attack.
 var pausing = map[int]bool{
 	http.StatusUnauthorized: true, http.StatusTooManyRequests: true,
 	http.StatusBadGateway: true, http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true,

@@ -26,7 +26,7 @@ func finding(tb testing.TB, x token.Explanation, check string) token.Finding {
 	return x.Findings[n]
 }
 
-// TestExplainIsWhatVerifySays: with the reason, and with claims that somebody signed or none.
+// TestExplainIsWhatVerifySays: with the same reason, and with claims only if they are signed.
 func TestExplainIsWhatVerifySays(t *testing.T) {
 	key := issuertest.NewSigner("k")
 	g := newGate(t, issuertest.NewProvider(t, key))
@@ -148,7 +148,7 @@ func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
 	a.accepts(t, "two")
 	trouble("")
 	failing("three")
-	a.accepts(t, "two") // from the cache: nobody was asked
+	a.accepts(t, "two") // from the cache
 	trouble("introspection failed 2 s ago")
 	a.replies(issuertest.Inactive)
 	a.refuses(t, "four", oauth.InvalidToken, "token_inactive")
@@ -163,7 +163,7 @@ func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
 	}
 }
 
-// TestTroubleOfKeys is that nobody has them.
+// TestTroubleOfKeys: missing keys are a trouble.
 func TestTroubleOfKeys(t *testing.T) {
 	g := newGate(t, issuertest.NewProvider(t, issuertest.NewSigner("k")))
 	if err := g.Trouble(); err == nil || oauth.AsError(err).Reason != reasonNotLoaded {

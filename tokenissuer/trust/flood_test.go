@@ -21,7 +21,7 @@ func TestG80AFloodOfUnknownKeys(t *testing.T) {
 	g := newGate(t, p)
 	g.fetchNow()
 	flood := make([]string, 10_000)
-	forged := strings.Split(issuertest.NewSigner("").Token(p.URL, nil), ".") // nobody gets as far as its signature
+	forged := strings.Split(issuertest.NewSigner("").Token(p.URL, nil), ".") // its signature is never verified
 	for i := range flood {
 		header := fmt.Sprintf(`{"alg":"EdDSA","typ":"at+jwt","kid":"forged-%d"}`, i)
 		flood[i] = base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + forged[1] + "." + forged[2]

@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestAnIssuerThatDoesNotAnswer gets nobody a 401: nothing is known about the token, and the issuer, or our credentials
+// TestAnIssuerThatDoesNotAnswer causes no 401: nothing is known about the token, and the issuer, or our credentials
 // there, are at fault.
 func TestAnIssuerThatDoesNotAnswer(t *testing.T) {
 	const failed, malformed = "introspection_failed", "introspection_malformed"
@@ -76,7 +76,7 @@ func TestAnIssuerThatDoesNotAnswer(t *testing.T) {
 			if v.general {
 				a.refuses(t, "two", oauth.TemporarilyUnavailable, "introspection_paused")
 				a.wantQuestions(t, asked)
-			} else { // otherwise a token that the issuer stumbles over would close the gate for everybody
+			} else { // otherwise one token that the issuer fails on would block all
 				a.accepts(t, "two")
 				asked++
 			}
@@ -89,7 +89,7 @@ func TestAnIssuerThatDoesNotAnswer(t *testing.T) {
 }
 
 func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
-	port, err := loopback.Reserve() // else somebody else might have it when the issuer comes back
+	port, err := loopback.Reserve() // else another process may have it when the issuer comes back
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
 	a.accepts(t, "known")
 }
 
-// TestAnIssuerThatHangs holds nobody for longer than the client allows.
+// TestAnIssuerThatHangs delays a request by the client's timeout at most.
 func TestAnIssuerThatHangs(t *testing.T) {
 	a := newAsker(t)
 	a.introspector.endpoint.client = fetch.NewClient(fetch.Limits{Reach: fetch.PrivateNetwork, Timeout: 50 * time.Millisecond})

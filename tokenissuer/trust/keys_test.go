@@ -30,7 +30,7 @@ func TestG87EveryIssuerHasItsOwnKeys(t *testing.T) {
 			}
 		}
 	}
-	// A provider that publishes another's keys as its own still vouches for nobody else.
+	// A provider that publishes another's keys cannot sign for the other.
 	pb.Publish(a, b)
 	g := newGate(t, pb)
 	g.refuses(t, a.Token(pa.URL, nil), oauth.InvalidToken, "issuer_wrong")

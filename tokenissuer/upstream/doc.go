@@ -1,18 +1,17 @@
 // Package upstream signs people in at identity providers of others: OpenID providers, and GitHub.
 //
-// A provider is somebody else's server, as the issuers of package trust are, and it speaks through two channels. What comes
-// through the browser (a code, or an error) is believed only as far as the browser's sealed state and RFC 9207 go. What
-// comes from the provider's own endpoints is believed because of TLS and the configured URL, and an ID token is verified
-// nevertheless. Nothing here is on the way of a request for which nobody has chosen the provider.
+// A provider is another party's server, like the issuers of package trust, and responds through two channels. A response through the browser (a
+// code or an error) is bound by the sealed state and RFC 9207. Responses of the provider's endpoints are authenticated by TLS and the
+// configured URL; ID tokens are verified as well. Only sign-ins at a provider depend on it.
 //
-//   - provider.go is the door: [Provider], and what goes in and out.
+//   - provider.go has [Provider] and its parameters and results.
 //   - answer.go reads the query of the callback.
 //   - outcome.go has the ways in which a sign-in fails.
-//   - openid.go is the walk of an OpenID provider: [OpenID.Begin] and [OpenID.Finish].
-//   - metadata.go says which metadata is usable.
+//   - openid.go has the steps at an OpenID provider: [OpenID.Begin] and [OpenID.Finish].
+//   - metadata.go checks the metadata.
 //   - exchange.go redeems a code.
 //   - idtoken.go verifies ID tokens, and userinfo.go asks for what they lack.
-//   - claims.go makes an account of the claims, and quirks.go knows what Google and Entra mean by them.
-//   - github.go is GitHub, which is no OpenID provider, and githubapi.go what it says of people.
-//   - look.go tells the operator what works and what does not, and state.go how it went lately.
+//   - claims.go makes an account of the claims; quirks.go handles those of Google and Entra.
+//   - github.go is for GitHub, which is not an OpenID provider; githubapi.go calls its API.
+//   - look.go tests a provider for the operator; state.go records the health.
 package upstream

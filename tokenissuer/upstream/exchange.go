@@ -46,8 +46,8 @@ func (c *channel) enter() (leave func(), err error) {
 	}
 }
 
-// strictAnswers is an http.RoundTripper for the libraries that speak to the provider. An answer is whole, bounded and in
-// nobody's encoding when they get it, and one in JSON has no member twice: they would take the last.
+// strictAnswers is an http.RoundTripper for the libraries that call the provider. They get complete, bounded and unencoded responses, and JSON
+// without duplicate members, of which they would use the last.
 type strictAnswers struct{ client *fetch.Client }
 
 // RoundTrip sends one request.

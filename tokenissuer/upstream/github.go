@@ -23,15 +23,15 @@ type GitHubSettings struct {
 	Client Client
 	// URL is that of a GitHub Enterprise Server; empty: github.com.
 	URL string
-	// Groups says what becomes the person's groups; empty: nothing.
+	// Groups is the source of the person's groups; empty: none.
 	Groups GitHubGroups
-	// Organisations are those that count, with their teams. Anybody can make another, and call it as a group is called elsewhere.
+	// Organisations are those that count, with their teams. Any GitHub user can create others with any name.
 	Organisations []string
 	// AllowPrivateNetwork allows loopback, private and link-local addresses, and plain http on loopback.
 	AllowPrivateNetwork bool
 }
 
-// GitHubGroups is what of GitHub becomes groups.
+// GitHubGroups is the source of groups at GitHub.
 type GitHubGroups string
 
 const (
@@ -49,7 +49,7 @@ func ParseGitHubGroups(name string) (GitHubGroups, error) {
 	return "", fmt.Errorf("unknown groups of GitHub %q: use organisations or teams", name)
 }
 
-// GitHub speaks OAuth 2.0 without OpenID Connect: there is no ID token and no metadata, and its API says who somebody is.
+// GitHub uses OAuth 2.0 without OpenID Connect: there are no ID tokens and no metadata, and its API identifies the person.
 type GitHub struct {
 	settings GitHubSettings
 	channel  *channel
@@ -59,7 +59,7 @@ type GitHub struct {
 	health   federation.Health
 }
 
-// NewGitHub returns a GitHub. It makes no requests. The error says what is wrong with the settings.
+// NewGitHub returns a GitHub. It makes no requests. It returns an error for invalid settings.
 func NewGitHub(settings GitHubSettings, options fetch.Options) (*GitHub, error) {
 	if options.Now == nil {
 		options.Now = time.Now
@@ -77,7 +77,7 @@ func NewGitHub(settings GitHubSettings, options fetch.Options) (*GitHub, error) 
 	return g, g.channel.client.CheckURL(g.web)
 }
 
-// UseSnapshots does nothing: GitHub publishes nothing that could be kept.
+// UseSnapshots does nothing: GitHub publishes nothing to store.
 func (g *GitHub) UseSnapshots(fetch.Snapshots) {}
 
 // Run waits until ctx ends.
@@ -103,8 +103,8 @@ func (g *GitHub) scopes() []string {
 	return []string{"read:user", "user:email", "read:org"}
 }
 
-// Begin returns the URL of GitHub's authorization endpoint. GitHub knows neither a nonce nor max_age, and of the values of
-// prompt select_account alone. It does not say when somebody signed in, so it can prove no fresh sign-in.
+// Begin returns the URL of GitHub's authorization endpoint. GitHub supports neither nonce nor max_age, and only select_account as prompt. It
+// does not return the time of the sign-in, so it cannot prove a fresh one.
 func (g *GitHub) Begin(_ context.Context, r Request) (location string, flow Flow, err error) {
 	if r.Prompt == "none" {
 		return "", Flow{}, ErrInteraction.WithCause(errors.New("GitHub does not know prompt=none"))
@@ -124,7 +124,7 @@ func (g *GitHub) Begin(_ context.Context, r Request) (location string, flow Flow
 	return config.AuthCodeURL(r.State, options...), flow, nil
 }
 
-// Finish redeems the code and asks the API who has signed in.
+// Finish redeems the code and gets the person from the API.
 func (g *GitHub) Finish(ctx context.Context, flow Flow, a Answer, redirectURI string) (account federation.Account, err error) {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
@@ -163,10 +163,10 @@ func (g *GitHub) checkScopes(tokens *oauth2.Token) error {
 	return nil
 }
 
-// SignOutURL returns nothing: GitHub signs nobody out on our behalf.
+// SignOutURL returns "": GitHub offers no sign-out for clients.
 func (g *GitHub) SignOutURL(SignOut) string { return "" }
 
-// State returns how it went with sign-ins.
+// State returns the health of the provider.
 func (g *GitHub) State() federation.State { return g.health.State() }
 
 // endpoint returns a URL of the API.

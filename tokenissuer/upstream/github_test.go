@@ -48,7 +48,7 @@ func newHub(t *testing.T) *hub {
 	return h
 }
 
-// api answers whoever has the access token.
+// api responds to requests with the access token.
 func (h *hub) api(path, body string) {
 	h.answer("/api/v3"+path, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+accessToken {

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// pageSize is GitHub's maximum, and maxPages bounds a list: nobody is in a thousand organisations.
+	// pageSize is GitHub's maximum, and maxPages bounds a list.
 	pageSize = 100
 	maxPages = 10
 )
 
-// githubUser is GET /user. Only the id is permanent: a login can be given up, and taken by somebody else.
+// githubUser is GET /user. Only the id is permanent: a login can be given up and taken by another user.
 type githubUser struct {
 	ID      int64  `json:"id"`
 	Login   string `json:"login"`
@@ -86,7 +86,7 @@ func readGitHubUser(body []byte) (*githubUser, error) {
 	return user, nil
 }
 
-// account has the primary address, if it is verified: the others may be somebody's from long ago.
+// account has the primary address if it is verified. The others may be out of date.
 func (u *githubUser) account(provider string, emails []githubEmail) federation.Account {
 	claims := claimSet{members: map[string]any{"preferred_username": u.Login, "picture": u.Picture, "name": u.Name}}
 	a := federation.Account{

@@ -123,7 +123,7 @@ func (p *OpenID) check(c *claimSet, flow Flow, now time.Time) error {
 	return nil
 }
 
-// isSubject reports whether a text can be kept as somebody's identifier.
+// isSubject reports whether a text can be stored as a subject.
 func isSubject(text string) bool {
 	return text != "" && len(text) <= maxSubject && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }

@@ -48,7 +48,7 @@ type OpenID struct {
 	signIns, withGroups atomic.Int64
 }
 
-// NewOpenID returns an OpenID. It makes no requests. The error says what is wrong with the settings.
+// NewOpenID returns an OpenID. It makes no requests. It returns an error for invalid settings.
 func NewOpenID(settings Settings, options fetch.Options) (*OpenID, error) {
 	if err := checkIssuer(settings.Issuer); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (p *OpenID) Begin(ctx context.Context, r Request) (location string, flow Fl
 	return config.AuthCodeURL(r.State, options...), flow, nil
 }
 
-// Finish redeems the code and returns who has signed in.
+// Finish redeems the code and returns the account of the person.
 func (p *OpenID) Finish(ctx context.Context, flow Flow, a Answer, redirectURI string) (account federation.Account, err error) {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
@@ -128,7 +128,7 @@ func (p *OpenID) Finish(ctx context.Context, flow Flow, a Answer, redirectURI st
 	if err := m.checkAnswer(a); err != nil {
 		return federation.Account{}, err
 	}
-	// What was said so far came through the browser, or is known to published. From here on the provider itself speaks.
+	// Everything so far came through the browser. The rest comes from the provider itself.
 	defer func() { noted(&p.health, p.now(), err) }()
 
 	// 2. The code, with the verifier that only this sign-in has.

@@ -43,7 +43,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestPrompt: nobody is asked for select_account who might refuse to be asked.
+// TestPrompt: select_account is sent only to providers that accept it.
 func TestPrompt(t *testing.T) {
 	const entra = "https://login.microsoftonline.com/8eaef023-2b34-4da1-9baa-8bc8c9d6a490/v2.0"
 	for _, c := range []struct {

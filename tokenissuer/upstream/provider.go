@@ -16,13 +16,13 @@ import (
 type Provider interface {
 	// Begin returns the URL to which the browser goes, and what the caller keeps for Finish, sealed and bound to that browser.
 	Begin(context.Context, Request) (location string, flow Flow, err error)
-	// Finish redeems the code of an answer whose state the caller has checked, and returns who has signed in.
+	// Finish redeems the code of an answer whose state the caller has checked, and returns the account of the person.
 	Finish(context.Context, Flow, Answer, string) (federation.Account, error)
 	// SignOutURL returns the URL at which a browser signs out of the provider; empty: it offers none, or is not known yet.
 	SignOutURL(SignOut) string
 	// Test looks at the provider now, step by step, for its operator. RedirectURI is where the provider will send browsers.
 	Test(ctx context.Context, redirectURI string) []federation.Step
-	// State returns how it went lately. It contacts nobody.
+	// State returns the health of the provider. It makes no requests.
 	State() federation.State
 	// UseSnapshots sets the storage for what the provider publishes; nil: none.
 	UseSnapshots(fetch.Snapshots)
@@ -37,7 +37,7 @@ type Client struct {
 	Secret oauth.Secret
 }
 
-// Request is what a sign-in begins with.
+// Request describes a sign-in.
 type Request struct {
 	// RedirectURI is where the provider sends the browser back, byte for byte as registered there.
 	RedirectURI string
@@ -52,7 +52,7 @@ type Request struct {
 	MaxAge time.Duration
 }
 
-// Flow is what a sign-in needs to be finished. Nobody but us may read or change it.
+// Flow is the state of a sign-in between Begin and Finish. The caller must keep it secret and unmodified.
 type Flow struct {
 	// Nonce must be in the ID token.
 	Nonce string
@@ -72,7 +72,7 @@ func newFlow(r Request, now time.Time) Flow {
 	}
 }
 
-// SignOut is what the provider learns when a browser signs out.
+// SignOut describes a sign-out at the provider.
 type SignOut struct {
 	// RedirectURI is where it sends the browser then, registered there; empty: it stays.
 	RedirectURI string

@@ -15,7 +15,7 @@ const google = "https://accounts.google.com"
 var entraHosts = []string{"login.microsoftonline.com", "login.microsoftonline.us", "login.partner.microsoftonline.cn"}
 
 // checkTenant refuses the URLs of Entra that stand for several tenants. The metadata there has a template in the place of the
-// issuer, so that anybody's own tenant would do.
+// issuer, so that any tenant would be accepted.
 func checkTenant(u *url.URL) error {
 	tenant, _, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	if !isEntra(u) || !slices.Contains([]string{"common", "organizations", "consumers"}, strings.ToLower(tenant)) && tenant != "" {
@@ -52,7 +52,7 @@ const (
 )
 
 // prompt returns what a provider is sent that is to ask for a prompt. Several, such as node oidc-provider, refuse to be asked to have
-// people select an account, and not all say which prompts they know; to have them sign in again comes to the same. Google and
+// people select an account, and not all list their prompts; a new sign-in has the same effect. Google and
 // Entra know select_account without saying so, and Google does not know login.
 func (s *Settings) prompt(m *metadata, wanted string) string {
 	issuer, err := url.Parse(s.Issuer)

@@ -25,7 +25,7 @@ func (s *Settings) hasWanted(c *claimSet) bool {
 }
 
 // addUserinfo adds the claims of the userinfo endpoint (OpenID Connect Core §5.3) that the ID token does not have. Userinfo is
-// not signed, and its sub has to be that of the ID token: otherwise an access token of somebody else was put in (§5.3.4).
+// not signed. Its sub must be that of the ID token; otherwise the access token may have been substituted (§5.3.4).
 func (p *OpenID) addUserinfo(ctx context.Context, m *metadata, claims *claimSet, accessToken oauth.Secret) error {
 	body, err := p.channel.get(ctx, m.UserinfoEndpoint, accessToken)
 	if err != nil {
@@ -38,7 +38,7 @@ func (p *OpenID) addUserinfo(ctx context.Context, m *metadata, claims *claimSet,
 	if more.Subject != claims.Subject {
 		return untrusted("userinfo is about another sub than the ID token")
 	}
-	// An address is verified by whoever says so of this very address.
+	// email_verified counts only beside the address that it is about.
 	if claims.members["email"] != nil && claims.text("email") != more.text("email") {
 		delete(more.members, "email_verified")
 	}

@@ -27,10 +27,10 @@ func (p Plan) people(ctx context.Context, db *sql.DB) error {
 	if err := p.run(ctx, db, `INSERT INTO subjects (id, kind) SELECT 'seed-user-' || i, 'user' FROM SERIES AS n`, 0, last); err != nil {
 		return err
 	}
-	return p.run(ctx, db, `INSERT INTO users (id, email, email_verified_by, name, profile, organisation, role, group_names, provider_groups,
-			groups_by, status, external, service, password_hash, password_scheme, version, created_at)
-		SELECT 'seed-user-' || i, 'user' || i || '@seed.example', '', 'User ' || i, '', 'seed-org-' || (i / CAST($3 AS BIGINT)), 'member', '[]', '[]',
-			'', 'active', FALSE, FALSE, $4, $5, 1, CAST($6 AS BIGINT)
+	return p.run(ctx, db, `INSERT INTO users (id, email, email_verified_by, members, organisation, provider_groups, groups_by, status, external,
+			service, password_hash, password_scheme, version, created_at)
+		SELECT 'seed-user-' || i, 'user' || i || '@seed.example', '', '{"name":"User ' || i || '","role":"member"}',
+			'seed-org-' || (i / CAST($3 AS BIGINT)), '[]', '', 'active', FALSE, FALSE, $4, $5, 1, CAST($6 AS BIGINT)
 		FROM SERIES AS n`, 0, last, usersOfOrganisation, passwordHash, passwords.SchemeOf(oauth.NewSecret(passwordHash)), now)
 }
 

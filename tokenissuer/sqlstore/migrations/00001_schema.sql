@@ -78,22 +78,19 @@ CREATE TABLE organisations (
     created_at BIGINT
 );
 
--- The organisation may be one that the configuration declares, so it references nothing. email_verified_by is by whose word the address is
--- the user's own: 'operator', 'provider NAME', or empty. group_names are the operator's, provider_groups those of the provider groups_by.
--- password_scheme is what stands before the salt in password_hash. version moves on with every change but a rehash. external: a
--- provider vouches for the user. service: a machine's account, with which no person signs in.
+-- members is the JSON object of what can be set of a user, without what has a column. The organisation may be one that the configuration
+-- declares, so it references nothing. email_verified_by is by whose word the address is the user's own: 'operator', 'provider NAME', or
+-- empty. provider_groups are those of the provider groups_by. password_scheme is what stands before the salt in password_hash. version moves
+-- on with every change that ends tokens. external: a provider vouches for the user. service: a machine's account.
 CREATE TABLE users (
     id                TEXT    NOT NULL PRIMARY KEY REFERENCES subjects (id),
     email             TEXT    NOT NULL UNIQUE,
-    email_verified_by TEXT    NOT NULL,
-    name              TEXT    NOT NULL,
-    profile           TEXT    NOT NULL,
+    status            TEXT    NOT NULL,
     organisation      TEXT    NOT NULL,
-    role              TEXT    NOT NULL,
-    group_names       TEXT    NOT NULL,
+    members           TEXT    NOT NULL,
+    email_verified_by TEXT    NOT NULL,
     provider_groups   TEXT    NOT NULL,
     groups_by         TEXT    NOT NULL,
-    status            TEXT    NOT NULL,
     external          BOOLEAN NOT NULL,
     service           BOOLEAN NOT NULL,
     password_hash     TEXT    NOT NULL,

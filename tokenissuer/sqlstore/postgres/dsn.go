@@ -37,7 +37,7 @@ func Parse(dsn oauth.Secret) error {
 	return err
 }
 
-// Place says to which database of which servers a connection string leads, and nothing else of it.
+// Place returns the servers and the database of a connection string, and nothing else of it.
 func Place(dsn oauth.Secret) (string, error) {
 	config, err := parse(dsn)
 	if err != nil {

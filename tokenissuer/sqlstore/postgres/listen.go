@@ -39,7 +39,7 @@ func (s *Server) listen(ctx context.Context, changed func()) error {
 	defer func() {
 		closing, cancel := context.WithTimeout(context.Background(), s.options.NotifyTimeout)
 		defer cancel()
-		_ = conn.Close(closing) // it is of no use any more
+		_ = conn.Close(closing) // it is of no further use
 	}()
 	if err := s.within(ctx, func(ctx context.Context) error {
 		_, err := conn.Exec(ctx, `LISTEN `+changesChannel)
@@ -47,7 +47,7 @@ func (s *Server) listen(ctx context.Context, changed func()) error {
 	}); err != nil {
 		return err
 	}
-	changed() // what came while nobody listened
+	changed() // for what came while the connection was down
 	for {
 		if err := s.await(ctx, conn); err != nil {
 			return err

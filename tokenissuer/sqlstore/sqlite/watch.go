@@ -14,7 +14,7 @@ const (
 	largeLog = 64 << 20
 )
 
-// errMoved: SQLite itself would go on writing into files that have no name any more.
+// errMoved: SQLite itself would go on writing into files that no longer have a name.
 var errMoved = errors.New("the database is not where it was opened")
 
 // Lasts returns an error when a commit would not last. It is asked amid a transaction, when the log exists, and by one goroutine

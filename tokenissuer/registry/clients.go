@@ -1,0 +1,237 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// Clients changes at run time which clients exist. It lists those that the configuration declares, and does not change them.
+type Clients struct {
+	Issuer   *tokenissuer.Issuer
+	Declared store.StaticDirectory
+	Stored   store.ClientStore
+}
+
+// Clients lists every client, by id.
+func (g *Clients) Clients(ctx context.Context) ([]*store.Client, error) {
+	stored, err := g.Stored.Clients(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := g.Declared.Clients()
+	for _, c := range stored {
+		if g.Declared.LookupClient(c.ID) == nil {
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b *store.Client) int { return strings.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// Client returns one client, or ErrNotFound.
+func (g *Clients) Client(ctx context.Context, id string) (*store.Client, error) {
+	return g.Issuer.Directory.Client(ctx, id)
+}
+
+// AddClient registers a client and returns its secret, which cannot be read again; a public client gets none here. An empty
+// id is generated. ErrTaken when the id is in use.
+func (g *Clients) AddClient(ctx context.Context, c store.Client) (*store.Client, oauth.Secret, error) {
+	if c.ID == "" {
+		c.ID = oauth.NewID()
+	}
+	c.SetDefaults()
+	if g.Declared.Declares(c.ID) {
+		return nil, oauth.Secret{}, store.ErrTaken
+	}
+	c.CreatedAt = g.Issuer.Now().Truncate(time.Microsecond)
+	var secret oauth.Secret
+	if !c.IsPublic() && !c.SignsAssertions() {
+		secret = oauth.NewClientSecret()
+		c.Secrets = []store.ClientSecret{{Digest: secret.Digest(), CreatedAt: c.CreatedAt}}
+	}
+	if err := g.checkClient(&c, &store.Client{}); err != nil {
+		return nil, oauth.Secret{}, invalidInput{err}
+	}
+	if err := g.Stored.AddClient(ctx, &c); err != nil {
+		return nil, oauth.Secret{}, err
+	}
+	g.Issuer.Authenticated.Forget(c.ID)
+	g.Issuer.Origins.Forget()
+	return &c, secret, nil
+}
+
+// checkClient refuses what cannot be registered. What the client has had before was registered by the rules of then.
+func (g *Clients) checkClient(c, before *store.Client) error {
+	gained := *c
+	gained.RedirectURIs = without(c.RedirectURIs, before.RedirectURIs)
+	gained.CORSOrigins = without(c.CORSOrigins, before.CORSOrigins)
+	gained.Scopes = without(c.Scopes, before.Scopes)
+	if err := gained.Validate(); err != nil {
+		return err
+	}
+	if c.JWKS != before.JWKS {
+		if err := assertion.CheckSet(c); err != nil {
+			return err
+		}
+	}
+	if err := gained.CheckPlainHTTP(); err != nil {
+		return err
+	}
+	if err := c.CheckReachable(); err != nil && before.CheckReachable() == nil {
+		return err
+	}
+	if !g.Issuer.OpenID {
+		if err := c.CheckWithoutOpenID(); err != nil && before.CheckWithoutOpenID() == nil {
+			return err
+		}
+	}
+	if !reflect.DeepEqual(c.Exchange, before.Exchange) {
+		if err := g.Issuer.CheckExchange(c); err != nil {
+			return err
+		}
+	}
+	return g.Issuer.Scopes.Check(gained.Scopes)
+}
+
+// without returns the elements of list that others does not hold.
+func without[S ~[]E, E comparable](list, others S) S {
+	var rest S
+	for _, element := range list {
+		if !slices.Contains(others, element) {
+			rest = append(rest, element)
+		}
+	}
+	return rest
+}
+
+// RotateSecret gives a client a further secret, a public one perhaps its first. The older ones stay good for overlap; 0 ends
+// them now.
+func (g *Clients) RotateSecret(ctx context.Context, id string, overlap time.Duration) (oauth.Secret, error) {
+	client, err := g.changeable(ctx, id)
+	switch {
+	case err != nil:
+		return oauth.Secret{}, err
+	case client.SignsAssertions():
+		return oauth.Secret{}, invalidInput{errors.New("the client proves who it is with a key of its own, and no secret is good for it")}
+	}
+	if client.Origin == store.FromMetadata {
+		return oauth.Secret{}, invalidInput{errors.New("a client that describes itself in a document has no secret")}
+	}
+	if overlap < 0 {
+		return oauth.Secret{}, invalidInput{errors.New("the overlap must not be negative")}
+	}
+	now := g.Issuer.Now()
+	secret := oauth.NewClientSecret()
+	err = g.Stored.RotateClientSecret(ctx, id, store.ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap))
+	g.Issuer.Authenticated.Forget(id)
+	if err != nil {
+		return oauth.Secret{}, err
+	}
+	return secret, nil
+}
+
+// DisableClient refuses the client from now on, and revokes its tokens.
+func (g *Clients) DisableClient(ctx context.Context, id string) error {
+	return g.end(ctx, id, g.Stored.DisableClient)
+}
+
+// RemoveClient deletes the client, and revokes its tokens. Its id can be used again once its last token has expired.
+func (g *Clients) RemoveClient(ctx context.Context, id string) error {
+	return g.end(ctx, id, g.Stored.RemoveClient)
+}
+
+func (g *Clients) end(ctx context.Context, id string, step func(context.Context, string, store.Revocation) error) error {
+	if _, err := g.changeable(ctx, id); err != nil {
+		return err
+	}
+	tokens := g.Issuer.RevocationOf(store.RevokeClient, id)
+	// A node that remembers the client serves it for a moment more. What it issues then is revoked as well.
+	tokens.IssuedUntil = tokens.IssuedUntil.Add(memory.ClientCacheTTL + store.Leeway)
+	err := step(ctx, id, tokens)
+	g.Issuer.Authenticated.Forget(id)
+	g.Issuer.Origins.Forget()
+	if err != nil {
+		return err
+	}
+	g.Issuer.Revocations.Add(tokens)
+	return nil
+}
+
+// EnableClient lets a disabled client in again. Tokens issued before it was disabled, or within six seconds after, stay
+// revoked.
+func (g *Clients) EnableClient(ctx context.Context, id string) error {
+	if _, err := g.changeable(ctx, id); err != nil {
+		return err
+	}
+	return g.Stored.EnableClient(ctx, id)
+}
+
+// changeable returns a client that may be changed at run time.
+func (g *Clients) changeable(ctx context.Context, id string) (*store.Client, error) {
+	client, err := g.Client(ctx, id)
+	if err == nil && client.Declared {
+		return nil, ErrDeclared
+	}
+	return client, err
+}
+
+// UpdateClient has change edit the members of a client, and holds what is new to the rules of registration. No token ends by it:
+// an access token keeps its scopes until it expires, and a refresh leaves out those that the client may no longer have.
+// A confidential client stays one, because its codes and refresh tokens were given to a client with a secret.
+func (g *Clients) UpdateClient(ctx context.Context, id string, change func(*store.Client) error) (changed *store.Client, err error) {
+	if _, err := g.changeable(ctx, id); err != nil {
+		return nil, err
+	}
+	var refused error
+	err = g.Stored.ChangeClient(ctx, id, func(c *store.Client) error {
+		before := *c
+		if refused = change(c); refused == nil {
+			refused = mayChange(c, &before)
+		}
+		if refused == nil {
+			refused = g.checkClient(c, &before)
+		}
+		changed = c
+		return refused
+	})
+	g.Issuer.Authenticated.Forget(id)
+	g.Issuer.Origins.Forget()
+	switch {
+	case refused != nil:
+		return nil, invalidInput{refused}
+	case err != nil:
+		return nil, err
+	}
+	return changed, nil
+}
+
+// mayChange refuses changes that would not last, or would vouch for a client that made itself known.
+func mayChange(c, before *store.Client) error {
+	kept := *c
+	kept.Lifetimes = before.Lifetimes
+	switch {
+	case c.Origin == store.FromMetadata && !reflect.DeepEqual(&kept, before):
+		return errors.New("the client describes itself at the URL that is its id: only its lifetimes can be changed here; disable it to keep it out")
+	case c.Origin == store.FromRegistration && !reflect.DeepEqual(c.Scopes, before.Scopes):
+		return errors.New("what clients can be granted that have registered themselves is in the configuration: `registration { scopes … }`")
+	case c.Origin == store.FromRegistration && c.MayExchange():
+		return errors.New("a client that has registered itself exchanges no tokens: register one of your own")
+	case c.Origin == store.FromRegistration && c.FirstParty:
+		return errors.New("a client that has registered itself cannot do without consent: register one of your own")
+	case c.IsPublic() && !before.IsPublic():
+		return errors.New("a confidential client cannot become a public one: what was issued to it needs its secret; register another client")
+	case strings.TrimSpace(c.Name) == "" && c.Name != before.Name:
+		return errors.New("a client needs a name: people see it when they are asked for their consent")
+	}
+	return nil
+}
