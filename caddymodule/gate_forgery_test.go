@@ -555,5 +555,5 @@ func (g *gateway) revoke(t *testing.T, token *accesstoken.AccessToken, kind stor
 		store.RevokeToken: token.ID, store.RevokeFamily: token.FamilyID, store.RevokeUser: token.Subject,
 		store.RevokeClient: token.ClientID, store.RevokeOrganisation: token.Organisation, store.RevokeKey: token.KeyID,
 	}[kind]
-	check(t, g.app().issuer.Revoke(context.Background(), g.app().issuer.RevocationOf(kind, id)))
+	check(t, g.app().issuer.Families.Revoke(context.Background(), g.app().issuer.Families.RevocationOf(kind, id)))
 }

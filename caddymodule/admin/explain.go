@@ -103,7 +103,7 @@ func isPersonal(text string) bool { return strings.HasPrefix(text, personaltoken
 func (t *Target) inspect(ctx context.Context, x *Explanation, token string) {
 	found := accesstoken.Inspect(token)
 	if t.Issuer != nil && t.IsServing(ctx) { // before, it has no master key to know its own credentials by
-		if what, family := t.Issuer.Master.Inspect(oauth.NewSecret(token)); what != "" {
+		if what, family := t.Issuer.Families.Master.Inspect(oauth.NewSecret(token)); what != "" {
 			found.What, x.Family = what, family
 		}
 	}
@@ -150,14 +150,14 @@ func (t *Target) explain(ctx context.Context, token string, audiences []string) 
 
 // explainOwn has a token of our own issuer judged. It tells ID tokens, which are signed with the same keys.
 func (t *Target) explainOwn(token string, audiences []string) (Explanation, error) {
-	if hint, err := idtoken.ReadHint(token, t.Issuer.URL, t.Issuer.Keys); err == nil {
-		x := t.Issuer.Verifier.Explain(token, orElse(audiences, t.Issuer.Audience))
+	if hint, err := idtoken.ReadHint(token, t.Issuer.URL, t.Issuer.Minter.Keys); err == nil {
+		x := t.Issuer.Minter.Verifier.Explain(token, orElse(audiences, t.Issuer.Audience))
 		x.Claims = nil // as an access token it says nothing
 		x.Findings = slices.DeleteFunc(x.Findings, func(f accesstoken.Finding) bool { return f.Check != "type" })
 		return Explanation{Explanation: x, What: "an ID token of this issuer, which is for its client and which the gate never takes", Subject: hint.Subject, ClientID: hint.ClientID}, nil
 	}
 	return t.explainFor(audiences, func(audiences []string) (accesstoken.Explanation, error) {
-		return t.Issuer.Verifier.Explain(token, audiences), nil
+		return t.Issuer.Minter.Verifier.Explain(token, audiences), nil
 	})
 }
 

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
@@ -19,7 +19,7 @@ import (
 func benchmarkedGate(token *accesstoken.AccessToken) *Protect {
 	verifier := verdict(func(string, []string) (*accesstoken.AccessToken, error) { return token, nil })
 	own := &OwnIssuer{
-		Settings: new(tokenissuer.Settings), Verifier: verifier, Node: openNode{}, IsServing: func(context.Context) bool { return true },
+		Policy: new(clients.Policy), Verifier: verifier, Node: openNode{}, IsServing: func(context.Context) bool { return true },
 	}
 	shared := NewShared(zap.NewNop(), endpoint.NewAudit(zap.NewNop(), caller.Address), time.Now, own, nil)
 	shared.cookies = []string{"accessToken", "session"}

@@ -10,11 +10,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -117,7 +117,7 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	if client, ok := errors.AsType[clientError](err); ok {
 		fields = append(fields, zap.String("client_id", client.clientID))
 	}
-	directory, elsewhere := errors.AsType[tokenissuer.DirectoryError](err)
+	directory, elsewhere := errors.AsType[signin.DirectoryError](err)
 	if elsewhere {
 		fields = append(fields, zap.String("provider", directory.Provider))
 	}

@@ -23,12 +23,12 @@ func (h *authorizationPages) reopened(r *http.Request, v visit, sealed oauth.Sec
 	if p = toTokensOf(sealed); p.toTokens {
 		return p, nil
 	}
-	request, client, target, err := h.issuer.ReopenRequest(r.Context(), sealed)
+	request, client, target, err := h.authorizations.ReopenRequest(r.Context(), sealed)
 	if err != nil {
 		return pending{}, err
 	}
 	p.request, p.client, p.target = &request, client, target
-	p.sealed, err = h.issuer.SealRequest(p.request, v.browser, h.issuer.Now())
+	p.sealed, err = h.authorizations.SealRequest(p.request, v.browser)
 	return p, err
 }
 

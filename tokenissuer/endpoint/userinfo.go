@@ -17,7 +17,7 @@ func (h *tokenEndpoints) userInfo(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return asBearerError(err)
 	}
-	info, err := h.issuer.UserInfo(r.Context(), token)
+	info, err := h.issued.UserInfo(r.Context(), token)
 	if err != nil {
 		return asBearerError(err)
 	}

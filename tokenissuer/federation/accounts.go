@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -41,16 +41,29 @@ const touchInterval = store.Day
 
 // Accounts finds the users of accounts.
 type Accounts struct {
-	// Registry knows who exists, and adds and changes users by the rules that hold for operators too.
-	Registry *registry.Registry
-	// Changed is told of each user whom a provider has made or changed, for the audit log; nil: nobody is.
+	// Families has the directory and the clock.
+	Families *families.Families
+	// Users adds and changes users.
+	Users Users
+	// Changed is called for each user who was added or changed, for the audit log; nil: it is not.
 	Changed func(Change)
 }
 
-// Change is what has become of a user by the word of a provider.
+// Users adds and changes users by the rules that apply to operators too. Package registry has one.
+type Users interface {
+	// AddExternalUser adds a user with an account at a provider. An error that has a method InvalidInput means that the organisation or the
+	// role of the user does not exist.
+	AddExternalUser(ctx context.Context, u store.User, identity store.Identity) (*store.User, error)
+	UpdateUser(ctx context.Context, id string, change store.UserChange) error
+	Unlink(ctx context.Context, u store.Unlinking) error
+	// Identities returns the accounts at providers that lead to users.
+	Identities() store.IdentityStore
+}
+
+// Change is a change to a user that a sign-in at a provider has made.
 type Change struct {
 	UserID, Provider string
-	// Added: the user was made. Otherwise Members lists what was changed.
+	// Added reports that the user was added. Otherwise Members lists what was changed.
 	Added   bool
 	Members []string
 }
@@ -89,13 +102,13 @@ func (a Accounts) User(ctx context.Context, account Account, rules Rules) (*stor
 
 // find is one attempt of User. ErrTaken: somebody was faster, or another user has the address.
 func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*store.User, error) {
-	identity, err := a.Registry.Stored.UserByIdentity(ctx, account.Provider, account.Subject)
+	identity, err := a.Users.Identities().UserByIdentity(ctx, account.Provider, account.Subject)
 	linked := err == nil
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
 	if linked {
-		user, err := a.Registry.User(ctx, identity.UserID)
+		user, err := a.Families.Directory.User(ctx, identity.UserID)
 		switch {
 		case err == nil && identity.IsOf(user) && rules.knows(identity):
 			return a.known(ctx, account, rules, identity, user)
@@ -158,7 +171,7 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 	// Beside this sign-in the user may have got another address or, by this account's former word, another account.
 	switch {
 	case identity.Vouches:
-		later, err := a.Registry.User(ctx, user.ID)
+		later, err := a.Families.Directory.User(ctx, user.ID)
 		if err == nil && later.Email != user.Email {
 			identity.Vouches = false
 			err = a.touch(ctx, identity)
@@ -175,7 +188,7 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 
 // touch writes when an identity was used last, and what became of it.
 func (a Accounts) touch(ctx context.Context, identity store.Identity) error {
-	err := a.Registry.Stored.TouchIdentity(ctx, identity)
+	err := a.Users.Identities().TouchIdentity(ctx, identity)
 	if errors.Is(err, store.ErrNotFound) {
 		return refused(reasonUnlinked)
 	}
@@ -186,7 +199,7 @@ func (a Accounts) touch(ctx context.Context, identity store.Identity) error {
 // that they may be another person's. An operator may have said that they are not. The provider takes its word back all the same, and the address
 // for which no account of a provider's user vouches any more is nobody's.
 func (a Accounts) checkAlone(ctx context.Context, user *store.User, account Account, identity store.Identity) error {
-	all, err := a.Registry.Stored.Identities(ctx, user.ID)
+	all, err := a.Users.Identities().Identities(ctx, user.ID)
 	if err != nil {
 		return err
 	}
@@ -230,7 +243,7 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 	if email == "" {
 		return nil, store.ErrNotFound
 	}
-	user, err := a.Registry.Issuer.Directory.UserByEmail(ctx, email)
+	user, err := a.Families.Directory.UserByEmail(ctx, email)
 	if err != nil {
 		return nil, err
 	}
@@ -238,25 +251,25 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 		return nil, err
 	}
 	if former.UserID != "" && (former.UserID != user.ID || !rules.knows(former)) {
-		if err := a.Registry.Unlink(ctx, store.Unlinking{Provider: former.Provider, Subject: former.Subject, UserID: former.UserID, MayBeLast: true}); err != nil {
+		if err := a.Users.Unlink(ctx, store.Unlinking{Provider: former.Provider, Subject: former.Subject, UserID: former.UserID, MayBeLast: true}); err != nil {
 			return nil, err
 		}
 	}
 	now := a.now()
-	if err := a.Registry.Stored.LinkIdentity(ctx, store.Identity{
+	if err := a.Users.Identities().LinkIdentity(ctx, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), Source: rules.Source, LinkedAt: now, LastUsedAt: now,
 		Vouches: true,
 	}); err != nil {
 		return nil, err
 	}
-	linked, err := a.Registry.User(ctx, user.ID)
+	linked, err := a.Families.Directory.User(ctx, user.ID)
 	if err != nil {
 		return nil, err
 	}
 	// Beside this sign-in one of the others may have taken back its word for the address.
 	if err := a.checkLink(ctx, linked, account, rules); err != nil || linked.Email != email {
 		unlinking := store.Unlinking{Provider: account.Provider, Subject: account.Subject, UserID: user.ID, MayBeLast: true}
-		return nil, cmp.Or(a.Registry.Unlink(ctx, unlinking), err, refused(reasonAddressUnproven))
+		return nil, cmp.Or(a.Users.Unlink(ctx, unlinking), err, refused(reasonAddressUnproven))
 	}
 	a.changed(Change{UserID: user.ID, Provider: account.Provider, Members: []string{"identities"}})
 	if account.NamedOnly {
@@ -268,7 +281,7 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 // checkLink refuses to give an account to the user who has its address unless the providers of all other accounts that lead to the user
 // vouch for the address too, and are ones by whose word accounts are linked, or an operator does for them.
 func (a Accounts) checkLink(ctx context.Context, user *store.User, account Account, rules Rules) error {
-	others, err := a.Registry.Stored.Identities(ctx, user.ID)
+	others, err := a.Users.Identities().Identities(ctx, user.ID)
 	switch {
 	case err != nil:
 		return err
@@ -305,17 +318,17 @@ func (a Accounts) create(ctx context.Context, account Account, rules Rules) (*st
 		user.ProviderGroups, user.GroupsBy = keptGroups(account.Groups, nil), account.Provider
 	}
 	account.describe(&user)
-	added, err := a.Registry.AddExternalUser(ctx, user, store.Identity{
+	added, err := a.Users.AddExternalUser(ctx, user, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, Source: rules.Source, Vouches: account.EmailVerified && rules.Link == LinkVerifiedEmail,
 	})
-	if registry.IsInvalidInput(err) { // an organisation or a role that is gone: the person can do nothing about it
+	if invalid := (interface{ InvalidInput() }(nil)); errors.As(err, &invalid) { // an organisation or a role that is gone: the person can do nothing about it
 		return nil, oauth.NewError(oauth.ServerError, "creation_failed").WithCause(err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	a.changed(Change{UserID: added.ID, Provider: account.Provider, Added: true})
-	return a.Registry.User(ctx, added.ID) // with its version
+	return a.Families.Directory.User(ctx, added.ID) // with its version
 }
 
 // refresh makes a stored user what the account says: the groups and, of a user whom the provider has created, name, address and
@@ -342,13 +355,13 @@ func (a Accounts) refresh(ctx context.Context, user *store.User, account Account
 	if err != nil {
 		return nil, err
 	}
-	return a.Registry.User(ctx, user.ID)
+	return a.Families.Directory.User(ctx, user.ID)
 }
 
 // update makes a change that a provider's word has brought. Should somebody have the address that is to be nobody's, the user keeps the old one,
 // for which the provider does not vouch any more.
 func (a Accounts) update(ctx context.Context, user *store.User, account Account, change store.UserChange) error {
-	err := a.Registry.UpdateUser(ctx, user.ID, change)
+	err := a.Users.UpdateUser(ctx, user.ID, change)
 	if errors.Is(err, store.ErrTaken) && change.Email != nil && *change.Email == store.UnknownEmail(user.ID) {
 		if change.Email = nil; user.EmailVerifiedBy == "" {
 			change.EmailVerifiedBy = nil
@@ -356,7 +369,7 @@ func (a Accounts) update(ctx context.Context, user *store.User, account Account,
 		if change == (store.UserChange{}) {
 			return nil
 		}
-		err = a.Registry.UpdateUser(ctx, user.ID, change)
+		err = a.Users.UpdateUser(ctx, user.ID, change)
 	}
 	if err == nil {
 		a.changed(Change{UserID: user.ID, Provider: account.Provider, Members: members(change)})
@@ -380,7 +393,7 @@ func members(c store.UserChange) (names []string) {
 	return names
 }
 
-func (a Accounts) now() time.Time { return a.Registry.Issuer.Now() }
+func (a Accounts) now() time.Time { return a.Families.Now() }
 
 // refused returns the error for an account that is nobody's here. The person does not learn the reason, which may tell of somebody
 // else.
@@ -388,5 +401,5 @@ func refused(reason string) error { return oauth.NewError(oauth.AccessDenied, re
 
 // Linked lists the accounts that lead to a user, by provider and subject.
 func (a Accounts) Linked(ctx context.Context, user *store.User) ([]store.Identity, error) {
-	return a.Registry.Stored.Identities(ctx, user.ID)
+	return a.Users.Identities().Identities(ctx, user.ID)
 }

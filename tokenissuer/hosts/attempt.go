@@ -7,7 +7,7 @@ import (
 	"encoding/base64"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -67,24 +67,24 @@ const attemptLifetime = 10 * time.Minute
 
 // Seal returns the attempt as a state.
 func (s *Sessions) Seal(a Attempt) (oauth.Secret, error) {
-	if s.issuer.Master == nil {
+	if s.families().Master == nil {
 		return oauth.Secret{}, oauth.Unavailable("keys_not_loaded", nil)
 	}
-	return keys.Wrap(s.issuer.Master.HostSignIns, a.Origin, a, s.issuer.Now())
+	return keys.Wrap(s.families().Master.HostSignIns, a.Origin, a, s.families().Now())
 }
 
 // Open is the reverse of Seal, for a state that came to a host of that origin. Late: it was good once. The error says that it is
 // no state of the host.
 func (s *Sessions) Open(state oauth.Secret, origin string) (a Attempt, late bool, err error) {
-	a, err = openAttempt(s.issuer, state, origin)
-	return a, s.issuer.Now().Sub(a.Began) > attemptLifetime, err
+	a, err = openAttempt(s.families(), state, origin)
+	return a, s.families().Now().Sub(a.Began) > attemptLifetime, err
 }
 
-func openAttempt(issuer *tokenissuer.Issuer, state oauth.Secret, origin string) (a Attempt, err error) {
-	if issuer.Master == nil {
+func openAttempt(fs *families.Families, state oauth.Secret, origin string) (a Attempt, err error) {
+	if fs.Master == nil {
 		return a, oauth.Unavailable("keys_not_loaded", nil)
 	}
-	a, at, err := keys.UnwrapAny[Attempt](issuer.Master.HostSignIns, origin, state)
+	a, at, err := keys.UnwrapAny[Attempt](fs.Master.HostSignIns, origin, state)
 	a.Began = at
 	if err == nil && a.Origin != origin {
 		err = oauth.NewError(oauth.InvalidRequest, "seal_broken")
@@ -109,8 +109,8 @@ type Request struct {
 
 // AttemptOf returns the attempt of a request to the issuer. A request is refused unless a host of ours has made it for this attempt: the code
 // that it gets would be good for the browser that began another.
-func AttemptOf(issuer *tokenissuer.Issuer, r Request) (Attempt, error) {
-	a, err := openAttempt(issuer, oauth.NewSecret(r.State), r.Origin)
+func AttemptOf(fs *families.Families, r Request) (Attempt, error) {
+	a, err := openAttempt(fs, oauth.NewSecret(r.State), r.Origin)
 	if err == nil && (r.Nonce != a.Nonce || r.Challenge != a.Challenge()) {
 		err = oauth.NewError(oauth.InvalidRequest, "state_of_another_request")
 	}

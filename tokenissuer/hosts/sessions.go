@@ -6,11 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/opaque"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -19,15 +20,22 @@ const maxBytes = 96 << 20
 
 // Sessions are those of browsers at hosts behind the gate.
 type Sessions struct {
-	issuer     *tokenissuer.Issuer
+	sessions   *signin.Sessions
+	signIns    *signin.SignIns
+	roles      store.RoleCatalogue
 	allowed    oauth.Scopes
 	remembered *opaque.Cache
 }
 
-// New returns the sessions that an issuer keeps.
-func New(issuer *tokenissuer.Issuer, enter opaque.Enter) *Sessions {
-	return &Sessions{issuer: issuer, allowed: issuer.HostScopes(), remembered: opaque.New(issuer.Verifier, enter, maxBytes)}
+// New returns the sessions at hosts of an issuer's sessions. roles are those that users can have, and verifier reads the issuer's tokens.
+func New(sessions *signin.Sessions, signIns *signin.SignIns, roles store.RoleCatalogue, verifier *accesstoken.Verifier, enter opaque.Enter) *Sessions {
+	return &Sessions{
+		sessions: sessions, signIns: signIns, roles: roles, allowed: sessions.Clients.BuiltIn().Scopes,
+		remembered: opaque.New(verifier, enter, maxBytes),
+	}
 }
+
+func (s *Sessions) families() *families.Families { return s.sessions.Families }
 
 // errNone is all that is said of a cookie that stands for no session.
 var errNone = oauth.NewError(oauth.Unauthorized, "session_missing")
@@ -60,15 +68,15 @@ func (s *Sessions) Token(ctx context.Context, cookie string, host routes.Host) (
 func (s *Sessions) Remembered() int { return s.remembered.Len() }
 
 // session returns the session of a cookie; nil: there is none.
-func (s *Sessions) session(ctx context.Context, cookie string, host routes.Host) (*tokenissuer.Session, error) {
-	if s.issuer.Master == nil {
+func (s *Sessions) session(ctx context.Context, cookie string, host routes.Host) (*signin.Session, error) {
+	if s.families().Master == nil {
 		return nil, oauth.Unavailable("keys_not_loaded", nil)
 	}
-	id, genuine := s.issuer.Master.ReadHostSession(cookie, host.Origin())
+	id, genuine := s.families().Master.ReadHostSession(cookie, host.Origin())
 	if !genuine {
 		return nil, nil
 	}
-	session, err := s.issuer.LivingSession(ctx, id, store.HostSession)
+	session, err := s.sessions.LivingSession(ctx, id, store.HostSession)
 	if session == nil || err != nil || session.Family.Code.RedirectURI != host.Callback() {
 		return nil, err
 	}
@@ -83,11 +91,11 @@ func (s *Sessions) load(ctx context.Context, cookie string, host routes.Host) (*
 	}
 	f, user := session.Family, session.User
 	t := &accesstoken.AccessToken{
-		Issuer: s.issuer.URL, Subject: user.ID, Audience: s.issuer.Audience, ClientID: store.BuiltInClientID, Scopes: s.scopes(f), ID: f.ID,
+		Issuer: s.sessions.Clients.URL, Subject: user.ID, Audience: s.sessions.Clients.Audience, ClientID: store.BuiltInClientID, Scopes: s.scopes(f), ID: f.ID,
 		IssuedAt: f.CreatedAt.Truncate(time.Second), ExpiresAt: f.ExpiresAt, FamilyID: f.ID, Organisation: user.Organisation,
 		AuthTime: f.AuthTime.Truncate(time.Second),
 	}
-	if s.issuer.Roles.Has(user.Role) {
+	if s.roles.Has(user.Role) {
 		t.Role = string(user.Role)
 	}
 	person := &accesstoken.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified(), Groups: user.AllGroups(), Profile: user.Profile, UpdatedAt: user.LastChange()}

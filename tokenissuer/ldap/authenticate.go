@@ -14,9 +14,9 @@ import (
 	"github.com/go-ldap/ldap/v3"
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -59,7 +59,7 @@ const maxLogin = 254
 // temporarily_unavailable if it cannot be asked.
 //
 // A name that the directory does not know costs the same steps as a wrong password: a search, and a bind on a connection of its own.
-func (d *Directory) Authenticate(ctx context.Context, a tokenissuer.DirectoryAttempt) (federation.Account, error) {
+func (d *Directory) Authenticate(ctx context.Context, a signin.DirectoryAttempt) (federation.Account, error) {
 	// 1. Is it something that a directory can be asked about? An empty password would be an unauthenticated bind.
 	if !d.isLogin(a.Login) {
 		return federation.Account{}, store.ErrNotFound
@@ -88,7 +88,7 @@ func (d *Directory) isLogin(login string) bool {
 		!strings.ContainsFunc(login, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) })
 }
 
-func (d *Directory) signIn(ctx context.Context, a tokenissuer.DirectoryAttempt) (none federation.Account, err error) {
+func (d *Directory) signIn(ctx context.Context, a signin.DirectoryAttempt) (none federation.Account, err error) {
 	// 3. Find the one entry, and what identifies it.
 	entry, err := d.find(ctx, a.Login)
 	if err != nil {

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/cache"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/opaque"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -29,10 +31,19 @@ const (
 // Tokens are the personal access tokens of an issuer.
 type Tokens struct {
 	rules      Rules
-	issuer     *tokenissuer.Issuer
+	issuer     Issuer
 	stored     func() Store
 	remembered *opaque.Cache
 	refused    *cache.Cache[struct{}]
+}
+
+// Issuer is what tokens use of their issuer.
+type Issuer struct {
+	Families  *families.Families
+	Clients   *clients.Clients
+	Verifier  *accesstoken.Verifier
+	Roles     store.RoleCatalogue
+	Resources *routes.Resources
 }
 
 // Store is what tokens ask of a store.
@@ -42,9 +53,9 @@ type Store interface {
 }
 
 // New returns the tokens of an issuer that rules allow. Stored returns the store once the issuer serves.
-func New(issuer *tokenissuer.Issuer, rules Rules, stored func() Store, enter opaque.Enter) *Tokens {
+func New(issuer Issuer, rules Rules, stored func() Store, enter opaque.Enter) *Tokens {
 	if len(rules.Scopes) == 0 {
-		rules.Scopes = issuer.HostScopes()
+		rules.Scopes = issuer.Clients.BuiltIn().Scopes
 	}
 	return &Tokens{
 		rules: rules, issuer: issuer, stored: stored, remembered: opaque.New(issuer.Verifier, enter, maxBytes),
@@ -108,7 +119,7 @@ func (p *Tokens) load(ctx context.Context, key opaque.Key) (*accesstoken.AccessT
 	if record == nil || err != nil {
 		return nil, err
 	}
-	if day := p.issuer.Now().UTC().Truncate(24 * time.Hour); record.LastUsedAt.Before(day) {
+	if day := p.issuer.Families.Now().UTC().Truncate(24 * time.Hour); record.LastUsedAt.Before(day) {
 		_ = p.stored().TouchPersonalToken(ctx, record.ID, day) // a request does not fail because nobody can note it
 	}
 	return p.tokenOf(record, owner), nil
@@ -123,7 +134,7 @@ func (p *Tokens) find(ctx context.Context, key opaque.Key) (*store.PersonalToken
 	case err != nil:
 		return nil, nil, err
 	}
-	owner, err := p.issuer.Directory.User(ctx, record.UserID)
+	owner, err := p.issuer.Families.Directory.User(ctx, record.UserID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil, nil
@@ -146,7 +157,7 @@ func (p *Tokens) current(ctx context.Context, owner *store.User) (*store.User, e
 	if err != nil {
 		return nil, err
 	}
-	since := p.issuer.Now().Add(-providerWord)
+	since := p.issuer.Families.Now().Add(-providerWord)
 	if slices.ContainsFunc(identities, func(i store.Identity) bool { return i.Provider == owner.GroupsBy && i.LastUsedAt.After(since) }) {
 		return owner, nil
 	}
@@ -163,11 +174,11 @@ func (p *Tokens) stands(record *store.PersonalToken, owner *store.User) bool {
 // tokenOf returns what a token says, with what its owner may have now.
 func (p *Tokens) tokenOf(record *store.PersonalToken, owner *store.User) *accesstoken.AccessToken {
 	t := &accesstoken.AccessToken{
-		Issuer: p.issuer.URL, Subject: owner.ID, Audience: record.Audience, ClientID: store.BuiltInClientID, Scopes: p.rules.within(record.Scopes),
+		Issuer: p.issuer.Clients.URL, Subject: owner.ID, Audience: record.Audience, ClientID: store.BuiltInClientID, Scopes: p.rules.within(record.Scopes),
 		ID: record.ID, IssuedAt: record.IssuedAt(), ExpiresAt: record.ExpiresAt.Truncate(time.Second), Organisation: owner.Organisation,
 	}
 	if len(t.Audience) == 0 {
-		t.Audience = p.issuer.Audience
+		t.Audience = p.issuer.Clients.Audience
 	}
 	if p.issuer.Roles.Has(owner.Role) {
 		t.Role = string(owner.Role)
@@ -211,10 +222,10 @@ func (p *Tokens) Create(ctx context.Context, owner *store.User, q Request) (*sto
 	if err := p.useForm(ctx, owner, q.Form); err != nil {
 		return nil, oauth.Secret{}, err
 	}
-	token, now := newToken(), p.issuer.Now()
+	token, now := newToken(), p.issuer.Families.Now()
 	record := &store.PersonalToken{
 		ID: oauth.NewID(), Digest: token.Digest(), UserID: owner.ID, UserDeclared: owner.Declared, Name: q.Name, Scopes: q.Scopes, Audience: audience,
-		CreatedAt: p.issuer.Birth(now), ExpiresAt: now.Add(q.Lifetime),
+		CreatedAt: p.issuer.Families.IssueTime(), ExpiresAt: now.Add(q.Lifetime),
 	}
 	err = p.stored().AddPersonalToken(ctx, record, owner.Version)
 	switch {
@@ -234,11 +245,11 @@ func (p *Tokens) useForm(ctx context.Context, owner *store.User, form string) er
 	if form == "" {
 		return nil
 	}
-	now := p.issuer.Now()
-	if err := p.issuer.ReserveGrant(ctx, granted, owner.ID, now); err != nil {
+	now := p.issuer.Families.Now()
+	if err := p.issuer.Families.Limits.ReserveGrant(ctx, granted, owner.ID, now); err != nil {
 		return err
 	}
-	fresh, err := p.issuer.UseOnce(ctx, "personal token", owner.ID, form, now.Add(store.MaxLifetime))
+	fresh, err := p.issuer.Families.UseOnce(ctx, "personal token", owner.ID, form, now.Add(store.MaxLifetime))
 	if err == nil && !fresh {
 		err = errUsed
 	}
@@ -256,12 +267,10 @@ func (p *Tokens) Of(ctx context.Context, userID string) ([]*store.PersonalToken,
 
 // End ends the tokens that match, durably, here at once and on every other node as soon as it hears of it. It reports whether there was one.
 func (p *Tokens) End(ctx context.Context, which store.PersonalTokenFilter) (bool, error) {
-	ended, err := p.stored().EndPersonalTokens(ctx, which, p.issuer.Ending())
+	ended, err := p.stored().EndPersonalTokens(ctx, which, p.issuer.Families.Ending())
 	if err != nil {
 		return false, err
 	}
-	p.issuer.Revocations.Add(ended...)
+	p.issuer.Families.Revocations.Add(ended...)
 	return len(ended) > 0, nil
 }
-
-var _ tokenissuer.PersonalTokens = (*Tokens)(nil)

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // credentials are an unverified client id and secret.
-type credentials = tokenissuer.ClientCredential
+type credentials = clients.Credential
 
 // ClientCredentials is the client authentication of a request. Readings are the possible meanings of its credentials: the client
 // is authenticated if one is right, and has failed once if none is. For a client_id without a secret, PublicID is set
