@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Redeem turns the code of an attempt into a session of the host, and returns its id and its cookie. It is one durable step. A code
-// that was redeemed before ends the session that came of it.
+// Redeem turns the code of an attempt into a session of the host, and returns its id and its cookie. It is one durable step. A code that
+// was redeemed before ends the session that it gave.
 func (s *Sessions) Redeem(ctx context.Context, code oauth.Secret, a Attempt, host routes.Host) (id string, cookie oauth.Secret, err error) {
 	fs := s.families()
 	id, outcome, err := s.spend(ctx, code, a, host)
@@ -30,8 +30,8 @@ func (s *Sessions) Redeem(ctx context.Context, code oauth.Secret, a Attempt, hos
 	return id, fs.Master.HostSession(id, host.Origin()), nil
 }
 
-// Burn ends a code that came with its attempt to a browser which is not that of the attempt, so that the browser of the attempt cannot
-// redeem it afterwards. A code that is not good for the attempt, or that was redeemed before, is left as it fs.
+// Burn ends a code that came with its attempt to another browser, so that the browser of the attempt cannot redeem it afterwards. A code
+// that is not of the attempt, or was redeemed before, is left as it is.
 func (s *Sessions) Burn(ctx context.Context, code oauth.Secret, a Attempt, host routes.Host) error {
 	id, outcome, err := s.spend(ctx, code, a, host)
 	switch {
@@ -45,7 +45,7 @@ func (s *Sessions) Burn(ctx context.Context, code oauth.Secret, a Attempt, host 
 	return s.families().EndFamilies(ctx, store.FamilyFilter{ID: id})
 }
 
-// spend redeems the code of an attempt, and returns the id of its session and what came of it.
+// spend redeems the code of an attempt, and returns the id of its session and the outcome.
 func (s *Sessions) spend(ctx context.Context, code oauth.Secret, a Attempt, host routes.Host) (id string, outcome store.Outcome, err error) {
 	fs := s.families()
 	id, genuine := fs.Master.ReadCode(code)
@@ -65,7 +65,7 @@ func (s *Sessions) spend(ctx context.Context, code oauth.Secret, a Attempt, host
 	case subtle.ConstantTimeCompare([]byte(f.Code.Nonce), []byte(a.Nonce)) != 1:
 		return "", outcome, refused("nonce_wrong")
 	}
-	signIn, err := fs.Store.Family(ctx, f.SessionID) // with which the session ends
+	signIn, err := fs.Store.Family(ctx, f.SessionID) // the session ends with it
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return "", outcome, refused("code_expired")
@@ -79,14 +79,13 @@ func (s *Sessions) spend(ctx context.Context, code oauth.Secret, a Attempt, host
 	return id, outcome, nil
 }
 
-// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. Settle is
-// told how it went.
+// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. settle is called with
+// its result.
 func (s *Sessions) CountSignIn(ctx context.Context, address string) (settle func(error), err error) {
 	return s.signIns.CountSignIn(ctx, address)
 }
 
-// SignIn opens a session of the host for a user who has signed in at a provider, and returns its id and its cookie. It is
-// one durable step.
+// SignIn opens a session of the host for a user who has signed in at a provider, and returns its id and its cookie. It is one durable step.
 func (s *Sessions) SignIn(ctx context.Context, who signin.SignedIn, a Attempt, host routes.Host) (id string, cookie oauth.Secret, err error) {
 	id, err = s.sessions.OpenHostSession(ctx, who, host, a.Nonce)
 	if err != nil {
@@ -95,11 +94,11 @@ func (s *Sessions) SignIn(ctx context.Context, who signin.SignedIn, a Attempt, h
 	return id, s.families().Master.HostSession(id, host.Origin()), nil
 }
 
-// refused is an error of which a new attempt may know nothing.
+// refused returns an error after which a new attempt may succeed.
 func refused(reason string) error { return oauth.NewError(oauth.InvalidGrant, reason) }
 
-// End ends the session of a cookie, and returns it; nil: there was none. With a sign-in of our issuer it ends that, and with it the
-// sessions of all hosts that came of it. Without one it ends those that the user has by the same provider, at all hosts.
+// End ends the session of a cookie, and returns it; nil: there was none. If the session depends on one at our issuer, End ends that and so
+// the sessions of all hosts that depend on it. Otherwise it ends the user's sessions through the same provider, at all hosts.
 func (s *Sessions) End(ctx context.Context, cookie string, host routes.Host) (*signin.Session, error) {
 	session, err := s.session(ctx, cookie, host)
 	if session == nil || err != nil {

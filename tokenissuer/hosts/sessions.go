@@ -15,10 +15,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// maxBytes bounds what is remembered of sessions.
+// maxBytes bounds the memory for remembered sessions.
 const maxBytes = 96 << 20
 
-// Sessions are those of browsers at hosts behind the gate.
+// Sessions are the sessions of browsers at hosts behind the gate.
 type Sessions struct {
 	sessions   *signin.Sessions
 	signIns    *signin.SignIns
@@ -37,19 +37,19 @@ func New(sessions *signin.Sessions, signIns *signin.SignIns, roles store.RoleCat
 
 func (s *Sessions) families() *families.Families { return s.sessions.Families }
 
-// errNone is all that is said of a cookie that stands for no session.
+// errNone is the error for a cookie that is not of a living session.
 var errNone = oauth.NewError(oauth.Unauthorized, "session_missing")
 
-// keyOf does not allocate for a cookie of ours.
+// keyOf returns the key of a cookie in the cache. It does not allocate for a cookie of ours.
 func keyOf(cookie string, host routes.Host) opaque.Key {
 	var room [256]byte
 	text := append(append(append(append(room[:0], cookie...), 0), host.Scheme...), 0)
 	return sha256.Sum256(append(text, host.Authority...))
 }
 
-// Token returns who is calling, by the cookie of a session and the host at which it came. It asks the store for a session that it
-// has not seen for a minute, and otherwise whether it was revoked. The error is unauthorized when there is no such session any more,
-// and temporarily_unavailable.
+// Token returns the caller, by the cookie of a session and the host at which it came. A session that was read within a minute is only
+// checked against revocations; any other is read from the store. The error is unauthorized when there is no such session, or
+// temporarily_unavailable.
 func (s *Sessions) Token(ctx context.Context, cookie string, host routes.Host) (*accesstoken.AccessToken, error) {
 	key := keyOf(cookie, host)
 	if t, known, err := s.remembered.Recall(key); known {
@@ -99,14 +99,14 @@ func (s *Sessions) load(ctx context.Context, cookie string, host routes.Host) (*
 		t.Role = string(user.Role)
 	}
 	person := &accesstoken.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified(), Groups: user.AllGroups(), Profile: user.Profile, UpdatedAt: user.LastChange()}
-	// An address that nobody has verified is the operator's word, unless a provider has brought it.
+	// An unverified address was set by the operator, unless a provider has brought it.
 	person.EmailKnown = user.EmailVerified() || !user.External || user.Declared
 	person.ACR, person.AMR = f.Proof.ACR, f.Proof.AMR
 	t.WithPerson(person)
 	return t, nil
 }
 
-// scopes are the session's, without those that the operator has taken away since.
+// scopes returns the session's scopes, without those that the operator has removed since.
 func (s *Sessions) scopes(f *store.TokenFamily) oauth.Scopes {
 	if slices.Equal(s.allowed, f.Scopes) {
 		return s.allowed

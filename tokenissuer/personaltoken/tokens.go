@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// maxBytes bounds what is remembered of tokens that are good, and maxRefused how many that are not.
+	// maxBytes bounds the memory for valid tokens, and maxRefused the number of invalid ones.
 	maxBytes   = 32 << 20
 	maxRefused = 16384
-	// providerWord is how long after a sign-in at a provider a token has the groups into which the provider has put its owner: as long as a
-	// browser stays signed in, and the day within which a sign-in is noted.
+	// providerWord is how long after a sign-in at a provider a token has the groups that the provider has given its owner: as long as a
+	// browser stays signed in, and the day within which a sign-in is recorded.
 	providerWord = 31 * store.Day
-	// refusedFor is how long a token that is not good is refused without asking again.
+	// refusedFor is how long an invalid token is refused without asking again.
 	refusedFor = 10 * time.Second
 )
 
@@ -66,7 +66,7 @@ func New(issuer Issuer, rules Rules, stored func() Store, enter opaque.Enter) *T
 // Rules are those by which tokens are made and used.
 func (p *Tokens) Rules() Rules { return p.rules }
 
-// IsToken reports whether a text is meant to be a personal access token.
+// IsToken reports whether a text has the form of a personal access token.
 func (*Tokens) IsToken(text string) bool { return strings.HasPrefix(text, Prefix) }
 
 // Remembered returns the number of tokens in memory.
@@ -77,8 +77,8 @@ var (
 	errUnknown   = oauth.NewError(oauth.InvalidToken, "personal_token_unknown")
 )
 
-// Token returns whose a token is, if it is good and for one of the audiences. Admit is called before the store is asked about one that is
-// not in memory. The error is invalid_token or temporarily_unavailable.
+// Token returns what a valid token for one of the audiences says. admit is called before the store is asked about a token that is not in
+// memory. The error is invalid_token or temporarily_unavailable.
 func (p *Tokens) Token(ctx context.Context, text string, audiences []string, admit accesstoken.Admission) (*accesstoken.AccessToken, error) {
 	if !isWellFormed(text) {
 		return nil, errMalformed
@@ -97,7 +97,7 @@ func (p *Tokens) Token(ctx context.Context, text string, audiences []string, adm
 	return t, nil
 }
 
-// read asks the store, unless it has just been asked about a token that is not good.
+// read asks the store, unless the token was invalid a moment ago.
 func (p *Tokens) read(ctx context.Context, key opaque.Key, admit accesstoken.Admission) (*accesstoken.AccessToken, error) {
 	now := p.issuer.Verifier.Now()
 	if _, refused := p.refused.GetAt(string(key[:]), now); refused {
@@ -113,19 +113,19 @@ func (p *Tokens) read(ctx context.Context, key opaque.Key, admit accesstoken.Adm
 	return t, err
 }
 
-// load reads a token from the store; nil: it is not good, whatever the reason. The use is noted once a day.
+// load reads a token from the store; nil: it is not valid. The use is recorded once a day.
 func (p *Tokens) load(ctx context.Context, key opaque.Key) (*accesstoken.AccessToken, error) {
 	record, owner, err := p.find(ctx, key)
 	if record == nil || err != nil {
 		return nil, err
 	}
 	if day := p.issuer.Families.Now().UTC().Truncate(24 * time.Hour); record.LastUsedAt.Before(day) {
-		_ = p.stored().TouchPersonalToken(ctx, record.ID, day) // a request does not fail because nobody can note it
+		_ = p.stored().TouchPersonalToken(ctx, record.ID, day) // a request does not fail for that
 	}
 	return p.tokenOf(record, owner), nil
 }
 
-// find returns the record of a token that is good at this moment, with its owner; nil: there is none.
+// find returns the record of a token that is valid now, with its owner; nil: there is none.
 func (p *Tokens) find(ctx context.Context, key opaque.Key) (*store.PersonalToken, *store.User, error) {
 	record, err := p.stored().PersonalToken(ctx, key)
 	switch {
@@ -147,8 +147,8 @@ func (p *Tokens) find(ctx context.Context, key opaque.Key) (*store.PersonalToken
 	return record, owner, nil
 }
 
-// current returns the owner of a token without the groups of a provider at which the owner has not signed in for long: nobody signs in to use
-// a token, and somebody whom the provider knows no more would keep them as long as the token lives.
+// current returns the owner of a token without the groups of a provider at which the owner has not signed in for long. A token is used
+// without a sign-in, so a person whom the provider has removed would otherwise keep them as long as the token lives.
 func (p *Tokens) current(ctx context.Context, owner *store.User) (*store.User, error) {
 	if len(owner.ProviderGroups) == 0 {
 		return owner, nil
@@ -189,8 +189,8 @@ func (p *Tokens) tokenOf(record *store.PersonalToken, owner *store.User) *access
 	return t
 }
 
-// Find returns what a token says by the store's state of this moment, for the issuer's own endpoints, where the audience does not matter;
-// nil: the text is no token that is good. The error is temporarily_unavailable.
+// Find returns what a token says by the current state of the store, for the issuer's own endpoints, where the audience does not matter;
+// nil: it is not valid. The error is temporarily_unavailable.
 func (p *Tokens) Find(ctx context.Context, text string) (*accesstoken.AccessToken, error) {
 	if !isWellFormed(text) {
 		return nil, nil
@@ -202,8 +202,8 @@ func (p *Tokens) Find(ctx context.Context, text string) (*accesstoken.AccessToke
 	return p.tokenOf(record, owner), nil
 }
 
-// Create makes a token, which nobody can read again. The error is an InvalidError, an invalid_target, or temporarily_unavailable; for a
-// form also rate_limited, by the limit of grants.
+// Create makes a token, whose text is returned only here. The error is an InvalidError, an invalid_target, or temporarily_unavailable; for
+// a form also rate_limited, by the limit of grants.
 func (p *Tokens) Create(ctx context.Context, owner *store.User, q Request) (*store.PersonalToken, oauth.Secret, error) {
 	if err := p.rules.check(&q, owner); err != nil {
 		return nil, oauth.Secret{}, err
@@ -230,17 +230,17 @@ func (p *Tokens) Create(ctx context.Context, owner *store.User, q Request) (*sto
 	err = p.stored().AddPersonalToken(ctx, record, owner.Version)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return nil, oauth.Secret{}, errNotOwner // since then
+		return nil, oauth.Secret{}, errNotOwner // any longer
 	case err != nil:
 		return nil, oauth.Secret{}, err
 	}
 	return record, token, nil
 }
 
-// granted is the way of granting in which forms are counted.
+// granted is the grant type under which forms are counted.
 const granted oauth.GrantType = "personal_token"
 
-// useForm refuses a form that has made a token, or comes from somebody who makes too many.
+// useForm returns an error for a form that has made a token before, or from a user who makes too many.
 func (p *Tokens) useForm(ctx context.Context, owner *store.User, form string) error {
 	if form == "" {
 		return nil
@@ -256,7 +256,7 @@ func (p *Tokens) useForm(ctx context.Context, owner *store.User, form string) er
 	return err
 }
 
-// Of lists the tokens of a user, or of everybody when the id is empty, the newest first, also those that have expired.
+// Of lists the tokens of a user, or of all users when the id is empty, newest first, including expired ones.
 func (p *Tokens) Of(ctx context.Context, userID string) ([]*store.PersonalToken, error) {
 	list, err := p.stored().PersonalTokens(ctx, userID)
 	if err != nil {
@@ -265,7 +265,8 @@ func (p *Tokens) Of(ctx context.Context, userID string) ([]*store.PersonalToken,
 	return list, nil
 }
 
-// End ends the tokens that match, durably, here at once and on every other node as soon as it hears of it. It reports whether there was one.
+// End ends the tokens that match: durably, at once in this process, and on every other node as soon as it hears of it. It reports whether
+// there was one.
 func (p *Tokens) End(ctx context.Context, which store.PersonalTokenFilter) (bool, error) {
 	ended, err := p.stored().EndPersonalTokens(ctx, which, p.issuer.Families.Ending())
 	if err != nil {
