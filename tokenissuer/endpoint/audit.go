@@ -106,7 +106,7 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	case fault && !errors.Is(err, context.Canceled) && !errors.Is(r.Context().Err(), context.Canceled): // SQLite says "interrupted" to who has left
 		level = zapcore.ErrorLevel
 	case errors.Is(e, oauth.ErrCodeReplayed), errors.Is(e, oauth.ErrRefreshReused), errors.Is(e, oauth.ErrRepeatedElsewhere):
-		level = zapcore.WarnLevel // somebody has stolen a credential
+		level = zapcore.WarnLevel // a credential was stolen
 	}
 	entry := logger.Check(level, message)
 	if entry == nil {

@@ -261,9 +261,9 @@ func (h *authorizationPages) approve(w http.ResponseWriter, r *http.Request, k w
 
 var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.ErrDecided}
 
-// redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1). Anybody can make a client known whose page is anywhere on
-// the web, or whose scheme starts a program, and a link to us would lead there: the error of such a client is shown here, unless it goes to
-// loopback, or the user has just decided about the client on the consent page (RFC 9700 §4.11.2).
+// redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1). Anyone can make a client known whose page is
+// anywhere on the web, or whose scheme starts a program, and a link to us would lead there. The error of such a client is therefore shown
+// here, unless it goes to loopback, or the user has just decided about the client on the consent page (RFC 9700 §4.11.2).
 func (h *authorizationPages) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, err error) error {
 	e := oauth.AsError(err)
 	if client.Origin != store.FromOperator && !target.IsLoopback() {

@@ -30,8 +30,8 @@ type visit struct {
 	session *signin.Session // nil: not signed in
 }
 
-// owner returns the user that a form token is bound to, so that nobody submits a page made for somebody else. The sign-in
-// form is bound to the browser alone, because another tab may have signed in since.
+// owner returns the user that a form token is bound to, so that a page made for one user is not submitted by another. The sign-in form is
+// bound to the browser alone, because another tab may have signed in since.
 func (v visit) owner(action string) string {
 	if v.session == nil || action == loginPath {
 		return ""

@@ -110,8 +110,8 @@ func (h *consentPages) showConsent(w http.ResponseWriter, r *http.Request, k wal
 	return h.browser.show(w, r, http.StatusOK, k.request.UILocales, page, k.target.Origin())
 }
 
-// titleOf is what people are told that a client is called. A name that nobody has checked stands in quotation marks, after the host that
-// describes the client, or where its answer goes.
+// titleOf returns the name under which people see a client. A name that was not checked stands in quotation marks, after the host that
+// describes the client or that its answer goes to.
 func titleOf(client *store.Client, answersTo string) string {
 	if client.Origin == store.FromOperator {
 		return client.Name

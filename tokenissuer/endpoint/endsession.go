@@ -38,8 +38,8 @@ type signOutPages struct {
 	providers *providerPages
 }
 
-// serve serves the sign-out page and its form. It is the end_session_endpoint as well. A GET of nobody who proves to know this
-// browser's session signs nobody out: any site can place a link.
+// serve serves the sign-out page and its form, and the end_session_endpoint. A GET that does not prove to know this browser's session signs
+// no one out, because any site can place a link.
 func (h *signOutPages) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		v, err := h.browser.visitOf(w, r)
@@ -104,7 +104,7 @@ func (h *signOutPages) signOutForm(f requests.Form) url.Values {
 	return asked
 }
 
-// signOutRequest holds an application's request against the rules.
+// signOutRequest checks an application's request.
 func (h *signOutPages) signOutRequest(r *http.Request, asked url.Values) (issuer.SignOutRequest, error) {
 	if len(asked) == 0 {
 		return issuer.SignOutRequest{}, nil
@@ -119,7 +119,8 @@ func (h *signOutPages) signOutRequest(r *http.Request, asked url.Values) (issuer
 	return request, err
 }
 
-// askedToSignOut signs out whom an application proves to know, and sends the browser back to it. Everybody else is asked.
+// askedToSignOut signs the user out if an application proves to know the session, and sends the browser back to it. Otherwise it asks the
+// user.
 func (h *signOutPages) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit, asked url.Values) error {
 	request, err := h.signOutRequest(r, asked)
 	if err != nil {
@@ -161,7 +162,7 @@ func (h *signOutPages) askedToSignOut(w http.ResponseWriter, r *http.Request, v 
 	return h.browser.show(w, r, http.StatusOK, asked.Get("ui_locales"), page, targets...)
 }
 
-// confirmedSignOut signs out whoever has said yes on our page.
+// confirmedSignOut signs out the user who has confirmed it on our page.
 func (h *signOutPages) confirmedSignOut(w http.ResponseWriter, r *http.Request, v visit, f requests.Form) error {
 	asked := h.signOutQuery(f.Get(carriedRequest))
 	if v.session == nil { // the session ended while the page was open
@@ -198,7 +199,7 @@ func (h *signOutPages) signOutURL(asked url.Values) string {
 	return h.browser.prefix + logoutPath + "?" + asked.Encode()
 }
 
-// signInAgainURL is the sign-in page for whoever has signed out: no provider signs them in again at once.
+// signInAgainURL returns the sign-in page for a user who has just signed out, at which no provider signs them in again at once.
 func (h *signOutPages) signInAgainURL() string {
 	if len(h.methods.Providers) == 0 {
 		return h.browser.prefix + loginPath

@@ -30,7 +30,7 @@ func (h *accountPages) identitiesOf(r *http.Request, user *store.User) ([]pages.
 	return list, nil
 }
 
-// unlink takes an account from its user, unless there is no other way in.
+// unlink unlinks an account from its user, unless the user could not sign in without it.
 func (h *accountPages) unlink(r *http.Request, session *signin.Session, id string) error {
 	provider, subject, _ := strings.Cut(id, " ")
 	if h.methods.Accounts.Users == nil {

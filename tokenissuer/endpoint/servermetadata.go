@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// identityGrantProfile names the grants that say who somebody is (draft-ietf-oauth-identity-assertion-authz-grant §7.2).
+// identityGrantProfile names identity assertion grants (draft-ietf-oauth-identity-assertion-authz-grant §7.2).
 const identityGrantProfile = "urn:ietf:params:oauth:grant-profile:id-jag"
 
 // serverMetadata is the authorization server metadata (RFC 8414 §2).
@@ -45,7 +45,7 @@ type serverMetadata struct {
 	*openIDMetadata
 }
 
-// PublishMetadata makes the metadata anew. Whoever changes which clients are admitted calls it.
+// PublishMetadata makes the metadata again. It is called when the admitted clients have changed.
 func (h *Handler) PublishMetadata() error { return h.documents.publish() }
 
 func (d *documents) publish() error {

@@ -61,8 +61,8 @@ func isUsersTokens(spelling, prefix string) bool {
 	return ok && strings.Contains(rest, "/users/") && strings.Contains(rest, adminSuffix)
 }
 
-// serve issues a token for a member to an organisation's admin. The order of checks is part of the interface: nobody
-// but an admin learns anything about a user.
+// serve issues a token for a member to an organisation's admin. The order of checks is part of the interface: only an admin learns anything
+// about a user.
 func (h *memberTokens) serve(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
 	// 1. Authenticate the admin by the current directory.

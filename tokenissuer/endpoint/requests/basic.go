@@ -81,7 +81,7 @@ func assertionCredentials(p ClientCredentials, f Form, id string) (ClientCredent
 }
 
 // basicCredentials adds the readings of a Basic header to p. It drops those that disagree with a client_id in the body,
-// so that nobody authenticates as one client and is served as another.
+// so that a request is not authenticated as one client and served as another.
 func basicCredentials(p ClientCredentials, header, id string) (ClientCredentials, error) {
 	readings, err := parseBasic(header)
 	if err != nil {
