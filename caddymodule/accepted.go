@@ -3,13 +3,13 @@ package caddymodule
 import (
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 )
 
 // accepted is what makes tokens of others tokens of ours.
-func (a *App) accepted() tokenissuer.Accepted {
+func (a *App) accepted() grants.Accepted {
 	issuers := make(map[string]assertion.Verifier)
 	for _, t := range a.trusted {
 		for _, rule := range a.settings.AcceptRules {
@@ -18,14 +18,14 @@ func (a *App) accepted() tokenissuer.Accepted {
 			}
 		}
 	}
-	return tokenissuer.Accepted{Issuers: issuers, People: federation.Persons{
+	return grants.Accepted{Issuers: issuers, People: federation.Persons{
 		Accounts: a.accounts(), Provider: a.providerOf,
 	}}
 }
 
 // accounts finds the users of accounts elsewhere, and records whom it makes or changes.
 func (a *App) accounts() federation.Accounts {
-	return federation.Accounts{Registry: a.registry, Changed: func(c federation.Change) {
+	return federation.Accounts{Families: a.issuer.Families, Users: a.registry, Changed: func(c federation.Change) {
 		fields, what := []zap.Field{zap.String("user_id", c.UserID)}, "user added"
 		if !c.Added {
 			fields, what = append(fields, zap.Strings("changed", c.Members)), "user updated"

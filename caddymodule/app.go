@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -22,12 +21,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 
@@ -64,7 +63,7 @@ type App struct {
 	// uses are of what outlives the configuration, in the order in which they were taken.
 	uses []interface{ Release() error }
 
-	issuer   *tokenissuer.Issuer
+	issuer   *issuer.Parts
 	personal *personaltoken.Tokens // nil: there are none
 	handler  *endpoint.Handler
 	registry *registry.Registry
@@ -148,16 +147,20 @@ func (a *App) provisionIssuer() error {
 	}
 	a.issuer = a.newIssuer()
 	if !a.settings.Open.DocumentsOff {
-		a.issuer.Open.Documents = a.described
+		a.issuer.Clients.Open.Documents = a.described
 	}
 	if rules := a.settings.PersonalTokens; rules != nil {
-		a.personal = personaltoken.New(a.issuer, *rules, func() personaltoken.Store { return a.node.Store() }, a.enterNode)
-		a.issuer.PersonalTokens = a.personal
+		a.personal = personaltoken.New(personaltoken.Issuer{
+			Families: a.issuer.Families, Clients: a.issuer.Clients, Verifier: a.node.Verifier, Roles: a.issuer.Roles, Resources: a.issuer.Resources,
+		}, *rules, func() personaltoken.Store { return a.node.Store() }, a.enterNode)
+		a.issuer.Issued.Personal = a.personal
 	}
-	a.registry = &registry.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
-	a.issuer.PasswordDirectories, a.issuer.DirectoriesAlone = a.passwordDirectories(), a.settings.SignIn.DirectoriesAlone
-	a.issuer.Accepted = a.accepted()
-	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.signInMethods(), a.settings.Brand); err != nil {
+	a.registry = &registry.Registry{ // its store is set in serve
+		Families: a.issuer.Families, Known: a.issuer.Clients, Roles: a.issuer.Roles, Hasher: a.node.Passwords, Usernames: a.issuer.Issued.Usernames,
+		Declared: a.settings.Declared,
+	}
+	a.issuer.SignIns.Directories, a.issuer.SignIns.DirectoriesAlone = a.passwordDirectories(), a.settings.SignIn.DirectoriesAlone
+	if a.handler, err = endpoint.NewHandler(a.issuer, grants.New(a.issuer, a.accepted()), a.audit, counters{}, a.signInMethods(), a.settings.Brand); err != nil {
 		return err
 	}
 	if a.personal != nil {
@@ -184,30 +187,17 @@ func (a *App) issues() bool { return a.settings.URL != "" && !a.settings.Session
 // app is a gate for tokens of others.
 func (a *App) keepsState() bool { return a.settings.URL != "" }
 
-// newIssuer puts the configuration and the node together. Store and master key join in Start.
-func (a *App) newIssuer() *tokenissuer.Issuer {
+// newIssuer returns the issuer of the configuration on the node. serve sets what comes with the store.
+func (a *App) newIssuer() *issuer.Parts {
 	limits := a.settings.Limits
 	limits.Attempts = a.node.Attempts
-	return &tokenissuer.Issuer{
-		Records: tokenissuer.Records{
-			ClientKeys:    assertion.NewKeys(a.clientKeys.value, a.described),
-			Authenticated: memory.NewClientCache(),  // of this configuration: it may declare clients
-			Usernames:     token.NewUsernameCache(), // likewise: it may declare users
-			Families:      token.NewFamilyCache(),   // likewise
-			Revocations:   a.node.Revocations,
-			Refresh:       a.node.Refresh,
-			Now:           a.node.StoreTime,
-		},
-		Credentials: tokenissuer.Credentials{
-			Keys:       a.node.Keys,
-			Assertions: new(keys.AssertionKeys),
-			Verifier:   a.node.Verifier,
-		},
-		Settings: a.settings.Settings,
-		Hasher:   a.node.Passwords,
-		Origins:  memory.NewOrigins(a.clients, a.node.StoreTime),
-		Limits:   limits,
-	}
+	p := issuer.New(a.settings.Settings, issuer.Node{
+		Keys: a.node.Keys, Verifier: a.node.Verifier, Revocations: a.node.Revocations, Refresh: a.node.Refresh, Now: a.node.StoreTime,
+		Hasher: a.node.Passwords, Limits: limits,
+	})
+	p.Clients.Keys = assertion.NewKeys(a.clientKeys.value, a.described)
+	p.Clients.Origins = memory.NewOrigins(a.clients, a.node.StoreTime)
+	return p
 }
 
 // clients lists the clients, declared and stored, once there is a store.
@@ -224,7 +214,7 @@ func (a *App) ownIssuer() *gate.OwnIssuer {
 		return nil
 	}
 	return &gate.OwnIssuer{
-		Settings:  &a.issuer.Settings,
+		Policy: &a.issuer.Policy, Roles: a.issuer.Roles, PersonalTokens: a.issuer.Issued.Personal,
 		Upstreams: token.NewUpstreamTokens(a.delegating()),
 		Handler:   a.handler, Verifier: a.node.Verifier, Node: a.node, Hidden: !a.issues(), IsServing: a.life.isServing,
 	}
@@ -232,11 +222,11 @@ func (a *App) ownIssuer() *gate.OwnIssuer {
 
 // delegating is our own issuer for those who tell upstreams in its name.
 func (a *App) delegating() token.UpstreamIssuer {
-	is := a.issuer
+	m, fs := a.issuer.Minter, a.issuer.Families
 	return token.UpstreamIssuer{
-		URL: is.URL, Assertions: is.Assertions, Now: is.Now, Birth: func() time.Time { return is.Birth(is.Now()) },
+		URL: m.URL, Assertions: m.Assertions, Now: fs.Now, Birth: fs.IssueTime,
 		Credentials: func() token.UpstreamCredentials {
-			return token.UpstreamCredentials{Keys: is.Keys, Master: is.Master, JTIMAC: is.JTIMAC}
+			return token.UpstreamCredentials{Keys: m.Keys, Master: fs.Master, JTIMAC: fs.JTIMAC}
 		},
 	}
 }

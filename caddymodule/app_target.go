@@ -17,9 +17,11 @@ func (a *App) newTarget() *admin.Target {
 	t := &admin.Target{
 		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, PersonalTokens: a.personal, Node: a.node, SessionsOnly: a.keepsState() && !a.issues(),
 		IsServing: a.life.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams,
-		ExplainSession: hosts.Explainer(a.issuer),
-		Routes:         func() []coverage.Route { return a.covered.Load().Routes },
-		CountMinted:    func() { tokensIssued.WithLabelValues(byOperator).Inc() },
+		Routes:      func() []coverage.Route { return a.covered.Load().Routes },
+		CountMinted: func() { tokensIssued.WithLabelValues(byOperator).Inc() },
+	}
+	if a.keepsState() {
+		t.ExplainSession = hosts.Explainer(a.issuer.Sessions, a.issuer.Roles, a.issuer.Authorizations.Hosts)
 	}
 	if a.issues() {
 		t.LogoutsToPrivate = a.OpenID != nil && a.OpenID.AllowPrivateNetwork

@@ -21,7 +21,7 @@ func (a *App) tellApplications() {
 	case <-a.life.started:
 	}
 	backchannel.NewWorker(backchannel.Settings{
-		Store: a.node.Store(), Clients: a.issuer.Directory, Issuer: a.settings.URL, Keys: a.node.Keys, Now: a.node.StoreTime,
+		Store: a.node.Store(), Clients: a.issuer.Families.Directory, Issuer: a.settings.URL, Keys: a.node.Keys, Now: a.node.StoreTime,
 		AllowPrivateNetwork: a.OpenID.AllowPrivateNetwork,
 		Report:              a.recordDelivery,
 		StoreFailed: func(err error) {

@@ -41,7 +41,7 @@ func (a *App) cover() (err error) {
 	a.covered.Store(found)
 	if a.keepsState() {
 		a.issuer.Resources.Publish(found.Resources, found.AgentResources)
-		a.issuer.Hosts.Publish(found.Hosts)
+		a.issuer.Authorizations.Hosts.Publish(found.Hosts)
 		a.admitClients(found)
 	}
 	for _, warning := range found.Warnings {
@@ -62,7 +62,7 @@ func (a *App) coveredIssuer() *coverage.Issuer {
 	}
 	return &coverage.Issuer{
 		URL: a.settings.URL, Audience: a.settings.Audience[0], Audiences: a.settings.Audience, Scopes: a.settings.Scopes.Names(),
-		Metadata: endpoint.ResourceMetadataURL(&a.issuer.Settings), Source: a.Sources["issuer"],
+		Metadata: endpoint.ResourceMetadataURL(&a.issuer.Policy), Source: a.Sources["issuer"],
 		SignsIn:        len(a.Users) > 0 || a.SignIn != nil || a.OpenID != nil || a.Registration != nil,
 		KeysInTheClear: (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.Node.Store != node.Memory,
 	}

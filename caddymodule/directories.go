@@ -8,10 +8,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // peopleDirectory is a directory of people, shared by all configurations with the same settings of it: its connections, and how it went
@@ -47,7 +47,7 @@ func directoryKey(s *ldap.Settings) string {
 }
 
 // passwordDirectories are those that our own issuer asks, in the order of the configuration.
-func (a *App) passwordDirectories() (list []tokenissuer.PasswordDirectory) {
+func (a *App) passwordDirectories() (list []signin.PasswordDirectory) {
 	for _, d := range a.directories {
 		list = append(list, &federation.Directory{Name: d.Name, People: d.people, Accounts: a.accounts(), Rules: d.Rules})
 	}

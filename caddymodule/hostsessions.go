@@ -13,7 +13,7 @@ import (
 func (a *App) hostSessions() hostsession.Settings {
 	s := hostsession.Settings{
 		Direct: !a.issues(), Accounts: a.accounts(),
-		Issuer: &a.issuer.Settings, Sessions: hosts.New(a.issuer, a.enterNode), Hosts: &a.issuer.Hosts, Audit: a.audit, Brand: a.settings.Brand,
+		Issuer: &a.issuer.Policy, Sessions: hosts.New(a.issuer.Sessions, a.issuer.SignIns, a.issuer.Roles, a.node.Verifier, a.enterNode), Hosts: a.issuer.Authorizations.Hosts, Audit: a.audit, Brand: a.settings.Brand,
 		IsServing: a.life.isServing, Enter: a.enterNode,
 	}
 	for _, p := range a.providers {

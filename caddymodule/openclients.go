@@ -9,10 +9,11 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // clientDocuments hold the documents of clients that describe themselves, by all of the settings. They outlive a reload.
@@ -40,11 +41,11 @@ func (a *App) admitClients(found *coverage.Result) {
 		}
 		return scopes
 	}
-	admitted := tokenissuer.Admitted{
+	admitted := clients.Admitted{
 		Documents:      open.DocumentsOn || found.Agents && !open.DocumentsOff,
 		DocumentScopes: orOfAgents(open.DocumentScopes), RegistrationScopes: orOfAgents(open.RegistrationScopes),
 	}
-	a.issuer.Open.Publish(admitted)
+	a.issuer.Clients.Open.Publish(admitted)
 	if err := a.handler.PublishMetadata(); err != nil {
 		a.logger.Error("the metadata do not say which clients are admitted: " + err.Error())
 	}
@@ -60,7 +61,9 @@ func (a *App) provisionRegistration() error {
 
 // registrar registers clients by the rules of the configuration; by none, it removes those that registered by the rules of an earlier one.
 func (a *App) registrar() *registration.Registrar {
-	g := &registration.Registrar{Registry: a.registry}
+	g := &registration.Registrar{
+		Clients: a.issuer.Clients, Registry: a.registry, Stored: func() store.ClientStore { return a.node.Store() },
+	}
 	if rules := a.settings.Open.Registration; rules != nil {
 		g.Rules = *rules
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -185,8 +186,10 @@ func (a *App) checkStored(timeout time.Duration) error {
 func (a *App) serve() {
 	a.life.start(func() {
 		st := a.node.Store()
-		a.issuer.Store, a.issuer.Master, a.issuer.JTIMAC = st, a.node.MasterKey(), a.node.JTIMAC()
-		a.issuer.Directory = store.OverlayDirectory{Declared: a.settings.Declared, Stored: st}
+		a.issuer.Families.Opened = families.Opened{
+			Store: st, Directory: store.OverlayDirectory{Declared: a.settings.Declared, Stored: st},
+			Master: a.node.MasterKey(), JTIMAC: a.node.JTIMAC(),
+		}
 		a.registry.Stored = st
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
@@ -20,7 +20,7 @@ import (
 type Target struct {
 	Logger *zap.Logger
 	// Issuer, Registry and Node are nil in a gate for tokens of others. Issuer and Registry have their store once IsServing.
-	Issuer   *tokenissuer.Issuer
+	Issuer   *issuer.Parts
 	Registry *registry.Registry
 	Node     *node.Node
 	// PersonalTokens are the personal access tokens; nil: there are none.

@@ -14,9 +14,10 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
@@ -41,7 +42,7 @@ type Block struct {
 	// its own setting says.
 	PKCE string `json:"pkce,omitempty"`
 	// PasswordGrant turns the password grant on. Default: it is off.
-	PasswordGrant *tokenissuer.PasswordRules `json:"password_grant,omitempty"`
+	PasswordGrant *issuer.PasswordRules `json:"password_grant,omitempty"`
 	// PersonalTokens turns personal access tokens on. Default: there are none.
 	PersonalTokens *PersonalTokens `json:"personal_tokens,omitempty"`
 	// OpenID makes the issuer an OpenID provider (OpenID Connect Core). Default: it is none.
@@ -103,14 +104,14 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // Settings is a configuration that has been read.
 type Settings struct {
-	tokenissuer.Settings // of our own issuer; without a URL there is none
-	attempts.Limits      // likewise; the node counts
-	Node                 node.Settings
-	Sealer               *keys.Sealer
-	Brand                pages.Brand
-	Trusted              []TrustedIssuer
-	Open                 OpenClients
-	SignIn               SignInSettings
+	issuer.Settings // of our own issuer; without a URL there is none
+	attempts.Limits // likewise; the node counts
+	Node            node.Settings
+	Sealer          *keys.Sealer
+	Brand           pages.Brand
+	Trusted         []TrustedIssuer
+	Open            OpenClients
+	SignIn          SignInSettings
 	// PersonalTokens are the rules of personal access tokens; nil: there are none.
 	PersonalTokens *personaltoken.Rules
 	// SessionsOnly: there is no issuer for others. People sign in at providers, and get sessions of the hosts that they visit.
@@ -119,9 +120,9 @@ type Settings struct {
 
 // Read turns the configuration into values, and says what is wrong with it.
 func (b *Block) Read() (Settings, error) {
-	s := Settings{Settings: tokenissuer.Settings{
-		SessionScopes: b.SessionScopes, PasswordGrant: b.PasswordGrant, PKCERequired: b.PKCE == oauth.PKCERequired, OpenID: b.OpenID != nil,
-		StrictAssertions: b.StrictAssertions,
+	s := Settings{Settings: issuer.Settings{
+		Policy:        clients.Policy{SessionScopes: b.SessionScopes, OpenID: b.OpenID != nil, StrictAssertions: b.StrictAssertions},
+		PasswordGrant: b.PasswordGrant, PKCERequired: b.PKCE == oauth.PKCERequired,
 	}}
 	if b.Issuer == "" {
 		s.SessionsOnly = b.hasProvider()

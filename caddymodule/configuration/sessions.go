@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // Sessions are the lifetimes of the sessions of browsers, at the issuer and at the hosts behind the gate.
@@ -40,7 +40,7 @@ func (c *Sessions) lifetime(value *caddy.Duration) func(*caddyfile.Dispenser) er
 		if err := parseOnce(d, value); err != nil {
 			return err
 		}
-		if err := tokenissuer.CheckSessionLimit(name, time.Duration(*value)); err != nil {
+		if err := signin.CheckLimit(name, time.Duration(*value)); err != nil {
 			return d.Errf("%v", err)
 		}
 		return nil
@@ -51,6 +51,6 @@ func (b *Block) readSessions(s *Settings) error {
 	if b.Sessions == nil {
 		return nil
 	}
-	s.Sessions = tokenissuer.SessionLimits{Idle: time.Duration(b.Sessions.Idle), Max: time.Duration(b.Sessions.Max)}
+	s.Sessions = signin.Limits{Idle: time.Duration(b.Sessions.Idle), Max: time.Duration(b.Sessions.Max)}
 	return b.at(s.Sessions.Validate(), "sessions")
 }

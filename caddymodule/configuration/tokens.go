@@ -4,7 +4,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -72,6 +72,6 @@ func (b *Block) parsePasswordGrant(d *caddyfile.Dispenser) error {
 	if err := setting.Once(d, "password_grant", b.PasswordGrant != nil); err != nil {
 		return err
 	}
-	b.PasswordGrant = new(tokenissuer.PasswordRules)
+	b.PasswordGrant = new(issuer.PasswordRules)
 	return options{"refresh_tokens": flag(&b.PasswordGrant.Refresh)}.parseAlone(d, "unknown password_grant option %q")
 }

@@ -16,10 +16,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostsession"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
@@ -58,11 +60,14 @@ func newRoutesKnown() routesKnown {
 
 // OwnIssuer is our own issuer, as gates use it.
 type OwnIssuer struct {
-	*tokenissuer.Settings
-	Upstreams *token.UpstreamTokens
-	Handler   *endpoint.Handler
-	Verifier  OwnVerifier
-	Node      Node
+	*clients.Policy
+	Roles store.RoleCatalogue
+	// PersonalTokens are the personal access tokens; nil: there are none.
+	PersonalTokens issuer.PersonalTokens
+	Upstreams      *token.UpstreamTokens
+	Handler        *endpoint.Handler
+	Verifier       OwnVerifier
+	Node           Node
 	// Hidden: it keeps the sessions of browsers that sign in at providers. It issues nothing, and nobody gets to see its URL.
 	Hidden bool
 	// IsServing reports whether the issuer has its store. It waits briefly if not.

@@ -10,11 +10,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
@@ -115,7 +115,7 @@ func comingBackTo(r *http.Request, host routes.Host) (path string, isBack bool) 
 // afterSignOut returns where a browser goes whose session has ended: to sign out of the provider where its user signed in, if that
 // offers it, and from there to the page of the host that says so. A provider knows the callback of our issuer, so the way leads
 // through that, if there is one.
-func (h *Handler) afterSignOut(host routes.Host, ended *tokenissuer.Session) string {
+func (h *Handler) afterSignOut(host routes.Host, ended *signin.Session) string {
 	done := host.Origin() + signOutPath
 	if ended == nil || ended.Family.Provider == "" {
 		return done

@@ -85,7 +85,7 @@ func TestP62AnAddressTakenBeforehandIsNotLinkedTo(t *testing.T) {
 	p.refuses(google("9", "victim@acme.example", true), both, reasonAddressUnproven)
 	p.refuses(google("9", "victim@acme.example", true), creates, reasonAddressTaken)
 	verified := store.VerifiedByOperator
-	p.must(p.Registry.UpdateUser(t.Context(), thief.ID, store.UserChange{EmailVerifiedBy: &verified}))
+	p.must(p.registry.UpdateUser(t.Context(), thief.ID, store.UserChange{EmailVerifiedBy: &verified}))
 	if user := p.signsIn(google("9", "victim@acme.example", true), both); user.ID != thief.ID {
 		t.Errorf("after the operator vouched for it, the address led to %s", user.ID)
 	}
@@ -167,22 +167,22 @@ func TestP65FirstSignInsAtOnceMakeOneUser(t *testing.T) {
 func TestP68WhoIsOutStaysOut(t *testing.T) {
 	p := newPeople(t)
 	disabled := store.UserDisabled
-	p.must(p.Registry.UpdateUser(t.Context(), "u-ada", store.UserChange{Status: &disabled}))
+	p.must(p.registry.UpdateUser(t.Context(), "u-ada", store.UserChange{Status: &disabled}))
 	p.refuses(google("1", "ada@acme.example", true), both, reasonInactive)
 	grace := google("2", "grace@acme.example", true)
 	created := p.signsIn(grace, creates)
-	p.must(p.Registry.UpdateUser(t.Context(), created.ID, store.UserChange{Status: &disabled}))
+	p.must(p.registry.UpdateUser(t.Context(), created.ID, store.UserChange{Status: &disabled}))
 	p.at = p.at.Add(48 * time.Hour)
 	p.refuses(grace, both, reasonInactive)
-	p.must(p.Registry.RemoveUser(t.Context(), created.ID))
+	p.must(p.registry.RemoveUser(t.Context(), created.ID))
 	p.refuses(grace, links, reasonUnknown)
 	if anew := p.signsIn(grace, creates); anew.ID == created.ID {
 		t.Error("a removed id came back")
 	}
 	dora := google("3", "dora@acme.example", true)
 	p.signsIn(dora, links)
-	p.Registry.Declared = store.StaticDirectory{}
-	p.Registry.Issuer.Directory = store.OverlayDirectory{Stored: p.stored}
+	p.registry.Declared = store.StaticDirectory{}
+	p.Families.Directory = store.OverlayDirectory{Stored: p.stored}
 	p.refuses(dora, both, reasonRemoved)
 }
 

@@ -19,7 +19,7 @@ func (p *people) isRefused(account Account, rules Rules) {
 
 func (p *people) user(id string) *store.User {
 	p.Helper()
-	user, err := p.Registry.User(p.Context(), id)
+	user, err := p.registry.User(p.Context(), id)
 	p.must(err)
 	return user
 }
@@ -30,7 +30,7 @@ func TestV1AnOperatorGivesAnotherAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPeople(t)
 			old, next := p.signsIn(at("one", "bob", address, true), both), "robert@acme.example"
-			p.must(p.Registry.UpdateUser(t.Context(), old.ID, store.UserChange{Email: &next}))
+			p.must(p.registry.UpdateUser(t.Context(), old.ID, store.UserChange{Email: &next}))
 			p.refuses(at("two", "robert", next, true), both, reasonAddressUnproven)
 			p.signsIn(at("one", "bob", next, true), both)
 			if user := p.signsIn(at("two", "robert", next, true), both); user.ID != old.ID {
@@ -57,7 +57,7 @@ func TestV1AnotherAddressBesideTheTouch(t *testing.T) {
 	p.at = p.at.Add(25 * time.Hour)
 	p.stored.beforeTouch = func() {
 		p.stored.beforeTouch = nil
-		p.must(p.Registry.UpdateUser(t.Context(), user.ID, store.UserChange{Email: &next}))
+		p.must(p.registry.UpdateUser(t.Context(), user.ID, store.UserChange{Email: &next}))
 	}
 	p.signsIn(at("one", "ada", "ada@acme.example", true), both)
 	p.refuses(at("two", "ceo", next, true), both, reasonAddressUnproven)
@@ -74,7 +74,7 @@ func TestV1TheNextOwnerComesFirst(t *testing.T) {
 			t.Run(name+", "+statement, func(t *testing.T) {
 				p := newPeople(t)
 				if word := store.VerifiedByOperator; c.verified {
-					p.must(p.Registry.UpdateUser(t.Context(), c.id, store.UserChange{EmailVerifiedBy: &word}))
+					p.must(p.registry.UpdateUser(t.Context(), c.id, store.UserChange{EmailVerifiedBy: &word}))
 				}
 				old := p.signsIn(at("one", "bob", c.email, true), both)
 				two := at("two", "bob", c.email, true)
@@ -95,7 +95,7 @@ func TestV1TheNextOwnerComesFirst(t *testing.T) {
 				if old.Declared {
 					return
 				}
-				p.must(p.Registry.UpdateUser(t.Context(), old.ID, store.UserChange{KeepIdentities: true}))
+				p.must(p.registry.UpdateUser(t.Context(), old.ID, store.UserChange{KeepIdentities: true}))
 				if kept := p.signsIn(later, both); kept.ID != old.ID {
 					t.Errorf("whom the operator keeps is %+v", kept)
 				}
@@ -108,7 +108,7 @@ func TestV1TheNextOwnerComesFirst(t *testing.T) {
 func TestV1AnOperatorsWordIsNotForever(t *testing.T) {
 	p := newPeople(t)
 	old, word := p.signsIn(at("one", "bob", bob, true), creates), store.VerifiedByOperator
-	p.must(p.Registry.UpdateUser(t.Context(), old.ID, store.UserChange{EmailVerifiedBy: &word}))
+	p.must(p.registry.UpdateUser(t.Context(), old.ID, store.UserChange{EmailVerifiedBy: &word}))
 	p.signsIn(at("one", "bob", bob, true), creates) // its word alone would not do
 	p.signsIn(at("one", "bob", "other@acme.example", true), creates)
 	p.refuses(at("two", "bob", bob, true), both, reasonAddressUnproven)
@@ -119,7 +119,7 @@ func TestV1ProvenByTheOperatorAndLinked(t *testing.T) {
 	p := newPeople(t)
 	loose := Rules{Create: &Creation{}, AllowUnverifiedEmail: true}
 	old, word := p.signsIn(at("one", "bob", bob, false), loose), store.VerifiedByOperator
-	p.must(p.Registry.UpdateUser(t.Context(), old.ID, store.UserChange{EmailVerifiedBy: &word, KeepIdentities: true}))
+	p.must(p.registry.UpdateUser(t.Context(), old.ID, store.UserChange{EmailVerifiedBy: &word, KeepIdentities: true}))
 	p.signsIn(at("one", "bob", bob, false), loose)
 	p.signsIn(at("two", "bob", bob, true), links)
 	if user := p.signsIn(at("one", "bob", bob, false), loose); user.ID != old.ID {
@@ -139,7 +139,7 @@ func TestV1AnAddressForWhichNobodyVouchesAnyMore(t *testing.T) {
 		},
 		"unlinked": func(p *people, old *store.User) {
 			p.isRefused(at("one", "bob", "", false), both)
-			p.must(p.Registry.Unlink(p.Context(), store.Unlinking{Provider: "two", Subject: "bob", UserID: old.ID, MayBeLast: true}))
+			p.must(p.registry.Unlink(p.Context(), store.Unlinking{Provider: "two", Subject: "bob", UserID: old.ID, MayBeLast: true}))
 			p.signsIn(at("one", "bob", "", false), both)
 			writes := p.stored.writes.Load()
 			if p.signsIn(at("one", "bob", "", false), both); p.stored.writes.Load() != writes {

@@ -7,8 +7,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// canonicalEmail returns an address in canonical form. It refuses what is no address, and those of users who have none: no provider can
-// give them to anybody.
+// canonicalEmail returns an address in canonical form. It refuses what is not an address, and the placeholders of users who have none,
+// which no provider can give.
 func canonicalEmail(address string) (string, error) {
 	email, err := store.CanonicalEmail(address)
 	if err == nil && store.IsReservedEmail(email) {
@@ -40,8 +40,8 @@ func (a Account) states(address string) bool {
 // vouchesFor reports whether the provider has verified a canonical address of the account.
 func (a Account) vouchesFor(address string) bool { return a.EmailVerified && a.states(address) }
 
-// vouchesAs returns what becomes of Vouches when the account, which the user has as an identity, is used. The word of an operator for the account
-// for which the user was made holds as long as the account has the address.
+// vouchesAs returns the Vouches of the user's identity after this use of the account. An operator's word for the account that created the
+// user holds as long as the account has the address.
 func (a Account) vouchesAs(identity store.Identity, user *store.User, rules Rules) bool {
 	switch {
 	case a.NamedOnly && a.Email == "": // which it need not say
@@ -52,7 +52,7 @@ func (a Account) vouchesAs(identity store.Identity, user *store.User, rules Rule
 	return identity.Vouches && identity.Created && user.EmailVerifiedBy == store.VerifiedByOperator && a.states(user.Email)
 }
 
-// describe gives a user the name and the profile of the account, without what no user can have.
+// describe sets the name and the profile of a user from the account, without what a user cannot have.
 func (a Account) describe(user *store.User) {
 	named := store.User{ID: "any", Email: "any@any", Name: a.Name, Status: store.UserActive}
 	if a.Name != "" && named.Validate() == nil {
@@ -63,7 +63,8 @@ func (a Account) describe(user *store.User) {
 	}
 }
 
-// changeOf returns what is not yet as the account says it. Created: the user was made for the account, and is what its provider says.
+// changeOf returns the change that brings a user up to date with the account. created reports that the provider has created the user, and
+// so determines name, address and profile.
 func (a Account) changeOf(user *store.User, rules Rules, created bool) (change store.UserChange) {
 	if a.Groups != nil {
 		if groups := keptGroups(a.Groups, user.Groups); !slices.Equal(groups, user.ProviderGroups) {
@@ -88,9 +89,9 @@ func (a Account) changeOf(user *store.User, rules Rules, created bool) (change s
 	return change
 }
 
-// changeEmail adds what follows from the address of the account. Each provider's word replaces its own, and no operator's: an address for
-// which it vouches no more is not verified any more. If the user was made for the account it is not the user's at all, and the user gets the one
-// that the provider states now, if the user could have been made with that; else there is none. So it is with an address for which nobody vouches.
+// changeEmail adds what follows from the account's address. A provider's word replaces only its own earlier one: an address for which it no
+// longer vouches is no longer verified. A user who was created for the account loses such an address, and gets the one that the provider
+// states now, if the user could have been created with it, or none. The same applies to an address that no account vouches for.
 func (a Account) changeEmail(change *store.UserChange, user *store.User, rules Rules, created bool) {
 	by, nobody := store.VerifiedBy(a.Provider), ""
 	email, err := canonicalEmail(a.Email)
@@ -116,12 +117,11 @@ func (a Account) changeEmail(change *store.UserChange, user *store.User, rules R
 	}
 }
 
-// maxGroupsRead bounds how many groups of an account are looked at.
+// maxGroupsRead bounds how many groups of an account are read.
 const maxGroupsRead = 1000
 
-// keptGroups returns the groups that a user can be in beside those of the operator: sorted, each once, without those that cannot be written
-// down, and without the last ones when there are more than a user can have. They are sorted first, so that it is always the same that are left
-// out.
+// keptGroups returns the groups that a user can have beside those of the operator: sorted, each once, without unusable names, and without
+// the last ones if there are too many. They are sorted first, so that always the same ones are left out.
 func keptGroups(groups, operators []string) []string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(groups)))
 	kept := []string{}

@@ -76,7 +76,7 @@ func TestV1OfAUserOfTheOperator(t *testing.T) {
 			t.Run(name+", "+statement, func(t *testing.T) {
 				p := newPeople(t)
 				if word := store.VerifiedByOperator; c.verified {
-					p.must(p.Registry.UpdateUser(t.Context(), c.id, store.UserChange{EmailVerifiedBy: &word}))
+					p.must(p.registry.UpdateUser(t.Context(), c.id, store.UserChange{EmailVerifiedBy: &word}))
 				}
 				p.signsIn(at("one", "bob", c.email, true), both)
 				if later.Email == c.email {
@@ -88,7 +88,7 @@ func TestV1OfAUserOfTheOperator(t *testing.T) {
 				}
 				p.refuses(at("two", "bob", c.email, true), both, reasonAddressUnproven)
 				if word := store.VerifiedByOperator; c.verified { // who knows by now that they are one person
-					p.must(p.Registry.UpdateUser(t.Context(), c.id, store.UserChange{EmailVerifiedBy: &word}))
+					p.must(p.registry.UpdateUser(t.Context(), c.id, store.UserChange{EmailVerifiedBy: &word}))
 				} else {
 					p.signsIn(at("one", "bob", c.email, true), both)
 				}
@@ -128,7 +128,7 @@ func TestV1LinkingNeedsTheWordOfBoth(t *testing.T) {
 	planted := p.signsIn(at("trust", "mallory", ceo, true), creates)
 	p.refuses(Account{Provider: "trust:issuer", Subject: "ceo", Email: ceo, EmailVerified: true, NamedOnly: true}, links, reasonAddressUnproven)
 	word := store.VerifiedByOperator
-	p.must(p.Registry.UpdateUser(t.Context(), planted.ID, store.UserChange{EmailVerifiedBy: &word}))
+	p.must(p.registry.UpdateUser(t.Context(), planted.ID, store.UserChange{EmailVerifiedBy: &word}))
 	if user := p.signsIn(at("two", "ceo", ceo, true), links); user.ID != planted.ID {
 		t.Errorf("by the operator's word it is %+v", user)
 	}
@@ -154,7 +154,7 @@ func TestV1EachProviderTakesBackItsOwnWord(t *testing.T) {
 	p.refuses(at("three", "bob", bob, true), links, reasonAddressUnproven)
 	by(p.signsIn(at("two", "bob", bob, true), both), "provider two")
 	by(p.signsIn(at("three", "bob", bob, true), both), "provider three")
-	p.must(p.Registry.Unlink(t.Context(), store.Unlinking{Provider: "three", Subject: "bob", UserID: old.ID, MayBeLast: true}))
+	p.must(p.registry.Unlink(t.Context(), store.Unlinking{Provider: "three", Subject: "bob", UserID: old.ID, MayBeLast: true}))
 	by(p.signsIn(at("two", "bob", bob, true), both), "provider two")
 }
 
@@ -267,13 +267,13 @@ func TestGroupsOfAProviderAndOfTheOperatorAreTwoLists(t *testing.T) {
 	account.Groups = []string{"staff", "founders"}
 	groups(account, "founders", "staff")
 	operators := []string{"board"}
-	p.must(p.Registry.UpdateUser(t.Context(), "u-ada", store.UserChange{Groups: &operators}))
+	p.must(p.registry.UpdateUser(t.Context(), "u-ada", store.UserChange{Groups: &operators}))
 	groups(account, "board", "founders", "staff")
 	account.Groups = nil
 	groups(account, "board", "founders", "staff")
 	account.Groups = []string{}
 	groups(account, "board")
-	if linked, err := p.Registry.User(t.Context(), "u-ada"); err != nil || linked.GroupsBy != "google" {
+	if linked, err := p.registry.User(t.Context(), "u-ada"); err != nil || linked.GroupsBy != "google" {
 		t.Errorf("by %+v, %v", linked, err)
 	}
 }

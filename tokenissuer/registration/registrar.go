@@ -12,42 +12,53 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
 	// UnusedFor is how long a client is kept that gets no token.
 	UnusedFor = 30 * store.Day
-	// neverUsedFor is how long a client that has never got one is kept when there is no room for another.
+	// neverUsedFor is how long a client that has never got a token is kept when there is no room for another.
 	neverUsedFor = time.Hour
 )
 
-// Rules are who may register.
+// Rules say who may register.
 type Rules struct {
 	// Most is how many clients that registered themselves are kept.
 	Most int
 	// PerAddress bounds the attempts from one address.
 	PerAddress attempts.Limit
-	// InitialTokens are the digests of the tokens of which one is needed (RFC 7591 §3); none: anybody may register.
+	// InitialTokens are the digests of the initial access tokens, one of which is required (RFC 7591 §3); none: anyone may register.
 	InitialTokens [][sha256.Size]byte
 }
 
 // Registrar registers clients that ask for it (RFC 7591), and lets them manage their registration (RFC 7592). Its fields are set once.
 type Registrar struct {
 	Rules
-	Registry *registry.Registry
+	Clients *clients.Clients
+	// Registry changes clients by the rules that apply to operators too.
+	Registry Registry
+	// Stored returns the store, once it is open.
+	Stored func() store.ClientStore
 
 	adding sync.Mutex // held from the count to the addition
 }
 
-// Registered is a client as it is told of its registration.
+// Registry is what a Registrar asks of a registry. Package registry has one. An error that has a method InvalidInput is the client's mistake.
+type Registry interface {
+	AddClient(ctx context.Context, c store.Client) (*store.Client, oauth.Secret, error)
+	UpdateClient(ctx context.Context, id string, change func(*store.Client) error) (*store.Client, error)
+	RemoveClient(ctx context.Context, id string) error
+}
+
+// Registered is the answer to a registration.
 type Registered struct {
 	Client *store.Client
-	// Metadata are the client's, with how it authenticates.
+	// Metadata are the client's, with its authentication method.
 	Metadata Metadata
-	// Secret is there once: in the answer to the registration of a confidential client.
+	// Secret is set only in the answer to the registration of a confidential client.
 	Secret oauth.Secret
 	// Token manages the registration.
 	Token oauth.Secret
@@ -56,17 +67,16 @@ type Registered struct {
 // Register adds a client. The errors are invalid_redirect_uri, invalid_client_metadata, invalid_token for a missing or wrong initial access
 // token, rate_limited, and temporarily_unavailable when there is no room.
 func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secret, address string) (Registered, error) {
-	is := g.Registry.Issuer
-	now := is.Now()
+	now := g.Clients.Families.Now()
 	if err := g.reserve(ctx, address, now); err != nil {
 		return Registered{}, err
 	}
 	if !g.admits(initial) {
 		return Registered{}, oauth.NewError(oauth.InvalidToken, "initial_access_token_wrong")
 	}
-	c := store.Client{Origin: store.FromRegistration, Scopes: is.Open.Admitted().RegistrationScopes, PKCE: oauth.PKCERequired}
+	c := store.Client{Origin: store.FromRegistration, Scopes: g.Clients.Open.Admitted().RegistrationScopes, PKCE: oauth.PKCERequired}
 	m.AuthMethod = cmp.Or(m.AuthMethod, MethodBasic) // RFC 7591 §2
-	if !is.OpenID {
+	if !g.Clients.OpenID {
 		m.ClientOpenID = store.ClientOpenID{}
 	}
 	if err := m.apply(&c); err != nil {
@@ -84,10 +94,10 @@ func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secr
 	return g.told(client, secret, m.AuthMethod), nil
 }
 
-// reserve counts what an address has the store write.
+// reserve counts a request that makes the store write, by its address.
 func (g *Registrar) reserve(ctx context.Context, address string, now time.Time) error {
-	is := g.Registry.Issuer
-	return is.Reserve(ctx, is.Limited(attempts.Bucket{Name: "register\x00" + address, Limit: g.PerAddress}), "registration_throttled", now)
+	limits := g.Clients.Limits
+	return limits.Reserve(ctx, limits.Limited(attempts.Bucket{Name: "register\x00" + address, Limit: g.PerAddress}), "registration_throttled", now)
 }
 
 // admits reports whether a client with that initial access token may register.
@@ -99,16 +109,16 @@ func (g *Registrar) admits(token oauth.Secret) bool {
 	return len(g.InitialTokens) == 0 || match == 1
 }
 
-// makeRoom refuses another client when there are as many as may be, unless one can go that has never been used.
+// makeRoom returns an error when there are too many clients and none of them can be removed because it was never used.
 func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
-	n, err := g.Registry.Stored.CountClients(ctx, store.FromRegistration)
+	n, err := g.Stored().CountClients(ctx, store.FromRegistration)
 	if err != nil {
 		return err
 	}
 	if n < g.Most {
 		return nil
 	}
-	list, err := g.Registry.Stored.Clients(ctx)
+	list, err := g.Stored().Clients(ctx)
 	if err != nil {
 		return err
 	}
@@ -119,13 +129,13 @@ func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
 		return oauth.ErrRegistrationFull.WithRetryAfter(neverUsedFor)
 	}
 	oldest := slices.MinFunc(list, func(a, b *store.Client) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	// It has no tokens, unless it gets its first one at this moment: a day is enough for that.
-	tokens := g.Registry.Issuer.RevocationOf(store.RevokeClient, oldest.ID)
+	// It has no tokens, unless it gets its first one at this moment; a day is enough for that.
+	tokens := g.Clients.Families.RevocationOf(store.RevokeClient, oldest.ID)
 	tokens.ExpiresAt = now.Add(store.Day)
-	if err := g.Registry.Stored.RemoveClient(ctx, oldest.ID, tokens); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := g.Stored().RemoveClient(ctx, oldest.ID, tokens); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	g.Registry.Issuer.Authenticated.Forget(oldest.ID)
+	g.Clients.Authenticated.Forget(oldest.ID)
 	return nil
 }
 
@@ -138,19 +148,19 @@ func (g *Registrar) Read(ctx context.Context, id string, token oauth.Secret) (Re
 	return g.told(c, oauth.Secret{}, ""), nil
 }
 
-// Update replaces the metadata of the client that the token manages (RFC 7592 §2.2), its keys with them. How it authenticates stays. It counts
-// as a registration from the address does.
+// Update replaces the metadata of the client that the token manages, including its keys (RFC 7592 §2.2). The authentication method stays. An
+// update counts like a registration from the address.
 func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m Metadata, address string) (Registered, error) {
 	c, err := g.managed(ctx, id, token)
 	if err != nil {
 		return Registered{}, err
 	}
-	if err := g.reserve(ctx, address, g.Registry.Issuer.Now()); err != nil {
+	if err := g.reserve(ctx, address, g.Clients.Families.Now()); err != nil {
 		return Registered{}, err
 	}
 	changed := store.Client{}
 	m.AuthMethod = cmp.Or(m.AuthMethod, methodOf(c))
-	if !g.Registry.Issuer.OpenID {
+	if !g.Clients.OpenID {
 		m.ClientOpenID = store.ClientOpenID{}
 	}
 	if err := m.apply(&changed); err != nil {
@@ -169,7 +179,7 @@ func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m
 	return g.told(updated, oauth.Secret{}, m.AuthMethod), nil
 }
 
-// Remove ends the client that the token manages, with its tokens.
+// Remove removes the client that the token manages, and ends its tokens.
 func (g *Registrar) Remove(ctx context.Context, id string, token oauth.Secret) error {
 	if _, err := g.managed(ctx, id, token); err != nil {
 		return err
@@ -180,14 +190,14 @@ func (g *Registrar) Remove(ctx context.Context, id string, token oauth.Secret) e
 	return nil
 }
 
-// managed returns the client that a token manages. A client that is gone, or that the operator has disabled, has none.
+// managed returns the client that a token manages. The token of a client that was removed or disabled is wrong.
 func (g *Registrar) managed(ctx context.Context, id string, token oauth.Secret) (*store.Client, error) {
 	refused := oauth.NewError(oauth.InvalidToken, "registration_token_wrong")
-	want, got := g.Registry.Issuer.Master.RegistrationToken(id).Digest(), token.Digest()
+	want, got := g.Clients.Families.Master.RegistrationToken(id).Digest(), token.Digest()
 	if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
 		return nil, refused
 	}
-	c, err := g.Registry.Stored.Client(ctx, id)
+	c, err := g.Stored().Client(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && (c.Origin != store.FromRegistration || c.Disabled):
 		return nil, refused
@@ -197,10 +207,9 @@ func (g *Registrar) managed(ctx context.Context, id string, token oauth.Secret) 
 	return c, nil
 }
 
-// RemoveUnused removes the registered clients that have got no token since then, with what they had. Those that the operator has disabled
-// stay, so that they stay out.
+// RemoveUnused removes the registered clients that have got no token since a time. Disabled ones stay, so that they stay out.
 func (g *Registrar) RemoveUnused(ctx context.Context, since time.Time) (removed int, err error) {
-	list, err := g.Registry.Stored.Clients(ctx)
+	list, err := g.Stored().Clients(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -216,15 +225,21 @@ func (g *Registrar) RemoveUnused(ctx context.Context, since time.Time) (removed 
 	return removed, nil
 }
 
-// told is what a client is told of its registration; method is the one that it has named, empty: none.
+// told returns the answer to a registration. method is the authentication method that the client named; empty: none.
 func (g *Registrar) told(c *store.Client, secret oauth.Secret, method string) Registered {
 	if of := methodOf(c); of != MethodBasic || method == "" {
 		method = of
 	}
-	return Registered{Client: c, Metadata: metadataOf(c, method), Secret: secret, Token: g.Registry.Issuer.Master.RegistrationToken(c.ID)}
+	return Registered{Client: c, Metadata: metadataOf(c, method), Secret: secret, Token: g.Clients.Families.Master.RegistrationToken(c.ID)}
 }
 
-// inMetadata turns an error about what a client says of itself into the one that it is told. Others stay.
+// isInvalid reports whether an error of the Registry is the client's mistake.
+func isInvalid(err error) bool {
+	var invalid interface{ InvalidInput() }
+	return errors.As(err, &invalid)
+}
+
+// inMetadata turns an error in a client's metadata into the one that the client is told. Other errors are returned as they are.
 func inMetadata(err error) error {
 	code := oauth.InvalidClientMetadata
 	switch own := (*oauth.Error)(nil); {
@@ -232,9 +247,9 @@ func inMetadata(err error) error {
 		return own
 	case errors.Is(err, ErrRedirectURI):
 		code = oauth.InvalidRedirectURI
-	case !registry.IsInvalidInput(err) && store.IsAnswer(err):
+	case !isInvalid(err) && store.IsAnswer(err):
 		return oauth.NewError(oauth.InvalidToken, "registration_token_wrong") // it was removed meanwhile
-	case !registry.IsInvalidInput(err) && !errors.Is(err, errMetadata):
+	case !isInvalid(err) && !errors.Is(err, errMetadata):
 		return err
 	}
 	return oauth.NewError(code, "client_metadata_invalid").WithDescription(oauth.Describable(err.Error())).WithCause(err)

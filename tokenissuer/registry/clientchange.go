@@ -28,8 +28,8 @@ func (g *Registry) UpdateClient(ctx context.Context, id string, change func(*sto
 		changed = c
 		return refused
 	})
-	g.Issuer.Authenticated.Forget(id)
-	g.Issuer.Origins.Forget()
+	g.Known.Authenticated.Forget(id)
+	g.Known.Origins.Forget()
 	switch {
 	case refused != nil:
 		return nil, invalidInput{refused}

@@ -28,7 +28,7 @@ func (g *Registry) Reconcile(ctx context.Context) error {
 		}
 	}
 	now := g.Declared.Declarations()
-	ended, changed := takenOut(before, remembered, now, g.Issuer.Now())
+	ended, changed := takenOut(before, remembered, now, g.Families.Now())
 	if err := g.endDeclared(ctx, ended, setOf(before)); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclarati
 			return err
 		}
 		if whole {
-			revocation := g.Issuer.RevocationOf(d.Kind, d.ID)
+			revocation := g.Families.RevocationOf(d.Kind, d.ID)
 			if d.Kind == store.RevokeUser { // whom the configuration of before may still let sign in
 				revocation.IssuedUntil = revocation.IssuedUntil.Add(time.Second)
 			}
@@ -88,7 +88,7 @@ func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclarati
 	if len(revocations) == 0 {
 		return nil
 	}
-	return g.Issuer.Revoke(ctx, revocations...)
+	return g.Families.Revoke(ctx, revocations...)
 }
 
 // endDeclaredClient reports whether all tokens of a client's id are to end. Again: they were ended before, and are spared when they
@@ -105,7 +105,7 @@ func (g *Registry) endDeclaredClient(ctx context.Context, d store.Declaration, a
 // tokens of the id are to end, as when nobody has it any more: a family of a declared user may be born beside its end.
 // Again: they were ended before, and what the one who has the id now may have created is spared.
 func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, again bool) (whole bool, err error) {
-	if err := g.Issuer.EndFamilies(ctx, store.FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
+	if err := g.Families.EndFamilies(ctx, store.FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
 		return false, err
 	}
 	heir, err := store.OverlayDirectory{Declared: g.Declared, Stored: g.Stored}.User(ctx, d.ID)
@@ -113,17 +113,17 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, aga
 	if err != nil {
 		return false, err
 	}
-	if !again || gone || !g.Issuer.MayCreateTokens(heir) {
-		if err := g.Issuer.EndFamilies(ctx, store.FamilyFilter{ActorID: d.ID}); err != nil {
+	if !again || gone || !g.Roles.MayCreateTokens(heir) {
+		if err := g.Families.EndFamilies(ctx, store.FamilyFilter{ActorID: d.ID}); err != nil {
 			return false, err
 		}
 	}
 	if gone { // or the next who is declared by the id would have them
-		ended, err := g.Stored.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: d.ID}, g.Issuer.Ending())
+		ended, err := g.Stored.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: d.ID}, g.Families.Ending())
 		if err != nil {
 			return false, err
 		}
-		g.Issuer.Revocations.Add(ended...)
+		g.Families.Revocations.Add(ended...)
 	}
 	if !gone && !heir.Declared {
 		if err := g.unlinkOthers(ctx, heir); err != nil {
@@ -153,7 +153,7 @@ func (g *Registry) unlinkOthers(ctx context.Context, user *store.User) error {
 // Unlink takes an identity from its user, with all that came of sign-ins at its provider. One that the user does not have is left alone, as
 // if it did not exist. The last way in is an invalid_request.
 func (g *Registry) Unlink(ctx context.Context, u store.Unlinking) error {
-	ended, err := g.Stored.UnlinkIdentity(ctx, u, g.Issuer.Ending())
+	ended, err := g.Stored.UnlinkIdentity(ctx, u, g.Families.Ending())
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil
@@ -162,7 +162,7 @@ func (g *Registry) Unlink(ctx context.Context, u store.Unlinking) error {
 	case err != nil:
 		return err
 	}
-	g.Issuer.Revocations.Add(ended...)
+	g.Families.Revocations.Add(ended...)
 	return nil
 }
 

@@ -9,11 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // ErrDeclared is returned for a change to what the configuration declares.
@@ -22,9 +25,16 @@ var ErrDeclared = errors.New("it is declared in the configuration: change it the
 // Registry changes at run time which clients, users and organisations exist. What the configuration declares it lists and
 // leaves alone.
 type Registry struct {
-	Issuer   *tokenissuer.Issuer
-	Declared store.StaticDirectory
-	Stored   Store
+	Families *families.Families
+	// Known are the issuer's clients, with the policy for them.
+	Known *clients.Clients
+	Roles store.RoleCatalogue
+	// Hasher hashes new passwords.
+	Hasher *passwords.Hasher
+	// Usernames is told of every user who is changed.
+	Usernames *token.UsernameCache
+	Declared  store.StaticDirectory
+	Stored    Store
 }
 
 // Store is what a registry asks of a store.
@@ -54,7 +64,7 @@ func (g *Registry) Clients(ctx context.Context) ([]*store.Client, error) {
 
 // Client returns one client, or ErrNotFound.
 func (g *Registry) Client(ctx context.Context, id string) (*store.Client, error) {
-	return g.Issuer.Directory.Client(ctx, id)
+	return g.Families.Directory.Client(ctx, id)
 }
 
 // AddClient registers a client and returns its secret, which nobody can read again; a public client gets none here. An empty
@@ -67,7 +77,7 @@ func (g *Registry) AddClient(ctx context.Context, c store.Client) (*store.Client
 	if g.isDeclared(c.ID) {
 		return nil, oauth.Secret{}, store.ErrTaken
 	}
-	c.CreatedAt = g.Issuer.Now().Truncate(time.Microsecond)
+	c.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
 	var secret oauth.Secret
 	if !c.IsPublic() && !c.SignsAssertions() {
 		secret = oauth.NewClientSecret()
@@ -79,8 +89,8 @@ func (g *Registry) AddClient(ctx context.Context, c store.Client) (*store.Client
 	if err := g.Stored.AddClient(ctx, &c); err != nil {
 		return nil, oauth.Secret{}, err
 	}
-	g.Issuer.Authenticated.Forget(c.ID)
-	g.Issuer.Origins.Forget()
+	g.Known.Authenticated.Forget(c.ID)
+	g.Known.Origins.Forget()
 	return &c, secret, nil
 }
 
@@ -104,17 +114,17 @@ func (g *Registry) checkClient(c, before *store.Client) error {
 	if err := c.CheckReachable(); err != nil && before.CheckReachable() == nil {
 		return err
 	}
-	if !g.Issuer.OpenID {
+	if !g.Known.OpenID {
 		if err := c.CheckWithoutOpenID(); err != nil && before.CheckWithoutOpenID() == nil {
 			return err
 		}
 	}
 	if !reflect.DeepEqual(c.Exchange, before.Exchange) {
-		if err := g.Issuer.CheckExchange(c); err != nil {
+		if err := g.Known.CheckExchange(c); err != nil {
 			return err
 		}
 	}
-	return g.Issuer.Scopes.Check(gained.Scopes)
+	return g.Known.Scopes.Check(gained.Scopes)
 }
 
 // without returns the elements of list that others does not hold.
@@ -149,10 +159,10 @@ func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Dur
 	if overlap < 0 {
 		return oauth.Secret{}, invalidInput{errors.New("the overlap must not be negative")}
 	}
-	now := g.Issuer.Now()
+	now := g.Families.Now()
 	secret := oauth.NewClientSecret()
 	err = g.Stored.RotateClientSecret(ctx, id, store.ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap))
-	g.Issuer.Authenticated.Forget(id)
+	g.Known.Authenticated.Forget(id)
 	if err != nil {
 		return oauth.Secret{}, err
 	}
@@ -173,16 +183,16 @@ func (g *Registry) end(ctx context.Context, id string, step func(context.Context
 	if _, err := g.changeable(ctx, id); err != nil {
 		return err
 	}
-	tokens := g.Issuer.RevocationOf(store.RevokeClient, id)
+	tokens := g.Families.RevocationOf(store.RevokeClient, id)
 	// A node that remembers the client serves it for a moment more. What it issues then is revoked as well.
 	tokens.IssuedUntil = tokens.IssuedUntil.Add(memory.ClientCacheTTL + store.Leeway)
 	err := step(ctx, id, tokens)
-	g.Issuer.Authenticated.Forget(id)
-	g.Issuer.Origins.Forget()
+	g.Known.Authenticated.Forget(id)
+	g.Known.Origins.Forget()
 	if err != nil {
 		return err
 	}
-	g.Issuer.Revocations.Add(tokens)
+	g.Families.Revocations.Add(tokens)
 	return nil
 }
 
@@ -204,38 +214,23 @@ func (g *Registry) changeable(ctx context.Context, id string) (*store.Client, er
 	return client, err
 }
 
-// MintServerToken issues a token for a client without asking it, for the operator's own use. The scopes are held to the
-// same rules as at the token endpoint. A lifetime of 0 is the client's own.
-func (g *Registry) MintServerToken(ctx context.Context, clientID, scope string, lifetime time.Duration) (tokenissuer.Tokens, error) {
-	client, scopes, err := g.mintable(ctx, clientID, scope, lifetime, func(s oauth.Scope) bool { return s.ServerTokens })
-	if err != nil {
-		return tokenissuer.Tokens{}, err
+// MintableUser returns an active user by id or e-mail address, for whom an operator asks a token.
+func (g *Registry) MintableUser(ctx context.Context, name string) (*store.User, error) {
+	user, err := g.UserNamed(ctx, name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, invalidInput{fmt.Errorf("there is no user %q", name)}
+	case err != nil:
+		return nil, err
+	case !user.IsActive():
+		return nil, invalidInput{errors.New("the user is not active, or has neither a password nor an account at a provider")}
 	}
-	return g.Issuer.Issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Client: client, Scopes: scopes, Lifetime: lifetime})
+	return user, nil
 }
 
-// MintUserToken is MintServerToken for a token that acts for a user. There is no refresh token.
-func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope string, lifetime time.Duration) (tokenissuer.Tokens, error) {
-	client, scopes, err := g.mintable(ctx, clientID, scope, lifetime, oauth.AnyScope)
-	if err != nil {
-		return tokenissuer.Tokens{}, err
-	}
-	user, err := g.UserNamed(ctx, userID)
-	if errors.Is(err, store.ErrNotFound) {
-		return tokenissuer.Tokens{}, invalidInput{fmt.Errorf("there is no user %q", userID)}
-	}
-	if err != nil {
-		return tokenissuer.Tokens{}, err
-	}
-	if !user.IsActive() {
-		return tokenissuer.Tokens{}, invalidInput{errors.New("the user is not active, or has neither a password nor an account at a provider")}
-	}
-	return g.Issuer.IssueUnasked(ctx, client, user, scopes, lifetime)
-}
-
-// mintable checks what an operator asks a token for.
-func (g *Registry) mintable(ctx context.Context, clientID, scope string, lifetime time.Duration, allowed func(oauth.Scope) bool) (*store.Client, oauth.Scopes, error) {
-	client, err := g.Client(ctx, clientID)
+// MintableClient returns a client with the scopes that an operator asks a token for. A lifetime of 0 is the client's own.
+func (g *Registry) MintableClient(ctx context.Context, id, scope string, lifetime time.Duration, allowed func(oauth.Scope) bool) (*store.Client, oauth.Scopes, error) {
+	client, err := g.Client(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -245,7 +240,7 @@ func (g *Registry) mintable(ctx context.Context, clientID, scope string, lifetim
 	if lifetime != 0 && (lifetime < time.Second || lifetime > store.MaxLifetime) {
 		return nil, nil, invalidInput{fmt.Errorf("a token can live from 1s to %s", store.FormatBound(store.MaxLifetime))}
 	}
-	scopes, err := g.Issuer.Scopes.Grantable(scope, client.Scopes, allowed)
+	scopes, err := g.Known.Scopes.Grantable(scope, client.Scopes, allowed)
 	return client, scopes, err
 }
 
@@ -255,6 +250,9 @@ func InvalidInput(err error) error { return invalidInput{err} }
 type invalidInput struct{ error }
 
 func (e invalidInput) Unwrap() error { return e.error }
+
+// InvalidInput marks the error for packages that do not import this one.
+func (invalidInput) InvalidInput() {}
 
 // IsInvalidInput reports whether an error of Registry is the caller's mistake.
 func IsInvalidInput(err error) bool {

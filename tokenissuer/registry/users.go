@@ -32,7 +32,7 @@ func (g *Registry) Users(ctx context.Context, organisation string) ([]*store.Use
 
 // User returns one user, or ErrNotFound.
 func (g *Registry) User(ctx context.Context, id string) (*store.User, error) {
-	return g.Issuer.Directory.User(ctx, id)
+	return g.Families.Directory.User(ctx, id)
 }
 
 // AddUser registers a user with a password, a hash of one in user.PasswordHash, or neither: then the user can sign in
@@ -63,16 +63,16 @@ func (g *Registry) addUser(ctx context.Context, u store.User, password oauth.Sec
 		return nil, invalidInput{err}
 	}
 	if u.Role != "" {
-		if err := g.Issuer.Roles.Check(u.Role); err != nil {
+		if err := g.Roles.Check(u.Role); err != nil {
 			return nil, invalidInput{err}
 		}
 	}
-	u.SetDefaults(g.Issuer.Roles)
-	u.CreatedAt = g.Issuer.Now().Truncate(time.Microsecond)
+	u.SetDefaults(g.Roles)
+	u.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
 	if err := u.Validate(); err != nil {
 		return nil, invalidInput{err}
 	}
-	if g.Issuer.OpenID {
+	if g.Known.OpenID {
 		if err := store.CheckSubject(u.ID); err != nil {
 			return nil, invalidInput{err}
 		}
@@ -105,7 +105,7 @@ func (g *Registry) hash(ctx context.Context, password oauth.Secret) (oauth.Secre
 	if err := passwords.Validate(password); err != nil {
 		return oauth.Secret{}, invalidInput{err}
 	}
-	return g.Issuer.Hasher.Hash(ctx, password)
+	return g.Hasher.Hash(ctx, password)
 }
 
 // SetPassword gives a user another password and ends every token and session of the user.
@@ -141,7 +141,7 @@ func (g *Registry) SetPasswordHash(ctx context.Context, id string, hash oauth.Se
 
 // SetRole gives a user another role and ends every token and session of the user.
 func (g *Registry) SetRole(ctx context.Context, id string, role store.Role) error {
-	if err := g.Issuer.Roles.Check(role); err != nil {
+	if err := g.Roles.Check(role); err != nil {
 		return invalidInput{err}
 	}
 	return g.changeUser(ctx, id, store.UserChange{Role: &role})
@@ -183,7 +183,7 @@ func (g *Registry) UpdateUser(ctx context.Context, id string, change store.UserC
 		change.Name = &email
 	}
 	if change.Role != nil && *change.Role != "" {
-		if err := g.Issuer.Roles.Check(*change.Role); err != nil {
+		if err := g.Roles.Check(*change.Role); err != nil {
 			return invalidInput{err}
 		}
 	}
@@ -196,7 +196,7 @@ func (g *Registry) UpdateUser(ctx context.Context, id string, change store.UserC
 		return invalidInput{err}
 	}
 	err = g.changeUser(ctx, id, change)
-	g.Issuer.Usernames.Forget(id)
+	g.Usernames.Forget(id)
 	if change.Organisation != nil && errors.Is(err, store.ErrNotFound) {
 		return invalidInput{fmt.Errorf("there is no organisation %q: add it first", *change.Organisation)}
 	}
@@ -213,7 +213,7 @@ func (g *Registry) UserNamed(ctx context.Context, name string) (*store.User, err
 	if wrong != nil {
 		return nil, err
 	}
-	return g.Issuer.Directory.UserByEmail(ctx, email)
+	return g.Families.Directory.UserByEmail(ctx, email)
 }
 
 func (g *Registry) changeUser(ctx context.Context, id string, change store.UserChange) error {
@@ -230,13 +230,13 @@ func (g *Registry) endUser(ctx context.Context, id string, step func(store.Endin
 	if g.Declared.LookupUser(id) != nil {
 		return ErrDeclared
 	}
-	end := g.Issuer.Ending()
-	end.KeepsID = g.Issuer.OpenID // the sub of an ID token is never reassigned (OpenID Connect Core 1.0 §2)
+	end := g.Families.Ending()
+	end.KeepsID = g.Known.OpenID // the sub of an ID token is never reassigned (OpenID Connect Core 1.0 §2)
 	ended, err := step(end)
 	if err != nil {
 		return err
 	}
-	g.Issuer.Revocations.Add(ended...)
+	g.Families.Revocations.Add(ended...)
 	return nil
 }
 
@@ -252,10 +252,10 @@ func (g *Registry) RevokeUser(ctx context.Context, id string) error {
 // RevokeAnybody is RevokeUser for a user whom another issuer knows.
 func (g *Registry) RevokeAnybody(ctx context.Context, id string) error {
 	// The revocation comes first: what is created meanwhile is created with a token that it hits.
-	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(store.RevokeUser, id)); err != nil {
+	if err := g.Families.Revoke(ctx, g.Families.RevocationOf(store.RevokeUser, id)); err != nil {
 		return err
 	}
-	return g.Issuer.EndPerson(ctx, id)
+	return g.Families.EndPerson(ctx, id)
 }
 
 // isKnown reports whether a token of ours may name a user: one who exists, was removed, was declared until lately, or has
@@ -277,11 +277,14 @@ func (g *Registry) isKnown(ctx context.Context, id string) (bool, error) {
 	if slices.ContainsFunc(before, func(d store.Declaration) bool { return d.Kind == store.RevokeUser && d.ID == id }) {
 		return true, nil
 	}
-	families, err := g.Issuer.Store.FamiliesOf(ctx, id, g.Issuer.Now())
+	families, err := g.Families.Store.FamiliesOf(ctx, id, g.Families.Now())
 	return len(families) > 0, err
 }
 
 // RevokeFamily ends a token family.
 func (g *Registry) RevokeFamily(ctx context.Context, id string) error {
-	return g.Issuer.EndFamilies(ctx, store.FamilyFilter{ID: id})
+	return g.Families.EndFamilies(ctx, store.FamilyFilter{ID: id})
 }
+
+// Identities returns the store's accounts at providers.
+func (g *Registry) Identities() store.IdentityStore { return g.Stored }
