@@ -10,7 +10,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -371,14 +372,13 @@ func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 	}
 	// What was used here is used up on another node.
 	other := s.otherNode(dsn)
-	other.Accepted = s.app().issuer.Accepted
 	used := s.grant(nil, nil)
 	if status, body := as(used); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
-	_, _, err := other.Exchange(t.Context(), tokenissuer.TokenRequest{
+	_, _, err := grants.New(other, s.loaded().others.accepted(&s.app().settings, s.app().accounts())).Exchange(t.Context(), grants.Request{
 		GrantType: oauth.JWTBearer, Assertion: oauth.NewSecret(used),
-		Client: tokenissuer.ClientAuthentication{Address: "192.0.2.1", Readings: []tokenissuer.ClientCredential{{ID: "app", Secret: oauth.NewSecret("other-" + confSecret)}}},
+		Client: clients.Authentication{Address: "192.0.2.1", Readings: []clients.Credential{{ID: "app", Secret: oauth.NewSecret("other-" + confSecret)}}},
 	})
 	if oauth.AsError(err).Reason != "assertion_used" {
 		t.Errorf("on another node: %v", err)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -306,9 +306,9 @@ func TestG99WithoutAnIssuer(t *testing.T) {
 func TestG99Revocations(t *testing.T) {
 	g := startGatehouse(t, site)
 	user := func(id, family string) string {
-		return g.issue(tokenissuer.Grant{
+		return g.issue(issuer.Grant{
 			Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: "acme", Role: "member"},
-			FamilyID: family, Scopes: oauth.Scopes{"public"},
+			Family: &store.TokenFamily{ID: family}, Scopes: oauth.Scopes{"public"},
 		})
 	}
 	ada, bob := user("u-ada", "f-ada"), user("u-bob", "f-bob")

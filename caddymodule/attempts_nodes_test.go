@@ -9,13 +9,15 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // otherNode is a second issuer on the gatehouse's database, with connections and counters of its own.
-func (g *gatehouse) otherNode(dsn string) *tokenissuer.Issuer {
+func (g *gatehouse) otherNode(dsn string) *issuer.Parts {
 	g.t.Helper()
 	g.awaitServing()
 	here := g.app()
@@ -30,10 +32,13 @@ func (g *gatehouse) otherNode(dsn string) *tokenissuer.Issuer {
 	if err := other.Open(); err != nil {
 		g.t.Fatal(err)
 	}
-	issuer := here.newIssuer(g.loaded().others.clientKeys.value)
-	issuer.Store, issuer.Master, issuer.Hasher, issuer.Attempts = other.Store(), other.MasterKey(), other.Passwords, other.Attempts
-	issuer.Directory = store.OverlayDirectory{Declared: here.settings.Issuer.Declared, Stored: other.Store()}
-	return issuer
+	p := here.newIssuer(g.loaded().others.clientKeys.value)
+	p.Families.Opened = families.Opened{
+		Store: other.Store(), Directory: store.OverlayDirectory{Declared: here.settings.Issuer.Declared, Stored: other.Store()},
+		Master: other.MasterKey(), JTIMAC: p.Families.JTIMAC,
+	}
+	p.SignIns.Hasher, p.Families.Limits.Attempts = other.Passwords, other.Attempts
+	return p
 }
 
 // onPostgres is people with the failures that the default allows, within a time that is not over soon, on a database of its own.
@@ -47,8 +52,8 @@ func onPostgres(t *testing.T) (caddyfile, dsn string) {
 }
 
 // guessAt tries a wrong password at the other node and returns the code of the refusal.
-func guessAt(t *testing.T, node *tokenissuer.Issuer, email string) oauth.ErrorCode {
-	_, err := node.SignIn(t.Context(), tokenissuer.SignInAttempt{Email: email, Password: oauth.NewSecret("wrong password"), Address: "127.0.0.2"})
+func guessAt(t *testing.T, node *issuer.Parts, email string) oauth.ErrorCode {
+	_, err := node.SignIns.SignIn(t.Context(), signin.Attempt{Email: email, Password: oauth.NewSecret("wrong password"), Address: "127.0.0.2"})
 	return oauth.AsError(err).Code
 }
 

@@ -201,7 +201,7 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 	lives := func(tok string) bool {
 		return u.send(t, http.MethodGet, "/oauth/token/info", "", "Authorization", "Bearer "+tok).status == http.StatusOK
 	}
-	other, err := u.app().registry.MintServerToken(t.Context(), "other", "public", 0)
+	other, err := u.operator().MintServerToken(t.Context(), "other", "public", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -277,7 +277,7 @@ func TestQ72AnAssertionIsGoodOnce(t *testing.T) {
 	}
 	other := s.otherNode(dsn)
 	use := func(text string) error {
-		_, err := other.Clients().AuthenticateClient(t.Context(), tokenClient(text))
+		_, err := other.Clients.Authenticate(t.Context(), tokenClient(text))
 		return err
 	}
 	if err := use(first); oauth.AsError(err).Reason != "client_assertion_used" {
@@ -473,6 +473,6 @@ func TestQ76KeysAreCheckedWhenTheyAreRegistered(t *testing.T) {
 	}
 }
 
-func tokenClient(text string) tokenissuer.ClientAuthentication {
-	return tokenissuer.ClientAuthentication{Assertion: oauth.NewSecret(text), Address: "192.0.2.1"}
+func tokenClient(text string) clients.Authentication {
+	return clients.Authentication{Assertion: oauth.NewSecret(text), Address: "192.0.2.1"}
 }

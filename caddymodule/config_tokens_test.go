@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -105,7 +105,7 @@ func TestReadGrace(t *testing.T) {
 }
 
 func TestReadPasswordGrant(t *testing.T) {
-	for members, want := range map[string]*tokenissuer.PasswordRules{
+	for members, want := range map[string]*issuer.PasswordRules{
 		``: nil, `,"password_grant":{}`: {}, `,"password_grant":{"refresh_tokens":true}`: {Refresh: true},
 	} {
 		app := new(App)

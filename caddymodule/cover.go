@@ -56,7 +56,7 @@ func (g *guarded) examine() (err error) {
 	g.found.Store(found)
 	if s := g.service; s.settings.KeepsState() {
 		s.issuer.Resources.Publish(found.Resources, found.AgentResources)
-		s.issuer.Hosts.Publish(found.Hosts)
+		s.issuer.Authorizations.Hosts.Publish(found.Hosts)
 		s.admitClients(found)
 	}
 	for _, warning := range found.Warnings {
@@ -78,7 +78,7 @@ func coveredIssuer(b *configuration.Block, s *service) *coverage.Issuer {
 	is := &s.settings.Issuer
 	return &coverage.Issuer{
 		URL: is.URL, Audience: is.Audience[0], Audiences: is.Audience, Scopes: is.Scopes.Names(),
-		Metadata: endpoint.ResourceMetadataURL(&s.issuer.Settings), Source: b.Sources["issuer"],
+		Metadata: endpoint.ResourceMetadataURL(&s.issuer.Policy), Source: b.Sources["issuer"],
 		SignsIn:        len(b.Users) > 0 || b.SignIn != nil || b.OpenID != nil || b.Registration != nil,
 		KeysInTheClear: (b.Keys == nil || b.Keys.EncryptWith == "") && s.settings.Node.Store != node.Memory,
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // peopleDirectory is an LDAP directory whose people sign in with their passwords there.
@@ -43,7 +43,7 @@ func directoryKey(s *ldap.Settings) string {
 }
 
 // passwordDirectories returns the directories that our own issuer asks, in the order of the configuration.
-func (o *others) passwordDirectories(accounts federation.Accounts) (list []tokenissuer.PasswordDirectory) {
+func (o *others) passwordDirectories(accounts federation.Accounts) (list []signin.PasswordDirectory) {
 	for _, d := range o.directories {
 		list = append(list, &federation.Directory{Name: d.Name, People: d.people, Accounts: accounts, Rules: d.Rules})
 	}

@@ -236,7 +236,7 @@ func TestQ151ToQ159ExchangesThatAreRefused(t *testing.T) {
 	signed := s.signIn("public read")
 	forStock := s.exchanged("orders", signed.AccessToken, "https://stock.internal")
 	service := s.obtain(url.Values{"grant_type": {"client_credentials"}, "client_id": {"portal"}, "client_secret": {confSecret}, "scope": {"public"}}).AccessToken
-	master := s.app().issuer.Master
+	master := s.app().issuer.Families.Master
 	provider := startProvider(t)
 	foreign := (&acceptScene{gatehouse: s.gatehouse, provider: provider}).signed(provider.signer(), map[string]any{"typ": "at+jwt"}, map[string]any{"sub": "ada", "client_id": "portal", "scope": "read"})
 	pat := printed(t, s.ok("pat", "add", "--user", claims(t, signed.AccessToken)["sub"].(string), "--name", "x", "--scope", "public"), "token")
@@ -486,7 +486,7 @@ func TestQ260WhatCameOfAnExchangedTokenEndsBeyondTheLimit(t *testing.T) {
 				t.Errorf("after the revocation %d of a token: %s answers %d", i, path, status)
 			}
 		}
-		if _, err := s.app().issuer.Verifier.Verify(swapped, []string{"https://books.internal"}); err == nil {
+		if _, err := s.app().issuer.Minter.Verifier.Verify(swapped, []string{"https://books.internal"}); err == nil {
 			t.Errorf("after the revocation %d of a token: what the last gate had swapped is good", i)
 		}
 	}
@@ -513,7 +513,7 @@ func TestQ262AKeyThatIsWithdrawnEndsWhatCameOfItsTokens(t *testing.T) {
 			t.Errorf("%s answers %d", path, status)
 		}
 	}
-	if _, err := s.app().issuer.Verifier.Verify(swapped, []string{"https://books.internal"}); err == nil {
+	if _, err := s.app().issuer.Minter.Verifier.Verify(swapped, []string{"https://books.internal"}); err == nil {
 		t.Error("what the last gate had swapped is good")
 	}
 }

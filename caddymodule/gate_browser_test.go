@@ -233,7 +233,7 @@ func TestChallengeBrowser(t *testing.T) {
 			if header.Get("Cache-Control") != "no-store" || !strings.Contains(header.Get("Vary"), "Cookie") || header.Get("Www-Authenticate") != "" {
 				t.Errorf("headers: %v", header)
 			}
-			attempt, _, err := keys.UnwrapAny[hosts.Attempt](g.app().issuer.Master.HostSignIns, g.url, oauth.NewSecret(location.Query().Get("state")))
+			attempt, _, err := keys.UnwrapAny[hosts.Attempt](g.app().issuer.Families.Master.HostSignIns, g.url, oauth.NewSecret(location.Query().Get("state")))
 			if want := strings.TrimSuffix(test.target, "&access_token=x"); err != nil || attempt.Return != want {
 				t.Errorf("comes back to %q, %v, want %q", attempt.Return, err, want)
 			}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
@@ -180,9 +180,9 @@ func TestG43RevokedByAnyName(t *testing.T) {
 		n++
 		id := itoa(n)
 		issue := func() string {
-			return g.watched(g.issue(tokenissuer.Grant{
+			return g.watched(g.issue(issuer.Grant{
 				Type: oauth.AuthorizationCode, Client: &store.Client{ID: "client-" + id},
-				User: &store.User{ID: "user-" + id, Organisation: "org-" + id}, FamilyID: "family-" + id, Scopes: oauth.Scopes{"public"},
+				User: &store.User{ID: "user-" + id, Organisation: "org-" + id}, Family: &store.TokenFamily{ID: "family-" + id}, Scopes: oauth.Scopes{"public"},
 			}))
 		}
 		tok := issue()
@@ -221,7 +221,7 @@ func TestG43RevokedByAnyName(t *testing.T) {
 func TestG44CacheOutlivesNothing(t *testing.T) {
 	now := setClock(t)
 	g := startBoth(t, site)
-	short := g.watched(g.issue(tokenissuer.Grant{Scopes: oauth.Scopes{"public"}, Lifetime: 20 * time.Second}))
+	short := g.watched(g.issue(issuer.Grant{Scopes: oauth.Scopes{"public"}, Lifetime: 20 * time.Second}))
 	long := g.server("public")
 	for _, token := range []string{short, long, short} {
 		g.passed(t, g.request("GET", "/any/x", bearer(token)))

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -122,7 +122,7 @@ func TestG85TokenInACookie(t *testing.T) {
 func (g *gateway) issuedFor(lifetime time.Duration) string {
 	g.t.Helper()
 	client := &store.Client{ID: "conf", Lifetimes: store.Lifetimes{ClientCredentials: lifetime}}
-	return g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Client: client, Scopes: []string{"public"}}))
+	return g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Client: client, Scopes: []string{"public"}}))
 }
 
 // answering answers every request with these lines and "ok".

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -288,7 +288,7 @@ func TestG84Answers(t *testing.T) {
 	now := setClock(t)
 	g := startBoth(t, site)
 	good := g.server("public")
-	short := g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Scopes: oauth.Scopes{"public"}, Lifetime: time.Second}))
+	short := g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Scopes: oauth.Scopes{"public"}, Lifetime: time.Second}))
 	revoked := g.server("public")
 	g.revoke(t, g.claims(t, revoked), store.RevokeToken)
 	now.advance(10 * time.Second)

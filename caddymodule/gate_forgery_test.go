@@ -555,5 +555,5 @@ func (g *gateway) revoke(t *testing.T, tok *token.AccessToken, kind store.Revoca
 		store.RevokeToken: tok.ID, store.RevokeFamily: tok.FamilyID, store.RevokeUser: tok.Subject,
 		store.RevokeClient: tok.ClientID, store.RevokeOrganisation: tok.Organisation, store.RevokeKey: tok.KeyID,
 	}[kind]
-	check(t, g.app().issuer.Revoke(context.Background(), g.app().issuer.RevocationOf(kind, id)))
+	check(t, g.app().issuer.Families.Revoke(context.Background(), g.app().issuer.Families.RevocationOf(kind, id)))
 }

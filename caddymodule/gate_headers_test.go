@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -289,7 +289,7 @@ func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 	for _, value := range []string{strings.Repeat("a", 4097), strings.Repeat("ü", 1000), strings.Repeat("a", 5000)} {
 		g.refused(t, g.request("GET", "/x", bearer(g.user("u-1", value, "", "public"))), 401)
 	}
-	if _, err := g.app().issuer.Issue(tokenissuer.Grant{
+	if _, err := g.app().issuer.Minter.Issue(issuer.Grant{
 		Client: &store.Client{ID: "conf"}, User: &store.User{ID: "u-1", Organisation: strings.Repeat("a", 8192)},
 	}); err == nil {
 		t.Error("a token with a claim of 8 KiB was issued")

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -41,7 +41,7 @@ func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
 	registry := g.app().registry
 	client, _, err := registry.Clients.AddClient(t.Context(), store.Client{ID: "late"})
 	check(t, err)
-	issue := func() string { return g.issue(tokenissuer.Grant{Client: client, Scopes: oauth.Scopes{"public"}}) }
+	issue := func() string { return g.issue(issuer.Grant{Client: client, Scopes: oauth.Scopes{"public"}}) }
 	check(t, registry.Clients.DisableClient(t.Context(), client.ID))
 	c.advance(2 * time.Second)
 	if status, _, body := g.raw(g.request("GET", "/x", bearer(issue()))); status != http.StatusUnauthorized {

@@ -5,10 +5,9 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
@@ -22,21 +21,15 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	check(t, err)
 	ks, is := new(keys.Set), g.app().issuer
 	check(t, ks.Replace([]*keys.SigningKey{key}, oauth.EdDSA))
-	another := &tokenissuer.Issuer{
-		Records: tokenissuer.Records{Directory: is.Directory, Now: node.Clock},
-		Credentials: tokenissuer.Credentials{
-			Keys:     ks,
-			Master:   is.Master,
-			JTIMAC:   is.JTIMAC,
-			Verifier: token.NewVerifier(is.URL, ks, is.Revocations, time.Minute, node.Clock),
-		},
-		Settings: is.Settings,
-	}
-	unheard, err := registry.New(another, store.StaticDirectory{}, g.app().node.Store(), g.app().node.Store()).MintServerToken(t.Context(), "conf", "public", 0)
+	another := issuer.New(is.Settings, issuer.Node{
+		Keys: ks, Verifier: token.NewVerifier(is.URL, ks, is.Families.Revocations, time.Minute, node.Clock), Now: node.Clock,
+	})
+	another.Families.Opened = is.Families.Opened
+	unheard, err := another.Minter.Issue(issuer.Grant{Type: oauth.ClientCredentials, Client: &store.Client{ID: "conf"}, Scopes: oauth.Scopes{"public"}})
 	check(t, err)
 	known, request := g.server("public"), g.request("GET", "/any/x", bearer(g.watched(unheard.AccessToken.Reveal())))
 	g.silenceFeed()
-	is.Revocations.MarkFresh(node.Clock())
+	is.Families.Revocations.MarkFresh(node.Clock())
 	g.refused(t, request, 401)
 	now.advance(7 * time.Second)
 	header, body := g.refused(t, request, 503)
@@ -45,6 +38,6 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	}
 	g.passed(t, g.request("GET", "/any/x", bearer(known)))
 	g.refused(t, g.request("GET", "/any/x", bearer("bad")), 401)
-	is.Revocations.MarkFresh(node.Clock())
+	is.Families.Revocations.MarkFresh(node.Clock())
 	g.refused(t, request, 401)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -184,7 +184,7 @@ func TestG43SwappedTokenEndsWithTheClients(t *testing.T) {
 		token := g.user("u-"+string(kind), "acme", "admin", "public")
 		swapped, claims := g.swapped(t, g.passed(t, g.request("GET", "/any/x", bearer(token))), token, ordersAudience)
 		g.passed(t, g.request("GET", "/orders/x", bearer(swapped)))
-		check(t, g.app().issuer.Revoke(t.Context(), g.app().issuer.RevocationOf(kind, id(claims))))
+		check(t, g.app().issuer.Families.Revoke(t.Context(), g.app().issuer.Families.RevocationOf(kind, id(claims))))
 		for path, credential := range map[string]string{"/any/x": token, "/orders/x": swapped, "/behind/x": swapped} {
 			status, _, _ := g.raw(g.request("GET", path, bearer(credential)))
 			if seen := g.upstream.one(t); seen.Header[identity.Subject] != nil || status == http.StatusSwitchingProtocols {
@@ -228,7 +228,7 @@ func TestSwapOfAnotherIssuersToken(t *testing.T) {
 		t.Errorf("swapped again: %v", claims)
 	}
 	g.refused(t, g.request("GET", "/swap/x", bearer(g.user("corp:u-ada", "acme", "admin", "public"))), http.StatusInternalServerError)
-	service := g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Client: &store.Client{ID: "corp:conf"}}))
+	service := g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Client: &store.Client{ID: "corp:conf"}}))
 	g.refused(t, g.request("GET", "/swap/x", bearer(service)), http.StatusInternalServerError)
 	for _, declared := range []string{"client corp:conf SECRET", "client conf SECRET {\n}\nclient corp: SECRET"} {
 		err := g.tryReload(trusting(p, strings.Replace(caddyfile, "client conf SECRET", declared, 1)))

@@ -17,7 +17,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -72,16 +72,15 @@ func relaying() string {
 // user issues a token that acts for a user.
 func (g *gateway) user(id, organisation, role string, scopes ...string) string {
 	g.t.Helper()
-	return g.watched(g.issue(tokenissuer.Grant{
+	return g.watched(g.issue(issuer.Grant{
 		Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: organisation, Role: store.Role(role)},
-		Scopes: scopes, FamilyID: "family-of-" + id, AuthTime: node.Clock(),
-	}))
+		Scopes: scopes, Family: &store.TokenFamily{ID: "family-of-" + id, AuthTime: node.Clock()}}))
 }
 
 // server issues a token that acts for the client conf alone.
 func (g *gateway) server(scopes ...string) string {
 	g.t.Helper()
-	return g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Scopes: scopes}))
+	return g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Scopes: scopes}))
 }
 
 func (g *gateway) watched(token string) string {

@@ -22,7 +22,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
@@ -107,8 +107,8 @@ func TestG43PairsWithAKeyAndWithAnEarlierMoment(t *testing.T) {
 	now := setClock(t)
 	g := startBoth(t, site)
 	issue := func(name string) string {
-		return g.watched(g.issue(tokenissuer.Grant{
-			Type: oauth.AuthorizationCode, Client: &store.Client{ID: "client-" + name}, FamilyID: "family-" + name,
+		return g.watched(g.issue(issuer.Grant{
+			Type: oauth.AuthorizationCode, Client: &store.Client{ID: "client-" + name}, Family: &store.TokenFamily{ID: "family-" + name},
 			User: &store.User{ID: "user-" + name, Organisation: "org-" + name}, Scopes: oauth.Scopes{"public"},
 		}))
 	}
@@ -119,16 +119,16 @@ func TestG43PairsWithAKeyAndWithAnEarlierMoment(t *testing.T) {
 			t.Errorf("%s: %q", what, got)
 		}
 	}
-	issuer := g.app().issuer
+	families := g.app().issuer.Families
 	// Two moments for one name: the later one counts.
 	for _, order := range [][2]time.Duration{{0, time.Minute}, {time.Minute, 0}} {
 		name := "moments-" + order[0].String()
 		first := issue(name)
-		later := issuer.RevocationOf(store.RevokeUser, "user-"+name)
+		later := families.RevocationOf(store.RevokeUser, "user-"+name)
 		for _, moment := range order {
 			revocation := later
 			revocation.IssuedUntil = later.IssuedUntil.Add(-moment)
-			check(t, issuer.Revoke(context.Background(), revocation))
+			check(t, families.Revoke(context.Background(), revocation))
 		}
 		dead(name, first)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
@@ -195,9 +195,8 @@ func TestG130G131GroupsOverEveryTransport(t *testing.T) {
 	g := startBoth(t, peopleSite(append(slices.Clone(grouped[:6]), "\t\tprotect trusted\n",
 		"\t\tprotect trusted {\n\t\t\trequire /api/ops/* group ops engineering\n\t\t\tforward assertion X-Gate-Assertion\n\t\t}\n")...))
 	token := func(id string, scopes oauth.Scopes, groups ...string) string {
-		return g.watched(g.issue(tokenissuer.Grant{
-			Type: oauth.AuthorizationCode, User: &store.User{ID: id, Groups: groups}, Scopes: scopes, FamilyID: "family-of-" + id, AuthTime: node.Clock(),
-		}))
+		return g.watched(g.issue(issuer.Grant{
+			Type: oauth.AuthorizationCode, User: &store.User{ID: id, Groups: groups}, Scopes: scopes, Family: &store.TokenFamily{ID: "family-of-" + id, AuthTime: node.Clock()}}))
 	}
 	both := oauth.Scopes{"trusted", "groups"}
 	for name, test := range map[string]struct {

@@ -23,7 +23,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -238,13 +238,18 @@ func (g *gatehouse) storedKey() store.StoredKey {
 	return keys[len(keys)-1]
 }
 
+// operator issues tokens to an operator.
+func (g *gatehouse) operator() issuer.OperatorTokens {
+	return issuer.OperatorTokens{UserTokens: g.app().issuer.UserTokens, Registry: g.app().registry}
+}
+
 // issue makes a token through the core: for other users, scopes and lifetimes than a grant gives.
-func (g *gatehouse) issue(grant tokenissuer.Grant) string {
+func (g *gatehouse) issue(grant issuer.Grant) string {
 	g.t.Helper()
 	if grant.Client == nil {
 		grant.Client = &store.Client{ID: "conf"}
 	}
-	tokens, err := g.app().issuer.Issue(grant)
+	tokens, err := g.app().issuer.Minter.Issue(grant)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -2,17 +2,17 @@ package caddymodule
 
 import (
 	"context"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	gatebrowser "github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 
@@ -34,16 +34,24 @@ func (s *service) provision(o *others, u *uses) error {
 	}
 	s.issuer = s.newIssuer(o.clientKeys.value)
 	if !s.settings.Open.DocumentsOff {
-		s.issuer.Open.Documents = s.documents
+		s.issuer.Clients.Open.Documents = s.documents
 	}
 	if rules := s.settings.PersonalTokens; rules != nil {
-		s.personal = personaltoken.New(s.issuer, *rules, func() personaltoken.Store { return s.node.Store() }, s.enterNode)
-		s.issuer.PersonalTokens = s.personal
+		s.personal = personaltoken.New(personaltoken.Issuer{
+			Families: s.issuer.Families, Clients: s.issuer.Clients, Verifier: s.node.Verifier, Roles: s.issuer.Roles, Resources: s.issuer.Resources,
+		}, *rules, func() personaltoken.Store { return s.node.Store() }, s.enterNode)
+		s.issuer.Issued.Personal = s.personal
 	}
-	s.registry = registry.New(s.issuer, s.settings.Issuer.Declared, nil, nil) // serve adds its store
-	s.issuer.PasswordDirectories, s.issuer.DirectoriesAlone = o.passwordDirectories(s.accounts()), s.settings.SignIn.DirectoriesAlone
-	s.issuer.Accepted = o.accepted(&s.settings, s.accounts())
-	if s.handler, err = endpoint.NewHandler(s.issuer, s.audit, counters{}, s.signInMethods(o), s.settings.Brand); err != nil {
+	declared := s.settings.Issuer.Declared
+	s.registry = &registry.Registry{ // serve adds its stores
+		Clients: &registry.Clients{Families: s.issuer.Families, Known: s.issuer.Clients, Declared: declared},
+		People: &registry.People{
+			Families: s.issuer.Families, Roles: s.issuer.Roles, Hasher: s.node.Passwords, Usernames: s.issuer.Issued.Usernames, Declared: declared,
+			OpenID: s.settings.Issuer.OpenID,
+		},
+	}
+	s.issuer.SignIns.Directories, s.issuer.SignIns.DirectoriesAlone = o.passwordDirectories(s.accounts()), s.settings.SignIn.DirectoriesAlone
+	if s.handler, err = endpoint.NewHandler(s.issuer, grants.New(s.issuer, o.accepted(&s.settings, s.accounts())), s.audit, counters{}, s.signInMethods(o), s.settings.Brand); err != nil {
 		return err
 	}
 	if s.personal != nil {
@@ -65,30 +73,17 @@ func (s *service) provision(o *others, u *uses) error {
 	return nil
 }
 
-// newIssuer combines the configuration and the node. Start adds the store and the master key.
-func (s *service) newIssuer(clientKeys *fetch.KeySets) *tokenissuer.Issuer {
+// newIssuer returns the issuer of the configuration on the node. serve adds what comes with the store.
+func (s *service) newIssuer(clientKeys *fetch.KeySets) *issuer.Parts {
 	limits := s.settings.Limits
 	limits.Attempts = s.node.Attempts
-	return &tokenissuer.Issuer{
-		Records: tokenissuer.Records{
-			ClientKeys:    assertion.NewKeys(clientKeys, s.documents),
-			Authenticated: memory.NewClientCache(),  // of this configuration, which may declare clients
-			Usernames:     token.NewUsernameCache(), // likewise: it may declare users
-			Families:      token.NewFamilyCache(),   // likewise
-			Revocations:   s.node.Revocations,
-			Refresh:       s.node.Refresh,
-			Now:           s.node.StoreTime,
-		},
-		Credentials: tokenissuer.Credentials{
-			Keys:       s.node.Keys,
-			Assertions: new(keys.AssertionKeys),
-			Verifier:   s.node.Verifier,
-		},
-		Settings: s.settings.Issuer,
-		Hasher:   s.node.Passwords,
-		Origins:  memory.NewOrigins(s.clients, s.node.StoreTime),
-		Limits:   limits,
-	}
+	p := issuer.New(s.settings.Issuer, issuer.Node{
+		Keys: s.node.Keys, Verifier: s.node.Verifier, Revocations: s.node.Revocations, Refresh: s.node.Refresh, Now: s.node.StoreTime,
+		Hasher: s.node.Passwords, Limits: limits,
+	})
+	p.Clients.Keys = assertion.NewKeys(clientKeys, s.documents)
+	p.Clients.Origins = memory.NewOrigins(s.clients, s.node.StoreTime)
+	return p
 }
 
 // clients lists the declared and the stored clients, once there is a store.
@@ -103,8 +98,10 @@ func (s *service) clients(ctx context.Context) ([]*store.Client, error) {
 func (s *service) serve() {
 	s.life.start(func() {
 		st := s.node.Store()
-		s.issuer.Store, s.issuer.Master, s.issuer.JTIMAC = st, s.node.MasterKey(), s.node.JTIMAC()
-		s.issuer.Directory = store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: st}
+		s.issuer.Families.Opened = families.Opened{
+			Store: st, Directory: store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: st},
+			Master: s.node.MasterKey(), JTIMAC: s.node.JTIMAC(),
+		}
 		s.registry.UseStores(st, st)
 	})
 }
@@ -115,7 +112,7 @@ func (s *service) ownIssuer() *gate.OwnIssuer {
 		return nil
 	}
 	return &gate.OwnIssuer{
-		Settings:  &s.issuer.Settings,
+		Policy: &s.issuer.Policy, Roles: s.issuer.Roles, PersonalTokens: s.issuer.Issued.Personal,
 		Upstreams: token.NewUpstreamTokens(s.delegating()),
 		Handler:   s.handler, Verifier: s.node.Verifier, Now: s.node.Now, IsClosing: s.node.Life.IsClosing, Hidden: !s.issues(), IsServing: s.life.isServing,
 	}
@@ -123,11 +120,11 @@ func (s *service) ownIssuer() *gate.OwnIssuer {
 
 // delegating returns our own issuer for the tokens and assertions that upstreams get in its name.
 func (s *service) delegating() token.UpstreamIssuer {
-	is := s.issuer
+	m, fs := s.issuer.Minter, s.issuer.Families
 	return token.UpstreamIssuer{
-		URL: is.URL, Assertions: is.Assertions, Now: is.Now, Birth: func() time.Time { return is.Birth(is.Now()) },
+		URL: m.URL, Assertions: m.Assertions, Now: fs.Now, Birth: fs.IssueTime,
 		Credentials: func() token.UpstreamCredentials {
-			return token.UpstreamCredentials{Keys: is.Keys, Master: is.Master, JTIMAC: is.JTIMAC}
+			return token.UpstreamCredentials{Keys: m.Keys, Master: fs.Master, JTIMAC: fs.JTIMAC}
 		},
 	}
 }
@@ -136,7 +133,8 @@ func (s *service) delegating() token.UpstreamIssuer {
 func (s *service) hostSessions(o *others) gatebrowser.Settings {
 	return gatebrowser.Settings{
 		Direct: !s.issues(), Accounts: s.accounts(), Providers: o.hostProviders(),
-		Issuer: &s.issuer.Settings, Sessions: hosts.New(s.issuer, s.enterNode), Hosts: &s.issuer.Hosts, Audit: s.audit, Brand: s.settings.Brand,
+		Issuer: &s.issuer.Policy, Audit: s.audit, Brand: s.settings.Brand,
+		Sessions: hosts.New(s.issuer.Sessions, s.issuer.SignIns, s.issuer.Roles, s.node.Verifier, s.enterNode), Hosts: s.issuer.Authorizations.Hosts,
 		IsServing: s.life.isServing, Enter: s.enterNode,
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -41,7 +41,7 @@ func TestReloadKeepsSignIns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := startGatehouse(t, test.caddyfile)
 			access, refresh := g.staffTokens("ada@acme.example", adaPassword)
-			session, cookie, err := g.app().issuer.OpenSession(t.Context(), tokenissuer.SignedIn{User: mustUser(t, g, "u-ada")}, "a browser", "a form")
+			session, cookie, err := g.app().issuer.Sessions.OpenSession(t.Context(), signin.SignedIn{User: mustUser(t, g, "u-ada")}, "a browser", "a form")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func TestReloadKeepsSignIns(t *testing.T) {
 			if status, body := g.staffRefresh(refresh); status != http.StatusOK {
 				t.Errorf("the refresh token: %d %s", status, body)
 			}
-			found, err := g.app().issuer.Session(t.Context(), cookie)
+			found, err := g.app().issuer.Sessions.Session(t.Context(), cookie)
 			if err != nil || found == nil || found.Family.ID != session.Family.ID {
 				t.Errorf("the session: %+v, %v", found, err)
 			}
@@ -66,7 +66,7 @@ func TestReloadKeepsSignIns(t *testing.T) {
 
 func mustUser(t *testing.T, g *gatehouse, id string) *store.User {
 	t.Helper()
-	user, err := g.app().issuer.Directory.User(t.Context(), id)
+	user, err := g.app().issuer.Families.Directory.User(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

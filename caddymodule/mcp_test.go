@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -37,7 +37,7 @@ func mcpSite() string {
 // mcpToken is a server token for the resource of a route.
 func (g *gateway) mcpToken(path string, scopes ...string) string {
 	g.t.Helper()
-	return g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Scopes: scopes, Audience: []string{g.url + path}}))
+	return g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Scopes: scopes, Audience: []string{g.url + path}}))
 }
 
 // rpc is a POST with a body.
@@ -121,11 +121,11 @@ func (g *gateway) host() string {
 // TestQ6WhatIsSetApart: `mcp` beside what it implies → what is written counts; what contradicts it → refused with the line.
 func TestQ6WhatIsSetApart(t *testing.T) {
 	g := startGate(t, mcpSite())
-	apart := g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Audience: []string{"urn:apart"}}))
+	apart := g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Audience: []string{"urn:apart"}}))
 	g.passed(t, g.rpc("/apart", "{}", bearer(apart))).has(t, "Authorization", "Bearer "+apart)
 	g.passed(t, g.rpc("/apart", "{}", bearer(g.mcpToken("/apart"))))
 	g.because(t, g.rpc("/apart", "{}", bearer(g.server())), http.StatusUnauthorized, "audience_wrong")
-	named := g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Audience: []string{"https://named.example/server/"}}))
+	named := g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Audience: []string{"https://named.example/server/"}}))
 	g.passed(t, g.rpc("/named", "{}", bearer(named)))
 	g.because(t, g.rpc("/named", "{}", bearer(g.mcpToken("/named"))), http.StatusUnauthorized, "audience_wrong")
 	for name, test := range map[string]struct{ settings, want string }{
@@ -379,7 +379,7 @@ func TestQ21ToolsAndTheirRules(t *testing.T) {
 		g.because(t, g.rpc("/allow", calling("other"), bearer(token)), http.StatusForbidden, "tool_denied")
 	})
 	t.Run("in the block of mcp", func(t *testing.T) {
-		named := g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Audience: []string{"https://named.example/server/"}}))
+		named := g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Audience: []string{"https://named.example/server/"}}))
 		g.because(t, g.rpc("/named", calling("drop"), bearer(named)), http.StatusForbidden, "tool_denied")
 		g.passed(t, g.rpc("/named", calling("drops"), bearer(named)))
 	})

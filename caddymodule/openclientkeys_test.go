@@ -267,9 +267,8 @@ func TestQ208AssertionsOfStrangersAreBounded(t *testing.T) {
 		return g.mustRegister(`{"redirect_uris":["https://agent.example/callback"],` + keyed + `,"jwks":` + keySetOf(t, signer) + "}").ID
 	}
 	busy, other := register(), register()
-	clients := g.app().issuer.Clients()
 	proves := func(id string) error {
-		_, err := clients.AuthenticateClient(t.Context(), tokenClient(g.asserted(signer, id, nil, nil)))
+		_, err := g.app().issuer.Clients.Authenticate(t.Context(), tokenClient(g.asserted(signer, id, nil, nil)))
 		return err
 	}
 	for i := range 600 {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
@@ -40,11 +40,11 @@ func (s *service) admitClients(found *coverage.Result) {
 		}
 		return scopes
 	}
-	admitted := tokenissuer.Admitted{
+	admitted := clients.Admitted{
 		Documents:      open.DocumentsOn || found.Agents && !open.DocumentsOff,
 		DocumentScopes: orOfAgents(open.DocumentScopes), RegistrationScopes: orOfAgents(open.RegistrationScopes),
 	}
-	s.issuer.Open.Publish(admitted)
+	s.issuer.Clients.Open.Publish(admitted)
 	if err := s.handler.PublishMetadata(); err != nil {
 		s.logger.Error("the metadata do not say which clients are admitted: " + err.Error())
 	}

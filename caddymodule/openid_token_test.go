@@ -94,7 +94,7 @@ func TestT177WhoGetsAnIDToken(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
-	minted, err := g.app().registry.MintUserToken(t.Context(), "conf", "u-ada", "openid", 0)
+	minted, err := g.operator().MintUserToken(t.Context(), "conf", "u-ada", "openid", 0)
 	check(t, err)
 	if !minted.IDToken.IsEmpty() {
 		t.Error("an operator's token says that the user has signed in")

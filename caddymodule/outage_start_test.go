@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -122,7 +122,7 @@ func TestF27ConfigurationThatCannotWork(t *testing.T) {
 	dsn := server.Database(t)
 	password := passwordIn(t, dsn)
 	g := startPeople(t)
-	token := g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Scopes: []string{"trusted"}})
+	token := g.issue(issuer.Grant{Type: oauth.ClientCredentials, Scopes: []string{"trusted"}})
 	for _, c := range []struct{ name, store, want string }{
 		{"wrong password", strings.Replace(dsn, password, "wrong-"+password, 1), "password authentication failed"},
 		{"no such database", server.DSN("nowhere"), `database "nowhere" does not exist`},

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // twoAccounts is a Gatehouse where grace has an account at each of two providers, and the browsers in which she signed in with them.
@@ -58,12 +58,12 @@ func TestP110ASignInBesideTheUnlink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	who := tokenissuer.SignedIn{User: mustUser(t, g, identity.UserID), Provider: "corp", Subject: "7"}
+	who := signin.SignedIn{User: mustUser(t, g, identity.UserID), Provider: "corp", Subject: "7"}
 	holdChanged(t, byOther.change("identity", "corp 7"), "/oauth/account?done=identity")
-	if _, _, err := g.app().issuer.OpenSession(t.Context(), who, "a browser", "a form"); oauth.AsError(err).Code != oauth.InvalidGrant {
+	if _, _, err := g.app().issuer.Sessions.OpenSession(t.Context(), who, "a browser", "a form"); oauth.AsError(err).Code != oauth.InvalidGrant {
 		t.Errorf("a session: %v", err)
 	}
-	if _, err := g.app().issuer.OpenHostSession(t.Context(), who, routes.Host{Scheme: "https", Authority: "app.example"}, "an answer"); oauth.AsError(err).Code != oauth.InvalidGrant {
+	if _, err := g.app().issuer.Sessions.OpenHostSession(t.Context(), who, routes.Host{Scheme: "https", Authority: "app.example"}, "an answer"); oauth.AsError(err).Code != oauth.InvalidGrant {
 		t.Errorf("a session at a host: %v", err)
 	}
 }

@@ -358,7 +358,7 @@ func TestQ54Management(t *testing.T) {
 	}
 	g.ok("client", "add", "--id", "stored", "--name", "Stored")
 	for _, id := range []string{"conf", "stored"} {
-		operators := g.app().issuer.Master.RegistrationToken(id).Reveal()
+		operators := g.app().issuer.Families.Master.RegistrationToken(id).Reveal()
 		if status, _ := g.manage(http.MethodDelete, registered{URI: g.url + "/oauth/register/" + id}, operators, ""); status != http.StatusUnauthorized {
 			t.Errorf("an operator's client: %d", status)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -52,7 +52,7 @@ func TestG152TokenOfAnotherRoute(t *testing.T) {
 		"in another case": "https://TWO.example/api", "with a slash": "https://two.example/api/", "what begins with it": "https://two.example/api2", "what it begins with": "https://two.example",
 	} {
 		t.Run("aud "+name, func(t *testing.T) { // we write no such token: the comparison is byte for byte
-			g.because(t, g.request("GET", "/two/x", bearer(g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Audience: []string{audience}})))), http.StatusUnauthorized, "audience_wrong")
+			g.because(t, g.request("GET", "/two/x", bearer(g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Audience: []string{audience}})))), http.StatusUnauthorized, "audience_wrong")
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -62,11 +62,11 @@ func (g *gatehouse) signedWith(key *keys.SigningKey) string {
 	g.t.Helper()
 	app := g.app()
 	forger := app.newIssuer(g.loaded().others.clientKeys.value)
-	forger.Store, forger.Master, forger.JTIMAC, forger.Keys = app.node.Store(), app.node.MasterKey(), app.node.JTIMAC(), new(keys.Set)
-	if err := forger.Keys.Replace([]*keys.SigningKey{key}, key.Algorithm); err != nil {
+	forger.Families.Opened, forger.Minter.Keys = app.issuer.Families.Opened, new(keys.Set)
+	if err := forger.Minter.Keys.Replace([]*keys.SigningKey{key}, key.Algorithm); err != nil {
 		g.t.Fatal(err)
 	}
-	tokens, err := forger.Issue(tokenissuer.Grant{Client: &store.Client{ID: "conf"}})
+	tokens, err := forger.Minter.Issue(issuer.Grant{Client: &store.Client{ID: "conf"}})
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
@@ -27,7 +27,7 @@ type service struct {
 
 	// These are nil where no state is kept.
 	node     *node.Node
-	issuer   *tokenissuer.Issuer
+	issuer   *issuer.Parts
 	personal *personaltoken.Tokens // nil: there are none
 	handler  *endpoint.Handler
 	registry *registry.Registry
@@ -50,7 +50,7 @@ func (s *service) enterNode(ctx context.Context) (context.Context, func(), error
 
 // accounts finds the users of outside accounts, and logs each user that it adds or changes.
 func (s *service) accounts() federation.Accounts {
-	return federation.Accounts{People: s.registry.People, Changed: func(c federation.Change) {
+	return federation.Accounts{Families: s.issuer.Families, Users: s.registry.People, Changed: func(c federation.Change) {
 		fields, what := []zap.Field{zap.String("user_id", c.UserID)}, "user added"
 		if !c.Added {
 			fields, what = append(fields, zap.Strings("changed", c.Members)), "user updated"

@@ -24,7 +24,7 @@ func newTarget(s *service, o *others, g *guarded) *admin.Target {
 	}
 	t.OwnIssuer = &admin.OwnIssuer{
 		Issuer: s.issuer, Registry: s.registry, Node: s.node, PersonalTokens: s.personal, SessionsOnly: !s.issues(), IsServing: s.life.isServing,
-		ExplainSession: hosts.Explainer(s.issuer),
+		ExplainSession: hosts.Explainer(s.issuer.Sessions, s.issuer.Roles, s.issuer.Authorizations.Hosts),
 		CountMinted:    func() { tokensIssued.WithLabelValues(byOperator).Inc() },
 	}
 	origins := g.found.Load().Hosts

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -166,9 +166,9 @@ func TestT96T132WhatEndsEverythingOfAUser(t *testing.T) {
 	}
 	// What is left of a family that the store does not know any more is hit by the revocation of its actor.
 	u.sub("without its family", func(u *userDoor) {
-		minted := u.issue(tokenissuer.Grant{
-			Type: store.AdminCreated, User: &store.User{ID: "u-grace", Organisation: "acme", Role: "group_manager"}, FamilyID: "gone",
-			Actor: store.Actor{Subject: "u-ada", ClientID: "conf"}, Scopes: oauth.Scopes{"trusted", "public"},
+		minted := u.issue(issuer.Grant{
+			Type: store.AdminCreated, User: &store.User{ID: "u-grace", Organisation: "acme", Role: "group_manager"}, Family: &store.TokenFamily{ID: "gone", Actor: store.Actor{Subject: "u-ada", ClientID: "conf"}},
+			Scopes: oauth.Scopes{"trusted", "public"},
 		})
 		if !u.alive(minted) {
 			u.t.Fatal("a fresh token is refused")

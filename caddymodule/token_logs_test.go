@@ -106,7 +106,7 @@ func TestF31NoLogHoldsACredential(t *testing.T) {
 		d.ask(t, "/oauth/token", ccGrant, basic("nobody:"+wrong)...)
 		tokens = append(tokens, d.token())
 		_ = d.app().node.Store().Close()
-		d.app().issuer.Authenticated.Forget("app")
+		d.app().issuer.Clients.Authenticated.Forget("app")
 	}
 
 	for i, token := range tokens {

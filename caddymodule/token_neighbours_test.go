@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -55,11 +55,11 @@ func TestT95RevocationIsAtOnce(t *testing.T) {
 	d := openDoor(t, onDisk)
 	other := "client_id=other&client_secret=other-" + confSecret
 	pub := func() string {
-		return d.issue(tokenissuer.Grant{Client: &store.Client{ID: "pub"}, Scopes: oauth.Scopes{"public"}})
+		return d.issue(issuer.Grant{Client: &store.Client{ID: "pub"}, Scopes: oauth.Scopes{"public"}})
 	}
 	user := func(family string) string {
-		return d.issue(tokenissuer.Grant{
-			Type: oauth.AuthorizationCode, User: &store.User{ID: "u-ada"}, FamilyID: family,
+		return d.issue(issuer.Grant{
+			Type: oauth.AuthorizationCode, User: &store.User{ID: "u-ada"}, Family: &store.TokenFamily{ID: family},
 			Scopes: oauth.Scopes{"public"},
 		})
 	}
@@ -235,8 +235,8 @@ func TestT106Introspection(t *testing.T) {
 		}
 	})
 	t.Run("inactive, whatever the reason", func(t *testing.T) {
-		short := d.issue(tokenissuer.Grant{Scopes: oauth.Scopes{"public"}, Lifetime: time.Second})
-		theirs := d.issue(tokenissuer.Grant{Client: &store.Client{ID: "other"}, Scopes: oauth.Scopes{"public"}})
+		short := d.issue(issuer.Grant{Scopes: oauth.Scopes{"public"}, Lifetime: time.Second})
+		theirs := d.issue(issuer.Grant{Client: &store.Client{ID: "other"}, Scopes: oauth.Scopes{"public"}})
 		revoked := d.token()
 		if a := d.ask(t, "/oauth/revoke", "token="+revoked+"&"+asConf); a.status != 200 {
 			t.Fatal(a.status)
@@ -283,7 +283,7 @@ func TestT106Introspection(t *testing.T) {
 				t.Errorf("%s: audited %v", name, lines)
 			}
 		}
-		theirs := d.issue(tokenissuer.Grant{Client: &store.Client{ID: "other"}, Scopes: oauth.Scopes{"public"}})
+		theirs := d.issue(issuer.Grant{Client: &store.Client{ID: "other"}, Scopes: oauth.Scopes{"public"}})
 		inactive(t, ask("token="+token, "Authorization", "Bearer "+theirs))
 		a := ask("token="+token, "Authorization", "Bearer "+bearer, "Authorization", "Bearer "+bearer)
 		d.hold(t, a, malformed("authorization_header_duplicate"))
@@ -294,7 +294,7 @@ func TestT106Introspection(t *testing.T) {
 		if err := d.app().node.Store().Close(); err != nil {
 			t.Fatal(err)
 		}
-		d.app().issuer.Authenticated.Forget("stored")
+		d.app().issuer.Clients.Authenticated.Forget("stored")
 		d.holdSentence(t, ask("token="+token+"&client_id=stored&client_secret="+stored),
 			outcome{status: 503, code: "temporarily_unavailable", reason: "store_unavailable"})
 		d.holdSentence(t, ask("token="+token+"&"+asConf),
@@ -322,9 +322,9 @@ func TestT107TokenInfo(t *testing.T) {
 		return d.send(t, http.MethodGet, path, "", headers...)
 	}
 	token := d.token()
-	users := d.issue(tokenissuer.Grant{
+	users := d.issue(issuer.Grant{
 		Type: oauth.AuthorizationCode, User: &store.User{ID: "u-ada", Organisation: "acme", Role: "admin"},
-		FamilyID: "f-1", Scopes: oauth.Scopes{"trusted", "public"},
+		Family: &store.TokenFamily{ID: "f-1"}, Scopes: oauth.Scopes{"trusted", "public"},
 	})
 	for name, test := range map[string]struct{ token, scheme, want string }{
 		"server token": {token, "Bearer", `{"resource_owner_id":null,"scope":["public"],"expires_in":%d,"application":{"uid":"conf"},"created_at":%d}`},

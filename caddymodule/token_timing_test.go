@@ -8,15 +8,16 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
-
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // BenchmarkTM1TM2Refusals shows what the time of a refusal tells. About a client: unknown, wrong secret, disabled, public, and declared
@@ -36,17 +37,15 @@ func BenchmarkTM1TM2Refusals(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	issuer := &tokenissuer.Issuer{
-		Records: tokenissuer.Records{
-			Store: st, Directory: store.OverlayDirectory{Declared: declared, Stored: st},
-			Authenticated: memory.NewClientCache(), Revocations: token.NewRevocationSet(), Now: time.Now,
-		},
-		Hasher: passwords.NewHasher(),
+	parts := issuer.New(issuer.Settings{}, issuer.Node{Revocations: token.NewRevocationSet(), Now: time.Now, Hasher: passwords.NewHasher()})
+	parts.Families.Opened = families.Opened{Store: st, Directory: store.OverlayDirectory{Declared: declared, Stored: st}}
+	known := &registry.Clients{Families: parts.Families, Known: parts.Clients, Declared: declared, Stored: st}
+	people := &registry.People{
+		Families: parts.Families, Hasher: passwords.NewHasher(), Usernames: parts.Issued.Usernames, Declared: declared, Stored: st,
 	}
-	registry := registry.New(issuer, declared, st, st)
-	_, err = registry.People.AddOrganisation(b.Context(), store.Organisation{ID: "acme"})
+	_, err = people.AddOrganisation(b.Context(), store.Organisation{ID: "acme"})
 	for _, client := range []store.Client{{ID: "present1"}, {ID: "disabled", Disabled: true}, {ID: "public01", Type: store.PublicClient, RedirectURIs: []string{"https://public.example/cb"}}} {
-		_, _, added := registry.Clients.AddClient(b.Context(), client)
+		_, _, added := known.AddClient(b.Context(), client)
 		err = errors.Join(err, added)
 	}
 	old, hashed := bcrypt.GenerateFromPassword([]byte(peoplePassword), 10)
@@ -56,7 +55,7 @@ func BenchmarkTM1TM2Refusals(b *testing.B) {
 		if name == "locked" {
 			user.Status = store.UserLocked
 		}
-		_, added := registry.People.AddUser(b.Context(), user, oauth.Secret{})
+		_, added := people.AddUser(b.Context(), user, oauth.Secret{})
 		err = errors.Join(err, added)
 	}
 	if err := errors.Join(err, hashed); err != nil {
@@ -66,12 +65,12 @@ func BenchmarkTM1TM2Refusals(b *testing.B) {
 		{"unknown", "nobody00"}, {"wrong secret", "present1"}, {"disabled", "disabled"}, {"public", "public01"}, {"declared", "declared"},
 	} {
 		b.Run("client/"+refusal.name, func(b *testing.B) {
-			wrong := tokenissuer.ClientAuthentication{
+			wrong := clients.Authentication{
 				Address:  "192.0.2.1",
-				Readings: []tokenissuer.ClientCredential{{ID: refusal.id, Secret: oauth.NewSecret("0123456789abcdefghijABCDEFGHIJ0123456789abc")}},
+				Readings: []clients.Credential{{ID: refusal.id, Secret: oauth.NewSecret("0123456789abcdefghijABCDEFGHIJ0123456789abc")}},
 			}
 			for b.Loop() {
-				if _, err := issuer.Clients().AuthenticateClient(b.Context(), wrong); err == nil {
+				if _, err := parts.Clients.Authenticate(b.Context(), wrong); err == nil {
 					b.Fatal("a wrong secret was accepted")
 				}
 			}
@@ -79,9 +78,9 @@ func BenchmarkTM1TM2Refusals(b *testing.B) {
 	}
 	for _, account := range []string{"unknown", "argon2id", "bcrypt", "locked", "invited"} {
 		b.Run("account/"+account, func(b *testing.B) {
-			attempt := tokenissuer.SignInAttempt{Email: account + "@acme.example", Password: oauth.NewSecret(wrongPassword), Address: "192.0.2.1"}
+			attempt := signin.Attempt{Email: account + "@acme.example", Password: oauth.NewSecret(wrongPassword), Address: "192.0.2.1"}
 			for b.Loop() {
-				if _, err := issuer.SignIn(b.Context(), attempt); oauth.AsError(err).Reason != "sign_in_failed" {
+				if _, err := parts.SignIns.SignIn(b.Context(), attempt); oauth.AsError(err).Reason != "sign_in_failed" {
 					b.Fatal(err)
 				}
 			}

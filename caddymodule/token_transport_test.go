@@ -400,7 +400,7 @@ func TestT46AClientThatLeaves(t *testing.T) {
 		_ = connection.(*net.TCPConn).SetLinger(0) // reset, not closed
 		time.Sleep(time.Duration(i%5) * 100 * time.Microsecond)
 		_ = connection.Close()
-		d.app().issuer.Authenticated.Forget("app") // so that the store is asked each time
+		d.app().issuer.Clients.Authenticated.Forget("app") // so that the store is asked each time
 	}
 	if a := d.ask(t, "/oauth/token", form); a.status != http.StatusOK {
 		t.Errorf("afterwards: %d %s", a.status, a.body)

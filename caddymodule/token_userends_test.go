@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -36,9 +36,9 @@ func (g *gatehouse) endings() map[string]func(id string) error {
 
 // unrevoked is a token of an admin that no revocation of the user's families hits.
 func (d *adminDoor) unrevoked(id, organisation string) string {
-	return d.issue(tokenissuer.Grant{
+	return d.issue(issuer.Grant{
 		Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: organisation, Role: store.RoleAdmin},
-		Scopes: oauth.Scopes{"trusted", "public"}, FamilyID: "none of the user's",
+		Scopes: oauth.Scopes{"trusted", "public"}, Family: &store.TokenFamily{ID: "none of the user's"},
 	})
 }
 

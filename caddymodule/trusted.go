@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
@@ -57,7 +57,7 @@ func (o *others) forGates() []gate.TrustedIssuer {
 }
 
 // accepted returns the issuers whose tokens the token endpoint exchanges for ours, and the users that those tokens may name.
-func (o *others) accepted(settings *configuration.Settings, accounts federation.Accounts) tokenissuer.Accepted {
+func (o *others) accepted(settings *configuration.Settings, accounts federation.Accounts) grants.Accepted {
 	issuers := make(map[string]assertion.Verifier)
 	for _, t := range o.trusted {
 		for _, rule := range settings.Issuer.AcceptRules {
@@ -66,5 +66,5 @@ func (o *others) accepted(settings *configuration.Settings, accounts federation.
 			}
 		}
 	}
-	return tokenissuer.Accepted{Issuers: issuers, People: federation.Persons{Accounts: accounts, Provider: o.providerOf}}
+	return grants.Accepted{Issuers: issuers, People: federation.Persons{Accounts: accounts, Provider: o.providerOf}}
 }

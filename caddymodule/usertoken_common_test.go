@@ -41,7 +41,7 @@ func (d *adminDoor) sub(name string, test func(*adminDoor)) {
 // operatorToken is a token for a user that an operator makes.
 func (d *adminDoor) operatorToken(client, user, scope string) string {
 	d.t.Helper()
-	made, err := d.app().registry.MintUserToken(d.t.Context(), client, user, scope, 0)
+	made, err := d.operator().MintUserToken(d.t.Context(), client, user, scope, 0)
 	if err != nil {
 		d.t.Fatal(err)
 	}

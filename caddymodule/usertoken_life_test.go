@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -27,10 +27,9 @@ func TestM21ACreatedTokenIsItsTargetsOnly(t *testing.T) {
 	d.refused(minted.AccessToken, mintRequest{id: "u-ben"}, adminRequired)
 	refreshed := d.gives(requestOf("conf").refresh(minted.RefreshToken))
 	d.refused(refreshed.AccessToken, mintRequest{id: "u-ben"}, adminRequired)
-	actor := d.issue(tokenissuer.Grant{
+	actor := d.issue(issuer.Grant{
 		Type: store.AdminCreated, User: &store.User{ID: "u-ada", Organisation: "acme", Role: store.RoleAdmin},
-		Scopes: oauth.Scopes{"trusted", "public"}, FamilyID: "none", Actor: store.Actor{Subject: "u-adam", ClientID: "conf"},
-	})
+		Scopes: oauth.Scopes{"trusted", "public"}, Family: &store.TokenFamily{ID: "none", Actor: store.Actor{Subject: "u-adam", ClientID: "conf"}}})
 	d.remember("access token", actor)
 	d.refused(actor, mintRequest{id: "u-grace"}, adminRequired)
 
@@ -285,8 +284,8 @@ func TestM35ALostAnswer(t *testing.T) {
 		t.Fatalf("jti %q is not the first token's own", lost)
 	}
 	other := d.mintFor("u-grace")
-	issuer := d.app().issuer
-	if err := issuer.Revoke(t.Context(), issuer.RevocationOf(store.RevokeToken, claims(t, other.AccessToken)["jti"].(string))); err != nil {
+	families := d.app().issuer.Families
+	if err := families.Revoke(t.Context(), families.RevocationOf(store.RevokeToken, claims(t, other.AccessToken)["jti"].(string))); err != nil {
 		t.Fatal(err)
 	}
 	d.gone(other.AccessToken)

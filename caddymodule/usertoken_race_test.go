@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
@@ -22,7 +24,7 @@ import (
 func TestM28NothingIsBornAfterTheEnd(t *testing.T) {
 	d := openAdmin(t)
 	app := d.app()
-	token, err := app.issuer.Verifier.Verify(d.admin, app.issuer.Audience)
+	token, err := app.issuer.Minter.Verifier.Verify(d.admin, app.issuer.Audience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,7 @@ const mintersPerRound = 4
 
 // raceRound ends a user beside callers that want tokens for it, and returns those that were given. Every third round
 // ends the whole organisation.
-func (d *adminDoor) raceRound(t *testing.T, round int, admin *token.AccessToken) []tokenissuer.Tokens {
+func (d *adminDoor) raceRound(t *testing.T, round int, admin *token.AccessToken) []issuer.Tokens {
 	t.Helper()
 	app, ctx := d.app(), t.Context()
 	id, organisation := fmt.Sprintf("u-round-%d", round), fmt.Sprintf("organisation-%d", round)
@@ -61,7 +63,7 @@ func (d *adminDoor) raceRound(t *testing.T, round int, admin *token.AccessToken)
 
 	// The limit is each admin's own, and no part of this.
 	who := &store.User{ID: "u-admin-of-" + id, Organisation: organisation, Role: store.RoleAdmin}
-	var minted []tokenissuer.Tokens
+	var minted []issuer.Tokens
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	start, one := make(chan struct{}), make(chan struct{})
@@ -69,7 +71,7 @@ func (d *adminDoor) raceRound(t *testing.T, round int, admin *token.AccessToken)
 	for range mintersPerRound {
 		running.Go(func() {
 			<-start
-			tokens, err := app.issuer.IssueForUser(ctx, who, admin, id, nil)
+			tokens, err := app.issuer.UserTokens.IssueForUser(ctx, who, admin, id, nil)
 			oneIsThrough.Do(func() { close(one) })
 			if err != nil {
 				if code := oauth.AsError(err).Code; code != oauth.UserNotFound && code != oauth.UserInactive {
@@ -106,17 +108,17 @@ func (d *adminDoor) raceRound(t *testing.T, round int, admin *token.AccessToken)
 }
 
 // wantDead wants neither token of a pair to be worth anything.
-func (d *adminDoor) wantDead(t *testing.T, round int, tokens tokenissuer.Tokens) {
+func (d *adminDoor) wantDead(t *testing.T, round int, tokens issuer.Tokens) {
 	t.Helper()
-	issuer := d.app().issuer
+	parts := d.app().issuer
 	d.remember("access token", tokens.AccessToken.Reveal())
 	d.remember("refresh token", tokens.RefreshToken.Reveal())
-	if _, err := issuer.Verifier.Verify(tokens.AccessToken.Reveal(), issuer.Audience); err == nil || oauth.AsError(err).Code != oauth.InvalidToken {
+	if _, err := parts.Minter.Verifier.Verify(tokens.AccessToken.Reveal(), parts.Audience); err == nil || oauth.AsError(err).Code != oauth.InvalidToken {
 		t.Errorf("round %d: the access token lives: %v", round, err)
 	}
-	_, _, err := issuer.Exchange(t.Context(), tokenissuer.TokenRequest{
-		GrantType: oauth.RefreshTokenGrant, RefreshToken: tokens.RefreshToken,
-		Client: tokenissuer.ClientAuthentication{Readings: []tokenissuer.ClientCredential{{ID: "conf", Secret: oauth.NewSecret(confSecret)}}},
+	_, _, err := grants.New(parts, grants.Accepted{}).Exchange(t.Context(), grants.Request{
+		GrantType: oauth.RefreshTokenGrant, Refresh: grants.RefreshParameters{Token: tokens.RefreshToken},
+		Client: clients.Authentication{Readings: []clients.Credential{{ID: "conf", Secret: oauth.NewSecret(confSecret)}}},
 	})
 	if err == nil || oauth.AsError(err).Code != oauth.InvalidGrant {
 		t.Errorf("round %d: the refresh token lives: %v", round, err)
@@ -127,7 +129,7 @@ func (d *adminDoor) wantDead(t *testing.T, round int, tokens tokenissuer.Tokens)
 // declared one of rival.
 type targets struct {
 	store.Store
-	issuer *tokenissuer.Issuer
+	issuer *issuer.Parts
 	asked  []string
 }
 
@@ -151,10 +153,8 @@ func newTargets(tb testing.TB) *targets {
 		}
 	}
 	all := &targets{Store: st}
-	all.issuer = &tokenissuer.Issuer{
-		Records: tokenissuer.Records{Directory: store.OverlayDirectory{Declared: declared, Stored: all}, Now: time.Now},
-		Limits:  attempts.Limits{Attempts: attempts.NewCounter(100)},
-	}
+	all.issuer = issuer.New(issuer.Settings{}, issuer.Node{Now: time.Now, Limits: attempts.Limits{Attempts: attempts.NewCounter(100)}})
+	all.issuer.Families.Opened.Directory = store.OverlayDirectory{Declared: declared, Stored: all}
 	return all
 }
 
@@ -173,7 +173,7 @@ func (all *targets) Client(ctx context.Context, id string) (*store.Client, error
 // refuse wants a target to be unknown to the admin of acme.
 func (all *targets) refuse(tb testing.TB, id string) {
 	tb.Helper()
-	_, err := all.issuer.IssueForUser(tb.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &token.AccessToken{ClientID: "conf"}, id, nil)
+	_, err := all.issuer.UserTokens.IssueForUser(tb.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &token.AccessToken{ClientID: "conf"}, id, nil)
 	if e := oauth.AsError(err); err == nil || e.Code != oauth.UserNotFound || e.Reason != "target_unknown" {
 		tb.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestTM3UnknownTargetsCostTheSame(t *testing.T) {
 		}
 	}
 	// A member of the same organisation is known, so the comparison above says something.
-	_, err := all.issuer.IssueForUser(t.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &token.AccessToken{ClientID: "conf"}, "u-member", nil)
+	_, err := all.issuer.UserTokens.IssueForUser(t.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &token.AccessToken{ClientID: "conf"}, "u-member", nil)
 	if err == nil || oauth.AsError(err).Code != oauth.TargetRoleNotAllowed {
 		t.Error(err)
 	}

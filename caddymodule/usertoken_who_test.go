@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -118,9 +118,9 @@ func TestM5OnlyAnAdmin(t *testing.T) {
 		})
 	}
 	d.sub("nobody", func(d *adminDoor) {
-		token := d.issue(tokenissuer.Grant{
+		token := d.issue(issuer.Grant{
 			Type: oauth.AuthorizationCode, User: &store.User{ID: "u-nobody", Organisation: "acme", Role: store.RoleAdmin},
-			Scopes: oauth.Scopes{"trusted"}, FamilyID: "none",
+			Scopes: oauth.Scopes{"trusted"}, Family: &store.TokenFamily{ID: "none"},
 		})
 		d.refused(token, mintRequest{id: "u-grace"}, adminRequired)
 	})

@@ -16,12 +16,12 @@ import (
 // provers are the functions that find out whether a credential is the right one, and how each compares. What takes as long for a
 // wrong first byte as for a wrong last one tells nobody how far he has come.
 var provers = map[string]string{
-	"token/jtimac.go check":         "subtle.ConstantTimeCompare",
-	"keys/credential.go readMAC":    "hmac.Equal",                 // of codes, sessions and refresh tokens
-	"oauth/pkce.go VerifierMatches": "subtle.ConstantTimeCompare", // of digests
-	"passwords/password.go Verify":  "subtle.ConstantTimeCompare", // of argon2id; bcrypt does it itself
-	"sealedstate.go OpenFormToken":  "hmac.Equal",
-	"store/client.go SecretMatches": "subtle.ConstantTimeCompare", // of digests
+	"token/jtimac.go check":               "subtle.ConstantTimeCompare",
+	"keys/credential.go readMAC":          "hmac.Equal",                 // of codes, sessions and refresh tokens
+	"oauth/pkce.go VerifierMatches":       "subtle.ConstantTimeCompare", // of digests
+	"passwords/password.go Verify":        "subtle.ConstantTimeCompare", // of argon2id; bcrypt does it itself
+	"signin/sealedstate.go OpenFormToken": "hmac.Equal",
+	"store/client.go SecretMatches":       "subtle.ConstantTimeCompare", // of digests
 }
 
 // comparedOpenly are the places where two texts of which one is a credential are compared as texts are, and why that tells nothing.

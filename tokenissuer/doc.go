@@ -1,15 +1,16 @@
-// Package tokenissuer decides who gets which token: it is the authorization server without its wire. It knows no HTTP, no SQL
-// and no logger; clock, keys, directory and store are its fields. Values go in and values come out: a TokenRequest becomes a
-// Grant, a Grant becomes Tokens.
+// Package tokenissuer is the map of an authorization server without its wire: the packages below it decide who gets which token, and know
+// no HTTP, no SQL and no logger. Values go in and values come out; clocks, keys, directories and stores are fields.
 //
-// The walk of a token request is exchange.go, its steps numbered: clientauth.go proves the client, each grant has the file of
-// its name (grant_clientcredentials.go), issuer.go makes the tokens. A browser comes by authorize.go, signin.go and session.go,
-// and what waits with it meanwhile is sealedstate.go, wrapped by package keys. revoke.go ends tokens (RFC 7009) and looks at them for
-// others (RFC 7662). Above it stand account, for what a user has allowed, registry, which is the operator's side, and endpoint, the wire.
+// A request comes from package endpoint, the wire. The token endpoint is package grants: grants/grants.go walks a request, its steps numbered, and
+// each grant type has the file of its name (grants/refreshtoken.go). Package issuer decides authorization requests (issuer/authorize.go),
+// makes tokens (issuer/minter.go), revokes them (issuer/issuedtokens.go) and describes them (issuer/introspection.go). Package clients establishes who a client
+// is (clients/authentication.go), and package signin who a person is (signin/signin.go), whose sessions are in signin/session.go.
 //
-// The rooms below it, each importing only those after it: token makes and verifies access tokens and ID tokens and those for
-// upstreams, keys holds what both are signed with, store says what is kept and what
-// a store has to do, passwords hashes, oauth has the words that all of them use. Redirect is where answers to browsers go, routes what
-// the routes make known.
-// Beside it stand trust, for the tokens of other issuers, and sqlstore, the store.
+// What all of them share is package families: token families with the users whom they act for. Below it, accesstoken makes and verifies
+// access tokens, idtoken makes ID tokens, keys holds what both are signed with, store says what is kept and what a store has to do,
+// passwords hashes, attempts limits, and oauth has the words that all of them use.
+//
+// Beside issuer stand the operator's and the users' side, which do not need it: registry, account, personaltoken and registration; and
+// federation and hosts, for sign-ins at providers and at hosts behind the gate. trust verifies tokens of other issuers, and delegation makes
+// what upstreams are told. sqlstore is the store.
 package tokenissuer

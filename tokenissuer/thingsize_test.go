@@ -140,11 +140,4 @@ func exportedTypes(t *testing.T) (exports map[string]string, product map[string]
 
 // largeTypes are the types that exceed the bounds.
 var largeTypes = map[string]size{
-	"tokenissuer.AuthorizationParameters": {18, 0},
-	"tokenissuer.Grant":                   {18, 0},
-	"tokenissuer.Issuer":                  {13, 138},
-	"tokenissuer.Records":                 {9, 29},
-	"tokenissuer.Settings":                {15, 19},
-	"tokenissuer.TokenRequest":            {14, 0},
-	"tokenissuer/store.TokenFamily":       {25, 3},
 }

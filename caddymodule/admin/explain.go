@@ -102,7 +102,7 @@ func isPersonal(text string) bool { return strings.HasPrefix(text, personaltoken
 func (t *Target) inspect(ctx context.Context, x *Explanation, tok string) {
 	found := token.Inspect(tok)
 	if t.OwnIssuer != nil && t.IsServing(ctx) { // before, it has no master key to know its own credentials by
-		if what, family := t.Issuer.Master.Inspect(oauth.NewSecret(tok)); what != "" {
+		if what, family := t.Issuer.Families.Master.Inspect(oauth.NewSecret(tok)); what != "" {
 			found.What, x.Family = what, family
 		}
 	}
@@ -149,14 +149,14 @@ func (t *Target) explain(ctx context.Context, tok string, audiences []string) (E
 
 // explainOwn explains a token of our own issuer. It recognises ID tokens, which are signed with the same keys.
 func (t *Target) explainOwn(tok string, audiences []string) (Explanation, error) {
-	if hint, err := token.ReadHint(tok, t.Issuer.URL, t.Issuer.Keys); err == nil {
-		x := t.Issuer.Verifier.Explain(tok, orElse(audiences, t.Issuer.Audience))
+	if hint, err := token.ReadHint(tok, t.Issuer.URL, t.Issuer.Minter.Keys); err == nil {
+		x := t.Issuer.Minter.Verifier.Explain(tok, orElse(audiences, t.Issuer.Audience))
 		x.Claims = nil // as an access token it says nothing
 		x.Findings = slices.DeleteFunc(x.Findings, func(f token.Finding) bool { return f.Check != "type" })
 		return Explanation{Explanation: x, What: "an ID token of this issuer, which is for its client and which the gate never takes", Subject: hint.Subject, ClientID: hint.ClientID}, nil
 	}
 	return t.explainFor(audiences, func(audiences []string) (token.Explanation, error) {
-		return t.Issuer.Verifier.Explain(tok, audiences), nil
+		return t.Issuer.Minter.Verifier.Explain(tok, audiences), nil
 	})
 }
 

@@ -61,7 +61,7 @@ func onPersonalTokens(op operation) operation {
 func (t *Target) viewOfPersonalToken(p *store.PersonalToken) PersonalToken {
 	return PersonalToken{
 		ID: p.ID, User: p.UserID, Name: p.Name, Scope: p.Scopes.String(), Resources: p.Audience, CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt,
-		LastUsedAt: p.LastUsedAt, Expired: !t.Issuer.Now().Before(p.ExpiresAt),
+		LastUsedAt: p.LastUsedAt, Expired: !t.Issuer.Families.Now().Before(p.ExpiresAt),
 	}
 }
 

@@ -35,7 +35,7 @@ func listSessions(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	allowed, err := account.Of(r.Context(), t.Issuer, user)
+	allowed, err := account.Accounts{Sessions: t.Issuer.Sessions}.Of(r.Context(), user)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
@@ -36,7 +36,7 @@ type Target struct {
 // OwnIssuer is the issuer of a configuration.
 type OwnIssuer struct {
 	// Issuer and Registry have their store once IsServing returns true.
-	Issuer   *tokenissuer.Issuer
+	Issuer   *issuer.Parts
 	Registry *registry.Registry
 	Node     *node.Node
 	// PersonalTokens are the personal access tokens; nil: there are none.

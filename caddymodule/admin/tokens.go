@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -35,11 +35,12 @@ func mintToken(t *Target, r *http.Request, request newToken) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	var tokens tokenissuer.Tokens
+	var tokens issuer.Tokens
+	operator := issuer.OperatorTokens{UserTokens: t.Issuer.UserTokens, Registry: t.Registry}
 	if request.User == nil {
-		tokens, err = t.Registry.MintServerToken(r.Context(), request.Client, request.Scope, lifetime)
+		tokens, err = operator.MintServerToken(r.Context(), request.Client, request.Scope, lifetime)
 	} else {
-		tokens, err = t.Registry.MintUserToken(r.Context(), request.Client, *request.User, request.Scope, lifetime)
+		tokens, err = operator.MintUserToken(r.Context(), request.Client, *request.User, request.Scope, lifetime)
 	}
 	if err != nil {
 		return 0, nil, err
@@ -146,9 +147,9 @@ func (t *Target) revoke(ctx context.Context, kind store.RevocationKind, id strin
 		}
 		return err
 	case kind == store.RevokeFamily:
-		return t.Issuer.EndFamilies(ctx, store.FamilyFilter{ID: id})
+		return t.Issuer.Families.EndFamilies(ctx, store.FamilyFilter{ID: id})
 	case kind == store.RevokeOrganisation:
 		return t.Registry.People.RevokeOrganisation(ctx, id)
 	}
-	return t.Issuer.Revoke(ctx, t.Issuer.RevocationOf(kind, id))
+	return t.Issuer.Families.Revoke(ctx, t.Issuer.Families.RevocationOf(kind, id))
 }

@@ -13,9 +13,10 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
@@ -39,7 +40,7 @@ type Block struct {
 	// PKCE is "required" if confidential clients need a code_challenge too (RFC 9700 §2.1.1). Default: the setting of each client.
 	PKCE string `json:"pkce,omitempty"`
 	// PasswordGrant turns the password grant on. Default: it is off.
-	PasswordGrant *tokenissuer.PasswordRules `json:"password_grant,omitempty"`
+	PasswordGrant *issuer.PasswordRules `json:"password_grant,omitempty"`
 	// PersonalTokens turns personal access tokens on. Default: there are none.
 	PersonalTokens *PersonalTokens `json:"personal_tokens,omitempty"`
 	// OpenID makes the issuer an OpenID provider (OpenID Connect Core). Default: it is not one.
@@ -125,7 +126,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Settings are the values of a configuration.
 type Settings struct {
 	// Issuer and Limits are those of our own issuer. Without a URL there is none. The node counts for the limits.
-	Issuer tokenissuer.Settings
+	Issuer issuer.Settings
 	Limits attempts.Limits
 	Node   node.Settings
 	// Sealer encrypts the signing keys; nil: they are stored in the clear.
@@ -151,9 +152,9 @@ func (s *Settings) Issues() bool { return s.KeepsState() && !s.SessionsOnly }
 
 // Read resolves placeholders, checks the configuration and returns its values.
 func (b *Block) Read() (Settings, error) {
-	s := Settings{LogoutsToPrivate: b.OpenID != nil && b.OpenID.AllowPrivateNetwork, Issuer: tokenissuer.Settings{
-		SessionScopes: b.SessionScopes, PasswordGrant: b.PasswordGrant, PKCERequired: b.PKCE == oauth.PKCERequired, OpenID: b.OpenID != nil,
-		StrictAssertions: b.StrictAssertions,
+	s := Settings{LogoutsToPrivate: b.OpenID != nil && b.OpenID.AllowPrivateNetwork, Issuer: issuer.Settings{
+		Policy:        clients.Policy{SessionScopes: b.SessionScopes, OpenID: b.OpenID != nil, StrictAssertions: b.StrictAssertions},
+		PasswordGrant: b.PasswordGrant, PKCERequired: b.PKCE == oauth.PKCERequired,
 	}}
 	at := &b.Sources
 	trusted := func() error { return readTrust(b.Trust, b.Accept, &s, at) }

@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // Sessions are the lifetimes of the sessions of browsers, at the issuer and at the hosts behind the gate.
@@ -40,7 +40,7 @@ func sessionLimit(value *caddy.Duration) func(*caddyfile.Dispenser) error {
 		if err := parseOnce(d, value); err != nil {
 			return err
 		}
-		if err := tokenissuer.CheckSessionLimit(name, time.Duration(*value)); err != nil {
+		if err := signin.CheckLimit(name, time.Duration(*value)); err != nil {
 			return d.Errf("%v", err)
 		}
 		return nil
@@ -51,6 +51,6 @@ func (c *Sessions) read(s *Settings, at *Sources) error {
 	if c == nil {
 		return nil
 	}
-	s.Issuer.Sessions = tokenissuer.SessionLimits{Idle: time.Duration(c.Idle), Max: time.Duration(c.Max)}
+	s.Issuer.Sessions = signin.Limits{Idle: time.Duration(c.Idle), Max: time.Duration(c.Max)}
 	return at.At(s.Issuer.Sessions.Validate(), "sessions")
 }

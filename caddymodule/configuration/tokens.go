@@ -4,7 +4,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -67,7 +67,7 @@ func readLifetimes(own *store.Lifetimes) (store.Lifetimes, error) {
 }
 
 // parsePasswordGrant reads `password_grant { refresh_tokens }`.
-func parsePasswordGrant(d *caddyfile.Dispenser, rules **tokenissuer.PasswordRules, _ *Sources) error {
+func parsePasswordGrant(d *caddyfile.Dispenser, rules **issuer.PasswordRules, _ *Sources) error {
 	if err := setting.Once(d, "password_grant", *rules != nil); err != nil {
 		return err
 	}

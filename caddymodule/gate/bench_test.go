@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
@@ -19,7 +19,7 @@ import (
 func benchmarkedGate(tok *token.AccessToken) *Protect {
 	verifier := verdict(func(string, []string) (*token.AccessToken, error) { return tok, nil })
 	own := &OwnIssuer{
-		Settings: new(tokenissuer.Settings), Verifier: verifier, Now: time.Now, IsClosing: func() bool { return false }, IsServing: func(context.Context) bool { return true },
+		Policy: new(clients.Policy), Verifier: verifier, Now: time.Now, IsClosing: func() bool { return false }, IsServing: func(context.Context) bool { return true },
 	}
 	shared := NewShared(zap.NewNop(), endpoint.NewAudit(zap.NewNop(), caller.Address), time.Now, own, nil)
 	shared.cookies = []string{"accessToken", "session"}

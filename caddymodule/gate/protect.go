@@ -212,7 +212,7 @@ func usualChallenge(p *Protect, t *tokens) *answers.PreparedChallenge {
 	}
 	// Our metadata document describes the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
 	if len(p.Audience) == 0 && t.own != nil && t.own.url == t.shared.issuerURL() {
-		c.ResourceMetadata = endpoint.ResourceMetadataURL(t.shared.own.Settings)
+		c.ResourceMetadata = endpoint.ResourceMetadataURL(t.shared.own.Policy)
 	}
 	return c.Prepare()
 }

@@ -16,10 +16,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
@@ -58,10 +60,13 @@ func newRoutesKnown() routesKnown {
 
 // OwnIssuer is our own issuer, as gates use it.
 type OwnIssuer struct {
-	*tokenissuer.Settings
-	Upstreams *token.UpstreamTokens
-	Handler   *endpoint.Handler
-	Verifier  OwnVerifier
+	*clients.Policy
+	Roles store.RoleCatalogue
+	// PersonalTokens are the personal access tokens; nil: there are none.
+	PersonalTokens issuer.PersonalTokens
+	Upstreams      *token.UpstreamTokens
+	Handler        *endpoint.Handler
+	Verifier       OwnVerifier
 	// Now returns the time by the node's clock.
 	Now func() time.Time
 	// IsClosing reports whether no configuration uses the node any longer. It then receives no revocations.

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -92,12 +94,13 @@ func (n *Node) keepHouse(t *testing.T) {
 }
 
 // issuer returns an issuer of the node.
-func (n *Node) issuer() *tokenissuer.Issuer {
-	return &tokenissuer.Issuer{
-		Records:     tokenissuer.Records{Revocations: n.Revocations, Refresh: n.Refresh, Now: n.StoreTime, Store: n.Store()},
-		Credentials: tokenissuer.Credentials{Keys: n.Keys, Verifier: n.Verifier, Master: n.MasterKey(), JTIMAC: n.JTIMAC()},
-		Settings:    tokenissuer.Settings{URL: n.settings.Issuer, Audience: []string{n.settings.Issuer}, Lifetimes: store.DefaultLifetimes},
-	}
+func (n *Node) issuer() *issuer.Parts {
+	p := issuer.New(
+		issuer.Settings{Policy: clients.Policy{URL: n.settings.Issuer, Audience: []string{n.settings.Issuer}}, Lifetimes: store.DefaultLifetimes},
+		issuer.Node{Keys: n.Keys, Verifier: n.Verifier, Revocations: n.Revocations, Refresh: n.Refresh, Now: n.StoreTime},
+	)
+	p.Families.Opened = families.Opened{Store: n.Store(), Master: n.MasterKey(), JTIMAC: n.JTIMAC()}
+	return p
 }
 
 // testClock moves when a test says so.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -19,7 +19,7 @@ import (
 func TestK9AtTheOtherNode(t *testing.T) {
 	settings := onDisk(t)
 	nodes := []*Node{opened(t, settings), opened(t, settings)}
-	tokens, err := nodes[0].issuer().Issue(tokenissuer.Grant{Client: &store.Client{ID: "conf"}})
+	tokens, err := nodes[0].issuer().Minter.Issue(issuer.Grant{Client: &store.Client{ID: "conf"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -41,8 +41,8 @@ func TestF9TwoNodesOnOneFile(t *testing.T) {
 	if kids[0] != kids[1] {
 		t.Errorf("they sign with %s and %s", kids[0], kids[1])
 	}
-	issuer := both[0].issuer()
-	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &store.Client{ID: "conf"}})
+	parts := both[0].issuer()
+	tokens, err := parts.Minter.Issue(issuer.Grant{Client: &store.Client{ID: "conf"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestF9TwoNodesOnOneFile(t *testing.T) {
 	if err := verify(); err != nil {
 		t.Fatalf("the other refuses the token: %v", err)
 	}
-	if err := issuer.Revoke(context.Background(), issuer.RevocationOf(store.RevokeToken, tokens.Claims.ID)); err != nil {
+	if err := parts.Families.Revoke(context.Background(), parts.Families.RevocationOf(store.RevokeToken, tokens.Claims.ID)); err != nil {
 		t.Fatal(err)
 	}
 	for began := time.Now(); verify() == nil; time.Sleep(5 * time.Millisecond) {

@@ -1,4 +1,4 @@
-// Package account is what a user sees of what they have allowed.
+// Package account shows users what they have allowed and where they are signed in, and takes it back.
 package account
 
 import (
@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -22,7 +22,12 @@ type Application struct {
 	Since, LastUsed time.Time
 }
 
-// Account is what a user sees of what they have allowed.
+// Accounts are the accounts of users.
+type Accounts struct {
+	Sessions *signin.Sessions
+}
+
+// Account lists what a user has allowed and where the user is signed in.
 type Account struct {
 	Applications []Application
 	Sessions     []*store.TokenFamily
@@ -40,20 +45,20 @@ type HostSession struct {
 	Since, LastUsed time.Time
 }
 
-// hostSession returns what a user sees of a host session; false when it is none that can be used.
-func hostSession(f *store.TokenFamily, limits tokenissuer.SessionLimits, now time.Time) (HostSession, bool) {
+// hostSession returns what a user sees of a host session; false when the session cannot be used.
+func hostSession(f *store.TokenFamily, limits signin.Limits, now time.Time) (HostSession, bool) {
 	callback, err := url.Parse(f.Code.RedirectURI)
-	if err != nil || f.Code.SpentAt.IsZero() || limits.HasRested(f, now) {
+	if err != nil || f.Code.SpentAt.IsZero() || limits.IsIdle(f, now) {
 		return HostSession{}, false
 	}
 	return HostSession{ID: f.ID, Host: callback.Host, Since: f.CreatedAt, LastUsed: f.RotatedAt}, true
 }
 
-// Of lists the applications that may act for a user, by name, and the browsers in which the user is signed in,
-// the newest first.
-func Of(ctx context.Context, is *tokenissuer.Issuer, user *store.User) (Account, error) {
-	now := is.Now()
-	families, err := is.Store.FamiliesOf(ctx, user.ID, now)
+// Of lists the applications that may act for a user, by name, and the browsers in which the user is signed in, newest first.
+func (a Accounts) Of(ctx context.Context, user *store.User) (Account, error) {
+	fs, limits := a.Sessions.Families, a.Sessions.Limits
+	now := fs.Now()
+	families, err := fs.Store.FamiliesOf(ctx, user.ID, now)
 	if err != nil {
 		return Account{}, err
 	}
@@ -61,32 +66,32 @@ func Of(ctx context.Context, is *tokenissuer.Issuer, user *store.User) (Account,
 	byClient := make(map[string]*Application)
 	for _, f := range families {
 		switch {
-		case f.UserVersion != user.Version || is.Revocations.RevokedFamily(f, user.Organisation):
+		case f.UserVersion != user.Version || fs.Revocations.RevokedFamily(f, user.Organisation):
 		case f.Origin == store.BrowserSession:
 			account.Sessions = append(account.Sessions, f)
 		case f.Origin == store.HostSession:
-			if host, ok := hostSession(f, is.Sessions, now); ok {
+			if host, ok := hostSession(f, limits, now); ok {
 				account.Hosts[f.SessionID] = withHost(account.Hosts[f.SessionID], host)
 			}
 		default:
 			byClient[f.ClientID] = byClient[f.ClientID].with(f)
 		}
 	}
-	// One that rests here may be in use at a host.
+	// A session that is idle here may be in use at a host.
 	account.Sessions = slices.DeleteFunc(account.Sessions, func(f *store.TokenFamily) bool {
-		return is.Sessions.IsOver(f, now) || is.Sessions.HasRested(f, now) && len(account.Hosts[f.ID]) == 0
+		return limits.IsOver(f, now) || limits.IsIdle(f, now) && len(account.Hosts[f.ID]) == 0
 	})
 	for id, application := range byClient {
-		application.Client, err = is.Clients().Find(ctx, id)
+		application.Client, err = a.Sessions.Clients.Find(ctx, id)
 		if errors.Is(err, store.ErrNotFound) {
-			continue // a client that was removed can do nothing any more
+			continue // a removed client can do nothing
 		}
 		if err != nil {
 			return Account{}, err
 		}
 		account.Applications = append(account.Applications, *application)
 	}
-	if account.Told, err = toldOf(ctx, is, account.Sessions); err != nil {
+	if account.Told, err = a.toldOf(ctx, account.Sessions); err != nil {
 		return Account{}, err
 	}
 	slices.SortFunc(account.Applications, func(a, b Application) int {
@@ -95,8 +100,8 @@ func Of(ctx context.Context, is *tokenissuer.Issuer, user *store.User) (Account,
 	return account, nil
 }
 
-// withHost adds a host session to those of one sign-in. A browser may get another session of a host that it has one of, as with the back
-// button; to its user they are one, which EndSessionOf ends as one.
+// withHost adds a host session to those of one sign-in. A browser may get several sessions of one host, for example by the back button. Its user
+// sees them as one, which signin.Sessions.EndSessionOf ends as one.
 func withHost(hosts []HostSession, host HostSession) []HostSession {
 	i := slices.IndexFunc(hosts, func(h HostSession) bool { return h.Host == host.Host })
 	if i < 0 {
@@ -112,22 +117,22 @@ func withHost(hosts []HostSession, host HostSession) []HostSession {
 }
 
 // toldOf returns the applications that are told when the sessions end, by session.
-func toldOf(ctx context.Context, is *tokenissuer.Issuer, sessions []*store.TokenFamily) (map[string][]*store.Client, error) {
-	if !is.OpenID || len(sessions) == 0 {
+func (a Accounts) toldOf(ctx context.Context, sessions []*store.TokenFamily) (map[string][]*store.Client, error) {
+	if !a.Sessions.Clients.OpenID || len(sessions) == 0 {
 		return nil, nil
 	}
 	ids := make([]string, len(sessions))
 	for i, f := range sessions {
 		ids[i] = f.ID
 	}
-	noted, err := is.Store.SessionClients(ctx, ids...)
+	noted, err := a.Sessions.Families.Store.SessionClients(ctx, ids...)
 	if err != nil {
 		return nil, err
 	}
 	told := make(map[string][]*store.Client)
 	for session, clients := range noted {
 		for _, id := range clients {
-			client, err := is.Clients().Find(ctx, id)
+			client, err := a.Sessions.Clients.Find(ctx, id)
 			switch {
 			case errors.Is(err, store.ErrNotFound):
 				continue
@@ -159,4 +164,18 @@ func (a *Application) with(f *store.TokenFamily) *Application {
 		a.LastUsed = f.RotatedAt
 	}
 	return a
+}
+
+// RevokeApplication takes back what a user has allowed a client: its tokens, its codes, and the consent.
+func (a Accounts) RevokeApplication(ctx context.Context, user *store.User, clientID string) error {
+	if clientID == "" {
+		return oauth.MissingParameter("application")
+	}
+	fs := a.Sessions.Families
+	if err := fs.Store.DropConsent(ctx, user.ID, clientID); err != nil {
+		return err
+	}
+	return fs.EndFamilies(ctx, store.FamilyFilter{
+		UserID: user.ID, ClientID: clientID, Origins: []oauth.GrantType{oauth.AuthorizationCode, oauth.PasswordGrant, store.AdminCreated},
+	})
 }

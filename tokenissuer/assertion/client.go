@@ -19,17 +19,17 @@ const ClientType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 const (
 	// skew is how far the clock of a client may be from ours.
 	skew = 60 * time.Second
-	// maxAhead is how far ahead a client may set exp: for as long its jti is kept.
+	// maxAhead is how far ahead a client may set exp, because the jti is kept until then.
 	maxAhead = 10 * time.Minute
-	// maxID is how many bytes a jti may have.
+	// maxID bounds a jti in bytes.
 	maxID = 512
 )
 
-// Client is what a client has signed to prove who it is (RFC 7523 §3). Before Verify nobody knows whether it has.
+// Client is the assertion by which a client authenticates (RFC 7523 §3). It proves nothing before Verify.
 type Client struct {
 	// ID is the client that the assertion names: its iss, which is its sub.
 	ID string
-	// JTI makes the assertion good for one use, until Expires by anybody's clock.
+	// JTI makes the assertion usable once, until Expires.
 	JTI     string
 	Expires time.Time
 
@@ -37,7 +37,7 @@ type Client struct {
 	claims clientClaims
 }
 
-// clientClaims are on the wire. What else there is is ignored.
+// clientClaims are the claims as they are encoded. Others are ignored.
 type clientClaims struct {
 	Issuer   string                  `json:"iss"`
 	Subject  string                  `json:"sub"`
@@ -69,7 +69,7 @@ var (
 // clientTypes are the values of typ that a client's assertion may have; "" is for none (RFC 7523 §3, draft-ietf-oauth-rfc7523bis §4).
 var clientTypes = []string{"", "jwt", "client-authentication+jwt"}
 
-// ReadClient reads the form of a client's assertion, and whom it names. The error is an invalid_client.
+// ReadClient reads a client's assertion without verifying it. The error is an invalid_client.
 func ReadClient(text oauth.Secret) (*Client, error) {
 	signed, err := token.ReadSigned(text.Reveal())
 	if err != nil {
@@ -95,11 +95,11 @@ func ReadClient(text oauth.Secret) (*Client, error) {
 // Key returns the kid, which may be empty, and the alg of the key that the assertion names.
 func (c *Client) Key() (kid string, algorithm oauth.Algorithm) { return c.signed.Key() }
 
-// Check holds the claims against the audiences, one of which aud must be, and the time. It says nothing of the signature, and the jti
-// may have been used. The error is an invalid_client.
+// Check checks the claims: aud must be one of the audiences, and the time must be right. It does not check the signature, nor whether the
+// jti was used before. The error is an invalid_client.
 func (c *Client) Check(audiences []string, now time.Time) error {
 	switch claims := &c.claims; {
-	// An array could name somebody else too, who could then use the assertion here.
+	// An array could name another party too, which could then use the assertion here.
 	case !isOneOf(claims.Audience, audiences):
 		return errAudience
 	case claims.Expires == nil || !now.Before(c.Expires):

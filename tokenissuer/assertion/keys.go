@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// maxSetBytes bounds the key sets of clients that are remembered parsed, by the bytes of their texts.
+// maxSetBytes bounds the parsed key sets that are remembered, by the bytes of their texts.
 const maxSetBytes = 4 << 20
 
 // RemoteKeys are the keys that the operator's clients publish.
@@ -33,12 +33,12 @@ type Keys struct {
 	sets      *cache.Cache[*keys.PublishedSet]
 }
 
-// NewKeys returns the keys of clients, of which some are elsewhere; nil: none can be.
+// NewKeys returns the keys of clients. Without remote or strangers, clients cannot publish theirs at a URL.
 func NewKeys(remote RemoteKeys, strangers StrangersKeys) *Keys {
 	return &Keys{remote, strangers, cache.New[*keys.PublishedSet](maxSetBytes)}
 }
 
-// ParseSet reads a client's JWK Set. The error says to whoever registers the client what is wrong with it.
+// ParseSet reads a client's JWK Set. The error describes its fault to the one who registers the client.
 func ParseSet(jwks store.KeySet) (*keys.PublishedSet, error) {
 	published, err := keys.ParseJWKS([]byte(jwks), oauth.TrustedAlgorithms)
 	if err != nil {
@@ -47,7 +47,7 @@ func ParseSet(jwks store.KeySet) (*keys.PublishedSet, error) {
 	return keys.NewPublishedSet(published), nil
 }
 
-// CheckSet is ParseSet for a registration: a client without a set has nothing wrong with it.
+// CheckSet is ParseSet for a registration, where a client may have no set.
 func CheckSet(c *store.Client) error {
 	if c.JWKS == "" {
 		return nil
@@ -56,8 +56,8 @@ func CheckSet(c *store.Client) error {
 	return err
 }
 
-// Find returns the client's key with that kid for that algorithm. Source is where the request comes from. The error is an invalid_client, or
-// temporarily_unavailable if that cannot be decided now.
+// Find returns the client's key with that kid for that algorithm. source is the address that the request comes from. The error is an
+// invalid_client, or temporarily_unavailable if that cannot be decided now.
 func (k *Keys) Find(ctx context.Context, c *store.Client, source, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
 	if c.JWKS == "" {
 		return k.findRemote(ctx, c, source, kid, algorithm)

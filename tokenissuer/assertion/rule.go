@@ -13,16 +13,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Verifier verifies what an issuer of somebody else's has signed.
+// Verifier verifies what another issuer has signed.
 type Verifier interface {
-	// VerifyAssertion returns what the issuer says in a JWT whose one audience is that. The error is an *oauth.Error: invalid_token, or
-	// temporarily_unavailable if that cannot be decided.
+	// VerifyAssertion returns what the issuer says in a JWT whose only audience is the given one. The error is an *oauth.Error:
+	// invalid_token, or temporarily_unavailable if that cannot be decided.
 	VerifyAssertion(ctx context.Context, text, audience string) (*token.AccessToken, error)
 }
 
 // Rule says which tokens of a trusted issuer become tokens of ours, and which (RFC 7523 §2.1).
 type Rule struct {
-	// Name is how the audit log calls the rule: the name of the issuer, and which of its rules it is.
+	// Name is the rule in the audit log: the name of the issuer, and which of its rules it is.
 	Name string
 	// Trust is the name of the trusted issuer, and Issuer its identifier.
 	Trust, Issuer string
@@ -34,15 +34,15 @@ type Rule struct {
 	Subject string
 	// ClientID is the client to which the tokens are issued; empty: the subject stands for itself.
 	ClientID string
-	// Scopes are the most that a token gets. In a rule for people none means: those of the client.
+	// Scopes bound those of a token. In a rule for people, none means the client's.
 	Scopes oauth.Scopes
-	// People: the rule takes grants that say who somebody is (ID-JAG), and the tokens act for users.
+	// People takes assertions that identify a person (ID-JAG) and issues tokens that act for users.
 	People bool
-	// LinkVerifiedEmail lets a person be the user of a verified address.
+	// LinkVerifiedEmail links a person to the user with the same verified address.
 	LinkVerifiedEmail bool
 }
 
-// ClaimRule demands that a claim has one of the values.
+// ClaimRule requires that a claim has one of the values.
 type ClaimRule struct {
 	name   string
 	values []string
@@ -88,12 +88,12 @@ func NewClaimRule(name string, values []string) (ClaimRule, error) {
 	return ClaimRule{name, plain, compiled}, nil
 }
 
-// fits reports whether the claim has one value that fits; of a claim with several, one is enough.
+// fits reports whether one of the values of the claim fits.
 func (r *ClaimRule) fits(t *token.AccessToken) bool {
 	return t.HasClaim(r.name, r.values) || r.globs != nil && slices.ContainsFunc(t.Claim(r.name), r.globs.MatchString)
 }
 
-// Fits reports whether the rule is for the token, whose typ is that.
+// Fits reports whether the rule is for the token, which has that typ.
 func (r *Rule) Fits(t *token.AccessToken, typ string) bool {
 	if r.Issuer != t.Issuer || !slices.Contains(r.Types, typ) {
 		return false
@@ -109,8 +109,8 @@ func (r *Rule) Fits(t *token.AccessToken, typ string) bool {
 // maxSubject is how many bytes a subject may have.
 const maxSubject = 255
 
-// SubjectOf returns the sub of the token that the rule makes. Different claims make different subjects: what stands between two of them
-// begins where it is found first, and not within the one before it.
+// SubjectOf returns the sub of the token that the rule gives. Different claims give different subjects, because the text between two of
+// them is matched where it is first found.
 func (r *Rule) SubjectOf(t *token.AccessToken) (string, error) {
 	var subject strings.Builder
 	for rest := r.Subject; rest != ""; {
@@ -138,8 +138,8 @@ func (r *Rule) SubjectOf(t *token.AccessToken) (string, error) {
 	return text, nil
 }
 
-// CheckSubject refuses a template that could make the subject of somebody else: one that does not begin with a text and a colon, as no
-// name that a claim has can then be all of it, and one that has claims next to each other.
+// CheckSubject returns an error for a template that could give the subject of another party: one that does not begin with a text and a
+// colon, because the value of a claim could then be all of it, and one with adjacent claims.
 func CheckSubject(template string) error {
 	prefix, _, _ := strings.Cut(template, "{")
 	switch {

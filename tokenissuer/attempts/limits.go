@@ -1,4 +1,4 @@
-// Package attempts says how many attempts, grants and revocations there may be, and refuses what is too many.
+// Package attempts limits how many attempts, grants and revocations there may be.
 package attempts
 
 import (
@@ -9,13 +9,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Limit allows so many failures, or whatever it counts, in a window. The zero value sets no limit.
+// Limit allows a number of failures, or of whatever it counts, in a window. The zero value sets no limit.
 type Limit struct {
 	Failures int
 	Window   time.Duration
 }
 
-// Limits are how many attempts, grants and revocations there may be, and who counts them.
+// Limits bound attempts, grants and revocations.
 type Limits struct {
 	// ClientLimit bounds failed client authentications.
 	ClientLimit Limit
@@ -23,22 +23,21 @@ type Limits struct {
 	AccountLimit, AddressLimit Limit
 	// GrantLimit bounds how many families one user gets in each way, and how many tokens one admin creates for others.
 	GrantLimit Limit
-	// RevocationLimit bounds how many of the tokens that it got for itself a client ends one by one. Beyond it, ending one ends
-	// those that were issued before as well.
+	// RevocationLimit bounds how many of its own tokens a client revokes one by one. Beyond it, revoking one revokes earlier ones as well.
 	RevocationLimit Limit
-	// Attempts counts; nil: nobody does, and nothing is too many.
+	// Attempts counts; nil: nothing is limited.
 	Attempts store.AttemptCounter
 }
 
-// Bucket is what attempts are counted in.
+// Bucket is a counter of attempts, with its limit.
 type Bucket struct {
 	Name  string
 	Limit Limit
 }
 
-// Reserve counts an attempt in every bucket before it is judged, so that of attempts that run side by side no more are
-// judged than the limit allows. The attempt is refused, and not counted, when a bucket is full. Who succeeds forgives.
-// Where a database counts, one that is known to be full costs it nothing: who goes on guessing must not keep it busy.
+// Reserve counts an attempt in every bucket before it is made, so that concurrent attempts do not exceed the limit. When a bucket is full,
+// it refuses the attempt without counting it. A successful attempt is taken back with Forgive. A bucket that is known to be full costs a
+// counting database nothing, so that guessing does not keep it busy.
 func (l *Limits) Reserve(ctx context.Context, buckets []Bucket, reason string, now time.Time) error {
 	if err := l.check(ctx, buckets, reason, now); err != nil {
 		return err
@@ -52,8 +51,8 @@ func (l *Limits) Reserve(ctx context.Context, buckets []Bucket, reason string, n
 	return nil
 }
 
-// ReserveGrant counts what is granted to a user or by an admin, each way of granting by itself: each writes records that stay
-// until they expire.
+// ReserveGrant counts what is granted to a user or by an admin, for each grant type apart, because each writes records that stay until they
+// expire.
 func (l *Limits) ReserveGrant(ctx context.Context, origin oauth.GrantType, userID string, now time.Time) error {
 	err := l.Reserve(ctx, l.Limited(Bucket{"mint\x00" + string(origin) + "\x00" + userID, l.GrantLimit}), "mint_throttled", now)
 	if err != nil {
@@ -62,7 +61,7 @@ func (l *Limits) ReserveGrant(ctx context.Context, origin oauth.GrantType, userI
 	return nil
 }
 
-// check refuses when a bucket is full.
+// check returns an error when a bucket is full.
 func (l *Limits) check(ctx context.Context, buckets []Bucket, reason string, now time.Time) error {
 	for _, b := range buckets {
 		if n, until := l.Attempts.Failures(ctx, b.Name, now); n >= b.Limit.Failures {
@@ -79,7 +78,7 @@ func (l *Limits) Forgive(ctx context.Context, buckets []Bucket, now time.Time) {
 	}
 }
 
-// Limited leaves out the buckets that have no limit.
+// Limited returns the buckets that have a limit.
 func (l *Limits) Limited(buckets ...Bucket) []Bucket {
 	if l.Attempts == nil {
 		return nil
@@ -93,20 +92,19 @@ func (l *Limits) Limited(buckets ...Bucket) []Bucket {
 	return kept
 }
 
-// throttled is the refusal of an attempt until a time.
+// throttled returns the refusal of an attempt until a time.
 func throttled(reason string, until, now time.Time) *oauth.Error {
 	e := oauth.NewError(oauth.RateLimited, reason)
 	e.RetryAfter = until.Sub(now)
 	return e
 }
 
-// addressFactor is how many times a client's failures an address may have in all.
+// addressFactor is the number of failures of an address as a multiple of those of one client.
 const addressFactor = 10
 
-// clientBuckets are what a failed client authentication is counted in, with the failures that each allows. The first is of
-// the address and the client id: a service with a stale secret locks out neither its neighbours behind the same address nor
-// the owner of the id elsewhere. The second is of the address alone, and wider, so that trying many ids is bounded too; its
-// name is the beginning of the first one's, because every request pays for them. They are put into room.
+// clientBuckets returns the buckets of a failed client authentication, in room. The first is of address and client id, so that a service
+// with a stale secret locks out neither its neighbours at the same address nor the id's owner elsewhere. The second is of the address
+// alone, and wider, so that trying many ids is limited too. Its name is a prefix of the first one's, because every request pays for them.
 func (l *Limits) clientBuckets(id, address string, room *[2]Bucket) []Bucket {
 	wide := l.ClientLimit
 	wide.Failures *= addressFactor
@@ -115,7 +113,7 @@ func (l *Limits) clientBuckets(id, address string, room *[2]Bucket) []Bucket {
 	return l.Limited(room[:]...)
 }
 
-// CheckClient refuses a client that has failed too often from where the request comes from.
+// CheckClient returns an error for a client that has failed too often from an address.
 func (l *Limits) CheckClient(ctx context.Context, id, address string, now time.Time) error {
 	var room [2]Bucket
 	return l.check(ctx, l.clientBuckets(id, address, &room), "client_throttled", now)
@@ -126,7 +124,7 @@ func (l *Limits) CountClientFailure(ctx context.Context, id, address string, now
 	var room [2]Bucket
 	refusal := oauth.NewError(oauth.InvalidClient, "client_authentication_failed")
 	for _, b := range l.clientBuckets(id, address, &room) {
-		// Requests that ran side by side passed the check before any was counted; the count decides again.
+		// Concurrent requests may have passed the check before any was counted, so the count decides again.
 		if n, until := l.Attempts.Fail(ctx, b.Name, b.Limit.Window, now); n > b.Limit.Failures {
 			refusal = throttled("client_throttled", until, now)
 		}
@@ -134,11 +132,11 @@ func (l *Limits) CountClientFailure(ctx context.Context, id, address string, now
 	return refusal
 }
 
-// provedLimit bounds how often one account can prove its password, so that who knows a password can neither hash nor open
-// sessions without end.
+// provedLimit bounds how often one account can prove its password, so that one who knows a password cannot hash or open sessions without
+// end.
 var provedLimit = Limit{Failures: 600, Window: time.Minute}
 
-// ProofBuckets are what a proved password is counted in: of the account at this address, and of the account anywhere.
+// ProofBuckets returns the buckets of a proved password: of the account at this address, and of the account at any address.
 func (l *Limits) ProofBuckets(email, address string) []Bucket {
 	if l.AccountLimit.Failures == 0 {
 		return nil
@@ -146,8 +144,8 @@ func (l *Limits) ProofBuckets(email, address string) []Bucket {
 	return l.Limited(Bucket{"proved\x00" + email + "\x00" + address, provedLimit}, Bucket{"proved\x00" + email, provedLimit})
 }
 
-// CheckProofs refuses an account that has been proved too often, before anything is hashed. It tells so only to an address
-// that has proved the account itself: to others the answer would say that the account exists.
+// CheckProofs returns an error for an account that has been proved too often, before anything is hashed. It does so only for an address
+// that has proved the account itself: to others the error would reveal that the account exists.
 func (l *Limits) CheckProofs(ctx context.Context, proofs []Bucket, now time.Time) error {
 	if !l.HasProved(ctx, proofs, now) {
 		return nil
@@ -171,12 +169,12 @@ func (l *Limits) HasProved(ctx context.Context, proofs []Bucket, now time.Time) 
 	return n > 0
 }
 
-// PersonBuckets are what a sign-in is counted in that a directory elsewhere has found a person for: one person may have many names there.
+// PersonBuckets returns the buckets of a sign-in for which an external directory has found a person, who may have many names there.
 func (l *Limits) PersonBuckets(provider, subject, device string) []Bucket {
 	return l.Limited(Bucket{"person\x00" + provider + "\x00" + subject + "\x00" + device, l.AccountLimit})
 }
 
-// SignInBuckets are what a sign-in is counted in: for the account, and for the address.
+// SignInBuckets returns the buckets of a sign-in, for the account and for the address.
 func (l *Limits) SignInBuckets(email, device, from string) (account, address []Bucket) {
 	if email != "" {
 		name := "account\x00" + email

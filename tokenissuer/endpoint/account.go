@@ -5,20 +5,22 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // accountPages are the account page and its forms.
 type accountPages struct {
-	issuer  *tokenissuer.Issuer
-	audit   *Audit
-	methods *SignInMethods
-	browser *browser
+	accounts account.Accounts
+	signIns  *signin.SignIns
+	roles    store.RoleCatalogue
+	audit    *Audit
+	methods  *SignInMethods
+	browser  *browser
 	// tokens are the user's personal access tokens; nil: there are none.
 	tokens *tokenPages
 }
@@ -63,10 +65,10 @@ func (h *accountPages) changeAccount(w http.ResponseWriter, r *http.Request, v v
 	switch {
 	case f.Get("application") != "":
 		what, next = zap.String("application", f.Get("application")), doneURL(pages.ApplicationRemoved)
-		err = h.issuer.RevokeApplication(r.Context(), user, f.Get("application"))
+		err = h.accounts.RevokeApplication(r.Context(), user, f.Get("application"))
 	case f.Get("session") != "":
 		what, next = zap.String("session", f.Get("session")), doneURL(pages.SessionEnded)
-		err = h.issuer.EndSessionOf(r.Context(), user, f.Get("session"))
+		err = h.browser.sessions.EndSessionOf(r.Context(), user, f.Get("session"))
 	case f.Get("identity") != "":
 		what, next = zap.String("identity", f.Get("identity")), doneURL(pages.IdentityUnlinked)
 		err = h.unlink(r, v.session, f.Get("identity"))
@@ -74,7 +76,7 @@ func (h *accountPages) changeAccount(w http.ResponseWriter, r *http.Request, v v
 		return h.tokens.endToken(w, r, user, f.Get("personal_token"))
 	case f.Get("everywhere") != "":
 		what, next = zap.Bool("everywhere", true), logoutPath
-		if err = h.issuer.SignOutEverywhere(r.Context(), user); err == nil {
+		if err = h.browser.sessions.Families.EndPerson(r.Context(), user.ID); err == nil {
 			h.browser.cookies.end(w)
 			forgetPages(w)
 		}
@@ -114,7 +116,7 @@ func (h *accountPages) showAccount(w http.ResponseWriter, r *http.Request, v vis
 
 func (h *accountPages) accountPage(r *http.Request, v visit) (pages.Account, error) {
 	user := v.session.User
-	allowed, err := account.Of(r.Context(), h.issuer, user)
+	allowed, err := h.accounts.Of(r.Context(), user)
 	if err != nil {
 		return pages.Account{}, err
 	}
@@ -124,7 +126,7 @@ func (h *accountPages) accountPage(r *http.Request, v visit) (pages.Account, err
 	}
 	for _, a := range allowed.Applications {
 		page.Applications = append(page.Applications, pages.Application{
-			ID: a.Client.ID, Name: titleOf(a.Client, ""), Scopes: scopesInWords(h.issuer, a.Scopes), Since: a.Since, LastUsed: a.LastUsed,
+			ID: a.Client.ID, Name: titleOf(a.Client, ""), Scopes: scopesInWords(h.browser.policy(), a.Scopes), Since: a.Since, LastUsed: a.LastUsed,
 		})
 	}
 	for _, s := range allowed.Sessions {
@@ -151,7 +153,7 @@ func (h *accountPages) organisationName(r *http.Request, user *store.User) strin
 	if user.Organisation == "" {
 		return ""
 	}
-	organisation, err := h.issuer.Directory.Organisation(r.Context(), user.Organisation)
+	organisation, err := h.browser.sessions.Families.Directory.Organisation(r.Context(), user.Organisation)
 	if err != nil {
 		return user.Organisation
 	}
@@ -161,8 +163,8 @@ func (h *accountPages) organisationName(r *http.Request, user *store.User) strin
 // roleOf returns the configured words for a user's role, or else the role, for which the pages may have words. It returns
 // "" for an undeclared role.
 func (h *accountPages) roleOf(user *store.User) string {
-	switch words := h.issuer.Roles.Words(user.Role); {
-	case !h.issuer.Roles.Has(user.Role):
+	switch words := h.roles.Words(user.Role); {
+	case !h.roles.Has(user.Role):
 		return ""
 	case words != "":
 		return words

@@ -10,10 +10,10 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
@@ -106,7 +106,7 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	case fault && !errors.Is(err, context.Canceled) && !errors.Is(r.Context().Err(), context.Canceled): // SQLite says "interrupted" to who has left
 		level = zapcore.ErrorLevel
 	case errors.Is(e, oauth.ErrCodeReplayed), errors.Is(e, oauth.ErrRefreshReused), errors.Is(e, oauth.ErrRepeatedElsewhere):
-		level = zapcore.WarnLevel // somebody has stolen a credential
+		level = zapcore.WarnLevel // a credential was stolen
 	}
 	entry := logger.Check(level, message)
 	if entry == nil {
@@ -117,7 +117,7 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	if client, ok := errors.AsType[clientError](err); ok {
 		fields = append(fields, zap.String("client_id", client.clientID))
 	}
-	directory, elsewhere := errors.AsType[tokenissuer.DirectoryError](err)
+	directory, elsewhere := errors.AsType[signin.DirectoryError](err)
 	if elsewhere {
 		fields = append(fields, zap.String("provider", directory.Provider))
 	}

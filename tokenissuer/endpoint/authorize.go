@@ -10,11 +10,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -29,12 +29,12 @@ const (
 
 // authorizationPages are the authorization endpoint, and the way from there over the other pages to the client.
 type authorizationPages struct {
-	issuer   *tokenissuer.Issuer
-	audit    *Audit
-	counters Counters
-	browser  *browser
-	signIn   *signInPages
-	consent  *consentPages
+	authorizations *issuer.Authorizations
+	audit          *Audit
+	counters       Counters
+	browser        *browser
+	signIn         *signInPages
+	consent        *consentPages
 }
 
 // serve is the authorization endpoint (RFC 6749 §3.1).
@@ -50,14 +50,14 @@ func (h *authorizationPages) serve(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	if len(text) > maxQuery && p.get("client_id") != tokenissuer.HostClientID {
+	if len(text) > maxQuery && p.get("client_id") != store.BuiltInClientID {
 		return requests.Invalid("parameters_too_long")
 	}
 	// 1. Client and redirect URI. Until both are verified, errors are shown on a page.
 	if p.repeated("client_id") || p.repeated("redirect_uri") {
 		return requests.Invalid("parameter_duplicate")
 	}
-	client, target, err := h.issuer.ResolveRedirect(r.Context(), p.get("client_id"), p.get("redirect_uri"), h.audit.Address(r))
+	client, target, err := h.authorizations.ResolveRedirect(r.Context(), p.get("client_id"), p.get("redirect_uri"), h.audit.Address(r))
 	if err != nil {
 		return forClient(err, client)
 	}
@@ -65,12 +65,12 @@ func (h *authorizationPages) serve(w http.ResponseWriter, r *http.Request) error
 		target = target.WithState(p.get("state"))
 	}
 	target = target.WithResponseMode(p.get("response_mode"))
-	if client.ID == tokenissuer.HostClientID {
+	if client.ID == store.BuiltInClientID {
 		severOpener(w, client)
 		if requests.IsFrame(r) {
 			return requests.NotAVisit()
 		}
-		attempt, err := hosts.AttemptOf(h.issuer, hosts.Request{
+		attempt, err := hosts.AttemptOf(h.authorizations.Families, hosts.Request{
 			Origin: target.Origin(), State: p.get("state"), Nonce: p.get("nonce"), Challenge: p.get("code_challenge"),
 		})
 		switch {
@@ -81,7 +81,7 @@ func (h *authorizationPages) serve(w http.ResponseWriter, r *http.Request) error
 		}
 	}
 	// 2. The request itself. From here on, errors are sent to the client.
-	request, err := h.issuer.ReadAuthorization(client, target, p.authorization(h.issuer.OpenID || client.ID == tokenissuer.HostClientID))
+	request, err := h.authorizations.ReadAuthorization(client, target, p.authorization(h.authorizations.Clients.OpenID || client.ID == store.BuiltInClientID))
 	if err != nil {
 		return h.redirectError(w, r, client, target, err)
 	}
@@ -174,19 +174,20 @@ var (
 )
 
 // authorization returns the known parameters.
-func (p parameters) authorization(openID bool) tokenissuer.AuthorizationParameters {
-	a := tokenissuer.AuthorizationParameters{
+func (p parameters) authorization(openID bool) issuer.AuthorizationParameters {
+	a := issuer.AuthorizationParameters{
 		ResponseType: p.get("response_type"), ResponseMode: p.get("response_mode"), Scope: p.get("scope"), Provider: p.get("provider"),
 		State: p.get("state"), CodeChallenge: p.get("code_challenge"), CodeChallengeMethod: p.get("code_challenge_method"),
-		Prompt: p.get("prompt"), MaxAge: p.get("max_age"), LoginHint: p.get("login_hint"), UILocales: p.get("ui_locales"),
-
+		OpenID: issuer.OpenIDParameters{
+			Prompt: p.get("prompt"), MaxAge: p.get("max_age"), LoginHint: p.get("login_hint"), UILocales: p.get("ui_locales"),
+		},
 		Resources: slices.DeleteFunc(slices.Clone(p["resource"]), func(value string) bool { return value == "" }),
 
 		HasRequest: p.get("request") != "", HasRequestURI: p.get("request_uri") != "",
 	}
 	known := authorizationParameters
 	if openID {
-		a.Nonce, a.Claims, a.IDTokenHint = p.get("nonce"), p.get("claims"), p.get("id_token_hint")
+		a.OpenID.Nonce, a.OpenID.Claims, a.OpenID.IDTokenHint = p.get("nonce"), p.get("claims"), p.get("id_token_hint")
 		known = slices.Concat(known, openIDParameters)
 	}
 	for _, name := range known {
@@ -203,7 +204,7 @@ func (p parameters) authorization(openID bool) tokenissuer.AuthorizationParamete
 // walk is the state of an authorization request between the pages.
 type walk struct {
 	visit   visit
-	request *tokenissuer.AuthorizationRequest
+	request *issuer.AuthorizationRequest
 	client  *store.Client
 	target  redirect.Target
 	// fresh: without a request, a page that comes afterwards asks for a recent sign-in.
@@ -214,22 +215,22 @@ type walk struct {
 // page continues here.
 func (h *authorizationPages) advance(w http.ResponseWriter, r *http.Request, k walk) error {
 	severOpener(w, k.client)
-	step, err := h.issuer.NextStep(r.Context(), k.request, k.client, k.visit.session)
+	step, err := h.authorizations.NextStep(r.Context(), k.request, k.client, k.visit.session)
 	if err != nil {
 		return h.redirectError(w, r, k.client, k.target, err)
 	}
-	if step == tokenissuer.GrantNow {
+	if step == issuer.GrantNow {
 		if !requests.IsVisit(r) {
 			return requests.NotAVisit()
 		}
 		return h.approve(w, r, k, k.request.Asked())
 	}
-	pending, err := h.issuer.SealRequest(k.request, k.visit.browser, h.issuer.Now())
+	pending, err := h.authorizations.SealRequest(k.request, k.visit.browser)
 	if err != nil {
 		return h.redirectError(w, r, k.client, k.target, err)
 	}
 	path, show := loginPath, h.signIn.showSignIn
-	if step == tokenissuer.AskConsent {
+	if step == issuer.AskConsent {
 		path, show = consentPath, h.consent.showConsent
 	}
 	if at := r.URL.EscapedPath(); at != h.browser.prefix+authorizePath && (r.Method == http.MethodPost || h.browser.isCallback(at)) {
@@ -241,7 +242,7 @@ func (h *authorizationPages) advance(w http.ResponseWriter, r *http.Request, k w
 
 // approve redirects the browser to the client with a code.
 func (h *authorizationPages) approve(w http.ResponseWriter, r *http.Request, k walk, allowed oauth.Scopes) error {
-	code, err := h.issuer.Approve(r.Context(), k.request, k.client, k.visit.session, allowed)
+	code, err := h.authorizations.Approve(r.Context(), k.request, k.client, k.visit.session, allowed)
 	if err != nil {
 		switch {
 		case errors.Is(err, oauth.ErrDecided):
@@ -260,9 +261,9 @@ func (h *authorizationPages) approve(w http.ResponseWriter, r *http.Request, k w
 
 var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.ErrDecided}
 
-// redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1). Anybody can make a client known whose page is anywhere on
-// the web, or whose scheme starts a program, and a link to us would lead there: the error of such a client is shown here, unless it goes to
-// loopback, or the user has just decided about the client on the consent page (RFC 9700 §4.11.2).
+// redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1). Anyone can make a client known whose page is
+// anywhere on the web, or whose scheme starts a program, and a link to us would lead there. The error of such a client is therefore shown
+// here, unless it goes to loopback, or the user has just decided about the client on the consent page (RFC 9700 §4.11.2).
 func (h *authorizationPages) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, err error) error {
 	e := oauth.AsError(err)
 	if client.Origin != store.FromOperator && !target.IsLoopback() {
@@ -285,7 +286,7 @@ func (h *authorizationPages) isCrossSite(r *http.Request) bool {
 // severOpener keeps a page that has opened a window from what the window shows, if people sign in there at a host: a script of that host
 // could read the code in the address of the callback if something prevents the callback from answering. Browsers obey it in redirects as well.
 func severOpener(w http.ResponseWriter, client *store.Client) {
-	if client != nil && client.ID == tokenissuer.HostClientID {
+	if client != nil && client.ID == store.BuiltInClientID {
 		w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
 	}
 }

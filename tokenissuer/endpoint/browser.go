@@ -4,10 +4,11 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // site is where the issuer is: the path of its URL, usually "", and its origin.
@@ -16,20 +17,21 @@ type site struct{ prefix, origin string }
 // browser serves pages to people: it knows their cookies, and the forms that are ours.
 type browser struct {
 	site
-	issuer  *tokenissuer.Issuer
-	audit   *Audit
-	cookies cookies
-	pages   *pages.Pages
+	sessions *signin.Sessions
+	seals    *signin.Seals
+	audit    *Audit
+	cookies  cookies
+	pages    *pages.Pages
 }
 
 // visit is a browser's request to a page, with the browser's id and session.
 type visit struct {
 	browser oauth.Secret
-	session *tokenissuer.Session // nil: not signed in
+	session *signin.Session // nil: not signed in
 }
 
-// owner returns the user that a form token is bound to, so that nobody submits a page made for somebody else. The sign-in
-// form is bound to the browser alone, because another tab may have signed in since.
+// owner returns the user that a form token is bound to, so that a page made for one user is not submitted by another. The sign-in form is
+// bound to the browser alone, because another tab may have signed in since.
 func (v visit) owner(action string) string {
 	if v.session == nil || action == loginPath {
 		return ""
@@ -42,7 +44,7 @@ func (v visit) owner(action string) string {
 func (b *browser) visitOf(w http.ResponseWriter, r *http.Request) (visit, error) {
 	v := visit{browser: readCookie(r, b.cookies.browser)}
 	if len(v.browser.Reveal()) != len(oauth.NewID()) {
-		v.browser = tokenissuer.NewBrowser()
+		v.browser = signin.NewBrowser()
 		b.cookies.set(w, b.cookies.browser, v.browser, 0)
 	}
 	session, err := b.session(r)
@@ -51,13 +53,16 @@ func (b *browser) visitOf(w http.ResponseWriter, r *http.Request) (visit, error)
 }
 
 // session returns the session of the request; nil: not signed in.
-func (b *browser) session(r *http.Request) (*tokenissuer.Session, error) {
+func (b *browser) session(r *http.Request) (*signin.Session, error) {
 	cookie := b.sessionCookie(r)
 	if cookie.IsEmpty() {
 		return nil, nil
 	}
-	return b.issuer.Session(r.Context(), cookie)
+	return b.sessions.Session(r.Context(), cookie)
 }
+
+// policy returns the issuer's policy for its clients.
+func (b *browser) policy() *clients.Policy { return &b.sessions.Clients.Policy }
 
 // url returns the URL of one of our pages, with the sealed pending request if there is one.
 func (s *site) url(path string, pending oauth.Secret) string {
@@ -72,7 +77,7 @@ func (s *site) url(path string, pending oauth.Secret) string {
 // 9700 §4.7). It returns the form's nonce. The origin that browsers send cannot be forged by other sites; the form token
 // proves the rest.
 func (b *browser) checkForm(r *http.Request, v visit, f requests.Form, action string) (nonce string, err error) {
-	nonce, genuine := b.issuer.OpenFormToken(f.Secret("form_token"), v.browser, action, v.owner(action), f.Get("pending"))
+	nonce, genuine := b.seals.OpenFormToken(f.Secret("form_token"), v.browser, action, v.owner(action), f.Get("pending"))
 	if !genuine || !b.isSameOrigin(r) {
 		return "", forged
 	}
@@ -81,7 +86,7 @@ func (b *browser) checkForm(r *http.Request, v visit, f requests.Form, action st
 
 // formToken returns the token that checkForm requires.
 func (b *browser) formToken(v visit, action string, pending oauth.Secret) string {
-	return b.issuer.FormToken(v.browser, action, v.owner(action), pending.Reveal()).Reveal()
+	return b.seals.FormToken(v.browser, action, v.owner(action), pending.Reveal()).Reveal()
 }
 
 var forged = requests.Error{Status: http.StatusForbidden, Err: oauth.NewError(oauth.InvalidRequest, "form_forged")}

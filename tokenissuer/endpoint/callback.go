@@ -9,11 +9,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
@@ -32,7 +32,7 @@ func (s *site) isCallback(path string) bool { return strings.HasPrefix(path, s.p
 
 // providerPages send browsers to providers, and take them back.
 type providerPages struct {
-	issuer        *tokenissuer.Issuer
+	signIns       *signin.SignIns
 	audit         *Audit
 	counters      Counters
 	methods       *SignInMethods
@@ -61,9 +61,9 @@ func (h *providerPages) sendToProvider(w http.ResponseWriter, r *http.Request, k
 	if err != nil {
 		return h.providerFailed(w, r, p, k, sealed, err)
 	}
-	state, err := h.issuer.SealProviderSignIn(tokenissuer.ProviderSignIn{
+	state, err := h.browser.seals.SealProviderSignIn(signin.ProviderSignIn{
 		Nonce: flow.Nonce, Verifier: flow.Verifier.Reveal(), Fresh: flow.Fresh, MaxAge: int64(flow.MaxAge / time.Second), Pending: sealed.Reveal(),
-	}, p.Name, k.visit.browser, h.issuer.Now())
+	}, p.Name, k.visit.browser)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (h *providerPages) serve(w http.ResponseWriter, r *http.Request, p *Provide
 		return err
 	}
 	query := r.URL.Query()
-	if returnTo, err := h.issuer.OpenProviderSignOut(query.Get("state"), p.Name, v.browser, h.issuer.Now()); err == nil {
+	if returnTo, err := h.browser.seals.OpenProviderSignOut(query.Get("state"), p.Name, v.browser); err == nil {
 		seeOther(w, returnTo)
 		return nil
 	}
@@ -100,7 +100,7 @@ func (h *providerPages) serve(w http.ResponseWriter, r *http.Request, p *Provide
 	if err != nil {
 		return h.providerFailed(w, r, p, walk{visit: v}, oauth.Secret{}, err)
 	}
-	began, err := h.issuer.OpenProviderSignIn(answer.State, p.Name, v.browser, h.issuer.Now())
+	began, err := h.browser.seals.OpenProviderSignIn(answer.State, p.Name, v.browser)
 	if err != nil {
 		return h.answerOfAnother(w, r, v, p, oauth.NewSecret(began.Pending), err)
 	}
@@ -130,10 +130,10 @@ func (h *providerPages) serve(w http.ResponseWriter, r *http.Request, p *Provide
 }
 
 // signInAtProvider asks the provider who has signed in, and finds the user.
-func (h *providerPages) signInAtProvider(r *http.Request, p *Provider, began tokenissuer.ProviderSignIn, answer upstream.Answer) (tokenissuer.SignedIn, error) {
-	settle, err := h.issuer.CountSignIn(r.Context(), h.audit.Address(r))
+func (h *providerPages) signInAtProvider(r *http.Request, p *Provider, began signin.ProviderSignIn, answer upstream.Answer) (signin.SignedIn, error) {
+	settle, err := h.signIns.CountSignIn(r.Context(), h.audit.Address(r))
 	if err != nil {
-		return tokenissuer.SignedIn{}, err
+		return signin.SignedIn{}, err
 	}
 	flow := upstream.Flow{
 		Nonce: began.Nonce, Verifier: oauth.NewSecret(began.Verifier),
@@ -148,9 +148,9 @@ func (h *providerPages) signInAtProvider(r *http.Request, p *Provider, began tok
 	}
 	settle(err)
 	if err != nil {
-		return tokenissuer.SignedIn{}, err
+		return signin.SignedIn{}, err
 	}
-	return tokenissuer.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: account.AuthTime, Proof: account.Proof}, nil
+	return signin.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: account.AuthTime, Proof: account.Proof}, nil
 }
 
 // providerFailed sends a browser back to the sign-in page, which says what went wrong and offers every way to go on. A client that
@@ -220,7 +220,7 @@ func (h *providerPages) throughProvider(v visit, returnTo string) string {
 	if p == nil {
 		return returnTo
 	}
-	state, err := h.issuer.SealProviderSignOut(returnTo, p.Name, v.browser, h.issuer.Now())
+	state, err := h.browser.seals.SealProviderSignOut(returnTo, p.Name, v.browser)
 	if err != nil || len(state.Reveal()) > maxProviderState {
 		return returnTo
 	}

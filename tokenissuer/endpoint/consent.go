@@ -7,18 +7,19 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // consentPages are the consent page and its form.
 type consentPages struct {
-	issuer        *tokenissuer.Issuer
-	browser       *browser
-	authorization *authorizationPages
+	authorizations *issuer.Authorizations
+	browser        *browser
+	authorization  *authorizationPages
 }
 
 // serve serves the consent page and its form.
@@ -62,16 +63,16 @@ var errPendingMissing = requests.Invalid("pending_missing")
 func (h *consentPages) decide(w http.ResponseWriter, r *http.Request, k walk, f requests.Form) error {
 	switch f.Get("decision") {
 	case "allow":
-		step, err := h.issuer.NextStep(r.Context(), k.request, k.client, k.visit.session)
+		step, err := h.authorizations.NextStep(r.Context(), k.request, k.client, k.visit.session)
 		if err != nil {
 			return h.authorization.redirectError(w, r, k.client, k.target, err)
 		}
-		if step == tokenissuer.AskSignIn {
+		if step == issuer.AskSignIn {
 			return h.authorization.advance(w, r, k)
 		}
 		return h.authorization.approve(w, r, k, h.ticked(k.request.Asked(), f))
 	case "deny":
-		err := h.issuer.Deny(r.Context(), k.request, k.visit.session)
+		err := h.authorizations.Deny(r.Context(), k.request, k.visit.session)
 		if errors.Is(err, oauth.ErrDecided) {
 			return decided
 		}
@@ -84,7 +85,7 @@ func (h *consentPages) decide(w http.ResponseWriter, r *http.Request, k walk, f 
 func (h *consentPages) ticked(scopes oauth.Scopes, f requests.Form) oauth.Scopes {
 	var allowed oauth.Scopes
 	for i, name := range scopes {
-		if isFixed(h.issuer, name) || f.Get("scope_"+strconv.Itoa(i)) != "" {
+		if isFixed(h.browser.policy(), name) || f.Get("scope_"+strconv.Itoa(i)) != "" {
 			allowed = append(allowed, name)
 		}
 	}
@@ -92,8 +93,8 @@ func (h *consentPages) ticked(scopes oauth.Scopes, f requests.Form) oauth.Scopes
 }
 
 // isFixed reports whether the user cannot decline a scope alone. Declining openid declines the whole request.
-func isFixed(issuer *tokenissuer.Issuer, scope string) bool {
-	return issuer.OpenID && scope == oauth.ScopeOpenID
+func isFixed(policy *clients.Policy, scope string) bool {
+	return policy.OpenID && scope == oauth.ScopeOpenID
 }
 
 // showConsent shows the consent page.
@@ -103,14 +104,14 @@ func (h *consentPages) showConsent(w http.ResponseWriter, r *http.Request, k wal
 		Form:       h.browser.form(k.visit, consentPath, pending),
 		ClientName: k.client.Name, ClientID: k.client.ID, Host: k.target.Host(),
 		SelfMade: k.client.Origin != store.FromOperator, DescribedBy: k.client.DescribedBy(), OnDevice: k.target.IsOnDevice(),
-		Scopes: scopesInWords(h.issuer, k.request.Asked()), User: user.Name, Email: user.Email,
+		Scopes: scopesInWords(h.browser.policy(), k.request.Asked()), User: user.Name, Email: user.Email,
 		SwitchURL: h.browser.url(loginPath, pending) + "&" + switchAccount + "=1", AccountURL: h.browser.prefix + accountPath,
 	}
 	return h.browser.show(w, r, http.StatusOK, k.request.UILocales, page, k.target.Origin())
 }
 
-// titleOf is what people are told that a client is called. A name that nobody has checked stands in quotation marks, after the host that
-// describes the client, or where its answer goes.
+// titleOf returns the name under which people see a client. A name that was not checked stands in quotation marks, after the host that
+// describes the client or that its answer goes to.
 func titleOf(client *store.Client, answersTo string) string {
 	if client.Origin == store.FromOperator {
 		return client.Name
@@ -119,10 +120,10 @@ func titleOf(client *store.Client, answersTo string) string {
 }
 
 // scopesInWords returns the scopes with the operator's words. The pages add the built-in words in the user's language.
-func scopesInWords(issuer *tokenissuer.Issuer, scopes oauth.Scopes) []pages.Scope {
+func scopesInWords(policy *clients.Policy, scopes oauth.Scopes) []pages.Scope {
 	list := make([]pages.Scope, len(scopes))
 	for i, name := range scopes {
-		list[i] = pages.Scope{Name: name, Words: issuer.Scopes.DeclaredWords(name), Fixed: isFixed(issuer, name)}
+		list[i] = pages.Scope{Name: name, Words: policy.Scopes.DeclaredWords(name), Fixed: isFixed(policy, name)}
 	}
 	return list
 }

@@ -17,7 +17,7 @@ type cookies struct {
 	session string
 	// browser identifies a browser before the sign-in. Forms and pending requests are bound to it.
 	browser string
-	// device identifies a browser in which a user has signed in: see tokenissuer.Credentials.Device.
+	// device identifies a browser in which a user has signed in: see signin.Seals.Device.
 	device string
 	secure bool
 }
@@ -85,7 +85,7 @@ func (b *browser) sessionCookie(r *http.Request) oauth.Secret {
 	}
 	var ours []oauth.Secret
 	for _, cookie := range found {
-		if b.issuer.SessionID(cookie) != "" {
+		if b.sessions.SessionID(cookie) != "" {
 			ours = append(ours, cookie)
 		}
 	}

@@ -36,7 +36,7 @@ func (h *Handler) share(w http.ResponseWriter, r *http.Request, found route) (an
 		return false
 	}
 	w.Header().Add("Vary", "Origin")
-	if len(origins) != 1 || !h.issuer.Origins.Allow(r.Context(), origins[0]) {
+	if len(origins) != 1 || !h.clients.Origins.Allow(r.Context(), origins[0]) {
 		return false
 	}
 	return letRead(w, r, origins[0], found.methods)

@@ -14,16 +14,17 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 const (
@@ -36,7 +37,8 @@ const (
 type counter struct {
 	*Handler
 	tb     testing.TB
-	issuer *tokenissuer.Issuer
+	issuer *issuer.Parts
+	grants *grants.Grants
 }
 
 func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
@@ -60,22 +62,19 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	conf.SetDefaults()
 	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{ada}, Clients: []*store.Client{conf}})
 	c.must(err)
-	c.issuer = &tokenissuer.Issuer{
-		Records: tokenissuer.Records{Directory: declared, Authenticated: memory.NewClientCache(), Families: token.NewFamilyCache(), Store: st, Revocations: revocations, Now: time.Now},
-		Credentials: tokenissuer.Credentials{
-			Keys:     ks,
-			Master:   master,
-			JTIMAC:   token.NewJTIMAC(master),
-			Verifier: token.NewVerifier(costIssuer, ks, revocations, time.Hour, time.Now),
-		},
-		Settings: tokenissuer.Settings{
-			URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: store.DefaultLifetimes, OpenID: true,
-		},
+	c.issuer = issuer.New(issuer.Settings{
+		Policy:    clients.Policy{URL: costIssuer, Audience: []string{costIssuer}, OpenID: true},
+		Lifetimes: store.DefaultLifetimes,
+	}, issuer.Node{
+		Keys: ks, Verifier: token.NewVerifier(costIssuer, ks, revocations, time.Hour, time.Now), Revocations: revocations, Now: time.Now,
 		Limits: attempts.Limits{ClientLimit: attempts.Limit{Failures: 20, Window: time.Minute}, Attempts: attempts.NewCounter(1000)},
-	}
+	})
+	c.issuer.Issued.Usernames = nil
+	c.issuer.Families.Opened = families.Opened{Store: st, Directory: declared, Master: master, JTIMAC: token.NewJTIMAC(master)}
+	c.grants = grants.New(c.issuer, grants.Accepted{})
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel)
 	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" })
-	c.Handler, err = NewHandler(c.issuer, audit, noCounters{}, SignInMethods{}, pages.Brand{})
+	c.Handler, err = NewHandler(c.issuer, c.grants, audit, noCounters{}, SignInMethods{}, pages.Brand{})
 	c.must(err)
 	return c
 }
@@ -142,10 +141,10 @@ func (c *call) send(tb testing.TB) []byte {
 
 // token returns a server token.
 func (c *counter) token() string {
-	tokens, _, err := c.issuer.Exchange(c.tb.Context(), tokenissuer.TokenRequest{
+	tokens, _, err := c.grants.Exchange(c.tb.Context(), grants.Request{
 		GrantType: oauth.ClientCredentials,
-		Client: tokenissuer.ClientAuthentication{
-			Readings: []tokenissuer.ClientCredential{{ID: "conf", Secret: oauth.NewSecret(costSecret)}}, Address: "192.0.2.1",
+		Client: clients.Authentication{
+			Readings: []clients.Credential{{ID: "conf", Secret: oauth.NewSecret(costSecret)}}, Address: "192.0.2.1",
 		},
 	})
 	c.must(err)
@@ -172,11 +171,11 @@ func (c *counter) infoCall() *call {
 }
 
 func (c *counter) userInfoCall() *call {
-	client, err := c.issuer.Directory.Client(c.tb.Context(), "conf")
+	client, err := c.issuer.Families.Directory.Client(c.tb.Context(), "conf")
 	c.must(err)
-	ada, err := c.issuer.Directory.User(c.tb.Context(), "u-ada")
+	ada, err := c.issuer.Families.Directory.User(c.tb.Context(), "u-ada")
 	c.must(err)
-	tokens, err := c.issuer.IssueUnasked(c.tb.Context(), client, ada, oauth.Scopes{"openid", "profile", "email"}, 0)
+	tokens, err := c.issuer.UserTokens.IssueUnasked(c.tb.Context(), client, ada, oauth.Scopes{"openid", "profile", "email"}, 0)
 	c.must(err)
 	info := c.newCall("/oauth/userinfo", "")
 	info.request.Method = http.MethodGet
@@ -225,7 +224,7 @@ func TestWhatACallAllocates(t *testing.T) {
 		} else {
 			t.Logf("%v allocations, the store's own included", n)
 		}
-		if n := c.issuer.Revocations.Len(); n != i {
+		if n := c.issuer.Families.Revocations.Len(); n != i {
 			t.Errorf("%d tokens are revoked after %d calls", n, i)
 		}
 	})

@@ -6,9 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
@@ -21,7 +24,7 @@ type Handler struct {
 	below    []string   // the prefix under which every path is ours
 	site     site
 	counters Counters
-	issuer   *tokenissuer.Issuer
+	clients  *clients.Clients
 
 	browser      *browser
 	account      *accountPages
@@ -68,10 +71,10 @@ const (
 	methodsPage = "GET, HEAD, POST"
 )
 
-// NewHandler returns the endpoints of an issuer, at which people sign in by these methods and whose pages show the brand. It fails if the issuer's URL or the logo is
-// invalid.
-func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, methods SignInMethods, brand pages.Brand) (*Handler, error) {
-	u, err := url.Parse(issuer.URL)
+// NewHandler returns the endpoints of an issuer, at which people sign in by these methods and whose pages show the brand. It fails if the
+// issuer's URL or the logo is invalid.
+func NewHandler(p *issuer.Parts, tokens *grants.Grants, audit *Audit, counters Counters, methods SignInMethods, brand pages.Brand) (*Handler, error) {
+	u, err := url.Parse(p.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -81,22 +84,22 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, met
 	}
 	at := site{prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: oauth.OriginOf(u)}
 	h := &Handler{
-		site: at, below: requests.SegmentsOf(at.prefix + "/oauth"), counters: counters, issuer: issuer,
-		browser:      &browser{site: at, issuer: issuer, audit: audit, cookies: newCookies(issuer.URL), pages: shown},
-		members:      &memberTokens{issuer: issuer, audit: audit, counters: counters, prefix: at.prefix},
-		documents:    &documents{issuer: issuer, languages: shown.Languages()},
-		registration: &registrations{audit: audit, url: strings.TrimSuffix(issuer.URL, "/") + registerPath, path: at.prefix + registerPath},
+		site: at, below: requests.SegmentsOf(at.prefix + "/oauth"), counters: counters, clients: p.Clients,
+		browser:      &browser{site: at, sessions: p.Sessions, seals: p.Seals, audit: audit, cookies: newCookies(p.URL), pages: shown},
+		members:      &memberTokens{tokens: p.UserTokens, audit: audit, counters: counters, prefix: at.prefix},
+		documents:    &documents{policy: &p.Policy, open: &p.Clients.Open, grants: tokens, minter: p.Minter, languages: shown.Languages()},
+		registration: &registrations{audit: audit, url: strings.TrimSuffix(p.URL, "/") + registerPath, path: at.prefix + registerPath},
 	}
 	if err := h.PublishMetadata(); err != nil {
 		return nil, err
 	}
-	if h.documents.resource, err = resourceMetadata(&issuer.Settings); err != nil {
+	if h.documents.resource, err = resourceMetadata(&p.Policy); err != nil {
 		return nil, err
 	}
 	h.routes = make(map[string]route)
-	h.addTokens(issuer, audit)
-	h.addPages(issuer, audit, &methods)
-	h.addDocuments(issuer)
+	h.addTokens(p, tokens, audit)
+	h.addPages(p, audit, &methods)
+	h.addDocuments()
 	for path := range h.routes {
 		h.places = append(h.places, requests.SegmentsOf(path))
 	}
@@ -104,29 +107,29 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, met
 }
 
 // addTokens adds the endpoints for programs.
-func (h *Handler) addTokens(issuer *tokenissuer.Issuer, audit *Audit) {
-	t := &tokenEndpoints{issuer: issuer, issued: issuer.IssuedTokens(), audit: audit, counters: h.counters}
+func (h *Handler) addTokens(p *issuer.Parts, tokens *grants.Grants, audit *Audit) {
+	t := &tokenEndpoints{clients: p.Clients, grants: tokens, issued: p.Issued, audit: audit, counters: h.counters}
 	at, json := h.site.prefix, h.browser.refuseJSON
 	h.alias = route{tokenEndpoint, methodsPost, t.tokenAlias, json, sharedWithClients}
 	h.routes[at+"/oauth/token"] = route{tokenEndpoint, methodsPost, t.token, json, sharedWithClients}
 	h.routes[at+"/oauth/revoke"] = route{"revoke", methodsPost, t.revoke, json, sharedWithClients}
 	h.routes[at+"/oauth/introspect"] = route{"introspect", methodsPost, t.introspect, json, unshared}
 	h.routes[at+"/oauth/token/info"] = route{"token_info", methodsGet, t.tokenInfo, json, unshared}
-	if issuer.OpenID {
+	if h.clients.OpenID {
 		h.routes[at+userInfoPath] = route{"userinfo", methodsPage, t.userInfo, json, sharedWithClients}
 	}
 }
 
 // addPages adds what people see, and the paths to which providers send browsers back.
-func (h *Handler) addPages(issuer *tokenissuer.Issuer, audit *Audit, methods *SignInMethods) {
+func (h *Handler) addPages(parts *issuer.Parts, audit *Audit, methods *SignInMethods) {
 	b := h.browser
-	authorization := &authorizationPages{issuer: issuer, audit: audit, counters: h.counters, browser: b}
-	consent := &consentPages{issuer: issuer, browser: b, authorization: authorization}
-	signIn := &signInPages{issuer: issuer, audit: audit, counters: h.counters, methods: methods, browser: b, authorization: authorization}
-	providers := &providerPages{issuer: issuer, audit: audit, counters: h.counters, methods: methods, browser: b, authorization: authorization, signIn: signIn}
+	authorization := &authorizationPages{authorizations: parts.Authorizations, audit: audit, counters: h.counters, browser: b}
+	consent := &consentPages{authorizations: parts.Authorizations, browser: b, authorization: authorization}
+	signIn := &signInPages{signIns: parts.SignIns, minter: parts.Minter, audit: audit, counters: h.counters, methods: methods, browser: b, authorization: authorization}
+	providers := &providerPages{signIns: parts.SignIns, audit: audit, counters: h.counters, methods: methods, browser: b, authorization: authorization, signIn: signIn}
 	authorization.signIn, authorization.consent, signIn.providers = signIn, consent, providers
-	signOut := &signOutPages{issuer: issuer, audit: audit, methods: methods, browser: b, providers: providers}
-	h.account = &accountPages{issuer: issuer, audit: audit, methods: methods, browser: b}
+	signOut := &signOutPages{signOuts: parts.SignOuts, hosts: parts.Authorizations.Hosts, audit: audit, methods: methods, browser: b, providers: providers}
+	h.account = &accountPages{accounts: account.Accounts{Sessions: parts.Sessions}, signIns: parts.SignIns, roles: parts.Roles, audit: audit, methods: methods, browser: b}
 	page := func(path, name string, serve func(http.ResponseWriter, *http.Request) error) {
 		h.routes[h.site.prefix+path] = route{name, methodsPage, serve, b.refusePage, unshared}
 	}
@@ -141,8 +144,8 @@ func (h *Handler) addPages(issuer *tokenissuer.Issuer, audit *Audit, methods *Si
 	}
 }
 
-// addDocuments adds what the issuer publishes. Where it is no OpenID provider, nobody else answers at the places of one.
-func (h *Handler) addDocuments(issuer *tokenissuer.Issuer) {
+// addDocuments adds what the issuer publishes. Without OpenID, the paths of an OpenID provider's metadata are answered with an error.
+func (h *Handler) addDocuments() {
 	at, d := h.site.prefix, h.documents
 	public := func(name string, serve func(http.ResponseWriter, *http.Request) error) route {
 		return route{name, methodsGet, serve, h.browser.refuseJSON, sharedWithAll}
@@ -152,14 +155,14 @@ func (h *Handler) addDocuments(issuer *tokenissuer.Issuer) {
 	h.routes[wellKnownServer] = metadata
 	h.routes[wellKnownServer+at] = metadata // RFC 8414 §3.1: the issuer's path follows
 	h.routes[at+wellKnownServer] = metadata
-	if !issuer.OpenID {
+	if !h.clients.OpenID {
 		metadata = h.nothing()
 	}
 	h.routes[at+wellKnownOpenID] = metadata
 	h.routes[wellKnownOpenID+at] = metadata // RFC 8414 §5: the issuer's path follows
 	resource := public(metadataEndpoint, d.serveResourceMetadata)
 	h.routes[WellKnownResource] = resource
-	if location, err := url.Parse(ResourceMetadataURL(&issuer.Settings)); err == nil {
+	if location, err := url.Parse(ResourceMetadataURL(&h.clients.Policy)); err == nil {
 		h.routes[location.EscapedPath()] = resource
 	}
 }

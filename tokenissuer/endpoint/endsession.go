@@ -6,11 +6,12 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -29,15 +30,16 @@ const maxSignOut = 24 << 10
 
 // signOutPages are the sign-out page and its form.
 type signOutPages struct {
-	issuer    *tokenissuer.Issuer
+	signOuts  *issuer.SignOuts
+	hosts     *routes.Hosts
 	audit     *Audit
 	methods   *SignInMethods
 	browser   *browser
 	providers *providerPages
 }
 
-// serve serves the sign-out page and its form. It is the end_session_endpoint as well. A GET of nobody who proves to know this
-// browser's session signs nobody out: any site can place a link.
+// serve serves the sign-out page and its form, and the end_session_endpoint. A GET that does not prove to know this browser's session signs
+// no one out, because any site can place a link.
 func (h *signOutPages) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		v, err := h.browser.visitOf(w, r)
@@ -73,7 +75,7 @@ func (h *signOutPages) serve(w http.ResponseWriter, r *http.Request) error {
 // signOutQuery reads an application's request. What is malformed asks for nothing.
 func (h *signOutPages) signOutQuery(text string) url.Values {
 	asked := make(url.Values)
-	if !h.issuer.OpenID || len(text) > maxSignOut {
+	if !h.browser.policy().OpenID || len(text) > maxSignOut {
 		return asked
 	}
 	p, err := readParameters(text)
@@ -91,7 +93,7 @@ func (h *signOutPages) signOutQuery(text string) url.Values {
 // signOutForm is signOutQuery for a form that an application has sent. Our own form asks for nothing so.
 func (h *signOutPages) signOutForm(f requests.Form) url.Values {
 	asked := make(url.Values)
-	if !h.issuer.OpenID || f.Get("form_token") != "" {
+	if !h.browser.policy().OpenID || f.Get("form_token") != "" {
 		return asked
 	}
 	for _, name := range signOutNames {
@@ -102,22 +104,23 @@ func (h *signOutPages) signOutForm(f requests.Form) url.Values {
 	return asked
 }
 
-// signOutRequest holds an application's request against the rules.
-func (h *signOutPages) signOutRequest(r *http.Request, asked url.Values) (tokenissuer.SignOutRequest, error) {
+// signOutRequest checks an application's request.
+func (h *signOutPages) signOutRequest(r *http.Request, asked url.Values) (issuer.SignOutRequest, error) {
 	if len(asked) == 0 {
-		return tokenissuer.SignOutRequest{}, nil
+		return issuer.SignOutRequest{}, nil
 	}
-	request, err := h.issuer.ReadSignOut(r.Context(), tokenissuer.SignOutParameters{
+	request, err := h.signOuts.ReadSignOut(r.Context(), issuer.SignOutParameters{
 		IDTokenHint: asked.Get("id_token_hint"), ClientID: asked.Get("client_id"),
 		PostLogoutRedirectURI: asked.Get("post_logout_redirect_uri"), State: asked.Get("state"),
-	}, h.issuer.SessionID(h.browser.sessionCookie(r)))
+	}, h.browser.sessions.SessionID(h.browser.sessionCookie(r)))
 	if request.Refusal != nil {
 		h.audit.Refused(r, "sign-out request not followed", forClient(request.Refusal, request.Client))
 	}
 	return request, err
 }
 
-// askedToSignOut signs out whom an application proves to know, and sends the browser back to it. Everybody else is asked.
+// askedToSignOut signs the user out if an application proves to know the session, and sends the browser back to it. Otherwise it asks the
+// user.
 func (h *signOutPages) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit, asked url.Values) error {
 	request, err := h.signOutRequest(r, asked)
 	if err != nil {
@@ -159,12 +162,12 @@ func (h *signOutPages) askedToSignOut(w http.ResponseWriter, r *http.Request, v 
 	return h.browser.show(w, r, http.StatusOK, asked.Get("ui_locales"), page, targets...)
 }
 
-// confirmedSignOut signs out whoever has said yes on our page.
+// confirmedSignOut signs out the user who has confirmed it on our page.
 func (h *signOutPages) confirmedSignOut(w http.ResponseWriter, r *http.Request, v visit, f requests.Form) error {
 	asked := h.signOutQuery(f.Get(carriedRequest))
 	if v.session == nil { // the session ended while the page was open
 		location := h.signOutURL(asked)
-		if host := f.Get(atHost); len(asked) == 0 && h.issuer.Hosts.Has(host) {
+		if host := f.Get(atHost); len(asked) == 0 && h.hosts.Has(host) {
 			location += "?" + url.Values{atHost: {host}}.Encode()
 		}
 		seeOther(w, location)
@@ -180,7 +183,7 @@ func (h *signOutPages) confirmedSignOut(w http.ResponseWriter, r *http.Request, 
 	returnTo := request.ReturnTo
 	switch host := f.Get(atHost); {
 	case returnTo != "":
-	case h.issuer.Hosts.Has(host):
+	case h.hosts.Has(host):
 		returnTo = host + routes.SignOutPath
 	default:
 		returnTo = h.browser.prefix + logoutPath
@@ -196,7 +199,7 @@ func (h *signOutPages) signOutURL(asked url.Values) string {
 	return h.browser.prefix + logoutPath + "?" + asked.Encode()
 }
 
-// signInAgainURL is the sign-in page for whoever has signed out: no provider signs them in again at once.
+// signInAgainURL returns the sign-in page for a user who has just signed out, at which no provider signs them in again at once.
 func (h *signOutPages) signInAgainURL() string {
 	if len(h.methods.Providers) == 0 {
 		return h.browser.prefix + loginPath
@@ -207,7 +210,7 @@ func (h *signOutPages) signInAgainURL() string {
 // signOut ends the browser's session, if it has one, and sends the browser on.
 func (h *signOutPages) signOut(w http.ResponseWriter, r *http.Request, v visit, returnTo string) error {
 	if v.session != nil {
-		if err := h.issuer.SignOut(r.Context(), v.session); err != nil {
+		if err := h.browser.sessions.SignOut(r.Context(), v.session); err != nil {
 			return err
 		}
 		h.audit.Accepted(r, "signed out", zap.String("subject", v.session.User.ID), zap.String("session", v.session.Family.ID))
@@ -228,9 +231,9 @@ func (h *signOutPages) signedOutAtHost(w http.ResponseWriter, r *http.Request, v
 	if host == "" || v.session != nil || !requests.IsVisit(r) {
 		return false
 	}
-	if f, err := h.issuer.Store.Family(r.Context(), h.issuer.SessionID(h.browser.sessionCookie(r))); err == nil {
-		v.session = &tokenissuer.Session{Family: f, User: new(store.User)}
-		if user, err := h.issuer.Directory.User(r.Context(), f.UserID); err == nil {
+	if f, err := h.signOuts.Families.Store.Family(r.Context(), h.browser.sessions.SessionID(h.browser.sessionCookie(r))); err == nil {
+		v.session = &signin.Session{Family: f, User: new(store.User)}
+		if user, err := h.signOuts.Families.Directory.User(r.Context(), f.UserID); err == nil {
 			v.session.User = user
 		}
 	}
@@ -242,7 +245,7 @@ func (h *signOutPages) signedOutAtHost(w http.ResponseWriter, r *http.Request, v
 // hostAsking returns the origin of the host that has sent a browser here; empty: none of ours has.
 func (h *signOutPages) hostAsking(query string) string {
 	p, err := readParameters(query)
-	if err != nil || !h.issuer.Hosts.Has(p.get(atHost)) {
+	if err != nil || !h.hosts.Has(p.get(atHost)) {
 		return ""
 	}
 	return p.get(atHost)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // ask sends a request to the handler, with these cookies and headers in pairs.
@@ -74,13 +74,13 @@ var formTokenField = regexp.MustCompile(`name="form_token" value="([^"]+)"`)
 // TestFormsOfTheAccountPage: a form for a personal access token is refused where there are none, like any other that the page does not have.
 func TestFormsOfTheAccountPage(t *testing.T) {
 	c := newCounter(t, oauth.ES256)
-	ada, err := c.issuer.Directory.User(t.Context(), "u-ada")
+	ada, err := c.issuer.Families.Directory.User(t.Context(), "u-ada")
 	c.must(err)
-	_, session, err := c.issuer.OpenSession(t.Context(), tokenissuer.SignedIn{User: ada}, "test", "nonce")
+	_, session, err := c.issuer.Sessions.OpenSession(t.Context(), signin.SignedIn{User: ada}, "test", "nonce")
 	c.must(err)
 	names := newCookies(costIssuer)
 	cookies := []*http.Cookie{
-		{Name: names.session, Value: session.Reveal()}, {Name: names.browser, Value: tokenissuer.NewBrowser().Reveal()},
+		{Name: names.session, Value: session.Reveal()}, {Name: names.browser, Value: signin.NewBrowser().Reveal()},
 	}
 	answer := c.ask("GET", accountPath, "", cookies)
 	page, err := io.ReadAll(answer.Body)

@@ -5,15 +5,15 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // identitiesOf returns the accounts at providers with which a user signs in, for the account page.
 func (h *accountPages) identitiesOf(r *http.Request, user *store.User) ([]pages.Identity, error) {
-	if h.methods.Accounts.People == nil {
+	if h.methods.Accounts.Users == nil {
 		return nil, nil
 	}
 	linked, err := h.methods.Accounts.Linked(r.Context(), user)
@@ -30,27 +30,27 @@ func (h *accountPages) identitiesOf(r *http.Request, user *store.User) ([]pages.
 	return list, nil
 }
 
-// unlink takes an account from its user, unless there is no other way in.
-func (h *accountPages) unlink(r *http.Request, session *tokenissuer.Session, id string) error {
+// unlink unlinks an account from its user, unless the user could not sign in without it.
+func (h *accountPages) unlink(r *http.Request, session *signin.Session, id string) error {
 	provider, subject, _ := strings.Cut(id, " ")
-	if h.methods.Accounts.People == nil {
+	if h.methods.Accounts.Users == nil {
 		return requests.Invalid("account_change_unknown")
 	}
 	u := h.unlinking(session.User, provider, subject)
 	u.KeepSession = session.Family.ID
-	return h.methods.Accounts.People.Unlink(r.Context(), u)
+	return h.methods.Accounts.Users.Unlink(r.Context(), u)
 }
 
 // unlinking says which account is taken from a user, and which other ways in count.
 func (h *accountPages) unlinking(user *store.User, provider, subject string) store.Unlinking {
 	u := store.Unlinking{
-		Provider: provider, Subject: subject, UserID: user.ID, MayBeLast: !h.methods.WithoutPasswords && !h.issuer.DirectoriesAlone && !user.PasswordHash.IsEmpty(),
+		Provider: provider, Subject: subject, UserID: user.ID, MayBeLast: !h.methods.WithoutPasswords && !h.signIns.DirectoriesAlone && !user.PasswordHash.IsEmpty(),
 	}
 	for _, p := range h.methods.Providers {
 		u.WaysIn = append(u.WaysIn, p.Name)
 	}
 	if !h.methods.WithoutPasswords {
-		for _, d := range h.issuer.PasswordDirectories {
+		for _, d := range h.signIns.Directories {
 			u.WaysIn = append(u.WaysIn, d.Provider())
 		}
 	}

@@ -5,9 +5,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -43,7 +43,7 @@ const introspectionRoom = 512
 
 // introspectionOf returns the response (RFC 7662 §2.2). Its token_use says which kind the token is of. For a refresh token it omits
 // token_type, since it gives no access, and exp, which every use extends. Its iat is its family's: its own would reveal the last refresh.
-func (h *tokenEndpoints) introspectionOf(found *tokenissuer.Introspection) answers.Object {
+func (h *tokenEndpoints) introspectionOf(found *issuer.Introspection) answers.Object {
 	o := answers.NewObject(introspectionRoom)
 	o.Boolean("active", found != nil)
 	switch {
@@ -77,7 +77,7 @@ func (h *tokenEndpoints) introspectionOf(found *tokenissuer.Introspection) answe
 		if len(f.Audience) > 0 {
 			o.List("aud", f.Audience)
 		}
-		o.Text("iss", h.issuer.URL)
+		o.Text("iss", h.clients.URL)
 	}
 	if found.Username != "" {
 		o.Text("username", found.Username)
@@ -86,27 +86,27 @@ func (h *tokenEndpoints) introspectionOf(found *tokenissuer.Introspection) answe
 }
 
 // introspectionCaller returns the authenticated caller. A public client cannot authenticate with its id alone.
-func (h *tokenEndpoints) introspectionCaller(r *http.Request, f requests.Form) (tokenissuer.Asker, error) {
+func (h *tokenEndpoints) introspectionCaller(r *http.Request, f requests.Form) (issuer.Asker, error) {
 	token, present, err := requests.BearerToken(r)
 	if err != nil {
-		return tokenissuer.Asker{}, err
+		return issuer.Asker{}, err
 	}
 	if present && (f.Get("client_id") != "" || !f.Secret("client_secret").IsEmpty() || !f.Secret("client_assertion").IsEmpty()) {
-		return tokenissuer.Asker{}, requests.Invalid("client_authentication_twice").WithDescription(requests.TwoMechanisms)
+		return issuer.Asker{}, requests.Invalid("client_authentication_twice").WithDescription(requests.TwoMechanisms)
 	}
 	if present {
-		t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
+		t, err := h.issued.Verifier.Verify(token.Reveal(), h.clients.Audience)
 		if err != nil {
-			return tokenissuer.Asker{}, answers.BearerError{Err: oauth.AsError(err)}
+			return issuer.Asker{}, answers.BearerError{Err: oauth.AsError(err)}
 		}
-		return tokenissuer.Asker{ClientID: t.ClientID, Bearer: t}, nil
+		return issuer.Asker{ClientID: t.ClientID, Bearer: t}, nil
 	}
-	client, err := h.issued.AuthenticateClient(r.Context(), h.clientAuthentication(r, f))
+	client, err := h.clients.Authenticate(r.Context(), h.clientAuthentication(r, f))
 	if err != nil {
-		return tokenissuer.Asker{}, err
+		return issuer.Asker{}, err
 	}
 	if client.IsPublic() {
-		return tokenissuer.Asker{}, forClient(oauth.NewError(oauth.InvalidClient, "client_is_public"), client)
+		return issuer.Asker{}, forClient(oauth.NewError(oauth.InvalidClient, "client_is_public"), client)
 	}
-	return tokenissuer.Asker{ClientID: client.ID}, nil
+	return issuer.Asker{ClientID: client.ID}, nil
 }

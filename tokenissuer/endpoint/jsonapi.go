@@ -40,7 +40,7 @@ func invalidMember(name, pointer string) error {
 func (h *memberTokens) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.audit.Refused(r, "token for a member refused", err)
 	e := oauth.AsError(err)
-	status := answers.Challenge{Realm: h.issuer.URL}.SetHeaders(w, err)
+	status := answers.Challenge{Realm: h.tokens.Minter.URL}.SetHeaders(w, err)
 	w.Header().Set("Vary", "Accept")
 	switch status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed:

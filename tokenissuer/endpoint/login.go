@@ -7,18 +7,20 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // signInPages are the sign-in page and its form.
 type signInPages struct {
-	issuer        *tokenissuer.Issuer
+	signIns       *signin.SignIns
+	minter        *issuer.Minter
 	audit         *Audit
 	counters      Counters
 	methods       *SignInMethods
@@ -72,7 +74,7 @@ func (h *signInPages) serve(w http.ResponseWriter, r *http.Request) error {
 // pending is what follows the sign-in: an authorization request, or the account page.
 type pending struct {
 	sealed   oauth.Secret
-	request  *tokenissuer.AuthorizationRequest // nil: none
+	request  *issuer.AuthorizationRequest // nil: none
 	client   *store.Client
 	target   redirect.Target
 	toTokens bool // the account page makes a personal access token, which takes a sign-in that was proved just now
@@ -106,14 +108,14 @@ func (h *authorizationPages) pendingOf(r *http.Request, v visit, sealed oauth.Se
 	if sealed.IsEmpty() || p.toTokens {
 		return p, nil
 	}
-	request, client, target, err := h.issuer.OpenRequest(r.Context(), sealed, v.browser)
+	request, client, target, err := h.authorizations.OpenRequest(r.Context(), sealed, v.browser)
 	p.request, p.client, p.target = &request, client, target
 	return p, err
 }
 
 // signIn verifies the password and continues with the pending request.
 func (h *signInPages) signIn(w http.ResponseWriter, r *http.Request, v visit, p pending, f requests.Form, nonce string) error {
-	who, err := h.issuer.SignIn(r.Context(), tokenissuer.SignInAttempt{
+	who, err := h.signIns.SignIn(r.Context(), signin.Attempt{
 		Email: f.Get("email"), Password: f.Secret("password"), Address: h.audit.Address(r),
 		Device: readCookie(r, h.browser.cookies.device),
 	})
@@ -146,7 +148,7 @@ func (h *signInPages) goOn(w http.ResponseWriter, r *http.Request, v visit, p pe
 }
 
 // signedInFields are what the audit log says of a sign-in.
-func signedInFields(who tokenissuer.SignedIn, session *tokenissuer.Session) []zap.Field {
+func signedInFields(who signin.SignedIn, session *signin.Session) []zap.Field {
 	fields := []zap.Field{zap.String("subject", who.User.ID), zap.String("session", session.Family.ID)}
 	if who.Provider != "" {
 		fields = append(fields, zap.String("provider", who.Provider))
@@ -155,8 +157,9 @@ func signedInFields(who tokenissuer.SignedIn, session *tokenissuer.Session) []za
 }
 
 // openSession signs the browser in. It ends the browser's previous session and issues new cookies.
-func (h *signInPages) openSession(w http.ResponseWriter, r *http.Request, v visit, who tokenissuer.SignedIn, nonce string) (*tokenissuer.Session, error) {
-	session, cookie, err := h.issuer.OpenSession(r.Context(), who, browserName(r.UserAgent()), nonce)
+func (h *signInPages) openSession(w http.ResponseWriter, r *http.Request, v visit, who signin.SignedIn, nonce string) (*signin.Session, error) {
+	sessions := h.browser.sessions
+	session, cookie, err := sessions.OpenSession(r.Context(), who, browserName(r.UserAgent()), nonce)
 	if err != nil {
 		if errors.Is(err, oauth.ErrDecided) {
 			return nil, decided
@@ -164,15 +167,15 @@ func (h *signInPages) openSession(w http.ResponseWriter, r *http.Request, v visi
 		return nil, err
 	}
 	if v.session != nil {
-		if err := h.issuer.EndSession(r.Context(), v.session); err != nil {
+		if err := sessions.EndSession(r.Context(), v.session); err != nil {
 			return nil, err
 		}
 	}
-	tokens, err := h.issuer.SessionToken(session)
+	tokens, err := h.minter.SessionToken(session, sessions.Clients.BuiltIn(), sessions.Limits)
 	if err != nil {
 		return nil, err
 	}
-	device, err := h.issuer.Device(who, h.issuer.Now())
+	device, err := h.browser.seals.Device(who)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +201,7 @@ func (h *signInPages) signInFailed(w http.ResponseWriter, r *http.Request, k wal
 		return err
 	}
 	h.counters.Refused(loginEndpoint, e)
-	h.audit.Refused(r, "sign-in refused", forAccount(h.issuer.Directory, r, err, email))
+	h.audit.Refused(r, "sign-in refused", forAccount(h.signIns.Families.Directory, r, err, email))
 	status := http.StatusOK // pages with an error notice are a 200
 	if e.Code != oauth.InvalidGrant {
 		status = answers.SetStatusHeaders(w, err)
@@ -235,7 +238,7 @@ func (h *signInPages) showSignIn(w http.ResponseWriter, r *http.Request, k walk,
 func (h *signInPages) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
 	page := pages.SignIn{
 		Form: h.browser.form(k.visit, loginPath, sealed), Providers: h.methods.buttons(), WithoutPasswords: h.methods.WithoutPasswords,
-		Usernames: h.issuer.TakesUsernames(),
+		Usernames: h.signIns.TakesUsernames(),
 	}
 	if k.client != nil {
 		page.ClientName = titleOf(k.client, k.target.Host())

@@ -10,7 +10,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -19,7 +21,7 @@ const publicMaxAge = "public, max-age=300"
 
 // ResourceMetadataURL is where a client that was refused finds the metadata of what it asked for (RFC 9728 §3.1): at
 // the audience when that is a URL, else at the issuer.
-func ResourceMetadataURL(issuer *tokenissuer.Settings) string {
+func ResourceMetadataURL(issuer *clients.Policy) string {
 	u, err := url.Parse(issuer.Audience[0])
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		if u, err = url.Parse(issuer.URL); err != nil {
@@ -51,13 +53,16 @@ func (m ResourceMetadata) document() ([]byte, error) {
 }
 
 // resourceMetadata is that of the issuer's audience.
-func resourceMetadata(issuer *tokenissuer.Settings) ([]byte, error) {
+func resourceMetadata(issuer *clients.Policy) ([]byte, error) {
 	return ResourceMetadata{Resource: issuer.Audience[0], Servers: []string{issuer.URL}, Scopes: oauth.ResourceScopes(issuer.Scopes.Names())}.document()
 }
 
 // documents are what the issuer publishes.
 type documents struct {
-	issuer    *tokenissuer.Issuer
+	policy    *clients.Policy
+	open      *clients.Open
+	grants    *grants.Grants
+	minter    *issuer.Minter
 	languages []string
 	// register is where clients register; empty: they cannot.
 	register string
@@ -75,7 +80,7 @@ func (d *documents) serveResourceMetadata(w http.ResponseWriter, r *http.Request
 
 // jwks publishes the public keys (RFC 7517 §5).
 func (d *documents) jwks(w http.ResponseWriter, r *http.Request) error {
-	keys, err := d.issuer.JWKS(d.issuer.Now())
+	keys, err := d.minter.JWKS()
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 // SignInMethods are the ways in which people sign in with a browser.
 type SignInMethods struct {
-	// WithoutPasswords: nobody signs in with a password, neither one that is kept here nor one of the issuer's directories.
+	// WithoutPasswords turns off sign-in with a password, whether it is kept here or in a directory.
 	WithoutPasswords bool
 	// Providers are those to choose from, in the order in which the page has them.
 	Providers []*Provider
@@ -109,8 +109,8 @@ func (s *site) pageParameter(r *http.Request, name string) string {
 	return p.get(name)
 }
 
-// providerFor returns the provider to which a browser goes at once; nil: the page asks. Whoever is signed in, wants to choose, or comes
-// back from a provider without having signed in is asked, so that nobody goes round in circles.
+// providerFor returns the provider to which a browser is sent at once; nil: the page asks. It asks a user who is signed in, wants to
+// choose, or has come back from a provider without signing in, so that the browser is not sent in circles.
 func (h *signInPages) providerFor(r *http.Request, k walk) *Provider {
 	if k.visit.session != nil || !requests.IsVisit(r) || h.browser.pageParameter(r, switchAccount) != "" || h.browser.pageParameter(r, failedAt) != "" {
 		return nil

@@ -4,8 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
@@ -32,7 +33,7 @@ type openIDMetadata struct {
 // tokenClaims are the claims of ID tokens that are not about the user.
 var tokenClaims = []string{"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "at_hash", "sid", "acr", "amr"}
 
-func openIDMetadataOf(issuer *tokenissuer.Settings, base string) *openIDMetadata {
+func openIDMetadataOf(base string) *openIDMetadata {
 	return &openIDMetadata{
 		UserInfo:          base + userInfoPath,
 		EndSession:        base + logoutPath,
@@ -40,7 +41,7 @@ func openIDMetadataOf(issuer *tokenissuer.Settings, base string) *openIDMetadata
 		IDTokenAlgorithms: oauth.OwnAlgorithms,
 		Claims:            slices.Concat(tokenClaims, token.IDClaimNames()),
 		ClaimTypes:        []string{"normal"},
-		ACRValues:         issuer.ACRValues(),
+		ACRValues:         []string{signin.PasswordACR},
 		PromptValues:      issuer.PromptValues(),
 		DisplayValues:     []string{"page"},
 		ClaimsParameter:   true,

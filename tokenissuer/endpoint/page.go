@@ -34,7 +34,7 @@ func (b *browser) showUnder(w http.ResponseWriter, r *http.Request, policy strin
 // refuseJSON logs an error and answers with it.
 func (b *browser) refuseJSON(w http.ResponseWriter, r *http.Request, err error) {
 	b.audit.Refused(r, "endpoint request refused", err)
-	answers.WriteError(w, r, err, b.issuer.URL)
+	answers.WriteError(w, r, err, b.sessions.Clients.URL)
 }
 
 // refusePage answers a request to a page with an error page, or with JSON if Accept prefers it.
@@ -52,7 +52,7 @@ func (b *browser) refusePage(w http.ResponseWriter, r *http.Request, err error) 
 		problem.Detail = e.Description
 	}
 	if err := b.show(w, r, status, "", problem); err != nil {
-		answers.WriteError(w, r, err, b.issuer.URL)
+		answers.WriteError(w, r, err, b.sessions.Clients.URL)
 	}
 }
 

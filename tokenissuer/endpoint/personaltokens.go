@@ -10,17 +10,16 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // tokenPages are the part of the account page that has personal access tokens.
 type tokenPages struct {
-	issuer  *tokenissuer.Issuer
 	audit   *Audit
 	browser *browser
 	account *accountPages
@@ -31,7 +30,7 @@ type tokenPages struct {
 // come.
 func (h *Handler) OfferPersonalTokens(tokens *personaltoken.Tokens) {
 	a := h.account
-	a.tokens = &tokenPages{issuer: a.issuer, audit: a.audit, browser: a.browser, account: a, tokens: tokens}
+	a.tokens = &tokenPages{audit: a.audit, browser: a.browser, account: a, tokens: tokens}
 }
 
 // tokensOf returns the personal access tokens of a user, for the account page; nil: there are none, and the user makes none.
@@ -61,8 +60,8 @@ func (h *tokenPages) tokensOf(r *http.Request, v visit) (*pages.Tokens, error) {
 
 func (h *tokenPages) tokenOnPage(t *store.PersonalToken) pages.Token {
 	return pages.Token{
-		ID: t.ID, Name: t.Name, Scopes: scopesInWords(h.issuer, t.Scopes), Since: t.CreatedAt, ExpiresAt: t.ExpiresAt,
-		Expired: !h.issuer.Now().Before(t.ExpiresAt), LastUsed: t.LastUsedAt,
+		ID: t.ID, Name: t.Name, Scopes: scopesInWords(h.browser.policy(), t.Scopes), Since: t.CreatedAt, ExpiresAt: t.ExpiresAt,
+		Expired: !h.browser.sessions.Families.Now().Before(t.ExpiresAt), LastUsed: t.LastUsedAt,
 	}
 }
 
@@ -71,8 +70,8 @@ const recentSignIn = 15 * time.Minute
 
 // isRecent reports whether the user of a session has signed in so lately that tokens are made without another sign-in. A session whose
 // provider did not say when the user signed in there proves nothing: a browser that is signed in there gets another one without a question.
-func (h *tokenPages) isRecent(s *tokenissuer.Session) bool {
-	return !s.Family.AuthTime.IsZero() && h.issuer.Now().Sub(s.Family.AuthTime) < recentSignIn
+func (h *tokenPages) isRecent(s *signin.Session) bool {
+	return !s.Family.AuthTime.IsZero() && h.browser.sessions.Families.Now().Sub(s.Family.AuthTime) < recentSignIn
 }
 
 // lifetimes are those that the form offers, besides the usual and the longest one.
@@ -81,7 +80,7 @@ var lifetimes = []time.Duration{7 * store.Day, 30 * store.Day, 90 * store.Day, 1
 // newTokenForm returns the form for another token, as it was filled in.
 func (h *tokenPages) newTokenForm(q personaltoken.Request) *pages.NewToken {
 	rules := h.tokens.Rules()
-	form := &pages.NewToken{Name: q.Name, MaxName: personaltoken.MaxName, Scopes: scopesInWords(h.issuer, rules.Scopes)}
+	form := &pages.NewToken{Name: q.Name, MaxName: personaltoken.MaxName, Scopes: scopesInWords(h.browser.policy(), rules.Scopes)}
 	for i, scope := range form.Scopes {
 		form.Scopes[i].Ticked = q.Scopes.Has(scope.Name)
 	}

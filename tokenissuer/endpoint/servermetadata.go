@@ -5,12 +5,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// identityGrantProfile names the grants that say who somebody is (draft-ietf-oauth-identity-assertion-authz-grant §7.2).
+// identityGrantProfile names identity assertion grants (draft-ietf-oauth-identity-assertion-authz-grant §7.2).
 const identityGrantProfile = "urn:ietf:params:oauth:grant-profile:id-jag"
 
 // serverMetadata is the authorization server metadata (RFC 8414 §2).
@@ -45,50 +45,49 @@ type serverMetadata struct {
 	*openIDMetadata
 }
 
-// PublishMetadata makes the metadata anew. Whoever changes which clients are admitted calls it.
+// PublishMetadata makes the metadata again. It is called when the admitted clients have changed.
 func (h *Handler) PublishMetadata() error { return h.documents.publish() }
 
 func (d *documents) publish() error {
-	document, err := metadataOf(d.issuer, d.register, d.languages)
+	document, err := d.issuerMetadata()
 	if err == nil {
 		d.metadata.Store(&document)
 	}
 	return err
 }
 
-// metadataOf returns the metadata of an issuer, which is that of an OpenID provider where it is one. Every URL comes from the
-// configuration.
-func metadataOf(is *tokenissuer.Issuer, register string, languages []string) ([]byte, error) {
-	issuer := &is.Settings
-	base := strings.TrimSuffix(issuer.URL, "/")
+// issuerMetadata returns the metadata of the issuer, with those of an OpenID provider if it is one. Every URL comes from the configuration.
+func (d *documents) issuerMetadata() ([]byte, error) {
+	policy := d.policy
+	base := strings.TrimSuffix(policy.URL, "/")
 	proving := []string{"client_secret_basic", "client_secret_post", store.PrivateKeyJWT}
 	m := serverMetadata{
-		Issuer:               issuer.URL,
+		Issuer:               policy.URL,
 		Authorization:        base + authorizePath,
-		Token:                base + tokenissuer.TokenPath,
+		Token:                base + clients.TokenPath,
 		JWKS:                 base + "/oauth/jwks",
 		Revocation:           base + "/oauth/revoke",
 		Introspection:        base + "/oauth/introspect",
-		Scopes:               issuer.Scopes.Names(),
+		Scopes:               policy.Scopes.Names(),
 		ResponseTypes:        []string{"code"},
 		ResponseModes:        []string{"query"},
-		Grants:               issuer.ServedGrants(),
+		Grants:               d.grants.Served(),
 		TokenMethods:         append(proving, "none"),
 		RevocationMethods:    append(proving, "none"),
 		IntrospectionMethods: proving,
 		ChallengeMethods:     []string{"S256"},
 		IssInResponse:        true,
-		UILocales:            languages,
-		ClientDocuments:      is.Open.ReadsDocuments(),
-		Registration:         register,
+		UILocales:            d.languages,
+		ClientDocuments:      d.open.ReadsDocuments(),
+		Registration:         d.register,
 		TokenAlgorithms:      oauth.TrustedNames, RevocationAlgorithms: oauth.TrustedNames, IntrospectionAlgorithms: oauth.TrustedNames,
 	}
-	if issuer.AcceptsPeople() {
+	if d.grants.AcceptsPeople() {
 		m.GrantProfiles = []string{identityGrantProfile}
 	}
-	if issuer.OpenID {
+	if policy.OpenID {
 		m.ResponseModes = append(m.ResponseModes, "form_post")
-		m.openIDMetadata = openIDMetadataOf(issuer, base)
+		m.openIDMetadata = openIDMetadataOf(base)
 	}
 	return json.Marshal(m)
 }

@@ -23,17 +23,17 @@ func (h *authorizationPages) reopened(r *http.Request, v visit, sealed oauth.Sec
 	if p = toTokensOf(sealed); p.toTokens {
 		return p, nil
 	}
-	request, client, target, err := h.issuer.ReopenRequest(r.Context(), sealed)
+	request, client, target, err := h.authorizations.ReopenRequest(r.Context(), sealed)
 	if err != nil {
 		return pending{}, err
 	}
 	p.request, p.client, p.target = &request, client, target
-	p.sealed, err = h.issuer.SealRequest(p.request, v.browser, h.issuer.Now())
+	p.sealed, err = h.authorizations.SealRequest(p.request, v.browser)
 	return p, err
 }
 
-// askAgain answers a form of the sign-in page that is not of this browser. If one of our pages sent it, somebody who has signed in
-// meanwhile goes on, and anybody else is shown the page again. Nothing but the pending request is taken from the form.
+// askAgain answers a form of the sign-in page that is of another browser secret. If one of our pages sent it, a user who has signed in
+// meanwhile continues, and any other one is shown the page again. Only the pending request is taken from the form.
 func (h *signInPages) askAgain(w http.ResponseWriter, r *http.Request, v visit, sealed oauth.Secret, refusal error) error {
 	reason := oauth.AsError(refusal).Reason
 	if reason != "seal_broken" && reason != "form_forged" || !h.browser.comesFromUs(r) || answers.PrefersJSON(r.Header["Accept"]) {
@@ -53,8 +53,8 @@ func (h *signInPages) askAgain(w http.ResponseWriter, r *http.Request, v visit, 
 	return h.browser.show(w, r, answers.SetStatusHeaders(w, refusal), k.locales(), page, h.methods.formTargets(k)...)
 }
 
-// answerOfAnother goes on after an answer of a provider that is not used, and may be of another browser: with the pending request for
-// somebody who has signed in meanwhile, and else at the sign-in page.
+// answerOfAnother continues after an answer of a provider that is not used because it may be of another browser: with the pending request
+// for a user who has signed in meanwhile, and otherwise at the sign-in page.
 func (h *providerPages) answerOfAnother(w http.ResponseWriter, r *http.Request, v visit, p *Provider, sealed oauth.Secret, refusal error) error {
 	next, err := h.authorization.reopened(r, v, sealed)
 	if err != nil { // too old: the sign-in page says so

@@ -6,16 +6,19 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // tokenEndpoints issue tokens, end them, and say what they are.
 type tokenEndpoints struct {
-	issuer   *tokenissuer.Issuer
-	issued   tokenissuer.IssuedTokens
+	clients  *clients.Clients
+	grants   *grants.Grants
+	issued   *issuer.IssuedTokens
 	audit    *Audit
 	counters Counters
 }
@@ -43,21 +46,16 @@ func (h *tokenEndpoints) tokenAlias(w http.ResponseWriter, r *http.Request) erro
 }
 
 func (h *tokenEndpoints) exchange(w http.ResponseWriter, r *http.Request, f requests.Form) error {
-	tokens, client, err := h.issuer.Exchange(r.Context(), tokenissuer.TokenRequest{
-		GrantType:    oauth.GrantType(f.Get("grant_type")),
-		Client:       h.clientAuthentication(r, f),
-		Scope:        f.Get("scope"),
-		Resources:    f.Resources(),
-		Code:         f.Secret("code"),
-		RedirectURI:  f.Get("redirect_uri"),
-		CodeVerifier: f.Secret("code_verifier"),
-		RefreshToken: f.Secret("refresh_token"),
-		Email:        f.Get("email"),
-		Username:     f.Get("username"),
-		Password:     f.Secret("password"),
-		Assertion:    f.Secret("assertion"),
-		UserAgent:    r.UserAgent(),
-		Exchange: tokenissuer.TokenExchange{
+	tokens, client, err := h.grants.Exchange(r.Context(), grants.Request{
+		GrantType: oauth.GrantType(f.Get("grant_type")),
+		Client:    h.clientAuthentication(r, f),
+		Scope:     f.Get("scope"),
+		Resources: f.Resources(),
+		Code:      grants.CodeParameters{Code: f.Secret("code"), RedirectURI: f.Get("redirect_uri"), Verifier: f.Secret("code_verifier")},
+		Refresh:   grants.RefreshParameters{Token: f.Secret("refresh_token"), UserAgent: r.UserAgent()},
+		Login:     grants.PasswordParameters{Email: f.Get("email"), Username: f.Get("username"), Password: f.Secret("password")},
+		Assertion: f.Secret("assertion"),
+		Exchange: grants.ExchangeParameters{
 			SubjectToken: f.Secret("subject_token"), SubjectTokenType: f.Get("subject_token_type"), RequestedTokenType: f.Get("requested_token_type"),
 			ActorToken: f.Secret("actor_token"), ActorTokenType: f.Get("actor_token_type"), Audiences: f.Audiences(),
 		},
@@ -82,7 +80,7 @@ func (h *tokenEndpoints) exchange(w http.ResponseWriter, r *http.Request, f requ
 const issuedFields = 14
 
 // issued appends the audit fields of issued tokens.
-func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
+func issued(fields []zap.Field, tokens issuer.Tokens) []zap.Field {
 	t := tokens.Claims
 	fields = append(fields,
 		zap.String("client_id", t.ClientID), zap.String("subject", t.Subject), zap.String("scope", t.Scopes.String()),
@@ -106,7 +104,7 @@ func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
 }
 
 // responseOf returns the success body (RFC 6749 §5.1), with its members in the documented order.
-func responseOf(tokens tokenissuer.Tokens) answers.Object {
+func responseOf(tokens issuer.Tokens) answers.Object {
 	access, refresh, scope := tokens.AccessToken.Reveal(), tokens.RefreshToken.Reveal(), tokens.Scopes.String()
 	identity := tokens.IDToken.Reveal()
 	o := answers.NewObject(responseFrame + len(access) + len(refresh) + len(scope) + len(identity))
@@ -132,9 +130,9 @@ const responseFrame = 160
 
 // clientAuthentication reads the client authentication. It passes on an error, because the client is checked only after
 // the grant type.
-func (h *tokenEndpoints) clientAuthentication(r *http.Request, f requests.Form) tokenissuer.ClientAuthentication {
+func (h *tokenEndpoints) clientAuthentication(r *http.Request, f requests.Form) clients.Authentication {
 	p, err := requests.ReadClientCredentials(r, f)
-	return tokenissuer.ClientAuthentication{
+	return clients.Authentication{
 		Readings: p.Readings, PublicID: p.PublicID, Assertion: p.Assertion, Address: h.audit.Address(r), Malformed: err,
 	}
 }

@@ -17,13 +17,13 @@ func (h *tokenEndpoints) tokenInfo(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return answers.BearerError{Err: oauth.AsError(err)}
 	}
-	t, err := h.issuer.VerifyBearer(r.Context(), token)
+	t, err := h.issued.VerifyBearer(r.Context(), token)
 	if err != nil {
 		return answers.BearerError{Err: oauth.AsError(err)}
 	}
 	info := tokenInfo{
 		Scope:       t.Scopes,
-		ExpiresIn:   int64(t.ExpiresAt.Sub(h.issuer.Verifier.Now()) / time.Second),
+		ExpiresIn:   int64(t.ExpiresAt.Sub(h.issued.Verifier.Now()) / time.Second),
 		Application: application{t.ClientID},
 		CreatedAt:   t.IssuedAt.Unix(),
 	}

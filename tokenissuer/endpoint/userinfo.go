@@ -17,7 +17,7 @@ func (h *tokenEndpoints) userInfo(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return asBearerError(err)
 	}
-	info, err := h.issuer.UserInfo(r.Context(), token)
+	info, err := h.issued.UserInfo(r.Context(), token)
 	if err != nil {
 		return asBearerError(err)
 	}
@@ -34,8 +34,8 @@ func (h *tokenEndpoints) userInfo(w http.ResponseWriter, r *http.Request) error 
 // userInfoRoom is the capacity for the usual response without the claims.
 const userInfoRoom = 64
 
-// userInfoToken returns the access token of a request: from the header or, for a POST, from the form in its body, but not from both
-// (RFC 6750 §2). A body of another media type is nobody's form.
+// userInfoToken returns the access token of a request: from the header or, for a POST, from the form in its body, but not from both (RFC
+// 6750 §2). A body of another media type is ignored.
 func (h *tokenEndpoints) userInfoToken(w http.ResponseWriter, r *http.Request) (oauth.Secret, error) {
 	if r.Method != http.MethodPost {
 		return requests.Credential(r)

@@ -11,9 +11,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
@@ -31,7 +31,7 @@ const (
 
 // memberTokens are the operation by which an organisation's admin obtains a token for a member.
 type memberTokens struct {
-	issuer   *tokenissuer.Issuer
+	tokens   *issuer.UserTokens
 	audit    *Audit
 	counters Counters
 	prefix   string // the path of the issuer's URL
@@ -61,8 +61,8 @@ func isUsersTokens(spelling, prefix string) bool {
 	return ok && strings.Contains(rest, "/users/") && strings.Contains(rest, adminSuffix)
 }
 
-// serve issues a token for a member to an organisation's admin. The order of checks is part of the interface: nobody
-// but an admin learns anything about a user.
+// serve issues a token for a member to an organisation's admin. The order of checks is part of the interface: only an admin learns anything
+// about a user.
 func (h *memberTokens) serve(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
 	// 1. Authenticate the admin by the current directory.
@@ -70,11 +70,11 @@ func (h *memberTokens) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
+	t, err := h.tokens.Minter.Verifier.Verify(token.Reveal(), h.tokens.Minter.Audience)
 	if err != nil {
 		return err
 	}
-	admin, err := h.issuer.OrganisationAdmin(r.Context(), t)
+	admin, err := h.tokens.OrganisationAdmin(r.Context(), t)
 	if err != nil {
 		return forMint(err, t, "")
 	}
@@ -88,7 +88,7 @@ func (h *memberTokens) serve(w http.ResponseWriter, r *http.Request) error {
 		return forMint(err, t, "")
 	}
 	// 4. Issue the token.
-	tokens, err := h.issuer.IssueForUser(r.Context(), admin, t, id, resources)
+	tokens, err := h.tokens.IssueForUser(r.Context(), admin, t, id, resources)
 	if err != nil {
 		return forMint(atResource(err), t, id)
 	}

@@ -13,14 +13,14 @@ type Account struct {
 	Provider, Subject string
 	// Email is an address as the provider spells it; empty: it gives none.
 	Email string
-	// EmailVerified says that the provider has verified Email. Nothing is allowed or linked by any other address.
+	// EmailVerified reports that the provider has verified Email. Only a verified address admits or links an account.
 	EmailVerified bool
 	// Aliases are further addresses for which the provider vouches if it does for Email.
 	Aliases []string
 	// Name is what the person is called; empty: the provider does not say.
 	Name string
-	// Groups are those that the provider puts the person in; nil: the provider says nothing of groups, and the user keeps those
-	// of before. An empty list that is not nil takes the user out of all.
+	// Groups are the groups that the provider has the person in; nil: the provider says nothing about groups, and the user keeps the former
+	// ones. An empty list that is not nil removes the user from all of them.
 	Groups []string
 	// Profile is what else the provider says; nil: nothing.
 	Profile *store.Profile
@@ -28,7 +28,7 @@ type Account struct {
 	AuthTime time.Time
 	// Proof is how, as far as the provider says.
 	Proof store.Proof
-	// NamedOnly: the person has not signed in, but was named in a token for somebody else. It says whose account is meant, and what it
-	// says of the person, or leaves out, changes nothing.
+	// NamedOnly reports that the person has not signed in, but was named in a token of another party. The account identifies the person,
+	// and changes nothing of the user.
 	NamedOnly bool
 }

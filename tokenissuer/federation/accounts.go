@@ -6,28 +6,28 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The reasons for which an account is nobody's here, for the audit log.
+// The reasons for which an account has no user here, for the audit log.
 const (
 	reasonEmailDomain = "email_domain_not_allowed"
 	reasonGroup       = "group_not_allowed"
-	// reasonUnknown: no user has the account, and the rules make none.
+	// reasonUnknown: no user has the account, and the rules create none.
 	reasonUnknown = "user_unknown"
-	// reasonRemoved: the account's user was removed from the configuration, or from the store beside this sign-in.
+	// reasonRemoved: the account's user was removed from the configuration, or from the store during this sign-in.
 	reasonRemoved  = "user_removed"
 	reasonInactive = "user_inactive"
 	// reasonOtherProvider: another provider had the name when the account was linked.
 	reasonOtherProvider = "identity_of_other_provider"
-	// reasonUnlinked: the account was taken from its user beside this sign-in.
+	// reasonUnlinked: the account was unlinked from its user during this sign-in.
 	reasonUnlinked = "identity_unlinked"
-	// reasonOtherIdentity: the user of the address has another account of the same provider already.
+	// reasonOtherIdentity: the user with the address has another account of the same provider.
 	reasonOtherIdentity = "user_has_other_account"
-	// reasonAddressUnproven: somebody signs in as the user of the address who has not proved that it is theirs, so the account of whoever does
-	// prove it does not become that user's.
+	// reasonAddressUnproven: another account of the user with the address has not proved that the address is its own, so the account of a
+	// person who does prove it is not linked to that user.
 	reasonAddressUnproven = "user_address_unproven"
 	// reasonOtherAddress: the account does not have the user's address, and the user has other accounts.
 	reasonOtherAddress      = "identity_has_other_address"
@@ -36,21 +36,34 @@ const (
 	reasonAddressTaken      = "address_taken"
 )
 
-// touchInterval is how exactly it is known when an identity was last used.
+// touchInterval is how exactly the last use of an identity is recorded.
 const touchInterval = store.Day
 
 // Accounts finds the users of accounts.
 type Accounts struct {
-	// People adds and changes users by the rules that hold for operators too.
-	People *registry.People
-	// Changed is told of each user whom a provider has made or changed, for the audit log; nil: nobody is.
+	// Families has the directory and the clock.
+	Families *families.Families
+	// Users adds and changes users.
+	Users Users
+	// Changed is called for each user who was added or changed, for the audit log; nil: it is not.
 	Changed func(Change)
 }
 
-// Change is what has become of a user by the word of a provider.
+// Users adds and changes users by the rules that apply to operators too. Package registry has one.
+type Users interface {
+	// AddUser adds a user with accounts at providers. An error that has a method InvalidInput means that the organisation or the role of the
+	// user does not exist.
+	AddUser(ctx context.Context, u store.User, password oauth.Secret, identities ...store.Identity) (*store.User, error)
+	UpdateUser(ctx context.Context, id string, change store.UserChange) error
+	Unlink(ctx context.Context, u store.Unlinking) error
+	// Identities returns the accounts at providers that lead to users.
+	Identities() store.IdentityStore
+}
+
+// Change is a change to a user that a sign-in at a provider has made.
 type Change struct {
 	UserID, Provider string
-	// Added: the user was made. Otherwise Members lists what was changed.
+	// Added reports that the user was added. Otherwise Members lists what was changed.
 	Added   bool
 	Members []string
 }
@@ -61,8 +74,8 @@ func (a Accounts) changed(c Change) {
 	}
 }
 
-// User returns the user to whom an account belongs, as the user is after this sign-in. The rules are those of the account's
-// provider. An account that is nobody's is an access_denied whose reason is for the audit log.
+// User returns the user to whom an account belongs, as the user is after this sign-in. The rules are those of the account's provider. It is
+// access_denied, with a reason for the audit log, when there is no such user.
 func (a Accounts) User(ctx context.Context, account Account, rules Rules) (*store.User, error) {
 	email := account.verifiedEmail()
 	if err := rules.allows(account, email); err != nil {
@@ -71,7 +84,7 @@ func (a Accounts) User(ctx context.Context, account Account, rules Rules) (*stor
 	account.Groups = rules.prefixed(account.Groups)
 	user, err := a.find(ctx, account, rules)
 	if errors.Is(err, store.ErrTaken) {
-		// Of the first sign-ins of one account at the same moment one adds the user. The others find it now.
+		// One of several concurrent first sign-ins of an account adds the user. The others find it now.
 		user, err = a.find(ctx, account, rules)
 	}
 	switch {
@@ -87,23 +100,23 @@ func (a Accounts) User(ctx context.Context, account Account, rules Rules) (*stor
 	return user, nil
 }
 
-// find is one attempt of User. ErrTaken: somebody was faster, or another user has the address.
+// find is one attempt of User. It returns store.ErrTaken when a concurrent sign-in was faster, or another user has the address.
 func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*store.User, error) {
-	identity, err := a.People.Stored.UserByIdentity(ctx, account.Provider, account.Subject)
+	identity, err := a.Users.Identities().UserByIdentity(ctx, account.Provider, account.Subject)
 	linked := err == nil
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
 	if linked {
-		user, err := a.People.User(ctx, identity.UserID)
+		user, err := a.Families.Directory.User(ctx, identity.UserID)
 		switch {
 		case err == nil && identity.IsOf(user) && rules.knows(identity):
 			return a.known(ctx, account, rules, identity, user)
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return nil, err
 		}
-		// The user was declared and is so no more, and whoever has the id is another person, or the account was one of another provider.
-		// Only a verified address leads on.
+		// The user is no longer declared and another person has the id, or the account was one of another provider. Only a verified address
+		// can link it.
 	}
 	if rules.Link == LinkVerifiedEmail {
 		user, err := a.link(ctx, account, rules, identity)
@@ -124,7 +137,7 @@ func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*stor
 
 // known returns the user of an identity, brought up to date.
 func (a Accounts) known(ctx context.Context, account Account, rules Rules, identity store.Identity, user *store.User) (*store.User, error) {
-	if !user.IsActive() { // nothing is written for somebody who stays out
+	if !user.IsActive() { // nothing is written for a user who may not sign in
 		return nil, refused(reasonInactive)
 	}
 	before := identity
@@ -158,7 +171,7 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 	// Beside this sign-in the user may have got another address or, by this account's former word, another account.
 	switch {
 	case identity.Vouches:
-		later, err := a.People.User(ctx, user.ID)
+		later, err := a.Families.Directory.User(ctx, user.ID)
 		if err == nil && later.Email != user.Email {
 			identity.Vouches = false
 			err = a.touch(ctx, identity)
@@ -173,20 +186,20 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 	return user, nil
 }
 
-// touch writes when an identity was used last, and what became of it.
+// touch records when an identity was last used, and what has changed about it.
 func (a Accounts) touch(ctx context.Context, identity store.Identity) error {
-	err := a.People.Stored.TouchIdentity(ctx, identity)
+	err := a.Users.Identities().TouchIdentity(ctx, identity)
 	if errors.Is(err, store.ErrNotFound) {
 		return refused(reasonUnlinked)
 	}
 	return err
 }
 
-// checkAlone refuses an account that has not proved the user's address when other accounts lead to the user: they were linked by an address, so
-// that they may be another person's. An operator may have said that they are not. The provider takes its word back all the same, and the address
-// for which no account of a provider's user vouches any more is nobody's.
+// checkAlone refuses an account that has not proved the user's address if other accounts are linked to the user: they were linked by an
+// address, so they may be another person's, unless an operator has said otherwise. The provider's word is taken back all the same, and an
+// address that no account of a user created by a provider vouches for is removed.
 func (a Accounts) checkAlone(ctx context.Context, user *store.User, account Account, identity store.Identity) error {
-	all, err := a.People.Stored.Identities(ctx, user.ID)
+	all, err := a.Users.Identities().Identities(ctx, user.ID)
 	if err != nil {
 		return err
 	}
@@ -223,14 +236,14 @@ func (a Accounts) checkAlone(ctx context.Context, user *store.User, account Acco
 	return refused(reasonOtherAddress)
 }
 
-// link gives the account to the user who has its verified address. ErrNotFound when there is none. Former is the identity of that name, which
-// leads to nobody; the zero value: there is none.
+// link links the account to the user who has its verified address. The error is store.ErrNotFound when there is none. former is the
+// identity of that name, whose user is gone; the zero value: there is none.
 func (a Accounts) link(ctx context.Context, account Account, rules Rules, former store.Identity) (*store.User, error) {
 	email := account.verifiedEmail()
 	if email == "" {
 		return nil, store.ErrNotFound
 	}
-	user, err := a.People.Issuer.Directory.UserByEmail(ctx, email)
+	user, err := a.Families.Directory.UserByEmail(ctx, email)
 	if err != nil {
 		return nil, err
 	}
@@ -238,25 +251,25 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 		return nil, err
 	}
 	if former.UserID != "" && (former.UserID != user.ID || !rules.knows(former)) {
-		if err := a.People.Unlink(ctx, store.Unlinking{Provider: former.Provider, Subject: former.Subject, UserID: former.UserID, MayBeLast: true}); err != nil {
+		if err := a.Users.Unlink(ctx, store.Unlinking{Provider: former.Provider, Subject: former.Subject, UserID: former.UserID, MayBeLast: true}); err != nil {
 			return nil, err
 		}
 	}
 	now := a.now()
-	if err := a.People.Stored.LinkIdentity(ctx, store.Identity{
+	if err := a.Users.Identities().LinkIdentity(ctx, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), Source: rules.Source, LinkedAt: now, LastUsedAt: now,
 		Vouches: true,
 	}); err != nil {
 		return nil, err
 	}
-	linked, err := a.People.User(ctx, user.ID)
+	linked, err := a.Families.Directory.User(ctx, user.ID)
 	if err != nil {
 		return nil, err
 	}
-	// Beside this sign-in one of the others may have taken back its word for the address.
+	// During this sign-in one of the other accounts may have ceased to vouch for the address.
 	if err := a.checkLink(ctx, linked, account, rules); err != nil || linked.Email != email {
 		unlinking := store.Unlinking{Provider: account.Provider, Subject: account.Subject, UserID: user.ID, MayBeLast: true}
-		return nil, cmp.Or(a.People.Unlink(ctx, unlinking), err, refused(reasonAddressUnproven))
+		return nil, cmp.Or(a.Users.Unlink(ctx, unlinking), err, refused(reasonAddressUnproven))
 	}
 	a.changed(Change{UserID: user.ID, Provider: account.Provider, Members: []string{"identities"}})
 	if account.NamedOnly {
@@ -265,14 +278,14 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 	return a.refresh(ctx, linked, account, rules, false)
 }
 
-// checkLink refuses to give an account to the user who has its address unless the providers of all other accounts that lead to the user
-// vouch for the address too, and are ones by whose word accounts are linked, or an operator does for them.
+// checkLink refuses to link an account to the user who has its address, unless all other accounts of the user vouch for the address too, by
+// the word of a provider whose accounts are linked by address or of an operator.
 func (a Accounts) checkLink(ctx context.Context, user *store.User, account Account, rules Rules) error {
-	others, err := a.People.Stored.Identities(ctx, user.ID)
+	others, err := a.Users.Identities().Identities(ctx, user.ID)
 	switch {
 	case err != nil:
 		return err
-	case user.Status != store.UserActive || user.Service: // nobody signs in with a service account
+	case user.Status != store.UserActive || user.Service: // service accounts do not sign in
 		return refused(reasonInactive)
 	}
 	for _, i := range others {
@@ -305,20 +318,20 @@ func (a Accounts) create(ctx context.Context, account Account, rules Rules) (*st
 		user.ProviderGroups, user.GroupsBy = keptGroups(account.Groups, nil), account.Provider
 	}
 	account.describe(&user)
-	added, err := a.People.AddUser(ctx, user, oauth.Secret{}, store.Identity{
+	added, err := a.Users.AddUser(ctx, user, oauth.Secret{}, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, Source: rules.Source, Vouches: account.EmailVerified && rules.Link == LinkVerifiedEmail,
 	})
-	if registry.IsInvalidInput(err) { // an organisation or a role that is gone: the person can do nothing about it
+	if invalid := (interface{ InvalidInput() }(nil)); errors.As(err, &invalid) { // an organisation or a role is gone: the person can do nothing about it
 		return nil, oauth.NewError(oauth.ServerError, "creation_failed").WithCause(err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	a.changed(Change{UserID: added.ID, Provider: account.Provider, Added: true})
-	return a.People.User(ctx, added.ID) // with its version
+	return a.Families.Directory.User(ctx, added.ID) // with its version
 }
 
-// refresh makes a stored user what the account says: the groups and, of a user whom the provider has created, name, address and
+// refresh brings a stored user up to date with the account: the groups and, for a user whom the provider has created, name, address and
 // profile. It writes nothing when nothing has changed.
 func (a Accounts) refresh(ctx context.Context, user *store.User, account Account, rules Rules, created bool) (*store.User, error) {
 	if user.Declared {
@@ -339,7 +352,7 @@ func (a Accounts) refresh(ctx context.Context, user *store.User, account Account
 	if !changed {
 		return user, nil
 	}
-	return a.People.User(ctx, user.ID)
+	return a.Families.Directory.User(ctx, user.ID)
 }
 
 // update makes a change that a provider's word has brought, and reports whether the user was not so already. If another user has the address of nobody, the user
@@ -351,7 +364,7 @@ func (a Accounts) update(ctx context.Context, user *store.User, account Account,
 		return false, nil
 	}
 	change := store.UserChange{KeepsTokens: true, Edit: func(u *store.User) error { edit(u); return nil }}
-	err = a.People.UpdateUser(ctx, user.ID, change)
+	err = a.Users.UpdateUser(ctx, user.ID, change)
 	if errors.Is(err, store.ErrTaken) && after.Email != user.Email && after.Email == store.UnknownEmail(user.ID) {
 		keep := func(u *store.User) { email := u.Email; edit(u); u.Email = email }
 		after = *user
@@ -359,7 +372,7 @@ func (a Accounts) update(ctx context.Context, user *store.User, account Account,
 			return false, nil
 		}
 		change.Edit = func(u *store.User) error { keep(u); return nil }
-		err = a.People.UpdateUser(ctx, user.ID, change)
+		err = a.Users.UpdateUser(ctx, user.ID, change)
 	}
 	if err == nil {
 		a.changed(Change{UserID: user.ID, Provider: account.Provider, Members: changes(user, &after)})
@@ -367,13 +380,12 @@ func (a Accounts) update(ctx context.Context, user *store.User, account Account,
 	return true, err
 }
 
-func (a Accounts) now() time.Time { return a.People.Issuer.Now() }
+func (a Accounts) now() time.Time { return a.Families.Now() }
 
-// refused returns the error for an account that is nobody's here. The person does not learn the reason, which may tell of somebody
-// else.
+// refused returns the error for an account without a user here. The person does not learn the reason, which may concern another person.
 func refused(reason string) error { return oauth.NewError(oauth.AccessDenied, reason) }
 
-// Linked lists the accounts that lead to a user, by provider and subject.
+// Linked lists the accounts that are linked to a user, by provider and subject.
 func (a Accounts) Linked(ctx context.Context, user *store.User) ([]store.Identity, error) {
-	return a.People.Stored.Identities(ctx, user.ID)
+	return a.Users.Identities().Identities(ctx, user.ID)
 }

@@ -84,7 +84,7 @@ func TestP62AnAddressTakenBeforehandIsNotLinkedTo(t *testing.T) {
 	thief := p.signsIn(Account{Provider: "loose", Subject: "evil", Email: "victim@acme.example"}, loose)
 	p.refuses(google("9", "victim@acme.example", true), both, reasonAddressUnproven)
 	p.refuses(google("9", "victim@acme.example", true), creates, reasonAddressTaken)
-	p.must(p.People.UpdateUser(t.Context(), thief.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
+	p.must(p.registry.People.UpdateUser(t.Context(), thief.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 	if user := p.signsIn(google("9", "victim@acme.example", true), both); user.ID != thief.ID {
 		t.Errorf("after the operator vouched for it, the address led to %s", user.ID)
 	}
@@ -166,22 +166,22 @@ func TestP65FirstSignInsAtOnceMakeOneUser(t *testing.T) {
 func TestP68WhoIsOutStaysOut(t *testing.T) {
 	p := newPeople(t)
 	disabled := store.UserDisabled
-	p.must(p.People.UpdateUser(t.Context(), "u-ada", store.UserChange{Edit: func(u *store.User) error { u.Status = disabled; return nil }}))
+	p.must(p.registry.People.UpdateUser(t.Context(), "u-ada", store.UserChange{Edit: func(u *store.User) error { u.Status = disabled; return nil }}))
 	p.refuses(google("1", "ada@acme.example", true), both, reasonInactive)
 	grace := google("2", "grace@acme.example", true)
 	created := p.signsIn(grace, creates)
-	p.must(p.People.UpdateUser(t.Context(), created.ID, store.UserChange{Edit: func(u *store.User) error { u.Status = disabled; return nil }}))
+	p.must(p.registry.People.UpdateUser(t.Context(), created.ID, store.UserChange{Edit: func(u *store.User) error { u.Status = disabled; return nil }}))
 	p.at = p.at.Add(48 * time.Hour)
 	p.refuses(grace, both, reasonInactive)
-	p.must(p.People.RemoveUser(t.Context(), created.ID))
+	p.must(p.registry.People.RemoveUser(t.Context(), created.ID))
 	p.refuses(grace, links, reasonUnknown)
 	if anew := p.signsIn(grace, creates); anew.ID == created.ID {
 		t.Error("a removed id came back")
 	}
 	dora := google("3", "dora@acme.example", true)
 	p.signsIn(dora, links)
-	p.People.Declared = store.StaticDirectory{}
-	p.People.Issuer.Directory = store.OverlayDirectory{Stored: p.stored}
+	p.registry.People.Declared = store.StaticDirectory{}
+	p.Families.Directory = store.OverlayDirectory{Stored: p.stored}
 	p.refuses(dora, both, reasonRemoved)
 }
 

@@ -19,7 +19,7 @@ func (p *people) isRefused(account Account, rules Rules) {
 
 func (p *people) user(id string) *store.User {
 	p.Helper()
-	user, err := p.People.User(p.Context(), id)
+	user, err := p.registry.People.User(p.Context(), id)
 	p.must(err)
 	return user
 }
@@ -30,7 +30,7 @@ func TestV1AnOperatorGivesAnotherAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPeople(t)
 			old, next := p.signsIn(at("one", "bob", address, true), both), "robert@acme.example"
-			p.must(p.People.UpdateUser(t.Context(), old.ID, store.UserChange{KeepsTokens: true, Edit: func(u *store.User) error { u.SetEmail(next); return nil }}))
+			p.must(p.registry.People.UpdateUser(t.Context(), old.ID, store.UserChange{KeepsTokens: true, Edit: func(u *store.User) error { u.SetEmail(next); return nil }}))
 			p.refuses(at("two", "robert", next, true), both, reasonAddressUnproven)
 			p.signsIn(at("one", "bob", next, true), both)
 			if user := p.signsIn(at("two", "robert", next, true), both); user.ID != old.ID {
@@ -57,7 +57,7 @@ func TestV1AnotherAddressBesideTheTouch(t *testing.T) {
 	p.at = p.at.Add(25 * time.Hour)
 	p.stored.beforeTouch = func() {
 		p.stored.beforeTouch = nil
-		p.must(p.People.UpdateUser(t.Context(), user.ID, store.UserChange{KeepsTokens: true, Edit: func(u *store.User) error { u.SetEmail(next); return nil }}))
+		p.must(p.registry.People.UpdateUser(t.Context(), user.ID, store.UserChange{KeepsTokens: true, Edit: func(u *store.User) error { u.SetEmail(next); return nil }}))
 	}
 	p.signsIn(at("one", "ada", "ada@acme.example", true), both)
 	p.refuses(at("two", "ceo", next, true), both, reasonAddressUnproven)
@@ -74,7 +74,7 @@ func TestV1TheNextOwnerComesFirst(t *testing.T) {
 			t.Run(name+", "+statement, func(t *testing.T) {
 				p := newPeople(t)
 				if c.verified {
-					p.must(p.People.UpdateUser(t.Context(), c.id, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
+					p.must(p.registry.People.UpdateUser(t.Context(), c.id, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 				}
 				old := p.signsIn(at("one", "bob", c.email, true), both)
 				two := at("two", "bob", c.email, true)
@@ -95,7 +95,7 @@ func TestV1TheNextOwnerComesFirst(t *testing.T) {
 				if old.Declared {
 					return
 				}
-				p.must(p.People.UpdateUser(t.Context(), old.ID, store.UserChange{KeepsTokens: true, KeepIdentities: true}))
+				p.must(p.registry.People.UpdateUser(t.Context(), old.ID, store.UserChange{KeepsTokens: true, KeepIdentities: true}))
 				if kept := p.signsIn(later, both); kept.ID != old.ID {
 					t.Errorf("whom the operator keeps is %+v", kept)
 				}
@@ -108,7 +108,7 @@ func TestV1TheNextOwnerComesFirst(t *testing.T) {
 func TestV1AnOperatorsWordIsNotForever(t *testing.T) {
 	p := newPeople(t)
 	old := p.signsIn(at("one", "bob", bob, true), creates)
-	p.must(p.People.UpdateUser(t.Context(), old.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
+	p.must(p.registry.People.UpdateUser(t.Context(), old.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 	p.signsIn(at("one", "bob", bob, true), creates) // its word alone would not do
 	p.signsIn(at("one", "bob", "other@acme.example", true), creates)
 	p.refuses(at("two", "bob", bob, true), both, reasonAddressUnproven)
@@ -119,7 +119,7 @@ func TestV1ProvenByTheOperatorAndLinked(t *testing.T) {
 	p := newPeople(t)
 	loose := Rules{Create: &Creation{}, AllowUnverifiedEmail: true}
 	old := p.signsIn(at("one", "bob", bob, false), loose)
-	p.must(p.People.UpdateUser(t.Context(), old.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true, KeepIdentities: true}))
+	p.must(p.registry.People.UpdateUser(t.Context(), old.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true, KeepIdentities: true}))
 	p.signsIn(at("one", "bob", bob, false), loose)
 	p.signsIn(at("two", "bob", bob, true), links)
 	if user := p.signsIn(at("one", "bob", bob, false), loose); user.ID != old.ID {
@@ -139,7 +139,7 @@ func TestV1AnAddressForWhichNobodyVouchesAnyMore(t *testing.T) {
 		},
 		"unlinked": func(p *people, old *store.User) {
 			p.isRefused(at("one", "bob", "", false), both)
-			p.must(p.People.Unlink(p.Context(), store.Unlinking{Provider: "two", Subject: "bob", UserID: old.ID, MayBeLast: true}))
+			p.must(p.registry.People.Unlink(p.Context(), store.Unlinking{Provider: "two", Subject: "bob", UserID: old.ID, MayBeLast: true}))
 			p.signsIn(at("one", "bob", "", false), both)
 			writes := p.stored.writes.Load()
 			if p.signsIn(at("one", "bob", "", false), both); p.stored.writes.Load() != writes {

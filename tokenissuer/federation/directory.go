@@ -3,41 +3,41 @@ package federation
 import (
 	"context"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// Directory signs people in with a password that is kept in a directory elsewhere. It is a tokenissuer.PasswordDirectory.
+// Directory signs people in with a password of an external directory. It is a signin.PasswordDirectory.
 type Directory struct {
 	// Name is the provider's.
 	Name string
-	// People are those of the directory.
+	// People are the people of the directory.
 	People   People
 	Accounts Accounts
 	Rules    Rules
 }
 
-// People are whom a directory knows. Package ldap has one.
+// People are the people that a directory knows. Package ldap has one.
 type People interface {
-	// Authenticate returns the account of whoever has that name and password. Its errors are those of tokenissuer.PasswordDirectory.
-	Authenticate(ctx context.Context, a tokenissuer.DirectoryAttempt) (Account, error)
+	// Authenticate returns the account that has that name and password. Its errors are those of signin.PasswordDirectory.
+	Authenticate(ctx context.Context, a signin.DirectoryAttempt) (Account, error)
 	TakesUsernames() bool
 }
 
 // Provider returns the provider's name.
 func (d *Directory) Provider() string { return d.Name }
 
-// TakesUsernames reports whether people can sign in with something that is no e-mail address.
+// TakesUsernames reports whether people can sign in with something that is not an e-mail address.
 func (d *Directory) TakesUsernames() bool { return d.People.TakesUsernames() }
 
-// SignIn returns the user to whom the account belongs that a login and a password have.
-func (d *Directory) SignIn(ctx context.Context, a tokenissuer.DirectoryAttempt) (tokenissuer.SignedIn, error) {
+// SignIn returns the user of the account that has the login and the password.
+func (d *Directory) SignIn(ctx context.Context, a signin.DirectoryAttempt) (signin.SignedIn, error) {
 	account, err := d.People.Authenticate(ctx, a)
 	if err != nil {
-		return tokenissuer.SignedIn{}, err
+		return signin.SignedIn{}, err
 	}
 	user, err := d.Accounts.User(ctx, account, d.Rules)
 	if err != nil {
-		return tokenissuer.SignedIn{}, err
+		return signin.SignedIn{}, err
 	}
-	return tokenissuer.SignedIn{User: user, Provider: d.Name, Subject: account.Subject}, nil // with a password that was typed here: SignIn says so
+	return signin.SignedIn{User: user, Provider: d.Name, Subject: account.Subject}, nil // signin.SignIns adds the rest
 }

@@ -1,4 +1,4 @@
-// Package federation decides which user an account at an identity provider belongs to: one who is linked to it, one whom the
-// provider's rules let it link, one whom they let it create, or nobody. Its door is Accounts. It speaks to no provider:
-// upstream and ldap do, and hand over an Account.
+// Package federation decides which user an account at an identity provider belongs to: a user who is linked to it, one whom the provider's
+// rules link to it, a new one whom they create, or none. Accounts does that. Packages upstream and ldap speak to providers, and return an
+// Account.
 package federation

@@ -10,7 +10,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -20,11 +21,11 @@ import (
 
 // people are the accounts of an issuer with the organisation acme, the stored user u-ada, and the declared user u-dora.
 type people struct {
-	Registry *registry.Registry
 	*testing.T
 	Accounts
-	stored *countingStore
-	at     time.Time
+	registry *registry.Registry
+	stored   *countingStore
+	at       time.Time
 }
 
 // countingStore counts what is written to identities and users.
@@ -92,12 +93,15 @@ func newPeople(t *testing.T) *people {
 	}, false))
 	now := func() time.Time { return p.at }
 	revocations := token.NewRevocationSet()
-	issuer := &tokenissuer.Issuer{Records: tokenissuer.Records{
-		Directory: store.OverlayDirectory{Declared: declared, Stored: p.stored}, Store: p.stored, Revocations: revocations, Now: now,
-	}}
-	issuer.Verifier = token.NewVerifier(tokentest.Issuer, nil, revocations, time.Minute, now)
-	p.Registry = registry.New(issuer, declared, p.stored, p.stored)
-	p.People = p.Registry.People
+	p.Families = &families.Families{
+		Opened:      families.Opened{Directory: store.OverlayDirectory{Declared: declared, Stored: p.stored}, Store: p.stored},
+		Revocations: revocations, Now: now, NodeNow: now,
+	}
+	p.registry = &registry.Registry{
+		Clients: &registry.Clients{Families: p.Families, Known: &clients.Clients{Families: p.Families}, Declared: declared, Stored: p.stored},
+		People:  &registry.People{Families: p.Families, Declared: declared, Stored: p.stored},
+	}
+	p.Users = p.registry.People
 	return p
 }
 

@@ -8,24 +8,23 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Persons finds the users of people whom a trusted issuer names in a grant. It is a tokenissuer.PersonFinder.
+// Persons finds the users of people whom a trusted issuer identifies in an assertion. It is a grants.PersonFinder.
 type Persons struct {
 	Accounts Accounts
-	// Provider returns the provider at which people sign in that has an issuer identifier: the subjects of both are the same people. It
-	// returns false when there is none.
+	// Provider returns the sign-in provider with an issuer identifier, whose subjects are the same people; false when there is none.
 	Provider func(issuer string) (name string, rules Rules, known bool)
 }
 
-// trustedPrefix begins the names under which accounts are kept of an issuer at which nobody signs in. No provider has such a name.
+// trustedPrefix begins the provider names of accounts at a trusted issuer that is not a sign-in provider.
 const trustedPrefix = "trust:"
 
-// Trusted returns the name under which accounts of a trusted issuer are kept at which nobody signs in, and the rules that know them.
+// Trusted returns the provider name of accounts at a trusted issuer that is not a sign-in provider, and their rules.
 func Trusted(name, issuer string) (provider string, rules Rules) {
 	return trustedPrefix + name, Rules{Link: LinkNever, Source: "trust " + issuer}
 }
 
-// Person returns the user who has the account, or who has its verified address where the rule links by it. It makes no users. What a
-// provider allows holds here too.
+// Person returns the user who has the account, or its verified address if the rule links by address. It adds no users. The restrictions of a
+// provider apply here too.
 func (p Persons) Person(ctx context.Context, rule *assertion.Rule, t *token.AccessToken) (*store.User, error) {
 	provider, rules := Trusted(rule.Trust, t.Issuer)
 	account := Account{Provider: provider, Subject: t.Subject, NamedOnly: true}

@@ -7,8 +7,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// canonicalEmail returns an address in canonical form. It refuses what is no address, and those of users who have none: no provider can
-// give them to anybody.
+// canonicalEmail returns an address in canonical form. It refuses what is not an address, and the placeholders of users who have none,
+// which no provider can give.
 func canonicalEmail(address string) (string, error) {
 	email, err := store.CanonicalEmail(address)
 	if err == nil && store.IsReservedEmail(email) {
@@ -40,8 +40,8 @@ func (a Account) states(address string) bool {
 // vouchesFor reports whether the provider has verified a canonical address of the account.
 func (a Account) vouchesFor(address string) bool { return a.EmailVerified && a.states(address) }
 
-// vouchesAs returns what becomes of Vouches when the account, which the user has as an identity, is used. The word of an operator for the account
-// for which the user was made holds as long as the account has the address.
+// vouchesAs returns the Vouches of the user's identity after this use of the account. An operator's word for the account that created the
+// user holds as long as the account has the address.
 func (a Account) vouchesAs(identity store.Identity, user *store.User, rules Rules) bool {
 	switch {
 	case a.NamedOnly && a.Email == "": // which it need not say
@@ -52,7 +52,7 @@ func (a Account) vouchesAs(identity store.Identity, user *store.User, rules Rule
 	return identity.Vouches && identity.Created && user.EmailVerifiedBy == store.VerifiedByOperator && a.states(user.Email)
 }
 
-// describe gives a user the name and the profile of the account, without what no user can have.
+// describe sets the name and the profile of a user from the account, without what a user cannot have.
 func (a Account) describe(user *store.User) {
 	named := store.User{ID: "any", Email: "any@any", Name: a.Name, Status: store.UserActive}
 	if a.Name != "" && named.Validate() == nil {
@@ -119,9 +119,8 @@ func changes(before, after *store.User) (names []string) {
 // maxGroupsRead bounds how many groups of an account are looked at.
 const maxGroupsRead = 1000
 
-// keptGroups returns the groups that a user can be in beside those of the operator: sorted, each once, without those that cannot be written
-// down, and without the last ones when there are more than a user can have. They are sorted first, so that it is always the same that are left
-// out.
+// keptGroups returns the groups that a user can have beside those of the operator: sorted, each once, without unusable names, and without
+// the last ones if there are too many. They are sorted first, so that always the same ones are left out.
 func keptGroups(groups, operators []string) []string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(groups)))
 	kept := []string{}

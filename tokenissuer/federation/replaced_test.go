@@ -17,8 +17,8 @@ func (p *people) declares(users ...*store.User) {
 	}
 	declared, err := store.NewStaticDirectory(store.Declarations{Users: users})
 	p.must(err)
-	p.People.Declared = declared
-	p.People.Issuer.Directory = store.OverlayDirectory{Declared: declared, Stored: p.stored}
+	p.registry.People.Declared = declared
+	p.Families.Directory = store.OverlayDirectory{Declared: declared, Stored: p.stored}
 }
 
 // session begins a sign-in of a user at google.
@@ -49,19 +49,19 @@ func TestP114TheNextOwnerOfAnIDIsAnotherPerson(t *testing.T) {
 		"at once": func(p *people) { p.declares(next()) },
 		"after a while": func(p *people) {
 			p.declares()
-			p.must(p.Registry.Reconcile(p.Context()))
+			p.must(p.registry.Reconcile(p.Context()))
 			p.refuses(dora, both, reasonRemoved)
 			p.declares(next())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeople(t)
-			p.must(p.Registry.Reconcile(t.Context()))
+			p.must(p.registry.Reconcile(t.Context()))
 			p.session("of dora", p.signsIn(dora, links))
 			reload(p)
 			p.refuses(dora, Rules{}, reasonRemoved) // also before the store has heard of the configuration
 			p.refuses(dora, both, reasonRemoved)
-			p.must(p.Registry.Reconcile(t.Context()))
+			p.must(p.registry.Reconcile(t.Context()))
 			if p.lives("of dora") {
 				t.Error("the sign-in of the person before lives")
 			}
@@ -80,7 +80,7 @@ func TestP114TheNextOwnerOfAnIDIsAnotherPerson(t *testing.T) {
 func TestP114AStoredUserOfTheIDIsAnotherPerson(t *testing.T) {
 	p := newPeople(t)
 	p.must(p.stored.AddUser(t.Context(), &store.User{ID: "u-dora", Email: "old@acme.example", Name: "Old", Status: store.UserActive, CreatedAt: p.at}, true))
-	p.must(p.Registry.Reconcile(t.Context()))
+	p.must(p.registry.Reconcile(t.Context()))
 	dora := google("3", "dora@acme.example", true)
 	p.signsIn(dora, links)
 	if hidden, err := p.stored.User(t.Context(), "u-dora"); err != nil || hidden.External {
@@ -88,7 +88,7 @@ func TestP114AStoredUserOfTheIDIsAnotherPerson(t *testing.T) {
 	}
 	p.declares()
 	p.refuses(dora, both, reasonRemoved)
-	p.must(p.Registry.Reconcile(t.Context()))
+	p.must(p.registry.Reconcile(t.Context()))
 	if linked := p.identities("u-dora"); len(linked) > 0 {
 		t.Errorf("linked are %+v", linked)
 	}
@@ -104,7 +104,7 @@ func TestP115DeclaredPeopleStayThemselves(t *testing.T) {
 	dora := google("3", "dora@acme.example", true)
 	declare := func(id string) {
 		p.declares(&store.User{ID: id, Email: "dora@acme.example"})
-		p.must(p.Registry.Reconcile(t.Context()))
+		p.must(p.registry.Reconcile(t.Context()))
 	}
 	is := func(account Account, rules Rules, id string) {
 		t.Helper()
@@ -123,7 +123,7 @@ func TestP115DeclaredPeopleStayThemselves(t *testing.T) {
 		t.Error("the sign-in has ended")
 	}
 	p.declares()
-	p.must(p.Registry.Reconcile(t.Context()))
+	p.must(p.registry.Reconcile(t.Context()))
 	p.refuses(dora, both, reasonRemoved)
 	declare("u-dora")
 	is(dora, Rules{}, "u-dora")
@@ -142,7 +142,7 @@ func TestP113ASignInBesideTheUnlink(t *testing.T) {
 	p.signsIn(ada, links)
 	p.at = p.at.Add(25 * time.Hour)
 	p.stored.beforeTouch = func() {
-		_, err := p.stored.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "google", Subject: "1", UserID: "u-ada", MayBeLast: true}, p.People.Issuer.Ending())
+		_, err := p.stored.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "google", Subject: "1", UserID: "u-ada", MayBeLast: true}, p.Families.Ending())
 		p.must(err)
 	}
 	p.stored.writes.Store(0)
@@ -158,15 +158,15 @@ func TestP113ASignInBesideTheUnlink(t *testing.T) {
 // gone.
 func TestQ126PersonalTokensOfADeclaredUserWhoIsGone(t *testing.T) {
 	p := newPeople(t)
-	p.must(p.Registry.Reconcile(t.Context()))
+	p.must(p.registry.Reconcile(t.Context()))
 	record := &store.PersonalToken{ID: "1", UserID: "u-dora", UserDeclared: true, CreatedAt: p.at, ExpiresAt: p.at.Add(store.Day)}
 	p.must(p.stored.AddPersonalToken(t.Context(), record, ""))
-	p.must(p.Registry.Reconcile(t.Context()))
+	p.must(p.registry.Reconcile(t.Context()))
 	if _, err := p.stored.PersonalToken(t.Context(), record.Digest); err != nil {
 		t.Fatalf("while she is there: %v", err)
 	}
 	p.declares()
-	p.must(p.Registry.Reconcile(t.Context()))
+	p.must(p.registry.Reconcile(t.Context()))
 	if _, err := p.stored.PersonalToken(t.Context(), record.Digest); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("afterwards: %v", err)
 	}

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Step is one thing that was looked at when an operator asked what works of a provider and what does not.
+// Step is one check that an operator has asked for of a provider.
 type Step struct {
-	// Name is stable. It says what was looked at.
+	// Name is stable. It says what was checked.
 	Name string `json:"step"`
-	// Result says how it went.
+	// Result says whether it passed.
 	Result Result `json:"result"`
 	// Text says what was found, or what to do.
 	Text string `json:"text"`
 }
 
-// Result is how a Step went.
+// Result is the result of a Step.
 type Result string
 
 // The results.
@@ -44,7 +44,7 @@ func (s *Steps) Add(name string, result Result, format string, values ...any) {
 	*s = append(*s, Step{Name: name, Result: result, Text: fmt.Sprintf(format, values...)})
 }
 
-// State is how it went with a provider lately.
+// State is how a provider has answered lately.
 type State struct {
 	// LastSuccess is when it last answered as it should; zero: not since the start.
 	LastSuccess time.Time
@@ -55,7 +55,7 @@ type State struct {
 	DownSince time.Time
 }
 
-// Health remembers how it went with a provider. The zero value knows nothing. It is safe for concurrent use.
+// Health remembers how a provider has answered. The zero value knows nothing. It is safe for concurrent use.
 type Health struct {
 	mu    sync.Mutex
 	state State

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Linking says when an account that is not linked yet is linked to a user who exists.
+// Linking says when an account that is not linked yet is linked to an existing user.
 type Linking string
 
 // The ways to link. The zero value means LinkNever.
@@ -28,29 +28,28 @@ func ParseLinking(name string) (Linking, error) {
 	return "", fmt.Errorf("unknown way to link %q: use never or verified_email", name)
 }
 
-// Rules say who of a provider's people may sign in, and which users they are. The zero value lets everybody in who is linked
-// already.
+// Rules say which people of a provider may sign in, and which users they are. The zero value admits everyone who is linked already.
 type Rules struct {
-	// AllowEmailDomains are the domains of which an account must have a verified address, as CanonicalDomain writes them; empty: any
-	// account will do.
+	// AllowEmailDomains requires a verified address in one of these domains, in the form of CanonicalDomain; empty: any account is
+	// admitted.
 	AllowEmailDomains []string
-	// AllowGroups are the groups at the provider of which an account must be in one; empty: any account will do.
+	// AllowGroups requires one of these groups at the provider; empty: any account is admitted.
 	AllowGroups []string
-	// GroupPrefix stands before each group of an account when it becomes one of the user's. AllowGroups go by the name at the provider.
+	// GroupPrefix is put before each group of an account. AllowGroups names groups as the provider does.
 	GroupPrefix string
 	// AllowUnverifiedEmail lets an account create a user with an address that the provider has not verified.
 	AllowUnverifiedEmail bool
-	// Link says when an account is linked to a user who exists.
+	// Link says when an account is linked to an existing user.
 	Link Linking
-	// Create says what is made of an account that belongs to nobody; nil: nothing, users must exist.
+	// Create describes the users that accounts without one create; nil: users must exist.
 	Create *Creation
-	// Source is what stands behind the provider's name, as store.Identity has it. Accounts that were linked at another lead to nobody.
+	// Source is what the provider's name stands for, as in store.Identity. Accounts that were linked under another source have no user.
 	Source string
-	// Formerly are sources of before, with the same people by the same identifiers.
+	// Formerly are earlier sources with the same people and the same identifiers.
 	Formerly []string
 }
 
-// Creation is what users become whom a provider creates.
+// Creation describes the users whom a provider creates.
 type Creation struct {
 	// Organisation is the id of one that exists; empty: none.
 	Organisation string
@@ -86,8 +85,8 @@ func (r Rules) prefixed(groups []string) []string {
 	return prefixed
 }
 
-// allows reports whether the rules let an account in, whoever it belongs to. Email is its canonical verified address; empty:
-// it has none.
+// allows reports whether the rules admit an account, whichever user it belongs to. email is its canonical verified address; empty: it has
+// none.
 func (r Rules) allows(a Account, email string) error {
 	if len(r.AllowEmailDomains) > 0 && (email == "" || !slices.Contains(r.AllowEmailDomains, domainOf(email))) {
 		return refused(reasonEmailDomain)

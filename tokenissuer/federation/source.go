@@ -16,8 +16,8 @@ func (r Rules) knowsSource(source string) bool {
 	return source == r.Source || slices.Contains(r.Formerly, source)
 }
 
-// CheckSource refuses a provider under whose name accounts of another one are stored: whoever is called the same by both would be the
-// other's user. It returns temporarily_unavailable when the store does not answer.
+// CheckSource returns an error for a provider under whose name accounts of another provider are stored: a person whom both call the same
+// would be the other's user. It returns temporarily_unavailable when the store does not answer.
 func (r Rules) CheckSource(ctx context.Context, stored store.IdentityStore, provider string) error {
 	sources, err := stored.IdentitySources(ctx, provider)
 	if err != nil {

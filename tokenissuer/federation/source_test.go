@@ -103,7 +103,7 @@ func TestP150TheNameIsRefused(t *testing.T) {
 			t.Errorf("%s: %q, want %q", r.name, got, r.want)
 		}
 	}
-	if err := p.People.UpdateUser(t.Context(), grace.ID, store.UserChange{UnlinkIdentities: true}); err != nil {
+	if err := p.registry.People.UpdateUser(t.Context(), grace.ID, store.UserChange{UnlinkIdentities: true}); err != nil {
 		t.Fatal(err)
 	}
 	if got := check(from(newSource, Rules{})); got != "" {

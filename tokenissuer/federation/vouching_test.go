@@ -76,7 +76,7 @@ func TestV1OfAUserOfTheOperator(t *testing.T) {
 			t.Run(name+", "+statement, func(t *testing.T) {
 				p := newPeople(t)
 				if c.verified {
-					p.must(p.People.UpdateUser(t.Context(), c.id, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
+					p.must(p.registry.People.UpdateUser(t.Context(), c.id, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 				}
 				p.signsIn(at("one", "bob", c.email, true), both)
 				if later.Email == c.email {
@@ -88,7 +88,7 @@ func TestV1OfAUserOfTheOperator(t *testing.T) {
 				}
 				p.refuses(at("two", "bob", c.email, true), both, reasonAddressUnproven)
 				if c.verified { // who knows by now that they are one person
-					p.must(p.People.UpdateUser(t.Context(), c.id, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
+					p.must(p.registry.People.UpdateUser(t.Context(), c.id, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 				} else {
 					p.signsIn(at("one", "bob", c.email, true), both)
 				}
@@ -127,7 +127,7 @@ func TestV1LinkingNeedsTheWordOfBoth(t *testing.T) {
 	p := newPeople(t)
 	planted := p.signsIn(at("trust", "mallory", ceo, true), creates)
 	p.refuses(Account{Provider: "trust:issuer", Subject: "ceo", Email: ceo, EmailVerified: true, NamedOnly: true}, links, reasonAddressUnproven)
-	p.must(p.People.UpdateUser(t.Context(), planted.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
+	p.must(p.registry.People.UpdateUser(t.Context(), planted.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 	if user := p.signsIn(at("two", "ceo", ceo, true), links); user.ID != planted.ID {
 		t.Errorf("by the operator's word it is %+v", user)
 	}
@@ -153,7 +153,7 @@ func TestV1EachProviderTakesBackItsOwnWord(t *testing.T) {
 	p.refuses(at("three", "bob", bob, true), links, reasonAddressUnproven)
 	by(p.signsIn(at("two", "bob", bob, true), both), "provider two")
 	by(p.signsIn(at("three", "bob", bob, true), both), "provider three")
-	p.must(p.People.Unlink(t.Context(), store.Unlinking{Provider: "three", Subject: "bob", UserID: old.ID, MayBeLast: true}))
+	p.must(p.registry.People.Unlink(t.Context(), store.Unlinking{Provider: "three", Subject: "bob", UserID: old.ID, MayBeLast: true}))
 	by(p.signsIn(at("two", "bob", bob, true), both), "provider two")
 }
 
@@ -266,13 +266,13 @@ func TestGroupsOfAProviderAndOfTheOperatorAreTwoLists(t *testing.T) {
 	account.Groups = []string{"staff", "founders"}
 	groups(account, "founders", "staff")
 	operators := []string{"board"}
-	p.must(p.People.UpdateUser(t.Context(), "u-ada", store.UserChange{Edit: func(u *store.User) error { u.Groups = operators; return nil }}))
+	p.must(p.registry.People.UpdateUser(t.Context(), "u-ada", store.UserChange{Edit: func(u *store.User) error { u.Groups = operators; return nil }}))
 	groups(account, "board", "founders", "staff")
 	account.Groups = nil
 	groups(account, "board", "founders", "staff")
 	account.Groups = []string{}
 	groups(account, "board")
-	if linked, err := p.People.User(t.Context(), "u-ada"); err != nil || linked.GroupsBy != "google" {
+	if linked, err := p.registry.People.User(t.Context(), "u-ada"); err != nil || linked.GroupsBy != "google" {
 		t.Errorf("by %+v, %v", linked, err)
 	}
 }

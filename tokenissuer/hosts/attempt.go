@@ -7,37 +7,37 @@ import (
 	"encoding/base64"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Attempt is a sign-in at a host that is under way. It travels sealed, as the state of the authorization request, so that any number
-// of them can be: the server keeps nothing for a visitor who never comes back.
+// Attempt is a sign-in at a host. It travels, sealed, as the state of the authorization request, so that the server keeps nothing for a
+// visitor who does not return.
 type Attempt struct {
-	// Origin is the host's. The attempt is worth nothing at any other.
+	// Origin is the host's. The attempt is invalid at any other host.
 	Origin string `json:"origin"`
 	// Return is where the browser goes afterwards: a path with its query.
 	Return string `json:"return"`
-	// Shortened: Return is only the first part of the path, which was too long.
+	// Shortened reports that Return is only the beginning of a path that was too long.
 	Shortened bool `json:"shortened,omitzero"`
 	// Verifier is the code_verifier of RFC 7636, and Nonce that of OpenID Connect.
 	Verifier string `json:"verifier"`
 	Nonce    string `json:"nonce"`
 	// Browser is a digest of the secret of the browser in which the attempt began.
 	Browser string `json:"browser"`
-	// Again: an attempt before came back to a browser that was not its own.
+	// Again reports that an earlier attempt came back to another browser.
 	Again bool `json:"again,omitzero"`
-	// Provider is where the user signs in: without an issuer of ours always, and with one if the route names it; empty: nobody says.
+	// Provider is where the user signs in. It is set without an issuer of ours, and with one if the route names it.
 	Provider string `json:"provider,omitzero"`
-	// MaxAge is how old the sign-in at the provider may be, in seconds; zero: of any age. Fresh: it must be of this attempt.
+	// MaxAge is the maximum age of the sign-in at the provider, in seconds; zero: any age. Fresh requires a sign-in during this attempt.
 	MaxAge int64 `json:"max_age,omitzero"`
 	Fresh  bool  `json:"fresh,omitzero"`
-	// Began is when it was sealed; Open says so.
+	// Began is when it was sealed. Open sets it.
 	Began time.Time `json:"-"`
 }
 
-// NewAttempt begins an attempt of a browser, which is known by a secret.
+// NewAttempt begins an attempt of the browser that owns a secret.
 func NewAttempt(origin, returnTo string, browser oauth.Secret) Attempt {
 	return Attempt{Origin: origin, Return: returnTo, Verifier: newVerifier(), Nonce: oauth.NewID(), Browser: digest(browser.Reveal())}
 }
@@ -62,29 +62,29 @@ func digest(text string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// attemptLifetime is how long a person may need to sign in. The forms of the issuer live as long.
+// attemptLifetime is how long a sign-in may take. The forms of the issuer live as long.
 const attemptLifetime = 10 * time.Minute
 
 // Seal returns the attempt as a state.
 func (s *Sessions) Seal(a Attempt) (oauth.Secret, error) {
-	if s.issuer.Master == nil {
+	if s.families().Master == nil {
 		return oauth.Secret{}, oauth.Unavailable("keys_not_loaded", nil)
 	}
-	return keys.Wrap(s.issuer.Master.HostSignIns, a.Origin, a, s.issuer.Now())
+	return keys.Wrap(s.families().Master.HostSignIns, a.Origin, a, s.families().Now())
 }
 
-// Open is the reverse of Seal, for a state that came to a host of that origin. Late: it was good once. The error says that it is
-// no state of the host.
+// Open is the reverse of Seal, for a state that came to a host of that origin. late reports that the attempt has expired. The error says
+// that the state is not one of the host.
 func (s *Sessions) Open(state oauth.Secret, origin string) (a Attempt, late bool, err error) {
-	a, err = openAttempt(s.issuer, state, origin)
-	return a, s.issuer.Now().Sub(a.Began) > attemptLifetime, err
+	a, err = openAttempt(s.families(), state, origin)
+	return a, s.families().Now().Sub(a.Began) > attemptLifetime, err
 }
 
-func openAttempt(issuer *tokenissuer.Issuer, state oauth.Secret, origin string) (a Attempt, err error) {
-	if issuer.Master == nil {
+func openAttempt(fs *families.Families, state oauth.Secret, origin string) (a Attempt, err error) {
+	if fs.Master == nil {
 		return a, oauth.Unavailable("keys_not_loaded", nil)
 	}
-	a, at, err := keys.UnwrapAny[Attempt](issuer.Master.HostSignIns, origin, state)
+	a, at, err := keys.UnwrapAny[Attempt](fs.Master.HostSignIns, origin, state)
 	a.Began = at
 	if err == nil && a.Origin != origin {
 		err = oauth.NewError(oauth.InvalidRequest, "seal_broken")
@@ -92,7 +92,7 @@ func openAttempt(issuer *tokenissuer.Issuer, state oauth.Secret, origin string) 
 	return a, err
 }
 
-// BrowserCookie is the name of the cookie with the secret by which a browser is known while it signs in at a host of that scheme.
+// BrowserCookie returns the name of the cookie with the secret of a browser that signs in at a host of that scheme.
 func BrowserCookie(scheme string) string {
 	if scheme == "http" {
 		return "gatehouse_sign_in"
@@ -100,17 +100,17 @@ func BrowserCookie(scheme string) string {
 	return "__Host-gatehouse-sign-in"
 }
 
-// Request is what an authorization request of the built-in client says of the attempt that it is of.
+// Request is what an authorization request of the built-in client says about its attempt.
 type Request struct {
 	// Origin is that of the host to which the answer goes.
 	Origin                  string
 	State, Nonce, Challenge string
 }
 
-// AttemptOf returns the attempt of a request to the issuer. A request is refused unless a host of ours has made it for this attempt: the code
-// that it gets would be good for the browser that began another.
-func AttemptOf(issuer *tokenissuer.Issuer, r Request) (Attempt, error) {
-	a, err := openAttempt(issuer, oauth.NewSecret(r.State), r.Origin)
+// AttemptOf returns the attempt of a request to the issuer. It refuses a request that a host of ours has not made for this attempt: its
+// code would be valid in the browser that began another one.
+func AttemptOf(fs *families.Families, r Request) (Attempt, error) {
+	a, err := openAttempt(fs, oauth.NewSecret(r.State), r.Origin)
 	if err == nil && (r.Nonce != a.Nonce || r.Challenge != a.Challenge()) {
 		err = oauth.NewError(oauth.InvalidRequest, "state_of_another_request")
 	}

@@ -3,27 +3,29 @@ package hosts
 import (
 	"context"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Explainer returns explain for the sessions of an issuer.
-func Explainer(issuer *tokenissuer.Issuer) func(context.Context, string) (token.Explanation, string, error) {
+// Explainer returns explain for the sessions at hosts of an issuer's sessions. roles are those that users can have.
+func Explainer(sessions *signin.Sessions, roles store.RoleCatalogue, at *routes.Hosts) func(context.Context, string) (token.Explanation, string, error) {
+	s := &Sessions{sessions: sessions, roles: roles, allowed: sessions.Clients.BuiltIn().Scopes}
 	return func(ctx context.Context, text string) (token.Explanation, string, error) {
-		return explain(ctx, issuer, text)
+		return s.explain(ctx, text, at)
 	}
 }
 
-// explain returns how Sessions.Token decides about a text, by the store's state of this moment, and the origin of the host whose cookie it
-// is; empty: it is the cookie of no host. The error is temporarily_unavailable.
-func explain(ctx context.Context, issuer *tokenissuer.Issuer, text string) (x token.Explanation, origin string, err error) {
-	s := &Sessions{issuer: issuer, allowed: issuer.HostScopes()}
-	if issuer.Master == nil { // the store has not been opened
+// explain returns how Token decides about a text, by the current state of the store, and the origin of the host whose cookie it is; empty: it
+// is not the cookie of a host. The error is temporarily_unavailable.
+func (s *Sessions) explain(ctx context.Context, text string, at *routes.Hosts) (x token.Explanation, origin string, err error) {
+	if s.families().Master == nil { // the store has not been opened
 		return x, "", nil
 	}
-	for _, host := range issuer.Hosts.All() {
-		if _, genuine := issuer.Master.ReadHostSession(text, host.Origin()); !genuine {
+	for _, host := range at.All() {
+		if _, genuine := s.families().Master.ReadHostSession(text, host.Origin()); !genuine {
 			continue
 		}
 		living := token.Finding{

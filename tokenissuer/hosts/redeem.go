@@ -5,33 +5,33 @@ import (
 	"crypto/subtle"
 	"errors"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Redeem turns the code of an attempt into a session of the host, and returns its id and its cookie. It is one durable step. A code
-// that was redeemed before ends the session that came of it.
+// Redeem turns the code of an attempt into a session of the host, and returns its id and its cookie. It is one durable step. A code that
+// was redeemed before ends the session that it gave.
 func (s *Sessions) Redeem(ctx context.Context, code oauth.Secret, a Attempt, host routes.Host) (id string, cookie oauth.Secret, err error) {
-	is := s.issuer
+	fs := s.families()
 	id, outcome, err := s.spend(ctx, code, a, host)
 	switch {
 	case err != nil:
 		return "", oauth.Secret{}, err
 	case outcome == store.Replayed:
-		if err := is.EndFamilies(ctx, store.FamilyFilter{ID: id}); err != nil {
+		if err := fs.EndFamilies(ctx, store.FamilyFilter{ID: id}); err != nil {
 			return "", oauth.Secret{}, err
 		}
 		return "", oauth.Secret{}, oauth.ErrCodeReplayed
 	case outcome != store.Done:
 		return "", oauth.Secret{}, refused("code_expired")
 	}
-	return id, is.Master.HostSession(id, host.Origin()), nil
+	return id, fs.Master.HostSession(id, host.Origin()), nil
 }
 
-// Burn ends a code that came with its attempt to a browser which is not that of the attempt, so that the browser of the attempt cannot
-// redeem it afterwards. A code that is not good for the attempt, or that was redeemed before, is left as it is.
+// Burn ends a code that came with its attempt to another browser, so that the browser of the attempt cannot redeem it afterwards. A code
+// that is not of the attempt, or was redeemed before, is left as it is.
 func (s *Sessions) Burn(ctx context.Context, code oauth.Secret, a Attempt, host routes.Host) error {
 	id, outcome, err := s.spend(ctx, code, a, host)
 	switch {
@@ -42,17 +42,17 @@ func (s *Sessions) Burn(ctx context.Context, code oauth.Secret, a Attempt, host 
 	case outcome != store.Done:
 		return nil
 	}
-	return s.issuer.EndFamilies(ctx, store.FamilyFilter{ID: id})
+	return s.families().EndFamilies(ctx, store.FamilyFilter{ID: id})
 }
 
-// spend redeems the code of an attempt, and returns the id of its session and what came of it.
+// spend redeems the code of an attempt, and returns the id of its session and the outcome.
 func (s *Sessions) spend(ctx context.Context, code oauth.Secret, a Attempt, host routes.Host) (id string, outcome store.Outcome, err error) {
-	is := s.issuer
-	id, genuine := is.Master.ReadCode(code)
+	fs := s.families()
+	id, genuine := fs.Master.ReadCode(code)
 	if !genuine {
 		return "", outcome, refused("code_unknown")
 	}
-	f, err := is.Store.Family(ctx, id)
+	f, err := fs.Store.Family(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return "", outcome, refused("code_unknown")
@@ -65,55 +65,54 @@ func (s *Sessions) spend(ctx context.Context, code oauth.Secret, a Attempt, host
 	case subtle.ConstantTimeCompare([]byte(f.Code.Nonce), []byte(a.Nonce)) != 1:
 		return "", outcome, refused("nonce_wrong")
 	}
-	signIn, err := is.Store.Family(ctx, f.SessionID) // with which the session ends
+	signIn, err := fs.Store.Family(ctx, f.SessionID) // the session ends with it
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return "", outcome, refused("code_expired")
 	case err != nil:
 		return "", outcome, err
 	}
-	outcome, _, err = is.Store.RedeemCode(ctx, id, store.Redemption{At: is.Now(), ExpiresAt: signIn.ExpiresAt, MaxFailures: 1})
+	outcome, _, err = fs.Store.RedeemCode(ctx, id, store.Redemption{At: fs.Now(), ExpiresAt: signIn.ExpiresAt, MaxFailures: 1})
 	if err != nil {
 		return "", outcome, err
 	}
 	return id, outcome, nil
 }
 
-// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. Settle is
-// told how it went.
+// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. settle is called with
+// its result.
 func (s *Sessions) CountSignIn(ctx context.Context, address string) (settle func(error), err error) {
-	return s.issuer.CountSignIn(ctx, address)
+	return s.signIns.CountSignIn(ctx, address)
 }
 
-// SignIn opens a session of the host for a user who has signed in at a provider, and returns its id and its cookie. It is
-// one durable step.
-func (s *Sessions) SignIn(ctx context.Context, who tokenissuer.SignedIn, a Attempt, host routes.Host) (id string, cookie oauth.Secret, err error) {
-	id, err = s.issuer.OpenHostSession(ctx, who, host, a.Nonce)
+// SignIn opens a session of the host for a user who has signed in at a provider, and returns its id and its cookie. It is one durable step.
+func (s *Sessions) SignIn(ctx context.Context, who signin.SignedIn, a Attempt, host routes.Host) (id string, cookie oauth.Secret, err error) {
+	id, err = s.sessions.OpenHostSession(ctx, who, host, a.Nonce)
 	if err != nil {
 		return "", oauth.Secret{}, err
 	}
-	return id, s.issuer.Master.HostSession(id, host.Origin()), nil
+	return id, s.families().Master.HostSession(id, host.Origin()), nil
 }
 
-// refused is an error of which a new attempt may know nothing.
+// refused returns an error after which a new attempt may succeed.
 func refused(reason string) error { return oauth.NewError(oauth.InvalidGrant, reason) }
 
-// End ends the session of a cookie, and returns it; nil: there was none. With a sign-in of our issuer it ends that, and with it the
-// sessions of all hosts that came of it. Without one it ends those that the user has by the same provider, at all hosts.
-func (s *Sessions) End(ctx context.Context, cookie string, host routes.Host) (*tokenissuer.Session, error) {
+// End ends the session of a cookie, and returns it; nil: there was none. If the session depends on one at our issuer, End ends that and so
+// the sessions of all hosts that depend on it. Otherwise it ends the user's sessions through the same provider, at all hosts.
+func (s *Sessions) End(ctx context.Context, cookie string, host routes.Host) (*signin.Session, error) {
 	session, err := s.session(ctx, cookie, host)
 	if session == nil || err != nil {
 		return nil, err
 	}
 	if session.Family.SessionID == "" {
-		if err := s.issuer.EndHostSessionsOf(ctx, session.User, session.Family.Provider); err != nil {
+		if err := s.sessions.EndHostSessionsOf(ctx, session.User, session.Family.Provider); err != nil {
 			return nil, err
 		}
-		return session, s.issuer.EndSession(ctx, session)
+		return session, s.sessions.EndSession(ctx, session)
 	}
-	signIn := &tokenissuer.Session{Family: &store.TokenFamily{ID: session.Family.SessionID}, User: session.User}
-	if err := s.issuer.SignOut(ctx, signIn); err != nil {
+	signIn := &signin.Session{Family: &store.TokenFamily{ID: session.Family.SessionID}, User: session.User}
+	if err := s.sessions.SignOut(ctx, signIn); err != nil {
 		return nil, err
 	}
-	return session, s.issuer.EndSession(ctx, session)
+	return session, s.sessions.EndSession(ctx, session)
 }

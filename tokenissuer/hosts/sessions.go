@@ -6,41 +6,49 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// maxBytes bounds what is remembered of sessions.
+// maxBytes bounds the memory for remembered sessions.
 const maxBytes = 96 << 20
 
-// Sessions are those of browsers at hosts behind the gate.
+// Sessions are the sessions of browsers at hosts behind the gate.
 type Sessions struct {
-	issuer     *tokenissuer.Issuer
+	sessions   *signin.Sessions
+	signIns    *signin.SignIns
+	roles      store.RoleCatalogue
 	allowed    oauth.Scopes
 	remembered *token.OpaqueCache
 }
 
-// New returns the sessions that an issuer keeps.
-func New(issuer *tokenissuer.Issuer, enter token.EnterStore) *Sessions {
-	return &Sessions{issuer: issuer, allowed: issuer.HostScopes(), remembered: token.NewOpaqueCache(issuer.Verifier, enter, maxBytes)}
+// New returns the sessions at hosts of an issuer's sessions. roles are those that users can have, and verifier reads the issuer's tokens.
+func New(sessions *signin.Sessions, signIns *signin.SignIns, roles store.RoleCatalogue, verifier *token.Verifier, enter token.EnterStore) *Sessions {
+	return &Sessions{
+		sessions: sessions, signIns: signIns, roles: roles, allowed: sessions.Clients.BuiltIn().Scopes,
+		remembered: token.NewOpaqueCache(verifier, enter, maxBytes),
+	}
 }
 
-// errNone is all that is said of a cookie that stands for no session.
+func (s *Sessions) families() *families.Families { return s.sessions.Families }
+
+// errNone is the error for a cookie that is not of a living session.
 var errNone = oauth.NewError(oauth.Unauthorized, "session_missing")
 
-// keyOf does not allocate for a cookie of ours.
+// keyOf returns the key of a cookie in the cache. It does not allocate for a cookie of ours.
 func keyOf(cookie string, host routes.Host) token.OpaqueKey {
 	var room [256]byte
 	text := append(append(append(append(room[:0], cookie...), 0), host.Scheme...), 0)
 	return sha256.Sum256(append(text, host.Authority...))
 }
 
-// Token returns who is calling, by the cookie of a session and the host at which it came. It asks the store for a session that it
-// has not seen for a minute, and otherwise whether it was revoked. The error is unauthorized when there is no such session any more,
-// and temporarily_unavailable.
+// Token returns the caller, by the cookie of a session and the host at which it came. A session that was read within a minute is only
+// checked against revocations; any other is read from the store. The error is unauthorized when there is no such session, or
+// temporarily_unavailable.
 func (s *Sessions) Token(ctx context.Context, cookie string, host routes.Host) (*token.AccessToken, error) {
 	key := keyOf(cookie, host)
 	if t, known, err := s.remembered.Recall(key); known {
@@ -59,15 +67,15 @@ func (s *Sessions) Token(ctx context.Context, cookie string, host routes.Host) (
 func (s *Sessions) Remembered() int { return s.remembered.Len() }
 
 // session returns the session of a cookie; nil: there is none.
-func (s *Sessions) session(ctx context.Context, cookie string, host routes.Host) (*tokenissuer.Session, error) {
-	if s.issuer.Master == nil {
+func (s *Sessions) session(ctx context.Context, cookie string, host routes.Host) (*signin.Session, error) {
+	if s.families().Master == nil {
 		return nil, oauth.Unavailable("keys_not_loaded", nil)
 	}
-	id, genuine := s.issuer.Master.ReadHostSession(cookie, host.Origin())
+	id, genuine := s.families().Master.ReadHostSession(cookie, host.Origin())
 	if !genuine {
 		return nil, nil
 	}
-	session, err := s.issuer.LivingSession(ctx, id, store.HostSession)
+	session, err := s.sessions.LivingSession(ctx, id, store.HostSession)
 	if session == nil || err != nil || session.Family.Code.RedirectURI != host.Callback() {
 		return nil, err
 	}
@@ -82,22 +90,22 @@ func (s *Sessions) load(ctx context.Context, cookie string, host routes.Host) (*
 	}
 	f, user := session.Family, session.User
 	t := &token.AccessToken{
-		Issuer: s.issuer.URL, Subject: user.ID, Audience: s.issuer.Audience, ClientID: store.BuiltInClientID, Scopes: s.scopes(f), ID: f.ID,
+		Issuer: s.sessions.Clients.URL, Subject: user.ID, Audience: s.sessions.Clients.Audience, ClientID: store.BuiltInClientID, Scopes: s.scopes(f), ID: f.ID,
 		IssuedAt: f.CreatedAt.Truncate(time.Second), ExpiresAt: f.ExpiresAt,
 		SignIn: token.SignIn{FamilyID: f.ID, Organisation: user.Organisation, AuthTime: f.AuthTime.Truncate(time.Second)},
 	}
-	if s.issuer.Roles.Has(user.Role) {
+	if s.roles.Has(user.Role) {
 		t.Role = string(user.Role)
 	}
 	person := &token.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified(), Groups: user.AllGroups(), Profile: user.Profile, UpdatedAt: user.LastChange()}
-	// An address that nobody has verified is the operator's word, unless a provider has brought it.
+	// An unverified address was set by the operator, unless a provider has brought it.
 	person.EmailKnown = user.EmailVerified() || !user.External || user.Declared
 	person.ACR, person.AMR = f.Proof.ACR, f.Proof.AMR
 	t.WithPerson(person)
 	return t, nil
 }
 
-// scopes are the session's, without those that the operator has taken away since.
+// scopes returns the session's scopes, without those that the operator has removed since.
 func (s *Sessions) scopes(f *store.TokenFamily) oauth.Scopes {
 	if slices.Equal(s.allowed, f.Scopes) {
 		return s.allowed

@@ -14,9 +14,9 @@ import (
 	"github.com/go-ldap/ldap/v3"
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -58,7 +58,7 @@ const maxLogin = 254
 // for the login, invalid_grant if it has one and does not accept the person, and temporarily_unavailable if the directory fails.
 //
 // An unknown login takes the same steps as a wrong password: a search, and a bind on a connection of its own.
-func (d *Directory) Authenticate(ctx context.Context, a tokenissuer.DirectoryAttempt) (federation.Account, error) {
+func (d *Directory) Authenticate(ctx context.Context, a signin.DirectoryAttempt) (federation.Account, error) {
 	// 1. The login's form. An empty password would be an unauthenticated bind (RFC 4513 §5.1.2).
 	if !d.isLogin(a.Login) {
 		return federation.Account{}, store.ErrNotFound
@@ -90,7 +90,7 @@ func (d *Directory) isLogin(login string) bool {
 		!strings.ContainsFunc(login, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) })
 }
 
-func (d *Directory) signIn(ctx context.Context, a tokenissuer.DirectoryAttempt) (none federation.Account, err error) {
+func (d *Directory) signIn(ctx context.Context, a signin.DirectoryAttempt) (none federation.Account, err error) {
 	// 3. The entry, and what identifies it.
 	entry, err := d.find(ctx, a.Login)
 	if err != nil {

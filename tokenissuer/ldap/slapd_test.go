@@ -10,10 +10,10 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/ldaptest"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -45,8 +45,8 @@ func open(t testing.TB, s Settings) *Directory {
 	return d
 }
 
-func attempt(login, password string) tokenissuer.DirectoryAttempt {
-	return tokenissuer.DirectoryAttempt{
+func attempt(login, password string) signin.DirectoryAttempt {
+	return signin.DirectoryAttempt{
 		Login: login, Password: oauth.NewSecret(password), Address: "192.0.2.1", Admit: func(string) error { return nil },
 	}
 }

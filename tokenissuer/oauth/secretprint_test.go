@@ -11,7 +11,9 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -33,11 +35,11 @@ func TestSecretsDoNotPrint(t *testing.T) {
 		name string
 		s    oauth.Secret
 	}
-	auth := tokenissuer.ClientAuthentication{Readings: []tokenissuer.ClientCredential{{ID: "a", Secret: secret}}, Address: "192.0.2.1"}
+	auth := clients.Authentication{Readings: []clients.Credential{{ID: "a", Secret: secret}}, Address: "192.0.2.1"}
 	values := []any{
 		secret, &secret, exported{secret}, &exported{secret}, unexported{"x", secret}, &unexported{"x", secret},
-		[]oauth.Secret{secret}, map[string]oauth.Secret{"a": secret}, [1]unexported{{"x", secret}}, []any{secret}, tokenissuer.ClientCredential{ID: "a", Secret: secret},
-		auth, tokenissuer.TokenRequest{Client: auth}, tokenissuer.Tokens{AccessToken: secret, RefreshToken: secret},
+		[]oauth.Secret{secret}, map[string]oauth.Secret{"a": secret}, [1]unexported{{"x", secret}}, []any{secret}, clients.Credential{ID: "a", Secret: secret},
+		auth, grants.Request{Client: auth}, issuer.Tokens{AccessToken: secret, RefreshToken: secret},
 	}
 	for _, v := range values {
 		for _, verb := range "bcdeEfFgGoOpqstTUvwxX" {

@@ -17,7 +17,7 @@ type condition struct {
 
 var conditions = []condition{
 	{"time", "it has not expired", func(p *Tokens, record *store.PersonalToken, _ *store.User) bool {
-		return p.issuer.Now().Before(record.ExpiresAt)
+		return p.issuer.Families.Now().Before(record.ExpiresAt)
 	}},
 	{"owner", "its owner is active, and is who made it", func(_ *Tokens, record *store.PersonalToken, owner *store.User) bool {
 		return owner.IsActive() && owner.Declared == record.UserDeclared
@@ -30,7 +30,7 @@ var conditions = []condition{
 	}},
 	{"revocation", "neither it nor its owner was revoked since it was made", func(p *Tokens, record *store.PersonalToken, owner *store.User) bool {
 		made := &store.TokenFamily{UserID: owner.ID, ClientID: store.BuiltInClientID, CreatedAt: record.CreatedAt}
-		return !p.issuer.Revocations.RevokedFamily(made, owner.Organisation) && !p.issuer.Revocations.Revoked(p.tokenOf(record, owner))
+		return !p.issuer.Families.Revocations.RevokedFamily(made, owner.Organisation) && !p.issuer.Families.Revocations.Revoked(p.tokenOf(record, owner))
 	}},
 }
 
@@ -61,7 +61,7 @@ func (p *Tokens) Explain(ctx context.Context, text string, audiences []string) (
 	}
 	known := add("token", "it was made here and not removed since", formed, err == nil, errUnknown)
 	if known {
-		if owner, err = p.issuer.Directory.User(ctx, record.UserID); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if owner, err = p.issuer.Families.Directory.User(ctx, record.UserID); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return x, err
 		}
 		known = err == nil

@@ -8,30 +8,41 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/cache"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 const (
-	// maxBytes bounds what is remembered of tokens that are good, and maxRefused how many that are not.
+	// maxBytes bounds the memory for valid tokens, and maxRefused the number of invalid ones.
 	maxBytes   = 32 << 20
 	maxRefused = 16384
-	// providerWord is how long after a sign-in at a provider a token has the groups into which the provider has put its owner: as long as a
-	// browser stays signed in, and the day within which a sign-in is noted.
+	// providerWord is how long after a sign-in at a provider a token has the groups that the provider has given its owner: as long as a
+	// browser stays signed in, and the day within which a sign-in is recorded.
 	providerWord = 31 * store.Day
-	// refusedFor is how long a token that is not good is refused without asking again.
+	// refusedFor is how long an invalid token is refused without asking again.
 	refusedFor = 10 * time.Second
 )
 
 // Tokens are the personal access tokens of an issuer.
 type Tokens struct {
 	rules      Rules
-	issuer     *tokenissuer.Issuer
+	issuer     Issuer
 	stored     func() Store
 	remembered *token.OpaqueCache
 	refused    *cache.Cache[struct{}]
+}
+
+// Issuer is what tokens use of their issuer.
+type Issuer struct {
+	Families  *families.Families
+	Clients   *clients.Clients
+	Verifier  *token.Verifier
+	Roles     store.RoleCatalogue
+	Resources *routes.Resources
 }
 
 // Store is what tokens ask of a store.
@@ -41,9 +52,9 @@ type Store interface {
 }
 
 // New returns the tokens of an issuer that rules allow. Stored returns the store once the issuer serves.
-func New(issuer *tokenissuer.Issuer, rules Rules, stored func() Store, enter token.EnterStore) *Tokens {
+func New(issuer Issuer, rules Rules, stored func() Store, enter token.EnterStore) *Tokens {
 	if len(rules.Scopes) == 0 {
-		rules.Scopes = issuer.HostScopes()
+		rules.Scopes = issuer.Clients.BuiltIn().Scopes
 	}
 	return &Tokens{
 		rules: rules, issuer: issuer, stored: stored, remembered: token.NewOpaqueCache(issuer.Verifier, enter, maxBytes),
@@ -54,7 +65,7 @@ func New(issuer *tokenissuer.Issuer, rules Rules, stored func() Store, enter tok
 // Rules are those by which tokens are made and used.
 func (p *Tokens) Rules() Rules { return p.rules }
 
-// IsToken reports whether a text is meant to be a personal access token.
+// IsToken reports whether a text has the form of a personal access token.
 func (*Tokens) IsToken(text string) bool { return strings.HasPrefix(text, Prefix) }
 
 // Remembered returns the number of tokens in memory.
@@ -65,8 +76,8 @@ var (
 	errUnknown   = oauth.NewError(oauth.InvalidToken, "personal_token_unknown")
 )
 
-// Token returns whose a token is, if it is good and for one of the audiences. Admit is called before the store is asked about one that is
-// not in memory. The error is invalid_token or temporarily_unavailable.
+// Token returns what a valid token for one of the audiences says. admit is called before the store is asked about a token that is not in
+// memory. The error is invalid_token or temporarily_unavailable.
 func (p *Tokens) Token(ctx context.Context, text string, audiences []string, admit token.Admission) (*token.AccessToken, error) {
 	if !isWellFormed(text) {
 		return nil, errMalformed
@@ -85,7 +96,7 @@ func (p *Tokens) Token(ctx context.Context, text string, audiences []string, adm
 	return t, nil
 }
 
-// read asks the store, unless it has just been asked about a token that is not good.
+// read asks the store, unless the token was invalid a moment ago.
 func (p *Tokens) read(ctx context.Context, key token.OpaqueKey, admit token.Admission) (*token.AccessToken, error) {
 	now := p.issuer.Verifier.Now()
 	if _, refused := p.refused.GetAt(string(key[:]), now); refused {
@@ -101,19 +112,19 @@ func (p *Tokens) read(ctx context.Context, key token.OpaqueKey, admit token.Admi
 	return t, err
 }
 
-// load reads a token from the store; nil: it is not good, whatever the reason. The use is noted once a day.
+// load reads a token from the store; nil: it is not valid. The use is recorded once a day.
 func (p *Tokens) load(ctx context.Context, key token.OpaqueKey) (*token.AccessToken, error) {
 	record, owner, err := p.find(ctx, key)
 	if record == nil || err != nil {
 		return nil, err
 	}
-	if day := p.issuer.Now().UTC().Truncate(24 * time.Hour); record.LastUsedAt.Before(day) {
-		_ = p.stored().TouchPersonalToken(ctx, record.ID, day) // a request does not fail because nobody can note it
+	if day := p.issuer.Families.Now().UTC().Truncate(24 * time.Hour); record.LastUsedAt.Before(day) {
+		_ = p.stored().TouchPersonalToken(ctx, record.ID, day) // a request does not fail for that
 	}
 	return p.tokenOf(record, owner), nil
 }
 
-// find returns the record of a token that is good at this moment, with its owner; nil: there is none.
+// find returns the record of a token that is valid now, with its owner; nil: there is none.
 func (p *Tokens) find(ctx context.Context, key token.OpaqueKey) (*store.PersonalToken, *store.User, error) {
 	record, err := p.stored().PersonalToken(ctx, key)
 	switch {
@@ -122,7 +133,7 @@ func (p *Tokens) find(ctx context.Context, key token.OpaqueKey) (*store.Personal
 	case err != nil:
 		return nil, nil, err
 	}
-	owner, err := p.issuer.Directory.User(ctx, record.UserID)
+	owner, err := p.issuer.Families.Directory.User(ctx, record.UserID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil, nil
@@ -135,8 +146,8 @@ func (p *Tokens) find(ctx context.Context, key token.OpaqueKey) (*store.Personal
 	return record, owner, nil
 }
 
-// current returns the owner of a token without the groups of a provider at which the owner has not signed in for long: nobody signs in to use
-// a token, and somebody whom the provider knows no more would keep them as long as the token lives.
+// current returns the owner of a token without the groups of a provider at which the owner has not signed in for long. A token is used
+// without a sign-in, so a person whom the provider has removed would otherwise keep them as long as the token lives.
 func (p *Tokens) current(ctx context.Context, owner *store.User) (*store.User, error) {
 	if len(owner.ProviderGroups) == 0 {
 		return owner, nil
@@ -145,7 +156,7 @@ func (p *Tokens) current(ctx context.Context, owner *store.User) (*store.User, e
 	if err != nil {
 		return nil, err
 	}
-	since := p.issuer.Now().Add(-providerWord)
+	since := p.issuer.Families.Now().Add(-providerWord)
 	if slices.ContainsFunc(identities, func(i store.Identity) bool { return i.Provider == owner.GroupsBy && i.LastUsedAt.After(since) }) {
 		return owner, nil
 	}
@@ -162,11 +173,11 @@ func (p *Tokens) stands(record *store.PersonalToken, owner *store.User) bool {
 // tokenOf returns what a token says, with what its owner may have now.
 func (p *Tokens) tokenOf(record *store.PersonalToken, owner *store.User) *token.AccessToken {
 	t := &token.AccessToken{
-		Issuer: p.issuer.URL, Subject: owner.ID, Audience: record.Audience, ClientID: store.BuiltInClientID, Scopes: p.rules.within(record.Scopes),
+		Issuer: p.issuer.Clients.URL, Subject: owner.ID, Audience: record.Audience, ClientID: store.BuiltInClientID, Scopes: p.rules.within(record.Scopes),
 		ID: record.ID, IssuedAt: record.IssuedAt(), ExpiresAt: record.ExpiresAt.Truncate(time.Second), SignIn: token.SignIn{Organisation: owner.Organisation},
 	}
 	if len(t.Audience) == 0 {
-		t.Audience = p.issuer.Audience
+		t.Audience = p.issuer.Clients.Audience
 	}
 	if p.issuer.Roles.Has(owner.Role) {
 		t.Role = string(owner.Role)
@@ -177,8 +188,8 @@ func (p *Tokens) tokenOf(record *store.PersonalToken, owner *store.User) *token.
 	return t
 }
 
-// Find returns what a token says by the store's state of this moment, for the issuer's own endpoints, where the audience does not matter;
-// nil: the text is no token that is good. The error is temporarily_unavailable.
+// Find returns what a token says by the current state of the store, for the issuer's own endpoints, where the audience does not matter;
+// nil: it is not valid. The error is temporarily_unavailable.
 func (p *Tokens) Find(ctx context.Context, text string) (*token.AccessToken, error) {
 	if !isWellFormed(text) {
 		return nil, nil
@@ -190,8 +201,8 @@ func (p *Tokens) Find(ctx context.Context, text string) (*token.AccessToken, err
 	return p.tokenOf(record, owner), nil
 }
 
-// Create makes a token, which nobody can read again. The error is an InvalidError, an invalid_target, or temporarily_unavailable; for a
-// form also rate_limited, by the limit of grants.
+// Create makes a token, whose text is returned only here. The error is an InvalidError, an invalid_target, or temporarily_unavailable; for
+// a form also rate_limited, by the limit of grants.
 func (p *Tokens) Create(ctx context.Context, owner *store.User, q Request) (*store.PersonalToken, oauth.Secret, error) {
 	if err := p.rules.check(&q, owner); err != nil {
 		return nil, oauth.Secret{}, err
@@ -210,41 +221,41 @@ func (p *Tokens) Create(ctx context.Context, owner *store.User, q Request) (*sto
 	if err := p.useForm(ctx, owner, q.Form); err != nil {
 		return nil, oauth.Secret{}, err
 	}
-	token, now := newToken(), p.issuer.Now()
+	token, now := newToken(), p.issuer.Families.Now()
 	record := &store.PersonalToken{
 		ID: oauth.NewID(), Digest: token.Digest(), UserID: owner.ID, UserDeclared: owner.Declared, Name: q.Name, Scopes: q.Scopes, Audience: audience,
-		CreatedAt: p.issuer.Birth(now), ExpiresAt: now.Add(q.Lifetime),
+		CreatedAt: p.issuer.Families.IssueTime(), ExpiresAt: now.Add(q.Lifetime),
 	}
 	err = p.stored().AddPersonalToken(ctx, record, owner.Version)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return nil, oauth.Secret{}, errNotOwner // since then
+		return nil, oauth.Secret{}, errNotOwner // any longer
 	case err != nil:
 		return nil, oauth.Secret{}, err
 	}
 	return record, token, nil
 }
 
-// granted is the way of granting in which forms are counted.
+// granted is the grant type under which forms are counted.
 const granted oauth.GrantType = "personal_token"
 
-// useForm refuses a form that has made a token, or comes from somebody who makes too many.
+// useForm returns an error for a form that has made a token before, or from a user who makes too many.
 func (p *Tokens) useForm(ctx context.Context, owner *store.User, form string) error {
 	if form == "" {
 		return nil
 	}
-	now := p.issuer.Now()
-	if err := p.issuer.ReserveGrant(ctx, granted, owner.ID, now); err != nil {
+	now := p.issuer.Families.Now()
+	if err := p.issuer.Families.Limits.ReserveGrant(ctx, granted, owner.ID, now); err != nil {
 		return err
 	}
-	fresh, err := p.issuer.UseOnce(ctx, "personal token", owner.ID, form, now.Add(store.MaxLifetime))
+	fresh, err := p.issuer.Families.UseOnce(ctx, "personal token", owner.ID, form, now.Add(store.MaxLifetime))
 	if err == nil && !fresh {
 		err = errUsed
 	}
 	return err
 }
 
-// Of lists the tokens of a user, or of everybody when the id is empty, the newest first, also those that have expired.
+// Of lists the tokens of a user, or of all users when the id is empty, newest first, including expired ones.
 func (p *Tokens) Of(ctx context.Context, userID string) ([]*store.PersonalToken, error) {
 	list, err := p.stored().PersonalTokens(ctx, userID)
 	if err != nil {
@@ -253,14 +264,13 @@ func (p *Tokens) Of(ctx context.Context, userID string) ([]*store.PersonalToken,
 	return list, nil
 }
 
-// End ends the tokens that match, durably, here at once and on every other node as soon as it hears of it. It reports whether there was one.
+// End ends the tokens that match: durably, at once in this process, and on every other node as soon as it hears of it. It reports whether
+// there was one.
 func (p *Tokens) End(ctx context.Context, which store.PersonalTokenFilter) (bool, error) {
-	ended, err := p.stored().EndPersonalTokens(ctx, which, p.issuer.Ending())
+	ended, err := p.stored().EndPersonalTokens(ctx, which, p.issuer.Families.Ending())
 	if err != nil {
 		return false, err
 	}
-	p.issuer.Revocations.Add(ended...)
+	p.issuer.Families.Revocations.Add(ended...)
 	return len(ended) > 0, nil
 }
-
-var _ tokenissuer.PersonalTokens = (*Tokens)(nil)

@@ -10,9 +10,12 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
@@ -62,9 +65,12 @@ func TestQ113QuestionsToTheStore(t *testing.T) {
 	clock := func() time.Time { return now }
 	kept := &askedStore{Store: teststore.New(t)}
 	revocations := token.NewRevocationSet()
-	issuer := &tokenissuer.Issuer{
-		Settings: tokenissuer.Settings{URL: tokentest.Issuer, Audience: []string{tokentest.Issuer}},
-		Records:  tokenissuer.Records{Directory: kept, Revocations: revocations, Now: clock},
+	fs := &families.Families{
+		Opened: families.Opened{Directory: kept}, Revocations: revocations, Now: clock, NodeNow: clock, Limits: new(attempts.Limits),
+	}
+	issuer := Issuer{
+		Families: fs, Resources: new(routes.Resources),
+		Clients: &clients.Clients{Families: fs, Policy: clients.Policy{URL: tokentest.Issuer, Audience: []string{tokentest.Issuer}}},
 	}
 	issuer.Verifier = token.NewVerifier(tokentest.Issuer, new(keys.Set), revocations, time.Hour, clock)
 	revocations.MarkFresh(now)
@@ -86,7 +92,7 @@ func TestQ113QuestionsToTheStore(t *testing.T) {
 	ask := func(text string, passes bool, questions, admissions int) {
 		t.Helper()
 		asked, before := kept.asked, admitted
-		_, err := tokens.Token(t.Context(), text, issuer.Audience, func() (func(), error) { admitted++; return func() {}, nil })
+		_, err := tokens.Token(t.Context(), text, issuer.Clients.Audience, func() (func(), error) { admitted++; return func() {}, nil })
 		if (err == nil) != passes || kept.asked-asked != questions || admitted-before != admissions {
 			t.Fatalf("%v, %d questions, %d admitted; want passes %t, %d, %d", err, kept.asked-asked, admitted-before, passes, questions, admissions)
 		}

@@ -1,4 +1,4 @@
-// Package redirect is how an answer of the authorization endpoint leaves the server: to a redirect URI that belongs to the client.
+// Package redirect sends answers of the authorization endpoint to redirect URIs that belong to the client.
 package redirect
 
 import (
@@ -10,20 +10,20 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Target is a redirect URI that belongs to the client which named it. Only To and ToHost make one, and only
-// with one can an answer of the authorization endpoint leave the server (RFC 9700 §4.11).
+// Target is a redirect URI that belongs to the client. Only To and ToHost make one, and an answer of the authorization endpoint needs one
+// (RFC 9700 §4.11).
 type Target struct {
 	uri    string
 	issuer string
 	state  string
-	// takesForms: the answer may travel in a form, and formPost: it does.
+	// takesForms allows an answer in a form, and formPost asks for it.
 	takesForms, formPost bool
 }
 
 // FormPostMode is the response_mode of an answer that travels in a form (OAuth 2.0 Form Post Response Mode).
 const FormPostMode = "form_post"
 
-// Answer is what the authorization endpoint answers to a client through the browser.
+// Answer is an answer of the authorization endpoint to a client, through the browser.
 type Answer struct {
 	// Location is where the browser is redirected, with the parameters; empty: a form takes them to URI.
 	Location string
@@ -35,9 +35,8 @@ type Answer struct {
 // Parameter is a parameter of an answer.
 type Parameter struct{ Name, Value string }
 
-// To returns the target of a client's redirect URI. One that is not exactly one of the client's is an error that must be shown on a
-// page and never redirected. The URI may be left out when the client has only one. TakesForms: an answer may travel in a form, if the URI
-// is one of the web.
+// To returns the target of a client's redirect URI. A URI that is not exactly one of the client's is an error that must be shown on a page
+// and never redirected. The URI may be empty if the client has only one. takesForms allows answers in a form, to a web URI.
 func To(client *store.Client, uri, issuer string, takesForms bool) (Target, error) {
 	switch {
 	case uri == "" && len(client.RedirectURIs) == 1:
@@ -74,24 +73,24 @@ func (t Target) WithState(state string) Target {
 	return t
 }
 
-// WithResponseMode returns the target with the response_mode of every answer. Only form_post is another than the default, and only
-// where a form can be sent to: a URL of the web, for an issuer that is an OpenID provider.
+// WithResponseMode returns the target with the response_mode of every answer. Only form_post differs from the default, and only for a web
+// URI of an OpenID provider.
 func (t Target) WithResponseMode(mode string) Target {
 	t.formPost = t.takesForms && mode == FormPostMode
 	return t
 }
 
-// Code is the answer with an authorization code (RFC 6749 §4.1.2, RFC 9207 §2).
+// Code returns the answer with an authorization code (RFC 6749 §4.1.2, RFC 9207 §2).
 func (t Target) Code(code oauth.Secret) Answer {
 	return t.answer(Parameter{"code", code.Reveal()})
 }
 
-// Error is the answer with an error (RFC 6749 §4.1.2.1). Name is the error's on the wire.
+// Error returns the answer with an error (RFC 6749 §4.1.2.1). name is the error code on the wire.
 func (t Target) Error(name, description string) Answer {
 	return t.answer(Parameter{"error", name}, Parameter{"error_description", description})
 }
 
-// answer is the one with these parameters, state and iss last.
+// answer returns the answer with these parameters, state and iss last.
 func (t Target) answer(parameters ...Parameter) Answer {
 	if t.state != "" {
 		parameters = append(parameters, Parameter{"state", t.state})
@@ -103,7 +102,7 @@ func (t Target) answer(parameters ...Parameter) Answer {
 	return Answer{Location: WithQuery(t.uri, parameters...), URI: t.uri, Parameters: parameters}
 }
 
-// WithQuery appends parameters to a URI. What it has already stays as it is.
+// WithQuery appends parameters to a URI. Its existing query stays as it is.
 func WithQuery(uri string, parameters ...Parameter) string {
 	location := []byte(uri)
 	separator := byte('?')
@@ -129,11 +128,11 @@ func IsWebURL(uri string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// encodeQuery writes a space as %20, which every reader takes for one; a plus sign is for forms alone.
+// encodeQuery encodes a space as %20, because a plus sign is a space in forms only.
 func encodeQuery(value string) string { return strings.ReplaceAll(url.QueryEscape(value), "+", "%20") }
 
-// Host is what a person is told of where the answer goes: the host with its port, or the scheme of a native application, which does not
-// belong to the host that may stand behind it.
+// Host returns what a person is told about where the answer goes: the host with its port, or the scheme of a native application, whose URI
+// may name a host that it does not belong to.
 func (t Target) Host() string {
 	if u, err := url.Parse(t.uri); err == nil && u.Host != "" && IsWebURL(t.uri) {
 		return u.Host
@@ -154,11 +153,10 @@ func (t Target) IsOnDevice() bool {
 	return err != nil || !IsWebURL(t.uri) || oauth.IsLoopback(u.Hostname())
 }
 
-// Origin is OriginOf where the answer goes.
+// Origin returns OriginOf the redirect URI.
 func (t Target) Origin() string { return OriginOf(t.uri) }
 
-// OriginOf is what a content security policy calls where a URI leads: an origin, or the scheme of a native application
-// with its colon.
+// OriginOf returns the target of a URI for a content security policy: an origin, or the scheme of a native application with its colon.
 func OriginOf(uri string) string {
 	u, err := url.Parse(uri)
 	if err == nil && IsWebURL(uri) {

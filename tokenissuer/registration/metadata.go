@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Metadata is what a client says of itself (RFC 7591 §2), in a registration or in a document of its own. Members that are not here are
-// ignored, as the RFC asks.
+// Metadata is what a client says about itself (RFC 7591 §2), in a registration or in a metadata document. Unknown members are ignored, as
+// the RFC requires.
 type Metadata struct {
 	RedirectURIs  []string `json:"redirect_uris,omitempty"`
 	AuthMethod    string   `json:"token_endpoint_auth_method,omitzero"`
@@ -95,8 +95,8 @@ func (m *Metadata) Secretless(c *store.Client, name string) error {
 	return nil
 }
 
-// keys gives a client the public keys that its metadata have, or name. Keys of a client that proves itself in another way are for
-// something else, and are ignored.
+// keys sets the public keys of a client from its metadata. Keys of a client that authenticates in another way have another purpose, and are
+// ignored.
 func (m *Metadata) keys(c *store.Client) error {
 	k := m.ClientKeys
 	switch {
@@ -116,7 +116,7 @@ func (m *Metadata) keys(c *store.Client) error {
 	return assertion.CheckSet(c)
 }
 
-// apply fills a client with what the metadata say of it. The method that they name is one of ours, and it has one.
+// apply sets the members of a client from its metadata. The method that they name is one of ours.
 func (m *Metadata) apply(c *store.Client) error {
 	switch m.AuthMethod {
 	case MethodNone, MethodPrivateKey:
@@ -128,7 +128,7 @@ func (m *Metadata) apply(c *store.Client) error {
 	return fmt.Errorf("%w%w", errMetadata, errors.New("token_endpoint_auth_method must be none, client_secret_basic, client_secret_post or private_key_jwt"))
 }
 
-// metadataOf is what a client has registered, in the words of metadata. Method is how it authenticates.
+// metadataOf returns the metadata of a registered client. method is how it authenticates.
 func metadataOf(c *store.Client, method string) Metadata {
 	m := Metadata{
 		RedirectURIs: c.RedirectURIs, AuthMethod: method, ResponseTypes: []string{"code"}, Name: c.Name, Scope: c.Scopes.String(),
@@ -140,7 +140,7 @@ func metadataOf(c *store.Client, method string) Metadata {
 	return m
 }
 
-// methodOf is how a client authenticates; one with a secret may present it in either of two places.
+// methodOf returns how a client authenticates. One with a secret may present it in either of two places.
 func methodOf(c *store.Client) string {
 	switch {
 	case c.IsPublic():
@@ -194,8 +194,8 @@ var reverseDomain = regexp.MustCompile(`^[a-z][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)+$
 // knownSchemes are those of well-known clients that are no domain name.
 var knownSchemes = []string{"cursor"}
 
-// checkScheme refuses schemes by which another program of the device would be started, such as ms-settings or search-ms: a link to us would
-// start it.
+// checkScheme refuses schemes that start another program of the device, such as ms-settings or search-ms, because a link to us would start
+// it.
 func checkScheme(uri string) error {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme == "https" || u.Scheme == "http" || slices.Contains(knownSchemes, u.Scheme) || reverseDomain.MatchString(u.Scheme) {
@@ -204,7 +204,7 @@ func checkScheme(uri string) error {
 	return fmt.Errorf("redirect URI %q: use https, http on loopback, or a scheme that is a domain name in reverse, like com.example.app", uri)
 }
 
-// readOpenID gives a client what its metadata say of OpenID Connect. Response modes that there are not are left out.
+// readOpenID sets the OpenID Connect members of a client from its metadata. Unsupported response modes are left out.
 func (m *Metadata) readOpenID(c *store.Client) error {
 	c.ClientOpenID = m.ClientOpenID
 	c.ResponseModes = slices.DeleteFunc(slices.Clone(m.ResponseModes), func(mode string) bool { return !slices.Contains(store.ResponseModes, mode) })
@@ -240,10 +240,10 @@ func isOfDevice(uri string) bool {
 	return loopback || !strings.HasPrefix(strings.ToLower(uri), "http://") && !strings.HasPrefix(strings.ToLower(uri), "https://")
 }
 
-// maxMarks is how many marks a letter has in any language. More of them pile up over the lines above.
+// maxMarks is the maximum number of marks on a letter in any language. More of them pile up over the lines above.
 const maxMarks = 3
 
-// withoutPiles takes marks away that one letter has too many of.
+// withoutPiles removes the marks of which a letter has too many.
 func withoutPiles(letters []rune) []rune {
 	marks := 0
 	return slices.DeleteFunc(letters, func(c rune) bool {
@@ -256,8 +256,8 @@ func withoutPiles(letters []rune) []rune {
 	})
 }
 
-// cleanName returns a name that a page can show between quotation marks: without invisible characters and quotation marks, on one line,
-// and no longer than a line. Somebody who looks at it must see where it ends.
+// cleanName returns a name that a page can show between quotation marks: without invisible characters and quotation marks, on one line, and
+// no longer than a line, so that a reader sees where it ends.
 func cleanName(name string) string {
 	if !utf8.ValidString(name) {
 		return ""
@@ -267,7 +267,7 @@ func cleanName(name string) string {
 		case unicode.In(c, unicode.Zs, unicode.Zl, unicode.Zp), c == '\t', c == '\n', c == '\r':
 			return ' '
 		case unicode.In(c, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs), c == 0x115f, c == 0x1160, c == 0x3164, c == 0xffa0, c == 0x2800:
-			return -1 // the last ones are letters and a symbol that nobody sees
+			return -1 // the last ones are invisible letters and a symbol
 		case unicode.In(c, unicode.Pi, unicode.Pf), strings.ContainsRune("\"\u201e\u201a\uff02\u2033\u301d\u301e\u301f", c):
 			return '\''
 		}

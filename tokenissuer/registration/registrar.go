@@ -20,17 +20,17 @@ import (
 const (
 	// UnusedFor is how long a client is kept that gets no token.
 	UnusedFor = 30 * store.Day
-	// neverUsedFor is how long a client that has never got one is kept when there is no room for another.
+	// neverUsedFor is how long a client that has never got a token is kept when there is no room for another.
 	neverUsedFor = time.Hour
 )
 
-// Rules are who may register.
+// Rules say who may register.
 type Rules struct {
 	// Most is how many clients that registered themselves are kept.
 	Most int
 	// PerAddress bounds the attempts from one address.
 	PerAddress attempts.Limit
-	// InitialTokens are the digests of the tokens of which one is needed (RFC 7591 §3); none: anybody may register.
+	// InitialTokens are the digests of the initial access tokens, one of which is required (RFC 7591 §3); none: anyone may register.
 	InitialTokens [][sha256.Size]byte
 }
 
@@ -42,12 +42,12 @@ type Registrar struct {
 	adding sync.Mutex // held from the count to the addition
 }
 
-// Registered is a client as it is told of its registration.
+// Registered is the answer to a registration.
 type Registered struct {
 	Client *store.Client
-	// Metadata are the client's, with how it authenticates.
+	// Metadata are the client's, with its authentication method.
 	Metadata Metadata
-	// Secret is there once: in the answer to the registration of a confidential client.
+	// Secret is set only in the answer to the registration of a confidential client.
 	Secret oauth.Secret
 	// Token manages the registration.
 	Token oauth.Secret
@@ -56,17 +56,16 @@ type Registered struct {
 // Register adds a client. The errors are invalid_redirect_uri, invalid_client_metadata, invalid_token for a missing or wrong initial access
 // token, rate_limited, and temporarily_unavailable when there is no room.
 func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secret, address string) (Registered, error) {
-	is := g.Clients.Issuer
-	now := is.Now()
+	now := g.Clients.Families.Now()
 	if err := g.reserve(ctx, address, now); err != nil {
 		return Registered{}, err
 	}
 	if !g.admits(initial) {
 		return Registered{}, oauth.NewError(oauth.InvalidToken, "initial_access_token_wrong")
 	}
-	c := store.Client{Origin: store.FromRegistration, Scopes: is.Open.Admitted().RegistrationScopes, PKCE: oauth.PKCERequired}
+	c := store.Client{Origin: store.FromRegistration, Scopes: g.Clients.Known.Open.Admitted().RegistrationScopes, PKCE: oauth.PKCERequired}
 	m.AuthMethod = cmp.Or(m.AuthMethod, MethodBasic) // RFC 7591 §2
-	if !is.OpenID {
+	if !g.Clients.Known.OpenID {
 		m.ClientOpenID = store.ClientOpenID{}
 	}
 	if err := m.apply(&c); err != nil {
@@ -84,10 +83,10 @@ func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secr
 	return g.told(client, secret, m.AuthMethod), nil
 }
 
-// reserve counts what an address has the store write.
+// reserve counts a request that makes the store write, by its address.
 func (g *Registrar) reserve(ctx context.Context, address string, now time.Time) error {
-	is := g.Clients.Issuer
-	return is.Reserve(ctx, is.Limited(attempts.Bucket{Name: "register\x00" + address, Limit: g.PerAddress}), "registration_throttled", now)
+	limits := g.Clients.Known.Limits
+	return limits.Reserve(ctx, limits.Limited(attempts.Bucket{Name: "register\x00" + address, Limit: g.PerAddress}), "registration_throttled", now)
 }
 
 // admits reports whether a client with that initial access token may register.
@@ -99,7 +98,7 @@ func (g *Registrar) admits(token oauth.Secret) bool {
 	return len(g.InitialTokens) == 0 || match == 1
 }
 
-// makeRoom refuses another client when there are as many as may be, unless one can go that has never been used.
+// makeRoom returns an error when there are too many clients and none of them can be removed because it was never used.
 func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
 	n, err := g.Clients.Stored.CountClients(ctx, store.FromRegistration)
 	if err != nil {
@@ -119,13 +118,13 @@ func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
 		return oauth.ErrRegistrationFull.WithRetryAfter(neverUsedFor)
 	}
 	oldest := slices.MinFunc(list, func(a, b *store.Client) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	// It has no tokens, unless it gets its first one at this moment: a day is enough for that.
-	tokens := g.Clients.Issuer.RevocationOf(store.RevokeClient, oldest.ID)
+	// It has no tokens, unless it gets its first one at this moment; a day is enough for that.
+	tokens := g.Clients.Families.RevocationOf(store.RevokeClient, oldest.ID)
 	tokens.ExpiresAt = now.Add(store.Day)
 	if err := g.Clients.Stored.RemoveClient(ctx, oldest.ID, tokens); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	g.Clients.Issuer.Authenticated.Forget(oldest.ID)
+	g.Clients.Known.Authenticated.Forget(oldest.ID)
 	return nil
 }
 
@@ -138,19 +137,19 @@ func (g *Registrar) Read(ctx context.Context, id string, token oauth.Secret) (Re
 	return g.told(c, oauth.Secret{}, ""), nil
 }
 
-// Update replaces the metadata of the client that the token manages (RFC 7592 §2.2), its keys with them. How it authenticates stays. It counts
-// as a registration from the address does.
+// Update replaces the metadata of the client that the token manages, including its keys (RFC 7592 §2.2). The authentication method stays. An
+// update counts like a registration from the address.
 func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m Metadata, address string) (Registered, error) {
 	c, err := g.managed(ctx, id, token)
 	if err != nil {
 		return Registered{}, err
 	}
-	if err := g.reserve(ctx, address, g.Clients.Issuer.Now()); err != nil {
+	if err := g.reserve(ctx, address, g.Clients.Families.Now()); err != nil {
 		return Registered{}, err
 	}
 	changed := store.Client{}
 	m.AuthMethod = cmp.Or(m.AuthMethod, methodOf(c))
-	if !g.Clients.Issuer.OpenID {
+	if !g.Clients.Known.OpenID {
 		m.ClientOpenID = store.ClientOpenID{}
 	}
 	if err := m.apply(&changed); err != nil {
@@ -169,7 +168,7 @@ func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m
 	return g.told(updated, oauth.Secret{}, m.AuthMethod), nil
 }
 
-// Remove ends the client that the token manages, with its tokens.
+// Remove removes the client that the token manages, and ends its tokens.
 func (g *Registrar) Remove(ctx context.Context, id string, token oauth.Secret) error {
 	if _, err := g.managed(ctx, id, token); err != nil {
 		return err
@@ -180,10 +179,10 @@ func (g *Registrar) Remove(ctx context.Context, id string, token oauth.Secret) e
 	return nil
 }
 
-// managed returns the client that a token manages. A client that is gone, or that the operator has disabled, has none.
+// managed returns the client that a token manages. The token of a client that was removed or disabled is wrong.
 func (g *Registrar) managed(ctx context.Context, id string, token oauth.Secret) (*store.Client, error) {
 	refused := oauth.NewError(oauth.InvalidToken, "registration_token_wrong")
-	want, got := g.Clients.Issuer.Master.RegistrationToken(id).Digest(), token.Digest()
+	want, got := g.Clients.Families.Master.RegistrationToken(id).Digest(), token.Digest()
 	if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
 		return nil, refused
 	}
@@ -197,8 +196,7 @@ func (g *Registrar) managed(ctx context.Context, id string, token oauth.Secret) 
 	return c, nil
 }
 
-// RemoveUnused removes the registered clients that have got no token since then, with what they had. Those that the operator has disabled
-// stay, so that they stay out.
+// RemoveUnused removes the registered clients that have got no token since a time. Disabled ones stay, so that they stay out.
 func (g *Registrar) RemoveUnused(ctx context.Context, since time.Time) (removed int, err error) {
 	list, err := g.Clients.Stored.Clients(ctx)
 	if err != nil {
@@ -216,15 +214,15 @@ func (g *Registrar) RemoveUnused(ctx context.Context, since time.Time) (removed 
 	return removed, nil
 }
 
-// told is what a client is told of its registration; method is the one that it has named, empty: none.
+// told returns the answer to a registration. method is the authentication method that the client named; empty: none.
 func (g *Registrar) told(c *store.Client, secret oauth.Secret, method string) Registered {
 	if of := methodOf(c); of != MethodBasic || method == "" {
 		method = of
 	}
-	return Registered{Client: c, Metadata: metadataOf(c, method), Secret: secret, Token: g.Clients.Issuer.Master.RegistrationToken(c.ID)}
+	return Registered{Client: c, Metadata: metadataOf(c, method), Secret: secret, Token: g.Clients.Families.Master.RegistrationToken(c.ID)}
 }
 
-// inMetadata turns an error about what a client says of itself into the one that it is told. Others stay.
+// inMetadata turns an error in a client's metadata into the one that the client is told. Other errors are returned as they are.
 func inMetadata(err error) error {
 	code := oauth.InvalidClientMetadata
 	switch own := (*oauth.Error)(nil); {

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -17,7 +18,9 @@ import (
 
 // Clients changes at run time which clients exist. It lists those that the configuration declares, and does not change them.
 type Clients struct {
-	Issuer   *tokenissuer.Issuer
+	Families *families.Families
+	// Known are the issuer's clients, with the policy for them.
+	Known    *clients.Clients
 	Declared store.StaticDirectory
 	Stored   store.ClientStore
 }
@@ -40,7 +43,7 @@ func (g *Clients) Clients(ctx context.Context) ([]*store.Client, error) {
 
 // Client returns one client, or ErrNotFound.
 func (g *Clients) Client(ctx context.Context, id string) (*store.Client, error) {
-	return g.Issuer.Directory.Client(ctx, id)
+	return g.Families.Directory.Client(ctx, id)
 }
 
 // AddClient registers a client and returns its secret, which cannot be read again; a public client gets none here. An empty
@@ -53,7 +56,7 @@ func (g *Clients) AddClient(ctx context.Context, c store.Client) (*store.Client,
 	if g.Declared.Declares(c.ID) {
 		return nil, oauth.Secret{}, store.ErrTaken
 	}
-	c.CreatedAt = g.Issuer.Now().Truncate(time.Microsecond)
+	c.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
 	var secret oauth.Secret
 	if !c.IsPublic() && !c.SignsAssertions() {
 		secret = oauth.NewClientSecret()
@@ -65,8 +68,8 @@ func (g *Clients) AddClient(ctx context.Context, c store.Client) (*store.Client,
 	if err := g.Stored.AddClient(ctx, &c); err != nil {
 		return nil, oauth.Secret{}, err
 	}
-	g.Issuer.Authenticated.Forget(c.ID)
-	g.Issuer.Origins.Forget()
+	g.Known.Authenticated.Forget(c.ID)
+	g.Known.Origins.Forget()
 	return &c, secret, nil
 }
 
@@ -90,17 +93,17 @@ func (g *Clients) checkClient(c, before *store.Client) error {
 	if err := c.CheckReachable(); err != nil && before.CheckReachable() == nil {
 		return err
 	}
-	if !g.Issuer.OpenID {
+	if !g.Known.OpenID {
 		if err := c.CheckWithoutOpenID(); err != nil && before.CheckWithoutOpenID() == nil {
 			return err
 		}
 	}
 	if !reflect.DeepEqual(c.Exchange, before.Exchange) {
-		if err := g.Issuer.CheckExchange(c); err != nil {
+		if err := g.Known.CheckExchange(c); err != nil {
 			return err
 		}
 	}
-	return g.Issuer.Scopes.Check(gained.Scopes)
+	return g.Known.Scopes.Check(gained.Scopes)
 }
 
 // without returns the elements of list that others does not hold.
@@ -130,10 +133,10 @@ func (g *Clients) RotateSecret(ctx context.Context, id string, overlap time.Dura
 	if overlap < 0 {
 		return oauth.Secret{}, invalidInput{errors.New("the overlap must not be negative")}
 	}
-	now := g.Issuer.Now()
+	now := g.Families.Now()
 	secret := oauth.NewClientSecret()
 	err = g.Stored.RotateClientSecret(ctx, id, store.ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap))
-	g.Issuer.Authenticated.Forget(id)
+	g.Known.Authenticated.Forget(id)
 	if err != nil {
 		return oauth.Secret{}, err
 	}
@@ -154,16 +157,16 @@ func (g *Clients) end(ctx context.Context, id string, step func(context.Context,
 	if _, err := g.changeable(ctx, id); err != nil {
 		return err
 	}
-	tokens := g.Issuer.RevocationOf(store.RevokeClient, id)
+	tokens := g.Families.RevocationOf(store.RevokeClient, id)
 	// A node that remembers the client serves it for a moment more. What it issues then is revoked as well.
 	tokens.IssuedUntil = tokens.IssuedUntil.Add(memory.ClientCacheTTL + store.Leeway)
 	err := step(ctx, id, tokens)
-	g.Issuer.Authenticated.Forget(id)
-	g.Issuer.Origins.Forget()
+	g.Known.Authenticated.Forget(id)
+	g.Known.Origins.Forget()
 	if err != nil {
 		return err
 	}
-	g.Issuer.Revocations.Add(tokens)
+	g.Families.Revocations.Add(tokens)
 	return nil
 }
 
@@ -204,8 +207,8 @@ func (g *Clients) UpdateClient(ctx context.Context, id string, change func(*stor
 		changed = c
 		return refused
 	})
-	g.Issuer.Authenticated.Forget(id)
-	g.Issuer.Origins.Forget()
+	g.Known.Authenticated.Forget(id)
+	g.Known.Origins.Forget()
 	switch {
 	case refused != nil:
 		return nil, invalidInput{refused}

@@ -24,7 +24,7 @@ func (g *People) Organisations(ctx context.Context) ([]*store.Organisation, erro
 // AddOrganisation registers an organisation. Its name is its id, unless it has one. ErrTaken when the id is in use.
 func (g *People) AddOrganisation(ctx context.Context, o store.Organisation) (*store.Organisation, error) {
 	o.SetDefaults()
-	o.CreatedAt = g.Issuer.Now().Truncate(time.Microsecond)
+	o.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
 	if err := o.Validate(); err != nil {
 		return nil, invalidInput{err}
 	}
@@ -48,7 +48,7 @@ func (g *People) RemoveOrganisation(ctx context.Context, id string) error {
 // RevokeOrganisation ends every token of an organisation's users that was issued until now, and their sessions.
 func (g *People) RevokeOrganisation(ctx context.Context, id string) error {
 	// As for a user, the revocation comes first. What follows ends what is born meanwhile, and tells applications of it.
-	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(store.RevokeOrganisation, id)); err != nil {
+	if err := g.Families.Revoke(ctx, g.Families.RevocationOf(store.RevokeOrganisation, id)); err != nil {
 		return err
 	}
 	users, err := g.Users(ctx, id)
@@ -56,7 +56,7 @@ func (g *People) RevokeOrganisation(ctx context.Context, id string) error {
 		return err
 	}
 	for _, user := range users {
-		if err := g.Issuer.EndFamilies(ctx, store.FamilyFilter{UserID: user.ID}); err != nil {
+		if err := g.Families.EndFamilies(ctx, store.FamilyFilter{UserID: user.ID}); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func (g *Registry) Reconcile(ctx context.Context) error {
 		}
 	}
 	now := g.People.Declared.Declarations()
-	ended, changed := takenOut(before, remembered, now, g.People.Issuer.Now())
+	ended, changed := takenOut(before, remembered, now, g.People.Families.Now())
 	if err := g.endDeclared(ctx, ended, setOf(before)); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclarati
 			return err
 		}
 		if whole {
-			revocation := g.People.Issuer.RevocationOf(d.Kind, d.ID)
+			revocation := g.People.Families.RevocationOf(d.Kind, d.ID)
 			if d.Kind == store.RevokeUser { // whom the configuration of before may still let sign in
 				revocation.IssuedUntil = revocation.IssuedUntil.Add(time.Second)
 			}
@@ -87,7 +87,7 @@ func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclarati
 	if len(revocations) == 0 {
 		return nil
 	}
-	return g.People.Issuer.Revoke(ctx, revocations...)
+	return g.People.Families.Revoke(ctx, revocations...)
 }
 
 // endDeclaredClient reports whether all tokens of a client's id are to end. Again: they were ended before, and are spared when they
@@ -104,7 +104,7 @@ func (g *Registry) endDeclaredClient(ctx context.Context, d store.Declaration, a
 // tokens of the id are to end, as when no user has it: a family of a declared user may be added beside its end.
 // Again: they were ended before, and what the one who has the id now may have created is spared.
 func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, again bool) (whole bool, err error) {
-	if err := g.People.Issuer.EndFamilies(ctx, store.FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
+	if err := g.People.Families.EndFamilies(ctx, store.FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
 		return false, err
 	}
 	heir, gone := g.People.Declared.LookupUser(d.ID), false
@@ -115,17 +115,17 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, aga
 		}
 		heir = stored
 	}
-	if !again || gone || !g.People.Issuer.MayCreateTokens(heir) {
-		if err := g.People.Issuer.EndFamilies(ctx, store.FamilyFilter{ActorID: d.ID}); err != nil {
+	if !again || gone || !g.People.Roles.MayCreateTokens(heir) {
+		if err := g.People.Families.EndFamilies(ctx, store.FamilyFilter{ActorID: d.ID}); err != nil {
 			return false, err
 		}
 	}
 	if gone { // or the next who is declared by the id would have them
-		ended, err := g.People.Stored.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: d.ID}, g.People.Issuer.Ending())
+		ended, err := g.People.Stored.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: d.ID}, g.People.Families.Ending())
 		if err != nil {
 			return false, err
 		}
-		g.People.Issuer.Revocations.Add(ended...)
+		g.People.Families.Revocations.Add(ended...)
 	}
 	if !gone && !heir.Declared {
 		if err := g.unlinkOthers(ctx, heir); err != nil {

@@ -9,15 +9,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // People changes at run time which users and organisations exist. It lists those that the configuration declares, and does not change them.
 type People struct {
-	Issuer   *tokenissuer.Issuer
+	Families *families.Families
+	Roles    store.RoleCatalogue
+	// Hasher hashes new passwords.
+	Hasher *passwords.Hasher
+	// Usernames is told of every user that is changed.
+	Usernames *token.UsernameCache
+	// OpenID reports that the issuer is an OpenID provider, which never reassigns the id of a user.
+	OpenID   bool
 	Declared store.StaticDirectory
 	Stored   PeopleStore
 }
@@ -49,7 +57,7 @@ func (g *People) Users(ctx context.Context, organisation string) ([]*store.User,
 
 // User returns one user, or ErrNotFound.
 func (g *People) User(ctx context.Context, id string) (*store.User, error) {
-	return g.Issuer.Directory.User(ctx, id)
+	return g.Families.Directory.User(ctx, id)
 }
 
 // AddUser registers a user with a password, with the hash of one in u.PasswordHash, or with neither: the user can sign in once a password
@@ -69,16 +77,16 @@ func (g *People) AddUser(ctx context.Context, u store.User, password oauth.Secre
 		return nil, invalidInput{err}
 	}
 	if u.Role != "" {
-		if err := g.Issuer.Roles.Check(u.Role); err != nil {
+		if err := g.Roles.Check(u.Role); err != nil {
 			return nil, invalidInput{err}
 		}
 	}
-	u.SetDefaults(g.Issuer.Roles)
-	u.CreatedAt = g.Issuer.Now().Truncate(time.Microsecond)
+	u.SetDefaults(g.Roles)
+	u.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
 	if err := u.Validate(); err != nil {
 		return nil, invalidInput{err}
 	}
-	if g.Issuer.OpenID {
+	if g.OpenID {
 		if err := store.CheckSubject(u.ID); err != nil {
 			return nil, invalidInput{err}
 		}
@@ -128,7 +136,7 @@ func (g *People) hash(ctx context.Context, password oauth.Secret) (oauth.Secret,
 	if err := passwords.Validate(password); err != nil {
 		return oauth.Secret{}, invalidInput{err}
 	}
-	return g.Issuer.Hasher.Hash(ctx, password)
+	return g.Hasher.Hash(ctx, password)
 }
 
 // errServiceSignsIn refuses a password for a service account.
@@ -151,7 +159,7 @@ func (g *People) SetPasswordHash(ctx context.Context, id string, hash oauth.Secr
 
 // SetRole gives a user another role and ends every token and session of the user.
 func (g *People) SetRole(ctx context.Context, id string, role store.Role) error {
-	if err := g.Issuer.Roles.Check(role); err != nil {
+	if err := g.Roles.Check(role); err != nil {
 		return invalidInput{err}
 	}
 	return g.set(ctx, id, func(u *store.User) { u.Role = role })
@@ -194,7 +202,7 @@ func (g *People) UpdateUser(ctx context.Context, id string, change store.UserCha
 	}
 	change.OrganisationDeclared = g.Declared.LookupOrganisation(organisation) != nil
 	err = g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
-	g.Issuer.Usernames.Forget(id)
+	g.Usernames.Forget(id)
 	switch {
 	case refused != nil:
 		return asked(refused)
@@ -218,7 +226,7 @@ func (g *People) checkUser(u, before *store.User) error {
 		return store.ErrEmailTaken
 	}
 	if u.Role != "" && u.Role != before.Role {
-		if err := g.Issuer.Roles.Check(u.Role); err != nil {
+		if err := g.Roles.Check(u.Role); err != nil {
 			return err
 		}
 	}
@@ -235,7 +243,7 @@ func (g *People) UserNamed(ctx context.Context, name string) (*store.User, error
 	if wrong != nil {
 		return nil, err
 	}
-	return g.Issuer.Directory.UserByEmail(ctx, email)
+	return g.Families.Directory.UserByEmail(ctx, email)
 }
 
 // set changes a user, and ends every token and session.
@@ -254,13 +262,13 @@ func (g *People) endUser(ctx context.Context, id string, step func(store.Ending)
 	if g.Declared.LookupUser(id) != nil {
 		return ErrDeclared
 	}
-	end := g.Issuer.Ending()
-	end.KeepsID = g.Issuer.OpenID // the sub of an ID token is never reassigned (OpenID Connect Core 1.0 §2)
+	end := g.Families.Ending()
+	end.KeepsID = g.OpenID // the sub of an ID token is never reassigned (OpenID Connect Core 1.0 §2)
 	ended, err := step(end)
 	if err != nil {
 		return err
 	}
-	g.Issuer.Revocations.Add(ended...)
+	g.Families.Revocations.Add(ended...)
 	return nil
 }
 
@@ -276,10 +284,10 @@ func (g *People) RevokeUser(ctx context.Context, id string) error {
 // RevokeAnybody is RevokeUser for a user whom another issuer knows.
 func (g *People) RevokeAnybody(ctx context.Context, id string) error {
 	// The revocation comes first: what is created meanwhile is created with a token that it hits.
-	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(store.RevokeUser, id)); err != nil {
+	if err := g.Families.Revoke(ctx, g.Families.RevocationOf(store.RevokeUser, id)); err != nil {
 		return err
 	}
-	return g.Issuer.EndPerson(ctx, id)
+	return g.Families.EndPerson(ctx, id)
 }
 
 // isKnown reports whether a token of ours may name a user: one who exists, was removed, was declared until lately, or has
@@ -301,14 +309,14 @@ func (g *People) isKnown(ctx context.Context, id string) (bool, error) {
 	if slices.ContainsFunc(before, func(d store.Declaration) bool { return d.Kind == store.RevokeUser && d.ID == id }) {
 		return true, nil
 	}
-	families, err := g.Issuer.Store.FamiliesOf(ctx, id, g.Issuer.Now())
+	families, err := g.Families.Store.FamiliesOf(ctx, id, g.Families.Now())
 	return len(families) > 0, err
 }
 
 // Unlink takes an identity from its user, with all that came of sign-ins at its provider. One that the user does not have is left alone, as
 // if it did not exist. The last way in is an invalid_request.
 func (g *People) Unlink(ctx context.Context, u store.Unlinking) error {
-	ended, err := g.Stored.UnlinkIdentity(ctx, u, g.Issuer.Ending())
+	ended, err := g.Stored.UnlinkIdentity(ctx, u, g.Families.Ending())
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil
@@ -317,6 +325,9 @@ func (g *People) Unlink(ctx context.Context, u store.Unlinking) error {
 	case err != nil:
 		return err
 	}
-	g.Issuer.Revocations.Add(ended...)
+	g.Families.Revocations.Add(ended...)
 	return nil
 }
+
+// Identities returns the store's accounts at providers.
+func (g *People) Identities() store.IdentityStore { return g.Stored }

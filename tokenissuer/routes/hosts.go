@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Paths on each host behind the gate: CallbackPath is where a browser comes back to from the sign-in, and SignOutPath says
-// that somebody has signed out, or asks.
+// Paths on each host behind the gate. A browser returns to CallbackPath from the sign-in. SignOutPath asks whether to sign out, or says
+// that it was done.
 const (
 	CallbackPath = "/oauth/callback"
 	SignOutPath  = "/oauth/sign_out"
@@ -24,15 +24,14 @@ func (h Host) Origin() string { return h.Scheme + "://" + h.Authority }
 // Callback returns the redirect URI of the host.
 func (h Host) Callback() string { return h.Origin() + CallbackPath }
 
-// Hosts are those at which browsers can sign in. They are known once all routes are, and replaced as a whole. The zero value
-// knows none.
+// Hosts are the hosts at which browsers can sign in. They are published once all routes are known. The zero value knows none.
 type Hosts struct{ known atomic.Pointer[knownHosts] }
 
 type knownHosts struct {
 	exact map[string]Host // by authority
 }
 
-// Publish replaces the hosts by those of the origins. Of two origins with one authority that of https counts.
+// Publish replaces the hosts by those of the origins. If two origins have the same authority, https wins.
 func (hs *Hosts) Publish(origins []string) {
 	known := &knownHosts{exact: make(map[string]Host)}
 	for _, origin := range origins {
@@ -44,8 +43,8 @@ func (hs *Hosts) Publish(origins []string) {
 	hs.known.Store(known)
 }
 
-// Find returns the host of the authority that a request is for, which is its Host header or :authority. It does not allocate for
-// one that browsers write.
+// Find returns the host of an authority, which is the Host header or :authority of a request. It does not allocate for one in the spelling
+// of browsers.
 func (hs *Hosts) Find(authority string) (Host, bool) {
 	known := hs.known.Load()
 	if known == nil {
@@ -73,7 +72,7 @@ func (hs *Hosts) All() []Host {
 	return slices.Collect(maps.Values(known.exact))
 }
 
-// Has reports whether an origin is one of the hosts', written as browsers do.
+// Has reports whether an origin, in the spelling of browsers, is one of the hosts'.
 func (hs *Hosts) Has(origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil {

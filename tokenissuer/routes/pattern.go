@@ -12,8 +12,8 @@ func Hostname(authority string) string {
 	return host
 }
 
-// MatchHost reports whether a host without its port is the one that a pattern names. A * in a pattern stands for one whole label, as
-// in Caddy's matcher of hosts. An empty pattern stands for every host.
+// MatchHost reports whether a host without its port matches a pattern. A * in a pattern stands for one whole label, as in Caddy's host
+// matcher. An empty pattern matches every host.
 func MatchHost(pattern, host string) bool {
 	if !strings.Contains(pattern, "*") {
 		return pattern == "" || strings.EqualFold(pattern, host)
@@ -31,7 +31,7 @@ func MatchHost(pattern, host string) bool {
 	}
 }
 
-// isLabel reports whether a text is a label of a host name (RFC 1123 §2.1), or has underscores besides.
+// isLabel reports whether a text is a label of a host name (RFC 1123 §2.1), in which underscores are allowed too.
 func isLabel(text string) bool {
 	for _, c := range []byte(text) {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
@@ -41,8 +41,8 @@ func isLabel(text string) bool {
 	return text != ""
 }
 
-// AtHost returns a resource whose host is a pattern as it is called at one of the hosts that the pattern stands for. A resource without
-// a pattern is returned as it is.
+// AtHost returns a resource with a host pattern as it is called at one of the hosts that match. A resource without a pattern is returned as
+// it is.
 func AtHost(resource, host string) string {
 	before, pattern, after := cutHost(resource)
 	if !strings.Contains(pattern, "*") {
@@ -51,7 +51,7 @@ func AtHost(resource, host string) string {
 	return before + strings.ToLower(host) + after
 }
 
-// MatchResource reports whether a resource is the one that a pattern names, whose host may have a *.
+// MatchResource reports whether a resource matches a pattern, whose host may have a *.
 func MatchResource(pattern, resource string) bool {
 	if !strings.Contains(pattern, "*") {
 		return pattern == resource

@@ -1,5 +1,5 @@
-// Package routes holds what the routes of a configuration make known to the issuer: at which hosts browsers sign in, and for which
-// resources tokens can be asked.
+// Package routes holds what the routes of a configuration tell the issuer: the hosts at which browsers sign in, and the resources for which
+// tokens can be asked.
 package routes
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Resources are the resources for which a client can ask a token (RFC 8707). They are known once all routes are, and replaced as
-// a whole. The zero value knows none yet.
+// Resources are the resources for which a client can ask a token (RFC 8707). They are published once all routes are known. The zero value
+// knows none yet.
 type Resources struct {
 	known atomic.Pointer[publishedResources]
 }
@@ -22,8 +22,8 @@ type publishedResources struct {
 	agents   []string
 }
 
-// Publish replaces the resources. Of several spellings of one the first counts: it is what goes into aud. A * in a host stands for one
-// label, and so for a resource at each of those hosts. Agents are those of them that are MCP servers.
+// Publish replaces the resources. Of several spellings of a resource the first is the one in aud. A * in a host stands for one label, and
+// so the resource exists at each of those hosts. agents are the resources that are MCP servers.
 func (rs *Resources) Publish(identifiers, agents []string) {
 	exact, patterns := []string(nil), []string(nil)
 	for _, identifier := range identifiers {
@@ -44,7 +44,7 @@ func (rs *Resources) OfAgents(audience []string) bool {
 	})
 }
 
-// spelling returns how tokens name a resource in its folded form; empty: it is not known.
+// spelling returns how tokens name a resource, given in its folded form; empty: it is not known.
 func (known *publishedResources) spelling(folded string) string {
 	if spelled := known.spelled[folded]; spelled != "" {
 		return spelled
@@ -66,7 +66,7 @@ func spellings(identifiers []string) map[string]string {
 	return known
 }
 
-// Spelling returns an audience as it stands in aud: a resource that is known is spelled in one way.
+// Spelling returns an audience as it is spelled in aud. A known resource has one spelling.
 func (rs *Resources) Spelling(audience string) string {
 	if published := rs.known.Load(); published != nil {
 		if folded, ok := oauth.FoldResource(audience); ok {
@@ -78,7 +78,7 @@ func (rs *Resources) Spelling(audience string) string {
 	return audience
 }
 
-// Has reports whether a token with this audience, as it stands in aud, is for a resource that is known.
+// Has reports whether a token with this audience, as it is spelled in aud, is for a known resource.
 func (rs *Resources) Has(audience string) bool {
 	published := rs.known.Load()
 	if published == nil {
@@ -88,9 +88,9 @@ func (rs *Resources) Has(audience string) bool {
 	return ok && published.spelling(folded) == audience
 }
 
-// Audience returns the audience of a token that is asked for these resources, each of which a client may spell in its own
-// way and name twice; nil: the issuer's own. A grant that was given for some resources can be narrowed to some of them, and
-// without a word it is for all of them. A grant that was given for none in particular can be used for any that is known.
+// Audience returns the audience of a token that is requested for resources, which a client may spell in its own way and repeat; nil: the
+// issuer's own. A grant for some resources can be narrowed to a part of them, and without a request it is for all of them. A grant for no
+// particular resource can be used for any known one.
 func (rs *Resources) Audience(asked, granted []string) ([]string, error) {
 	if len(asked) == 0 {
 		return granted, nil

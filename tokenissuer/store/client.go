@@ -44,7 +44,7 @@ const (
 	// FromOperator clients were registered by an operator, or are declared.
 	FromOperator ClientOrigin = ""
 	// FromMetadata clients describe themselves in a document at the URL that is their id (OAuth Client ID Metadata Document). What is
-	// stored of one is what a user has consented to last; see tokenissuer.ClientDocuments.
+	// stored of one is what a user has consented to last; see clients.Documents.
 	FromMetadata ClientOrigin = "metadata"
 	// FromRegistration clients have registered themselves (RFC 7591).
 	FromRegistration ClientOrigin = "registration"

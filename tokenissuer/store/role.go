@@ -145,3 +145,9 @@ func validateLabel(name string) error {
 	}
 	return nil
 }
+
+// MayCreateTokens reports whether a user may create tokens for others of the organisation: an active user who belongs to one, and whose role
+// manages others.
+func (c RoleCatalogue) MayCreateTokens(user *User) bool {
+	return user.IsActive() && user.Organisation != "" && c.ManagesAny(user.Role)
+}

@@ -13,14 +13,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Plan is what a store is filled with.
@@ -75,7 +76,7 @@ func Fill(ctx context.Context, p Plan) (Real, error) {
 		return Real{}, err
 	}
 	defer func() { _ = bulk.Close() }()
-	issuer, client, err := p.issuer(ctx, st)
+	parts, client, err := p.issuer(ctx, st)
 	if err != nil {
 		return Real{}, err
 	}
@@ -92,7 +93,7 @@ func Fill(ctx context.Context, p Plan) (Real, error) {
 			return Real{}, fmt.Errorf("families: %w", err)
 		}
 		share := p.Real*(chunk+1)/chunks - p.Real*chunk/chunks
-		if err := real.add(ctx, issuer, client, users, share); err != nil {
+		if err := real.add(ctx, parts, client, users, share); err != nil {
 			return Real{}, fmt.Errorf("real families: %w", err)
 		}
 	}
@@ -100,7 +101,7 @@ func Fill(ctx context.Context, p Plan) (Real, error) {
 }
 
 // issuer is an issuer on the store, with the client.
-func (p Plan) issuer(ctx context.Context, st store.Store) (*tokenissuer.Issuer, *store.Client, error) {
+func (p Plan) issuer(ctx context.Context, st store.Store) (*issuer.Parts, *store.Client, error) {
 	now := time.Now()
 	client := &store.Client{
 		ID: p.ClientID, Secrets: []store.ClientSecret{{Digest: sha256.Sum256([]byte(p.ClientSecret)), CreatedAt: now}},
@@ -117,17 +118,12 @@ func (p Plan) issuer(ctx context.Context, st store.Store) (*tokenissuer.Issuer, 
 	}
 	lifetimes := store.DefaultLifetimes
 	lifetimes.Code = codeLife
-	return &tokenissuer.Issuer{
-		Records: tokenissuer.Records{
-			Directory:     st,
-			Store:         st,
-			Revocations:   token.NewRevocationSet(),
-			Now:           time.Now,
-			Authenticated: memory.NewClientCache(),
-		},
-		Credentials: tokenissuer.Credentials{Master: master, JTIMAC: token.NewJTIMAC(master), Keys: new(keys.Set)},
-		Settings:    tokenissuer.Settings{URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes},
-	}, client, nil
+	parts := issuer.New(
+		issuer.Settings{Policy: clients.Policy{URL: p.Issuer, Audience: []string{p.Issuer}}, Lifetimes: lifetimes},
+		issuer.Node{Keys: new(keys.Set), Revocations: token.NewRevocationSet(), Now: time.Now},
+	)
+	parts.Families.Opened = families.Opened{Store: st, Directory: st, Master: master, JTIMAC: token.NewJTIMAC(master)}
+	return parts, client, nil
 }
 
 // addPeople are the users of the real families.
@@ -150,7 +146,7 @@ func addPeople(ctx context.Context, st store.Store) ([]*store.User, error) {
 }
 
 // add makes real families, as many at a time as a busy node does.
-func (r *Real) add(ctx context.Context, issuer *tokenissuer.Issuer, client *store.Client, users []*store.User, count int) error {
+func (r *Real) add(ctx context.Context, parts *issuer.Parts, client *store.Client, users []*store.User, count int) error {
 	type made struct {
 		cookie, code string
 		err          error
@@ -161,7 +157,7 @@ func (r *Real) add(ctx context.Context, issuer *tokenissuer.Issuer, client *stor
 		for i := range count {
 			slots <- struct{}{}
 			go func() {
-				cookie, code, err := openAndApprove(ctx, issuer, client, users[i%len(users)])
+				cookie, code, err := openAndApprove(ctx, parts, client, users[i%len(users)])
 				<-slots
 				all <- made{cookie, code, err}
 			}()
@@ -177,15 +173,15 @@ func (r *Real) add(ctx context.Context, issuer *tokenissuer.Issuer, client *stor
 }
 
 // openAndApprove signs a user in and approves a request of the client.
-func openAndApprove(ctx context.Context, issuer *tokenissuer.Issuer, client *store.Client, user *store.User) (cookie, code string, err error) {
-	session, secret, err := issuer.OpenSession(ctx, tokenissuer.SignedIn{User: user}, "Firefox on Linux", oauth.NewID())
+func openAndApprove(ctx context.Context, parts *issuer.Parts, client *store.Client, user *store.User) (cookie, code string, err error) {
+	session, secret, err := parts.Sessions.OpenSession(ctx, signin.SignedIn{User: user}, "Firefox on Linux", oauth.NewID())
 	if err != nil {
 		return "", "", err
 	}
-	request := &tokenissuer.AuthorizationRequest{
+	request := &issuer.AuthorizationRequest{
 		ID: oauth.NewID(), ClientID: client.ID, RedirectURI: RedirectURI, Scopes: client.Scopes, At: time.Now(),
 	}
-	granted, err := issuer.Approve(ctx, request, client, session, client.Scopes)
+	granted, err := parts.Authorizations.Approve(ctx, request, client, session, client.Scopes)
 	return secret.Reveal(), granted.Reveal(), err
 }
 

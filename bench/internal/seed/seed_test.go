@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -42,29 +43,30 @@ func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
 			if err != nil || sizes.Families != 1000+2*40 || sizes.Revocations != 100 {
 				t.Errorf("%+v, %v", sizes, err)
 			}
-			issuer, _, err := plan.issuer(ctx, st)
+			parts, _, err := plan.issuer(ctx, st)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, cookie := range real.Cookies {
-				if s, err := issuer.Session(ctx, oauth.NewSecret(cookie)); s == nil || err != nil {
+				if s, err := parts.Sessions.Session(ctx, oauth.NewSecret(cookie)); s == nil || err != nil {
 					t.Fatalf("a cookie is of no session: %v", err)
 				}
 			}
 			loaded, err := keys.LoadSigningKeys(ctx, st, nil, time.Now(), oauth.ES256)
 			if err == nil {
-				err = issuer.Keys.Replace(loaded, oauth.ES256)
+				err = parts.Minter.Keys.Replace(loaded, oauth.ES256)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			issuer.Verifier = token.NewVerifier(plan.Issuer, issuer.Keys, issuer.Revocations, time.Hour, time.Now)
-			client := tokenissuer.ClientAuthentication{Readings: []tokenissuer.ClientCredential{
+			parts.Minter.Verifier = token.NewVerifier(plan.Issuer, parts.Minter.Keys, parts.Families.Revocations, time.Hour, time.Now)
+			client := clients.Authentication{Readings: []clients.Credential{
 				{ID: plan.ClientID, Secret: oauth.NewSecret(plan.ClientSecret)},
 			}}
+			tokens := grants.New(parts, grants.Accepted{})
 			for _, code := range real.Codes {
-				_, _, err := issuer.Exchange(ctx, tokenissuer.TokenRequest{
-					GrantType: oauth.AuthorizationCode, Client: client, Code: oauth.NewSecret(code), RedirectURI: RedirectURI,
+				_, _, err := tokens.Exchange(ctx, grants.Request{
+					GrantType: oauth.AuthorizationCode, Client: client, Code: grants.CodeParameters{Code: oauth.NewSecret(code), RedirectURI: RedirectURI},
 				})
 				if err != nil {
 					t.Fatal(err)

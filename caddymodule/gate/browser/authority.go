@@ -6,15 +6,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
 // authority is where browsers sign in and out: our issuer or, without one, the identity providers themselves.
 type authority struct {
-	issuer    *tokenissuer.Settings
+	issuer    *clients.Policy
 	direct    bool // there is no issuer
 	providers []Provider
 }
@@ -63,7 +64,7 @@ func (a *authority) maxState() int {
 // signOutURL returns where to send a browser whose session has ended: to sign out of the provider where its user signed in, if
 // the provider offers that, and else to the host's page. A provider knows only the callback of our issuer, so the way leads
 // through the issuer if there is one.
-func (a *authority) signOutURL(host routes.Host, ended *tokenissuer.Session) string {
+func (a *authority) signOutURL(host routes.Host, ended *signin.Session) string {
 	done := host.Origin() + signOutPath
 	if ended == nil || ended.Family.Provider == "" {
 		return done

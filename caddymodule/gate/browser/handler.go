@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
@@ -35,7 +35,7 @@ func Paths() []string { return []string{callbackPath, signInPath, signOutPath, s
 // Settings are what a Handler is made of.
 type Settings struct {
 	// Issuer is where people sign in, and Sessions are those that it keeps.
-	Issuer   *tokenissuer.Settings
+	Issuer   *clients.Policy
 	Sessions *hosts.Sessions
 	// Direct: there is no issuer for others, so browsers sign in at providers.
 	Direct bool

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Ask describes a sign-in.
@@ -32,7 +33,7 @@ type Ask struct {
 func (h *Handler) Begin(w http.ResponseWriter, r *http.Request, host routes.Host, ask Ask) error {
 	secret := browser(r, host)
 	if secret.IsEmpty() {
-		secret = tokenissuer.NewBrowser()
+		secret = signin.NewBrowser()
 		set(w, host, cookiesOf(host).browser, secret)
 	}
 	attempt := hosts.NewAttempt(host.Origin(), returnPath(ask.Return), secret)
@@ -45,7 +46,7 @@ func (h *Handler) Begin(w http.ResponseWriter, r *http.Request, host routes.Host
 		return err
 	}
 	query := url.Values{
-		"client_id": {tokenissuer.HostClientID}, "response_type": {"code"}, "redirect_uri": {host.Callback()}, "state": {state.Reveal()},
+		"client_id": {store.BuiltInClientID}, "response_type": {"code"}, "redirect_uri": {host.Callback()}, "state": {state.Reveal()},
 		"nonce": {attempt.Nonce}, "code_challenge": {attempt.Challenge()}, "code_challenge_method": {oauth.ChallengeMethodS256},
 	}
 	if ask.MaxAge > 0 {

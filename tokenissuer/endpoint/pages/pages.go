@@ -109,7 +109,7 @@ type Consent struct {
 // Scope is a scope with a description. Without Words, the page uses the built-in words, or the name.
 type Scope struct {
 	Name, Words string
-	// Fixed: nobody can untick it. The form does not send its checkbox.
+	// Fixed: the user cannot untick it. The form does not send its checkbox.
 	Fixed bool
 	// Ticked: the checkbox of a new token is ticked.
 	Ticked bool
@@ -242,7 +242,7 @@ const (
 	NotFresh HostCode = "not_fresh"
 )
 
-// Denied says that the account with which somebody is signed in may not open a page of a host behind the gate.
+// Denied says that the account that is signed in may not open a page of a host behind the gate.
 type Denied struct {
 	// User and Email identify the signed-in user. Email may be empty, and User may be the address.
 	User, Email string

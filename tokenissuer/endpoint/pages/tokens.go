@@ -26,7 +26,7 @@ type Token struct {
 	LastUsed time.Time
 }
 
-// MadeToken is a token that nobody can read again.
+// MadeToken is a new token, which is shown once.
 type MadeToken struct{ Name, Text string }
 
 // NewToken is the form for a token: the fields `make` with the value `token`, `name`, `scope_N`, N counting from 0, with the name of a scope,

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // credentials are an unverified client id and secret.
-type credentials = tokenissuer.ClientCredential
+type credentials = clients.Credential
 
 // ClientCredentials is the client authentication of a request. Readings are the possible meanings of its credentials: the client
 // is authenticated if one is right, and has failed once if none is. For a client_id without a secret, PublicID is set
@@ -81,7 +81,7 @@ func assertionCredentials(p ClientCredentials, f Form, id string) (ClientCredent
 }
 
 // basicCredentials adds the readings of a Basic header to p. It drops those that disagree with a client_id in the body,
-// so that nobody authenticates as one client and is served as another.
+// so that a request is not authenticated as one client and served as another.
 func basicCredentials(p ClientCredentials, header, id string) (ClientCredentials, error) {
 	readings, err := parseBasic(header)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// IsVisit reports whether a user follows a link, or sends a form. A prefetch or a HEAD is nobody's decision.
+// IsVisit reports whether a user follows a link or sends a form. A prefetch or a HEAD is not a visit.
 func IsVisit(r *http.Request) bool {
 	return r.Method != http.MethodHead && !strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch")
 }

@@ -1,0 +1,71 @@
+package families
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// New returns a family that is born now, of a user who signed in at authTime. A zero authTime means that the time is unknown.
+func (fs *Families) New(user *store.User, client *store.Client, origin oauth.GrantType, authTime time.Time) *store.TokenFamily {
+	now := fs.Now()
+	return &store.TokenFamily{
+		ID: oauth.NewID(), UserID: user.ID, UserVersion: user.Version, UserDeclared: user.Declared, ClientID: client.ID,
+		Origin: origin, AuthTime: authTime, CreatedAt: now, RotatedAt: now, TokenLifetime: fs.LifetimesOf(client).For(origin),
+	}
+}
+
+// NewSignIn is New for a user who has just signed in. No earlier revocation ends the family: tokens tell whole seconds, and a revocation
+// ends everything up to and in its own second, so a sign-in in that second is dated to the next one. Nothing of a family is dated before
+// the family.
+func (fs *Families) NewSignIn(user *store.User, client *store.Client, origin oauth.GrantType, authTime time.Time) *store.TokenFamily {
+	f := fs.New(user, client, origin, authTime)
+	f.CreatedAt = fs.Revocations.Passed(f.CreatedAt, user.ID, user.Organisation)
+	return f
+}
+
+// Add stores a family of a user, as AddUnlimited does. It is rate_limited when the user, or the admin who creates the family, has had too
+// many.
+func (fs *Families) Add(ctx context.Context, f *store.TokenFamily, user *store.User) error {
+	if err := fs.Limits.ReserveGrant(ctx, f.Origin, cmp.Or(f.Actor.Subject, f.UserID), fs.Now()); err != nil {
+		return err
+	}
+	return fs.AddUnlimited(ctx, f, user)
+}
+
+// ErrSessionEnded is the error of Add for a family that depends on a session which has ended.
+var ErrSessionEnded = oauth.NewError(oauth.InvalidGrant, "user_changed")
+
+// AddUnlimited stores a family of a user. It is invalid_grant when the user, or what else the family depends on, has changed meanwhile,
+// and invalid_request when the authorization request was decided before.
+func (fs *Families) AddUnlimited(ctx context.Context, f *store.TokenFamily, user *store.User) error {
+	switch outcome, err := fs.Store.AddFamily(ctx, f); {
+	case err != nil:
+		return err
+	case outcome == store.Revoked:
+		return ErrSessionEnded
+	case outcome == store.Replayed:
+		return oauth.ErrDecided
+	case outcome != store.Done:
+		return oauth.NewError(oauth.InvalidGrant, "user_changed")
+	}
+	fs.Remembered.Put(f, user)
+	return nil
+}
+
+// UseOnce records durably, for all nodes, that an owner's id of a kind was used, and reports whether it had not been used before. The
+// record is kept at least until the given time. Only a digest of owner and id is stored.
+func (fs *Families) UseOnce(ctx context.Context, kind, owner, id string, until time.Time) (fresh bool, err error) {
+	named := sha256.Sum256([]byte(owner))
+	digest := sha256.Sum256([]byte(kind + "\x00" + string(named[:]) + id))
+	outcome, err := fs.Store.DecideRequest(ctx, base64.RawURLEncoding.EncodeToString(digest[:]), until.Add(store.RevocationMargin))
+	if err != nil {
+		return false, err
+	}
+	return outcome == store.Done, nil
+}

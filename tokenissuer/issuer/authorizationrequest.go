@@ -1,0 +1,277 @@
+package issuer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// AuthorizationParameters are the parameters of an authorization request (RFC 6749 §4.1.1).
+type AuthorizationParameters struct {
+	ResponseType        string
+	ResponseMode        string
+	Scope               string
+	State               string
+	CodeChallenge       string
+	CodeChallengeMethod string
+	// OpenID are the parameters of OpenID Connect Core §3.1.2.1.
+	OpenID OpenIDParameters
+	// Resources are the resources that tokens are to be for (RFC 8707 §2.1).
+	Resources []string
+	// Provider is the identity provider to which the gate sends a browser that signs in at a host; empty: the page asks.
+	Provider string
+	// HasRequest and HasRequestURI report a request in a JWT or by reference (RFC 9101), which is not supported.
+	HasRequest, HasRequestURI bool
+	// Malformed is the error of the parameters as such, for example of one that was sent twice; nil: none.
+	Malformed error
+}
+
+// OpenIDParameters are the parameters of an authorization request that OpenID Connect adds.
+type OpenIDParameters struct {
+	Prompt    string
+	MaxAge    string
+	LoginHint string
+	UILocales string
+	// Nonce, Claims (§5.5) and IDTokenHint are ignored by an issuer that is not an OpenID provider.
+	Nonce       string
+	Claims      string
+	IDTokenHint string
+}
+
+// AuthorizationRequest is a valid request, which the user may grant. It travels, sealed, through the browser while the user signs in.
+type AuthorizationRequest struct {
+	// ID is the id under which the request is decided, once. A request gets it when it is sealed.
+	ID          string       `json:"id"`
+	ClientID    string       `json:"client_id"`
+	RedirectURI string       `json:"redirect_uri"` // where the answer goes
+	State       string       `json:"state,omitzero"`
+	Scopes      oauth.Scopes `json:"scopes"`
+	// Audience are the resources that tokens are for; none: the issuer's own audience.
+	Audience  []string `json:"audience,omitempty"`
+	Challenge string   `json:"challenge,omitzero"`
+	// Prompt, MaxAge, LoginHint and UILocales are those of OpenID Connect Core §3.1.2.1. MaxAge is in seconds; nil: any age.
+	Prompt    oauth.Scopes `json:"prompt,omitempty"`
+	MaxAge    *int64       `json:"max_age,omitzero"`
+	LoginHint string       `json:"login_hint,omitzero"`
+	UILocales string       `json:"ui_locales,omitzero"`
+	// FormPost sends the answer in a form (OAuth 2.0 Form Post Response Mode).
+	FormPost bool `json:"form_post,omitzero"`
+	// Nonce is the nonce as it was sent, and Claims the request for single claims as package idtoken writes it. Both are empty without the
+	// scope openid.
+	Nonce  string `json:"nonce,omitzero"`
+	Claims string `json:"claims,omitzero"`
+	// Hinted is the user whom the id_token_hint names; empty: any user.
+	Hinted string `json:"hinted,omitzero"`
+	// Provider is the identity provider to which a browser without a session is sent; empty: the page asks.
+	Provider string `json:"provider,omitzero"`
+	// At is when the request came, in whole microseconds. A sign-in before it does not count if the request asks for a new one.
+	At time.Time `json:"-"`
+}
+
+const (
+	promptNone          = "none"
+	promptLogin         = "login"
+	promptConsent       = "consent"
+	promptSelectAccount = "select_account"
+
+	maxState     = 8 << 10
+	maxHostState = 12 << 10 // the longest that the gate makes
+	maxHint      = 512
+)
+
+var promptValues = []string{promptNone, promptLogin, promptConsent, promptSelectAccount}
+
+// ResolveRedirect returns the client of an authorization request and the target of its answer. An unknown or disabled client, and a redirect
+// URI that is not exactly one of the client's, are errors that must be shown on a page and never redirected. source is the address that the
+// request comes from; empty: from one of our pages.
+func (az *Authorizations) ResolveRedirect(ctx context.Context, clientID, redirectURI, source string) (*store.Client, redirect.Target, error) {
+	if clientID == "" {
+		return nil, redirect.Target{}, oauth.NewError(oauth.InvalidRequest, "client_id_missing").WithDescription("Missing required parameter: client_id.")
+	}
+	if clientID == store.BuiltInClientID {
+		target, err := redirect.ToHost(az.Hosts, redirectURI, az.Clients.URL)
+		return az.Clients.ForHosts(), target, err
+	}
+	client, err := az.Clients.Visiting(ctx, clientID, source)
+	if errors.Is(err, store.ErrNotFound) || err == nil && client.Disabled {
+		return nil, redirect.Target{}, oauth.NewError(oauth.InvalidRequest, "client_unknown").WithDescription("The client is unknown.")
+	}
+	if own := (*oauth.Error)(nil); errors.As(err, &own) {
+		return nil, redirect.Target{}, own
+	}
+	if err != nil {
+		return nil, redirect.Target{}, err
+	}
+	target, err := redirect.To(client, redirectURI, az.Clients.URL, az.Clients.OpenID)
+	return client, target, err
+}
+
+// ReadAuthorization checks a request, in the order of RFC 6749 §4.1.2.1. Its errors go to the target.
+func (az *Authorizations) ReadAuthorization(client *store.Client, target redirect.Target, p AuthorizationParameters) (AuthorizationRequest, error) {
+	r := AuthorizationRequest{
+		ClientID: client.ID, RedirectURI: target.URI(), State: p.State,
+		Challenge: p.CodeChallenge, LoginHint: p.OpenID.LoginHint, UILocales: p.OpenID.UILocales, FormPost: target.FormPost(), At: az.Families.Now().Truncate(time.Microsecond),
+	}
+	switch {
+	case p.Malformed != nil:
+		return r, p.Malformed
+	case p.HasRequest:
+		return r, oauth.NewError(oauth.RequestNotSupported, "request_object")
+	case p.HasRequestURI:
+		return r, oauth.NewError(oauth.RequestURINotSupported, "request_uri")
+	case p.ResponseType == "":
+		return r, oauth.MissingParameter("response_type")
+	case p.ResponseType != "code":
+		return r, oauth.NewError(oauth.UnsupportedResponseType, "response_type_unknown")
+	case p.ResponseMode != "" && p.ResponseMode != "query" && !target.FormPost():
+		return r, oauth.NewError(oauth.InvalidRequest, "response_mode_unknown")
+	case !client.MayUse(oauth.AuthorizationCode):
+		return r, oauth.NewError(oauth.UnauthorizedClient, "grant_not_allowed")
+	case len(p.State) > maxStateOf(client) || len(p.OpenID.LoginHint) > maxHint || len(p.OpenID.UILocales) > maxHint:
+		return r, oauth.NewError(oauth.InvalidRequest, "parameter_too_long")
+	case !utf8.ValidString(p.State) || !utf8.ValidString(p.OpenID.LoginHint) || !utf8.ValidString(p.OpenID.UILocales):
+		return r, oauth.NewError(oauth.InvalidRequest, "parameter_value_invalid")
+	}
+	if err := az.checkChallenge(client, p); err != nil {
+		return r, err
+	}
+	var err error
+	if r.Scopes, err = az.Clients.Scopes.Grantable(heeded(p.Scope, client), client.Scopes, oauth.AnyScope); err != nil {
+		return r, err
+	}
+	if r.Audience, err = az.Resources.Audience(p.Resources, nil); err != nil {
+		return r, err
+	}
+	if r.Prompt, err = parsePrompt(p.OpenID.Prompt); err != nil {
+		return r, err
+	}
+	if r.MaxAge, err = parseMaxAge(p.OpenID.MaxAge); err != nil {
+		return r, err
+	}
+	if client.ID == store.BuiltInClientID {
+		return r, readHostSignIn(&r, client, p)
+	}
+	if !az.Clients.OpenID {
+		return r, nil
+	}
+	if modes := client.ResponseModes; len(modes) > 0 && !slices.Contains(modes, cmp.Or(p.ResponseMode, "query")) {
+		return r, oauth.NewError(oauth.InvalidRequest, "response_mode_not_registered").WithDescription("The client is not registered for this response_mode.")
+	}
+	if r.MaxAge == nil && r.Scopes.Has(oauth.ScopeOpenID) {
+		r.MaxAge = client.DefaultMaxAge
+	}
+	return r, az.readOpenID(&r, client, p.OpenID)
+}
+
+func maxStateOf(client *store.Client) int {
+	if client.ID == store.BuiltInClientID {
+		return maxHostState
+	}
+	return maxState
+}
+
+// checkChallenge checks the code_challenge, which must be S256. A client without a secret must send one (RFC 9700 §2.1.1), and any other if
+// the operator requires it.
+func (az *Authorizations) checkChallenge(client *store.Client, p AuthorizationParameters) error {
+	switch {
+	case p.CodeChallenge == "" && p.CodeChallengeMethod != "":
+		return oauth.MissingParameter("code_challenge")
+	case p.CodeChallenge == "" && az.needsNoChallenge(client, p):
+		return nil
+	case p.CodeChallenge == "" && (client.IsPublic() || client.PKCE == oauth.PKCERequired || az.PKCERequired):
+		return oauth.NewError(oauth.InvalidRequest, "code_challenge_missing").WithDescription("Missing required parameter: code_challenge.")
+	case p.CodeChallenge == "":
+		return nil
+	case p.CodeChallengeMethod != oauth.ChallengeMethodS256:
+		return oauth.NewError(oauth.InvalidRequest, "code_challenge_method_unknown").WithDescription("The code_challenge_method must be S256.")
+	case !oauth.IsChallenge(p.CodeChallenge):
+		return oauth.NewError(oauth.InvalidRequest, "code_challenge_malformed")
+	}
+	return nil
+}
+
+// IsSilent reports whether the request wants no page shown.
+func (r *AuthorizationRequest) IsSilent() bool { return r.Prompt.Has(promptNone) }
+
+// ChoosesAccount reports whether the user is asked which account to use.
+func (r *AuthorizationRequest) ChoosesAccount() bool { return r.Prompt.Has(promptSelectAccount) }
+
+// heeded returns the scopes of a request without an offline_access that the client may not ask for (OpenID Connect Core §11): many clients
+// ask for it if the metadata list it. A request for nothing else is left as it is, and refused.
+func heeded(scope string, client *store.Client) string {
+	if client.Scopes.Has(oauth.ScopeOfflineAccess) {
+		return scope
+	}
+	names, err := oauth.RequestedScopes(scope)
+	if err != nil || len(names) < 2 {
+		return scope
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == oauth.ScopeOfflineAccess }).String()
+}
+
+func parsePrompt(text string) (oauth.Scopes, error) {
+	if text == "" {
+		return nil, nil
+	}
+	prompts := oauth.Scopes(slices.Compact(strings.Fields(text)))
+	for _, p := range prompts {
+		if !slices.Contains(promptValues, p) {
+			return nil, oauth.NewError(oauth.InvalidRequest, "prompt_unknown")
+		}
+	}
+	if prompts.Has(promptNone) && len(prompts) > 1 {
+		return nil, oauth.NewError(oauth.InvalidRequest, "prompt_contradictory")
+	}
+	return prompts, nil
+}
+
+// parseMaxAge reads a number of seconds: digits and nothing else.
+func parseMaxAge(text string) (*int64, error) {
+	if text == "" {
+		return nil, nil
+	}
+	seconds, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return nil, oauth.NewError(oauth.InvalidRequest, "max_age_malformed")
+	}
+	age := int64(seconds)
+	return &age, nil
+}
+
+// AsksOfProvider returns the prompt and the maximum age of the sign-in that the request has for an identity provider; "" and 0: none.
+func (r *AuthorizationRequest) AsksOfProvider() (prompt string, maxAge time.Duration) {
+	switch {
+	case r.Prompt.Has(promptLogin), r.MaxAge != nil && *r.MaxAge == 0:
+		prompt = promptLogin
+	case r.Prompt.Has(promptSelectAccount):
+		prompt = promptSelectAccount
+	}
+	if r.MaxAge != nil {
+		maxAge = time.Duration(min(*r.MaxAge, int64(signin.MaxLimit/time.Second))) * time.Second
+	}
+	return prompt, maxAge
+}
+
+// readHostSignIn reads what a sign-in at a host says beyond OAuth. Its session has the scopes of every session.
+func readHostSignIn(r *AuthorizationRequest, client *store.Client, p AuthorizationParameters) error {
+	switch {
+	case p.OpenID.Nonce == "":
+		return oauth.MissingParameter("nonce")
+	case len(p.OpenID.Nonce) > maxNonce, len(p.Provider) > maxHint:
+		return oauth.NewError(oauth.InvalidRequest, "parameter_too_long")
+	case r.State == "":
+		return oauth.MissingParameter("state")
+	}
+	r.Nonce, r.Provider, r.Scopes, r.Audience = p.OpenID.Nonce, p.Provider, client.Scopes, nil
+	return nil
+}

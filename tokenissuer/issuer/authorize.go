@@ -1,0 +1,197 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// Authorizations decide authorization requests (RFC 6749 §4.1). Their fields are set before use.
+type Authorizations struct {
+	Families *families.Families
+	Clients  *clients.Clients
+	// Keys verify an id_token_hint.
+	Keys *keys.Set
+	// PKCERequired refuses every request without a code_challenge.
+	PKCERequired bool
+	// Resources are those for which tokens can be asked.
+	Resources *routes.Resources
+	// Hosts are those at which browsers can sign in through the gate.
+	Hosts *routes.Hosts
+}
+
+// Step is what an authorization request needs next.
+type Step int
+
+// The steps, in their order.
+const (
+	// AskSignIn shows the sign-in page.
+	AskSignIn Step = iota
+	// AskConsent shows the consent page.
+	AskConsent
+	// GrantNow asks nothing more: Approve can follow.
+	GrantNow
+)
+
+// NextStep is the dispatcher of the authorization endpoint, to which every page returns. It returns what comes next for a request in a
+// session; s is nil without one. If the request wants no page shown and needs one, the error goes to the target.
+func (az *Authorizations) NextStep(ctx context.Context, r *AuthorizationRequest, client *store.Client, s *signin.Session) (Step, error) {
+	silent := r.IsSilent()
+	if s == nil || s.User.ID == client.ID || r.asksForSignIn(s.Family, az.Families.Now()) || r.asksForAnother(s) {
+		if silent {
+			return AskSignIn, oauth.NewError(oauth.LoginRequired, "login_required")
+		}
+		return AskSignIn, nil
+	}
+	if !r.allows(s.User.ID) { // the user who has signed in since is not the one that was asked for
+		return AskSignIn, oauth.NewError(oauth.LoginRequired, "user_not_the_hinted")
+	}
+	if !r.allowsClass(s.Family) { // the sign-in since is not of a class that was asked for
+		return AskSignIn, oauth.NewError(oauth.UnmetAuthentication, "acr_essential")
+	}
+	consented, err := az.hasConsent(ctx, r, client, s.User)
+	if err != nil {
+		return AskConsent, err
+	}
+	if consented && !r.Prompt.Has(promptConsent) {
+		return GrantNow, nil
+	}
+	if silent {
+		return AskConsent, oauth.NewError(oauth.ConsentRequired, "consent_required")
+	}
+	return AskConsent, nil
+}
+
+// asksForSignIn reports whether the request wants a new sign-in of a user who has a session. A sign-in after the request always suffices;
+// otherwise a user who takes long to decide would be asked again and again. For the choice of an account it is enough that the session began
+// after the request. Ages are compared in whole seconds, like a token's auth_time, so that the gate comes to the same answer (RFC 9470 §5).
+func (r *AuthorizationRequest) asksForSignIn(session *store.TokenFamily, now time.Time) bool {
+	at := session.AuthTime
+	switch {
+	case !at.Before(r.At):
+		return false
+	case r.Prompt.Has(promptLogin), session.CreatedAt.Before(r.At) && (r.Prompt.Has(promptSelectAccount) || !r.allowsClass(session)):
+		return true
+	}
+	return r.MaxAge != nil && (*r.MaxAge == 0 || at.IsZero() || now.Unix()-at.Unix() > *r.MaxAge)
+}
+
+// hasConsent reports whether the user need not be asked: the client is the operator's own, or a confidential one that was allowed as much
+// before. The user is always asked about a client without a secret, because anyone can use its id, and about one that made itself known,
+// because only the user can judge it.
+func (az *Authorizations) hasConsent(ctx context.Context, r *AuthorizationRequest, client *store.Client, user *store.User) (bool, error) {
+	if client.FirstParty && client.Origin == store.FromOperator {
+		return true, nil
+	}
+	if client.IsPublic() || client.Origin != store.FromOperator {
+		return false, nil
+	}
+	allowed, err := az.Families.Store.Consent(ctx, user.ID, client.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return allowed.Missing(r.Asked()...) == "", nil
+}
+
+// Approve grants a request and returns the code. allowed are the scopes that the user allowed. Those beyond the request are ignored, and so
+// are those that the client has lost meanwhile. The request is denied if none is left, or if it asks for openid and that is not allowed. A
+// request is decided once.
+func (az *Authorizations) Approve(ctx context.Context, r *AuthorizationRequest, client *store.Client, s *signin.Session, allowed oauth.Scopes) (oauth.Secret, error) {
+	granted := slices.DeleteFunc(r.Asked(), func(name string) bool { return !allowed.Has(name) || !client.Scopes.Has(name) })
+	scopes := slices.DeleteFunc(slices.Clone(granted), func(name string) bool { return !r.Scopes.Has(name) })
+	if len(scopes) == 0 || r.Scopes.Has(oauth.ScopeOpenID) && !scopes.Has(oauth.ScopeOpenID) {
+		return oauth.Secret{}, az.Deny(ctx, r, s)
+	}
+	now := az.Families.Now()
+	f := az.Families.New(s.User, client, oauth.AuthorizationCode, s.Family.AuthTime)
+	f.CreatedAt = later(f.CreatedAt, s.Family.CreatedAt)
+	f.Scopes, f.Audience = scopes, r.Audience
+	f.Preconditions.SessionID, f.Provider, f.Proof = s.Family.ID, s.Family.Provider, s.Family.Proof
+	f.Code = store.CodeBinding{
+		RequestID: r.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge,
+		Refreshable: client.GetsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: now.Add(az.Families.LifetimesOf(client).Code),
+	}
+	f.ExpiresAt = beforeTokens(f.Code.ExpiresAt)
+	switch {
+	case client.ID == store.BuiltInClientID:
+		r.bindHost(f)
+	case az.Clients.OpenID && scopes.Has(oauth.ScopeOpenID):
+		r.bind(f, client, granted)
+	}
+	if err := az.Clients.Admit(ctx, client); err != nil {
+		return oauth.Secret{}, err
+	}
+	if err := az.Families.Add(ctx, f, s.User); err != nil {
+		return oauth.Secret{}, err
+	}
+	if !client.IsPublic() && !client.FirstParty && client.Origin == store.FromOperator {
+		// The request is decided, and cannot be decided again. If this fails, the next request asks the user.
+		_ = az.rememberConsent(ctx, s.User, client, r.Asked(), granted, now)
+	}
+	return az.Families.Master.Code(f.ID), nil
+}
+
+// refreshDeclined reports whether a request asked for a refresh token and the user did not allow it.
+func refreshDeclined(asked, allowed oauth.Scopes) bool {
+	return slices.ContainsFunc(asked, oauth.AsksForRefresh) && !slices.ContainsFunc(allowed, oauth.AsksForRefresh)
+}
+
+// rememberConsent stores what the user has allowed of the scopes that were asked about. Earlier consent to other scopes stays.
+func (az *Authorizations) rememberConsent(ctx context.Context, user *store.User, client *store.Client, asked, allowed oauth.Scopes, now time.Time) error {
+	before, err := az.Families.Store.Consent(ctx, user.ID, client.ID)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if before.Missing(allowed...) == "" && len(asked) == len(allowed) {
+		return nil // nothing has changed
+	}
+	others := slices.DeleteFunc(slices.Clone(before), asked.Has)
+	return az.Families.Store.PutConsent(ctx, user.ID, client.ID, append(others, allowed...), now)
+}
+
+// beforeTokens returns the expiry of a record from which no access token was issued. Records are kept for MaxLifetime beyond their expiry,
+// because access tokens may outlive them.
+func beforeTokens(end time.Time) time.Time { return end.Add(-store.MaxLifetime) }
+
+// Deny records that the user of the session has denied the request. The error is for the client: access_denied.
+func (az *Authorizations) Deny(ctx context.Context, r *AuthorizationRequest, s *signin.Session) error {
+	now := az.Families.Now()
+	if r.ID == "" { // it was not sealed, so no browser can return with it
+		return oauth.NewError(oauth.Denied, "denied_by_user")
+	}
+	if err := az.Families.Limits.ReserveGrant(ctx, oauth.AuthorizationCode, s.User.ID, now); err != nil {
+		return err
+	}
+	switch outcome, err := az.Families.Store.DecideRequest(ctx, r.ID, beforeTokens(now.Add(2*keys.WrapLifetime))); {
+	case err != nil:
+		return err
+	case outcome != store.Done:
+		return oauth.ErrDecided
+	}
+	return oauth.NewError(oauth.Denied, "denied_by_user")
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// bindHost makes a family that was approved for the built-in client the session of a host.
+func (r *AuthorizationRequest) bindHost(f *store.TokenFamily) {
+	f.Origin, f.SessionID, f.Code.Nonce, f.Code.Refreshable = store.HostSession, f.Preconditions.SessionID, r.Nonce, false
+}

@@ -1,0 +1,36 @@
+package grants_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// TestT62ACodeDoesNotComeBackWithItsClient: TestT62ClientOrConsentIsGone has what ends it.
+func TestT62ACodeDoesNotComeBackWithItsClient(t *testing.T) {
+	f := newFlow(t)
+	code := f.code("conf", parameters(""))
+	f.must(f.registry.Clients.DisableClient(t.Context(), "conf"))
+	f.must(f.registry.Clients.EnableClient(t.Context(), "conf"))
+	_, err := f.redeem("conf", code)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
+}
+
+// TestT103VerifiersThatAreGuessedBesideEachOther are counted as those are that TestT103WrongVerifiersAreCounted guesses in turn.
+func TestT103VerifiersThatAreGuessedBesideEachOther(t *testing.T) {
+	f := newFlow(t)
+	code := f.code("conf", parameters(""))
+	errs := tokentest.Together(16, func(int) error {
+		r := f.redemption("conf", code)
+		r.Code.Verifier = oauth.NewSecret(strings.Repeat("a", 43))
+		_, err := f.exchange(r)
+		return err
+	})
+	if n := wins(t, errs, oauth.InvalidGrant); n != 0 {
+		t.Errorf("%d guesses were right", n)
+	}
+	_, err := f.redeem("conf", code)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
+}

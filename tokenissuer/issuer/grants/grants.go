@@ -1,0 +1,168 @@
+package grants
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// Request is a request to the token endpoint (RFC 6749 §3.2). Parameters that its grant type does not know are ignored.
+type Request struct {
+	GrantType oauth.GrantType
+	Client    clients.Authentication
+	// Scope is the parameter as it was sent; each grant reads it by its own rules.
+	Scope string
+	// Resources are the resources that the access token is to be for, as they were sent (RFC 8707 §2.2).
+	Resources []string
+
+	Code    CodeParameters
+	Refresh RefreshParameters
+	Login   PasswordParameters
+	// Assertion is that of RFC 7523 §2.1.
+	Assertion oauth.Secret
+	Exchange  ExchangeParameters
+}
+
+// grant is a grant type. It checks its parameters and returns what they prove.
+type grant interface {
+	exchange(ctx context.Context, client *store.Client, r Request) (issuer.Grant, error)
+}
+
+// Grants is the token endpoint.
+type Grants struct {
+	clients   *clients.Clients
+	families  *families.Families
+	minter    *issuer.Minter
+	byType    map[oauth.GrantType]grant
+	assertion *jwtBearer // nil: it is off
+}
+
+// New returns the token endpoint of an issuer, with the grant types that its settings allow. accepted is what the AcceptRules need.
+func New(p *issuer.Parts, accepted Accepted) *Grants {
+	rights := rights{scopes: p.Scopes, resources: p.Resources}
+	g := &Grants{clients: p.Clients, families: p.Families, minter: p.Minter, byType: map[oauth.GrantType]grant{
+		oauth.ClientCredentials: &clientCredentials{rights},
+		oauth.AuthorizationCode: &authorizationCode{p.Families, p.Minter, p.Resources},
+		oauth.RefreshTokenGrant: &refreshToken{p.Families, p.Minter, p.Resources},
+		oauth.TokenExchange:     &tokenExchange{p.Families, p.Clients, p.Issued, p.Resources},
+	}}
+	if p.PasswordGrant != nil {
+		g.byType[oauth.PasswordGrant] = &password{rights, p.Families, p.Minter, p.SignIns, *p.PasswordGrant}
+	}
+	if len(p.AcceptRules) > 0 {
+		g.assertion = &jwtBearer{rights: rights, clients: p.Clients, families: p.Families, minter: p.Minter, accepted: accepted, rules: p.AcceptRules}
+	}
+	return g
+}
+
+// rights are what tokens can be asked for.
+type rights struct {
+	scopes    oauth.ScopeCatalogue
+	resources *routes.Resources
+}
+
+// Served lists the grant types of the token endpoint, for the metadata (RFC 8414 §2).
+func (g *Grants) Served() []oauth.GrantType {
+	var served []oauth.GrantType
+	for _, t := range oauth.KnownGrants {
+		if g.serves(t) {
+			served = append(served, t)
+		}
+	}
+	return served
+}
+
+func (g *Grants) serves(t oauth.GrantType) bool {
+	if t == oauth.JWTBearer {
+		return g.assertion != nil
+	}
+	return g.byType[t] != nil
+}
+
+// AcceptsPeople reports whether a rule takes grants that identify a person.
+func (g *Grants) AcceptsPeople() bool {
+	return g.assertion != nil && g.assertion.acceptsPeople()
+}
+
+// Exchange serves a token request. The order is a safeguard: nothing about a grant is revealed before its client has authenticated.
+func (g *Grants) Exchange(ctx context.Context, r Request) (issuer.Tokens, *store.Client, error) {
+	// 1. The grant type is present and known.
+	if r.GrantType == "" {
+		return issuer.Tokens{}, nil, oauth.MissingParameter("grant_type")
+	}
+	if !g.serves(r.GrantType) {
+		return issuer.Tokens{}, nil, oauth.NewError(oauth.UnsupportedGrantType, "grant_type_unknown")
+	}
+	if r.GrantType == oauth.JWTBearer {
+		return g.assertion.exchange(ctx, r)
+	}
+	// 2. The client authenticates.
+	client, err := g.clientOf(ctx, r)
+	if err != nil {
+		return issuer.Tokens{}, nil, err
+	}
+	// 3. The client may use the grant.
+	if !mayUse(client, r.GrantType) {
+		return issuer.Tokens{}, client, oauth.NewError(oauth.UnauthorizedClient, "grant_not_allowed")
+	}
+	// 4. The grant itself: its parameters, what it proves, its scopes.
+	grant, err := g.byType[r.GrantType].exchange(ctx, client, r)
+	if err != nil {
+		return issuer.Tokens{}, client, err
+	}
+	// 5. The tokens.
+	tokens, err := g.minter.Issue(grant)
+	if err == nil {
+		g.clients.NoteUse(ctx, client)
+	}
+	if grant.Exchanged != nil {
+		tokens.IssuedType = r.Exchange.issuedType()
+	}
+	return tokens, client, err
+}
+
+// clientOf returns the client of a request. The password grant needs none, and neither does refreshing a token that was issued without one;
+// a client that is named must authenticate all the same.
+func (g *Grants) clientOf(ctx context.Context, r Request) (*store.Client, error) {
+	client, err := g.clients.Authenticate(ctx, r.Client)
+	if !errors.Is(err, clients.ErrMissing) {
+		return client, err
+	}
+	switch r.GrantType {
+	case oauth.PasswordGrant:
+		return g.clients.BuiltIn(), nil
+	case oauth.RefreshTokenGrant:
+		id, _, genuine := g.families.Master.ReadRefreshToken(r.Refresh.Token)
+		if !genuine {
+			return nil, err
+		}
+		f, _ := g.families.Recall(id) // a family's client never changes
+		if f == nil {
+			var storeErr error
+			if f, storeErr = g.families.Stored(ctx, id); storeErr != nil {
+				return nil, storeErr
+			}
+		}
+		if f != nil && f.ClientID == store.BuiltInClientID && (f.Origin != oauth.PasswordGrant || g.serves(oauth.PasswordGrant)) {
+			return g.clients.BuiltIn(), nil
+		}
+	}
+	return nil, err
+}
+
+// mayUse reports whether the client may use the grant type. The built-in client gets this far only by those that it may use.
+func mayUse(client *store.Client, t oauth.GrantType) bool {
+	if client.ID == store.BuiltInClientID {
+		return true
+	}
+	if t == oauth.TokenExchange {
+		return client.MayExchange()
+	}
+	return client.MayUse(t) || t == oauth.RefreshTokenGrant && client.MayRefresh()
+}

@@ -1,0 +1,187 @@
+package grants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+)
+
+// Accepted is what turns tokens of other issuers into tokens of this one (RFC 7523 §2.1).
+type Accepted struct {
+	// Issuers verify the assertions of trusted issuers, by issuer identifier.
+	Issuers map[string]assertion.Verifier
+	// People finds the users of rules for people; nil: there are none.
+	People PersonFinder
+}
+
+// PersonFinder finds the users of people whom another issuer identifies.
+type PersonFinder interface {
+	// Person returns the user who is the subject of an assertion that fits a rule. The error is access_denied if there is no such user, or
+	// temporarily_unavailable.
+	Person(ctx context.Context, rule *assertion.Rule, t *token.AccessToken) (*store.User, error)
+}
+
+// jwtBearer is the JWT bearer grant (RFC 7523 §2.1): an assertion of a trusted issuer becomes a token of ours by the first rule that it fits.
+// For a workload the assertion is the only credential. An assertion that identifies a person takes a client too.
+type jwtBearer struct {
+	rights
+	clients  *clients.Clients
+	families *families.Families
+	minter   *issuer.Minter
+	accepted Accepted
+	rules    []assertion.Rule
+}
+
+// assertedRequest is what a request to the JWT bearer grant has proved.
+type assertedRequest struct {
+	Request
+	// client has authenticated; nil: none has.
+	client *store.Client
+	// named is the id of that client, or else the client_id of the request, which may be empty.
+	named string
+	rule  *assertion.Rule
+	token *token.AccessToken
+}
+
+// exchange serves a request, from its client to its tokens.
+func (g *jwtBearer) exchange(ctx context.Context, r Request) (issuer.Tokens, *store.Client, error) {
+	asked := assertedRequest{Request: r, named: r.Client.PublicID}
+	// 1. The client, if it authenticates: a client_id alone proves nothing.
+	if r.Client.Proves() {
+		client, err := g.clients.Authenticate(ctx, r.Client)
+		if err != nil {
+			return issuer.Tokens{}, nil, err
+		}
+		asked.client, asked.named = client, client.ID
+	}
+	// 2. The parameters.
+	if r.Assertion.IsEmpty() {
+		return issuer.Tokens{}, asked.client, oauth.MissingParameter("assertion")
+	}
+	// 3. The assertion is from a trusted issuer, is for this server, and fits a rule.
+	if err := g.judge(ctx, &asked); err != nil {
+		return issuer.Tokens{}, asked.client, err
+	}
+	// 4. The grant that the rule gives.
+	grantOf := g.grantForWorkload
+	if asked.rule.People {
+		grantOf = g.grantForPerson
+	}
+	grant, err := grantOf(ctx, &asked)
+	accepted := &issuer.AcceptedToken{Rule: asked.rule.Name, Issuer: asked.token.Issuer, Subject: asked.token.Subject, ID: asked.token.ID}
+	if err != nil {
+		return issuer.Tokens{}, asked.client, oauth.AsError(err).WithCause(errors.Join(fmt.Errorf("rule %s, subject %.256q", accepted.Rule, accepted.Subject), errors.Unwrap(err)))
+	}
+	// 5. The tokens.
+	tokens, err := g.minter.Issue(grant)
+	tokens.Accepted = accepted
+	return tokens, grant.Client, err
+}
+
+// judge verifies the assertion and finds its rule. A failure is counted for the issuer that the assertion names and the address that the
+// request comes from.
+func (g *jwtBearer) judge(ctx context.Context, asked *assertedRequest) error {
+	now, text := g.families.Now(), asked.Assertion.Reveal()
+	claimed, _ := token.ClaimedIssuer(text)
+	bucket := "assertion of " + claimed
+	if err := g.clients.Limits.CheckClient(ctx, bucket, asked.Client.Address, now); err != nil {
+		return err
+	}
+	err := g.verify(ctx, claimed, text, asked)
+	if err == nil || oauth.AsError(err).Code != oauth.InvalidGrant {
+		return err
+	}
+	if counted := g.clients.Limits.CountClientFailure(ctx, bucket, asked.Client.Address, now); oauth.AsError(counted).Code == oauth.RateLimited {
+		return counted
+	}
+	return err
+}
+
+// verify verifies the assertion of the claimed issuer and finds its rule.
+func (g *jwtBearer) verify(ctx context.Context, claimed, text string, asked *assertedRequest) error {
+	verifier := g.accepted.Issuers[claimed]
+	if verifier == nil {
+		return oauth.NewError(oauth.InvalidGrant, "assertion_issuer_not_accepted").WithCause(fmt.Errorf("issuer %.256q", claimed))
+	}
+	signed, err := token.ReadSigned(text)
+	if err == nil {
+		asked.token, err = verifier.VerifyAssertion(ctx, text, g.clients.URL)
+	}
+	switch {
+	case err != nil && oauth.AsError(err).Code == oauth.TemporarilyUnavailable:
+		return err
+	case err != nil:
+		return oauth.NewError(oauth.InvalidGrant, oauth.AsError(err).Reason).WithCause(fmt.Errorf("issuer %.256q: %w", claimed, err))
+	}
+	for i := range g.rules {
+		rule := &g.rules[i]
+		if rule.Fits(asked.token, signed.Type()) && (rule.People || asked.named == "" || asked.named == rule.ClientID) {
+			asked.rule = rule
+			return nil
+		}
+	}
+	return oauth.NewError(oauth.InvalidGrant, "assertion_fits_no_rule").
+		WithDescription("The assertion is good, and no `accept` of this server's configuration is for it.").
+		WithCause(fmt.Errorf("issuer %.256q, subject %.256q", asked.token.Issuer, asked.token.Subject))
+}
+
+// grantForWorkload returns the grant of a server token, for the client of the rule or for the subject that the rule derives from the claims.
+func (g *jwtBearer) grantForWorkload(ctx context.Context, asked *assertedRequest) (issuer.Grant, error) {
+	client, err := g.workload(ctx, asked)
+	if err != nil {
+		return issuer.Grant{}, err
+	}
+	scope := asked.Scope
+	if scope == "" {
+		scope = client.Scopes.String()
+	}
+	scopes, err := g.scopes.Grantable(scope, client.Scopes, func(s oauth.Scope) bool { return s.ServerTokens })
+	if err != nil {
+		return issuer.Grant{}, err
+	}
+	audience, err := g.resources.Audience(asked.Resources, nil)
+	if err != nil {
+		return issuer.Grant{}, err
+	}
+	return issuer.Grant{Type: oauth.JWTBearer, Client: client, Scopes: scopes, Audience: audience}, nil
+}
+
+// workload returns the client that the token is issued to. A derived subject must not be the id of a client or a user here, or the token would
+// pass for theirs.
+func (g *jwtBearer) workload(ctx context.Context, asked *assertedRequest) (*store.Client, error) {
+	if id := asked.rule.ClientID; id != "" {
+		client, err := g.families.Directory.Client(ctx, id)
+		switch {
+		case errors.Is(err, store.ErrNotFound) || err == nil && client.Disabled:
+			return nil, oauth.NewError(oauth.InvalidGrant, "rule_client_unknown").WithCause(fmt.Errorf("the client %q of the rule is not there, or disabled", id))
+		case err != nil:
+			return nil, err
+		}
+		bounded := *client
+		bounded.Scopes = issuer.Intersection(client.Scopes, asked.rule.Scopes)
+		return &bounded, nil
+	}
+	subject, err := asked.rule.SubjectOf(asked.token)
+	if err != nil {
+		return nil, err
+	}
+	_, clientErr := g.clients.Find(ctx, subject)
+	_, userErr := g.families.Directory.User(ctx, subject)
+	for _, err := range []error{clientErr, userErr} {
+		if err == nil {
+			return nil, oauth.NewError(oauth.InvalidGrant, "subject_taken").WithCause(fmt.Errorf("%q is a client or a user", subject))
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return &store.Client{ID: subject, Type: store.ConfidentialClient, Scopes: asked.rule.Scopes}, nil
+}

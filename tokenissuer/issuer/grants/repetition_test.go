@@ -1,0 +1,26 @@
+package grants
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// TestARepetitionIsThatOfTheStoredFamily: what is remembered may be younger than a store that was put back. A token that looked
+// used by what is remembered, and is the newest there, is used up and not repeated.
+func TestARepetitionIsThatOfTheStoredFamily(t *testing.T) {
+	client := &store.Client{ID: "app", Scopes: oauth.Scopes{"public"}}
+	use := refreshUse{client: client, generation: 1, now: tokentest.Start, lifetimes: store.Lifetimes{RefreshIdle: time.Hour, RefreshGrace: time.Minute}}
+	remembered := &store.TokenFamily{ClientID: "app", Scopes: client.Scopes, Generation: 2, RotatedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour)}
+	stored := *remembered
+	stored.Generation = 1
+	if _, err := use.check(remembered); err != nil || !use.Repeated {
+		t.Fatalf("by what is remembered: again %v, %v", use.Repeated, err)
+	}
+	if _, err := use.check(&stored); err != nil || use.Repeated {
+		t.Errorf("by what is stored: again %v, %v", use.Repeated, err)
+	}
+}

@@ -1,0 +1,162 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+)
+
+// IssuedTokens revokes and describes tokens that were issued. Its fields are set before use.
+type IssuedTokens struct {
+	Families *families.Families
+	Clients  *clients.Clients
+	Verifier *token.Verifier
+	// Personal are the personal access tokens; nil: there are none.
+	Personal PersonalTokens
+	// Usernames remembers the e-mail addresses of users; nil: the directory is asked each time.
+	Usernames *token.UsernameCache
+	// Limits bound how many tokens a client revokes one by one.
+	Limits *attempts.Limits
+}
+
+// RevokeFor revokes an access or refresh token at its client's request (RFC 7009 §2). An unknown, foreign or already revoked token is not an
+// error. Another client's token is refused and stays as it is. Revoking a token ends its family, even if the access token has expired: a
+// client that signs out late still has a refresh token. An access token from before the last refresh ends alone, as far as revokeAlone
+// goes, because clients revoke tokens that they have replaced. The result is what was found, for the audit log; nil: nothing.
+func (it *IssuedTokens) RevokeFor(ctx context.Context, client *store.Client, tok oauth.Secret) (*token.AccessToken, error) {
+	t, err := it.revocable(ctx, tok)
+	if t == nil || err != nil {
+		return nil, err
+	}
+	if t.ClientID != client.ID {
+		return nil, oauth.NewError(oauth.TokenNotYours, "token_of_another_client")
+	}
+	if it.IsPersonal(tok) {
+		_, err := it.Personal.End(ctx, store.PersonalTokenFilter{ID: t.ID})
+		return t, err
+	}
+	if t.FamilyID == "" || t.IsExchanged() { // its subject token was issued to another client
+		return t, it.revokeAlone(ctx, t, it.Limits.RevocationLimit, it.serverTokensUpTo(t)...)
+	}
+	f, err := it.Families.OfToken(ctx, t)
+	switch {
+	case err != nil:
+		return nil, err
+	case f != nil && !f.RevokedAt.IsZero():
+		return nil, it.Families.CatchUp(ctx)
+	case f != nil && hasSuperseded(f, t):
+		return t, it.revokeAlone(ctx, t, supersededLimit, families.RevocationOfTokens(f, token.GenerationOf(t.ID), it.Families.Ending()))
+	}
+	return t, it.Families.EndFamilies(ctx, store.FamilyFilter{ID: t.FamilyID})
+}
+
+// supersededLimit bounds how many superseded access tokens one user of a client revokes one by one. They may live for weeks, and ending some
+// more of them takes away nothing that is in use.
+var supersededLimit = attempts.Limit{Failures: 60, Window: time.Hour}
+
+// revokeAlone revokes a single token. Beyond the limit it records wider instead, which covers the token and earlier ones: a revocation is
+// never refused, and yet the number of records is bounded.
+func (it *IssuedTokens) revokeAlone(ctx context.Context, t *token.AccessToken, most attempts.Limit, wider ...store.Revocation) error {
+	b := attempts.Bucket{Name: "alone\x00" + t.ClientID + "\x00" + t.Subject, Limit: most}
+	if it.Limits.Reserve(ctx, it.Limits.Limited(b), "revocations_throttled", it.Families.Now()) != nil {
+		return it.Families.Revoke(ctx, wider...)
+	}
+	return it.Families.Revoke(ctx, store.Revocation{Kind: store.RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(store.RevocationMargin)})
+}
+
+// serverTokensUpTo returns the revocations of a server token and of its client's earlier ones. For an exchanged token it includes everything
+// issued until now from tokens that its client got by exchanges.
+func (it *IssuedTokens) serverTokensUpTo(t *token.AccessToken) []store.Revocation {
+	end := it.Families.Ending()
+	wider := []store.Revocation{{Kind: store.RevokeServerTokens, ID: t.ClientID, IssuedUntil: t.IssuedAt, ExpiresAt: end.Until}}
+	if t.IsExchanged() {
+		wider = append(wider, store.Revocation{Kind: store.RevokeCameOf, ID: t.ClientID, IssuedUntil: end.At, ExpiresAt: end.Until})
+	}
+	return wider
+}
+
+// hasSuperseded reports whether the family was refreshed since the access token was issued.
+func hasSuperseded(f *store.TokenFamily, t *token.AccessToken) bool {
+	generation := token.GenerationOf(t.ID)
+	return generation > 0 && generation < f.Generation
+}
+
+// RevokingClient returns the client that asks to revoke a token. A token of the built-in client can be revoked by any holder; for every
+// other one the client must authenticate.
+func (it *IssuedTokens) RevokingClient(ctx context.Context, a clients.Authentication, token oauth.Secret) (*store.Client, error) {
+	client, err := it.Clients.Authenticate(ctx, a)
+	if !errors.Is(err, clients.ErrMissing) {
+		return client, err
+	}
+	t, tokenErr := it.revocable(ctx, token)
+	if tokenErr != nil {
+		return nil, tokenErr
+	}
+	if t == nil || t.ClientID != store.BuiltInClientID {
+		return nil, err
+	}
+	return it.Clients.BuiltIn(), nil
+}
+
+// revocable returns what an access or refresh token says; nil when there is nothing to revoke. For a refresh token that is only client,
+// subject and family.
+func (it *IssuedTokens) revocable(ctx context.Context, tok oauth.Secret) (*token.AccessToken, error) {
+	if it.IsPersonal(tok) {
+		return it.Personal.Find(ctx, tok.Reveal())
+	}
+	f, genuine, err := it.refreshable(ctx, tok)
+	switch {
+	case err != nil:
+		return nil, err
+	case f != nil:
+		return &token.AccessToken{ClientID: f.ClientID, Subject: f.UserID, SignIn: token.SignIn{FamilyID: f.ID}}, nil
+	case genuine:
+		return nil, it.Families.CatchUp(ctx)
+	}
+	t, err := it.Verifier.VerifyForIssuer(tok.Reveal())
+	if errors.Is(err, token.ErrTokenExpired) {
+		t, err = it.outlived(ctx, tok)
+	}
+	if err != nil && oauth.AsError(err).Code == oauth.InvalidToken {
+		return nil, nil
+	}
+	return t, err
+}
+
+// outlived returns what an expired access token says if its family has not ended; otherwise nil, because nothing is left to revoke. A token
+// of the built-in client does not count: no client has to authenticate for it, and an old token from a log must not suffice to sign a user
+// out.
+func (it *IssuedTokens) outlived(ctx context.Context, tok oauth.Secret) (*token.AccessToken, error) {
+	t, err := it.Verifier.ReadExpired(tok.Reveal())
+	if err != nil || t.FamilyID == "" || t.ClientID == store.BuiltInClientID {
+		return nil, err
+	}
+	f, err := it.Families.Living(ctx, t.FamilyID)
+	switch {
+	case err != nil:
+		return nil, err
+	case f == nil: // later tokens of it may be accepted here until this node knows of its end
+		return nil, it.Families.CatchUp(ctx)
+	case hasSuperseded(f, t):
+		return nil, nil
+	}
+	return t, nil
+}
+
+// refreshable returns the family of a genuine refresh token if it has not ended; otherwise nil. genuine reports whether the token was
+// issued here.
+func (it *IssuedTokens) refreshable(ctx context.Context, token oauth.Secret) (f *store.TokenFamily, genuine bool, err error) {
+	id, _, genuine := it.Families.Master.ReadRefreshToken(token)
+	if !genuine {
+		return nil, false, nil
+	}
+	f, err = it.Families.Living(ctx, id)
+	return f, true, err
+}

@@ -1,0 +1,77 @@
+package issuer
+
+import (
+	"context"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
+)
+
+// Parts are the parts of an authorization server (RFC 6749 §1.1). Each endpoint and each grant takes those that it needs.
+type Parts struct {
+	Settings
+	Families       *families.Families
+	Clients        *clients.Clients
+	SignIns        *signin.SignIns
+	Sessions       *signin.Sessions
+	Seals          *signin.Seals
+	Minter         *Minter
+	Authorizations *Authorizations
+	SignOuts       *SignOuts
+	Issued         *IssuedTokens
+	UserTokens     *UserTokens
+	// Resources are the resources for which tokens can be asked.
+	Resources *routes.Resources
+}
+
+// Node is what the parts of an issuer use of the process that runs them.
+type Node struct {
+	Keys        *keys.Set
+	Verifier    *token.Verifier
+	Revocations *token.RevocationSet
+	// Refresh brings Revocations up to what the store holds now; nil: they always are.
+	Refresh func(context.Context) error
+	// Now is the clock that is the same on every node.
+	Now    func() time.Time
+	Hasher *passwords.Hasher
+	Limits attempts.Limits
+}
+
+// New returns the parts of an issuer. Families.Opened is set when the store is open, before the first request. What is remembered belongs to
+// these settings, because they may declare clients and users.
+func New(s Settings, n Node) *Parts {
+	fs := &families.Families{
+		Remembered: token.NewFamilyCache(), Revocations: n.Revocations, Refresh: n.Refresh, Now: n.Now, NodeNow: n.Now,
+		Lifetimes: s.Lifetimes, Limits: &n.Limits,
+	}
+	if n.Verifier != nil {
+		fs.NodeNow = n.Verifier.Now
+	}
+	p := &Parts{Settings: s, Families: fs, Resources: new(routes.Resources)}
+	p.Clients = &clients.Clients{Policy: s.Policy, Families: fs, Authenticated: memory.NewClientCache(), Limits: &n.Limits}
+	p.SignIns = &signin.SignIns{Families: fs, Hasher: n.Hasher, DeclaredSchemes: s.DeclaredSchemes, Limits: &n.Limits}
+	p.Sessions = &signin.Sessions{Families: fs, Clients: p.Clients, Limits: s.Sessions}
+	p.Seals = &signin.Seals{Families: fs}
+	p.Minter = &Minter{
+		Families: fs, URL: s.URL, Audience: s.Audience, Roles: s.Roles, OpenID: s.OpenID, Keys: n.Keys, Assertions: new(keys.AssertionKeys),
+		Verifier: n.Verifier,
+	}
+	p.Authorizations = &Authorizations{
+		Families: fs, Clients: p.Clients, Keys: n.Keys, PKCERequired: s.PKCERequired, Resources: p.Resources, Hosts: new(routes.Hosts),
+	}
+	p.SignOuts = &SignOuts{Families: fs, URL: s.URL, Keys: n.Keys}
+	p.Issued = &IssuedTokens{
+		Families: fs, Clients: p.Clients, Verifier: n.Verifier, Usernames: token.NewUsernameCache(), Limits: &n.Limits,
+	}
+	p.UserTokens = &UserTokens{Families: fs, Clients: p.Clients, Minter: p.Minter, Resources: p.Resources}
+	return p
+}

@@ -1,0 +1,216 @@
+package signin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// Attempt is an attempt to sign in with a password, on the sign-in page or by the password grant.
+type Attempt struct {
+	// Email is an e-mail address, or a username if a directory takes them.
+	Email    string
+	Password oauth.Secret
+	// Address is the address that the attempt comes from.
+	Address string
+	// Device is the device cookie of an earlier sign-in in this browser; empty: none.
+	Device oauth.Secret
+}
+
+// SignIns authenticates people. Its fields are set before use.
+type SignIns struct {
+	Families *families.Families
+	// Hasher verifies passwords.
+	Hasher *passwords.Hasher
+	// Directories verify the passwords of people who have none here, in the order in which they are asked.
+	Directories []PasswordDirectory
+	// DirectoriesAlone ignores passwords that are kept here.
+	DirectoriesAlone bool
+	// DeclaredSchemes are the PasswordSchemes of users that no store keeps.
+	DeclaredSchemes []string
+	// Limits bound failed sign-ins.
+	Limits *attempts.Limits
+
+	schemes schemesInUse
+}
+
+// PasswordACR is the authentication context class of a sign-in with a password (OpenID Connect Core §2), the only one that there is.
+const PasswordACR = "1"
+
+var passwordAMR = []string{"pwd"} // RFC 8176 §2
+
+// SignedIn is a user who has just been authenticated.
+type SignedIn struct {
+	User *store.User
+	// Provider is where the user was authenticated, and Subject the user's account there; empty: here.
+	Provider, Subject string
+	// AuthTime is when the user was authenticated; zero: the provider does not say.
+	AuthTime time.Time
+	// Proof is how, as far as it is known.
+	Proof store.Proof
+	// Login is the canonical form of the address or username that was typed; empty: none was.
+	Login string
+}
+
+// SignIn returns the user whose address or username and password were presented. Unknown, disabled, locked and invited users and a wrong
+// password are the same invalid_grant after the same work. Too many failures are rate_limited, and it is temporarily_unavailable while all
+// hashing slots are taken.
+//
+// A user without a password here is looked for in the directories, after that work and without a hashing slot, so that a slow directory
+// does not delay others. The errors are those of PasswordDirectory too; an access_denied comes with the Provider. Too many failures for one
+// person in a directory look like a wrong password, whatever name was typed: the answer does not reveal that two names are one person's.
+//
+// Failures are counted per account and per address, whether the account exists or not. A browser that has signed in to the account before
+// is counted apart, so that the failures of others do not lock it out.
+func (si *SignIns) SignIn(ctx context.Context, a Attempt) (SignedIn, error) {
+	if n := len(a.Password.Reveal()); n > passwords.MaxBytes || strings.ContainsRune(a.Password.Reveal(), 0) {
+		return SignedIn{}, oauth.NewError(oauth.InvalidRequest, "password_unusable")
+	}
+	now := si.Families.Now()
+	login, isEmail := si.canonicalLogin(a.Email)
+	user, err := new(store.User), error(nil)
+	if isEmail {
+		user, err = si.Families.Directory.UserByEmail(ctx, login)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		user, err = new(store.User), nil
+	}
+	if err != nil {
+		return SignedIn{}, err
+	}
+	device := si.deviceOf(ctx, a.Device, user, login)
+	proofs := si.Limits.ProofBuckets(login, a.Address)
+	if err := si.Limits.CheckProofs(ctx, proofs, now); err != nil {
+		return SignedIn{}, err
+	}
+	account, address := si.Limits.SignInBuckets(login, device, a.Address)
+	buckets := slices.Concat(account, address)
+	if err := si.Limits.Reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
+		return SignedIn{}, err
+	}
+	proved := SignedIn{User: user}
+	if si.DirectoriesAlone {
+		err = oauth.NewError(oauth.InvalidGrant, "sign_in_failed")
+	} else {
+		err = si.provePassword(ctx, user, a.Password, passwords.Attempt{Account: login, Address: a.Address, Known: device != ""})
+	}
+	if (si.DirectoriesAlone || user.PasswordHash.IsEmpty()) && login != "" && oauth.AsError(err).Code == oauth.InvalidGrant && len(si.Directories) > 0 {
+		attempt := DirectoryAttempt{Login: login, Password: a.Password, Address: a.Address}
+		proved, err = si.askDirectories(ctx, attempt, func(provider, subject string) error {
+			person := si.Limits.PersonBuckets(provider, subject, device)
+			if err := si.Limits.Reserve(ctx, person, "sign_in_throttled", now); err != nil {
+				return oauth.NewError(oauth.InvalidGrant, "sign_in_throttled").WithCause(err)
+			}
+			buckets = append(buckets, person...)
+			return nil
+		})
+	}
+	switch {
+	case err == nil:
+		si.Limits.Forgive(ctx, buckets, now)
+	case hasLeft(ctx): // an attempt counts even when the client does not wait for the answer
+	case errors.Is(err, oauth.ErrHashingBusy) && device == "" && !si.Limits.HasProved(ctx, proofs, now):
+		// A guesser makes the slots scarce, and this address has not proved to be anyone else: it keeps its count.
+		si.Limits.Forgive(ctx, account, now)
+	case oauth.AsError(err).Code != oauth.InvalidGrant && oauth.AsError(err).Code != oauth.AccessDenied: // the failure is ours
+		si.Limits.Forgive(ctx, buckets, now)
+	}
+	if err != nil {
+		return SignedIn{Provider: proved.Provider}, err
+	}
+	si.Limits.CountProof(ctx, proofs, now)
+	proved.AuthTime, proved.Login, proved.Proof = si.Families.Now(), login, store.Proof{ACR: PasswordACR, AMR: passwordAMR} // a directory verifies by a bind
+	return proved, nil
+}
+
+// provePassword compares the password with the user's. Its timing does not reveal whether the user exists: it makes one hash under every
+// scheme in use, whichever of them is the user's.
+func (si *SignIns) provePassword(ctx context.Context, user *store.User, password oauth.Secret, h passwords.Attempt) error {
+	schemes, err := si.schemes.list(ctx, si)
+	if err != nil {
+		return err
+	}
+	leave, err := si.Hasher.Enter(ctx, h)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	own := passwords.SchemeOf(user.PasswordHash)
+	matches := own != "" && passwords.Verify(password, user.PasswordHash)
+	if matches && user.IsActive() {
+		si.rehash(ctx, user, password)
+		return nil
+	}
+	for _, scheme := range schemes {
+		if scheme != own {
+			passwords.Spend(password, scheme)
+		}
+	}
+	return oauth.NewError(oauth.InvalidGrant, "sign_in_failed")
+}
+
+// rehash replaces a stored hash of outdated cost, now that the password is known. If the hash cannot be stored, the next sign-in tries
+// again.
+func (si *SignIns) rehash(ctx context.Context, user *store.User, password oauth.Secret) {
+	if user.Declared || !passwords.IsOutdated(user.PasswordHash) {
+		return
+	}
+	_ = si.Families.Store.RehashPassword(ctx, user.ID, user.PasswordHash, passwords.Hash(password)) // see above
+}
+
+// schemesTTL is how long the list of password schemes in use is remembered.
+const schemesTTL = time.Minute
+
+// schemesInUse remembers the schemes under which passwords are stored.
+type schemesInUse struct {
+	mu    sync.Mutex
+	known []string
+	until time.Time
+}
+
+// list returns the schemes in use, the current one among them.
+func (s *schemesInUse) list(ctx context.Context, si *SignIns) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := si.Families.Now()
+	if s.known != nil && now.Before(s.until) {
+		return s.known, nil
+	}
+	stored, err := si.Families.Store.PasswordSchemes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := append(slices.Clone(stored), si.DeclaredSchemes...)
+	all = append(all, passwords.CurrentScheme())
+	slices.Sort(all)
+	s.known, s.until = slices.Compact(all), now.Add(schemesTTL)
+	return s.known, nil
+}
+
+// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. settle takes that back
+// after a success, and after a failure that is not the user's.
+func (si *SignIns) CountSignIn(ctx context.Context, address string) (settle func(error), err error) {
+	now := si.Families.Now()
+	_, buckets := si.Limits.SignInBuckets("", "", address)
+	if err := si.Limits.Reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
+		return nil, err
+	}
+	return func(err error) {
+		code := oauth.AsError(err).Code
+		if err == nil || !hasLeft(ctx) && (code == oauth.TemporarilyUnavailable || code == oauth.ServerError) {
+			si.Limits.Forgive(ctx, buckets, now)
+		}
+	}, nil
+}
+
+// hasLeft reports whether the client went away before it had its answer. Its attempt stays counted.
+func hasLeft(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
