@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -112,7 +113,10 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 		id     string // of the user
 		claims map[string]any
 	}
-	for _, c := range []struct {
+	g := startOpenID(t, "store memory", "store sqlite DIR/state/oauth.db")
+	stranger, silent := g.application(t, "stranger"), g.application(t, "silent")
+	g.browser().signedIn(t, stranger, "rita@rival.example")
+	for i, c := range []struct {
 		name string
 		end  func(s *scene)
 	}{
@@ -155,15 +159,13 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := startOpenID(t, "store memory", "store sqlite DIR/state/oauth.db")
-			s := &scene{gatehouse: g, t: t, b: g.browser(), told: g.application(t, "app"), id: "visitor"}
-			stranger, silent := g.application(t, "stranger"), g.application(t, "silent")
-			g.addUser("visitor@acme.example", "acme", store.RoleMember)
-			s.claims = s.b.signedIn(t, s.told, "visitor@acme.example")
-			g.browser().signedIn(t, stranger, "rita@rival.example")
+			id := fmt.Sprintf("visitor%d", i)
+			s := &scene{gatehouse: g, t: t, b: g.browser(), told: g.application(t, fmt.Sprintf("app%d", i)), id: id}
+			g.addUser(id+"@acme.example", "acme", store.RoleMember)
+			s.claims = s.b.signedIn(t, s.told, id+"@acme.example")
 			plain := silent.request
 			plain.scope = "public"
-			if p := s.b.authorize(plain, "visitor@acme.example"); p.location().Query().Get("code") == "" {
+			if p := s.b.authorize(plain, id+"@acme.example"); p.location().Query().Get("code") == "" {
 				t.Fatalf("%d %s", p.status, p.body)
 			}
 			c.end(s)
@@ -176,7 +178,8 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 			if n := len(stranger.told()) + len(silent.told()); n != 0 {
 				t.Errorf("%d others were told", n)
 			}
-			g.eventually("the delivery is in the audit log", func() bool { return strings.Contains(g.logs(), "application told of the sign-out") })
+			delivered := regexp.MustCompile(fmt.Sprintf(`"application told of the sign-out".*"client_id":"app%d"`, i))
+			g.eventually("the delivery is in the audit log", func() bool { return delivered.MatchString(g.logs()) })
 			g.notLogged(t, s.told.told()...)
 		})
 	}

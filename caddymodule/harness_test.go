@@ -75,7 +75,9 @@ func startGatehouseAt(t *testing.T, tlsAddr, caddyfile string) *gatehouse {
 	storage := caddy.DefaultStorage
 	caddy.DefaultStorage = &certmagic.FileStorage{Path: filepath.Join(dir, "caddy")}
 	t.Cleanup(func() { caddy.ConfigAutosavePath, caddy.DefaultStorage = autosave, storage })
-	g.reload(caddyfile)
+	if err := g.tryReload(caddyfile); err != nil { // there are no earlier listeners to wait for: the addresses are new
+		t.Fatalf("loading the configuration: %v", err)
+	}
 	t.Cleanup(func() {
 		if logged, err := os.ReadFile(g.logFile); err == nil && t.Failed() {
 			t.Logf("Caddy logged in the end:\n%s", logged[max(0, len(logged)-8<<10):])

@@ -25,10 +25,14 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run gives the tests a data directory of their own: a node remembers there how far its database had come.
+// testsHome is the data directory of the tests, which is removed when they are over. A node remembers there how far its database had come.
+var testsHome string
+
+// run creates testsHome and runs the tests.
 func run(m *testing.M) int {
 	home, err := os.MkdirTemp("", "gatehouse-home-")
 	if err == nil {
+		testsHome = home
 		defer func() { _ = os.RemoveAll(home) }()
 		err = os.Setenv("XDG_DATA_HOME", home)
 		caddy.DefaultStorage = &certmagic.FileStorage{Path: home} // otherwise that of when the process began
