@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/sha256"
 	"crypto/x509"
@@ -345,52 +344,6 @@ func provisioned(t *testing.T, addr, caddyfile string) func(method, path, body s
 	}
 }
 
-// TestK4DamagedKeyRefusesToStart: a key row empty, cut, garbage or of another key → the start is refused. A fresh key in place of one
-// that cannot be read would orphan every token and hide the fault.
-func TestK4DamagedKeyRefusesToStart(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	token, stored := g.token(), g.storedKey()
-	g.stop()
-	edit := func(statement string, arguments ...any) {
-		t.Helper()
-		db := besideAt(t, g.database())
-		if _, err := db.Exec(statement, arguments...); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	flipped := bytes.Clone(stored.Private)
-	flipped[50] ^= 1 // within the private scalar
-	other, err := keys.NewSigningKey(oauth.ES256, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	another, err := other.Stored(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, private := range map[string][]byte{
-		"empty": {}, "truncated": stored.Private[:40], "garbage": []byte("garbage"), "flipped": flipped, "another key": another.Private,
-	} {
-		edit("UPDATE signing_keys SET private = ? WHERE id = ?", private, stored.ID)
-		before := sum(t, g.database())
-		err := g.tryReload(durableSite)
-		if err == nil || !strings.Contains(err.Error(), "loading signing key "+stored.ID+": ") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if after := sum(t, g.database()); after != before {
-			t.Errorf("%s: the file was changed", name)
-		}
-	}
-	edit("UPDATE signing_keys SET private = ? WHERE id = ?", stored.Private, stored.ID)
-	g.reload(durableSite)
-	if got := g.gate(token); got != 200 {
-		t.Errorf("with the key put right the gate answers %d", got)
-	}
-}
-
 func sum(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -468,41 +421,6 @@ func TestK6KeyEncryptionKey(t *testing.T) {
 	g.reload(withKEK("right"))
 	if got := g.kids(); got != kids || g.gate(token) != 200 {
 		t.Errorf("with the right key: %s, were %s", got, kids)
-	}
-}
-
-// TestK6SealedLater: a key that was stored in the clear is sealed by the first start that can, and what it was is in no
-// file any more, the write-ahead log included.
-func TestK6SealedLater(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	g.writeKEK("kek", strings.Repeat("a1", 32))
-	token, clear := g.token(), g.storedKey()
-	scalar := privateScalar(t, clear.Private)
-	g.reload(withKEK("kek"))
-	sealed := g.storedKey()
-	if sealed.ID != clear.ID || sealed.SealedWith == "" || bytes.Contains(sealed.Private, scalar) {
-		t.Errorf("the stored key is %+v", sealed)
-	}
-	if got := g.gate(token); got != 200 {
-		t.Errorf("an old token: %d", got)
-	}
-	search := func(when string) {
-		for _, path := range []string{g.database(), g.database() + "-wal", g.database() + "-journal"} {
-			content, err := os.ReadFile(path)
-			if err != nil && !os.IsNotExist(err) {
-				t.Fatal(err)
-			}
-			if bytes.Contains(content, scalar) || bytes.Contains(content, clear.Private) {
-				t.Errorf("%s %s holds the private key", when, path)
-			}
-		}
-	}
-	search("while it runs")
-	g.stop()
-	search("when it is closed")
-	g.reload(withKEK("kek"))
-	if got := g.gate(token); got != 200 {
-		t.Errorf("after a restart: %d", got)
 	}
 }
 

@@ -229,28 +229,6 @@ func TestF13NoConnectionIsFree(t *testing.T) {
 	stop()
 }
 
-// TestF15SilentListener: when the connection on which the node listens dies without a word, and so does every other that
-// is open, the poll brings revocations all the same, and requests find new connections.
-func TestF15SilentListener(t *testing.T) {
-	o := openRemote(t, pgtest.Shared(t), patientCodes...)
-	r := requestOf("conf")
-	var doomed []string
-	for range 3 {
-		doomed = append(doomed, o.userTokens(r, ada).AccessToken)
-	}
-	good, needs, other := o.userTokens(r, ada).AccessToken, o.needs(), o.otherNode()
-	stop := o.guarding(good)
-	o.revokedElsewhere(other, doomed[0])
-	t.Logf("with notifications: refused after %s", o.untilRefused(doomed[0]))
-	o.proxy.HalfDead()
-	o.revokedElsewhere(other, doomed[1])
-	t.Logf("just after the silence: refused after %s", o.untilRefused(doomed[1]))
-	t.Logf("all worked after %s", o.met(needs))
-	o.revokedElsewhere(other, doomed[2])
-	t.Logf("by the poll alone: refused after %s", o.untilRefused(doomed[2]))
-	stop()
-}
-
 // TestF16NodeCutOff: a node that cannot reach the database any more serves from memory for as long as it is allowed to, and
 // then says that it cannot know.
 func TestF16NodeCutOff(t *testing.T) {

@@ -101,26 +101,6 @@ func TestK11RestoredBackup(t *testing.T) {
 	}
 }
 
-// TestK11RestoredUnderARunningNode is what a server of databases can do, or a copy of the file by a careless hand.
-func TestK11RestoredUnderARunningNode(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	token := g.token()
-	for range 5 {
-		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
-	}
-	g.marked()
-	g.behind("DELETE FROM revocations", "UPDATE counters SET position = 1 WHERE name IN ('revocations', 'signing_keys')")
-	g.eventually("it is noticed", func() bool { return strings.Contains(g.logs(), putBackLine) })
-	g.eventually("the old key is revoked", func() bool { return g.gate(token) == 401 })
-	if fresh := g.token(); g.gate(fresh) != 200 {
-		t.Error("a new token is refused")
-	}
-	g.marked()
-	if n := strings.Count(g.logs(), putBackLine); n != 1 {
-		t.Errorf("the log tells of it %d times", n)
-	}
-}
-
 // TestK11TriedOutBesideTheRealOne: a backup that is opened on the same machine is distrusted, and the database of which it is
 // a copy is not.
 func TestK11TriedOutBesideTheRealOne(t *testing.T) {

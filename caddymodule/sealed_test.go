@@ -119,32 +119,6 @@ func TestK16APlantedSigningKey(t *testing.T) {
 	}
 }
 
-// TestK20AKeyThatPretendsToBeSealed: the planted row names the key-encryption key. The server starts with its good key, and
-// status, metrics and the list tell of the other.
-func TestK20AKeyThatPretendsToBeSealed(t *testing.T) {
-	g := encrypted(t)
-	token, kids := g.token(), g.kids()
-	planted := g.plant()
-	g.edit(`UPDATE signing_keys SET sealed_with = (SELECT sealed_with FROM signing_keys WHERE sealed_with <> '' LIMIT 1) WHERE id = ?`, planted.ID)
-	g.stop()
-	g.reload(withKEK("kek"))
-	g.eventually("status tells", func() bool { return strings.Contains(g.ok("status"), "1 refused, 1 signing") })
-	if !strings.Contains(g.logs(), "a stored key is refused") || !strings.Contains(g.logs(), planted.ID) || g.measured()[`gatehouse_keys{state="refused"}`] != 1 {
-		t.Error("log or metrics do not tell")
-	}
-	if view := g.keyViews()[planted.ID]; view.State != keys.StateRefused {
-		t.Errorf("it is listed as %+v", view)
-	}
-	if g.kids() != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 || g.gate(g.signedWith(planted)) != 401 {
-		t.Errorf("the keys are %s, were %s", g.kids(), kids)
-	}
-	if err := g.app().node.KeepHouse(t.Context()); err != nil {
-		t.Errorf("the housekeeping: %v", err)
-	}
-	g.ok("keys", "revoke", planted.ID)
-	g.eventually("status is clean", func() bool { return !strings.Contains(g.ok("status"), "refused") })
-}
-
 // TestK16EverySealedKeyReplaced: whoever deletes all keys and puts others there, in the clear, has taken away what shows that
 // keys are encrypted; the machine remembers it. The start is refused, and says what an operator does who did it himself.
 func TestK16EverySealedKeyReplaced(t *testing.T) {
@@ -170,21 +144,6 @@ func TestK16EverySealedKeyReplaced(t *testing.T) {
 	}
 	if !strings.Contains(g.logs(), "keys that were stored in the clear are encrypted now") {
 		t.Error("the log does not tell that keys were encrypted")
-	}
-}
-
-// TestK16AnotherTime: a row whose times were changed starts nothing, and the node that runs goes on with what it has read.
-func TestK16AnotherTime(t *testing.T) {
-	g := encrypted(t)
-	token, kids := g.token(), g.kids()
-	g.edit(`UPDATE signing_keys SET active_from = active_from + 3600000000`)
-	g.eventually("the log tells", func() bool { return strings.Contains(g.logs(), "its row was changed") })
-	if g.kids() != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 {
-		t.Errorf("the keys are %s, were %s", g.kids(), kids)
-	}
-	g.stop()
-	if err := g.tryReload(withKEK("kek")); err == nil || !strings.Contains(err.Error(), "its row was changed, or belongs to another issuer") {
-		t.Errorf("it starts: %v", err)
 	}
 }
 
