@@ -19,12 +19,6 @@ LEFT_OUT = ^Test(Browser|Interop|Nginx|K[0-9]|F[0-9]|I[0-9]|A[0-9]|M[0-9]|S19|S1
 quick:
 	go test -short -vet=off -ldflags='-s -w' -shuffle=on -skip '$(LEFT_OUT)' $$(go list ./... | grep -vE '/(rig|internal/([^p]|pg).*)$$')
 
-# A process has one Caddy, so the tests of ./caddymodule are shared out among three: those that wait much, for Chromium, providers and
-# databases that are away; those of the gate and of agents; and all others. Those of ./rig come when these are over: they look at
-# nodes that have a machine, not at how a machine shares itself out.
-WAITING = ^Test(Browser|S13[78]|Challenge|F1[0-7]|F2|F6|I7|T64|A[78]|P[0-9])
-GATE = ^Test(G[0-9]|Q[0-9]|Wycheproof|Interop|Nginx)
-
 # SQLite is a translation from C, millions of lines that the race detector knows nothing of and makes five times slower. Ours, and the
 # driver around it, are watched.
 UNWATCHED = $(foreach engine,sqlite/lib libc/... memory,-gcflags=modernc.org/$(engine)=-race=false)
@@ -32,8 +26,10 @@ RACE = CGO_ENABLED=1 go test -vet=off -race -ldflags='-s -w' $(UNWATCHED)
 
 # Installs what the tests need and runs all of them. go vet is a part of make lint. The race detector needs a C compiler; some tests start
 # PostgreSQL servers of their own, some drive Gatehouse with Node clients and with Chromium, some stand behind nginx, and some are
-# applications of docs/guides. The tests of ./caddymodule are built once before: builds that run beside each other compile the same packages
-# each for itself.
+# applications of docs/guides. A process has one Caddy, so the tests of ./caddymodule run in three processes of one binary: each takes every
+# third test in the order of the files, which gives all three about as much to do. The tests of ./rig run when these are over, because they
+# measure nodes. TESTFLAGS are flags of go test, with = before a value: make test TESTFLAGS=-v
+SHARES = 0 1 2
 test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need gcc gcc libc6-dev
 	.ci/need-postgres
@@ -42,15 +38,17 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need /usr/sbin/slapd slapd
 	.ci/need /usr/lib/apache2/modules/mod_auth_openidc.so libapache2-mod-auth-openidc
 	.ci/need /usr/lib/python3/dist-packages/authlib python3-authlib python3-flask python3-requests
-	$(RACE) -c -o /dev/null ./caddymodule
+	$(RACE) -c -o dist/caddymodule.test ./caddymodule
 	all=''; failed=0; \
 	run() { \
 		(cd $$1 && shift && $(RACE) -shuffle=on -count=1 -timeout=30m $(TESTFLAGS) "$$@") & all="$$all $$!"; \
 	}; \
 	run . $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); run bench ./...; others=$$all; all=''; \
-	run . -skip '$(WAITING)|$(GATE)' ./caddymodule; \
-	run . -run '$(WAITING)' ./caddymodule; \
-	run . -run '$(GATE)' ./caddymodule; \
+	for share in $(SHARES); do \
+		names=$$(dist/caddymodule.test -test.list . | awk -v share=$$share 'NR % $(words $(SHARES)) == share' | paste -sd '|'); \
+		(cd caddymodule && [ -n "$$names" ] && ../dist/caddymodule.test -test.paniconexit0 -test.shuffle=on -test.timeout=30m $(TESTFLAGS:-%=-test.%) -test.run "^($$names)\$$") & \
+		all="$$all $$!"; \
+	done; \
 	for one in $$all; do wait $$one || failed=1; done; \
 	all=$$others; run . ./rig; \
 	for one in $$all; do wait $$one || failed=1; done; \
