@@ -181,7 +181,7 @@ func TestG79NotReadyWithOldRevocations(t *testing.T) {
 // TestF21NotReadyFirst: a node is told to stop → not ready at once, and it serves until the balancer has heard it. What is under way then
 // is finished.
 func TestF21NotReadyFirst(t *testing.T) {
-	const delay = 10 * time.Second
+	const delay = 4 * time.Second
 	g := startGatehouse(t, strings.Replace(readySite, "\tadmin ADMIN\n", "\tadmin ADMIN\n\tshutdown_delay "+delay.String()+"\n\tgrace_period 10s\n", 1))
 	token := g.token()
 	if !g.ready() {
