@@ -69,7 +69,7 @@ func (g *gatehouse) writeKEK(name, key string) {
 	}
 }
 
-// TestRestartKeepsEverything: keys, clients, secrets, marks and revocations are those from before.
+// TestRestartKeepsEverything restarts Caddy and compares keys, clients, secrets, marks and revocations.
 func TestRestartKeepsEverything(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	add := func(id string) string {
@@ -254,7 +254,7 @@ func TestF20Switching(t *testing.T) {
 	}
 }
 
-// TestF27BeforeStart: what is provisioned and not started answers 503 to whatever needs the issuer.
+// TestF27BeforeStart: a request to a provisioned configuration that has not started → 503 if it needs the issuer.
 func TestF27BeforeStart(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	ask := provisioned(t, "127.0.0.1:1", strings.NewReplacer("ADDR", "127.0.0.1:1", "SECRET", confSecret,
@@ -290,8 +290,7 @@ func TestF27BeforeStart(t *testing.T) {
 	}
 }
 
-// TestF27ReloadBeforeStart: apps start in no order, so requests may reach a new configuration whose issuer has not
-// started. With the node of the old one it serves them.
+// TestF27ReloadBeforeStart: a request reaches a new configuration whose issuer has not started → served with the node of the old one.
 func TestF27ReloadBeforeStart(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token := g.token()
@@ -353,7 +352,7 @@ func sum(t *testing.T, path string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(content))
 }
 
-// TestK5Modes: the store's directory and files are nobody else's.
+// TestK5Modes: a store in a configured or the default place → its directory has mode 0700 and its files 0600.
 func TestK5Modes(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.must(201, "POST", "/oauth/clients", `{"name":"Acme"}`)
@@ -395,7 +394,7 @@ func (g *gatehouse) checkModes(directory string, atLeast int) {
 	}
 }
 
-// TestK6KeyEncryptionKey: with the wrong one, or without, nothing starts and nothing is changed.
+// TestK6KeyEncryptionKey: a start with a wrong key-encryption key or without one → refused, and the file is not changed.
 func TestK6KeyEncryptionKey(t *testing.T) {
 	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")
 	g.writeKEK("right", strings.Repeat("a1", 32))

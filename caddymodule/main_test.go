@@ -12,8 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
-// nodeName is the environment variable that makes the test binary a Caddy with Gatehouse in it, for tests that need one
-// in a process of its own.
+// nodeName is the environment variable that makes the test binary run as a Caddy with Gatehouse, for tests that need one in another process.
 const nodeName = "GATEHOUSE_TEST_NODE"
 
 func TestMain(m *testing.M) {

@@ -64,8 +64,8 @@ func isMarked(now sqlstore.Progress) bool {
 	return err == nil && json.Unmarshal(content, &kept) == nil && kept == now.Marks
 }
 
-// TestK11RestoredBackup: what was revoked since the backup is lost with it, so no token that an old key has signed is
-// accepted any more. The next start finds nothing strange.
+// TestK11RestoredBackup: a backup is restored and revocations since then are lost → tokens of the old key are refused, and a fresh key signs. The
+// next start finds nothing.
 func TestK11RestoredBackup(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	good, revoked := g.token(), g.token()
@@ -148,8 +148,8 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 	}
 }
 
-// TestK11NodesThatDistrustTogether: of two nodes one answers for a database that was put back. Both go over to its fresh
-// identity, and nobody touches the marker of the former, which may be that of a database that others use.
+// TestK11NodesThatDistrustTogether: a database under two nodes is put back → both take its fresh identity, and the marker of the former stays as it
+// is, since other nodes may use that database.
 func TestK11NodesThatDistrustTogether(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	use, err := node.Acquire(node.Settings{
@@ -188,8 +188,8 @@ func TestK11NodesThatDistrustTogether(t *testing.T) {
 	}
 }
 
-// TestK11NoMarkNoAlarm: another database, or a marker that is gone, is no restored backup; a marker that is damaged, or that
-// cannot be written, is told of and stands in nobody's way.
+// TestK11NoMarkNoAlarm: another database, or a missing marker → no alarm; a damaged marker, or one that cannot be written → logged, and the node
+// serves.
 func TestK11NoMarkNoAlarm(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token := g.token()

@@ -26,7 +26,7 @@ func encrypted(t *testing.T) *gatehouse {
 	return g
 }
 
-// edit changes the database beside the server, as somebody can who reaches it.
+// edit changes the database beside the server, as an attacker with access to it can.
 func (g *gatehouse) edit(statement string, args ...any) {
 	g.t.Helper()
 	db := besideAt(g.t, g.database())
@@ -83,9 +83,8 @@ func (g *gatehouse) sealedFiles() []string {
 	return files
 }
 
-// TestK16APlantedSigningKey: somebody who can write to the database, and has no key-encryption key, adds a signing key. The
-// server runs on, starts again, and never signs with it, shows it or takes what it has signed. An operator sees it, and takes
-// it out.
+// TestK16APlantedSigningKey: a signing key added to the database without the key-encryption key → not used, published or accepted, now and after
+// a restart; the operator sees it and can revoke it.
 func TestK16APlantedSigningKey(t *testing.T) {
 	g := encrypted(t)
 	token, kids := g.token(), g.kids()
@@ -119,8 +118,8 @@ func TestK16APlantedSigningKey(t *testing.T) {
 	}
 }
 
-// TestK16EverySealedKeyReplaced: whoever deletes all keys and puts others there, in the clear, has taken away what shows that
-// keys are encrypted; the machine remembers it. The start is refused, and says what an operator does who did it himself.
+// TestK16EverySealedKeyReplaced: all keys replaced by others in the clear → the start is refused, because the machine remembers that keys are
+// encrypted. The error says what to do if the operator did it.
 func TestK16EverySealedKeyReplaced(t *testing.T) {
 	g := encrypted(t)
 	files := g.sealedFiles()
@@ -147,7 +146,7 @@ func TestK16EverySealedKeyReplaced(t *testing.T) {
 	}
 }
 
-// keptRow is a row of signing_keys, as somebody has kept it.
+// keptRow is a copy of a row of signing_keys.
 type keptRow []any
 
 // keepRow copies a row of signing_keys.
