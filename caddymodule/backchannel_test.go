@@ -191,8 +191,8 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 	}
 }
 
-// TestT200TheConfigurationEndsASession: of a declared user who is declared no more, and of one with another password. The worker of the
-// new configuration tells of it.
+// TestT200TheConfigurationEndsASession: a reload without a declared user, or with another password → the applications of the session are told by the worker of the new
+// configuration.
 func TestT200TheConfigurationEndsASession(t *testing.T) {
 	for name, change := range map[string][]string{
 		"gone":             {"user u-max {", "user u-maximilian {"},

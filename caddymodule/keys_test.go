@@ -165,8 +165,7 @@ func (g *gatehouse) behind(statements ...string) {
 	}
 }
 
-// TestK6AnotherKeyEncryptionKey: with the new one before the old, what is stored is encrypted anew, and then the old one is
-// needed no more.
+// TestK6AnotherKeyEncryptionKey: the new key-encryption key before the old → stored keys are encrypted anew, and the old one can go.
 func TestK6AnotherKeyEncryptionKey(t *testing.T) {
 	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")
 	g.writeKEK("old", strings.Repeat("a1", 32))
@@ -195,8 +194,7 @@ func TestK6AnotherKeyEncryptionKey(t *testing.T) {
 	}
 }
 
-// TestK9RevokedKey: whatever it has signed is refused from the moment of the answer, another key signs, and what was private
-// about it is in no file.
+// TestK9RevokedKey: a signing key is revoked → tokens that it signed are refused at once, another key signs, and no file holds its private part.
 func TestK9RevokedKey(t *testing.T) {
 	g := startGate(t, durableSite)
 	old := []string{g.watched(g.token()), g.watched(g.token())}

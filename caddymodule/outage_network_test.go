@@ -197,8 +197,8 @@ func TestF16NodeCutOff(t *testing.T) {
 	o.met(needs)
 }
 
-// TestF16ADeclaredClientAsksNoDatabase: while the database is silent, a declared client gets its own token before a client
-// that has to be looked up is told that nobody can say now. The first request waits for nothing that the second waits for.
+// TestF16ADeclaredClientAsksNoDatabase: while the database is silent, a declared client asks for its own token → it is answered before a client that has to
+// be looked up gets its 503.
 func TestF16ADeclaredClientAsksNoDatabase(t *testing.T) {
 	o := openRemote(t, pgtest.Shared(t))
 	o.proxy.Blackhole()
@@ -222,7 +222,7 @@ func TestF16ADeclaredClientAsksNoDatabase(t *testing.T) {
 	o.proxy.Restore()
 }
 
-// TestI7NothingIsLeft: outages leave no connection and no goroutine behind.
+// TestI7NothingIsLeft: outages that have ended → no connection and no goroutine is left behind.
 func TestI7NothingIsLeft(t *testing.T) {
 	server := pgtest.Shared(t)
 	connections := func(o *remoteDoor, db *sql.DB) (n int) {

@@ -101,8 +101,7 @@ func TestK11RestoredBackup(t *testing.T) {
 	}
 }
 
-// TestK11TriedOutBesideTheRealOne: a backup that is opened on the same machine is distrusted, and the database of which it is
-// a copy is not.
+// TestK11TriedOutBesideTheRealOne: a backup opened on the same machine → it is distrusted, and the database of which it is a copy is not.
 func TestK11TriedOutBesideTheRealOne(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	copied := g.vars.Replace("DIR/state/copy.db")
@@ -246,8 +245,7 @@ func TestK11TheMemoryStoreHasNoMarker(t *testing.T) {
 	}
 }
 
-// TestK5Marker: its file is the owner's alone, whatever the umask, and so is the directory; one that was open to others is
-// replaced.
+// TestK5Marker: whatever the umask → the marker has mode 0600 and its directory 0700, also when the file was open to others.
 func TestK5Marker(t *testing.T) {
 	for name, umask := range map[string]int{"000": 0, "077": 0o077} {
 		t.Run(name, func(t *testing.T) {
