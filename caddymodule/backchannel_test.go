@@ -102,8 +102,8 @@ func (b *browser) submit(t *testing.T, path string, more ...string) page {
 	return b.send(action, fields)
 }
 
-// TestT200AnEndedSessionIsToldToItsApplications: a session ends by sign-out, account page, a change of the user, an operator or the organisation's
-// revocation (T212) → its applications get a logout token with its sid within seconds, others do not.
+// TestT200AnEndedSessionIsToldToItsApplications: a session ends by sign-out, account page, a change of the user, an operator or the
+// organisation's revocation (T212) → its applications get a logout token with its sid within seconds, others do not.
 func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 	type scene struct {
 		*gatehouse
@@ -191,8 +191,8 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 	}
 }
 
-// TestT200TheConfigurationEndsASession: a reload without a declared user, or with another password → the applications of the session are told by the worker of the new
-// configuration.
+// TestT200TheConfigurationEndsASession: a reload without a declared user, or with another password → the applications of the session are
+// told by the worker of the new configuration.
 func TestT200TheConfigurationEndsASession(t *testing.T) {
 	for name, change := range map[string][]string{
 		"gone":             {"user u-max {", "user u-maximilian {"},

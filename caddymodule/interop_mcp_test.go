@@ -158,7 +158,8 @@ func TestQ140InteropMCP(t *testing.T) {
 	}
 }
 
-// TestQ172InteropOneSignInALifetime: an agent that connects daily, with refresh tokens of three days → refreshed for three days, then one sign-in.
+// TestQ172InteropOneSignInALifetime: an agent that connects daily, with refresh tokens of three days → refreshed for three days, then one
+// sign-in.
 func TestQ172InteropOneSignInALifetime(t *testing.T) {
 	now := setClock(t)
 	g, given := startInterop(t, interopMCPSite(t))

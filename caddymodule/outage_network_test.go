@@ -197,8 +197,8 @@ func TestF16NodeCutOff(t *testing.T) {
 	o.met(needs)
 }
 
-// TestF16ADeclaredClientAsksNoDatabase: while the database is silent, a declared client asks for its own token → it is answered before a client that has to
-// be looked up gets its 503.
+// TestF16ADeclaredClientAsksNoDatabase: while the database is silent, a declared client asks for its own token → it is answered before a
+// client that has to be looked up gets its 503.
 func TestF16ADeclaredClientAsksNoDatabase(t *testing.T) {
 	o := openRemote(t, pgtest.Shared(t))
 	o.proxy.Blackhole()

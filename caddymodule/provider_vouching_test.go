@@ -35,8 +35,8 @@ func openIDAt(t *testing.T, signIn string, changes ...string) *gatehouse {
 	return startOpenID(t, append([]string{"store memory", "store memory\nsign_in {\n" + signIn + "\n}"}, changes...)...)
 }
 
-// TestV1NobodyIsPlantedForAnotherProvider: a user created by a provider that links none, and the owner of the address comes by another → refused until an operator
-// decides.
+// TestV1NobodyIsPlantedForAnotherProvider: a user created by a provider that links none, and the owner of the address comes by another →
+// refused until an operator decides.
 func TestV1NobodyIsPlantedForAnotherProvider(t *testing.T) {
 	apart, two := newLyingProvider(t), newLyingProvider(t)
 	g := startProviders(t, atProvider("apart", apart, "create")+atProvider("two", two, "create\nlink verified_email"))

@@ -124,8 +124,8 @@ func startTakesLong() (end func()) {
 	return func() { startTimeout = before }
 }
 
-// TestF5NotReadyWithoutItsStore: a store that cannot be read → not ready within a second; only the operator is told why, because errors of databases name
-// hosts and paths.
+// TestF5NotReadyWithoutItsStore: a store that cannot be read → not ready within a second; only the operator is told why, because errors of
+// databases name hosts and paths.
 func TestF5NotReadyWithoutItsStore(t *testing.T) {
 	c := setClock(t)
 	g := startGatehouse(t, readySite)

@@ -10,7 +10,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestK11RevokedJustBeforeAStop: a revocation just before an orderly stop, then a backup from before it → noticed, because the stop writes the marker.
+// TestK11RevokedJustBeforeAStop: a revocation just before an orderly stop, then a backup from before it → noticed, because the stop writes
+// the marker.
 func TestK11RevokedJustBeforeAStop(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	good, revoked := g.token(), g.token()

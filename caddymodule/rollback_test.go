@@ -147,8 +147,8 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 	}
 }
 
-// TestK11NodesThatDistrustTogether: a database under two nodes is put back → both take its fresh identity, and the marker of the former stays as it
-// is, since other nodes may use that database.
+// TestK11NodesThatDistrustTogether: a database under two nodes is put back → both take its fresh identity, and the marker of the former
+// stays as it is, since other nodes may use that database.
 func TestK11NodesThatDistrustTogether(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	use, err := node.Acquire(node.Settings{

@@ -8,7 +8,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// TestF20ConfigurationThatIsLeftEndsNothing: the background work of an earlier configuration → it neither ends what the next one declares nor replaces its list.
+// TestF20ConfigurationThatIsLeftEndsNothing: the background work of an earlier configuration → it neither ends what the next one declares
+// nor replaces its list.
 func TestF20ConfigurationThatIsLeftEndsNothing(t *testing.T) {
 	g := startPeople(t, "store memory", "store sqlite DIR/left.db")
 	old := g.app()
@@ -32,7 +33,8 @@ func TestF20ConfigurationThatIsLeftEndsNothing(t *testing.T) {
 	}
 }
 
-// TestI4CollisionFoundLate: a configuration loaded while the database is away gives a stored client's id to a user → nothing is served as soon as that shows.
+// TestI4CollisionFoundLate: a configuration loaded while the database is away gives a stored client's id to a user → nothing is served as
+// soon as that shows.
 func TestI4CollisionFoundLate(t *testing.T) {
 	o := openRemote(t, pgtest.Shared(t))
 	o.must(http.StatusCreated, http.MethodPost, "/oauth/clients", `{"id":"late","name":"late"}`)
