@@ -14,16 +14,11 @@ build:
 	./xcaddy.sh
 
 # Most tests, in less than a minute: no root, no PostgreSQL (-short leaves out what would start it), no browser, no network. Left out by name are
-# those that need Chromium, Node or nginx, and those that wait, hash many passwords or flood a gate. They are for `make test`.
-LEFT_OUT = ^Test(Browser|Interop|Nginx|K[0-9]|F[0-9]|I[0-9]|A[0-9]|M[0-9]|S19|S13[678]|P2[3-9]|T(21|36|[4-9]|10|121|14[0-4])|G(14|29|44|59|63|7|8|9[089]|120|125|13)|AUserFrom|Account|Login|Metrics|Migrate|StatusCounts|Trusted|Wycheproof)
+# those that need Chromium, Node or nginx, and the rows of sign-in, faults, keys and tokens for members, which wait, hash many passwords or
+# flood a gate. They are for `make test`.
+LEFT_OUT = Browser|Interop|Nginx|Traefik|^Test([AFIKM][0-9]|P(26|92)|Q49|T(1|2|36|[4-9])|V(4|9|12)|G(14|29|44|59|63|7|8|9|12|13)|AUserFrom|Account|Login|Metrics|Migrate|Trusted|Wycheproof)
 quick:
 	go test -short -vet=off -ldflags='-s -w' -shuffle=on -skip '$(LEFT_OUT)' $$(go list ./... | grep -vE '/(rig|internal/([^p]|pg).*)$$')
-
-# A process has one Caddy, so the tests of ./caddymodule are shared out among three: those that wait much, for Chromium, providers and
-# databases that are away; those of the gate and of agents; and all others. Those of ./rig come when these are over: they look at
-# nodes that have a machine, not at how a machine shares itself out.
-WAITING = ^Test(Browser|S13[78]|Challenge|F1[0-7]|F2|F6|I7|T64|A[78]|P[0-9])
-GATE = ^Test(G[0-9]|Q[0-9]|Wycheproof|Interop|Nginx)
 
 # SQLite is a translation from C, millions of lines that the race detector knows nothing of and makes five times slower. Ours, and the
 # driver around it, are watched.
@@ -32,8 +27,10 @@ RACE = CGO_ENABLED=1 go test -vet=off -race -ldflags='-s -w' $(UNWATCHED)
 
 # Installs what the tests need and runs all of them. go vet is a part of make lint. The race detector needs a C compiler; some tests start
 # PostgreSQL servers of their own, some drive Gatehouse with Node clients and with Chromium, some stand behind nginx, and some are
-# applications of docs/guides. The tests of ./caddymodule are built once before: builds that run beside each other compile the same packages
-# each for itself.
+# applications of docs/guides. A process has one Caddy, so the tests of ./caddymodule run in three processes of one binary: each takes every
+# third test in the order of the files, which gives all three about as much to do. The tests of ./rig run when these are over, because they
+# measure nodes; G81 is there for make floods, and ./caddymodule proves it. TESTFLAGS are flags of go test, with = before a value.
+SHARES = 0 1 2
 test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need gcc gcc libc6-dev
 	.ci/need-postgres
@@ -42,17 +39,18 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need /usr/sbin/slapd slapd
 	.ci/need /usr/lib/apache2/modules/mod_auth_openidc.so libapache2-mod-auth-openidc
 	.ci/need /usr/lib/python3/dist-packages/authlib python3-authlib python3-flask python3-requests
-	$(RACE) -c -o /dev/null ./caddymodule
+	$(RACE) -c -o dist/ ./caddymodule ./rig
 	all=''; failed=0; \
-	run() { \
-		(cd $$1 && shift && $(RACE) -shuffle=on -count=1 -timeout=30m $(TESTFLAGS) "$$@") & all="$$all $$!"; \
-	}; \
-	run . $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); run bench ./...; others=$$all; all=''; \
-	run . -skip '$(WAITING)|$(GATE)' ./caddymodule; \
-	run . -run '$(WAITING)' ./caddymodule; \
-	run . -run '$(GATE)' ./caddymodule; \
+	packages() { (cd $$1 && shift && $(RACE) -shuffle=on -count=1 -timeout=30m $(TESTFLAGS) "$$@") & all="$$all $$!"; }; \
+	binary() { (cd $$1 && ../dist/$$1.test -test.paniconexit0 -test.shuffle=on -test.timeout=30m $(TESTFLAGS:-%=-test.%) "$$2" "$$3") & all="$$all $$!"; }; \
+	packages . $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); packages bench ./...; others=$$all; all=''; \
+	for share in $(SHARES); do \
+		names=$$(dist/caddymodule.test -test.list . | awk -v share=$$share 'NR % $(words $(SHARES)) == share' | paste -sd '|'); \
+		[ -n "$$names" ] || failed=1; \
+		binary caddymodule -test.run "^($$names)\$$"; \
+	done; \
 	for one in $$all; do wait $$one || failed=1; done; \
-	all=$$others; run . ./rig; \
+	all=$$others; binary rig -test.skip '^TestG81'; \
 	for one in $$all; do wait $$one || failed=1; done; \
 	exit $$failed
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -101,8 +102,8 @@ func (b *browser) submit(t *testing.T, path string, more ...string) page {
 	return b.send(action, fields)
 }
 
-// TestT200AnEndedSessionIsToldToItsApplications: a session ends by sign-out, account page, a change of the user, an operator or the organisation's
-// revocation (T212) → its applications get a logout token with its sid within seconds, others do not.
+// TestT200AnEndedSessionIsToldToItsApplications: a session ends by sign-out, account page, a change of the user, an operator or the
+// organisation's revocation (T212) → its applications get a logout token with its sid within seconds, others do not.
 func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 	type scene struct {
 		*gatehouse
@@ -112,7 +113,10 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 		id     string // of the user
 		claims map[string]any
 	}
-	for _, c := range []struct {
+	g := startOpenID(t, "store memory", "store sqlite DIR/state/oauth.db")
+	stranger, silent := g.application(t, "stranger"), g.application(t, "silent")
+	g.browser().signedIn(t, stranger, "rita@rival.example")
+	endings := []struct {
 		name string
 		end  func(s *scene)
 	}{
@@ -135,7 +139,7 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 			s.must(http.StatusNoContent, "POST", "/oauth/revocations", fmt.Sprintf(`{"family":%q}`, s.claims["sid"]))
 		}},
 		{"T212 an operator revokes the organisation", func(s *scene) {
-			s.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"organisation":"acme"}`)
+			s.must(http.StatusNoContent, "POST", "/oauth/revocations", fmt.Sprintf(`{"organisation":%q}`, s.id))
 		}},
 		{"an operator disables the user", func(s *scene) {
 			check(s.t, s.app().registry.People.SetUserStatus(s.t.Context(), s.claims["sub"].(string), store.UserDisabled))
@@ -153,20 +157,24 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 			_, err = node.EndFamilies(s.t.Context(), store.FamilyFilter{ID: s.claims["sid"].(string)}, store.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)})
 			check(s.t, err)
 		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			g := startOpenID(t, "store memory", "store sqlite DIR/state/oauth.db")
-			s := &scene{gatehouse: g, t: t, b: g.browser(), told: g.application(t, "app"), id: "visitor"}
-			stranger, silent := g.application(t, "stranger"), g.application(t, "silent")
-			g.addUser("visitor@acme.example", "acme", store.RoleMember)
-			s.claims = s.b.signedIn(t, s.told, "visitor@acme.example")
-			g.browser().signedIn(t, stranger, "rita@rival.example")
-			plain := silent.request
-			plain.scope = "public"
-			if p := s.b.authorize(plain, "visitor@acme.example"); p.location().Query().Get("code") == "" {
-				t.Fatalf("%d %s", p.status, p.body)
-			}
-			c.end(s)
+	}
+	var scenes []*scene
+	for i, c := range endings {
+		id := fmt.Sprintf("visitor%d", i)
+		s := &scene{gatehouse: g, t: t, b: g.browser(), told: g.application(t, fmt.Sprintf("app%d", i)), id: id}
+		g.ok("org", "add", id, "--name", id)
+		g.addUser(id+"@acme.example", id, store.RoleMember)
+		s.claims = s.b.signedIn(t, s.told, id+"@acme.example")
+		plain := silent.request
+		plain.scope = "public"
+		if p := s.b.authorize(plain, id+"@acme.example"); p.location().Query().Get("code") == "" {
+			t.Fatalf("%s: %d %s", c.name, p.status, p.body)
+		}
+		c.end(s)
+		scenes = append(scenes, s)
+	}
+	for i, s := range scenes { // after all have ended: the worker looks once a second
+		t.Run(endings[i].name, func(t *testing.T) {
 			told := g.awaitTold(t, s.told, 1)
 			for _, name := range []string{"iss", "aud", "sub", "sid"} {
 				if told[name] != s.claims[name] || told[name] == nil {
@@ -176,14 +184,15 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 			if n := len(stranger.told()) + len(silent.told()); n != 0 {
 				t.Errorf("%d others were told", n)
 			}
-			g.eventually("the delivery is in the audit log", func() bool { return strings.Contains(g.logs(), "application told of the sign-out") })
+			delivered := regexp.MustCompile(fmt.Sprintf(`"application told of the sign-out".*"client_id":"app%d"`, i))
+			g.eventually("the delivery is in the audit log", func() bool { return delivered.MatchString(g.logs()) })
 			g.notLogged(t, s.told.told()...)
 		})
 	}
 }
 
-// TestT200TheConfigurationEndsASession: of a declared user who is declared no more, and of one with another password. The worker of the
-// new configuration tells of it.
+// TestT200TheConfigurationEndsASession: a reload without a declared user, or with another password → the applications of the session are
+// told by the worker of the new configuration.
 func TestT200TheConfigurationEndsASession(t *testing.T) {
 	for name, change := range map[string][]string{
 		"gone":             {"user u-max {", "user u-maximilian {"},

@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// oneShot is a transport with a connection for each request, on which an answer is read that comes before all of the request has
-// been sent. A server that refuses a body closes the connection soon after its answer. Go's own transport then gives up what it
-// has not read of that: "use of closed network connection".
+// oneShot returns a transport that opens a connection for each request and reads an answer that comes before the whole request was sent. A server
+// that refuses a body closes the connection soon after its answer, and net/http drops the unread part: "use of closed network connection".
 func oneShot(dialer *net.Dialer) *http.Transport {
 	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if host, port, _ := net.SplitHostPort(addr); strings.HasSuffix(host, ".localhost") { // as browsers and curl do
@@ -25,10 +24,10 @@ func oneShot(dialer *net.Dialer) *http.Transport {
 	}}
 }
 
-// answerFirst is a connection on which only reading fails: what the other side has sent before it closed can still be read.
+// answerFirst is a connection on which only reading fails, so that what the peer sent before it closed can still be read.
 type answerFirst struct{ net.Conn }
 
-// Write never fails. Whoever waits for an answer then learns why there is none.
+// Write never fails; the error shows when the answer is read.
 func (c answerFirst) Write(p []byte) (int, error) {
 	_, _ = c.Conn.Write(p)
 	return len(p), nil
@@ -41,13 +40,13 @@ type answer struct {
 	body   string
 }
 
-// location is where an answer leads.
+// location returns the URL of the Location header.
 func (a answer) location() *url.URL {
 	u, _ := url.Parse(a.header.Get("Location"))
 	return u
 }
 
-// stays makes a client follow no redirect by itself.
+// stays is a CheckRedirect that follows no redirect.
 func stays(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // sentBy sends a request and reads the answer; headers are name, value, name, value, …
@@ -63,7 +62,7 @@ func sentBy(t *testing.T, client *http.Client, method, target, body string, head
 	return answerTo(t, client, request)
 }
 
-// answerTo is the answer to a request.
+// answerTo sends request and reads the answer.
 func answerTo(t *testing.T, client *http.Client, request *http.Request) answer {
 	t.Helper()
 	response, err := client.Do(request)
@@ -84,7 +83,7 @@ func read(t *testing.T, response *http.Response) answer {
 	return answer{response.StatusCode, response.Header, string(text)}
 }
 
-// TestAnAnswerBeforeTheEndOfTheRequestIsRead, although the connection is reset in the middle of the body.
+// TestAnAnswerBeforeTheEndOfTheRequestIsRead resets the connection in the middle of the body.
 func TestAnAnswerBeforeTheEndOfTheRequestIsRead(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

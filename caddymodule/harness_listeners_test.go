@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// awaitOneListener waits until the listeners of other configurations are closed, of the site and of the admin endpoint. Caddy
-// closes them after Load has returned, and a connection that the kernel gives to one of them just then is reset.
+// awaitOneListener waits until earlier configurations have closed their listeners for the site and the admin endpoint. Caddy closes them after
+// Load has returned and resets connections that the kernel still gives them.
 func (g *gatehouse) awaitOneListener() {
 	g.t.Helper()
 	for deadline := time.Now().Add(patience); listeners(g.addr) > 1; time.Sleep(time.Millisecond) {
@@ -20,14 +20,12 @@ func (g *gatehouse) awaitOneListener() {
 			break
 		}
 	}
-	// Caddy may have the new admin server take connections from the listener of the one before, too, when configurations follow each other
-	// fast. They are answered then.
+	// When configurations follow each other fast, the new admin server may also take over the earlier listener. Its connections are answered.
 	for deadline := time.Now().Add(time.Second); listeners(g.admin) > 1 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 	}
 }
 
-// listeners is how many sockets of this process listen at the port of an address, whatever the host. Another process may have the same port
-// of another host.
+// listeners counts the sockets of this process that listen at the port of addr, on any host.
 func listeners(addr string) (count int) {
 	_, text, _ := net.SplitHostPort(addr)
 	port, _ := strconv.Atoi(text)
@@ -38,7 +36,7 @@ func listeners(addr string) (count int) {
 	return count
 }
 
-// ownSockets are the inodes of the sockets of this process.
+// ownSockets returns the inodes of this process's sockets.
 func ownSockets() map[string]bool {
 	own := map[string]bool{}
 	files, _ := os.ReadDir("/proc/self/fd")
@@ -51,11 +49,11 @@ func ownSockets() map[string]bool {
 	return own
 }
 
-// listenersIn reads one of the kernel's tables as far as it lists listeners: they come first.
+// listenersIn counts the listeners at port in one of the kernel's tables, which lists listeners first.
 func listenersIn(table, port string, own map[string]bool) (count int) {
 	sockets, err := os.Open(table)
 	if err != nil {
-		return 0 // the machine has no such table
+		return 0 // no IPv6
 	}
 	defer func() { _ = sockets.Close() }()
 	lines := bufio.NewScanner(sockets)

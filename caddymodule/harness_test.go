@@ -27,14 +27,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The tests of this package go through the front door: a whole Caddy on free loopback ports, with a real reverse_proxy
-// in front of a real upstream. Caddy has one configuration a process, so they run one after the other.
+// The tests of this package send requests to a whole Caddy on free loopback ports, with a reverse_proxy and an upstream behind it. A process
+// has one Caddy, so the tests run one after the other.
 
 // confSecret is the secret of the client conf in every test configuration.
 const confSecret = "conf-9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"
 
-// patience is how long a test waits for what must come. Only one that fails waits so long; a machine that has much else to do
-// may stand still for seconds.
+// patience is how long a test waits for an event that must come. Only a failing test waits so long. A busy machine may stall for seconds.
 const patience = time.Minute
 
 // gatehouse is a running Caddy.
@@ -42,21 +41,21 @@ type gatehouse struct {
 	t        *testing.T
 	url      string // of the one site
 	addr     string // its host:port
-	tlsAddr  string // likewise, where it speaks TLS; empty: nowhere
+	tlsAddr  string // its host:port for TLS, or empty
 	admin    string // host:port of the admin endpoint
 	upstream *upstream
 	logFile  string
 	vars     *strings.Replacer
 }
 
-// startGatehouse loads a Caddyfile in which these words are replaced: ADDR is the site's host:port and TCPPORT its port, ADMIN the admin
-// endpoint's, UPSTREAM the upstream's, LOG a log file at level DEBUG, DIR a directory of the test, SECRET confSecret.
+// startGatehouse loads a Caddyfile and stops Caddy when the test ends. It replaces these words: ADDR is the site's host:port and TCPPORT its
+// port, ADMIN and UPSTREAM the host:port of the admin endpoint and the upstream, LOG a log file, DIR a directory of the test, SECRET confSecret.
 func startGatehouse(t *testing.T, caddyfile string) *gatehouse {
 	t.Helper()
 	return startGatehouseAt(t, "", caddyfile)
 }
 
-// startGatehouseAt is startGatehouse for a site that also stands at an address where it speaks TLS, unless that is empty.
+// startGatehouseAt is like startGatehouse and serves the site with TLS at tlsAddr too, unless that is empty.
 func startGatehouseAt(t *testing.T, tlsAddr, caddyfile string) *gatehouse {
 	t.Helper()
 	dir := directory(t)
@@ -71,11 +70,13 @@ func startGatehouseAt(t *testing.T, tlsAddr, caddyfile string) *gatehouse {
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
 	autosave := caddy.ConfigAutosavePath
 	caddy.ConfigAutosavePath = filepath.Join(dir, "config", "autosave.json")
-	// Caddy fixes both when the process begins. A provider of another test may have had the port of this one's, and left its keys in the storage.
+	// Caddy sets both when the process starts. The storage may hold the keys of an earlier test's provider at the same port.
 	storage := caddy.DefaultStorage
 	caddy.DefaultStorage = &certmagic.FileStorage{Path: filepath.Join(dir, "caddy")}
 	t.Cleanup(func() { caddy.ConfigAutosavePath, caddy.DefaultStorage = autosave, storage })
-	g.reload(caddyfile)
+	if err := g.tryReload(caddyfile); err != nil { // no need to wait for earlier listeners: the addresses are new
+		t.Fatalf("loading the configuration: %v", err)
+	}
 	t.Cleanup(func() {
 		if logged, err := os.ReadFile(g.logFile); err == nil && t.Failed() {
 			t.Logf("Caddy logged in the end:\n%s", logged[max(0, len(logged)-8<<10):])
@@ -88,8 +89,8 @@ func startGatehouseAt(t *testing.T, tlsAddr, caddyfile string) *gatehouse {
 	return g
 }
 
-// directory makes a directory, and removes it in the end, when nobody writes there any more: what Caddy does in the background
-// may go on for a moment after it has stopped.
+// directory creates a directory and removes it when the test ends. Removal is retried, because Caddy's background work may still write for a
+// moment after it has stopped.
 func directory(t *testing.T) string {
 	t.Helper()
 	path, err := os.MkdirTemp("", "gatehouse-test-")
@@ -108,8 +109,8 @@ func directory(t *testing.T) string {
 	return path
 }
 
-// awaitNoStreams waits until the streams are through whose clients have gone. Caddy says goodbye to those that are
-// left when it stops, and its own writers race about a counter then.
+// awaitNoStreams waits until streams have ended whose clients have gone. When Caddy stops it writes to the remaining ones, and its own
+// writers then race on a counter.
 func awaitNoStreams() {
 	for deadline := time.Now().Add(patience); gate.OpenStreams() > 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
@@ -146,8 +147,8 @@ func adapt(caddyfile string) ([]byte, error) {
 	return config, err
 }
 
-// freeAddr is an address that nobody listens at, and that no other program is given before the test ends: Caddy would share it
-// with another one's Caddy without a word.
+// freeAddr returns an address without a listener and reserves its port until the test ends, because Caddy would silently share it with the
+// Caddy of another process.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	port, err := loopback.Reserve()
@@ -191,20 +192,19 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// awaitServing waits until the store is open. A database that answers late counts as one that is away, for which no start
-// waits.
+// awaitServing waits until the store is open. A start does not wait for a database that answers late.
 func (g *gatehouse) awaitServing() {
 	g.t.Helper()
 	g.eventually("the store is there", func() bool { return g.app().node.IsOpen() && g.app().life.isServing(g.t.Context()) })
 }
 
-// awaitHousekeeping waits until the first round of housekeeping is over, which a node begins by itself.
+// awaitHousekeeping waits for the end of the first round of housekeeping, which a node begins by itself.
 func (g *gatehouse) awaitHousekeeping() {
 	g.t.Helper()
 	g.eventually("the housekeeper has counted", func() bool { return g.app().node.Status().Rows != nil })
 }
 
-// silenceFeed closes the store: nothing is heard of revocations any more.
+// silenceFeed closes the store, so that no further revocations are read.
 func (g *gatehouse) silenceFeed() {
 	g.t.Helper()
 	if err := g.app().node.Store().Close(); err != nil {
@@ -212,7 +212,7 @@ func (g *gatehouse) silenceFeed() {
 	}
 }
 
-// app returns the service of the running configuration, for what no endpoint shows; nil: there is none.
+// app returns the service of the running configuration, for state that no request shows; nil: there is none.
 func (g *gatehouse) app() *service {
 	if loaded := g.loaded(); loaded != nil {
 		return loaded.service
@@ -227,7 +227,7 @@ func (g *gatehouse) loaded() *App {
 	return loaded
 }
 
-// storedKey returns the signing key as the store keeps it (PKCS #8 in Private), for tests that forge tokens.
+// storedKey returns the newest signing key as stored, with PKCS #8 in Private.
 func (g *gatehouse) storedKey() store.StoredKey {
 	g.t.Helper()
 	keys, err := g.app().node.Store().SigningKeys(context.Background())
@@ -243,7 +243,7 @@ func (g *gatehouse) operator() issuer.OperatorTokens {
 	return issuer.OperatorTokens{UserTokens: g.app().issuer.UserTokens, Registry: g.app().registry}
 }
 
-// issue makes a token through the core: for other users, scopes and lifetimes than a grant gives.
+// issue issues a token through the core, with users, scopes and lifetimes that no grant gives.
 func (g *gatehouse) issue(grant issuer.Grant) string {
 	g.t.Helper()
 	if grant.Client == nil {
@@ -256,7 +256,7 @@ func (g *gatehouse) issue(grant issuer.Grant) string {
 	return tokens.AccessToken.Reveal()
 }
 
-// token gets a server token for conf over the wire.
+// token requests a server token for conf.
 func (g *gatehouse) token() string {
 	g.t.Helper()
 	status, _, body := g.post("/oauth/token", url.Values{
@@ -303,8 +303,8 @@ func (g *gatehouse) do(method, path, body string, headers ...string) (int, http.
 	return a.status, a.header, a.body
 }
 
-// raw writes bytes on a connection of its own and reads one response. Lines end with \n in the text and with \r\n on
-// the wire, unless the text has \r already. An empty response, as for a connection that was closed, has status 0.
+// raw writes request to a new connection and reads one response. Unless the text has \r\n, each \n becomes \r\n. If the connection is closed
+// without a response, the status is 0.
 func (g *gatehouse) raw(request string) (int, http.Header, string) {
 	g.t.Helper()
 	if !strings.Contains(request, "\r\n") {
@@ -393,8 +393,7 @@ http://ADDR {
 }
 `
 
-// TestTheWholeWalk is the slice in one: a token over the wire, a refused call, an accepted call, and an upstream that
-// learns who called.
+// TestTheWholeWalk requests a token, calls a guarded route without and with it, and checks what the upstream is told of the caller.
 func TestTheWholeWalk(t *testing.T) {
 	g := startGatehouse(t, site)
 	if status, _, body := g.get("/any/x", ""); status != http.StatusUnauthorized {

@@ -19,8 +19,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// besideTLS has a site that stands at one address stand at another one too, where it speaks TLS: HTTP/1.1, HTTP/2 and HTTP/3, by IPv6 where
-// the machine has it. A proxy that is trusted at the first address is trusted at the second.
+// besideTLS adds to config a server at tlsAddr that serves the site at addr with TLS: HTTP/1.1, HTTP/2 and HTTP/3. Proxies trusted at the first
+// address are trusted at the second.
 func besideTLS(addr, tlsAddr string, config []byte) ([]byte, error) {
 	var whole map[string]any
 	if err := json.Unmarshal(config, &whole); err != nil {
@@ -52,10 +52,10 @@ func besideTLS(addr, tlsAddr string, config []byte) ([]byte, error) {
 		apps["tls"] = map[string]any{"certificates": map[string]any{"load_pem": []any{testCertificate()}}}
 		return json.Marshal(whole)
 	}
-	return config, nil // no site is left there
+	return config, nil // config has no site at addr
 }
 
-// testCertificate is one for every test, and its key.
+// testCertificate is the certificate of all tests, and its key.
 var testCertificate = sync.OnceValue(func() map[string]string {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -79,14 +79,14 @@ var testCertificate = sync.OnceValue(func() map[string]string {
 	}
 })
 
-// clientTLS trusts that certificate.
+// clientTLS returns a configuration that trusts testCertificate.
 func clientTLS() *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(testCertificate()["certificate"]))
 	return &tls.Config{RootCAs: roots, ServerName: "localhost"}
 }
 
-// freeTLSAddr is freeAddr for a site that speaks TLS, by IPv6 where the machine has it.
+// freeTLSAddr is like freeAddr and prefers IPv6.
 func freeTLSAddr(t *testing.T) string {
 	t.Helper()
 	_, port, _ := strings.Cut(freeAddr(t), ":")
@@ -97,8 +97,8 @@ func freeTLSAddr(t *testing.T) string {
 	return "127.0.0.1:" + port
 }
 
-// orderedDatagrams lets the race detector know that a datagram is sent before it is received, as it knows of what goes through a TCP
-// connection. Otherwise it would take for a race what a test has done before it sent a request over HTTP/3.
+// orderedDatagrams tells the race detector that a datagram is sent before it is received, as it knows for TCP. Otherwise it would report a race
+// with what a test did before it sent a request over HTTP/3.
 type orderedDatagrams struct{}
 
 func init() { caddy.RegisterModule(orderedDatagrams{}) }
@@ -111,7 +111,7 @@ func (orderedDatagrams) WrapPacketConn(socket net.PacketConn) net.PacketConn {
 	return orderedSocket{socket}
 }
 
-// datagrams is how many were sent and received.
+// datagrams counts the datagrams sent and received.
 var datagrams atomic.Int64
 
 type orderedSocket struct{ net.PacketConn }

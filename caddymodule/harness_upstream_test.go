@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// upstream is a server that records the bytes it was sent, and answers with JSON of nothing but "ok".
+// upstream is a server that records requests as sent and answers "ok".
 type upstream struct {
 	addr     string
 	answer   func(net.Conn, *recorded) // nil: 200 ok
@@ -20,7 +20,7 @@ type upstream struct {
 	requests []*recorded
 }
 
-// recorded is a request as it came over the wire.
+// recorded is a request as sent over the wire.
 type recorded struct {
 	Target  string
 	Method  string
@@ -90,7 +90,7 @@ func readHead(reader *bufio.Reader) (string, error) {
 	}
 }
 
-// spelled returns header lines under the names as they were sent.
+// spelled returns header lines under the names as sent, not canonicalized.
 func spelled(head string) http.Header {
 	header := make(http.Header)
 	for line := range strings.SplitSeq(head, "\r\n") {
@@ -101,7 +101,7 @@ func spelled(head string) http.Header {
 	return header
 }
 
-// seen returns what the upstream was sent since the last call.
+// seen returns the requests since the last call.
 func (u *upstream) seen() []*recorded {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -120,7 +120,7 @@ func (u *upstream) one(t *testing.T) *recorded {
 	return requests[0]
 }
 
-// none fails when the upstream was sent anything since the last call.
+// none fails the test for each request since the last call.
 func (u *upstream) none(t *testing.T) {
 	t.Helper()
 	for _, r := range u.seen() {

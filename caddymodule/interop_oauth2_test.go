@@ -140,53 +140,6 @@ func TestInteropGoOAuth2Password(t *testing.T) {
 	}
 }
 
-func TestInteropGoOAuth2Errors(t *testing.T) {
-	g := startPeople(t)
-	for styleName, style := range oauth2Styles {
-		t.Run(styleName, func(t *testing.T) {
-			config := g.oauth2Config("conf", style)
-			stranger := *config
-			stranger.ClientSecret = "wrong"
-			verifier := oauth2.GenerateVerifier()
-			code := g.walkTo(config.AuthCodeURL("s", oauth2.S256ChallengeOption(verifier))).Get("code")
-			exchange := func(c *oauth2.Config, verifier string) (*oauth2.Token, error) {
-				return c.Exchange(t.Context(), code, oauth2.VerifierOption(verifier))
-			}
-			_, err := exchange(&stranger, verifier)
-			wantRetrieveError(t, err, http.StatusUnauthorized, "invalid_client")
-			token, err := exchange(config, verifier)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = exchange(config, verifier)
-			wantRetrieveError(t, err, http.StatusBadRequest, "invalid_grant") // T49: and its family is dead
-			_, err = config.TokenSource(t.Context(), expire(token)).Token()
-			wantRetrieveError(t, err, http.StatusBadRequest, "invalid_grant")
-
-			code = g.walkTo(config.AuthCodeURL("s", oauth2.S256ChallengeOption(verifier))).Get("code")
-			_, err = exchange(config, oauth2.GenerateVerifier())
-			wantRetrieveError(t, err, http.StatusBadRequest, "invalid_grant")
-
-			// T84: the third of three refresh tokens ends with the family when the first is used again.
-			first := g.oauth2Token(config)
-			third := refreshed(t, config, refreshed(t, config, first))
-			_, err = config.TokenSource(t.Context(), expire(first)).Token()
-			wantRetrieveError(t, err, http.StatusBadRequest, "invalid_grant")
-			_, err = config.TokenSource(t.Context(), expire(third)).Token()
-			wantRetrieveError(t, err, http.StatusBadRequest, "invalid_grant")
-		})
-	}
-}
-
-func refreshed(t *testing.T, config *oauth2.Config, token *oauth2.Token) *oauth2.Token {
-	t.Helper()
-	next, err := config.TokenSource(t.Context(), expire(token)).Token()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return next
-}
-
 // wantRetrieveError holds the library's error against the contract.
 func wantRetrieveError(t *testing.T, err error, status int, code string) {
 	t.Helper()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // kidOf is the id of the key that signed a token.
@@ -91,57 +90,6 @@ func TestK1TenRotationsUnderLoad(t *testing.T) {
 	}
 }
 
-// TestK1TheHousekeepingRotates on the configured schedule, and drops a key when the last token that it signed is dead.
-func TestK1TheHousekeepingRotates(t *testing.T) {
-	clock := setClock(t)
-	g := startGatehouse(t, strings.Replace(durableSite, "issuer http", "keys {\n\t\t\trotate 30d\n\t\t}\n\t\tissuer http", 1))
-	e := g.app().node
-	g.awaitHousekeeping() // one that goes on while the clock jumps publishes a key as well, as another node would
-	keep := func(after time.Duration) {
-		t.Helper()
-		clock.advance(after)
-		if err := e.KeepHouse(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	first := kidOf(t, g.token())
-	keep(29*24*time.Hour - time.Minute)
-	if views := g.keyViews(); len(views) != 1 {
-		t.Fatalf("after 29 days less a minute: %+v", views)
-	}
-	keep(time.Minute)
-	views := g.keyViews()
-	next := ""
-	for kid, k := range views {
-		if k.State == keys.StatePublished {
-			next = kid
-		}
-	}
-	if len(views) != 2 || next == "" || !strings.Contains(g.kids(), next) || kidOf(t, g.token()) != first {
-		t.Fatalf("after 29 days: %+v", views)
-	}
-	keep(24 * time.Hour)
-	if kid := kidOf(t, g.token()); kid != next || g.keyViews()[first].State != keys.StateSuperseded {
-		t.Fatalf("after 30 days %s signs: %+v", kid, g.keyViews())
-	}
-	keep(store.MaxLifetime)
-	if !strings.Contains(g.kids(), first) {
-		t.Error("the old key left while a token of it may live")
-	}
-	keep(24*time.Hour + time.Second)
-	if strings.Contains(g.kids(), first) || len(g.keyViews()) < 2 {
-		t.Errorf("in the end: %+v", g.keyViews())
-	}
-	for _, line := range []string{"the next signing key is published", "a signing key was dropped"} {
-		if !strings.Contains(g.logs(), line) {
-			t.Errorf("the log lacks %q", line)
-		}
-	}
-}
-
 // TestK26K31OpenIDAddsKeys at the reload that turns it on, and changes nothing of access tokens. Each algorithm is rotated and revoked
 // by itself, and says so everywhere.
 func TestK26K31OpenIDAddsKeys(t *testing.T) {
@@ -191,18 +139,6 @@ func TestK26K31OpenIDAddsKeys(t *testing.T) {
 	}
 }
 
-// TestK29AnotherAlgorithmWhereOpenIDIsOn: its key is published already, so it signs access tokens from the reload on.
-func TestK29AnotherAlgorithmWhereOpenIDIsOn(t *testing.T) {
-	openid := strings.Replace(durableSite, "issuer http", "openid\n\t\tissuer http", 1)
-	g := startGatehouse(t, openid)
-	before, kids := g.token(), g.signingKeys()
-	g.reload(strings.Replace(openid, "issuer http", "keys {\n\t\t\talgorithm RS256\n\t\t}\n\t\tissuer http", 1))
-	after := g.token()
-	if kid := kidOf(t, after); kid != kids["RS256"] || len(g.keyViews()) != 3 || g.gate(after) != 200 || g.gate(before) != 200 {
-		t.Errorf("%s signs, of %v; all are %+v", kid, kids, g.keyViews())
-	}
-}
-
 // signingKeys is what `caddy oauth status` says of the keys that sign.
 func (g *gatehouse) signingKeys() map[oauth.Algorithm]string {
 	g.t.Helper()
@@ -229,28 +165,7 @@ func (g *gatehouse) behind(statements ...string) {
 	}
 }
 
-// TestK4ADamagedKeyWhileItRuns: a key row damaged while a node runs → the node goes on with the keys that it has read, and says so.
-func TestK4ADamagedKeyWhileItRuns(t *testing.T) {
-	const counted = "UPDATE counters SET position = position + 1 WHERE name = 'signing_keys'"
-	for name, c := range map[string]struct{ statement, line string }{
-		"garbage": {"UPDATE signing_keys SET private = 'garbage'", "a signing key cannot be opened"},
-		"empty":   {"UPDATE signing_keys SET private = ''", "a signing key cannot be opened"},
-		"gone":    {"DELETE FROM signing_keys", "reading signing keys: going on with those that are known"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := startGatehouse(t, durableSite)
-			token, kids := g.token(), g.kids()
-			g.behind(c.statement, counted)
-			g.eventually("somebody is told", func() bool { return strings.Contains(g.logs(), c.line) })
-			if got := g.kids(); got != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 {
-				t.Errorf("the keys are %s, were %s", got, kids)
-			}
-		})
-	}
-}
-
-// TestK6AnotherKeyEncryptionKey: with the new one before the old, what is stored is encrypted anew, and then the old one is
-// needed no more.
+// TestK6AnotherKeyEncryptionKey: the new key-encryption key before the old → stored keys are encrypted anew, and the old one can go.
 func TestK6AnotherKeyEncryptionKey(t *testing.T) {
 	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")
 	g.writeKEK("old", strings.Repeat("a1", 32))
@@ -279,8 +194,7 @@ func TestK6AnotherKeyEncryptionKey(t *testing.T) {
 	}
 }
 
-// TestK9RevokedKey: whatever it has signed is refused from the moment of the answer, another key signs, and what was private
-// about it is in no file.
+// TestK9RevokedKey: a signing key is revoked → tokens that it signed are refused at once, another key signs, and no file holds its private part.
 func TestK9RevokedKey(t *testing.T) {
 	g := startGate(t, durableSite)
 	old := []string{g.watched(g.token()), g.watched(g.token())}

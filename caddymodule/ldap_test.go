@@ -150,26 +150,8 @@ func TestP54WhoMayNotComeInHasAPage(t *testing.T) {
 	}
 }
 
-// TestP139ADirectoryAloneTakesNoPasswordOfOurs, until the block says `password`.
-func TestP139ADirectoryAloneTakesNoPasswordOfOurs(t *testing.T) {
-	server := ldaptest.Start(t)
-	g := startGatehouse(t, atDirectory(server, "create"))
-	g.addUser("zed@acme.example", "", "")
-	tries := func() (page, bool) {
-		b := g.browser()
-		p := b.signIn(b.open("/oauth/login"), "zed@acme.example", peoplePassword)
-		return p, b.isSignedIn()
-	}
-	if p, in := tries(); in || p.status != http.StatusOK || !strings.Contains(p.body, "do not match") {
-		t.Errorf("%d %s", p.status, p.body)
-	}
-	g.reload(strings.Replace(atDirectory(server, "create"), "sign_in {", "sign_in {\npassword", 1))
-	if p, in := tries(); !in {
-		t.Errorf("with `password`: %d %s", p.status, p.body)
-	}
-}
-
-// TestV8AShutdownDoesNotWaitForADirectory that has accepted the connection and says nothing, though the settings would wait for it for long.
+// TestV8AShutdownDoesNotWaitForADirectory: a stop while a directory has accepted the connection and says nothing → Caddy stops, whatever
+// timeout is set.
 func TestV8AShutdownDoesNotWaitForADirectory(t *testing.T) {
 	former := shutdownPatience
 	shutdownPatience = 100 * time.Millisecond

@@ -35,7 +35,6 @@ func TestReloadKeepsSignIns(t *testing.T) {
 		then      func(string) string
 	}{
 		"memory, other limits": {staffed, other},
-		"sqlite, other limits": {durableStaffed, other},
 		"sqlite, another node": {durableStaffed, another},
 	} {
 		t.Run(name, func(t *testing.T) {

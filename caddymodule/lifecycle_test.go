@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/sha256"
 	"crypto/x509"
@@ -70,7 +69,7 @@ func (g *gatehouse) writeKEK(name, key string) {
 	}
 }
 
-// TestRestartKeepsEverything: keys, clients, secrets, marks and revocations are those from before.
+// TestRestartKeepsEverything restarts Caddy and compares keys, clients, secrets, marks and revocations.
 func TestRestartKeepsEverything(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	add := func(id string) string {
@@ -109,8 +108,8 @@ func TestRestartKeepsEverything(t *testing.T) {
 	g.must(409, "POST", "/oauth/clients", `{"id":"removed","name":"again"}`)
 }
 
-// TestF18Reloads: a hundred reloads lose nothing, and leave no goroutine, file or node behind. Every tenth changes
-// what nodes are told apart by, so that a new one takes over the file from the old one.
+// TestF18Reloads: 30 reloads → nothing is lost, and no goroutine, file or node is left behind. Every fifth reload changes the settings by which
+// nodes are told apart, so that a new node takes over the file of the old one.
 func TestF18Reloads(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	secret := member(t, g.must(201, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`), "client_secret")
@@ -137,23 +136,20 @@ func TestF18Reloads(t *testing.T) {
 	check()
 	former := g.app().node
 	goroutines, files := g.settled()
-	for i := range 100 {
-		if i%10 == 9 {
+	for i := range 30 {
+		if i%5 == 4 {
 			g.reload(other)
 			check()
 		}
 		g.reload(durableSite)
-		if i%10 == 0 {
-			check()
-		}
-		if i == 8 && g.app().node != former {
+		if i == 3 && g.app().node != former {
 			t.Error("the same settings got another node")
 		}
 	}
 	check()
 	g.eventually("goroutines and files are as before", func() bool {
-		// What a reload or a node leaves behind is there a hundred or ten times. A few come and go by themselves.
-		return runtime.NumGoroutine() <= goroutines+5 && openFiles(t) <= files+5
+		// A leak of a reload shows 30 times and a leak of a node six times. A few goroutines come and go by themselves.
+		return runtime.NumGoroutine() <= goroutines+4 && openFiles(t) <= files+4
 	})
 	if pooled := node.InUse(); pooled != 1 {
 		t.Errorf("%d nodes are in the pool", pooled)
@@ -189,7 +185,7 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// TestF19InvalidReloads: a hundred invalid reloads → the old configuration serves.
+// TestF19InvalidReloads: invalid reloads of five kinds → the old configuration serves, and no node is left behind.
 func TestF19InvalidReloads(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token := g.token()
@@ -200,15 +196,13 @@ func TestF19InvalidReloads(t *testing.T) {
 		strings.Replace(durableSite, "client conf SECRET", "client conf {env.GATEHOUSE_TEST_UNSET}", 1),        // lacks a secret
 		strings.Replace(durableSite, "issuer http", "keys {\nencrypt_with {file.DIR/none}\n}\nissuer http", 1), // lacks a key
 	}
-	for i := range 100 {
+	for i := range 2 * len(broken) {
 		if err := g.tryReload(broken[i%len(broken)]); err == nil {
 			t.Fatalf("broken configuration %d was loaded", i%len(broken))
 		}
 		g.awaitOneListener()
-		if i%10 == 0 {
-			if a, b := g.gate(token), g.gate(g.token()); a != 200 || b != 200 {
-				t.Fatalf("after %d the gate answers %d and %d", i, a, b)
-			}
+		if a, b := g.gate(token), g.gate(g.token()); a != 200 || b != 200 {
+			t.Fatalf("after broken configuration %d the gate answers %d and %d", i%len(broken), a, b)
 		}
 	}
 	if pooled := node.InUse(); pooled != 1 {
@@ -260,7 +254,7 @@ func TestF20Switching(t *testing.T) {
 	}
 }
 
-// TestF27BeforeStart: what is provisioned and not started answers 503 to whatever needs the issuer.
+// TestF27BeforeStart: a request to a provisioned configuration that has not started → 503 if it needs the issuer.
 func TestF27BeforeStart(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	ask := provisioned(t, "127.0.0.1:1", strings.NewReplacer("ADDR", "127.0.0.1:1", "SECRET", confSecret,
@@ -296,8 +290,7 @@ func TestF27BeforeStart(t *testing.T) {
 	}
 }
 
-// TestF27ReloadBeforeStart: apps start in no order, so requests may reach a new configuration whose issuer has not
-// started. With the node of the old one it serves them.
+// TestF27ReloadBeforeStart: a request reaches a new configuration whose issuer has not started → served with the node of the old one.
 func TestF27ReloadBeforeStart(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token := g.token()
@@ -350,52 +343,6 @@ func provisioned(t *testing.T, addr, caddyfile string) func(method, path, body s
 	}
 }
 
-// TestK4DamagedKeyRefusesToStart: a key row empty, cut, garbage or of another key → the start is refused. A fresh key in place of one
-// that cannot be read would orphan every token and hide the fault.
-func TestK4DamagedKeyRefusesToStart(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	token, stored := g.token(), g.storedKey()
-	g.stop()
-	edit := func(statement string, arguments ...any) {
-		t.Helper()
-		db := besideAt(t, g.database())
-		if _, err := db.Exec(statement, arguments...); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	flipped := bytes.Clone(stored.Private)
-	flipped[50] ^= 1 // within the private scalar
-	other, err := keys.NewSigningKey(oauth.ES256, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	another, err := other.Stored(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, private := range map[string][]byte{
-		"empty": {}, "truncated": stored.Private[:40], "garbage": []byte("garbage"), "flipped": flipped, "another key": another.Private,
-	} {
-		edit("UPDATE signing_keys SET private = ? WHERE id = ?", private, stored.ID)
-		before := sum(t, g.database())
-		err := g.tryReload(durableSite)
-		if err == nil || !strings.Contains(err.Error(), "loading signing key "+stored.ID+": ") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if after := sum(t, g.database()); after != before {
-			t.Errorf("%s: the file was changed", name)
-		}
-	}
-	edit("UPDATE signing_keys SET private = ? WHERE id = ?", stored.Private, stored.ID)
-	g.reload(durableSite)
-	if got := g.gate(token); got != 200 {
-		t.Errorf("with the key put right the gate answers %d", got)
-	}
-}
-
 func sum(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -405,7 +352,7 @@ func sum(t *testing.T, path string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(content))
 }
 
-// TestK5Modes: the store's directory and files are nobody else's.
+// TestK5Modes: a store in a configured or the default place → its directory has mode 0700 and its files 0600.
 func TestK5Modes(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.must(201, "POST", "/oauth/clients", `{"name":"Acme"}`)
@@ -447,7 +394,7 @@ func (g *gatehouse) checkModes(directory string, atLeast int) {
 	}
 }
 
-// TestK6KeyEncryptionKey: with the wrong one, or without, nothing starts and nothing is changed.
+// TestK6KeyEncryptionKey: a start with a wrong key-encryption key or without one → refused, and the file is not changed.
 func TestK6KeyEncryptionKey(t *testing.T) {
 	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")
 	g.writeKEK("right", strings.Repeat("a1", 32))
@@ -473,41 +420,6 @@ func TestK6KeyEncryptionKey(t *testing.T) {
 	g.reload(withKEK("right"))
 	if got := g.kids(); got != kids || g.gate(token) != 200 {
 		t.Errorf("with the right key: %s, were %s", got, kids)
-	}
-}
-
-// TestK6SealedLater: a key that was stored in the clear is sealed by the first start that can, and what it was is in no
-// file any more, the write-ahead log included.
-func TestK6SealedLater(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	g.writeKEK("kek", strings.Repeat("a1", 32))
-	token, clear := g.token(), g.storedKey()
-	scalar := privateScalar(t, clear.Private)
-	g.reload(withKEK("kek"))
-	sealed := g.storedKey()
-	if sealed.ID != clear.ID || sealed.SealedWith == "" || bytes.Contains(sealed.Private, scalar) {
-		t.Errorf("the stored key is %+v", sealed)
-	}
-	if got := g.gate(token); got != 200 {
-		t.Errorf("an old token: %d", got)
-	}
-	search := func(when string) {
-		for _, path := range []string{g.database(), g.database() + "-wal", g.database() + "-journal"} {
-			content, err := os.ReadFile(path)
-			if err != nil && !os.IsNotExist(err) {
-				t.Fatal(err)
-			}
-			if bytes.Contains(content, scalar) || bytes.Contains(content, clear.Private) {
-				t.Errorf("%s %s holds the private key", when, path)
-			}
-		}
-	}
-	search("while it runs")
-	g.stop()
-	search("when it is closed")
-	g.reload(withKEK("kek"))
-	if got := g.gate(token); got != 200 {
-		t.Errorf("after a restart: %d", got)
 	}
 }
 

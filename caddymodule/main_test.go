@@ -12,8 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
-// nodeName is the environment variable that makes the test binary a Caddy with Gatehouse in it, for tests that need one
-// in a process of its own.
+// nodeName is the environment variable that makes the test binary run as a Caddy with Gatehouse, for tests that need one in another process.
 const nodeName = "GATEHOUSE_TEST_NODE"
 
 func TestMain(m *testing.M) {
@@ -25,10 +24,14 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run gives the tests a data directory of their own: a node remembers there how far its database had come.
+// testsHome is the data directory of the tests, which is removed when they are over. A node remembers there how far its database had come.
+var testsHome string
+
+// run creates testsHome and runs the tests.
 func run(m *testing.M) int {
 	home, err := os.MkdirTemp("", "gatehouse-home-")
 	if err == nil {
+		testsHome = home
 		defer func() { _ = os.RemoveAll(home) }()
 		err = os.Setenv("XDG_DATA_HOME", home)
 		caddy.DefaultStorage = &certmagic.FileStorage{Path: home} // otherwise that of when the process began

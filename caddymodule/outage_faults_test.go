@@ -2,13 +2,10 @@ package caddymodule
 
 import (
 	"crypto/sha256"
-	"database/sql"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
@@ -144,123 +141,5 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 		if status, _ := o.tokenFor("late", secret); status != http.StatusOK {
 			o.t.Errorf("with a secret of its own: %d", status)
 		}
-	})
-}
-
-// broken lets a trigger fail while something is done.
-func (o *remoteDoor) broken(db *sql.DB, trigger, code string, times int, during func()) (failed int) {
-	o.t.Helper()
-	// What a sequence has counted stays counted when the transaction is taken back.
-	o.exec(db, `CREATE SEQUENCE failures`)
-	o.exec(db, fmt.Sprintf(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-		IF nextval('failures') <= %d THEN RAISE EXCEPTION 'broken' USING ERRCODE = '%s'; END IF;
-		RETURN NEW; END $$`, times, code))
-	o.exec(db, strings.Replace(trigger, "TRIGGER", "TRIGGER broken", 1)+` FOR EACH ROW EXECUTE FUNCTION fail()`)
-	during()
-	var called bool
-	if err := db.QueryRowContext(o.t.Context(), `SELECT last_value, is_called FROM failures`).Scan(&failed, &called); err != nil || !called {
-		o.t.Errorf("the trigger did not run: %v", err)
-	}
-	o.exec(db, `DROP FUNCTION fail() CASCADE`)
-	o.exec(db, `DROP SEQUENCE failures`)
-	return failed
-}
-
-// steps are what the token endpoint and its neighbours do to the store, with the trigger that meets each.
-func (o *remoteDoor) steps() []storeStep {
-	r := requestOf("conf")
-	return []storeStep{
-		{"code", "BEFORE UPDATE OF code_spent_at ON families", func() url.Values { return r.exchange(o.code(r, ada)) }, "/oauth/token"},
-		{"refresh", "BEFORE UPDATE OF generation ON families", func() url.Values { return r.refresh(o.userTokens(r, ada).RefreshToken) }, "/oauth/token"},
-		{"password", "BEFORE INSERT ON families", func() url.Values { return r.asPassword(ada, peoplePassword) }, "/oauth/token"},
-		{"revoke", "BEFORE INSERT ON revocations", func() url.Values { return r.about(o.userTokens(r, ada).RefreshToken) }, "/oauth/revoke"},
-	}
-}
-
-// storeStep is a request that takes one step in the store.
-type storeStep struct {
-	name    string
-	trigger string
-	form    func() url.Values
-	path    string
-}
-
-// TestF14ConflictsRunAgain: the database takes a step back because of another transaction → run again, three times at most.
-func TestF14ConflictsRunAgain(t *testing.T) {
-	o := openRemote(t, pgtest.Shared(t))
-	db := o.beside()
-	for _, conflict := range []struct{ name, code string }{{"serialization failure", "40001"}, {"deadlock", "40P01"}} {
-		for _, step := range o.steps() {
-			o.sub(conflict.name+", "+step.name, func(o *remoteDoor) {
-				form := step.form()
-				o.broken(db, "CREATE TRIGGER "+step.trigger, conflict.code, 100, func() {
-					o.denied(form, unavailable(""), step.path)
-				})
-				form = step.form()
-				runs := o.broken(db, "CREATE TRIGGER "+step.trigger, conflict.code, 3, func() {
-					if a := o.ask(o.t, step.path, form.Encode()); a.status != http.StatusOK {
-						o.t.Errorf("after three conflicts: %d %s", a.status, a.body)
-					}
-				})
-				if runs != 4 {
-					o.t.Errorf("%d runs, want 4", runs)
-				}
-			})
-		}
-	}
-}
-
-// TestT64StoreFailsAmidAGrantOnPostgres: a grant of which one step failed gave nothing and used nothing up, whichever
-// statement it was, the commit included.
-func TestT64StoreFailsAmidAGrantOnPostgres(t *testing.T) {
-	o := openRemote(t, pgtest.Shared(t))
-	db := o.beside()
-	r := requestOf("conf")
-	for _, step := range o.steps() {
-		for _, when := range []struct{ name, trigger string }{
-			{"before", "CREATE TRIGGER " + step.trigger},
-			{"after", "CREATE TRIGGER " + strings.Replace(step.trigger, "BEFORE", "AFTER", 1)},
-			{"commit", "CREATE CONSTRAINT TRIGGER " + strings.Replace(step.trigger, "BEFORE", "AFTER", 1) + " DEFERRABLE INITIALLY DEFERRED"},
-		} {
-			o.sub(step.name+", "+when.name, func(o *remoteDoor) {
-				form := step.form()
-				families := o.families()
-				runs := o.broken(db, when.trigger, "58030", 100, func() { // an I/O error
-					o.denied(form, unavailable(""), step.path)
-				})
-				if runs != 1 {
-					o.t.Errorf("tried %d times what no repetition mends", runs)
-				}
-				if now := o.families(); now != families {
-					o.t.Errorf("%d families, were %d", now, families)
-				}
-				o.decisions(o.t)
-				a := o.ask(o.t, step.path, form.Encode())
-				if a.status != http.StatusOK {
-					o.t.Fatalf("afterwards: %d %s", a.status, a.body)
-				}
-				if line := o.audited(); line["repeated"] != nil {
-					o.t.Errorf("the failed step counted: %v", line)
-				}
-			})
-		}
-	}
-	o.sub("punishing a replay", func(o *remoteDoor) {
-		form := r.exchange(o.code(r, ada))
-		got := o.gives(form)
-		o.broken(db, "CREATE TRIGGER BEFORE INSERT ON revocations", "58030", 100, func() { o.denied(form, unavailable("store_unavailable")) })
-		if !o.alive(got.AccessToken) {
-			o.t.Error("ended here, but not in the store")
-		}
-		o.denied(form, badGrant("code_replayed"))
-		o.gone(got.AccessToken)
-	})
-	o.sub("the admin operation", func(o *remoteDoor) {
-		o.broken(db, "CREATE CONSTRAINT TRIGGER AFTER INSERT ON families DEFERRABLE INITIALLY DEFERRED", "58030", 100, func() {
-			if a := o.mint(o.admin, mintRequest{id: "u-grace"}); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
-				o.t.Errorf("%d %s", a.status, a.body)
-			}
-		})
-		o.mintFor("u-grace")
 	})
 }

@@ -113,8 +113,8 @@ func (o *remoteDoor) turnsAway(token string) {
 	o.upstream.none(o.t)
 }
 
-// TestF27ConfigurationThatCannotWork: what no waiting mends ends the start, in words that say what to do and never with the
-// password, and the configuration that runs goes on.
+// TestF27ConfigurationThatCannotWork: a store that no waiting can mend → the start ends with an error that says what to do and never has
+// the password, and the running configuration goes on.
 func TestF27ConfigurationThatCannotWork(t *testing.T) {
 	server := pgtest.Shared(t)
 	proxy := faultproxy.Start(t, server.Addr())

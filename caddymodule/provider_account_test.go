@@ -83,7 +83,8 @@ func (p *lyingProvider) abandon(g *gatehouse, client *http.Client, callback stri
 	eventually(p.t, "the server notices", func() bool { return refused() > logged })
 }
 
-// TestP135WhoDisconnectsFromACallbackIsCounted: an attacker with stolen or guessed codes need not wait for the answers.
+// TestP135WhoDisconnectsFromACallbackIsCounted: a browser that disconnects during a callback → counted as a failure, so that guessing codes
+// is no faster than waiting for the answers.
 func TestP135WhoDisconnectsFromACallbackIsCounted(t *testing.T) {
 	corp := newLyingProvider(t)
 	hold := make(chan struct{})

@@ -84,9 +84,9 @@ func TestP71SignsInAndGoesOn(t *testing.T) {
 	c.codeToClient(t, c.atProvider(t, c.chooses(t, c.open(r.path()), "corp"), corp), r)
 }
 
-// TestP72StateIsOfThisBrowserAndProvider: a callback with a foreign, made-up, doubled, old or replayed state, another `iss`, by HEAD or
+// TestP25P72StateIsOfThisBrowserAndProvider: a callback with a foreign, made-up, doubled, old or replayed state, another `iss`, by HEAD or
 // prefetch → nobody is signed in, the code is not spent.
-func TestP72StateIsOfThisBrowserAndProvider(t *testing.T) {
+func TestP25P72StateIsOfThisBrowserAndProvider(t *testing.T) {
 	clock := setClock(t)
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email")+atProvider("other", other, "create"))
@@ -179,8 +179,7 @@ func codeIn(callback string) string {
 	return u.Query().Get("code")
 }
 
-// TestP73AProviderThatLiesSignsNobodyIn: a provider that lies about iss, aud, nonce, exp, sub or email_verified → nobody is signed in or
-// created.
+// TestP73AProviderThatLiesSignsNobodyIn: a provider that lies → nobody is signed in or created. P1 to P7 and P60 to P62 have all lies.
 func TestP73AProviderThatLiesSignsNobodyIn(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email\ncreate"))
@@ -195,15 +194,9 @@ func TestP73AProviderThatLiesSignsNobodyIn(t *testing.T) {
 		claims map[string]any
 		notice string
 	}{
-		"iss":            {person(map[string]any{"iss": "https://other.example"}), "provider_failed"},
-		"aud":            {person(map[string]any{"aud": "another client"}), "provider_failed"},
-		"nonce":          {person(map[string]any{"nonce": "another"}), "provider_failed"},
-		"no nonce":       {person(map[string]any{"nonce": nil}), "provider_failed"},
-		"expired":        {person(map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}), "provider_failed"},
-		"no sub":         {person(map[string]any{"sub": nil}), "provider_failed"},
-		"not verified":   {person(map[string]any{"email_verified": false}), "provider_refused"},
-		"verified: text": {person(map[string]any{"email_verified": "no"}), "provider_refused"},
-		"no address":     {person(map[string]any{"email": nil}), "provider_refused"},
+		"nonce":        {person(map[string]any{"nonce": "another"}), "provider_failed"},
+		"not verified": {person(map[string]any{"email_verified": false}), "provider_refused"},
+		"no address":   {person(map[string]any{"email": nil}), "provider_refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			corp.says(test.claims)
@@ -223,9 +216,9 @@ func TestP73AProviderThatLiesSignsNobodyIn(t *testing.T) {
 	b.holdSignedInAs(t, "new@acme.example")
 }
 
-// TestP74AProviderThatIsDownIsSaid: a provider down or saying no → the page says so and the others work; a made-up notice in a link →
-// ignored.
-func TestP74AProviderThatIsDownIsSaid(t *testing.T) {
+// TestP26P74AProviderThatIsDownIsSaid: a provider down or saying no → the page says so and the others work, until it is back; a made-up notice
+// in a link → ignored.
+func TestP26P74AProviderThatIsDownIsSaid(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	corp.change(func() { corp.down = true })
 	g := startProviders(t, atProvider("corp", corp, "link verified_email\ndefault")+atProvider("other", other, "link verified_email"))
@@ -233,6 +226,13 @@ func TestP74AProviderThatIsDownIsSaid(t *testing.T) {
 	r := requestOf("first")
 	p := b.holdBack(t, b.open(r.path()), "provider_unavailable", "does not answer")
 	b.codeToClient(t, b.atProvider(t, b.chooses(t, p, "other"), other), r)
+	corp.change(func() { corp.down = false })
+	b = g.browser()
+	g.eventually("the provider is noticed", func() bool {
+		return strings.HasPrefix(b.chooses(t, b.open("/oauth/login?switch=1"), "corp").header.Get("Location"), corp.URL)
+	})
+	b.signsInAt(t, "corp", corp)
+	b.holdSignedInAs(t, "ada@acme.example")
 
 	// It says no, or the person does.
 	other.change(func() { other.answer = map[string]string{"code": "", "error": "access_denied"} })

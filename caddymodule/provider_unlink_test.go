@@ -4,12 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // twoAccounts is a Gatehouse where grace has an account at each of two providers, and the browsers in which she signed in with them.
@@ -48,71 +43,6 @@ func TestP111UnlinkingEndsApplications(t *testing.T) {
 	}
 	g.obtain(first.refresh(lives.RefreshToken))
 	byOther.holdSignedInAs(t, "new@acme.example")
-}
-
-// TestP110ASignInBesideTheUnlink: an identity unlinked beside its sign-in → refused or ended with it, none lives once the unlink is
-// acknowledged.
-func TestP110ASignInBesideTheUnlink(t *testing.T) {
-	g, _, _, byOther := twoAccounts(t)
-	identity, err := g.app().node.Store().UserByIdentity(t.Context(), "corp", "7")
-	if err != nil {
-		t.Fatal(err)
-	}
-	who := signin.SignedIn{User: mustUser(t, g, identity.UserID), Provider: "corp", Subject: "7"}
-	holdChanged(t, byOther.change("identity", "corp 7"), "/oauth/account?done=identity")
-	if _, _, err := g.app().issuer.Sessions.OpenSession(t.Context(), who, "a browser", "a form"); oauth.AsError(err).Code != oauth.InvalidGrant {
-		t.Errorf("a session: %v", err)
-	}
-	if _, err := g.app().issuer.Sessions.OpenHostSession(t.Context(), who, routes.Host{Scheme: "https", Authority: "app.example"}, "an answer"); oauth.AsError(err).Code != oauth.InvalidGrant {
-		t.Errorf("a session at a host: %v", err)
-	}
-}
-
-// TestP112TheLastWayInIsLeft: the last two ways in unlinked at once → one is left.
-func TestP112TheLastWayInIsLeft(t *testing.T) {
-	g, _, byCorp, byOther := twoAccounts(t)
-	var sends []func()
-	for b, id := range map[*browser]string{byCorp: "other 7", byOther: "corp 7"} {
-		action, fields := formIn(t, b.open("/oauth/account"))
-		fields.Set("identity", id)
-		sends = append(sends, func() { b.send(action, fields) })
-	}
-	var both sync.WaitGroup
-	for _, send := range sends {
-		both.Go(send)
-	}
-	both.Wait()
-	corp, err := g.app().node.Store().UserByIdentity(t.Context(), "corp", "7")
-	other, err2 := g.app().node.Store().UserByIdentity(t.Context(), "other", "7")
-	if (err == nil) == (err2 == nil) {
-		t.Errorf("left are %+v and %+v", corp, other)
-	}
-}
-
-// TestP114AnotherPersonIsDeclaredByTheID, in one reload: the account leads nowhere, and its sign-in has ended.
-func TestP114AnotherPersonIsDeclaredByTheID(t *testing.T) {
-	corp := newLyingProvider(t)
-	declared := []string{"store memory", "store memory\nsign_in {\n" + atProvider("corp", corp, "link verified_email") + "\n}", "\t\t\tpassword HASH\n", ""}
-	g := startPeople(t, declared...)
-	dora := g.browser()
-	max := map[string]any{"sub": "1", "email": "max@acme.example", "email_verified": true}
-	corp.says(max)
-	dora.signsInAt(t, "corp", corp)
-	dora.holdSignedInAs(t, "max@acme.example")
-
-	g.reload(peopleSite(append(declared, "email max@acme.example", "email maximilian@acme.example")...))
-	if p := dora.open("/oauth/account"); p.status != http.StatusSeeOther {
-		t.Errorf("the sign-in of the person before lives: %d %.200s", p.status, p.body)
-	}
-	back := g.browser()
-	back.holdBack(t, back.signsInAt(t, "corp", corp), "provider_refused", "")
-	if !strings.Contains(g.logs(), `"reason":"user_unknown"`) {
-		t.Error("the audit log does not say why")
-	}
-	corp.says(map[string]any{"sub": "2", "email": "maximilian@acme.example", "email_verified": true})
-	next := g.browser()
-	next.signsInAt(t, "corp", corp)
-	next.holdSignedInAs(t, "maximilian@acme.example")
 }
 
 // TestP116VouchingForAnAddressSharesNobody: an operator vouches for an address of a user whose linked account has not proved it → refused
@@ -163,55 +93,6 @@ func TestP116VouchingForAnAddressSharesNobody(t *testing.T) {
 	if shown := decoded[userView](t, g.ok("user", "show", friend, "--json")); !shown.EmailVerified || len(shown.Identities) != 1 {
 		t.Errorf("shown %+v", shown)
 	}
-}
-
-// TestV1AnotherAddressIsNotProved: an operator who gives a user another address says what becomes of the accounts, unless nobody can be shut out or
-// planted by that.
-func TestV1AnotherAddressIsNotProved(t *testing.T) {
-	one, two := newLyingProvider(t), newLyingProvider(t)
-	g := startProviders(t, atProvider("one", one, "create\nlink verified_email")+atProvider("two", two, "create\nlink verified_email"))
-	asks := func(args ...string) {
-		t.Helper()
-		if _, err := g.run("", append([]string{"user", "update"}, args...)...); err == nil || !strings.Contains(err.Error(), "--identities") {
-			t.Errorf("%q: %v", args, err)
-		}
-	}
-	bob := map[string]any{"sub": "bob", "email": "bob@acme.example", "email_verified": true}
-	one.says(bob)
-	two.says(bob)
-	g.browser().signsInAt(t, "one", one)
-	asks("bob@acme.example", "--email", "robert@acme.example", "--email-verified")
-	g.ok("user", "update", "bob@acme.example", "--email", "Bob@acme.example", "--email-verified") // the same
-	g.browser().signsInAt(t, "two", two)
-	asks("bob@acme.example", "--email", "robert@acme.example")
-	id := userNamed(t, g, "bob@acme.example").ID
-	g.ok("user", "update", id, "--email", "robert@acme.example", "--email-verified", "--identities", "keep")
-	for name, provider := range map[string]*lyingProvider{"one": one, "two": two} {
-		b := g.browser()
-		b.signsInAt(t, name, provider)
-		b.holdSignedInAs(t, "robert@acme.example")
-	}
-}
-
-// TestV1TheOneBeforeIsRefusedUntilAnOperatorDecides: the account of another person was linked by a word that was out of date.
-func TestV1TheOneBeforeIsRefusedUntilAnOperatorDecides(t *testing.T) {
-	one, two := newLyingProvider(t), newLyingProvider(t)
-	g := startProviders(t, atProvider("one", one, "create\nlink verified_email")+atProvider("two", two, "create\nlink verified_email"))
-	bob := map[string]any{"sub": "bob", "email": "bob@acme.example", "email_verified": true}
-	one.says(bob)
-	two.says(bob)
-	g.browser().signsInAt(t, "one", one)
-	g.browser().signsInAt(t, "two", two)
-	id := userNamed(t, g, "bob@acme.example").ID
-	one.says(map[string]any{"sub": "bob", "email": "old@acme.example", "email_verified": true})
-	old := g.browser()
-	old.holdBack(t, old.signsInAt(t, "one", one), "provider_refused", "")
-	if !strings.Contains(g.logs(), `"reason":"identity_has_other_address"`) {
-		t.Error("the audit log does not say why")
-	}
-	g.ok("user", "update", id, "--identities", "keep")
-	old.signsInAt(t, "one", one)
-	old.holdSignedInAs(t, "old@acme.example")
 }
 
 // TestP119NoPasswordsMeansNoPasswordGrant: `sign_in` without passwords beside `password_grant` → unsupported_grant_type and a warning.

@@ -57,8 +57,7 @@ func (g *gatehouse) reasons() string {
 	return strings.Join(answer.Reasons, "; ")
 }
 
-// TestF27ReadinessIsOff: what a node's state is, is nobody's business unless the operator says so. The path is like any
-// other of ours at which there is nothing.
+// TestF27ReadinessIsOff: readiness that is not configured → 404, as at any other unused path of ours.
 func TestF27ReadinessIsOff(t *testing.T) {
 	g := startGatehouse(t, site)
 	status, _, body := g.do(http.MethodGet, "/oauth/ready", "")
@@ -74,7 +73,7 @@ func TestF27ReadinessIsOff(t *testing.T) {
 	}
 }
 
-// TestF27ReadinessOnTheWire: a balancer asks with GET or HEAD, and nothing else is there.
+// TestF27ReadinessOnTheWire: GET or HEAD → the readiness; other methods → 405.
 func TestF27ReadinessOnTheWire(t *testing.T) {
 	g := startGatehouse(t, readySite)
 	if !g.ready() {
@@ -98,7 +97,7 @@ func TestF27ReadinessOnTheWire(t *testing.T) {
 	}
 }
 
-// TestF27NotReadyBeforeStart: a configuration that has not started says so at once, and the balancer goes elsewhere.
+// TestF27NotReadyBeforeStart: a configuration that has not started → not ready, without waiting.
 func TestF27NotReadyBeforeStart(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	text := strings.NewReplacer("ADDR", "127.0.0.1:1", "ADMIN", "off", "SECRET", confSecret, "UPSTREAM", "127.0.0.1:2",
@@ -125,8 +124,8 @@ func startTakesLong() (end func()) {
 	return func() { startTimeout = before }
 }
 
-// TestF5NotReadyWithoutItsStore: a store that cannot be asked makes the node not ready, within a second of the next look.
-// Why is for the operator: an error of a database names hosts and paths.
+// TestF5NotReadyWithoutItsStore: a store that cannot be read → not ready within a second; only the operator is told why, because errors of
+// databases name hosts and paths.
 func TestF5NotReadyWithoutItsStore(t *testing.T) {
 	c := setClock(t)
 	g := startGatehouse(t, readySite)
@@ -152,7 +151,7 @@ func TestF5NotReadyWithoutItsStore(t *testing.T) {
 	}
 }
 
-// TestG79NotReadyWithOldRevocations: from the moment in which the gate answers 503, the balancer knows.
+// TestG79NotReadyWithOldRevocations: revocations older than max_staleness → not ready from the moment in which the gate answers 503.
 func TestG79NotReadyWithOldRevocations(t *testing.T) {
 	c := setClock(t)
 	g := startGatehouse(t, readySite)
@@ -181,7 +180,7 @@ func TestG79NotReadyWithOldRevocations(t *testing.T) {
 // TestF21NotReadyFirst: a node is told to stop → not ready at once, and it serves until the balancer has heard it. What is under way then
 // is finished.
 func TestF21NotReadyFirst(t *testing.T) {
-	const delay = 10 * time.Second
+	const delay = 4 * time.Second
 	g := startGatehouse(t, strings.Replace(readySite, "\tadmin ADMIN\n", "\tadmin ADMIN\n\tshutdown_delay "+delay.String()+"\n\tgrace_period 10s\n", 1))
 	token := g.token()
 	if !g.ready() {
@@ -216,7 +215,7 @@ func TestF21NotReadyFirst(t *testing.T) {
 	}
 }
 
-// TestF27ReadyWhenTheDatabaseComes: a node that begins before its database is not ready, and is when that has come.
+// TestF27ReadyWhenTheDatabaseComes: a node that starts before its database → not ready until the database is there.
 func TestF27ReadyWhenTheDatabaseComes(t *testing.T) {
 	server := pgtest.Shared(t)
 	proxy := faultproxy.Start(t, server.Addr())

@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestK11RevokedJustBeforeAStop: an orderly stop leaves a marker that has everything, so that a backup from before the last
-// revocation is noticed, however short before the stop that was.
+// TestK11RevokedJustBeforeAStop: a revocation just before an orderly stop, then a backup from before it → noticed, because the stop writes
+// the marker.
 func TestK11RevokedJustBeforeAStop(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	good, revoked := g.token(), g.token()
@@ -33,7 +33,7 @@ func TestK11RevokedJustBeforeAStop(t *testing.T) {
 	}
 }
 
-// TestK11RevokedWhileItStops: a request of the former configuration may still revoke while its node closes.
+// TestK11RevokedWhileItStops: a revocation while the node closes → it is in the marker.
 func TestK11RevokedWhileItStops(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.marked()
@@ -52,8 +52,7 @@ func TestK11RevokedWhileItStops(t *testing.T) {
 	g.eventually("the marker has it", func() bool { return isMarked(now) })
 }
 
-// TestK4EmptiedDatabase: a file that has lost all that was in it is no new one. Nothing is done to it, neither by a start nor by
-// the command that migrates, until somebody has said what is to become of it.
+// TestK4EmptiedDatabase: a database file that was emptied → neither a start nor `migrate` touches it, and the error says why.
 func TestK4EmptiedDatabase(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.marked()
@@ -90,7 +89,7 @@ func TestK4EmptiedDatabase(t *testing.T) {
 	g.marked()
 }
 
-// TestK4EmptyDatabaseOfAFirstStart: a first start that breaks off leaves an empty file, and no marker.
+// TestK4EmptyDatabaseOfAFirstStart: an empty file that a first start has left, and no marker → the start succeeds.
 func TestK4EmptyDatabaseOfAFirstStart(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.stop()
@@ -108,7 +107,7 @@ func TestK4EmptyDatabaseOfAFirstStart(t *testing.T) {
 	}
 }
 
-// TestK4EmptyDatabaseBesideAnothersMarker: it says nothing about this one.
+// TestK4EmptyDatabaseBesideAnothersMarker: an empty database beside the marker of another → the start succeeds.
 func TestK4EmptyDatabaseBesideAnothersMarker(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.marked()

@@ -64,8 +64,8 @@ func isMarked(now sqlstore.Progress) bool {
 	return err == nil && json.Unmarshal(content, &kept) == nil && kept == now.Marks
 }
 
-// TestK11RestoredBackup: what was revoked since the backup is lost with it, so no token that an old key has signed is
-// accepted any more. The next start finds nothing strange.
+// TestK11RestoredBackup: a backup is restored and revocations since then are lost → tokens of the old key are refused, and a fresh key signs. The
+// next start finds nothing.
 func TestK11RestoredBackup(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	good, revoked := g.token(), g.token()
@@ -101,28 +101,7 @@ func TestK11RestoredBackup(t *testing.T) {
 	}
 }
 
-// TestK11RestoredUnderARunningNode is what a server of databases can do, or a copy of the file by a careless hand.
-func TestK11RestoredUnderARunningNode(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	token := g.token()
-	for range 5 {
-		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
-	}
-	g.marked()
-	g.behind("DELETE FROM revocations", "UPDATE counters SET position = 1 WHERE name IN ('revocations', 'signing_keys')")
-	g.eventually("it is noticed", func() bool { return strings.Contains(g.logs(), putBackLine) })
-	g.eventually("the old key is revoked", func() bool { return g.gate(token) == 401 })
-	if fresh := g.token(); g.gate(fresh) != 200 {
-		t.Error("a new token is refused")
-	}
-	g.marked()
-	if n := strings.Count(g.logs(), putBackLine); n != 1 {
-		t.Errorf("the log tells of it %d times", n)
-	}
-}
-
-// TestK11TriedOutBesideTheRealOne: a backup that is opened on the same machine is distrusted, and the database of which it is
-// a copy is not.
+// TestK11TriedOutBesideTheRealOne: a backup opened on the same machine → it is distrusted, and the database of which it is a copy is not.
 func TestK11TriedOutBesideTheRealOne(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	copied := g.vars.Replace("DIR/state/copy.db")
@@ -144,40 +123,32 @@ func TestK11TriedOutBesideTheRealOne(t *testing.T) {
 	}
 }
 
-// TestK11FailoverThatLostARevocation: a standby took over that lacked a revocation, and another one has taken its place in
-// the feed before this node asked.
+// TestK11FailoverThatLostARevocation: a standby that lacked a revocation took over while the node was down, and another revocation has its
+// place in the feed → the keys are replaced.
 func TestK11FailoverThatLostARevocation(t *testing.T) {
-	for name, restarted := range map[string]bool{"a running node": false, "a node that was down": true} {
-		t.Run(name, func(t *testing.T) {
-			g := startGatehouse(t, durableSite)
-			good, next := g.token(), g.token()
-			id := decodedID(t, g, next)
-			g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
-			g.marked()
-			if restarted {
-				g.stop()
-			}
-			g.behind(`UPDATE revocations SET kind = 'jti', id = '` + id + `', issued_until = NULL;
-				UPDATE feed_tags SET tag = tag + 1`)
-			if restarted {
-				g.reload(durableSite)
-			}
-			g.eventually("it is noticed", func() bool { return strings.Contains(g.logs(), putBackLine) })
-			g.eventually("the old key is revoked", func() bool { return g.gate(good) == 401 && g.gate(next) == 401 })
-			g.eventually("the new revocation is known", func() bool { return g.app().node.Revocations.Len() >= 2 })
-			if fresh := g.token(); g.gate(fresh) != 200 {
-				t.Error("a new token is refused")
-			}
-			g.marked()
-			if n := strings.Count(g.logs(), putBackLine); n != 1 {
-				t.Errorf("the log tells of it %d times", n)
-			}
-		})
+	g := startGatehouse(t, durableSite)
+	good, next := g.token(), g.token()
+	id := decodedID(t, g, next)
+	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+	g.marked()
+	g.stop()
+	g.behind(`UPDATE revocations SET kind = 'jti', id = '` + id + `', issued_until = NULL;
+		UPDATE feed_tags SET tag = tag + 1`)
+	g.reload(durableSite)
+	g.eventually("it is noticed", func() bool { return strings.Contains(g.logs(), putBackLine) })
+	g.eventually("the old key is revoked", func() bool { return g.gate(good) == 401 && g.gate(next) == 401 })
+	g.eventually("the new revocation is known", func() bool { return g.app().node.Revocations.Len() >= 2 })
+	if fresh := g.token(); g.gate(fresh) != 200 {
+		t.Error("a new token is refused")
+	}
+	g.marked()
+	if n := strings.Count(g.logs(), putBackLine); n != 1 {
+		t.Errorf("the log tells of it %d times", n)
 	}
 }
 
-// TestK11NodesThatDistrustTogether: of two nodes one answers for a database that was put back. Both go over to its fresh
-// identity, and nobody touches the marker of the former, which may be that of a database that others use.
+// TestK11NodesThatDistrustTogether: a database under two nodes is put back → both take its fresh identity, and the marker of the former
+// stays as it is, since other nodes may use that database.
 func TestK11NodesThatDistrustTogether(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	use, err := node.Acquire(node.Settings{
@@ -216,8 +187,8 @@ func TestK11NodesThatDistrustTogether(t *testing.T) {
 	}
 }
 
-// TestK11NoMarkNoAlarm: another database, or a marker that is gone, is no restored backup; a marker that is damaged, or that
-// cannot be written, is told of and stands in nobody's way.
+// TestK11NoMarkNoAlarm: another database, or a missing marker → no alarm; a damaged marker, or one that cannot be written → logged, and the node
+// serves.
 func TestK11NoMarkNoAlarm(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token := g.token()
@@ -274,8 +245,7 @@ func TestK11TheMemoryStoreHasNoMarker(t *testing.T) {
 	}
 }
 
-// TestK5Marker: its file is the owner's alone, whatever the umask, and so is the directory; one that was open to others is
-// replaced.
+// TestK5Marker: whatever the umask → the marker has mode 0600 and its directory 0700, also when the file was open to others.
 func TestK5Marker(t *testing.T) {
 	for name, umask := range map[string]int{"000": 0, "077": 0o077} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ func encrypted(t *testing.T) *gatehouse {
 	return g
 }
 
-// edit changes the database beside the server, as somebody can who reaches it.
+// edit changes the database beside the server, as an attacker with access to it can.
 func (g *gatehouse) edit(statement string, args ...any) {
 	g.t.Helper()
 	db := besideAt(g.t, g.database())
@@ -83,9 +83,8 @@ func (g *gatehouse) sealedFiles() []string {
 	return files
 }
 
-// TestK16APlantedSigningKey: somebody who can write to the database, and has no key-encryption key, adds a signing key. The
-// server runs on, starts again, and never signs with it, shows it or takes what it has signed. An operator sees it, and takes
-// it out.
+// TestK16APlantedSigningKey: a signing key added to the database without the key-encryption key → not used, published or accepted, now and after
+// a restart; the operator sees it and can revoke it.
 func TestK16APlantedSigningKey(t *testing.T) {
 	g := encrypted(t)
 	token, kids := g.token(), g.kids()
@@ -119,34 +118,8 @@ func TestK16APlantedSigningKey(t *testing.T) {
 	}
 }
 
-// TestK20AKeyThatPretendsToBeSealed: the planted row names the key-encryption key. The server starts with its good key, and
-// status, metrics and the list tell of the other.
-func TestK20AKeyThatPretendsToBeSealed(t *testing.T) {
-	g := encrypted(t)
-	token, kids := g.token(), g.kids()
-	planted := g.plant()
-	g.edit(`UPDATE signing_keys SET sealed_with = (SELECT sealed_with FROM signing_keys WHERE sealed_with <> '' LIMIT 1) WHERE id = ?`, planted.ID)
-	g.stop()
-	g.reload(withKEK("kek"))
-	g.eventually("status tells", func() bool { return strings.Contains(g.ok("status"), "1 refused, 1 signing") })
-	if !strings.Contains(g.logs(), "a stored key is refused") || !strings.Contains(g.logs(), planted.ID) || g.measured()[`gatehouse_keys{state="refused"}`] != 1 {
-		t.Error("log or metrics do not tell")
-	}
-	if view := g.keyViews()[planted.ID]; view.State != keys.StateRefused {
-		t.Errorf("it is listed as %+v", view)
-	}
-	if g.kids() != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 || g.gate(g.signedWith(planted)) != 401 {
-		t.Errorf("the keys are %s, were %s", g.kids(), kids)
-	}
-	if err := g.app().node.KeepHouse(t.Context()); err != nil {
-		t.Errorf("the housekeeping: %v", err)
-	}
-	g.ok("keys", "revoke", planted.ID)
-	g.eventually("status is clean", func() bool { return !strings.Contains(g.ok("status"), "refused") })
-}
-
-// TestK16EverySealedKeyReplaced: whoever deletes all keys and puts others there, in the clear, has taken away what shows that
-// keys are encrypted; the machine remembers it. The start is refused, and says what an operator does who did it himself.
+// TestK16EverySealedKeyReplaced: all keys replaced by others in the clear → the start is refused, because the machine remembers that keys are
+// encrypted. The error says what to do if the operator did it.
 func TestK16EverySealedKeyReplaced(t *testing.T) {
 	g := encrypted(t)
 	files := g.sealedFiles()
@@ -173,22 +146,7 @@ func TestK16EverySealedKeyReplaced(t *testing.T) {
 	}
 }
 
-// TestK16AnotherTime: a row whose times were changed starts nothing, and the node that runs goes on with what it has read.
-func TestK16AnotherTime(t *testing.T) {
-	g := encrypted(t)
-	token, kids := g.token(), g.kids()
-	g.edit(`UPDATE signing_keys SET active_from = active_from + 3600000000`)
-	g.eventually("the log tells", func() bool { return strings.Contains(g.logs(), "its row was changed") })
-	if g.kids() != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 {
-		t.Errorf("the keys are %s, were %s", g.kids(), kids)
-	}
-	g.stop()
-	if err := g.tryReload(withKEK("kek")); err == nil || !strings.Contains(err.Error(), "its row was changed, or belongs to another issuer") {
-		t.Errorf("it starts: %v", err)
-	}
-}
-
-// keptRow is a row of signing_keys, as somebody has kept it.
+// keptRow is a copy of a row of signing_keys.
 type keptRow []any
 
 // keepRow copies a row of signing_keys.
@@ -223,18 +181,9 @@ func TestV9ARevokedKeyIsPutBack(t *testing.T) {
 		distrusts bool
 		stopped   bool // the attack has stopped Caddy
 	}{
-		{"the row", func(g *gatehouse, key, _ keptRow) { g.putBack(key) }, "stored signing key refused", false, false},
 		{"the row under the mark of the revocation", func(g *gatehouse, key, _ keptRow) {
 			g.edit(`UPDATE signing_keys SET private = ?, sealed_with = ?, revoked_at = NULL WHERE id = ?`, key[2], key[3], key[0])
 		}, "stored signing key refused", false, false},
-		{"the row of a key that was dropped since", func(g *gatehouse, key, _ keptRow) {
-			check(g.t, g.app().node.Store().DropSigningKey(g.t.Context(), key[0].(string)))
-			g.putBack(key)
-		}, "stored signing key refused", false, false},
-		{"the row and the manifest", func(g *gatehouse, key, manifest keptRow) {
-			g.putBack(key)
-			g.putBack(manifest)
-		}, "signing keys distrusted", true, false},
 		{"the row and the manifest, in what is called another database", func(g *gatehouse, key, manifest keptRow) {
 			g.stop()
 			g.putBack(key)
@@ -245,13 +194,6 @@ func TestV9ARevokedKeyIsPutBack(t *testing.T) {
 			g.putBack(key)
 			g.edit(`DELETE FROM signing_keys WHERE id = 'manifest'`)
 		}, "signing keys distrusted", true, false},
-		{"the row, and a manifest that was changed", func(g *gatehouse, key, _ keptRow) {
-			g.putBack(key)
-			g.edit(`UPDATE signing_keys SET private = X'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff' WHERE id = 'manifest'`)
-		}, "signing keys distrusted", true, false},
-		{"nothing, and another key is taken out", func(g *gatehouse, _, _ keptRow) {
-			g.edit(`DELETE FROM signing_keys WHERE id = ?`, kidOf(g.t, g.token()))
-		}, "stored signing key refused", true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := encrypted(t)

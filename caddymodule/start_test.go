@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// TestF20ConfigurationThatIsLeftEndsNothing: what a configuration does in the background ends with it. It neither ends what
-// the one after it declares nor puts its own list in that one's place.
+// TestF20ConfigurationThatIsLeftEndsNothing: the background work of an earlier configuration → it neither ends what the next one declares
+// nor replaces its list.
 func TestF20ConfigurationThatIsLeftEndsNothing(t *testing.T) {
 	g := startPeople(t, "store memory", "store sqlite DIR/left.db")
 	old := g.loaded().starting
@@ -33,8 +33,8 @@ func TestF20ConfigurationThatIsLeftEndsNothing(t *testing.T) {
 	}
 }
 
-// TestI4CollisionFoundLate: a configuration that was loaded while the database was away gives a stored client's id to a user.
-// As soon as that shows, nothing is served: tokens of the one would pass for tokens of the other.
+// TestI4CollisionFoundLate: a configuration loaded while the database is away gives a stored client's id to a user → nothing is served as
+// soon as that shows.
 func TestI4CollisionFoundLate(t *testing.T) {
 	o := openRemote(t, pgtest.Shared(t))
 	o.must(http.StatusCreated, http.MethodPost, "/oauth/clients", `{"id":"late","name":"late"}`)

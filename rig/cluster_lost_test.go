@@ -58,3 +58,14 @@ func refreshUntilAnswered(ctx context.Context, a Application, token string) (Tok
 		}
 	}
 }
+
+func (c *Cluster) mustAcceptEverywhere(t *testing.T, a Application, all ...Tokens) {
+	t.Helper()
+	for _, tokens := range all {
+		for _, n := range c.Nodes {
+			if err := mustBe(a.at(n).Use(t.Context(), tokens.AccessToken), http.StatusOK, "", "a good token"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

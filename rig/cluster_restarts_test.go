@@ -63,8 +63,8 @@ func TestARollingRestartOfThreeNodes(t *testing.T) {
 		3*rounds, l.requests(), len(l.broken))
 }
 
-// TestF21SIGTERMLosesNothingOnTwoNodes: a node that is told to end says so first, and goes on serving until the balancer has heard.
-// Then it finishes what it has begun. Nobody has to send anything again.
+// TestF21SIGTERMLosesNothingOnTwoNodes: SIGTERM → the node is not ready at once, serves until the balancer has heard and finishes what it
+// has begun; no request has to be sent again.
 func TestF21SIGTERMLosesNothingOnTwoNodes(t *testing.T) {
 	slow := newSlowUpstream(t)
 	delay := either("8s", "3s") // once and long, so that a busy machine sees in time that a node is leaving; by hand often

@@ -16,8 +16,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// TestF15ARevocationReachesAllNodes: how long the gates of two nodes go on accepting a token after a third has acknowledged its
-// revocation: when the database notifies, and when the connections on which they listen have died without a word.
+// TestF15ARevocationReachesAllNodes: a revocation acknowledged by one node → the gates of the others refuse the token soon, by
+// notification, and by the poll alone when the connections on which they listen have died silently.
 func TestF15ARevocationReachesAllNodes(t *testing.T) {
 	rounds := either(24, 1000)
 	t.Run("by notification", func(t *testing.T) {

@@ -22,8 +22,8 @@ var passingSetup = Setup{OAuth: fmt.Sprintf(`client %s %s {
 			}
 		}`, passing, Secret(passing), passingLife)}
 
-// TestG71StreamsEndOnAllNodes: WebSockets and event streams, over HTTP/1.1 and HTTP/2, end when their token is revoked at another
-// node, and when it expires. Those of other tokens go on, and nothing is left of those that have ended.
+// TestG71StreamsEndOnAllNodes: WebSockets and event streams whose token is revoked at another node or expires → they end; those of other
+// tokens go on, and nothing is left.
 func TestG71StreamsEndOnAllNodes(t *testing.T) {
 	setup := multiplexing(passingSetup)
 	setup.Upstream = streamingUpstream(t)

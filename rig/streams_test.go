@@ -263,36 +263,3 @@ func awaitEnds(t *testing.T, all []*stream, from time.Time, spread *times) {
 		}
 	}
 }
-
-// TestG71StreamsOfAllKindsSurviveAReload, and end with their token all the same.
-func TestG71StreamsOfAllKindsSurviveAReload(t *testing.T) {
-	n := Start(t, multiplexing(Setup{Upstream: streamingUpstream(t) + " {\n\t\t\tstream_close_delay 1h\n\t\t}"}))
-	application := Application{n.URL, Console}
-	holder := mustObtain(t, NewBrowser(Ada), application)
-	var open []*stream
-	for i := range streamKinds {
-		open = append(open, mustOpen(t, n, holder.AccessToken, i))
-		open[i].watchSilent()
-	}
-	for range 3 {
-		if err := mustBe(n.reload(t, n.configuration()), http.StatusOK, "", "reloading"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, s := range open {
-		if err := s.goesOn(); err != nil {
-			t.Errorf("%s after a reload: %v", streamKinds[i].name, err)
-		}
-	}
-	revoked := time.Now()
-	answer := uncut(t, func() Answer { return application.Revoke(t.Context(), holder.RefreshToken) })
-	if err := mustBe(answer, http.StatusOK, "", "revoking"); err != nil {
-		t.Fatal(err)
-	}
-	for i, s := range open {
-		ended := new(times)
-		awaitEnds(t, []*stream{s}, revoked, ended)
-		measured(t, "G71: "+streamKinds[i].name+", after a reload, from a revocation until it ends", "%v", ended.quantile(1).Round(time.Millisecond))
-		ended.arrived(t, streamKinds[i].name)
-	}
-}

@@ -15,7 +15,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestK4ARunningNodeKeepsItsLastGoodKeys whatever becomes of the stored ones, and never mints others in their place.
+// TestK4ARunningNodeKeepsItsLastGoodKeys: a key row damaged while a node runs → the node goes on with the keys that it has read, says so and
+// makes no others in their place.
 func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 	damaged := func(private []byte) func([]store.StoredKey) ([]store.StoredKey, error) {
 		return func(keys []store.StoredKey) ([]store.StoredKey, error) {
@@ -200,7 +201,7 @@ func TestK6ManySealAtOnce(t *testing.T) {
 	}
 }
 
-// TestK9ARevokedKey verifies and signs nothing any more, on any node; its private part is gone for good.
+// TestK9ARevokedKey: a revoked key → it verifies and signs nothing on any node, and its private part is gone for good.
 func TestK9ARevokedKey(t *testing.T) {
 	now, st := tokentest.Start, teststore.New(t)
 	n, other := newRing(t, st, &now), newRing(t, st, &now)

@@ -30,6 +30,8 @@ func stored(t *testing.T, key *SigningKey, sealer *Sealer) store.StoredKey {
 	return s
 }
 
+// TestK4AFaultyStoreNeverGetsAFreshKey: a key row empty, cut, garbage or of another key → the start is refused. A fresh key in place of one
+// that cannot be read would orphan every token and hide the fault.
 func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 	good := stored(t, sharedKeys()[oauth.ES256], nil)
 	edit := func(f func(*store.StoredKey)) store.StoredKey {

@@ -46,9 +46,8 @@ func (f fault) after(count int, hit *int) func(operation) int32 {
 	}
 }
 
-// TestF4F5EveryWriteFails lets the disk fail at each operation of a family's life in turn: when the log grows, when it is
-// moved into the database, when it is synced. Steps fail, nothing that was acknowledged is lost, nothing is half done,
-// reading goes on, and writing too as soon as the disk is mended. The fault is not in the next step's way either.
+// TestF4F5EveryWriteFails: the disk fails at any operation of a family's life: when the log grows, is moved into the database or is synced →
+// steps fail, nothing acknowledged is lost, nothing is half done. Reading goes on, and writing too as soon as the disk is mended.
 func TestF4F5EveryWriteFails(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {

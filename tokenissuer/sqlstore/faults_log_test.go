@@ -130,8 +130,8 @@ func logSize(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// TestF5FilesRemoved takes a file away from under a store, or puts another one in its place. SQLite would write on into
-// what nobody finds again, so nothing is acknowledged until it is back.
+// TestF5FilesRemoved: a file is taken away from under a store, or replaced by another → nothing is acknowledged until it is back. SQLite would
+// write on into a file that has no name.
 func TestF5FilesRemoved(t *testing.T) {
 	for name, take := range map[string]struct{ file, instead string }{
 		"directory": {"", ""}, "database": {"gatehouse.db", ""}, "log": {"gatehouse.db-wal", ""},

@@ -78,9 +78,10 @@ func TestK7MisreadConnectionString(t *testing.T) {
 	}
 }
 
-// TestIsUnreachableTakesAnyCode: a code is what the server sends, or what stands between.
-func TestIsUnreachableTakesAnyCode(t *testing.T) {
-	for code, want := range map[string]bool{"": false, "5": false, "57": true, "57P03": true, "28P01": false} {
+// TestF13IsUnreachable: the server has no free connection, is starting up or gone → it counts as away, and a wrong password does not. A code is
+// whatever the server, or what stands between, sends.
+func TestF13IsUnreachable(t *testing.T) {
+	for code, want := range map[string]bool{"": false, "5": false, "57": true, "57P03": true, "53300": true, "25006": true, "28P01": false} {
 		if got := IsUnreachable(&pgconn.PgError{Code: code}); got != want {
 			t.Errorf("%q: %v", code, got)
 		}
