@@ -226,3 +226,11 @@ func (g *gatehouse) notLogged(t *testing.T, secrets ...string) {
 		}
 	}
 }
+
+// openRedirects are addresses by which some reader of URLs takes another host for the trusted one.
+func openRedirects(trusted string) []string {
+	return []string{
+		"//evil.tld", "///evil.tld", `/\evil.tld`, `\/evil.tld`, "/%09/evil.tld", "/%5cevil.tld", "/%2f%2fevil.tld", "https:evil.tld", "https:///evil.tld", "hTTps://evil.tld", "//evil。tld", "https://3221225985",
+		"https://" + trusted + "@evil.tld/", "https://" + trusted + ".evil.tld/", `https://evil.tld\@` + trusted, "https://" + trusted + "%0d%0aLocation:%20https://evil.tld", "javascript:alert(1)", "data:text/html,x",
+	}
+}

@@ -2,10 +2,7 @@ package caddymodule
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,112 +13,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
-
-// TestM28NothingIsBornAfterTheEnd: the target or organisation deleted in mid-request, raced → no usable token after the deletion. Nobody
-// waits for anybody, so that each round is cut at another place.
-func TestM28NothingIsBornAfterTheEnd(t *testing.T) {
-	d := openAdmin(t)
-	app := d.app()
-	token, err := app.issuer.Verifier.Verify(d.admin, app.issuer.Audience)
-	if err != nil {
-		t.Fatal(err)
-	}
-	survived, lost := 0, 0
-	for round := range 3000 {
-		minted := d.raceRound(t, round, token)
-		survived += len(minted)
-		lost += mintersPerRound - len(minted)
-	}
-	if survived == 0 || lost == 0 {
-		t.Errorf("%d tokens came out of the races and %d did not: nothing was raced", survived, lost)
-	}
-}
-
-const mintersPerRound = 4
-
-// raceRound ends a user beside callers that want tokens for it, and returns those that were given. Every third round
-// ends the whole organisation.
-func (d *adminDoor) raceRound(t *testing.T, round int, admin *accesstoken.AccessToken) []tokenissuer.Tokens {
-	t.Helper()
-	app, ctx := d.app(), t.Context()
-	id, organisation := fmt.Sprintf("u-round-%d", round), fmt.Sprintf("organisation-%d", round)
-	if _, err := app.registry.AddOrganisation(ctx, store.Organisation{ID: organisation}); err != nil {
-		t.Fatal(err)
-	}
-	d.stored(store.User{
-		ID: id, Organisation: organisation, Role: store.RoleGroupManager, PasswordHash: oauth.NewSecret("a hash"),
-	})
-	end := []func() error{
-		func() error { return app.registry.RemoveUser(ctx, id) },
-		func() error { return app.registry.SetUserStatus(ctx, id, store.UserDisabled) },
-		func() error {
-			return errors.Join(app.registry.RemoveUser(ctx, id), app.registry.RemoveOrganisation(ctx, organisation))
-		},
-	}[round%3]
-
-	// The limit is each admin's own, and no part of this.
-	who := &store.User{ID: "u-admin-of-" + id, Organisation: organisation, Role: store.RoleAdmin}
-	var minted []tokenissuer.Tokens
-	var mu sync.Mutex
-	var running sync.WaitGroup
-	start, one := make(chan struct{}), make(chan struct{})
-	var oneIsThrough sync.Once
-	for range mintersPerRound {
-		running.Go(func() {
-			<-start
-			tokens, err := app.issuer.IssueForUser(ctx, who, admin, id, nil)
-			oneIsThrough.Do(func() { close(one) })
-			if err != nil {
-				if code := oauth.AsError(err).Code; code != oauth.UserNotFound && code != oauth.UserInactive {
-					t.Errorf("round %d: %v", round, err)
-				}
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			minted = append(minted, tokens)
-		})
-	}
-	var ended error
-	running.Go(func() {
-		<-start
-		if round%2 == 1 { // by turns the end comes with the first of them and after it
-			<-one
-		}
-		ended = end()
-	})
-	close(start)
-	running.Wait()
-	if ended != nil {
-		t.Fatalf("round %d: %v", round, ended)
-	}
-	for _, tokens := range minted {
-		d.wantDead(t, round, tokens)
-	}
-	families, err := app.node.Store().FamiliesOf(ctx, id, time.Time{})
-	if err != nil || len(families) > 0 {
-		t.Fatalf("round %d: %d families live, %v", round, len(families), err)
-	}
-	return minted
-}
-
-// wantDead wants neither token of a pair to be worth anything.
-func (d *adminDoor) wantDead(t *testing.T, round int, tokens tokenissuer.Tokens) {
-	t.Helper()
-	issuer := d.app().issuer
-	d.remember("access token", tokens.AccessToken.Reveal())
-	d.remember("refresh token", tokens.RefreshToken.Reveal())
-	if _, err := issuer.Verifier.Verify(tokens.AccessToken.Reveal(), issuer.Audience); err == nil || oauth.AsError(err).Code != oauth.InvalidToken {
-		t.Errorf("round %d: the access token lives: %v", round, err)
-	}
-	_, _, err := issuer.Exchange(t.Context(), tokenissuer.TokenRequest{
-		GrantType: oauth.RefreshTokenGrant, RefreshToken: tokens.RefreshToken,
-		Client: tokenissuer.ClientAuthentication{Readings: []tokenissuer.ClientCredential{{ID: "conf", Secret: oauth.NewSecret(confSecret)}}},
-	})
-	if err == nil || oauth.AsError(err).Code != oauth.InvalidGrant {
-		t.Errorf("round %d: the refresh token lives: %v", round, err)
-	}
-}
 
 // targets is an issuer whose directory notes what it is asked, with an admin of acme, a user of acme, one of rival, and a
 // declared one of rival.
