@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"context"
 	"database/sql"
 	"net/http"
 	"testing"
