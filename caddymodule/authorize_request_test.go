@@ -254,9 +254,8 @@ func TestA52StateComesBack(t *testing.T) {
 		printable.WriteByte(c)
 	}
 	for name, state := range map[string]string{
-		"printable ASCII": printable.String(), "reserved": `&#%+"<>'=?;/\`, "encoded": "%26%23%2525%2B", "emoji": "🏰🔑👩‍👩‍👧 é ﷽ \u202e", "4 KiB": strings.Repeat("s", 4<<10),
-		"A53 CR LF": "a\r\nSet-Cookie: session=evil\r\n\r\n<html>", "controls": "\x01\x1b\x7f\u0085\u2028", "space": " ", "tab": "\t", "plus": "+", "JSON": `{"a":"b\"c"}`,
-		"like an answer": "x&code=evil&iss=https://evil.tld&error=none#code=evil", "markup": "</script><script>alert(1)</script>", "base64": "YWJj+/==", "U+FFFD": "\ufffd", "4 bytes": "\U0010ffff",
+		"printable ASCII": printable.String(), "emoji": "🏰🔑👩‍👩‍👧 é ﷽ \u202e", "4 KiB": strings.Repeat("s", 4<<10), "A53 CR LF": "a\r\nSet-Cookie: session=evil\r\n\r\n<html>",
+		"controls": "\x01\x1b\x7f\u0085\u2028", "like an answer": "x&code=evil&iss=https://evil.tld&error=none#code=evil", "U+FFFD": "\ufffd",
 	} {
 		t.Run(name, func(t *testing.T) {
 			conf, first := requestOf("conf"), requestOf("first")

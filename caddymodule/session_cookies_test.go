@@ -233,7 +233,7 @@ func TestA84A87NothingIsKeptOfVisitors(t *testing.T) {
 	}
 	g.awaitHousekeeping() // the housekeeper's lease is a row too
 	before := rows()
-	for range 300 {
+	for range 30 {
 		b := g.browser()
 		p := b.open(requestOf("conf").path())
 		_, fields := formIn(t, p)

@@ -120,7 +120,7 @@ func TestT73GuessesAtOnce(t *testing.T) {
 	u := openUsers(t, loginLimits("")...)
 	r := requestOf("conf")
 	admitted, throttles := 0, 0
-	for _, a := range u.atOnce(200, r.asPassword(ada, wrongPassword)) {
+	for _, a := range u.atOnce(40, r.asPassword(ada, wrongPassword)) {
 		switch a.status {
 		case http.StatusBadRequest:
 			u.holdUnaudited(t, a, badGrant(""))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
@@ -58,4 +59,13 @@ func refusalOf(err error) refusal {
 		return refusal{answers.StatusOf(err), text + " " + pointed.pointer}
 	}
 	return refusal{answers.StatusOf(err), text + " -"}
+}
+
+// isSameOrigin reports whether a form with these headers counts as one from a page of https://id.example.
+func isSameOrigin(headers ...string) bool {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	for pair := range slices.Chunk(headers, 2) {
+		r.Header.Add(pair[0], pair[1])
+	}
+	return (&site{origin: "https://id.example"}).isSameOrigin(r)
 }
