@@ -136,8 +136,7 @@ func TestT96AConsentThatIsUnderWayWhenTheSessionEnds(t *testing.T) {
 	}
 }
 
-// TestM28AnAdminWhoIsDismissedWhileCreating: an admin sent the request but for its last byte and was removed. The byte
-// was sent, and there were tokens in the name of one who was no admin any more.
+// TestM28AnAdminWhoIsDismissedWhileCreating: an admin removed, disabled or demoted before the last byte of the request → 4xx, nothing is created.
 func TestM28AnAdminWhoIsDismissedWhileCreating(t *testing.T) {
 	g := startPeople(t)
 	ofGrace := func(t *testing.T) int {

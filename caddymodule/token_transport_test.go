@@ -371,7 +371,7 @@ func TestT45EarlyDataIsRefused(t *testing.T) {
 	d.hold(t, d.ask(t, "/oauth/token", form), granted())
 }
 
-// TestT46AClientThatLeaves: what it asked for is done or not done, and nobody raises an alarm.
+// TestT46AClientThatLeaves: a client that disconnects in mid-request → its grant is done entirely or not at all, with no alarm in the log.
 func TestT46AClientThatLeaves(t *testing.T) {
 	d := openDoor(t, onDisk)
 	secret := d.register(t, store.Client{ID: "app"})

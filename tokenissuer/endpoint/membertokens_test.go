@@ -115,9 +115,9 @@ func TestM20BodiesAreBoundedAndStrict(t *testing.T) {
 	}
 }
 
-// TestM16SpellingsOfThePath: the user's id with encoded slashes, matrix parameters, leading zeros, full-width digits → 400 or 404, never
-// another user, never an upstream.
-func TestM16SpellingsOfThePath(t *testing.T) {
+// TestM16M17SpellingsOfThePath: the user's id with encoded slashes, matrix parameters, leading zeros, full-width digits, or another organisation
+// in place of `me` → 400 or 404, never another user, never an upstream.
+func TestM16M17SpellingsOfThePath(t *testing.T) {
 	paths := []string{
 		"me/users/1/access_tokens/", "me/users//1/access_tokens", "me/users/1//access_tokens", "me//users/1/access_tokens", "/me/users/1/access_tokens",
 		"me/users//access_tokens", "me/users/access_tokens", "me/users/1/access_tokens.json", "me/users/1/access_tokens%20", "me/users/1/access_tokens%00",
