@@ -101,7 +101,7 @@ func holdNoStore(t *testing.T, p page) {
 	}
 }
 
-// holdPage holds a page to its status and to what all of them are: kept by nobody, framed by nobody, without a script
+// holdPage checks the status of a page and what holds for all pages: not stored, not framed, without a script
 // and without anything from elsewhere.
 func holdPage(t *testing.T, p page, status int) {
 	t.Helper()
@@ -165,7 +165,7 @@ func isEmbeddedIcon(n *html.Node) bool {
 		n.Attr[1].Key == "href" && strings.HasPrefix(n.Attr[1].Val, "data:")
 }
 
-// holdRefusal holds an answer to a page that nobody is sent on from: no Location, no cookie, no code.
+// holdRefusal checks that an answer is an error page without Location, cookie or code.
 func holdRefusal(t *testing.T, p page) {
 	t.Helper()
 	holdPage(t, p, http.StatusBadRequest)
@@ -177,7 +177,7 @@ func holdRefusal(t *testing.T, p page) {
 	}
 }
 
-// holdForbidden holds an answer to a refused form: nobody is signed in by it, and nobody sent on.
+// holdForbidden checks that an answer refuses a form, with neither a session nor a redirect.
 func holdForbidden(t *testing.T, p page) {
 	t.Helper()
 	holdPage(t, p, http.StatusForbidden)

@@ -20,7 +20,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 		_, fields := formIn(t, b.open(conf.path()))
 		return b, fields.Get("pending")
 	}
-	// refused holds that a value opens on no page, by address or by form, for somebody signed in or not.
+	// refused checks that no page opens a value, from a query or a form.
 	refused := func(t *testing.T, b *browser, pending string) {
 		t.Helper()
 		for _, path := range []string{"/oauth/login", "/oauth/consent"} {
@@ -56,7 +56,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 			holdPage(t, ada.open(path+"?pending="+url.QueryEscape(pending)), http.StatusBadRequest)
 		}
 		holdPage(t, ada.send("/oauth/consent", url.Values{"pending": {pending}, "form_token": {"x"}}), http.StatusBadRequest)
-		// Our own sign-in page in a tab whose cookie was replaced is worth what a link is worth, and no more (S110).
+		// Our own sign-in page in a tab whose cookie was replaced is worth as much as a link (S110).
 		ada.codeToClient(t, ada.send("/oauth/login", url.Values{"pending": {pending}, "form_token": {"x"}}), conf)
 		b := g.consented("grace@acme.example")
 		_, fields := formIn(t, b.consentFor(t, conf))

@@ -70,7 +70,7 @@ func (b *browser) withholdForm(action string, fields url.Values) (finish func() 
 	return b.withhold(action, fields.Encode(), "Content-Type", urlEncoded, "Origin", "null", "Sec-Fetch-Site", "same-origin")
 }
 
-// signedIn is a browser in which somebody has signed in.
+// signedIn returns a browser in which a user has signed in.
 func (g *gatehouse) signedIn(email string) *browser { return g.signedInAt("", email) }
 
 // signedInAt is signedIn from another loopback address.

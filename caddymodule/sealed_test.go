@@ -26,7 +26,7 @@ func encrypted(t *testing.T) *gatehouse {
 	return g
 }
 
-// edit changes the database beside the server, as somebody can who reaches it.
+// edit changes the database beside the server, as an attacker with access to it.
 func (g *gatehouse) edit(statement string, args ...any) {
 	g.t.Helper()
 	db := besideAt(g.t, g.database())
@@ -150,7 +150,7 @@ func TestK16EverySealedKeyReplaced(t *testing.T) {
 	}
 }
 
-// keptRow is a row of signing_keys, as somebody has kept it.
+// keptRow is a copy of a row of signing_keys.
 type keptRow []any
 
 // keepRow copies a row of signing_keys.

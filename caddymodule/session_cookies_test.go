@@ -159,7 +159,7 @@ func TestA73CookiesThatAreNone(t *testing.T) {
 		g.headTooLarge(t, "GET /oauth/account HTTP/1.1\r\nHost: "+g.addr+"\r\nCookie: session="+strings.Repeat("a", 32<<10)+"\r\n\r\n")
 	})
 	t.Run("the browser's own cookie", func(t *testing.T) {
-		// A tossed second one takes the pending request away, and gives nobody's to anybody.
+		// A second cookie that was planted takes the pending request away, and opens no other.
 		c := g.browser()
 		_, fields := formIn(t, c.open(requestOf("conf").path()))
 		own := c.cookie("gatehouse_browser")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// post sends a form as anybody can, with what a browser says of where it comes from.
+// post sends a form with headers that say where it comes from.
 func (b *browser) post(action string, fields url.Values, headers ...string) page {
 	b.t.Helper()
 	return b.fetch(http.MethodPost, action, fields.Encode(), append([]string{"Content-Type", urlEncoded}, headers...)...)

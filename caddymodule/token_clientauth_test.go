@@ -234,7 +234,7 @@ func TestT08T21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {
 		if i >= 20 {
 			want = outcome{status: 429, code: "temporarily_unavailable", reason: "client_throttled"}
 		}
-		// T74: whoever is no trusted proxy cannot choose the bucket.
+		// T74: only a trusted proxy can choose the bucket.
 		forged := []string{"X-Forwarded-For", "198.51.100." + string(rune('0'+i%10)), "X-Real-Ip", "198.51.100.7"}
 		d.hold(t, d.ask(t, "/oauth/token", ccGrant, append(basic("conf:a%2Bb"), forged...)...), want)
 		if t.Failed() {

@@ -158,7 +158,7 @@ func TestT96T132WhatEndsEverythingOfAUser(t *testing.T) {
 			}
 		})
 	}
-	// What is left of a family that the store does not know any more is hit by the revocation of its actor.
+	// A token whose family the store has dropped is ended by the revocation of its actor.
 	u.sub("without its family", func(u *userDoor) {
 		minted := u.issue(tokenissuer.Grant{
 			Type: store.AdminCreated, User: &store.User{ID: "u-grace", Organisation: "acme", Role: "group_manager"}, FamilyID: "gone",

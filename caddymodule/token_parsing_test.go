@@ -188,7 +188,7 @@ func TestT40NaughtyStrings(t *testing.T) {
 			d.holdUnaudited(t, a, outcome{status: 401, code: "invalid_client", basic: true})
 		}
 	}
-	// Beyond a thousand refusals a second the audit log is thinned out, and how fast this machine is nobody knows.
+	// Beyond a thousand refusals a second the audit log is sampled, and the speed of this machine is unknown.
 	if lines := d.decisions(t); len(lines) > sent || len(lines) < 1000 {
 		t.Errorf("%d audit lines for %d requests", len(lines), sent)
 	}
@@ -227,7 +227,7 @@ func TestT43T44T104GrantTypes(t *testing.T) {
 	d.run(t, cases)
 }
 
-// TestT68AServerTokenIsOneWhateverItsName: a client may be called like somebody important, or like a user.
+// TestT68AServerTokenIsOneWhateverItsName: a client whose id is `admin` or an e-mail address → its tokens are server tokens without a user.
 func TestT68AServerTokenIsOneWhateverItsName(t *testing.T) {
 	d := openDoor(t, patient)
 	for id, secret := range map[string]string{"admin": "admin-" + confSecret, "ada@acme.example": d.register(t, store.Client{ID: "ada@acme.example"})} {

@@ -313,7 +313,7 @@ func TestT105ScopesOfThePasswordGrant(t *testing.T) {
 	u.gives(with(requestOf("conf").asPassword(ada, peoplePassword), "scope", ""))
 }
 
-// TestT92WithoutAClient: who signs in without a client refreshes without one, and nobody else refreshes that.
+// TestT92WithoutAClient: a sign-in without a client → a refresh without one; by a client → refused.
 func TestT92WithoutAClient(t *testing.T) {
 	u := openUsers(t, passwordRefresh...)
 	first := u.gives(nobodysClient.asPassword(ada, peoplePassword))
