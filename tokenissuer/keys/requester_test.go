@@ -8,7 +8,9 @@ func TestT131WhatMakesAnotherRequester(t *testing.T) {
 	const chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0 Safari/537.36"
 	k := new(MasterKey)
 	k.rotators = []byte("a key of the tests")
-	digest := func(address, agent string) string { return k.RequesterDigest("family", address, UserAgentFamily(agent)) }
+	digest := func(address, agent string) string {
+		return k.RequesterDigest("family", address, UserAgentFamily(agent))
+	}
 	for _, c := range []struct{ address, agent, otherAddress, otherAgent, want string }{
 		{"a", chrome, "a", chrome, ""},
 		{"a", chrome, "a", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/121.0.3 Safari/537.36", ""},
