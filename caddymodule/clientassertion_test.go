@@ -18,7 +18,30 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
+
+// otherNode is a second issuer on the gatehouse's database, with connections and counters of its own.
+func (g *gatehouse) otherNode(dsn string) *tokenissuer.Issuer {
+	g.t.Helper()
+	g.awaitServing()
+	here := g.app()
+	settings := here.settings.Node
+	settings.DSN, settings.Rotation = dsn, settings.Rotation+time.Hour
+	use, err := node.Acquire(settings, nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = use.Release() })
+	other := use.Value
+	if err := other.Open(); err != nil {
+		g.t.Fatal(err)
+	}
+	issuer := here.newIssuer()
+	issuer.Store, issuer.Master, issuer.Hasher, issuer.Attempts = other.Store(), other.MasterKey(), other.Passwords, other.Attempts
+	issuer.Directory = store.OverlayDirectory{Declared: here.settings.Declared, Stored: other.Store()}
+	return issuer
+}
 
 // assertionSite has clients that sign assertions: with keys that stand here, and with keys at a URL. The limit of failures is above what a
 // table of them makes.

@@ -26,7 +26,7 @@ func encrypted(t *testing.T) *gatehouse {
 	return g
 }
 
-// edit changes the database beside the server, as somebody can who reaches it.
+// edit changes the database beside the server, as an attacker with access to it.
 func (g *gatehouse) edit(statement string, args ...any) {
 	g.t.Helper()
 	db := besideAt(g.t, g.database())
@@ -113,36 +113,13 @@ func TestK16APlantedSigningKey(t *testing.T) {
 	}
 	g.reload(withKEK("kek"))
 	unused("after a restart")
+	g.eventually("status and metrics count it", func() bool {
+		return strings.Contains(g.ok("status"), "1 refused, 1 signing") && g.measured()[`gatehouse_keys{state="refused"}`] == 1
+	})
 	g.ok("keys", "revoke", planted.ID)
 	if view := g.keyViews()[planted.ID]; view.State != keys.StateRevoked || g.kids() != kids {
 		t.Errorf("revoked, it is shown as %+v", view)
 	}
-}
-
-// TestK20AKeyThatPretendsToBeSealed: the planted row names the key-encryption key. The server starts with its good key, and
-// status, metrics and the list tell of the other.
-func TestK20AKeyThatPretendsToBeSealed(t *testing.T) {
-	g := encrypted(t)
-	token, kids := g.token(), g.kids()
-	planted := g.plant()
-	g.edit(`UPDATE signing_keys SET sealed_with = (SELECT sealed_with FROM signing_keys WHERE sealed_with <> '' LIMIT 1) WHERE id = ?`, planted.ID)
-	g.stop()
-	g.reload(withKEK("kek"))
-	g.eventually("status tells", func() bool { return strings.Contains(g.ok("status"), "1 refused, 1 signing") })
-	if !strings.Contains(g.logs(), "a stored key is refused") || !strings.Contains(g.logs(), planted.ID) || g.measured()[`gatehouse_keys{state="refused"}`] != 1 {
-		t.Error("log or metrics do not tell")
-	}
-	if view := g.keyViews()[planted.ID]; view.State != keys.StateRefused {
-		t.Errorf("it is listed as %+v", view)
-	}
-	if g.kids() != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 || g.gate(g.signedWith(planted)) != 401 {
-		t.Errorf("the keys are %s, were %s", g.kids(), kids)
-	}
-	if err := g.app().node.KeepHouse(t.Context()); err != nil {
-		t.Errorf("the housekeeping: %v", err)
-	}
-	g.ok("keys", "revoke", planted.ID)
-	g.eventually("status is clean", func() bool { return !strings.Contains(g.ok("status"), "refused") })
 }
 
 // TestK16EverySealedKeyReplaced: whoever deletes all keys and puts others there, in the clear, has taken away what shows that
@@ -173,22 +150,7 @@ func TestK16EverySealedKeyReplaced(t *testing.T) {
 	}
 }
 
-// TestK16AnotherTime: a row whose times were changed starts nothing, and the node that runs goes on with what it has read.
-func TestK16AnotherTime(t *testing.T) {
-	g := encrypted(t)
-	token, kids := g.token(), g.kids()
-	g.edit(`UPDATE signing_keys SET active_from = active_from + 3600000000`)
-	g.eventually("the log tells", func() bool { return strings.Contains(g.logs(), "its row was changed") })
-	if g.kids() != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 {
-		t.Errorf("the keys are %s, were %s", g.kids(), kids)
-	}
-	g.stop()
-	if err := g.tryReload(withKEK("kek")); err == nil || !strings.Contains(err.Error(), "its row was changed, or belongs to another issuer") {
-		t.Errorf("it starts: %v", err)
-	}
-}
-
-// keptRow is a row of signing_keys, as somebody has kept it.
+// keptRow is a copy of a row of signing_keys.
 type keptRow []any
 
 // keepRow copies a row of signing_keys.
@@ -224,13 +186,6 @@ func TestV9ARevokedKeyIsPutBack(t *testing.T) {
 		stopped   bool // the attack has stopped Caddy
 	}{
 		{"the row", func(g *gatehouse, key, _ keptRow) { g.putBack(key) }, "stored signing key refused", false, false},
-		{"the row under the mark of the revocation", func(g *gatehouse, key, _ keptRow) {
-			g.edit(`UPDATE signing_keys SET private = ?, sealed_with = ?, revoked_at = NULL WHERE id = ?`, key[2], key[3], key[0])
-		}, "stored signing key refused", false, false},
-		{"the row of a key that was dropped since", func(g *gatehouse, key, _ keptRow) {
-			check(g.t, g.app().node.Store().DropSigningKey(g.t.Context(), key[0].(string)))
-			g.putBack(key)
-		}, "stored signing key refused", false, false},
 		{"the row and the manifest", func(g *gatehouse, key, manifest keptRow) {
 			g.putBack(key)
 			g.putBack(manifest)
@@ -295,12 +250,6 @@ func TestV9ARevokedKeyIsPutBack(t *testing.T) {
 			}
 			if logs := g.logs(); !strings.Contains(logs, `"logger":"oauth.audit","msg":"`+c.line+`"`) {
 				t.Errorf("the audit log has no %q: %s", c.line, logs)
-			}
-			fresh := g.token()
-			g.stop()
-			g.reload(withKEK("kek"))
-			if g.gate(fresh) != 200 || g.gate(stolen) != 401 {
-				t.Errorf("after another restart a fresh token gets %d, the stolen one %d", g.gate(fresh), g.gate(stolen))
 			}
 		})
 	}

@@ -41,7 +41,8 @@ func guessOnThePage(ctx context.Context, n *Node, email, password string) (Answe
 	}), nil
 }
 
-// TestT72FailuresAreCountedOnAllNodes together, whichever way the guesses come and however the address is written.
+// TestT72FailuresAreCountedOnAllNodes: failures by password grant and sign-in page, at several nodes, in several spellings of the address → one
+// count, then 429.
 func TestT72FailuresAreCountedOnAllNodes(t *testing.T) {
 	c := StartCluster(t, 3, limitedSetup)
 	ctx, email := t.Context(), Email(Ben)
@@ -88,7 +89,7 @@ func TestT21WrongSecretsAreCountedOnAllNodes(t *testing.T) {
 	}
 }
 
-// TestT73GuessesRacedOnTwoNodes: of guesses at the same moment no more are judged than the limit and one for each node.
+// TestT73GuessesRacedOnTwoNodes: 200 parallel guesses at two nodes → at most the limit and one per node are judged.
 func TestT73GuessesRacedOnTwoNodes(t *testing.T) {
 	c := StartCluster(t, 2, limitedSetup)
 	ctx, judged := AtOnce(t.Context()), 0

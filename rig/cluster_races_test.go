@@ -129,8 +129,7 @@ func (c *Cluster) isDead(ctx context.Context, a Application, answer Answer) erro
 	return nil
 }
 
-// TestT87RefreshTokensRacedOnTwoNodes: however many hands use a refresh token, wherever, it has one successor, and each of
-// them gets it.
+// TestT87RefreshTokensRacedOnTwoNodes: parallel refreshes with one token, at two nodes → one new generation, the same successor in every 200.
 func TestT87RefreshTokensRacedOnTwoNodes(t *testing.T) {
 	families, rounds := either(6, 50), either(20, 200)
 	c := StartCluster(t, 2, Setup{})
@@ -180,8 +179,8 @@ func (c *Cluster) raceForRefreshTokens(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// TestT89RevocationRacesRefreshOnTwoNodes: once the revocation is acknowledged its node accepts no token of the family, not even
-// one that a refresh was given at the same moment, and the other node none soon after.
+// TestT89RevocationRacesRefreshOnTwoNodes: a revocation races a refresh → once it is acknowledged, its node accepts no token of the family, and
+// the other node none soon after.
 func TestT89RevocationRacesRefreshOnTwoNodes(t *testing.T) {
 	rounds, people := either(60, 10_000), 4
 	c := StartCluster(t, 2, Setup{})

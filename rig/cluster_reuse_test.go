@@ -128,8 +128,8 @@ func (c *Cluster) mustRefuseEverywhere(t *testing.T, a Application, all ...Token
 	return took
 }
 
-// TestT86ALostAnswerIsRepeatedByAllNodes: who has not received the successor asks again, at any node and after all of them
-// were started anew, and gets the same one.
+// TestT86ALostAnswerIsRepeatedByAllNodes: a refresh repeated within the grace, at any node, also after all were started anew → 200 with the same
+// successor.
 func TestT86ALostAnswerIsRepeatedByAllNodes(t *testing.T) {
 	c := StartCluster(t, 2, Setup{})
 	application := Application{c.URL, Console}
