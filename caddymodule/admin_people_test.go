@@ -86,7 +86,7 @@ func (g *gatehouse) staffTokens(email, password string) (access, refresh string)
 	return access, refresh
 }
 
-// TestG99OrganisationLifecycle: an organisation goes once nobody is in it.
+// TestG99OrganisationLifecycle: an organisation with users removed → 409; without → 204.
 func TestG99OrganisationLifecycle(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	added := g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"globex","name":"Globex"}`)

@@ -122,7 +122,7 @@ func TestT68OneIDForAClientOrAUser(t *testing.T) {
 	}
 }
 
-// TestG99MintForAUser: an operator's token acts for the user whom it names, and never for nobody by mistake.
+// TestG99MintForAUser: an operator mints a token for a user → it acts for that user; for an unknown, inactive or empty user → 400.
 func TestG99MintForAUser(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	minted := g.must(http.StatusCreated, "POST", "/oauth/tokens", `{"client":"conf","user":"u-ada","scope":"public trusted","lifetime":"15m"}`)
@@ -159,7 +159,7 @@ func TestG99MintForAUser(t *testing.T) {
 	}
 }
 
-// TestG99RevokingAUserOrAFamily ends refresh tokens too, of those who are named and of nobody else.
+// TestG99RevokingAUserOrAFamily: a family or a user revoked → their access and refresh tokens are dead, and no others.
 func TestG99RevokingAUserOrAFamily(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@acme.example","organisation":"acme","password":"bobs-password"}`)

@@ -101,7 +101,7 @@ func holdNoStore(t *testing.T, p page) {
 	}
 }
 
-// holdPage holds a page to its status and to what all of them are: kept by nobody, framed by nobody, without a script
+// holdPage checks the status of a page and what holds for all pages: not stored, not framed, without a script
 // and without anything from elsewhere.
 func holdPage(t *testing.T, p page, status int) {
 	t.Helper()
@@ -165,7 +165,7 @@ func isEmbeddedIcon(n *html.Node) bool {
 		n.Attr[1].Key == "href" && strings.HasPrefix(n.Attr[1].Val, "data:")
 }
 
-// holdRefusal holds an answer to a page that nobody is sent on from: no Location, no cookie, no code.
+// holdRefusal checks that an answer is an error page without Location, cookie or code.
 func holdRefusal(t *testing.T, p page) {
 	t.Helper()
 	holdPage(t, p, http.StatusBadRequest)
@@ -177,7 +177,7 @@ func holdRefusal(t *testing.T, p page) {
 	}
 }
 
-// holdForbidden holds an answer to a refused form: nobody is signed in by it, and nobody sent on.
+// holdForbidden checks that an answer refuses a form, with neither a session nor a redirect.
 func holdForbidden(t *testing.T, p page) {
 	t.Helper()
 	holdPage(t, p, http.StatusForbidden)
@@ -224,5 +224,13 @@ func (g *gatehouse) notLogged(t *testing.T, secrets ...string) {
 			start := strings.LastIndexByte(logs[:i], '\n') + 1
 			t.Errorf("logged: %.600s", logs[start:])
 		}
+	}
+}
+
+// openRedirects are addresses by which some reader of URLs takes another host for the trusted one.
+func openRedirects(trusted string) []string {
+	return []string{
+		"//evil.tld", "///evil.tld", `/\evil.tld`, `\/evil.tld`, "/%09/evil.tld", "/%5cevil.tld", "/%2f%2fevil.tld", "https:evil.tld", "https:///evil.tld", "hTTps://evil.tld", "//evil。tld", "https://3221225985",
+		"https://" + trusted + "@evil.tld/", "https://" + trusted + ".evil.tld/", `https://evil.tld\@` + trusted, "https://" + trusted + "%0d%0aLocation:%20https://evil.tld", "javascript:alert(1)", "data:text/html,x",
 	}
 }

@@ -12,94 +12,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// hostileURIs are the redirect URIs of rows A6 to A37 that conf and first must be refused with. What is registered for
-// conf is https://client.example/cb?x=1 and https://client.example/other.
-var hostileURIs = map[string][]string{
-	"A06TrailingSlash": {"https://client.example/cb/?x=1", "https://client.example/cb?x=1/", "https://client.example/other/"},
-	"A07LongerPath":    {"https://client.example/cb/extra?x=1", "https://client.example/cbX?x=1", "https://client.example/cb", "https://client.example/"},
-	"A08CaseAndEncoding": {
-		"https://client.example/CB?x=1", "https://client.example/%63b?x=1", "https://client.example/c%62?x=1", "https://client.example/cb?%78=1",
-	},
-	"A09HostCase":   {"https://CLIENT.example/cb?x=1", "https://client.EXAMPLE/cb?x=1", "HTTPS://client.example/cb?x=1"},
-	"A10PlainHTTP":  {"http://client.example/cb?x=1", "http://client.example/other"},
-	"A11Port":       {"https://client.example:443/cb?x=1", "https://client.example:8443/cb?x=1", "https://client.example:/cb?x=1"},
-	"A12UserInfo":   {"https://client.example@evil.tld/cb?x=1", "https://client.example:pw@evil.tld/cb?x=1", "https://client.example%40evil.tld/cb?x=1"},
-	"A13OwnUser":    {"https://evil@client.example/cb?x=1", "https://evil:pw@client.example/cb?x=1", "https://@client.example/cb?x=1"},
-	"A14Backslash":  {`https://client.example\@evil.tld/cb`, `https:\\client.example\cb?x=1`, `https://client.example\cb?x=1`, `https://evil.tld\client.example/cb?x=1`},
-	"A15Fragment":   {"https://client.example/cb?x=1#frag", "https://client.example/cb?x=1#", "https://client.example/cb?x=1%23", "https://client.example/other#x"},
-	"A16DotSegment": {"https://client.example/cb/../evil", "https://client.example/x/../cb?x=1", "https://client.example/./cb?x=1", "https://client.example/cb/.?x=1", "https://client.example//cb?x=1"},
-	"A17EncodedDots": {
-		"https://client.example/cb/%2e%2e/?x=1", "https://client.example/cb%2f?x=1", "https://client.example/cb%252f?x=1",
-		"https://client.example/%2e/cb?x=1", "https://client.example/cb%00?x=1",
-	},
-	"A18PathParameter": {"https://client.example/cb;p=1?x=1", "https://client.example/cb;?x=1", "https://client.example;/cb?x=1"},
-	"A19Query": {
-		"https://client.example/cb?x=1&y=2", "https://client.example/cb?x=2", "https://client.example/cb?", "https://client.example/cb?y=2&x=1",
-		"https://client.example/cb?x=1&", "https://client.example/cb?&x=1", "https://client.example/cb??x=1", "https://client.example/other?",
-	},
-	"A20AnswerInQuery": {"https://client.example/cb?x=1&code=AAA&state=BBB", "https://client.example/cb?x=1&iss=evil"},
-	"A21Controls": {
-		"https://client.example/cb?x=1\t", "https://client.example/\tcb?x=1", "https://client.example/cb?x=1\n", "https://client.example/cb?x=1\r",
-		"https://client.example/cb?x=1\r\nSet-Cookie: session=evil", "https://client.example/cb?x=1%0d%0aSet-Cookie:%20session=evil",
-		"https://client.example/cb?x=1\x00", "https://client.example/cb\x00?x=1", "\x01https://client.example/cb?x=1", "java\tscript:alert(1)",
-	},
-	"A22Space":       {" https://client.example/cb?x=1", "https://client.example/cb?x=1 ", "https://client.example /cb?x=1", "https://client.example/cb?x=1+", "\u00a0https://client.example/cb?x=1", "\ufeffhttps://client.example/cb?x=1"},
-	"A23TrailingDot": {"https://client.example./cb?x=1", "https://client.example../cb?x=1"},
-	"A24Homographs": {
-		"https://сlient.example/cb?x=1", "https://xn--lient-zze.example/cb?x=1", "https://client。example/cb?x=1", "https://client.ｅxample/cb?x=1",
-		"https://clıent.example/cb?x=1", "https://client.example\u200b/cb?x=1", "https://cl\u00adient.example/cb?x=1", "https://client․example/cb?x=1",
-	},
-	"A25Lookalikes": {
-		"https://client.example.evil.tld/cb?x=1", "https://evilclient.example/cb?x=1", "https://sub.client.example/cb?x=1",
-		"https://evil.tld/client.example/cb?x=1", "https://evil.tld/?https://client.example/cb?x=1", "https://evil.tld/#https://client.example/cb?x=1",
-	},
-	"A26Relative": {
-		"//client.example/cb?x=1", "/cb?x=1", "cb?x=1", "https:client.example/cb?x=1", "https:///client.example/cb?x=1",
-		"https:/client.example/cb?x=1", "://client.example/cb?x=1", "///evil.tld", "?x=1", "https:", "https://",
-	},
-	"A27Schemes": {
-		"javascript:alert(1)", "JaVaScRiPt:alert(1)", "javascript://client.example/cb?x=1%0aalert(1)", "data:text/html,<script>alert(1)</script>",
-		"data:text/html;base64,PHNjcmlwdD4=", "vbscript:msgbox(1)", "file:///etc/passwd", "blob:https://client.example/1", "about:blank",
-		"view-source:https://client.example/cb?x=1", "feed:https://client.example/cb?x=1", "mailto:a@client.example",
-	},
-	"A28LoopbackOfNobody": {"http://127.0.0.1:53123/cb", "http://127.0.0.1/cb"},
-	"A29LoopbackV6":       {"http://[::1]:53123/cb", "http://[::1]/cb"},
-	"A37OutOfBand":        {"urn:ietf:wg:oauth:2.0:oob", "urn:ietf:wg:oauth:2.0:oob:auto"},
-	"A40OfAnother":        {"https://other.example/cb", "https://pub.example/cb", "https://first.example/cb", "com.example.app:/cb"},
-}
-
-// hostileNativeURIs are those of rows A30 to A36, for nat: an application that may choose a port and nothing else.
-var hostileNativeURIs = map[string][]string{
-	"A30Port": {
-		"http://127.0.0.1:99999/cb", "http://127.0.0.1:65536/cb", "http://127.0.0.1:0/cb", "http://127.0.0.1:abc/cb", "http://127.0.0.1:-1/cb",
-		"http://127.0.0.1:080/cb", "http://127.0.0.1:/cb", "http://127.0.0.1:+80/cb", "http://127.0.0.1: 80/cb", "http://127.0.0.1:80:80/cb",
-		"http://127.0.0.1:0x50/cb", "http://127.0.0.1:8e1/cb", "http://127.0.0.1:٨٠/cb", "http://[::1]:0/cb", "http://[::1]:99999/cb",
-		"http://127.0.0.1:18446744073709551696/cb",
-	},
-	"A31Localhost": {"http://localhost:80800/cb", "http://localhost:/cb", "http://localhost:080/cb", "http://LOCALHOST:8080/cb", "http://localhost.:8080/cb", "http://localhost:8080/cb/", "http://localhost.evil.tld/cb", "http://localhost:1@evil.tld/cb", "https://localhost:8080/cb"},
-	"A32Spellings": {
-		"http://127.1/cb", "http://127.1:80/cb", "http://0x7f.1/cb", "http://0x7f.0.0.1/cb", "http://2130706433/cb", "http://127.000.000.001/cb",
-		"http://[::ffff:127.0.0.1]/cb", "http://[0:0:0:0:0:0:0:1]/cb", "http://[::1%25lo]/cb", "http://127.0.0.2/cb", "http://0.0.0.0/cb",
-		"http://[::]/cb", "http://127。0。0。1/cb", "http://127.0.0.1./cb", "http://[0::1]:80/cb", "http://０127.0.0.1/cb",
-	},
-	"A33UserInfo": {
-		"http://u@127.0.0.1:1/cb", "http://u:p@127.0.0.1/cb", "http://127.0.0.1:80@evil.tld/cb", "http://127.0.0.1@evil.tld/cb", "http://127.0.0.1:80@evil.tld:80/cb",
-		"http://127.0.0.1.evil.tld/cb", "http://127.0.0.1:80.evil.tld/cb", "http://127.0.0.1:1\\@evil.tld/cb", "http://[::1]@evil.tld/cb",
-		"http://[::1].evil.tld/cb", "http://[::1]:80@evil.tld/cb", "http://127.0.0.1#@evil.tld/cb", "http://127.0.0.1?@evil.tld/cb",
-	},
-	"A34Path": {
-		"http://127.0.0.1:1/Cb", "http://127.0.0.1:1/cb?z=1", "http://127.0.0.1:1/x/../cb", "http://127.0.0.1:1/cb/", "http://127.0.0.1:1//cb",
-		"http://127.0.0.1:1/cb#", "http://127.0.0.1:1", "http://127.0.0.1:1/", "http://127.0.0.1:1/%63b", "http://127.0.0.1:1cb", "http://127.0.0.1:1?/cb",
-	},
-	"A35HTTPS": {"https://127.0.0.1/cb", "https://127.0.0.1:53123/cb", "https://[::1]:1/cb", "HTTP://127.0.0.1:1/cb"},
-	"A36PrivateScheme": {
-		"COM.example.app:/cb", "com.example.app://cb", "com.example.app:/cb/", "com.example.app:cb", "com.example.app:/CB", "com.example.app:/cb?x=1",
-		"com.example.app:80/cb", "com.example.app2:/cb", "xcom.example.app:/cb", "com.example.app:///cb",
-	},
-	"A37OutOfBand": {"urn:ietf:wg:oauth:2.0:oob"},
-	"A40OfAnother": {"https://pub.example/cb", "https://client.example/cb?x=1"},
-}
-
 // refuseEverywhere asks with a redirect URI in every way that one can be sent: in the query, in a form, in a form with
 // the bytes as they are, and encoded once more than needed.
 func (b *browser) refuseEverywhere(t *testing.T, clientID, uri string) {
@@ -122,55 +34,29 @@ func accepted(p page) bool {
 		p.status == http.StatusOK && strings.Contains(p.body, `name="decision"`)
 }
 
-// TestA05ToA40RedirectURIsThatAreNotTheClients: a redirect URI that differs by a byte: slash, case, port, userinfo, fragment, dots,
-// encodings, IDN twins, CRLF, schemes, IP spellings → an error page; for native clients the port of a registered loopback URI may vary.
-// It asks from a browser that is signed in and needs no consent, so that one wrong answer is a stolen code.
-func TestA05ToA40RedirectURIsThatAreNotTheClients(t *testing.T) {
-	g := startPeople(t, "client first first-SECRET", `client local {
-			type public
-			scopes public trusted
-			redirect_uris http://127.0.0.1/cb http://[::1]:8080/cb
-		}
-		client first first-SECRET`)
+// TestA05ARedirectURIIsReadOnce: a redirect URI twice, escaped twice, too long, or another than the registered ones, in the query or a form →
+// an error page; the client's own → a code. The browser is signed in and needs no consent, so that one wrong answer is a stolen code.
+func TestA05ARedirectURIIsReadOnce(t *testing.T) {
+	g := startPeople(t)
 	b := g.consented("ada@acme.example")
 	for _, uri := range []string{"https://client.example/cb?x=1", "https://client.example/other"} {
 		r := requestOf("conf")
 		r.redirectURI = uri
 		b.codeToClient(t, b.open(r.path()), r)
 	}
-	for row, uris := range hostileURIs {
-		t.Run(row, func(t *testing.T) {
-			for _, uri := range uris {
-				b.refuseEverywhere(t, "conf", uri)
-			}
-		})
+	if p := b.ask(requestOf("nat").with("redirect_uri", "http://127.0.0.1:53123/cb")); !accepted(p) {
+		t.Errorf("%d %s", p.status, p.body)
 	}
-	for _, uri := range []string{
-		"http://127.0.0.1:53123/cb", "http://127.0.0.1/cb", "http://127.0.0.1:1/cb", "http://127.0.0.1:65535/cb",
-		"http://[::1]:53123/cb", "http://[::1]/cb", "com.example.app:/cb", "http://localhost:8080/cb", "http://localhost/cb", "http://localhost:53123/cb",
+	for clientID, uris := range map[string][]string{
+		"conf": {
+			"https://client.example/cb/?x=1", "https://client.example/%63b?x=1", "https://client.example@evil.tld/cb?x=1", `https://client.example\@evil.tld/cb`, "https://client.example/cb?x=1#",
+			"https://client.example/cb?x=1\r\nSet-Cookie: session=evil", " https://client.example/cb?x=1", "//client.example/cb?x=1", "javascript:alert(1)", "https://pub.example/cb",
+		},
+		"nat": {"http://127.0.0.1:080/cb", "http://127.0.0.1:80@evil.tld/cb", "http://2130706433/cb", "com.example.app://cb"},
 	} {
-		if p := b.ask(requestOf("nat").with("redirect_uri", uri)); !accepted(p) {
-			t.Errorf("%s: %d %s", uri, p.status, p.body)
+		for _, uri := range uris {
+			b.refuseEverywhere(t, clientID, uri)
 		}
-	}
-	t.Run("A28A29PortsAreForNativeClients", func(t *testing.T) {
-		asked := requestOf("pub")
-		asked.clientID = "local"
-		for _, uri := range []string{"http://127.0.0.1/cb", "http://[::1]:8080/cb"} {
-			if p := b.ask(asked.with("redirect_uri", uri)); !accepted(p) {
-				t.Errorf("%s: %d %s", uri, p.status, p.body)
-			}
-		}
-		for _, uri := range []string{"http://127.0.0.1:53123/cb", "http://[::1]:53123/cb", "http://[::1]/cb", "http://127.0.0.1:80/cb"} {
-			holdRefusal(t, b.ask(asked.with("redirect_uri", uri)))
-		}
-	})
-	for row, uris := range hostileNativeURIs {
-		t.Run("native"+row, func(t *testing.T) {
-			for _, uri := range uris {
-				b.refuseEverywhere(t, "nat", uri)
-			}
-		})
 	}
 	t.Run("A05Twice", func(t *testing.T) {
 		const good = "https://client.example/cb?x=1"

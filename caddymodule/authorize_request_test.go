@@ -196,18 +196,7 @@ func TestA47ToA51ErrorsGoToTheClient(t *testing.T) {
 		{"A50 a control that is no white space", conf, conf.with("scope", "public\btrusted"), "invalid_scope", ""},
 		{"A50 NBSP", conf, conf.with("scope", "public\u00a0trusted"), "invalid_scope", ""},
 		{"A50 5 KiB", conf, conf.with("scope", strings.Repeat("scope ", 5<<10/6)), "invalid_scope", ""},
-		{"A51 response_type", conf, twice("response_type", "code"), "invalid_request", ""},
-		{"A51 response_mode", conf, twice("response_mode", "query"), "invalid_request", ""},
-		{"A51 scope", conf, twice("scope", "public"), "invalid_request", ""},
 		{"A51 state", stateless, twice("state", "x"), "invalid_request", ""},
-		{"A51 code_challenge", conf, twice("code_challenge", challengeOf("v")), "invalid_request", ""},
-		{"A51 code_challenge_method", conf, twice("code_challenge_method", "S256"), "invalid_request", ""},
-		{"A51 prompt", conf, twice("prompt", "login"), "invalid_request", ""},
-		{"A51 max_age", conf, twice("max_age", "0"), "invalid_request", ""},
-		{"A51 login_hint", conf, twice("login_hint", "x"), "invalid_request", ""},
-		{"A51 ui_locales", conf, twice("ui_locales", "de"), "invalid_request", ""},
-		{"A51 request", conf, twice("request", "x"), "invalid_request", ""},
-		{"A51 request_uri", conf, twice("request_uri", "x"), "invalid_request", ""},
 		{"A53 NUL in state", stateless, conf.with("state", "a\x00b"), "invalid_request", ""},
 		{"A53 not UTF-8 in state", stateless, conf.with("state", "a\xffb"), "invalid_request", ""},
 		{"not UTF-8 in login_hint", conf, conf.with("login_hint", "\xff"), "invalid_request", ""},
@@ -221,9 +210,14 @@ func TestA47ToA51ErrorsGoToTheClient(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b.errorToClient(t, b.ask(c.values), c.request, c.code, c.sentence)
-			b.errorToClient(t, b.send("/oauth/authorize", c.values), c.request, c.code, c.sentence)
-			b.errorToClient(t, g.browser().ask(c.values), c.request, c.code, c.sentence)
+			b.errorToClient(t, g.browser().send("/oauth/authorize", c.values), c.request, c.code, c.sentence)
 		})
+	}
+	for name, value := range map[string]string{
+		"response_type": "code", "response_mode": "query", "scope": "public", "code_challenge": challengeOf("v"), "code_challenge_method": "S256", "prompt": "login", "max_age": "0",
+		"login_hint": "x", "ui_locales": "de", "request": "x", "request_uri": "x",
+	} {
+		t.Run("A51 "+name, func(t *testing.T) { b.errorToClient(t, b.ask(twice(name, value)), conf, "invalid_request", "") })
 	}
 	t.Run("A50 the default", func(t *testing.T) {
 		code := b.codeToClient(t, b.ask(conf.with("scope", "-")), conf)
@@ -254,9 +248,8 @@ func TestA52StateComesBack(t *testing.T) {
 		printable.WriteByte(c)
 	}
 	for name, state := range map[string]string{
-		"printable ASCII": printable.String(), "reserved": `&#%+"<>'=?;/\`, "encoded": "%26%23%2525%2B", "emoji": "🏰🔑👩‍👩‍👧 é ﷽ \u202e", "4 KiB": strings.Repeat("s", 4<<10),
-		"A53 CR LF": "a\r\nSet-Cookie: session=evil\r\n\r\n<html>", "controls": "\x01\x1b\x7f\u0085\u2028", "space": " ", "tab": "\t", "plus": "+", "JSON": `{"a":"b\"c"}`,
-		"like an answer": "x&code=evil&iss=https://evil.tld&error=none#code=evil", "markup": "</script><script>alert(1)</script>", "base64": "YWJj+/==", "U+FFFD": "\ufffd", "4 bytes": "\U0010ffff",
+		"printable ASCII": printable.String(), "emoji": "🏰🔑👩‍👩‍👧 é ﷽ \u202e", "4 KiB": strings.Repeat("s", 4<<10), "A53 CR LF": "a\r\nSet-Cookie: session=evil\r\n\r\n<html>",
+		"controls": "\x01\x1b\x7f\u0085\u2028", "like an answer": "x&code=evil&iss=https://evil.tld&error=none#code=evil", "U+FFFD": "\ufffd",
 	} {
 		t.Run(name, func(t *testing.T) {
 			conf, first := requestOf("conf"), requestOf("first")
@@ -450,8 +443,7 @@ func TestPagesSpeakTheReadersLanguage(t *testing.T) {
 	for _, c := range []struct {
 		name, locales, accept, want string
 	}{
-		{"neither", "-", "", "en"}, {"header", "-", "de-AT,de;q=0.9,en;q=0.1", "de"}, {"parameter", "fr de", "en", "de"}, {"parameter first", "en", "de", "en"},
-		{"unknown", "tlh", "tlh", "en"}, {"garbage", "\"><script>alert(1)</script>", "'; DROP TABLE", "en"}, {"weights", "-", "en;q=0.2, de;q=0.8", "de"}, {"star", "-", "*", "en"},
+		{"neither", "-", "", "en"}, {"header", "-", "de-AT,de;q=0.9,en;q=0.1", "de"}, {"parameter first", "en", "de", "en"}, {"garbage", "\"><script>alert(1)</script>", "'; DROP TABLE", "en"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := g.browser()

@@ -17,8 +17,36 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
+
+// otherNode is a second issuer on the gatehouse's database, with connections and counters of its own.
+func (g *gatehouse) otherNode(dsn string) *issuer.Parts {
+	g.t.Helper()
+	g.awaitServing()
+	here := g.app()
+	settings := here.settings.Node
+	settings.DSN, settings.Rotation = dsn, settings.Rotation+time.Hour
+	use, err := node.Acquire(settings, nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = use.Release() })
+	other := use.Value
+	if err := other.Open(); err != nil {
+		g.t.Fatal(err)
+	}
+	p := here.newIssuer(g.loaded().others.clientKeys.value)
+	p.Families.Opened = families.Opened{
+		Store: other.Store(), Directory: store.OverlayDirectory{Declared: here.settings.Issuer.Declared, Stored: other.Store()},
+		Master: other.MasterKey(), JTIMAC: p.Families.JTIMAC,
+	}
+	p.SignIns.Hasher, p.Families.Limits.Attempts = other.Passwords, other.Attempts
+	return p
+}
 
 // assertionSite has clients that sign assertions: with keys that stand here, and with keys at a URL. The limit of failures is above what a
 // table of them makes.

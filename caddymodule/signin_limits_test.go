@@ -47,7 +47,7 @@ func TestA81NoAddressLeadsElsewhere(t *testing.T) {
 	})
 	t.Run("unsealed", func(t *testing.T) {
 		b := g.browser()
-		for _, line := range append(openRedirects("client.example")[:60], hostile...) {
+		for _, line := range append(openRedirects("client.example"), hostile...) {
 			p := b.open("/oauth/login?pending=" + url.QueryEscape(line))
 			if p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
 				t.Errorf("%q: %d %q", line, p.status, p.header.Get("Location"))

@@ -78,15 +78,7 @@ func TestT47CodeGivesTokens(t *testing.T) {
 			}
 		})
 	}
-	// The exchange in each encoding, and with the client in the header.
 	r := requestOf("conf")
-	for _, e := range encodings {
-		u.sub(e.name, func(u *userDoor) {
-			body, contentType := e.body("grant_type", "authorization_code", "code", u.code(r, ada), "redirect_uri", r.redirectURI,
-				"client_id", "conf", "client_secret", confSecret, "code_verifier", r.verifier)
-			u.tokensIn(u.ask(u.t, "/oauth/token", body, "Content-Type", contentType))
-		})
-	}
 	form := with(r.exchange(u.code(r, ada)), "client_id", "", "client_secret", "")
 	u.tokensIn(u.ask(t, "/oauth/token", form.Encode(), basic("conf:"+confSecret)...))
 	u.denied(with(r.exchange(""), "code", ""), missing("code"))

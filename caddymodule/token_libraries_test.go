@@ -120,32 +120,6 @@ func jsonObject(t *testing.T, members map[string]any) string {
 	return string(text)
 }
 
-// TestT20LibrariesRevokeWithTheirDefaultHeader: signing out is when the header in the defaults is stale most often.
-func TestT20LibrariesRevokeWithTheirDefaultHeader(t *testing.T) {
-	g := startPeople(t)
-	for name, sent := range map[string]struct{ authorization, client string }{
-		"Bearer, confidential":         {"Bearer stale", "&client_id=conf&client_secret=" + confSecret},
-		"the token itself":             {"Bearer TOKEN", "&client_id=conf&client_secret=" + confSecret},
-		"Token":                        {"Token stale", "&client_id=conf&client_secret=" + confSecret},
-		"empty":                        {"", "&client_id=conf&client_secret=" + confSecret},
-		"Basic with the secret":        {"Basic " + base64.StdEncoding.EncodeToString([]byte("conf:"+confSecret)), ""},
-		"Basic, empty client_secret":   {"Basic " + base64.StdEncoding.EncodeToString([]byte("conf:"+confSecret)), "&client_id=conf&client_secret="},
-		"two spaces":                   {"Bearer  stale", "&client_id=conf&client_secret=" + confSecret},
-		"Bearer with nothing after it": {"Bearer", "&client_id=conf&client_secret=" + confSecret},
-	} {
-		t.Run(name, func(t *testing.T) {
-			token := g.obtain(url.Values{"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}}).AccessToken
-			headers := "Content-Type: application/x-www-form-urlencoded\nAuthorization: " + strings.ReplaceAll(sent.authorization, "TOKEN", token) + "\n" + axiosHeaders
-			if status, _, body := g.asSent("/oauth/revoke", headers, "token="+token+sent.client); status != http.StatusOK {
-				t.Errorf("%d %s", status, body)
-			}
-			if status, _, _ := g.get("/api/x", token); status != http.StatusUnauthorized {
-				t.Errorf("the gate: %d", status)
-			}
-		})
-	}
-}
-
 // TestT20AtIntrospectionABearerIsACredential: there it cannot be ignored beside another one, but what is no bearer can.
 func TestT20AtIntrospectionABearerIsACredential(t *testing.T) {
 	d := openDoor(t, patient)

@@ -189,7 +189,7 @@ func TestI8EveryDecisionIsAudited(t *testing.T) {
 			}
 		})
 	}
-	// Keys and metadata are nobody's secret: no decision, no line.
+	// Keys and metadata are public: no decision, no line.
 	for _, path := range []string{"/oauth/jwks", "/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource"} {
 		d.send(t, "GET", path, "")
 		d.leaves(t, nil)

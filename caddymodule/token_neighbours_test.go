@@ -84,14 +84,6 @@ func TestT95RevocationIsAtOnce(t *testing.T) {
 		}
 		d.revoked(t, revoke(t, "token="+token+"&"+asConf), false) // again: nothing is left to do
 	})
-	t.Run("each encoding", func(t *testing.T) {
-		for _, e := range encodings {
-			token := fresh()
-			body, contentType := e.body("token", token, "client_id", "conf", "client_secret", confSecret)
-			d.revoked(t, revoke(t, body, "Content-Type", contentType), true)
-			d.gateSays(t, token, "The access token was revoked")
-		}
-	})
 	t.Run("unknown", func(t *testing.T) {
 		token := fresh()
 		for _, unknown := range []string{
@@ -229,10 +221,6 @@ func TestT106Introspection(t *testing.T) {
 			t.Errorf("members %v, want %v", names, want)
 		}
 		active(t, ask("token="+token, basic("conf:"+confSecret)...), token)
-		for _, e := range encodings {
-			form, contentType := e.body("token", token, "client_id", "conf", "client_secret", confSecret)
-			active(t, ask(form, "Content-Type", contentType), token)
-		}
 	})
 	t.Run("inactive, whatever the reason", func(t *testing.T) {
 		short := d.issue(issuer.Grant{Scopes: oauth.Scopes{"public"}, Lifetime: time.Second})

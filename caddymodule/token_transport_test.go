@@ -290,22 +290,12 @@ func TestT42SlowBodiesAreCut(t *testing.T) {
 	slow := map[string]string{
 		"Expect":                       at("POST", "/oauth/token", media+"Expect: 100-continue\nContent-Length: 100\n"),
 		"nothing":                      at("POST", "/oauth/token", media+"Content-Length: 100\n"),
-		"nothing, multipart":           at("POST", "/oauth/token", "Content-Type: multipart/form-data; boundary=X\nContent-Length: 100\n"),
-		"nothing, JSON":                at("POST", "/oauth/token", "Content-Type: application/json\nContent-Length: 100\n"),
 		"chunked":                      at("POST", "/oauth/token", media+"Transfer-Encoding: chunked\n"),
 		"one byte short":               at("POST", "/oauth/token", media+fmt.Sprintf("Content-Length: %d\n", len(form)+1)) + form,
-		"last chunk missing":           at("POST", "/oauth/token", media+"Transfer-Encoding: chunked\n") + fmt.Sprintf("%x\r\n%s\r\n", len(form), form),
 		"revoke":                       at("POST", "/oauth/revoke", media+"Content-Length: 100\n"),
-		"introspect":                   at("POST", "/oauth/introspect", media+"Content-Length: 100\n"),
 		"wrong media type":             at("POST", "/oauth/token", "Content-Type: text/plain\nContent-Length: 100\n"),
-		"no media type":                at("POST", "/oauth/token", "Content-Length: 100\n"),
-		"compressed":                   at("POST", "/oauth/token", media+"Content-Encoding: gzip\nContent-Length: 100\n"),
 		"405":                          at("PUT", "/oauth/token", media+"Content-Length: 100\n"),
-		"404":                          at("POST", "/oauth/none", media+"Content-Length: 100\n"),
-		"425":                          at("POST", "/oauth/token", media+"Early-Data: 1\nContent-Length: 100\n"),
 		"GET jwks":                     at("GET", "/oauth/jwks", "Content-Length: 100\n"),
-		"GET metadata":                 at("GET", "/.well-known/oauth-authorization-server", "Transfer-Encoding: chunked\n"),
-		"GET info":                     at("GET", "/oauth/token/info", "Content-Length: 100\n"),
 		"an operation that is to come": at("POST", "/api/v1/organisations/me/users/u/access_tokens", "Content-Length: 100\n"),
 	}
 	var all sync.WaitGroup
@@ -381,7 +371,7 @@ func TestT45EarlyDataIsRefused(t *testing.T) {
 	d.hold(t, d.ask(t, "/oauth/token", form), granted())
 }
 
-// TestT46AClientThatLeaves: what it asked for is done or not done, and nobody raises an alarm.
+// TestT46AClientThatLeaves: a client that disconnects in mid-request → its grant is done entirely or not at all, with no alarm in the log.
 func TestT46AClientThatLeaves(t *testing.T) {
 	d := openDoor(t, onDisk)
 	secret := d.register(t, store.Client{ID: "app"})

@@ -157,7 +157,7 @@ func cutBlock(t *testing.T, text, head string) string {
 	return text[:start] + text[start+length+len("\n\t\t}\n"):]
 }
 
-// signsInAgain wants an answer to lead to the sign-in page, and nobody to be signed in.
+// signsInAgain checks that an answer leads to the sign-in page without a session.
 func (b *browser) signsInAgain(t *testing.T, p page) {
 	t.Helper()
 	if p.status != http.StatusSeeOther || p.location().Path != "/oauth/login" || p.location().Host != "" {

@@ -110,17 +110,11 @@ func TestT131ARepeatFromElsewhere(t *testing.T) {
 		otherAddress, otherAgent string // of the repeat
 		from                     string // what the warning says; empty: there is none
 	}{
-		"the same":                     {"192.0.2.1", agent("120.0"), "192.0.2.1", agent("120.0"), ""},
-		"an update in between":         {"192.0.2.1", agent("120.0"), "192.0.2.1", agent("121.0.3"), ""},
-		"another address":              {"192.0.2.1", agent("120.0"), "192.0.2.2", agent("120.0"), "another address"},
-		"another browser":              {"192.0.2.1", agent("120.0"), "192.0.2.1", "Mozilla/5.0 (X11; rv:120.0) Gecko/20100101 Firefox/120.0", "another user agent"},
-		"no browser":                   {"192.0.2.1", agent("120.0"), "192.0.2.1", "curl/8.1", "another user agent"},
-		"nothing alike":                {"192.0.2.1", "okhttp/4.1", "198.51.100.1", "curl/8.1", "another address and user agent"},
-		"IPv6, the same /64":           {"2001:db8:1:2::1", "okhttp/4.1", "2001:db8:1:2:ffff::9", "okhttp/5.0", ""},
-		"IPv6, another /64":            {"2001:db8:1:2::1", "okhttp/4.1", "2001:db8:1:3::1", "okhttp/4.1", "another address"},
-		"IPv4 in IPv6 is IPv4":         {"::ffff:192.0.2.1", "okhttp/4.1", "192.0.2.1", "okhttp/4.1", ""},
-		"no user agent, twice":         {"192.0.2.1", " ", "192.0.2.1", " ", ""},
-		"comments and versions say no": {"192.0.2.1", "App/1.2 (iPhone; 17.1 (a)) CFNetwork/1 Darwin/23.1", "192.0.2.1", "App/2 (iPad) CFNetwork/1494 Darwin/24", ""},
+		"the same":             {"192.0.2.1", agent("120.0"), "192.0.2.1", agent("120.0"), ""},
+		"an update in between": {"192.0.2.1", agent("120.0"), "192.0.2.1", agent("121.0.3"), ""},
+		"another address":      {"192.0.2.1", agent("120.0"), "192.0.2.2", agent("120.0"), "another address"},
+		"nothing alike":        {"192.0.2.1", "okhttp/4.1", "198.51.100.1", "curl/8.1", "another address and user agent"},
+		"IPv6, the same /64":   {"2001:db8:1:2::1", "okhttp/4.1", "2001:db8:1:2:ffff::9", "okhttp/5.0", ""},
 	} {
 		ask := func(u *userDoor, r request, token, address, agent string) answer {
 			u.t.Helper()

@@ -325,13 +325,7 @@ func pointsInto(document, pointer string) bool {
 	return pointer == "" || strings.HasPrefix(pointer, "/")
 }
 
-// cutRoutes is people with every request that is not ours sent to the upstream, without a gate.
-func cutRoutes(t *testing.T) []string {
-	t.Helper()
-	start := strings.Index(people, "\thandle /api/* {")
-	end := strings.LastIndex(people, "}")
-	if start < 0 || end < start {
-		t.Fatal("the configuration has another shape")
-	}
-	return []string{people[start:end], "\treverse_proxy UPSTREAM\n"}
-}
+var (
+	malformedDocument = bodyRefusal(400, "invalid_json", "-")
+	bodyTooLarge      = plainRefusal(413, "invalid_request", "body_too_large")
+)

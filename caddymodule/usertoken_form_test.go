@@ -15,63 +15,12 @@ import (
 
 // In which form a request comes: rows M18, M19, M30, M31, M34, M36 and M37.
 
-// TestM18ContentType: a missing, other or parametrised Content-Type → 415.
-func TestM18ContentType(t *testing.T) {
-	d := openAdmin(t)
-	unsupported := plainRefusal(415, "unsupported_media_type", "media_type_unsupported")
-	for _, refused := range []string{
-		"", "application/json", "text/plain", urlEncoded, "multipart/form-data; boundary=x", "application/*", "*/*", "vnd.api+json",
-		documentMedia + `; ext="https://jsonapi.org/ext/atomic"`, documentMedia + "; x=1", documentMedia + "; charset=utf-16",
-		documentMedia + "; charset=iso-8859-1", documentMedia + "; q=1", documentMedia + "; profile=a; x=1", documentMedia + ", application/json",
-		documentMedia + ";charset=utf-8;charset=utf-16", documentMedia + "x", documentMedia + "; =", "application/vnd.api+json application/json",
-	} {
-		d.sub(refused, func(d *adminDoor) {
-			d.refused(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Content-Type": refused}}, unsupported)
-		})
-	}
-	for name, lines := range map[string]string{
-		"absent": "", "twice": "Content-Type: " + documentMedia + "\nContent-Type: " + documentMedia + "\n",
-		"another one too": "Content-Type: " + documentMedia + "\nContent-Type: application/json\n",
-	} {
-		d.sub(name, func(d *adminDoor) {
-			d.decisions(d.t)
-			d.holdRefused(d.rawMint("POST", mintPath+"u-grace"+mintPathEnd, lines, reference("u-grace")), reference("u-grace"), unsupported)
-		})
-	}
-	for _, accepted := range []string{
-		documentMedia, documentMedia + "; charset=utf-8", documentMedia + ";charset=UTF-8", documentMedia + `; charset="utf-8"`,
-		"Application/Vnd.API+JSON", "APPLICATION/VND.API+JSON; CHARSET=UTF-8", documentMedia + `;profile="https://example.com/a https://example.com/b,c"`,
-		documentMedia + " ", documentMedia + ";",
-	} {
-		d.created(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Content-Type": accepted}})
-	}
-}
-
 // rawMint writes a request to a socket; lines are header lines beside those of the token, the host and the length.
 func (d *adminDoor) rawMint(method, target, lines, body string) answer {
 	d.t.Helper()
 	head := fmt.Sprintf("%s %s HTTP/1.1\nHost: %s\nAuthorization: Bearer %s\nContent-Length: %d\nConnection: close\n%s\n", method, target, d.addr, d.admin, len(body), lines)
 	status, header, text := d.raw(crlf(head) + body)
 	return answer{status, header, text}
-}
-
-// TestM19Accept: an Accept without the JSON:API type → 406.
-func TestM19Accept(t *testing.T) {
-	d := openAdmin(t)
-	notAcceptable := plainRefusal(406, "not_acceptable", "not_acceptable")
-	for _, refused := range []string{
-		documentMedia + "; x=1", documentMedia + `; ext="a"`, documentMedia + "; charset=utf-8", documentMedia + "; x=1, application/json",
-		"application/json", "text/html,application/xhtml+xml,application/xml;q=0.9", "text/*", "image/png", documentMedia + ";q=0",
-		"*/*;q=0", "application/*;q=0.0", "application/vnd.api", "*", "application/vnd.api+json; x=1; q=1", "nonsense", documentMedia + ";q=2",
-	} {
-		d.refused(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Accept": refused}}, notAcceptable)
-	}
-	for _, accepted := range []string{
-		"-", "", "*/*", "application/*", documentMedia, "Application/VND.api+JSON", documentMedia + "; q=0.1", documentMedia + ` ; profile="https://example.com/a"`,
-		"text/html, */*;q=0.1", documentMedia + "; x=1, " + documentMedia, "application/json, application/*;q=0.2", documentMedia + "; x=1, */*",
-	} {
-		d.created(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Accept": accepted}})
-	}
 }
 
 // TestM30OnlyTheHeaderIsACredential: the admin's token in a cookie or the query → 401.

@@ -293,3 +293,25 @@ func TestM35ALostAnswer(t *testing.T) {
 		t.Error("more than the one token was revoked")
 	}
 }
+
+// TestM15NothingElseIsApplied: further attributes such as role, scope, expires_in → never applied.
+func TestM15NothingElseIsApplied(t *testing.T) {
+	d := openAdmin(t)
+	more := `"role":"admin","scope":"trusted public orders.read refresh_token","scopes":["orders.read"],"organisation_id":"rival",` +
+		`"organisation":"rival","expires_in":99999999,"client_id":"other","act":null,"sub":"u-ada","auth_time":1`
+	for name, body := range map[string]string{
+		"attributes":    `{"data":{"id":"u-grace","type":"users","attributes":{` + more + `}}}`,
+		"in data":       `{"data":{"id":"u-grace","type":"users",` + more + `}}`,
+		"at the top":    `{"data":{"id":"u-grace","type":"users"},` + more + `,"meta":{` + more + `}}`,
+		"relationships": `{"data":{"id":"u-grace","type":"users","relationships":{"organisation":{"data":{"id":"rival","type":"organisations"}}}},"included":[]}`,
+	} {
+		d.sub(name, func(d *adminDoor) {
+			got := d.created(d.admin, mintRequest{id: "u-grace", body: body, query: "?scope=orders.read&expires_in=9&id=u-ben"})
+			claim := claims(d.t, got.AccessToken)
+			if got.ExpiresIn != 2419200 || got.Scope != "trusted public" || claim["sub"] != "u-grace" || claim["role"] != "group_manager" ||
+				claim["org"] != "acme" || claim["client_id"] != "conf" || claim["act"] == nil || claim["auth_time"] != nil {
+				d.t.Errorf("%+v: %v", got, claim)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -126,4 +127,115 @@ func (c *Cluster) isDead(ctx context.Context, a Application, answer Answer) erro
 		}
 	}
 	return nil
+}
+
+// TestT87RefreshTokensRacedOnTwoNodes: parallel refreshes with one token, at two nodes → one new generation, the same successor in every 200.
+func TestT87RefreshTokensRacedOnTwoNodes(t *testing.T) {
+	families, rounds := either(6, 50), either(20, 200)
+	c := StartCluster(t, 2, Setup{})
+	began := time.Now()
+	concurrently(either(3, 4), func(i int) {
+		for range share(families, either(3, 4), i) {
+			if err := c.raceForRefreshTokens(t.Context(), rounds); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	measured(t, "T87: refresh tokens that 8 threads use on 2 nodes", "%d tokens in %v", families*rounds, time.Since(began).Round(time.Second))
+	if n := c.count(t, `SELECT count(*) FROM families WHERE has_code AND revoked_at IS NULL AND generation = $1`, rounds+1); n != families {
+		t.Errorf("%d of %d families have had %d generations", n, families, rounds+1)
+	}
+}
+
+func (c *Cluster) raceForRefreshTokens(ctx context.Context, rounds int) error {
+	application := Application{c.URL, Console}
+	tokens, err := obtain(ctx, NewBrowser(Grace), application)
+	if err != nil {
+		return err
+	}
+	for round := range rounds {
+		n := hands
+		if round == 0 {
+			n = 64
+		}
+		newest := tokens.RefreshToken
+		for i, answer := range raced(n, func(hand int) Answer {
+			return application.at(c.Nodes[hand%len(c.Nodes)]).Refresh(ctx, newest)
+		}) {
+			mine, err := ReadTokens(answer)
+			if err != nil {
+				return fmt.Errorf("round %d: %w", round, err)
+			}
+			if i > 0 && mine.RefreshToken != tokens.RefreshToken {
+				return fmt.Errorf("round %d: two successors of one refresh token", round)
+			}
+			tokens = mine
+		}
+		if tokens.RefreshToken == newest {
+			return errors.New("a refresh token is its own successor")
+		}
+	}
+	return nil
+}
+
+// TestT89RevocationRacesRefreshOnTwoNodes: a revocation races a refresh → once it is acknowledged, its node accepts no token of the family, and
+// the other node none soon after.
+func TestT89RevocationRacesRefreshOnTwoNodes(t *testing.T) {
+	rounds, people := either(60, 10_000), 4
+	c := StartCluster(t, 2, Setup{})
+	elsewhere := new(times)
+	concurrently(people, func(i int) {
+		browser := NewBrowser(Ben)
+		for range share(rounds, people, i) {
+			if err := c.raceWithARevocation(t.Context(), browser, elsewhere); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	measured(t, "T89: revocations that race refreshes, until the other node refuses", "%v", elsewhere)
+	elsewhere.arrived(t, "a token on the other node")
+}
+
+func (c *Cluster) raceWithARevocation(ctx context.Context, browser *Browser, elsewhere *times) error {
+	application := Application{c.URL, Console}
+	tokens, err := obtain(ctx, browser, application)
+	if err != nil {
+		return err
+	}
+	access := []string{tokens.AccessToken}
+	var acknowledged time.Time
+	var here error
+	answers := raced(5, func(hand int) Answer {
+		if hand > 0 {
+			return application.at(c.Nodes[hand%len(c.Nodes)]).Refresh(ctx, tokens.RefreshToken)
+		}
+		answer := application.at(c.Nodes[0]).Revoke(ctx, tokens.RefreshToken)
+		acknowledged = time.Now()
+		here = mustBe(application.at(c.Nodes[0]).Use(ctx, tokens.AccessToken), http.StatusUnauthorized, "", "after the revocation")
+		return answer
+	})
+	if err := errors.Join(here, mustBe(answers[0], http.StatusOK, "", "revoking")); err != nil {
+		return err
+	}
+	for _, answer := range answers[1:] {
+		if refreshed, err := ReadTokens(answer); err == nil {
+			access = append(access, refreshed.AccessToken)
+		} else if err := mustBe(answer, http.StatusBadRequest, "invalid_grant", "refreshing"); err != nil {
+			return err
+		}
+	}
+	for _, token := range access {
+		if err := mustBe(application.at(c.Nodes[0]).Use(ctx, token), http.StatusUnauthorized, "", "after the revocation"); err != nil {
+			return err
+		}
+	}
+	for _, token := range access {
+		if _, err := refusedBy(ctx, application, token, c.Nodes[1]); err != nil {
+			return err
+		}
+	}
+	elsewhere.add(time.Since(acknowledged))
+	return mustBe(application.at(c.Nodes[1]).Refresh(ctx, tokens.RefreshToken), http.StatusBadRequest, "invalid_grant", "refreshing")
 }

@@ -203,8 +203,8 @@ func TestK16PlantedKeysDoNotSteerTheRing(t *testing.T) {
 	}
 }
 
-// TestK20AKeyThatPretendsToBeSealed: a row that was never sealed under the key-encryption key, whatever it says, stops neither
-// the start nor the housekeeping of a service that has good keys. It is refused like any planted key.
+// TestK20AKeyThatPretendsToBeSealed: a key row that was never sealed and names the key-encryption key → refused; start and housekeeping go on with
+// the good keys.
 func TestK20AKeyThatPretendsToBeSealed(t *testing.T) {
 	for name, forge := range map[string]func(row, good *store.StoredKey){
 		"its own key in the clear":    func(*store.StoredKey, *store.StoredKey) {},
