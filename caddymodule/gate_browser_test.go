@@ -159,33 +159,27 @@ func TestG123NoTokenCookieBesideChallengeBrowser(t *testing.T) {
 // TestA71AnEndedSessionEndsItsToken: after a sign-out, and after an operator has disabled the user, the cookie opens nothing, and an open
 // stream ends.
 func TestA71AnEndedSessionEndsItsToken(t *testing.T) {
-	for name, end := range map[string]func(g *gateway, b *browser, user string){
-		"signed out": func(_ *gateway, b *browser, _ string) {
+	g := startSignIn(t, browserRoutes)
+	user := g.addUser("zoe@acme.example", "acme", store.RoleMember)
+	for _, end := range []func(b *browser){
+		func(b *browser) {
 			if p := b.signOut(); p.status >= 400 {
-				b.t.Fatalf("signing out: %d %s", p.status, p.body)
+				t.Fatalf("signing out: %d %s", p.status, p.body)
 			}
 		},
-		"disabled": func(g *gateway, b *browser, user string) {
-			if err := g.app().registry.SetUserStatus(b.t.Context(), user, store.UserDisabled); err != nil {
-				b.t.Fatal(err)
-			}
-		},
+		func(*browser) { check(t, g.app().registry.SetUserStatus(t.Context(), user, store.UserDisabled)) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			g := startSignIn(t, browserRoutes)
-			user := g.addUser("zoe@acme.example", "acme", store.RoleMember)
-			b := g.visitor(t, "zoe@acme.example")
-			token := "Cookie: accessToken=" + b.cookie(tokenCookie)
-			u := g.streams()
-			w := g.dial(t, g.request("GET", "/api/socket", append([]string{token, "Origin: http://" + g.addr}, webSocket...)...))
-			w.echoes(t)
-			end(g, b, user)
-			w.closed(t)
-			u.gone(t, "/api/socket")
-			g.awaitAudit(t, "stream closed at the gate")
-			g.upstream.seen()
-			g.refused(t, g.request("GET", "/api/x", token), 401)
-		})
+		b := g.visitor(t, "zoe@acme.example")
+		token := "Cookie: accessToken=" + b.cookie(tokenCookie)
+		u := g.streams()
+		w := g.dial(t, g.request("GET", "/api/socket", append([]string{token, "Origin: http://" + g.addr}, webSocket...)...))
+		w.echoes(t)
+		end(b)
+		w.closed(t)
+		u.gone(t, "/api/socket")
+		g.awaitAudit(t, "stream closed at the gate")
+		g.upstream.seen()
+		g.refused(t, g.request("GET", "/api/x", token), 401)
 	}
 }
 

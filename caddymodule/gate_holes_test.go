@@ -18,7 +18,7 @@ import (
 // handle_errors led back into the error routes without end, and one request without a token ended the process.
 func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {
 	for _, inside := range []string{"protect", "protect {\n optional\n}"} {
-		g := startBoth(t, siteWith("", gated("/x/*")+
+		g := startGate(t, siteWith("", gated("/x/*")+
 			`	handle_errors {
 		`+inside+`
 		reverse_proxy UPSTREAM
@@ -60,7 +60,7 @@ func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
 // TestG57CredentialsKeptBackFromErrorRoutes: when the upstream of an anonymous request fails, error routes got the
 // request with everything that had been kept back from the upstream, and the error log got the query.
 func TestG57CredentialsKeptBackFromErrorRoutes(t *testing.T) {
-	g := startBoth(t, siteWith("", gatedDown("/pub/*", "anonymous /pub/*")+errorsProxied))
+	g := startGate(t, siteWith("", gatedDown("/pub/*", "anonymous /pub/*")+errorsProxied))
 	const forged, secret = "forged.by.nobody", "QUERYSECRET"
 	for _, target := range []string{"/pub/x", "/pub/x?access_token=" + secret} {
 		status, _, _ := g.asked(t, g.request("GET", target, bearer(forged), "Cookie: accessToken="+secret+"; theme=dark"))
@@ -168,7 +168,7 @@ func TestG64G65InEveryReading(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := startBoth(t, siteWith("", test.routes))
+			g := startGate(t, siteWith("", test.routes))
 			g.answersWith(t, test.withToken, bearer(g.server("public")))
 			g.answersWith(t, test.without)
 		})

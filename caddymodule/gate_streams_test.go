@@ -306,13 +306,13 @@ func (g *gateway) awaitAudit(t *testing.T, message string) map[string]any {
 
 // TestG71AClientThatDoesNotRead: who is waiting for it cannot see that the request has ended.
 func TestG71AClientThatDoesNotRead(t *testing.T) {
+	g := startGate(t, siteWith("", strings.ReplaceAll(streamRoutes, "flush_interval -1", "")))
 	for name, head := range map[string]string{
 		"events":    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n",
 		"download":  "HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n",
 		"websocket": "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := startGate(t, siteWith("", strings.ReplaceAll(streamRoutes, "flush_interval -1", "")))
 			token := g.server("public")
 			full, ended := make(chan struct{}), make(chan struct{})
 			g.upstream.answer = func(connection net.Conn, _ *recorded) {
@@ -356,9 +356,9 @@ func await(t *testing.T, c <-chan struct{}, what string) {
 // TestG71AStreamThatHasNotBegun is refused like any other request, once its token is no longer good, and the page of another origin that
 // may ask can read why.
 func TestG71AStreamThatHasNotBegun(t *testing.T) {
+	g := startGate(t, siteWith("", streamRoutes))
 	for kind, lines := range map[string][]string{"websocket": webSocket, "events": {"Accept: text/event-stream"}} {
 		t.Run(kind, func(t *testing.T) {
-			g := startGate(t, siteWith("", streamRoutes))
 			token := g.server("public")
 			asked, ended := make(chan struct{}), make(chan struct{})
 			g.upstream.answer = func(connection net.Conn, _ *recorded) {
@@ -410,10 +410,10 @@ func TestG71AnOrdinaryAnswerIsNotCut(t *testing.T) {
 
 // TestG71StreamsSurviveAReload, and end with their token all the same.
 func TestG71StreamsSurviveAReload(t *testing.T) {
+	configuration := siteWith("", streamRoutes)
+	g := startGate(t, configuration)
 	for kind, stream := range streamKinds {
 		t.Run(kind, func(t *testing.T) {
-			configuration := siteWith("", streamRoutes)
-			g := startGate(t, configuration)
 			u := g.streams()
 			token := g.server("public")
 			w := g.dial(t, g.request("GET", "/x", append([]string{bearer(token)}, stream.lines...)...))

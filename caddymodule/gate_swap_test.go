@@ -63,7 +63,7 @@ func (g *gateway) swapped(t *testing.T, r *recorded, original, audience string) 
 
 // TestG57SwappedToken: `upstream_token exchange` → the upstream gets a token that is of use to it alone.
 func TestG57SwappedToken(t *testing.T) {
-	g := startBoth(t, siteWith("", swappingRoutes))
+	g := startGate(t, siteWith("", swappingRoutes))
 	token := g.user("u-ada", "acme", "admin", "public", "trusted")
 	first, claims := g.swapped(t, g.passed(t, g.request("GET", "/any/x", bearer(token))), token, ordersAudience)
 	for name, want := range map[string]any{
@@ -142,7 +142,7 @@ func TestG57G94NothingPassesWhileNobodyCanSign(t *testing.T) {
 	p := startProvider(t)
 	remote := strings.NewReplacer("store memory", "store postgres "+pgtest.Via(server.Database(t), proxy.Addr()), "	handle /any/* {\n", signingRoutes).Replace(trustSite)
 	proxy.Cut()
-	g := &trustGate{startBoth(t, trusting(p, remote)), p}
+	g := &trustGate{startGate(t, trusting(p, remote)), p}
 	g.awaitKeys()
 	token := g.watched(g.forger().good())
 	for _, path := range []string{"/asserted/x", "/swapped/x"} {
@@ -160,7 +160,7 @@ func TestG57G94NothingPassesWhileNobodyCanSign(t *testing.T) {
 
 // TestG25SwappedTokenAsBearer: an upstream that turns bad can show it to gates that guard that upstream, and to nobody else.
 func TestG25SwappedTokenAsBearer(t *testing.T) {
-	g := startBoth(t, siteWith("", withoutErrorRoutes(strings.NewReplacer("/orders/*", "/meant/*", "/any/*", "/swap/*").Replace(swappingRoutes))))
+	g := startGate(t, siteWith("", withoutErrorRoutes(strings.NewReplacer("/orders/*", "/meant/*", "/any/*", "/swap/*").Replace(swappingRoutes))))
 	token := g.user("u-ada", "acme", "admin", "public", "trusted")
 	swapped, _ := g.swapped(t, g.passed(t, g.request("GET", "/swap/x", bearer(token))), token, ordersAudience)
 	g.refusesEverywhere(t, swapped)
@@ -204,7 +204,7 @@ func TestSwapOfAnotherIssuersToken(t *testing.T) {
 `+
 		gated("/swap/*", "issuer self corp", "upstream_token swap https://orders.example", "forward assertion X-Gate-Assertion https://orders.example")+
 		gated("/behind/*", "audience https://orders.example", "upstream_token swap https://behind.example"), 1)
-	g := &trustGate{startBoth(t, trusting(p, caddyfile)), p}
+	g := &trustGate{startGate(t, trusting(p, caddyfile)), p}
 	g.awaitKeys()
 	theirs := g.watched(g.forger().claiming(map[string]any{"sub": "u-ada", "client_id": "conf", "sid": "family-of-u-ada", "org": "acme"}))
 	seen := g.passed(t, g.request("GET", "/swap/x", bearer(theirs)))

@@ -13,7 +13,7 @@ import (
 
 // TestG70TheGateJudgesWhatGoesOn: a path rewritten before or behind the gate → decision and forwarded path agree.
 func TestG70TheGateJudgesWhatGoesOn(t *testing.T) {
-	g := startBoth(t, siteWith("", gatedBelow("/x/*", "anonymous /public/*", "require /api/* scope trusted")+
+	g := startGate(t, siteWith("", gatedBelow("/x/*", "anonymous /public/*", "require /api/* scope trusted")+
 		`	handle /after/* {
 		route {
 			protect {
@@ -105,7 +105,7 @@ func TestG82AnotherAuthentication(t *testing.T) {
 	proxy := "reverse_proxy UPSTREAM {\n\t\t\t\theader_up X-User {http.auth.user.id}\n\t\t\t}"
 	route := func(path string, steps ...string) string { return inOrder(path+"/*", append(steps, proxy)...) }
 	cookied := "protect {\n\t\t\t\ttoken_from cookie app_token\n\t\t\t}"
-	g := startBoth(t, siteWith("", route("/before", basicAlice, cookied)+route("/after", cookied, basicAlice)+
+	g := startGate(t, siteWith("", route("/before", basicAlice, cookied)+route("/after", cookied, basicAlice)+
 		route("/open", basicAlice, "protect {\n\t\t\t\toptional\n\t\t\t}")+
 		route("/asked-before", forwardAuth, "protect")+route("/asked-after", "protect", forwardAuth)+
 		route("/copied-before", strings.Replace(forwardAuth, "X-Other", "X-Auth-Subject X-Auth-Role", 1), "protect")+

@@ -208,12 +208,7 @@ func TestV7ScriptsGetNoPageOfOurs(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"fetch":                              {"Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin"},
 		"fetch as a form":                    {"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin", "Accept", "text/html"},
-		"same-origin":                        {"Sec-Fetch-Mode", "same-origin", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin"},
-		"image":                              {"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image", "Sec-Fetch-Site", "same-site"},
-		"script":                             {"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "script", "Sec-Fetch-Site", "same-origin"},
 		"frame":                              {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "same-origin"},
-		"object":                             {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "object", "Sec-Fetch-Site", "same-origin"},
-		"fenced frame":                       {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "fencedframe", "Sec-Fetch-Site", "cross-site"},
 		"a service worker that passes it on": {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin"},
 		"two modes":                          {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "document"},
 		"no mode":                            {"Sec-Fetch-Mode", "", "Sec-Fetch-Dest", "document"},

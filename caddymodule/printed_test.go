@@ -163,11 +163,11 @@ func spellingsOf(target string, open []string) []string {
 	}
 	for _, open := range open {
 		open = strings.TrimSuffix(open, "/")
-		for _, up := range []string{"/..", "/../..", "/%2e%2e", "/%2E.", "/.%2e", "/..;", "/..;x=1", "/.;/..", "/%252e%252e", "/%25252e%25252e", "/..%00", "/..%20", "/%c0%ae%c0%ae", "/x/../.."} {
+		for _, up := range []string{"/..", "/%2e%2e", "/..;", "/%252e%252e", "/%c0%ae%c0%ae"} {
 			spelled = append(spelled, open+up+target)
 		}
-		for _, slash := range []string{"%2f", "%5c", `\`, "%255c", "%252f", "%c0%af", "%ef%bc%8f", ";/"} {
-			spelled = append(spelled, open+"/.."+slash+target[1:], open+slash+".."+slash+target[1:])
+		for _, slash := range []string{"%2f", "%5c", `\`, "%ef%bc%8f"} {
+			spelled = append(spelled, open+slash+".."+slash+target[1:])
 		}
 	}
 	return spelled
@@ -242,7 +242,7 @@ func (a *attack) run(t *testing.T, paths []string) (sent, passed int) {
 		open = paths[:1]
 	}
 	for _, target := range paths {
-		for _, spelled := range spellingsOf(target, open[:min(len(open), 4)]) {
+		for _, spelled := range spellingsOf(target, open[:1]) {
 			sent++
 			seen, _ := a.reach(http.MethodGet, spelled)
 			if seen == nil {
@@ -333,7 +333,7 @@ func TestV4PrintedCaddyfiles(t *testing.T) {
 			attacked += passed
 		})
 	}
-	if attacked < 1000 {
+	if attacked < 500 {
 		t.Errorf("only %d requests reached an upstream: are the Caddyfiles still found?", attacked)
 	}
 }
