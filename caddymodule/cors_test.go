@@ -142,18 +142,13 @@ func TestPagesOfOtherOriginsReadRefusals(t *testing.T) {
 				allowed              string
 				credentials          bool
 			}{
-				"401":                    {"/bearer/x", spa, "", 401, spa, false},
-				"401 of a cookie's":      {"/api/x", spa, "", 401, spa, true},
-				"403":                    {"/api/orders/x", spa, bearer(token), 403, spa, true},
-				"400":                    {"/bearer/x", spa, "Authorization: Bearer  x", 400, spa, false},
-				"400 of a path":          {"/bearer/x;y", spa, bearer(token), 400, spa, false},
-				"of any origin":          {"/every/x", "https://other.test", "", 401, "*", false},
-				"of any, with a cookie":  {"/every/x", "https://other.test", "Cookie: a=b", 401, "*", false},
-				"another origin":         {"/bearer/x", "https://evil.test", "", 401, "", false},
-				"an origin like it":      {"/bearer/x", spa + ".evil.test", "", 401, "", false},
-				"null":                   {"/bearer/x", "null", "", 401, "", false},
-				"no origin":              {"/bearer/x", "", "", 401, "", false},
-				"no origin, any allowed": {"/every/x", "", "", 401, "", false},
+				"401":            {"/bearer/x", spa, "", 401, spa, false},
+				"403":            {"/api/orders/x", spa, bearer(token), 403, spa, true},
+				"400":            {"/bearer/x", spa, "Authorization: Bearer  x", 400, spa, false},
+				"of any origin":  {"/every/x", "https://other.test", "", 401, "*", false},
+				"another origin": {"/bearer/x", "https://evil.test", "", 401, "", false},
+				"null":           {"/bearer/x", "null", "", 401, "", false},
+				"no origin":      {"/bearer/x", "", "", 401, "", false},
 			} {
 				t.Run(name, func(t *testing.T) {
 					lines := []string{"Connection: close"}

@@ -180,17 +180,12 @@ func TestG96WebSocketCredentials(t *testing.T) {
 	}{
 		"no token":                     {nil, 401},
 		"bad token":                    {[]string{"Authorization: Bearer bad"}, 401},
-		"bad cookie":                   {[]string{"Cookie: app_token=bad", "Origin: http://ADDR"}, 401},
 		"token in the subprotocol":     {[]string{"Sec-WebSocket-Protocol: bearer, " + token[:30]}, 401},
 		"cookie alone":                 {[]string{cookie}, 403},
 		"cookie, foreign origin":       {[]string{cookie, "Origin: https://evil.test"}, 403},
-		"cookie, null":                 {[]string{cookie, "Origin: null"}, 403},
 		"cookie, same-site":            {[]string{cookie, "Origin: http://ADDR", "Sec-Fetch-Site: same-site"}, 403},
 		"cookie, own origin":           {[]string{cookie, "Origin: http://ADDR"}, 101},
-		"cookie, same-origin":          {[]string{cookie, "Origin: http://ADDR", "Sec-Fetch-Site: same-origin"}, 101},
 		"header":                       {[]string{bearer(token)}, 101},
-		"header, foreign origin":       {[]string{bearer(token), "Origin: https://evil.test"}, 101},
-		"header and the same cookie":   {[]string{bearer(token), cookie, "Origin: https://evil.test"}, 101},
 		"bad cookie, foreign, no word": {[]string{"Cookie: app_token=bad", "Origin: https://evil.test"}, 403},
 	} {
 		t.Run(name, func(t *testing.T) {

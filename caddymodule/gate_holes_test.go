@@ -76,28 +76,6 @@ func TestG57CredentialsKeptBackFromErrorRoutes(t *testing.T) {
 	}
 }
 
-// TestF17AClockThatJumpsAheadRevivesNothing: a look at the clock an hour ahead deleted revocations for good.
-func TestF17AClockThatJumpsAheadRevivesNothing(t *testing.T) {
-	c := setClock(t)
-	g := startGate(t, siteWith("", gated("")))
-	token := g.server("public")
-	status, _, body := g.do(http.MethodPost, "/oauth/revoke", "token="+token+"&client_id=conf&client_secret="+confSecret,
-		"Content-Type", "application/x-www-form-urlencoded")
-	if status != http.StatusOK {
-		t.Fatalf("revoke: %d %s", status, body)
-	}
-	c.advance(3 * time.Hour)
-	if err := g.app().node.KeepHouse(t.Context()); err != nil { // as once a minute
-		t.Fatal(err)
-	}
-	c.advance(-3 * time.Hour)
-	check(t, g.app().node.Refresh(t.Context()))
-	if status, _, body := g.raw(g.request("GET", "/x", bearer(token))); status != http.StatusUnauthorized {
-		t.Errorf("the revoked token: %d %s", status, body)
-	}
-	g.upstream.none(t)
-}
-
 // TestT95RevocationAsksForNoAudience: after the audience was changed, revoke said 200 and revoked nothing, while a route
 // for the old audience went on to accept the token.
 func TestT95RevocationAsksForNoAudience(t *testing.T) {

@@ -14,20 +14,11 @@ import (
 // the upstream will see it.
 
 // everythingDenied needs a scope for whatever there is.
-var everythingDenied = siteWith("", `	route {
-		protect trusted
-		reverse_proxy UPSTREAM
-	}`)
+var everythingDenied = siteWith("", gated(" trusted"))
 
 // publicAside is wide open to whoever finds a path that we take for public and the upstream does not: the rules and the
 // upstream have nothing but the path to go by.
-var publicAside = siteWith("", `	route {
-		protect {
-			anonymous /public/*
-			require /api/* scope trusted
-		}
-		reverse_proxy UPSTREAM
-	}`)
+var publicAside = siteWith("", gated("", "anonymous /public/*", "require /api/* scope trusted"))
 
 // lenientAside is the same for an upstream that needs odd paths.
 var lenientAside = strings.Replace(publicAside, "anonymous /public/*", "anonymous /public/*\n\t\t\tpaths lenient", 1)
@@ -104,14 +95,7 @@ func TestG62OtherSpellingsOfThePath(t *testing.T) {
 
 // TestG62RulesOfBothReadings: a rule holds if it concerns either of the two paths that an upstream may see.
 func TestG62RulesOfBothReadings(t *testing.T) {
-	g := startGate(t, siteWith("", `	route {
-		protect {
-			optional
-			require /api/* scope trusted
-			require /*/meta scope orders.read
-		}
-		reverse_proxy UPSTREAM
-	}`))
+	g := startGate(t, siteWith("", gated("", "optional", "require /api/* scope trusted", "require /*/meta scope orders.read")))
 	public, trusted, reader := g.server("public"), g.user("u-1", "", "", "trusted"), g.server("orders.read")
 	for path, wants := range map[string][3]int{ // public, trusted, reader
 		"/api/x": {403, 200, 403}, "/api%2fx": {403, 200, 403}, "/x%2fapi/y": {200, 200, 200},
@@ -136,14 +120,7 @@ func TestG62RulesOfBothReadings(t *testing.T) {
 
 // TestG64SegmentBoundary: `/api`, `/apix` beside `/api/*` → segments are respected, `/api` is never anonymous.
 func TestG64SegmentBoundary(t *testing.T) {
-	g := startGate(t, siteWith("", `	route {
-		protect {
-			anonymous /api/*
-			anonymous /exact
-			anonymous /enc%2foded/*
-		}
-		reverse_proxy UPSTREAM
-	}`))
+	g := startGate(t, siteWith("", gated("", "anonymous /api/*", "anonymous /exact", "anonymous /enc%2foded/*")))
 	for _, path := range []string{"/api", "/apix", "/apix/x", "/api.x", "/ap", "/API/x", "/exact/", "/exactx", "/exact/x", "/Exact", "/enc%2foded/x", "/enc/oded/x"} {
 		g.refused(t, g.request("GET", path), 401)
 	}
@@ -234,17 +211,10 @@ func TestG66Authority(t *testing.T) {
 	for name, fields := range map[string][][2]string{
 		"two paths":            {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {":path", "/y"}},
 		"two authorities":      {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":authority", "evil.test"}, {":path", "/x"}},
-		"options asterisk":     {{":method", "OPTIONS"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "*"}},
 		"another scheme":       {{":method", "GET"}, {":scheme", "https"}, {":authority", g.addr}, {":path", "/x"}},
-		"late pseudo header":   {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {"x", "y"}, {":path", "/x"}},
-		"unknown pseudo":       {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {":x-auth-subject", "admin"}},
 		"upper-case name":      {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"X-Auth-Subject", "admin"}},
 		"line in a value":      {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"x", "y\r\nX-Auth-Subject: admin"}},
-		"line in the method":   {{":method", "GET /y HTTP/1.1\r\nx: y\r\n\r\nGET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
-		"lower-case method":    {{":method", "get"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
-		"transfer encoding":    {{":method", "POST"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"transfer-encoding", "chunked"}},
 		"websocket by CONNECT": {{":method", "CONNECT"}, {":protocol", "websocket"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
-		"another protocol":     {{":method", "CONNECT"}, {":protocol", "connect-udp"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
 		"plain CONNECT":        {{":method", "CONNECT"}, {":authority", g.addr}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -363,12 +333,7 @@ func TestG68Preflights(t *testing.T) {
 
 // TestG69Probes: health-check user agents and paths → no bypass.
 func TestG69Probes(t *testing.T) {
-	g := startGate(t, siteWith("", `	route {
-		protect {
-			anonymous /healthz
-		}
-		reverse_proxy UPSTREAM
-	}`))
+	g := startGate(t, siteWith("", gated("", "anonymous /healthz")))
 	for _, agent := range []string{"GoogleHC/1.0", "kube-probe/1.30", "ELB-HealthChecker/2.0", "curl"} {
 		g.refused(t, g.request("GET", "/x", "User-Agent: "+agent), 401)
 		g.refused(t, g.request("GET", "/", "User-Agent: "+agent), 401)
@@ -382,64 +347,28 @@ func TestG69Probes(t *testing.T) {
 	}
 }
 
-func TestG97OwnEndpoints(t *testing.T) {
-	g := startBoth(t, siteWith("", "\troute {\n\t\toauth_server\n\t\tprotect {\n\t\t\tanonymous /public/*\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}"))
-	token := g.server("public")
-	for _, path := range []string{"/oauth/token/", "/oauth/%74oken", "/oauth/x", "/oauth/", "/oauth", "/oauth/token%2f", "/oauth/../public/x", "/oauth/token;x", "/oauth//token"} {
-		for _, lines := range [][]string{nil, {bearer(token)}} {
-			status, _, body := g.asked(t, g.request("POST", path, append(lines, "Content-Length: 0")...))
-			if status != 404 || member(t, body, "error") == "" {
-				t.Errorf("%s: %d %s", path, status, body)
-			}
-			g.upstream.none(t)
-		}
-	}
-	g.refused(t, g.request("POST", "/oauthx", "Content-Length: 0"), 401)
-	g.passed(t, g.request("GET", "/oauthx", bearer(token)))
-	if status, _, _ := g.get("/oauth/jwks", ""); status != 200 {
-		t.Errorf("jwks: %d", status)
-	}
-}
-
 // TestG97OtherSpellings: other spellings of our endpoints: slashes, dots, escapes, case, `;x` → 404 from us, never at the next handler.
-// It tells of a client whose base URL ended with a slash: it sent its credentials to //oauth/token, and the site handed them on. Whatever
-// somebody behind us could read as a path of ours is answered by us, on a site without a gate too.
+// Package endpoint has every spelling. A client whose base URL ended with a slash sent its credentials to //oauth/token, and the site
+// handed them on.
 func TestG97OtherSpellings(t *testing.T) {
-	const open = "\toauth_server\n\treverse_proxy UPSTREAM"
-	form := "grant_type=client_credentials&client_id=conf&client_secret=" + confSecret
-	for prefix, targets := range map[string][]string{
-		"": {
-			"//oauth/token", "///oauth//token", "/./oauth/token", "/x/../oauth/token", "/OAuth/Token", "/%6fauth/token", "/oauth%2ftoken", "/%2foauth/token",
-			"/%2e/oauth/token", "/x%2f..%2foauth%2ftoken", "/%256fauth/token", "/oauth%252ftoken", "/\\oauth/token", "/%5coauth/token", "/x\\..\\oauth\\token",
-			"/oauth;a=b/token", "/;x/oauth/token", "/oauth%3bx/token", "/x/..;/oauth/token", "/oauth%00/token", "/oauth./token", "x:oauth/token",
-			"http://ADDR//oauth/token", "//.well-known/oauth-authorization-server", "/.well-known/./oauth-authorization-server", "/%2ewell-known/oauth-protected-resource",
-			"//.well-known/oauth-protected-resource/x", "/.well-known/openid-configuration", "//api/v1/organisations/me/users/1/access_tokens", "/api/v1/organisations/%252e/me/users/1/access_tokens",
-		},
-		"/auth": {
-			"/auth//oauth/token", "//auth/oauth/token", "/auth/x/../oauth/token", "/a/../auth/x/../oauth/token", "/%61uth/oauth/token", "/auth;x/oauth/token",
-			"/auth//api/v1/organisations/me/users/1/access_tokens", "/.well-known//oauth-authorization-server/auth", "/.well-known/openid-configuration/auth",
-		},
-	} {
-		g := startGate(t, strings.Replace(siteWith("", open), "issuer http://ADDR", "issuer http://ADDR"+prefix, 1))
-		if status, _, body := g.raw(g.request("GET", "/plain")); status != 200 || body != "ok" {
-			t.Fatalf("%d %s", status, body)
-		}
-		g.upstream.one(t)
-		for _, target := range targets {
-			target = strings.Replace(target, "ADDR", g.addr, 1)
-			for _, method := range []string{"POST", "GET"} {
-				status, header, body := g.raw(g.requestWith(form, method, target, "Content-Type: application/x-www-form-urlencoded", "Content-Length: "+itoa(len(form)), "Connection: close"))
-				if status != 404 && status != 400 && status != 401 && status != 405 || !strings.HasPrefix(body, `{"error`) || header.Get("Cache-Control") != "no-store" {
-					t.Errorf("%s %s: %d %v %s", method, target, status, header, body)
+	for _, routes := range []string{"\toauth_server\n\treverse_proxy UPSTREAM", "\troute {\n\t\toauth_server\n\t\tprotect {\n\t\t\tanonymous /public/*\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}"} {
+		g := startGate(t, siteWith("", routes))
+		form := "grant_type=client_credentials&client_id=conf&client_secret=" + confSecret
+		for _, target := range []string{
+			"//oauth/token", "/x/../oauth/token", "/OAuth/Token", "/%6fauth/token", "/oauth%2ftoken", "/oauth;a=b/token", "/oauth%00/token", "/oauth", "/oauth/../public/x", "x:oauth/token",
+			"http://" + g.addr + "//oauth/token", "//.well-known/oauth-authorization-server", "//api/v1/organisations/me/users/1/access_tokens",
+		} {
+			for _, lines := range [][]string{nil, {bearer(g.server("public"))}} {
+				lines = append(lines, "Content-Type: application/x-www-form-urlencoded", "Content-Length: "+itoa(len(form)), "Connection: close")
+				status, header, body := g.raw(g.requestWith(form, "POST", target, lines...))
+				if status != 404 && status != 400 && status != 405 && status != 401 || !strings.HasPrefix(body, `{"error`) || header.Get("Cache-Control") != "no-store" {
+					t.Errorf("%s: %d %v %s", target, status, header, body)
 				}
 				g.upstream.none(t)
 			}
 		}
-		for _, target := range []string{"/oauthx", "/login/oauth/authorize", "/a//oauth/token", "/x/../y", "/.well-known/x"} {
-			if status, _, body := g.raw(g.request("GET", target)); status != 200 || body != "ok" {
-				t.Errorf("%s: %d %s", target, status, body)
-			}
-			g.upstream.one(t)
+		for _, target := range []string{"/oauthx", "/login/oauth/authorize", "/.well-known/x"} {
+			g.passed(t, g.request("GET", target, bearer(g.server("public"))))
 		}
 		if logs := g.logs(); strings.Contains(logs, confSecret) {
 			t.Error("the client's secret is in the logs")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -173,29 +172,6 @@ func TestG25SwappedTokenAsBearer(t *testing.T) {
 	}
 }
 
-// TestG43SwappedTokenEndsWithTheClients at a gate before the upstream, whatever names what is revoked.
-func TestG43SwappedTokenEndsWithTheClients(t *testing.T) {
-	g := startGate(t, siteWith("", swappingRoutes))
-	for kind, id := range map[store.RevocationKind]func(jwt.MapClaims) string{
-		store.RevokeToken:  func(c jwt.MapClaims) string { return c["token_jti"].(string) },
-		store.RevokeFamily: func(c jwt.MapClaims) string { return c["sid"].(string) },
-		store.RevokeUser:   func(c jwt.MapClaims) string { return c["sub"].(string) },
-	} {
-		token := g.user("u-"+string(kind), "acme", "admin", "public")
-		swapped, claims := g.swapped(t, g.passed(t, g.request("GET", "/any/x", bearer(token))), token, ordersAudience)
-		g.passed(t, g.request("GET", "/orders/x", bearer(swapped)))
-		check(t, g.app().issuer.Revoke(t.Context(), g.app().issuer.RevocationOf(kind, id(claims))))
-		for path, credential := range map[string]string{"/any/x": token, "/orders/x": swapped, "/behind/x": swapped} {
-			status, _, _ := g.raw(g.request("GET", path, bearer(credential)))
-			if seen := g.upstream.one(t); seen.Header[identity.Subject] != nil || status == http.StatusSwitchingProtocols {
-				t.Errorf("%s after its %s was revoked: %d", path, kind, status)
-			} else {
-				seen.has(t, "Authorization")
-			}
-		}
-	}
-}
-
 // TestSwapOfAnotherIssuersToken: its people are nobody of ours, and our own ids cannot look like theirs.
 func TestSwapOfAnotherIssuersToken(t *testing.T) {
 	p := startProvider(t)
@@ -243,33 +219,6 @@ func TestSwapOfAnotherIssuersToken(t *testing.T) {
 		err := g.tryReload(trusting(p, strings.Replace(gateOnly(trustSite), "protect {\n", "protect {\n"+routes+"\n", 1)))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", routes, err)
-		}
-	}
-}
-
-// TestSwapUnderLoad: everybody who comes with one token at the same time brings the same one to the upstream.
-func TestSwapUnderLoad(t *testing.T) {
-	g := startGate(t, siteWith("", swappingRoutes))
-	token := g.user("u-ada", "acme", "admin", "public")
-	var wait sync.WaitGroup
-	for range 16 {
-		wait.Go(func() {
-			if _, err := attempt(g.addr, g.request("GET", "/any/x", bearer(token), "Connection: close")); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wait.Wait()
-	tokens := make(map[string]int)
-	for _, seen := range g.upstream.seen() {
-		tokens[seen.Header.Get("Authorization")]++
-	}
-	if len(tokens) != 1 {
-		t.Errorf("%d tokens were signed", len(tokens))
-	}
-	for _, n := range tokens {
-		if n != 16 {
-			t.Errorf("%d of 16 requests passed", n)
 		}
 	}
 }
