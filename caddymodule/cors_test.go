@@ -36,6 +36,7 @@ var corsRoutes = `	handle /api/* {
 	gated("/ownany/*", "cors *", "anonymous /ownany/open") +
 	gated("/owncookie/*", "cors https://spa.example", "token_from cookie app_token") + gated("/closed/*")
 
+// TestG68PreflightsThatNeedNoToken: OPTIONS → needs a token unless it is a preflight and configured.
 func TestG68PreflightsThatNeedNoToken(t *testing.T) {
 	g := startGate(t, siteWith("\t\ttrusted_proxies static 127.0.0.1/32", corsRoutes))
 	token := g.server("public")

@@ -135,69 +135,6 @@ func TestF18ReloadsUnderLoad(t *testing.T) {
 	}
 }
 
-// TestF19ReloadsThatFail is about configurations that are wrong. One that is right and cannot start, because its store
-// cannot be opened, is another matter: Caddy starts apps in no order, so its routes may be asked before that is known.
-func TestF19ReloadsThatFail(t *testing.T) {
-	configuration := strings.Replace(site, "store memory", "store sqlite DIR/gatehouse.db", 1)
-	g := startGate(t, configuration)
-	token := g.server("public")
-	key := g.storedKey().ID
-	before := settled(runtime.NumGoroutine())
-	stop := g.trickle(map[string]int{
-		g.request("GET", "/any/x", bearer(token), "Connection: close"): 200,
-		g.request("GET", "/any/z", "Connection: close"):                401,
-	})
-	invalid := []string{
-		strings.Replace(configuration, "issuer http://ADDR", "issuer http://example.com", 1),
-		strings.Replace(configuration, "protect trusted", "protect unknown", 1),
-		strings.Replace(configuration, "client conf SECRET", "client conf {env.NOBODY_HAS_SET_THIS}", 1),
-		strings.Replace(configuration, "oauth {", "oauth {\n\t\tnonsense", 1),
-	}
-	for i := range 2 * len(invalid) {
-		if err := g.tryReload(invalid[i%len(invalid)]); err == nil {
-			t.Errorf("configuration %d was loaded", i%len(invalid))
-		}
-	}
-	for _, failure := range stop(0) { // these close no listener
-		t.Error(failure)
-	}
-	g.upstream.seen()
-	if g.storedKey().ID != key {
-		t.Error("another key signs")
-	}
-	g.passed(t, g.request("GET", "/any/x", bearer(token)))
-	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.token()))))
-	if after := settled(before + 5); after > before+5 {
-		t.Errorf("%d goroutines before, %d after", before, after)
-	}
-}
-
-// TestF20AnotherIssuer: tokens of the issuer that was are refused, at once and for good, and those of the issuer that is
-// are accepted. There is no moment at which both are.
-func TestF20AnotherIssuer(t *testing.T) {
-	first := strings.Replace(site, "store memory", "store sqlite DIR/gatehouse.db", 1)
-	second := strings.Replace(first, "issuer http://ADDR", "issuer http://ADDR/second", 1)
-	g := startGate(t, first)
-	old := g.server("public")
-	g.passed(t, g.request("GET", "/any/x", bearer(old)))
-	g.reload(second)
-	g.refused(t, g.request("GET", "/any/x", bearer(old)), 401)
-	status, _, body := g.do("POST", "/second/oauth/token", "grant_type=client_credentials&client_id=conf&client_secret="+confSecret, "Content-Type", "application/x-www-form-urlencoded")
-	if status != 200 {
-		t.Fatalf("token of the second issuer: %d %s", status, body)
-	}
-	fresh := g.watched(member(t, body, "access_token"))
-	if iss := claims(t, fresh)["iss"]; iss != g.url+"/second" {
-		t.Errorf("iss %v", iss)
-	}
-	g.passed(t, g.request("GET", "/any/x", bearer(fresh)))
-	g.reload(first)
-	g.passed(t, g.request("GET", "/any/x", bearer(old))) // the keys are still there, and so is the issuer
-	if header, _ := g.refused(t, g.request("GET", "/any/x", bearer(fresh)), 401); parameters(t, header)["realm"] != g.url {
-		t.Errorf("challenge %v", header)
-	}
-}
-
 // Requests on a connection that was there before keep the identity guard and the gate of the configuration they meet.
 func TestF18ProtectAppearsWithAReload(t *testing.T) {
 	open := siteWith("", "\treverse_proxy UPSTREAM")
