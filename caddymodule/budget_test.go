@@ -85,7 +85,7 @@ func TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords(t *testing.T) {
 	u.wait(now, time.Minute)
 	u.code(requestOf("first"), ada)
 
-	// A code of which nothing came is forgotten within the day, and so is that somebody has decided.
+	// A code that was not redeemed is deleted within the day, and so is the decision.
 	u.wait(now, 24*time.Hour+2*time.Minute)
 	u.keepHouse()
 	if left := u.sizes(); left.Families != 3 { // two sessions, and the one that was redeemed
@@ -131,8 +131,8 @@ func TestT141DecisionsOnTheConsentPageAreBounded(t *testing.T) {
 	b.codeToClient(t, b.decide(asked, "allow"), r)
 }
 
-// TestT142SignInsAreBounded: right passwords in a loop, each token ended at once → 60 a minute, then 429; older sessions go on. Who knows
-// a password opens sessions and gets tokens, so many in a minute, and ending them makes no room for more.
+// TestT142SignInsAreBounded: right passwords in a loop, each token ended at once → 60 a minute, then 429; older sessions go on. Ending
+// a session or a token makes no room for another one within the minute.
 func TestT142SignInsAreBounded(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, append(grantLimit("grants 5/1m per user"), passwordRefresh...)...)

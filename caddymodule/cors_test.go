@@ -96,7 +96,7 @@ func TestG68PreflightsThatNeedNoToken(t *testing.T) {
 	})
 }
 
-// readableBy holds an answer to whom it lets read: the origin, or nobody when that is empty.
+// readableBy checks which origin may read an answer; empty: none may.
 func readableBy(t *testing.T, header http.Header, origin string, credentials bool) {
 	t.Helper()
 	var allowed, exposed, credential []string
@@ -297,7 +297,7 @@ func TestPassedAnswersKeepTheirOwnCORS(t *testing.T) {
 	g.upstream.seen()
 }
 
-// TestG85AnAllowedOriginIsNoProof: to read a refusal is one thing, to act with somebody's cookie another.
+// TestG85AnAllowedOriginIsNoProof: an allowed origin may read a refusal, and may not act with the cookie of the browser's user.
 func TestG85AnAllowedOriginIsNoProof(t *testing.T) {
 	g := startGate(t, siteWith("", corsRoutes))
 	token := g.server("public")

@@ -15,7 +15,7 @@ import (
 const gateAccepts, gateRefuses, issuerKnows = "The gate accepts this token.\n", "The gate refuses this token.\n",
 	"Whether the gate accepts this token, only its issuer can say, which was not asked.\n"
 
-// explains wants a verdict, and these lines, and that no claim is shown which nobody has signed.
+// explains checks the verdict and these lines, and that no unsigned claim is shown.
 func (g *trustGate) explains(t *testing.T, token, verdict string, lines ...string) string {
 	t.Helper()
 	out, err := g.run(token, "token", "explain")
@@ -100,7 +100,7 @@ func TestCommandTokenExplainOfOurOwnBesideATrust(t *testing.T) {
 	}
 }
 
-// TestCommandOfAGateThatIssuesNothing: whatever is about clients, keys and people says why there are none.
+// TestCommandOfAGateThatIssuesNothing: commands about clients, keys and people say why there are none.
 func TestCommandOfAGateThatIssuesNothing(t *testing.T) {
 	g := startTrustGate(t, startProvider(t), gateOnly(trustSite))
 	for _, args := range [][]string{

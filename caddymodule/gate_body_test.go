@@ -13,7 +13,7 @@ import (
 )
 
 // TestG72TheRestOfABodyIsNoRequest: what is still to come of a body when its request is answered must not be read as another
-// request. Behind a proxy that shares its connections it would be one in somebody else's name.
+// request. Behind a proxy that shares its connections it would be a request in another client's name.
 func TestG72TheRestOfABodyIsNoRequest(t *testing.T) {
 	servers := "\t\ttimeouts {\n\t\t\tread_body 500ms\n\t\t}"
 	early := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Browsers at the gate of the issuer's own host: who is sent to sign in and comes back, and where the cookie accessToken is a token.
+// Browsers at the gate of the issuer's own host: which requests lead to the sign-in, and where the cookie accessToken is a token.
 
 var browserRoutes = gatedBelow("/app/*", "challenge browser", "anonymous /pub/*", "require /orders/* scope orders.read", "require /admins/* role admin") +
 	gated("/optional/*", "challenge browser", "optional") +
@@ -138,7 +138,7 @@ func TestG123TheCookieIsReadAsItIs(t *testing.T) {
 	}
 }
 
-// TestG123NoTokenCookieBesideChallengeBrowser, whatever its name: browsers come with a session of their host.
+// TestG123NoTokenCookieBesideChallengeBrowser: a token cookie of any name beside `challenge browser` is refused, because browsers come with a session of their host.
 func TestG123NoTokenCookieBesideChallengeBrowser(t *testing.T) {
 	for _, options := range []string{
 		"token_from cookie accessToken\n\tchallenge browser", "challenge browser\n\ttoken_from cookie accessToken", "challenge browser\n\ttoken_from cookie app",

@@ -151,8 +151,8 @@ func TestG12OtherSchemes(t *testing.T) {
 	}
 	g.refused(t, g.request("GET", "/any/x", "Authorization: "+token), 401)
 	g.refused(t, g.request("GET", "/any/x", "Authorization: Basic "+strings.Repeat("A", 10)), 401)
-	// Where no token is needed, a bearer token that nobody has verified does not reach the upstream. Other schemes are for
-	// whoever stands behind us.
+	// Where no token is needed, an unverified bearer token does not reach the upstream. Other schemes
+	// are for the upstream.
 	for _, value := range []string{"Bearer bad", "bearer bad", "Bearer", "Bearer " + token} {
 		g.passed(t, g.request("GET", "/mixed/pub/x", "Authorization: "+value)).has(t, "Authorization")
 	}

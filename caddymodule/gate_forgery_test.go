@@ -25,10 +25,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Tokens that somebody forged, some of them by somebody who can sign with our key: what a token says must not matter
-// before its form is right.
+// Forged tokens, some of them signed with our key: the claims of a token must not matter before its form is right.
 
-// forger signs whatever it is told to.
+// forger signs any header and claims with its key.
 type forger struct {
 	key    crypto.Signer
 	kid    string
@@ -91,7 +90,7 @@ func (f *forger) token(header, claims string) string {
 	return input + "." + b64(f.sign(input))
 }
 
-// sign signs as the forger's own algorithm does, whatever the header says.
+// sign uses the forger's own algorithm, even if the header names another.
 func (f *forger) sign(input string) []byte {
 	signature, err := jwt.GetSigningMethod(f.alg).Sign(input, f.key)
 	if err != nil {
@@ -110,7 +109,7 @@ func (f *forger) claiming(claims map[string]any) string {
 	return f.token(f.header(nil), f.claims(claims))
 }
 
-// user is a token with whatever stands in it, also a role that nobody has declared, which the issuer leaves out.
+// user is a token with any role: the issuer leaves out a role that is not declared.
 func (f *forger) user(id, organisation, role string) string {
 	return f.claiming(map[string]any{"sub": id, "org": organisation, "role": role})
 }

@@ -31,7 +31,7 @@ func (r *recorded) anonymous(t *testing.T) *recorded {
 	return r.withoutTrailers(t)
 }
 
-// withoutTrailers is what no upstream gets, whoever calls.
+// withoutTrailers checks that no trailer and no `Proxy` reached the upstream.
 func (r *recorded) withoutTrailers(t *testing.T) *recorded {
 	t.Helper()
 	r.has(t, "Proxy")
@@ -41,7 +41,7 @@ func (r *recorded) withoutTrailers(t *testing.T) *recorded {
 	return r
 }
 
-// spoofs are lines by which a client claims to be somebody.
+// spoofs are lines by which a client names itself.
 var spoofs = []string{
 	"X-Auth-Subject: admin", "x-auth-subject: admin", "X-AUTH-SUBJECT: admin", "X-Auth-subject:admin", "X-Auth-Subject: admin, root",
 	"X-Auth-Client: admin", "X-Auth-Scope: trusted", "X-Auth-Organisation: acme", "X-Auth-Role: admin", "X-Auth-Groups: admins", "X_Auth_Groups: admins", "x.auth-GROUPS: admins",
@@ -184,7 +184,7 @@ func TestG51Trailers(t *testing.T) {
 			if name != "announced" && name != "credentials" {
 				return
 			}
-			// Error routes that proxy get none either, whoever made the error.
+			// Error routes that proxy get none either.
 			for _, target := range []string{"/errors/x", "/down/x", "/a;b"} {
 				_, _, _ = g.asked(t, chunked(target, c.trailers, append(c.lines, bearer(token), "X-Auth-Role: admin")...))
 				seen := g.upstream.one(t)
@@ -319,7 +319,7 @@ func TestG55PlaceholdersAreText(t *testing.T) {
 	}
 }
 
-// TestPlaceholdersOfTheUser: the rest of Caddy learns who is calling, and that nobody is.
+// TestPlaceholdersOfTheUser: the placeholders of Caddy name the caller; without one they are empty.
 func TestPlaceholdersOfTheUser(t *testing.T) {
 	g := startGate(t, siteWith("", `	protect {
 		anonymous /pub/*
@@ -451,7 +451,7 @@ func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
 		}
 		g.upstream.one(t).has(t, "Authorization", want...)
 	}
-	// A header of another scheme is for somebody behind us, unless the route says that none goes on.
+	// A header of another scheme goes on, unless the route strips it.
 	g.passed(t, g.request("GET", "/pub/x", basic)).has(t, "Authorization", "Basic Y29uZjp4")
 	g.passed(t, g.request("GET", "/relay/pub/x", basic)).has(t, "Authorization", "Basic Y29uZjp4")
 	g.passed(t, g.request("GET", "/strip/pub/x", basic)).has(t, "Authorization")

@@ -13,10 +13,10 @@ import (
 // Paths, methods and hosts in every spelling. A path that could be read in two ways is refused; what is left is judged as
 // the upstream will see it.
 
-// everythingDenied needs a scope for whatever there is.
+// everythingDenied needs a scope for every path.
 var everythingDenied = siteWith("", gated(" trusted"))
 
-// publicAside is wide open to whoever finds a path that we take for public and the upstream does not: the rules and the
+// publicAside is open to a path that we take for public and the upstream does not: the rules and the
 // upstream have nothing but the path to go by.
 var publicAside = siteWith("", gated("", "anonymous /public/*", "require /api/* scope trusted"))
 
@@ -180,7 +180,7 @@ func TestG66Hosts(t *testing.T) {
 	g.refused(t, with("http://user:pass@"+g.addr+"/api/x", "evil.test", bearer(token)), 403)
 	g.refused(t, with("http://"+g.addr, g.addr), 401)
 	g.refused(t, with("http://"+g.addr+"?/public/x", g.addr), 401)
-	// Somebody else's host is nobody's: no site, no proxy.
+	// A host of no site is not proxied.
 	for _, request := range []string{
 		with("/x", "evil.test", bearer(token)), with("/public/x", "evil.test"), with("http://evil.test/public/x", g.addr), with("/public/x", ""),
 		with("/public/x", g.addr+"\r\nHost: h5.example"), with("/public/x", g.addr+", h5.example"), with("/public/x", "h5.example@evil.test"),

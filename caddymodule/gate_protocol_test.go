@@ -294,7 +294,7 @@ func TestG79RevocationsTooOld(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", bearer(token)))
 }
 
-// settled waits until no more goroutines run than limit, and returns how many do.
+// settled waits until at most limit goroutines run, and returns their number.
 func settled(limit int) int {
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		if n := runtime.NumGoroutine(); n <= limit || time.Now().After(deadline) {

@@ -156,7 +156,7 @@ func TestF18ProtectAppearsWithAReload(t *testing.T) {
 	g.upstream.one(t)
 	g.reload(siteWith("", "\tprotect\n\treverse_proxy UPSTREAM"))
 	g.refused(t, g.request("GET", "/x"), 401) // on a connection of its own, at once
-	// The former configuration closes the connections that nobody uses, and may answer on them until then.
+	// The former configuration closes idle connections, and may answer on them until then.
 	g.eventually("the route is protected", func() bool { return ask() == 401 })
 	g.upstream.seen()
 	for range 10 {

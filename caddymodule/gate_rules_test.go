@@ -160,7 +160,7 @@ func TestG70ExpressionsSeeThePathThatIsForwarded(t *testing.T) {
 	g.passed(t, g.request("GET", "/p/x", bearer(public)))
 }
 
-// TestG84StepUp: who has to sign in anew or in another way is told so, and what is asked for (RFC 9470 §3).
+// TestG84StepUp: a sign-in that is too old or of another acr → 401 with acr_values and max_age (RFC 9470 §3).
 func TestG84StepUp(t *testing.T) {
 	now := setClock(t)
 	g := startGate(t, siteWith("", gated("", "require /gold/* acr gold urn:example:platinum", "require /fresh/* max_age 5m", "require /hurry/* max_age 1m", "require /both/* acr gold", "require /both/* max_age 1h", "require /both/very/* max_age 1m")))
@@ -203,7 +203,7 @@ func TestG84StepUp(t *testing.T) {
 			}
 		})
 	}
-	// The age is asked for every time, whatever is cached.
+	// The age is checked for every request, also of a cached token.
 	token := user(0, nil)
 	g.passed(t, g.request("GET", "/hurry/x", bearer(token)))
 	now.advance(2 * time.Minute)

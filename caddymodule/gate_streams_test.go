@@ -268,7 +268,7 @@ func TestG71StreamsEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// TestG71LeewayIsNoTimeToGoOnIn: it lets in whoever comes late, for as long as it lasts, and prolongs no stream.
+// TestG71LeewayIsNoTimeToGoOnIn: the leeway admits a request that comes late, and does not prolong a stream.
 func TestG71LeewayIsNoTimeToGoOnIn(t *testing.T) {
 	c := setClock(t)
 	g := startGate(t, siteWith("", streamRoutes))
@@ -304,7 +304,7 @@ func (g *gateway) awaitAudit(t *testing.T, message string) map[string]any {
 	return nil
 }
 
-// TestG71AClientThatDoesNotRead: who is waiting for it cannot see that the request has ended.
+// TestG71AClientThatDoesNotRead: a stream whose client does not read ends with its token, although a write to it blocks.
 func TestG71AClientThatDoesNotRead(t *testing.T) {
 	g := startGate(t, siteWith("", strings.ReplaceAll(streamRoutes, "flush_interval -1", "")))
 	for name, head := range map[string]string{
@@ -431,7 +431,7 @@ func TestG71StreamsSurviveAReload(t *testing.T) {
 	}
 }
 
-// TestG71StreamsEndWithTheirIssuer: after a reload to another issuer nobody learns of revocations for the old one's.
+// TestG71StreamsEndWithTheirIssuer: a reload to another issuer ends the streams of the old one, whose revocations are no longer read.
 func TestG71StreamsEndWithTheirIssuer(t *testing.T) {
 	configuration := siteWith("", streamRoutes)
 	g := startGate(t, configuration)

@@ -94,8 +94,7 @@ func TestG57SwappedToken(t *testing.T) {
 	}
 }
 
-// TestG57ClientsTokenNeverReachesTheUpstream, on whatever way a request takes: with retries, upgrades, error routes, and
-// without anybody to swap it for.
+// TestG57ClientsTokenNeverReachesTheUpstream with retries, upgrades and error routes, and without a caller.
 func TestG57ClientsTokenNeverReachesTheUpstream(t *testing.T) {
 	g := startBoth(t, siteWith("", swappingRoutes))
 	token := g.user("u-ada", "acme", "admin", "public")
@@ -157,7 +156,7 @@ func TestG57G94NothingPassesWhileNobodyCanSign(t *testing.T) {
 	g.swapped(t, g.passed(t, g.request("GET", "/swapped/x", bearer(token))), token, ordersAudience)
 }
 
-// TestG25SwappedTokenAsBearer: an upstream that turns bad can show it to gates that guard that upstream, and to nobody else.
+// TestG25SwappedTokenAsBearer: an exchanged token passes gates for that upstream alone.
 func TestG25SwappedTokenAsBearer(t *testing.T) {
 	g := startGate(t, siteWith("", withoutErrorRoutes(strings.NewReplacer("/orders/*", "/meant/*", "/any/*", "/swap/*").Replace(swappingRoutes))))
 	token := g.user("u-ada", "acme", "admin", "public", "trusted")
@@ -172,7 +171,7 @@ func TestG25SwappedTokenAsBearer(t *testing.T) {
 	}
 }
 
-// TestSwapOfAnotherIssuersToken: its people are nobody of ours, and our own ids cannot look like theirs.
+// TestSwapOfAnotherIssuersToken: its users get a prefix, which no id of ours can have.
 func TestSwapOfAnotherIssuersToken(t *testing.T) {
 	p := startProvider(t)
 	caddyfile := strings.Replace(trustSite, "\n\toauth_server\n", `

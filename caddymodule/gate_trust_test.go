@@ -197,7 +197,7 @@ func TestG90OpaqueTokens(t *testing.T) {
 	})
 }
 
-// TestStatusOfAGateThatIssuesNothing: it is ready whatever becomes of an issuer that it trusts, and says how that stands.
+// TestStatusOfAGateThatIssuesNothing: it is ready even if an issuer that it trusts is away, and the status says so.
 func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 	p := startProvider(t)
 	g := startTrustGate(t, p, gateOnly(trustSite))

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
-// TestG71AStreamWhoseIssuerIsAway: that nobody can be asked makes no token live longer than it says of itself.
+// TestG71AStreamWhoseIssuerIsAway: a stream ends with its token although the issuer cannot be asked.
 func TestG71AStreamWhoseIssuerIsAway(t *testing.T) {
 	c := runningClock(t)
 	p := startProvider(t)

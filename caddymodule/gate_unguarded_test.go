@@ -106,7 +106,7 @@ http://ADDR, http://other.localhost:TCPPORT {
 }
 `
 
-// TestV4UnguardedRoutes: whatever reaches an upstream of a server with a gate, by whatever way, carries no identity of the client's and no
+// TestV4UnguardedRoutes: a request that reaches an upstream of a server with a gate, by any route, carries no identity of the client's and no
 // cookie of ours, in a named route and in error routes too.
 func TestV4UnguardedRoutes(t *testing.T) {
 	scripts, err := net.Listen("tcp", "127.0.0.1:0")

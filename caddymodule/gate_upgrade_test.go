@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
-// Protocols that a client may switch to. In a tunnel nobody asks the gate any more.
+// Protocols that a client may switch to. The gate does not see what goes through a tunnel.
 
 // upgradeRoutes are one route of each kind that lets a request through.
 var upgradeRoutes = gated("/anonymous/*", "anonymous /anonymous/*") + gated("/optional/*", "optional") +
@@ -31,7 +31,7 @@ var upgradeRoutes = gated("/anonymous/*", "anonymous /anonymous/*") + gated("/op
 ` +
 	gated("")
 
-// eagerUpstream switches to whatever is asked for, HTTP/2 without HTTP2-Settings included, as Hypercorn does. Inside HTTP/2
+// eagerUpstream switches to any protocol that is asked for, HTTP/2 without HTTP2-Settings included, as Hypercorn does. Inside HTTP/2
 // it serves every request, and tells of it on tunnelled.
 func eagerUpstream(tunnelled chan<- string) func(net.Conn, *recorded) {
 	return func(connection net.Conn, r *recorded) {
@@ -111,7 +111,7 @@ func (g *gateway) ordinary(t *testing.T, request string, tunnelled <-chan string
 	return g.upstream.one(t)
 }
 
-// tunnel is a connection behind a 101, of which a reader may hold bytes already.
+// tunnel is a connection after a 101, whose reader may have buffered bytes.
 type tunnel struct{ *wire }
 
 func (t tunnel) Read(p []byte) (int, error) { return t.reader.Read(p) }
@@ -208,7 +208,7 @@ func TestG50ARefusalIsNoTunnel(t *testing.T) {
 	}
 }
 
-// TestG50AProxyThatAsksUs passes its own request on, whatever we take from ours: so there is no yes to another protocol.
+// TestG50AProxyThatAsksUs passes its own request on with the Upgrade, so another protocol is refused.
 func TestG50AProxyThatAsksUs(t *testing.T) {
 	g := startGate(t, siteWith("", `	handle /status {
 		protect {

@@ -13,7 +13,7 @@ import (
 
 // What only HTTP/2 can say, or says in its own way.
 
-// TestG49FieldsOfTheConnectionOverHTTP2: HTTP/2 has none (RFC 9113 §8.2.2). Who sends one is refused or not listened to.
+// TestG49FieldsOfTheConnectionOverHTTP2: HTTP/2 has none (RFC 9113 §8.2.2). A request with one is refused, or the field is ignored.
 func TestG49FieldsOfTheConnectionOverHTTP2(t *testing.T) {
 	g := startGate(t, speakingH2(relaying()))
 	token := g.server("public")
@@ -44,7 +44,7 @@ func TestG49FieldsOfTheConnectionOverHTTP2(t *testing.T) {
 }
 
 // TestG51TrailersOfRPCs: an RPC over HTTP/2 has a trailer in its answer, which must get through, and the trailers of its
-// request must not, whatever version the upstream speaks.
+// request must not, in any version that the upstream speaks.
 func TestG51TrailersOfRPCs(t *testing.T) {
 	type call struct{ header, trailer http.Header }
 	calls := make(chan call, 1)

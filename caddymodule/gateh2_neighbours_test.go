@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
-// The gate among other handlers: those that change the path, and those that ask who somebody is as well.
+// The gate among other handlers: those that change the path, and those that authenticate too.
 
 // TestG70TheGateJudgesWhatGoesOn: a path rewritten before or behind the gate → decision and forwarded path agree.
 func TestG70TheGateJudgesWhatGoesOn(t *testing.T) {

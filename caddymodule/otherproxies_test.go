@@ -126,7 +126,7 @@ func startServer(t *testing.T, command *exec.Cmd, addr string) {
 	awaitListener(t, addr, ended, &said)
 }
 
-// awaitListener waits until somebody listens at an address.
+// awaitListener waits until a server listens at an address.
 func awaitListener(t *testing.T, addr string, ended chan struct{}, said *bytes.Buffer) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -303,7 +303,7 @@ func TestNginxLeadsClientsToTheirIssuer(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// TestNginxG48FakedIdentity: whatever a client says of itself in whatever spelling, the upstream is told by the gate alone.
+// TestNginxG48FakedIdentity: identity headers of a client, in any spelling → only those of the gate reach the upstream.
 func TestNginxG48FakedIdentity(t *testing.T) {
 	var faked []string
 	for _, name := range []string{"Subject", "Client", "Scope", "Organisation", "Role", "Groups", "Issuer"} {

@@ -88,13 +88,13 @@ var tokenText = regexp.MustCompile(`gh_pat_[0-9A-Za-z]{36}`)
 // shownToken is the token that a page shows; "" when it shows none.
 func shownToken(p page) string { return tokenText.FindString(p.body) }
 
-// tokensNamed counts the tokens of somebody, as operators see them.
+// tokensOf counts the tokens of a user, as operators see them.
 func (g *gatehouse) tokensOf(user string) int {
 	g.t.Helper()
 	return strings.Count(g.ok("pat", "list", "--user", user), "\n") - 1
 }
 
-// inBrowser is a new browser in which somebody is signed in.
+// inBrowser returns a new browser in which that user is signed in.
 func (g *gatehouse) inBrowser(email string) *browser {
 	g.t.Helper()
 	b := g.browser()

@@ -331,7 +331,7 @@ func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
 		if _, _, body := g.post("/oauth/introspect", url.Values{"token": {token}, "client_id": {"conf"}, "client_secret": {confSecret}}); body != `{"active":false}` {
 			t.Errorf("at its end it is %s", body)
 		}
-		// Service accounts have tokens, whatever role the tokens of people are for.
+		// Service accounts have tokens, also with a role that people may have none for.
 		g.ok("service-account", "add", "--id", "watcher", "--role", "group_manager")
 		_, watchers := g.pat("watcher")
 		mustBe("of a service account, at a route for other roles", watchers, 403)

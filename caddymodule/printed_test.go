@@ -202,7 +202,7 @@ func readingsOf(target string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// attack is somebody who sends requests to one host of a configuration, with these header lines.
+// attack sends requests to one host of a configuration, with these header lines.
 type attack struct {
 	*gatehouse
 	host  string

@@ -160,8 +160,8 @@ func TestResourceMetadata(t *testing.T) {
 	}
 }
 
-// TestResourceMetadataOfTheIssuer: the root is the issuer's audience, and a route that others' tokens pass too says whose. Whoever looks
-// nowhere but at the root finds the issuers of the routes below it behind those of the root.
+// TestResourceMetadataOfTheIssuer: the root is the issuer's audience, and a route that others' tokens pass too says whose. A client
+// that reads the root alone finds the issuers of the routes below it behind those of the root.
 func TestResourceMetadataOfTheIssuer(t *testing.T) {
 	g := startGate(t, site)
 	_, _, body := g.get(wellKnown, "")
@@ -219,7 +219,7 @@ func (p *provider) tokenWith(audience string) string {
 	return f.claiming(map[string]any{"sub": "ada", "client_id": "app", "scope": "buy read"})
 }
 
-// TestAClientFollowsRFC9728: who knows nothing but the URL of a resource finds the issuer, gets a token, and gets in.
+// TestAClientFollowsRFC9728: a client that knows only the URL of a resource finds the issuer, gets a token and is admitted.
 func TestAClientFollowsRFC9728(t *testing.T) {
 	p := startProvider(t)
 	g := resourceGate(t, p, true)
