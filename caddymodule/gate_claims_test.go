@@ -11,20 +11,6 @@ import (
 
 // What a token says, once its signature is good.
 
-// TestG39AudienceOfARoute: aud of another route, absent, empty or of other types → 401; an array with ours → accepted.
-func TestG39AudienceOfARoute(t *testing.T) {
-	g := startGate(t, siteWith("", gated("/own/*", "audience https://orders.test https://stock.test")+gated("/any/*")+
-		`	handle {
-		respond 404
-	}`))
-	f := g.forger()
-	ours, theirs := f.good(), f.claiming(map[string]any{"aud": "https://stock.test"})
-	g.passed(t, g.request("GET", "/any/x", bearer(ours)))
-	g.refused(t, g.request("GET", "/own/x", bearer(ours)), 401) // although it is cached by now
-	g.passed(t, g.request("GET", "/own/x", bearer(theirs)))
-	g.refused(t, g.request("GET", "/any/x", bearer(theirs)), 401)
-}
-
 // TestG41ScopeOfARoute: scope public, a prefix, another case, an array or none where `trusted` is needed → 403.
 func TestG41ScopeOfARoute(t *testing.T) {
 	g := startGate(t, site)
