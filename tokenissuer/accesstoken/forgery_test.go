@@ -114,8 +114,8 @@ func TestG15AnotherAlgorithm(t *testing.T) {
 	}
 }
 
-// TestG16To18HeaderMembers: alg or kid absent, of another type, twice, in another case, unknown, 10 KiB → 401.
-func TestG16To18HeaderMembers(t *testing.T) {
+// TestG16To19HeaderMembers: alg or kid absent, of another type, twice, in another case, unknown, 10 KiB, a path, SQL, a pipe or a URL → 401.
+func TestG16To19HeaderMembers(t *testing.T) {
 	g := newGate(t)
 	kid := g.signing[oauth.ES256].ID
 	tokens := make(map[string]string)
@@ -132,8 +132,9 @@ func TestG16To18HeaderMembers(t *testing.T) {
 	g.refuses(t, g.headed("kid", quoted(strings.Repeat("k", 10<<10))), "token_too_long")
 }
 
-// TestG20ReferencesToKeys: jku, x5u, x5c, jwk headers → 401, no connection, even if the embedded key fits.
-func TestG20ReferencesToKeys(t *testing.T) {
+// TestG20G34OtherKeys: jku, x5u, x5c, jwk headers, or our kid with another environment's key → 401, no connection, even if the embedded key
+// fits.
+func TestG20G34OtherKeys(t *testing.T) {
 	g := newGate(t)
 	ours, theirs := g.signing[oauth.ES256], testkeys.Foreign()[oauth.ES256]
 	point, _ := testkeys.Public(theirs).(*ecdsa.PublicKey).Bytes()
