@@ -160,8 +160,6 @@ func TestG91AnInvalidCookieIsNoProof(t *testing.T) {
 	}
 }
 
-func noneToken() string { return "eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0.eyJzdWIiOiJ4In0." }
-
 // webSocket are the lines of a WebSocket's handshake.
 var webSocket = []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
 
