@@ -54,7 +54,7 @@ func (c *callers) met(t *testing.T) map[string]int {
 	return signers
 }
 
-// call gets a token and takes it, and one that somebody got before, to the gate.
+// call gets a token and takes it, and one that a caller got before, to the gate.
 func (c *callers) call(round int) {
 	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}}
 	request, _ := http.NewRequestWithContext(c.ctx, http.MethodPost, c.g.url+"/oauth/token", strings.NewReader(form.Encode()))

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 const gateAccepts, gateRefuses, issuerKnows = "The gate accepts this token.\n", "The gate refuses this token.\n",
 	"Whether the gate accepts this token, only its issuer can say, which was not asked.\n"
 
-// explains wants a verdict, and these lines, and that no claim is shown which nobody has signed.
+// explains checks the verdict and these lines, and that no unsigned claim is shown.
 func (g *trustGate) explains(t *testing.T, token, verdict string, lines ...string) string {
 	t.Helper()
 	out, err := g.run(token, "token", "explain")
@@ -58,17 +57,11 @@ func TestCommandTokenExplainOfATrustedIssuer(t *testing.T) {
 				lines                []string
 			}{
 				{"good", good, gateAccepts, []string{ofCorp, "signature passed", "revocation passed", "subject ada", "key " + f.kid}},
-				{"expired", f.claiming(map[string]any{"exp": node.Clock().Unix() - 60}), gateRefuses, []string{ofCorp, "time failed token_expired", "signature passed", "subject conf"}},
-				{"for another audience", f.claiming(map[string]any{"aud": "https://other.example"}), gateRefuses, []string{ofCorp, "audience failed audience_wrong"}},
 				{"forged", stranger.good(), gateRefuses, []string{ofCorp, "signature failed", "time passed"}},
-				{"an ID token", f.with(map[string]any{"typ": "JWT"}), gateRefuses, []string{ofCorp, "type failed header_unexpected (at+jwt)"}},
 				{"an unknown key", f.with(map[string]any{"kid": "unknown"}), issuerKnows, []string{ofCorp, "key failed key_unknown not fetched for an explanation"}},
 				{"of nobody", (&forger{key: f.key, kid: f.kid, alg: f.alg, issuer: "https://nobody.example"}).good(), gateRefuses,
 					[]string{"issuer failed issuer_unknown " + p.url + " (trust corp)"}},
-				{"without an issuer", f.claiming(map[string]any{"iss": nil}), gateRefuses, []string{"issuer failed issuer_unknown"}},
-				{"cut off", good[:strings.LastIndexByte(good, '.')+1], gateRefuses, []string{"form failed token_malformed"}},
 				{"opaque", "0pa-que", gateRefuses, []string{"introspection failed token_malformed nobody introspects"}},
-				{"nothing", "", gateRefuses, []string{"introspection failed"}},
 			} {
 				t.Run(test.name, func(t *testing.T) {
 					out := g.explains(t, test.token+"\n", test.verdict, test.lines...)
@@ -107,40 +100,7 @@ func TestCommandTokenExplainOfOurOwnBesideATrust(t *testing.T) {
 	}
 }
 
-// TestCommandTokenExplainAsksNobody, whatever the token: not for keys, and not about one.
-func TestCommandTokenExplainAsksNobody(t *testing.T) {
-	p := startProvider(t)
-	var asked atomic.Int64 // when, last, in Unix nanoseconds
-	p.says(providerJWKS, func(w http.ResponseWriter, _ *http.Request) {
-		asked.Store(time.Now().UnixNano())
-		w.WriteHeader(http.StatusInternalServerError)
-	})
-	g := startTrustGate(t, p, gateOnly(trustSite), "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "}")
-	g.eventually("the first fetch has failed", func() bool {
-		out, err := g.run(g.forger().good(), "token", "explain")
-		return err == nil && strings.Contains(out, "the last fetch failed: ")
-	})
-	// The gate asks again by itself, the first time after four seconds, and then less often. Who is slower looks once more.
-	for quiet := 4 * time.Second; ; quiet *= 2 {
-		before, last := p.count(providerJWKS), time.Unix(0, asked.Load())
-		g.explains(t, g.forger().good(), issuerKnows, ofCorp, "key failed keys_not_loaded 500")
-		g.explains(t, g.watched("opaque-c4ca4238a0b923820dcc509a6f75849b"), issuerKnows, ofCorp, "form passed",
-			"introspection not reached introspection of trust corp")
-		g.explains(t, "no token at all", gateRefuses, "form failed token_malformed")
-		fetches := p.count(providerJWKS) - before
-		if fetches == 0 {
-			break
-		}
-		if time.Since(last) <= quiet || quiet >= patience {
-			t.Fatalf("%d fetches of keys", fetches)
-		}
-	}
-	if questions := p.count(providerIntrospect); questions != 0 {
-		t.Errorf("asked %d times about a token", questions)
-	}
-}
-
-// TestCommandOfAGateThatIssuesNothing: whatever is about clients, keys and people says why there are none.
+// TestCommandOfAGateThatIssuesNothing: commands about clients, keys and people say why there are none.
 func TestCommandOfAGateThatIssuesNothing(t *testing.T) {
 	g := startTrustGate(t, startProvider(t), gateOnly(trustSite))
 	for _, args := range [][]string{

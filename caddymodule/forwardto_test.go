@@ -48,7 +48,7 @@ var forwardToRoutes = `	header X-Auth-Role "{header.X-Auth-Role}of the site"
 ` +
 	gated("/request/*", "forward_to request")
 
-// impostor is an upstream that says who is calling, in all ways that there are.
+// impostor is an upstream whose answer names a caller in headers and trailers, in every spelling.
 func impostor(connection net.Conn, r *recorded) {
 	lines := "X-Auth-Subject: admin\r\nx-auth-subject: admin\r\nX_Auth_Subject: admin\r\nX-Auth_Subject: admin\r\nx.auth.subject: admin\r\n" +
 		"X-Auth-Role: admin\r\nX-AUTH-SCOPE: admin\r\nX-User: admin\r\nX-Other: kept\r\n"
@@ -171,7 +171,7 @@ func TestForwardToTheResponse(t *testing.T) {
 	})
 }
 
-// TestForwardToTheResponseOfErrorRoutes: a refusal names nobody, whoever answers it.
+// TestForwardToTheResponseOfErrorRoutes: a refusal names no caller, in error routes too.
 func TestForwardToTheResponseOfErrorRoutes(t *testing.T) {
 	g := startGate(t, siteWith("", strings.Replace(forwardToRoutes, "X-Auth-Role", "X-Else", 1)+`
 	handle_errors {

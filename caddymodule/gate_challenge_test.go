@@ -124,9 +124,9 @@ func TestG92ForwardAddsToTheDefaults(t *testing.T) {
 	token := g.watched(f.claiming(map[string]any{"email": "ada@acme.example", "scope": "public"}))
 	seen := g.passed(t, g.request("GET", "/more/x", bearer(token), "X-Auth-Email: admin@acme.example", "X-Auth-Subject: admin"))
 	seen.ours(t, "conf").has(t, "X-Auth-Email", "ada@acme.example")
-	for _, spelling := range []string{"X-Auth-Email", "x-auth-email", "X_Auth_Email", "X.Auth.Email"} {
-		g.passed(t, g.request("GET", "/more/x", bearer(g.server("public")), spelling+": admin")).has(t, "X-Auth-Email")
-		g.passed(t, g.request("GET", "/more/pub/x", spelling+": admin")).has(t, "X-Auth-Email")
-		g.passed(t, g.request("GET", "/x", bearer(g.server("public")), spelling+": admin")).has(t, "X-Auth-Email")
+	spoofed := []string{"X-Auth-Email: admin", "x-auth-email: admin", "X_Auth_Email: admin", "X.Auth.Email: admin"}
+	g.passed(t, g.request("GET", "/more/pub/x", spoofed...)).has(t, "X-Auth-Email")
+	for _, target := range []string{"/more/x", "/x"} {
+		g.passed(t, g.request("GET", target, append(spoofed, bearer(g.server("public")))...)).has(t, "X-Auth-Email")
 	}
 }

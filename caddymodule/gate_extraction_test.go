@@ -36,120 +36,51 @@ func TestG01NoToken(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.token()))))
 }
 
-// TestG02SchemeInAnyCase: `bearer`, `BEARER` → accepted.
-func TestG02SchemeInAnyCase(t *testing.T) {
-	g := startBoth(t, site)
-	token := g.server("public")
-	for _, scheme := range []string{"Bearer", "bearer", "BEARER", "bEaReR"} {
-		g.passed(t, g.request("GET", "/any/x", "Authorization: "+scheme+" "+token))
-		g.passed(t, g.request("GET", "/any/x", "AUTHORIZATION: "+scheme+" "+token))
-	}
-}
-
-// TestG03NothingIsTrimmed: two spaces, a tab, NBSP, a BOM or a trailing space in Authorization → 400 or 401.
-func TestG03NothingIsTrimmed(t *testing.T) {
+// TestG02To11WhereATokenMayBe: `bearer` in any case → accepted; a token out of shape, twice, or anywhere but in Authorization → 400 or 401.
+// Package requests has every shape.
+func TestG02To11WhereATokenMayBe(t *testing.T) {
 	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
 	token := g.server("public")
-	for name, value := range map[string]string{
-		"two spaces":          "Bearer  " + token,
-		"tab":                 "Bearer\t" + token,
-		"space and tab":       "Bearer \t" + token,
-		"no-break space":      "Bearer\u00a0" + token,
-		"em space":            "Bearer\u2003" + token,
-		"em space inside":     "Bearer \u2003" + token,
-		"byte order mark":     "Bearer \ufeff" + token,
-		"mark before scheme":  "\ufeffBearer " + token,
-		"tab before the dot":  "Bearer " + strings.Replace(token, ".", "\t.", 1),
-		"trailing em space":   "Bearer " + token + "\u2003",
-		"trailing vertical":   "Bearer " + token + "\u0085",
-		"full-width letters":  "\uff22earer " + token,
-		"trailing equal sign": "Bearer " + token + "=",
+	good := bearer(token)
+	for _, line := range []string{good, "AUTHORIZATION: bEaReR " + token} {
+		g.passed(t, g.request("GET", "/x", line, "Cookie: accessToken=other"))
+	}
+	for name, lines := range map[string][]string{
+		"G03 two spaces": {"Authorization: Bearer  " + token}, "G03 no-break space": {"Authorization: Bearer \u00a0" + token}, "G04 the scheme alone": {"Authorization: Bearer"},
+		"G05 a list": {good + ", Bearer " + token}, "G05 quotes": {`Authorization: Bearer "` + token + `"`}, "G06 two headers": {good, good}, "G06 Basic beside it": {"Authorization: Basic x", good},
 	} {
-		t.Run(name, func(t *testing.T) { g.refused(t, g.request("GET", "/any/x", "Authorization: "+value), 400, 401) })
+		t.Run(name, func(t *testing.T) {
+			header, _ := g.refused(t, g.request("GET", "/x", lines...), 400, 401)
+			if name[:3] != "G03" && parameters(t, header)["error"] != "invalid_request" {
+				t.Errorf("challenge %v", header)
+			}
+		})
 	}
 	// White space around a field's value is no part of it (RFC 9110 §5.5), and net/http takes it away over HTTP/1.1. Over
 	// HTTP/2 it belongs to the value, and there it shows that we trim nothing.
-	g.passed(t, g.request("GET", "/any/x", bearer(token)+" "))
-	for _, value := range []string{"Bearer " + token + " ", " Bearer " + token, "Bearer  " + token} {
+	g.passed(t, g.request("GET", "/x", good+" "))
+	for _, value := range []string{"Bearer " + token + " ", " Bearer " + token} {
 		g.audited()
-		status, _, body := g.h2(t, g.fields("GET", "/any/x", "authorization", value))
+		status, _, body := g.h2(t, g.fields("GET", "/x", "authorization", value))
 		if status == 0 { // refused as malformed, before anybody could look
 			g.upstream.none(t)
 			continue
 		}
 		g.checkRefused(t, status, body, 400, 401)
 	}
-	if status, _, _ := g.h2(t, g.fields("GET", "/any/x", "authorization", "Bearer "+token)); status != 200 {
-		t.Errorf("over HTTP/2: %d", status)
+	g.refused(t, g.request("GET", "/x", bearer(token+"\x80")), 401) // G08
+	if logs := g.logs(); strings.Contains(logs, "\x80") {
+		t.Error("the byte is in the log")
 	}
-}
-
-// TestG04SchemeAlone: `Bearer` alone → 400 or 401.
-func TestG04SchemeAlone(t *testing.T) {
-	g := startBoth(t, site)
-	for _, value := range []string{"Bearer", "Bearer ", "bearer", "", "Bearer =", "Bearer ."} {
-		g.refused(t, g.request("GET", "/any/x", "Authorization: "+value), 400, 401)
+	form := "access_token=" + token
+	g.refused(t, g.requestWith(form, "POST", "/x", "Content-Type: application/x-www-form-urlencoded", "Content-Length: "+itoa(len(form))), 401)
+	for _, line := range []string{"Proxy-Authorization: Bearer " + token, "Cookie: accessToken=" + token, "Cookie: __Host-session=" + token} {
+		g.refused(t, g.request("GET", "/x", line), 401)
 	}
-}
-
-// TestG05OneTokenInOneHeader: two tokens in one header, quotes, a list → 400.
-func TestG05OneTokenInOneHeader(t *testing.T) {
-	g := startBoth(t, site)
-	token := g.server("public")
-	header, payload, _ := strings.Cut(token, ".")
-	for name, value := range map[string]string{
-		"two words":      "Bearer a b",
-		"split token":    "Bearer " + header + " ." + payload,
-		"trailing word":  "Bearer " + token + " x",
-		"comma list":     "Bearer " + token + ", Bearer " + token,
-		"comma":          "Bearer " + token + ",",
-		"comma no space": "Bearer " + token + ",Bearer " + token,
-		"quoted":         `Bearer "` + token + `"`,
-		"single quotes":  "Bearer '" + token + "'",
-		"equals":         "Bearer=" + token,
-		"colon":          "Bearer:" + token,
-		"parameter":      "Bearer token=" + token,
-		"semicolon":      "Bearer " + token + ";",
-		"two schemes":    "Bearer Bearer " + token,
-		"after Basic":    "Bearer Basic " + token,
-	} {
-		t.Run(name, func(t *testing.T) {
-			answer, _ := g.refused(t, g.request("GET", "/any/x", "Authorization: "+value), 400)
-			if challenge := parameters(t, answer); challenge["error"] != "invalid_request" {
-				t.Errorf("challenge %v", challenge)
-			}
-		})
+	g.tokens = nil // Caddy's access log holds any header that it does not know to be a credential
+	for _, name := range []string{"X-Access-Token: ", "X-Authorization: Bearer ", "Authorization-: Bearer ", "X-Forwarded-Authorization: Bearer "} {
+		g.refused(t, g.request("GET", "/x", name+token), 401)
 	}
-	g.passed(t, g.request("GET", "/any/x", bearer(token)))
-}
-
-// TestG06TwoAuthorizationHeaders: two Authorization headers in any order → 400.
-func TestG06TwoAuthorizationHeaders(t *testing.T) {
-	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
-	token := g.server("public")
-	good, other := bearer(token), g.server("public")
-	for name, lines := range map[string][]string{
-		"the same twice":     {good, good},
-		"two good ones":      {good, bearer(other)},
-		"good, bad":          {good, "Authorization: Bearer bad"},
-		"bad, good":          {"Authorization: Bearer bad", good},
-		"Basic, Bearer":      {"Authorization: Basic Y29uZjp4", good},
-		"Bearer, Basic":      {good, "Authorization: Basic Y29uZjp4"},
-		"empty, Bearer":      {"Authorization:", good},
-		"Bearer, empty":      {good, "Authorization:"},
-		"spelled in capital": {"AUTHORIZATION: Basic x", "authorization: Bearer " + token},
-		"far apart":          {good, "Accept: */*", "X-Y: z", good},
-	} {
-		t.Run(name, func(t *testing.T) {
-			header, _ := g.refused(t, g.request("GET", "/any/x", lines...), 400)
-			if challenge := parameters(t, header); challenge["error"] != "invalid_request" {
-				t.Errorf("challenge %v", challenge)
-			}
-		})
-	}
-	g.audited()
-	status, _, body := g.h2(t, g.fields("GET", "/any/x", "authorization", "Bearer "+token, "authorization", "Bearer "+token))
-	g.checkRefused(t, status, body, 400)
 }
 
 // TestG07FoldedAuthorization: a folded header line → 400 or 401.
@@ -180,33 +111,12 @@ func TestG07FoldedAuthorization(t *testing.T) {
 	}
 }
 
-// TestG08BytesOutsideASCII: bytes outside ASCII in the token → 401, escaped in the log.
-func TestG08BytesOutsideASCII(t *testing.T) {
-	g := startBoth(t, site)
-	token := g.server("public")
-	for name, value := range map[string]string{
-		"high byte":        token + "\x80",
-		"high byte inside": strings.Replace(token, ".", "\xff.", 1),
-		"utf-8":            token + "é",
-		"delete":           token + "\x7f",
-		"invalid utf-8":    "\xc3\x28" + token,
-	} {
-		// net/http refuses the delete character itself, in some versions.
-		t.Run(name, func(t *testing.T) { g.turnedAway(t, g.request("GET", "/any/x", bearer(value)), 400, 401) })
-	}
-	g.refused(t, g.request("GET", "/any/x", bearer(token+"\x80")), 401)
-	if logs := g.logs(); strings.Contains(logs, "\x80") {
-		t.Error("the byte is in the log")
-	}
-}
-
 // TestG09TokenInTheQuery: a token in the query → 401; beside a header → 400; never forwarded.
 func TestG09TokenInTheQuery(t *testing.T) {
-	g := startBoth(t, site)
+	g := startGate(t, site)
 	token := g.server("public")
 	for _, query := range []string{
-		"access_token=" + token, "a=b&access_token=" + token, "a=b;access_token=" + token, "access%5ftoken=" + token,
-		"%61ccess_token=" + token,
+		"access_token=" + token, "a=b;access%5ftoken=" + token,
 	} {
 		header, _ := g.refused(t, g.request("GET", "/any/x?"+query), 401)
 		if challenge := parameters(t, header); challenge["error"] != "" {
@@ -229,40 +139,11 @@ func TestG09TokenInTheQuery(t *testing.T) {
 	}
 }
 
-// TestG10TokenElsewhere: a token in a form, X-Access-Token or Proxy-Authorization → ignored.
-func TestG10TokenElsewhere(t *testing.T) {
-	g := startBoth(t, site)
-	token := g.server("public")
-	form := "access_token=" + token
-	header, _ := g.refused(t, g.requestWith(form, "POST", "/any/x",
-		"Content-Type: application/x-www-form-urlencoded", "Content-Length: "+itoa(len(form))), 401)
-	if challenge := parameters(t, header); challenge["error"] != "" {
-		t.Errorf("challenge %v", challenge)
-	}
-	g.refused(t, g.request("GET", "/any/x", "Proxy-Authorization: Bearer "+token), 401)
-	g.refused(t, g.request("GET", "/any/x", "Sec-WebSocket-Protocol: bearer, "+token[:20]), 401)
-	g.tokens = nil // Caddy's access log holds any header that it does not know to be a credential
-	g.refused(t, g.request("GET", "/any/x", "X-Access-Token: "+token), 401)
-	g.refused(t, g.request("GET", "/any/x", "X-Authorization: Bearer "+token), 401)
-	g.refused(t, g.request("GET", "/any/x", "Authorization-: Bearer "+token), 401)
-	g.refused(t, g.request("GET", "/any/x", "X-Forwarded-Authorization: Bearer "+token), 401)
-}
-
-// TestG11TokenInACookie: a token in a cookie without `token_from cookie` → 401.
-func TestG11TokenInACookie(t *testing.T) {
-	g := startBoth(t, site)
-	token := g.server("public")
-	for _, cookie := range []string{"accessToken=" + token, "a=b; accessToken=" + token, "__Host-session=" + token, "Authorization=Bearer " + token} {
-		g.refused(t, g.request("GET", "/any/x", "Cookie: "+cookie), 401)
-	}
-	g.passed(t, g.request("GET", "/any/x", "Cookie: accessToken=other", bearer(token)))
-}
-
 // TestG12OtherSchemes: Basic, Token, Digest, Negotiate, DPoP → 401, not forwarded.
 func TestG12OtherSchemes(t *testing.T) {
-	g := startBoth(t, site)
+	g := startGate(t, site)
 	token := g.server("public")
-	for _, scheme := range []string{"Basic", "Token", "Digest", "Negotiate", "DPoP", "dpop", "Bearer-", "Bear", "GNAP", "JWT", "OAuth"} {
+	for _, scheme := range []string{"Basic", "DPoP", "Bearer-"} {
 		header, _ := g.refused(t, g.request("GET", "/any/x", "Authorization: "+scheme+" "+token), 401, 400)
 		if strings.Contains(header.Get("Www-Authenticate"), "Basic") {
 			t.Errorf("%s: challenge %q", scheme, header.Get("Www-Authenticate"))
@@ -270,8 +151,8 @@ func TestG12OtherSchemes(t *testing.T) {
 	}
 	g.refused(t, g.request("GET", "/any/x", "Authorization: "+token), 401)
 	g.refused(t, g.request("GET", "/any/x", "Authorization: Basic "+strings.Repeat("A", 10)), 401)
-	// Where no token is needed, a bearer token that nobody has verified does not reach the upstream. Other schemes are for
-	// whoever stands behind us.
+	// Where no token is needed, an unverified bearer token does not reach the upstream. Other schemes
+	// are for the upstream.
 	for _, value := range []string{"Bearer bad", "bearer bad", "Bearer", "Bearer " + token} {
 		g.passed(t, g.request("GET", "/mixed/pub/x", "Authorization: "+value)).has(t, "Authorization")
 	}
@@ -286,7 +167,7 @@ func TestG12OtherSchemes(t *testing.T) {
 // JSON:API.
 func TestG84Answers(t *testing.T) {
 	now := setClock(t)
-	g := startBoth(t, site)
+	g := startGate(t, site)
 	good := g.server("public")
 	short := g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Scopes: oauth.Scopes{"public"}, Lifetime: time.Second}))
 	revoked := g.server("public")
@@ -300,13 +181,9 @@ func TestG84Answers(t *testing.T) {
 		apiCode                     string
 		quotesInHeader, noChallenge bool
 	}{
-		{name: "unknown", target: "/any/x", token: "abc", status: 401, code: "invalid_token", description: "The access token is invalid"},
-		{name: "malformed", target: "/any/x", token: "a.b.c", status: 401, code: "invalid_token", description: "The access token is invalid"},
-		{name: "bad signature", target: "/any/x", token: good[:len(good)-4] + "AAAA", status: 401, code: "invalid_token", description: "The access token is invalid"},
 		{name: "expired", target: "/any/x", token: short, status: 401, code: "invalid_token", description: "The access token expired"},
 		{name: "revoked", target: "/any/x", token: revoked, status: 401, code: "invalid_token", description: "The access token was revoked"},
 		{name: "scope missing", target: "/api/x", token: good, status: 403, code: "insufficient_scope", description: `Access to this resource requires scope "trusted".`, scope: "trusted"},
-		{name: "scope of a rule missing", target: "/mixed/orders/1", token: good, status: 403, code: "insufficient_scope", description: `Access to this resource requires scope "orders.read".`, scope: "orders.read"},
 		{name: "claim missing", target: "/mixed/acme/1", token: good, status: 403, code: "access_denied", description: "The access token does not allow access to this resource.", noChallenge: true},
 		{name: "malformed header", target: "/any/x", token: "a b", status: 400, code: "invalid_request", description: "The request is missing a required parameter, includes an unsupported parameter value, or is otherwise malformed."},
 	} {
@@ -357,7 +234,7 @@ func TestG84Answers(t *testing.T) {
 // A site's handle_errors replaces the body. The challenge stays, and a site without handle_errors keeps our body although
 // it shares the server.
 func TestG84HandleErrors(t *testing.T) {
-	g := startBoth(t, site)
+	g := startGate(t, site)
 	_, port, _ := strings.Cut(g.addr, ":")
 	g.reload(siteWith("", `	protect trusted
 	reverse_proxy UPSTREAM

@@ -18,7 +18,7 @@ import (
 // handle_errors led back into the error routes without end, and one request without a token ended the process.
 func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {
 	for _, inside := range []string{"protect", "protect {\n optional\n}"} {
-		g := startBoth(t, siteWith("", gated("/x/*")+
+		g := startGate(t, siteWith("", gated("/x/*")+
 			`	handle_errors {
 		`+inside+`
 		reverse_proxy UPSTREAM
@@ -60,7 +60,7 @@ func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
 // TestG57CredentialsKeptBackFromErrorRoutes: when the upstream of an anonymous request fails, error routes got the
 // request with everything that had been kept back from the upstream, and the error log got the query.
 func TestG57CredentialsKeptBackFromErrorRoutes(t *testing.T) {
-	g := startBoth(t, siteWith("", gatedDown("/pub/*", "anonymous /pub/*")+errorsProxied))
+	g := startGate(t, siteWith("", gatedDown("/pub/*", "anonymous /pub/*")+errorsProxied))
 	const forged, secret = "forged.by.nobody", "QUERYSECRET"
 	for _, target := range []string{"/pub/x", "/pub/x?access_token=" + secret} {
 		status, _, _ := g.asked(t, g.request("GET", target, bearer(forged), "Cookie: accessToken="+secret+"; theme=dark"))
@@ -74,28 +74,6 @@ func TestG57CredentialsKeptBackFromErrorRoutes(t *testing.T) {
 	if logs := g.logs(); strings.Contains(logs, secret) {
 		t.Errorf("the query is in the log:\n%s", logs)
 	}
-}
-
-// TestF17AClockThatJumpsAheadRevivesNothing: a look at the clock an hour ahead deleted revocations for good.
-func TestF17AClockThatJumpsAheadRevivesNothing(t *testing.T) {
-	c := setClock(t)
-	g := startGate(t, siteWith("", gated("")))
-	token := g.server("public")
-	status, _, body := g.do(http.MethodPost, "/oauth/revoke", "token="+token+"&client_id=conf&client_secret="+confSecret,
-		"Content-Type", "application/x-www-form-urlencoded")
-	if status != http.StatusOK {
-		t.Fatalf("revoke: %d %s", status, body)
-	}
-	c.advance(3 * time.Hour)
-	if err := g.app().node.KeepHouse(t.Context()); err != nil { // as once a minute
-		t.Fatal(err)
-	}
-	c.advance(-3 * time.Hour)
-	check(t, g.app().node.Refresh(t.Context()))
-	if status, _, body := g.raw(g.request("GET", "/x", bearer(token))); status != http.StatusUnauthorized {
-		t.Errorf("the revoked token: %d %s", status, body)
-	}
-	g.upstream.none(t)
 }
 
 // TestT95RevocationAsksForNoAudience: after the audience was changed, revoke said 200 and revoked nothing, while a route
@@ -162,13 +140,13 @@ func TestG64G65InEveryReading(t *testing.T) {
 				gated("", "anonymous @most") + gatedBelow("/two/*", "anonymous @plain"), nil,
 			map[string]int{
 				"GET /": 200, "GET /orders/": 200, "GET /administrator": 200, "HEAD /orders": 200, "GET /admin/": 401, "GET /admin/x": 401, "GET /admin": 401,
-				"HEAD /admin": 401, "GET /Admin": 401, "GET /exact": 401, "GET /exact/": 401, "POST /two/health": 200, "POST /two/pub/x": 200,
+				"HEAD /admin": 401, "GET /Admin": 401, "GET /%6frders": 401, "GET /x%2fy": 401, "GET /exact": 401, "GET /exact/": 401, "POST /two/health": 200, "POST /two/pub/x": 200,
 				"POST /two/pub/": 200, "GET /two/pub/x": 401, "HEAD /two/pub/x": 401, "POST /two/other": 401,
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := startBoth(t, siteWith("", test.routes))
+			g := startGate(t, siteWith("", test.routes))
 			g.answersWith(t, test.withToken, bearer(g.server("public")))
 			g.answersWith(t, test.without)
 		})

@@ -13,101 +13,40 @@ import (
 // Paths, methods and hosts in every spelling. A path that could be read in two ways is refused; what is left is judged as
 // the upstream will see it.
 
-// everythingDenied needs a scope for whatever there is.
-var everythingDenied = siteWith("", `	route {
-		protect trusted
-		reverse_proxy UPSTREAM
-	}`)
+// everythingDenied needs a scope for every path.
+var everythingDenied = siteWith("", gated(" trusted"))
 
-// publicAside is wide open to whoever finds a path that we take for public and the upstream does not: the rules and the
+// publicAside is open to a path that we take for public and the upstream does not: the rules and the
 // upstream have nothing but the path to go by.
-var publicAside = siteWith("", `	route {
-		protect {
-			anonymous /public/*
-			require /api/* scope trusted
-		}
-		reverse_proxy UPSTREAM
-	}`)
+var publicAside = siteWith("", gated("", "anonymous /public/*", "require /api/* scope trusted"))
 
 // lenientAside is the same for an upstream that needs odd paths.
 var lenientAside = strings.Replace(publicAside, "anonymous /public/*", "anonymous /public/*\n\t\t\tpaths lenient", 1)
 
-// ambiguousPaths are paths that could be read in two ways, by the reason that the audit log gives.
-var ambiguousPaths = map[string][]string{
-	"path_backslash": {
-		"/api%5cx", `/api\x`, "/public/..%5c..%5capi", `/\api/s`, `/x\..\api/s`, "/public/..%5capi/s", "/api%5Cx", "/public%ef%bc%bc..",
-	},
-	"path_control_byte": {
-		"/api/x%00", "/api/x%0a", "/api/x%0d%0aX:y", "/api/%01", "/api/x%7f", "/.%00/api/s", "/api%00/s", "/public/.%00./api/s", "/api/x%0d%0a",
-		"/api/x%c2%85",
-	},
-	"path_dot_segment": {
-		"/public/../api/x", "/public/%2e%2e/api/x", "/public/..%2fapi/x", "/public/%2E%2E/api/x", "/public/.%2e/api/x", "/api/%2e%2e/public", "/api/./x",
-		"/./api/x", "/api/..", "/api/.", "/../api/x", "/api/x/..", "/public/../../api/x", "/public/%2e/x", "/public/x%2f..%2f..%2fapi",
-		"/public/%EF%BC%8E%EF%BC%8E/api/x", "/public/%e2%80%a5/api/x", "/public/%c2%a0..%c2%a0/x", "/public/.%e2%80%8b./api",
-		"/api/s%2f..%2f..%2fpublic%2fa", "/api/s/..%2f..%2fpublic/a", "/public/%2E./api/x", "/public%2f..%2fapi/x", "/public/..", "/public/%2e",
-		"/public/.../api", "/public/..%20/api/x", "/public/.%e2%80%8b./api/x", "/public/../api/x?a=/public", "/..", "/api/%2e%2e%2f%2e%2e%2fpub",
-		"/public/%ef%bc%8e%ef%bc%8e/", "/public/．．/api", "/public/.．/api", "/public/%e2%80%a4%e2%80%a4/", "/public/%e2%80%a5/api", "/public/…/api",
-		"/public/x#/../api", "/public/x%3f/../api",
-	},
-	"path_double_encoding": {
-		"/api%252e/x", "/api%2520/x", "/ap%25C2%25ADi/x", "/%25ef%25bd%2581pi/x",
-		"/public/%252e%252e/api/x", "/api/%252fx", "/public/%25%32%65%25%32%65/api/x", "/public/%25255c", "/x/%252e%252e/api/s",
-		"/public/%252e%252e/api/s", "/public/%252e%252e/api", "/public/.%252e/api", "/public/a%252eb", "/public/%252fapi", "/public/x%255capi",
-		"/public/x%253b", "/public/x%2500", "/public/%25252e%25252e/api", "/public/%25%2532%2565/api", "/public/%25c0%25ae/api",
-		"/public/%25u002e%25u002e/", "/public/%ef%bc%852e/api",
-	},
-	"path_empty_segment": {
-		"//api/x", "/api//x", "///", "/public//../api/x", "/api/x//", "//", "/%2fapi/x", "/api%2f%2fx", "/api%2F/x",
-	},
-	"path_invalid_utf8": {
-		"/api/%c0%ae%c0%ae/x", "/public/%c0%ae%c0%ae/api/x", "/api/%ff", "/public/%ed%a0%80", "/public/%c0%ae%c0%ae/api", "/public/%e0%80%ae",
-		"/public/%ff",
-	},
-	"path_ignorable": {
-		"/ap%C2%ADi/x", "/api%e2%80%8b/x", "/api\u00ad/x", "/ap\xc2%ADi/x", "/%ef%bb%bfapi/x", "/public/%e2%81%a0x", "/api%f3%a0%81%a9",
-	},
-	"path_lookalike": {
-		"/%ef%bd%81pi/x", "/ap%c4%b1/x", "/ap\u0131/x", "/ap%e2%85%b0/x", "/ⓐpi/x", "/public/%ef%ac%81les", "/public/pa%c3%9f", "/api%c2%a0/x",
-		"/u%c5%bfers", "/public/%e2%84%aa", "/public/a…",
-	},
-	"path_lookalike_slash": {
-		"/public/..%EF%BC%8Fapi/x", "/public／api", "/public%e2%88%95api", "/public%e2%a7%b8api",
-	},
-	"path_semicolon": {
-		"/api;a/x", "/public/..;/api/x", "/api;/x", "/public/x;y", "/public;/x", "/api/x;jsessionid=1", "/api/x;", "/api%3bx/y", "/..;/api/s",
-		"/x/..;/api/s", "/;a/api/s", "/api;a=b/s", "/public/..;/api/s", "/public/%2e%2e;x/api/s", "/public/..%3b/api/x", "/public/x%3Ba=b", "/;/api/x",
-		"/public/x;", "/public/..%ef%bc%9b/x",
-	},
-	"path_trimmed_segment": {
-		"/api./x", "/api%2e/x", "/api.%2fx", "/api%20/x", "/api.%20/x", "/api%20./x", "/%20api/x", "/api.", "/api%20", "/public/x.", "/public/x%20/",
-		"/api%e1%9a%80/x",
-	},
+// ambiguousPaths are one path for each reason to refuse one: package requestpath has them all.
+var ambiguousPaths = map[string]string{
+	"path_backslash": "/public/..%5c..%5capi", "path_control_byte": "/api/x%0d%0aX:y", "path_dot_segment": "/public/%2e%2e/api/x", "path_double_encoding": "/public/%252e%252e/api/x",
+	"path_empty_segment": "//api/x", "path_invalid_utf8": "/api/%c0%ae%c0%ae/x", "path_ignorable": "/ap%C2%ADi/x", "path_lookalike": "/%ef%bd%81pi/x",
+	"path_lookalike_slash": "/public/..%EF%BC%8Fapi/x", "path_semicolon": "/public/..;/api/x", "path_trimmed_segment": "/api./x",
 }
 
-// TestG59To61G63G98AmbiguousPaths: paths with dot segments, `..;`, double slashes, backslashes, NUL, overlong or double encodings, before
-// or behind an anonymous prefix → 400. An upstream that needs odd paths gets them under all rules.
 func TestG59To61G63G98AmbiguousPaths(t *testing.T) {
 	for name, configuration := range map[string]string{"everything denied": everythingDenied, "public aside": publicAside, "lenient": lenientAside} {
 		t.Run(name, func(t *testing.T) {
 			g := startBoth(t, configuration)
 			public, trusted := g.server("public"), g.user("u-1", "", "", "trusted", "public")
-			for reason, paths := range ambiguousPaths {
-				g.reload(speakingH2(configuration)) // of more than a thousand refusals in a second few are audited
-				for _, path := range paths {
-					if name == "lenient" {
-						g.refused(t, g.request("GET", path), 401)
-						g.refused(t, g.request("GET", path, bearer(public)), 403)
-						g.passed(t, g.request("GET", path, bearer(trusted)))
-						continue
-					}
-					g.because(t, g.request("GET", path), 400, reason)
-					g.because(t, g.request("GET", path, bearer(trusted)), 400, reason)
-					g.because(t, g.request("POST", "http://"+g.addr+path, bearer(trusted)), 400, reason)
+			for reason, path := range ambiguousPaths {
+				if name == "lenient" {
+					g.refused(t, g.request("GET", path), 401)
+					g.refused(t, g.request("GET", path, bearer(public)), 403)
+					g.passed(t, g.request("GET", path, bearer(trusted)))
+					continue
 				}
+				g.because(t, g.request("GET", path), 400, reason)
+				g.because(t, g.request("POST", "http://"+g.addr+path, bearer(trusted)), 400, reason)
 			}
 			g.refused(t, g.request("GET", "/api"), 401)
-			for _, path := range []string{"/api", "/api/x"} {
+			for _, path := range []string{"/api", "/caf%C3%A9", "/漢字/%E6%BC%A2"} {
 				g.passed(t, g.request("GET", path, bearer(trusted)))
 			}
 			if name == "lenient" {
@@ -118,38 +57,9 @@ func TestG59To61G63G98AmbiguousPaths(t *testing.T) {
 	}
 }
 
-// TestV5PathLetters: a path with trailing dots, NFKC or case-folding letters, ignorable characters → 400; letters of other languages →
-// pass.
-func TestV5PathLetters(t *testing.T) {
-	g := startBoth(t, siteWith("", `	@outside {
-		not path /admin/* /files/* /users/*
-	}
-	route {
-		protect {
-			anonymous @outside
-			require /admin/* scope trusted
-		}
-		reverse_proxy UPSTREAM
-	}`))
-	public := g.server("public")
-	for _, path := range []string{
-		"/admin./x", "/admin%20/x", "/\ufb01les/x", "/%ef%ac%81les/x", "/u\u017fers/x", "/u%c5%bfers/x", "/ad%C2%ADmin/x", "/ad\u00admin/x",
-		"/adm%c4%b1n/x", "/adm%c4%b0n/x", "/%ef%bd%81dmin/x", "/admin%ef%b8%8f/x", "/admin%252e/x", "/%20admin/x", "/ad%c1%admin/x", "/admin.%2fx",
-	} {
-		g.refused(t, g.request("GET", path), 400)
-		g.refused(t, g.request("GET", path, bearer(public)), 400)
-	}
-	for _, path := range []string{"/admin/x", "/ADMIN/x", "/%61dmin/x", "/files/x", "/admin"} {
-		g.refused(t, g.request("GET", path), 401)
-	}
-	for _, path := range []string{"/caf%C3%A9", "/café", "/漢字/%E6%BC%A2", "/%F0%9F%98%80", "/❤️", "/.well-known/x", "/a.b/c.d"} {
-		g.passed(t, g.request("GET", path))
-	}
-}
-
 // TestG62OtherSpellingsOfThePath: `/%61pi`, `/API`, `/api%2fx` → the rules of every reading hold, never anonymous.
 func TestG62OtherSpellingsOfThePath(t *testing.T) {
-	g := startBoth(t, publicAside)
+	g := startGate(t, publicAside)
 	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted")
 	for _, path := range []string{
 		"/api/x", "/%61pi/x", "/ap%69/x", "/API/x", "/Api/x", "/%41PI/x", "/api%2fx", "/api%2Fx", "/API%2fx", "/api/x%2fy", "/api/", "/api/x?/public/",
@@ -185,14 +95,7 @@ func TestG62OtherSpellingsOfThePath(t *testing.T) {
 
 // TestG62RulesOfBothReadings: a rule holds if it concerns either of the two paths that an upstream may see.
 func TestG62RulesOfBothReadings(t *testing.T) {
-	g := startBoth(t, siteWith("", `	route {
-		protect {
-			optional
-			require /api/* scope trusted
-			require /*/meta scope orders.read
-		}
-		reverse_proxy UPSTREAM
-	}`))
+	g := startGate(t, siteWith("", gated("", "optional", "require /api/* scope trusted", "require /*/meta scope orders.read")))
 	public, trusted, reader := g.server("public"), g.user("u-1", "", "", "trusted"), g.server("orders.read")
 	for path, wants := range map[string][3]int{ // public, trusted, reader
 		"/api/x": {403, 200, 403}, "/api%2fx": {403, 200, 403}, "/x%2fapi/y": {200, 200, 200},
@@ -217,14 +120,7 @@ func TestG62RulesOfBothReadings(t *testing.T) {
 
 // TestG64SegmentBoundary: `/api`, `/apix` beside `/api/*` → segments are respected, `/api` is never anonymous.
 func TestG64SegmentBoundary(t *testing.T) {
-	g := startBoth(t, siteWith("", `	route {
-		protect {
-			anonymous /api/*
-			anonymous /exact
-			anonymous /enc%2foded/*
-		}
-		reverse_proxy UPSTREAM
-	}`))
+	g := startGate(t, siteWith("", gated("", "anonymous /api/*", "anonymous /exact", "anonymous /enc%2foded/*")))
 	for _, path := range []string{"/api", "/apix", "/apix/x", "/api.x", "/ap", "/API/x", "/exact/", "/exactx", "/exact/x", "/Exact", "/enc%2foded/x", "/enc/oded/x"} {
 		g.refused(t, g.request("GET", path), 401)
 	}
@@ -235,7 +131,7 @@ func TestG64SegmentBoundary(t *testing.T) {
 
 // TestG65QueryAndFragment: a path in query or fragment → never matched.
 func TestG65QueryAndFragment(t *testing.T) {
-	g := startBoth(t, publicAside)
+	g := startGate(t, publicAside)
 	public := g.server("public")
 	for _, target := range []string{"/public/x#/api", "/public/x%23/api", "/public/x%3f/../api", "/api?/public/", "/api#/public/x", "/?x=/public/x", "/x?/public/../api"} {
 		status, _, body := g.asked(t, g.request("GET", target))
@@ -284,7 +180,7 @@ func TestG66Hosts(t *testing.T) {
 	g.refused(t, with("http://user:pass@"+g.addr+"/api/x", "evil.test", bearer(token)), 403)
 	g.refused(t, with("http://"+g.addr, g.addr), 401)
 	g.refused(t, with("http://"+g.addr+"?/public/x", g.addr), 401)
-	// Somebody else's host is nobody's: no site, no proxy.
+	// A host of no site is not proxied.
 	for _, request := range []string{
 		with("/x", "evil.test", bearer(token)), with("/public/x", "evil.test"), with("http://evil.test/public/x", g.addr), with("/public/x", ""),
 		with("/public/x", g.addr+"\r\nHost: h5.example"), with("/public/x", g.addr+", h5.example"), with("/public/x", "h5.example@evil.test"),
@@ -315,17 +211,10 @@ func TestG66Authority(t *testing.T) {
 	for name, fields := range map[string][][2]string{
 		"two paths":            {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {":path", "/y"}},
 		"two authorities":      {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":authority", "evil.test"}, {":path", "/x"}},
-		"options asterisk":     {{":method", "OPTIONS"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "*"}},
 		"another scheme":       {{":method", "GET"}, {":scheme", "https"}, {":authority", g.addr}, {":path", "/x"}},
-		"late pseudo header":   {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {"x", "y"}, {":path", "/x"}},
-		"unknown pseudo":       {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {":x-auth-subject", "admin"}},
 		"upper-case name":      {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"X-Auth-Subject", "admin"}},
 		"line in a value":      {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"x", "y\r\nX-Auth-Subject: admin"}},
-		"line in the method":   {{":method", "GET /y HTTP/1.1\r\nx: y\r\n\r\nGET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
-		"lower-case method":    {{":method", "get"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
-		"transfer encoding":    {{":method", "POST"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"transfer-encoding", "chunked"}},
 		"websocket by CONNECT": {{":method", "CONNECT"}, {":protocol", "websocket"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
-		"another protocol":     {{":method", "CONNECT"}, {":protocol", "connect-udp"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
 		"plain CONNECT":        {{":method", "CONNECT"}, {":authority", g.addr}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -352,7 +241,7 @@ func TestG66Authority(t *testing.T) {
 func TestG67MethodsThatAreNone(t *testing.T) {
 	g := startBoth(t, publicAside)
 	trusted := g.user("u-1", "", "", "trusted", "public")
-	for _, method := range []string{"get", "Get", "FOO", "TRACE", "TRACK", "DEBUG", "post", "options", "head", "PRI", "G-ET", "GET1", "CONNECT"} {
+	for _, method := range []string{"get", "FOO", "TRACE", "head", "CONNECT"} {
 		for _, target := range []string{"/api/x", "/public/x"} {
 			header, _ := g.refused(t, g.request(method, target, bearer(trusted)), 405)
 			if !strings.HasPrefix(header.Get("Allow"), "GET, HEAD") || header.Get("Www-Authenticate") != "" {
@@ -363,7 +252,7 @@ func TestG67MethodsThatAreNone(t *testing.T) {
 	}
 	g.turnedAway(t, g.request("CONNECT", g.addr, bearer(trusted)), 405)
 	g.turnedAway(t, g.request("CONNECT", "upstream.test:443", bearer(trusted)), 405, 400, 200)
-	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "QUERY"} {
+	for _, method := range []string{"GET", "POST", "PROPFIND", "QUERY"} {
 		g.passed(t, g.request(method, "/api/x", bearer(trusted), "Content-Length: 0"))
 	}
 	for _, target := range []string{"*", "/api/x"} { // OPTIONS * is for the server itself, which answers it
@@ -377,7 +266,7 @@ func TestG67MethodsThatAreNone(t *testing.T) {
 
 // TestG67HeadIsJudgedAsGet: HEAD → the rules of GET. A rule for GET is for HEAD too, which an upstream answers from the same resource.
 func TestG67HeadIsJudgedAsGet(t *testing.T) {
-	g := startBoth(t, siteWith("", `	@reads method GET
+	g := startGate(t, siteWith("", `	@reads method GET
 	@open {
 		method GET HEAD
 		path /public/*
@@ -418,38 +307,9 @@ func TestG67HeadIsJudgedAsGet(t *testing.T) {
 	g.upstream.one(t)
 }
 
-// TestG68Preflights: OPTIONS → needs a token unless it is a preflight and configured.
-func TestG68Preflights(t *testing.T) {
-	g := startBoth(t, siteWith("", `	@preflight {
-		method OPTIONS
-		header Origin *
-		header Access-Control-Request-Method *
-	}
-`+
-		gated("/cors/* trusted", "anonymous @preflight")+gated(" trusted")))
-	preflight := []string{"Origin: https://app.test", "Access-Control-Request-Method: PUT"}
-	for _, lines := range [][]string{nil, preflight, preflight[:1]} {
-		g.refused(t, g.request("OPTIONS", "/x", lines...), 401)
-	}
-	g.passed(t, g.request("OPTIONS", "/cors/x", preflight...))
-	g.passed(t, g.request("OPTIONS", "/cors/x", append(preflight, "X-Auth-Subject: admin")...)).anonymous(t)
-	for _, lines := range [][]string{nil, preflight[:1], preflight[1:]} {
-		g.refused(t, g.request("OPTIONS", "/cors/x", lines...), 401)
-	}
-	g.refused(t, g.request("GET", "/cors/x", preflight...), 401)
-	g.refused(t, g.request("PUT", "/cors/x", append(preflight, "X-HTTP-Method-Override: OPTIONS", "Content-Length: 0")...), 401)
-	g.refused(t, g.request("OPTIONS", "/cors/a;b", preflight...), 400)
-	g.refused(t, g.request("OPTIONS", "/cors/x%2fy", preflight...), 401)
-}
-
 // TestG69Probes: health-check user agents and paths → no bypass.
 func TestG69Probes(t *testing.T) {
-	g := startBoth(t, siteWith("", `	route {
-		protect {
-			anonymous /healthz
-		}
-		reverse_proxy UPSTREAM
-	}`))
+	g := startGate(t, siteWith("", gated("", "anonymous /healthz")))
 	for _, agent := range []string{"GoogleHC/1.0", "kube-probe/1.30", "ELB-HealthChecker/2.0", "curl"} {
 		g.refused(t, g.request("GET", "/x", "User-Agent: "+agent), 401)
 		g.refused(t, g.request("GET", "/", "User-Agent: "+agent), 401)
@@ -463,61 +323,28 @@ func TestG69Probes(t *testing.T) {
 	}
 }
 
-func TestG97OwnEndpoints(t *testing.T) {
-	g := startBoth(t, siteWith("", "\troute {\n\t\toauth_server\n\t\tprotect {\n\t\t\tanonymous /public/*\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}"))
-	token := g.server("public")
-	for _, path := range []string{"/oauth/token/", "/oauth/%74oken", "/oauth/x", "/oauth/", "/oauth", "/oauth/token%2f", "/oauth/../public/x", "/oauth/token;x", "/oauth//token"} {
-		for _, lines := range [][]string{nil, {bearer(token)}} {
-			status, _, body := g.asked(t, g.request("POST", path, append(lines, "Content-Length: 0")...))
-			if status != 404 || member(t, body, "error") == "" {
-				t.Errorf("%s: %d %s", path, status, body)
-			}
-			g.upstream.none(t)
-		}
-	}
-	g.refused(t, g.request("POST", "/oauthx", "Content-Length: 0"), 401)
-	g.passed(t, g.request("GET", "/oauthx", bearer(token)))
-	if status, _, _ := g.get("/oauth/jwks", ""); status != 200 {
-		t.Errorf("jwks: %d", status)
-	}
-}
-
 // TestG97OtherSpellings: other spellings of our endpoints: slashes, dots, escapes, case, `;x` → 404 from us, never at the next handler.
-// It tells of a client whose base URL ended with a slash: it sent its credentials to //oauth/token, and the site handed them on. Whatever
-// somebody behind us could read as a path of ours is answered by us, on a site without a gate too.
+// Package endpoint has every spelling. A client whose base URL ended with a slash sent its credentials to //oauth/token, and the site
+// handed them on.
 func TestG97OtherSpellings(t *testing.T) {
-	const open = "\toauth_server\n\treverse_proxy UPSTREAM"
-	form := "grant_type=client_credentials&client_id=conf&client_secret=" + confSecret
-	for prefix, targets := range map[string][]string{
-		"": {
-			"//oauth/token", "///oauth//token", "/./oauth/token", "/x/../oauth/token", "/OAuth/Token", "/%6fauth/token", "/oauth%2ftoken", "/%2foauth/token",
-			"/%2e/oauth/token", "/x%2f..%2foauth%2ftoken", "/%256fauth/token", "/oauth%252ftoken", "/\\oauth/token", "/%5coauth/token", "/x\\..\\oauth\\token",
-			"/oauth;a=b/token", "/;x/oauth/token", "/oauth%3bx/token", "/x/..;/oauth/token", "/oauth%00/token", "/oauth./token", "x:oauth/token",
-			"http://ADDR//oauth/token", "//.well-known/oauth-authorization-server", "/.well-known/./oauth-authorization-server", "/%2ewell-known/oauth-protected-resource",
-			"//.well-known/oauth-protected-resource/x", "/.well-known/openid-configuration", "//api/v1/organisations/me/users/1/access_tokens", "/api/v1/organisations/%252e/me/users/1/access_tokens",
-		},
-		"/auth": {
-			"/auth//oauth/token", "//auth/oauth/token", "/auth/x/../oauth/token", "/a/../auth/x/../oauth/token", "/%61uth/oauth/token", "/auth;x/oauth/token",
-			"/auth//api/v1/organisations/me/users/1/access_tokens", "/.well-known//oauth-authorization-server/auth", "/.well-known/openid-configuration/auth",
-		},
-	} {
-		g := startGate(t, strings.Replace(siteWith("", open), "issuer http://ADDR", "issuer http://ADDR"+prefix, 1))
-		if status, _, body := g.raw(g.request("GET", "/plain")); status != 200 || body != "ok" {
-			t.Fatalf("%d %s", status, body)
-		}
-		g.upstream.one(t)
-		for _, target := range targets {
-			target = strings.Replace(target, "ADDR", g.addr, 1)
-			for _, method := range []string{"POST", "GET"} {
-				status, header, body := g.raw(g.requestWith(form, method, target, "Content-Type: application/x-www-form-urlencoded", "Content-Length: "+itoa(len(form)), "Connection: close"))
-				if status != 404 && status != 400 && status != 401 && status != 405 || !strings.HasPrefix(body, `{"error`) || header.Get("Cache-Control") != "no-store" {
-					t.Errorf("%s %s: %d %v %s", method, target, status, header, body)
+	for _, routes := range []string{"\toauth_server\n\treverse_proxy UPSTREAM", "\troute {\n\t\toauth_server\n\t\tprotect {\n\t\t\tanonymous /public/*\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}"} {
+		g := startGate(t, siteWith("", routes))
+		form := "grant_type=client_credentials&client_id=conf&client_secret=" + confSecret
+		for _, target := range []string{
+			"//oauth/token", "/x/../oauth/token", "/OAuth/Token", "/%6fauth/token", "/oauth%2ftoken", "/oauth;a=b/token", "/oauth%00/token", "/oauth", "/oauth/../public/x", "x:oauth/token",
+			"http://" + g.addr + "//oauth/token", "//.well-known/oauth-authorization-server", "//.well-known/oauth-protected-resource/x", "//api/v1/organisations/me/users/1/access_tokens",
+		} {
+			for _, lines := range [][]string{nil, {bearer(g.server("public"))}} {
+				lines = append(lines, "Content-Type: application/x-www-form-urlencoded", "Content-Length: "+itoa(len(form)), "Connection: close")
+				status, header, body := g.raw(g.requestWith(form, "POST", target, lines...))
+				if (status < 400 || status > 405) || !strings.HasPrefix(body, `{"error`) || header.Get("Cache-Control") != "no-store" {
+					t.Errorf("%s: %d %v %s", target, status, header, body)
 				}
 				g.upstream.none(t)
 			}
 		}
-		for _, target := range []string{"/oauthx", "/login/oauth/authorize", "/a//oauth/token", "/x/../y", "/.well-known/x"} {
-			if status, _, body := g.raw(g.request("GET", target)); status != 200 || body != "ok" {
+		for _, target := range []string{"/oauthx", "/login/oauth/authorize", "/.well-known/x"} {
+			if status, _, body := g.raw(g.request("GET", target, bearer(g.server("public")))); status != 200 || body != "ok" {
 				t.Errorf("%s: %d %s", target, status, body)
 			}
 			g.upstream.one(t)

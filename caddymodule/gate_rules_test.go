@@ -43,18 +43,15 @@ func TestG41ExpressionOfARoute(t *testing.T) {
 	}{
 		"role and organisation": {"GET", "/by-role/1", admin, ""},
 		"another role":          {"GET", "/by-role/1", member, untrue},
-		"another organisation":  {"GET", "/by-role/1", other, untrue},
 		"a server's":            {"GET", "/by-role/1", server, untrue},
 		"no rule for it":        {"GET", "/1", server, ""},
 		"own tenant":            {"GET", "/tenants/1", admin, ""},
 		"another tenant":        {"GET", "/tenants/1", other, untrue},
 		"both scopes":           {"POST", "/1", other, ""},
 		"one scope":             {"PUT", "/1", admin, untrue},
-		"one of two claims":     {"GET", "/either/1", member, ""},
 		"neither":               {"GET", "/either/1", server, untrue},
 		"not to be evaluated":   {"GET", "/broken/1", admin, failed},
 		"a number":              {"GET", "/broken/1", g.watched(g.forger().user("u-4", "", "4")), ""},
-		"query":                 {"GET", "/query/1?debug=0", admin, ""},
 		"wrong query":           {"GET", "/query/1?debug=1", admin, untrue},
 		"malformed query":       {"GET", "/query/1?debug=1&%zz", admin, failed},
 	} {
@@ -71,16 +68,9 @@ func TestG41ExpressionOfARoute(t *testing.T) {
 		})
 	}
 	g.refused(t, g.request("GET", "/by-role/1"), 401)
-}
-
-// TestG45ExpressionsAreAskedEveryTime: of one token that was verified once, with another request each time.
-func TestG45ExpressionsAreAskedEveryTime(t *testing.T) {
-	g := startGate(t, siteWith("", "	handle {\n		protect {\n			require expression `{header.X-Tenant} == {http.auth.user.org}`\n		}\n		reverse_proxy UPSTREAM\n	}"))
-	token := g.user("u-1", "acme", "member", "public")
-	for range 3 {
-		g.passed(t, g.request("GET", "/x", bearer(token), "X-Tenant: acme"))
-		g.because(t, g.request("GET", "/x", bearer(token), "X-Tenant: rival"), 403, "expression_false")
-		g.because(t, g.request("GET", "/x", bearer(token)), 403, "expression_false")
+	for range 2 { // of one token that was verified once, with another request each time
+		g.passed(t, g.request("GET", "/tenants/1", bearer(admin), "X-Tenant: acme"))
+		g.because(t, g.request("GET", "/tenants/1", bearer(admin), "X-Tenant: rival"), 403, "expression_false")
 	}
 }
 
@@ -136,24 +126,23 @@ func TestG56RulesOfAllKindsAreAskedAboutEveryReading(t *testing.T) {
 
 // TestG56AnAmbiguousPathFallsUnderEveryRule, where it is let through at all.
 func TestG56AnAmbiguousPathFallsUnderEveryRule(t *testing.T) {
-	for name, test := range map[string]struct {
+	tests := []struct {
 		rule   string
 		status int
 		reason string
 	}{
-		"acr":                   {"acr gold", 401, "acr_insufficient"},
-		"max_age":               {"max_age 1h", 401, "sign_in_too_old"},
-		"claim":                 {"claim tenant acme", 403, "claim_missing"},
-		"expression":            {"expression false", 403, "expression_false"},
-		"expression of a path":  {"expression `!path('/x/*')`", 403, "expression_failed"},
-		"placeholder of a path": {"expression `{path} != '/y'`", 403, "expression_failed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := startGate(t, siteWith("", "	handle {\n		protect {\n			paths lenient\n			require /never/* "+test.rule+"\n		}\n		reverse_proxy UPSTREAM\n	}"))
-			token := g.server("public")
-			g.because(t, g.request("GET", "/a/../b", bearer(token)), test.status, test.reason)
-			g.passed(t, g.request("GET", "/b", bearer(token)))
-		})
+		{"acr gold", 401, "acr_insufficient"}, {"max_age 1h", 401, "sign_in_too_old"}, {"claim tenant acme", 403, "claim_missing"}, {"expression false", 403, "expression_false"},
+		{"expression `!path('/x/*')`", 403, "expression_failed"}, {"expression `{path} != '/y'`", 403, "expression_failed"},
+	}
+	routes := ""
+	for i, test := range tests {
+		routes += gatedBelow("/"+itoa(i)+"/*", "paths lenient", "require /never/* "+test.rule)
+	}
+	g := startGate(t, siteWith("", routes))
+	token := g.server("public")
+	for i, test := range tests {
+		g.because(t, g.request("GET", "/"+itoa(i)+"/a;b", bearer(token)), test.status, test.reason)
+		g.passed(t, g.request("GET", "/"+itoa(i)+"/b", bearer(token)))
 	}
 }
 
@@ -171,7 +160,7 @@ func TestG70ExpressionsSeeThePathThatIsForwarded(t *testing.T) {
 	g.passed(t, g.request("GET", "/p/x", bearer(public)))
 }
 
-// TestG84StepUp: who has to sign in anew or in another way is told so, and what is asked for (RFC 9470 §3).
+// TestG84StepUp: a sign-in that is too old or of another acr → 401 with acr_values and max_age (RFC 9470 §3).
 func TestG84StepUp(t *testing.T) {
 	now := setClock(t)
 	g := startGate(t, siteWith("", gated("", "require /gold/* acr gold urn:example:platinum", "require /fresh/* max_age 5m", "require /hurry/* max_age 1m", "require /both/* acr gold", "require /both/* max_age 1h", "require /both/very/* max_age 1m")))
@@ -186,11 +175,7 @@ func TestG84StepUp(t *testing.T) {
 		acr, maxAge   string // of the challenge; both empty: it passes
 	}{
 		"acr":                     {"/gold/x", user(0, "gold"), "", ""},
-		"another acr":             {"/gold/x", user(0, "urn:example:platinum"), "", ""},
 		"wrong acr":               {"/gold/x", user(0, "silver"), "gold urn:example:platinum", ""},
-		"acr in capitals":         {"/gold/x", user(0, "GOLD"), "gold urn:example:platinum", ""},
-		"both acr in one":         {"/gold/x", user(0, "gold urn:example:platinum"), "gold urn:example:platinum", ""},
-		"no acr":                  {"/gold/x", user(0, nil), "gold urn:example:platinum", ""},
 		"acr is an object":        {"/gold/x", user(0, map[string]any{"gold": true}), "gold urn:example:platinum", ""},
 		"acr of a server":         {"/gold/x", server, "gold urn:example:platinum", ""},
 		"fresh":                   {"/fresh/x", user(time.Minute, nil), "", ""},
@@ -198,11 +183,7 @@ func TestG84StepUp(t *testing.T) {
 		"too old":                 {"/fresh/x", user(5*time.Minute+10*time.Second, nil), "", "300"},
 		"no auth_time":            {"/fresh/x", never, "", "300"},
 		"auth_time of a server":   {"/fresh/x", server, "", "300"},
-		"from the future":         {"/fresh/x", user(-time.Hour, nil), "", "300"},
-		"ours":                    {"/fresh/x", g.user("u-1", "acme", "member", "public"), "", ""},
-		"a server's of ours":      {"/fresh/x", g.server("public"), "", "300"},
 		"all that is asked":       {"/both/x", user(2*time.Hour, nil), "gold", "3600"},
-		"all, because of age":     {"/both/x", user(2*time.Hour, "gold"), "gold", "3600"},
 		"all, and the youngest":   {"/both/very/x", user(0, nil), "gold", "60"},
 		"all that is asked is in": {"/both/very/x", user(0, "gold"), "", ""},
 	} {
@@ -222,7 +203,7 @@ func TestG84StepUp(t *testing.T) {
 			}
 		})
 	}
-	// The age is asked for every time, whatever is cached.
+	// The age is checked for every request, also of a cached token.
 	token := user(0, nil)
 	g.passed(t, g.request("GET", "/hurry/x", bearer(token)))
 	now.advance(2 * time.Minute)
@@ -275,4 +256,138 @@ func adapted(t *testing.T, caddyfile string) string {
 	config, err := adapt(caddyfile)
 	check(t, err)
 	return string(config)
+}
+
+// TestG42RolesOfAnotherIssuer: its tokens may name several roles, and say how their user has signed in; those for which no
+// user has signed in pass no rule about that.
+func TestG42RolesOfAnotherIssuer(t *testing.T) {
+	setClock(t)
+	p := startProvider(t)
+	globals, _, _ := strings.Cut(trustSite, "\nhttp://ADDR {")
+	g := startTrustGate(t, p, globals+"\nhttp://ADDR {\n"+gated("", "issuer corp", "require /role/* role admin", "require /acr/* acr phr", "require /fresh/* max_age 1m",
+		`require /claim/* expression "oauth_claim('role', 'admin') && oauth_claim('groups', '/staff')"`)+"}\n")
+	f := g.forger()
+	of := func(claims map[string]any) string {
+		for name, value := range map[string]any{"client_id": "app", "sub": "u-1"} {
+			if _, set := claims[name]; !set {
+				claims[name] = value
+			}
+		}
+		return g.watched(f.claiming(claims))
+	}
+	for name, test := range map[string]struct {
+		target string
+		claims map[string]any
+		status int
+		reason string
+	}{
+		"one role":                {"/role/x", map[string]any{"role": "admin"}, 200, ""},
+		"several roles":           {"/role/x", map[string]any{"role": []string{"member", "admin"}}, 200, ""},
+		"other roles":             {"/role/x", map[string]any{"role": []string{"member", "Admin"}}, 403, "role_missing"},
+		"no role":                 {"/role/x", map[string]any{"role": []string{}}, 403, "role_missing"},
+		"a role for a program":    {"/role/x", map[string]any{"sub": "app", "role": []string{"admin"}}, 200, ""},
+		"both lists":              {"/claim/x", map[string]any{"role": []string{"member", "admin"}, "groups": []string{"/staff", "/all"}}, 200, ""},
+		"one list":                {"/claim/x", map[string]any{"role": []string{"member", "admin"}, "groups": []string{"/all"}}, 403, "expression_false"},
+		"acr":                     {"/acr/x", map[string]any{"acr": "phr"}, 200, ""},
+		"no acr":                  {"/acr/x", map[string]any{}, 401, "acr_insufficient"},
+		"acr of a program":        {"/acr/x", map[string]any{"sub": "app", "acr": "phr"}, 401, "acr_insufficient"},
+		"fresh":                   {"/fresh/x", map[string]any{"auth_time": node.Clock().Unix()}, 200, ""},
+		"within the wider leeway": {"/fresh/x", map[string]any{"auth_time": node.Clock().Add(-70 * time.Second).Unix()}, 200, ""},
+		"too old":                 {"/fresh/x", map[string]any{"auth_time": node.Clock().Add(-100 * time.Second).Unix()}, 401, "sign_in_too_old"},
+		"never":                   {"/fresh/x", map[string]any{}, 401, "sign_in_too_old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := g.request("GET", test.target, bearer(of(test.claims)))
+			if test.status == http.StatusOK {
+				g.passed(t, request)
+				return
+			}
+			g.because(t, request, test.status, test.reason)
+		})
+	}
+}
+
+// TestS40UserOfAnAccessTokenOfOurs: `require user` with an id → only that user by that exact id, never a client of that name;
+// `email_domain` → 403, our access tokens carry no address.
+func TestS40UserOfAnAccessTokenOfOurs(t *testing.T) {
+	g := startGate(t, siteWith("", gated("/one/*", "require user u-ada bob@example.com")+gated("/domain/*", "require email_domain example.com")+
+		gated("/reading/*", "require /reading/a/* user u-ada")))
+	f := g.forger()
+	ada, id := g.user("u-ada", "acme", "member", "public"), g.user("bob@example.com", "acme", "member", "public")
+	for name, test := range map[string]struct {
+		target, token, reason string // no reason: it passes
+	}{
+		"id":                          {"/one/x", ada, ""},
+		"an id that is an address":    {"/one/x", id, ""},
+		"another":                     {"/one/x", g.user("u-eve", "acme", "admin", "public"), "user_not_listed"},
+		"another case":                {"/one/x", g.user("U-Ada", "acme", "admin", "public"), "user_not_listed"},
+		"a client of that id":         {"/one/x", g.watched(f.claiming(map[string]any{"sub": "u-ada", "client_id": "u-ada"})), "user_not_listed"},
+		"no address in it":            {"/domain/x", ada, "email_domain_missing"},
+		"an id is no address":         {"/domain/x", id, "email_domain_missing"},
+		"a rule of another path":      {"/reading/b", g.user("u-eve", "acme", "admin", "public"), ""},
+		"an encoded slash":            {"/reading/a%2fb", g.user("u-eve", "acme", "admin", "public"), "user_not_listed"},
+		"matched, and the right user": {"/reading/a/b", ada, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := g.request("GET", test.target, bearer(test.token))
+			if test.reason == "" {
+				g.passed(t, request)
+				return
+			}
+			if _, body := g.because(t, request, http.StatusForbidden, test.reason); !strings.Contains(body, `"access_denied"`) || strings.Contains(body, "bob") || strings.Contains(body, "example.com") {
+				t.Errorf("the refusal says %s", body)
+			}
+		})
+	}
+	g.audited()
+	g.raw(g.request("GET", "/one/x", bearer(g.user("u-eve", "acme", "admin", "public"))))
+	if lines := g.audited(); len(lines) != 1 || lines[0]["missing"] != "user" {
+		t.Errorf("the audit log names users: %v", lines)
+	}
+}
+
+// TestS41UserOfAnotherIssuer: `require user` by address with another issuer's token → passes only where `email_verified` is true and the
+// address is equal; look-alike and sub-domains → 403.
+func TestS41UserOfAnotherIssuer(t *testing.T) {
+	setClock(t)
+	p := startProvider(t)
+	globals, _, _ := strings.Cut(trustSite, "\nhttp://ADDR {")
+	g := startTrustGate(t, p, globals+"\nhttp://ADDR {\n"+gated("", "issuer corp", "require /user/* user 7f3 Ada@Example.com", "require /domain/* email_domain Example.com example.org")+"}\n")
+	f := g.forger()
+	type claims = map[string]any
+	for name, test := range map[string]struct {
+		target string
+		claims claims
+		reason string // empty: it passes
+	}{
+		"sub":                     {"/user/x", claims{"sub": "7f3"}, ""},
+		"verified address":        {"/user/x", claims{"email": "ada@example.com", "email_verified": true}, ""},
+		"in another case":         {"/user/x", claims{"email": "ADA@EXAMPLE.com", "email_verified": true}, ""},
+		"not verified":            {"/user/x", claims{"email": "ada@example.com", "email_verified": false}, "email_unverified"},
+		"nothing said of it":      {"/user/x", claims{"email": "ada@example.com"}, "email_unverified"},
+		"verified is 1":           {"/user/x", claims{"email": "ada@example.com", "email_verified": 1}, "email_unverified"},
+		"two addresses":           {"/user/x", claims{"email": []string{"eve@example.net", "ada@example.com"}, "email_verified": true}, "user_not_listed"},
+		"an address as sub":       {"/user/x", claims{"sub": "ada@example.com"}, "user_not_listed"},
+		"an address as user name": {"/user/x", claims{"preferred_username": "ada@example.com", "upn": "ada@example.com", "email_verified": true}, "user_not_listed"},
+		"a Kelvin sign for k":     {"/domain/x", claims{"email": "a\u212a@example.com", "email_verified": true}, "email_domain_missing"},
+		"a client of that id":     {"/user/x", claims{"sub": "7f3", "client_id": "7f3"}, "user_not_listed"},
+		"domain":                  {"/domain/x", claims{"email": "eve@example.org", "email_verified": true}, ""},
+		"a domain below":          {"/domain/x", claims{"email": "eve@sub.example.com", "email_verified": true}, "email_domain_missing"},
+		"a domain that ends so":   {"/domain/x", claims{"email": "eve@badexample.com", "email_verified": true}, "email_domain_missing"},
+		"two @":                   {"/domain/x", claims{"email": "eve@evil.net@example.com", "email_verified": true}, "email_domain_missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for claim, value := range (claims{"client_id": "app", "sub": "u-1"}) {
+				if _, set := test.claims[claim]; !set {
+					test.claims[claim] = value
+				}
+			}
+			request := g.request("GET", test.target, bearer(g.watched(f.claiming(test.claims))))
+			if test.reason == "" {
+				g.passed(t, request)
+				return
+			}
+			g.because(t, request, http.StatusForbidden, test.reason)
+		})
+	}
 }

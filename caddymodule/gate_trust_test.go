@@ -1,7 +1,9 @@
 package caddymodule
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -13,28 +15,24 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // Tokens of other issuers. That they are read as strictly as our own is shown here again through the front door, because
 // it is another verifier that reads them.
 
+// TestTrustedTokensPass beside an issuer of our own and without one: package trust has every algorithm.
 func TestTrustedTokensPass(t *testing.T) {
-	for _, algorithm := range oauth.TrustedAlgorithms {
-		algorithm := string(algorithm)
-		for kind, site := range map[string]string{"beside our own issuer": trustSite, "gate only": gateOnly(trustSite)} {
-			t.Run(algorithm+" "+kind, func(t *testing.T) {
-				p := startProvider(t)
-				p.addKey(algorithm)
-				g := startTrustGate(t, p, site)
-				token := g.watched(g.forger().claiming(map[string]any{
-					"sub": "ada", "client_id": "app", "scope": "orders.read", "role": []string{"boss", "clerk"}, "department": "sales",
-				}))
-				seen := g.passed(t, g.request("GET", "/any/x", bearer(token), "X-Auth-Issuer: http://evil", "x_auth_issuer: http://evil"))
-				seen.has(t, "X-Auth-Subject", "ada").has(t, "X-Auth-Client", "app").has(t, "X-Auth-Scope", "orders.read").has(t, "X-Auth-Role", "boss clerk")
-				seen.has(t, "X-Auth-Issuer", p.url).has(t, "Authorization")
-			})
-		}
+	for kind, site := range map[string]string{"beside our own issuer": trustSite, "gate only": gateOnly(trustSite)} {
+		t.Run(kind, func(t *testing.T) {
+			p := startProvider(t)
+			g := startTrustGate(t, p, site)
+			token := g.watched(g.forger().claiming(map[string]any{
+				"sub": "ada", "client_id": "app", "scope": "orders.read", "role": []string{"boss", "clerk"}, "department": "sales",
+			}))
+			seen := g.passed(t, g.request("GET", "/any/x", bearer(token), "X-Auth-Issuer: http://evil", "x_auth_issuer: http://evil"))
+			seen.has(t, "X-Auth-Subject", "ada").has(t, "X-Auth-Client", "app").has(t, "X-Auth-Scope", "orders.read").has(t, "X-Auth-Role", "boss clerk")
+			seen.has(t, "X-Auth-Issuer", p.url).has(t, "Authorization")
+		})
 	}
 }
 
@@ -82,36 +80,14 @@ func TestG13To40OfATrustedIssuer(t *testing.T) {
 	f := g.forger()
 	stranger := *f
 	stranger.key, _ = newPrivateKey("ES256")
-	wrong := map[string]string{
-		"G13 none": f.with(map[string]any{"alg": "none"}), "G13 nOnE": f.with(map[string]any{"alg": "nOnE"}),
-		"G15 RS256": f.with(map[string]any{"alg": "RS256"}), "G15 PS256": f.with(map[string]any{"alg": "PS256"}),
-		"G16 absent": f.with(map[string]any{"alg": nil}), "G16 array": f.with(map[string]any{"alg": []string{"ES256"}}),
-		"G18 unknown": f.with(map[string]any{"kid": "unknown"}),
-		"G19 path":    f.with(map[string]any{"kid": "../../etc/passwd"}),
-		"G20 jku":     f.with(map[string]any{"jku": p.url + "/evil"}), "G20 jwk": f.with(map[string]any{"jwk": f.jwk()}),
-		"G20 x5u": f.with(map[string]any{"x5u": p.url + "/evil"}), "G20 x5t": f.with(map[string]any{"x5t": "AAAA"}),
-		"G21 crit": f.with(map[string]any{"crit": []string{"exp"}}), "G21 b64": f.with(map[string]any{"b64": true}),
-		"G22 cty": f.with(map[string]any{"cty": "JWT"}), "G22 zip": f.with(map[string]any{"zip": "DEF"}),
-		"G24 JWT": f.with(map[string]any{"typ": "JWT"}), "G24 absent": f.with(map[string]any{"typ": nil}),
-		"G24 logout": f.with(map[string]any{"typ": "logout+jwt"}), "G24 assertion": f.with(map[string]any{"typ": "gateway-assertion+jwt"}),
-		"G34 another key": stranger.good(),
-		"G36 no exp":      f.claiming(map[string]any{"exp": nil}), "G36 text": f.claiming(map[string]any{"exp": "9999999999"}),
-		"G36 past": f.claiming(map[string]any{"exp": node.Clock().Unix() - 40}),
-		"G37 nbf":  f.claiming(map[string]any{"nbf": node.Clock().Unix() + 60}), "G37 iat": f.claiming(map[string]any{"iat": node.Clock().Unix() + 120}),
-		"G37 no iat": f.claiming(map[string]any{"iat": nil}),
-		"G38 slash":  f.claiming(map[string]any{"iss": p.url + "/"}), "G38 case": f.claiming(map[string]any{"iss": strings.ToUpper(p.url)}),
-		"G38 array": f.claiming(map[string]any{"iss": []string{p.url}}), "G38 absent": f.claiming(map[string]any{"iss": nil}),
-		"G39 other": f.claiming(map[string]any{"aud": "https://other.example"}), "G39 absent": f.claiming(map[string]any{"aud": nil}),
-		"G39 empty": f.claiming(map[string]any{"aud": ""}), "G39 none": f.claiming(map[string]any{"aud": []string{}}),
-		"G39 number": f.claiming(map[string]any{"aud": []any{g.url, 1}}),
-		"G40 sub":    f.claiming(map[string]any{"sub": nil}), "G40 client": f.claiming(map[string]any{"client_id": nil}),
-		"G40 jti": f.claiming(map[string]any{"jti": ""}), "G40 NUL": f.claiming(map[string]any{"sub": "a\x00b"}),
-	}
-	g.refuseAll(t, f, wrong)
-	for path, n := range map[string]int{"/evil": 0} {
-		if got := p.count(path); got != n {
-			t.Errorf("%s was asked for %d times", path, got)
-		}
+	g.refuseAll(t, f, map[string]string{
+		"G13 none": f.with(map[string]any{"alg": "none"}), "G15 PS256": f.with(map[string]any{"alg": "PS256"}), "G18 unknown": f.with(map[string]any{"kid": "unknown"}),
+		"G20 jku": f.with(map[string]any{"jku": p.url + "/evil"}), "G21 crit": f.with(map[string]any{"crit": []string{"exp"}}), "G24 ID token": f.with(map[string]any{"typ": "JWT"}),
+		"G34 another key": stranger.good(), "G37 nbf": f.claiming(map[string]any{"nbf": node.Clock().Unix() + 60}), "G38 slash": f.claiming(map[string]any{"iss": p.url + "/"}),
+		"G39 other": f.claiming(map[string]any{"aud": "https://other.example"}), "G40 sub": f.claiming(map[string]any{"sub": nil}),
+	})
+	if got := p.count("/evil"); got != 0 {
+		t.Errorf("a reference in a token was followed %d times", got)
 	}
 	t.Run("G36 leeway", func(t *testing.T) { // of 30 s, where that for our own tokens is 5
 		token := g.watched(f.claiming(map[string]any{"exp": node.Clock().Unix() - 20}))
@@ -139,108 +115,6 @@ func TestG13To40OfATrustedIssuer(t *testing.T) {
 	})
 }
 
-// TestG121ATokenWithoutAKid passes while the issuer has one key that fits, and the audit log says why it does not beside another.
-func TestG121ATokenWithoutAKid(t *testing.T) {
-	p := startProvider(t)
-	p.addKey("RS256")
-	g := startTrustGate(t, p, trustSite)
-	f := g.forger()
-	nameless := map[string]any{"kid": nil}
-	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(f.with(nameless)))))
-	stranger := *f
-	stranger.key, _ = newPrivateKey("RS256")
-	g.refused(t, g.request("GET", "/any/x", bearer(g.watched(stranger.with(nameless)))), 401)
-
-	p = startProvider(t)
-	p.addKey("ES256")
-	g = startTrustGate(t, p, trustSite)
-	if status := g.shown("/any/x", g.watched(g.forger().with(nameless))); status != http.StatusUnauthorized {
-		t.Errorf("status %d", status)
-	}
-	if line := g.awaitAudit(t, "request refused at the gate"); line["reason"] != "key_ambiguous" {
-		t.Errorf("audit line: %v", line)
-	}
-	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.forger().good()))))
-}
-
-func TestG24IDTokensNeverPass(t *testing.T) {
-	p := startProvider(t)
-	g := startTrustGate(t, p, trustSite, "typ at+jwt JWT none")
-	f := g.forger()
-	for _, typ := range []any{"JWT", nil} {
-		for name, claims := range map[string]map[string]any{
-			"bare":    {"client_id": nil, "scope": nil, "azp": "app"},
-			"nonce":   {"nonce": "n"},
-			"at_hash": {"at_hash": "h"},
-			"typ":     {"typ": "ID"},
-			"refresh": {"typ": "Refresh"},
-			"use":     {"token_use": "id"},
-			"logout":  {"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}}},
-		} {
-			t.Run(name, func(t *testing.T) {
-				token := g.watched(f.token(f.header(map[string]any{"typ": typ}), f.claims(claims)))
-				g.refused(t, g.request("GET", "/any/x", bearer(token)), 401)
-			})
-		}
-		g.passed(t, g.request("GET", "/any/x", bearer(g.watched(f.with(map[string]any{"typ": typ})))))
-	}
-}
-
-func TestG44AKeyThatTheProviderWithdraws(t *testing.T) {
-	now := setClock(t)
-	p := startProvider(t)
-	g := startTrustGate(t, p, trustSite)
-	old := g.watched(g.forger().claiming(map[string]any{"exp": node.Clock().Unix() + 7200}))
-	g.passed(t, g.request("GET", "/any/x", bearer(old)))
-	p.addKey("EdDSA")
-	p.withdraw()
-	now.advance(time.Minute) // past the time for which an unknown key is not asked about again
-	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.forger().good()))))
-	g.refused(t, g.request("GET", "/any/x", bearer(old)), 401)
-}
-
-// TestG80AFloodOfUnknownKeys: 10,000 unknown kids → at most two fetches for each issuer, no memory for each. That time does not pass
-// here.
-func TestG80AFloodOfUnknownKeys(t *testing.T) {
-	setClock(t)
-	p := startProvider(t)
-	g := startTrustGate(t, p, strings.Replace(trustSite, "\n\tlog\n", "\n", 1))
-	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.forger().good()))))
-	before := p.count(providerJWKS)
-	f := g.forger()
-	good := f.good()
-	rest := good[strings.IndexByte(good, '.'):] // nobody looks at the signature before there is a key
-	var work sync.WaitGroup
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
-	defer client.CloseIdleConnections()
-	for worker := range 16 {
-		work.Go(func() {
-			for n := range 10_000 / 16 {
-				kid := map[string]any{"kid": "unknown-" + itoa(worker) + "-" + itoa(n)}
-				r, _ := http.NewRequest(http.MethodGet, g.url+"/any/x", nil)
-				r.Header.Set("Authorization", "Bearer "+b64([]byte(f.header(kid)))+rest)
-				response, err := client.Do(r)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				_, _ = io.Copy(io.Discard, response.Body)
-				_ = response.Body.Close()
-				if response.StatusCode != http.StatusUnauthorized {
-					t.Errorf("status %d", response.StatusCode)
-				}
-			}
-		})
-	}
-	work.Wait()
-	if fetches := p.count(providerJWKS) - before; fetches > 2 {
-		t.Errorf("%d fetches of the keys for 10,000 unknown ones", fetches)
-	}
-	g.upstream.none(t)
-	g.audited()
-	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(f.good()))))
-}
-
 // TestG89TheProviderIsAway: a provider's outage: known keys → served until stale; a key never seen → 503; a cold start with a snapshot →
 // served.
 func TestG89TheProviderIsAway(t *testing.T) {
@@ -257,7 +131,6 @@ func TestG89TheProviderIsAway(t *testing.T) {
 	fresh := p.addKey("ES256")
 	unseen := *fresh
 	unseen.audience = g.url
-	t.Run("known key", func(t *testing.T) { g.passed(t, g.request("GET", "/any/x", bearer(known))) })
 	t.Run("never seen key", func(t *testing.T) {
 		now.advance(time.Minute)
 		header, _ := g.refused(t, g.request("GET", "/any/x", bearer(g.watched(unseen.good()))), 503)
@@ -276,35 +149,11 @@ func TestG89TheProviderIsAway(t *testing.T) {
 		g.restart(trusting(p, trustSite, "max_stale 1h"))
 		g.passed(t, g.request("GET", "/any/x", bearer(known)))
 	})
-	t.Run("too old", func(t *testing.T) {
-		now.advance(2 * time.Hour)
-		g.refused(t, g.request("GET", "/any/x", bearer(known)), 503)
-	})
 	t.Run("it comes back", func(t *testing.T) {
 		p.start()
 		now.advance(time.Minute)
 		g.eventually("its tokens pass again", func() bool { return g.shown("/any/x", unseen.good()) == http.StatusOK })
 	})
-}
-
-func TestG89AColdStartWithoutASnapshot(t *testing.T) {
-	now := runningClock(t) // for the pause after a question that found nobody
-	for kind, site := range map[string]string{"beside our own issuer": trustSite, "gate only": gateOnly(trustSite)} {
-		t.Run(kind, func(t *testing.T) {
-			p := startProvider(t)
-			p.stop()
-			g := startTrustGate(t, p, site)
-			token := g.watched(g.forger().good())
-			header, _ := g.refused(t, g.request("GET", "/any/x", bearer(token)), 503)
-			if header.Get("Retry-After") == "" {
-				t.Errorf("headers %v", header)
-			}
-			g.refused(t, g.request("GET", "/any/x", bearer("not-a-token")), 401, 503)
-			p.start()
-			now.advance(time.Minute)
-			g.eventually("its tokens pass", func() bool { return g.shown("/any/x", g.forger().good()) == http.StatusOK })
-		})
-	}
 }
 
 func TestG90OpaqueTokens(t *testing.T) {
@@ -332,20 +181,9 @@ func TestG90OpaqueTokens(t *testing.T) {
 		g.refused(t, g.request("GET", "/trusted/x", bearer(opaque)), 403)
 		g.refused(t, g.request("GET", "/other/x", bearer(opaque)), 401)
 	})
-	t.Run("refused", func(t *testing.T) {
-		for name, changes := range map[string]map[string]any{
-			"inactive": {"active": false}, "active is missing": {"active": nil}, "active is a text": {"active": "true"},
-			"another audience": {"aud": "https://other.example"}, "no audience": {"aud": nil}, "another issuer": {"iss": g.url},
-			"expired": {"exp": node.Clock().Unix() - 60}, "a refresh token": {"token_type": "refresh_token"}, "a refresh token of another Gatehouse": {"token_use": "refresh_token", "token_type": nil, "exp": nil},
-			"no expiry": {"exp": nil}, "no token type": {"token_type": nil},
-		} {
-			t.Run(name, func(t *testing.T) {
-				token := g.watched(p.knows("opaque-"+strings.ReplaceAll(name, " ", "-")+"-c9f0f895fb98ab9159f51fd0297e236d", said(changes)))
-				g.refused(t, g.request("GET", "/any/x", bearer(token)), 401)
-			})
-		}
-		g.refused(t, g.request("GET", "/own/x", bearer(opaque)), 401)
-	})
+	inactive := g.watched(p.knows("opaque-c9f0f895fb98ab9159f51fd0297e236d", said(map[string]any{"active": false})))
+	g.refused(t, g.request("GET", "/any/x", bearer(inactive)), 401)
+	g.refused(t, g.request("GET", "/own/x", bearer(opaque)), 401)
 	t.Run("ended at the issuer", func(t *testing.T) {
 		p.knows(opaque, nil)
 		g.passed(t, g.request("GET", "/any/x", bearer(opaque))) // the answer stands for ten seconds
@@ -358,7 +196,7 @@ func TestG90OpaqueTokens(t *testing.T) {
 	})
 }
 
-// TestStatusOfAGateThatIssuesNothing: it is ready whatever becomes of an issuer that it trusts, and says how that stands.
+// TestStatusOfAGateThatIssuesNothing: it is ready even if an issuer that it trusts is away, and the status says so.
 func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 	p := startProvider(t)
 	g := startTrustGate(t, p, gateOnly(trustSite))
@@ -398,8 +236,9 @@ func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 // TestG71StreamsOfATrustedIssuer end with the time, with the key, and with what introspection says; an issuer that is away
 // for a while ends none.
 func TestG71StreamsOfATrustedIssuer(t *testing.T) {
-	for kind, stream := range streamKinds {
+	for _, kind := range []string{"websocket", "events"} {
 		t.Run(kind, func(t *testing.T) {
+			stream := streamKinds[kind]
 			c := runningClock(t) // for the pause after a question that found nobody
 			p := startProvider(t)
 			g := startTrustGate(t, p, trustSite, "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "\tcache 1s", "}")
@@ -439,5 +278,130 @@ func TestG71StreamsOfATrustedIssuer(t *testing.T) {
 			open(g.forger().good())
 			ends(long, "key_unknown")
 		})
+	}
+}
+
+// TestG71AStreamWhoseIssuerIsAway: a stream ends with its token although the issuer cannot be asked.
+func TestG71AStreamWhoseIssuerIsAway(t *testing.T) {
+	c := runningClock(t)
+	p := startProvider(t)
+	g := startTrustGate(t, p, trustSite, "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "\tcache 1s", "}")
+	g.streams()
+	open := func(token string, until int64) *wire {
+		members := map[string]any{"active": true, "sub": "ada", "aud": g.url, "token_type": "Bearer", "exp": until}
+		w := g.dial(t, g.request("GET", "/any/x", append([]string{bearer(g.watched(p.knows(token, members)))}, webSocket...)...))
+		w.echoes(t)
+		return w
+	}
+	brief := open("opaque-c4ca4238a0b923820dcc509a6f75849b", node.Clock().Unix()+60)
+	long := open("opaque-c81e728d9d4c2f636f067f89cc14862c", node.Clock().Unix()+3600)
+	p.stop()
+	c.advance(time.Minute + 2*time.Second) // and no leeway
+	brief.closed(t)
+	if line := g.awaitAudit(t, "stream closed at the gate"); line["reason"] != "token_expired" {
+		t.Errorf("audit line: %v", line)
+	}
+	long.echoes(t)
+}
+
+// TestG71StreamsEndWithTheTrustInTheirIssuer: streams end when a reload trusts their issuer no longer, or with other settings. A
+// configuration that changes nothing about it ends no stream.
+func TestG71StreamsEndWithTheTrustInTheirIssuer(t *testing.T) {
+	site := strings.ReplaceAll(gateOnly(trustSite), "reverse_proxy UPSTREAM", "reverse_proxy UPSTREAM {\n\t\t\tstream_close_delay 1h\n\t\t}")
+	p := startProvider(t)
+	g := startTrustGate(t, p, site)
+	g.streams()
+	for _, change := range [][2]string{
+		{"allow_private_network", "allow_private_network\n\t\t\tmax_stale 1h"}, {"trust corp PROVIDER", "trust corp https://other.example"},
+	} {
+		check(t, g.tryReload(trusting(p, site)))
+		g.awaitKeys()
+		w := g.dial(t, g.request("GET", "/any/x", append([]string{bearer(g.watched(g.forger().good()))}, webSocket...)...))
+		w.echoes(t)
+		check(t, g.tryReload(trusting(p, strings.Replace(site, "level DEBUG", "level INFO", 1))))
+		w.echoes(t)
+		check(t, g.tryReload(trusting(p, strings.Replace(site, change[0], change[1], 1))))
+		w.closed(t)
+	}
+}
+
+// floodScene is a node, and clients at any address, as a trusted proxy names them.
+type floodScene struct{ *gateway }
+
+// send asks as a client at that address, on a connection that may be kept.
+func (s *floodScene) send(address, path, token string) (status int, closed bool) {
+	request, err := http.NewRequest(http.MethodGet, s.url+path, nil)
+	if err != nil {
+		s.t.Error(err)
+		return 0, false
+	}
+	request.Header.Set("X-Forwarded-For", address)
+	request.Header.Set("Authorization", "Bearer "+token)
+	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
+	defer client.CloseIdleConnections()
+	response, err := client.Do(request)
+	if err != nil {
+		s.t.Error(err)
+		return 0, false
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, response.Close
+}
+
+const stranger = "192.0.2.8"
+
+// TestG140AFloodOfOpaqueTokensDelaysNobodyElse: a flood of unknown opaque tokens from one source → half of the questions at most, then
+// 503; others are asked about next. Tokens from elsewhere are asked about all the same.
+func TestG140AFloodOfOpaqueTokensDelaysNobodyElse(t *testing.T) {
+	source := func(i int) string { return fmt.Sprintf("2001:db8:0:7::%x", i+1) } // addresses of one network
+	p := startProvider(t)
+	site := strings.Replace(trustSite, "\toauth {\n", "\tservers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}\n\toauth {\n", 1)
+	g := startTrustGate(t, p, site, "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "}")
+	s := &floodScene{gateway: g.gateway}
+	said := map[string]any{"active": true, "sub": "ada", "aud": g.url, "token_type": "Bearer", "exp": node.Clock().Unix() + 3600}
+	ended, end := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	var underWay, most int // questions about tokens of the flood
+	p.says(providerIntrospect, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.PostFormValue("token"), "flood-") {
+			mu.Lock()
+			underWay++
+			most = max(most, underWay)
+			mu.Unlock()
+			select {
+			case <-time.After(500 * time.Millisecond):
+			case <-ended.Done():
+			}
+			mu.Lock()
+			underWay--
+			mu.Unlock()
+		}
+		_ = json.NewEncoder(w).Encode(p.introspect(r))
+	})
+	var crowd sync.WaitGroup
+	defer crowd.Wait()
+	defer end()
+	busy := make(chan struct{})
+	isBusy := sync.OnceFunc(func() { close(busy) })
+	for i := range 400 {
+		crowd.Go(func() {
+			for n := 0; ended.Err() == nil; n++ {
+				if status, _ := s.send(source(i), "/any/x", fmt.Sprintf("flood-%d-%d", i, n)); status == http.StatusServiceUnavailable {
+					isBusy()
+				}
+			}
+		})
+	}
+	<-busy // some have waited in vain: whatever the flood may have it has
+	for n := range 3 {
+		if status, _ := s.send(stranger, "/any/x", p.knows(fmt.Sprintf("fresh-%d-c9f0f895fb98ab9159f51fd0297e236d", n), said)); status != http.StatusOK {
+			t.Errorf("a token from elsewhere: %d", status)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if most != 32 {
+		t.Errorf("%d questions of the flood at once, want half of 64", most)
 	}
 }

@@ -106,7 +106,7 @@ http://ADDR, http://other.localhost:TCPPORT {
 }
 `
 
-// TestV4UnguardedRoutes: whatever reaches an upstream of a server with a gate, by whatever way, carries no identity of the client's and no
+// TestV4UnguardedRoutes: a request that reaches an upstream of a server with a gate, by any route, carries no identity of the client's and no
 // cookie of ours, in a named route and in error routes too.
 func TestV4UnguardedRoutes(t *testing.T) {
 	scripts, err := net.Listen("tcp", "127.0.0.1:0")
@@ -133,8 +133,8 @@ func TestV4UnguardedRoutes(t *testing.T) {
 		}
 	}()
 	for name, place := range map[string]string{"in a site": "protect {\nforward + X-Who sub\n}\nreverse_proxy UPSTREAM", "in a named route": "invoke guarded"} {
-		for spelling, expected := range map[string]string{"hyphens": "protocols h1", "underscores": "expected_underscore_headers X_*\nexpected_dot_headers X.*"} {
-			t.Run(name+", "+spelling, func(t *testing.T) {
+		for _, expected := range []string{"expected_underscore_headers X_*\nexpected_dot_headers X.*"} {
+			t.Run(name, func(t *testing.T) {
 				issuer := freeAddr(t)
 				site := strings.NewReplacer("PLACE", place, "EXPECTED", expected, "ISSUER", issuer, "FASTCGI", scripts.Addr().String(), "\t\t\tsubroute\n", "").Replace(unguardedSite)
 				if name == "in a named route" {

@@ -157,7 +157,7 @@ func hasReason(line map[string]any) bool {
 	return reason != ""
 }
 
-// turnedAway sends a request that somebody must refuse, if not the gate then Caddy before it: the upstream is left alone.
+// turnedAway sends a request that the gate or Caddy before it must refuse. It must not reach the upstream.
 func (g *gateway) turnedAway(t *testing.T, request string, statuses ...int) {
 	t.Helper()
 	status, _, body := g.raw(request)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestG99EveryOperationOfTheAdminAPI: what reads shows nothing secret and changes nothing, whatever method it is tried with, and
+// TestG99EveryOperationOfTheAdminAPI: a GET shows nothing secret and changes nothing, and
 // only the methods that an operation has do anything.
 func TestG99EveryOperationOfTheAdminAPI(t *testing.T) {
 	g := startGatehouse(t, durableSite)

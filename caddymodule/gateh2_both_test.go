@@ -139,7 +139,7 @@ func (g *gateway) answersAlike(t *testing.T, s said, header http.Header, body st
 // errorID is what no two JSON:API errors have in common.
 var errorID = regexp.MustCompile(`"id":"[^"]*"`)
 
-// asked sends a request of which the test itself judges the answer, and fails unless the answer over the others is the same, and
+// asked sends a request whose answer the test judges, and fails unless the answer over the others is the same, and
 // what the upstream was sent for it. The upstream has then seen the request once.
 func (g *gateway) asked(t *testing.T, request string) (int, http.Header, string) {
 	t.Helper()
@@ -166,7 +166,7 @@ func (g *gateway) asked(t *testing.T, request string) (int, http.Header, string)
 	return status, header, body
 }
 
-// turnedAwayAlike asks over the others what somebody turned away over HTTP/1.1.
+// turnedAwayAlike asks over the others what was turned away over HTTP/1.1.
 func (g *gateway) turnedAwayAlike(t *testing.T, request string, statuses []int) {
 	t.Helper()
 	g.overOthers(t, request, func(s said) {
@@ -214,7 +214,7 @@ func toldAlike(t *testing.T, over transport, first, second *recorded) {
 	}
 }
 
-// told is what an upstream learns from the headers, in whatever spelling and however many lines, but for what belongs to
+// told is what an upstream learns from the headers, in any spelling and number of lines, but for what belongs to
 // the connection or names the version.
 func (r *recorded) told() map[string]string {
 	told := make(map[string]string)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Floods over HTTP/2: the server survives them, and whoever comes with a good token meanwhile is served.
+// Floods over HTTP/2: the server survives them, and serves good tokens meanwhile.
 
 // neighbours asks with a good token over connections of their own, over both versions of HTTP, while an attack runs.
 type neighbours struct {

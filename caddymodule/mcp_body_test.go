@@ -92,7 +92,7 @@ func TestQ206BodiesThatTakeTheirTime(t *testing.T) {
 		t.Errorf("the slow one: %d %s", status, answer)
 	}
 
-	// A client that goes away in the middle, or sends less than it has announced, reaches nobody.
+	// A client that goes away in the middle, or sends less than it has announced, does not reach the upstream.
 	for name, head := range map[string]string{
 		"less than announced": g.request("POST", "/mcp", bearer(use), "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body)+1)) + body,
 		"the last chunk missing": g.request("POST", "/mcp", bearer(use), "Content-Type: application/json", "Transfer-Encoding: chunked") +

@@ -119,7 +119,7 @@ func TestMetricsCountDecisions(t *testing.T) {
 	g.counted(t, "the gate, revocations unknown", func() { g.get("/api/x", admin) }, decided("unavailable"))
 }
 
-// TestT84ReuseIsAMetric: somebody watches for stolen refresh tokens, and for stolen codes.
+// TestT84ReuseIsAMetric: a refresh token or code that is used again → counted.
 func TestT84ReuseIsAMetric(t *testing.T) {
 	g := startPeople(t)
 	r := requestOf("conf")
@@ -198,7 +198,7 @@ func TestMetricsTellTheState(t *testing.T) {
 	})
 }
 
-// TestK7NoLabelComesFromAClient: whoever sends names of their own fills neither the memory nor the metrics with them.
+// TestK7NoLabelComesFromAClient: names that a client makes up → no series and no label of theirs.
 func TestK7NoLabelComesFromAClient(t *testing.T) {
 	g := startPeople(t)
 	const mark = "m4rk"

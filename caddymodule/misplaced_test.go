@@ -22,31 +22,36 @@ func TestV12SecretsInTheWrongPlace(t *testing.T) {
 	escaped := "%67h%5Fpat" + strings.ReplaceAll(token[len("gh_pat"):], "_", "%5f")
 	twice := url.QueryEscape(escaped)
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("x:"+token))
-	clean := func(t *testing.T, asked string) {
+	kept := func(t *testing.T, asked string) {
 		t.Helper()
 		for _, seen := range g.upstream.seen() {
 			if raw := strings.ReplaceAll(strings.ToLower(seen.Raw), "%5f", "_"); strings.Contains(raw, strings.ToLower(token[10:])) {
 				t.Errorf("%s: the upstream got\n%s", asked, seen.Raw)
 			}
 		}
+	}
+	clean := func(t *testing.T, asked string) {
+		t.Helper()
+		kept(t, asked)
 		if logs := g.logs(); strings.Contains(logs, token[10:]) || strings.Contains(logs, confSecret) {
 			i := max(strings.Index(logs, token[10:]), strings.Index(logs, confSecret))
 			t.Fatalf("%s: the logs hold …%s…", asked, logs[max(0, i-300):min(len(logs), i+60)])
 		}
 	}
 	paths := []string{"/orders/1", "/relay/1", "/open/1", "/optional/1"}
-	for _, shape := range []string{"T", `"T"`, "'T'", "token=T", "<T>", "<T", "Bearer T", "Bearer  T", "token T", `Bearer "T"`, "Bearer <T>", "T,", "x, T", "T\tx", "{\"token\":\"T\"}", "Bearer token=T", "Bearer T T"} {
+	for _, shape := range []string{"T", `"T"`, "'T'", "token=T", "<T>", "<T", "Bearer T", "Bearer  T", `Bearer "T"`, "x, T", "T\tx", "{\"token\":\"T\"}", "Bearer T T"} {
 		for _, text := range []string{token, escaped} {
 			value := strings.ReplaceAll(shape, "T", text)
-			for _, header := range []string{"X-Api-Key", "X-Auth-Token", "X-Any", "Referer", "User-Agent", "Accept", "Origin", "X-Forwarded-For", "Authorization", "Proxy-Authorization", "Cookie", "Private-Token"} {
-				for _, path := range paths {
+			for _, header := range []string{"X-Api-Key", "X-Any", "Referer", "User-Agent", "X-Forwarded-For", "Authorization", "Proxy-Authorization", "Cookie", "Private-Token"} {
+				for _, path := range []string{"/relay/1", "/open/1"} {
 					g.do("GET", path, "", header, value)
 				}
 				if header == "Cookie" || header == "Authorization" && value == "Bearer "+token { // an application's own, and where the token belongs: it is relayed
 					g.upstream.seen()
 				}
-				clean(t, header+": "+value)
+				kept(t, header+": "+value)
 			}
+			clean(t, value)
 		}
 	}
 	for _, text := range []string{token, escaped, twice, "x" + token + "y", "%22" + token + "%22", token[:len(token)-8]} {

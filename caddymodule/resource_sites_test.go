@@ -132,7 +132,7 @@ func TestV3ResourceOfEachSite(t *testing.T) {
 					t.Errorf("at %s: %d %s", other, status, body)
 				}
 			}
-			// Whatever the client writes into Host: the port is that of the site.
+			// The port is that of the site, whichever the client writes into Host.
 			for _, place := range places {
 				if place.port == places[resource].port {
 					continue

@@ -130,8 +130,7 @@ func TestG154ResourceRequiredInVain(t *testing.T) {
 		"the same, in another form": {"http://b.example:8001", "resource_required\nresource https://A.example/", []string{"3 changes nothing"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := validateProcess(t, "{\noauth {\nissuer https://a.example\nstore memory\ntrust corp https://corp.example {\naudience urn:corp\n}\n}\n}\nhttp://a.example:8002 {\noauth_server\n}\n"+
+			got := warnedOf(t, "{\noauth {\nissuer https://a.example\nstore memory\ntrust corp https://corp.example {\naudience urn:corp\n}\n}\n}\nhttp://a.example:8002 {\noauth_server\n}\n"+
 				test.site+" {\nroute {\nprotect {\n"+test.options+"\n}\nreverse_proxy 127.0.0.1:1\n}\n}\n")
 			holdWarnings(t, got, test.want, "Caddyfile", 12)
 		})

@@ -126,19 +126,14 @@ func TestT149TokenForAResource(t *testing.T) {
 	const catalogue, slash = "https://api.example/catalogue", "https://slash.example/"
 	for name, test := range map[string]struct{ resources, aud, routes []string }{
 		"none":                      {nil, []string{d.url}, []string{"/orders", "/catalogue", "/slash"}},
-		"empty":                     {[]string{""}, []string{d.url}, []string{"/orders", "/catalogue", "/slash"}},
 		"of a path":                 {[]string{orders}, []string{orders}, []string{"/orders"}},
 		"configured":                {[]string{catalogue}, []string{catalogue}, []string{"/catalogue"}},
-		"a placeholder":             {[]string{slash}, []string{slash}, []string{"/slash"}},
 		"host in upper case":        {[]string{"HTTPS://API.EXAMPLE/catalogue"}, []string{catalogue}, []string{"/catalogue"}},
 		"slash at the end":          {[]string{catalogue + "/"}, []string{catalogue}, []string{"/catalogue"}},
-		"no slash at the end":       {[]string{"https://slash.example"}, []string{slash}, []string{"/slash"}},
 		"twice":                     {[]string{catalogue, catalogue, catalogue + "/"}, []string{catalogue}, []string{"/catalogue"}},
 		"two":                       {[]string{catalogue, orders}, []string{catalogue, orders}, []string{"/orders", "/catalogue"}},
 		"an audience":               {[]string{named}, []string{named}, []string{"/named"}},
-		"an audience, no URL":       {[]string{"urn:named"}, []string{"urn:named"}, []string{"/named"}},
 		"of a route with audiences": {[]string{d.url + "/named"}, []string{d.url + "/named"}, []string{"/named"}},
-		"required":                  {[]string{d.url + "/strict"}, []string{d.url + "/strict"}, []string{"/strict"}},
 		"the issuer's audience":     {[]string{d.url + "/"}, []string{d.url}, []string{"/orders", "/catalogue", "/slash"}},
 	} {
 		d.sub(name, func(d resourceDoor) {
@@ -192,8 +187,12 @@ func TestT150UnknownResource(t *testing.T) {
 	token := d.userTokens(r, ada).RefreshToken
 	for name, test := range wrong {
 		d.sub(name, func(d resourceDoor) {
+			d.denied(forResources(serverGrant(), test.resources...), badTarget(test.reason))
+			if name != "another path" && name != "a fragment" { // the other grants ask the same function
+				return
+			}
 			for what, form := range map[string]url.Values{
-				"client credentials": serverGrant(), "code": code, "refresh": r.refresh(token),
+				"code": code, "refresh": r.refresh(token),
 				"password": {"grant_type": {"password"}, "client_id": {"conf"}, "client_secret": {confSecret}, "email": {ada}, "password": {peoplePassword}},
 			} {
 				d.sub(what, func(d resourceDoor) { d.denied(forResources(form, test.resources...), badTarget(test.reason)) })
@@ -347,10 +346,9 @@ func TestT153HowResourcesAreWritten(t *testing.T) {
 		aud  []string
 	}{
 		"null": {`null`, []string{d.url}}, "an empty array": {`[]`, []string{d.url}}, "an empty string": {`""`, []string{d.url}},
-		"one in an array": {`["` + orders + `"]`, []string{orders}}, "two": {`["` + orders + `","` + catalogue + `"]`, []string{orders, catalogue}},
-		"a number": {`1`, nil}, "an object": {`{}`, nil}, "a number in an array": {`["` + orders + `",1]`, nil}, "an array in an array": {`[["` + orders + `"]]`, nil},
-		"true": {`true`, nil}, "not closed": {`["` + orders + `"`, nil}, "no comma": {`["` + orders + `" "x"]`, nil}, "twice": {`"` + orders + `","resource":"` + orders + `"`, nil},
-		"too many": {`["` + strings.Repeat(orders+`","`, 40) + orders + `"]`, nil}, "null in an array": {`[null]`, nil},
+		"two":      {`["` + orders + `","` + catalogue + `"]`, []string{orders, catalogue}},
+		"a number": {`1`, nil}, "a number in an array": {`["` + orders + `",1]`, nil}, "twice": {`"` + orders + `","resource":"` + orders + `"`, nil},
+		"too many": {`["` + strings.Repeat(orders+`","`, 40) + orders + `"]`, nil},
 	} {
 		d.sub("JSON, "+name, func(d resourceDoor) {
 			a := d.ask(d.t, "/oauth/token", inJSON(test.json), "Content-Type", "application/json")

@@ -10,8 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// TestI1StrangeIDsAreNoOutage: an id that is no text is nobody's, with every store: it is refused like any other that nobody
-// has, and nobody is told to come again.
+// TestI1StrangeIDsAreNoOutage: an id with NUL or invalid UTF-8 → refused like an unknown id, with every store, and not 503.
 func TestI1StrangeIDsAreNoOutage(t *testing.T) {
 	for name, store := range map[string]string{
 		"sqlite": "store sqlite DIR/strange.db", "postgres": "store postgres " + pgtest.Shared(t).Database(t),

@@ -139,5 +139,4 @@ func exportedTypes(t *testing.T) (exports map[string]string, product map[string]
 }
 
 // largeTypes are the types that exceed the bounds.
-var largeTypes = map[string]size{
-}
+var largeTypes = map[string]size{}

@@ -21,18 +21,28 @@ func handlerAt(prefix string) *Handler {
 	return h
 }
 
-// TestG97EverySpellingIsOurs has the paths that TestG97OtherSpellings leaves out: whatever somebody behind us could read as a path of
-// ours is ours, and what nobody could is not.
+// TestG97EverySpellingIsOurs: a path that some server behind us could read as one of ours → ours; another → the next handler's.
 func TestG97EverySpellingIsOurs(t *testing.T) {
 	for prefix, targets := range map[string]map[string]bool{
 		"": {
 			"/x/%2e%2e/oauth/token": true, "/%25256fauth/token": true, "/;%2fx/oauth/token": true, "/x/..;a=b/oauth/token": true, "/x/.%2e/oauth/token": true,
 			"/a%2fb/../oauth/token": true, "/oauth%20/token": true, "/%09oauth/token": true, "/oauth%3f/token": true, "/oauth%23": true, "/a/b/../../../oauth/token": true,
+			"//oauth/token": true, "///oauth//token": true, "/./oauth/token": true, "/x/../oauth/token": true, "/OAuth/Token": true, "/%6fauth/token": true, "/oauth%2ftoken": true,
+			"/%2foauth/token": true, "/%2e/oauth/token": true, "/x%2f..%2foauth%2ftoken": true, "/%256fauth/token": true, "/oauth%252ftoken": true, "/\\oauth/token": true,
+			"/%5coauth/token": true, "/x\\..\\oauth\\token": true, "/oauth;a=b/token": true, "/;x/oauth/token": true, "/oauth%3bx/token": true, "/x/..;/oauth/token": true,
+			"/oauth%00/token": true, "/oauth./token": true, "http://h//oauth/token": true, "//.well-known/oauth-authorization-server": true,
+			"/.well-known/./oauth-authorization-server": true, "/%2ewell-known/oauth-protected-resource": true,
+			"//api/v1/organisations/me/users/1/access_tokens": true, "/api/v1/organisations/%252e/me/users/1/access_tokens": true,
+			"/oauthx": false, "/login/oauth/authorize": false, "/a//oauth/token": false, "/x/../y": false, "/.well-known/x": false,
 			"/oauth/..": true, "/x/oauth/../y": true, // who knows which one the dots take away
 			"/": false, "/x": false, "/oauth-callback": false, "/x/oauth/token": false, "/x//oauth/token": false, "/a%2foauth/token": false,
 			"/.well-known/oauth-authorization-server/other": false, "/100%25": false, "/oaut%68x": false, "/o/auth/token": false, "/?/oauth/token": false,
 		},
-		"/auth": {"/Auth/oauth/token": true, "/oauth/token": false, "//oauth/token": false, "/x/auth/oauth/token": false, "/authoauth/token": false},
+		"/auth": {
+			"/auth//oauth/token": true, "//auth/oauth/token": true, "/auth/x/../oauth/token": true, "/%61uth/oauth/token": true, "/auth;x/oauth/token": true,
+			"/.well-known//oauth-authorization-server/auth": true,
+			"/Auth/oauth/token":                             true, "/oauth/token": false, "//oauth/token": false, "/x/auth/oauth/token": false, "/authoauth/token": false,
+		},
 	} {
 		for target, want := range targets {
 			u, err := url.ParseRequestURI(target)

@@ -76,8 +76,8 @@ func TestAMACAcceptsNothing(t *testing.T) {
 	}
 }
 
-// TestMACsOfOthersAreRefused: those of another master key, of another token, and none.
-func TestMACsOfOthersAreRefused(t *testing.T) {
+// TestG34ForgedTokensFallAtTheirTag: a token that this issuer never issued → refused by its tag before the signature is verified.
+func TestG34ForgedTokensFallAtTheirTag(t *testing.T) {
 	g, other := newMACGate(t), newMACGate(t)
 	other.macs = NewJTIMAC(testkeys.Master(t, 8, tokentest.Start))
 	token, _ := g.issue(t, oauth.ES256)

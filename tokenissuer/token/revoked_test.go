@@ -132,3 +132,8 @@ func TestF17ATimeInTheFutureIsNotFresh(t *testing.T) {
 		t.Errorf("an hour before it is %s old", age)
 	}
 }
+
+// revocationOf revokes a token of the tests.
+func revocationOf(id string) store.Revocation {
+	return store.Revocation{Kind: store.RevokeToken, ID: id, ExpiresAt: tokentest.Start.Add(24 * time.Hour)}
+}

@@ -29,6 +29,36 @@ func TestBearerTokenAllocatesOnlyTheSecret(t *testing.T) {
 	}
 }
 
+// TestG3To8WhatIsNoBearerToken: white space, quotes, lists, two headers or bytes outside ASCII in Authorization → 400 or 401.
+func TestG3To8WhatIsNoBearerToken(t *testing.T) {
+	for _, header := range []string{
+		"Bearer", "bearer", "Bearer ", "Bearer =", "Bearer  a.b", "Bearer\ta.b", "Bearer \ta.b", "Bearer a\t.b", " Bearer a.b", "Bearer a.b ", "Bearer \u00a0a.b", "Bearer\u2003a.b",
+		"Bearer \ufeffa.b", "\ufeffBearer a.b", "Bearer a.b\u0085", "\uff22earer a.b", "Bearer a b", "Bearer a .b", "Bearer a.b, Bearer a.b", "Bearer a.b,", `Bearer "a.b"`, "Bearer 'a.b'",
+		"Bearer=a.b", "Bearer:a.b", "Bearer token=a.b", "Bearer a.b;", "Bearer Bearer a.b", "Bearer Basic a.b", "Bearer a.b\x80", "Bearer a\xff.b", "Bearer a.bé", "Bearer a.b\x7f",
+	} {
+		if token, present, err := BearerToken(withAuthorization(header)); !present || err == nil || !token.IsEmpty() {
+			t.Errorf("%q: %t, %v", header, present, err)
+		}
+	}
+	for _, headers := range [][]string{
+		{"Bearer a.b", "Bearer a.b"}, {"Bearer a.b", "Bearer bad"}, {"Basic x", "Bearer a.b"}, {"Bearer a.b", "Basic x"}, {"", "Bearer a.b"}, {"Bearer a.b", ""},
+	} {
+		if _, present, err := BearerToken(withAuthorization(headers...)); !present || err == nil {
+			t.Errorf("%q: %t, %v", headers, present, err)
+		}
+	}
+	for _, header := range []string{"", "Basic x", "Token x", "Digest x", "Negotiate x", "DPoP x", "Bearer- x", "Bear x", "a.b"} {
+		if token, present, err := BearerToken(withAuthorization(header)); present || err != nil || !token.IsEmpty() {
+			t.Errorf("%q: %t, %v", header, present, err)
+		}
+	}
+	for _, header := range []string{"Bearer a.b", "bearer a.b", "BEARER a.b", "bEaReR a.b"} {
+		if token, _, err := BearerToken(withAuthorization(header)); err != nil || token.Reveal() != "a.b" {
+			t.Errorf("%q: %v", header, err)
+		}
+	}
+}
+
 func TestG9QueryToken(t *testing.T) {
 	for _, c := range []struct{ name, query, without string }{
 		{"empty", "", ""},
