@@ -7,6 +7,7 @@ import (
 	gatebrowser "github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
@@ -44,7 +45,7 @@ func (s *service) provision(o *others, u *uses) error {
 	}
 	declared := s.settings.Issuer.Declared
 	s.registry = &registry.Registry{ // serve adds its stores
-		Clients: &registry.Clients{Families: s.issuer.Families, Known: s.issuer.Clients, Declared: declared},
+		Clients: &clients.Registry{Families: s.issuer.Families, Known: s.issuer.Clients, Declared: declared},
 		People: &registry.People{
 			Families: s.issuer.Families, Roles: s.issuer.Roles, Hasher: s.node.Passwords, Usernames: s.issuer.Issued.Usernames, Declared: declared,
 			OpenID: s.settings.Issuer.OpenID,

@@ -39,7 +39,7 @@ func BenchmarkTM1TM2Refusals(b *testing.B) {
 	}
 	parts := issuer.New(issuer.Settings{}, issuer.Node{Revocations: token.NewRevocationSet(), Now: time.Now, Hasher: passwords.NewHasher()})
 	parts.Families.Opened = families.Opened{Store: st, Directory: store.OverlayDirectory{Declared: declared, Stored: st}}
-	known := &registry.Clients{Families: parts.Families, Known: parts.Clients, Declared: declared, Stored: st}
+	known := &clients.Registry{Families: parts.Families, Known: parts.Clients, Declared: declared, Stored: st}
 	people := &registry.People{
 		Families: parts.Families, Hasher: passwords.NewHasher(), Usernames: parts.Issued.Usernames, Declared: declared, Stored: st,
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -126,10 +125,10 @@ func statusOf(err error) int {
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, store.ErrNotFound):
 		return http.StatusNotFound
-	case errors.Is(err, store.ErrTaken), errors.Is(err, registry.ErrDeclared), errors.Is(err, store.ErrInUse),
+	case errors.Is(err, store.ErrTaken), errors.Is(err, store.ErrDeclared), errors.Is(err, store.ErrInUse),
 		errors.Is(err, errGateOnly), errors.Is(err, errSessionsOnly): // 404 would mean that the named thing does not exist
 		return http.StatusConflict
-	case registry.IsInvalidInput(err):
+	case store.IsInvalidInput(err):
 		return http.StatusBadRequest
 	case errors.As(err, &own) && own.Code != oauth.ServerError && own.Code != oauth.TemporarilyUnavailable:
 		return http.StatusBadRequest

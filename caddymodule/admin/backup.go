@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var backupOperations = map[string]operation{"POST /oauth/backup": withBody(writeBackup)}
@@ -21,11 +21,11 @@ type newBackup struct {
 // writeBackup writes a copy of the store on this machine. Sealed keys stay sealed in it.
 func writeBackup(t *Target, r *http.Request, request newBackup) (int, any, error) {
 	if !filepath.IsAbs(request.Path) {
-		return 0, nil, registry.InvalidInput(errors.New("the path of the new file must be absolute"))
+		return 0, nil, store.InvalidInput(errors.New("the path of the new file must be absolute"))
 	}
 	if err := t.Node.Store().Backup(r.Context(), request.Path); err != nil {
 		if errors.As(err, new(sqlstore.NoBackup)) {
-			err = registry.InvalidInput(err)
+			err = store.InvalidInput(err)
 		}
 		return 0, nil, err
 	}

@@ -90,7 +90,7 @@ func parseOrigin(text string) (store.ClientOrigin, error) {
 	case origin == store.FromMetadata, origin == store.FromRegistration:
 		return origin, nil
 	}
-	return "", registry.InvalidInput(fmt.Errorf("unknown origin %q: use operator, metadata or registration", text))
+	return "", store.InvalidInput(fmt.Errorf("unknown origin %q: use operator, metadata or registration", text))
 }
 
 func showClient(t *Target, r *http.Request) (int, any, error) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -55,7 +54,7 @@ func rotateKeys(t *Target, r *http.Request, request NewKey) (int, any, error) {
 	ring := t.Node.KeyRing()
 	algorithm := cmp.Or(request.Algorithm, ring.Algorithms[0])
 	if !slices.Contains(ring.Algorithms, algorithm) {
-		return 0, nil, registry.InvalidInput(fmt.Errorf("algorithm %q is not signed with here: use %s", algorithm, oauth.AlgorithmNames(ring.Algorithms)))
+		return 0, nil, store.InvalidInput(fmt.Errorf("algorithm %q is not signed with here: use %s", algorithm, oauth.AlgorithmNames(ring.Algorithms)))
 	}
 	key, err := ring.Rotate(r.Context(), algorithm, request.Now)
 	if err != nil {
@@ -74,7 +73,7 @@ type revokedKey struct {
 // revokeKey ends all tokens that a key has signed.
 func revokeKey(t *Target, r *http.Request, request revokedKey) (int, any, error) {
 	if request.ID == "" {
-		return 0, nil, registry.InvalidInput(errors.New("name the key to revoke: kid"))
+		return 0, nil, store.InvalidInput(errors.New("name the key to revoke: kid"))
 	}
 	revocation, err := t.Node.KeyRing().Revoke(r.Context(), request.ID)
 	if err != nil {

@@ -7,13 +7,12 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var (
-	errOpenIDOff   = registry.InvalidInput(errors.New("the issuer is no OpenID provider: add `openid` to the oauth block first"))
-	errNoRedirects = registry.InvalidInput(errors.New("an application that signs people in needs a redirect URI: it shows one where it is set up"))
+	errOpenIDOff   = store.InvalidInput(errors.New("the issuer is no OpenID provider: add `openid` to the oauth block first"))
+	errNoRedirects = store.InvalidInput(errors.New("an application that signs people in needs a redirect URI: it shows one where it is set up"))
 )
 
 // suitOpenID adds the scopes of OpenID Connect to a client, and the grants if the request has none.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
@@ -64,7 +65,7 @@ func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) opera
 }
 
 // malformed is the error of a body that cannot be read.
-func malformed(err error) error { return registry.InvalidInput(fmt.Errorf("the request: %w", err)) }
+func malformed(err error) error { return store.InvalidInput(fmt.Errorf("the request: %w", err)) }
 
 // changeNamed is an operation that changes the thing that the path names, and logs its id as idField.
 func changeNamed(what, idField string, change func(*registry.Registry) func(context.Context, string) error) operation {
@@ -101,7 +102,7 @@ func optionalDuration(text string) (time.Duration, error) {
 	}
 	d, err := caddy.ParseDuration(text)
 	if err != nil {
-		return 0, registry.InvalidInput(fmt.Errorf("%q is no duration: write it as 90s, 15m, 2h or 28d", text))
+		return 0, store.InvalidInput(fmt.Errorf("%q is no duration: write it as 90s, 15m, 2h or 28d", text))
 	}
 	return d, nil
 }

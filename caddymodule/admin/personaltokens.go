@@ -12,7 +12,6 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -47,7 +46,7 @@ type NewPersonalToken struct {
 	Resources []string `json:"resources,omitempty"`
 }
 
-var errNoPersonalTokens = registry.InvalidInput(errors.New("there are no personal access tokens: add `personal_tokens` to the oauth block"))
+var errNoPersonalTokens = store.InvalidInput(errors.New("there are no personal access tokens: add `personal_tokens` to the oauth block"))
 
 func onPersonalTokens(op operation) operation {
 	return func(t *Target, r *http.Request) (int, any, error) {
@@ -81,7 +80,7 @@ func listPersonalTokens(t *Target, r *http.Request) (int, any, error) {
 func addPersonalToken(t *Target, r *http.Request, n NewPersonalToken) (int, any, error) {
 	user, err := t.Registry.People.UserNamed(r.Context(), n.User)
 	if errors.Is(err, store.ErrNotFound) {
-		err = registry.InvalidInput(fmt.Errorf("there is no user %q", n.User))
+		err = store.InvalidInput(fmt.Errorf("there is no user %q", n.User))
 	}
 	if err != nil {
 		return 0, nil, err
@@ -96,7 +95,7 @@ func addPersonalToken(t *Target, r *http.Request, n NewPersonalToken) (int, any,
 	}
 	made, token, err := t.PersonalTokens.Create(r.Context(), user, personaltoken.Request{Name: n.Name, Scopes: scopes, Lifetime: lifetime, Resources: n.Resources})
 	if errors.As(err, new(personaltoken.InvalidError)) {
-		err = registry.InvalidInput(err)
+		err = store.InvalidInput(err)
 	}
 	if err != nil {
 		return 0, nil, err

@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -30,7 +29,7 @@ type newToken struct {
 func mintToken(t *Target, r *http.Request, request newToken) (int, any, error) {
 	lifetime, err := optionalDuration(request.Lifetime)
 	if err == nil && request.Lifetime != "" && lifetime == 0 {
-		err = registry.InvalidInput(errors.New("token lifetime 0s: use 1s to 35d"))
+		err = store.InvalidInput(errors.New("token lifetime 0s: use 1s to 35d"))
 	}
 	if err != nil {
 		return 0, nil, err
@@ -104,7 +103,7 @@ func (n *newRevocation) target() (kind store.RevocationKind, id string, err erro
 func addRevocation(t *Target, r *http.Request, request newRevocation) (int, any, error) {
 	kind, id, err := request.target()
 	if err != nil {
-		return 0, nil, registry.InvalidInput(err)
+		return 0, nil, store.InvalidInput(err)
 	}
 	if kind == store.RevokeUser && !request.Force {
 		switch user, err := t.Registry.People.UserNamed(r.Context(), id); {

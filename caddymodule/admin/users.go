@@ -13,7 +13,6 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -85,11 +84,11 @@ func listUsers(t *Target, r *http.Request) (int, any, error) {
 func organisationAsked(u *url.URL) (string, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "", registry.InvalidInput(errors.New("the query is malformed"))
+		return "", store.InvalidInput(errors.New("the query is malformed"))
 	}
 	for name, values := range query {
 		if name != "organisation" || len(values) != 1 || values[0] == "" {
-			return "", registry.InvalidInput(errors.New("the list takes one filter: ?organisation=ID"))
+			return "", store.InvalidInput(errors.New("the list takes one filter: ?organisation=ID"))
 		}
 	}
 	return query.Get("organisation"), nil
@@ -117,7 +116,7 @@ type NewPassword struct {
 	Hash     string `json:"password_hash,omitzero"`
 }
 
-var errTwoPasswords = registry.InvalidInput(errors.New("give password or password_hash, not both"))
+var errTwoPasswords = store.InvalidInput(errors.New("give password or password_hash, not both"))
 
 // addUser takes the members of a user, its id, one of password and password_hash or neither, email_verified, and service: that makes a
 // service account, which needs no address.
@@ -158,7 +157,7 @@ func addUser(t *Target, r *http.Request, p members.Patch) (int, any, error) {
 // too, and identities.
 func updateUser(t *Target, r *http.Request, p members.Patch) (int, any, error) {
 	if len(p) == 0 {
-		return 0, nil, registry.InvalidInput(errors.New("name what to change: name, email, role, status, organisation, groups, email_verified or a member of the profile"))
+		return 0, nil, store.InvalidInput(errors.New("name what to change: name, email, role, status, organisation, groups, email_verified or a member of the profile"))
 	}
 	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -246,11 +245,11 @@ func (a aboutIdentities) check(ctx context.Context, t *Target, user *store.User)
 	vouches := a.verifies && len(identities) > 0 && !proved
 	switch {
 	case a.choice == "" && (vouches || a.moves && len(identities) > 1):
-		return registry.InvalidInput(errors.New("the user signs in with accounts that have not proved the address: `caddy oauth user show` lists them. " +
+		return store.InvalidInput(errors.New("the user signs in with accounts that have not proved the address: `caddy oauth user show` lists them. " +
 			"Take them away with `--identities unlink` (identities: unlink), or, if you know that they and the address are one person's, " +
 			"say `--identities keep`"))
 	case a.choice != "" && a.choice != keepIdentities && a.choice != unlinkIdentities:
-		return registry.InvalidInput(fmt.Errorf("identities %.64q: use keep or unlink", a.choice))
+		return store.InvalidInput(fmt.Errorf("identities %.64q: use keep or unlink", a.choice))
 	}
 	return nil
 }

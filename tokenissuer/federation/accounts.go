@@ -51,8 +51,7 @@ type Accounts struct {
 
 // Users adds and changes users by the rules that apply to operators too. Package registry has one.
 type Users interface {
-	// AddUser adds a user with accounts at providers. An error that has a method InvalidInput means that the organisation or the role of the
-	// user does not exist.
+	// AddUser adds a user with accounts at providers. store.IsInvalidInput reports an organisation or a role that does not exist.
 	AddUser(ctx context.Context, u store.User, password oauth.Secret, identities ...store.Identity) (*store.User, error)
 	UpdateUser(ctx context.Context, id string, change store.UserChange) error
 	Unlink(ctx context.Context, u store.Unlinking) error
@@ -321,7 +320,7 @@ func (a Accounts) create(ctx context.Context, account Account, rules Rules) (*st
 	added, err := a.Users.AddUser(ctx, user, oauth.Secret{}, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, Source: rules.Source, Vouches: account.EmailVerified && rules.Link == LinkVerifiedEmail,
 	})
-	if invalid := (interface{ InvalidInput() }(nil)); errors.As(err, &invalid) { // an organisation or a role is gone: the person can do nothing about it
+	if store.IsInvalidInput(err) { // an organisation or a role is gone: the person can do nothing about it
 		return nil, oauth.NewError(oauth.ServerError, "creation_failed").WithCause(err)
 	}
 	if err != nil {

@@ -98,7 +98,7 @@ func newPeople(t *testing.T) *people {
 		Revocations: revocations, Now: now, NodeNow: now,
 	}
 	p.registry = &registry.Registry{
-		Clients: &registry.Clients{Families: p.Families, Known: &clients.Clients{Families: p.Families}, Declared: declared, Stored: p.stored},
+		Clients: &clients.Registry{Families: p.Families, Known: &clients.Clients{Families: p.Families}, Declared: declared, Stored: p.stored},
 		People:  &registry.People{Families: p.Families, Declared: declared, Stored: p.stored},
 	}
 	p.Users = p.registry.People

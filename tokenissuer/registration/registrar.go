@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -37,7 +37,7 @@ type Rules struct {
 // Registrar registers clients that ask for it (RFC 7591), and lets them manage their registration (RFC 7592). Its fields are set once.
 type Registrar struct {
 	Rules
-	Clients *registry.Clients
+	Clients *clients.Registry
 
 	adding sync.Mutex // held from the count to the addition
 }
@@ -230,9 +230,9 @@ func inMetadata(err error) error {
 		return own
 	case errors.Is(err, ErrRedirectURI):
 		code = oauth.InvalidRedirectURI
-	case !registry.IsInvalidInput(err) && store.IsAnswer(err):
+	case !store.IsInvalidInput(err) && store.IsAnswer(err):
 		return oauth.NewError(oauth.InvalidToken, "registration_token_wrong") // it was removed meanwhile
-	case !registry.IsInvalidInput(err) && !errors.Is(err, errMetadata):
+	case !store.IsInvalidInput(err) && !errors.Is(err, errMetadata):
 		return err
 	}
 	return oauth.NewError(code, "client_metadata_invalid").WithDescription(oauth.Describable(err.Error())).WithCause(err)

@@ -26,7 +26,7 @@ func (g *People) AddOrganisation(ctx context.Context, o store.Organisation) (*st
 	o.SetDefaults()
 	o.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
 	if err := o.Validate(); err != nil {
-		return nil, invalidInput{err}
+		return nil, store.InvalidInput(err)
 	}
 	if g.Declared.LookupOrganisation(o.ID) != nil {
 		return nil, store.ErrTaken
@@ -40,7 +40,7 @@ func (g *People) AddOrganisation(ctx context.Context, o store.Organisation) (*st
 // RemoveOrganisation deletes an organisation that has no users. ErrInUse when it has some.
 func (g *People) RemoveOrganisation(ctx context.Context, id string) error {
 	if g.Declared.LookupOrganisation(id) != nil {
-		return ErrDeclared
+		return store.ErrDeclared
 	}
 	return g.Stored.RemoveOrganisation(ctx, id)
 }

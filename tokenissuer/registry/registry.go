@@ -6,16 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// ErrDeclared is returned for a change to what the configuration declares.
-var ErrDeclared = errors.New("it is declared in the configuration: change it there")
-
 // Registry is what an operator asks about clients and people together.
 type Registry struct {
-	Clients *Clients
+	Clients *clients.Registry
 	People  *People
 }
 
@@ -29,11 +27,11 @@ func (g *Registry) MintableUser(ctx context.Context, name string) (*store.User, 
 	user, err := g.People.UserNamed(ctx, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return nil, invalidInput{fmt.Errorf("there is no user %q", name)}
+		return nil, store.InvalidInput(fmt.Errorf("there is no user %q", name))
 	case err != nil:
 		return nil, err
 	case !user.IsActive():
-		return nil, invalidInput{errors.New("the user is not active, or has neither a password nor an account at a provider")}
+		return nil, store.InvalidInput(errors.New("the user is not active, or has neither a password nor an account at a provider"))
 	}
 	return user, nil
 }
@@ -45,27 +43,11 @@ func (g *Registry) MintableClient(ctx context.Context, id, scope string, lifetim
 		return nil, nil, err
 	}
 	if client.Disabled {
-		return nil, nil, invalidInput{errors.New("the client is disabled")}
+		return nil, nil, store.InvalidInput(errors.New("the client is disabled"))
 	}
 	if lifetime != 0 && (lifetime < time.Second || lifetime > store.MaxLifetime) {
-		return nil, nil, invalidInput{fmt.Errorf("a token can live from 1s to %s", store.FormatBound(store.MaxLifetime))}
+		return nil, nil, store.InvalidInput(fmt.Errorf("a token can live from 1s to %s", store.FormatBound(store.MaxLifetime)))
 	}
 	scopes, err := g.Clients.Known.Scopes.Grantable(scope, client.Scopes, allowed)
 	return client, scopes, err
-}
-
-// InvalidInput marks an error as the caller's mistake.
-func InvalidInput(err error) error { return invalidInput{err} }
-
-type invalidInput struct{ error }
-
-func (e invalidInput) Unwrap() error { return e.error }
-
-// InvalidInput marks the error for packages that do not import this one.
-func (invalidInput) InvalidInput() {}
-
-// IsInvalidInput reports whether an error of Registry is the caller's mistake.
-func IsInvalidInput(err error) bool {
-	var i invalidInput
-	return errors.As(err, &i)
 }

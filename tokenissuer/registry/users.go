@@ -74,21 +74,21 @@ func (g *People) AddUser(ctx context.Context, u store.User, password oauth.Secre
 	}
 	var err error
 	if u.Email, err = store.CanonicalEmail(u.Email); err != nil {
-		return nil, invalidInput{err}
+		return nil, store.InvalidInput(err)
 	}
 	if u.Role != "" {
 		if err := g.Roles.Check(u.Role); err != nil {
-			return nil, invalidInput{err}
+			return nil, store.InvalidInput(err)
 		}
 	}
 	u.SetDefaults(g.Roles)
 	u.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
 	if err := u.Validate(); err != nil {
-		return nil, invalidInput{err}
+		return nil, store.InvalidInput(err)
 	}
 	if g.OpenID {
 		if err := store.CheckSubject(u.ID); err != nil {
-			return nil, invalidInput{err}
+			return nil, store.InvalidInput(err)
 		}
 	}
 	if g.Declared.Declares(u.ID) {
@@ -120,7 +120,7 @@ func (g *People) AddUser(ctx context.Context, u store.User, password oauth.Secre
 }
 
 func noOrganisation(id string) error {
-	return invalidInput{fmt.Errorf("there is no organisation %q: add it first", id)}
+	return store.InvalidInput(fmt.Errorf("there is no organisation %q: add it first", id))
 }
 
 // SetPassword gives a user another password and ends every token and session of the user.
@@ -134,18 +134,18 @@ func (g *People) SetPassword(ctx context.Context, id string, password oauth.Secr
 
 func (g *People) hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
 	if err := passwords.Validate(password); err != nil {
-		return oauth.Secret{}, invalidInput{err}
+		return oauth.Secret{}, store.InvalidInput(err)
 	}
 	return g.Hasher.Hash(ctx, password)
 }
 
 // errServiceSignsIn refuses a password for a service account.
-var errServiceSignsIn = invalidInput{errors.New("it is a service account: nobody signs in with it. Give it a token: caddy oauth pat add")}
+var errServiceSignsIn = store.InvalidInput(errors.New("it is a service account: nobody signs in with it. Give it a token: caddy oauth pat add"))
 
 // SetPasswordHash is SetPassword with the hash of the password, as `caddy hash-password` prints it.
 func (g *People) SetPasswordHash(ctx context.Context, id string, hash oauth.Secret) error {
 	if err := passwords.ValidateHash(hash); err != nil {
-		return invalidInput{err}
+		return store.InvalidInput(err)
 	}
 	user, err := g.User(ctx, id)
 	switch {
@@ -160,7 +160,7 @@ func (g *People) SetPasswordHash(ctx context.Context, id string, hash oauth.Secr
 // SetRole gives a user another role and ends every token and session of the user.
 func (g *People) SetRole(ctx context.Context, id string, role store.Role) error {
 	if err := g.Roles.Check(role); err != nil {
-		return invalidInput{err}
+		return store.InvalidInput(err)
 	}
 	return g.set(ctx, id, func(u *store.User) { u.Role = role })
 }
@@ -168,7 +168,7 @@ func (g *People) SetRole(ctx context.Context, id string, role store.Role) error 
 // SetUserStatus disables, locks or enables a user. Every token and session of the user ends.
 func (g *People) SetUserStatus(ctx context.Context, id string, status store.UserStatus) error {
 	if _, err := store.ParseUserStatus(string(status)); err != nil {
-		return invalidInput{err}
+		return store.InvalidInput(err)
 	}
 	return g.set(ctx, id, func(u *store.User) { u.Status = status })
 }
@@ -181,7 +181,7 @@ func (g *People) UpdateUser(ctx context.Context, id string, change store.UserCha
 		return err
 	}
 	if user.Declared {
-		return ErrDeclared
+		return store.ErrDeclared
 	}
 	edit, organisation := change.Edit, user.Organisation
 	var refused error
@@ -217,7 +217,7 @@ func asked(err error) error {
 	if store.IsAnswer(err) {
 		return err
 	}
-	return invalidInput{err}
+	return store.InvalidInput(err)
 }
 
 // checkUser refuses what a user cannot become. A role that the user has had may be one that is no longer declared.
@@ -260,7 +260,7 @@ func (g *People) RemoveUser(ctx context.Context, id string) error {
 
 func (g *People) endUser(ctx context.Context, id string, step func(store.Ending) ([]store.Revocation, error)) error {
 	if g.Declared.LookupUser(id) != nil {
-		return ErrDeclared
+		return store.ErrDeclared
 	}
 	end := g.Families.Ending()
 	end.KeepsID = g.OpenID // the sub of an ID token is never reassigned (OpenID Connect Core 1.0 §2)

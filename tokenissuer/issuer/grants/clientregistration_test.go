@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -20,7 +19,7 @@ func TestA20RegistrationRefusesWhatMayNotWorkOrIsUnsafe(t *testing.T) {
 		"plain http, localhost":   {RedirectURIs: []string{"http://localhost.client.example/cb"}},
 		"plain http, unspecified": {RedirectURIs: []string{"http://0.0.0.0/cb"}},
 	} {
-		if _, _, err := f.registry.Clients.AddClient(t.Context(), c); !registry.IsInvalidInput(err) {
+		if _, _, err := f.registry.Clients.AddClient(t.Context(), c); !store.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 		c.ID = "a"

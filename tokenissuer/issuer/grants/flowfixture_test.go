@@ -83,7 +83,7 @@ func newFlowOf(tb testing.TB, change func(*issuer.Settings)) *flow {
 // registryOf returns the registry of a server.
 func registryOf(s *Server, stored store.Store) *registry.Registry {
 	return &registry.Registry{
-		Clients: &registry.Clients{Families: s.Families, Known: s.Clients, Declared: s.Declared, Stored: stored},
+		Clients: &clients.Registry{Families: s.Families, Known: s.Clients, Declared: s.Declared, Stored: stored},
 		People: &registry.People{
 			Families: s.Families, Roles: s.Minter.Roles, Hasher: s.SignIns.Hasher, Usernames: s.Issued.Usernames, Declared: s.Declared, Stored: stored,
 		},

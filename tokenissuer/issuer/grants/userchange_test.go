@@ -7,7 +7,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
@@ -114,7 +113,7 @@ func TestWhatTheConfigurationDeclaresIsLeftAlone(t *testing.T) {
 		"password": f.registry.People.SetPassword(ctx, "u-decl", oauth.NewSecret("another long password")), "hash": f.registry.People.SetPasswordHash(ctx, "u-decl", cheapHash()),
 		"role": f.registry.People.SetRole(ctx, "u-decl", store.RoleAdmin), "status": f.registry.People.SetUserStatus(ctx, "u-decl", store.UserDisabled), "remove": f.registry.People.RemoveUser(ctx, "u-decl"),
 	} {
-		if !errors.Is(err, registry.ErrDeclared) {
+		if !errors.Is(err, store.ErrDeclared) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -70,25 +69,25 @@ func TestUsersThatCannotBeRegistered(t *testing.T) {
 	} {
 		u := good
 		edit(&u)
-		if _, err := f.registry.People.AddUser(t.Context(), u, oauth.Secret{}); !registry.IsInvalidInput(err) {
+		if _, err := f.registry.People.AddUser(t.Context(), u, oauth.Secret{}); !store.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, password := range map[string]string{"short": "1234567", "long": strings.Repeat("a", 1025), "NUL": "12345678\x00"} {
-		if _, err := f.registry.People.AddUser(t.Context(), good, oauth.NewSecret(password)); !registry.IsInvalidInput(err) {
+		if _, err := f.registry.People.AddUser(t.Context(), good, oauth.NewSecret(password)); !store.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := f.registry.People.SetPassword(t.Context(), "u-ada", oauth.NewSecret(password)); !registry.IsInvalidInput(err) {
+		if err := f.registry.People.SetPassword(t.Context(), "u-ada", oauth.NewSecret(password)); !store.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := f.registry.People.SetRole(t.Context(), "u-ada", "root"); !registry.IsInvalidInput(err) {
+	if err := f.registry.People.SetRole(t.Context(), "u-ada", "root"); !store.IsInvalidInput(err) {
 		t.Errorf("role: %v", err)
 	}
-	if err := f.registry.People.SetUserStatus(t.Context(), "u-ada", "x"); !registry.IsInvalidInput(err) {
+	if err := f.registry.People.SetUserStatus(t.Context(), "u-ada", "x"); !store.IsInvalidInput(err) {
 		t.Errorf("status: %v", err)
 	}
-	if err := f.registry.People.SetPasswordHash(t.Context(), "u-ada", oauth.NewSecret("x")); !registry.IsInvalidInput(err) {
+	if err := f.registry.People.SetPasswordHash(t.Context(), "u-ada", oauth.NewSecret("x")); !store.IsInvalidInput(err) {
 		t.Errorf("hash: %v", err)
 	}
 	if err := f.registry.People.SetRole(t.Context(), "u-nobody", store.RoleAdmin); !errors.Is(err, store.ErrNotFound) {
@@ -140,7 +139,7 @@ func TestOrganisationsAndTheirUsers(t *testing.T) {
 	if err := f.registry.People.RemoveOrganisation(ctx, "acme"); !errors.Is(err, store.ErrInUse) {
 		t.Errorf("%v", err)
 	}
-	if err := f.registry.People.RemoveOrganisation(ctx, "declared"); !errors.Is(err, registry.ErrDeclared) {
+	if err := f.registry.People.RemoveOrganisation(ctx, "declared"); !errors.Is(err, store.ErrDeclared) {
 		t.Errorf("%v", err)
 	}
 	for _, id := range []string{"acme", "declared"} {
@@ -148,7 +147,7 @@ func TestOrganisationsAndTheirUsers(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if _, err := f.registry.People.AddOrganisation(ctx, store.Organisation{ID: "a\n"}); !registry.IsInvalidInput(err) {
+	if _, err := f.registry.People.AddOrganisation(ctx, store.Organisation{ID: "a\n"}); !store.IsInvalidInput(err) {
 		t.Errorf("%v", err)
 	}
 	_, err = f.registry.People.AddUser(ctx, store.User{ID: "u-of-declared", Email: "of@acme.example", Organisation: "declared"}, oauth.Secret{})
@@ -217,7 +216,7 @@ func TestAnOperatorMintsAUserToken(t *testing.T) {
 			return err
 		},
 	} {
-		if err := mint(); !registry.IsInvalidInput(err) {
+		if err := mint(); !store.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package registry
+package clients
 
 import (
 	"context"
@@ -9,24 +9,23 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Clients changes at run time which clients exist. It lists those that the configuration declares, and does not change them.
-type Clients struct {
+// Registry changes at run time which clients exist. It lists those that the configuration declares, and does not change them.
+type Registry struct {
 	Families *families.Families
 	// Known are the issuer's clients, with the policy for them.
-	Known    *clients.Clients
+	Known    *Clients
 	Declared store.StaticDirectory
 	Stored   store.ClientStore
 }
 
 // Clients lists every client, by id.
-func (g *Clients) Clients(ctx context.Context) ([]*store.Client, error) {
+func (g *Registry) Clients(ctx context.Context) ([]*store.Client, error) {
 	stored, err := g.Stored.Clients(ctx)
 	if err != nil {
 		return nil, err
@@ -42,13 +41,13 @@ func (g *Clients) Clients(ctx context.Context) ([]*store.Client, error) {
 }
 
 // Client returns one client, or ErrNotFound.
-func (g *Clients) Client(ctx context.Context, id string) (*store.Client, error) {
+func (g *Registry) Client(ctx context.Context, id string) (*store.Client, error) {
 	return g.Families.Directory.Client(ctx, id)
 }
 
 // AddClient registers a client and returns its secret, which cannot be read again; a public client gets none here. An empty
 // id is generated. ErrTaken when the id is in use.
-func (g *Clients) AddClient(ctx context.Context, c store.Client) (*store.Client, oauth.Secret, error) {
+func (g *Registry) AddClient(ctx context.Context, c store.Client) (*store.Client, oauth.Secret, error) {
 	if c.ID == "" {
 		c.ID = oauth.NewID()
 	}
@@ -63,7 +62,7 @@ func (g *Clients) AddClient(ctx context.Context, c store.Client) (*store.Client,
 		c.Secrets = []store.ClientSecret{{Digest: secret.Digest(), CreatedAt: c.CreatedAt}}
 	}
 	if err := g.checkClient(&c, &store.Client{}); err != nil {
-		return nil, oauth.Secret{}, invalidInput{err}
+		return nil, oauth.Secret{}, store.InvalidInput(err)
 	}
 	if err := g.Stored.AddClient(ctx, &c); err != nil {
 		return nil, oauth.Secret{}, err
@@ -74,7 +73,7 @@ func (g *Clients) AddClient(ctx context.Context, c store.Client) (*store.Client,
 }
 
 // checkClient refuses what cannot be registered. What the client has had before was registered by the rules of then.
-func (g *Clients) checkClient(c, before *store.Client) error {
+func (g *Registry) checkClient(c, before *store.Client) error {
 	gained := *c
 	gained.RedirectURIs = without(c.RedirectURIs, before.RedirectURIs)
 	gained.CORSOrigins = without(c.CORSOrigins, before.CORSOrigins)
@@ -119,19 +118,19 @@ func without[S ~[]E, E comparable](list, others S) S {
 
 // RotateSecret gives a client a further secret, a public one perhaps its first. The older ones stay good for overlap; 0 ends
 // them now.
-func (g *Clients) RotateSecret(ctx context.Context, id string, overlap time.Duration) (oauth.Secret, error) {
+func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Duration) (oauth.Secret, error) {
 	client, err := g.changeable(ctx, id)
 	switch {
 	case err != nil:
 		return oauth.Secret{}, err
 	case client.SignsAssertions():
-		return oauth.Secret{}, invalidInput{errors.New("the client proves who it is with a key of its own, and no secret is good for it")}
+		return oauth.Secret{}, store.InvalidInput(errors.New("the client proves who it is with a key of its own, and no secret is good for it"))
 	}
 	if client.Origin == store.FromMetadata {
-		return oauth.Secret{}, invalidInput{errors.New("a client that describes itself in a document has no secret")}
+		return oauth.Secret{}, store.InvalidInput(errors.New("a client that describes itself in a document has no secret"))
 	}
 	if overlap < 0 {
-		return oauth.Secret{}, invalidInput{errors.New("the overlap must not be negative")}
+		return oauth.Secret{}, store.InvalidInput(errors.New("the overlap must not be negative"))
 	}
 	now := g.Families.Now()
 	secret := oauth.NewClientSecret()
@@ -144,16 +143,16 @@ func (g *Clients) RotateSecret(ctx context.Context, id string, overlap time.Dura
 }
 
 // DisableClient refuses the client from now on, and revokes its tokens.
-func (g *Clients) DisableClient(ctx context.Context, id string) error {
+func (g *Registry) DisableClient(ctx context.Context, id string) error {
 	return g.end(ctx, id, g.Stored.DisableClient)
 }
 
 // RemoveClient deletes the client, and revokes its tokens. Its id can be used again once its last token has expired.
-func (g *Clients) RemoveClient(ctx context.Context, id string) error {
+func (g *Registry) RemoveClient(ctx context.Context, id string) error {
 	return g.end(ctx, id, g.Stored.RemoveClient)
 }
 
-func (g *Clients) end(ctx context.Context, id string, step func(context.Context, string, store.Revocation) error) error {
+func (g *Registry) end(ctx context.Context, id string, step func(context.Context, string, store.Revocation) error) error {
 	if _, err := g.changeable(ctx, id); err != nil {
 		return err
 	}
@@ -172,7 +171,7 @@ func (g *Clients) end(ctx context.Context, id string, step func(context.Context,
 
 // EnableClient lets a disabled client in again. Tokens issued before it was disabled, or within six seconds after, stay
 // revoked.
-func (g *Clients) EnableClient(ctx context.Context, id string) error {
+func (g *Registry) EnableClient(ctx context.Context, id string) error {
 	if _, err := g.changeable(ctx, id); err != nil {
 		return err
 	}
@@ -180,10 +179,10 @@ func (g *Clients) EnableClient(ctx context.Context, id string) error {
 }
 
 // changeable returns a client that may be changed at run time.
-func (g *Clients) changeable(ctx context.Context, id string) (*store.Client, error) {
+func (g *Registry) changeable(ctx context.Context, id string) (*store.Client, error) {
 	client, err := g.Client(ctx, id)
 	if err == nil && client.Declared {
-		return nil, ErrDeclared
+		return nil, store.ErrDeclared
 	}
 	return client, err
 }
@@ -191,7 +190,7 @@ func (g *Clients) changeable(ctx context.Context, id string) (*store.Client, err
 // UpdateClient has change edit the members of a client, and holds what is new to the rules of registration. No token ends by it:
 // an access token keeps its scopes until it expires, and a refresh leaves out those that the client may no longer have.
 // A confidential client stays one, because its codes and refresh tokens were given to a client with a secret.
-func (g *Clients) UpdateClient(ctx context.Context, id string, change func(*store.Client) error) (changed *store.Client, err error) {
+func (g *Registry) UpdateClient(ctx context.Context, id string, change func(*store.Client) error) (changed *store.Client, err error) {
 	if _, err := g.changeable(ctx, id); err != nil {
 		return nil, err
 	}
@@ -211,7 +210,7 @@ func (g *Clients) UpdateClient(ctx context.Context, id string, change func(*stor
 	g.Known.Origins.Forget()
 	switch {
 	case refused != nil:
-		return nil, invalidInput{refused}
+		return nil, store.InvalidInput(refused)
 	case err != nil:
 		return nil, err
 	}
