@@ -209,7 +209,7 @@ func TestA20WhatIsStoredOrDeclaredWorks(t *testing.T) {
 			t.Errorf("%s: no code", id)
 		}
 	}
-	err := g.tryReload(strings.ReplaceAll(strings.Replace(people, "https://first.example/cb", "https://*.first.example/cb", 1), "HASH", peopleHash()))
+	err := g.tryReload(strings.ReplaceAll(strings.Replace(peopleBlock, "https://first.example/cb", "https://*.first.example/cb", 1), "HASH", peopleHash()))
 	if want := "a * stands for nothing, because redirect URIs are compared byte for byte: name each of them"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a wildcard in the Caddyfile: %v", err)
 	}
@@ -223,7 +223,7 @@ var namesEvil = regexp.MustCompile(`(?i)evil\.tld|(/|%2F)evil`)
 func TestA42HostAndForwardedHeadersChangeNothing(t *testing.T) {
 	g := startPeople(t)
 	_, port, _ := strings.Cut(g.addr, ":")
-	everyHost := strings.Replace(people, "http://ADDR {\n", "http://:"+port+" {\n\tbind 127.0.0.1\n", 1)
+	everyHost := strings.Replace(peopleBlock, "http://ADDR {\n", "http://:"+port+" {\n\tbind 127.0.0.1\n", 1)
 	g.reload(strings.ReplaceAll(everyHost, "HASH", peopleHash()))
 	b := g.consented("ada@acme.example")
 	hostile := func(method, target, body, host string, headers ...string) page {

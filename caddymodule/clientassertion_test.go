@@ -15,7 +15,6 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
@@ -135,7 +134,7 @@ func (g *gatehouse) asserted(f *forger, id string, header, claims map[string]any
 }
 
 func assertionForm(assertionText string, more ...string) url.Values {
-	form := url.Values{"grant_type": {"client_credentials"}, "client_assertion_type": {assertion.ClientType}, "client_assertion": {assertionText}}
+	form := url.Values{"grant_type": {"client_credentials"}, "client_assertion_type": {clients.AssertionType}, "client_assertion": {assertionText}}
 	for i := 0; i < len(more); i += 2 {
 		form.Set(more[i], more[i+1])
 	}

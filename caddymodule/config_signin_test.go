@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // aProvider is a `sign_in` with one provider, which begins in line 4 and has further lines from line 6 on.
@@ -159,7 +159,7 @@ func TestProviderIsRead(t *testing.T) {
 	if p.Title != "corp" || !p.Default || !slices.Equal(p.Domains, []string{"x.example"}) || p.OpenID.Client.Secret.Reveal() != "0123456789" || p.OpenID.GroupsClaim != "realm.roles" {
 		t.Errorf("%+v", p)
 	}
-	if r := p.Rules; r.Link != federation.LinkVerifiedEmail || r.Create == nil || r.Create.Organisation != "acme" || r.Create.Role != "member" ||
+	if r := p.Rules; r.Link != signin.LinkVerifiedEmail || r.Create == nil || r.Create.Organisation != "acme" || r.Create.Role != "member" ||
 		!slices.Equal(r.AllowEmailDomains, []string{"x.example"}) || !slices.Equal(r.AllowGroups, []string{"staff"}) {
 		t.Errorf("%+v", r)
 	}

@@ -341,7 +341,7 @@ func TestA75A76ConsentIsRemembered(t *testing.T) {
 		b.codeToClient(t, b.open(requestOf("first").path()), requestOf("first"))
 	})
 	t.Run("A76 a client that has lost its secret", func(t *testing.T) {
-		served := strings.ReplaceAll(people, "HASH", peopleHash())
+		served := strings.ReplaceAll(peopleBlock, "HASH", peopleHash())
 		g.reload(strings.Replace(served, "client conf SECRET {", "client conf {\n\t\t\ttype public", 1))
 		if !asks("public") {
 			t.Error("what was allowed to a client with a secret is granted to anybody who knows its name")

@@ -7,7 +7,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
@@ -43,9 +42,9 @@ func directoryKey(s *ldap.Settings) string {
 }
 
 // passwordDirectories returns the directories that our own issuer asks, in the order of the configuration.
-func (o *others) passwordDirectories(accounts federation.Accounts) (list []signin.PasswordDirectory) {
+func (o *others) passwordDirectories(accounts signin.Accounts) (list []signin.PasswordDirectory) {
 	for _, d := range o.directories {
-		list = append(list, &federation.Directory{Name: d.Name, People: d.people, Accounts: accounts, Rules: d.Rules})
+		list = append(list, &signin.Directory{Name: d.Name, People: d.people, Accounts: accounts, Rules: d.Rules})
 	}
 	return list
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -221,7 +221,7 @@ func TestChallengeBrowser(t *testing.T) {
 			if header.Get("Cache-Control") != "no-store" || !strings.Contains(header.Get("Vary"), "Cookie") || header.Get("Www-Authenticate") != "" {
 				t.Errorf("headers: %v", header)
 			}
-			attempt, _, err := keys.UnwrapAny[hosts.Attempt](g.app().issuer.Families.Master.HostSignIns, g.url, oauth.NewSecret(location.Query().Get("state")))
+			attempt, _, err := keys.UnwrapAny[signin.HostAttempt](g.app().issuer.Families.Master.HostSignIns, g.url, oauth.NewSecret(location.Query().Get("state")))
 			if want := strings.TrimSuffix(test.target, "&access_token=x"); err != nil || attempt.Return != want {
 				t.Errorf("comes back to %q, %v, want %q", attempt.Return, err, want)
 			}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 )
 
 // filteredSite is people behind another Caddy site that logs everything, credentials too: in the clear to plain.log, and
@@ -69,7 +69,7 @@ func TestF31NoFilteredLogHoldsACredential(t *testing.T) {
 	}
 	b, conf := g.browser(), requestOf("conf")
 	p := b.open(conf.path())
-	const personal = personaltoken.Prefix + "5WFI0ZOHouggOMWVdBMHwURwcPslDY0AYymH"
+	const personal = people.TokenPrefix + "5WFI0ZOHouggOMWVdBMHwURwcPslDY0AYymH"
 	credentials := map[string]string{"opaque token": opaque, "personal access token": personal, "client secret": confSecret, "password": url.QueryEscape(peoplePassword), "verifier": conf.verifier}
 	if location := p.header.Get("Location"); location != "" {
 		p = b.open(location)

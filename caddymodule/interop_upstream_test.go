@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	idp "github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
@@ -208,7 +208,7 @@ func TestP23InteropOIDCProviderAsUpstream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signIn := func(name string) (federation.Account, error) {
+	signIn := func(name string) (signin.Account, error) {
 		t.Helper()
 		jar, err := cookiejar.New(nil)
 		if err != nil {
@@ -216,7 +216,7 @@ func TestP23InteropOIDCProviderAsUpstream(t *testing.T) {
 		}
 		location, flow, err := corp.Begin(t.Context(), idp.Request{RedirectURI: redirectURI, State: "the state", Prompt: "login"})
 		if err != nil {
-			return federation.Account{}, err
+			return signin.Account{}, err
 		}
 		back := newPerson(t, jar).comesBack(location, name, redirectURI)
 		answer, err := idp.ReadAnswer(back.Query())
@@ -245,7 +245,7 @@ func TestP23InteropOIDCProviderAsUpstream(t *testing.T) {
 	}
 
 	for _, step := range corp.Test(t.Context(), redirectURI) {
-		if step.Result == federation.Failed || step.Name == "client" && step.Result != federation.Passed {
+		if step.Result == signin.Failed || step.Name == "client" && step.Result != signin.Passed {
 			t.Errorf("the test says %+v", step)
 		}
 	}

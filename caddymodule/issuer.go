@@ -6,20 +6,17 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	gatebrowser "github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -38,15 +35,15 @@ func (s *service) provision(o *others, u *uses) error {
 		s.issuer.Clients.Open.Documents = s.documents
 	}
 	if rules := s.settings.PersonalTokens; rules != nil {
-		s.personal = personaltoken.New(personaltoken.Issuer{
+		s.personal = people.NewPersonalTokens(people.TokenIssuer{
 			Families: s.issuer.Families, Clients: s.issuer.Clients, Verifier: s.node.Verifier, Roles: s.issuer.Roles, Resources: s.issuer.Resources,
-		}, *rules, func() personaltoken.Store { return s.node.Store() }, s.enterNode)
+		}, *rules, func() people.TokenStore { return s.node.Store() }, s.enterNode)
 		s.issuer.Issued.Personal = s.personal
 	}
 	declared := s.settings.Issuer.Declared
-	s.registry = &registry.Registry{ // serve adds its stores
+	s.registry = &people.Registry{ // serve adds its stores
 		Clients: &clients.Registry{Families: s.issuer.Families, Known: s.issuer.Clients, Declared: declared},
-		People: &registry.People{
+		People: &people.Users{
 			Families: s.issuer.Families, Roles: s.issuer.Roles, Hasher: s.node.Passwords, Usernames: s.issuer.Issued.Usernames, Declared: declared,
 			OpenID: s.settings.Issuer.OpenID,
 		},
@@ -82,8 +79,8 @@ func (s *service) newIssuer(clientKeys *fetch.KeySets) *issuer.Parts {
 		Keys: s.node.Keys, Verifier: s.node.Verifier, Revocations: s.node.Revocations, Refresh: s.node.Refresh, Now: s.node.StoreTime,
 		Hasher: s.node.Passwords, Limits: limits,
 	})
-	p.Clients.Keys = assertion.NewKeys(clientKeys, s.documents)
-	p.Clients.Origins = memory.NewOrigins(s.clients, s.node.StoreTime)
+	p.Clients.Keys = clients.NewAssertionKeys(clientKeys, s.documents)
+	p.Clients.Origins = clients.NewOrigins(s.clients, s.node.StoreTime)
 	return p
 }
 
@@ -135,7 +132,7 @@ func (s *service) hostSessions(o *others) gatebrowser.Settings {
 	return gatebrowser.Settings{
 		Direct: !s.issues(), Accounts: s.accounts(), Providers: o.hostProviders(),
 		Issuer: &s.issuer.Policy, Audit: s.audit, Brand: s.settings.Brand,
-		Sessions: hosts.New(s.issuer.Sessions, s.issuer.SignIns, s.issuer.Roles, s.node.Verifier, s.enterNode), Hosts: s.issuer.Authorizations.Hosts,
+		Sessions: signin.NewHostSessions(s.issuer.Sessions, s.issuer.SignIns, s.issuer.Roles, s.node.Verifier, s.enterNode), Hosts: s.issuer.Authorizations.Hosts,
 		IsServing: s.life.isServing, Enter: s.enterNode,
 	}
 }

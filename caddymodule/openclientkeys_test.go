@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 )
 
 // newSigner is a client's key.
@@ -23,7 +23,7 @@ func newSigner(t *testing.T, kid string) *forger {
 // signed adds a client's assertion to a form.
 func (g *gatehouse) signed(form url.Values, f *forger, id string) url.Values {
 	form.Del("client_id")
-	form.Set("client_assertion_type", assertion.ClientType)
+	form.Set("client_assertion_type", clients.AssertionType)
 	form.Set("client_assertion", g.asserted(f, id, nil, nil))
 	return form
 }

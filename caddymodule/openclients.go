@@ -12,7 +12,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
 
 // clientDocuments holds the metadata documents of clients, by all settings that make a difference. They outlive a reload.
@@ -52,10 +51,10 @@ func (s *service) admitClients(found *coverage.Result) {
 
 // registrar returns what registers clients by the rules of the configuration. Without rules it only removes clients that have registered
 // by the rules of an earlier configuration.
-func (s *service) registrar() *registration.Registrar {
-	g := &registration.Registrar{Clients: s.registry.Clients}
+func (s *service) registrar() *clients.Registrar {
+	g := &clients.Registrar{Clients: s.registry.Clients}
 	if rules := s.settings.Open.Registration; rules != nil {
-		g.Rules = *rules
+		g.RegistrationRules = *rules
 	}
 	return g
 }
@@ -76,7 +75,7 @@ func (s *service) removeUnusedClients() {
 	registrar := s.registrar()
 	for {
 		ctx, cancel := context.WithTimeout(s.life.ctx, reconcileTimeout)
-		removed, err := registrar.RemoveUnused(ctx, s.node.StoreTime().Add(-registration.UnusedFor))
+		removed, err := registrar.RemoveUnused(ctx, s.node.StoreTime().Add(-clients.UnusedFor))
 		cancel()
 		if removed > 0 {
 			s.logger.Named("audit").Info("clients removed that nobody has used for 30 days", zap.Int("clients", removed))

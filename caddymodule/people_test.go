@@ -42,7 +42,7 @@ var configurationWord = regexp.MustCompile("ADDR|ADMIN|UPSTREAM|LOG|DIR|SECRET|H
 // people is a site with an organisation and the clients of the catalogue: conf and other (confidential, web), pub
 // (public), nat (native), legacy (confidential, without PKCE), first (first party). /api/* needs trusted, /pub/* is
 // anonymous, all else is refused. The word HASH is the hash of peoplePassword.
-const people = `{
+const peopleBlock = `{
 	admin ADMIN
 	log {
 		output file LOG
@@ -157,7 +157,7 @@ http://ADDR {
 
 // peopleSite is people, changed by the pairs of old and new text.
 func peopleSite(changes ...string) string {
-	return strings.ReplaceAll(strings.NewReplacer(changes...).Replace(people), "HASH", peopleHash())
+	return strings.ReplaceAll(strings.NewReplacer(changes...).Replace(peopleBlock), "HASH", peopleHash())
 }
 
 // startPeople serves people, changed by the pairs of old and new text.

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 )
 
 // tokenForm returns the form for a token on a page of the account, filled in; nil: there is none.
@@ -259,7 +259,7 @@ func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 	t.Run("Q188 refused", func(t *testing.T) {
 		for _, c := range []struct{ name, field, value, says string }{
 			{"no name", "name", "  ", "Give the token a short name"},
-			{"101 characters", "name", strings.Repeat("ä", personaltoken.MaxName+1), "Give the token a short name"},
+			{"101 characters", "name", strings.Repeat("ä", people.MaxTokenName+1), "Give the token a short name"},
 			{"an escape", "name", "a\x1b[2Jb", "Give the token a short name"},
 			{"no scope", "scope_1", "", "Tick at least one thing"},
 			{"a scope of the account alone", "scope_1", "trusted", "No token may do what you have chosen"},
@@ -296,8 +296,8 @@ func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 		if p := eve.open("/oauth/account"); !strings.Contains(p.body, "&lt;script&gt;alert(1)&lt;/script&gt;") || strings.Contains(p.body, "<script") {
 			t.Errorf("the name stands there as %s", p.body)
 		}
-		if p := eve.send("/oauth/account", eve.fills(t, strings.Repeat("ä", personaltoken.MaxName), "public", "orders.write")); p.status != http.StatusOK {
-			t.Errorf("a name of %d characters: %d", personaltoken.MaxName, p.status)
+		if p := eve.send("/oauth/account", eve.fills(t, strings.Repeat("ä", people.MaxTokenName), "public", "orders.write")); p.status != http.StatusOK {
+			t.Errorf("a name of %d characters: %d", people.MaxTokenName, p.status)
 		} else {
 			every = append(every, shownToken(p))
 		}

@@ -11,10 +11,9 @@ import (
 	gatebrowser "github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	idp "github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
@@ -59,13 +58,13 @@ func providerKey(s configuration.ProviderSettings) string {
 }
 
 // providerOf returns the OpenID provider with an issuer identifier.
-func (o *others) providerOf(issuer string) (name string, rules federation.Rules, known bool) {
+func (o *others) providerOf(issuer string) (name string, rules signin.Rules, known bool) {
 	for _, p := range o.providers {
 		if p.OpenID != nil && p.OpenID.Issuer == issuer {
 			return p.Name, p.Rules, true
 		}
 	}
-	return "", federation.Rules{}, false
+	return "", signin.Rules{}, false
 }
 
 // hostProviders returns the providers for the sign-in at hosts.
@@ -104,11 +103,11 @@ func (p *identityProvider) origin() string {
 func (p *identityProvider) target(origins []string) admin.IdentityProvider {
 	var uris []string
 	for _, origin := range origins {
-		uris = append(uris, origin+routes.CallbackPath+"/"+p.Name)
+		uris = append(uris, origin+oauth.CallbackPath+"/"+p.Name)
 	}
 	return admin.IdentityProvider{
 		Name: p.Name, Kind: p.Kind(), Title: p.Title, URL: p.URL(), RedirectURIs: uris, Default: p.Default, State: p.running.value.State,
-		Test: func(ctx context.Context, _ string) []federation.Step {
+		Test: func(ctx context.Context, _ string) []signin.Step {
 			return p.running.value.Test(ctx, strings.Join(uris, " "))
 		},
 	}

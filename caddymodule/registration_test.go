@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -245,7 +245,7 @@ func TestQ52RegistrationFloods(t *testing.T) {
 	first.ID = age(first.ID)
 	age(second.ID)
 	registrar := g.app().registrar()
-	third, err := registrar.Register(t.Context(), registration.Metadata{RedirectURIs: []string{"https://agent.example/callback"}, AuthMethod: "none"}, oauth.Secret{}, "192.0.2.77")
+	third, err := registrar.Register(t.Context(), clients.Metadata{RedirectURIs: []string{"https://agent.example/callback"}, AuthMethod: "none"}, oauth.Secret{}, "192.0.2.77")
 	check(t, err)
 	list, err := g.app().node.Store().Clients(t.Context())
 	check(t, err)
@@ -381,7 +381,7 @@ func TestQ55UnusedClients(t *testing.T) {
 			t.Errorf("%d clients are removed, want %d: %v", n, want, err)
 		}
 	}
-	check(now.Add(-registration.UnusedFor), 0)
+	check(now.Add(-clients.UnusedFor), 0)
 	tokens := g.userTokens(used.request(uri), "max@acme.example")
 	check(now.Add(-time.Minute), 0)
 	c, err := g.app().node.Store().Client(t.Context(), used.ID)

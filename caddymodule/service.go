@@ -9,11 +9,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
@@ -28,9 +27,9 @@ type service struct {
 	// These are nil where no state is kept.
 	node     *node.Node
 	issuer   *issuer.Parts
-	personal *personaltoken.Tokens // nil: there are none
+	personal *people.PersonalTokens // nil: there are none
 	handler  *endpoint.Handler
-	registry *registry.Registry
+	registry *people.Registry
 	// documents are the metadata documents of clients.
 	documents *clientmetadata.Documents
 	// unchecked is the error of the check of the store in Provision, when the store was already open. Start does not repeat that check.
@@ -49,8 +48,8 @@ func (s *service) enterNode(ctx context.Context) (context.Context, func(), error
 }
 
 // accounts finds the users of outside accounts, and logs each user that it adds or changes.
-func (s *service) accounts() federation.Accounts {
-	return federation.Accounts{Families: s.issuer.Families, Users: s.registry.People, Changed: func(c federation.Change) {
+func (s *service) accounts() signin.Accounts {
+	return signin.Accounts{Families: s.issuer.Families, Users: s.registry.People, Changed: func(c signin.Change) {
 		fields, what := []zap.Field{zap.String("user_id", c.UserID)}, "user added"
 		if !c.Added {
 			fields, what = append(fields, zap.Strings("changed", c.Members)), "user updated"

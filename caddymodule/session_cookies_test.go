@@ -185,7 +185,7 @@ func TestA74PlainHTTPIsForLoopback(t *testing.T) {
 		"http://api.example.com", "http://10.0.0.1", "http://192.168.1.1:8080", "http://0.0.0.0", "http://localhost.evil.tld", "http://127.0.0.1.evil.tld", "http://[::]",
 		"http://[fe80::1]", "http://localhost@evil.tld", "HTTP://api.example.com", "ftp://127.0.0.1", "http://",
 	} {
-		if err := g.tryReload(strings.ReplaceAll(strings.Replace(people, "issuer http://ADDR", "issuer "+issuer, 1), "HASH", peopleHash())); err == nil {
+		if err := g.tryReload(strings.ReplaceAll(strings.Replace(peopleBlock, "issuer http://ADDR", "issuer "+issuer, 1), "HASH", peopleHash())); err == nil {
 			t.Errorf("%s is accepted", issuer)
 		}
 	}

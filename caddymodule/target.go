@@ -5,7 +5,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // newTarget returns what the admin API needs of a configuration.
@@ -24,7 +24,7 @@ func newTarget(s *service, o *others, g *guarded) *admin.Target {
 	}
 	t.OwnIssuer = &admin.OwnIssuer{
 		Issuer: s.issuer, Registry: s.registry, Node: s.node, PersonalTokens: s.personal, SessionsOnly: !s.issues(), IsServing: s.life.isServing,
-		ExplainSession: hosts.Explainer(s.issuer.Sessions, s.issuer.Roles, s.issuer.Authorizations.Hosts),
+		ExplainSession: signin.HostSessionExplainer(s.issuer.Sessions, s.issuer.Roles, s.issuer.Authorizations.Hosts),
 		CountMinted:    func() { tokensIssued.WithLabelValues(byOperator).Inc() },
 	}
 	origins := g.found.Load().Hosts

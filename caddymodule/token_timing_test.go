@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -40,7 +40,7 @@ func BenchmarkTM1TM2Refusals(b *testing.B) {
 	parts := issuer.New(issuer.Settings{}, issuer.Node{Revocations: token.NewRevocationSet(), Now: time.Now, Hasher: passwords.NewHasher()})
 	parts.Families.Opened = families.Opened{Store: st, Directory: store.OverlayDirectory{Declared: declared, Stored: st}}
 	known := &clients.Registry{Families: parts.Families, Known: parts.Clients, Declared: declared, Stored: st}
-	people := &registry.People{
+	people := &people.Users{
 		Families: parts.Families, Hasher: passwords.NewHasher(), Usernames: parts.Issued.Usernames, Declared: declared, Stored: st,
 	}
 	_, err = people.AddOrganisation(b.Context(), store.Organisation{ID: "acme"})

@@ -6,10 +6,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -57,8 +57,8 @@ func (o *others) forGates() []gate.TrustedIssuer {
 }
 
 // accepted returns the issuers whose tokens the token endpoint exchanges for ours, and the users that those tokens may name.
-func (o *others) accepted(settings *configuration.Settings, accounts federation.Accounts) grants.Accepted {
-	issuers := make(map[string]assertion.Verifier)
+func (o *others) accepted(settings *configuration.Settings, accounts signin.Accounts) grants.Accepted {
+	issuers := make(map[string]clients.AssertionVerifier)
 	for _, t := range o.trusted {
 		for _, rule := range settings.Issuer.AcceptRules {
 			if rule.Trust == t.Name {
@@ -66,5 +66,5 @@ func (o *others) accepted(settings *configuration.Settings, accounts federation.
 			}
 		}
 	}
-	return grants.Accepted{Issuers: issuers, People: federation.Persons{Accounts: accounts, Provider: o.providerOf}}
+	return grants.Accepted{Issuers: issuers, People: signin.Persons{Accounts: accounts, Provider: o.providerOf}}
 }

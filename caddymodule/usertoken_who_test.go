@@ -257,8 +257,8 @@ func TestM24AdminsOfThisMoment(t *testing.T) {
 	})
 	d.sub("an operator moves the admin by a reload", func(d *adminDoor) {
 		d.mintFor("u-grace")
-		moved := strings.Replace(people, "organisation acme\n\t\t\trole admin", "organisation rival\n\t\t\trole admin", 1)
-		if moved == people {
+		moved := strings.Replace(peopleBlock, "organisation acme\n\t\t\trole admin", "organisation rival\n\t\t\trole admin", 1)
+		if moved == peopleBlock {
 			d.t.Fatal("the configuration has another shape")
 		}
 		d.reload(strings.ReplaceAll(moved, "HASH", peopleHash()))

@@ -6,11 +6,11 @@
 // makes tokens (issuer/minter.go), revokes them (issuer/issuedtokens.go) and describes them (issuer/introspection.go). Package clients establishes who a client
 // is (clients/authentication.go), and package signin who a person is (signin/signin.go), whose sessions are in signin/session.go.
 //
-// What all of them share is package families: token families with the users whom they act for. Below it, accesstoken makes and verifies
-// access tokens, idtoken makes ID tokens, keys holds what both are signed with, store says what is kept and what a store has to do,
-// passwords hashes, attempts limits, and oauth has the words that all of them use.
+// What they share is package families: token families with the users they act for. Below it, token makes and verifies access tokens and ID
+// tokens, keys holds what both are signed with, store says what is kept and declares what a store has to do, passwords hashes, attempts
+// limits, and oauth has the words that all of them use. sqlstore is the store.
 //
-// Beside issuer stand the operator's and the users' side, which do not need it: registry, account, personaltoken and registration; and
-// federation and hosts, for sign-ins at providers and at hosts behind the gate. trust verifies tokens of other issuers, and delegation makes
-// what upstreams are told. sqlstore is the store.
+// Beside issuer stands package people, the operator's and the users' own side. fetch is the one HTTP client; trust verifies tokens of other
+// issuers by it, upstream and ldap ask where people sign in elsewhere, clientmetadata reads documents of clients, and backchannel tells
+// applications of sign-outs.
 package tokenissuer

@@ -132,11 +132,15 @@ func exportedTypes(t *testing.T) (exports map[string]string, product map[string]
 			t.Fatal(fmt.Errorf("reading what go list says: %w", err))
 		}
 		exports[p.ImportPath] = p.Export
-		if name, ours := strings.CutPrefix(p.ImportPath, house); ours && !rooms[name].tests {
+		if name, ours := strings.CutPrefix(p.ImportPath, house); ours && !(floorOf(name) >= 0 && rooms[floorOf(name)].tests) {
 			product[name] = p
 		}
 	}
 }
 
 // largeTypes are the types that exceed the bounds.
-var largeTypes = map[string]size{}
+var largeTypes = map[string]size{
+	"tokenissuer/sqlstore.Store":    {10, 106},
+	"tokenissuer/store.Store":       {0, 70},
+	"tokenissuer/store.TokenFamily": {25, 3},
+}

@@ -11,9 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -22,10 +21,10 @@ var clientOperations = map[string]operation{
 	"POST /oauth/clients":                    withBody(addClient),
 	"GET /oauth/clients/{id}":                showClient,
 	"PATCH /oauth/clients/{id}":              withBody(updateClient),
-	"DELETE /oauth/clients/{id}":             changeNamed("client removed", "client_id", func(g *registry.Registry) func(context.Context, string) error { return g.Clients.RemoveClient }),
+	"DELETE /oauth/clients/{id}":             changeNamed("client removed", "client_id", func(g *people.Registry) func(context.Context, string) error { return g.Clients.RemoveClient }),
 	"POST /oauth/clients/{id}/rotate-secret": withBody(rotateSecret),
-	"POST /oauth/clients/{id}/disable":       changeNamed("client disabled", "client_id", func(g *registry.Registry) func(context.Context, string) error { return g.Clients.DisableClient }),
-	"POST /oauth/clients/{id}/enable":        changeNamed("client enabled", "client_id", func(g *registry.Registry) func(context.Context, string) error { return g.Clients.EnableClient }),
+	"POST /oauth/clients/{id}/disable":       changeNamed("client disabled", "client_id", func(g *people.Registry) func(context.Context, string) error { return g.Clients.DisableClient }),
+	"POST /oauth/clients/{id}/enable":        changeNamed("client enabled", "client_id", func(g *people.Registry) func(context.Context, string) error { return g.Clients.EnableClient }),
 }
 
 // Client is what an operator sees of a client: its id, its members and its state.
@@ -103,7 +102,7 @@ func showClient(t *Target, r *http.Request) (int, any, error) {
 
 // addClient takes the members of a client, its id, and openid: that registers an application that signs people in by OpenID Connect, and adds
 // the scopes and grants that it needs.
-func addClient(t *Target, r *http.Request, p members.Patch) (int, any, error) {
+func addClient(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	var asked store.Client
 	var openID bool
 	if err := errors.Join(p.Take("id", &asked.ID), p.Take("openid", &openID), p.Apply(&asked)); err != nil {
@@ -128,7 +127,7 @@ func addClient(t *Target, r *http.Request, p members.Patch) (int, any, error) {
 }
 
 // updateClient merges the members of the request into the client.
-func updateClient(t *Target, r *http.Request, p members.Patch) (int, any, error) {
+func updateClient(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	client, err := t.Registry.Clients.UpdateClient(r.Context(), r.PathValue("id"), func(c *store.Client) error {
 		if len(p) == 0 {
 			return errors.New("name what is to change")

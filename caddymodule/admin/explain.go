@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
@@ -96,7 +96,7 @@ func readToken(text string) (token, about string) {
 	return token, ""
 }
 
-func isPersonal(text string) bool { return strings.HasPrefix(text, personaltoken.Prefix) }
+func isPersonal(text string) bool { return strings.HasPrefix(text, people.TokenPrefix) }
 
 // inspect adds the kind and the claims of a text whose signature was not verified.
 func (t *Target) inspect(ctx context.Context, x *Explanation, tok string) {

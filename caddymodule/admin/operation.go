@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
@@ -68,7 +68,7 @@ func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) opera
 func malformed(err error) error { return store.InvalidInput(fmt.Errorf("the request: %w", err)) }
 
 // changeNamed is an operation that changes the thing that the path names, and logs its id as idField.
-func changeNamed(what, idField string, change func(*registry.Registry) func(context.Context, string) error) operation {
+func changeNamed(what, idField string, change func(*people.Registry) func(context.Context, string) error) operation {
 	return func(t *Target, r *http.Request) (int, any, error) {
 		id := r.PathValue("id")
 		if err := change(t.Registry)(r.Context(), id); err != nil {

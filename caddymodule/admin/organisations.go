@@ -8,15 +8,14 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var organisationOperations = map[string]operation{
 	"GET /oauth/organisations":         listOrganisations,
 	"POST /oauth/organisations":        withBody(addOrganisation),
-	"DELETE /oauth/organisations/{id}": changeNamed("organisation removed", "organisation", func(g *registry.Registry) func(context.Context, string) error { return g.People.RemoveOrganisation }),
+	"DELETE /oauth/organisations/{id}": changeNamed("organisation removed", "organisation", func(g *people.Registry) func(context.Context, string) error { return g.People.RemoveOrganisation }),
 }
 
 // Organisation is what an operator sees of an organisation: its id, its members and its state.
@@ -36,7 +35,7 @@ func listOrganisations(t *Target, r *http.Request) (int, any, error) {
 }
 
 // addOrganisation takes the members of an organisation and its id.
-func addOrganisation(t *Target, r *http.Request, p members.Patch) (int, any, error) {
+func addOrganisation(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	var asked store.Organisation
 	if err := errors.Join(p.Take("id", &asked.ID), p.Apply(&asked)); err != nil {
 		return 0, nil, malformed(err)

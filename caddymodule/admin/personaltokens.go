@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -93,8 +93,8 @@ func addPersonalToken(t *Target, r *http.Request, n NewPersonalToken) (int, any,
 	if err != nil {
 		return 0, nil, err
 	}
-	made, token, err := t.PersonalTokens.Create(r.Context(), user, personaltoken.Request{Name: n.Name, Scopes: scopes, Lifetime: lifetime, Resources: n.Resources})
-	if errors.As(err, new(personaltoken.InvalidError)) {
+	made, token, err := t.PersonalTokens.Create(r.Context(), user, people.TokenRequest{Name: n.Name, Scopes: scopes, Lifetime: lifetime, Resources: n.Resources})
+	if errors.As(err, new(people.InvalidTokenError)) {
 		err = store.InvalidInput(err)
 	}
 	if err != nil {

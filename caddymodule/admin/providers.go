@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -44,9 +44,9 @@ type IdentityProvider struct {
 	RedirectURIs           []string
 	Default                bool
 	// State returns the results of the last requests to the provider.
-	State func() federation.State
+	State func() signin.State
 	// Test tests the provider now. With a login it also searches a directory for that person.
-	Test func(ctx context.Context, login string) []federation.Step
+	Test func(ctx context.Context, login string) []signin.Step
 }
 
 // trouble returns the last error while the provider fails; empty: none is known.

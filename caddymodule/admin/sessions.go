@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 )
 
 // Session is a browser in which a user is signed in.
@@ -35,7 +35,7 @@ func listSessions(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	allowed, err := account.Accounts{Sessions: t.Issuer.Sessions}.Of(r.Context(), user)
+	allowed, err := people.Accounts{Sessions: t.Issuer.Sessions}.Of(r.Context(), user)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
@@ -37,10 +36,10 @@ type Target struct {
 type OwnIssuer struct {
 	// Issuer and Registry have their store once IsServing returns true.
 	Issuer   *issuer.Parts
-	Registry *registry.Registry
+	Registry *people.Registry
 	Node     *node.Node
 	// PersonalTokens are the personal access tokens; nil: there are none.
-	PersonalTokens *personaltoken.Tokens
+	PersonalTokens *people.PersonalTokens
 	// SessionsOnly reports that the issuer only keeps sessions of browsers that sign in at providers, and issues nothing.
 	SessionsOnly bool
 	// IsServing reports whether the issuer has its store. It waits a moment for it.

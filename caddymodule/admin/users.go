@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -120,7 +119,7 @@ var errTwoPasswords = store.InvalidInput(errors.New("give password or password_h
 
 // addUser takes the members of a user, its id, one of password and password_hash or neither, email_verified, and service: that makes a
 // service account, which needs no address.
-func addUser(t *Target, r *http.Request, p members.Patch) (int, any, error) {
+func addUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	var asked store.User
 	var n NewPassword
 	var verified bool
@@ -155,7 +154,7 @@ func addUser(t *Target, r *http.Request, p members.Patch) (int, any, error) {
 
 // updateUser merges the members of the request into the user. Beside them it takes email_verified, of the new address when that changes
 // too, and identities.
-func updateUser(t *Target, r *http.Request, p members.Patch) (int, any, error) {
+func updateUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	if len(p) == 0 {
 		return 0, nil, store.InvalidInput(errors.New("name what to change: name, email, role, status, organisation, groups, email_verified or a member of the profile"))
 	}
@@ -204,7 +203,7 @@ func updateUser(t *Target, r *http.Request, p members.Patch) (int, any, error) {
 }
 
 // told are the new values of members that the audit log tells. It names people by their ids alone.
-func told(p members.Patch, user *store.User) (fields []zap.Field) {
+func told(p store.Patch, user *store.User) (fields []zap.Field) {
 	for _, field := range []zap.Field{
 		zap.String("role", string(user.Role)), zap.String("status", string(user.Status)), zap.String("organisation", user.Organisation),
 		zap.Strings("groups", user.Groups),

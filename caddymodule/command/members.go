@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -25,7 +24,7 @@ var (
 // addMemberFlags adds a flag for each member of a struct: a list is one that can be repeated, and an object one for each of its members.
 func addMemberFlags(cmd *cobra.Command, t reflect.Type, prefix string) {
 	flags := cmd.Flags()
-	for _, m := range members.Of(t) {
+	for _, m := range store.MembersOf(t) {
 		name := prefix + m.Flag
 		switch kind := m.Type.Kind(); {
 		case m.Type == lifetimesType, kind == reflect.Slice:
@@ -45,7 +44,7 @@ func addMemberFlags(cmd *cobra.Command, t reflect.Type, prefix string) {
 // memberRequest is the request that the flags make which were given: a patch of the struct's members.
 func memberRequest(cmd *cobra.Command, t reflect.Type, prefix string) (map[string]any, error) {
 	flags, request := cmd.Flags(), make(map[string]any)
-	for _, m := range members.Of(t) {
+	for _, m := range store.MembersOf(t) {
 		name, kind := prefix+m.Flag, m.Type.Kind()
 		if kind == reflect.Struct && m.Type != lifetimesType {
 			object, err := memberRequest(cmd, m.Type, name+"-")
@@ -137,7 +136,7 @@ func listFlag(cmd *cobra.Command, name string) []string {
 // memberRows are the members of a thing as they are shown, each with the word by which a Caddyfile sets it.
 func memberRows(thing any) [][]string {
 	var rows [][]string
-	for _, m := range members.Of(reflect.TypeOf(thing).Elem()) {
+	for _, m := range store.MembersOf(reflect.TypeOf(thing).Elem()) {
 		value := m.Value(thing)
 		if !value.IsValid() || value.IsZero() {
 			continue
@@ -189,7 +188,7 @@ func objectNames(value reflect.Value) []string {
 		return append(store.LifetimeNames(), "refresh_grace_same_address")
 	}
 	var names []string
-	for _, m := range members.Of(value.Type()) {
+	for _, m := range store.MembersOf(value.Type()) {
 		names = append(names, m.Name)
 	}
 	return names

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 func providerCommand(api *apiClient) *cobra.Command {
@@ -36,13 +36,13 @@ func providerState(trouble string, untried bool) string {
 func providerTest(api *apiClient) *cobra.Command {
 	failed, request := false, admin.ProviderTest{}
 	cmd := queryCommand("test NAME [--login LOGIN]", "Looks at a provider now, and says step by step what works and what does not", cobra.ExactArgs(1),
-		func(_ *cobra.Command, args []string, steps *[]federation.Step) error {
+		func(_ *cobra.Command, args []string, steps *[]signin.Step) error {
 			err := api.call(http.MethodPost, idPath("providers", args[0])+"/test", request, steps)
-			failed = slices.ContainsFunc(*steps, func(s federation.Step) bool { return s.Result == federation.Failed })
+			failed = slices.ContainsFunc(*steps, func(s signin.Step) bool { return s.Result == signin.Failed })
 			return err
 		},
-		func(out io.Writer, steps *[]federation.Step) error {
-			return printList(out, "STEP\tRESULT\tWHAT", *steps, func(s *federation.Step) []string {
+		func(out io.Writer, steps *[]signin.Step) error {
+			return printList(out, "STEP\tRESULT\tWHAT", *steps, func(s *signin.Step) []string {
 				return []string{s.Name, string(s.Result), s.Text}
 			})
 		})

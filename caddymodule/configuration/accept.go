@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
@@ -64,7 +64,7 @@ func parseAccept(d *caddyfile.Dispenser, rules *[]Accept, at *Sources) error {
 	err := options{
 		"claims":  c.parseClaims,
 		"typ":     func(d *caddyfile.Dispenser) error { return parseWords(d, &c.Types, token.CheckTokenType) },
-		"subject": checkedText(&c.Subject, assertion.CheckSubject),
+		"subject": checkedText(&c.Subject, clients.CheckSubject),
 		"client":  checkedText(&c.Client, nil),
 		"scopes":  checkedList(&c.Scopes, nil),
 		"id_jag":  flag(&c.IDJAG),
@@ -90,12 +90,12 @@ func (c *Accept) parseClaims(d *caddyfile.Dispenser) error {
 }
 
 // read returns the rule for the issuer with that identifier.
-func (c *Accept) read(issuer string) (assertion.Rule, error) {
-	r := assertion.Rule{
+func (c *Accept) read(issuer string) (clients.AcceptRule, error) {
+	r := clients.AcceptRule{
 		Trust: c.Trust, Issuer: issuer, Subject: c.Subject, ClientID: c.Client, Scopes: c.Scopes, People: c.IDJAG, LinkVerifiedEmail: c.Link != "",
 	}
 	for _, claim := range c.Claims {
-		rule, err := assertion.NewClaimRule(claim.Name, claim.Values)
+		rule, err := clients.NewClaimRule(claim.Name, claim.Values)
 		if err != nil {
 			return r, err
 		}
@@ -119,7 +119,7 @@ func (c *Accept) read(issuer string) (assertion.Rule, error) {
 	case c.Client == "" && len(c.Scopes) == 0:
 		return r, errors.New("scopes is missing: say what the tokens may do")
 	case c.Subject != "":
-		if err := assertion.CheckSubject(c.Subject); err != nil {
+		if err := clients.CheckSubject(c.Subject); err != nil {
 			return r, err
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -136,7 +136,7 @@ type Settings struct {
 	Open    OpenClients
 	SignIn  SignInSettings
 	// PersonalTokens are the rules of personal access tokens; nil: there are none.
-	PersonalTokens *personaltoken.Rules
+	PersonalTokens *people.TokenRules
 	// SessionsOnly reports that there is no issuer for applications: people sign in at providers and get sessions at the hosts they visit.
 	SessionsOnly bool
 	// LogoutsToPrivate allows logout tokens to applications at private addresses.

@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -47,5 +47,5 @@ func readKeys(k store.ClientKeys, lookup lookup) (store.ClientKeys, error) {
 	if isPEM(string(k.JWKS)) {
 		return k, errors.New("jwks: this is a PEM file: write the key as a JSON Web Key Set")
 	}
-	return k, assertion.CheckSet(&store.Client{ClientKeys: k})
+	return k, clients.CheckKeySet(&store.Client{ClientKeys: k})
 }

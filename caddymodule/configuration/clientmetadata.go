@@ -8,8 +8,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
 
 // ClientMetadata admits clients that describe themselves in a document at the URL that is their id (OAuth Client ID Metadata
@@ -36,7 +36,7 @@ type OpenClients struct {
 	DocumentScopes oauth.Scopes
 	Documents      clientmetadata.Settings
 	// Registration are the rules of registration; nil: it is off. RegistrationScopes are like DocumentScopes.
-	Registration       *registration.Rules
+	Registration       *clients.RegistrationRules
 	RegistrationScopes oauth.Scopes
 }
 

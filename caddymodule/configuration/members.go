@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -17,7 +16,7 @@ import (
 // member that a line has set, and owner whose it is.
 func memberOptions(owner string, thing any, check func(member string) error) options {
 	lines := make(options)
-	for _, m := range members.Of(reflect.TypeOf(thing).Elem()) {
+	for _, m := range store.MembersOf(reflect.TypeOf(thing).Elem()) {
 		lines[m.Word] = func(d *caddyfile.Dispenser) error {
 			err := parseMember(d, m.Field(thing), owner, func() error { return check(m.Name) })
 			if err != nil {

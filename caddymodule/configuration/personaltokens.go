@@ -9,7 +9,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -74,17 +74,17 @@ func (c *PersonalTokens) parseLifetime(d *caddyfile.Dispenser) error {
 }
 
 // lifetimes returns the default and the longest lifetime.
-func (c *PersonalTokens) lifetimes() (r personaltoken.Rules, err error) {
+func (c *PersonalTokens) lifetimes() (r people.TokenRules, err error) {
 	r.Lifetime, r.Longest = time.Duration(c.Lifetime), time.Duration(c.LongestLifetime)
 	if r.Longest == 0 {
-		r.Longest = max(personaltoken.DefaultLongest, r.Lifetime)
+		r.Longest = max(people.DefaultLongest, r.Lifetime)
 	}
 	if r.Lifetime == 0 {
-		r.Lifetime = min(personaltoken.DefaultLifetime, r.Longest)
+		r.Lifetime = min(people.DefaultTokenLifetime, r.Longest)
 	}
-	if r.Lifetime < time.Minute || r.Longest > personaltoken.MostLifetime || r.Lifetime > r.Longest {
+	if r.Lifetime < time.Minute || r.Longest > people.MostLifetime || r.Lifetime > r.Longest {
 		return r, fmt.Errorf("personal_tokens: lifetime %s, and %s where it is asked for: use 1m to %s, and the usual one first",
-			store.FormatBound(r.Lifetime), store.FormatBound(r.Longest), store.FormatBound(personaltoken.MostLifetime))
+			store.FormatBound(r.Lifetime), store.FormatBound(r.Longest), store.FormatBound(people.MostLifetime))
 	}
 	return r, nil
 }

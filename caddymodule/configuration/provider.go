@@ -9,8 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
@@ -159,7 +159,7 @@ func (s *SignIn) parseProvider(d *caddyfile.Dispenser, of providerKind, at *Sour
 	maps.Copy(known, options{
 		"allow": c.parseAllow, "create": c.parseCreate, "title": checkedText(&c.Title, nil), "group_prefix": checkedText(&c.GroupPrefix, nil), "default": flag(&c.Default),
 		"link": checkedText(&c.Link, func(word string) error {
-			_, err := federation.ParseLinking(word)
+			_, err := signin.ParseLinking(word)
 			return err
 		}),
 		"domains": checkedList(&c.Domains, checkDomain), "formerly": checkedList(&c.Formerly, checkFormerly),
@@ -249,7 +249,7 @@ func (c *Provider) parseCreate(d *caddyfile.Dispenser) error {
 
 // checkDomain refuses invalid e-mail domains, and all spellings but the canonical one.
 func checkDomain(domain string) error {
-	canonical, err := federation.CanonicalDomain(domain)
+	canonical, err := signin.CanonicalDomain(domain)
 	if err == nil && canonical != domain {
 		err = fmt.Errorf("domain %q: write it as %q", domain, canonical)
 	}

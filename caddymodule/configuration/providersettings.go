@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
@@ -23,7 +23,7 @@ type ProviderSettings struct {
 	Domains []string
 	// Default sends people to the provider without showing the sign-in page.
 	Default bool
-	Rules   federation.Rules
+	Rules   signin.Rules
 	// Exactly one of these is set.
 	OpenID *upstream.Settings
 	GitHub *upstream.GitHubSettings
@@ -67,7 +67,7 @@ func (p *ProviderSettings) source() string {
 func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 	p = ProviderSettings{
 		Name: c.Name, Title: c.Title, Domains: c.Domains, Default: c.Default,
-		Rules: federation.Rules{AllowEmailDomains: c.AllowEmailDomains, AllowGroups: c.AllowGroups, GroupPrefix: c.GroupPrefix, AllowUnverifiedEmail: c.AllowUnverifiedEmail, Link: federation.LinkNever},
+		Rules: signin.Rules{AllowEmailDomains: c.AllowEmailDomains, AllowGroups: c.AllowGroups, GroupPrefix: c.GroupPrefix, AllowUnverifiedEmail: c.AllowUnverifiedEmail, Link: signin.LinkNever},
 	}
 	if p.Title == "" {
 		p.Title = c.Name
@@ -91,12 +91,12 @@ func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 		}
 	}
 	if c.Link != "" {
-		if p.Rules.Link, err = federation.ParseLinking(c.Link); err != nil {
+		if p.Rules.Link, err = signin.ParseLinking(c.Link); err != nil {
 			return p, err
 		}
 	}
 	if c.Create != nil {
-		p.Rules.Create = &federation.Creation{Organisation: c.Create.Organisation, Role: store.Role(c.Create.Role)}
+		p.Rules.Create = &signin.Creation{Organisation: c.Create.Organisation, Role: store.Role(c.Create.Role)}
 	}
 	switch c.Kind {
 	case kindOpenID, "":
@@ -205,7 +205,7 @@ func (p *ProviderSettings) warning() string {
 	switch {
 	case p.LDAP != nil && p.LDAP.Insecure:
 		return "sends passwords in the clear: use ldaps:// or start_tls"
-	case p.Rules.Create == nil && p.Rules.Link == federation.LinkNever:
+	case p.Rules.Create == nil && p.Rules.Link == signin.LinkNever:
 		return "lets nobody in who has not signed in there before: add `create`, or `link verified_email` for users who exist"
 	case p.Rules.Create != nil && p.isPublic() && len(p.Rules.AllowEmailDomains)+len(p.Rules.AllowGroups) == 0:
 		return "makes a user of whoever has an account there, which anybody can have: add `allow email_domain` or `allow group`"

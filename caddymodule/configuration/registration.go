@@ -11,8 +11,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 )
 
 // Registration lets clients register themselves (RFC 7591).
@@ -92,7 +92,7 @@ func (c *Registration) read(s *Settings, at *Sources) error {
 	if err := at.checkScopes(s.Issuer.Scopes, c.Scopes, "registration", "scope"); err != nil {
 		return err
 	}
-	rules := &registration.Rules{Most: c.MaxClients}
+	rules := &clients.RegistrationRules{Most: c.MaxClients}
 	if rules.Most == 0 {
 		rules.Most = defaultMaxRegistered
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // name is the identifier of the resource that a gate guards, for requests to some hosts of its site.
@@ -56,7 +55,7 @@ func (i *Issuer) namesAt(g *guard, s *site, sites []*site) (found []name) {
 	for _, u := range i.configured(g) {
 		switch host := u.Hostname(); {
 		case !i.reaches(u, s, sites):
-		case slices.ContainsFunc(hosts, func(own string) bool { return routes.MatchHost(own, host) }):
+		case slices.ContainsFunc(hosts, func(own string) bool { return oauth.MatchHost(own, host) }):
 			add(host, u.Scheme+"://"+u.Host, false)
 		case !slices.ContainsFunc(hosts, isFixed):
 			add("", u.Scheme+"://"+u.Host, false)
@@ -159,7 +158,7 @@ func (s *site) serves(host string, sites []*site) bool {
 
 // names reports whether a host is one of the site's, or below one with a *.
 func (s *site) names(host string) bool {
-	return slices.ContainsFunc(s.hosts, func(own string) bool { return routes.MatchHost(own, host) })
+	return slices.ContainsFunc(s.hosts, func(own string) bool { return oauth.MatchHost(own, host) })
 }
 
 func (s *site) sharesListener(other *site) bool { return slices.Equal(s.listen, other.listen) }
@@ -173,7 +172,7 @@ func (g *guard) hosts(s *site) []string {
 			continue
 		}
 		fewer := slices.DeleteFunc(within, func(host string) bool {
-			return len(hosts) > 0 && !slices.ContainsFunc(hosts, func(own string) bool { return routes.MatchHost(own, host) })
+			return len(hosts) > 0 && !slices.ContainsFunc(hosts, func(own string) bool { return oauth.MatchHost(own, host) })
 		})
 		if len(fewer) > 0 {
 			hosts = fewer
@@ -265,7 +264,7 @@ func (all names) check(sites []*site) error {
 
 // overlap reports whether two resources can be one. A * in the host of either stands for one label.
 func overlap(a, b string) bool {
-	if a == b || routes.MatchResource(a, b) || routes.MatchResource(b, a) {
+	if a == b || oauth.MatchResource(a, b) || oauth.MatchResource(b, a) {
 		return true
 	}
 	u, err := url.Parse(a)

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // MetadataServer is an `oauth_server`. It serves the metadata of the resources that the gates of its site guard.
@@ -86,7 +86,7 @@ func publish(sites []*site, documents []*document, serve Serve) map[*document]bo
 		for _, host := range hosts {
 			var plain, secure []endpoint.ResourceMetadata
 			for _, d := range documents {
-				if !slices.ContainsFunc(d.places, func(at place) bool { return at.site == s && (at.host == host || routes.MatchHost(at.host, host)) }) {
+				if !slices.ContainsFunc(d.places, func(at place) bool { return at.site == s && (at.host == host || oauth.MatchHost(at.host, host)) }) {
 					continue
 				}
 				served[d] = true

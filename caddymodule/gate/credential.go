@@ -15,7 +15,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // credential is what a client shows: an access token, or the cookie of its session at a host.
@@ -24,7 +23,7 @@ type credential struct {
 	// cookie: it came in a cookie, which browsers also send with requests that another site causes.
 	cookie bool
 	// host is the host of the session; the zero value: the credential is a token.
-	host routes.Host
+	host oauth.Host
 }
 
 // credentials finds the credential of a request, and removes credentials before the request goes on.

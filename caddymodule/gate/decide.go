@@ -14,7 +14,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/rule"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
@@ -206,7 +205,7 @@ func (p *Protect) authenticate(r *http.Request, d *decision) error {
 	}
 	// 5. Look it up, or verify it at first sight.
 	d.shown = shown
-	d.token, err = p.tokens.verify(r.Context(), routes.Hostname(r.Host), shown.token.Reveal())
+	d.token, err = p.tokens.verify(r.Context(), oauth.Hostname(r.Host), shown.token.Reveal())
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // requestState is what a request that passes needs on its way, in one allocation. It is never reused: handlers may keep the
@@ -39,7 +39,7 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, field
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	g.admitted = admitted{tokens: &p.tokens, token: d.token, shown: d.shown, host: routes.Hostname(r.Host)}
+	g.admitted = admitted{tokens: &p.tokens, token: d.token, shown: d.shown, host: oauth.Hostname(r.Host)}
 	g.cancel = cancel
 	if isStreamRequest(r) {
 		g.watch()

@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/mcp"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // parseMCP reads `mcp`, with rules about tools in a block or without.
@@ -87,7 +87,7 @@ func (c *cors) isOwnOrigin(r *http.Request, origin string) bool {
 	}
 	var own mcp.Origins
 	if known := c.tokens.guarded.Load(); known != nil {
-		own = mcp.OriginsOf(known.resourcesAt(routes.Hostname(r.Host)))
+		own = mcp.OriginsOf(known.resourcesAt(oauth.Hostname(r.Host)))
 	}
 	return own.Allow(origin)
 }

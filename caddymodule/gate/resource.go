@@ -13,7 +13,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // parseResource reads the resource identifier.
@@ -86,11 +85,11 @@ func (g *guarded) at(host string) []string {
 // resourcesAt returns the identifiers of the resource at a host.
 func (g *guarded) resourcesAt(host string) (resources []string) {
 	for _, n := range g.named {
-		if !routes.MatchHost(n.Host, host) {
+		if !oauth.MatchHost(n.Host, host) {
 			continue
 		}
 		for _, resource := range n.Resources {
-			resources = append(resources, routes.AtHost(resource, host))
+			resources = append(resources, oauth.AtHost(resource, host))
 		}
 	}
 	return resources
@@ -164,9 +163,9 @@ func (c *challenger) challenge(r *http.Request) *answers.PreparedChallenge {
 	if described == nil {
 		return c.usual
 	}
-	host := routes.Hostname(r.Host)
+	host := oauth.Hostname(r.Host)
 	for _, found := range *described {
-		if !routes.MatchHost(found.host, host) {
+		if !oauth.MatchHost(found.host, host) {
 			continue
 		}
 		prepared := found.plain
@@ -177,7 +176,7 @@ func (c *challenger) challenge(r *http.Request) *answers.PreparedChallenge {
 			return prepared
 		}
 		atHost := prepared.Challenge()
-		atHost.ResourceMetadata = routes.AtHost(atHost.ResourceMetadata, host)
+		atHost.ResourceMetadata = oauth.AtHost(atHost.ResourceMetadata, host)
 		return atHost.Prepare()
 	}
 	return c.usual

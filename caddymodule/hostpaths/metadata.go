@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // Site is what a site of the server publishes about its guarded routes (RFC 9728).
@@ -68,7 +68,7 @@ func documentsFor(sites []Site, r *http.Request) *endpoint.Resources {
 }
 
 func (s *Site) has(r *http.Request) bool {
-	if !routes.MatchHost(s.Host, routes.Hostname(r.Host)) {
+	if !oauth.MatchHost(s.Host, oauth.Hostname(r.Host)) {
 		return false
 	}
 	for _, hosts := range s.Hosts {

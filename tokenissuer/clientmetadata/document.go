@@ -7,8 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
@@ -18,7 +18,7 @@ type document struct {
 	ClientID      string         `json:"client_id"`
 	Secret        jsontext.Value `json:"client_secret"`
 	SecretExpires jsontext.Value `json:"client_secret_expires_at"`
-	registration.Metadata
+	clients.Metadata
 }
 
 // parse reads the document at a URL, whose keys must be where clients may have them.
@@ -50,7 +50,7 @@ func parse(id string, body []byte, openID bool) (*store.Client, error) {
 		return nil, errors.New("its client_id is not its URL, byte for byte")
 	case len(d.Secret) > 0 || len(d.SecretExpires) > 0:
 		return nil, errors.New("it has a client_secret, which everybody can read")
-	case d.AuthMethod != "" && d.AuthMethod != registration.MethodNone && d.AuthMethod != registration.MethodPrivateKey:
+	case d.AuthMethod != "" && d.AuthMethod != clients.MethodNone && d.AuthMethod != clients.MethodPrivateKey:
 		return nil, errors.New("token_endpoint_auth_method must be none or private_key_jwt")
 	}
 	if !openID {

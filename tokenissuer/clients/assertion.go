@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -22,7 +21,7 @@ var strangersLimit = attempts.Limit{Failures: 600, Window: time.Minute}
 // for the client that the assertion names.
 func (c *Clients) byAssertion(ctx context.Context, a *Authentication) (*store.Client, error) {
 	now := c.Families.Now()
-	said, refusal := assertion.ReadClient(a.Assertion)
+	said, refusal := ReadAssertion(a.Assertion)
 	id := a.PublicID
 	if refusal == nil {
 		id = said.ID
@@ -49,7 +48,7 @@ func (c *Clients) byAssertion(ctx context.Context, a *Authentication) (*store.Cl
 
 // verifyAssertion checks an assertion's claims, then its signature, then that it was not used before. The jti is used up last, when
 // everything else is valid, so that only the client itself can use it up.
-func (c *Clients) verifyAssertion(ctx context.Context, said *assertion.Client, a *Authentication, now time.Time) (*store.Client, error) {
+func (c *Clients) verifyAssertion(ctx context.Context, said *Assertion, a *Authentication, now time.Time) (*store.Client, error) {
 	if a.PublicID != "" && a.PublicID != said.ID {
 		return nil, oauth.NewError(oauth.InvalidClient, "client_id_mismatch")
 	}
@@ -79,14 +78,14 @@ func (c *Clients) verifyAssertion(ctx context.Context, said *assertion.Client, a
 		return nil, err
 	}
 	if !fresh {
-		return nil, assertion.ErrUsed
+		return nil, ErrUsed
 	}
 	c.Authenticated.Remember(client, now)
 	return client, nil
 }
 
 // signedBy returns nil if the client may authenticate by an assertion and has signed this one.
-func (c *Clients) signedBy(ctx context.Context, client *store.Client, said *assertion.Client, source string) error {
+func (c *Clients) signedBy(ctx context.Context, client *store.Client, said *Assertion, source string) error {
 	if client.Disabled || !client.SignsAssertions() || c.Keys == nil {
 		return oauth.NewError(oauth.InvalidClient, "client_authentication_failed")
 	}

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -36,15 +34,15 @@ type Clients struct {
 	Policy
 	Families *families.Families
 	// Authenticated remembers for a moment which clients have authenticated; see Authenticate.
-	Authenticated *memory.ClientCache
+	Authenticated *Cache
 	// Keys finds the keys of clients that sign assertions; nil: no client can.
-	Keys *assertion.Keys
+	Keys *AssertionKeys
 	// Limits bound failed authentications.
 	Limits *attempts.Limits
 	// Open are the clients that make themselves known.
 	Open Open
 	// Origins are the origins whose pages may read answers; nil: none may.
-	Origins *memory.Origins
+	Origins *Origins
 }
 
 // Find returns a client, which may be the built-in one, or store.ErrNotFound.

@@ -8,9 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -82,7 +80,7 @@ func (g *Registry) checkClient(c, before *store.Client) error {
 		return err
 	}
 	if c.JWKS != before.JWKS {
-		if err := assertion.CheckSet(c); err != nil {
+		if err := CheckKeySet(c); err != nil {
 			return err
 		}
 	}
@@ -158,7 +156,7 @@ func (g *Registry) end(ctx context.Context, id string, step func(context.Context
 	}
 	tokens := g.Families.RevocationOf(store.RevokeClient, id)
 	// A node that remembers the client serves it for a moment more. What it issues then is revoked as well.
-	tokens.IssuedUntil = tokens.IssuedUntil.Add(memory.ClientCacheTTL + store.Leeway)
+	tokens.IssuedUntil = tokens.IssuedUntil.Add(CacheTTL + store.Leeway)
 	err := step(ctx, id, tokens)
 	g.Known.Authenticated.Forget(id)
 	g.Known.Origins.Forget()

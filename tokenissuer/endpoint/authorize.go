@@ -13,10 +13,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -70,13 +69,13 @@ func (h *authorizationPages) serve(w http.ResponseWriter, r *http.Request) error
 		if requests.IsFrame(r) {
 			return requests.NotAVisit()
 		}
-		attempt, err := hosts.AttemptOf(h.authorizations.Families, hosts.Request{
+		attempt, err := signin.HostAttemptOf(h.authorizations.Families, signin.HostRequest{
 			Origin: target.Origin(), State: p.get("state"), Nonce: p.get("nonce"), Challenge: p.get("code_challenge"),
 		})
 		switch {
 		case err != nil:
 			return forClient(err, client)
-		case attempt.Origin == h.browser.origin && !attempt.IsOf(readCookie(r, hosts.BrowserCookie(h.browser.cookies.scheme()))): // elsewhere its callback sees the cookie
+		case attempt.Origin == h.browser.origin && !attempt.IsOf(readCookie(r, signin.HostBrowserCookie(h.browser.cookies.scheme()))): // elsewhere its callback sees the cookie
 			return h.redirectError(w, r, client, target, oauth.NewError(oauth.InvalidRequest, "state_of_another_browser"))
 		}
 	}
@@ -206,7 +205,7 @@ type walk struct {
 	visit   visit
 	request *issuer.AuthorizationRequest
 	client  *store.Client
-	target  redirect.Target
+	target  issuer.RedirectTarget
 	// fresh: without a request, a page that comes afterwards asks for a recent sign-in.
 	fresh bool
 }
@@ -264,7 +263,7 @@ var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.ErrDecided
 // redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1). Anyone can make a client known whose page is
 // anywhere on the web, or whose scheme starts a program, and a link to us would lead there. The error of such a client is therefore shown
 // here, unless it goes to loopback, or the user has just decided about the client on the consent page (RFC 9700 §4.11.2).
-func (h *authorizationPages) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, err error) error {
+func (h *authorizationPages) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target issuer.RedirectTarget, err error) error {
 	e := oauth.AsError(err)
 	if client.Origin != store.FromOperator && !target.IsLoopback() {
 		session, sessionErr := h.browser.session(r)
@@ -300,7 +299,7 @@ func seeOther(w http.ResponseWriter, location string) {
 
 // sendAnswer sends the browser to the client with an answer of the authorization endpoint: by a redirect, or by a form (OAuth 2.0
 // Form Post Response Mode).
-func (h *authorizationPages) sendAnswer(w http.ResponseWriter, r *http.Request, client *store.Client, target redirect.Target, answer redirect.Answer) error {
+func (h *authorizationPages) sendAnswer(w http.ResponseWriter, r *http.Request, client *store.Client, target issuer.RedirectTarget, answer issuer.RedirectAnswer) error {
 	severOpener(w, client)
 	if answer.Location != "" {
 		seeOther(w, answer.Location)

@@ -6,14 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 )
 
 // Handler takes the requests for the issuer to the endpoints. It compares paths byte for byte, as the client sent them.
@@ -129,7 +128,7 @@ func (h *Handler) addPages(parts *issuer.Parts, audit *Audit, methods *SignInMet
 	providers := &providerPages{signIns: parts.SignIns, audit: audit, counters: h.counters, methods: methods, browser: b, authorization: authorization, signIn: signIn}
 	authorization.signIn, authorization.consent, signIn.providers = signIn, consent, providers
 	signOut := &signOutPages{signOuts: parts.SignOuts, hosts: parts.Authorizations.Hosts, audit: audit, methods: methods, browser: b, providers: providers}
-	h.account = &accountPages{accounts: account.Accounts{Sessions: parts.Sessions}, signIns: parts.SignIns, roles: parts.Roles, audit: audit, methods: methods, browser: b}
+	h.account = &accountPages{accounts: people.Accounts{Sessions: parts.Sessions}, signIns: parts.SignIns, roles: parts.Roles, audit: audit, methods: methods, browser: b}
 	page := func(path, name string, serve func(http.ResponseWriter, *http.Request) error) {
 		h.routes[h.site.prefix+path] = route{name, methodsPage, serve, b.refusePage, unshared}
 	}
@@ -178,7 +177,7 @@ func navigated(serve func(http.ResponseWriter, *http.Request) error) func(http.R
 }
 
 // MountRegistration serves a Registrar. It is called before requests come.
-func (h *Handler) MountRegistration(registrar *registration.Registrar) error {
+func (h *Handler) MountRegistration(registrar *clients.Registrar) error {
 	h.registration.registrar, h.documents.register = registrar, h.registration.url
 	h.routes[h.registration.path] = route{"register", methodsPost, h.registration.register, h.browser.refuseJSON, sharedWithAll}
 	return h.PublishMetadata()

@@ -10,7 +10,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -31,7 +30,7 @@ const maxSignOut = 24 << 10
 // signOutPages are the sign-out page and its form.
 type signOutPages struct {
 	signOuts  *issuer.SignOuts
-	hosts     *routes.Hosts
+	hosts     *oauth.Hosts
 	audit     *Audit
 	methods   *SignInMethods
 	browser   *browser
@@ -184,7 +183,7 @@ func (h *signOutPages) confirmedSignOut(w http.ResponseWriter, r *http.Request, 
 	switch host := f.Get(atHost); {
 	case returnTo != "":
 	case h.hosts.Has(host):
-		returnTo = host + routes.SignOutPath
+		returnTo = host + oauth.SignOutPath
 	default:
 		returnTo = h.browser.prefix + logoutPath
 	}
@@ -238,7 +237,7 @@ func (h *signOutPages) signedOutAtHost(w http.ResponseWriter, r *http.Request, v
 		}
 	}
 	h.browser.cookies.end(w)
-	seeOther(w, h.providers.throughProvider(v, host+routes.SignOutPath))
+	seeOther(w, h.providers.throughProvider(v, host+oauth.SignOutPath))
 	return true
 }
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
@@ -62,7 +62,7 @@ func TestEachPathHasItsFamily(t *testing.T) {
 
 	try("POST", registerPath, http.StatusNotFound, json)
 	try("GET", registerPath+"/c-1", http.StatusNotFound, json)
-	if err := c.MountRegistration(new(registration.Registrar)); err != nil {
+	if err := c.MountRegistration(new(clients.Registrar)); err != nil {
 		t.Fatal(err)
 	}
 	try("POST", registerPath, http.StatusUnsupportedMediaType, json)

@@ -12,7 +12,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -76,7 +75,7 @@ type pending struct {
 	sealed   oauth.Secret
 	request  *issuer.AuthorizationRequest // nil: none
 	client   *store.Client
-	target   redirect.Target
+	target   issuer.RedirectTarget
 	toTokens bool // the account page makes a personal access token, which takes a sign-in that was proved just now
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
@@ -21,7 +21,7 @@ type SignInMethods struct {
 	// Directories are what people call the directories whose passwords the page takes, by their names.
 	Directories map[string]string
 	// Accounts knows which user an account at a provider belongs to. It is needed where there are providers.
-	Accounts federation.Accounts
+	Accounts signin.Accounts
 }
 
 // Provider is an identity provider to which browsers are sent.
@@ -35,7 +35,7 @@ type Provider struct {
 	Domains []string
 	// Default: browsers are sent there without a page that asks.
 	Default bool
-	Rules   federation.Rules
+	Rules   signin.Rules
 }
 
 // provider returns the provider of a name; nil: there is none.

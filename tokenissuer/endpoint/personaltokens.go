@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -23,12 +23,12 @@ type tokenPages struct {
 	audit   *Audit
 	browser *browser
 	account *accountPages
-	tokens  *personaltoken.Tokens
+	tokens  *people.PersonalTokens
 }
 
 // OfferPersonalTokens has the account page list the user's personal access tokens, end them and make others. It is called before requests
 // come.
-func (h *Handler) OfferPersonalTokens(tokens *personaltoken.Tokens) {
+func (h *Handler) OfferPersonalTokens(tokens *people.PersonalTokens) {
 	a := h.account
 	a.tokens = &tokenPages{audit: a.audit, browser: a.browser, account: a, tokens: tokens}
 }
@@ -51,7 +51,7 @@ func (h *tokenPages) tokensOf(r *http.Request, v visit) (*pages.Tokens, error) {
 	}
 	switch {
 	case makes && h.isRecent(v.session):
-		page.New = h.newTokenForm(personaltoken.Request{Lifetime: rules.Lifetime})
+		page.New = h.newTokenForm(people.TokenRequest{Lifetime: rules.Lifetime})
 	case makes:
 		page.SignIn = true
 	}
@@ -78,9 +78,9 @@ func (h *tokenPages) isRecent(s *signin.Session) bool {
 var lifetimes = []time.Duration{7 * store.Day, 30 * store.Day, 90 * store.Day, 180 * store.Day, 365 * store.Day}
 
 // newTokenForm returns the form for another token, as it was filled in.
-func (h *tokenPages) newTokenForm(q personaltoken.Request) *pages.NewToken {
+func (h *tokenPages) newTokenForm(q people.TokenRequest) *pages.NewToken {
 	rules := h.tokens.Rules()
-	form := &pages.NewToken{Name: q.Name, MaxName: personaltoken.MaxName, Scopes: scopesInWords(h.browser.policy(), rules.Scopes)}
+	form := &pages.NewToken{Name: q.Name, MaxName: people.MaxTokenName, Scopes: scopesInWords(h.browser.policy(), rules.Scopes)}
 	for i, scope := range form.Scopes {
 		form.Scopes[i].Ticked = q.Scopes.Has(scope.Name)
 	}
@@ -114,7 +114,7 @@ func (h *tokenPages) makeToken(w http.ResponseWriter, r *http.Request, v visit, 
 		return err
 	}
 	made, token, err := h.tokens.Create(r.Context(), v.session.User, q)
-	if invalid, ok := errors.AsType[personaltoken.InvalidError](err); ok {
+	if invalid, ok := errors.AsType[people.InvalidTokenError](err); ok {
 		return h.tokenRefused(w, r, v, page, q, invalid)
 	}
 	if err != nil {
@@ -128,10 +128,10 @@ func (h *tokenPages) makeToken(w http.ResponseWriter, r *http.Request, v visit, 
 }
 
 // tokenRefused shows the form again, and says what is wrong with it. One that has made its token is shown empty.
-func (h *tokenPages) tokenRefused(w http.ResponseWriter, r *http.Request, v visit, page pages.Account, q personaltoken.Request, invalid personaltoken.InvalidError) error {
+func (h *tokenPages) tokenRefused(w http.ResponseWriter, r *http.Request, v visit, page pages.Account, q people.TokenRequest, invalid people.InvalidTokenError) error {
 	refusal := requests.Error{Status: http.StatusBadRequest, Err: requests.Invalid("personal_token_refused").WithCause(errors.New(string(invalid.Fault)))}
 	page.Tokens.Fault = string(invalid.Fault)
-	if invalid.Fault == personaltoken.FaultUsed {
+	if invalid.Fault == people.FaultUsed {
 		refusal.Status = http.StatusConflict
 	} else {
 		page.Tokens.New = h.newTokenForm(q)
@@ -154,8 +154,8 @@ func (h *tokenPages) endToken(w http.ResponseWriter, r *http.Request, user *stor
 }
 
 // newToken reads the form for a token.
-func newToken(f requests.Form, nonce string) (personaltoken.Request, error) {
-	q := personaltoken.Request{Name: f.Get("name"), Lifetime: -1, Form: nonce}
+func newToken(f requests.Form, nonce string) (people.TokenRequest, error) {
+	q := people.TokenRequest{Name: f.Get("name"), Lifetime: -1, Form: nonce}
 	if seconds, err := strconv.ParseInt(f.Get("lifetime"), 10, 32); err == nil {
 		q.Lifetime = time.Duration(seconds) * time.Second
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registration"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
@@ -20,7 +20,7 @@ import (
 type registrations struct {
 	audit *Audit
 	// registrar is nil where clients cannot register.
-	registrar *registration.Registrar
+	registrar *clients.Registrar
 	// url is where clients register, and path is its path. Below it each client has its own (RFC 7592 §3).
 	url, path string
 }
@@ -39,7 +39,7 @@ type registrationResponse struct {
 	SecretExpires *int64 `json:"client_secret_expires_at,omitzero"`
 	Token         string `json:"registration_access_token"`
 	URI           string `json:"registration_client_uri"`
-	registration.Metadata
+	clients.Metadata
 }
 
 // registrationUpdate is a request to replace the metadata (RFC 7592 §2.2). What the server has set must not be in it.
@@ -49,12 +49,12 @@ type registrationUpdate struct {
 	URI      jsontext.Value `json:"registration_client_uri"`
 	Expires  jsontext.Value `json:"client_secret_expires_at"`
 	IssuedAt jsontext.Value `json:"client_id_issued_at"`
-	registration.Metadata
+	clients.Metadata
 }
 
 // register serves a registration.
 func (h *registrations) register(w http.ResponseWriter, r *http.Request) error {
-	var m registration.Metadata
+	var m clients.Metadata
 	if err := readJSON(w, r, &m); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (h *registrations) change(w http.ResponseWriter, r *http.Request, id string
 	return done, nil
 }
 
-func (h *registrations) write(w http.ResponseWriter, status int, registered registration.Registered) {
+func (h *registrations) write(w http.ResponseWriter, status int, registered clients.Registered) {
 	c := registered.Client
 	answer := registrationResponse{
 		ClientID: c.ID, IssuedAt: c.CreatedAt.Unix(), Secret: registered.Secret.Reveal(), Token: registered.Token.Reveal(), URI: h.url + "/" + c.ID,

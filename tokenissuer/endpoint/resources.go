@@ -10,7 +10,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // WellKnownResource is the path at the root of a host below which the metadata of its resources are (RFC 9728 §3).
@@ -126,8 +125,8 @@ func (rs *Resources) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return requests.MethodNotAllowed(methodsGet)
 	}
-	found, host := &documents[0], routes.Hostname(r.Host)
-	if i := slices.IndexFunc(documents, func(d resourceDocument) bool { return routes.MatchHost(d.host, host) }); i >= 0 {
+	found, host := &documents[0], oauth.Hostname(r.Host)
+	if i := slices.IndexFunc(documents, func(d resourceDocument) bool { return oauth.MatchHost(d.host, host) }); i >= 0 {
 		found = &documents[i]
 	} else if found.body == nil {
 		return pathUnknown()
@@ -135,7 +134,7 @@ func (rs *Resources) serve(w http.ResponseWriter, r *http.Request) error {
 	body := found.body
 	if body == nil {
 		at := found.resource
-		at.Resource = routes.AtHost(at.Resource, host)
+		at.Resource = oauth.AtHost(at.Resource, host)
 		var err error
 		if body, err = at.document(); err != nil {
 			return err

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -94,30 +93,30 @@ var promptValues = []string{promptNone, promptLogin, promptConsent, promptSelect
 // ResolveRedirect returns the client of an authorization request and the target of its answer. An unknown or disabled client, and a redirect
 // URI that is not exactly one of the client's, are errors that must be shown on a page and never redirected. source is the address that the
 // request comes from; empty: from one of our pages.
-func (az *Authorizations) ResolveRedirect(ctx context.Context, clientID, redirectURI, source string) (*store.Client, redirect.Target, error) {
+func (az *Authorizations) ResolveRedirect(ctx context.Context, clientID, redirectURI, source string) (*store.Client, RedirectTarget, error) {
 	if clientID == "" {
-		return nil, redirect.Target{}, oauth.NewError(oauth.InvalidRequest, "client_id_missing").WithDescription("Missing required parameter: client_id.")
+		return nil, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "client_id_missing").WithDescription("Missing required parameter: client_id.")
 	}
 	if clientID == store.BuiltInClientID {
-		target, err := redirect.ToHost(az.Hosts, redirectURI, az.Clients.URL)
+		target, err := RedirectToHost(az.Hosts, redirectURI, az.Clients.URL)
 		return az.Clients.ForHosts(), target, err
 	}
 	client, err := az.Clients.Visiting(ctx, clientID, source)
 	if errors.Is(err, store.ErrNotFound) || err == nil && client.Disabled {
-		return nil, redirect.Target{}, oauth.NewError(oauth.InvalidRequest, "client_unknown").WithDescription("The client is unknown.")
+		return nil, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "client_unknown").WithDescription("The client is unknown.")
 	}
 	if own := (*oauth.Error)(nil); errors.As(err, &own) {
-		return nil, redirect.Target{}, own
+		return nil, RedirectTarget{}, own
 	}
 	if err != nil {
-		return nil, redirect.Target{}, err
+		return nil, RedirectTarget{}, err
 	}
-	target, err := redirect.To(client, redirectURI, az.Clients.URL, az.Clients.OpenID)
+	target, err := RedirectTo(client, redirectURI, az.Clients.URL, az.Clients.OpenID)
 	return client, target, err
 }
 
 // ReadAuthorization checks a request, in the order of RFC 6749 §4.1.2.1. Its errors go to the target.
-func (az *Authorizations) ReadAuthorization(client *store.Client, target redirect.Target, p AuthorizationParameters) (AuthorizationRequest, error) {
+func (az *Authorizations) ReadAuthorization(client *store.Client, target RedirectTarget, p AuthorizationParameters) (AuthorizationRequest, error) {
 	r := AuthorizationRequest{
 		ClientID: client.ID, RedirectURI: target.URI(), State: p.State,
 		Challenge: p.CodeChallenge, LoginHint: p.OpenID.LoginHint, UILocales: p.OpenID.UILocales, FormPost: target.FormPost(), At: az.Families.Now().Truncate(time.Microsecond),

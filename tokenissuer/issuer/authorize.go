@@ -10,7 +10,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -24,9 +23,9 @@ type Authorizations struct {
 	// PKCERequired refuses every request without a code_challenge.
 	PKCERequired bool
 	// Resources are those for which tokens can be asked.
-	Resources *routes.Resources
+	Resources *oauth.Resources
 	// Hosts are those at which browsers can sign in through the gate.
-	Hosts *routes.Hosts
+	Hosts *oauth.Hosts
 }
 
 // Step is what an authorization request needs next.

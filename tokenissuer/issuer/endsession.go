@@ -8,7 +8,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
@@ -83,7 +82,7 @@ func (so *SignOuts) ReadSignOut(ctx context.Context, p SignOutParameters, sessio
 	}
 	r.ReturnTo = p.PostLogoutRedirectURI
 	if p.State != "" {
-		r.ReturnTo = redirect.WithQuery(r.ReturnTo, redirect.Parameter{Name: "state", Value: p.State})
+		r.ReturnTo = WithQuery(r.ReturnTo, RedirectParameter{Name: "state", Value: p.State})
 	}
 	// 3. Whether the ID token is of this browser's session.
 	r.Proven = sessionID != "" && hint.SessionID == sessionID
@@ -91,7 +90,7 @@ func (so *SignOuts) ReadSignOut(ctx context.Context, p SignOutParameters, sessio
 }
 
 // ReturnOrigin returns the origin of ReturnTo, for a content security policy; see redirect.OriginOf.
-func (r SignOutRequest) ReturnOrigin() string { return redirect.OriginOf(r.ReturnTo) }
+func (r SignOutRequest) ReturnOrigin() string { return OriginOf(r.ReturnTo) }
 
 // ReturnsToWeb reports whether ReturnTo is a web page, and not a native application.
-func (r SignOutRequest) ReturnsToWeb() bool { return redirect.IsWebURL(r.ReturnTo) }
+func (r SignOutRequest) ReturnsToWeb() bool { return IsWebURL(r.ReturnTo) }

@@ -8,11 +8,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
@@ -30,7 +29,7 @@ type Parts struct {
 	Issued         *IssuedTokens
 	UserTokens     *UserTokens
 	// Resources are the resources for which tokens can be asked.
-	Resources *routes.Resources
+	Resources *oauth.Resources
 }
 
 // Node is what the parts of an issuer use of the process that runs them.
@@ -56,8 +55,8 @@ func New(s Settings, n Node) *Parts {
 	if n.Verifier != nil {
 		fs.NodeNow = n.Verifier.Now
 	}
-	p := &Parts{Settings: s, Families: fs, Resources: new(routes.Resources)}
-	p.Clients = &clients.Clients{Policy: s.Policy, Families: fs, Authenticated: memory.NewClientCache(), Limits: &n.Limits}
+	p := &Parts{Settings: s, Families: fs, Resources: new(oauth.Resources)}
+	p.Clients = &clients.Clients{Policy: s.Policy, Families: fs, Authenticated: clients.NewCache(), Limits: &n.Limits}
 	p.SignIns = &signin.SignIns{Families: fs, Hasher: n.Hasher, DeclaredSchemes: s.DeclaredSchemes, Limits: &n.Limits}
 	p.Sessions = &signin.Sessions{Families: fs, Clients: p.Clients, Limits: s.Sessions}
 	p.Seals = &signin.Seals{Families: fs}
@@ -66,7 +65,7 @@ func New(s Settings, n Node) *Parts {
 		Verifier: n.Verifier,
 	}
 	p.Authorizations = &Authorizations{
-		Families: fs, Clients: p.Clients, Keys: n.Keys, PKCERequired: s.PKCERequired, Resources: p.Resources, Hosts: new(routes.Hosts),
+		Families: fs, Clients: p.Clients, Keys: n.Keys, PKCERequired: s.PKCERequired, Resources: p.Resources, Hosts: new(oauth.Hosts),
 	}
 	p.SignOuts = &SignOuts{Families: fs, URL: s.URL, Keys: n.Keys}
 	p.Issued = &IssuedTokens{

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -30,10 +29,10 @@ func (az *Authorizations) SealRequest(r *AuthorizationRequest, browser oauth.Sec
 
 // OpenRequest is the reverse of SealRequest. The client and its redirect URI are checked again, because they may have been removed
 // meanwhile. A value that is not genuine, of another browser, or too old is an error for a page.
-func (az *Authorizations) OpenRequest(ctx context.Context, pending, browser oauth.Secret) (AuthorizationRequest, *store.Client, redirect.Target, error) {
+func (az *Authorizations) OpenRequest(ctx context.Context, pending, browser oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
 	s, err := keys.Unwrap[requestUnderSeal](az.Families.Master.Requests, "", pending, az.Families.Now())
 	if err != nil || !signin.IsOfBrowser(s.Browser, browser) {
-		return AuthorizationRequest{}, nil, redirect.Target{}, keys.ErrUnwrapped
+		return AuthorizationRequest{}, nil, RedirectTarget{}, keys.ErrUnwrapped
 	}
 	s.At = time.UnixMicro(s.AtMicros)
 	return az.resolve(ctx, s.AuthorizationRequest)
@@ -41,21 +40,21 @@ func (az *Authorizations) OpenRequest(ctx context.Context, pending, browser oaut
 
 // ReopenRequest is OpenRequest for any browser. It returns the request undecided and as if it came now, which is worth no more than a link
 // with its parameters.
-func (az *Authorizations) ReopenRequest(ctx context.Context, pending oauth.Secret) (AuthorizationRequest, *store.Client, redirect.Target, error) {
+func (az *Authorizations) ReopenRequest(ctx context.Context, pending oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
 	s, err := keys.Unwrap[requestUnderSeal](az.Families.Master.Requests, "", pending, az.Families.Now())
 	if err != nil {
-		return AuthorizationRequest{}, nil, redirect.Target{}, keys.ErrUnwrapped
+		return AuthorizationRequest{}, nil, RedirectTarget{}, keys.ErrUnwrapped
 	}
 	s.ID, s.At = "", az.Families.Now().Truncate(time.Microsecond)
 	return az.resolve(ctx, s.AuthorizationRequest)
 }
 
 // resolve returns a request with its client and the target of its answer.
-func (az *Authorizations) resolve(ctx context.Context, r AuthorizationRequest) (AuthorizationRequest, *store.Client, redirect.Target, error) {
+func (az *Authorizations) resolve(ctx context.Context, r AuthorizationRequest) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
 	client, target, err := az.ResolveRedirect(ctx, r.ClientID, r.RedirectURI, "")
 	target = target.WithState(r.State)
 	if r.FormPost {
-		target = target.WithResponseMode(redirect.FormPostMode)
+		target = target.WithResponseMode(FormPostMode)
 	}
 	return r, client, target, err
 }

@@ -1,7 +1,6 @@
 package issuer
 
 import (
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -21,7 +20,7 @@ type Settings struct {
 	// PKCERequired refuses every authorization request without a code_challenge.
 	PKCERequired bool
 	// AcceptRules turn tokens of other issuers into tokens of this one, in the order in which they are tried.
-	AcceptRules []assertion.Rule
+	AcceptRules []clients.AcceptRule
 	// PasswordGrant sets how the password grant works; nil: it is off.
 	PasswordGrant *PasswordRules
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
@@ -19,7 +18,7 @@ type UserTokens struct {
 	Families  *families.Families
 	Clients   *clients.Clients
 	Minter    *Minter
-	Resources *routes.Resources
+	Resources *oauth.Resources
 }
 
 // OrganisationAdmin returns the admin for whom the token acts: an active user of an organisation whose role manages others. Role and status

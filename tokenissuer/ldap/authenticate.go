@@ -14,7 +14,6 @@ import (
 	"github.com/go-ldap/ldap/v3"
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -25,7 +24,7 @@ type Directory struct {
 	plan   *plan
 	pool   *pool
 	turns  *fairqueue.Queue
-	health federation.Health
+	health signin.Health
 	// namesAsSubjects reports that a person was identified by the name of the entry.
 	namesAsSubjects atomic.Bool
 }
@@ -58,13 +57,13 @@ const maxLogin = 254
 // for the login, invalid_grant if it has one and does not accept the person, and temporarily_unavailable if the directory fails.
 //
 // An unknown login takes the same steps as a wrong password: a search, and a bind on a connection of its own.
-func (d *Directory) Authenticate(ctx context.Context, a signin.DirectoryAttempt) (federation.Account, error) {
+func (d *Directory) Authenticate(ctx context.Context, a signin.DirectoryAttempt) (signin.Account, error) {
 	// 1. The login's form. An empty password would be an unauthenticated bind (RFC 4513 §5.1.2).
 	if !d.isLogin(a.Login) {
-		return federation.Account{}, store.ErrNotFound
+		return signin.Account{}, store.ErrNotFound
 	}
 	if a.Password.IsEmpty() {
-		return federation.Account{}, refused(ReasonRefused, errors.New("the password is empty"))
+		return signin.Account{}, refused(ReasonRefused, errors.New("the password is empty"))
 	}
 	// 2. Wait for a turn.
 	ctx, cancel := context.WithTimeout(ctx, d.plan.DialTimeout+2*d.plan.Timeout)
@@ -73,7 +72,7 @@ func (d *Directory) Authenticate(ctx context.Context, a signin.DirectoryAttempt)
 	if err != nil {
 		e := oauth.Unavailable(ReasonBusy, err)
 		e.RetryAfter = retryAfter
-		return federation.Account{}, e
+		return signin.Account{}, e
 	}
 	defer leave()
 	account, err := d.signIn(ctx, a)
@@ -90,7 +89,7 @@ func (d *Directory) isLogin(login string) bool {
 		!strings.ContainsFunc(login, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) })
 }
 
-func (d *Directory) signIn(ctx context.Context, a signin.DirectoryAttempt) (none federation.Account, err error) {
+func (d *Directory) signIn(ctx context.Context, a signin.DirectoryAttempt) (none signin.Account, err error) {
 	// 3. The entry, and what identifies it.
 	entry, err := d.find(ctx, a.Login)
 	if err != nil {

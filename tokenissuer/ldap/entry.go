@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -86,8 +86,8 @@ func isDisabled(e *ldap.Entry) bool {
 }
 
 // account returns the account of an entry, without groups.
-func (p *plan) account(e *ldap.Entry, subject, login string) federation.Account {
-	a := federation.Account{
+func (p *plan) account(e *ldap.Entry, subject, login string) signin.Account {
+	a := signin.Account{
 		Provider: p.Name, Subject: subject, Email: p.email(e, login), Aliases: e.GetEqualFoldAttributeValues(p.Attributes.Email), Name: first(e, p.Attributes.Names),
 		Profile: &store.Profile{
 			GivenName: first(e, []string{"givenName"}), FamilyName: first(e, []string{"sn"}), PreferredUsername: first(e, p.Attributes.Usernames),

@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // note records the health of the directory after a sign-in. A refusal is healthy.
@@ -24,7 +24,7 @@ func (d *Directory) note(err error) {
 }
 
 // State returns the health of the directory.
-func (d *Directory) State() federation.State { return d.health.State() }
+func (d *Directory) State() signin.State { return d.health.State() }
 
 // namesAsSubjects tells the operator what to change.
 const namesAsSubjects = "the entries have none of entryUUID, objectGUID, nsUniqueId and ipaUniqueID that we can read: whoever gets the entry of " +
@@ -32,8 +32,8 @@ const namesAsSubjects = "the entries have none of entryUUID, objectGUID, nsUniqu
 
 // Test looks at the directory as a sign-in would use it, step by step: address, connection, tls, bind, user_base, user_filter, groups.
 // Login is a person to look for; empty: none.
-func (d *Directory) Test(ctx context.Context, login string) []federation.Step {
-	var s federation.Steps
+func (d *Directory) Test(ctx context.Context, login string) []signin.Step {
+	var s signin.Steps
 	host, port, _ := net.SplitHostPort(d.plan.address) // it was joined by us
 	lookup, cancel := context.WithTimeout(ctx, d.plan.DialTimeout)
 	addresses, err := net.DefaultResolver.LookupNetIP(lookup, "ip", host)
@@ -78,7 +78,7 @@ func (d *Directory) Test(ctx context.Context, login string) []federation.Step {
 }
 
 // testBase reports whether an entry can be read.
-func (d *Directory) testBase(ctx context.Context, s *federation.Steps, c *connection, name, dn string) bool {
+func (d *Directory) testBase(ctx context.Context, s *signin.Steps, c *connection, name, dn string) bool {
 	found, err := c.search(ctx, dn, ldap.ScopeBaseObject, "(objectClass=*)", []string{"1.1"}, 1)
 	if err == nil && len(found) == 0 {
 		err = errors.New("it cannot be read")
@@ -92,7 +92,7 @@ func (d *Directory) testBase(ctx context.Context, s *federation.Steps, c *connec
 }
 
 // testFilter looks for a person, and checks the entry. It returns nil if it finds none.
-func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *connection, login string) *ldap.Entry {
+func (d *Directory) testFilter(ctx context.Context, s *signin.Steps, c *connection, login string) *ldap.Entry {
 	if login == "" {
 		login = "gatehouse-test@gatehouse.invalid"
 		filter := d.plan.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
@@ -133,7 +133,7 @@ func (d *Directory) testFilter(ctx context.Context, s *federation.Steps, c *conn
 }
 
 // testGroups finds the groups of a person.
-func (d *Directory) testGroups(ctx context.Context, s *federation.Steps, c *connection, person *ldap.Entry) {
+func (d *Directory) testGroups(ctx context.Context, s *signin.Steps, c *connection, person *ldap.Entry) {
 	switch {
 	case !d.plan.knowsGroups():
 		s.Advise("groups", "people's groups are not asked for: group_base, or groups in attributes, says where they are")

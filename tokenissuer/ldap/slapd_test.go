@@ -10,7 +10,6 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/ldaptest"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
@@ -69,7 +68,7 @@ func wantNobody(t *testing.T, d *Directory, login, password, reason string) {
 	}
 }
 
-func signedIn(t *testing.T, d *Directory, login, password string) federation.Account {
+func signedIn(t *testing.T, d *Directory, login, password string) signin.Account {
 	t.Helper()
 	account, err := d.Authenticate(t.Context(), attempt(login, password))
 	if err != nil {
@@ -235,7 +234,7 @@ func TestP30ToP34ADirectory(t *testing.T) {
 				changed := settings
 				test.change(&changed)
 				steps := open(t, changed).Test(t.Context(), test.login)
-				if !slices.ContainsFunc(steps, func(s federation.Step) bool { return s.Name+" "+string(s.Result) == test.want }) {
+				if !slices.ContainsFunc(steps, func(s signin.Step) bool { return s.Name+" "+string(s.Result) == test.want }) {
 					t.Errorf("no %s: %+v", test.want, steps)
 				}
 			})

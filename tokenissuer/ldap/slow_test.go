@@ -15,8 +15,8 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 func strangersCertificate(t testing.TB) tls.Certificate {
@@ -77,7 +77,7 @@ func TestP38Slow(t *testing.T) {
 		if _, err := d.Authenticate(ctx, attempt("ada", "right")); err == nil {
 			t.Error("signed in")
 		}
-		if d.State() != (federation.State{}) {
+		if d.State() != (signin.State{}) {
 			t.Errorf("a browser that goes away is no fault of the directory: %+v", d.State())
 		}
 	})

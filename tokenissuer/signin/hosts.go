@@ -3,7 +3,7 @@ package signin
 import (
 	"context"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -12,7 +12,7 @@ const HostClientID = store.BuiltInClientID
 
 // OpenHostSession begins the session at a host of a user who has signed in at an identity provider and has no session at the issuer, and
 // returns its id. It is one durable step. attempt identifies the sign-in, which opens one session only.
-func (ss *Sessions) OpenHostSession(ctx context.Context, who SignedIn, host routes.Host, attempt string) (id string, err error) {
+func (ss *Sessions) OpenHostSession(ctx context.Context, who SignedIn, host oauth.Host, attempt string) (id string, err error) {
 	now, f := ss.Families.Now(), ss.begin(who, store.HostSession)
 	f.Code = store.CodeBinding{RequestID: attempt, RedirectURI: host.Callback(), ExpiresAt: now, SpentAt: now}
 	return f.ID, ss.Families.Add(ctx, f, who.User)

@@ -12,7 +12,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -139,7 +138,7 @@ func (c *Client) DescribedBy() string {
 }
 
 // Merge makes the changes of a patch. A member that is reset is what a new client has, and one kind of keys takes the place of the other.
-func (c *Client) Merge(p members.Patch) error {
+func (c *Client) Merge(p Patch) error {
 	if p.Has("jwks") || p.Has("jwks_uri") {
 		c.ClientKeys = ClientKeys{}
 	}

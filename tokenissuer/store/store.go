@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -171,7 +170,7 @@ type UserChange struct {
 }
 
 // MergeUser is the change that merges a patch. Tokens go on if the patch changes only what applications are told about the user.
-func MergeUser(p members.Patch, roles RoleCatalogue) UserChange {
+func MergeUser(p Patch, roles RoleCatalogue) UserChange {
 	return UserChange{
 		Edit:        func(u *User) error { return u.Merge(p, roles) },
 		KeepsTokens: !p.Has("role") && !p.Has("status") && !p.Has("organisation") && !p.Has("groups"),

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/members"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 )
@@ -161,7 +160,7 @@ func (u *User) SetEmail(canonical string) {
 
 // Merge makes the changes of a patch. A member that is reset is what a new user has. The address becomes canonical. An empty name is the
 // address, and another phone number is not verified unless the patch says so.
-func (u *User) Merge(p members.Patch, roles RoleCatalogue) error {
+func (u *User) Merge(p Patch, roles RoleCatalogue) error {
 	before := *u
 	if err := p.Apply(u); err != nil {
 		return err

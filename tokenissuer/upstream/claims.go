@@ -3,13 +3,13 @@ package upstream
 import (
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // account is who the claims say has signed in.
-func (s *Settings) account(c *claimSet) (federation.Account, error) {
-	a := federation.Account{
+func (s *Settings) account(c *claimSet) (signin.Account, error) {
+	a := signin.Account{
 		Provider: s.Name, Subject: c.Subject, Email: c.text("email"), EmailVerified: s.emailVerified(c),
 		Name: c.text("name"), Profile: c.profile(), AuthTime: c.authenticated, Proof: store.Proof{AMR: c.methods()},
 	}
@@ -17,7 +17,7 @@ func (s *Settings) account(c *claimSet) (federation.Account, error) {
 		return a, nil
 	}
 	if c.hasDistributed(s.GroupsClaim) {
-		return federation.Account{}, misconfigured("the provider left out %q because there are too many: at Entra, choose "+
+		return signin.Account{}, misconfigured("the provider left out %q because there are too many: at Entra, choose "+
 			"“Groups assigned to the application”", s.GroupsClaim)
 	}
 	// No claim means no groups: many providers leave out an empty list.
@@ -30,12 +30,12 @@ func (s *Settings) account(c *claimSet) (federation.Account, error) {
 		for _, group := range groups {
 			name, ok := group.(string)
 			if !ok {
-				return federation.Account{}, misconfigured("claim %q holds something other than texts", s.GroupsClaim)
+				return signin.Account{}, misconfigured("claim %q holds something other than texts", s.GroupsClaim)
 			}
 			a.Groups = append(a.Groups, name)
 		}
 	default:
-		return federation.Account{}, misconfigured("claim %q is neither a text nor a list of texts", s.GroupsClaim)
+		return signin.Account{}, misconfigured("claim %q is neither a text nor a list of texts", s.GroupsClaim)
 	}
 	return a, nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // TestP7EmailVerified: `email_verified` true or "true" → verified; "True", 1, null, a list, Entra without xms_edov, a Google domain of no
@@ -117,34 +117,34 @@ func TestP12Userinfo(t *testing.T) {
 	for name, c := range map[string]struct {
 		claims, userinfo map[string]any
 		reason           string
-		want             federation.Account
+		want             signin.Account
 	}{
 		"all from userinfo": {
 			without("name", "email", "email_verified"), map[string]any{"name": "J", "email": "j@b.example", "email_verified": true, "groups": []string{"a"}}, "",
-			federation.Account{Name: "J", Email: "j@b.example", EmailVerified: true, Groups: []string{"a"}},
+			signin.Account{Name: "J", Email: "j@b.example", EmailVerified: true, Groups: []string{"a"}},
 		},
 		"groups alone": {nil, map[string]any{"name": "Eve", "email": "eve@evil.example", "groups": []string{"a"}}, "",
-			federation.Account{Name: "Jane Doe", Email: "jane@example.com", EmailVerified: true, Groups: []string{"a"}}},
-		"nothing there either": {without("name", "email", "email_verified"), nil, "", federation.Account{Groups: []string{}}},
-		"another sub":          {nil, map[string]any{"sub": "victim"}, ErrUntrusted.Reason, federation.Account{}},
-		"no sub":               {nil, map[string]any{"sub": nil}, ErrUntrusted.Reason, federation.Account{}},
-		"sub in another case":  {nil, map[string]any{"sub": nil, "SUB": "248289761001"}, ErrUntrusted.Reason, federation.Account{}},
-		"sub is a number":      {nil, map[string]any{"sub": 248289761001}, ErrUntrusted.Reason, federation.Account{}},
+			signin.Account{Name: "Jane Doe", Email: "jane@example.com", EmailVerified: true, Groups: []string{"a"}}},
+		"nothing there either": {without("name", "email", "email_verified"), nil, "", signin.Account{Groups: []string{}}},
+		"another sub":          {nil, map[string]any{"sub": "victim"}, ErrUntrusted.Reason, signin.Account{}},
+		"no sub":               {nil, map[string]any{"sub": nil}, ErrUntrusted.Reason, signin.Account{}},
+		"sub in another case":  {nil, map[string]any{"sub": nil, "SUB": "248289761001"}, ErrUntrusted.Reason, signin.Account{}},
+		"sub is a number":      {nil, map[string]any{"sub": 248289761001}, ErrUntrusted.Reason, signin.Account{}},
 		"verified for another address": {
 			without("email_verified"), map[string]any{"email": "eve@evil.example", "email_verified": true}, "",
-			federation.Account{Name: "Jane Doe", Email: "jane@example.com", Groups: []string{}},
+			signin.Account{Name: "Jane Doe", Email: "jane@example.com", Groups: []string{}},
 		},
 		"verified for the same address": {
 			without("email_verified"), map[string]any{"email": "jane@example.com", "email_verified": true}, "",
-			federation.Account{Name: "Jane Doe", Email: "jane@example.com", EmailVerified: true, Groups: []string{}},
+			signin.Account{Name: "Jane Doe", Email: "jane@example.com", EmailVerified: true, Groups: []string{}},
 		},
 		"the ID token verifies an address of userinfo": {
 			without("email"), map[string]any{"email": "eve@evil.example"}, "",
-			federation.Account{Name: "Jane Doe", Email: "eve@evil.example", Groups: []string{}},
+			signin.Account{Name: "Jane Doe", Email: "eve@evil.example", Groups: []string{}},
 		},
 		"not verified in the ID token": {
 			map[string]any{"email_verified": false}, map[string]any{"email": "jane@example.com", "email_verified": true}, "",
-			federation.Account{Name: "Jane Doe", Email: "jane@example.com", Groups: []string{}},
+			signin.Account{Name: "Jane Doe", Email: "jane@example.com", Groups: []string{}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

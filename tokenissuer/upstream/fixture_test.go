@@ -23,9 +23,9 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 const (
@@ -250,7 +250,7 @@ func hmacToken(key []byte, payload string) string {
 }
 
 // signIn is a whole sign-in.
-func (p *idp) signIn(provider Provider) (federation.Account, error) {
+func (p *idp) signIn(provider Provider) (signin.Account, error) {
 	p.t.Helper()
 	flow, _ := p.begin(provider, Request{})
 	return provider.Finish(p.t.Context(), flow, goodAnswer(), redirectURI)

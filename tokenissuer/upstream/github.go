@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // GitHubSettings describe GitHub, or a GitHub Enterprise Server.
@@ -56,7 +56,7 @@ type GitHub struct {
 	// web and api are URLs without a slash at the end.
 	web, api string
 	now      func() time.Time
-	health   federation.Health
+	health   signin.Health
 }
 
 // NewGitHub returns a GitHub. It makes no requests. It returns an error for invalid settings.
@@ -125,29 +125,29 @@ func (g *GitHub) Begin(_ context.Context, r Request) (location string, flow Flow
 }
 
 // Finish redeems the code and gets the person from the API.
-func (g *GitHub) Finish(ctx context.Context, flow Flow, a Answer, redirectURI string) (account federation.Account, err error) {
+func (g *GitHub) Finish(ctx context.Context, flow Flow, a Answer, redirectURI string) (account signin.Account, err error) {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	switch {
 	case a.Issuer != "" && a.Issuer != g.web+"/login/oauth" && a.Issuer != g.web:
-		return federation.Account{}, untrusted("the answer is that of issuer %.200q, not of GitHub", a.Issuer)
+		return signin.Account{}, untrusted("the answer is that of issuer %.200q, not of GitHub", a.Issuer)
 	case a.Error != "":
-		return federation.Account{}, said(a.Error)
+		return signin.Account{}, said(a.Error)
 	case a.Code.IsEmpty():
-		return federation.Account{}, malformed("the answer has no code")
+		return signin.Account{}, malformed("the answer has no code")
 	}
 	leave, err := g.channel.enter()
 	if err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	defer leave()
 	defer func() { noted(&g.health, g.now(), err) }()
 	tokens, err := g.channel.redeem(ctx, g.config(redirectURI), flow, a.Code)
 	if err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	if err := g.checkScopes(tokens); err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	return g.account(ctx, oauth.NewSecret(tokens.AccessToken))
 }
@@ -167,7 +167,7 @@ func (g *GitHub) checkScopes(tokens *oauth2.Token) error {
 func (g *GitHub) SignOutURL(SignOut) string { return "" }
 
 // State returns the health of the provider.
-func (g *GitHub) State() federation.State { return g.health.State() }
+func (g *GitHub) State() signin.State { return g.health.State() }
 
 // endpoint returns a URL of the API.
 func (g *GitHub) endpoint(path string, query url.Values) string {

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
@@ -44,18 +44,18 @@ type githubTeam struct {
 }
 
 // account asks the API.
-func (g *GitHub) account(ctx context.Context, accessToken oauth.Secret) (federation.Account, error) {
+func (g *GitHub) account(ctx context.Context, accessToken oauth.Secret) (signin.Account, error) {
 	body, err := g.channel.get(ctx, g.endpoint("/user", nil), accessToken)
 	if err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	user, err := readGitHubUser(body)
 	if err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	emails, err := pages[githubEmail](ctx, g, "/user/emails", accessToken)
 	if err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	a := user.account(g.settings.Name, emails)
 	if g.settings.Groups == "" {
@@ -63,12 +63,12 @@ func (g *GitHub) account(ctx context.Context, accessToken oauth.Secret) (federat
 	}
 	organisations, err := pages[githubOrganisation](ctx, g, "/user/orgs", accessToken)
 	if err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	var teams []githubTeam
 	if g.settings.Groups == GitHubTeams {
 		if teams, err = pages[githubTeam](ctx, g, "/user/teams", accessToken); err != nil {
-			return federation.Account{}, err
+			return signin.Account{}, err
 		}
 	}
 	a.Groups = g.settings.groupsOf(organisations, teams)
@@ -87,9 +87,9 @@ func readGitHubUser(body []byte) (*githubUser, error) {
 }
 
 // account has the primary address if it is verified. The others may be out of date.
-func (u *githubUser) account(provider string, emails []githubEmail) federation.Account {
+func (u *githubUser) account(provider string, emails []githubEmail) signin.Account {
 	claims := claimSet{members: map[string]any{"preferred_username": u.Login, "picture": u.Picture, "name": u.Name}}
-	a := federation.Account{
+	a := signin.Account{
 		Provider: provider, Subject: strconv.FormatInt(u.ID, 10), Name: claims.text("name"), Profile: claims.profile(),
 	}
 	if a.Name == "" {

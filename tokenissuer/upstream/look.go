@@ -14,14 +14,14 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // lookAt resolves a provider's address, and says whether all of its addresses may be dialled.
-func lookAt(ctx context.Context, s *federation.Steps, c *channel, address string) bool {
+func lookAt(ctx context.Context, s *signin.Steps, c *channel, address string) bool {
 	list, err := c.client.Addresses(ctx, address)
 	if err != nil {
 		s.Fail("address", err)
@@ -49,8 +49,8 @@ func joinAddresses(list []netip.Addr) string {
 
 // Test looks at metadata, keys and client as a sign-in would use them, at the provider itself. Its steps are address, connection, metadata,
 // issuer, endpoints, keys, algorithms, pkce, client, redirect_uri.
-func (p *OpenID) Test(ctx context.Context, redirectURI string) []federation.Step {
-	var s federation.Steps
+func (p *OpenID) Test(ctx context.Context, redirectURI string) []signin.Step {
+	var s signin.Steps
 	if m := p.testMetadata(ctx, &s); m != nil {
 		p.testKeys(ctx, &s, m)
 		switch {
@@ -70,7 +70,7 @@ func (p *OpenID) Test(ctx context.Context, redirectURI string) []federation.Step
 
 // testGroups says whether the claim with the groups comes: by the sign-ins that there were, and before the first by the metadata, where they list
 // claims. A provider leaves out a claim for which no scope was asked, and people are then in no groups of it.
-func (p *OpenID) testGroups(s *federation.Steps, m *metadata) {
+func (p *OpenID) testGroups(s *signin.Steps, m *metadata) {
 	claim := p.settings.GroupsClaim
 	outer, _, _ := strings.Cut(claim, ".")
 	const remedy = "ask for the scope that brings it (scopes), or have the provider send it"
@@ -86,19 +86,19 @@ func (p *OpenID) testGroups(s *federation.Steps, m *metadata) {
 }
 
 // testMetadata returns nil when nothing else can be looked at.
-func (p *OpenID) testMetadata(ctx context.Context, s *federation.Steps) *metadata {
+func (p *OpenID) testMetadata(ctx context.Context, s *signin.Steps) *metadata {
 	issuer := p.settings.Issuer
 	if !lookAt(ctx, s, p.channel, issuer) {
 		return nil
 	}
 	document, err := p.published.Look(ctx)
 	if what := brokenConnection(err); what != "" {
-		s.Add("connection", federation.Failed, "%s: %s", what, err)
+		s.Add("connection", signin.Failed, "%s: %s", what, err)
 		return nil
 	}
 	s.Pass("connection", "connected to %s", hostOf(issuer))
 	if err != nil {
-		s.Add("metadata", federation.Failed, "%s: is %s the issuer, as the provider writes it?", err, issuer)
+		s.Add("metadata", signin.Failed, "%s: is %s the issuer, as the provider writes it?", err, issuer)
 		return nil
 	}
 	m := new(metadata)
@@ -108,11 +108,11 @@ func (p *OpenID) testMetadata(ctx context.Context, s *federation.Steps) *metadat
 	}
 	s.Pass("metadata", "found")
 	if m.Issuer == "" {
-		s.Add("issuer", federation.Failed, "the metadata names no issuer: is %s the address of an OpenID provider?", issuer)
+		s.Add("issuer", signin.Failed, "the metadata names no issuer: is %s the address of an OpenID provider?", issuer)
 		return nil
 	}
 	if m.Issuer != issuer {
-		s.Add("issuer", federation.Failed, "the provider calls itself %.200q: write that in the place of %q, byte for byte", m.Issuer, issuer)
+		s.Add("issuer", signin.Failed, "the provider calls itself %.200q: write that in the place of %q, byte for byte", m.Issuer, issuer)
 		return nil
 	}
 	s.Pass("issuer", "%s", issuer)
@@ -147,7 +147,7 @@ func brokenConnection(err error) string {
 	return ""
 }
 
-func (p *OpenID) testKeys(ctx context.Context, s *federation.Steps, m *metadata) {
+func (p *OpenID) testKeys(ctx context.Context, s *signin.Steps, m *metadata) {
 	list, err := p.published.LookAtKeys(ctx, m.JWKSURI)
 	if err != nil {
 		s.Fail("keys", err)
@@ -159,14 +159,14 @@ func (p *OpenID) testKeys(ctx context.Context, s *federation.Steps, m *metadata)
 		return !slices.ContainsFunc(list, func(k fetch.KeyReport) bool { return slices.Contains(k.Algorithms, oauth.Algorithm(name)) })
 	})
 	if len(usable) == 0 {
-		s.Add("algorithms", federation.Failed, "the provider offers %s for ID tokens, and has no key for any that we support", joined(m.Algorithms))
+		s.Add("algorithms", signin.Failed, "the provider offers %s for ID tokens, and has no key for any that we support", joined(m.Algorithms))
 		return
 	}
 	s.Pass("algorithms", "%s", joined(usable))
 }
 
 // testClient redeems a code that does not exist. A provider that complains of the code has accepted the client.
-func testClient(ctx context.Context, s *federation.Steps, c *channel, config oauth2.Config) {
+func testClient(ctx context.Context, s *signin.Steps, c *channel, config oauth2.Config) {
 	_, err := c.redeem(ctx, config, newFlow(Request{}, time.Time{}), oauth.NewSecret("gatehouse-test-"+oauth.NewID()))
 	e := oauth.AsError(err)
 	switch {
@@ -175,13 +175,13 @@ func testClient(ctx context.Context, s *federation.Steps, c *channel, config oau
 	case errors.Is(err, ErrExpired):
 		s.Pass("client", "the provider knows the client and its secret")
 	default:
-		s.Add("client", federation.Failed, "%s", errors.Unwrap(e))
+		s.Add("client", signin.Failed, "%s", errors.Unwrap(e))
 	}
 }
 
 // Test looks at GitHub, and at the client.
-func (g *GitHub) Test(ctx context.Context, redirectURI string) []federation.Step {
-	var s federation.Steps
+func (g *GitHub) Test(ctx context.Context, redirectURI string) []signin.Step {
+	var s signin.Steps
 	if lookAt(ctx, &s, g.channel, g.web) && lookAt(ctx, &s, g.channel, g.api) {
 		testClient(ctx, &s, g.channel, g.config(redirectURI))
 	}

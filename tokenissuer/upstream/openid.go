@@ -13,9 +13,9 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // Settings describe an OpenID provider.
@@ -43,7 +43,7 @@ type OpenID struct {
 	channel   *channel
 	published *fetch.Keys
 	now       func() time.Time
-	health    federation.Health
+	health    signin.Health
 	// signIns counts those since the start, and withGroups those of them in which the claim with the groups came.
 	signIns, withGroups atomic.Int64
 }
@@ -111,22 +111,22 @@ func (p *OpenID) Begin(ctx context.Context, r Request) (location string, flow Fl
 }
 
 // Finish redeems the code and returns the account of the person.
-func (p *OpenID) Finish(ctx context.Context, flow Flow, a Answer, redirectURI string) (account federation.Account, err error) {
+func (p *OpenID) Finish(ctx context.Context, flow Flow, a Answer, redirectURI string) (account signin.Account, err error) {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	leave, err := p.channel.enter()
 	if err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	defer leave()
 
 	// 1. The answer is this provider's, as far as it can say so (RFC 9207): before its error or code is believed.
 	m, err := p.metadata(ctx)
 	if err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	if err := m.checkAnswer(a); err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	// Everything so far came through the browser. The rest comes from the provider itself.
 	defer func() { noted(&p.health, p.now(), err) }()
@@ -134,21 +134,21 @@ func (p *OpenID) Finish(ctx context.Context, flow Flow, a Answer, redirectURI st
 	// 2. The code, with the verifier that only this sign-in has.
 	config, err := p.config(m, redirectURI)
 	if err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	tokens, err := p.channel.redeem(ctx, config, flow, a.Code)
 	if err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	// 3. The ID token.
 	claims, err := p.verify(ctx, m, flow, tokens)
 	if err != nil {
-		return federation.Account{}, err
+		return signin.Account{}, err
 	}
 	// 4. What it lacks, from the userinfo endpoint.
 	if m.UserinfoEndpoint != "" && !p.settings.hasWanted(claims) {
 		if err := p.addUserinfo(ctx, m, claims, oauth.NewSecret(tokens.AccessToken)); err != nil {
-			return federation.Account{}, err
+			return signin.Account{}, err
 		}
 	}
 	if p.signIns.Add(1); claims.find(p.settings.GroupsClaim) != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // TestP9KeysRotate: keys rotated → signed in after one fetch; made-up kids → at most one fetch in 30 s.
@@ -163,7 +163,7 @@ func TestSignOutURL(t *testing.T) {
 }
 
 // wantSteps compares the steps, and has none with a secret.
-func wantSteps(t *testing.T, list []federation.Step, want string) {
+func wantSteps(t *testing.T, list []signin.Step, want string) {
 	t.Helper()
 	var got []string
 	for _, s := range list {
@@ -244,7 +244,7 @@ func TestTestOfAProvider(t *testing.T) {
 				}
 			})
 			wantSteps(t, provider.Test(t.Context(), redirectURI), c.want)
-			if s := provider.State(); s != (federation.State{}) {
+			if s := provider.State(); s != (signin.State{}) {
 				t.Errorf("a test changed the state: %+v", s)
 			}
 		})

@@ -6,9 +6,9 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // Provider is an identity provider to which browsers are sent to sign in. It is safe for concurrent use. The errors of its
@@ -17,13 +17,13 @@ type Provider interface {
 	// Begin returns the URL to which the browser goes, and what the caller keeps for Finish, sealed and bound to that browser.
 	Begin(context.Context, Request) (location string, flow Flow, err error)
 	// Finish redeems the code of an answer whose state the caller has checked, and returns the account of the person.
-	Finish(context.Context, Flow, Answer, string) (federation.Account, error)
+	Finish(context.Context, Flow, Answer, string) (signin.Account, error)
 	// SignOutURL returns the URL at which a browser signs out of the provider; empty: it offers none, or is not known yet.
 	SignOutURL(SignOut) string
 	// Test looks at the provider now, step by step, for its operator. RedirectURI is where the provider will send browsers.
-	Test(ctx context.Context, redirectURI string) []federation.Step
+	Test(ctx context.Context, redirectURI string) []signin.Step
 	// State returns the health of the provider. It makes no requests.
-	State() federation.State
+	State() signin.State
 	// UseSnapshots sets the storage for what the provider publishes; nil: none.
 	UseSnapshots(fetch.Snapshots)
 	// Run keeps what the provider publishes fresh until ctx ends.

@@ -3,18 +3,18 @@ package upstream
 import (
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // noted records the outcome of an exchange with a provider. An error that may be the person's says nothing of the provider.
-func noted(h *federation.Health, now time.Time, err error) {
+func noted(h *signin.Health, now time.Time, err error) {
 	if err == nil || isProvidersFault(err) {
 		h.Note(now, err)
 	}
 }
 
 // State returns how it went with fetches of metadata and keys, and with sign-ins.
-func (p *OpenID) State() federation.State {
+func (p *OpenID) State() signin.State {
 	s, known := p.health.State(), p.published.Known()
 	if at := known.FetchedAt(); at.After(s.LastSuccess) {
 		s.LastSuccess = at

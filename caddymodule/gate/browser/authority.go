@@ -8,7 +8,6 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
@@ -64,7 +63,7 @@ func (a *authority) maxState() int {
 // signOutURL returns where to send a browser whose session has ended: to sign out of the provider where its user signed in, if
 // the provider offers that, and else to the host's page. A provider knows only the callback of our issuer, so the way leads
 // through the issuer if there is one.
-func (a *authority) signOutURL(host routes.Host, ended *signin.Session) string {
+func (a *authority) signOutURL(host oauth.Host, ended *signin.Session) string {
 	done := host.Origin() + signOutPath
 	if ended == nil || ended.Family.Provider == "" {
 		return done

@@ -8,9 +8,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // answer is what the issuer sends back through the browser (RFC 6749 §4.1.2).
@@ -37,7 +36,7 @@ func isCallback(path string) bool {
 }
 
 // callback serves /oauth/callback. An answer to an attempt of another browser opens no session: the browser begins again, once.
-func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host routes.Host) error {
+func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host oauth.Host) error {
 	if r.URL.RawQuery == "" {
 		h.explained(w, r, host)
 		return nil
@@ -89,7 +88,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host routes.H
 
 // beginAnew handles an answer that cannot be used. It sends a browser with a session back to the page, and any other to sign in
 // again. It does so once, because a browser that keeps no cookies would loop.
-func (h *Handler) beginAnew(w http.ResponseWriter, r *http.Request, host routes.Host, attempt hosts.Attempt, reason string) error {
+func (h *Handler) beginAnew(w http.ResponseWriter, r *http.Request, host oauth.Host, attempt signin.HostAttempt, reason string) error {
 	h.Audit.Refused(r, "answer to a host's sign-in not used", oauth.NewError(oauth.InvalidGrant, reason))
 	switch _, err := h.Session(r, host); {
 	case err == nil:

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // cookies are the names of our cookies at a host. Browsers bind those with the prefix __Host- to the host and to https; on
@@ -24,11 +23,11 @@ type cookies struct {
 }
 
 var (
-	secureCookies = cookies{"__Host-gatehouse-session", hosts.BrowserCookie("https"), "__Host-gatehouse-signed-out", "__Host-gatehouse-refused"}
-	plainCookies  = cookies{"gatehouse_session", hosts.BrowserCookie("http"), "gatehouse_signed_out", "gatehouse_refused"}
+	secureCookies = cookies{"__Host-gatehouse-session", signin.HostBrowserCookie("https"), "__Host-gatehouse-signed-out", "__Host-gatehouse-refused"}
+	plainCookies  = cookies{"gatehouse_session", signin.HostBrowserCookie("http"), "gatehouse_signed_out", "gatehouse_refused"}
 )
 
-func cookiesOf(host routes.Host) cookies {
+func cookiesOf(host oauth.Host) cookies {
 	if host.Scheme == "http" {
 		return plainCookies
 	}
@@ -73,7 +72,7 @@ func find(h http.Header, name string, room *[maxCookies]string) (n int) {
 }
 
 // set sets a cookie of the host until the browser closes; without a value it deletes the cookie.
-func set(w http.ResponseWriter, host routes.Host, name string, value oauth.Secret) {
+func set(w http.ResponseWriter, host oauth.Host, name string, value oauth.Secret) {
 	cookie := http.Cookie{ //nolint:gosec // not Secure only on plain-HTTP loopback
 		Name: name, Value: value.Reveal(), Path: "/", HttpOnly: true, Secure: host.Scheme != "http", SameSite: http.SameSiteLaxMode,
 	}
@@ -84,7 +83,7 @@ func set(w http.ResponseWriter, host routes.Host, name string, value oauth.Secre
 }
 
 // forget deletes a cookie of the host, and its partitioned variant.
-func forget(w http.ResponseWriter, host routes.Host, name string) {
+func forget(w http.ResponseWriter, host oauth.Host, name string) {
 	set(w, host, name, oauth.Secret{})
 	if lines := w.Header()["Set-Cookie"]; host.Scheme != "http" {
 		w.Header().Add("Set-Cookie", lines[len(lines)-1]+"; Partitioned")
@@ -92,7 +91,7 @@ func forget(w http.ResponseWriter, host routes.Host, name string) {
 }
 
 // begin sets the cookie of a session, and deletes what an earlier sign-out left.
-func begin(w http.ResponseWriter, r *http.Request, host routes.Host, session oauth.Secret) {
+func begin(w http.ResponseWriter, r *http.Request, host oauth.Host, session oauth.Secret) {
 	names := cookiesOf(host)
 	set(w, host, names.session, session)
 	var room [maxCookies]string
@@ -102,7 +101,7 @@ func begin(w http.ResponseWriter, r *http.Request, host routes.Host, session oau
 }
 
 // browser returns the secret that identifies a browser while it signs in; empty: it has none.
-func browser(r *http.Request, host routes.Host) oauth.Secret {
+func browser(r *http.Request, host oauth.Host) oauth.Secret {
 	var room [maxCookies]string
 	if n := find(r.Header, cookiesOf(host).browser, &room); n != 1 || len(room[0]) != oauth.IDLength {
 		return oauth.Secret{}

@@ -9,9 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // explanation is the content of the page for an answer of the issuer or a provider that opens no session. Such an answer may hold
@@ -22,7 +21,7 @@ type explanation struct {
 	// code is the page; empty: the one for the status.
 	code pages.HostCode
 	// attempt is what the link of the page repeats.
-	attempt hosts.Attempt
+	attempt signin.HostAttempt
 }
 
 // maxExplanation bounds the value of the cookie in bytes: browsers store 4096 of it and its name.
@@ -46,7 +45,7 @@ func (e explanation) text() oauth.Secret {
 
 // explain answers a request with an explanation. It redirects a navigation to a callback with parameters, and shows the page
 // otherwise.
-func (p *pageWriter) explain(w http.ResponseWriter, r *http.Request, host routes.Host, e explanation) {
+func (p *pageWriter) explain(w http.ResponseWriter, r *http.Request, host oauth.Host, e explanation) {
 	if !isCallback(r.URL.Path) || r.URL.RawQuery == "" || !requests.IsVisit(r) {
 		p.showExplanation(w, r, host, e)
 		return
@@ -58,7 +57,7 @@ func (p *pageWriter) explain(w http.ResponseWriter, r *http.Request, host routes
 }
 
 // explained serves the callback without parameters, and deletes the cookie, which any application of the host can write.
-func (h *Handler) explained(w http.ResponseWriter, r *http.Request, host routes.Host) {
+func (h *Handler) explained(w http.ResponseWriter, r *http.Request, host oauth.Host) {
 	e := explanation{status: http.StatusBadRequest, code: pages.NotSignedIn}
 	var room [maxCookies]string
 	n := find(r.Header, cookiesOf(host).refused, &room)
@@ -72,7 +71,7 @@ func (h *Handler) explained(w http.ResponseWriter, r *http.Request, host routes.
 		code := pages.HostCode(query.Get("code"))
 		isRefusal := status >= 400 && status <= 599 && (code == "" || code == pages.NotSignedIn || code == pages.NotFresh)
 		if err == nil && (isRefusal || status == http.StatusOK && code == pages.Shortened) {
-			e = explanation{status, code, hosts.Attempt{
+			e = explanation{status, code, signin.HostAttempt{
 				Return: query.Get("return"), Provider: query.Get("provider"), Shortened: query.Get("shortened") == "yes",
 			}}
 		}
@@ -83,7 +82,7 @@ func (h *Handler) explained(w http.ResponseWriter, r *http.Request, host routes.
 	h.Pages.showExplanation(w, r, host, e)
 }
 
-func (p *pageWriter) showExplanation(w http.ResponseWriter, r *http.Request, host routes.Host, e explanation) {
+func (p *pageWriter) showExplanation(w http.ResponseWriter, r *http.Request, host oauth.Host, e explanation) {
 	if e.code != "" {
 		e.attempt.Return = returnPath(e.attempt.Return)
 		link := signInURL(e.attempt)

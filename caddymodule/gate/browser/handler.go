@@ -14,18 +14,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // The paths on each host.
 const (
-	callbackPath = routes.CallbackPath
+	callbackPath = oauth.CallbackPath
 	signInPath   = "/oauth/sign_in"
-	signOutPath  = routes.SignOutPath
+	signOutPath  = oauth.SignOutPath
 	sessionPath  = "/oauth/session"
 )
 
@@ -36,14 +34,14 @@ func Paths() []string { return []string{callbackPath, signInPath, signOutPath, s
 type Settings struct {
 	// Issuer is where people sign in, and Sessions are those that it keeps.
 	Issuer   *clients.Policy
-	Sessions *hosts.Sessions
+	Sessions *signin.HostSessions
 	// Direct: there is no issuer for others, so browsers sign in at providers.
 	Direct bool
 	// Providers are the identity providers to which browsers can be sent. Accounts maps accounts there to users.
 	Providers []Provider
-	Accounts  federation.Accounts
+	Accounts  signin.Accounts
 	// Hosts are those of the configuration.
-	Hosts *routes.Hosts
+	Hosts *oauth.Hosts
 	Audit *endpoint.Audit
 	Brand pages.Brand
 	// AwaitRoutes waits until the hosts are known.
@@ -70,7 +68,7 @@ func New(s Settings) (*Handler, error) {
 }
 
 // Find returns the host of a request, if browsers can sign in there.
-func (h *Handler) Find(r *http.Request) (routes.Host, bool) { return h.Hosts.Find(r.Host) }
+func (h *Handler) Find(r *http.Request) (oauth.Host, bool) { return h.Hosts.Find(r.Host) }
 
 // Owns reports whether the path of a request is one of ours, on hosts where browsers can sign in. It compares the path as the client
 // sent it, byte for byte.
@@ -123,7 +121,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, host routes.Host) error {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, host oauth.Host) error {
 	isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case r.URL.Path == signOutPath && !isRead && r.Method != http.MethodPost:
@@ -163,7 +161,7 @@ func isEarly(r *http.Request) bool {
 }
 
 // refuse answers with an error page, or with JSON to a client that prefers it. Host is the zero value while the routes are not known.
-func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, host routes.Host, err error) {
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, host oauth.Host, err error) {
 	h.Audit.Refused(r, "request of a host's sign-in refused", err)
 	if answers.PrefersJSON(r.Header["Accept"]) {
 		answers.WriteError(w, r, err, h.at.realm())
@@ -189,7 +187,7 @@ type Session struct {
 	Token *token.AccessToken
 	// Cookie and Host identify the session to SessionOf.
 	Cookie oauth.Secret
-	Host   routes.Host
+	Host   oauth.Host
 }
 
 // errTwo is the error of a request with two different session cookies: one of them may be another user's. The __Host- prefix
@@ -199,7 +197,7 @@ var errTwo = oauth.NewError(oauth.InvalidRequest, "cookie_twice").
 
 // Session returns the session with which a request comes to a host. The error is unauthorized without a session, invalid_request with
 // two different cookies, and temporarily_unavailable.
-func (h *Handler) Session(r *http.Request, host routes.Host) (s Session, err error) {
+func (h *Handler) Session(r *http.Request, host oauth.Host) (s Session, err error) {
 	var room [maxCookies]string
 	switch find(r.Header, cookiesOf(host).session, &room) {
 	case 0:
@@ -211,7 +209,7 @@ func (h *Handler) Session(r *http.Request, host routes.Host) (s Session, err err
 }
 
 // SessionOf returns the session of a cookie at a host. It returns the errors of Session.
-func (h *Handler) SessionOf(ctx context.Context, cookie oauth.Secret, host routes.Host) (s Session, err error) {
+func (h *Handler) SessionOf(ctx context.Context, cookie oauth.Secret, host oauth.Host) (s Session, err error) {
 	s.Cookie, s.Host = cookie, host
 	s.Token, err = h.Sessions.Token(ctx, cookie.Reveal(), host)
 	return s, err

@@ -10,10 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
@@ -24,7 +21,7 @@ type Provider struct {
 	Name string
 	// Origin is the origin of its URL.
 	Origin string
-	Rules  federation.Rules
+	Rules  signin.Rules
 	// Default: browsers go there unless a route or a link names another provider.
 	Default bool
 }
@@ -42,12 +39,12 @@ func (h *Handler) CheckProvider(name string) error {
 
 // callbackAt returns the redirect URI of a provider at a host. Each provider has its own path, so that an answer of one is not
 // accepted as another's.
-func callbackAt(host routes.Host, provider string) string {
+func callbackAt(host oauth.Host, provider string) string {
 	return host.Callback() + "/" + provider
 }
 
 // beginAt sends a browser to sign in at a provider, without an issuer between.
-func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt hosts.Attempt, host routes.Host, ask Ask) error {
+func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt signin.HostAttempt, host oauth.Host, ask Ask) error {
 	p := h.at.provider(ask.Provider)
 	if p == nil {
 		p = &h.Providers[0]
@@ -78,7 +75,7 @@ func (h *Handler) beginAt(w http.ResponseWriter, r *http.Request, attempt hosts.
 
 // providerCallback serves the callback of a provider. As with callback, an answer to an attempt of another browser opens no
 // session.
-func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host routes.Host, p *Provider) error {
+func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host oauth.Host, p *Provider) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return oauth.NewError(oauth.InvalidRequest, "query_malformed")
@@ -133,7 +130,7 @@ func (h *Handler) providerCallback(w http.ResponseWriter, r *http.Request, host 
 }
 
 // notFresh answers with a page that says so if a fresh sign-in was demanded and not proved, and reports whether it did.
-func (h *Handler) notFresh(w http.ResponseWriter, r *http.Request, host routes.Host, attempt hosts.Attempt, err error) bool {
+func (h *Handler) notFresh(w http.ResponseWriter, r *http.Request, host oauth.Host, attempt signin.HostAttempt, err error) bool {
 	if !errors.Is(err, upstream.ErrInteraction) {
 		return false
 	}
@@ -143,7 +140,7 @@ func (h *Handler) notFresh(w http.ResponseWriter, r *http.Request, host routes.H
 }
 
 // open gives a browser a session of the host, for the user to whom the account belongs.
-func (h *Handler) open(w http.ResponseWriter, r *http.Request, host routes.Host, attempt hosts.Attempt, account federation.Account, p *Provider) error {
+func (h *Handler) open(w http.ResponseWriter, r *http.Request, host oauth.Host, attempt signin.HostAttempt, account signin.Account, p *Provider) error {
 	user, err := h.Accounts.User(r.Context(), account, p.Rules)
 	if err != nil {
 		return err
@@ -164,7 +161,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, host routes.Host,
 }
 
 // signInURL returns where a person signs in again, at the same provider, and may choose another account there.
-func signInURL(attempt hosts.Attempt) string {
+func signInURL(attempt signin.HostAttempt) string {
 	query := make(url.Values)
 	if attempt.Provider != "" {
 		query.Set("provider", attempt.Provider)

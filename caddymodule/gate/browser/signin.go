@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/hosts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -30,13 +28,13 @@ type Ask struct {
 }
 
 // Begin sends a browser to sign in. It fails if the redirect cannot be built.
-func (h *Handler) Begin(w http.ResponseWriter, r *http.Request, host routes.Host, ask Ask) error {
+func (h *Handler) Begin(w http.ResponseWriter, r *http.Request, host oauth.Host, ask Ask) error {
 	secret := browser(r, host)
 	if secret.IsEmpty() {
 		secret = signin.NewBrowser()
 		set(w, host, cookiesOf(host).browser, secret)
 	}
-	attempt := hosts.NewAttempt(host.Origin(), returnPath(ask.Return), secret)
+	attempt := signin.NewHostAttempt(host.Origin(), returnPath(ask.Return), secret)
 	attempt.Again, attempt.Provider, attempt.Shortened = ask.again, ask.Provider, ask.shortened
 	if h.Direct {
 		return h.beginAt(w, r, attempt, host, ask)
@@ -74,7 +72,7 @@ const maxLink = 12 << 10
 
 // seal returns an attempt as a state. It shortens a return path that is too long, first to the path without its query, then to
 // "/", and marks the attempt as shortened.
-func (h *Handler) seal(attempt *hosts.Attempt) (oauth.Secret, error) {
+func (h *Handler) seal(attempt *signin.HostAttempt) (oauth.Secret, error) {
 	state, err := h.Sessions.Seal(*attempt)
 	if err != nil || len(state.Reveal()) <= h.at.maxState() || attempt.Return == "/" {
 		return state, err
@@ -113,7 +111,7 @@ func returnPath(text string) string {
 }
 
 // arrive sends a browser that is signed in to the page at which it began to sign in. If the path was shortened, a page says so.
-func (h *Handler) arrive(w http.ResponseWriter, r *http.Request, host routes.Host, attempt hosts.Attempt) {
+func (h *Handler) arrive(w http.ResponseWriter, r *http.Request, host oauth.Host, attempt signin.HostAttempt) {
 	if attempt.Shortened {
 		h.Pages.explain(w, r, host, explanation{http.StatusOK, pages.Shortened, attempt})
 		return
@@ -122,7 +120,7 @@ func (h *Handler) arrive(w http.ResponseWriter, r *http.Request, host routes.Hos
 }
 
 // goOn sends a browser to a page of the host. The URL is absolute: a path that begins with two slashes would name another host.
-func goOn(w http.ResponseWriter, host routes.Host, path string) {
+func goOn(w http.ResponseWriter, host oauth.Host, path string) {
 	seeOther(w, host.Origin()+returnPath(path))
 }
 
@@ -130,7 +128,7 @@ func goOn(w http.ResponseWriter, host routes.Host, path string) {
 var prompts = map[string]bool{"login": true, "select_account": true}
 
 // signIn serves /oauth/sign_in: `return` is the path to go to afterwards, and `prompt=login` asks also who is signed in.
-func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, host routes.Host) error {
+func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, host oauth.Host) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return oauth.NewError(oauth.InvalidRequest, "query_malformed")

@@ -12,13 +12,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 )
 
 // signOut serves /oauth/sign_out. A GET asks, because any site can place a link; the form that answers must come from a page of the
 // host. Signing out ends the sign-in, and so the sessions of all hosts; it is done before the browser goes on to anywhere else. `return` is the
 // path of the host to go to in the end, by way of a cookie: the issuer and the provider lead back to this path alone.
-func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host routes.Host) error {
+func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host oauth.Host) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return oauth.NewError(oauth.InvalidRequest, "query_malformed")
@@ -58,7 +57,7 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request, host routes.Ho
 // signOutElsewhere answers a browser that has no session at the host. A browser that comes back from signing out goes to the path
 // that it named, or sees that it is signed out. Any other may still be signed in at the issuer, and would get a session again
 // without a password: the issuer asks whether to sign out. Path is where the browser finally goes; empty: nowhere.
-func (h *Handler) signOutElsewhere(w http.ResponseWriter, r *http.Request, host routes.Host, path string) {
+func (h *Handler) signOutElsewhere(w http.ResponseWriter, r *http.Request, host oauth.Host, path string) {
 	forget(w, host, cookiesOf(host).session)
 	back, isBack := comingBackTo(r, host)
 	if isBack {
@@ -99,7 +98,7 @@ const leaving = "."
 
 // comingBackTo reads that cookie, and reports whether the browser has one. A sibling host may have written it, so use the path only
 // as one of this host.
-func comingBackTo(r *http.Request, host routes.Host) (path string, isBack bool) {
+func comingBackTo(r *http.Request, host oauth.Host) (path string, isBack bool) {
 	var room [maxCookies]string
 	if find(r.Header, cookiesOf(host).signedOut, &room) != 1 {
 		return "", false
@@ -113,6 +112,6 @@ var errForged = oauth.NewError(oauth.AccessDenied, "origin_unproven").
 	WithDescription("This request must come from a page of the same origin.")
 
 // IsSameOrigin reports whether the request proves that a page of the host sent it.
-func IsSameOrigin(r *http.Request, host routes.Host) bool {
+func IsSameOrigin(r *http.Request, host oauth.Host) bool {
 	return requests.ProvesOrigin(r, func(origin string) bool { return origin == host.Origin() })
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // whoIs describes the signed-in user to the host's pages. Its members are named as in OpenID Connect Core §5.1 and in our tokens.
@@ -21,7 +21,7 @@ type whoIs struct {
 
 // session serves /oauth/session, which tells scripts of the host's pages who is signed in. Pages of other origins cannot read it,
 // nor learn from loading it whether a user is signed in.
-func (h *Handler) session(w http.ResponseWriter, r *http.Request, host routes.Host) error {
+func (h *Handler) session(w http.ResponseWriter, r *http.Request, host oauth.Host) error {
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	session, err := h.Session(r, host)
 	switch {

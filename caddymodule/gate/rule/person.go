@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/federation"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -44,7 +44,7 @@ func canonicalDomains(values []string) ([]string, error) {
 			return nil, fmt.Errorf("email_domain %s looks like a matcher: a matcher comes first, and a domain is written as example.com", value)
 		}
 		var err error
-		if canonical[i], err = federation.CanonicalDomain(value); err != nil {
+		if canonical[i], err = signin.CanonicalDomain(value); err != nil {
 			return nil, err
 		}
 	}

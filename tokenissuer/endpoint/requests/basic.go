@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -69,8 +68,8 @@ func assertionCredentials(p ClientCredentials, f Form, id string) (ClientCredent
 	switch {
 	case !f.Secret("client_secret").IsEmpty():
 		return p, Invalid("client_authentication_twice").WithDescription(TwoMechanisms)
-	case f.Get("client_assertion_type") != assertion.ClientType:
-		return p, invalidClient("client_assertion_type_unknown").WithDescription("The client_assertion_type must be " + assertion.ClientType + ".")
+	case f.Get("client_assertion_type") != clients.AssertionType:
+		return p, invalidClient("client_assertion_type_unknown").WithDescription("The client_assertion_type must be " + clients.AssertionType + ".")
 	case f.Secret("client_assertion").IsEmpty():
 		return p, invalidClient("client_assertion_missing")
 	case !Storable(id):

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/personaltoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 )
 
 // BearerToken returns the token in the Authorization header of r (RFC 6750 §2.1). Present reports whether the request has
@@ -114,7 +114,7 @@ func ShowsPersonalToken(text string) bool {
 		text = unescapeFully(text)
 	}
 	for {
-		_, after, found := strings.Cut(text, personaltoken.Prefix)
+		_, after, found := strings.Cut(text, people.TokenPrefix)
 		if !found {
 			return false
 		}

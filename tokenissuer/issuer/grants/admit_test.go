@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memory"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -20,7 +20,7 @@ func (takenIDs) AddClient(context.Context, *store.Client) error { return store.E
 func TestQ40AClientIsRemovedWhileItIsAdmitted(t *testing.T) {
 	a := newAuthority(t)
 	a.store.ClientStore = takenIDs{}
-	a.Origins = memory.NewOrigins(nil, a.gate.Now)
+	a.Origins = clients.NewOrigins(nil, a.gate.Now)
 	err := a.Admit(t.Context(), &store.Client{ID: "https://app.example/client", Origin: store.FromMetadata})
 	tokentest.WantCode(t, err, oauth.Denied)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -26,7 +25,7 @@ const maxCodeFailures = 5
 type authorizationCode struct {
 	families  *families.Families
 	minter    *issuer.Minter
-	resources *routes.Resources
+	resources *oauth.Resources
 }
 
 // exchange redeems a code. The order is a safeguard: nothing is revealed to another client, and a replay is detected whatever else the request

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
@@ -38,7 +38,7 @@ func TestT51TheCodeEndsMeanwhile(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters(""))
 	f.store.meanwhile("RedeemCode", func() {
-		f.must(account.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(t.Context(), f.user("ada"), "conf"))
+		f.must(people.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(t.Context(), f.user("ada"), "conf"))
 	})
 	_, err := f.redeem("conf", code)
 	wantReason(t, err, oauth.InvalidGrant, "code_expired")

@@ -14,7 +14,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -152,7 +151,7 @@ func TestP110TheIdentityIsTakenAwayMeanwhile(t *testing.T) {
 			return err
 		},
 		"at a host": func() error {
-			_, err := f.OpenHostSession(t.Context(), who, routes.Host{Scheme: "https", Authority: "app.example"}, "attempt")
+			_, err := f.OpenHostSession(t.Context(), who, oauth.Host{Scheme: "https", Authority: "app.example"}, "attempt")
 			return err
 		},
 		"by the password grant": func() error {

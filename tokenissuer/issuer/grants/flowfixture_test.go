@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
@@ -56,7 +56,7 @@ type flow struct {
 	*Server
 	tb       testing.TB
 	store    *faultyStore
-	registry *registry.Registry
+	registry *people.Registry
 	// redirectURI is what authorization requests name.
 	redirectURI string
 	// change changes the settings of each node; nil: nothing.
@@ -81,17 +81,17 @@ func newFlowOf(tb testing.TB, change func(*issuer.Settings)) *flow {
 }
 
 // registryOf returns the registry of a server.
-func registryOf(s *Server, stored store.Store) *registry.Registry {
-	return &registry.Registry{
+func registryOf(s *Server, stored store.Store) *people.Registry {
+	return &people.Registry{
 		Clients: &clients.Registry{Families: s.Families, Known: s.Clients, Declared: s.Declared, Stored: stored},
-		People: &registry.People{
+		People: &people.Users{
 			Families: s.Families, Roles: s.Minter.Roles, Hasher: s.SignIns.Hasher, Usernames: s.Issued.Usernames, Declared: s.Declared, Stored: stored,
 		},
 	}
 }
 
 // operator issues tokens to an operator of a server.
-func operator(s *Server, g *registry.Registry) issuer.OperatorTokens {
+func operator(s *Server, g *people.Registry) issuer.OperatorTokens {
 	return issuer.OperatorTokens{UserTokens: s.UserTokens, Registry: g}
 }
 

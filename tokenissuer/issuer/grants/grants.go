@@ -8,7 +8,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -64,7 +63,7 @@ func New(p *issuer.Parts, accepted Accepted) *Grants {
 // rights are what tokens can be asked for.
 type rights struct {
 	scopes    oauth.ScopeCatalogue
-	resources *routes.Resources
+	resources *oauth.Resources
 }
 
 // Served lists the grant types of the token endpoint, for the metadata (RFC 8414 §2).

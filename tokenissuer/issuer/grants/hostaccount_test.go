@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -46,7 +46,7 @@ func TestAHostStandsOnceOnTheAccountPage(t *testing.T) {
 		if end != "" {
 			f.must(f.EndSessionOf(t.Context(), ada, end))
 		}
-		allowed, err := account.Accounts{Sessions: f.Server.Sessions}.Of(t.Context(), ada)
+		allowed, err := people.Accounts{Sessions: f.Server.Sessions}.Of(t.Context(), ada)
 		f.must(err)
 		var names []string
 		for _, host := range allowed.Hosts[s.Family.ID] {
@@ -79,7 +79,7 @@ func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {
 	wiki := f.atHost(second, "wiki.example.com:8443", false)
 	hosts := func(of *signin.Session) (names []string) {
 		t.Helper()
-		allowed, err := account.Accounts{Sessions: f.Server.Sessions}.Of(t.Context(), ada)
+		allowed, err := people.Accounts{Sessions: f.Server.Sessions}.Of(t.Context(), ada)
 		f.must(err)
 		if len(allowed.Applications) != 0 {
 			t.Errorf("the applications are %+v", allowed.Applications)
@@ -97,7 +97,7 @@ func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {
 
 	// The sign-ins rest for a week, and one of them is still used at hosts.
 	f.wait(2 * 24 * time.Hour)
-	allowed, err := account.Accounts{Sessions: f.Server.Sessions}.Of(t.Context(), ada)
+	allowed, err := people.Accounts{Sessions: f.Server.Sessions}.Of(t.Context(), ada)
 	f.must(err)
 	if len(allowed.Sessions) != 1 || allowed.Sessions[0].ID != second.Family.ID {
 		t.Errorf("the sessions are %+v", allowed.Sessions)

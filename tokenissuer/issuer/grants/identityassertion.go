@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -72,7 +72,7 @@ func (g *jwtBearer) grantForPerson(ctx context.Context, asked *assertedRequest) 
 
 // acceptsPeople reports whether a rule takes assertions that identify a person.
 func (g *jwtBearer) acceptsPeople() bool {
-	return slices.ContainsFunc(g.rules, func(r assertion.Rule) bool { return r.People })
+	return slices.ContainsFunc(g.rules, func(r clients.AcceptRule) bool { return r.People })
 }
 
 // scopesForPerson returns the requested scopes, or all that the assertion, the client and the rule have in common. For an assertion that names

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/assertion"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
@@ -17,7 +16,7 @@ import (
 // Accepted is what turns tokens of other issuers into tokens of this one (RFC 7523 §2.1).
 type Accepted struct {
 	// Issuers verify the assertions of trusted issuers, by issuer identifier.
-	Issuers map[string]assertion.Verifier
+	Issuers map[string]clients.AssertionVerifier
 	// People finds the users of rules for people; nil: there are none.
 	People PersonFinder
 }
@@ -26,7 +25,7 @@ type Accepted struct {
 type PersonFinder interface {
 	// Person returns the user who is the subject of an assertion that fits a rule. The error is access_denied if there is no such user, or
 	// temporarily_unavailable.
-	Person(ctx context.Context, rule *assertion.Rule, t *token.AccessToken) (*store.User, error)
+	Person(ctx context.Context, rule *clients.AcceptRule, t *token.AccessToken) (*store.User, error)
 }
 
 // jwtBearer is the JWT bearer grant (RFC 7523 §2.1): an assertion of a trusted issuer becomes a token of ours by the first rule that it fits.
@@ -37,7 +36,7 @@ type jwtBearer struct {
 	families *families.Families
 	minter   *issuer.Minter
 	accepted Accepted
-	rules    []assertion.Rule
+	rules    []clients.AcceptRule
 }
 
 // assertedRequest is what a request to the JWT bearer grant has proved.
@@ -47,7 +46,7 @@ type assertedRequest struct {
 	client *store.Client
 	// named is the id of that client, or else the client_id of the request, which may be empty.
 	named string
-	rule  *assertion.Rule
+	rule  *clients.AcceptRule
 	token *token.AccessToken
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -22,7 +22,7 @@ type rollout struct {
 
 // node is a node with its registry.
 type node struct {
-	*registry.Registry
+	*people.Registry
 	server *Server
 }
 

@@ -3,7 +3,7 @@ package grants_test
 import (
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/redirect"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 )
 
 func TestWhatAPersonIsToldOfTheTarget(t *testing.T) {
@@ -32,7 +32,7 @@ func TestQ221SchemesHaveNoHost(t *testing.T) {
 	}
 }
 
-func (f *flow) target(clientID string) redirect.Target {
+func (f *flow) target(clientID string) issuer.RedirectTarget {
 	f.tb.Helper()
 	_, target, err := f.ResolveRedirect(f.tb.Context(), clientID, "", "")
 	f.must(err)

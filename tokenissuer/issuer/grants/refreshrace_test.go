@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
@@ -46,7 +46,7 @@ func TestT89RevocationRacesRedemption(t *testing.T) {
 		var tokens issuer.Tokens
 		errs := tokentest.Together(2, func(i int) (err error) {
 			if i == 0 {
-				return account.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(t.Context(), f.user("ada"), "conf")
+				return people.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(t.Context(), f.user("ada"), "conf")
 			}
 			tokens, err = f.redeem("conf", code)
 			return err

@@ -9,7 +9,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -28,7 +27,7 @@ type RefreshParameters struct {
 type refreshToken struct {
 	families  *families.Families
 	minter    *issuer.Minter
-	resources *routes.Resources
+	resources *oauth.Resources
 }
 
 func (g *refreshToken) exchange(ctx context.Context, client *store.Client, r Request) (issuer.Grant, error) {
@@ -88,7 +87,7 @@ type refreshUse struct {
 	now        time.Time
 	by         string // digest of the requester
 	lifetimes  store.Lifetimes
-	resources  *routes.Resources
+	resources  *oauth.Resources
 	issuer.Repetition
 }
 

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/account"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -159,7 +159,7 @@ func TestAccountListsWhatMayActForAUser(t *testing.T) {
 	f.wait(time.Minute)
 	_, err := f.refresh("conf", next.RefreshToken)
 	f.must(err)
-	allowed, err := account.Accounts{Sessions: f.Server.Sessions}.Of(ctx, f.user("ada"))
+	allowed, err := people.Accounts{Sessions: f.Server.Sessions}.Of(ctx, f.user("ada"))
 	f.must(err)
 	if len(allowed.Applications) != 2 || allowed.Applications[0].Client.ID != "conf" || allowed.Applications[1].Client.ID != "pub" {
 		t.Fatalf("%+v", allowed.Applications)
@@ -172,24 +172,24 @@ func TestAccountListsWhatMayActForAUser(t *testing.T) {
 	if sessions < 1 {
 		t.Fatal("no session")
 	}
-	f.must(account.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(ctx, f.user("ada"), "conf"))
+	f.must(people.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(ctx, f.user("ada"), "conf"))
 	f.must(f.EndSessionOf(ctx, f.user("eve"), s.Family.ID)) // not hers
-	allowed, err = account.Accounts{Sessions: f.Server.Sessions}.Of(ctx, f.user("ada"))
+	allowed, err = people.Accounts{Sessions: f.Server.Sessions}.Of(ctx, f.user("ada"))
 	if f.must(err); len(allowed.Applications) != 1 || len(allowed.Sessions) != sessions {
 		t.Errorf("%d applications, %d sessions", len(allowed.Applications), len(allowed.Sessions))
 	}
 	f.dead(next)
 	f.must(f.EndSessionOf(ctx, f.user("ada"), s.Family.ID))
-	allowed, err = account.Accounts{Sessions: f.Server.Sessions}.Of(ctx, f.user("ada"))
+	allowed, err = people.Accounts{Sessions: f.Server.Sessions}.Of(ctx, f.user("ada"))
 	if f.must(err); len(allowed.Sessions) != sessions-1 {
 		t.Errorf("%d sessions", len(allowed.Sessions))
 	}
 	f.must(f.EndPerson(ctx, f.user("ada").ID))
-	allowed, err = account.Accounts{Sessions: f.Server.Sessions}.Of(ctx, f.user("ada"))
+	allowed, err = people.Accounts{Sessions: f.Server.Sessions}.Of(ctx, f.user("ada"))
 	if f.must(err); len(allowed.Applications)+len(allowed.Sessions) != 0 {
 		t.Errorf("%+v", allowed)
 	}
-	tokentest.WantCode(t, account.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(ctx, f.user("ada"), ""), oauth.InvalidRequest)
+	tokentest.WantCode(t, people.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(ctx, f.user("ada"), ""), oauth.InvalidRequest)
 }
 
 // TestS114WhatBeganBeforeARevocationIsNotNewer: what comes of a session that was looked up before the revocation is ended by it, though it

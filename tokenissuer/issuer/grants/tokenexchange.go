@@ -10,7 +10,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/routes"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
@@ -69,7 +68,7 @@ type tokenExchange struct {
 	families  *families.Families
 	clients   *clients.Clients
 	issued    *issuer.IssuedTokens
-	resources *routes.Resources
+	resources *oauth.Resources
 }
 
 func (g *tokenExchange) exchange(ctx context.Context, client *store.Client, r Request) (issuer.Grant, error) {

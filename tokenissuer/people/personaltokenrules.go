@@ -1,0 +1,135 @@
+package people
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// The bounds of what a token can be.
+const (
+	MaxTokenName = 100 // characters
+	maxPerOwner  = 100
+	leastLife    = time.Minute
+	MostLifetime = store.MaxFamilyLifetime // as long as the end of a user is remembered
+)
+
+// Lifetimes of tokens where the configuration says nothing else.
+const (
+	DefaultTokenLifetime = 90 * store.Day
+	DefaultLongest       = 365 * store.Day
+)
+
+// TokenRules say who may have tokens, and of what kind.
+type TokenRules struct {
+	// Scopes are those that tokens can hold; empty: those of a browser's session.
+	Scopes oauth.Scopes
+	// Lifetime is how long a token lives where its maker does not say, and Longest the most that one can say.
+	Lifetime, Longest time.Duration
+	// Roles and Groups are whose members may make tokens and use them; both empty: everybody.
+	Roles  []store.Role
+	Groups []string
+	// OperatorsOnly: people make none themselves.
+	OperatorsOnly bool
+}
+
+// MayMake reports whether a user may make a token now, without an operator.
+func (r *TokenRules) MayMake(u *store.User) bool {
+	return !r.OperatorsOnly && u.IsActive() && r.Allow(u)
+}
+
+// Allow reports whether a user may have tokens now. A service account always may: an operator makes its tokens.
+func (r *TokenRules) Allow(u *store.User) bool {
+	if u.Service || len(r.Roles) == 0 && len(r.Groups) == 0 {
+		return true
+	}
+	return slices.Contains(r.Roles, u.Role) || slices.ContainsFunc(r.Groups, func(name string) bool { return slices.Contains(u.AllGroups(), name) })
+}
+
+// within returns the scopes that the rules still allow.
+func (r *TokenRules) within(scopes oauth.Scopes) oauth.Scopes {
+	if slices.Equal(scopes, r.Scopes) {
+		return r.Scopes
+	}
+	return slices.DeleteFunc(slices.Clone(scopes), func(name string) bool { return !r.Scopes.Has(name) })
+}
+
+// TokenRequest is what somebody asks of a new token.
+type TokenRequest struct {
+	Name   string
+	Scopes oauth.Scopes
+	// Lifetime 0 is the one of the rules.
+	Lifetime time.Duration
+	// Resources are those that it is for (RFC 8707); none: the issuer's own audience.
+	Resources []string
+	// Form names the form that its owner has sent: it makes one token only. Empty: an operator asks.
+	Form string
+}
+
+// InvalidTokenError is a request that its sender can mend.
+type InvalidTokenError struct {
+	error
+	// Fault is for a page, which has words of its own.
+	Fault TokenFault
+}
+
+// TokenFault is what is wrong with a request.
+type TokenFault string
+
+// The faults of a request: no name that a token can have; no scope; a scope that no token can hold; too short or too long a life; a token
+// too many; an owner who may have none, or make none; a form that has made its token.
+const (
+	FaultName     TokenFault = "name"
+	FaultScopes   TokenFault = "scopes"
+	FaultScope    TokenFault = "scope"
+	FaultLifetime TokenFault = "lifetime"
+	FaultTooMany  TokenFault = "too_many"
+	FaultOwner    TokenFault = "owner"
+	FaultUsed     TokenFault = "used"
+)
+
+var (
+	errName     = InvalidTokenError{fmt.Errorf("give the token a name of at most %d characters, without control characters", MaxTokenName), FaultName}
+	errScopes   = InvalidTokenError{errors.New("name at least one scope"), FaultScopes}
+	errTooMany  = InvalidTokenError{fmt.Errorf("there are %d tokens already: remove one first", maxPerOwner), FaultTooMany}
+	errNotOwner = InvalidTokenError{errors.New("the user may have no personal access tokens: they are for other roles or groups, or the user is not active"), FaultOwner}
+	errOperator = InvalidTokenError{errors.New("operators make the tokens here: ask one"), FaultOwner}
+	errUsed     = InvalidTokenError{errors.New("the form has made its token already"), FaultUsed}
+)
+
+// breaksLine reports whether a character moves or hides others on the line of a list.
+func breaksLine(c rune) bool {
+	return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+}
+
+// check refuses a request, and fills in its lifetime.
+func (r *TokenRules) check(q *TokenRequest, owner *store.User) error {
+	q.Name = strings.TrimSpace(q.Name)
+	switch {
+	case !owner.IsActive() || !r.Allow(owner):
+		return errNotOwner
+	case q.Form != "" && r.OperatorsOnly:
+		return errOperator
+	case q.Name == "" || utf8.RuneCountInString(q.Name) > MaxTokenName || !utf8.ValidString(q.Name) || strings.ContainsFunc(q.Name, breaksLine):
+		return errName
+	case len(q.Scopes) == 0:
+		return errScopes
+	}
+	if missing := r.Scopes.Missing(q.Scopes...); missing != "" {
+		return InvalidTokenError{fmt.Errorf("no personal access token can hold the scope %.64q: use %s", missing, r.Scopes), FaultScope}
+	}
+	if q.Lifetime == 0 {
+		q.Lifetime = r.Lifetime
+	}
+	if q.Lifetime < leastLife || q.Lifetime > r.Longest {
+		return InvalidTokenError{fmt.Errorf("a personal access token can live from %s to %s", store.FormatBound(leastLife), store.FormatBound(r.Longest)), FaultLifetime}
+	}
+	return nil
+}

@@ -1,0 +1,333 @@
+package people
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+)
+
+// Users changes at run time which users and organisations exist. It lists those that the configuration declares, and does not change them.
+type Users struct {
+	Families *families.Families
+	Roles    store.RoleCatalogue
+	// Hasher hashes new passwords.
+	Hasher *passwords.Hasher
+	// Usernames is told of every user that is changed.
+	Usernames *token.UsernameCache
+	// OpenID reports that the issuer is an OpenID provider, which never reassigns the id of a user.
+	OpenID   bool
+	Declared store.StaticDirectory
+	Stored   PeopleStore
+}
+
+// PeopleStore is what People, and those who link accounts to users, ask of a store.
+type PeopleStore interface {
+	store.UserStore
+	store.IdentityStore
+	store.DeclarationStore
+	// EndPersonalTokens is that of store.PersonalTokenStore.
+	EndPersonalTokens(ctx context.Context, which store.PersonalTokenFilter, end store.Ending) ([]store.Revocation, error)
+}
+
+// Users lists every user, by id; of one organisation, unless its id is empty.
+func (g *Users) Users(ctx context.Context, organisation string) ([]*store.User, error) {
+	list, err := g.Stored.Users(ctx, organisation)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(u *store.User) bool { return g.Declared.LookupUser(u.ID) != nil })
+	for _, u := range g.Declared.Users() {
+		if organisation == "" || u.Organisation == organisation {
+			list = append(list, u)
+		}
+	}
+	slices.SortFunc(list, func(a, b *store.User) int { return strings.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// User returns one user, or ErrNotFound.
+func (g *Users) User(ctx context.Context, id string) (*store.User, error) {
+	return g.Families.Directory.User(ctx, id)
+}
+
+// AddUser registers a user with a password, with the hash of one in u.PasswordHash, or with neither: the user can sign in once a password
+// is set. Identities are the first accounts at identity providers, whose UserID and times it sets, in the same step. An empty id is
+// generated. ErrTaken when the id or an account is in use, ErrEmailTaken when the address is.
+func (g *Users) AddUser(ctx context.Context, u store.User, password oauth.Secret, identities ...store.Identity) (*store.User, error) {
+	u.External = u.External || len(identities) > 0
+	if u.ID == "" {
+		u.ID = oauth.NewID()
+	}
+	if u.Service && u.Email == "" {
+		u.Email = store.ServiceEmail(u.ID)
+		u.Name = cmp.Or(u.Name, u.ID)
+	}
+	var err error
+	if u.Email, err = store.CanonicalEmail(u.Email); err != nil {
+		return nil, store.InvalidInput(err)
+	}
+	if u.Role != "" {
+		if err := g.Roles.Check(u.Role); err != nil {
+			return nil, store.InvalidInput(err)
+		}
+	}
+	u.SetDefaults(g.Roles)
+	u.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
+	if err := u.Validate(); err != nil {
+		return nil, store.InvalidInput(err)
+	}
+	if g.OpenID {
+		if err := store.CheckSubject(u.ID); err != nil {
+			return nil, store.InvalidInput(err)
+		}
+	}
+	if g.Declared.Declares(u.ID) {
+		return nil, store.ErrTaken
+	}
+	if g.Declared.LookupUserByEmail(u.Email) != nil {
+		return nil, store.ErrEmailTaken
+	}
+	if !password.IsEmpty() {
+		if u.Service {
+			return nil, errServiceSignsIn
+		}
+		if u.PasswordHash, err = g.hash(ctx, password); err != nil {
+			return nil, err
+		}
+	}
+	identities = slices.Clone(identities)
+	for i := range identities {
+		identities[i].UserID, identities[i].LinkedAt, identities[i].LastUsedAt, identities[i].Created = u.ID, u.CreatedAt, u.CreatedAt, true
+	}
+	err = g.Stored.AddUser(ctx, &u, u.Organisation == "" || g.Declared.LookupOrganisation(u.Organisation) != nil, identities...)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, noOrganisation(u.Organisation)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &u, nil
+}
+
+func noOrganisation(id string) error {
+	return store.InvalidInput(fmt.Errorf("there is no organisation %q: add it first", id))
+}
+
+// SetPassword gives a user another password and ends every token and session of the user.
+func (g *Users) SetPassword(ctx context.Context, id string, password oauth.Secret) error {
+	hash, err := g.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	return g.SetPasswordHash(ctx, id, hash)
+}
+
+func (g *Users) hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
+	if err := passwords.Validate(password); err != nil {
+		return oauth.Secret{}, store.InvalidInput(err)
+	}
+	return g.Hasher.Hash(ctx, password)
+}
+
+// errServiceSignsIn refuses a password for a service account.
+var errServiceSignsIn = store.InvalidInput(errors.New("it is a service account: nobody signs in with it. Give it a token: caddy oauth pat add"))
+
+// SetPasswordHash is SetPassword with the hash of the password, as `caddy hash-password` prints it.
+func (g *Users) SetPasswordHash(ctx context.Context, id string, hash oauth.Secret) error {
+	if err := passwords.ValidateHash(hash); err != nil {
+		return store.InvalidInput(err)
+	}
+	user, err := g.User(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case user.Service:
+		return errServiceSignsIn
+	}
+	return g.set(ctx, id, func(u *store.User) { u.PasswordHash = hash })
+}
+
+// SetRole gives a user another role and ends every token and session of the user.
+func (g *Users) SetRole(ctx context.Context, id string, role store.Role) error {
+	if err := g.Roles.Check(role); err != nil {
+		return store.InvalidInput(err)
+	}
+	return g.set(ctx, id, func(u *store.User) { u.Role = role })
+}
+
+// SetUserStatus disables, locks or enables a user. Every token and session of the user ends.
+func (g *Users) SetUserStatus(ctx context.Context, id string, status store.UserStatus) error {
+	if _, err := store.ParseUserStatus(string(status)); err != nil {
+		return store.InvalidInput(err)
+	}
+	return g.set(ctx, id, func(u *store.User) { u.Status = status })
+}
+
+// UpdateUser changes a user, and holds what is new to the rules of registration. Every token and session of the user ends, unless the
+// change keeps them. ErrEmailTaken when another user has the address.
+func (g *Users) UpdateUser(ctx context.Context, id string, change store.UserChange) error {
+	user, err := g.User(ctx, id)
+	if err != nil {
+		return err
+	}
+	if user.Declared {
+		return store.ErrDeclared
+	}
+	edit, organisation := change.Edit, user.Organisation
+	var refused error
+	change.Edit = func(u *store.User) error {
+		before := *u
+		if edit != nil {
+			refused = edit(u)
+		}
+		if refused == nil {
+			refused = g.checkUser(u, &before)
+		}
+		organisation = u.Organisation
+		return refused
+	}
+	edited := *user
+	if err := change.Edit(&edited); err != nil {
+		return asked(err)
+	}
+	change.OrganisationDeclared = g.Declared.LookupOrganisation(organisation) != nil
+	err = g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
+	g.Usernames.Forget(id)
+	switch {
+	case refused != nil:
+		return asked(refused)
+	case errors.Is(err, store.ErrNotFound) && organisation != user.Organisation:
+		return noOrganisation(organisation)
+	}
+	return err
+}
+
+// asked marks the error of an edit as the caller's mistake, unless it says how things stand.
+func asked(err error) error {
+	if store.IsAnswer(err) {
+		return err
+	}
+	return store.InvalidInput(err)
+}
+
+// checkUser refuses what a user cannot become. A role that the user has had may be one that is no longer declared.
+func (g *Users) checkUser(u, before *store.User) error {
+	if u.Email != before.Email && g.Declared.LookupUserByEmail(u.Email) != nil {
+		return store.ErrEmailTaken
+	}
+	if u.Role != "" && u.Role != before.Role {
+		if err := g.Roles.Check(u.Role); err != nil {
+			return err
+		}
+	}
+	return u.Validate()
+}
+
+// UserNamed returns the user of an id, or else of an e-mail address. ErrNotFound when there is neither.
+func (g *Users) UserNamed(ctx context.Context, name string) (*store.User, error) {
+	user, err := g.User(ctx, name)
+	if !errors.Is(err, store.ErrNotFound) {
+		return user, err
+	}
+	email, wrong := store.CanonicalEmail(name)
+	if wrong != nil {
+		return nil, err
+	}
+	return g.Families.Directory.UserByEmail(ctx, email)
+}
+
+// set changes a user, and ends every token and session.
+func (g *Users) set(ctx context.Context, id string, set func(*store.User)) error {
+	change := store.UserChange{Edit: func(u *store.User) error { set(u); return nil }}
+	return g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
+}
+
+// RemoveUser deletes a user and ends every token and session. The id can be used again once the last token has
+// expired, and never where the issuer is an OpenID provider.
+func (g *Users) RemoveUser(ctx context.Context, id string) error {
+	return g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.RemoveUser(ctx, id, end) })
+}
+
+func (g *Users) endUser(ctx context.Context, id string, step func(store.Ending) ([]store.Revocation, error)) error {
+	if g.Declared.LookupUser(id) != nil {
+		return store.ErrDeclared
+	}
+	end := g.Families.Ending()
+	end.KeepsID = g.OpenID // the sub of an ID token is never reassigned (OpenID Connect Core 1.0 §2)
+	ended, err := step(end)
+	if err != nil {
+		return err
+	}
+	g.Families.Revocations.Add(ended...)
+	return nil
+}
+
+// RevokeUser ends every token and session of a user, and what the user has created for others: those of the families, and
+// any other access token that was issued until now. A sign-in after it works at once. ErrNotFound when no user is known by that id.
+func (g *Users) RevokeUser(ctx context.Context, id string) error {
+	if known, err := g.isKnown(ctx, id); err != nil || !known {
+		return cmp.Or(err, store.ErrNotFound)
+	}
+	return g.RevokeAnybody(ctx, id)
+}
+
+// RevokeAnybody is RevokeUser for a user whom another issuer knows.
+func (g *Users) RevokeAnybody(ctx context.Context, id string) error {
+	// The revocation comes first: what is created meanwhile is created with a token that it hits.
+	if err := g.Families.Revoke(ctx, g.Families.RevocationOf(store.RevokeUser, id)); err != nil {
+		return err
+	}
+	return g.Families.EndPerson(ctx, id)
+}
+
+// isKnown reports whether a token of ours may name a user: one who exists, was removed, was declared until lately, or has
+// a family that lives.
+func (g *Users) isKnown(ctx context.Context, id string) (bool, error) {
+	if _, err := g.User(ctx, id); !errors.Is(err, store.ErrNotFound) {
+		return err == nil, err
+	}
+	if known, err := g.Stored.HadUser(ctx, id); known || err != nil {
+		return known, err
+	}
+	before, ended, err := g.Stored.Declarations(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, d := range ended {
+		before = append(before, d.Declaration)
+	}
+	if slices.ContainsFunc(before, func(d store.Declaration) bool { return d.Kind == store.RevokeUser && d.ID == id }) {
+		return true, nil
+	}
+	families, err := g.Families.Store.FamiliesOf(ctx, id, g.Families.Now())
+	return len(families) > 0, err
+}
+
+// Unlink takes an identity from its user, with all that came of sign-ins at its provider. One that the user does not have is left alone, as
+// if it did not exist. The last way in is an invalid_request.
+func (g *Users) Unlink(ctx context.Context, u store.Unlinking) error {
+	ended, err := g.Stored.UnlinkIdentity(ctx, u, g.Families.Ending())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case errors.Is(err, store.ErrLastWayIn):
+		return oauth.NewError(oauth.InvalidRequest, "identity_is_only_way_in")
+	case err != nil:
+		return err
+	}
+	g.Families.Revocations.Add(ended...)
+	return nil
+}
+
+// Identities returns the store's accounts at providers.
+func (g *Users) Identities() store.IdentityStore { return g.Stored }

@@ -1,0 +1,167 @@
+package signin_test
+
+import (
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/teststore"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+)
+
+// people are the accounts of an issuer with the organisation acme, the stored user u-ada, and the declared user u-dora.
+type providerPeople struct {
+	*testing.T
+	Accounts
+	registry *people.Registry
+	stored   *countingStore
+	at       time.Time
+}
+
+// countingStore counts what is written to identities and users.
+type countingStore struct {
+	*sqlstore.Store
+	writes atomic.Int64
+	away   bool
+	// beforeTouch is called before an identity is touched; nil: nothing is.
+	beforeTouch func()
+	// beforeLink is called before an identity is linked; nil: nothing is.
+	beforeLink func()
+}
+
+func (s *countingStore) UserByIdentity(ctx context.Context, provider, subject string) (store.Identity, error) {
+	if s.away {
+		return store.Identity{}, store.Unavailable(errors.New("the store is away"))
+	}
+	return s.Store.UserByIdentity(ctx, provider, subject)
+}
+
+func (s *countingStore) TouchIdentity(ctx context.Context, i store.Identity) error {
+	s.writes.Add(1)
+	if s.beforeTouch != nil {
+		s.beforeTouch()
+	}
+	return s.Store.TouchIdentity(ctx, i)
+}
+
+func (s *countingStore) LinkIdentity(ctx context.Context, i store.Identity) error {
+	i.LinkedAt = s.moment(i.LinkedAt)
+	if s.beforeLink != nil {
+		s.beforeLink()
+	}
+	return s.Store.LinkIdentity(ctx, i)
+}
+
+// moment counts what is written, and has no two identities linked at the same time.
+func (s *countingStore) moment(at time.Time) time.Time {
+	return at.Add(time.Duration(s.writes.Add(1)) * time.Microsecond)
+}
+
+func (s *countingStore) AddUser(ctx context.Context, u *store.User, declared bool, identities ...store.Identity) error {
+	for i := range identities {
+		identities[i].LinkedAt = s.moment(identities[i].LinkedAt)
+	}
+	return s.Store.AddUser(ctx, u, declared, identities...)
+}
+
+func (s *countingStore) ChangeUser(ctx context.Context, id string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
+	s.writes.Add(1)
+	return s.Store.ChangeUser(ctx, id, change, end)
+}
+
+func newPeople(t *testing.T) *providerPeople {
+	t.Helper()
+	p := &providerPeople{T: t, stored: &countingStore{Store: teststore.New(t)}, at: time.Unix(1_800_000_000, 0).UTC()}
+	declared, err := store.NewStaticDirectory(store.Declarations{
+		Users: []*store.User{{ID: "u-dora", Email: "dora@acme.example", Name: "Dora", Status: store.UserActive, External: true, Groups: []string{"desk"}}},
+	})
+	p.must(err)
+	p.must(p.stored.AddOrganisation(t.Context(), &store.Organisation{ID: "acme", Name: "Acme"}))
+	p.must(p.stored.AddUser(t.Context(), &store.User{
+		ID: "u-ada", Email: "ada@acme.example", Name: "Ada", Organisation: "acme", Status: store.UserActive, CreatedAt: p.at.Add(-time.Hour),
+		PasswordHash: oauth.NewSecret("$2a$04$abcdefghijklmnopqrstuuZ7ZmX5rQ9rQ9rQ9rQ9rQ9rQ9rQ9rQ9r"), Groups: []string{"founders"},
+	}, false))
+	now := func() time.Time { return p.at }
+	revocations := token.NewRevocationSet()
+	p.Families = &families.Families{
+		Opened:      families.Opened{Directory: store.OverlayDirectory{Declared: declared, Stored: p.stored}, Store: p.stored},
+		Revocations: revocations, Now: now, NodeNow: now,
+	}
+	p.registry = &people.Registry{
+		Clients: &clients.Registry{Families: p.Families, Known: &clients.Clients{Families: p.Families}, Declared: declared, Stored: p.stored},
+		People:  &people.Users{Families: p.Families, Declared: declared, Stored: p.stored},
+	}
+	p.Users = p.registry.People
+	return p
+}
+
+func (p *providerPeople) must(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// signsIn returns the user of an account that the rules let in.
+func (p *providerPeople) signsIn(account Account, rules Rules) *store.User {
+	p.Helper()
+	user, err := p.User(p.Context(), account, rules)
+	p.must(err)
+	return user
+}
+
+// refuses fails unless the account is refused for the reason, and nothing was written.
+func (p *providerPeople) refuses(account Account, rules Rules, reason string) {
+	p.Helper()
+	before := p.stored.writes.Load()
+	user, err := p.User(p.Context(), account, rules)
+	if user != nil || err == nil {
+		p.Errorf("%s %q was let in as %+v", account.Provider, account.Subject, user)
+		return
+	}
+	tokentest.WantCode(p, err, oauth.AccessDenied)
+	if got := oauth.AsError(err).Reason; got != reason {
+		p.Errorf("refused for %s, not for %s", got, reason)
+	}
+	if reason != ReasonAddressTaken && p.stored.writes.Load() != before {
+		p.Error("something was written for somebody who was refused")
+	}
+}
+
+func (p *providerPeople) identities(userID string) []store.Identity {
+	p.Helper()
+	list, err := p.stored.Identities(p.Context(), userID)
+	p.must(err)
+	return list
+}
+
+func (p *providerPeople) count() int {
+	p.Helper()
+	list, err := p.stored.Users(p.Context(), "")
+	p.must(err)
+	return len(list)
+}
+
+// google returns what the provider google says of somebody.
+func google(subject, email string, verified bool) Account {
+	return Account{Provider: "google", Subject: subject, Email: email, EmailVerified: verified, Name: "Grace Hopper"}
+}
+
+var (
+	creates = Rules{Create: &Creation{}}
+	links   = Rules{Link: LinkVerifiedEmail}
+	both    = Rules{Link: LinkVerifiedEmail, Create: &Creation{}}
+)
+
+func same(a, b []string) bool { return slices.Equal(a, b) }
