@@ -11,7 +11,7 @@ const (
 	unshared sharing = iota
 	// sharedWithAll is for public documents.
 	sharedWithAll
-	// sharedWithClients is for endpoints that browser applications call: see memory.Origins.
+	// sharedWithClients is for endpoints that browser applications call: see clients.Origins.
 	sharedWithClients
 )
 

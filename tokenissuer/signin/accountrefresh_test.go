@@ -1,8 +1,8 @@
 package signin_test
 
 import (
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"fmt"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"strings"
 	"testing"
 	"time"

@@ -1,9 +1,9 @@
 package signin_test
 
 import (
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"context"
 	"errors"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"slices"
 	"sync/atomic"
 	"testing"
