@@ -105,7 +105,7 @@ func changes(before, after *store.User) (names []string) {
 		differs bool
 	}{
 		{"name", after.Name != before.Name}, {"email", after.Email != before.Email},
-		{"email_verified", after.EmailVerifiedBy != before.EmailVerifiedBy},
+		{"email_verified", after.EmailVerifiedBy != before.EmailVerifiedBy || after.Email != before.Email && after.EmailVerified()}, // a new address is verified anew
 		{"profile", after.Profile != before.Profile && (before.Profile == nil || *after.Profile != *before.Profile)},
 		{"provider_groups", after.GroupsBy != before.GroupsBy || !slices.Equal(after.ProviderGroups, before.ProviderGroups)},
 	} {
