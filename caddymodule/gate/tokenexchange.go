@@ -123,7 +123,7 @@ func (u *forwarding) exchange(r *http.Request, d *decision) (exchanged oauth.Sec
 	if err != nil {
 		return exchanged, err
 	}
-	return u.tokens.shared.own.Upstreams.ExchangeForUpstream(token.TokenExchange{Shown: d.shown.token, Token: d.token, Trust: name, Audience: u.exchangeAudience})
+	return u.tokens.shared.own.Upstreams.ExchangeForUpstream(token.Exchange{Shown: d.shown.token, Token: d.token, Trust: name, Audience: u.exchangeAudience})
 }
 
 // trustOf returns the name of the trust that issued a token; empty: our own issuer. It fails for a stored id of ours that

@@ -33,7 +33,7 @@ func memberOf(path, body string) (string, error) {
 	r = memberRequest(path, body)
 	r.ContentLength = -1
 	if chunked, _, chunkedErr := new(memberTokens).targetOf(httptest.NewRecorder(), r); chunked != id || refusalOf(chunkedErr) != refusalOf(err) {
-		return chunked, fmt.Errorf("with a length: %v, in chunks: %v", err, chunkedErr)
+		return chunked, fmt.Errorf("with a length: %w, in chunks: %w", err, chunkedErr)
 	}
 	return id, err
 }

@@ -1,4 +1,3 @@
-// Package redirect sends answers of the authorization endpoint to redirect URIs that belong to the client.
 package issuer
 
 import (

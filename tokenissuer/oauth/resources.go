@@ -1,5 +1,3 @@
-// Package routes holds what the routes of a configuration tell the issuer: the hosts at which browsers sign in, and the resources for which
-// tokens can be asked.
 package oauth
 
 import (

@@ -1,4 +1,3 @@
-// Package account shows users what they have allowed and where they are signed in, and takes it back.
 package people
 
 import (

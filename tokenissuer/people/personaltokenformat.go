@@ -1,5 +1,3 @@
-// Package personaltoken is personal access tokens: opaque credentials with a name, which a person makes for programs of their own and an
-// operator for a service account.
 package people
 
 import (

@@ -18,7 +18,7 @@ type Registry struct {
 }
 
 // UseStores sets the stores of a registry that was made without them.
-func (g *Registry) UseStores(clients store.ClientStore, people PeopleStore) {
+func (g *Registry) UseStores(clients store.ClientStore, people Store) {
 	g.Clients.Stored, g.People.Stored = clients, people
 }
 

@@ -27,11 +27,11 @@ type Users struct {
 	// OpenID reports that the issuer is an OpenID provider, which never reassigns the id of a user.
 	OpenID   bool
 	Declared store.StaticDirectory
-	Stored   PeopleStore
+	Stored   Store
 }
 
-// PeopleStore is what People, and those who link accounts to users, ask of a store.
-type PeopleStore interface {
+// Store is what People, and those who link accounts to users, ask of a store.
+type Store interface {
 	store.UserStore
 	store.IdentityStore
 	store.DeclarationStore

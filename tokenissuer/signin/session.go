@@ -30,6 +30,7 @@ const (
 	MaxLimit = store.MaxFamilyLifetime
 )
 
+// MaxAge is how long a session lives at most.
 func (l Limits) MaxAge() time.Duration { return cmp.Or(l.Max, defaultSessionMax) }
 
 func (l Limits) idle() time.Duration {

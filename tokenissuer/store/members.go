@@ -1,8 +1,3 @@
-// Package members reads what can be set of a thing from the fields of its struct, and merges changes into it.
-//
-// A field with a help tag is a member. Its json tag is its name, word is what a Caddyfile calls it and flag what a command does, where
-// these are not derived from the name. The Caddyfile block, the JSON configuration, the admin API, the commands and the store all go
-// by these fields, so that a new member is a new field.
 package store
 
 import (
@@ -15,6 +10,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
+
+// A field with a help tag is a member. Its json tag is its name, word is its name in a Caddyfile and flag its name for a command, where
+// these are not derived from the name. The Caddyfile block, the JSON configuration, the admin API, the commands and the store all go by these
+// fields, so a new member is a new field.
 
 // Member is something that can be set.
 type Member struct {

@@ -57,22 +57,22 @@ func (t *AccessToken) IsExchanged() bool {
 	return len(t.Actors) > 0 && t.extra.one(OriginIssuedAt) != ""
 }
 
-// TokenOrigin identifies the first token of a chain of exchanges.
-type TokenOrigin struct {
+// Origin identifies the first token of a chain of exchanges.
+type Origin struct {
 	Issuer, ID, ClientID string
 	IssuedAt             time.Time
 }
 
 // Origin returns the first token of the exchanges that led to t, a token of ours: t itself if it was not exchanged. Revoking that token revokes
 // t.
-func (t *AccessToken) Origin() TokenOrigin {
+func (t *AccessToken) Origin() Origin {
 	if !t.IsExchanged() {
-		return TokenOrigin{t.Issuer, t.ID, t.ClientID, t.IssuedAt}
+		return Origin{t.Issuer, t.ID, t.ClientID, t.IssuedAt}
 	}
 	client := t.extra.one(OriginClient)
 	if client == "" {
 		client = t.ClientID
 	}
 	seconds, _ := strconv.ParseInt(t.extra.one(OriginIssuedAt), 10, 64) // 0 on an error: then every revocation applies
-	return TokenOrigin{t.extra.one(OriginIssuer), t.extra.one(OriginID), client, time.Unix(seconds, 0)}
+	return Origin{t.extra.one(OriginIssuer), t.extra.one(OriginID), client, time.Unix(seconds, 0)}
 }

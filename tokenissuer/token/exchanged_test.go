@@ -40,7 +40,7 @@ func TestQ163ExchangedClaimsReadBack(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(read, next) {
 			t.Errorf("exchange %d: %v\n%+v, want\n%+v\nin %s", i, err, read, next, text)
 		}
-		origin := TokenOrigin{"https://auth.example", "first.1", "app\\é", at}
+		origin := Origin{"https://auth.example", "first.1", "app\\é", at}
 		if got := read.Origin(); got != origin || len(read.extra.texts(OriginVia)) != i || len(read.Actors) != i+1 || read.IsServerToken() {
 			t.Errorf("exchange %d: from %+v by way of %q, %v", i, got, read.extra.texts(OriginVia), read.Actors)
 		}

@@ -33,8 +33,8 @@ type swappedToken struct {
 	expiresAt time.Time
 }
 
-// TokenExchange describes the exchange of a client's token.
-type TokenExchange struct {
+// Exchange describes the exchange of a client's token.
+type Exchange struct {
 	// Shown is the text of the client's token, and Token its claims. The caller has just verified it.
 	Shown oauth.Secret
 	Token *AccessToken
@@ -47,7 +47,7 @@ type TokenExchange struct {
 // ExchangeForUpstream returns an access token of ours with the claims of the client's token, for one upstream (delegation, RFC 8693). It ends
 // with the client's token, and after ExchangedTokenLifetime at the latest. One token is signed for a client's token and an audience, until a
 // fifth of its life is left. The caller verifies the client's token every time.
-func (u *UpstreamTokens) ExchangeForUpstream(s TokenExchange) (oauth.Secret, error) {
+func (u *UpstreamTokens) ExchangeForUpstream(s Exchange) (oauth.Secret, error) {
 	if u.exchanged == nil {
 		return oauth.Secret{}, oauth.NewError(oauth.ServerError, "swaps_not_kept")
 	}
@@ -74,7 +74,7 @@ func (u *UpstreamTokens) ExchangeForUpstream(s TokenExchange) (oauth.Secret, err
 }
 
 // key returns the cache key. It has the issuer because two issuers may introspect the same opaque token.
-func (s TokenExchange) key() string {
+func (s Exchange) key() string {
 	digest := oauth.DigestOf(s.Shown.Reveal())
 	return string(digest[:]) + s.Token.Issuer + "\x00" + s.Audience
 }
@@ -99,7 +99,7 @@ func (u *UpstreamTokens) isCurrent(s *swappedToken, source *AccessToken, now tim
 }
 
 // swap makes a token.
-func (u *UpstreamTokens) swap(s TokenExchange, now time.Time) (*swappedToken, error) {
+func (u *UpstreamTokens) swap(s Exchange, now time.Time) (*swappedToken, error) {
 	expires := now.Add(ExchangedTokenLifetime)
 	if end := s.Token.ExpiresAt.Truncate(time.Second); !end.IsZero() && end.Before(expires) {
 		expires = end
@@ -126,7 +126,7 @@ func (u *UpstreamTokens) swap(s TokenExchange, now time.Time) (*swappedToken, er
 }
 
 // swappedClaims are the client's token's.
-func (u *UpstreamTokens) swappedClaims(s TokenExchange, kid string, now, expires time.Time) ([]byte, error) {
+func (u *UpstreamTokens) swappedClaims(s Exchange, kid string, now, expires time.Time) ([]byte, error) {
 	source := s.Token
 	if s.Trust != "" {
 		source = s.qualified(now)
@@ -145,7 +145,7 @@ func (u *UpstreamTokens) swappedClaims(s TokenExchange, kid string, now, expires
 
 // qualified returns the token of another issuer with qualified ids for subject, client and organisation, none of which is one of ours. It
 // omits the role, which would be one in our organisations, and the session, which we cannot end.
-func (s TokenExchange) qualified(now time.Time) *AccessToken {
+func (s Exchange) qualified(now time.Time) *AccessToken {
 	t := s.Token
 	q := &AccessToken{
 		Issuer: t.Issuer, ID: t.ID, Subject: qualifiedID(s.Trust, t.Subject), ClientID: qualifiedID(s.Trust, t.ClientID), Scopes: t.Scopes,

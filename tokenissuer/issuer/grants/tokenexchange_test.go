@@ -24,10 +24,10 @@ const ordersAudience = "https://orders.example"
 // swapped swaps a token of ours.
 func (a *authority) swapped(tb testing.TB, t *token.AccessToken) string {
 	tb.Helper()
-	return a.swapFor(tb, token.TokenExchange{Shown: oauth.NewSecret("the token " + t.ID), Token: t, Audience: ordersAudience})
+	return a.swapFor(tb, token.Exchange{Shown: oauth.NewSecret("the token " + t.ID), Token: t, Audience: ordersAudience})
 }
 
-func (a *authority) swapFor(tb testing.TB, s token.TokenExchange) string {
+func (a *authority) swapFor(tb testing.TB, s token.Exchange) string {
 	tb.Helper()
 	swapped, err := a.ExchangeForUpstream(s)
 	if err != nil {
@@ -154,7 +154,7 @@ func TestSwappedTokenEndsWithTheClients(t *testing.T) {
 		t.Error("another was signed, which lives no longer")
 	}
 	a.wait(time.Second)
-	_, err := a.ExchangeForUpstream(token.TokenExchange{Shown: oauth.NewSecret("the token " + source.ID), Token: source, Audience: ordersAudience})
+	_, err := a.ExchangeForUpstream(token.Exchange{Shown: oauth.NewSecret("the token " + source.ID), Token: source, Audience: ordersAudience})
 	if oauth.AsError(err).Reason != "token_expired" {
 		t.Errorf("the client's token has ended: %v", err)
 	}
@@ -182,7 +182,7 @@ func TestSwapSignsOnce(t *testing.T) {
 	}
 	for range 64 {
 		wait.Go(func() {
-			swapped, err := a.ExchangeForUpstream(token.TokenExchange{Shown: oauth.NewSecret("shown"), Token: source, Audience: ordersAudience})
+			swapped, err := a.ExchangeForUpstream(token.Exchange{Shown: oauth.NewSecret("shown"), Token: source, Audience: ordersAudience})
 			if err != nil {
 				t.Error(err)
 			}
@@ -195,7 +195,7 @@ func TestSwapSignsOnce(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d tokens were signed", n)
 	}
-	stock := a.swapFor(t, token.TokenExchange{Shown: oauth.NewSecret("shown"), Token: source, Audience: "https://stock.example"})
+	stock := a.swapFor(t, token.Exchange{Shown: oauth.NewSecret("shown"), Token: source, Audience: "https://stock.example"})
 	if _, known := all.Load(stock); known {
 		t.Error("two upstreams got one token")
 	}
@@ -254,7 +254,7 @@ func TestG43SwappedTokenIsRevokedWithTheClients(t *testing.T) {
 			revocation.ExpiresAt = a.gate.Now().Add(time.Hour)
 			a.wait(2 * time.Second)
 			swapped := a.swapped(t, source)
-			again := a.swapFor(t, token.TokenExchange{Shown: oauth.NewSecret(swapped), Token: a.wantAtUpstream(t, swapped), Audience: "https://behind.example"})
+			again := a.swapFor(t, token.Exchange{Shown: oauth.NewSecret(swapped), Token: a.wantAtUpstream(t, swapped), Audience: "https://behind.example"})
 			a.revocations.Add(revocation)
 			tok, err := a.atUpstream(swapped)
 			tokentest.WantRefusal(t, tok, err, "token_revoked")
@@ -268,7 +268,7 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 	a := assertingAuthority(t)
 	source := a.theirToken(t, `"sub": "u-ada", "client_id": "conf", "scope": "public reports", "jti": "token-1", "sid": "family-1", "org": "acme", "role": "admin",
 		"groups": ["admins"], "act": {"sub": "u-eve", "client_id": "portal", "act": {"sub": "u-bob"}}`)
-	swapped := a.swapFor(t, token.TokenExchange{Shown: oauth.NewSecret("theirs"), Token: source, Trust: "corp", Audience: ordersAudience})
+	swapped := a.swapFor(t, token.Exchange{Shown: oauth.NewSecret("theirs"), Token: source, Trust: "corp", Audience: ordersAudience})
 	claims := claimsIn(t, swapped)
 	for name, want := range map[string]any{
 		"iss": tokentest.Issuer, "token_iss": "https://login.example", "sub": "corp:u-ada", "client_id": "corp:conf", "org": "corp:acme",
@@ -292,12 +292,12 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 		t.Errorf("%+v", read)
 	}
 	source.Subject, source.ClientID, source.ID = "svc", "svc", "theirs-2"
-	server := a.wantAtUpstream(t, a.swapFor(t, token.TokenExchange{Shown: oauth.NewSecret("theirs 2"), Token: source, Trust: "corp", Audience: ordersAudience}))
+	server := a.wantAtUpstream(t, a.swapFor(t, token.Exchange{Shown: oauth.NewSecret("theirs 2"), Token: source, Trust: "corp", Audience: ordersAudience}))
 	if !server.IsServerToken() || server.Subject != "corp:svc" {
 		t.Errorf("a server token became %+v", server)
 	}
 	source.ClientID, source.ID = "", "theirs-3"
-	unnamed := a.wantAtUpstream(t, a.swapFor(t, token.TokenExchange{Shown: oauth.NewSecret("theirs 3"), Token: source, Trust: "corp", Audience: ordersAudience}))
+	unnamed := a.wantAtUpstream(t, a.swapFor(t, token.Exchange{Shown: oauth.NewSecret("theirs 3"), Token: source, Trust: "corp", Audience: ordersAudience}))
 	if unnamed.ClientID != "corp:" {
 		t.Errorf("no client became %q", unnamed.ClientID)
 	}
@@ -306,7 +306,7 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 func TestSwapWithoutKeysIsUnavailable(t *testing.T) {
 	a := assertingAuthority(t)
 	a.Minter.Keys = new(keys.Set)
-	_, err := a.ExchangeForUpstream(token.TokenExchange{Shown: oauth.NewSecret("shown"), Token: a.personsToken(), Audience: ordersAudience})
+	_, err := a.ExchangeForUpstream(token.Exchange{Shown: oauth.NewSecret("shown"), Token: a.personsToken(), Audience: ordersAudience})
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	a.Minter.Keys = a.keySetState
 	a.swapped(t, a.personsToken()) // the failure was not kept
@@ -318,7 +318,7 @@ func BenchmarkSwap(b *testing.B) {
 	b.Run("known", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := a.ExchangeForUpstream(token.TokenExchange{Shown: shown, Token: tok, Audience: ordersAudience}); err != nil {
+			if _, err := a.ExchangeForUpstream(token.Exchange{Shown: shown, Token: tok, Audience: ordersAudience}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -327,7 +327,7 @@ func BenchmarkSwap(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			shown := oauth.NewSecret(strconv.Itoa(i))
-			if _, err := a.ExchangeForUpstream(token.TokenExchange{Shown: shown, Token: tok, Audience: ordersAudience}); err != nil {
+			if _, err := a.ExchangeForUpstream(token.Exchange{Shown: shown, Token: tok, Audience: ordersAudience}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -337,7 +337,7 @@ func BenchmarkSwap(b *testing.B) {
 // TestSwapOfATokenOfUnknownAge: who introspects a token may not learn when it was made and when it ends.
 func TestSwapOfATokenOfUnknownAge(t *testing.T) {
 	a := assertingAuthority(t)
-	opaque := token.TokenExchange{Shown: oauth.NewSecret("opaque"), Trust: "corp", Audience: ordersAudience, Token: &token.AccessToken{
+	opaque := token.Exchange{Shown: oauth.NewSecret("opaque"), Trust: "corp", Audience: ordersAudience, Token: &token.AccessToken{
 		Issuer: "https://login.example", Subject: "u-ada", ClientID: "conf",
 	}}
 	swapped := a.swapFor(t, opaque)
