@@ -18,7 +18,7 @@ func providerMembers(more string) string {
 	return `"sign_in":{"providers":[{"name":"corp","url":"https://login.example","client_id":"gw","client_secret":"0123456789"` + more + `}]}`
 }
 
-// TestP91AnOrganisationThatNobodyHas checks at the start whether the store has an organisation that the configuration names.
+// TestP91AnOrganisationThatNobodyHas checks that loading fails if neither the configuration nor the store has the organisation.
 func TestP91AnOrganisationThatNobodyHas(t *testing.T) {
 	const site = "{\n\tadmin ADMIN\n\toauth {\n\t\tissuer http://ADDR\n\t\tORG\n\t}\n}\nhttp://ADDR {\n\toauth_server\n}\n"
 	with := strings.Replace(site, "ORG", aProvider("create organisation acme"), 1)
