@@ -153,7 +153,7 @@ func TestF31NoFilteredLogHoldsACredential(t *testing.T) {
 // accessCookie is the cookie with a browser's access token.
 const accessCookie = "accessToken"
 
-// TestFilterTakesNoOptions checks that unknown options are errors.
+// TestFilterTakesNoOptions checks that any option is an error.
 func TestFilterTakesNoOptions(t *testing.T) {
 	for _, filter := range []string{"oauth code", "oauth {\n\t\t\t\tkeep code\n\t\t\t}"} {
 		_, err := adapt("http://a.example {\n\tlog {\n\t\tformat filter {\n\t\t\trequest>uri " + filter + "\n\t\t}\n\t}\n}\n")

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Streams end with their token on both sides of the gate, and for no other reason.
+// Streams end with their token on both sides of the gate. Ordinary answers do not.
 
 const streamRoutes = `	handle /keep/* {
 		protect {
@@ -78,7 +78,7 @@ func (w *wire) echoes(t *testing.T) {
 	}
 }
 
-// reads checks that the next bytes are text.
+// reads checks that the other side sends text next.
 func (w *wire) reads(t *testing.T, text string) {
 	t.Helper()
 	var got strings.Builder

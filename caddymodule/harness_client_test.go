@@ -33,7 +33,6 @@ func (c answerFirst) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// answer is a response.
 type answer struct {
 	status int
 	header http.Header

@@ -122,8 +122,8 @@ func TestS4ACookieIsOfItsHost(t *testing.T) {
 	}
 }
 
-// TestS5TheBuiltInClientGetsNothingElsewhere: a code of the client `gatehouse` at the token endpoint → 401 or 400; a redirect URI that is
-// no host's callback, or no PKCE, nonce or state → refused.
+// TestS5TheBuiltInClientGetsNothingElsewhere: a code of the client `gatehouse` at the token endpoint → 401 or 400; a redirect URI other
+// than a host's callback, or no PKCE, nonce or state → refused.
 func TestS5TheBuiltInClientGetsNothingElsewhere(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
