@@ -88,7 +88,7 @@ func (b *browser) errorToClient(t *testing.T, p page, r request, code, sentence 
 	}
 }
 
-// holdNoStore checks the headers that every answer of ours has.
+// holdNoStore checks the headers that all our answers have.
 func holdNoStore(t *testing.T, p page) {
 	t.Helper()
 	for name, want := range map[string]string{

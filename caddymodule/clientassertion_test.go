@@ -212,7 +212,7 @@ func TestQ70ClientsProveThemselvesWithKeys(t *testing.T) {
 }
 
 // TestQ71ForgedClientAssertions: an assertion with one flaw in key, algorithm, header, typ, audience, iss, sub, time or jti → 401, no URL
-// in it is fetched, the good one is not used up. A valid one passes in the end.
+// in it is fetched, the valid one is not used up. A valid one passes in the end.
 func TestQ71ForgedClientAssertions(t *testing.T) {
 	s := startAssertions(t)
 	now := node.Clock().Unix()
@@ -329,7 +329,7 @@ func TestQ72AnAssertionIsGoodOnce(t *testing.T) {
 	}
 }
 
-// TestQ73KeysAreTheOnlyWay: a client with keys that presents a secret, its bare id or two ways at once → 401 or 400; its keys taken away →
+// TestQ73KeysAreTheOnlyWay: a client with keys that presents a secret, its bare id or two ways at once → 401 or 400; its keys removed →
 // dead.
 func TestQ73KeysAreTheOnlyWay(t *testing.T) {
 	s := startAssertions(t)
@@ -444,7 +444,7 @@ func TestQ74PrivateAddressesAreNotAsked(t *testing.T) {
 	}
 }
 
-// TestQ75FailedAssertionsAreCounted: wrong assertions beyond the limit, then a good one → 429; another client → 200.
+// TestQ75FailedAssertionsAreCounted: wrong assertions beyond the limit, then a valid one → 429; another client → 200.
 func TestQ75FailedAssertionsAreCounted(t *testing.T) {
 	s := startAssertions(t, "client 1000/1m per ip", "client 5/1m per ip")
 	stranger := *s.inline

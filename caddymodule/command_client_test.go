@@ -163,7 +163,7 @@ func TestT146WhatAnUpdateDoesNotNameIsNotJudged(t *testing.T) {
 }
 
 // TestT135RemovedIDs: the id of a removed client or user is added again before the last token can have expired → refused with the time;
-// afterwards → accepted, and consent is asked for anew.
+// afterwards → accepted, and consent is asked for again.
 func TestT135RemovedIDs(t *testing.T) {
 	moved := setClock(t)
 	g := startGatehouse(t, durableStaffed)

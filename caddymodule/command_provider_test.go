@@ -101,7 +101,7 @@ func TestP92AProviderThatIsAway(t *testing.T) {
 	}
 }
 
-// TestP93ProvidersOutliveAReload: a reload with the same provider → what it publishes is kept; with another registration → fetched anew;
+// TestP93ProvidersOutliveAReload: a reload with the same provider → what it publishes is kept; with another registration → fetched again;
 // without it → nothing keeps running.
 func TestP93ProvidersOutliveAReload(t *testing.T) {
 	p := startProvider(t)

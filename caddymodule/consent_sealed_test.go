@@ -66,7 +66,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 		}
 	})
 	t.Run("another purpose", func(t *testing.T) {
-		// Values of ours that were sealed or signed for another purpose.
+		// Our own values that were sealed or signed for another purpose.
 		b := g.consented("ada@acme.example")
 		code := b.codeToClient(t, b.open(conf.path()), conf)
 		_, account := formIn(t, b.open("/oauth/account"))

@@ -330,7 +330,7 @@ func TestQ151ToQ159ExchangesThatAreRefused(t *testing.T) {
 	s.notLogged(t, signed.AccessToken, signed.RefreshToken, pat, foreign)
 }
 
-// idTokenFor returns an ID token of ours with a client as its audience.
+// idTokenFor returns an ID token of our issuer with a client as its audience.
 func (s exchangeScene) idTokenFor(t *testing.T, client string) string {
 	t.Helper()
 	key := s.signingKey(oauth.ES256)

@@ -67,7 +67,7 @@ func TestF4DiskFull(t *testing.T) {
 	soundAt(t, path)
 }
 
-// TestF4LogFileFull: the disk of the log is full → the node goes on serving, and logs again when there is space.
+// TestF4LogFileFull: the disk of the log is full → the node keeps serving, and logs again when there is space.
 func TestF4LogFileFull(t *testing.T) {
 	disk := smallDisk(t, 1<<20)
 	file := filepath.Join(disk, "caddy.log")

@@ -91,7 +91,7 @@ func (o *ordeal) ends() {
 	o.gone(got.AccessToken)
 }
 
-// TestF6ForeignWriter: a foreign process holds the write lock → requests that need it end in time with 503, the gate goes on.
+// TestF6ForeignWriter: a foreign process holds the write lock → requests that need it end in time with 503, the gate keeps serving.
 func TestF6ForeignWriter(t *testing.T) {
 	const held, wait = 3 * time.Second, 2 * time.Second
 	u := openUsers(t, append(slices.Clone(patientCodes), onDiskPeople...)...)

@@ -21,8 +21,8 @@ var cookieRoutes = gated("/strip/*", "token_from cookie app_token", "upstream_to
 	gated("/tcp/*", "token_from cookie app_token", "upgrade tcp") +
 	gated("", "token_from cookie app_token", "anonymous /pub/*", "require /orders/* scope orders.read")
 
-// TestG85TokenInACookie: `token_from cookie`: a GET → accepted; a POST without a same-origin proof → 403; beside another token in the
-// header → 400.
+// TestG85TokenInACookie: `token_from cookie`: a GET → accepted; a POST without a same-origin proof → 403; with another token in the header
+// → 400.
 func TestG85TokenInACookie(t *testing.T) {
 	c := setClock(t)
 	g := startGate(t, siteWith("", cookieRoutes))

@@ -111,7 +111,7 @@ func TestG07FoldedAuthorization(t *testing.T) {
 	}
 }
 
-// TestG09TokenInTheQuery: a token in the query → 401; beside a header → 400; never forwarded.
+// TestG09TokenInTheQuery: a token in the query → 401; with one in a header too → 400; never forwarded.
 func TestG09TokenInTheQuery(t *testing.T) {
 	g := startGate(t, site)
 	token := g.server("public")

@@ -346,7 +346,7 @@ var forwardingLines = []string{
 	"X-HTTP-Method-Override: DELETE", "X-HTTP-Method: DELETE", "X-Method-Override: DELETE", "X-Forwarded-Path: /pub/x",
 }
 
-// TestG56ForwardingFromAnybody: X-Forwarded-* and the like → no input to a decision, stripped from untrusted peers.
+// TestG56ForwardingFromAnybody: X-Forwarded-* and similar → not an input to any decision, stripped from untrusted peers.
 func TestG56ForwardingFromAnybody(t *testing.T) {
 	g := startBoth(t, siteWith("\t\texpected_underscore_headers X_Original_URL X_Forwarded_Uri", `	protect {
 		anonymous /pub/*
@@ -367,7 +367,7 @@ func TestG56ForwardingFromAnybody(t *testing.T) {
 	}
 }
 
-// TestG56ForwardingFromATrustedProxy: X-HTTP-Method-Override, X-Original-URL and the like from a trusted proxy → stripped unless
+// TestG56ForwardingFromATrustedProxy: X-HTTP-Method-Override, X-Original-URL and similar from a trusted proxy → stripped unless
 // `trust_headers`.
 func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 	routes := gated("/trusting/*", "trust_headers X-HTTP-Method-Override", "trust_headers x-original-url") +

@@ -116,7 +116,7 @@ func TestG62RulesOfBothReadings(t *testing.T) {
 	g.passed(t, g.request("GET", "/x")).anonymous(t)
 }
 
-// TestG64SegmentBoundary: `/api`, `/apix` beside `/api/*` → segments are respected, `/api` is never anonymous.
+// TestG64SegmentBoundary: `/api` and `/apix` with a rule for `/api/*` → segments are respected, `/api` is never anonymous.
 func TestG64SegmentBoundary(t *testing.T) {
 	g := startGate(t, siteWith("", gated("", "anonymous /api/*", "anonymous /exact", "anonymous /enc%2foded/*")))
 	for _, path := range []string{"/api", "/apix", "/apix/x", "/api.x", "/ap", "/API/x", "/exact/", "/exactx", "/exact/x", "/Exact", "/enc%2foded/x", "/enc/oded/x"} {

@@ -244,7 +244,7 @@ func verifies() bool {
 	}
 }
 
-// TestG78NoKeys: a node that has not read its keys yet → 503 for every token; what needs none is served.
+// TestG78NoKeys: a node that has not read its keys yet → 503 for every token; requests that need no token are served.
 func TestG78NoKeys(t *testing.T) {
 	server := pgtest.Shared(t)
 	proxy := faultproxy.Start(t, server.Addr())

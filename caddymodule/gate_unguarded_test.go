@@ -106,8 +106,8 @@ http://ADDR, http://other.localhost:TCPPORT {
 }
 `
 
-// TestV4UnguardedRoutes: a request that reaches an upstream of a server with a gate, by any route, carries no identity of the client's and no
-// cookie of ours, in a named route and in error routes too.
+// TestV4UnguardedRoutes: a request that reaches an upstream of a server with a gate, by any route, carries no identity of the client's and
+// no cookie of ours, also in named routes and error routes.
 func TestV4UnguardedRoutes(t *testing.T) {
 	scripts, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)

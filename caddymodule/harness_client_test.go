@@ -108,7 +108,7 @@ func TestAnAnswerBeforeTheEndOfTheRequestIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond) // the body is being written meanwhile
+		time.Sleep(time.Millisecond) // while the body is being written
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if err != nil || response.StatusCode != http.StatusRequestEntityTooLarge || string(body) != "large" {

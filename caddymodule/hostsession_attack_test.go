@@ -65,7 +65,7 @@ func TestS6NobodyIsSignedInByAnothersAnswer(t *testing.T) {
 	}
 }
 
-// TestS7AnAnswerCountsOnce: an answer used again by its browser → its first session ends and the sign-in begins anew; by another browser →
+// TestS7AnAnswerCountsOnce: an answer used again by its browser → its first session ends and the sign-in starts again; by another browser →
 // the code is not looked at.
 func TestS7AnAnswerCountsOnce(t *testing.T) {
 	g := startHosts(t)

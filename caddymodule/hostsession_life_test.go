@@ -49,7 +49,7 @@ func TestS11WhatEndsAUserEndsTheirSessionsAtHosts(t *testing.T) {
 	}
 }
 
-// TestS16AReloadLeavesSessionsAlone: a reload, or occasional use → the session goes on; a week without use → 401.
+// TestS16AReloadLeavesSessionsAlone: a reload, or occasional use → the session continues; a week without use → 401.
 func TestS16AReloadLeavesSessionsAlone(t *testing.T) {
 	c := setClock(t)
 	g := startHosts(t)
@@ -136,8 +136,8 @@ func TestS12AFormIsNotLost(t *testing.T) {
 	}
 }
 
-// TestS13ManyTabsSignInBesideEachOther: many tabs sign in at once → each returns to its page; an answer after eleven minutes → begins
-// anew.
+// TestS13ManyTabsSignInBesideEachOther: many tabs sign in at once → each returns to its page; an answer after eleven minutes → starts
+// again.
 func TestS13ManyTabsSignInBesideEachOther(t *testing.T) {
 	c := setClock(t)
 	g := startHosts(t)

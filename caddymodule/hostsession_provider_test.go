@@ -341,7 +341,7 @@ func TestS83AnAnswerOfAProviderCountsOnce(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// TestS84AProviderThatIsAwayHereAlone: no issuer and the provider down → sessions go on, others get a 503 page until it is back.
+// TestS84AProviderThatIsAwayHereAlone: no issuer and the provider down → sessions continue, others get a 503 page until it is back.
 func TestS84AProviderThatIsAwayHereAlone(t *testing.T) {
 	p := newLyingProvider(t)
 	g := startDirect(t, p)

@@ -151,7 +151,7 @@ func TestS44AnotherAccountComesBack(t *testing.T) {
 	}
 }
 
-// TestS45ErrorRoutesOfTheSiteShowTheirOwnPage: a site's `handle_errors` that answers → its page in place of ours.
+// TestS45ErrorRoutesOfTheSiteShowTheirOwnPage: a site's `handle_errors` that answers → its page instead of ours.
 func TestS45ErrorRoutesOfTheSiteShowTheirOwnPage(t *testing.T) {
 	g := startHosts(t, "ROUTES", deniedRoutes+"\n	handle_errors 403 {\n		@own path /people/*\n		respond @own \"own page of {err.status_code}\"\n	}\n")
 	v := g.signedIn(t, "ben@acme.example")

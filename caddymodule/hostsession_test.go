@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
-// TestS1ANavigationSignsInAndComesBack: a navigation without a session → signed in and back at the page with its query; the next host
-// asks nothing; the upstream sees no cookie of ours.
+// TestS1ANavigationSignsInAndComesBack: a navigation without a session → signed in and back at the page with its query; the next host does
+// not ask again; the upstream sees no cookie of ours.
 func TestS1ANavigationSignsInAndComesBack(t *testing.T) {
 	g := startHosts(t)
 	v := g.visitor(t)
