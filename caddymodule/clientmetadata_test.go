@@ -318,7 +318,8 @@ func TestQ227TheClientHearsADecision(t *testing.T) {
 	}
 }
 
-// TestQ227NoProgramIsStarted checks that a link to the issuer starts no program, whether or not the visitor is signed in.
+// TestQ227NoProgramIsStarted checks that a link to the issuer never redirects to a custom scheme, which could start a program, whether or
+// not the visitor is signed in.
 func TestQ227NoProgramIsStarted(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
 	const scheme = "com.example.agent:/callback"

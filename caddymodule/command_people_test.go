@@ -109,7 +109,8 @@ func TestCommandUserJSON(t *testing.T) {
 	}
 }
 
-// TestCommandUserWithoutPassword checks that the output says that the password is missing until one is set.
+// TestCommandUserWithoutPassword checks that adding a user without a password prints how to set one, and that `user show` reports that it
+// is missing.
 func TestCommandUserWithoutPassword(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	out := g.ok("user", "add", "--email", "bob@acme.example", "--org", "acme", "--role", "member", "--id", "u-bob")

@@ -126,8 +126,8 @@ func aDirectory(name string) string {
 	return `{"name":"` + name + `","kind":"ldap","url":"ldaps://ldap.example","ldap":{"user_base":"dc=example"}}`
 }
 
-// TestSignInWithAPasswordUnlessTheBlockSaysOtherwise checks that passwords work by default. Configurations of earlier versions have no
-// `sign_in`.
+// TestSignInWithAPasswordUnlessTheBlockSaysOtherwise checks when sign-in with a password is on. It is on without a `sign_in` block, which
+// configurations of earlier versions lack.
 func TestSignInWithAPasswordUnlessTheBlockSaysOtherwise(t *testing.T) {
 	user := `,"users":[{"id":"u-ada","email":"ada@acme.example","password_hash":"` + adaHash + `"}]`
 	for name, test := range map[string]struct {

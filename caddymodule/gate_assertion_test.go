@@ -238,7 +238,7 @@ func TestK8AssertionKeysArePublishedWhereTheyAreUsed(t *testing.T) {
 	}
 }
 
-// TestG94ATokenTooLongForAnAssertion uses a token with more claims than fit into a header.
+// TestG94ATokenTooLongForAnAssertion checks that a token is refused if its claims do not fit into an assertion header.
 func TestG94ATokenTooLongForAnAssertion(t *testing.T) {
 	g := startGate(t, siteWith("", withoutErrorRoutes(assertingRoutes)))
 	long := g.user("u-ada", strings.Repeat("a", 3500), "", "public")

@@ -33,8 +33,8 @@ func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {
 	}
 }
 
-// TestT16TokensOfTheMomentAfterDisabling checks tokens that another node issues within a second after a client was disabled, while it still
-// caches the client. Such tokens must not stay valid for hours.
+// TestT16TokensOfTheMomentAfterDisabling checks tokens of a node that still caches a client for a second after it was disabled. Such tokens
+// must not stay valid for hours.
 func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
 	c := setClock(t)
 	g := startGate(t, siteWith("", gated("")))

@@ -13,7 +13,7 @@ import (
 )
 
 // TestG79G89AKeyThatAStaleNodeHasNotHeardOf checks a node that is cut off from the store and does not know a new signing key of another
-// node. It answers a valid token with a temporary error.
+// node. Once its data is stale, it answers a valid token with a temporary error instead of a 401.
 func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	now := setClock(t)
 	g := startGate(t, site)

@@ -431,8 +431,8 @@ func TestG71StreamsSurviveAReload(t *testing.T) {
 	}
 }
 
-// TestG71StreamsEndWithTheirIssuer checks that a reload with another issuer ends the streams of the old one. Its revocations are not read
-// after that.
+// TestG71StreamsEndWithTheirIssuer checks that a reload that replaces the issuer, here through another setting, ends the streams of the old
+// one. The gate does not read the old one's revocations after that.
 func TestG71StreamsEndWithTheirIssuer(t *testing.T) {
 	configuration := siteWith("", streamRoutes)
 	g := startGate(t, configuration)

@@ -179,7 +179,7 @@ func TestV4UnguardedRoutes(t *testing.T) {
 	}
 }
 
-// TestV4AGateStillSeesTheSession checks that a gate gets the browser's session cookie although other routes do not.
+// TestV4AGateStillSeesTheSession checks that the gate gets the browser's session cookie although the upstream does not.
 func TestV4AGateStillSeesTheSession(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")

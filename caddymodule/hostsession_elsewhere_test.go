@@ -251,7 +251,7 @@ func TestWhateverRefusesANavigationIsAPage(t *testing.T) {
 	}
 }
 
-// TestEveryAnswerOfOursIsNotSniffed checks every page, redirect and refusal.
+// TestEveryAnswerOfOursIsNotSniffed checks that every page, redirect and refusal has X-Content-Type-Options: nosniff.
 func TestEveryAnswerOfOursIsNotSniffed(t *testing.T) {
 	g := startHosts(t, "ROUTES", deniedRoutes+"\n\thandle /shared/* {\n\t\tprotect {\n\t\t\tcors *\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n", "limits {", "openid\n\t\tlimits {")
 	ada, ben, nobody := g.signedIn(t, "ada@acme.example"), g.signedIn(t, "ben@acme.example"), g.visitor(t)
