@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// acceptSite takes tokens of an issuer that plays GitHub Actions, Kubernetes and the identity provider of a company.
+// acceptSite accepts tokens of an issuer that plays GitHub Actions, Kubernetes and a company's identity provider.
 const acceptSite = `{
 	admin ADMIN
 	log {
@@ -122,12 +122,12 @@ func newAcceptScene(t *testing.T) *acceptScene {
 	return s
 }
 
-// site writes the issuers and the store into acceptSite, and each old line as its new one.
+// site returns a replacer that fills the issuers and the store into acceptSite and applies each old-new pair.
 func (s *acceptScene) site(store string, oldnew ...string) *strings.Replacer {
 	return strings.NewReplacer(append(oldnew, "PROVIDER", s.provider.url, "OTHER", s.other.url, "STORE", store)...)
 }
 
-// signed is a token of the issuer; nil takes a member away.
+// signed returns a token of the issuer. A nil change removes the member.
 func (s *acceptScene) signed(f *forger, header, claims map[string]any) string {
 	s.t.Helper()
 	now := node.Clock().Unix()
@@ -145,7 +145,7 @@ func (s *acceptScene) signed(f *forger, header, claims map[string]any) string {
 	return f.token(merge(h, header), merge(c, claims))
 }
 
-// job is a token as GitHub Actions makes it, and pod one as Kubernetes does: without typ, and with aud in an array.
+// job returns a token as GitHub Actions makes it, and pod one as Kubernetes does: without typ, and with an array as aud.
 func (s *acceptScene) job(changes map[string]any) string {
 	claims := map[string]any{"sub": "repo:acme/app:ref:refs/heads/main", "repository": "acme/app", "ref": "refs/heads/main", "run_id": "17", "actor": "ada"}
 	maps.Copy(claims, changes)
@@ -159,7 +159,7 @@ func (s *acceptScene) pod(account string) string {
 	})
 }
 
-// grant is what an identity provider says of ada, for the application.
+// grant returns an identity provider's assertion about ada for the application.
 func (s *acceptScene) grant(header, changes map[string]any) string {
 	h := map[string]any{"typ": "oauth-id-jag+jwt"}
 	maps.Copy(h, header)
@@ -178,7 +178,7 @@ func (s *acceptScene) presents(text string, more ...string) (int, string) {
 	return status, body
 }
 
-// claimsIn are those of the access token in an answer.
+// claimsIn returns the claims of the access token in an answer.
 func claimsIn(t *testing.T, body string) map[string]any {
 	t.Helper()
 	return claims(t, member(t, body, "access_token"))
@@ -202,7 +202,7 @@ func TestQ80WorkloadsGetTokensWithoutASecret(t *testing.T) {
 		"a pod":                   {s.pod("builder"), nil, "k8s:prod/builder", "k8s:prod/builder", "deploy"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 2 { // a workload's token is good more than once: a pod has it in a file
+			for range 2 { // a workload's token can be used more than once: a pod reads it from a file
 				status, body := s.presents(c.text, c.more...)
 				if status != http.StatusOK {
 					t.Fatalf("%d %s", status, body)
@@ -230,7 +230,7 @@ func TestQ80WorkloadsGetTokensWithoutASecret(t *testing.T) {
 }
 
 // TestQ81WhatIsNoAssertion: such a token with one flaw, of another kind, for another audience, or with claims that almost fit →
-// invalid_grant; a wider scope → invalid_scope. At the end a good one passes.
+// invalid_grant; a wider scope → invalid_scope. At the end a valid one passes.
 func TestQ81WhatIsNoAssertion(t *testing.T) {
 	s := startAccept(t, "memory")
 	now := node.Clock().Unix()
@@ -276,7 +276,7 @@ func TestQ81WhatIsNoAssertion(t *testing.T) {
 			}
 		})
 	}
-	// A client that the operator has made meanwhile: within its scopes and the rule's, and none of them that are for users.
+	// A client that the operator has added at runtime gets scopes that both it and the rule have, and no user scopes.
 	s.ok("client", "add", "--id", "made", "--name", "Made", "--grant", "client_credentials", "--scope", "public", "--scope", "deploy", "--scope", "orders.read")
 	in := func(environment string) string {
 		return s.job(map[string]any{"repository": "x/y", "environment": environment})
@@ -291,7 +291,7 @@ func TestQ81WhatIsNoAssertion(t *testing.T) {
 	if status, body := s.presents(in("staging")); status != http.StatusBadRequest || member(t, body, "error") != "invalid_grant" {
 		t.Errorf("a client that is disabled: %d %s", status, body)
 	}
-	// The rules of one issuer are not another's.
+	// Rules apply only to their own issuer.
 	theirs := s.other.signer()
 	for repository, want := range map[string]int{"acme/app": http.StatusBadRequest, "other/app": http.StatusOK} {
 		text := s.signed(theirs, nil, map[string]any{"iss": s.other.url, "sub": "s", "repository": repository, "ref": "refs/heads/main"})
@@ -366,11 +366,11 @@ func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 	if status, body := s.presents(s.grant(nil, map[string]any{"client_id": "ci"}), "client_id", "ci", "client_secret", confSecret); status != http.StatusBadRequest || member(t, body, "error") != "unauthorized_client" {
 		t.Errorf("a client without the grant: %d %s", status, body)
 	}
-	// She is known by her account now, whatever her address is there.
+	// The linked account identifies her now, whatever her address at the issuer.
 	if status, body := as(s.grant(nil, map[string]any{"email": "moved@acme.example"})); status != http.StatusOK || claimsIn(t, body)["sub"] != "ada" {
 		t.Errorf("with another address: %d %s", status, body)
 	}
-	// What was used here is used up on another node.
+	// An assertion that was used here is also used up on another node.
 	other := s.otherNode(dsn)
 	used := s.grant(nil, nil)
 	if status, body := as(used); status != http.StatusOK {
@@ -383,7 +383,7 @@ func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 	if oauth.AsError(err).Reason != "assertion_used" {
 		t.Errorf("on another node: %v", err)
 	}
-	// Whom people's own sign-in there does not let in, a grant does not.
+	// An assertion does not let in users whom `allow` would refuse when they sign in at that provider.
 	for _, c := range []struct {
 		allow  string
 		groups []string
@@ -421,7 +421,7 @@ func TestQ82GuessedAssertionsAreCounted(t *testing.T) {
 	}
 }
 
-// TestP170AccountsAtATrust are of the issuer at which they were linked, and not of another one that gets its name.
+// TestP170AccountsAtATrust: an account linked at one issuer, presented by another issuer that takes over the trust's name → refused.
 func TestP170AccountsAtATrust(t *testing.T) {
 	s := startAccept(t, "memory")
 	check(t, s.app().node.Store().LinkIdentity(t.Context(), store.Identity{
@@ -438,8 +438,8 @@ func TestP170AccountsAtATrust(t *testing.T) {
 	}
 }
 
-// TestQ84RulesThatSayTooLittle: an `accept` without claims, with any value, or a subject that anybody could have → an error with file and
-// line.
+// TestQ84RulesThatSayTooLittle: an `accept` without claims, with any value, or with a subject that anyone could have → an error with file
+// and line.
 func TestQ84RulesThatSayTooLittle(t *testing.T) {
 	const head = "{\n\toauth {\n\t\tissuer https://auth.example\n\t\tstore memory\n\t\tscope deploy {\n\t\t\tserver_tokens\n\t\t}\n\t\ttrust ci https://ci.example {\n\t\t\taudience x\n\t\t}\n\t\taccept "
 	for name, c := range map[string]struct{ block, says string }{
@@ -468,7 +468,7 @@ func TestQ84RulesThatSayTooLittle(t *testing.T) {
 	}
 }
 
-// TestQ205ATrustForAcceptAloneNeedsNoAudience: a `trust` without audience used by `accept` → its tokens are traded and pass no gate.
+// TestQ205ATrustForAcceptAloneNeedsNoAudience: a `trust` without audience, used by `accept` → its tokens are exchanged and pass no gate.
 func TestQ205ATrustForAcceptAloneNeedsNoAudience(t *testing.T) {
 	s := newAcceptScene(t)
 	site := s.site("memory", "\t\t\taudience http://ADDR\n", "").Replace(acceptSite)

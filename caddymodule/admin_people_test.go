@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// adaPassword is what adaHash is the hash of.
+// adaPassword is the password of adaHash.
 const adaPassword = "correct-horse"
 
-// staffed is a configuration with an organisation, an admin and two clients that may ask for user tokens.
+// staffed has an organisation, an admin and two clients that may request user tokens.
 const staffed = `{
 	admin ADMIN
 	log {
@@ -56,7 +56,7 @@ http://ADDR {
 
 var durableStaffed = strings.Replace(staffed, "store memory", "store sqlite DIR/state/oauth.db", 1)
 
-// staffSignIn uses the password grant, and returns status and body.
+// staffSignIn uses the password grant and returns status and body.
 func (g *gatehouse) staffSignIn(email, password string) (int, string) {
 	g.t.Helper()
 	status, _, body := g.post("/oauth/token", url.Values{
@@ -66,7 +66,7 @@ func (g *gatehouse) staffSignIn(email, password string) (int, string) {
 	return status, body
 }
 
-// staffRefresh uses a refresh token, and returns status and body.
+// staffRefresh uses a refresh token and returns status and body.
 func (g *gatehouse) staffRefresh(token string) (int, string) {
 	g.t.Helper()
 	status, _, body := g.post("/oauth/token", url.Values{
@@ -75,7 +75,7 @@ func (g *gatehouse) staffRefresh(token string) (int, string) {
 	return status, body
 }
 
-// staffTokens signs a user in, who must be let in, and returns the access and the refresh token.
+// staffTokens signs a user in, which must succeed, and returns the access and the refresh token.
 func (g *gatehouse) staffTokens(email, password string) (access, refresh string) {
 	g.t.Helper()
 	status, body := g.staffSignIn(email, password)
@@ -116,8 +116,7 @@ func TestG99OrganisationLifecycle(t *testing.T) {
 	}
 }
 
-// TestG99UserLifecycle walks a user through everything that the admin API does to one. Every change ends what the user
-// had signed in to.
+// TestG99UserLifecycle applies every operation of the admin API to a user. Every change ends the user's sign-ins.
 func TestG99UserLifecycle(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	const email = "bob@acme.example"
@@ -131,7 +130,7 @@ func TestG99UserLifecycle(t *testing.T) {
 	}
 	g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/password", `{"password":"first-password"}`)
 	access, refresh := g.staffTokens(email, "first-password")
-	for _, change := range []struct{ operation, body, password string }{ // the user goes on with that password, or not at all
+	for _, change := range []struct{ operation, body, password string }{ // the password that works afterwards; empty: none does
 		{"password", `{"password":"second-password"}`, "second-password"},
 		{"password", `{"password_hash":"` + adaHash + `"}`, adaPassword},
 		{"role", `{"role":"business_manager"}`, adaPassword},
@@ -164,7 +163,7 @@ func TestG99UserLifecycle(t *testing.T) {
 	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob-2","email":"`+email+`","organisation":"acme"}`)
 }
 
-// TestG99UsersOfOneOrganisation: a list can be of one organisation, and a misspelled filter is no list of all.
+// TestG99UsersOfOneOrganisation checks that a list can be limited to one organisation, and that a misspelled filter is an error.
 func TestG99UsersOfOneOrganisation(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"a&b c"}`)
@@ -189,7 +188,7 @@ func TestG99UsersOfOneOrganisation(t *testing.T) {
 	}
 }
 
-// TestG99DeclaredPeople: whom the configuration declares is listed, and refuses every change.
+// TestG99DeclaredPeople checks that declared organisations and users are listed and refuse every change.
 func TestG99DeclaredPeople(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	if shown := g.must(http.StatusOK, "GET", "/oauth/users/u-ada", ``); member(t, shown, "source") != "config" {
@@ -218,7 +217,7 @@ func TestG99DeclaredPeople(t *testing.T) {
 	g.staffTokens("ada@acme.example", adaPassword)
 }
 
-// TestG99ErrorsAboutPeople: an error says what is wrong, and changes nothing.
+// TestG99ErrorsAboutPeople checks that an error says what is wrong and that nothing changes.
 func TestG99ErrorsAboutPeople(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	shown := func() string {

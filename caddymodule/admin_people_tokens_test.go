@@ -12,8 +12,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// TestK7NoHashIsShown: neither a password nor its hash is in any answer, log or file of Caddy's. A hash that is written
-// out in the configuration is in the configuration alone; one that is referred to is not even there.
+// TestK7NoHashIsShown checks that no answer, log or file of Caddy's holds a password or its hash. A hash that is written out in the
+// configuration occurs only there. One that is referred to does not even occur there.
 func TestK7NoHashIsShown(t *testing.T) {
 	t.Setenv("GATEHOUSE_TEST_HASH", adaHash)
 	for name, test := range map[string]struct {
@@ -67,7 +67,7 @@ func TestK7NoHashIsShown(t *testing.T) {
 	}
 }
 
-// storeDump is every byte of the store's files.
+// storeDump returns every byte of the store's files.
 func storeDump(t *testing.T, g *gatehouse) string {
 	t.Helper()
 	files, err := filepath.Glob(g.vars.Replace("DIR/state/*"))
@@ -101,7 +101,7 @@ func TestT68OneIDForAClientOrAUser(t *testing.T) {
 	}
 	g.must(http.StatusConflict, "POST", "/oauth/users", user("conf"))
 	g.must(http.StatusConflict, "POST", "/oauth/clients", client("u-ada"))
-	g.must(http.StatusNoContent, "DELETE", "/oauth/clients/one", ``) // an id that is gone stays taken
+	g.must(http.StatusNoContent, "DELETE", "/oauth/clients/one", ``) // the id of a removed client stays reserved
 	g.must(http.StatusNoContent, "DELETE", "/oauth/users/two", ``)
 	g.must(http.StatusConflict, "POST", "/oauth/users", user("one"))
 	g.must(http.StatusConflict, "POST", "/oauth/clients", client("two"))
@@ -159,7 +159,7 @@ func TestG99MintForAUser(t *testing.T) {
 	}
 }
 
-// TestG99RevokingAUserOrAFamily: a family or a user revoked → their access and refresh tokens are dead, and no others.
+// TestG99RevokingAUserOrAFamily: a family or a user revoked → their access and refresh tokens are dead, no others.
 func TestG99RevokingAUserOrAFamily(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@acme.example","organisation":"acme","password":"bobs-password"}`)
@@ -188,7 +188,7 @@ func TestG99RevokingAUserOrAFamily(t *testing.T) {
 	alive(ada, adaRefresh, true)
 }
 
-// TestG99AuditOfPeople: every change has its line, with who was changed and by whom.
+// TestG99AuditOfPeople checks that every change writes an audit line with its subject and its actor.
 func TestG99AuditOfPeople(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"globex"}`)

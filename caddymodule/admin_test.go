@@ -16,10 +16,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// durableSite is site with a store that outlives it.
+// durableSite is site with an SQLite store, which survives a reload.
 var durableSite = strings.Replace(site, "store memory", "store sqlite DIR/state/oauth.db", 1)
 
-// operate sends a request to the admin endpoint as application/json.
+// operate sends a request with an application/json body to the admin endpoint.
 func (g *gatehouse) operate(method, path, body string) (int, http.Header, string) {
 	g.t.Helper()
 	return g.operateAs("application/json", method, path, body)
@@ -38,7 +38,7 @@ func (g *gatehouse) operateAs(contentType, method, path, body string) (int, http
 	return a.status, a.header, a.body
 }
 
-// must is operate with the status that it must have.
+// must is like operate and requires the status.
 func (g *gatehouse) must(status int, method, path, body string) string {
 	g.t.Helper()
 	got, _, answer := g.operate(method, path, body)
@@ -48,7 +48,7 @@ func (g *gatehouse) must(status int, method, path, body string) string {
 	return answer
 }
 
-// tokenFor asks for a server token and returns status and token.
+// tokenFor requests a server token and returns the status and the token.
 func (g *gatehouse) tokenFor(id, secret string) (int, string) {
 	g.t.Helper()
 	status, _, body := g.post("/oauth/token", url.Values{
@@ -60,7 +60,7 @@ func (g *gatehouse) tokenFor(id, secret string) (int, string) {
 	return status, member(g.t, body, "access_token")
 }
 
-// gate returns the status of a call with the token.
+// gate returns the status of a request with the token.
 func (g *gatehouse) gate(token string) int {
 	g.t.Helper()
 	status, _, _ := g.get("/any/x", token)
@@ -112,7 +112,7 @@ func TestG99ClientLifecycle(t *testing.T) {
 		t.Errorf("a disabled client: %d", status)
 	}
 	g.must(http.StatusNoContent, "POST", "/oauth/clients/acme/enable", `{}`)
-	clock.advance(10 * time.Second) // what was issued before stays revoked
+	clock.advance(10 * time.Second) // tokens issued earlier stay revoked
 	status, again := g.tokenFor("acme", third)
 	if status != http.StatusOK || g.gate(again) != http.StatusOK || g.gate(token) != http.StatusUnauthorized {
 		t.Errorf("an enabled client: %d, its token: %d, its old token: %d", status, g.gate(again), g.gate(token))
@@ -130,7 +130,7 @@ func TestG99ClientLifecycle(t *testing.T) {
 	g.upstream.seen()
 }
 
-// TestG99DeclaredClients: what the configuration declares is listed, and refuses every change.
+// TestG99DeclaredClients checks that declared clients are listed and refuse every change.
 func TestG99DeclaredClients(t *testing.T) {
 	g := startGatehouse(t, site)
 	var clients []clientView
@@ -164,7 +164,7 @@ func TestG99DeclaredClients(t *testing.T) {
 	}
 }
 
-// TestG99ErrorsOfTheAdminAPI: an error is {"error":"…"} with the status that fits, and changes nothing.
+// TestG99ErrorsOfTheAdminAPI checks that an error is {"error":"…"} with a fitting status, and that nothing changes.
 func TestG99ErrorsOfTheAdminAPI(t *testing.T) {
 	g := startGatehouse(t, site)
 	before := g.must(http.StatusOK, "GET", "/oauth/clients", ``)
@@ -240,7 +240,8 @@ func TestG99ErrorsOfTheAdminAPI(t *testing.T) {
 	}
 }
 
-// TestG99NothingSecretIsShown: a secret is in one answer, and neither it nor its digest is anywhere else, nor in a log.
+// TestG99NothingSecretIsShown checks that a secret occurs in exactly one answer. Neither the secret nor its digest occurs anywhere else,
+// including logs.
 func TestG99NothingSecretIsShown(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	added := g.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`)
@@ -271,7 +272,7 @@ func TestG99NothingSecretIsShown(t *testing.T) {
 	}
 }
 
-// TestG99AfterAnInvalidReload: the old configuration goes on, and so does its administration.
+// TestG99AfterAnInvalidReload checks that the old configuration and its admin API keep running.
 func TestG99AfterAnInvalidReload(t *testing.T) {
 	g := startGatehouse(t, site)
 	g.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`)
@@ -293,7 +294,7 @@ func TestG99AfterAnInvalidReload(t *testing.T) {
 	}
 }
 
-// TestG99WithoutAnIssuer: the routes are there in every Caddy with this plugin, and say why they can do nothing.
+// TestG99WithoutAnIssuer checks that the routes exist in every Caddy with this plugin and explain why they cannot do anything.
 func TestG99WithoutAnIssuer(t *testing.T) {
 	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\nhttp://ADDR {\n\trespond hello\n}\n")
 	answer := g.must(http.StatusServiceUnavailable, "GET", "/oauth/clients", ``)
@@ -302,7 +303,7 @@ func TestG99WithoutAnIssuer(t *testing.T) {
 	}
 }
 
-// TestG99Revocations: each kind hits the tokens that it names, at once, and no others.
+// TestG99Revocations checks that each kind revokes the tokens that it names, at once, and no others.
 func TestG99Revocations(t *testing.T) {
 	g := startGatehouse(t, site)
 	user := func(id, family string) string {

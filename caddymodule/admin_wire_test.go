@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// What operators are answered, as docs/operations.md has it.
+// The answers of the admin API, as docs/operations.md describes them.
 type (
 	clientView struct {
 		ID             string            `json:"id"`

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// TestEveryAuditEventIsDocumented: each message that the code can write into the audit log is in the table of docs/operations.md, and the
-// table has no others.
+// TestEveryAuditEventIsDocumented checks that the table of docs/operations.md lists exactly the messages that the code can write to the
+// audit log.
 func TestEveryAuditEventIsDocumented(t *testing.T) {
 	events := auditEvents(t)
 	page, err := os.ReadFile("../docs/operations.md")
@@ -36,7 +36,7 @@ func TestEveryAuditEventIsDocumented(t *testing.T) {
 		}
 		delete(documented, event)
 	}
-	for _, name := range []string{"role"} { // a field that stands beside its message
+	for _, name := range []string{"role"} { // a field that the table names next to its message
 		delete(documented, name)
 	}
 	if len(events) < 40 || len(documented) > 0 {
@@ -44,7 +44,7 @@ func TestEveryAuditEventIsDocumented(t *testing.T) {
 	}
 }
 
-// TestAuditLinesNameTheHost for which a request was, at the gate and at the sign-in of a host.
+// TestAuditLinesNameTheHost checks that audit lines of the gate and of a host's sign-in name the request's host.
 func TestAuditLinesNameTheHost(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
@@ -66,12 +66,12 @@ func TestAuditLinesNameTheHost(t *testing.T) {
 	}
 }
 
-// auditScan finds the messages of audit lines. A function that passes one of its parameters on as a message is a sink of its own.
+// auditScan finds the messages of audit lines. A function that passes one of its parameters on as a message is itself a sink.
 type auditScan struct {
 	t         *testing.T
 	files     *token.FileSet
 	functions []auditFunction
-	sinks     map[string]int // by package and name: which argument is the message
+	sinks     map[string]int // index of the message argument, by package and name
 	events    map[string]token.Position
 }
 
@@ -102,7 +102,7 @@ func auditEvents(t *testing.T) map[string]token.Position {
 			return nil
 		}))
 	}
-	for known := -1; known != len(s.sinks); { // sinks are found from the inside out
+	for known := -1; known != len(s.sinks); { // until a pass finds no further sinks
 		known = len(s.sinks)
 		for _, f := range s.functions {
 			ast.Inspect(f.decl.Body, func(n ast.Node) bool {
@@ -119,7 +119,7 @@ func auditEvents(t *testing.T) map[string]token.Position {
 	return s.events
 }
 
-// messageOf returns which argument of a call is the message of an audit line; -1: none.
+// messageOf returns the index of the argument that is the message of an audit line, or -1 if the call writes none.
 func (s *auditScan) messageOf(f auditFunction, call *ast.CallExpr) int {
 	name, receiver := "", ""
 	switch callee := call.Fun.(type) {
@@ -144,7 +144,7 @@ func (s *auditScan) messageOf(f auditFunction, call *ast.CallExpr) int {
 	return -1
 }
 
-// message notes the messages that an expression can be.
+// message records the messages that an expression can evaluate to.
 func (s *auditScan) message(f auditFunction, value ast.Expr) {
 	switch value := value.(type) {
 	case *ast.BasicLit:
@@ -166,7 +166,7 @@ func (s *auditScan) message(f auditFunction, value ast.Expr) {
 	}
 }
 
-// assigned notes what a local variable may hold: texts, or what a function of this name returns first.
+// assigned records what a local variable may hold: strings, or the first result of a function called name.
 func (s *auditScan) assigned(f auditFunction, name string) {
 	found := false
 	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
@@ -219,7 +219,7 @@ func (s *auditScan) returned(name string) (found bool) {
 	return found
 }
 
-// declared notes the messages that package variables, as the table of operations, give to a sink.
+// declared records the messages that package variables, such as the table of operations, pass to a sink.
 func (s *auditScan) declared() {
 	for name := range s.sinks {
 		pkg, function, _ := strings.Cut(strings.TrimPrefix(name, ".."), ".")
@@ -253,7 +253,7 @@ func (s *auditScan) note(text *ast.BasicLit) {
 	}
 }
 
-// source writes an expression of names and calls.
+// source formats an expression of names and calls.
 func source(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

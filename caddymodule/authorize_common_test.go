@@ -11,10 +11,10 @@ import (
 	"golang.org/x/net/html"
 )
 
-// The files authorize_*, signin_*, consent_* and session_*_test.go hold what a browser meets to the catalogue of attacks
-// and faults, one test for each row, through a whole Caddy.
+// The files authorize_*, signin_*, consent_* and session_*_test.go check attacks and faults as a browser meets them, through a whole Caddy,
+// with one test for each row.
 
-// consented is a browser in which the user is signed in, and has allowed conf what it usually asks for.
+// consented returns a browser in which the user is signed in and has granted conf its usual scopes.
 func (g *gatehouse) consented(email string) *browser {
 	g.t.Helper()
 	b := g.browser()
@@ -22,8 +22,7 @@ func (g *gatehouse) consented(email string) *browser {
 	return b
 }
 
-// toClient holds an answer to what every redirect to a client is, and returns the parameters that it brings: those of
-// the registered URI are not among them.
+// toClient checks that an answer is a redirect to the client, and returns the parameters added to the registered URI.
 func (b *browser) toClient(t *testing.T, p page, r request) url.Values {
 	t.Helper()
 	location := p.header.Get("Location")
@@ -60,7 +59,7 @@ func (b *browser) toClient(t *testing.T, p page, r request) url.Values {
 	return query
 }
 
-// codeToClient wants a code, and returns it.
+// codeToClient requires a code and returns it.
 func (b *browser) codeToClient(t *testing.T, p page, r request) string {
 	t.Helper()
 	query := b.toClient(t, p, r)
@@ -71,7 +70,7 @@ func (b *browser) codeToClient(t *testing.T, p page, r request) string {
 	return code
 }
 
-// errorToClient wants an error with the sentence of the contract, unless another one is given.
+// errorToClient requires an error, with the documented description unless another one is given.
 func (b *browser) errorToClient(t *testing.T, p page, r request, code, sentence string) {
 	t.Helper()
 	query := b.toClient(t, p, r)
@@ -89,7 +88,7 @@ func (b *browser) errorToClient(t *testing.T, p page, r request, code, sentence 
 	}
 }
 
-// holdNoStore holds any answer to the headers of all of ours.
+// holdNoStore checks the headers that all our answers have.
 func holdNoStore(t *testing.T, p page) {
 	t.Helper()
 	for name, want := range map[string]string{
@@ -101,8 +100,7 @@ func holdNoStore(t *testing.T, p page) {
 	}
 }
 
-// holdPage checks the status of a page and what holds for all pages: not stored, not framed, without a script
-// and without anything from elsewhere.
+// holdPage checks the status of a page and what holds for all pages: not stored, not framed, no script, no external resources.
 func holdPage(t *testing.T, p page, status int) {
 	t.Helper()
 	if p.status != status || p.header.Get("Location") != "" {
@@ -134,10 +132,10 @@ func holdPage(t *testing.T, p page, status int) {
 	holdOwnResources(t, p)
 }
 
-// jwtInText finds an access token; three letters alone stand in sealed values by chance.
+// jwtInText finds an access token. The prefix eyJ alone occurs in sealed values by chance.
 var jwtInText = regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.eyJ`)
 
-// holdOwnResources wants no element that runs or loads anything, no address but paths of ours, and no access token.
+// holdOwnResources checks that a page has no element that runs or loads anything, no address but local paths, and no access token.
 func holdOwnResources(t *testing.T, p page) {
 	t.Helper()
 	if jwtInText.MatchString(p.body) {
@@ -159,7 +157,7 @@ func holdOwnResources(t *testing.T, p page) {
 	}
 }
 
-// isEmbeddedIcon reports whether an element is the icon that a page brings along.
+// isEmbeddedIcon reports whether an element is the icon that a page embeds.
 func isEmbeddedIcon(n *html.Node) bool {
 	return n.Data == "link" && len(n.Attr) == 2 && n.Attr[0] == html.Attribute{Key: "rel", Val: "icon"} &&
 		n.Attr[1].Key == "href" && strings.HasPrefix(n.Attr[1].Val, "data:")
@@ -177,7 +175,7 @@ func holdRefusal(t *testing.T, p page) {
 	}
 }
 
-// holdForbidden checks that an answer refuses a form, with neither a session nor a redirect.
+// holdForbidden checks that an answer refuses a form, without a session or a redirect.
 func holdForbidden(t *testing.T, p page) {
 	t.Helper()
 	holdPage(t, p, http.StatusForbidden)
@@ -186,7 +184,7 @@ func holdForbidden(t *testing.T, p page) {
 	}
 }
 
-// cookiesIn are the cookies that an answer sets, by name.
+// cookiesIn returns the cookies that an answer sets, by name.
 func cookiesIn(p page) map[string]*http.Cookie {
 	set := make(map[string]*http.Cookie)
 	for _, c := range (&http.Response{Header: p.header}).Cookies() {
@@ -195,7 +193,7 @@ func cookiesIn(p page) map[string]*http.Cookie {
 	return set
 }
 
-// with returns the request with a parameter set, or, with the value "-", taken away.
+// with returns the request's parameters with one set, or removed if the value is "-".
 func (r request) with(name, value string) url.Values {
 	values := r.values()
 	if value == "-" {
@@ -206,7 +204,7 @@ func (r request) with(name, value string) url.Values {
 	return values
 }
 
-// ask opens the authorization endpoint with parameters.
+// ask requests the authorization endpoint with parameters.
 func (b *browser) ask(values url.Values) page { return b.open("/oauth/authorize?" + values.Encode()) }
 
 // isSignedIn reports whether the account page is shown.
@@ -215,7 +213,7 @@ func (b *browser) isSignedIn() bool {
 	return b.open("/oauth/account").status == http.StatusOK
 }
 
-// notLogged fails when any of the secrets stands in the log.
+// notLogged fails the test if the log contains any of the secrets.
 func (g *gatehouse) notLogged(t *testing.T, secrets ...string) {
 	t.Helper()
 	logs := g.logs()
@@ -227,7 +225,7 @@ func (g *gatehouse) notLogged(t *testing.T, secrets ...string) {
 	}
 }
 
-// openRedirects are addresses by which some reader of URLs takes another host for the trusted one.
+// openRedirects returns addresses that some URL parsers read as another host than the trusted one.
 func openRedirects(trusted string) []string {
 	return []string{
 		"//evil.tld", "///evil.tld", `/\evil.tld`, `\/evil.tld`, "/%09/evil.tld", "/%5cevil.tld", "/%2f%2fevil.tld", "https:evil.tld", "https:///evil.tld", "hTTps://evil.tld", "//evil。tld", "https://3221225985",

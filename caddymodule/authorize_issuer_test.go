@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// behind serves people under another issuer. Path is the issuer's own.
+// behind serves people under an issuer with another scheme and path.
 func behind(t *testing.T, scheme, path string) *gatehouse {
 	t.Helper()
 	changes := []string{"issuer http://ADDR", "issuer " + scheme + "://ADDR" + path}
@@ -26,8 +26,8 @@ func behind(t *testing.T, scheme, path string) *gatehouse {
 	return g
 }
 
-// certificateFiles are the tests' certificate and its key in files. Caddy's own, of `tls internal`, come from a goroutine that races
-// with its start, which the race detector sees.
+// certificateFiles writes the tests' certificate and its key to files. Caddy's own, of `tls internal`, come from a goroutine that races
+// with Caddy's start, which the race detector reports.
 func certificateFiles(t *testing.T) (certificate, key string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,15 +39,15 @@ func certificateFiles(t *testing.T) (certificate, key string) {
 	return filepath.Join(dir, "certificate"), filepath.Join(dir, "key")
 }
 
-// trusting is a browser that takes any certificate.
+// trusting returns a browser that accepts any certificate.
 func (g *gatehouse) trusting() *browser {
 	b := g.browser()
 	b.client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	return b
 }
 
-// walk goes through sign-in and consent under an issuer with the path, holds every address on the way to it, and returns
-// the answer to the client.
+// walk goes through sign-in and consent under an issuer with the path, checks every address on the way, and returns the answer to the
+// client.
 func (b *browser) walk(t *testing.T, r request, path, email string) page {
 	t.Helper()
 	p := b.open(path + r.path())
@@ -83,7 +83,7 @@ func (b *browser) walk(t *testing.T, r request, path, email string) page {
 	return p
 }
 
-// holdCookies holds what a sign-in sets to the flags of the row.
+// holdCookies checks the attributes of the cookies that a sign-in sets.
 func holdCookies(t *testing.T, set map[string]*http.Cookie, secure bool, names map[string]int) {
 	t.Helper()
 	for name, maxAge := range names {
@@ -105,7 +105,7 @@ func holdCookies(t *testing.T, set map[string]*http.Cookie, secure bool, names m
 
 const deviceSeconds = int(400 * 24 * time.Hour / time.Second)
 
-// TestA72CookiesUnderHTTPS: cookies under https → `__Host-`, Secure, HttpOnly, SameSite=Lax, Path=/, no Domain. It also holds the origin
+// TestA72CookiesUnderHTTPS: cookies under https → `__Host-`, Secure, HttpOnly, SameSite=Lax, Path=/, no Domain. It also checks the origin
 // of forms under https.
 func TestA72CookiesUnderHTTPS(t *testing.T) {
 	g := behind(t, "https", "")
@@ -163,7 +163,7 @@ func TestA72CookiesUnderHTTPS(t *testing.T) {
 	g.notLogged(t, session, signedIn["accessToken"].Value, signedIn["__Host-gatehouse-device"].Value, got.AccessToken, got.RefreshToken, peoplePassword)
 }
 
-// TestA72CookiesOnLoopback: without the prefix and the flag that only https allows, and otherwise the same.
+// TestA72CookiesOnLoopback checks that cookies under plain http lack only the `__Host-` prefix and Secure, which need https.
 func TestA72CookiesOnLoopback(t *testing.T) {
 	g := startPeople(t)
 	b := g.browser()
@@ -177,7 +177,7 @@ func TestA72CookiesOnLoopback(t *testing.T) {
 	if p := b.open("/oauth/account"); len(cookiesIn(p)) != 0 {
 		t.Errorf("the account page sets cookies: %v", cookiesIn(p))
 	}
-	// The token in the cookie is no credential by itself.
+	// The gate does not accept the cookie as a credential.
 	if status, _, _ := g.do(http.MethodGet, "/api/x", "", "Cookie", "accessToken="+signedIn["accessToken"].Value); status != http.StatusUnauthorized {
 		t.Errorf("the gate takes the cookie: %d", status)
 	}
@@ -189,7 +189,7 @@ func TestA72CookiesOnLoopback(t *testing.T) {
 	}
 }
 
-// TestIssuerWithAPath: everything of it stands below its path, and nothing of it beside.
+// TestIssuerWithAPath checks that an issuer serves everything below its path and nothing outside it.
 func TestIssuerWithAPath(t *testing.T) {
 	for _, path := range []string{"/tenant", "/tenant/a%20b"} {
 		t.Run(path, func(t *testing.T) { atPath(t, path) })

@@ -12,15 +12,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// refuseEverywhere asks with a redirect URI in every way that one can be sent: in the query, in a form, in a form with
-// the bytes as they are, and encoded once more than needed.
+// refuseEverywhere sends a redirect URI in the query, in a form, in a form with its raw bytes, and encoded once too often. Each must be
+// refused.
 func (b *browser) refuseEverywhere(t *testing.T, clientID, uri string) {
 	t.Helper()
 	asked := requestOf(clientID).with("redirect_uri", uri)
 	holdRefusal(t, b.ask(asked))
 	holdRefusal(t, b.send("/oauth/authorize", asked))
 	holdRefusal(t, b.ask(requestOf(clientID).with("redirect_uri", url.QueryEscape(uri))))
-	if strings.ContainsAny(uri, "%&+") { // as they are they say something else
+	if strings.ContainsAny(uri, "%&+") { // unescaped, they have another meaning
 		return
 	}
 	asked.Del("redirect_uri")
@@ -28,14 +28,14 @@ func (b *browser) refuseEverywhere(t *testing.T, clientID, uri string) {
 	holdRefusal(t, b.fetch(http.MethodPost, "/oauth/authorize", raw, "Content-Type", urlEncoded, "Sec-Fetch-Site", "same-origin"))
 }
 
-// accepted reports whether the request was taken: the client gets a code at once, or the user is asked for consent.
+// accepted reports whether the request was accepted: the client gets a code at once, or the user is asked for consent.
 func accepted(p page) bool {
 	return p.status == http.StatusSeeOther && p.location().Query().Has("code") ||
 		p.status == http.StatusOK && strings.Contains(p.body, `name="decision"`)
 }
 
-// TestA05ARedirectURIIsReadOnce: a redirect URI twice, escaped twice, too long, or another than the registered ones, in the query or a form →
-// an error page; the client's own → a code. The browser is signed in and needs no consent, so that one wrong answer is a stolen code.
+// TestA05ARedirectURIIsReadOnce: a redirect URI twice, escaped twice, too long, or another than the registered ones, in the query or a form
+// → an error page; the client's own → a code. The browser is signed in and needs no consent, so a single wrong answer would leak a code.
 func TestA05ARedirectURIIsReadOnce(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -65,7 +65,7 @@ func TestA05ARedirectURIIsReadOnce(t *testing.T) {
 			asked["redirect_uri"] = pair
 			holdRefusal(t, b.ask(asked))
 			holdRefusal(t, b.send("/oauth/authorize", asked))
-			asked = requestOf("first").values() // which need not name its one URI
+			asked = requestOf("first").values() // a client with one URI may omit it
 			asked["redirect_uri"] = pair
 			holdRefusal(t, b.ask(asked))
 		}
@@ -176,8 +176,8 @@ func TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo(t *testing.T) {
 	}
 }
 
-// TestA20WhatIsStoredOrDeclaredWorks: the rules are for registration. Declared, a URI that nothing could ever match is an
-// error, and one that may still work is a warning with its place.
+// TestA20WhatIsStoredOrDeclaredWorks checks that the rules apply to registration. A declared URI that can never match is an error. One that
+// may still work causes a warning with its position.
 func TestA20WhatIsStoredOrDeclaredWorks(t *testing.T) {
 	g := startPeople(t, "client first first-SECRET", `client intra intra-SECRET {
 			grants authorization_code
@@ -215,7 +215,7 @@ func TestA20WhatIsStoredOrDeclaredWorks(t *testing.T) {
 	}
 }
 
-// namesEvil finds what the attacker wants to be named; its four letters alone stand in sealed values by chance.
+// namesEvil finds the attacker's host or path. The four letters alone occur in sealed values by chance.
 var namesEvil = regexp.MustCompile(`(?i)evil\.tld|(/|%2F)evil`)
 
 // TestA42HostAndForwardedHeadersChangeNothing: a foreign Host, X-Forwarded-Host or -Proto → links, iss and cookies come from the

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
-// startCanary listens for what should never come: a connection of ours to an address that a request named.
+// startCanary listens for connections that must never come: those of the server to an address in a request.
 func startCanary(t *testing.T) (address string, connections *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,9 +34,9 @@ func startCanary(t *testing.T) (address string, connections *atomic.Int64) {
 	return listener.Addr().String(), connections
 }
 
-// TestA43ToA46WhatIsNoAuthorizationRequest: a query over 8 KiB, 2,000 parameters, PUT, a form beside a query, HEAD or prefetch,
-// `request`, `request_uri` to an internal address → refused, no code, no outbound connection. It asks from a browser that would get a
-// code at once.
+// TestA43ToA46WhatIsNoAuthorizationRequest: a query over 8 KiB, 2,000 parameters, PUT, a form with a query, HEAD or prefetch, `request`,
+// `request_uri` to an internal address → refused, no code, no outbound connection. The browser of the test would otherwise get a code at
+// once.
 func TestA43ToA46WhatIsNoAuthorizationRequest(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -76,7 +76,7 @@ func TestA43ToA46WhatIsNoAuthorizationRequest(t *testing.T) {
 	})
 	t.Run("A44 POST", func(t *testing.T) {
 		b.codeToClient(t, b.send("/oauth/authorize", r.values()), r)
-		// One source only: what the query says beside a body counts for nothing.
+		// Parameters come from one source only: the query of a request with a body is ignored.
 		other := requestOf("other")
 		p := b.fetch(http.MethodPost, other.path(), r.values().Encode(), "Content-Type", urlEncoded)
 		b.codeToClient(t, p, r)
@@ -88,7 +88,7 @@ func TestA43ToA46WhatIsNoAuthorizationRequest(t *testing.T) {
 		}
 	})
 	t.Run("A44 POST from another site", func(t *testing.T) {
-		// SameSite=Lax keeps the cookies back: the browser is sent to come again, and what it sent is written anew.
+		// SameSite=Lax withholds the cookies. The server redirects the browser to the same request, with the parameters re-encoded.
 		stranger := g.browser()
 		cross := func(body string) page {
 			return stranger.fetch(http.MethodPost, "/oauth/authorize", body, "Content-Type", urlEncoded, "Sec-Fetch-Site", "cross-site")
@@ -147,9 +147,9 @@ func TestA43ToA46WhatIsNoAuthorizationRequest(t *testing.T) {
 	})
 }
 
-// TestA47ToA51ErrorsGoToTheClient: a wrong response_type, response_mode or scope, a parameter twice, NUL or bad UTF-8 in state (A53) →
-// the error at the redirect URI, nothing in a fragment; a doubled client_id or redirect_uri → a page. It holds what is wrong with a
-// request whose client and redirect URI are right.
+// TestA47ToA51ErrorsGoToTheClient: a wrong response_type, response_mode or scope, a parameter twice, NUL or bad UTF-8 in state (A53) → the
+// error at the redirect URI, nothing in a fragment; a doubled client_id or redirect_uri → a page. The client and the redirect URI of each
+// request are valid.
 func TestA47ToA51ErrorsGoToTheClient(t *testing.T) {
 	g := startPeople(t, "client first first-SECRET", `client tokensonly tokensonly-SECRET {
 			grants client_credentials
@@ -239,7 +239,7 @@ func TestA47ToA51ErrorsGoToTheClient(t *testing.T) {
 }
 
 // TestA52StateComesBack: state of any printable characters, emoji, 4 KiB, CR LF → identical after one decoding; absent (A54) → absent, a
-// registered `state` stays. A state is the client's own, whatever it is made of.
+// registered `state` stays.
 func TestA52StateComesBack(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -274,7 +274,7 @@ func TestA52StateComesBack(t *testing.T) {
 		b.errorToClient(t, b.ask(r.with("response_type", "token")), r, "unsupported_response_type", "")
 	})
 	t.Run("longest", func(t *testing.T) {
-		// The longest request that is taken fits the addresses of our own pages too.
+		// The longest accepted request also fits into the URLs of our own pages.
 		r := requestOf("pub")
 		r.state = ""
 		r.state = strings.Repeat("s", 8<<10-len(r.values().Encode())-len("&state="))
@@ -284,7 +284,7 @@ func TestA52StateComesBack(t *testing.T) {
 }
 
 // TestA55ToA59AnswersByRedirect: code, denial and errors → 303 with state and `iss`, the registered query kept, no-store, no-referrer; no
-// code or Location in the log. It goes the whole way, and reads the log when it is done.
+// code or Location in the log. It reads the log after the whole flow.
 func TestA55ToA59AnswersByRedirect(t *testing.T) {
 	g := startPeople(t)
 	b := g.browser()
@@ -327,7 +327,7 @@ func TestA55ToA59AnswersByRedirect(t *testing.T) {
 	})
 }
 
-// TestPromptsDecideWhichPagesAreShown holds prompt to OpenID Connect Core §3.1.2.1.
+// TestPromptsDecideWhichPagesAreShown checks prompt (OpenID Connect Core §3.1.2.1).
 func TestPromptsDecideWhichPagesAreShown(t *testing.T) {
 	g := startPeople(t)
 	conf, pub, first := requestOf("conf"), requestOf("pub"), requestOf("first")
@@ -366,7 +366,7 @@ func TestPromptsDecideWhichPagesAreShown(t *testing.T) {
 			}
 			_, fields := formIn(t, p)
 			pending := url.QueryEscape(fields.Get("pending"))
-			for range 2 { // neither going on by hand nor coming back skips the password
+			for range 2 { // neither continuing by hand nor coming back skips the password
 				if p := b.open("/oauth/consent?pending=" + pending); !isSignIn(p) {
 					t.Fatalf("skipped: %d %q", p.status, p.header.Get("Location"))
 				}
@@ -395,8 +395,8 @@ func TestPromptsDecideWhichPagesAreShown(t *testing.T) {
 	})
 }
 
-// TestMaxAgeLeadsToAFreshSignIn: max_age of OpenID Connect Core §3.1.2.1, by which a client does what a step-up challenge of
-// the gate asks for (RFC 9470 §4). The sign-in that it asks for shows in the token, and in those refreshed from it.
+// TestMaxAgeLeadsToAFreshSignIn checks max_age (OpenID Connect Core §3.1.2.1), with which a client answers a step-up challenge of the gate
+// (RFC 9470 §4). The token and those refreshed from it carry the time of the new sign-in.
 func TestMaxAgeLeadsToAFreshSignIn(t *testing.T) {
 	now := setClock(t)
 	g := startPeople(t)
@@ -436,7 +436,7 @@ func TestMaxAgeLeadsToAFreshSignIn(t *testing.T) {
 	}
 }
 
-// TestPagesSpeakTheReadersLanguage: ui_locales goes before Accept-Language, and survives signing in.
+// TestPagesSpeakTheReadersLanguage checks that ui_locales takes precedence over Accept-Language and persists through sign-in.
 func TestPagesSpeakTheReadersLanguage(t *testing.T) {
 	g := startPeople(t)
 	pub := requestOf("pub")

@@ -17,17 +17,17 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// application is one that is told of sign-outs.
+// application is a client that receives logout tokens.
 type application struct {
 	*httptest.Server
 	request request
 
 	mu     sync.Mutex
 	tokens []string
-	status int // of the answers
+	status int // of its answers
 }
 
-// application registers an application that may sign people in, and that is told.
+// application registers a client of OpenID Connect with a back-channel logout URI.
 func (g *gatehouse) application(t *testing.T, id string) *application {
 	t.Helper()
 	a := &application{status: http.StatusOK, request: openIDRequestOf("conf", "openid")}
@@ -54,7 +54,7 @@ func (a *application) answer(status int) {
 	a.status = status
 }
 
-// told returns the logout tokens that have come.
+// told returns the logout tokens received so far.
 func (a *application) told() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,7 +72,7 @@ func (b *browser) signedIn(t *testing.T, a *application, email string) map[strin
 	return claims
 }
 
-// awaitTold waits until the application was told n times, and returns the claims of the last token.
+// awaitTold waits until the application has received n logout tokens, and returns the claims of the last one.
 func (g *gatehouse) awaitTold(t *testing.T, a *application, n int) map[string]any {
 	t.Helper()
 	g.eventually("the application is told", func() bool { return len(a.told()) >= n })
@@ -110,7 +110,7 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 		t      *testing.T
 		b      *browser
 		told   *application
-		id     string // of the user
+		id     string // the user's id
 		claims map[string]any
 	}
 	g := startOpenID(t, "store memory", "store sqlite DIR/state/oauth.db")
@@ -173,7 +173,7 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 		c.end(s)
 		scenes = append(scenes, s)
 	}
-	for i, s := range scenes { // after all have ended: the worker looks once a second
+	for i, s := range scenes { // after all have ended: the worker runs once a second
 		t.Run(endings[i].name, func(t *testing.T) {
 			told := g.awaitTold(t, s.told, 1)
 			for _, name := range []string{"iss", "aud", "sub", "sid"} {
@@ -191,8 +191,8 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 	}
 }
 
-// TestT200TheConfigurationEndsASession: a reload without a declared user, or with another password → the applications of the session are
-// told by the worker of the new configuration.
+// TestT200TheConfigurationEndsASession: a reload without a declared user, or with another password → the worker of the new configuration
+// sends logout tokens to the session's applications.
 func TestT200TheConfigurationEndsASession(t *testing.T) {
 	for name, change := range map[string][]string{
 		"gone":             {"user u-max {", "user u-maximilian {"},
@@ -211,7 +211,7 @@ func TestT200TheConfigurationEndsASession(t *testing.T) {
 	}
 }
 
-// TestT207OnlyTheSessionThatEnded: a sign-out in one of several browsers → only that session's applications are told.
+// TestT207OnlyTheSessionThatEnded: a sign-out in one of several browsers → only that session's applications get logout tokens.
 func TestT207OnlyTheSessionThatEnded(t *testing.T) {
 	g := startOpenID(t)
 	app := g.application(t, "app")
@@ -224,7 +224,7 @@ func TestT207OnlyTheSessionThatEnded(t *testing.T) {
 		t.Errorf("told was of %v, and %v has ended", told["sid"], ended["sid"])
 	}
 	left, err := g.app().node.Store().DueLogouts(t.Context(), time.Now().Add(time.Hour), 10)
-	if err != nil || len(left) > 1 { // the one that was delivered may not be dropped yet
+	if err != nil || len(left) > 1 { // the delivered one may not be deleted yet
 		t.Errorf("due are %+v, %v", left, err)
 	}
 	there.submit(t, "/oauth/account", "session", other.signedIn(t, app, "rita@rival.example")["sid"].(string))
@@ -234,8 +234,8 @@ func TestT207OnlyTheSessionThatEnded(t *testing.T) {
 	}
 }
 
-// TestT203AnApplicationThatIsDown: an application that is down → tried again after 5 s, 10 s … 10 min with fresh tokens, also after a
-// reload; given up after an hour, in metrics and audit log.
+// TestT203AnApplicationThatIsDown: an application that is down → retried after 5 s, 10 s … 10 min with fresh tokens, also after a reload;
+// given up after an hour, in metrics and audit log.
 func TestT203AnApplicationThatIsDown(t *testing.T) {
 	clock := runningClock(t)
 	g := startOpenID(t, "store memory", "store sqlite DIR/state/oauth.db")
@@ -291,7 +291,7 @@ func TestT205BackchannelToAPrivateAddress(t *testing.T) {
 	}
 }
 
-// TestT211TheAccountPageSaysWhoIsTold: the account page → names at each session the applications that hear of its end.
+// TestT211TheAccountPageSaysWhoIsTold: the account page → lists for each session the applications that are notified of its end.
 func TestT211TheAccountPageSaysWhoIsTold(t *testing.T) {
 	g := startOpenID(t)
 	app, moved := g.application(t, "app"), g.application(t, "moved")

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestS47ToS54S113BrowserAcrossHosts: Chromium at three hosts, with tabs, deep links, back button, forms and WebSockets after the
-// session's end, stray cookies, a disabled user, another account → signed in once, streams cut, forms not lost, pages accessible.
-// Pictures of the pages are left in the directory that GATEHOUSE_SCREENSHOTS names, if one is named.
+// TestS47ToS54S113BrowserAcrossHosts: Chromium at three hosts, with tabs, deep links, back button, forms and WebSockets after the session's
+// end, stray cookies, a disabled user, another account → signed in once, streams cut, forms not lost, pages accessible. Pictures of the
+// pages are saved in the directory that GATEHOUSE_SCREENSHOTS names, if set.
 func TestS47ToS54S113BrowserAcrossHosts(t *testing.T) {
 	upstream, callback := freeAddr(t), freeAddr(t)
 	g := startHosts(t, "oauth_server\n\thandle {\n\t\trespond 404\n\t}", "oauth_server", "reverse_proxy UPSTREAM", "reverse_proxy "+upstream, "ROUTES", `

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A real browser walks through the pages. The scripts in testdata/npm hold the checks.
+// These tests drive a real browser through the pages. The scripts in testdata/npm hold the checks.
 
 // startBrowser is startInterop with a Chromium for the script.
 func startBrowser(t *testing.T, site string) (*gatehouse, map[string]any) {
@@ -31,7 +31,7 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// flowSite has pages behind the gate that have moved to the application.
+// flowSite adds two routes behind the gate: one for pages of any origin, and one that redirects to the client's callback.
 var flowSite = strings.Replace(interopSite, "\thandle {\n", `	handle /shared/* {
 		protect trusted {
 			cors *
@@ -54,7 +54,7 @@ func TestBrowserFlow(t *testing.T) {
 	runScript(t, "browser-flow.mjs", given)
 }
 
-// looksSite asks for patience after three failures, and has an application with long names.
+// looksSite throttles sign-ins after three failures and has an application with long names.
 var looksSite = strings.NewReplacer("login off", "login 3/1m per account", "client house {", `client long {
 			name "Donaudampfschifffahrtsgesellschaftskapitänsmützenverwaltung für Mitarbeitende"
 			type public
@@ -62,8 +62,8 @@ var looksSite = strings.NewReplacer("login off", "login 3/1m per account", "clie
 		}
 		client house {`).Replace(interopSite)
 
-// TestBrowserLooks leaves a picture of every page in the directory that GATEHOUSE_SCREENSHOTS names, if one is named. It
-// shows nothing but our own pages on the site.
+// TestBrowserLooks saves a picture of every page in the directory that GATEHOUSE_SCREENSHOTS names, if set. The site shows nothing but our
+// own pages.
 func TestBrowserLooks(t *testing.T) {
 	const long = "https://customer-relationship-management.eu-central-1.department-of-navigation.example.com/callback"
 	g, given := startBrowser(t, strings.ReplaceAll(looksSite, "LONGREDIRECT", long))

@@ -9,12 +9,11 @@ import (
 	"testing"
 )
 
-// saysWho is an application in which a page says where it is and who is signed in.
+// saysWho is an application whose page shows its address and the signed-in user.
 const saysWho = "header Content-Type text/html\nrespond `" + `<!DOCTYPE html><html lang="en"><link rel="icon" href="data:,"><title>Application</title>` +
 	"<h1>{http.request.orig_uri} for {http.auth.user.email}</h1></html>`"
 
-// runBrowser has Chromium walk through a script. Pictures of the pages are left in the directory that GATEHOUSE_SCREENSHOTS names, if
-// one is named.
+// runBrowser runs a script in Chromium. Pictures of the pages are saved in the directory that GATEHOUSE_SCREENSHOTS names, if set.
 func (g *hostsGate) runBrowser(t *testing.T, script, callback string, given map[string]any) {
 	t.Helper()
 	pictures, err := filepath.Abs(cmp.Or(os.Getenv("GATEHOUSE_SCREENSHOTS"), t.TempDir()))
@@ -36,8 +35,8 @@ func TestS137BrowserWithoutAnIssuer(t *testing.T) {
 	g.runBrowser(t, "browser-direct.mjs", callback, map[string]any{"issuer": g.origin("app"), "providers": []string{node.issuer}})
 }
 
-// TestS138BrowserProviders: Chromium at a sign-in page with a password and two providers, one of them away → the others work, without
-// script too.
+// TestS138BrowserProviders: Chromium at a sign-in page with a password and two providers, one of them down → the others work, also without
+// script.
 func TestS138BrowserProviders(t *testing.T) {
 	node, callback := startNodeProvider(t), freeAddr(t)
 	away := "provider partner http://" + freeAddr(t) + " {\ntitle \"Partner & Söhne\"\nclient gw 0123456789\nallow_private_network\ncreate\n}\n"

@@ -14,9 +14,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// What users and clients that are known can leave in the store: rows T140 to T144.
+// Limits on what known users and clients can leave in the store: rows T140 to T144.
 
-// grantLimit sets the limits of grants and revocations, as in "grants 5/1m per user"; without any, the defaults hold.
+// grantLimit sets the limits of grants and revocations, as in "grants 5/1m per user". Without lines the defaults apply.
 func grantLimit(lines ...string) []string {
 	text := ""
 	for _, line := range lines {
@@ -25,12 +25,12 @@ func grantLimit(lines ...string) []string {
 	return []string{"\t\t\tgrants off\n\t\t\trevocations off\n", text}
 }
 
-// throttledGrant is the answer of the token endpoint to one grant too many.
+// throttledGrant is the answer of the token endpoint when a grant exceeds the limit.
 var throttledGrant = outcome{status: http.StatusTooManyRequests, code: "temporarily_unavailable", reason: "mint_throttled", text: tooManyGrants}
 
 const tooManyGrants = "Too many tokens were created. Try again later."
 
-// keepHouse is a round of housekeeping, which nodes begin once a minute.
+// keepHouse runs one round of housekeeping, which nodes run once a minute.
 func (u *userDoor) keepHouse() {
 	u.t.Helper()
 	if err := u.app().node.KeepHouse(u.t.Context()); err != nil {
@@ -38,7 +38,7 @@ func (u *userDoor) keepHouse() {
 	}
 }
 
-// sizes counts what is in the store.
+// sizes counts the records of the store.
 func (u *userDoor) sizes() store.Sizes {
 	u.t.Helper()
 	sizes, err := u.app().node.Store().Sizes(u.t.Context())
@@ -49,8 +49,8 @@ func (u *userDoor) sizes() store.Sizes {
 }
 
 // TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords: silent authorizations in a loop → 60 codes a minute, then
-// temporarily_unavailable; other users are served, and unredeemed families are dropped a day later. A signed-in user
-// of a first-party client can cause this by a loop of redirects. Grants within the limit, and other users, go on.
+// temporarily_unavailable; other users are served, and unredeemed families are dropped a day later. A signed-in user of a first-party
+// client can cause such a loop by redirects.
 func TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords(t *testing.T) {
 	const rounds = 70
 	now := setClock(t)
@@ -85,10 +85,10 @@ func TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords(t *testing.T) {
 	u.wait(now, time.Minute)
 	u.code(requestOf("first"), ada)
 
-	// A code that was not redeemed is deleted within the day, and so is the decision.
+	// An unredeemed code and its decision are deleted within a day.
 	u.wait(now, 24*time.Hour+2*time.Minute)
 	u.keepHouse()
-	if left := u.sizes(); left.Families != 3 { // two sessions, and the one that was redeemed
+	if left := u.sizes(); left.Families != 3 { // two sessions, and the redeemed one
 		t.Errorf("a day later %d families are left of %d, and %d before", left.Families, after.Families, before.Families)
 	}
 	u.family(kept)
@@ -100,7 +100,7 @@ func TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords(t *testing.T) {
 }
 
 // TestT141DecisionsOnTheConsentPageAreBounded: yes and no on the consent page in a loop → 60 a minute together, then
-// temporarily_unavailable. Yes and no count together, and one that was refused was not decided.
+// temporarily_unavailable. A decision beyond the limit leaves the request undecided.
 func TestT141DecisionsOnTheConsentPageAreBounded(t *testing.T) {
 	const rounds = 10
 	now := setClock(t)
@@ -131,8 +131,8 @@ func TestT141DecisionsOnTheConsentPageAreBounded(t *testing.T) {
 	b.codeToClient(t, b.decide(asked, "allow"), r)
 }
 
-// TestT142SignInsAreBounded: right passwords in a loop, each token ended at once → 60 a minute, then 429; older sessions go on. Ending
-// a session or a token makes no room for another one within the minute.
+// TestT142SignInsAreBounded: right passwords in a loop, each token ended at once → 60 a minute, then 429; older sessions go on. Ending a
+// session or a token does not make room for another one within the minute.
 func TestT142SignInsAreBounded(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, append(grantLimit("grants 5/1m per user"), passwordRefresh...)...)
@@ -185,7 +185,7 @@ func TestT142SignInsAreBounded(t *testing.T) {
 }
 
 // TestT143EndedServerTokensLeaveABoundedNumberOfRecords: a client gets and revokes server tokens in a loop → always 200 and dead at once,
-// with 61 records a minute; others' tokens live. A client can always end a token of its own.
+// with 61 records a minute; others' tokens live.
 func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 	const rounds = 20
 	now := setClock(t)
@@ -235,7 +235,7 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 	if !lives(serverToken()) {
 		t.Error("a token that was issued afterwards is dead")
 	}
-	// What was recorded is what another node, or this one after a restart, goes by.
+	// Other nodes, and this one after a restart, see only recorded revocations.
 	list, _, err := u.app().node.Store().Revocations(t.Context(), store.FeedPosition{})
 	if err != nil {
 		t.Fatal(err)
@@ -255,9 +255,9 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 	}
 }
 
-// TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords: a refresh and the revocation of the old access token, in a loop →
-// always dead, with at most 61 records for each family. Refreshing takes no grant, so a client that tidies up after every refresh could
-// go on for ever.
+// TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords: a refresh and the revocation of the old access token, in a loop → always
+// dead, with at most 61 records for each family. A refresh does not count as a grant, so a client that revokes after every refresh is
+// otherwise unlimited.
 func TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords(t *testing.T) {
 	const rounds = 40
 	setClock(t)
@@ -290,7 +290,7 @@ func TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords(t *testing.
 	u.gives(r.refresh(first.RefreshToken))
 }
 
-// TestT140TheLimitsAreConfigured: grants and revocations can be bounded otherwise, or not at all.
+// TestT140TheLimitsAreConfigured checks that the limits can be changed or turned off.
 func TestT140TheLimitsAreConfigured(t *testing.T) {
 	for _, test := range []struct {
 		name, lines         string

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// callers get tokens and use them, all the time, until they are stopped.
+// callers request tokens and use them in a loop until they are stopped.
 type callers struct {
 	g      *gatehouse
 	client http.Client
@@ -42,7 +42,7 @@ func (g *gatehouse) startCallers(n int) *callers {
 
 func (c *callers) wait() { c.stop(); c.work.Wait(); c.client.CloseIdleConnections() }
 
-// met counts the tokens that the callers have got so far by the keys that have signed them.
+// met counts the tokens that the callers have received so far, by signing key.
 func (c *callers) met(t *testing.T) map[string]int {
 	t.Helper()
 	c.mu.Lock()
@@ -54,7 +54,7 @@ func (c *callers) met(t *testing.T) map[string]int {
 	return signers
 }
 
-// call gets a token and takes it, and one that a caller got before, to the gate.
+// call requests a token and sends it and an earlier one to the gate.
 func (c *callers) call(round int) {
 	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}}
 	request, _ := http.NewRequestWithContext(c.ctx, http.MethodPost, c.g.url+"/oauth/token", strings.NewReader(form.Encode()))

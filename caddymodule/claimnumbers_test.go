@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// numberSpellings are claims of another issuer that are numbers, how they are passed on, and numbers that they are not. What is passed
-// on is equal to the claim too.
+// numberSpellings are claims of another issuer with the form in which they are forwarded, numbers that equal them and numbers that do not.
+// The forwarded form also equals the claim.
 var numberSpellings = map[string]struct {
 	claim  string
 	passed string
@@ -26,11 +26,11 @@ var numberSpellings = map[string]struct {
 	"several":             {`[7,1234567890123456789]`, "7 1234567890123456789", []string{"7.0", "1234567890123456789"}, []string{"1234567890123456800"}},
 }
 
-// endlessNumbers are claims that no value can be told of in bounded time.
+// endlessNumbers are claims whose values cannot be computed in bounded time.
 var endlessNumbers = []string{"1e99999999999", "1e-99999999999", "9e999999999999999999999999999999", `[1,1e99999999999]`}
 
-// TestV2NumbersInClaimsOfOthers: claims with numbers above 2^53, fractions, exponents → compared by value and passed on exactly. A text
-// is no number.
+// TestV2NumbersInClaimsOfOthers: claims with numbers above 2^53, fractions, exponents → compared by value and passed on exactly. A string
+// does not count as a number.
 func TestV2NumbersInClaimsOfOthers(t *testing.T) {
 	p := startProvider(t)
 	globals, _, _ := strings.Cut(trustSite, "\nhttp://ADDR {")
@@ -80,7 +80,7 @@ func TestV2NumbersInClaimsOfOthers(t *testing.T) {
 	}
 }
 
-// pathOf spells a text in letters that no path has a meaning for.
+// pathOf spells a text in letters that have no special meaning in a path.
 func pathOf(text string) string {
 	var path strings.Builder
 	for _, b := range []byte(text) {
@@ -89,7 +89,8 @@ func pathOf(text string) string {
 	return path.String()
 }
 
-// TestV2NoSubjectOfAnotherAccount: a rule of accept compares numbers exactly, and makes one subject of each.
+// TestV2NoSubjectOfAnotherAccount checks that an `accept` rule compares numbers exactly and derives one subject from all spellings of a
+// number.
 func TestV2NoSubjectOfAnotherAccount(t *testing.T) {
 	s := newAcceptScene(t)
 	s.gatehouse = startGatehouse(t, s.site("memory", "\t\taccept actions {\n\t\t\tclaims repository acme/app acme/taken", `		accept actions {

@@ -22,7 +22,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// otherNode is a second issuer on the gatehouse's database, with connections and counters of its own.
+// otherNode returns a second issuer on the gatehouse's database, with its own connections and counters.
 func (g *gatehouse) otherNode(dsn string) *issuer.Parts {
 	g.t.Helper()
 	g.awaitServing()
@@ -47,8 +47,8 @@ func (g *gatehouse) otherNode(dsn string) *issuer.Parts {
 	return p
 }
 
-// assertionSite has clients that sign assertions: with keys that stand here, and with keys at a URL. The limit of failures is above what a
-// table of them makes.
+// assertionSite has clients that sign assertions, with inline keys and with keys at a URL. The limit of failures exceeds the number of
+// failing cases in a table.
 const assertionSite = `{
 	admin ADMIN
 	log {
@@ -79,7 +79,7 @@ http://ADDR {
 }
 `
 
-// assertionScene is a Gatehouse with such clients, and their keys.
+// assertionScene is a running assertionSite with the keys of its clients.
 type assertionScene struct {
 	*gatehouse
 	remote *provider
@@ -99,7 +99,7 @@ func startAssertions(t *testing.T, changes ...string) *assertionScene {
 	return s
 }
 
-// keySet is that of the client whose keys stand in the configuration.
+// keySet returns the JWK set of the client with inline keys.
 func (s *assertionScene) keySet(t *testing.T) string { return keySetOf(t, s.inline) }
 
 func keySetOf(t *testing.T, signers ...*forger) string {
@@ -115,7 +115,7 @@ func keySetOf(t *testing.T, signers ...*forger) string {
 	return string(text)
 }
 
-// asserted is a client's assertion, with changes of its header and its claims; nil takes a member away.
+// asserted returns a client's assertion with changes of its header and claims. A nil change removes the member.
 func (g *gatehouse) asserted(f *forger, id string, header, claims map[string]any) string {
 	g.t.Helper()
 	now := node.Clock().Unix()
@@ -141,7 +141,7 @@ func assertionForm(assertionText string, more ...string) url.Values {
 	return form
 }
 
-// gets asks for a token with an assertion.
+// gets requests a token with an assertion.
 func (s *assertionScene) gets(assertionText string, more ...string) (int, string) {
 	s.t.Helper()
 	status, _, body := s.post("/oauth/token", assertionForm(assertionText, more...))
@@ -212,7 +212,7 @@ func TestQ70ClientsProveThemselvesWithKeys(t *testing.T) {
 }
 
 // TestQ71ForgedClientAssertions: an assertion with one flaw in key, algorithm, header, typ, audience, iss, sub, time or jti → 401, no URL
-// in it is fetched, the good one is not used up. A good one passes in the end.
+// in it is fetched, the valid one is not used up. A valid one passes in the end.
 func TestQ71ForgedClientAssertions(t *testing.T) {
 	s := startAssertions(t)
 	now := node.Clock().Unix()
@@ -270,7 +270,7 @@ func TestQ71ForgedClientAssertions(t *testing.T) {
 	if n := s.remote.count("/evil"); n != 0 {
 		t.Errorf("a URL of an assertion was asked %d times", n)
 	}
-	if status, body := s.gets(good); status != http.StatusOK { // none of them has used it up
+	if status, body := s.gets(good); status != http.StatusOK { // no forgery has used it up
 		t.Errorf("the good one: %d %s", status, body)
 	}
 	s.notLogged(t, good)
@@ -317,7 +317,7 @@ func TestQ72AnAssertionIsGoodOnce(t *testing.T) {
 	if status, body := s.gets(second); status != http.StatusUnauthorized {
 		t.Errorf("here after another node: %d %s", status, body)
 	}
-	// One that two clients give the same id is not the same.
+	// The same jti of two clients does not collide.
 	for _, id := range []string{"inline", "remote"} {
 		f := s.inline
 		if id == "remote" {
@@ -329,8 +329,8 @@ func TestQ72AnAssertionIsGoodOnce(t *testing.T) {
 	}
 }
 
-// TestQ73KeysAreTheOnlyWay: a client with keys that presents a secret, its bare id or two ways at once → 401 or 400; its keys taken away
-// → dead.
+// TestQ73KeysAreTheOnlyWay: a client with keys that presents a secret, its bare id or two ways at once → 401 or 400; its keys removed →
+// dead.
 func TestQ73KeysAreTheOnlyWay(t *testing.T) {
 	s := startAssertions(t)
 	s.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"turned","name":"turned","grants":["client_credentials"]}`)
@@ -382,14 +382,14 @@ func TestQ73KeysAreTheOnlyWay(t *testing.T) {
 		t.Errorf("a client that is disabled: %d %s", status, body)
 	}
 	s.ok("client", "enable", "turned")
-	// The keys go, and the secret is good again.
+	// Once the keys are removed, the secret works again.
 	s.must(http.StatusOK, "PATCH", "/oauth/clients/turned", `{"jwks":null}`)
 	if status, body := s.gets(s.asserted(s.inline, "turned", nil, nil)); status != http.StatusUnauthorized {
 		t.Errorf("a key that is gone: %d %s", status, body)
 	}
 }
 
-// TestQ74KeysAtAURL: keys at a URL → fetched once, again for another kid; the host away → still good; slow → only its own requests wait.
+// TestQ74KeysAtAURL: keys at a URL → fetched once, again for another kid; the host down → still good; slow → only its own requests wait.
 func TestQ74KeysAtAURL(t *testing.T) {
 	now := setClock(t)
 	s := startAssertions(t)
@@ -444,7 +444,7 @@ func TestQ74PrivateAddressesAreNotAsked(t *testing.T) {
 	}
 }
 
-// TestQ75FailedAssertionsAreCounted: wrong assertions beyond the limit, then a good one → 429; another client → 200.
+// TestQ75FailedAssertionsAreCounted: wrong assertions beyond the limit, then a valid one → 429; another client → 200.
 func TestQ75FailedAssertionsAreCounted(t *testing.T) {
 	s := startAssertions(t, "client 1000/1m per ip", "client 5/1m per ip")
 	stranger := *s.inline

@@ -15,11 +15,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// describing is a host on which clients describe themselves.
+// describing is a host that serves client ID metadata documents.
 type describing struct {
 	*httptest.Server
 	mu        sync.Mutex
-	documents map[string]string // the members beside client_id, by path; a number is a status
+	documents map[string]string // the members other than client_id, by path; a number is a status
 	asked     int
 }
 
@@ -63,7 +63,7 @@ func (d *describing) questions() int {
 	return d.asked
 }
 
-// admitsDescribed has people admit clients that describe themselves on this machine.
+// admitsDescribed lets users admit clients with metadata documents on this machine.
 const admitsDescribed = "password_grant\n\t\tclient_metadata {\n\t\t\tscopes trusted orders.read\n\t\t\tallow_private_network\n\t\t}"
 
 // TestQ45ClientsThatDescribeThemselves: a client with a document, without PKCE, with another redirect URI or scope → refused as a public
@@ -77,7 +77,7 @@ func TestQ45ClientsThatDescribeThemselves(t *testing.T) {
 	if !strings.Contains(metadata, `"client_id_metadata_document_supported":true`) {
 		t.Errorf("the metadata are %s", metadata)
 	}
-	// The token endpoint fetches no document of a client that no user has let in.
+	// The token endpoint does not fetch the document of a client that no user has admitted.
 	g.refused(agent.exchange("a-code"), http.StatusUnauthorized, "invalid_client")
 	if d.questions() != 0 {
 		t.Error("its document was fetched for the token endpoint")
@@ -118,7 +118,7 @@ func TestQ45ClientsThatDescribeThemselves(t *testing.T) {
 		}
 	}
 
-	// On a device the port of a loopback address may be any.
+	// For a client on a device, a loopback redirect URI may have any port.
 	device := d.client("/device.json", `"redirect_uris":["http://127.0.0.1/callback","http://localhost:3118/callback","com.example.app:/back"]`, "")
 	for _, uri := range []string{"http://127.0.0.1:49152/callback", "http://localhost:50000/callback", "http://localhost:3118/callback", "com.example.app:/back"} {
 		r := device
@@ -136,7 +136,7 @@ func TestQ45ClientsThatDescribeThemselves(t *testing.T) {
 }
 
 // TestQ46ConsentSaysWhoAsks: a document with a famous name, markup, reversing characters or 300 letters → the consent page shows its host
-// and where the answer goes, the name harmless and cut.
+// and the destination of the answer, the name harmless and cut.
 func TestQ46ConsentSaysWhoAsks(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
 	const uris = `"redirect_uris":["https://agent.example/callback","http://127.0.0.1/callback"]`
@@ -184,7 +184,7 @@ func TestQ46ConsentSaysWhoAsks(t *testing.T) {
 			t.Errorf("%s is shown as %q", name, shown)
 		}
 	}
-	// The sign-in page has the host too.
+	// The sign-in page shows the host too.
 	r := d.client("/last.json", `"client_name":"Claude",`+uris, "https://agent.example/callback")
 	if p := g.browser().open(r.path()); !strings.Contains(p.body, d.host()+" “Claude”") {
 		t.Errorf("the sign-in page says %s", p.body)
@@ -237,7 +237,7 @@ func TestQ47OperatorsSeeWhoDescribesThemselves(t *testing.T) {
 		t.Errorf("an enabled client: %d", p.status)
 	}
 
-	// One that was removed stays out for as long as its tokens could live, and then needs another consent.
+	// A removed client stays refused for as long as its tokens could live, and then needs another consent.
 	tokens = g.userTokens(other, "max@acme.example")
 	g.ok("client", "remove", other.clientID)
 	g.refused(other.refresh(tokens.RefreshToken), http.StatusUnauthorized, "invalid_client")
@@ -249,7 +249,7 @@ func TestQ47OperatorsSeeWhoDescribesThemselves(t *testing.T) {
 	}
 }
 
-// TestQ49DocumentsThatGo: a token request of a client whose document is gone or which no user let in → invalid_client; its host away →
+// TestQ49DocumentsThatGo: a token request of a client whose document is gone or which no user admitted → invalid_client; its host down →
 // 503 unless remembered.
 func TestQ49DocumentsThatGo(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
@@ -260,7 +260,7 @@ func TestQ49DocumentsThatGo(t *testing.T) {
 	if p := g.browser().open(away.path()); p.status != http.StatusServiceUnavailable {
 		t.Errorf("a host that is away: %d", p.status)
 	}
-	// Another configuration has read no documents yet.
+	// A new configuration has no cached documents.
 	g.reload(peopleSite("password_grant", strings.Replace(admitsDescribed, "allow_private", "deny other.example\n\t\t\tallow_private", 1)))
 	d.client("/agent.json", `503`, uri)
 	form := agent.refresh(tokens.RefreshToken)
@@ -283,8 +283,8 @@ func TestQ49DocumentsThatGo(t *testing.T) {
 	}
 }
 
-// TestQ227NoOpenRedirector: a link with a self-described client and an erroneous request → a page; the browser is sent nowhere unless the
-// person decided.
+// TestQ227NoOpenRedirector: a link with a self-described client and an erroneous request → a page; the browser is redirected only after the
+// user's decision.
 func TestQ227NoOpenRedirector(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
 	const web, device = "https://agent.example/callback", "http://127.0.0.1:4711/callback"
@@ -308,7 +308,7 @@ func TestQ227NoOpenRedirector(t *testing.T) {
 	}
 }
 
-// TestQ227TheClientHearsADecision: who says no on the consent page goes back to the client.
+// TestQ227TheClientHearsADecision checks that a denial on the consent page redirects to the client.
 func TestQ227TheClientHearsADecision(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
 	agent := d.client("/agent.json", `"redirect_uris":["https://agent.example/callback"]`, "https://agent.example/callback")
@@ -318,7 +318,8 @@ func TestQ227TheClientHearsADecision(t *testing.T) {
 	}
 }
 
-// TestQ227NoProgramIsStarted by a link to us, whether or not the visitor is signed in.
+// TestQ227NoProgramIsStarted checks that a link to the issuer never redirects to a custom scheme, which could start a program, whether or
+// not the visitor is signed in.
 func TestQ227NoProgramIsStarted(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
 	const scheme = "com.example.agent:/callback"
@@ -339,7 +340,8 @@ func TestQ227NoProgramIsStarted(t *testing.T) {
 	}
 }
 
-// TestQ49DocumentServersThatFail: a server that answers that it cannot, hangs up or cuts its answer off is away, and one that lies is none.
+// TestQ49DocumentServersThatFail checks that a server that answers 5xx or 429, hangs up or truncates its answer counts as unavailable, and
+// that a wrong document is refused.
 func TestQ49DocumentServersThatFail(t *testing.T) {
 	g := startPeople(t, "password_grant", admitsDescribed)
 	const uri = "https://agent.example/callback"
@@ -369,7 +371,7 @@ func TestQ49DocumentServersThatFail(t *testing.T) {
 			defer server.Close()
 			r := requestOf("pub")
 			r.clientID, r.redirectURI = server.URL+"/agent.json", uri
-			for range 2 { // the second time it is remembered
+			for range 2 { // the second answer comes from the cache
 				p := g.browser().open(r.path())
 				if p.status != test.want || (p.header.Get("Retry-After") != "") != (test.want == 503) {
 					t.Errorf("the authorization endpoint: %d, Retry-After %q", p.status, p.header.Get("Retry-After"))
@@ -379,13 +381,13 @@ func TestQ49DocumentServersThatFail(t *testing.T) {
 	}
 }
 
-// TestQ223ClientsThatUsersLetIn: strangers who ask for documents of a client's host do not keep the client from its tokens.
+// TestQ223ClientsThatUsersLetIn checks that requests for other documents on a client's host do not keep the client from its tokens.
 func TestQ223ClientsThatUsersLetIn(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
 	const uri = "https://agent.example/callback"
 	agent := d.client("/agent.json", `"redirect_uris":["`+uri+`"]`, uri)
 	tokens := g.userTokens(agent, "max@acme.example")
-	g.reload(peopleSite("password_grant", strings.Replace(admitsDescribed, "allow_private", "deny other.example\n\t\t\tallow_private", 1))) // which has read nothing
+	g.reload(peopleSite("password_grant", strings.Replace(admitsDescribed, "allow_private", "deny other.example\n\t\t\tallow_private", 1))) // empties the document cache
 	throttled := 0
 	for i := range 17 {
 		stranger := d.client(fmt.Sprintf("/stranger%d.json", i), `"redirect_uris":["`+uri+`"]`, uri)
@@ -399,7 +401,7 @@ func TestQ223ClientsThatUsersLetIn(t *testing.T) {
 	g.obtain(agent.refresh(tokens.RefreshToken))
 }
 
-// TestQ48ClientMetadataConfiguration: `client_metadata` with allow, deny, off or malformed hosts → bounds who may come, or an error with
+// TestQ48ClientMetadataConfiguration: `client_metadata` with allow, deny, off or malformed hosts → limits the clients, or an error with
 // file and line.
 func TestQ48ClientMetadataConfiguration(t *testing.T) {
 	const frame = "{\n\toauth {\n\t\tissuer https://id.example\n\t\tstore memory\n\t\t%s\n\t}\n}\nid.example {\n\ttls internal\n\toauth_server\n}\n"
@@ -427,7 +429,7 @@ func TestQ48ClientMetadataConfiguration(t *testing.T) {
 	}
 }
 
-// TestQ45PagesOfDescribedClients: a page of the client may read what the token endpoint says as soon as a user has let the client in.
+// TestQ45PagesOfDescribedClients checks that a client's page may read the token endpoint's answers once a user has admitted the client.
 func TestQ45PagesOfDescribedClients(t *testing.T) {
 	g, d := startPeople(t, "password_grant", admitsDescribed), newDescribing(t)
 	for path, uri := range map[string]string{"/page.json": "https://page.example/callback", "/inspector.json": "http://localhost:6274/oauth/callback"} {
@@ -442,8 +444,8 @@ func TestQ45PagesOfDescribedClients(t *testing.T) {
 	}
 }
 
-// TestQ57RoutesForAgentsAdmitClients: a route with `mcp` → clients with documents may come for its scopes alone; `client_metadata off` →
-// none.
+// TestQ57RoutesForAgentsAdmitClients: a route with `mcp` → clients with documents may request only its scopes; `client_metadata off` → no
+// such clients.
 func TestQ57RoutesForAgentsAdmitClients(t *testing.T) {
 	const uri = "https://agent.example/callback"
 	site := func(lines string) string {

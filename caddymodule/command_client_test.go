@@ -92,7 +92,7 @@ func TestT136ClientUpdate(t *testing.T) {
 		}
 	}
 
-	// A public client with a secret can become confidential; one without cannot.
+	// A public client with a secret can become confidential. One without a secret cannot.
 	g.ok("client", "add", "--name", "App", "--id", "app", "--type", "public", "--redirect-uri", "https://app.example/cb")
 	if _, err := g.run("", "client", "update", "app", "--type", "confidential"); err == nil || !strings.Contains(err.Error(), "a confidential client needs a secret") {
 		t.Errorf("without a secret: %v", err)
@@ -110,8 +110,8 @@ func TestT136ClientUpdate(t *testing.T) {
 	}
 }
 
-// TestT146WhatAnUpdateDoesNotNameIsNotJudged: an update of one member of a client whose other members would be refused today → changes; a
-// bad new one beside them → refused. What is new has to keep the rules of today.
+// TestT146WhatAnUpdateDoesNotNameIsNotJudged: an update of one member of a client whose other members would be refused today → changes; an
+// invalid new member among them → refused.
 func TestT146WhatAnUpdateDoesNotNameIsNotJudged(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.ok("client", "add", "--name", "Old", "--id", "old", "--grant", "authorization_code", "--redirect-uri", "https://p.example/cb")
@@ -163,8 +163,7 @@ func TestT146WhatAnUpdateDoesNotNameIsNotJudged(t *testing.T) {
 }
 
 // TestT135RemovedIDs: the id of a removed client or user is added again before the last token can have expired → refused with the time;
-// afterwards → accepted, and consent is asked for anew. The id of whoever was removed is free again when the last token has expired, and
-// until then the error says when that is.
+// afterwards → accepted, and consent is asked for again.
 func TestT135RemovedIDs(t *testing.T) {
 	moved := setClock(t)
 	g := startGatehouse(t, durableStaffed)

@@ -9,7 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// TestCommandFindsTheAdminEndpoint: as `caddy reload` finds it, and without a word of Caddy's about that.
+// TestCommandFindsTheAdminEndpoint checks that the command finds the endpoint as `caddy reload` does, without Caddy's log messages about
+// it.
 func TestCommandFindsTheAdminEndpoint(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	dir := t.TempDir()
@@ -58,7 +59,7 @@ func TestCommandFindsTheAdminEndpoint(t *testing.T) {
 	}
 }
 
-// TestCommandHelpPointsToOurDocumentation: every help text ends with it, and not with Caddy's.
+// TestCommandHelpPointsToOurDocumentation checks that every help text ends with a link to our documentation instead of Caddy's.
 func TestCommandHelpPointsToOurDocumentation(t *testing.T) {
 	for _, args := range [][]string{{}, {"--help"}, {"client", "--help"}, {"client", "update", "--help"}, {"token", "explain", "--help"}, {"status", "-h"}} {
 		out, err := runCommand("", args...)

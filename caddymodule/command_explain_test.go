@@ -85,7 +85,7 @@ func TestT148ATokenAsAnArgument(t *testing.T) {
 	}
 }
 
-// TestCommandTokenExplainOfAnIDToken says what it is, and not that a check of access tokens has failed on the way.
+// TestCommandTokenExplainOfAnIDToken checks that `token explain` identifies an ID token and does not report failed checks of access tokens.
 func TestCommandTokenExplainOfAnIDToken(t *testing.T) {
 	g := startOpenID(t)
 	signed := g.userTokens(openIDRequestOf("conf", "openid"), "ada@acme.example")

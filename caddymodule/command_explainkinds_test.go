@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// explained wants what `token explain` says of a text, which it never repeats.
+// explained checks what `token explain` prints about a text. It must never repeat the text.
 func (g *gatehouse) explained(t *testing.T, text, verdict string, lines ...string) {
 	t.Helper()
 	out, err := g.run(text, "token", "explain")
@@ -23,7 +23,7 @@ func (g *gatehouse) explained(t *testing.T, text, verdict string, lines ...strin
 	}
 }
 
-// TestCommandTokenExplainOfAPersonalToken decides as the gate does, whatever has become of the token or its owner.
+// TestCommandTokenExplainOfAPersonalToken checks that `token explain` decides as the gate does in every state of the token and its owner.
 func TestCommandTokenExplainOfAPersonalToken(t *testing.T) {
 	now := setClock(t)
 	g := startPATs(t)
@@ -57,7 +57,8 @@ func TestCommandTokenExplainOfAPersonalToken(t *testing.T) {
 	without.explained(t, robots, gateRefuses, "It is what looks like a personal access token, and the configuration has no personal_tokens.")
 }
 
-// TestCommandTokenExplainOfAHostSession says of which host a cookie is, and whether its session goes on.
+// TestCommandTokenExplainOfAHostSession checks that `token explain` names the host of a session cookie and reports whether the session is
+// active.
 func TestCommandTokenExplainOfAHostSession(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")

@@ -42,7 +42,7 @@ func TestA147ClientAddForOpenID(t *testing.T) {
 	if got := show(id); !reflect.DeepEqual(got, want) {
 		t.Errorf("registered %+v, want %+v", got, want)
 	}
-	// The secret is the client's: a wrong one is told apart from a right one with a wrong code.
+	// The secret belongs to the client: a wrong secret gets another error than a right one with a wrong code.
 	for _, c := range []struct{ secret, want string }{{secret, "invalid_grant"}, {secret + "x", "invalid_client"}} {
 		_, _, body := g.post("/oauth/token", url.Values{
 			"grant_type": {"authorization_code"}, "code": {"x"}, "redirect_uri": {"https://w.example/cb"}, "client_id": {id}, "client_secret": {c.secret},

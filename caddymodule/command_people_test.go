@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestCommandOrganisation walks an organisation through `caddy oauth org`.
+// TestCommandOrganisation takes an organisation through `caddy oauth org`.
 func TestCommandOrganisation(t *testing.T) {
 	g := startGatehouse(t, durableStaffed)
 	if out := g.ok("org", "add", "a/b c", "--name", "Globex Corp"); out != "organisation  a/b c\n" {
@@ -33,7 +33,7 @@ func TestCommandOrganisation(t *testing.T) {
 	}
 }
 
-// TestCommandUser walks a user through `caddy oauth user`.
+// TestCommandUser takes a user through `caddy oauth user`.
 func TestCommandUser(t *testing.T) {
 	g := startGatehouse(t, durableStaffed)
 	const email = "bob@acme.example"
@@ -50,7 +50,7 @@ func TestCommandUser(t *testing.T) {
 	if out != "user  u/b o\n" {
 		t.Errorf("add printed %q", out)
 	}
-	access, _ := g.staffTokens(email, "first password ") // the line end is no part of it, the space is
+	access, _ := g.staffTokens(email, "first password ") // the password includes the space and excludes the line end
 	shown := g.ok("user", "show", "u/b o")
 	for word, want := range map[string]string{
 		"id": "u/b o", "e-mail": email, "name": "Bob Builder", "organisation": "acme", "role": "group_manager", "source": "store", "state": "active",
@@ -83,7 +83,7 @@ func TestCommandUser(t *testing.T) {
 	}
 }
 
-// TestCommandUserJSON: --json prints what a machine reads, and never a hash.
+// TestCommandUserJSON checks that --json prints JSON and never a hash.
 func TestCommandUserJSON(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	g.ok("org", "add", "globex", "--name", "Globex")
@@ -109,7 +109,8 @@ func TestCommandUserJSON(t *testing.T) {
 	}
 }
 
-// TestCommandUserWithoutPassword says what is missing, until it is there.
+// TestCommandUserWithoutPassword checks that adding a user without a password prints how to set one, and that `user show` reports that it
+// is missing.
 func TestCommandUserWithoutPassword(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	out := g.ok("user", "add", "--email", "bob@acme.example", "--org", "acme", "--role", "member", "--id", "u-bob")
@@ -121,7 +122,7 @@ func TestCommandUserWithoutPassword(t *testing.T) {
 	}
 }
 
-// TestCommandErrorsAboutPeople: a mistake ends with code 1 and one readable sentence, and a password is never a flag.
+// TestCommandErrorsAboutPeople checks that a mistake exits with code 1 and one readable sentence, and that no flag takes a password.
 func TestCommandErrorsAboutPeople(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	add := []string{"user", "add", "--email", "bob@acme.example", "--org", "acme", "--role", "member"}
@@ -160,7 +161,7 @@ func TestCommandErrorsAboutPeople(t *testing.T) {
 	}
 }
 
-// TestCommandMintAndRevokeForAUser mints for a user, explains and revokes by the family that the explanation names.
+// TestCommandMintAndRevokeForAUser mints a token for a user, explains it, and revokes it by the family that the explanation names.
 func TestCommandMintAndRevokeForAUser(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	token := strings.TrimSpace(g.ok("token", "mint", "--client", "conf", "--user", "u-ada", "--scope", "trusted"))

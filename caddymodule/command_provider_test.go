@@ -13,7 +13,7 @@ import (
 
 const openIDMetadata = "/.well-known/openid-configuration"
 
-// siteWithProvider is a site whose people sign in at PROVIDER too. Its further lines are LINES.
+// siteWithProvider is a site with a provider at PROVIDER for sign-in. LINES are further lines of the provider.
 const siteWithProvider = `{
 	admin ADMIN
 	log {
@@ -51,7 +51,7 @@ func writeAnswer(w http.ResponseWriter, status int, answer any) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// sayOpenID has a provider publish what one of OpenID Connect does, and refuse every code.
+// sayOpenID makes the provider publish OpenID Connect metadata and refuse every code.
 func (p *provider) sayOpenID() {
 	p.says(openIDMetadata, func(w http.ResponseWriter, _ *http.Request) {
 		writeAnswer(w, http.StatusOK, map[string]any{
@@ -69,22 +69,22 @@ func withProvider(p *provider, lines string) string {
 	return strings.NewReplacer("PROVIDER", p.url, "LINES", lines).Replace(siteWithProvider)
 }
 
-// isGood reports whether `status` says that a provider works.
+// isGood reports whether `status` shows a provider as working.
 func (g *gatehouse) isGood(name string) bool {
 	out, _ := g.run("", "status")
 	return regexp.MustCompile(`(?m)^provider ` + name + ` +good$`).MatchString(out)
 }
 
-// TestP92AProviderThatIsAway: a provider away at start, reload or later → nothing waits, `status` and metrics tell, it comes back by
+// TestP92AProviderThatIsAway: a provider down at start, reload or later → nothing waits, `status` and metrics show it, it recovers by
 // itself.
 func TestP92AProviderThatIsAway(t *testing.T) {
 	p := startProvider(t)
 	p.sayOpenID()
-	p.says(openIDMetadata, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }) // it never answers
+	p.says(openIDMetadata, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }) // never answers
 	g := startGatehouse(t, withProvider(p, ""))
 	begun := time.Now()
 	g.reload(withProvider(p, "title Corp"))
-	if took := time.Since(begun); took > 4*time.Second { // a question to a provider gives up after five
+	if took := time.Since(begun); took > 4*time.Second { // requests to a provider time out after five seconds
 		t.Errorf("the reload took %s", took)
 	}
 	g.awaitServing()
@@ -101,8 +101,8 @@ func TestP92AProviderThatIsAway(t *testing.T) {
 	}
 }
 
-// TestP93ProvidersOutliveAReload: a reload with the same provider → what it publishes is kept; with another registration → fetched anew;
-// without it → nothing runs on.
+// TestP93ProvidersOutliveAReload: a reload with the same provider → what it publishes is kept; with another registration → fetched again;
+// without it → nothing keeps running.
 func TestP93ProvidersOutliveAReload(t *testing.T) {
 	p := startProvider(t)
 	p.sayOpenID()
@@ -130,8 +130,8 @@ func TestP93ProvidersOutliveAReload(t *testing.T) {
 	}
 }
 
-// TestP94ProviderListAndTest: `provider test` → each step with what to do, exit 1 where one fails, no secret shown. Neither says the
-// secret.
+// TestP94ProviderListAndTest: `provider test` → each step with what to do, exit 1 where one fails, no secret shown. `provider list` does
+// not show the secret either.
 func TestP94ProviderListAndTest(t *testing.T) {
 	p := startProvider(t)
 	p.sayOpenID()

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 )
 
-// routesSite is a gate for others' tokens, without a store, whose upstream nobody needs.
+// routesSite is a gate for other issuers' tokens, without a store. Its upstream is not needed.
 const routesSite = `{
 	admin ADMIN
 	log {
@@ -57,7 +57,7 @@ http://ADDR {
 }
 `
 
-// TestCommandRoutes: the table says what protects what and where that is written, without an issuer and without a store.
+// TestCommandRoutes checks that the table shows which gate protects each route and where it is configured, without an issuer or a store.
 func TestCommandRoutes(t *testing.T) {
 	g := startGatehouse(t, routesSite)
 	out := g.ok("routes")
@@ -90,7 +90,7 @@ func TestCommandRoutes(t *testing.T) {
 	}
 }
 
-// TestCommandRoutesWithoutAny says so, where an empty table would leave the question open whether anything was looked at.
+// TestCommandRoutesWithoutAny checks that the command says explicitly that there are no routes. An empty table would be ambiguous.
 func TestCommandRoutesWithoutAny(t *testing.T) {
 	g := startGatehouse(t, routesSite[:strings.Index(routesSite, "\thandle /orders")]+"\trespond 404\n}\n")
 	if out := g.ok("routes"); out != "no route to an upstream\n" {
@@ -101,7 +101,7 @@ func TestCommandRoutesWithoutAny(t *testing.T) {
 	}
 }
 
-// TestG99TheRoutesShowNoSecret: not of the configuration, and not of its matchers; and nothing can be changed there.
+// TestG99TheRoutesShowNoSecret checks that the endpoint shows no secret of the configuration or its matchers, and is read-only.
 func TestG99TheRoutesShowNoSecret(t *testing.T) {
 	g := startGatehouse(t, routesSite)
 	status, header, body := g.adminRequest(http.MethodGet, "/oauth/routes")

@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestS66HostSessionsAsOperatorsAndPeopleSeeThem: under the sign-in that they came of, in the CLI and on the account page. Either ends one
-// alone.
+// TestS66HostSessionsAsOperatorsAndPeopleSeeThem checks that the CLI and the account page list host sessions under the sign-in that created
+// them. Each can be ended alone.
 func TestS66HostSessionsAsOperatorsAndPeopleSeeThem(t *testing.T) {
 	g := startPeople(t)
 	b := g.browser()
@@ -63,7 +63,7 @@ func TestS66HostSessionsAsOperatorsAndPeopleSeeThem(t *testing.T) {
 	}
 }
 
-// TestA148SessionsAsOperatorsSeeThem: `user sessions` → each browser with its sid and which applications hear of its end.
+// TestA148SessionsAsOperatorsSeeThem: `user sessions` → each browser with its sid and the applications that are notified of its end.
 func TestA148SessionsAsOperatorsSeeThem(t *testing.T) {
 	type session struct {
 		ID, Browser string

@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 )
 
-// run runs `caddy oauth …` against the running Caddy. An error is what Caddy ends with code 1 for.
+// run runs `caddy oauth …` against the running Caddy. It returns an error where Caddy would exit with code 1.
 func (g *gatehouse) run(stdin string, args ...string) (string, error) {
 	return runCommand(stdin, append([]string{"--address", g.admin}, args...)...)
 }
@@ -26,7 +26,7 @@ func (g *gatehouse) run(stdin string, args ...string) (string, error) {
 func runCommand(stdin string, args ...string) (string, error) {
 	oauth := &cobra.Command{Use: "oauth"}
 	caddycmd.Commands()["oauth"].CobraFunc(oauth)
-	root := &cobra.Command{Use: "caddy", SilenceUsage: true, SilenceErrors: true} // as Caddy's own, but for the printing
+	root := &cobra.Command{Use: "caddy", SilenceUsage: true, SilenceErrors: true} // as Caddy's own, except for the printing
 	root.AddCommand(oauth)
 	var out, errors bytes.Buffer
 	root.SetArgs(append([]string{"oauth"}, args...))
@@ -37,7 +37,7 @@ func runCommand(stdin string, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// ok is run of a command that must work.
+// ok is like run for a command that must succeed.
 func (g *gatehouse) ok(args ...string) string {
 	g.t.Helper()
 	out, err := g.run("", args...)
@@ -47,7 +47,7 @@ func (g *gatehouse) ok(args ...string) string {
 	return out
 }
 
-// printed returns what stands behind a word at the start of a line.
+// printed returns the text after a word at the start of a line.
 func printed(t *testing.T, out, word string) string {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -59,7 +59,7 @@ func printed(t *testing.T, out, word string) string {
 	return ""
 }
 
-// decoded reads what --json printed.
+// decoded decodes the output of --json.
 func decoded[T any](t *testing.T, out string) (value T) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(out))
@@ -70,7 +70,7 @@ func decoded[T any](t *testing.T, out string) (value T) {
 	return value
 }
 
-// TestCommandClient walks a client through `caddy oauth client`.
+// TestCommandClient takes a client through `caddy oauth client`.
 func TestCommandClient(t *testing.T) {
 	clock := setClock(t)
 	g := startGatehouse(t, durableSite)
@@ -139,7 +139,7 @@ func TestCommandClient(t *testing.T) {
 	}
 }
 
-// TestCommandClientJSON: --json prints what a machine reads, at every command that prints anything.
+// TestCommandClientJSON checks that --json prints JSON for every command with output.
 func TestCommandClientJSON(t *testing.T) {
 	g := startGatehouse(t, site)
 	added := decoded[clientView](t, g.ok("client", "add", "--name", "Acme", "--json"))
@@ -179,7 +179,7 @@ func TestCommandClientJSON(t *testing.T) {
 	}
 }
 
-// TestCommandTokenExplain: good, expired, revoked, forged, foreign and no token, in plain words.
+// TestCommandTokenExplain checks the explanation of good, expired, revoked, forged, foreign and missing tokens.
 func TestCommandTokenExplain(t *testing.T) {
 	clock := setClock(t)
 	g := startGatehouse(t, site)
@@ -237,7 +237,7 @@ func TestCommandTokenExplain(t *testing.T) {
 	}
 }
 
-// hasLine reports whether a line begins with the first word and has the others.
+// hasLine reports whether a line begins with the first word and contains the others.
 func hasLine(out string, words []string) bool {
 	for line := range strings.Lines(out) {
 		missing := func(word string) bool { return !strings.Contains(line, word) }
@@ -248,7 +248,7 @@ func hasLine(out string, words []string) bool {
 	return false
 }
 
-// gateOf is gate for what may be no token at all.
+// gateOf is like gate and returns 0 for an empty token.
 func (g *gatehouse) gateOf(token string) int {
 	token = strings.TrimSpace(token)
 	if token == "" {
@@ -257,7 +257,7 @@ func (g *gatehouse) gateOf(token string) int {
 	return g.gate(token)
 }
 
-// decodedID returns the jti of a token, by way of explain.
+// decodedID returns the jti of a token as `token explain` prints it.
 func decodedID(t *testing.T, g *gatehouse, token string) string {
 	t.Helper()
 	out, err := g.run(token, "token", "explain", "--json")
@@ -267,7 +267,7 @@ func decodedID(t *testing.T, g *gatehouse, token string) string {
 	return decoded[explanation](t, out).ID
 }
 
-// TestCommandTokenRevoke revokes by each of the names; TestG99Revocations proves what each hits.
+// TestCommandTokenRevoke revokes by each of the names. TestG99Revocations checks what each revokes.
 func TestCommandTokenRevoke(t *testing.T) {
 	g := startGatehouse(t, site)
 	for _, kind := range []string{"--jti", "--family", "--user", "--client"} {
@@ -281,7 +281,7 @@ func TestCommandTokenRevoke(t *testing.T) {
 		}
 		args := []string{"token", "revoke", kind, id}
 		if kind == "--user" {
-			args = append(args, "--force") // there is nobody of that id
+			args = append(args, "--force") // no such user exists
 		}
 		if out := g.ok(args...); out != "" {
 			t.Errorf("revoke %s printed %q", kind, out)
@@ -296,7 +296,7 @@ func TestCommandTokenRevoke(t *testing.T) {
 	}
 }
 
-// TestCommandErrors: a mistake ends with code 1 and one readable sentence.
+// TestCommandErrors checks that a mistake exits with code 1 and one readable sentence.
 func TestCommandErrors(t *testing.T) {
 	g := startGatehouse(t, site)
 	for _, test := range []struct {
@@ -345,7 +345,7 @@ func TestCommandErrors(t *testing.T) {
 	}
 }
 
-// TestCommandFindsTheEndpoint: the address comes from the configuration file, as for `caddy reload`.
+// TestCommandFindsTheEndpoint checks that the address comes from the configuration file, as for `caddy reload`.
 func TestCommandFindsTheEndpoint(t *testing.T) {
 	g := startGatehouse(t, site)
 	path := filepath.Join(t.TempDir(), "Caddyfile")
@@ -358,7 +358,7 @@ func TestCommandFindsTheEndpoint(t *testing.T) {
 	}
 }
 
-// TestCommandOverAUnixSocket: where the admin endpoint is a socket, its file's mode says who may administer.
+// TestCommandOverAUnixSocket checks the command over a socket. The mode of the socket's file decides who may administer.
 func TestCommandOverAUnixSocket(t *testing.T) {
 	directory, err := os.MkdirTemp("", "gatehouse") // a socket's path must be short
 	if err != nil {

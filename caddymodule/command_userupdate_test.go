@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestCommandUserUpdate changes what is named of a user and nothing else, by id and by address, and writes the audit log.
+// TestCommandUserUpdate checks that an update changes only the named members, by id and by address, and writes the audit log.
 func TestCommandUserUpdate(t *testing.T) {
 	g := startGatehouse(t, durableStaffed)
 	g.ok("org", "add", "globex", "--name", "Globex Corp")
@@ -18,7 +18,7 @@ func TestCommandUserUpdate(t *testing.T) {
 	for _, step := range []struct {
 		args    []string
 		as      func(*userView)
-		changed string // as the audit line has it
+		changed string // as in the audit line
 		ends    bool
 	}{
 		{[]string{"u-bob", "--name", "Bob Builder"}, func(u *userView) { u.Name = "Bob Builder" }, `["name"]`, false},
@@ -52,7 +52,7 @@ func TestCommandUserUpdate(t *testing.T) {
 			t.Errorf("%q: no line with %s", step.args, line)
 		}
 	}
-	// Every command takes an address where it takes an id.
+	// Every command accepts an address in place of an id.
 	for _, args := range [][]string{
 		{"user", "enable", "bob@acme.example"}, {"user", "set-role", "BOB@acme.example", "member"}, {"user", "disable", "bob@acme.example"},
 		{"user", "lock", "bob@acme.example"}, {"user", "enable", "bob@acme.example"}, {"token", "revoke", "--user", "bob@acme.example"},
@@ -84,7 +84,7 @@ func sameView(a, b userView) bool {
 		strings.Join(a.Groups, ",") == strings.Join(b.Groups, ",") && a.Source == b.Source && a.HasPassword == b.HasPassword
 }
 
-// TestUserUpdatesThatAreRefused say why, and change nothing.
+// TestUserUpdatesThatAreRefused checks that a refused update says why and changes nothing.
 func TestUserUpdatesThatAreRefused(t *testing.T) {
 	g := startGatehouse(t, durableStaffed)
 	for _, id := range []string{"u-bob", "u-eve"} {

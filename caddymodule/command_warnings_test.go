@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestClientAddWarnsOfAPrivateLogoutURI unless such addresses are allowed; a public one is no reason for a warning.
+// TestClientAddWarnsOfAPrivateLogoutURI checks the warning about a private address, which is absent if such addresses are allowed or the
+// address is public.
 func TestClientAddWarnsOfAPrivateLogoutURI(t *testing.T) {
 	for allowed, openID := range map[bool]string{false: "openid", true: "openid {\n\t\tallow_private_network\n\t}"} {
 		g := startGatehouse(t, strings.Replace(strings.ReplaceAll(patSite, "HASH", peopleHash()), "\t\topenid\n", "\t\t"+openID+"\n", 1))
@@ -21,7 +22,7 @@ func TestClientAddWarnsOfAPrivateLogoutURI(t *testing.T) {
 	}
 }
 
-// TestUserAddWithoutAPassword says what that means, and that --force is a flag.
+// TestUserAddWithoutAPassword checks that the output explains the missing password and that --force is a flag.
 func TestUserAddWithoutAPassword(t *testing.T) {
 	g := startPATs(t)
 	out := g.ok("user", "add", "--email", "new@acme.example")

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 )
 
-// refusedBrand is what is refused of `brand`.
+// refusedBrand holds the invalid forms of `brand`.
 var refusedBrand = refusedBlock{
 	adapted: []refusal{
 		{`brand`, `wrong argument count or unexpected line ending after 'brand', at Caddyfile:3`},

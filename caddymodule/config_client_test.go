@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// refusedClient is what is refused of `client` and `pkce`.
+// refusedClient holds the invalid forms of `client` and `pkce`.
 var refusedClient = refusedBlock{
 	adapted: []refusal{
 		{`client`, `wrong argument count or unexpected line ending after 'client', at Caddyfile:3`},
@@ -76,8 +76,8 @@ var refusedClient = refusedBlock{
 	},
 }
 
-// TestK7WrittenOutSecret: Caddy shows its configuration and saves it to disk, so a secret that stands in a Caddyfile
-// must not stand in the JSON, whatever it looks like.
+// TestK7WrittenOutSecret checks that a secret in a Caddyfile does not occur in the JSON, whatever it looks like. Caddy shows its
+// configuration and saves it to disk.
 func TestK7WrittenOutSecret(t *testing.T) {
 	for _, secret := range []string{"written-out", "}written-out{", "a{written-out}c", "writ{ten.out}", "%77ritten-out"} {
 		config, err := adapt("{\n\toauth {\n\t\tissuer https://a.example\n\t\tclient a `" + secret + "`\n\t}\n}\n")

@@ -1,6 +1,6 @@
 package caddymodule
 
-// refusedIssuer is what is refused of `issuer` and `audience`, and what no block has.
+// refusedIssuer holds the invalid forms of `issuer` and `audience`, and options that no block has.
 var refusedIssuer = refusedBlock{
 	adapted: []refusal{
 		{`nonsense`, `unknown oauth option "nonsense", at Caddyfile:3`},

@@ -1,6 +1,6 @@
 package caddymodule
 
-// refusedKeys is what is refused of `keys`.
+// refusedKeys holds the invalid forms of `keys`.
 var refusedKeys = refusedBlock{
 	adapted: []refusal{
 		{`keys x`, `wrong argument count or unexpected line ending after 'x', at Caddyfile:3`},

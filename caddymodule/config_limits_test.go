@@ -12,7 +12,7 @@ const (
 	clientUsage = "write a limit as `client 20/1m per ip`, or as `client off`, at Caddyfile:4"
 )
 
-// refusedLimits is what is refused of `limits` and `revocation`.
+// refusedLimits holds the invalid forms of `limits` and `revocation`.
 var refusedLimits = refusedBlock{
 	adapted: []refusal{
 		{`revocation x`, `wrong argument count or unexpected line ending after 'x', at Caddyfile:3`},

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestUnknownOptionsListTheKnownOnes in every block, so that a misspelled word needs no page, and none of the other errors does so.
+// TestUnknownOptionsListTheKnownOnes checks that the error for an unknown option lists the known ones in every block. Other errors must not
+// list them.
 func TestUnknownOptionsListTheKnownOnes(t *testing.T) {
 	for block, known := range map[string]string{
 		"":        "accept, audience, ",
@@ -48,7 +49,8 @@ func TestUnknownOptionsListTheKnownOnes(t *testing.T) {
 	}
 }
 
-// TestAMissingFileIsNamed wherever a setting comes from one, with the line, and never a secret that stands beside it.
+// TestAMissingFileIsNamed checks that the error for a missing file names the file and the line wherever a setting refers to one. The error
+// never contains a secret of the same setting.
 func TestAMissingFileIsNamed(t *testing.T) {
 	directory := t.TempDir()
 	empty, missing, unreadable := filepath.Join(directory, "empty"), filepath.Join(directory, "missing"), directory

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// refusedOpenID is what is refused of `openid`.
+// refusedOpenID holds the invalid forms of `openid`.
 var refusedOpenID = refusedBlock{
 	adapted: []refusal{
 		{"openid\nopenid", `openid is set twice, at Caddyfile:4`},
@@ -48,7 +48,7 @@ var refusedOpenID = refusedBlock{
 }
 
 // TestA142OpenIDIsOffUnlessItIsTurnedOn: scopes of OpenID Connect without `openid`, undeclared → refused with the line and what to add.
-// With it they are, and none of them can be a server's.
+// With `openid` they are declared, and no server token can have one.
 func TestA142OpenIDIsOffUnlessItIsTurnedOn(t *testing.T) {
 	emptyHome(t)
 	for _, name := range []string{"openid", "profile", "email", "phone", "address"} {
@@ -66,7 +66,7 @@ func TestA142OpenIDIsOffUnlessItIsTurnedOn(t *testing.T) {
 	checkPlace(t, refused(t, gateOf("openid", trustLines("a", "https://l.example"))), "oauth: openid needs an issuer: add `issuer https://…` to the oauth block", 2)
 }
 
-// TestA142WithoutOpenIDNothingOnTheWireKnowsIt: no discovery, no scope.
+// TestA142WithoutOpenIDNothingOnTheWireKnowsIt checks that without `openid` there is no discovery document and no scope of OpenID Connect.
 func TestA142WithoutOpenIDNothingOnTheWireKnowsIt(t *testing.T) {
 	g := startGatehouse(t, site)
 	if status, _, _ := g.get("/.well-known/openid-configuration", ""); status != http.StatusNotFound {
@@ -153,7 +153,7 @@ func TestA143ClientsOfOpenIDOnTheCommandLine(t *testing.T) {
 	refused("session of nobody", []string{"app", "--backchannel-logout-session-required"}, "needs a backchannel_logout_uri")
 	refused("pkce of a public client", []string{"app", "--pkce", "optional"}, "pkce optional is for confidential clients")
 
-	// Turned off, what is stored stays, and nothing new comes.
+	// After `openid` is turned off, stored members stay, and new ones are refused.
 	g.reload(durableSite)
 	g.ok("client", "update", "wiki", "--name", "Wiki again")
 	if got := show(); !reflect.DeepEqual(got.ClientOpenID, want) {

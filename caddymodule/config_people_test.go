@@ -10,27 +10,27 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// adaHash is a bcrypt hash of the password "correct-horse", of the least cost.
+// adaHash is a bcrypt hash of the password "correct-horse" with the minimum cost.
 const adaHash = "$2a$04$jxx5KdE/HQJA3PCznHrn5uJ5yfnQY/KKEbMxaxqg8rcb5gMim3g1y"
 
-// aUser is a user that is refused only for what stands in lines.
+// aUser returns a user that is valid except for lines.
 func aUser(lines string) string {
 	return "user u-ada {\nemail ada@acme.example\npassword " + adaHash + "\norganisation acme\n" + lines + "\n}"
 }
 
-// withPassword is the user u-ada and its organisation.
+// withPassword returns the user u-ada and its organisation.
 func withPassword(hash string) string {
 	return "organisation acme\n" + strings.Replace(aUser(""), adaHash, hash, 1)
 }
 
-// userMembers are a client, an organisation and a user with those members.
+// userMembers returns a client, an organisation and a user with the given members.
 func userMembers(members string) string {
 	return `"clients":[{"id":"app","secret":"x"}],"organisations":[{"id":"acme"}],"users":[{"id":"u-ada","email":"ada@acme.example",` + members + `}]`
 }
 
 const roleUsage = `write a role as role <name> ["<words>"] [manages <role>...], at Caddyfile:3`
 
-// refusedPeople is what is refused of `role`, `organisation` and `user`.
+// refusedPeople holds the invalid forms of `role`, `organisation` and `user`.
 var refusedPeople = refusedBlock{
 	adapted: []refusal{
 		{`organisation`, `wrong argument count or unexpected line ending after 'organisation', at Caddyfile:3`},
@@ -102,8 +102,8 @@ var refusedPeople = refusedBlock{
 	},
 }
 
-// TestT68DeclaredOnceAsClientOnceAsUser: a token whose subject is its client acts for no user, so no id is both, in
-// whatever order they are declared.
+// TestT68DeclaredOnceAsClientOnceAsUser checks that a client and a user cannot share an id, in whatever order they are declared. A token
+// whose subject is its client acts for no user.
 func TestT68DeclaredOnceAsClientOnceAsUser(t *testing.T) {
 	user := strings.Replace(aUser(""), "u-ada", "both", 1)
 	for name, test := range map[string]refusal{
@@ -122,8 +122,8 @@ func TestT68DeclaredOnceAsClientOnceAsUser(t *testing.T) {
 	}
 }
 
-// TestReadPeople: declared people are in the directory, and the schemes of their hashes are known to the issuer, which
-// spends as much on an address that it does not know.
+// TestReadPeople checks that declared users are in the directory and that the issuer knows the schemes of their hashes. The issuer spends
+// the same work on an unknown address.
 func TestReadPeople(t *testing.T) {
 	const argon = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA"
 	path := filepath.Join(t.TempDir(), "bob")

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// misplaced is a Caddyfile with one fault: what is said of it, and the line that it names.
+// misplaced is a Caddyfile with one fault, the expected error and the line that it names.
 type misplaced struct {
 	name, caddyfile, want string
 	line                  int
 }
 
-// refused says what is wrong with a Caddyfile, whether it shows when it is adapted or when it is loaded.
+// refused returns the error of a Caddyfile from adapting or loading it.
 func refused(t *testing.T, caddyfile string) error {
 	t.Helper()
 	config, err := adapt(caddyfile)
@@ -25,7 +25,7 @@ func refused(t *testing.T, caddyfile string) error {
 	return validateJSON(t, config)
 }
 
-// checkPlace holds an error to its text with the line at its end, and to naming no other place.
+// checkPlace checks that an error has the text with the line at its end, and names no other position.
 func checkPlace(t *testing.T, err error, want string, line int) {
 	t.Helper()
 	if want = fmt.Sprintf("%s, at Caddyfile:%d", want, line); err == nil || !strings.HasSuffix(err.Error(), want) {
@@ -36,23 +36,23 @@ func checkPlace(t *testing.T, err error, want string, line int) {
 	}
 }
 
-// inOAuth is an oauth block whose options begin on line 4.
+// inOAuth returns an oauth block whose options begin on line 4.
 func inOAuth(options ...string) string {
 	return "{\n\toauth {\n\t\tissuer https://a.example\n" + strings.Join(options, "\n") + "\n\t}\n}\n"
 }
 
-// gateOf is an oauth block without an issuer, whose options begin on line 3.
+// gateOf returns an oauth block without an issuer, whose options begin on line 3.
 func gateOf(options ...string) string {
 	return "{\n\toauth {\n" + strings.Join(options, "\n") + "\n\t}\n}\n"
 }
 
-// trustLines is a `trust` of three lines.
+// trustLines returns a `trust` of three lines.
 func trustLines(name, issuer string) string {
 	return "trust " + name + " " + issuer + " {\naudience x\n}"
 }
 
-// TestG78ErrorsOfTheConfigurationSayWhere: an unknown scope, role or grant, an unset secret, and whatever shows only once all is read →
-// refused with file and line.
+// TestG78ErrorsOfTheConfigurationSayWhere: an unknown scope, role or grant, an unset secret, and errors that show only after everything is
+// read → refused with file and line.
 func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 	emptyHome(t)
 	short := filepath.Join(t.TempDir(), "short")
@@ -106,7 +106,7 @@ func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 	}
 }
 
-// TestG78ConfigurationsWithoutPlaces: JSON that nobody adapted has no places, and is told the same without them.
+// TestG78ConfigurationsWithoutPlaces checks that JSON that was not adapted from a Caddyfile gets the same errors, without positions.
 func TestG78ConfigurationsWithoutPlaces(t *testing.T) {
 	emptyHome(t)
 	for _, test := range []struct{ name, caddyfile, want string }{
@@ -131,7 +131,7 @@ func TestG78ConfigurationsWithoutPlaces(t *testing.T) {
 	}
 }
 
-// withoutPlaces takes every place of a Caddyfile out of a configuration.
+// withoutPlaces removes every Caddyfile position from a configuration.
 func withoutPlaces(t *testing.T, config []byte) []byte {
 	t.Helper()
 	var tree any

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// refusedProfile is what is refused of the members of a user that applications are told.
+// refusedProfile holds the invalid forms of a user's profile members.
 var refusedProfile = refusedBlock{
 	adapted: []refusal{
 		{aUser("given_name"), `wrong argument count or unexpected line ending after 'given_name', at Caddyfile:7`},
@@ -35,8 +35,8 @@ var refusedProfile = refusedBlock{
 	},
 }
 
-// TestA145ProfilesOnTheCommandLine: one member of a profile changed → that alone, tokens go on, the audit line has its name and no value;
-// a new address → not verified; malformed → 400.
+// TestA145ProfilesOnTheCommandLine: one member of a profile changed → that alone, tokens stay valid, the audit line has its name and no
+// value; a new address → not verified; malformed → 400.
 func TestA145ProfilesOnTheCommandLine(t *testing.T) {
 	g := startGatehouse(t, durableStaffed)
 	if _, err := g.run("bobs-password\n", "user", "add", "--id", "u-bob", "--email", "bob@acme.example", "--org", "acme", "--password-stdin", "--email-verified",
@@ -131,11 +131,11 @@ func TestA146IdsOfUsersThatApplicationsKnowThemBy(t *testing.T) {
 	clock.advance(40 * 24 * time.Hour)
 	g.must(http.StatusConflict, "POST", "/oauth/users", eve)
 	g.reload(durableStaffed)
-	g.must(http.StatusConflict, "POST", "/oauth/users", eve) // it was an application's sub
+	g.must(http.StatusConflict, "POST", "/oauth/users", eve) // an application had this sub
 	g.must(http.StatusCreated, "POST", "/oauth/users", foreign)
 }
 
-// TestA146ValidateWarnsOfIdsThatAreNotASCII, where openid is on.
+// TestA146ValidateWarnsOfIdsThatAreNotASCII checks the warning, which needs `openid`.
 func TestA146ValidateWarnsOfIdsThatAreNotASCII(t *testing.T) {
 	user := "user u-ädä {\nemail a@acme.example\npassword " + adaHash + "\n}\nuser u-bob {\nemail b@acme.example\npassword " + adaHash + "\n}\n"
 	for option, want := range map[string][]string{"openid": {`6 user id "u-ädä": applications know a user by it (sub)`}, "pkce required": nil} {

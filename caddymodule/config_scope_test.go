@@ -1,6 +1,6 @@
 package caddymodule
 
-// refusedScope is what is refused of `scope`.
+// refusedScope holds the invalid forms of `scope`.
 var refusedScope = refusedBlock{
 	adapted: []refusal{
 		{`scope`, `wrong argument count or unexpected line ending after 'scope', at Caddyfile:3`},

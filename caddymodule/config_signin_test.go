@@ -8,17 +8,17 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// aProvider is a `sign_in` with one provider, which begins in line 4 and has further lines from line 6 on.
+// aProvider returns a `sign_in` with one provider, which begins on line 4. The given lines begin on line 6.
 func aProvider(lines string) string {
 	return "sign_in {\nprovider corp https://login.example {\nclient gw {env.HOME}\n" + lines + "\n}\n}"
 }
 
-// providerMembers are those of a `sign_in` with one provider in JSON.
+// providerMembers returns the JSON members of a `sign_in` with one provider.
 func providerMembers(more string) string {
 	return `"sign_in":{"providers":[{"name":"corp","url":"https://login.example","client_id":"gw","client_secret":"0123456789"` + more + `}]}`
 }
 
-// TestP91AnOrganisationThatNobodyHas: what is in the store is known at the start.
+// TestP91AnOrganisationThatNobodyHas checks that loading fails if neither the configuration nor the store has the organisation.
 func TestP91AnOrganisationThatNobodyHas(t *testing.T) {
 	const site = "{\n\tadmin ADMIN\n\toauth {\n\t\tissuer http://ADDR\n\t\tORG\n\t}\n}\nhttp://ADDR {\n\toauth_server\n}\n"
 	with := strings.Replace(site, "ORG", aProvider("create organisation acme"), 1)
@@ -31,7 +31,7 @@ func TestP91AnOrganisationThatNobodyHas(t *testing.T) {
 	g.reload(with)
 }
 
-// TestP90P91SignInThatCannotWork: a provider's secret from the request, empty or written out; `sign_in` with which nobody gets in; two of
+// TestP90P91SignInThatCannotWork: a provider's secret from the request, empty or written out; `sign_in` without any way to sign in; two of
 // one name, two defaults → refused with file and line, no secret repeated.
 func TestP90P91SignInThatCannotWork(t *testing.T) {
 	emptyHome(t)
@@ -40,7 +40,7 @@ func TestP90P91SignInThatCannotWork(t *testing.T) {
 	}
 }
 
-// refusedSignIn is what is refused of `sign_in`: P90, P91.
+// refusedSignIn holds the invalid forms of `sign_in`: rows P90 and P91.
 var refusedSignIn = refusedBlock{
 	adapted: []refusal{
 		{`sign_in now`, `wrong argument count or unexpected line ending after 'now', at Caddyfile:3`},
@@ -121,12 +121,13 @@ var refusedSignIn = refusedBlock{
 	},
 }
 
-// aDirectory is one of people in JSON.
+// aDirectory returns an LDAP directory of users in JSON.
 func aDirectory(name string) string {
 	return `{"name":"` + name + `","kind":"ldap","url":"ldaps://ldap.example","ldap":{"user_base":"dc=example"}}`
 }
 
-// TestSignInWithAPasswordUnlessTheBlockSaysOtherwise: a configuration of before has no `sign_in`.
+// TestSignInWithAPasswordUnlessTheBlockSaysOtherwise checks when sign-in with a password is on. It is on without a `sign_in` block, which
+// configurations of earlier versions lack.
 func TestSignInWithAPasswordUnlessTheBlockSaysOtherwise(t *testing.T) {
 	user := `,"users":[{"id":"u-ada","email":"ada@acme.example","password_hash":"` + adaHash + `"}]`
 	for name, test := range map[string]struct {
@@ -151,7 +152,7 @@ func TestSignInWithAPasswordUnlessTheBlockSaysOtherwise(t *testing.T) {
 	}
 }
 
-// TestProviderIsRead looks at what comes of a provider's settings.
+// TestProviderIsRead checks the values read from a provider's settings.
 func TestProviderIsRead(t *testing.T) {
 	s := readMembers(t, ","+providerMembers(`,"scopes":["openid","groups"],"allow_email_domains":["x.example"],"allow_groups":["staff"],"groups_claim":"realm.roles",`+
 		`"link":"verified_email","create":{"organisation":"acme","role":"member"},"domains":["x.example"],"default":true`))

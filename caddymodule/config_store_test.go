@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// refusedStore is what is refused of `store`.
+// refusedStore holds the invalid forms of `store`.
 var refusedStore = refusedBlock{
 	adapted: []refusal{
 		{`store`, `wrong argument count or unexpected line ending after 'store', at Caddyfile:3`},
@@ -44,7 +44,7 @@ var refusedStore = refusedBlock{
 	},
 }
 
-// TestK7WarnedOfThePassword: the warning is in the log, without the password, and the configuration is taken.
+// TestK7WarnedOfThePassword checks that a warning without the password is logged and that the configuration is accepted.
 func TestK7WarnedOfThePassword(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	password := passwordIn(t, dsn)
@@ -60,8 +60,7 @@ func TestK7WarnedOfThePassword(t *testing.T) {
 	}
 }
 
-// TestK7MisreadConfiguration: no way in which a connection string can be misread brings a part of the password into the
-// error.
+// TestK7MisreadConfiguration checks that no misreading of a connection string puts a part of the password into the error.
 func TestK7MisreadConfiguration(t *testing.T) {
 	for _, c := range []struct{ name, store string }{
 		{"bad port", `"host=h password = S3cret port=x"`},

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
-// emptyHome points Caddy's directories into an empty one, and fails the test if anything appears there.
+// emptyHome sets Caddy's directories to an empty directory and fails the test if anything appears there.
 func emptyHome(t *testing.T) {
 	t.Helper()
 	home := t.TempDir()
@@ -56,28 +56,28 @@ func validateJSON(t *testing.T, config []byte) error {
 	return err
 }
 
-// wrapped is an oauth block with an option, and a site with a handler.
+// wrapped returns an oauth block with an option, and a site with a handler.
 func wrapped(option, handler string) string {
 	return "{\n\tadmin off\n\toauth {\n\t\tissuer http://localhost:1\n" + option + "\n\t}\n}\nhttp://localhost:1 {\n" + handler + "\n}\n"
 }
 
-// refusal is an option with the text of the error.
+// refusal is an option and the text of its error.
 type refusal struct{ option, want string }
 
-// namedRefusal is one whose option says too little of what is wrong.
+// namedRefusal is a refusal with a name, for an option that does not show what is wrong.
 type namedRefusal struct{ name, option, want string }
 
-// refusedBlock is what is refused of a block of the configuration.
+// refusedBlock holds the invalid forms of a block of the configuration.
 type refusedBlock struct {
-	// adapted are refused by the adapter within `oauth {`, from line 3 on, with the issuer below.
+	// adapted are refused by the adapter within `oauth {`, from line 3 on. The issuer follows them.
 	adapted []refusal
-	// loaded are refused by `caddy validate`, with the issuer above. DIR is that of refusedFiles.
+	// loaded are refused by `caddy validate`. The issuer precedes them. DIR is the directory of refusedFiles.
 	loaded []namedRefusal
-	// json are members beside the issuer that `caddy validate` refuses.
+	// json are members of an app with an issuer that `caddy validate` refuses.
 	json []refusal
 }
 
-// refusedBlocks are those of the oauth block, each in the file of its block's tests.
+// refusedBlocks are the blocks of the oauth block. Each is in the test file of its block.
 var refusedBlocks = map[string]refusedBlock{
 	"issuer": refusedIssuer, "store": refusedStore, "keys": refusedKeys, "tokens": refusedTokens, "sessions": refusedSessions, "scope": refusedScope, "client": refusedClient, "openid": refusedOpenID, "profile": refusedProfile,
 	"people": refusedPeople, "sign_in": refusedSignIn, "trust": refusedTrust, "limits": refusedLimits, "brand": refusedBrand,
@@ -106,7 +106,7 @@ func refusedFiles(t *testing.T) string {
 	return dir
 }
 
-// checkRefused holds an error of `caddy validate` to a part of its text, and to telling no secret.
+// checkRefused checks that an error of `caddy validate` contains the text and no secret.
 func checkRefused(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), want) {
@@ -117,7 +117,7 @@ func checkRefused(t *testing.T, err error, want string) {
 	}
 }
 
-// TestProvisionRefuses runs `caddy validate` over what adapts but cannot be served. Errors name what is wrong.
+// TestProvisionRefuses runs `caddy validate` on configurations that adapt but cannot be served. The errors name what is wrong.
 func TestProvisionRefuses(t *testing.T) {
 	emptyHome(t)
 	dir := refusedFiles(t)
@@ -146,7 +146,7 @@ func TestProvisionRefuses(t *testing.T) {
 	}
 }
 
-// TestProvisionRefusesJSON: who writes JSON is told the same as who writes a Caddyfile.
+// TestProvisionRefusesJSON checks that invalid JSON gets the same errors as an invalid Caddyfile.
 func TestProvisionRefusesJSON(t *testing.T) {
 	emptyHome(t)
 	const good = `"issuer":"https://a.example"`
@@ -192,7 +192,7 @@ func TestProvisionRefusesJSON(t *testing.T) {
 	}
 }
 
-// readMembers reads an app of those members beside the issuer.
+// readMembers reads an app with an issuer and the given members.
 func readMembers(t *testing.T, members string) configuration.Settings {
 	t.Helper()
 	app := new(App)
@@ -206,8 +206,8 @@ func readMembers(t *testing.T, members string) configuration.Settings {
 	return s
 }
 
-// TestProvisionIsOffline validates a configuration that Start would act on: nothing appears in Caddy's directories or at
-// the store's path, and the port stays free.
+// TestProvisionIsOffline validates a configuration that has effects when it starts: nothing appears in Caddy's directories or at the
+// store's path, and the port stays free.
 func TestProvisionIsOffline(t *testing.T) {
 	emptyHome(t)
 	state := filepath.Join(t.TempDir(), "state")
@@ -228,7 +228,7 @@ func TestProvisionIsOffline(t *testing.T) {
 	}
 }
 
-// TestCleanupAcceptsHalfProvisioned: Caddy cleans up what it could not provision.
+// TestCleanupAcceptsHalfProvisioned checks Cleanup of modules whose Provision failed, which Caddy calls.
 func TestCleanupAcceptsHalfProvisioned(t *testing.T) {
 	if err := new(App).Cleanup(); err != nil {
 		t.Error(err)
@@ -247,7 +247,7 @@ func TestCleanupAcceptsHalfProvisioned(t *testing.T) {
 	}
 }
 
-// listenable tells why an address cannot be listened on.
+// listenable returns the error of listening at an address.
 func listenable(addr string) error {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// refusedTokens is what is refused of `tokens` and `password_grant`.
+// refusedTokens holds the invalid forms of `tokens` and `password_grant`.
 var refusedTokens = refusedBlock{
 	adapted: []refusal{
 		{`tokens x`, `wrong argument count or unexpected line ending after 'x', at Caddyfile:3`},
@@ -54,7 +54,7 @@ var refusedTokens = refusedBlock{
 	},
 }
 
-// refusedSessions is what is refused of `sessions`.
+// refusedSessions holds the invalid forms of `sessions`.
 var refusedSessions = refusedBlock{
 	adapted: []refusal{
 		{`sessions 8h`, `wrong argument count or unexpected line ending after '8h', at Caddyfile:3`},
@@ -79,7 +79,7 @@ var refusedSessions = refusedBlock{
 	},
 }
 
-// TestReadGrace: 0 turns the grace off, and nothing leaves it as it is.
+// TestReadGrace checks that 0 turns the grace off and that an absent setting keeps the default.
 func TestReadGrace(t *testing.T) {
 	for _, test := range []struct {
 		name, members string

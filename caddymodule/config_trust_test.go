@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// refusedTrust is what is refused of `trust`.
+// refusedTrust holds the invalid forms of `trust`.
 var refusedTrust = refusedBlock{
 	loaded: []namedRefusal{
-		// G39, G78: an issuer makes tokens for others too.
+		// G39, G78: an issuer also issues tokens for other audiences.
 		{"no audience", `trust corp https://l.example`, `trust corp: audience is missing: say which of its tokens are meant for us, at Caddyfile:`},
 	},
 	adapted: []refusal{
@@ -47,7 +47,7 @@ var refusedTrust = refusedBlock{
 	},
 }
 
-// TestG78TrustThatCannotWork is what is known only when a configuration is loaded.
+// TestG78TrustThatCannotWork checks errors that show only when a configuration is loaded.
 func TestG78TrustThatCannotWork(t *testing.T) {
 	const trust = "trust corp https://l.example {\naudience a\n}\n"
 	for _, test := range []struct{ name, oauth, protect, want string }{
@@ -93,7 +93,7 @@ func TestGateOnlyIsValid(t *testing.T) {
 	}
 }
 
-// TestErrorsOfAProtectSayWhereItStands: what is known only when the configuration is loaded too.
+// TestErrorsOfAProtectSayWhereItStands checks that errors found on loading name a position too.
 func TestErrorsOfAProtectSayWhereItStands(t *testing.T) {
 	err := validate(t, "{\n\tadmin off\n\toauth {\n\t\tissuer https://a.example\n\t}\n}\n\nhttp://127.0.0.1:18999 {\n\thandle /x/* {\n\t\tprotect {\n\t\t\tissuer crop\n\t\t}\n\t}\n}\n")
 	if err == nil || !strings.HasSuffix(err.Error(), "issuer crop is not known: there is no `trust crop` in the oauth block, at Caddyfile:10") {

@@ -7,9 +7,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// What the upstream cannot get, refused when the configuration is adapted or loaded.
+// Settings of `protect` about the upstream that are refused when the configuration is adapted or loaded.
 
-// TestG93AssertionHeaders are refused as those of claims are, and so is what could not be meant.
+// TestG93AssertionHeaders checks that assertion headers are refused as those of claims are, and so are settings that make no sense.
 func TestG93AssertionHeaders(t *testing.T) {
 	for name, test := range map[string]struct{ option, want string }{
 		"default header":   {"forward assertion X-Auth-Subject", "forward assertion X-Auth-Subject: the header has the claim sub already"},
@@ -48,8 +48,8 @@ func TestG93AssertionHeaders(t *testing.T) {
 	}
 }
 
-// TestSwapForOurselvesIsRefused: with a token for an audience of ours the upstream could act as the client everywhere, also
-// where this route takes no such token.
+// TestSwapForOurselvesIsRefused checks that `upstream_token swap` refuses our own audiences. With such a token the upstream could act as
+// the client everywhere, including where this route accepts no such token.
 func TestSwapForOurselvesIsRefused(t *testing.T) {
 	for _, audience := range []string{"http://ADDR", "https://api.example", "https://other.example"} {
 		err := tryConfiguration(t, strings.Replace(siteWith("", `	protect {
@@ -63,7 +63,7 @@ func TestSwapForOurselvesIsRefused(t *testing.T) {
 	}
 }
 
-// configVars are for a configuration that nobody serves.
+// configVars returns the replacements for a configuration that is never served.
 func configVars(t *testing.T) *strings.Replacer {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func configVars(t *testing.T) *strings.Replacer {
 	return strings.NewReplacer("ADDR", freeAddr(t), "ADMIN", freeAddr(t), "UPSTREAM", "127.0.0.1:1", "SECRET", confSecret, "LOG", dir+"/log", "DIR", dir)
 }
 
-// tryConfiguration loads a configuration that is to be refused.
+// tryConfiguration loads a configuration that must be refused.
 func tryConfiguration(t *testing.T, caddyfile string) error {
 	t.Helper()
 	err := (&gatehouse{t: t, vars: configVars(t)}).tryReload(caddyfile)
@@ -81,7 +81,7 @@ func tryConfiguration(t *testing.T, caddyfile string) error {
 	return err
 }
 
-// refusedUpstream are refused within `protect`, with file and line.
+// refusedUpstream are invalid forms within `protect`, refused with file and line.
 var refusedUpstream = []refusal{
 	{"{\nforward assertion\n}", "write it as `forward assertion <Header> [<audience>]`, at Caddyfile:3"},
 	{"{\nforward assertion X-A b c\n}", "write it as `forward assertion <Header> [<audience>]`, at Caddyfile:3"},

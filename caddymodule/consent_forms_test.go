@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// consentFor opens the consent page of a request, in a browser that is signed in.
+// consentFor opens the consent page of a request in a signed-in browser.
 func (b *browser) consentFor(t *testing.T, r request) page {
 	t.Helper()
 	p := b.ask(r.with("prompt", "consent"))
@@ -22,8 +22,8 @@ func (b *browser) consentFor(t *testing.T, r request) page {
 	return p
 }
 
-// TestA63ConsentFormsComeFromOurPages: a decision without token, with a foreign or used one → 403; a request is decided once. It holds
-// the decision to its token, its browser and its origin, and to being made once.
+// TestA63ConsentFormsComeFromOurPages: a decision without token, with a foreign or used one → 403; a request is decided once. The form
+// token is bound to its request, its browser and its origin.
 func TestA63ConsentFormsComeFromOurPages(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -92,7 +92,7 @@ func TestA63ConsentFormsComeFromOurPages(t *testing.T) {
 				fields.Set("decision", second)
 				holdForbidden(t, b.send("/oauth/consent", fields))
 			}
-			// Neither does going back to the page with a new form token decide a second time.
+			// Going back to the page for a new form token does not allow a second decision either.
 			p := b.open("/oauth/consent?pending=" + url.QueryEscape(fields.Get("pending")))
 			holdPage(t, p, http.StatusOK)
 			holdForbidden(t, b.decide(p, "allow"))
@@ -133,7 +133,7 @@ func TestA63ConsentFormsComeFromOurPages(t *testing.T) {
 }
 
 // TestA64A67TheDecisionIsAboutTheSealedRequest: client, scope or redirect URI changed in the consent form → ignored; a scope unticked →
-// left out; one added → ignored. What the form says beside it changes nothing, but for boxes unticked.
+// left out; one added → ignored.
 func TestA64A67TheDecisionIsAboutTheSealedRequest(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -190,9 +190,8 @@ func TestA64A67TheDecisionIsAboutTheSealedRequest(t *testing.T) {
 	})
 }
 
-// TestA65A66WhoDecidesAndForWhom: a request sealed for another user, a user switched in between, a code injected into another session
-// (A85) → refused; two tabs → each code goes to its own client. A page that was made for one user is not answered by another, and two
-// requests in one browser do not mix.
+// TestA65A66WhoDecidesAndForWhom: a request sealed for another user, a user switched in between, a code injected into another session (A85)
+// → refused; two tabs → each code goes to its own client.
 func TestA65A66WhoDecidesAndForWhom(t *testing.T) {
 	g := startPeople(t)
 	conf, other := requestOf("conf"), requestOf("other")
@@ -212,7 +211,7 @@ func TestA65A66WhoDecidesAndForWhom(t *testing.T) {
 			fields.Set("decision", decision)
 			holdForbidden(t, b.send(action, fields))
 		}
-		// The same request can go on, for who is there now.
+		// The same request can continue for the user who is signed in now.
 		p := b.open("/oauth/consent?pending=" + url.QueryEscape(fields.Get("pending")))
 		if !strings.Contains(p.body, "grace@acme.example") || strings.Contains(p.body, "ada@acme.example") {
 			t.Errorf("the page is not grace's: %.300s", p.body)
@@ -257,7 +256,7 @@ func TestA65A66WhoDecidesAndForWhom(t *testing.T) {
 		holdForbidden(t, b.send(action, crossed))
 	})
 	t.Run("A85 a code of somebody else's", func(t *testing.T) {
-		// The attacker's code arrives in the victim's session at the client, which redeems it with the victim's verifier.
+		// The client redeems the attacker's code in the victim's session, with the victim's verifier.
 		attacker, victim := conf, conf
 		victim.verifier = strings.Repeat("V", 50)
 		injected := g.code(attacker, "max@acme.example")
@@ -359,8 +358,8 @@ func TestA75A76ConsentIsRemembered(t *testing.T) {
 	})
 }
 
-// TestA83BetweenPageAndDecision: the session expired, the user disabled or the client deleted between page and decision → sign in again,
-// or an error page. What an operator does to a user is in token_userends_test.go.
+// TestA83BetweenPageAndDecision: the session expired, the user disabled or the client deleted between page and decision → sign in again, or
+// an error page. Changes of a user by an operator are in token_userends_test.go.
 func TestA83BetweenPageAndDecision(t *testing.T) {
 	g := startPeople(t)
 	registry := g.app().registry
@@ -376,7 +375,7 @@ func TestA83BetweenPageAndDecision(t *testing.T) {
 		elsewhere.change("everywhere", "yes")
 		answer := b.decide(page, "allow")
 		b.signsInAgain(t, answer)
-		// The request is still there, and signing in again goes on with it: the page before decided nothing.
+		// The old page decided nothing. The request is still pending, and signing in again continues it.
 		p := b.signIn(b.open(answer.header.Get("Location")), "ada@acme.example", peoplePassword)
 		if p.location().Path == "/oauth/consent" {
 			p = b.decide(b.open(p.header.Get("Location")), "allow")
@@ -415,7 +414,7 @@ func TestA83BetweenPageAndDecision(t *testing.T) {
 	}
 }
 
-// hrefIn returns the address of the link on a page that holds a text.
+// hrefIn returns the address of the first link whose address contains part.
 func hrefIn(t *testing.T, p page, part string) string {
 	t.Helper()
 	for _, quoted := range strings.Split(p.body, `href="`)[1:] {

@@ -9,8 +9,7 @@ import (
 )
 
 // TestA48A89SealedRequestsAreNotTamperedWith: a sealed request changed, older than ten minutes, of another cookie or purpose → 400 page;
-// opened by another node or after a key rotation → works. The request that waits for a user in the browser is opened as it was sealed, by
-// the browser that it belongs to, for ten minutes, and not at all otherwise.
+// opened by another node or after a key rotation → works.
 func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 	now := setClock(t)
 	g := startPeople(t, onDiskPeople...)
@@ -20,7 +19,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 		_, fields := formIn(t, b.open(conf.path()))
 		return b, fields.Get("pending")
 	}
-	// refused checks that no page opens a value, from a query or a form.
+	// refused checks that no page opens a value from a query or a form.
 	refused := func(t *testing.T, b *browser, pending string) {
 		t.Helper()
 		for _, path := range []string{"/oauth/login", "/oauth/consent"} {
@@ -56,7 +55,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 			holdPage(t, ada.open(path+"?pending="+url.QueryEscape(pending)), http.StatusBadRequest)
 		}
 		holdPage(t, ada.send("/oauth/consent", url.Values{"pending": {pending}, "form_token": {"x"}}), http.StatusBadRequest)
-		// Our own sign-in page in a tab whose cookie was replaced is worth as much as a link (S110).
+		// A request of our own sign-in page in a tab whose cookie was replaced counts like a link (S110).
 		ada.codeToClient(t, ada.send("/oauth/login", url.Values{"pending": {pending}, "form_token": {"x"}}), conf)
 		b := g.consented("grace@acme.example")
 		_, fields := formIn(t, b.consentFor(t, conf))
@@ -67,7 +66,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 		}
 	})
 	t.Run("another purpose", func(t *testing.T) {
-		// What is ours and sealed or signed for something else.
+		// Our own values that were sealed or signed for another purpose.
 		b := g.consented("ada@acme.example")
 		code := b.codeToClient(t, b.open(conf.path()), conf)
 		_, account := formIn(t, b.open("/oauth/account"))
@@ -77,7 +76,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) { refused(t, b, value) })
 		}
-		for _, text := range []string{"tokens", "tokens-fresh"} { // what the sign-in page takes for the account page's
+		for _, text := range []string{"tokens", "tokens-fresh"} { // at the sign-in page these stand for the account page
 			holdPage(t, b.open("/oauth/consent?pending="+text), http.StatusBadRequest)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 )
 
 // TestV11TwoSessionCookies: two different session cookies of a host, however written → 400; its sign-out deletes both. With https the
-// second is one that a page has stored with Partitioned, on plain-HTTP loopback one of a sibling host.
+// second is a cookie that a page has stored with Partitioned. On plain-HTTP loopback a sibling host has set it.
 func TestV11TwoSessionCookies(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) (*hostsGate, *visitorOfHosts, string){
 		"http": func(t *testing.T) (*hostsGate, *visitorOfHosts, string) {
@@ -101,7 +101,7 @@ func TestV11TwoSessionsOfTheIssuer(t *testing.T) {
 }
 
 // TestNginxV11CookiesOfTheGate: behind nginx, however a client writes cookies of ours, the application gets none of them and all of its
-// own, and browsers refuse those that it sets. Two different ones of a session are refused.
+// own, and browsers refuse those that it sets. Two different session cookies are refused.
 func TestNginxV11CookiesOfTheGate(t *testing.T) {
 	g := startApplications(t)
 	v := g.signedIn(t, "ada@example.com")
@@ -136,7 +136,7 @@ func TestNginxV11CookiesOfTheGate(t *testing.T) {
 			}
 		})
 	}
-	// One without a name (=__Host-…) is none that nginx knows, and browsers refuse it by themselves (RFC 6265bis §5.6).
+	// nginx does not recognize a cookie without a name (=__Host-…), and browsers refuse it by themselves (RFC 6265bis §5.6).
 	set := []string{"__Host-gatehouse-session=a; Path=/; Secure; HttpOnly", "__host-gatehouse-session=a; Secure; path=/; Partitioned", "\t__Host-gatehouse-signed-out=a;Path=/;SECURE", "theme=dark; Path=/; Secure"}
 	var lines []string
 	for _, line := range set {

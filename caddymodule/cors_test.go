@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
-// Pages of other origins: what their browsers ask before they ask, and what such a page may read.
+// CORS: preflights, and which answers pages of other origins may read.
 
 const spa = "https://spa.example"
 
@@ -96,7 +96,7 @@ func TestG68PreflightsThatNeedNoToken(t *testing.T) {
 	})
 }
 
-// readableBy checks which origin may read an answer; empty: none may.
+// readableBy checks which origin may read an answer. An empty origin means none.
 func readableBy(t *testing.T, header http.Header, origin string, credentials bool) {
 	t.Helper()
 	var allowed, exposed, credential []string
@@ -118,7 +118,7 @@ func readableBy(t *testing.T, header http.Header, origin string, credentials boo
 	}
 }
 
-// TestPagesOfOtherOriginsReadRefusals: a page that cannot read why it was refused cannot ask for another token.
+// TestPagesOfOtherOriginsReadRefusals checks that a page can read why it was refused. Otherwise it could not request another token.
 func TestPagesOfOtherOriginsReadRefusals(t *testing.T) {
 	for _, errorRoutes := range []string{"", `
 	handle_errors {
@@ -163,7 +163,7 @@ func TestPagesOfOtherOriginsReadRefusals(t *testing.T) {
 					if errorRoutes == "" && status != test.want || errorRoutes != "" && !strings.HasPrefix(body, "site") {
 						t.Fatalf("%d %s, want %d", status, body, test.want)
 					}
-					if test.allowed == "" && errorRoutes != "" { // what the site says to others is the site's affair
+					if test.allowed == "" && errorRoutes != "" { // the site's error routes decide what other origins may read
 						if got := header.Get("Access-Control-Allow-Origin"); got == test.origin && got != "" || header.Get("Access-Control-Expose-Headers") != "" {
 							t.Errorf("readable: %v", header)
 						}
@@ -186,7 +186,7 @@ func TestPagesOfOtherOriginsReadRefusals(t *testing.T) {
 	}
 }
 
-// TestPagesReadThatTheGateCannotCheck: an outage is readable as well, and when to come back.
+// TestPagesReadThatTheGateCannotCheck checks that a page can read a 503 and its Retry-After.
 func TestPagesReadThatTheGateCannotCheck(t *testing.T) {
 	now := setClock(t)
 	g := startGate(t, siteWith("", corsRoutes))
@@ -261,8 +261,8 @@ func TestG124TheGateAnswersPreflights(t *testing.T) {
 	})
 }
 
-// TestPassedAnswersKeepTheirOwnCORS: what a page may read of an upstream is the upstream's to say, and the gate's where it says
-// nothing. An answer to a preflight that was left to it is its own.
+// TestPassedAnswersKeepTheirOwnCORS checks that the gate adds CORS headers only to answers of the upstream without any. It leaves answers
+// to forwarded preflights unchanged.
 func TestPassedAnswersKeepTheirOwnCORS(t *testing.T) {
 	g := startGate(t, siteWith("", corsRoutes))
 	token := g.server("public")
@@ -297,7 +297,7 @@ func TestPassedAnswersKeepTheirOwnCORS(t *testing.T) {
 	g.upstream.seen()
 }
 
-// TestG85AnAllowedOriginIsNoProof: an allowed origin may read a refusal, and may not act with the cookie of the browser's user.
+// TestG85AnAllowedOriginIsNoProof checks that an allowed origin may read a refusal but may not act with the cookie of the browser's user.
 func TestG85AnAllowedOriginIsNoProof(t *testing.T) {
 	g := startGate(t, siteWith("", corsRoutes))
 	token := g.server("public")
@@ -309,7 +309,7 @@ func TestG85AnAllowedOriginIsNoProof(t *testing.T) {
 	g.passed(t, g.request("POST", "/api/x", "Origin: "+spa, bearer(token), "Content-Length: 0"))
 }
 
-// TestOriginsThatNoBrowserSends are refused with file and line: they would never match.
+// TestOriginsThatNoBrowserSends checks that origins that can never match are refused with file and line.
 func TestOriginsThatNoBrowserSends(t *testing.T) {
 	for _, origin := range []string{
 		"https://a.example/", "https://a.example/x", "https://a.example?x", "https://a.example#x", "https://u@a.example", "https://A.example",

@@ -11,10 +11,10 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// whole is a Caddyfile in a document that begins with its global options.
+// whole matches a Caddyfile in a document that begins with its global options.
 var whole = regexp.MustCompile("(?ms)^```caddyfile\n(\\{\n.*?)^```$")
 
-// TestDocumentedCaddyfiles: what the documents tell people to write is formatted, and Caddy takes it.
+// TestDocumentedCaddyfiles checks that the Caddyfiles of the documents are formatted and that Caddy accepts them.
 func TestDocumentedCaddyfiles(t *testing.T) {
 	emptyHome(t)
 	key := filepath.Join(t.TempDir(), "kek")
@@ -60,7 +60,7 @@ var (
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestDocumentedLinks: each link from one page to another leads to a file and a heading that exist.
+// TestDocumentedLinks checks that each link between pages leads to an existing file and heading.
 func TestDocumentedLinks(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
 	if err != nil {
@@ -99,7 +99,7 @@ func TestDocumentedLinks(t *testing.T) {
 
 var tableRule = regexp.MustCompile(`^\|[-: |]+$`)
 
-// TestDocumentedTables: each block of rows begins with a header and a rule, so that no empty line has cut a table in two.
+// TestDocumentedTables checks that each block of rows begins with a header and a rule. An empty line would cut a table in two.
 func TestDocumentedTables(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// exampleFile is what a newcomer runs.
+// exampleFile is the Caddyfile for a first try.
 const exampleFile = "../Caddyfile.example"
 
 func readExample(t *testing.T) string {
@@ -37,10 +37,10 @@ func TestExampleValidates(t *testing.T) {
 	}
 }
 
-// demoClient is the client of the example with its secret.
+// demoClient matches the client of the example with its secret.
 var demoClient = regexp.MustCompile(`(?m)^\s*client (\S+) (\S+) \{$`)
 
-// startExample runs the example as it is, but for its ports. It returns the applications' host, and the issuer's.
+// startExample runs the example with other ports. It returns the hosts of the applications and the issuer.
 func startExample(t *testing.T) (apps, issuer *gatehouse) {
 	t.Helper()
 	site, upstream := freeAddr(t), freeAddr(t)
@@ -52,7 +52,7 @@ func startExample(t *testing.T) (apps, issuer *gatehouse) {
 	return g, &at
 }
 
-// TestExampleStartsWithAPage that links what there is, and nothing else.
+// TestExampleStartsWithAPage checks that the first page links everything that exists, and nothing else.
 func TestExampleStartsWithAPage(t *testing.T) {
 	g, issuer := startExample(t)
 	status, header, body := g.get("/", "")
@@ -74,7 +74,7 @@ func TestExampleStartsWithAPage(t *testing.T) {
 	}
 }
 
-// TestExampleIssuerHasAFrontPage, so that nobody who opens its address meets an empty answer.
+// TestExampleIssuerHasAFrontPage checks that the issuer's address does not answer with an empty page.
 func TestExampleIssuerHasAFrontPage(t *testing.T) {
 	_, issuer := startExample(t)
 	if status, _, body := issuer.get("/", ""); status != http.StatusOK || !strings.Contains(body, `href="/oauth/account"`) {
@@ -82,7 +82,7 @@ func TestExampleIssuerHasAFrontPage(t *testing.T) {
 	}
 }
 
-// TestExampleServes sends what the README sends: a token request, a call without a token, a call with one.
+// TestExampleServes sends the README's requests: a token request, a call without a token, a call with one.
 func TestExampleServes(t *testing.T) {
 	client := demoClient.FindStringSubmatch(readExample(t))
 	if client == nil {
@@ -117,11 +117,11 @@ func TestExampleServes(t *testing.T) {
 	}
 }
 
-// examplePassword is what the example says of its people.
+// examplePassword matches the password of the example's users.
 var examplePassword = regexp.MustCompile(`The password of each is ([a-z-]+);`)
 
-// TestExampleSignsPeopleIn clicks through what a newcomer sees: a page that needs a person, the browser application with
-// its consent, and an admin who obtains a token for a manager.
+// TestExampleSignsPeopleIn clicks through the example's pages: a page that requires a user, the browser application with its consent, and
+// an admin who obtains a token for a manager.
 func TestExampleSignsPeopleIn(t *testing.T) {
 	found := examplePassword.FindStringSubmatch(readExample(t))
 	if found == nil {

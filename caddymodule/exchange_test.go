@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// exchangeSite has four services in a row, each behind a gate. Each may exchange what was meant for it for a token for the next.
+// exchangeSite has a chain of four services, each behind a gate. Each may exchange a token for itself for a token for the next one.
 const exchangeSite = `{
 	admin ADMIN
 	log {
@@ -107,7 +107,7 @@ http://ADDR {
 
 type exchangeScene struct {
 	*gatehouse
-	secrets map[string]string // those that were made, by client
+	secrets map[string]string // the generated ones, by client
 }
 
 func startExchange(t *testing.T) exchangeScene {
@@ -117,7 +117,7 @@ func startExchange(t *testing.T) exchangeScene {
 	return s
 }
 
-// signIn is a token of ada for the portal, with a refresh token.
+// signIn returns ada's tokens for the portal, including a refresh token.
 func (s exchangeScene) signIn(scope string) tokens {
 	s.t.Helper()
 	return s.obtain(url.Values{
@@ -126,7 +126,7 @@ func (s exchangeScene) signIn(scope string) tokens {
 	})
 }
 
-// exchange asks as a client; an empty value takes a parameter away.
+// exchange requests a token exchange as a client. An empty value removes the parameter.
 func (s exchangeScene) exchange(client, token string, more ...string) (int, string) {
 	s.t.Helper()
 	form := url.Values{
@@ -154,7 +154,7 @@ func (s exchangeScene) exchanged(client, token, audience string) string {
 	return member(s.t, body, "access_token")
 }
 
-// atUpstream is what the upstream of a route got, and the token in it.
+// atUpstream returns the request that the upstream of a route received, and the token in it.
 func (s exchangeScene) atUpstream(t *testing.T, path, token string) (*recorded, string) {
 	t.Helper()
 	if status, _, body := s.get(path, token); status != http.StatusOK {
@@ -209,7 +209,7 @@ func TestQ150Q156AChainOfServices(t *testing.T) {
 			t.Errorf("%s: %d", path, status)
 		}
 	}
-	// The fourth acts, and a fifth cannot.
+	// The fourth service can act, and a fifth cannot.
 	fourth := s.exchanged("ledger", third, "archive")
 	fifth := s.exchanged("archive", fourth, "vault")
 	if status, body := s.exchange("vault", fifth, "audience", "cellar"); status != http.StatusBadRequest || member(t, body, "error") != "invalid_request" || !strings.Contains(body, "At most 4 may act for a subject") {
@@ -314,7 +314,7 @@ func TestQ151ToQ159ExchangesThatAreRefused(t *testing.T) {
 			}
 		})
 	}
-	// A service's own token stays one of a service, and what a gate has swapped can go on.
+	// A service's own token remains one of a service. A token that a gate has swapped can be exchanged further.
 	asService := s.obtain(url.Values{"grant_type": {"client_credentials"}, "client_id": {"portal"}, "client_secret": {confSecret}, "scope": {"read"}}).AccessToken
 	if got := claims(t, s.exchanged("orders", asService, stock)); got["sub"] != "portal" || got["client_id"] != "orders" || got["sid"] != nil {
 		t.Errorf("a service's: %v", got)
@@ -330,7 +330,7 @@ func TestQ151ToQ159ExchangesThatAreRefused(t *testing.T) {
 	s.notLogged(t, signed.AccessToken, signed.RefreshToken, pat, foreign)
 }
 
-// idTokenFor is an ID token of ours, with the audience of a client.
+// idTokenFor returns an ID token of our issuer with a client as its audience.
 func (s exchangeScene) idTokenFor(t *testing.T, client string) string {
 	t.Helper()
 	key := s.signingKey(oauth.ES256)
@@ -339,13 +339,13 @@ func (s exchangeScene) idTokenFor(t *testing.T, client string) string {
 	return text
 }
 
-// TestQ157Q162WhatEndsAnExchangedToken: the origin, sign-in, user, application or a service between ends → everything exchanged from it
-// is dead. The clients are stored.
+// TestQ157Q162WhatEndsAnExchangedToken: the origin, sign-in, user, application or a service between ends → everything exchanged from it is
+// dead. The clients are stored.
 func TestQ157Q162WhatEndsAnExchangedToken(t *testing.T) {
 	s := startExchange(t)
 	for name, c := range map[string]struct {
 		end func(first tokens, second, who string)
-		// leaves are the tokens that live on.
+		// leaves are the tokens that stay valid.
 		leaves string
 	}{
 		"the first by its id": {func(first tokens, _, _ string) {
@@ -419,7 +419,7 @@ func TestQ157Q162WhatEndsAnExchangedToken(t *testing.T) {
 	}
 }
 
-// revokes asks for the end of a token as a client.
+// revokes requests the revocation of a token as a client.
 func (s exchangeScene) revokes(t *testing.T, client, token string, want int) {
 	t.Helper()
 	status, _, body := s.post("/oauth/revoke", url.Values{"client_id": {client}, "client_secret": {s.secretOf(client)}, "token": {token}})
@@ -435,8 +435,8 @@ func (s exchangeScene) secretOf(client string) string {
 	return strings.TrimPrefix(client+"-"+confSecret, "portal-")
 }
 
-// TestQ160AnExchangedTokenAtTheIssuer: an exchanged token at introspection and revocation by its client → told, ended alone; by others →
-// inactive, 403. It is of no other use there.
+// TestQ160AnExchangedTokenAtTheIssuer: an exchanged token at introspection and revocation by its client → described, ended alone; by others
+// → inactive, 403. The issuer accepts it nowhere else.
 func TestQ160AnExchangedTokenAtTheIssuer(t *testing.T) {
 	s := startExchange(t)
 	first := s.signIn("read trusted")
@@ -469,14 +469,14 @@ func TestQ160AnExchangedTokenAtTheIssuer(t *testing.T) {
 	s.exchanged("orders", first.AccessToken, "https://stock.internal")
 }
 
-// TestQ260WhatCameOfAnExchangedTokenEndsBeyondTheLimit: more revocations of exchanged tokens than are recorded one by one → what came of
-// them ends too.
+// TestQ260WhatCameOfAnExchangedTokenEndsBeyondTheLimit: more revocations of exchanged tokens than are recorded one by one → tokens
+// exchanged from them end too.
 func TestQ260WhatCameOfAnExchangedTokenEndsBeyondTheLimit(t *testing.T) {
 	now := setClock(t)
 	s := startExchange(t)
 	first := s.signIn("read")
 	for i := range 4 {
-		now.advance(2 * time.Second) // the wider ones are by the second
+		now.advance(2 * time.Second) // wider revocations have a resolution of one second
 		second := s.exchanged("orders", first.AccessToken, "https://stock.internal")
 		third := s.exchanged("stock", second, s.url+"/ledger")
 		_, swapped := s.atUpstream(t, "/ledger/x", third)
@@ -495,7 +495,7 @@ func TestQ260WhatCameOfAnExchangedTokenEndsBeyondTheLimit(t *testing.T) {
 	}
 }
 
-// TestQ262AKeyThatIsWithdrawnEndsWhatCameOfItsTokens: a withdrawn key → its tokens and what was exchanged for them → 401.
+// TestQ262AKeyThatIsWithdrawnEndsWhatCameOfItsTokens: a withdrawn key → its tokens and those exchanged for them → 401.
 func TestQ262AKeyThatIsWithdrawnEndsWhatCameOfItsTokens(t *testing.T) {
 	s := startExchange(t)
 	first := s.signIn("read").AccessToken

@@ -15,7 +15,7 @@ import (
 const gateAccepts, gateRefuses, issuerKnows = "The gate accepts this token.\n", "The gate refuses this token.\n",
 	"Whether the gate accepts this token, only its issuer can say, which was not asked.\n"
 
-// explains checks the verdict and these lines, and that no unsigned claim is shown.
+// explains checks the verdict and the given lines, and that no unsigned claim is shown.
 func (g *trustGate) explains(t *testing.T, token, verdict string, lines ...string) string {
 	t.Helper()
 	out, err := g.run(token, "token", "explain")
@@ -41,7 +41,8 @@ func (g *trustGate) explains(t *testing.T, token, verdict string, lines ...strin
 
 const ofCorp = "It was taken for a token of trust corp."
 
-// TestCommandTokenExplainOfATrustedIssuer: with an issuer of our own and without, the issuer that a token names chooses.
+// TestCommandTokenExplainOfATrustedIssuer checks that the token's issuer decides which verifier explains it, with and without an issuer of
+// our own.
 func TestCommandTokenExplainOfATrustedIssuer(t *testing.T) {
 	for kind, site := range map[string]string{"beside our own issuer": trustSite, "gate only": gateOnly(trustSite)} {
 		t.Run(kind, func(t *testing.T) {
@@ -85,7 +86,7 @@ func TestCommandTokenExplainOfATrustedIssuer(t *testing.T) {
 	}
 }
 
-// TestCommandTokenExplainOfOurOwnBesideATrust is as without.
+// TestCommandTokenExplainOfOurOwnBesideATrust checks that a `trust` does not change the explanation of our own tokens.
 func TestCommandTokenExplainOfOurOwnBesideATrust(t *testing.T) {
 	p := startProvider(t)
 	g := startTrustGate(t, p, trustSite)
@@ -93,14 +94,14 @@ func TestCommandTokenExplainOfOurOwnBesideATrust(t *testing.T) {
 		t.Errorf("it names a trust:\n%s", out)
 	}
 	forged := g.forger()
-	forged.issuer = g.url // the trusted issuer's key for a token in our name
+	forged.issuer = g.url // the trusted issuer's key signs a token with our iss
 	g.explains(t, g.watched(forged.good()), gateRefuses, "key failed key_unknown")
 	if out := g.explains(t, g.watched((&forger{key: forged.key, kid: "x", alg: "ES256", issuer: "https://nobody.example"}).good()), gateRefuses); !strings.Contains(out, "known here: "+g.url+", "+p.url+" (trust corp)") {
 		t.Errorf("it does not say who is known:\n%s", out)
 	}
 }
 
-// TestCommandOfAGateThatIssuesNothing: commands about clients, keys and people say why there are none.
+// TestCommandOfAGateThatIssuesNothing checks that commands about clients, keys and users say why there are none.
 func TestCommandOfAGateThatIssuesNothing(t *testing.T) {
 	g := startTrustGate(t, startProvider(t), gateOnly(trustSite))
 	for _, args := range [][]string{
@@ -120,7 +121,8 @@ func TestCommandOfAGateThatIssuesNothing(t *testing.T) {
 	g.must(http.StatusBadRequest, http.MethodPost, "/oauth/tokens/explain", `{"tokn":"x"}`)
 }
 
-// TestStatusOfAnIssuerThatDoesNotAnswerQuestions: it is not good until it answers again. The node is ready all the while.
+// TestStatusOfAnIssuerThatDoesNotAnswerQuestions checks that `status` reports a failing introspection until it works again. The node stays
+// ready.
 func TestStatusOfAnIssuerThatDoesNotAnswerQuestions(t *testing.T) {
 	now := setClock(t)
 	p := startProvider(t)
@@ -143,7 +145,7 @@ func TestStatusOfAnIssuerThatDoesNotAnswerQuestions(t *testing.T) {
 	opaque := g.watched(p.knows("opaque-eccbc87e4b5ce2fe28308fd9f2a7baf3", map[string]any{
 		"active": true, "sub": "ada", "aud": g.url, "token_type": "Bearer", "exp": node.Clock().Unix() + 3600,
 	}))
-	p.says(providerIntrospect, func(w http.ResponseWriter, r *http.Request) { // it also writes back what it got
+	p.says(providerIntrospect, func(w http.ResponseWriter, r *http.Request) { // it also echoes the request
 		w.Header().Set("Location", "https://evil.example/?"+r.PostFormValue("token")+"&"+r.Header.Get("Authorization"))
 		w.WriteHeader(http.StatusFound)
 	})
@@ -158,7 +160,8 @@ func TestStatusOfAnIssuerThatDoesNotAnswerQuestions(t *testing.T) {
 	stands("good$", "1")
 }
 
-// TestExplainOfSeveralIntrospections: which of them is asked is the route's affair.
+// TestExplainOfSeveralIntrospections checks that the explanation of an opaque token is undecided if several issuers have introspection. The
+// route chooses the issuer.
 func TestExplainOfSeveralIntrospections(t *testing.T) {
 	p, other := startProvider(t), startProvider(t)
 	site := strings.Replace(gateOnly(trustSite), "\t\ttrust corp", "\t\ttrust partner "+other.url+" {\n\t\t\taudience http://ADDR\n\t\t\tallow_private_network\n"+

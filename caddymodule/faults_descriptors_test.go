@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// ownProcess is a Caddy in a process of its own.
+// ownProcess is a Caddy in its own process.
 type ownProcess struct {
 	*gatehouse
 	command *exec.Cmd
-	ended   chan struct{} // closed when the process is gone
+	ended   chan struct{} // closed when the process has ended
 }
 
-// startNode runs a Caddyfile, as startGatehouse does, in a process that may have so many files open.
+// startNode runs a Caddyfile like startGatehouse, in a process that may open at most the given number of files.
 func startNode(t *testing.T, caddyfile string, files int) *ownProcess {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func startNode(t *testing.T, caddyfile string, files int) *ownProcess {
 	}
 	go func() {
 		defer close(n.ended)
-		_ = n.command.Wait() // ProcessState tells how it ended
+		_ = n.command.Wait() // ProcessState has the result
 		_ = output.Close()
 	}()
 	t.Cleanup(func() {
@@ -68,7 +68,7 @@ func startNode(t *testing.T, caddyfile string, files int) *ownProcess {
 	return n
 }
 
-// running reports whether the process is still there.
+// running reports whether the process still runs.
 func (n *ownProcess) running() bool {
 	select {
 	case <-n.ended:
@@ -78,7 +78,7 @@ func (n *ownProcess) running() bool {
 	}
 }
 
-// end asks the process to end, and wants it to do so in order.
+// end asks the process to end and requires an orderly exit.
 func (n *ownProcess) end() {
 	n.t.Helper()
 	if err := n.command.Process.Signal(syscall.SIGTERM); err != nil {
@@ -90,7 +90,7 @@ func (n *ownProcess) end() {
 	}
 }
 
-// answers is the status of a GET, 0 for none.
+// answers returns the status of a GET, or 0 without an answer.
 func (n *ownProcess) answers(client *http.Client, path string, headers ...string) int {
 	request, err := http.NewRequest(http.MethodGet, n.url+path, nil)
 	if err != nil {
@@ -108,7 +108,7 @@ func (n *ownProcess) answers(client *http.Client, path string, headers ...string
 	return response.StatusCode
 }
 
-// openFiles counts the process's.
+// openFiles counts the process's open files.
 func (n *ownProcess) openFiles() int {
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", n.command.Process.Pid))
 	if err != nil {
@@ -118,7 +118,7 @@ func (n *ownProcess) openFiles() int {
 }
 
 // TestF24FewDescriptors: three times as many connections as a node may open files → 200, 502 or 503, the node lives, and it serves when
-// they are gone. It waits, refuses or answers, and when the connections are gone it serves as before.
+// they are gone.
 func TestF24FewDescriptors(t *testing.T) {
 	const limit = 256
 	n := startNode(t, peopleSite(onDiskPeople...), limit)
@@ -185,7 +185,7 @@ func TestF24FewDescriptors(t *testing.T) {
 	soundAt(t, n.database())
 }
 
-// refreshBy posts a form over a client's own connection. Status 0 is no answer.
+// refreshBy posts a form over the client's own connection. Status 0 means that there was no answer.
 func (n *ownProcess) refreshBy(client *http.Client, form url.Values) (int, string) {
 	response, err := client.PostForm(n.url+"/oauth/token", form)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// smallDisk mounts a disk of so many bytes until the test ends, and returns where. It takes root to do that.
+// smallDisk mounts a disk of size bytes until the test ends and returns its path. It needs root.
 func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	path := t.TempDir()
@@ -25,7 +25,7 @@ func smallDisk(t *testing.T, size int) string {
 	return path
 }
 
-// fill leaves no space on a disk. The result gives it back.
+// fill fills a disk. The returned function frees the space.
 func fill(t *testing.T, disk string) (empty func()) {
 	t.Helper()
 	path := filepath.Join(disk, "filler")
@@ -49,7 +49,7 @@ func fill(t *testing.T, disk string) (empty func()) {
 	}
 }
 
-// peopleAt is people with a store in that file.
+// peopleAt returns the changes that give people a store in the file at path.
 func peopleAt(path string) []string {
 	return append(slices.Clone(patientCodes), "store memory", "store sqlite "+path)
 }
@@ -67,7 +67,7 @@ func TestF4DiskFull(t *testing.T) {
 	soundAt(t, path)
 }
 
-// TestF4LogFileFull: the disk of the log is full → the node goes on serving, and logs again when there is space.
+// TestF4LogFileFull: the disk of the log is full → the node keeps serving, and logs again when there is space.
 func TestF4LogFileFull(t *testing.T) {
 	disk := smallDisk(t, 1<<20)
 	file := filepath.Join(disk, "caddy.log")

@@ -13,12 +13,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
-// Faults of the disk under an SQLite store, and of its neighbours, as clients see them.
+// Faults of the disk under an SQLite store and of other processes that use it, as clients see them.
 
-// recovery is how soon a grant must succeed again once its cause is gone.
+// recovery is how soon a grant must succeed after the fault has ended.
 const recovery = time.Second
 
-// besideAt opens a database as a foreign process does, one that waits while the node writes.
+// besideAt opens a database as another process does that waits while the node writes.
 func besideAt(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", fmt.Sprintf("%s?_pragma=busy_timeout(%d)", path, patience.Milliseconds()))
@@ -29,7 +29,7 @@ func besideAt(t *testing.T, path string) *sql.DB {
 	return db
 }
 
-// soundAt wants a database without damage.
+// soundAt checks that a database is not damaged.
 func soundAt(t *testing.T, path string) {
 	t.Helper()
 	var said string
@@ -38,7 +38,7 @@ func soundAt(t *testing.T, path string) {
 	}
 }
 
-// ordeal is a user's life across a fault of the store.
+// ordeal is a user with a code and tokens during a fault of the store.
 type ordeal struct {
 	*userDoor
 	r     request
@@ -52,7 +52,7 @@ func (u *userDoor) beforeFault() *ordeal {
 	return &ordeal{userDoor: u, r: r, code: u.code(r, ada), first: u.userTokens(r, ada)}
 }
 
-// holds wants every grant that needs the store refused for now, and the gate to go on.
+// holds checks that every grant that needs the store fails with a temporary error and that the gate keeps serving.
 func (o *ordeal) holds() {
 	o.t.Helper()
 	down := unavailable("store_unavailable")
@@ -65,7 +65,7 @@ func (o *ordeal) holds() {
 	}
 }
 
-// ends wants grants to succeed again soon, and everything to be as if those in between had never been asked for.
+// ends checks that grants succeed again soon and that the failed ones have had no effect.
 func (o *ordeal) ends() {
 	o.t.Helper()
 	began := time.Now()
@@ -91,7 +91,7 @@ func (o *ordeal) ends() {
 	o.gone(got.AccessToken)
 }
 
-// TestF6ForeignWriter: a foreign process holds the write lock → requests that need it end in time with 503, the gate goes on.
+// TestF6ForeignWriter: a foreign process holds the write lock → requests that need it end in time with 503, the gate keeps serving.
 func TestF6ForeignWriter(t *testing.T) {
 	const held, wait = 3 * time.Second, 2 * time.Second
 	u := openUsers(t, append(slices.Clone(patientCodes), onDiskPeople...)...)
@@ -113,7 +113,7 @@ func TestF6ForeignWriter(t *testing.T) {
 	}
 	exec("ROLLBACK")
 	t.Logf("the longest answer took %s", longest)
-	if most := wait + time.Second; machine.Fair(longest) > most { // eight wait at once, and are answered one after the other
+	if most := wait + time.Second; machine.Fair(longest) > most { // eight wait at once and are answered one after the other
 		t.Errorf("an answer took %s, want %s at most", longest, most)
 	}
 	o.decisions(t)
@@ -121,8 +121,8 @@ func TestF6ForeignWriter(t *testing.T) {
 	soundAt(t, u.database())
 }
 
-// crowd asks for many grants at once, which are all refused for now, and tells how long the last took. Meanwhile the gate
-// goes on.
+// crowd sends many grants at once, which must all fail with a temporary error, and returns how long the last one took. The gate keeps
+// serving meanwhile.
 func (o *ordeal) crowd(many int) (longest time.Duration) {
 	began := time.Now()
 	took := make([]time.Duration, many)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// profileLines are a user who has everything that applications may be told.
+// profileLines are the lines of a user with every profile claim.
 const profileLines = `			email_verified
 			given_name Ada
 			family_name "King, Countess of Lovelace"
@@ -27,9 +27,9 @@ London"
 			}
 `
 
-// TestEveryClaimOfTheProfileIsForwarded for the session of a browser, as it is for tokens of others.
+// TestEveryClaimOfTheProfileIsForwarded checks the claims of a browser's session, which are forwarded like those of other issuers' tokens.
 func TestEveryClaimOfTheProfileIsForwarded(t *testing.T) {
-	claims := map[string][2]string{ // as it is, and with raw
+	claims := map[string][2]string{ // encoded, and with raw
 		"sub": {"u-ada"}, "name": {"Ada%20Admin", "Ada Admin"}, "email": {"ada@acme.example"}, "email_verified": {"true"}, "given_name": {"Ada"},
 		"family_name":        {"King%2C%20Countess%20of%20Lovelace", "King, Countess of Lovelace"},
 		"preferred_username": {"ada.l"}, "locale": {"en-GB"}, "zoneinfo": {"Europe/London"}, "picture": {"https://example.com/ada.png"},
@@ -69,7 +69,7 @@ func TestEveryClaimOfTheProfileIsForwarded(t *testing.T) {
 	}
 }
 
-// TestForwardedRawClaimsStayApart: what is not encoded cannot be taken for what is, nor a text for a list.
+// TestForwardedRawClaimsStayApart checks that different raw values never look the same, and that a string cannot be mistaken for a list.
 func TestForwardedRawClaimsStayApart(t *testing.T) {
 	p := startProvider(t)
 	globals, _, _ := strings.Cut(trustSite, "\nhttp://ADDR {")
@@ -93,7 +93,7 @@ func TestForwardedRawClaimsStayApart(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", bearer(single))).has(t, "Remote-User", "a b")
 }
 
-// TestAClaimThatNeverComes is named when the configuration is loaded, with its line.
+// TestAClaimThatNeverComes checks that loading a configuration warns of a claim that no token can have, with its line.
 func TestAClaimThatNeverComes(t *testing.T) {
 	const never = "the claim never comes"
 	g := startHosts(t)

@@ -66,7 +66,7 @@ func impostor(connection net.Conn, r *recorded) {
 		"\r\n2\r\nok\r\n0\r\nX-Auth-Subject: admin\r\nX-Auth-Client: admin\r\nx_auth_client: admin\r\nX-Sum: kept\r\n\r\n")
 }
 
-// told are the lines of a whole answer, its 1xx heads and trailers included, that name a caller in any spelling.
+// told returns the lines of an answer that name a caller in any spelling, including 1xx heads and trailers.
 func told(answer string) []string {
 	identity := identity.NewNames("X-Auth-Subject", "X-Auth-Client", "X-Auth-Scope", "X-Auth-Organisation", "X-Auth-Role", "X-User", "X-Tenant")
 	var lines []string
@@ -79,7 +79,7 @@ func told(answer string) []string {
 	return lines
 }
 
-// answers returns everything that comes back on a connection until it ends.
+// answers returns all bytes received on a connection until it ends.
 func (g *gateway) answers(t *testing.T, request string) string {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
@@ -171,7 +171,7 @@ func TestForwardToTheResponse(t *testing.T) {
 	})
 }
 
-// TestForwardToTheResponseOfErrorRoutes: a refusal names no caller, in error routes too.
+// TestForwardToTheResponseOfErrorRoutes checks that a refusal names no caller, also in error routes.
 func TestForwardToTheResponseOfErrorRoutes(t *testing.T) {
 	g := startGate(t, siteWith("", strings.Replace(forwardToRoutes, "X-Auth-Role", "X-Else", 1)+`
 	handle_errors {

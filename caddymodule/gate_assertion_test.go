@@ -21,8 +21,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 )
 
-// Assertions, through a real reverse_proxy, and read at the other end by a library that is not ours with the keys that
-// anybody can fetch.
+// Assertions, through a real reverse_proxy. The tests verify them with a third-party library and the published keys.
 
 const assertionHeader = "X-Gate-Assertion"
 
@@ -61,7 +60,7 @@ func (g *gateway) readJWT(t *testing.T, token, typ, audience string) (jwt.MapCla
 	return parsed.Claims.(jwt.MapClaims), nil
 }
 
-// publicKey reads a published key.
+// publicKey parses a published key.
 func publicKey(k map[string]string) (any, error) {
 	x, err := base64.RawURLEncoding.DecodeString(k["x"])
 	if err != nil || k["alg"] == "EdDSA" {
@@ -74,7 +73,7 @@ func publicKey(k map[string]string) (any, error) {
 	return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
 }
 
-// asserts checks what the assertion says that came with a request: as the upstream would, with nothing but the request.
+// asserts verifies the assertion of a request as the upstream would, with nothing but the request.
 func (g *gateway) asserts(t *testing.T, r *recorded, audience string) jwt.MapClaims {
 	t.Helper()
 	values := r.Header[assertionHeader]
@@ -106,7 +105,7 @@ func TestG94AssertionReachesTheUpstream(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, claims[name], want)
 		}
 	}
-	seen.has(t, identity.Subject, "u-ada") // the assertion replaces nothing
+	seen.has(t, identity.Subject, "u-ada") // the assertion does not replace the identity headers
 	seen.has(t, "Authorization")
 	if _, err := g.readJWT(t, seen.Header[assertionHeader][0], keys.AssertionType, "https://stock.example"); err == nil {
 		t.Error("another upstream takes it")
@@ -120,8 +119,7 @@ func TestG94AssertionReachesTheUpstream(t *testing.T) {
 	g.asserts(t, g.passed(t, g.request("GET", "/any/x?spoofed", bearer(token), "x-gate-assertion: mine")), "https://orders.example")
 }
 
-// TestG94AssertionIsForTheRequestOnTheWire: method and target are those in the request line that the upstream reads,
-// byte for byte.
+// TestG94AssertionIsForTheRequestOnTheWire checks that method and target equal those of the request line at the upstream, byte for byte.
 func TestG94AssertionIsForTheRequestOnTheWire(t *testing.T) {
 	g := startBoth(t, siteWith("", assertingRoutes))
 	token := g.server("public")
@@ -139,7 +137,7 @@ func TestG94AssertionIsForTheRequestOnTheWire(t *testing.T) {
 	g.asserts(t, g.upstream.one(t), "https://orders.example")
 }
 
-// TestG94InboundAssertionIsStripped on every route, in every spelling, as the other identity headers are.
+// TestG94InboundAssertionIsStripped checks every route and every spelling, as for the other identity headers.
 func TestG94InboundAssertionIsStripped(t *testing.T) {
 	g := startBoth(t, siteWith(`		expected_underscore_headers X_Gate_Assertion X-Gate_Assertion x_gate_assertion X_*
 		expected_dot_headers X.Gate.Assertion X.gate-Assertion X.*`, assertingRoutes))
@@ -185,7 +183,7 @@ func TestG25AssertionAsBearer(t *testing.T) {
 	}
 }
 
-// refusesEverywhere shows what an upstream was given to the gate and to every endpoint that takes an access token.
+// refusesEverywhere presents a token made for an upstream to the gate and to every endpoint that accepts access tokens.
 func (g *gateway) refusesEverywhere(t *testing.T, token string) {
 	t.Helper()
 	for _, path := range []string{"/any/x", "/orders/x", "/other", "/alone/x", "/oauth/token/info", "/api/v1/organisations/me/users/u-ada/access_tokens"} {
@@ -217,7 +215,7 @@ func (g *gateway) refusesEverywhere(t *testing.T, token string) {
 	}
 }
 
-// TestK8AssertionKeysArePublishedWhereTheyAreUsed, and the key set of everybody else stays as it was.
+// TestK8AssertionKeysArePublishedWhereTheyAreUsed checks that the key set of other configurations stays unchanged.
 func TestK8AssertionKeysArePublishedWhereTheyAreUsed(t *testing.T) {
 	g := startGate(t, site)
 	count := func() int {
@@ -240,7 +238,7 @@ func TestK8AssertionKeysArePublishedWhereTheyAreUsed(t *testing.T) {
 	}
 }
 
-// TestG94ATokenTooLongForAnAssertion says more than fits into a header.
+// TestG94ATokenTooLongForAnAssertion checks that a token is refused if its claims do not fit into an assertion header.
 func TestG94ATokenTooLongForAnAssertion(t *testing.T) {
 	g := startGate(t, siteWith("", withoutErrorRoutes(assertingRoutes)))
 	long := g.user("u-ada", strings.Repeat("a", 3500), "", "public")
@@ -252,7 +250,7 @@ func upgradeLines() []string {
 	return []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
 }
 
-// TestG94AssertionOfAWebSocket is for the request that reverse_proxy makes of it.
+// TestG94AssertionOfAWebSocket checks that the assertion matches the request that reverse_proxy sends for a WebSocket.
 func TestG94AssertionOfAWebSocket(t *testing.T) {
 	g := startGate(t, siteWith("", assertingRoutes))
 	g.upstream.answer = websocketUpstream

@@ -15,7 +15,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Browsers at the gate of the issuer's own host: which requests lead to the sign-in, and where the cookie accessToken is a token.
+// Browsers at the gate on the issuer's own host: which requests redirect to sign-in, and where the cookie accessToken is accepted as a
+// token.
 
 var browserRoutes = gatedBelow("/app/*", "challenge browser", "anonymous /pub/*", "require /orders/* scope orders.read", "require /admins/* role admin") +
 	gated("/optional/*", "challenge browser", "optional") +
@@ -24,14 +25,14 @@ var browserRoutes = gatedBelow("/app/*", "challenge browser", "anonymous /pub/*"
 		respond 404
 	}`
 
-// startSignIn serves the people of people_test.go with other routes.
+// startSignIn serves the users of people_test.go with other routes.
 func startSignIn(t *testing.T, routes string, changes ...string) *gateway {
 	t.Helper()
 	globals, _, _ := strings.Cut(peopleSite(changes...), "\nhttp://ADDR {")
 	return startGate(t, strings.ReplaceAll(globals+"\nhttp://ADDR {\n\tlog\n\toauth_server\n"+routes+"\n}\n", "HASH", peopleHash()))
 }
 
-// visitor is a browser that has signed in.
+// visitor returns a browser that has signed in.
 func (g *gateway) visitor(t *testing.T, email string) *browser {
 	t.Helper()
 	b := g.browser()
@@ -43,7 +44,7 @@ func (g *gateway) visitor(t *testing.T, email string) *browser {
 	return b
 }
 
-// forget takes a cookie from the browser.
+// forget deletes a cookie of the browser.
 func (b *browser) forget(name string) { b.give(&http.Cookie{Name: name, Path: "/", MaxAge: -1}) }
 
 func (b *browser) give(c *http.Cookie) {
@@ -82,7 +83,7 @@ func TestTheSessionsTokenIsACredentialWhereTheRouteTakesIt(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// later moves the clock, and has the feed know it.
+// later advances the clock and refreshes the feed.
 func (g *gateway) later(c *testClock, d time.Duration) {
 	g.t.Helper()
 	c.advance(d)
@@ -91,8 +92,8 @@ func (g *gateway) later(c *testClock, d time.Duration) {
 	}
 }
 
-// TestG123TheCookieIsReadAsItIs: `token_from cookie accessToken` missing, junk or expired → read like any cookie, nothing is renewed; two
-// → 400.
+// TestG123TheCookieIsReadAsItIs: `token_from cookie accessToken` missing, junk or expired → read like any cookie, nothing is renewed; two →
+// 400.
 func TestG123TheCookieIsReadAsItIs(t *testing.T) {
 	c := setClock(t)
 	g := startSignIn(t, browserRoutes)
@@ -127,7 +128,7 @@ func TestG123TheCookieIsReadAsItIs(t *testing.T) {
 			})
 		}
 	}
-	g.later(c, 6*time.Hour-time.Minute) // near its end
+	g.later(c, 6*time.Hour-time.Minute) // shortly before it expires
 	if status, header, _ := g.asked(t, g.request("GET", "/api/x", "Cookie: "+session+"; "+token)); status != http.StatusOK || header["Set-Cookie"] != nil {
 		t.Errorf("near its end: %d %v", status, header)
 	}
@@ -138,7 +139,8 @@ func TestG123TheCookieIsReadAsItIs(t *testing.T) {
 	}
 }
 
-// TestG123NoTokenCookieBesideChallengeBrowser: a token cookie of any name beside `challenge browser` is refused, because browsers come with a session of their host.
+// TestG123NoTokenCookieBesideChallengeBrowser checks that `token_from cookie` of any name is refused next to `challenge browser`, because
+// browsers have a session of their host.
 func TestG123NoTokenCookieBesideChallengeBrowser(t *testing.T) {
 	for _, options := range []string{
 		"token_from cookie accessToken\n\tchallenge browser", "challenge browser\n\ttoken_from cookie accessToken", "challenge browser\n\ttoken_from cookie app",
@@ -201,7 +203,7 @@ func TestChallengeBrowser(t *testing.T) {
 		"a frame":                    {"GET", "/app/x", []string{"Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe", html}, 401},
 		"a form":                     {"POST", "/app/x", []string{"Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", html, "Content-Length: 0"}, 401},
 		"a route for programs":       {"GET", "/api/x", []string{html}, 401},
-		"a dead token in the header": {"GET", "/app/x", []string{html, "Authorization: Bearer bad"}, 401}, // it would come again
+		"a dead token in the header": {"GET", "/app/x", []string{html, "Authorization: Bearer bad"}, 401}, // the browser would send it again
 		"another scheme":             {"GET", "/app/x?a=1", []string{html, "Authorization: Basic YTpi"}, 303},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +231,7 @@ func TestChallengeBrowser(t *testing.T) {
 	}
 }
 
-// TestChallengeBrowserLeadsToThePage on the issuer's own host and back, and never round in circles.
+// TestChallengeBrowserLeadsToThePage checks that a browser signs in on the issuer's own host and comes back without a redirect loop.
 func TestChallengeBrowserLeadsToThePage(t *testing.T) {
 	g := startSignIn(t, browserRoutes)
 	b := g.browser()
@@ -248,7 +250,7 @@ func TestChallengeBrowserLeadsToThePage(t *testing.T) {
 	if p = follow(b.signIn(p, "max@acme.example", peoplePassword)); p.header.Get("Location") != target {
 		t.Fatalf("after signing in: %d %v %s", p.status, p.header, p.body)
 	}
-	for range 2 { // with the session alone, too
+	for range 2 { // also with only the session
 		if p = b.navigate(strings.TrimPrefix(target, g.url)); p.status != http.StatusOK {
 			t.Fatalf("back: %d %s", p.status, p.body)
 		}
@@ -263,5 +265,5 @@ func TestChallengeBrowserLeadsToThePage(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// tokenCookie is the cookie in which a browser that has signed in holds its access token.
+// tokenCookie is the cookie with the access token of a signed-in browser.
 const tokenCookie = "accessToken"

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a refusal tells the client, so that it comes back with enough, and what it tells the audit log.
+// What a refusal tells the client to request next, and what it writes to the audit log.
 
 var challengeRoutes = `	@post method POST
 	@search path_regexp ^/mcp/search
@@ -20,13 +20,13 @@ func challengeSite() string {
 	return strings.Replace(siteWith("", challengeRoutes), "\t\tstore memory\n", "\t\tstore memory\n\t\t"+scopes, 1)
 }
 
-// TestG84ChallengesNameAllScopes: several scopes asked by route and rules → one challenge names all, never refresh_token or
-// offline_access. It went in circles between a route's own scope and that of a rule.
+// TestG84ChallengesNameAllScopes: several scopes asked by route and rules → one challenge names all, never refresh_token or offline_access.
+// Naming the scope of the route and that of a rule in turn would make clients loop.
 func TestG84ChallengesNameAllScopes(t *testing.T) {
 	g := startGate(t, challengeSite())
 	for name, test := range map[string]struct {
 		method, target string
-		token          []string // the scopes of one; nil: there is none
+		token          []string // nil: no token
 		status         int
 		want, missing  string
 	}{
@@ -58,7 +58,7 @@ func TestG84ChallengesNameAllScopes(t *testing.T) {
 			}
 		})
 	}
-	// One round, without a token and with one that is not enough.
+	// One round, without a token and with an insufficient one.
 	for _, first := range [][]string{nil, {bearer(g.server("public"))}, {bearer(g.server("mcp.read"))}, {bearer(g.server("mcp.write"))}} {
 		header, _ := g.refused(t, g.request("POST", "/mcp/x", append(first, "Content-Length: 0")...), 401, 403)
 		asked := strings.Fields(parameters(t, header)["scope"])

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// What a token says, once its signature is good.
+// Claims of a token with a valid signature.
 
 // TestG41ScopeOfARoute: scope public, a prefix, another case, an array or none where `trusted` is needed → 403.
 func TestG41ScopeOfARoute(t *testing.T) {
@@ -40,14 +40,14 @@ func TestG41ScopeOfARoute(t *testing.T) {
 	if got := parameters(t, header)["scope"]; got != "trusted orders.read" {
 		t.Errorf("scope=%q", got)
 	}
-	g.refused(t, g.request("GET", "/api/x", bearer(g.watched(g.token()))), 403) // G42: a server's
+	g.refused(t, g.request("GET", "/api/x", bearer(g.watched(g.token()))), 403) // G42: a server token
 	g.passed(t, g.request("GET", "/mixed/acme/1", bearer(g.user("u-1", "acme", "", "public"))))
 	for _, organisation := range []string{"", "Acme", "acme2", "acme ", "other"} {
 		g.refused(t, g.request("GET", "/mixed/acme/1", bearer(g.user("u-1", organisation, "", "public"))), 403)
 	}
 }
 
-// TestG43RevokedByAnyName revokes by each name through the issuer: package accesstoken has every pair.
+// TestG43RevokedByAnyName revokes a token by each name through the issuer. Package accesstoken tests every pair.
 func TestG43RevokedByAnyName(t *testing.T) {
 	now := setClock(t)
 	g := startGate(t, site)
@@ -61,7 +61,7 @@ func TestG43RevokedByAnyName(t *testing.T) {
 		g.revoke(t, g.claims(t, token), kind)
 		g.because(t, g.request("GET", "/any/x", bearer(token)), 401, "token_revoked")
 	}
-	// What is revoked up to now leaves the tokens of later alone.
+	// A revocation does not affect tokens issued later.
 	old := g.user("u-9", "acme", "", "public")
 	g.revoke(t, g.claims(t, old), store.RevokeUser)
 	now.advance(2 * time.Second)
@@ -87,13 +87,13 @@ func TestG44CacheOutlivesNothing(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	g.passed(t, g.request("GET", "/any/x", bearer(long)))
-	// Revoked over the wire.
+	// Revocation at the revocation endpoint.
 	status, _, body := g.do("POST", "/oauth/revoke", "token="+long+"&client_id=conf&client_secret="+confSecret, "Content-Type", "application/x-www-form-urlencoded")
 	if status != 200 {
 		t.Fatalf("revoke: %d %s", status, body)
 	}
 	g.refused(t, g.request("GET", "/any/x", bearer(long)), 401)
-	// Revoked elsewhere: the store tells us within a second.
+	// Revocation on another node. The store delivers it within a second.
 	elsewhere := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(elsewhere)))
 	claims := g.claims(t, elsewhere)
@@ -103,7 +103,7 @@ func TestG44CacheOutlivesNothing(t *testing.T) {
 		return status == 401
 	})
 	g.upstream.seen()
-	// The key is gone.
+	// The key has been removed.
 	keyless := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(keyless)))
 	check(t, g.app().node.Keys.Replace(nil, oauth.ES256))
@@ -114,7 +114,7 @@ func TestG44CacheOutlivesNothing(t *testing.T) {
 func TestG45VerifiedOnceDecidedEveryTime(t *testing.T) {
 	g := startGate(t, site)
 	public, f := g.server("public"), g.forger()
-	forged := g.watched(f.good()) // never seen before, where one that we issued is cached from birth
+	forged := g.watched(f.good()) // a forged one: tokens that we issue are cached from the start
 	for _, token := range []string{public, forged} {
 		g.passed(t, g.request("GET", "/any/x", bearer(token)))
 		g.refused(t, g.request("GET", "/api/x", bearer(token)), 403)

@@ -14,15 +14,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The token in a cookie: when it is one, what it needs beside it, and where it ends.
+// Tokens in cookies: when a cookie counts as a token, which proof a request with one needs, and where the cookie is removed.
 
 var cookieRoutes = gated("/strip/*", "token_from cookie app_token", "upstream_token strip") +
 	gated("/optional/*", "token_from cookie app_token", "optional") + gated("/header/*", "token_from header") +
 	gated("/tcp/*", "token_from cookie app_token", "upgrade tcp") +
 	gated("", "token_from cookie app_token", "anonymous /pub/*", "require /orders/* scope orders.read")
 
-// TestG85TokenInACookie: `token_from cookie`: a GET → accepted; a POST without a same-origin proof → 403; beside another token in the
-// header → 400.
+// TestG85TokenInACookie: `token_from cookie`: a GET → accepted; a POST without a same-origin proof → 403; with another token in the header
+// → 400.
 func TestG85TokenInACookie(t *testing.T) {
 	c := setClock(t)
 	g := startGate(t, siteWith("", cookieRoutes))
@@ -100,7 +100,7 @@ func (g *gateway) issuedFor(lifetime time.Duration) string {
 	return g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Client: client, Scopes: []string{"public"}}))
 }
 
-// answering answers every request with these lines and "ok".
+// answering returns an upstream that answers every request with these lines and "ok".
 func answering(lines ...string) func(net.Conn, *recorded) {
 	return func(connection net.Conn, _ *recorded) {
 		_, _ = fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n%s\r\n\r\nok", strings.Join(lines, "\r\n"))
@@ -122,8 +122,9 @@ func TestG57ATokenInACookieStopsHere(t *testing.T) {
 	g.passed(t, g.request("GET", "/pub/x", cookie)).has(t, "Cookie", "a=1; b=2")
 }
 
-// TestG85AnAnswerToACookieIsPrivate: of an answer to the Authorization header shared caches know that it is for one
-// person (RFC 9111 §3.5), of one to a cookie they do not.
+// TestG85AnAnswerToACookieIsPrivate checks that an answer to a token in a cookie gets `Cache-Control: private`, unless the upstream sets a
+// policy for shared caches. Shared caches treat an answer as private by themselves if the request has an Authorization header (RFC 9111
+// §3.5), but not if it has a cookie.
 func TestG85AnAnswerToACookieIsPrivate(t *testing.T) {
 	g := startGate(t, siteWith("", cookieRoutes))
 	token := g.server("public")
@@ -160,7 +161,7 @@ func TestG91AnInvalidCookieIsNoProof(t *testing.T) {
 	}
 }
 
-// webSocket are the lines of a WebSocket's handshake.
+// webSocket are the header lines of a WebSocket handshake.
 var webSocket = []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
 
 // TestG96WebSocketCredentials: a WebSocket without a token or with a foreign Origin → 401, 403 before 101.
@@ -201,7 +202,7 @@ func TestG96WebSocketCredentials(t *testing.T) {
 			seen.has(t, identity.Subject, "conf").has(t, "Cookie")
 		})
 	}
-	// Of another protocol nothing is left but a GET, unless the route allows it.
+	// An upgrade to another protocol is reduced to a GET, unless the route allows it.
 	g.passed(t, g.request("GET", "/socket", cookie, "Connection: Upgrade", "Upgrade: h2c")).has(t, "Upgrade")
 	g.refused(t, g.request("GET", "/tcp/socket", cookie, "Connection: Upgrade", "Upgrade: tcp"), 403)
 }

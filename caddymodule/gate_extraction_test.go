@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// How a token comes in, and what is answered when none or a bad one does.
+// How a request carries a token, and the answers to a missing or invalid one.
 
 // TestG01NoToken: no Authorization → 401 with a Bearer challenge and no error attribute.
 func TestG01NoToken(t *testing.T) {
@@ -37,7 +37,7 @@ func TestG01NoToken(t *testing.T) {
 }
 
 // TestG02To11WhereATokenMayBe: `bearer` in any case → accepted; a token out of shape, twice, or anywhere but in Authorization → 400 or 401.
-// Package requests has every shape.
+// Package requests tests every shape.
 func TestG02To11WhereATokenMayBe(t *testing.T) {
 	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
 	token := g.server("public")
@@ -56,13 +56,13 @@ func TestG02To11WhereATokenMayBe(t *testing.T) {
 			}
 		})
 	}
-	// White space around a field's value is no part of it (RFC 9110 §5.5), and net/http takes it away over HTTP/1.1. Over
-	// HTTP/2 it belongs to the value, and there it shows that we trim nothing.
+	// White space around a field's value is not part of it (RFC 9110 §5.5), and net/http removes it over HTTP/1.1. Over HTTP/2 it belongs to
+	// the value, which shows that the gate trims nothing.
 	g.passed(t, g.request("GET", "/x", good+" "))
 	for _, value := range []string{"Bearer " + token + " ", " Bearer " + token} {
 		g.audited()
 		status, _, body := g.h2(t, g.fields("GET", "/x", "authorization", value))
-		if status == 0 { // refused as malformed, before anybody could look
+		if status == 0 { // refused by the server as malformed, before any handler
 			g.upstream.none(t)
 			continue
 		}
@@ -77,7 +77,7 @@ func TestG02To11WhereATokenMayBe(t *testing.T) {
 	for _, line := range []string{"Proxy-Authorization: Bearer " + token, "Cookie: accessToken=" + token, "Cookie: __Host-session=" + token} {
 		g.refused(t, g.request("GET", "/x", line), 401)
 	}
-	g.tokens = nil // Caddy's access log holds any header that it does not know to be a credential
+	g.tokens = nil // Caddy's access log shows any header that it does not know as a credential
 	for _, name := range []string{"X-Access-Token: ", "X-Authorization: Bearer ", "Authorization-: Bearer ", "X-Forwarded-Authorization: Bearer "} {
 		g.refused(t, g.request("GET", "/x", name+token), 401)
 	}
@@ -96,7 +96,7 @@ func TestG07FoldedAuthorization(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, _, body := g.raw(g.request("GET", "/any/x", value))
-			// `Bearer` CRLF SP token is joined to `Bearer token`: the one fold that is not told from a space.
+			// `Bearer` CRLF SP token is joined to `Bearer token`. This is the only fold that looks like a space.
 			if name == "before the token" && status == 200 {
 				if got := g.upstream.one(t).Header["Authorization"]; len(got) != 1 || got[0] != "Bearer "+token {
 					t.Errorf("forwarded %q", got)
@@ -111,7 +111,7 @@ func TestG07FoldedAuthorization(t *testing.T) {
 	}
 }
 
-// TestG09TokenInTheQuery: a token in the query → 401; beside a header → 400; never forwarded.
+// TestG09TokenInTheQuery: a token in the query → 401; with one in a header too → 400; never forwarded.
 func TestG09TokenInTheQuery(t *testing.T) {
 	g := startGate(t, site)
 	token := g.server("public")
@@ -123,7 +123,7 @@ func TestG09TokenInTheQuery(t *testing.T) {
 			t.Errorf("challenge %v", challenge)
 		}
 		g.refused(t, g.request("GET", "/any/x?"+query, bearer(token)), 400)
-		// Where no token is needed one in the query is taken away.
+		// Where no token is required, one in the query is removed.
 		seen := g.passed(t, g.request("GET", "/mixed/pub/x?keep=1&"+query))
 		if strings.Contains(seen.Target, token) || !strings.HasPrefix(seen.Target, "/mixed/pub/x?keep=1") {
 			t.Errorf("forwarded target %s", seen.Target)
@@ -133,7 +133,7 @@ func TestG09TokenInTheQuery(t *testing.T) {
 			t.Errorf("forwarded target %s", seen.Target)
 		}
 	}
-	// A name that only resembles it is the upstream's.
+	// A name that only resembles it is left to the upstream.
 	if seen := g.passed(t, g.request("GET", "/any/x?my_access_token=1", bearer(token))); seen.Target != "/any/x?my_access_token=1" {
 		t.Errorf("forwarded target %s", seen.Target)
 	}
@@ -151,8 +151,7 @@ func TestG12OtherSchemes(t *testing.T) {
 	}
 	g.refused(t, g.request("GET", "/any/x", "Authorization: "+token), 401)
 	g.refused(t, g.request("GET", "/any/x", "Authorization: Basic "+strings.Repeat("A", 10)), 401)
-	// Where no token is needed, an unverified bearer token does not reach the upstream. Other schemes
-	// are for the upstream.
+	// Where no token is required, an unverified bearer token does not reach the upstream. Other schemes are forwarded.
 	for _, value := range []string{"Bearer bad", "bearer bad", "Bearer", "Bearer " + token} {
 		g.passed(t, g.request("GET", "/mixed/pub/x", "Authorization: "+value)).has(t, "Authorization")
 	}
@@ -231,8 +230,8 @@ func TestG84Answers(t *testing.T) {
 	}
 }
 
-// A site's handle_errors replaces the body. The challenge stays, and a site without handle_errors keeps our body although
-// it shares the server.
+// TestG84HandleErrors checks that a site's handle_errors replaces the body and keeps the challenge. A site without handle_errors on the
+// same server keeps our body.
 func TestG84HandleErrors(t *testing.T) {
 	g := startGate(t, site)
 	_, port, _ := strings.Cut(g.addr, ":")
@@ -280,7 +279,7 @@ func TestG86EarlyData(t *testing.T) {
 		g.passed(t, g.request(method, "/any/x", bearer(token), "Content-Length: 0"))
 	}
 	g.refused(t, g.request("POST", "/mixed/pub/x", "Early-Data: 1", "Content-Length: 0"), 425)
-	// RFC 8470 §5.1: several or invalid ones count as 1.
+	// RFC 8470 §5.1: several or invalid values count as 1.
 	for _, lines := range [][]string{{"Early-Data: 0", "Early-Data: 1"}, {"Early-Data: 1, 1"}, {"Early-Data: yes"}} {
 		g.refused(t, g.request("POST", "/any/x", append(lines, bearer(token), "Content-Length: 0")...), 425)
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Forged tokens, some of them signed with our key: the claims of a token must not matter before its form is right.
+// Forged tokens, some of them signed with our key. The claims of a token must not matter before its form is valid.
 
 // forger signs any header and claims with its key.
 type forger struct {
@@ -33,19 +33,19 @@ type forger struct {
 	kid    string
 	alg    string
 	issuer string
-	// audience is whom the tokens are meant for; empty: the issuer.
+	// audience is the audience of the tokens; empty: the issuer.
 	audience string
 }
 
-// forger has the key of a running gate, and turns the tags off there: what is forged has none, and the checks behind that one
-// are to be seen.
+// forger returns a forger with the key of a running gate. It turns off the gate's MAC of the jti, which forged tokens lack, because the
+// tests check what follows it.
 func (g *gateway) forger() *forger {
 	g.t.Helper()
 	g.app().node.Verifier.UseJTIMAC(nil)
 	return g.signer()
 }
 
-// signer is a forger with the key of a running gate.
+// signer returns a forger with the key of a running gate.
 func (g *gateway) signer() *forger {
 	g.t.Helper()
 	stored := g.storedKey()
@@ -60,12 +60,12 @@ func b64(data []byte) string { return base64.RawURLEncoding.EncodeToString(data)
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// header is a good header with changes: nil takes a member away.
+// header returns a valid header with changes. A nil change removes the member.
 func (f *forger) header(changes map[string]any) string {
 	return changed(map[string]any{"alg": f.alg, "typ": "at+jwt", "kid": f.kid}, changes)
 }
 
-// claims are those of a good server token of conf with changes.
+// claims returns the claims of a valid server token of conf with changes.
 func (f *forger) claims(changes map[string]any) string {
 	now := node.Clock().Unix()
 	return changed(map[string]any{
@@ -84,7 +84,7 @@ func changed(members, changes map[string]any) string {
 	return string(text)
 }
 
-// token signs a header and claims, both as they are.
+// token signs a header and claims without changing them.
 func (f *forger) token(header, claims string) string {
 	input := b64([]byte(header)) + "." + b64([]byte(claims))
 	return input + "." + b64(f.sign(input))
@@ -101,20 +101,20 @@ func (f *forger) sign(input string) []byte {
 
 func (f *forger) good() string { return f.token(f.header(nil), f.claims(nil)) }
 
-// with is a token with changes in its header.
+// with returns a token with changes in its header.
 func (f *forger) with(header map[string]any) string { return f.token(f.header(header), f.claims(nil)) }
 
-// claiming is a token with changes in its claims.
+// claiming returns a token with changes in its claims.
 func (f *forger) claiming(claims map[string]any) string {
 	return f.token(f.header(nil), f.claims(claims))
 }
 
-// user is a token with any role: the issuer leaves out a role that is not declared.
+// user returns a token with any role. The issuer omits a role that is not declared.
 func (f *forger) user(id, organisation, role string) string {
 	return f.claiming(map[string]any{"sub": id, "org": organisation, "role": role})
 }
 
-// mac is a token with an HMAC.
+// mac returns a token with an HMAC.
 func (f *forger) mac(header map[string]any, secret []byte) string {
 	input := b64([]byte(f.header(header))) + "." + b64([]byte(f.claims(nil)))
 	mac := hmac.New(sha256.New, secret)
@@ -122,12 +122,12 @@ func (f *forger) mac(header map[string]any, secret []byte) string {
 	return input + "." + b64(mac.Sum(nil))
 }
 
-// refuseAll sends every token, each as the only flaw of its request, then a good one.
+// refuseAll sends every token as the only flaw of its request, then a valid one.
 func (g *gateway) refuseAll(t *testing.T, f *forger, tokens map[string]string) {
 	t.Helper()
 	for name, token := range tokens {
 		t.Run(name, func(t *testing.T) {
-			if len(token) > 100 { // a word is in the logs anyway
+			if len(token) > 100 { // short texts occur in the logs anyway
 				g.tokens = append(g.tokens, token)
 			}
 			g.refused(t, g.request("GET", "/any/x", bearer(token)), 401, 400)
@@ -137,7 +137,7 @@ func (g *gateway) refuseAll(t *testing.T, f *forger, tokens map[string]string) {
 	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(f.good()))))
 }
 
-// TestForgeriesEndAtTheGate has one token for each way of forging one: package accesstoken has them all.
+// TestForgeriesEndAtTheGate has one token for each kind of forgery. Package accesstoken tests all variants.
 func TestForgeriesEndAtTheGate(t *testing.T) {
 	setClock(t)
 	g := startBoth(t, site)
@@ -171,7 +171,7 @@ func TestForgeriesEndAtTheGate(t *testing.T) {
 	}
 }
 
-// strangerTo is a forger with a key of its own, for the same issuer.
+// strangerTo returns a forger for the same issuer with a key of its own.
 func strangerTo(t *testing.T, f *forger) *forger {
 	t.Helper()
 	key, err := keys.NewSigningKey(oauth.ES256, time.Now())
@@ -183,7 +183,7 @@ func strangerTo(t *testing.T, f *forger) *forger {
 	return &forger{key: private.(crypto.Signer), kid: stored.ID, alg: f.alg, issuer: f.issuer}
 }
 
-// claims reads a good token.
+// claims parses a valid token.
 func (g *gateway) claims(t *testing.T, tok string) *token.AccessToken {
 	t.Helper()
 	claims, err := g.app().node.Verifier.Verify(tok, []string{g.url})
@@ -191,7 +191,7 @@ func (g *gateway) claims(t *testing.T, tok string) *token.AccessToken {
 	return claims
 }
 
-// revoke revokes what a token carries under one of its names.
+// revoke revokes a token by one of its names.
 func (g *gateway) revoke(t *testing.T, tok *token.AccessToken, kind store.RevocationKind) {
 	t.Helper()
 	id := map[store.RevocationKind]string{

@@ -11,12 +11,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// What the upstream is told, and what a client cannot tell it. Everything here goes over raw sockets and through a real
-// reverse_proxy, because it is what these two make of a request that counts.
+// Which identity headers reach the upstream, and how clients try to forge them. The tests use raw sockets and a real reverse_proxy, because
+// the result depends on both.
 
 var identityNames = []string{identity.Subject, identity.Client, identity.Scope, identity.Organisation, identity.Role, identity.Groups}
 
-// ours checks that the upstream heard of a user what we say, and nothing else.
+// ours checks that the upstream got the identity headers of the gate and no others.
 func (r *recorded) ours(t *testing.T, subject string) *recorded {
 	t.Helper()
 	r.has(t, identity.Subject, subject).has(t, identity.Client, "conf").has(t, identity.Scope, "public").has(t, identity.Organisation)
@@ -41,14 +41,14 @@ func (r *recorded) withoutTrailers(t *testing.T) *recorded {
 	return r
 }
 
-// spoofs are lines by which a client names itself.
+// spoofs are header lines with which a client claims an identity.
 var spoofs = []string{
 	"X-Auth-Subject: admin", "x-auth-subject: admin", "X-AUTH-SUBJECT: admin", "X-Auth-subject:admin", "X-Auth-Subject: admin, root",
 	"X-Auth-Client: admin", "X-Auth-Scope: trusted", "X-Auth-Organisation: acme", "X-Auth-Role: admin", "X-Auth-Groups: admins", "X_Auth_Groups: admins", "x.auth-GROUPS: admins",
 	"X_Auth_Subject: admin", "X.Auth.Subject: admin", "X-Auth_Subject: admin", "x.auth.subject: admin", "x_auth-subject: admin",
 	"X_Auth.Subject: admin", "X_AUTH_ROLE: admin", "X.Auth-Organisation: acme", "x-auth_scope: trusted", "X~Auth~Subject: admin",
 	"X-Auth!Subject: admin", "X+Auth+Role: admin", "X'Auth|Role: admin",
-	"Proxy: http://evil.test:8080", "pROXY: a", "proxy: ", // which CGI programs take for the proxy that they should use
+	"Proxy: http://evil.test:8080", "pROXY: a", "proxy: ", // CGI programs read it as the proxy to use
 }
 
 // TestG47G95ClientNamesItself: X-Auth-Subject of a client in any case, twice or as a list, `Proxy` → one value, ours; dropped.
@@ -58,27 +58,27 @@ func TestG47G95ClientNamesItself(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", append([]string{bearer(token)}, spoofs...)...)).ours(t, "conf")
 	g.passed(t, g.request("GET", "/any/x", append(append(spoofs[:len(spoofs):len(spoofs)], bearer(token)), spoofs...)...)).ours(t, "conf")
 	g.refused(t, g.request("GET", "/any/x", spoofs...), 401)
-	for _, name := range []string{"X-Auth-Subjects", "XAuth-Subject", "X--Auth-Subject"} { // others' names
+	for _, name := range []string{"X-Auth-Subjects", "XAuth-Subject", "X--Auth-Subject"} { // names that belong to others
 		g.passed(t, g.request("GET", "/any/x", bearer(token), name+": kept")).has(t, name, "kept")
 	}
 }
 
 // TestG48SpellingsThatCaddyLetsThrough: X_Auth_Subject, X.Auth.Subject → dropped, also where underscores are expected. Caddy drops header
-// names with underscores and dots unless the operator expects them. When he expects these, it is we who drop them.
+// names with underscores and dots unless the operator expects them. Then the gate must drop these.
 func TestG48SpellingsThatCaddyLetsThrough(t *testing.T) {
 	g := startBoth(t, siteWith(`		expected_underscore_headers X_Auth_Subject X-Auth_Subject X_auth_role X_Auth.Subject X_Other X_*
 		expected_dot_headers X.Auth.Subject X.auth-Role X.Other X.*`, gated("/own/*", "forward X-Who sub")+gated("/pub/*", "anonymous /pub/*")+gated("")))
 	token := g.server("public")
 	seen := g.passed(t, g.request("GET", "/x", bearer(token), "X_Other: kept", "X.Other: kept"))
-	seen.has(t, "X-Other", "kept", "kept") // so they do come through
+	seen.has(t, "X-Other", "kept", "kept") // these spellings do pass
 	all := append([]string{"X_Who: admin", "X.Who: admin", "x_who: admin", "X-Who: admin"}, spoofs...)
 	g.passed(t, g.request("GET", "/pub/x", all...)).anonymous(t).has(t, "X-Who")
 	all = append(all, bearer(token))
-	g.passed(t, g.request("GET", "/x", all...)).ours(t, "conf").has(t, "X-Who") // what one route forwards is taken from clients of all
+	g.passed(t, g.request("GET", "/x", all...)).ours(t, "conf").has(t, "X-Who") // a header that one route forwards is removed from clients' requests on all routes
 	g.passed(t, g.request("GET", "/own/x", all...)).has(t, "X-Who", "conf")
 }
 
-// connectionTricks are Connection lines that have reverse_proxy delete what they name, after our handler ran.
+// connectionTricks are Connection lines that make reverse_proxy delete the named headers after our handler.
 var connectionTricks = [][]string{
 	{"Connection: close, X-Auth-Subject"},
 	{"Connection: X-Auth-Subject"},
@@ -184,7 +184,7 @@ func TestG51Trailers(t *testing.T) {
 			if name != "announced" && name != "credentials" {
 				return
 			}
-			// Error routes that proxy get none either.
+			// Proxying error routes get no trailers either.
 			for _, target := range []string{"/errors/x", "/down/x", "/a;b"} {
 				_, _, _ = g.asked(t, chunked(target, c.trailers, append(c.lines, bearer(token), "X-Auth-Role: admin")...))
 				seen := g.upstream.one(t)
@@ -236,7 +236,7 @@ func TestG53G95StrippedOnEveryPath(t *testing.T) {
 		_, _, _ = g.asked(t, g.request("GET", target, append(lines, all...)...))
 		seen := g.upstream.one(t)
 		seen.anonymous(t)
-		if target != "/down/x" { // from behind us Caddy gives its error routes the credentials that it was sent
+		if target != "/down/x" { // if the upstream fails, Caddy gives its error routes the original credentials
 			seen.has(t, "Authorization").has(t, "Cookie", "a=1")
 		}
 	}
@@ -272,7 +272,7 @@ func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 			g.passed(t, g.request("GET", "/x", bearer(g.user(value, "", "", "public")))).has(t, identity.Subject, want)
 		}
 	}
-	// Longer than an upstream would take.
+	// Values longer than upstreams accept.
 	for _, value := range []string{strings.Repeat("a", 4097), strings.Repeat("ü", 1000), strings.Repeat("a", 5000)} {
 		g.refused(t, g.request("GET", "/x", bearer(g.user("u-1", value, "", "public"))), 401)
 	}
@@ -319,7 +319,7 @@ func TestG55PlaceholdersAreText(t *testing.T) {
 	}
 }
 
-// TestPlaceholdersOfTheUser: the placeholders of Caddy name the caller; without one they are empty.
+// TestPlaceholdersOfTheUser checks that Caddy's user placeholders name the caller and are empty without one.
 func TestPlaceholdersOfTheUser(t *testing.T) {
 	g := startGate(t, siteWith("", `	protect {
 		anonymous /pub/*
@@ -339,14 +339,14 @@ func TestPlaceholdersOfTheUser(t *testing.T) {
 	}
 }
 
-// forwardingLines are what a proxy in front of us would write, and what a client writes that takes itself for one.
+// forwardingLines are header lines that a proxy in front of us would add. A client sends them to pass for one.
 var forwardingLines = []string{
 	"X-Forwarded-Uri: /pub/x", "X-Forwarded-Prefix: /pub", "X-Forwarded-Method: GET", "X-Forwarded-Port: 443",
 	"Forwarded: for=10.0.0.1;host=evil.test", "X-Original-URL: /pub/x", "X-Rewrite-URL: /pub/x", "X-Real-IP: 10.0.0.1",
 	"X-HTTP-Method-Override: DELETE", "X-HTTP-Method: DELETE", "X-Method-Override: DELETE", "X-Forwarded-Path: /pub/x",
 }
 
-// TestG56ForwardingFromAnybody: X-Forwarded-* and the like → no input to a decision, stripped from untrusted peers.
+// TestG56ForwardingFromAnybody: X-Forwarded-* and similar → not an input to any decision, stripped from untrusted peers.
 func TestG56ForwardingFromAnybody(t *testing.T) {
 	g := startBoth(t, siteWith("\t\texpected_underscore_headers X_Original_URL X_Forwarded_Uri", `	protect {
 		anonymous /pub/*
@@ -367,7 +367,7 @@ func TestG56ForwardingFromAnybody(t *testing.T) {
 	}
 }
 
-// TestG56ForwardingFromATrustedProxy: X-HTTP-Method-Override, X-Original-URL and the like from a trusted proxy → stripped unless
+// TestG56ForwardingFromATrustedProxy: X-HTTP-Method-Override, X-Original-URL and similar from a trusted proxy → stripped unless
 // `trust_headers`.
 func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 	routes := gated("/trusting/*", "trust_headers X-HTTP-Method-Override", "trust_headers x-original-url") +
@@ -379,7 +379,7 @@ func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 	g := startBoth(t, siteWith(trusted, routes))
 	token := g.server("public")
 	all := append([]string{"X-Forwarded-For: 10.0.0.1", "X-Forwarded-Proto: https", "X-Forwarded-Host: shop.test"}, forwardingLines...)
-	// Even from there none of it says what we decide about.
+	// Even from a trusted proxy, none of them affects the gate's decision.
 	g.refused(t, g.request("GET", "/other", all...), 401)
 	g.refused(t, g.request("GET", "/x/y", append(all, bearer(token))...), 403)
 	g.refused(t, g.request("GET", "/x/y", append(all, bearer(token), "X-Auth-Scope: trusted")...), 403)
@@ -395,8 +395,8 @@ func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 	}
 	seen.has(t, "X-Forwarded-For", "10.0.0.1, 127.0.0.1").has(t, "X-Forwarded-Proto", "https").has(t, "X-Forwarded-Host", "shop.test")
 
-	// The proxy passes on what its clients say: of the headers by which they would choose method and path nothing is left, nor on
-	// an error route, unless the route trusts them.
+	// A trusted proxy forwards its clients' headers. Those that override method or path are removed, also on error routes, unless the route
+	// trusts them.
 	overriding := append([]string(nil), identity.Overriding...)
 	lines := []string{bearer(token)}
 	for _, name := range overriding {
@@ -414,7 +414,7 @@ func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 			trusting.has(t, name)
 		}
 	}
-	// Where Caddy lets other spellings through, they are taken away as well, and none of them is trusted.
+	// Where Caddy lets other spellings through, they are removed too, and none is trusted.
 	g = startGate(t, siteWith(trusted+"\n\t\texpected_underscore_headers X_*\n\t\texpected_dot_headers X.*", routes))
 	token = g.server("public")
 	lines = []string{bearer(token), "X_Kept: 1"}
@@ -429,7 +429,7 @@ func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 	}
 }
 
-// TestG57CredentialsTowardsTheUpstream: tokens and cookies of ours → reach no upstream but by `upstream_token relay`.
+// TestG57CredentialsTowardsTheUpstream: tokens and cookies of ours → reach no upstream except by `upstream_token relay`.
 func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
 	g := startGate(t, siteWith("", gated("/strip/*", "upstream_token strip", "anonymous /strip/pub/*")+
 		gated("/relay/*", "upstream_token relay", "anonymous /relay/pub/*")+
@@ -444,14 +444,14 @@ func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
 		}
 	}
 	g.passed(t, g.request("GET", "/relay/x", bearer(token))).has(t, "Authorization", "Bearer "+token)
-	// Of two gates each sees the token, and the last one decides whether it goes on.
+	// With two gates on a route, each sees the token. The last one decides whether to forward it.
 	for target, want := range map[string][]string{"/gates/x": {"Bearer " + token}, "/gates/pub/x": nil} {
 		if status, _, body := g.raw(g.request("GET", target, bearer(token))); status != http.StatusOK {
 			t.Fatalf("%s: %d %s", target, status, body)
 		}
 		g.upstream.one(t).has(t, "Authorization", want...)
 	}
-	// A header of another scheme goes on, unless the route strips it.
+	// Credentials of another scheme are forwarded unless the route strips them.
 	g.passed(t, g.request("GET", "/pub/x", basic)).has(t, "Authorization", "Basic Y29uZjp4")
 	g.passed(t, g.request("GET", "/relay/pub/x", basic)).has(t, "Authorization", "Basic Y29uZjp4")
 	g.passed(t, g.request("GET", "/strip/pub/x", basic)).has(t, "Authorization")

@@ -12,10 +12,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The tests of this file each tell of a hole that a review found, and hold it shut.
+// Regression tests for holes that reviews found. Each comment describes the hole.
 
-// TestG84AnErrorRouteBehindTheGateEnds: a `protect` within handle_errors → its refusal ends there, without a loop. A protect within
-// handle_errors led back into the error routes without end, and one request without a token ended the process.
+// TestG84AnErrorRouteBehindTheGateEnds: a `protect` within handle_errors → its refusal ends there, without a loop. Such a refusal used to
+// enter the error routes again without end. One request without a token crashed the process.
 func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {
 	for _, inside := range []string{"protect", "protect {\n optional\n}"} {
 		g := startGate(t, siteWith("", gated("/x/*")+
@@ -33,8 +33,8 @@ func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {
 	}
 }
 
-// TestT16TokensOfTheMomentAfterDisabling: another node remembers a client for a second after it was disabled, and what
-// it issues then must not live on for hours.
+// TestT16TokensOfTheMomentAfterDisabling checks tokens of a node that still caches a client for a second after it was disabled. Such tokens
+// must not stay valid for hours.
 func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
 	c := setClock(t)
 	g := startGate(t, siteWith("", gated("")))
@@ -57,8 +57,8 @@ func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
 	g.upstream.seen()
 }
 
-// TestG57CredentialsKeptBackFromErrorRoutes: when the upstream of an anonymous request fails, error routes got the
-// request with everything that had been kept back from the upstream, and the error log got the query.
+// TestG57CredentialsKeptBackFromErrorRoutes checks error routes after the upstream of an anonymous request has failed. They used to get the
+// credentials that had been withheld from the upstream, and the error log got the query.
 func TestG57CredentialsKeptBackFromErrorRoutes(t *testing.T) {
 	g := startGate(t, siteWith("", gatedDown("/pub/*", "anonymous /pub/*")+errorsProxied))
 	const forged, secret = "forged.by.nobody", "QUERYSECRET"
@@ -76,8 +76,8 @@ func TestG57CredentialsKeptBackFromErrorRoutes(t *testing.T) {
 	}
 }
 
-// TestT95RevocationAsksForNoAudience: after the audience was changed, revoke said 200 and revoked nothing, while a route
-// for the old audience went on to accept the token.
+// TestT95RevocationAsksForNoAudience checks revocation after the audience was changed. The endpoint used to answer 200 without revoking
+// anything, and a route for the old audience still accepted the token.
 func TestT95RevocationAsksForNoAudience(t *testing.T) {
 	audience := func(name string) string {
 		return strings.Replace(siteWith("", gated("", "audience https://old.example")), "oauth {\n", fmt.Sprintf("oauth {\n\t\taudience https://%s.example\n", name), 1)
@@ -100,7 +100,8 @@ func TestT95RevocationAsksForNoAudience(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// TestG78AnonymousForEverythingIsRefused: `anonymous *` was refused, what means the same was not.
+// TestG78AnonymousForEverythingIsRefused checks matchers that match every request. Only `anonymous *` used to be refused, but not its
+// equivalents.
 func TestG78AnonymousForEverythingIsRefused(t *testing.T) {
 	for _, matcher := range []string{"@open {\n}", "@open path *", "@open path /*", "@open path /a /*"} {
 		g := &gatehouse{t: t, vars: strings.NewReplacer("ADDR", freeAddr(t), "ADMIN", freeAddr(t), "UPSTREAM", "127.0.0.1:1",
@@ -112,8 +113,8 @@ func TestG78AnonymousForEverythingIsRefused(t *testing.T) {
 	}
 }
 
-// TestG64G65InEveryReading: Caddy takes a malformed query for one that does not match. A target in absolute form without a path is "/" to
-// the upstream, and many upstreams take a path with a slash at its end for the one without. HEAD is a GET.
+// TestG64G65InEveryReading checks requests that rules must match in every reading. A malformed query does not match in Caddy. A target in
+// absolute form without a path is "/" to the upstream. Many upstreams ignore a slash at the end of a path. They answer HEAD as GET.
 func TestG64G65InEveryReading(t *testing.T) {
 	for name, test := range map[string]struct {
 		routes             string
@@ -153,7 +154,7 @@ func TestG64G65InEveryReading(t *testing.T) {
 	}
 }
 
-// answersWith asks for each method and target, and compares the status.
+// answersWith sends a request for each method and target and compares the status.
 func (g *gateway) answersWith(t *testing.T, statuses map[string]int, lines ...string) {
 	t.Helper()
 	for asked, want := range statuses {

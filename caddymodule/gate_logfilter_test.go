@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 )
 
-// filteredSite is people behind another Caddy site that logs everything, credentials too: in the clear to plain.log, and
-// behind the filter to two other files and to Caddy's own log.
+// filteredSite is people behind another Caddy site that logs everything including credentials: unfiltered to plain.log, and filtered to two
+// other files and to Caddy's own log.
 func filteredSite(inner string) string {
 	text := peopleSite("http://ADDR {\n\tlog\n\toauth_server", "http://:"+inner+" {\n\toauth_server")
 	text = withFilteredLog(text)
@@ -50,13 +50,13 @@ http://ADDR {
 `
 }
 
-// withFilteredLog puts the filter into Caddy's own log, which has everything at level DEBUG.
+// withFilteredLog puts the filter into Caddy's own log, at level DEBUG.
 func withFilteredLog(caddyfile string) string {
 	return strings.Replace(caddyfile, "\t\toutput file LOG\n", "\t\toutput file LOG\n\t\tformat filter {\n\t\t\trequest oauth\n\t\t\theaders oauth\n\t\t\tresp_headers oauth\n\t\t\terror oauth\n\t\t}\n", 1)
 }
 
-// TestF31NoFilteredLogHoldsACredential walks through the code flow with access logs that may hold credentials, over every
-// way on which one can be, and looks for each of them.
+// TestF31NoFilteredLogHoldsACredential runs the code flow with access logs that include credentials. It sends a credential in every way
+// that exists and searches the logs for each.
 func TestF31NoFilteredLogHoldsACredential(t *testing.T) {
 	_, inner, _ := net.SplitHostPort(freeAddr(t))
 	g := startGatehouse(t, filteredSite(inner))
@@ -113,7 +113,7 @@ func TestF31NoFilteredLogHoldsACredential(t *testing.T) {
 	}
 	g.do("GET", "/app/"+personal+"?key="+personal, "", "X-Api-Key", personal)
 	texts := make(map[string]string)
-	g.eventually("every access log has the same lines", func() bool { // a line may come after the answer
+	g.eventually("every access log has the same lines", func() bool { // a line may be written after the answer
 		counts := make(map[int]bool)
 		for _, file := range []string{"plain.log", "whole.log", "single.log"} {
 			texts[file] = readLog(t, filepath.Join(logs, file))
@@ -139,7 +139,7 @@ func TestF31NoFilteredLogHoldsACredential(t *testing.T) {
 		for name, credential := range credentials {
 			for _, written := range []string{credential, url.QueryEscape(credential), url.QueryEscape(url.QueryEscape(credential)), strings.Join(strings.Split(credential, ".")[:max(1, strings.Count(credential, "."))], ".")} {
 				if name == "opaque token" && file == "single.log" {
-					written = "access_token=" + written // X-Auth-Token is not among its fields
+					written = "access_token=" + written // X-Auth-Token is not one of its fields
 				}
 				if i := strings.Index(text, written); i >= 0 {
 					t.Errorf("%s holds the %s: …%s…", file, name, text[max(0, i-300):min(len(text), i+20)])
@@ -150,10 +150,10 @@ func TestF31NoFilteredLogHoldsACredential(t *testing.T) {
 	}
 }
 
-// accessCookie is the cookie of a browser's access token.
+// accessCookie is the cookie with a browser's access token.
 const accessCookie = "accessToken"
 
-// TestFilterTakesNoOptions: what it does not know it does not take for granted.
+// TestFilterTakesNoOptions checks that any option is an error.
 func TestFilterTakesNoOptions(t *testing.T) {
 	for _, filter := range []string{"oauth code", "oauth {\n\t\t\t\tkeep code\n\t\t\t}"} {
 		_, err := adapt("http://a.example {\n\tlog {\n\t\tformat filter {\n\t\t\trequest>uri " + filter + "\n\t\t}\n\t}\n}\n")

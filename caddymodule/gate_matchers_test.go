@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// matched is a site whose matchers ask who is calling, and answer with what they found.
+// matched is a site with matchers for the caller. Its answers name those that match.
 var matched = `	@read oauth_scope orders.read
 	@both oauth_scope trusted orders.read
 	@lines {
@@ -35,7 +35,7 @@ const toldID = `header X-Id "{http.auth.user.id}"`
 
 var proxied = []string{"reverse_proxy UPSTREAM"}
 
-// found tells of those matchers that match.
+// found returns directives that name the matchers that match.
 func found(names ...string) (directives []string) {
 	for _, name := range names {
 		directives = append(directives, "header @"+name+" +X-Found "+name)
@@ -88,8 +88,8 @@ func TestG42MatchersChooseTheRule(t *testing.T) {
 	g.passed(t, g.request("GET", "/rules/x", bearer(g.server("public"))))
 }
 
-// TestG45TheLastGateCounts: matchers and placeholders know one caller, whom the last gate let pass, and none where it has
-// refused or asked for no token.
+// TestG45TheLastGateCounts checks that matchers and placeholders know only the caller that the last gate has accepted. There is no caller
+// if that gate refused the request or required no token.
 func TestG45TheLastGateCounts(t *testing.T) {
 	g := startGate(t, siteWith("", matched))
 	admin, member := g.user("u-1", "acme", "admin", "orders.read"), g.user("u-2", "acme", "member", "orders.read")
@@ -121,7 +121,7 @@ func TestG45TheLastGateCounts(t *testing.T) {
 	}
 }
 
-// TestG55NobodyElseNamesTheCaller: neither another authentication, nor a variable of the configuration, nor a header.
+// TestG55NobodyElseNamesTheCaller checks that no other authentication handler, variable of the configuration or header can set the caller.
 func TestG55NobodyElseNamesTheCaller(t *testing.T) {
 	hash := peopleHash()
 	g := startGate(t, siteWith("", strings.ReplaceAll(`	@admin oauth_claim role admin

@@ -10,20 +10,18 @@ import (
 	"time"
 )
 
-// Paths, methods and hosts in every spelling. A path that could be read in two ways is refused; what is left is judged as
-// the upstream will see it.
+// Paths, methods and hosts in every spelling. The gate refuses an ambiguous path and judges any other as the upstream will read it.
 
-// everythingDenied needs a scope for every path.
+// everythingDenied requires a scope for every path.
 var everythingDenied = siteWith("", gated(" trusted"))
 
-// publicAside is open to a path that we take for public and the upstream does not: the rules and the
-// upstream have nothing but the path to go by.
+// publicAside is open for paths that look public to the gate but not to the upstream. Only the path distinguishes them.
 var publicAside = siteWith("", gated("", "anonymous /public/*", "require /api/* scope trusted"))
 
-// lenientAside is the same for an upstream that needs odd paths.
+// lenientAside is publicAside for an upstream that needs unusual paths.
 var lenientAside = strings.Replace(publicAside, "anonymous /public/*", "anonymous /public/*\n\t\t\tpaths lenient", 1)
 
-// ambiguousPaths are one path for each reason to refuse one: package requestpath has them all.
+// ambiguousPaths has one path for each reason to refuse one. Package requestpath tests all variants.
 var ambiguousPaths = map[string]string{
 	"path_backslash": "/public/..%5c..%5capi", "path_control_byte": "/api/x%0d%0aX:y", "path_dot_segment": "/public/%2e%2e/api/x", "path_double_encoding": "/public/%252e%252e/api/x",
 	"path_empty_segment": "//api/x", "path_invalid_utf8": "/api/%c0%ae%c0%ae/x", "path_ignorable": "/ap%C2%ADi/x", "path_lookalike": "/%ef%bd%81pi/x",
@@ -65,7 +63,7 @@ func TestG62OtherSpellingsOfThePath(t *testing.T) {
 		"/api/x", "/%61pi/x", "/ap%69/x", "/API/x", "/Api/x", "/%41PI/x", "/api%2fx", "/api%2Fx", "/API%2fx", "/api/x%2fy", "/api/", "/api/x?/public/",
 		"/api/x?a=/public/x", "/api%2f", "/api/%2f", "/api/~x", "/api/%7ex", "/api/a%20b", "/api/%C3%BC",
 	} {
-		if path == "/api/%2f" { // an empty segment in one of its readings
+		if path == "/api/%2f" { // one of its readings has an empty segment
 			g.refused(t, g.request("GET", path, bearer(trusted)), 400)
 			continue
 		}
@@ -93,7 +91,7 @@ func TestG62OtherSpellingsOfThePath(t *testing.T) {
 	}
 }
 
-// TestG62RulesOfBothReadings: a rule holds if it concerns either of the two paths that an upstream may see.
+// TestG62RulesOfBothReadings checks that a rule applies if it matches either path that an upstream may read.
 func TestG62RulesOfBothReadings(t *testing.T) {
 	g := startGate(t, siteWith("", gated("", "optional", "require /api/* scope trusted", "require /*/meta scope orders.read")))
 	public, trusted, reader := g.server("public"), g.user("u-1", "", "", "trusted"), g.server("orders.read")
@@ -118,7 +116,7 @@ func TestG62RulesOfBothReadings(t *testing.T) {
 	g.passed(t, g.request("GET", "/x")).anonymous(t)
 }
 
-// TestG64SegmentBoundary: `/api`, `/apix` beside `/api/*` → segments are respected, `/api` is never anonymous.
+// TestG64SegmentBoundary: `/api` and `/apix` with a rule for `/api/*` → segments are respected, `/api` is never anonymous.
 func TestG64SegmentBoundary(t *testing.T) {
 	g := startGate(t, siteWith("", gated("", "anonymous /api/*", "anonymous /exact", "anonymous /enc%2foded/*")))
 	for _, path := range []string{"/api", "/apix", "/apix/x", "/api.x", "/ap", "/API/x", "/exact/", "/exactx", "/exact/x", "/Exact", "/enc%2foded/x", "/enc/oded/x"} {
@@ -140,12 +138,12 @@ func TestG65QueryAndFragment(t *testing.T) {
 		}
 		g.upstream.none(t)
 	}
-	// The query may hold what it likes.
+	// The query may contain anything.
 	if seen := g.passed(t, g.request("GET", "/public/x?/../api;a=%2e%2e\\")); seen.Target != "/public/x?/../api;a=%2e%2e\\" {
 		t.Errorf("forwarded %s", seen.Target)
 	}
 	g.refused(t, g.request("GET", "/api/x?/public/x", bearer(public)), 403)
-	// A fragment in the request target is forwarded as what it is for the path: an encoded number sign.
+	// A fragment in the request target belongs to the path and is forwarded as an encoded number sign.
 	if seen := g.passed(t, g.request("GET", "/public/x#/api", bearer(public))); seen.Target != "/public/x%23/api" {
 		t.Errorf("forwarded %s", seen.Target)
 	}
@@ -173,14 +171,14 @@ func TestG66Hosts(t *testing.T) {
 		}
 		g.upstream.one(t)
 	}
-	// The absolute form names the host; the header next to it is ignored (RFC 9112 §3.2.2).
+	// The host of the absolute form counts. The Host header is ignored (RFC 9112 §3.2.2).
 	g.refused(t, with("http://h5.example:"+port+"/x", g.addr), 401)
 	g.refused(t, with("http://H5.example:"+port+"/x", "evil.test"), 401)
-	g.refused(t, with("http://"+g.addr+"/api/x", "h5.example:"+port, bearer(token)), 403) // the rule of the site in the target
+	g.refused(t, with("http://"+g.addr+"/api/x", "h5.example:"+port, bearer(token)), 403) // the rule of the target's site
 	g.refused(t, with("http://user:pass@"+g.addr+"/api/x", "evil.test", bearer(token)), 403)
 	g.refused(t, with("http://"+g.addr, g.addr), 401)
 	g.refused(t, with("http://"+g.addr+"?/public/x", g.addr), 401)
-	// A host of no site is not proxied.
+	// A host without a site is not proxied.
 	for _, request := range []string{
 		with("/x", "evil.test", bearer(token)), with("/public/x", "evil.test"), with("http://evil.test/public/x", g.addr), with("/public/x", ""),
 		with("/public/x", g.addr+"\r\nHost: h5.example"), with("/public/x", g.addr+", h5.example"), with("/public/x", "h5.example@evil.test"),
@@ -198,7 +196,7 @@ func TestG66Hosts(t *testing.T) {
 		}
 		g.upstream.none(t)
 	}
-	// A trailing dot names the same host in DNS; here it is decided alike or not at all.
+	// A trailing dot names the same host in DNS. The request is either judged the same or not served.
 	if status, _, _ := g.raw(with("/x", "h5.example.:"+port)); status != 401 && status != 200 && status != 400 {
 		t.Errorf("trailing dot: %d", status)
 	}
@@ -255,7 +253,7 @@ func TestG67MethodsThatAreNone(t *testing.T) {
 	for _, method := range []string{"GET", "POST", "PROPFIND", "QUERY"} {
 		g.passed(t, g.request(method, "/api/x", bearer(trusted), "Content-Length: 0"))
 	}
-	for _, target := range []string{"*", "/api/x"} { // OPTIONS * is for the server itself, which answers it
+	for _, target := range []string{"*", "/api/x"} { // the server answers OPTIONS * itself
 		_, _, body := g.asked(t, g.request("OPTIONS", target))
 		if body == "ok" {
 			t.Errorf("OPTIONS %s was proxied", target)
@@ -264,7 +262,7 @@ func TestG67MethodsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestG67HeadIsJudgedAsGet: HEAD → the rules of GET. A rule for GET is for HEAD too, which an upstream answers from the same resource.
+// TestG67HeadIsJudgedAsGet: HEAD → the rules of GET. An upstream answers both from the same resource.
 func TestG67HeadIsJudgedAsGet(t *testing.T) {
 	g := startGate(t, siteWith("", `	@reads method GET
 	@open {
@@ -324,8 +322,8 @@ func TestG69Probes(t *testing.T) {
 }
 
 // TestG97OtherSpellings: other spellings of our endpoints: slashes, dots, escapes, case, `;x` → 404 from us, never at the next handler.
-// Package endpoint has every spelling. A client whose base URL ended with a slash sent its credentials to //oauth/token, and the site
-// handed them on.
+// Package endpoint tests every spelling. A client with a slash at the end of its base URL sent its credentials to //oauth/token, and the
+// site forwarded them.
 func TestG97OtherSpellings(t *testing.T) {
 	for _, routes := range []string{"\toauth_server\n\treverse_proxy UPSTREAM", "\troute {\n\t\toauth_server\n\t\tprotect {\n\t\t\tanonymous /public/*\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}"} {
 		g := startGate(t, siteWith("", routes))
@@ -355,7 +353,7 @@ func TestG97OtherSpellings(t *testing.T) {
 	}
 }
 
-// TestOpaqueAndOtherTargets: request targets that are neither a path nor a URL.
+// TestG65TargetsThatAreNoPath checks request targets that are neither a path nor a URL.
 func TestG65TargetsThatAreNoPath(t *testing.T) {
 	g := startBoth(t, publicAside)
 	public := g.server("public")
@@ -375,14 +373,14 @@ func TestG65TargetsThatAreNoPath(t *testing.T) {
 	}
 }
 
-// answered is one of several answers on a connection.
+// answered is one answer on a connection.
 type answered struct {
 	status int
 	body   string
 }
 
-// exchange writes everything on one connection, and reads answers until the server ends it, or until nothing comes for some
-// time after so many.
+// exchange writes text on one connection. It reads answers until the server closes it, or, after at least the given number of answers,
+// until a read times out.
 func (g *gateway) exchange(t *testing.T, text string, least int) []answered {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)

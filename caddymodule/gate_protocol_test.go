@@ -26,11 +26,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Framing, faults, and what happens when the gate cannot judge.
+// Framing, faults, and requests that the gate cannot judge.
 
 // TestG72Smuggling: the smuggling corpus → as many requests upstream as were answered.
 func TestG72Smuggling(t *testing.T) {
-	// Without an access log: Caddy counts a body there while reverse_proxy may still be reading it.
+	// Without an access log: Caddy counts the body for it while reverse_proxy may still read the body.
 	g := startGate(t, strings.Replace(siteWith("\t\tprotocols h1 h2c", `	protect {
 		anonymous /public/*
 		require /api/* scope trusted
@@ -108,8 +108,7 @@ func TestG72Smuggling(t *testing.T) {
 	}
 }
 
-// brokenOff reports whether the exchange ended in an answer of Caddy's own about a request that it had begun to proxy, or
-// without one.
+// brokenOff reports whether the exchange ended with an error of Caddy's own for a request that it had begun to proxy, or without an answer.
 func brokenOff(answers []answered) bool {
 	answers = slices.DeleteFunc(slices.Clone(answers), func(a answered) bool { return a.status < 200 })
 	return len(answers) == 0 || answers[len(answers)-1].status >= 400
@@ -142,11 +141,11 @@ func TestG75BodyWithoutAToken(t *testing.T) {
 		check(t, err)
 		_ = connection.SetDeadline(time.Now().Add(patience))
 		_, _ = io.WriteString(connection, g.request("POST", "/any/x", lines...))
-		head := make([]byte, 12) // of an answer at once: nothing of the body is sent before it is there
+		head := make([]byte, 12) // the answer comes before any of the body is sent
 		if _, err := io.ReadFull(connection, head); err != nil || string(head) != "HTTP/1.1 401" {
 			t.Errorf("%q %v", head, err)
 		}
-		// The server takes no more than what it was sent already: a writer is cut off soon.
+		// The server reads hardly more than what was already sent. Further writes fail soon.
 		sent := 0
 		for block := make([]byte, 64<<10); sent < 64<<20; {
 			n, err := connection.Write(block)
@@ -174,7 +173,7 @@ func TestG76UpstreamsThatFail(t *testing.T) {
 	g.refused(t, g.request("GET", "/down/x"), 401)
 	g.upstream.answer = func(connection net.Conn, r *recorded) {
 		if strings.HasPrefix(r.Target, "/slow") {
-			_, _ = io.Copy(io.Discard, connection) // until the proxy has had enough
+			_, _ = io.Copy(io.Discard, connection) // until the proxy closes the connection
 			return
 		}
 		_, _ = fmt.Fprintf(connection, "HTTP/1.1 %s Whatever\r\nWWW-Authenticate: Basic realm=\"theirs\"\r\nContent-Length: 5\r\nConnection: close\r\n\r\nsorry", r.Target[1:])
@@ -188,7 +187,7 @@ func TestG76UpstreamsThatFail(t *testing.T) {
 			t.Errorf("slow: %d", status)
 		}
 	}
-	g.eventually("the slow upstream has seen both", func() bool { // perhaps only when the proxy has had enough
+	g.eventually("the slow upstream has seen both", func() bool { // perhaps only after the proxy has closed the connection
 		answered += len(g.upstream.seen())
 		return answered == 2
 	})
@@ -230,7 +229,7 @@ func TestG77PanicIsARefusal(t *testing.T) {
 	}
 }
 
-// verifies reports whether the caller's caller was called by the verifier of our own tokens.
+// verifies reports whether the verifier of our own tokens called the caller's caller.
 func verifies() bool {
 	callers := make([]uintptr, 16)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)])
@@ -245,8 +244,7 @@ func verifies() bool {
 	}
 }
 
-// TestG78NoKeys: a node that has not read its keys yet → 503 for every token; what needs none is served. It says so of every token, and
-// serves what needs none.
+// TestG78NoKeys: a node that has not read its keys yet → 503 for every token; requests that need no token are served.
 func TestG78NoKeys(t *testing.T) {
 	server := pgtest.Shared(t)
 	proxy := faultproxy.Start(t, server.Addr())
@@ -305,15 +303,15 @@ func settled(limit int) int {
 	}
 }
 
-// TestG72TheRestOfABodyIsNoRequest: what is still to come of a body when its request is answered must not be read as another
-// request. Behind a proxy that shares its connections it would be a request in another client's name.
+// TestG72TheRestOfABodyIsNoRequest checks that the unread rest of a body is not read as another request after an early answer. Behind a
+// proxy that shares its connections it would be a request in another client's name.
 func TestG72TheRestOfABodyIsNoRequest(t *testing.T) {
 	servers := "\t\ttimeouts {\n\t\t\tread_body 500ms\n\t\t}"
 	early := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 	}))
 	t.Cleanup(early.Close)
-	// Without an access log, which reads how much of a body was read while reverse_proxy still reads it.
+	// Without an access log: Caddy counts the body for it while reverse_proxy may still read the body.
 	g := startGate(t, strings.Replace(siteWith(servers, "\thandle /early/* {\n\t\tprotect\n\t\treverse_proxy "+early.URL+"\n\t}\n"+
 		"\thandle {\n\t\tprotect\n\t\treverse_proxy UPSTREAM\n\t}"), "\tlog\n\toauth_server", "\toauth_server", 1))
 	token := g.server("public")
@@ -343,7 +341,7 @@ func TestG72TheRestOfABodyIsNoRequest(t *testing.T) {
 			if !response.Close {
 				t.Errorf("a %d on a connection that stays open", response.StatusCode)
 			}
-			for range 40 { // wherever a reader may take up again
+			for range 40 { // wherever a reader may resume
 				_, _ = io.WriteString(connection, smuggled)
 			}
 			if rest, _ := io.ReadAll(reader); len(rest) > 0 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// querySite has rules, open paths and pages of other origins that depend on the method.
+// querySite has rules, open paths and CORS settings that depend on the method.
 var querySite = siteWith("", `	@deletes method DELETE
 	@reads method GET HEAD
 	@keeps {
@@ -95,7 +95,7 @@ func TestV10MethodInTheQuery(t *testing.T) {
 				t.Errorf("forwarded as %s", seen.Target)
 			}
 		}
-		g.refused(t, g.request("GET", "/x?"+query), http.StatusUnauthorized) // WordPress obeys for a GET too
+		g.refused(t, g.request("GET", "/x?"+query), http.StatusUnauthorized) // WordPress obeys it for a GET too
 		g.refused(t, g.request("HEAD", "/x?"+query), http.StatusUnauthorized)
 		g.refused(t, g.request("POST", "/kept/x?"+query, empty), http.StatusUnauthorized)
 		g.refused(t, g.request("OPTIONS", "/shared/x?"+query, "Origin: https://spa.example", "Access-Control-Request-Method: POST"), http.StatusUnauthorized)
@@ -121,8 +121,9 @@ func TestV10MethodInTheQuery(t *testing.T) {
 	g.refused(t, g.request("POST", "/x?_method=DELETE", bearer(public), empty), http.StatusForbidden)
 }
 
-// TestV10MethodInAPlaceholder: a matcher that reads the method by a placeholder sees that of the request line. Its rule holds for a request
-// whose query names another, and for a HEAD that is answered as a GET; what is open by it is not so for them.
+// TestV10MethodInAPlaceholder checks a matcher that reads the method through a placeholder, which has the method of the request line. Its
+// rule also applies to a request whose query names that method, and to a HEAD that is answered as a GET. Paths that the matcher opens are
+// not open for these.
 func TestV10MethodInAPlaceholder(t *testing.T) {
 	g := startGate(t, querySite)
 	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted", "public")

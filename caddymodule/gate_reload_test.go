@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Reloads: what outlives them, what must not, and what a client may notice.
+// Reloads: which state survives them, and which effects clients see.
 
-// trickle sends requests on connections of their own, each with its token and its wanted status, until the returned
-// function is called. That one gives the failures. A connection that is cut before the answer begins is tried again: at every
-// reload Caddy, with any configuration, resets what stands in the queue of the listener that it closes. It does so once for each
-// client, whose next connection is to the new listener: what is cut more often than there were reloads is a failure.
+// trickle sends requests until the returned function is called, which returns the failures. Each request has its own connection, token and
+// expected status. A connection that is cut before the answer begins is retried: at every reload, Caddy resets the connections in the queue
+// of the listener that it closes. This happens at most once for each client and reload, because its next connection is to the new listener.
+// More cuts than reloads are a failure.
 func (g *gateway) trickle(requests map[string]int) (stop func(reloads int) []string) {
 	done, failures := make(chan struct{}), []string(nil)
-	cuts := make(map[string]int) // by the first line of the request
+	cuts := make(map[string]int) // by request line
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	for request, want := range requests {
@@ -60,8 +60,8 @@ func (g *gateway) trickle(requests map[string]int) (stop func(reloads int) []str
 	}
 }
 
-// attempt sends a request on a connection of its own. The error is one of isCutByReload when the connection was cut before there was
-// anything of an answer, and another one when it was cut later.
+// attempt sends a request on its own connection. If the connection was cut before the answer began, isCutByReload reports true for the
+// error. If it was cut later, it reports false.
 func attempt(address, request string) (status int, err error) {
 	connection, err := net.Dial("tcp", address)
 	if err != nil {
@@ -69,7 +69,7 @@ func attempt(address, request string) (status int, err error) {
 	}
 	defer func() { _ = connection.Close() }()
 	_ = connection.SetDeadline(time.Now().Add(patience))
-	_, sending := io.WriteString(connection, request) // a server may answer before it has read all of it
+	_, sending := io.WriteString(connection, request) // a server may answer before it has read everything
 	reader := bufio.NewReader(connection)
 	if _, err := reader.Peek(1); err != nil {
 		return 0, errors.Join(err, sending)
@@ -81,10 +81,10 @@ func attempt(address, request string) (status int, err error) {
 			return response.StatusCode, nil
 		}
 	}
-	return 0, fmt.Errorf("an answer that was cut: %v", err) //nolint:errorlint // it is none of isCutByReload
+	return 0, fmt.Errorf("an answer that was cut: %v", err) //nolint:errorlint // isCutByReload must not match it
 }
 
-// headTooLarge sends a request whose head is more than Caddy takes, which must be told so.
+// headTooLarge sends a request whose head exceeds Caddy's limit, and requires the error that says so.
 func (g *gatehouse) headTooLarge(t *testing.T, request string) {
 	t.Helper()
 	status, err := attempt(g.addr, request)
@@ -135,14 +135,15 @@ func TestF18ReloadsUnderLoad(t *testing.T) {
 	}
 }
 
-// Requests on a connection that was there before keep the identity guard and the gate of the configuration they meet.
+// TestF18ProtectAppearsWithAReload checks that requests on an existing connection get the gate and the header guard of the configuration
+// that serves them.
 func TestF18ProtectAppearsWithAReload(t *testing.T) {
 	open := siteWith("", "\treverse_proxy UPSTREAM")
 	g := startGate(t, open)
 	client, cuts := &http.Client{Transport: &http.Transport{}}, 0
 	ask := func() int {
 		response, err := client.Get(g.url + "/x")
-		if isCutByReload(err) && cuts == 0 { // a connection that the one reload cut
+		if isCutByReload(err) && cuts == 0 { // one connection may be cut by the reload
 			cuts++
 			response, err = client.Get(g.url + "/x")
 		}
@@ -155,8 +156,8 @@ func TestF18ProtectAppearsWithAReload(t *testing.T) {
 	}
 	g.upstream.one(t)
 	g.reload(siteWith("", "\tprotect\n\treverse_proxy UPSTREAM"))
-	g.refused(t, g.request("GET", "/x"), 401) // on a connection of its own, at once
-	// The former configuration closes idle connections, and may answer on them until then.
+	g.refused(t, g.request("GET", "/x"), 401) // on a new connection, at once
+	// The former configuration closes idle connections and may answer on them until then.
 	g.eventually("the route is protected", func() bool { return ask() == 401 })
 	g.upstream.seen()
 	for range 10 {

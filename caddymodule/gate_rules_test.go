@@ -9,9 +9,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
-// What rules ask of a good token, and what they are asked about.
+// Rules about the claims of a valid token, and the requests that they apply to.
 
-// because fails unless the last refusal has this reason.
+// because checks that the gate refuses the request with this status and reason.
 func (g *gateway) because(t *testing.T, request string, status int, reason string) (http.Header, string) {
 	t.Helper()
 	g.audited()
@@ -39,7 +39,7 @@ func TestG41ExpressionOfARoute(t *testing.T) {
 	const failed, untrue = "expression_failed", "expression_false"
 	for name, test := range map[string]struct {
 		method, target, token string
-		reason                string // empty: it passes
+		reason                string // empty: the request passes
 	}{
 		"role and organisation": {"GET", "/by-role/1", admin, ""},
 		"another role":          {"GET", "/by-role/1", member, untrue},
@@ -68,13 +68,13 @@ func TestG41ExpressionOfARoute(t *testing.T) {
 		})
 	}
 	g.refused(t, g.request("GET", "/by-role/1"), 401)
-	for range 2 { // of one token that was verified once, with another request each time
+	for range 2 { // with a token that was verified once and different requests
 		g.passed(t, g.request("GET", "/tenants/1", bearer(admin), "X-Tenant: acme"))
 		g.because(t, g.request("GET", "/tenants/1", bearer(admin), "X-Tenant: rival"), 403, "expression_false")
 	}
 }
 
-// TestG55ClaimsAreTextToExpressions: what stands in a claim is no CEL, no placeholder and no end of a literal.
+// TestG55ClaimsAreTextToExpressions checks that a claim is never evaluated as CEL or a placeholder and never ends a literal.
 func TestG55ClaimsAreTextToExpressions(t *testing.T) {
 	t.Setenv("GATE_TEST_SECRET", "admin")
 	g := startGate(t, siteWith("", "	handle {\n		protect {\n"+
@@ -96,7 +96,7 @@ func TestG55ClaimsAreTextToExpressions(t *testing.T) {
 	}
 }
 
-// TestG56RulesOfAllKindsAreAskedAboutEveryReading: a rule holds for what an upstream may take a request for.
+// TestG56RulesOfAllKindsAreAskedAboutEveryReading checks that a rule applies to every way in which an upstream may read a request.
 func TestG56RulesOfAllKindsAreAskedAboutEveryReading(t *testing.T) {
 	g := startGate(t, siteWith("", "	@get method GET\n	@export path /export\n	handle {\n		protect {\n"+
 		"			require @get acr gold\n"+
@@ -124,7 +124,7 @@ func TestG56RulesOfAllKindsAreAskedAboutEveryReading(t *testing.T) {
 	g.passed(t, g.request("GET", "/hidden/b", bearer(gold)))
 }
 
-// TestG56AnAmbiguousPathFallsUnderEveryRule, where it is let through at all.
+// TestG56AnAmbiguousPathFallsUnderEveryRule checks routes that let ambiguous paths through.
 func TestG56AnAmbiguousPathFallsUnderEveryRule(t *testing.T) {
 	tests := []struct {
 		rule   string
@@ -146,7 +146,7 @@ func TestG56AnAmbiguousPathFallsUnderEveryRule(t *testing.T) {
 	}
 }
 
-// TestG70ExpressionsSeeThePathThatIsForwarded behind handle_path and rewrite, as rules with matchers do.
+// TestG70ExpressionsSeeThePathThatIsForwarded checks expressions behind handle_path and rewrite. Rules with matchers see the same path.
 func TestG70ExpressionsSeeThePathThatIsForwarded(t *testing.T) {
 	g := startGate(t, siteWith("", "	handle_path /p/* {\n		protect {\n			require expression `!path('/admin/*') || oauth_scope('trusted')`\n		}\n		reverse_proxy UPSTREAM\n	}\n"+
 		"	handle /r/* {\n		rewrite * /admin/x\n		protect {\n			require expression `!path('/admin/*') || oauth_scope('trusted')`\n		}\n		reverse_proxy UPSTREAM\n	}"))
@@ -172,7 +172,7 @@ func TestG84StepUp(t *testing.T) {
 	server := g.watched(f.claiming(map[string]any{"acr": "gold", "auth_time": node.Clock().Unix()}))
 	for name, test := range map[string]struct {
 		target, token string
-		acr, maxAge   string // of the challenge; both empty: it passes
+		acr, maxAge   string // of the challenge; both empty: the request passes
 	}{
 		"acr":                     {"/gold/x", user(0, "gold"), "", ""},
 		"wrong acr":               {"/gold/x", user(0, "silver"), "gold urn:example:platinum", ""},
@@ -203,7 +203,7 @@ func TestG84StepUp(t *testing.T) {
 			}
 		})
 	}
-	// The age is checked for every request, also of a cached token.
+	// The age is checked for every request, also with a cached token.
 	token := user(0, nil)
 	g.passed(t, g.request("GET", "/hurry/x", bearer(token)))
 	now.advance(2 * time.Minute)
@@ -211,7 +211,7 @@ func TestG84StepUp(t *testing.T) {
 	g.passed(t, g.request("GET", "/fresh/x", bearer(token)))
 }
 
-// TestG83RulesThatCannotWork are refused when the configuration is loaded, with the place where that is known.
+// TestG83RulesThatCannotWork checks that such rules are refused when the configuration is loaded, with the position if it is known.
 func TestG83RulesThatCannotWork(t *testing.T) {
 	emptyHome(t)
 	for rule, want := range map[string]string{
@@ -250,7 +250,7 @@ func TestG83RulesThatCannotWork(t *testing.T) {
 	}
 }
 
-// adapted is a Caddyfile as JSON.
+// adapted returns a Caddyfile as JSON.
 func adapted(t *testing.T, caddyfile string) string {
 	t.Helper()
 	config, err := adapt(caddyfile)
@@ -258,8 +258,8 @@ func adapted(t *testing.T, caddyfile string) string {
 	return string(config)
 }
 
-// TestG42RolesOfAnotherIssuer: its tokens may name several roles, and say how their user has signed in; those for which no
-// user has signed in pass no rule about that.
+// TestG42RolesOfAnotherIssuer checks tokens of another issuer, which may name several roles and describe the user's sign-in. A token
+// without a user's sign-in passes no rule about it.
 func TestG42RolesOfAnotherIssuer(t *testing.T) {
 	setClock(t)
 	p := startProvider(t)
@@ -315,7 +315,7 @@ func TestS40UserOfAnAccessTokenOfOurs(t *testing.T) {
 	f := g.forger()
 	ada, id := g.user("u-ada", "acme", "member", "public"), g.user("bob@example.com", "acme", "member", "public")
 	for name, test := range map[string]struct {
-		target, token, reason string // no reason: it passes
+		target, token, reason string // empty reason: the request passes
 	}{
 		"id":                          {"/one/x", ada, ""},
 		"an id that is an address":    {"/one/x", id, ""},
@@ -358,7 +358,7 @@ func TestS41UserOfAnotherIssuer(t *testing.T) {
 	for name, test := range map[string]struct {
 		target string
 		claims claims
-		reason string // empty: it passes
+		reason string // empty: the request passes
 	}{
 		"sub":                     {"/user/x", claims{"sub": "7f3"}, ""},
 		"verified address":        {"/user/x", claims{"email": "ada@example.com", "email_verified": true}, ""},

@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// TestG79G89AKeyThatAStaleNodeHasNotHeardOf: a node that is cut off cannot know a key with which another one signs since. The
-// good token is not refused for that; the caller shall come back.
+// TestG79G89AKeyThatAStaleNodeHasNotHeardOf checks a node that is cut off from the store and does not know a new signing key of another
+// node. Once its data is stale, it answers a valid token with a temporary error instead of a 401.
 func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	now := setClock(t)
 	g := startGate(t, site)

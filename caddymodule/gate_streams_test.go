@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Streams: they end with their token, on both sides of the gate, and nothing else does.
+// Streams end with their token on both sides of the gate. Ordinary answers do not.
 
 const streamRoutes = `	handle /keep/* {
 		protect {
@@ -42,7 +42,7 @@ const streamRoutes = `	handle /keep/* {
 		}
 	}`
 
-// wire is a connection on which an answer goes on and on.
+// wire is a connection with a streaming answer.
 type wire struct {
 	net.Conn
 	reader *bufio.Reader
@@ -50,7 +50,7 @@ type wire struct {
 	header http.Header
 }
 
-// dial sends a request on a connection of its own, and reads the head of the answer.
+// dial sends a request on its own connection and reads the head of the answer.
 func (g *gateway) dial(t *testing.T, request string) *wire {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
@@ -68,7 +68,7 @@ func (g *gateway) dial(t *testing.T, request string) *wire {
 	return w
 }
 
-// echoes fails unless what is sent comes back.
+// echoes checks that the other side echoes what is sent.
 func (w *wire) echoes(t *testing.T) {
 	t.Helper()
 	_, _ = io.WriteString(w, "ping")
@@ -78,7 +78,7 @@ func (w *wire) echoes(t *testing.T) {
 	}
 }
 
-// reads fails unless the next bytes hold text.
+// reads checks that the other side sends text next.
 func (w *wire) reads(t *testing.T, text string) {
 	t.Helper()
 	var got strings.Builder
@@ -91,7 +91,7 @@ func (w *wire) reads(t *testing.T, text string) {
 	}
 }
 
-// closed fails unless the other side ends the connection, and returns what came before.
+// closed checks that the other side closes the connection, and returns what came before.
 func (w *wire) closed(t *testing.T) string {
 	t.Helper()
 	rest, err := io.ReadAll(w.reader)
@@ -101,8 +101,8 @@ func (w *wire) closed(t *testing.T) string {
 	return string(rest)
 }
 
-// streamUpstream answers upgrades with an echo, and anything else with events: one at once, and then none. What it is
-// told on Ended is a request whose connection was closed.
+// streamUpstream echoes upgraded connections and answers any other request with a single event on a stream that stays open. It sends the
+// target of each closed connection on ended.
 type streamUpstream struct{ ended chan string }
 
 func (u *streamUpstream) answer(connection net.Conn, r *recorded) {
@@ -134,7 +134,7 @@ func (g *gateway) streams() *streamUpstream {
 	return u
 }
 
-// streamKinds are the streams that there are over HTTP/1.1: how they are asked for, and how one is seen to run.
+// streamKinds are the kinds of streams over HTTP/1.1: the header lines to request one, and a check that it runs.
 var streamKinds = map[string]struct {
 	lines []string
 	runs  func(*wire, *testing.T)
@@ -150,7 +150,7 @@ func (g *gateway) kill(t *testing.T, token string) {
 	g.revoke(t, g.claims(t, token), store.RevokeToken)
 }
 
-// streamEnds are how the life of a token comes to its end while a stream goes on, and the reason that is given.
+// streamEnds are the ways in which a token ends during a stream, with the reason in the audit log.
 var streamEnds = map[string]struct {
 	reason string
 	how    func(g *gateway, t *testing.T, c *testClock, token string)
@@ -160,7 +160,7 @@ var streamEnds = map[string]struct {
 	"its key is": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) {
 		g.revoke(t, g.claims(t, token), store.RevokeKey)
 	}},
-	"revoked on another node": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) { // the feed is what tells us
+	"revoked on another node": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) { // the node learns of it from the feed
 		claims := g.claims(t, token)
 		check(t, g.app().node.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}))
 	}},
@@ -177,7 +177,7 @@ func TestG71StreamsEndWithTheirToken(t *testing.T) {
 			dies, lives := g.issuedFor(time.Minute), g.user("u-1", "acme", "member", "public")
 			tokens := map[string]string{"/dies": dies, "/keep/x": dies, "/lives": lives}
 			paths := []string{"/dies", "/keep/x", "/lives"}
-			if name == "its key is" { // which has signed the other token too
+			if name == "its key is" { // the key has signed the other token too
 				paths = paths[:2]
 			}
 			var ended, refusedAgain []func()
@@ -268,7 +268,7 @@ func TestG71StreamsEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// TestG71LeewayIsNoTimeToGoOnIn: the leeway admits a request that comes late, and does not prolong a stream.
+// TestG71LeewayIsNoTimeToGoOnIn checks that the leeway admits a late request but does not extend a stream.
 func TestG71LeewayIsNoTimeToGoOnIn(t *testing.T) {
 	c := setClock(t)
 	g := startGate(t, siteWith("", streamRoutes))
@@ -284,13 +284,13 @@ func TestG71LeewayIsNoTimeToGoOnIn(t *testing.T) {
 	early.closed(t)
 	late := open(first)
 	c.advance(3 * time.Second)
-	long.closed(t) // so the sweep has looked at all of them
+	long.closed(t) // the sweep has looked at all of them
 	late.echoes(t)
 	c.advance(2 * time.Second)
 	late.closed(t)
 }
 
-// awaitAudit waits for an audit line.
+// awaitAudit waits for an audit line with the message.
 func (g *gateway) awaitAudit(t *testing.T, message string) map[string]any {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -304,7 +304,7 @@ func (g *gateway) awaitAudit(t *testing.T, message string) map[string]any {
 	return nil
 }
 
-// TestG71AClientThatDoesNotRead: a stream whose client does not read ends with its token, although a write to it blocks.
+// TestG71AClientThatDoesNotRead checks that a stream ends with its token even if a write to its client blocks.
 func TestG71AClientThatDoesNotRead(t *testing.T) {
 	g := startGate(t, siteWith("", strings.ReplaceAll(streamRoutes, "flush_interval -1", "")))
 	for name, head := range map[string]string{
@@ -323,7 +323,7 @@ func TestG71AClientThatDoesNotRead(t *testing.T) {
 					_ = connection.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 					_, err = connection.Write(chunk)
 				}
-				if errors.Is(err, os.ErrDeadlineExceeded) { // every buffer on the way is full
+				if errors.Is(err, os.ErrDeadlineExceeded) { // all buffers are full
 					close(full)
 				}
 				_ = connection.SetWriteDeadline(time.Time{})
@@ -339,7 +339,7 @@ func TestG71AClientThatDoesNotRead(t *testing.T) {
 			await(t, full, "the buffers to fill")
 			g.kill(t, token)
 			await(t, ended, "the upstream's connection to be closed")
-			awaitNoSweep(t) // nobody waits for the client any more, though it has not read a byte
+			awaitNoSweep(t) // the gate has stopped waiting for the client, which has not read a byte
 		})
 	}
 }
@@ -353,8 +353,8 @@ func await(t *testing.T, c <-chan struct{}, what string) {
 	}
 }
 
-// TestG71AStreamThatHasNotBegun is refused like any other request, once its token is no longer good, and the page of another origin that
-// may ask can read why.
+// TestG71AStreamThatHasNotBegun checks that a stream whose token ends before it begins is refused like any other request. A page of an
+// allowed origin can read the reason.
 func TestG71AStreamThatHasNotBegun(t *testing.T) {
 	g := startGate(t, siteWith("", streamRoutes))
 	for kind, lines := range map[string][]string{"websocket": webSocket, "events": {"Accept: text/event-stream"}} {
@@ -380,8 +380,8 @@ func TestG71AStreamThatHasNotBegun(t *testing.T) {
 	}
 }
 
-// TestG71AnOrdinaryAnswerIsNotCut: an application that signs its user out by revoking the token has to get its answer
-// through, however slow it is, and so has one that was asked while the token was good.
+// TestG71AnOrdinaryAnswerIsNotCut checks that the answer to a request that was made with a valid token arrives, however slow it is. For
+// example, an application may sign its user out by revoking the token.
 func TestG71AnOrdinaryAnswerIsNotCut(t *testing.T) {
 	g := startGate(t, siteWith("", streamRoutes))
 	token, witness := g.server("public"), g.server("public")
@@ -398,7 +398,7 @@ func TestG71AnOrdinaryAnswerIsNotCut(t *testing.T) {
 		<-asked
 		g.kill(t, token)
 		g.kill(t, witness)
-		stream.closed(t) // by then a sweep has seen both revocations
+		stream.closed(t) // a sweep has seen both revocations by then
 		close(goOn)
 	}()
 	status, _, body := g.raw(g.request("POST", "/sign-out", bearer(token), "Content-Length: 0"))
@@ -408,7 +408,7 @@ func TestG71AnOrdinaryAnswerIsNotCut(t *testing.T) {
 	u.gone(t, "/witness")
 }
 
-// TestG71StreamsSurviveAReload, and end with their token all the same.
+// TestG71StreamsSurviveAReload checks that streams survive a reload and still end with their token.
 func TestG71StreamsSurviveAReload(t *testing.T) {
 	configuration := siteWith("", streamRoutes)
 	g := startGate(t, configuration)
@@ -431,7 +431,8 @@ func TestG71StreamsSurviveAReload(t *testing.T) {
 	}
 }
 
-// TestG71StreamsEndWithTheirIssuer: a reload to another issuer ends the streams of the old one, whose revocations are no longer read.
+// TestG71StreamsEndWithTheirIssuer checks that a reload that replaces the issuer, here through another setting, ends the streams of the old
+// one. The gate does not read the old one's revocations after that.
 func TestG71StreamsEndWithTheirIssuer(t *testing.T) {
 	configuration := siteWith("", streamRoutes)
 	g := startGate(t, configuration)
@@ -443,7 +444,7 @@ func TestG71StreamsEndWithTheirIssuer(t *testing.T) {
 	u.gone(t, "/x")
 }
 
-// TestG79StreamsEndWhenRevocationsAreTooOld: what can be said of no new request can be said of no old one.
+// TestG79StreamsEndWhenRevocationsAreTooOld checks that outdated revocation data ends streams, as it refuses new requests.
 func TestG79StreamsEndWhenRevocationsAreTooOld(t *testing.T) {
 	c := setClock(t)
 	g := startGate(t, siteWith("", streamRoutes))
@@ -459,9 +460,9 @@ func TestG79StreamsEndWhenRevocationsAreTooOld(t *testing.T) {
 	}
 }
 
-// TestG71NothingRunsWithoutStreams: the sweep ends with the last of them, and a short answer never starts it.
+// TestG71NothingRunsWithoutStreams checks that the sweep stops with the last stream and that a short answer never starts it.
 func TestG71NothingRunsWithoutStreams(t *testing.T) {
-	awaitNoSweep(t) // of another test's streams
+	awaitNoSweep(t) // of another test
 	g := startGate(t, siteWith("", strings.ReplaceAll(streamRoutes, "flush_interval -1", "")))
 	token := g.server("public")
 	for range 3 {
@@ -486,13 +487,13 @@ func awaitNoSweep(t *testing.T) {
 	eventually(t, "nobody looks at streams", func() bool { return !isSweeping() })
 }
 
-// isSweeping reports whether the goroutine runs that looks at open streams.
+// isSweeping reports whether the goroutine that checks open streams runs.
 func isSweeping() bool {
 	stacks := make([]byte, 4<<20)
 	return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("/gate.(*openStreams).sweep"))
 }
 
-// TestG71G96ExtendedConnect is a WebSocket over HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220).
+// TestG71G96ExtendedConnect checks WebSockets over HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220).
 func TestG71G96ExtendedConnect(t *testing.T) { overEachSocket(t, extendedConnect) }
 
 func extendedConnect(t *testing.T, over socketKind) {
@@ -533,7 +534,7 @@ func extendedConnect(t *testing.T, over socketKind) {
 	for _, protocol := range []string{"h2c", "connect-udp", "WebSocket", "websocket, h2c", "tcp", "http"} { // G50
 		for _, fields := range [][]string{nil, {"authorization", "Bearer " + token}, {"upgrade", "websocket"}} {
 			s := over.open(g, t, protocol, fields...)
-			// A field that the version does not have, or what is no protocol, may be refused before anybody looks at the request.
+			// The server may refuse a field that the version does not have, or an invalid protocol, before any handler.
 			isMalformed := len(fields) > 0 && fields[0] == "upgrade" || strings.Contains(protocol, ",")
 			if s.status != "405" && (!isMalformed || s.status != "400" && s.status != "0") {
 				t.Errorf("extended CONNECT to %s: %s", protocol, s.status)

@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Tokens for upstreams, in the place of the client's, through a real reverse_proxy.
+// Tokens for upstreams in place of the client's token, through a real reverse_proxy.
 
 const ordersAudience = "https://orders.example"
 
@@ -39,7 +39,7 @@ var swappingRoutes = gated("/any/*", "upstream_token swap https://orders.example
 	gated("/behind/*", "audience https://orders.example", "upstream_token swap https://behind.example") + gated("") +
 	errorsProxied
 
-// swapped is the one credential of a request that an upstream got: a token of ours for that audience.
+// swapped checks that a token of ours for the audience is the only credential of an upstream's request, and returns it.
 func (g *gateway) swapped(t *testing.T, r *recorded, original, audience string) (string, jwt.MapClaims) {
 	t.Helper()
 	if strings.Contains(r.Raw, original) {
@@ -60,7 +60,7 @@ func (g *gateway) swapped(t *testing.T, r *recorded, original, audience string) 
 	return g.watched(token), claims
 }
 
-// TestG57SwappedToken: `upstream_token exchange` → the upstream gets a token that is of use to it alone.
+// TestG57SwappedToken: `upstream_token exchange` → the upstream gets a token that is accepted for it alone.
 func TestG57SwappedToken(t *testing.T) {
 	g := startGate(t, siteWith("", swappingRoutes))
 	token := g.user("u-ada", "acme", "admin", "public", "trusted")
@@ -94,7 +94,7 @@ func TestG57SwappedToken(t *testing.T) {
 	}
 }
 
-// TestG57ClientsTokenNeverReachesTheUpstream with retries, upgrades and error routes, and without a caller.
+// TestG57ClientsTokenNeverReachesTheUpstream checks retries, upgrades, error routes and requests without a caller.
 func TestG57ClientsTokenNeverReachesTheUpstream(t *testing.T) {
 	g := startBoth(t, siteWith("", swappingRoutes))
 	token := g.user("u-ada", "acme", "admin", "public")
@@ -132,8 +132,8 @@ var signingRoutes = gated("/asserted/*", "issuer self corp", "forward assertion 
 	`	handle /any/* {
 `
 
-// TestG57G94NothingPassesWhileNobodyCanSign: a node that has not read its store yet knows the callers of another issuer, and cannot
-// tell an upstream of them in a way that it believes. Neither the client's own token nor nothing takes the place of ours.
+// TestG57G94NothingPassesWhileNobodyCanSign checks a node that has not read its store yet. It can verify tokens of another issuer but
+// cannot sign for the upstream. It must forward neither the client's token nor a request without one.
 func TestG57G94NothingPassesWhileNobodyCanSign(t *testing.T) {
 	server := pgtest.Shared(t)
 	proxy := faultproxy.Start(t, server.Addr())
@@ -163,7 +163,7 @@ func TestG25SwappedTokenAsBearer(t *testing.T) {
 	swapped, _ := g.swapped(t, g.passed(t, g.request("GET", "/swap/x", bearer(token))), token, ordersAudience)
 	g.refusesEverywhere(t, swapped)
 	g.upstream.seen()
-	g.passed(t, g.request("GET", "/other", bearer(token))) // nothing was revoked
+	g.passed(t, g.request("GET", "/other", bearer(token))) // no token was revoked
 	g.passed(t, g.request("GET", "/meant/x", bearer(swapped))).has(t, identity.Subject, "u-ada")
 	_, claims := g.swapped(t, g.passed(t, g.request("GET", "/behind/x", bearer(swapped))), swapped, "https://behind.example")
 	if act := fmt.Sprint(claims["act"]); act != "map[act:map[client_id:gatehouse sub:gatehouse] client_id:gatehouse sub:gatehouse]" {
@@ -171,7 +171,7 @@ func TestG25SwappedTokenAsBearer(t *testing.T) {
 	}
 }
 
-// TestSwapOfAnotherIssuersToken: its users get a prefix, which no id of ours can have.
+// TestSwapOfAnotherIssuersToken checks that the other issuer's users get a prefix that no local user id can have.
 func TestSwapOfAnotherIssuersToken(t *testing.T) {
 	p := startProvider(t)
 	caddyfile := strings.Replace(trustSite, "\n\toauth_server\n", `

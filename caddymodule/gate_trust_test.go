@@ -17,10 +17,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
-// Tokens of other issuers. That they are read as strictly as our own is shown here again through the front door, because
-// it is another verifier that reads them.
+// Tokens of other issuers. A different verifier checks them, so these tests show again, through a whole Caddy, that it is as strict.
 
-// TestTrustedTokensPass beside an issuer of our own and without one: package trust has every algorithm.
+// TestTrustedTokensPass checks trusted tokens with and without an issuer of our own. Package trust tests every algorithm.
 func TestTrustedTokensPass(t *testing.T) {
 	for kind, site := range map[string]string{"beside our own issuer": trustSite, "gate only": gateOnly(trustSite)} {
 		t.Run(kind, func(t *testing.T) {
@@ -89,7 +88,7 @@ func TestG13To40OfATrustedIssuer(t *testing.T) {
 	if got := p.count("/evil"); got != 0 {
 		t.Errorf("a reference in a token was followed %d times", got)
 	}
-	t.Run("G36 leeway", func(t *testing.T) { // of 30 s, where that for our own tokens is 5
+	t.Run("G36 leeway", func(t *testing.T) { // of 30 s; for our own tokens it is 5 s
 		token := g.watched(f.claiming(map[string]any{"exp": node.Clock().Unix() - 20}))
 		g.passed(t, g.request("GET", "/any/x", bearer(token)))
 		now.advance(15 * time.Second)
@@ -118,7 +117,7 @@ func TestG13To40OfATrustedIssuer(t *testing.T) {
 // TestG89TheProviderIsAway: a provider's outage: known keys → served until stale; a key never seen → 503; a cold start with a snapshot →
 // served.
 func TestG89TheProviderIsAway(t *testing.T) {
-	now := runningClock(t) // for the pause after a question that found nobody
+	now := runningClock(t) // for the pause after a failed request to the provider
 	p := startProvider(t)
 	g := startTrustGate(t, p, trustSite, "max_stale 1h")
 	known := g.watched(g.forger().claiming(map[string]any{"exp": node.Clock().Unix() + 36000}))
@@ -186,7 +185,7 @@ func TestG90OpaqueTokens(t *testing.T) {
 	g.refused(t, g.request("GET", "/own/x", bearer(opaque)), 401)
 	t.Run("ended at the issuer", func(t *testing.T) {
 		p.knows(opaque, nil)
-		g.passed(t, g.request("GET", "/any/x", bearer(opaque))) // the answer stands for ten seconds
+		g.passed(t, g.request("GET", "/any/x", bearer(opaque))) // the answer is cached for ten seconds
 		now.advance(11 * time.Second)
 		g.refused(t, g.request("GET", "/any/x", bearer(opaque)), 401)
 	})
@@ -196,7 +195,7 @@ func TestG90OpaqueTokens(t *testing.T) {
 	})
 }
 
-// TestStatusOfAGateThatIssuesNothing: it is ready even if an issuer that it trusts is away, and the status says so.
+// TestStatusOfAGateThatIssuesNothing checks that the gate is ready even if a trusted issuer is down, and that the status reports it.
 func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 	p := startProvider(t)
 	g := startTrustGate(t, p, gateOnly(trustSite))
@@ -233,13 +232,13 @@ func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 	}
 }
 
-// TestG71StreamsOfATrustedIssuer end with the time, with the key, and with what introspection says; an issuer that is away
-// for a while ends none.
+// TestG71StreamsOfATrustedIssuer checks that streams end when the token expires, when the key is withdrawn and when introspection says
+// inactive. A temporary outage of the issuer ends none.
 func TestG71StreamsOfATrustedIssuer(t *testing.T) {
 	for _, kind := range []string{"websocket", "events"} {
 		t.Run(kind, func(t *testing.T) {
 			stream := streamKinds[kind]
-			c := runningClock(t) // for the pause after a question that found nobody
+			c := runningClock(t) // for the pause after a failed request to the provider
 			p := startProvider(t)
 			g := startTrustGate(t, p, trustSite, "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "\tcache 1s", "}")
 			g.streams()
@@ -264,7 +263,7 @@ func TestG71StreamsOfATrustedIssuer(t *testing.T) {
 			ends(brief, "token_expired")
 			p.stop()
 			c.advance(time.Minute)
-			if kind == "websocket" { // the others say nothing more by themselves
+			if kind == "websocket" { // other kinds send nothing further by themselves
 				asked.echoes(t)
 				long.echoes(t)
 			}
@@ -281,7 +280,7 @@ func TestG71StreamsOfATrustedIssuer(t *testing.T) {
 	}
 }
 
-// TestG71AStreamWhoseIssuerIsAway: a stream ends with its token although the issuer cannot be asked.
+// TestG71AStreamWhoseIssuerIsAway checks that a stream ends when its token expires although the issuer cannot be reached.
 func TestG71AStreamWhoseIssuerIsAway(t *testing.T) {
 	c := runningClock(t)
 	p := startProvider(t)
@@ -296,7 +295,7 @@ func TestG71AStreamWhoseIssuerIsAway(t *testing.T) {
 	brief := open("opaque-c4ca4238a0b923820dcc509a6f75849b", node.Clock().Unix()+60)
 	long := open("opaque-c81e728d9d4c2f636f067f89cc14862c", node.Clock().Unix()+3600)
 	p.stop()
-	c.advance(time.Minute + 2*time.Second) // and no leeway
+	c.advance(time.Minute + 2*time.Second) // without leeway
 	brief.closed(t)
 	if line := g.awaitAudit(t, "stream closed at the gate"); line["reason"] != "token_expired" {
 		t.Errorf("audit line: %v", line)
@@ -304,8 +303,8 @@ func TestG71AStreamWhoseIssuerIsAway(t *testing.T) {
 	long.echoes(t)
 }
 
-// TestG71StreamsEndWithTheTrustInTheirIssuer: streams end when a reload trusts their issuer no longer, or with other settings. A
-// configuration that changes nothing about it ends no stream.
+// TestG71StreamsEndWithTheTrustInTheirIssuer: streams end when a reload stops trusting their issuer, or trusts it with other settings. A
+// configuration with the same trust ends no stream.
 func TestG71StreamsEndWithTheTrustInTheirIssuer(t *testing.T) {
 	site := strings.ReplaceAll(gateOnly(trustSite), "reverse_proxy UPSTREAM", "reverse_proxy UPSTREAM {\n\t\t\tstream_close_delay 1h\n\t\t}")
 	p := startProvider(t)
@@ -325,10 +324,10 @@ func TestG71StreamsEndWithTheTrustInTheirIssuer(t *testing.T) {
 	}
 }
 
-// floodScene is a node, and clients at any address, as a trusted proxy names them.
+// floodScene is a node behind a trusted proxy, which names clients at any address.
 type floodScene struct{ *gateway }
 
-// send asks as a client at that address, on a connection that may be kept.
+// send sends a request as the client at an address and reports whether the server closes the connection.
 func (s *floodScene) send(address, path, token string) (status int, closed bool) {
 	request, err := http.NewRequest(http.MethodGet, s.url+path, nil)
 	if err != nil {
@@ -351,8 +350,8 @@ func (s *floodScene) send(address, path, token string) (status int, closed bool)
 
 const stranger = "192.0.2.8"
 
-// TestG140AFloodOfOpaqueTokensDelaysNobodyElse: a flood of unknown opaque tokens from one source → half of the questions at most, then
-// 503; others are asked about next. Tokens from elsewhere are asked about all the same.
+// TestG140AFloodOfOpaqueTokensDelaysNobodyElse: a flood of unknown opaque tokens from one source → at most half of the introspection
+// requests, then 503; tokens from other sources are next.
 func TestG140AFloodOfOpaqueTokensDelaysNobodyElse(t *testing.T) {
 	source := func(i int) string { return fmt.Sprintf("2001:db8:0:7::%x", i+1) } // addresses of one network
 	p := startProvider(t)
@@ -362,7 +361,7 @@ func TestG140AFloodOfOpaqueTokensDelaysNobodyElse(t *testing.T) {
 	said := map[string]any{"active": true, "sub": "ada", "aud": g.url, "token_type": "Bearer", "exp": node.Clock().Unix() + 3600}
 	ended, end := context.WithCancel(t.Context())
 	var mu sync.Mutex
-	var underWay, most int // questions about tokens of the flood
+	var underWay, most int // introspection requests for the flood's tokens
 	p.says(providerIntrospect, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.PostFormValue("token"), "flood-") {
 			mu.Lock()
@@ -393,7 +392,7 @@ func TestG140AFloodOfOpaqueTokensDelaysNobodyElse(t *testing.T) {
 			}
 		})
 	}
-	<-busy // some have waited in vain: whatever the flood may have it has
+	<-busy // a 503 shows that the flood uses its whole share
 	for n := range 3 {
 		if status, _ := s.send(stranger, "/any/x", p.knows(fmt.Sprintf("fresh-%d-c9f0f895fb98ab9159f51fd0297e236d", n), said)); status != http.StatusOK {
 			t.Errorf("a token from elsewhere: %d", status)

@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
-// TestG149TwoGatesOnAWay: two gates on a way → both verify the token, the second's `upstream_token` counts. Anything else stays with the
-// first gate, and the second refuses.
+// TestG149TwoGatesOnAWay: two gates on a route → both verify the token, the second's `upstream_token` counts. A credential that the first
+// gate takes, removes or replaces does not reach the second, which refuses.
 func TestG149TwoGatesOnAWay(t *testing.T) {
 	two := func(path, first, second string) string {
 		settings := func(text string) []string { return strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) }

@@ -11,11 +11,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
-// stray is the mark of what a client must not tell an upstream.
+// stray is the mark of values that a client must not pass to an upstream.
 const stray = "stray-of-a-client"
 
-// strayLines are header lines with every cookie of ours at an issuer and at hosts, and with the names of identity headers in spellings
-// that some server reads as the same.
+// strayLines returns header lines with every cookie of ours at an issuer and at hosts, and with identity headers in spellings that some
+// servers treat as equal.
 func strayLines(issuer string, names ...string) []string {
 	cookies := []string{"theme=dark"}
 	for _, name := range append(endpoint.CookieNames(issuer), gatebrowser.CookieNames()...) {
@@ -30,7 +30,7 @@ func strayLines(issuer string, names ...string) []string {
 	return lines
 }
 
-// unguardedSite is a server on which one route has a gate. PLACE is where it is.
+// unguardedSite is a server with a gate on one route, at PLACE.
 const unguardedSite = `{
 	admin ADMIN
 	log {
@@ -106,8 +106,8 @@ http://ADDR, http://other.localhost:TCPPORT {
 }
 `
 
-// TestV4UnguardedRoutes: a request that reaches an upstream of a server with a gate, by any route, carries no identity of the client's and no
-// cookie of ours, in a named route and in error routes too.
+// TestV4UnguardedRoutes: a request that reaches an upstream of a server with a gate, by any route, carries no identity of the client's and
+// no cookie of ours, also in named routes and error routes.
 func TestV4UnguardedRoutes(t *testing.T) {
 	scripts, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -179,7 +179,7 @@ func TestV4UnguardedRoutes(t *testing.T) {
 	}
 }
 
-// TestV4AGateStillSeesTheSession: a gate finds the session of the browser, which the routes beside it do not see.
+// TestV4AGateStillSeesTheSession checks that the gate gets the browser's session cookie although the upstream does not.
 func TestV4AGateStillSeesTheSession(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")

@@ -14,9 +14,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
-// Protocols that a client may switch to. The gate does not see what goes through a tunnel.
+// Protocol upgrades. The gate cannot see inside a tunnel.
 
-// upgradeRoutes are one route of each kind that lets a request through.
+// upgradeRoutes has one route of each kind that lets a request through.
 var upgradeRoutes = gated("/anonymous/*", "anonymous /anonymous/*") + gated("/optional/*", "optional") +
 	gated("/docker/*", "upgrade tcp") +
 	`	handle /asking/* {
@@ -31,8 +31,8 @@ var upgradeRoutes = gated("/anonymous/*", "anonymous /anonymous/*") + gated("/op
 ` +
 	gated("")
 
-// eagerUpstream switches to any protocol that is asked for, HTTP/2 without HTTP2-Settings included, as Hypercorn does. Inside HTTP/2
-// it serves every request, and tells of it on tunnelled.
+// eagerUpstream switches to any requested protocol, including HTTP/2 without HTTP2-Settings, as Hypercorn does. Inside HTTP/2 it serves
+// every request and reports it on tunnelled.
 func eagerUpstream(tunnelled chan<- string) func(net.Conn, *recorded) {
 	return func(connection net.Conn, r *recorded) {
 		protocols := strings.ToLower(strings.Join(r.Header["Upgrade"], ","))
@@ -48,9 +48,9 @@ func eagerUpstream(tunnelled chan<- string) func(net.Conn, *recorded) {
 	}
 }
 
-// TestG50OtherUpgradesAreOrdinaryRequests: `Upgrade: h2c` or another protocol → an ordinary request, no tunnel. It tells of a route that
-// needs no token, or a weak one: a client asked there for HTTP/2 in the clear without HTTP2-Settings, a server switched all the same, and
-// in the tunnel the client wrote any path and any identity header it liked.
+// TestG50OtherUpgradesAreOrdinaryRequests: `Upgrade: h2c` or another protocol → an ordinary request, no tunnel. A client could use a route
+// with no or a weak token to upgrade to h2c without HTTP2-Settings, which some servers accept. In the tunnel it could send any path and any
+// identity header.
 func TestG50OtherUpgradesAreOrdinaryRequests(t *testing.T) {
 	g := startGate(t, siteWith("", upgradeRoutes))
 	token := g.server("public")
@@ -88,8 +88,8 @@ func TestG50OtherUpgradesAreOrdinaryRequests(t *testing.T) {
 	}
 }
 
-// ordinary sends a request that asks for another protocol and must be answered as any other. Where it is not, this shows what
-// an attacker would do in the tunnel.
+// ordinary sends a request for another protocol, which must be answered like any other. If it is not, ordinary sends an attack through the
+// tunnel.
 func (g *gateway) ordinary(t *testing.T, request string, tunnelled <-chan string) *recorded {
 	t.Helper()
 	w := g.dial(t, request)
@@ -111,12 +111,12 @@ func (g *gateway) ordinary(t *testing.T, request string, tunnelled <-chan string
 	return g.upstream.one(t)
 }
 
-// tunnel is a connection after a 101, whose reader may have buffered bytes.
+// tunnel is a connection after a 101. Its reader may have buffered bytes.
 type tunnel struct{ *wire }
 
 func (t tunnel) Read(p []byte) (int, error) { return t.reader.Read(p) }
 
-// TestG50UpgradesThatARouteAllows: any other protocol takes a line of its own, and holds for that route alone.
+// TestG50UpgradesThatARouteAllows checks that each other protocol needs its own `upgrade` line and is allowed on that route alone.
 func TestG50UpgradesThatARouteAllows(t *testing.T) {
 	g := startGate(t, siteWith("", upgradeRoutes))
 	token := g.server("public")
@@ -148,17 +148,17 @@ func TestG50UpgradesThatARouteAllows(t *testing.T) {
 	g.refused(t, g.request("GET", "/any/x", append(webSocket, "Early-Data: 0", "Authorization: Bearer bad")...), 401)
 }
 
-// TestG50NobodyAsked: an upstream that switches protocols unasked → no tunnel, what follows is judged. What follows on the connection are
-// requests, and the gate is asked about each.
+// TestG50NobodyAsked: an upstream that switches protocols unasked → no tunnel, what follows is judged. The gate reads what follows on the
+// connection as further requests.
 func TestG50NobodyAsked(t *testing.T) {
 	g := startGate(t, siteWith("", upgradeRoutes))
 	token := g.server("public")
 	for name, test := range map[string]struct {
-		target, upgrade string // what the upstream answers
+		target, upgrade string // of the upstream's answer
 		asks            []string
 		want            int
 	}{
-		"of a plain request":         {"/any/x", "Connection: Upgrade\r\nUpgrade: h2c\r\n", nil, 200}, // reverse_proxy's own, and empty
+		"of a plain request":         {"/any/x", "Connection: Upgrade\r\nUpgrade: h2c\r\n", nil, 200}, // reverse_proxy's own answer, and empty
 		"to WebSocket":               {"/any/x", "Connection: Upgrade\r\nUpgrade: websocket\r\n", nil, 200},
 		"to nothing":                 {"/any/x", "", nil, 200},
 		"of one without a token":     {"/anonymous/x", "Connection: Upgrade\r\nUpgrade: h2c\r\n", nil, 200},
@@ -208,7 +208,8 @@ func TestG50ARefusalIsNoTunnel(t *testing.T) {
 	}
 }
 
-// TestG50AProxyThatAsksUs passes its own request on with the Upgrade, so another protocol is refused.
+// TestG50AProxyThatAsksUs checks forward_auth from another proxy, which sends its client's Upgrade along. An upgrade to another protocol is
+// refused.
 func TestG50AProxyThatAsksUs(t *testing.T) {
 	g := startGate(t, siteWith("", `	handle /status {
 		protect {
@@ -242,7 +243,7 @@ func TestG50AProxyThatAsksUs(t *testing.T) {
 	}
 }
 
-// TestG50ProtocolsInJSON: those in which HTTP goes on can be allowed by JSON neither.
+// TestG50ProtocolsInJSON checks that JSON cannot allow protocols in which HTTP continues either.
 func TestG50ProtocolsInJSON(t *testing.T) {
 	config, err := adapt(configVars(t).Replace(siteWith("", "	protect {\n		upgrade tcp\n	}\n	reverse_proxy UPSTREAM")))
 	check(t, err)

@@ -22,15 +22,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// gate is a running Caddy whose decisions are watched: every refusal must leave the upstream alone and one line in the
-// audit log, and no token may be in any log.
+// gateway is a running Caddy whose decisions are checked. Every refusal must not reach the upstream and must write one line to the audit
+// log. No log may contain a token.
 type gateway struct {
 	*gatehouse
-	read   int64 // how far the log has been read
+	read   int64 // offset in the log up to which it has been read
 	tokens []string
 
-	others []transport // over which whatever is sent over HTTP/1.1 is sent as well
-	said   int         // how many requests could be
+	others []transport // every request over HTTP/1.1 is repeated over these
+	said   int         // how many requests could be repeated
 	keptH3 *h3Wire
 }
 
@@ -55,7 +55,7 @@ func watchedGate(t *testing.T, running *gatehouse) *gateway {
 	return g
 }
 
-// siteWith is the configuration `site` with other routes and with options for Caddy's servers.
+// siteWith is the configuration `site` with other routes and options of Caddy's servers.
 func siteWith(servers, routes string) string {
 	globals, _, _ := strings.Cut(site, "\nhttp://ADDR {")
 	if servers != "" {
@@ -64,7 +64,7 @@ func siteWith(servers, routes string) string {
 	return globals + "\nhttp://ADDR {\n\tlog\n\toauth_server\n" + routes + "\n}\n"
 }
 
-// relaying is the configuration `site` with upstreams below /any/ that get the client's token.
+// relaying is the configuration `site` whose upstreams below /any/ get the client's token.
 func relaying() string {
 	return strings.Replace(site, "handle /any/* {\n\t\tprotect\n", "handle /any/* {\n\t\tprotect {\n\t\t\tupstream_token relay\n\t\t}\n", 1)
 }
@@ -88,12 +88,12 @@ func (g *gateway) watched(token string) string {
 	return token
 }
 
-// request writes a request without a body. Lines are name: value.
+// request returns a request without a body. Lines are header lines.
 func (g *gateway) request(method, target string, lines ...string) string {
 	return g.requestWith("", method, target, lines...)
 }
 
-// requestWith writes a request with a body, for which the caller gives the framing.
+// requestWith returns a request with a body. The caller provides the framing.
 func (g *gateway) requestWith(body, method, target string, lines ...string) string {
 	head := append([]string{method + " " + target + " HTTP/1.1", "Host: " + g.addr}, lines...)
 	return strings.Join(head, "\r\n") + "\r\n\r\n" + body
@@ -128,8 +128,8 @@ func (g *gateway) audited() []map[string]any {
 	return lines
 }
 
-// refused sends a request that the gate must refuse with one of the statuses: the upstream is left alone, and one audit
-// line tells of it.
+// refused sends a request that the gate must refuse with one of the statuses. It checks that the upstream got nothing and that there is one
+// audit line.
 func (g *gateway) refused(t *testing.T, request string, statuses ...int) (http.Header, string) {
 	t.Helper()
 	g.audited()
@@ -151,13 +151,13 @@ func (g *gateway) checkRefused(t *testing.T, status int, body string, statuses .
 	}
 }
 
-// hasReason reports whether an audit line says why.
+// hasReason reports whether an audit line has a reason.
 func hasReason(line map[string]any) bool {
 	reason, _ := line["reason"].(string)
 	return reason != ""
 }
 
-// turnedAway sends a request that the gate or Caddy before it must refuse. It must not reach the upstream.
+// turnedAway sends a request that the gate, or Caddy before it, must refuse. It must not reach the upstream.
 func (g *gateway) turnedAway(t *testing.T, request string, statuses ...int) {
 	t.Helper()
 	status, _, body := g.raw(request)
@@ -168,7 +168,7 @@ func (g *gateway) turnedAway(t *testing.T, request string, statuses ...int) {
 	g.turnedAwayAlike(t, request, statuses)
 }
 
-// passed sends a request that must pass, and returns what the upstream was sent.
+// passed sends a request that must pass, and returns the upstream's request.
 func (g *gateway) passed(t *testing.T, request string) *recorded {
 	t.Helper()
 	g.audited()
@@ -185,8 +185,7 @@ func (g *gateway) passed(t *testing.T, request string) *recorded {
 	return seen
 }
 
-// has fails unless the request has exactly these values under a name; no value means that the header is absent in every
-// spelling.
+// has checks that the request has exactly these values of a header. Without values the header must be absent in every spelling.
 func (r *recorded) has(t *testing.T, name string, values ...string) *recorded {
 	t.Helper()
 	var got []string
@@ -201,15 +200,15 @@ func (r *recorded) has(t *testing.T, name string, values ...string) *recorded {
 	return r
 }
 
-// setClock gives every node that is made from now on a clock that stands still until the test moves it: what is decided to
-// the second is decided alike on a machine that is busy.
+// setClock gives every node created from now on a clock that only the test advances. Results to the second are then the same on a busy
+// machine.
 func setClock(t *testing.T) *testClock {
 	t.Helper()
-	now := time.Now().Truncate(time.Microsecond) // as stores keep times: bounds are held exactly
+	now := time.Now().Truncate(time.Microsecond) // with the precision of stores, for exact limits
 	return clockFrom(t, func() time.Time { return now })
 }
 
-// runningClock is setClock with a clock that goes on by itself as well, for what is compared with a database's.
+// runningClock is like setClock with a clock that also runs, for comparisons with a database's clock.
 func runningClock(t *testing.T) *testClock {
 	t.Helper()
 	return clockFrom(t, time.Now)
@@ -228,7 +227,7 @@ type testClock struct{ offset atomic.Int64 }
 
 func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// parameters reads the auth-params of a Bearer challenge.
+// parameters parses the auth-params of a Bearer challenge.
 func parameters(t *testing.T, header http.Header) map[string]string {
 	t.Helper()
 	challenges := header.Values("Www-Authenticate")
@@ -253,7 +252,7 @@ func parameters(t *testing.T, header http.Header) map[string]string {
 	return found
 }
 
-// websocketUpstream answers upgrades with 101 and sends back what it gets.
+// websocketUpstream answers upgrades with 101 and echoes.
 func websocketUpstream(connection net.Conn, r *recorded) {
 	protocol := r.Header.Get("Upgrade")
 	if protocol == "" {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// socketKind is a version of HTTP that has the extended CONNECT.
+// socketKind is a version of HTTP with extended CONNECT.
 type socketKind struct {
 	name string
 	open func(g *gateway, t *testing.T, protocol string, fields ...string) *socketOver
@@ -29,8 +29,8 @@ var socketKinds = []socketKind{
 	{"HTTP/3", socketInH3},
 }
 
-// overEachSocket runs a test over each version of HTTP that has the extended CONNECT. Go's server speaks that of HTTP/2 with a
-// setting which is read when a process begins, so this starts another.
+// overEachSocket runs a test over each version of HTTP with extended CONNECT. Go's server enables it over HTTP/2 by a setting that is read
+// when a process starts, so overEachSocket starts another process.
 func overEachSocket(t *testing.T, test func(*testing.T, socketKind)) {
 	const setting = "http2xconnect=1"
 	if !strings.Contains(os.Getenv("GODEBUG"), setting) {
@@ -47,8 +47,8 @@ func overEachSocket(t *testing.T, test func(*testing.T, socketKind)) {
 }
 
 // TestG147ErrorRoutesSeeTheGetOfAWebSocket: an unreachable WebSocket upstream with `handle_errors` → the error route for GET, no tunnel.
-// When the upstream of a WebSocket failed, `handle_errors` saw the method CONNECT where a WebSocket over HTTP/1.1 is a GET, and over
-// HTTP/3 a `reverse_proxy` there made a tunnel of it.
+// Previously `handle_errors` saw the method CONNECT, where a WebSocket over HTTP/1.1 is a GET. Over HTTP/3 a `reverse_proxy` there opened a
+// tunnel.
 func TestG147ErrorRoutesSeeTheGetOfAWebSocket(t *testing.T) { overEachSocket(t, failingSocket) }
 
 func failingSocket(t *testing.T, over socketKind) {
@@ -73,18 +73,18 @@ func failingSocket(t *testing.T, over socketKind) {
 		t.Errorf("the error route got %s", seen.Method)
 	}
 	seen.has(t, "Upgrade").has(t, "Authorization")
-	seen.has(t, "X-Caller", "conf") // as whenever something behind the gate fails
+	seen.has(t, "X-Caller", "conf") // as for every error behind the gate
 	g.eventually("the log says why", func() bool { return strings.Contains(g.logs(), "connection refused") })
 }
 
-// connecting are the fields of an extended CONNECT (RFC 8441, RFC 9220).
+// connecting returns the fields of an extended CONNECT (RFC 8441, RFC 9220).
 func (g *gateway) connecting(scheme, protocol string, further []string) [][2]string {
 	fields := g.fields("CONNECT", "/socket", append([]string{":protocol", protocol, "sec-websocket-version", "13"}, further...)...)
 	fields[1][1] = scheme
 	return fields
 }
 
-// socketOver is what an extended CONNECT was answered with.
+// socketOver is the answer to an extended CONNECT.
 type socketOver struct {
 	status string
 	write  func(text string)
@@ -92,7 +92,7 @@ type socketOver struct {
 	close  func()
 }
 
-// echo sends a text and wants it back.
+// echo sends a text and expects it back.
 func (u *socketOver) echo(t *testing.T, text string) {
 	t.Helper()
 	u.write(text)
@@ -101,7 +101,7 @@ func (u *socketOver) echo(t *testing.T, text string) {
 	}
 }
 
-// ends waits for the end.
+// ends waits for the end of the stream.
 func (u *socketOver) ends(t *testing.T) {
 	t.Helper()
 	if got, ended := u.read(t); got != "" || !ended {
@@ -112,7 +112,7 @@ func (u *socketOver) ends(t *testing.T) {
 func socketInH2(t *testing.T, w *h2Wire, fields [][2]string) *socketOver {
 	t.Helper()
 	s := &h2Stream{w}
-	if _, ok := s.frame(t).(*http2.SettingsFrame); !ok { // not before the server has said that it speaks RFC 8441
+	if _, ok := s.frame(t).(*http2.SettingsFrame); !ok { // the server must announce RFC 8441 first
 		t.Fatal("no settings")
 	}
 	s.heads(1, false, fields)
@@ -139,7 +139,7 @@ func socketInH2(t *testing.T, w *h2Wire, fields [][2]string) *socketOver {
 	}
 }
 
-// h2Stream is one stream on a connection of its own.
+// h2Stream is one stream on its own connection.
 type h2Stream struct{ *h2Wire }
 
 func (s *h2Stream) frame(t *testing.T) http2.Frame {
@@ -149,7 +149,7 @@ func (s *h2Stream) frame(t *testing.T) http2.Frame {
 	return frame
 }
 
-// next returns the next frame that is the stream's own.
+// next returns the next frame of the stream.
 func (s *h2Stream) next(t *testing.T) http2.Frame {
 	t.Helper()
 	for {

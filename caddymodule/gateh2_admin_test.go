@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// TestG99EveryOperationOfTheAdminAPI: a GET shows nothing secret and changes nothing, and
-// only the methods that an operation has do anything.
+// TestG99EveryOperationOfTheAdminAPI checks that a GET shows no secret and changes nothing, and that only the documented methods of a path
+// do anything.
 func TestG99EveryOperationOfTheAdminAPI(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	created := g.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`)
 	secret := member(t, created, "client_secret")
 	g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"org-1","name":"One"}`)
 
-	methods := make(map[string][]string) // of each path; a test of the admin room holds the document to what there is
+	methods := make(map[string][]string) // by path; a test of package admin compares the document with the routes
 	documented := regexp.MustCompile("`(GET|POST|PATCH|DELETE) (/oauth/[^`?]*)`")
 	for _, operation := range documented.FindAllStringSubmatch(readFile(t, "../docs/operations.md"), -1) {
 		path := strings.ReplaceAll(operation[2], "ID", "acme")
@@ -41,7 +41,7 @@ func TestG99EveryOperationOfTheAdminAPI(t *testing.T) {
 	for path, has := range methods {
 		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "POST", "TRACE", "OPTIONS", "get", "FOO"} {
 			if slices.Contains(has, method) && method != "GET" || method == "HEAD" && slices.Contains(has, "GET") {
-				continue // DELETE and POST do what they are for
+				continue // documented methods may have effects
 			}
 			status, header, body := g.operate(method, path, "{}")
 			if method == "GET" && slices.Contains(has, "GET") {

@@ -19,13 +19,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
-// One description of a request, and all versions of HTTP: a gate that was started with startBoth is asked everything over HTTP/1.1 and
-// over each of its transports, must decide alike, and must tell the upstream the same.
+// One description of a request for all versions of HTTP. A gate that was started with startBoth gets each request over HTTP/1.1 and over
+// each other transport. Its decisions and the upstream's requests must be equal.
 
-// transport is a way of sending a request other than HTTP/1.1.
+// transport is a way of sending a request other than over HTTP/1.1.
 type transport struct {
 	name string
-	tls  bool // and by IPv6, where the machine has it
+	tls  bool // and over IPv6, where the machine has it
 	send func(g *gateway, t *testing.T, fields [][2]string, data ...string) (int, http.Header, string)
 }
 
@@ -35,7 +35,7 @@ var transports = []transport{
 	{"HTTP/3", true, (*gateway).h3},
 }
 
-// startBoth is startGate for tests whose requests go over all of them.
+// startBoth is like startGate for tests that send each request over all transports.
 func startBoth(t *testing.T, caddyfile string) *gateway {
 	t.Helper()
 	g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), speakingH2(caddyfile)))
@@ -48,7 +48,7 @@ func startBoth(t *testing.T, caddyfile string) *gateway {
 	return g
 }
 
-// speakingH2 has the servers of a configuration speak HTTP/2 without TLS beside HTTP/1.1.
+// speakingH2 makes the servers of a configuration speak HTTP/2 without TLS as well as HTTP/1.1.
 func speakingH2(caddyfile string) string {
 	const protocols = "\t\tprotocols h1 h2c\n"
 	switch {
@@ -60,7 +60,7 @@ func speakingH2(caddyfile string) string {
 	return strings.Replace(caddyfile, "\tadmin ADMIN\n", "\tadmin ADMIN\n\tservers {\n"+protocols+"\t}\n", 1)
 }
 
-// said is a request in the words of a transport, and the answer to it.
+// said is a request as sent over a transport, and its answer.
 type said struct {
 	transport
 	fields [][2]string
@@ -69,12 +69,12 @@ type said struct {
 	body   string
 }
 
-// isTurnedAway reports whether the server refused a request that breaks the rules of the version itself, before anybody could look.
+// isTurnedAway reports whether the server refused a request that violates HTTP/2 or HTTP/3, before any handler.
 func (s said) isTurnedAway() bool {
 	return isMalformedH2(s.fields) && (s.status == 0 || s.status == http.StatusBadRequest)
 }
 
-// overOthers sends a request of HTTP/1.1 over each of the gate's transports that can say it, one after the other.
+// overOthers sends a request of HTTP/1.1 over each of the gate's other transports that can express it, one after the other.
 func (g *gateway) overOthers(t *testing.T, request string, judge func(said)) {
 	t.Helper()
 	if len(g.others) == 0 {
@@ -95,7 +95,7 @@ func (g *gateway) overOthers(t *testing.T, request string, judge func(said)) {
 	}
 }
 
-// refusedAlike asks over the others what was refused over HTTP/1.1.
+// refusedAlike repeats a refused request over the other transports.
 func (g *gateway) refusedAlike(t *testing.T, request string, status int, header http.Header, body string) {
 	t.Helper()
 	g.overOthers(t, request, func(s said) {
@@ -110,8 +110,8 @@ func (g *gateway) refusedAlike(t *testing.T, request string, status int, header 
 	})
 }
 
-// answersAlike compares the answers over HTTP/1.1 and over another version in what a client goes by. A URL that an answer has made of where
-// it was asked names the other address.
+// answersAlike compares the body and the relevant headers of the answers over HTTP/1.1 and over another version. It ignores the port and
+// scheme of the address that was used.
 func (g *gateway) answersAlike(t *testing.T, s said, header http.Header, body string) {
 	t.Helper()
 	there := regexp.MustCompile(`https://([^/:"]+)` + g.tlsAddr[strings.LastIndexByte(g.tlsAddr, ':'):])
@@ -136,11 +136,11 @@ func (g *gateway) answersAlike(t *testing.T, s said, header http.Header, body st
 	}
 }
 
-// errorID is what no two JSON:API errors have in common.
+// errorID matches the part that differs between any two JSON:API errors.
 var errorID = regexp.MustCompile(`"id":"[^"]*"`)
 
-// asked sends a request whose answer the test judges, and fails unless the answer over the others is the same, and
-// what the upstream was sent for it. The upstream has then seen the request once.
+// asked sends a request whose answer the test judges. It checks that the answers and the upstream's requests are the same over the other
+// transports. Afterwards the upstream has seen the request once.
 func (g *gateway) asked(t *testing.T, request string) (int, http.Header, string) {
 	t.Helper()
 	before := g.upstream.seen()
@@ -166,7 +166,7 @@ func (g *gateway) asked(t *testing.T, request string) (int, http.Header, string)
 	return status, header, body
 }
 
-// turnedAwayAlike asks over the others what was turned away over HTTP/1.1.
+// turnedAwayAlike repeats over the other transports a request that was turned away over HTTP/1.1.
 func (g *gateway) turnedAwayAlike(t *testing.T, request string, statuses []int) {
 	t.Helper()
 	g.overOthers(t, request, func(s said) {
@@ -178,7 +178,7 @@ func (g *gateway) turnedAwayAlike(t *testing.T, request string, statuses []int) 
 	})
 }
 
-// passedAlike sends over the others what passed over HTTP/1.1, and told the upstream what is in first.
+// passedAlike repeats over the other transports a request that passed over HTTP/1.1 with first as the upstream's request.
 func (g *gateway) passedAlike(t *testing.T, request string, first *recorded) {
 	t.Helper()
 	g.audited()
@@ -195,7 +195,7 @@ func (g *gateway) passedAlike(t *testing.T, request string, first *recorded) {
 	})
 }
 
-// toldAlike compares what the upstream was sent for a request over HTTP/1.1 and for the same over another version.
+// toldAlike compares the upstream's requests for the same request over HTTP/1.1 and over another version.
 func toldAlike(t *testing.T, over transport, first, second *recorded) {
 	t.Helper()
 	if second.Method != first.Method || second.Target != first.Target || second.Body != first.Body || len(second.Trailer) != len(first.Trailer) {
@@ -204,7 +204,7 @@ func toldAlike(t *testing.T, over transport, first, second *recorded) {
 	one, two := first.told(), second.told()
 	if over.tls {
 		one["x-forwarded-for"] = strings.ReplaceAll(one["x-forwarded-for"], "127.0.0.1", "::1")
-		two["x-forwarded-for"] = strings.ReplaceAll(two["x-forwarded-for"], "127.0.0.1", "::1") // where the machine has no IPv6
+		two["x-forwarded-for"] = strings.ReplaceAll(two["x-forwarded-for"], "127.0.0.1", "::1") // if the machine has no IPv6
 		if one["x-forwarded-proto"] == "http" && two["x-forwarded-proto"] == "https" {
 			one["x-forwarded-proto"] = "https"
 		}
@@ -214,8 +214,7 @@ func toldAlike(t *testing.T, over transport, first, second *recorded) {
 	}
 }
 
-// told is what an upstream learns from the headers, in any spelling and number of lines, but for what belongs to
-// the connection or names the version.
+// told returns the request's headers with folded names and joined lines, except those that depend on the connection or the version.
 func (r *recorded) told() map[string]string {
 	told := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
@@ -225,7 +224,7 @@ func (r *recorded) told() map[string]string {
 			continue
 		}
 		separator := ", "
-		if folded == "cookie" { // HTTP/2 cuts it up, and Go joins it again
+		if folded == "cookie" { // HTTP/2 splits it, and Go joins it again
 			separator = "; "
 		}
 		values := strings.Join(r.Header[name], separator)
@@ -237,13 +236,13 @@ func (r *recorded) told() map[string]string {
 	return told
 }
 
-// wholeJWT finds a token or an assertion from its first letter to its last one, and freshValue what each request is given anew.
+// wholeJWT matches a whole token or assertion, and freshValue the values that are new for each request.
 var (
 	wholeJWT   = regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+`)
 	freshValue = regexp.MustCompile(wholeJWT.String() + `|pending=[A-Za-z0-9_-]+`)
 )
 
-// withoutMoment is what a JWT says, without what no two assertions of the same have in common: their ids and when they were made.
+// withoutMoment returns the claims of a JWT without jti, iat and exp, which differ between otherwise equal tokens.
 func withoutMoment(token string) string {
 	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
 	if err != nil {
@@ -259,8 +258,8 @@ func withoutMoment(token string) string {
 	return fmt.Sprint(claims)
 }
 
-// inH2 says a request of HTTP/1.1 in HTTP/2: the fields of its head in their order, and the frames of its body. It is not
-// ok when the request is about what HTTP/2 does not have: framing, upgrades, and options of the connection.
+// inH2 translates a request of HTTP/1.1 into HTTP/2: the fields of its head in their order, and the frames of its body. It is not ok if the
+// request uses what HTTP/2 does not have: framing, upgrades or connection options.
 func (g *gateway) inH2(request string) (fields [][2]string, data []string, ok bool) {
 	head, body, _ := strings.Cut(request, "\r\n\r\n")
 	line, rest, _ := strings.Cut(head, "\r\n")
@@ -273,7 +272,7 @@ func (g *gateway) inH2(request string) (fields [][2]string, data []string, ok bo
 	var further [][2]string
 	for line := range strings.SplitSeq(rest, "\r\n") {
 		name, value, found := strings.Cut(line, ":")
-		if !found || strings.ContainsAny(name, " \t") { // among them folded lines
+		if !found || strings.ContainsAny(name, " \t") { // including folded lines
 			return nil, nil, false
 		}
 		name, value = strings.ToLower(name), strings.Trim(value, " \t")
@@ -294,7 +293,7 @@ func (g *gateway) inH2(request string) (fields [][2]string, data []string, ok bo
 		case "transfer-encoding":
 			chunked = true
 			continue
-		case "cookie": // in crumbs, as browsers send it (RFC 9113 §8.2.3)
+		case "cookie": // split, as browsers send it (RFC 9113 §8.2.3)
 			for crumb := range strings.SplitSeq(value, "; ") {
 				further = append(further, [2]string{name, crumb})
 			}
@@ -306,7 +305,7 @@ func (g *gateway) inH2(request string) (fields [][2]string, data []string, ok bo
 		return nil, nil, false
 	}
 	scheme := "http"
-	if absolute, ok := strings.CutPrefix(target, "http://"); ok { // its authority counts, and the Host beside it does not
+	if absolute, ok := strings.CutPrefix(target, "http://"); ok { // its authority counts, and the Host header does not
 		further = append(further, [2]string{"host", authority})
 		if end := strings.IndexAny(absolute, "/?#"); end >= 0 {
 			authority, target = absolute[:end], absolute[end:]
@@ -329,8 +328,8 @@ func (g *gateway) inH2(request string) (fields [][2]string, data []string, ok bo
 	return fields, data, true
 }
 
-// chunksInH2 turns a chunked body into one frame, and its trailers into the strings that h2 takes for trailers. Go's server
-// knows of names that no trailer may have, and takes none of them over HTTP/2.
+// chunksInH2 turns a chunked body into one frame, and its trailers into the strings that h2 sends as trailers. It is not ok for names that
+// Go's server rejects as trailers over HTTP/2.
 func chunksInH2(body string) (data []string, ok bool) {
 	text, err := io.ReadAll(httputil.NewChunkedReader(strings.NewReader(body)))
 	if err != nil {
@@ -350,9 +349,8 @@ func chunksInH2(body string) (data []string, ok bool) {
 	return data, true
 }
 
-// isMalformedH2 reports whether a request breaks the rules of HTTP/2 itself, so that the server resets its stream before
-// anybody could look: a path that cannot be read, bytes that no value may have, and a Host that is not the authority (RFC 9113
-// §8.2.1 and §8.3.1).
+// isMalformedH2 reports whether a request violates HTTP/2 itself and the server resets its stream before any handler: an invalid path,
+// invalid bytes in a value, or a Host that differs from the authority (RFC 9113 §8.2.1 and §8.3.1).
 func isMalformedH2(fields [][2]string) bool {
 	authority := ""
 	for _, field := range fields {

@@ -11,9 +11,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
-// What only HTTP/2 can say, or says in its own way.
+// Requests that only HTTP/2 can express, or that it expresses differently.
 
-// TestG49FieldsOfTheConnectionOverHTTP2: HTTP/2 has none (RFC 9113 §8.2.2). A request with one is refused, or the field is ignored.
+// TestG49FieldsOfTheConnectionOverHTTP2 checks connection-specific fields, which HTTP/2 does not have (RFC 9113 §8.2.2). A request with one
+// is refused, or the field is ignored.
 func TestG49FieldsOfTheConnectionOverHTTP2(t *testing.T) {
 	g := startGate(t, speakingH2(relaying()))
 	token := g.server("public")
@@ -43,8 +44,8 @@ func TestG49FieldsOfTheConnectionOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestG51TrailersOfRPCs: an RPC over HTTP/2 has a trailer in its answer, which must get through, and the trailers of its
-// request must not, in any version that the upstream speaks.
+// TestG51TrailersOfRPCs checks that the trailer of an RPC's answer over HTTP/2 gets through. The trailers of its request must not, in any
+// version that the upstream speaks.
 func TestG51TrailersOfRPCs(t *testing.T) {
 	type call struct{ header, trailer http.Header }
 	calls := make(chan call, 1)
@@ -118,7 +119,7 @@ func TestG58UpstreamSetsOurCookies(t *testing.T) {
 		g.request("GET", "/any/x", bearer(g.server("public")), "Connection: close"), g.request("GET", "/mixed/pub/x", "Connection: close"),
 		g.request("GET", "/optional/x", "Connection: close"),
 	} {
-		// An application may set a token cookie of its own, which is none of the issuer's.
+		// An application may set its own token cookie, which the issuer does not use.
 		text := g.answers(t, request)
 		if strings.Contains(text, "evil") || strings.Contains(text, "early") || !strings.Contains(text, "theme=dark") || !strings.Contains(text, "mine=1; HttpOnly") {
 			t.Errorf("answer:\n%s", text)
@@ -135,7 +136,7 @@ func TestG58UpstreamSetsOurCookies(t *testing.T) {
 	}
 }
 
-// TestG66PathsOfHTTP2: what stands in :path is what is judged, and what is sent on.
+// TestG66PathsOfHTTP2 checks that the gate judges and forwards the value of :path.
 func TestG66PathsOfHTTP2(t *testing.T) {
 	g := startGate(t, speakingH2(publicAside))
 	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted", "public")
@@ -170,7 +171,7 @@ func TestG66PathsOfHTTP2(t *testing.T) {
 			}
 			status, _, body := g.h2(t, fields)
 			seen := g.upstream.seen()
-			if authority == "" && host == g.addr { // without an authority the Host is it (RFC 9113 §8.3.1)
+			if authority == "" && host == g.addr { // without :authority the Host counts (RFC 9113 §8.3.1)
 				if status != http.StatusOK || len(seen) != 1 {
 					t.Errorf("no authority: %d %s", status, body)
 				}
@@ -181,11 +182,11 @@ func TestG66PathsOfHTTP2(t *testing.T) {
 	}
 }
 
-// TestG72LengthsOverHTTP2: a length that is not that of the body never reaches an upstream that goes by it. One that cannot be
-// read counts as none of a body, and the answer may come before the data does that breaks this promise.
+// TestG72LengthsOverHTTP2 checks that a wrong length never reaches an upstream that relies on it. An invalid length counts as an empty
+// body. The answer may come before the data that violates the length.
 func TestG72LengthsOverHTTP2(t *testing.T) {
-	// Without an access log: Caddy counts a request's body for it while reverse_proxy may still read, which is a data race when the
-	// upstream is not waited for.
+	// Without an access log: Caddy counts the body for it while reverse_proxy may still read the body. This is a data race if the answer does
+	// not wait for the upstream.
 	g := startGate(t, speakingH2(strings.Replace(site, "http://ADDR {\n\tlog\n", "http://ADDR {\n", 1)))
 	token := g.server("public")
 	for i, lengths := range [][]string{
@@ -198,7 +199,7 @@ func TestG72LengthsOverHTTP2(t *testing.T) {
 		}
 		status, _, _ := g.h2(t, fields, "hello")
 		for _, r := range g.upstream.seen() {
-			if r.Target != target { // one that was broken off, of which the upstream hears when it has been answered
+			if r.Target != target { // an earlier one that was aborted and reached the upstream only after its answer
 				continue
 			}
 			told := strings.Join(r.Header["Content-Length"], ",")

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Floods over HTTP/2: the server survives them, and serves good tokens meanwhile.
+// Floods over HTTP/2. The server must survive them and serve requests with valid tokens meanwhile.
 
-// neighbours asks with a good token over connections of their own, over both versions of HTTP, while an attack runs.
+// neighbours send requests with a valid token over their own connections, over both versions of HTTP, while an attack runs.
 type neighbours struct {
 	asked, served atomic.Int64
-	heap          atomic.Uint64 // the most that was in use meanwhile
+	heap          atomic.Uint64 // maximum in use meanwhile
 	stop          chan struct{}
 	running       sync.WaitGroup
 }
@@ -62,7 +62,8 @@ func (n *neighbours) ask(client *http.Client, url, token string) {
 	n.heap.Store(max(n.heap.Load(), memory.HeapInuse))
 }
 
-// leave waits until the neighbours have asked often enough to say something, and fails unless they were served.
+// leave waits until the neighbours have sent enough requests, and fails the test unless 99 percent were served with at most 512 MiB of heap
+// in use.
 func (n *neighbours) leave(t *testing.T) {
 	t.Helper()
 	const enough = 200
@@ -97,7 +98,7 @@ func TestG74Floods(t *testing.T) {
 			}
 			attack(t, g, used)
 			n.leave(t)
-			// Requests of this attack, and of the one before, may still be on their way: only who sent them can be told.
+			// Requests of this attack and the previous one may still arrive. Only their sender can be checked.
 			for _, r := range g.upstream.seen() {
 				r.has(t, "Authorization", "Bearer "+token)
 			}
@@ -119,7 +120,7 @@ func rapidReset(t *testing.T, g *gateway, token string) {
 			for stream := uint32(1); stream < 2000; stream += 2 {
 				w.heads(stream, true, g.fields("GET", "/any/reset", "authorization", "Bearer "+token))
 				if w.framer.WriteRSTStream(stream, http2.ErrCodeCancel) != nil {
-					return // the server has had enough
+					return // the server has closed the connection
 				}
 			}
 		})
@@ -127,7 +128,7 @@ func rapidReset(t *testing.T, g *gateway, token string) {
 	running.Wait()
 }
 
-// endlessContinuation sends a head that never ends (CVE-2023-45288). The server must hang up.
+// endlessContinuation sends a head that never ends (CVE-2023-45288). The server must close the connection.
 func endlessContinuation(t *testing.T, g *gateway, token string) {
 	w := g.dialH2(t)
 	defer func() { _ = w.Close() }()
@@ -145,7 +146,7 @@ func endlessContinuation(t *testing.T, g *gateway, token string) {
 	t.Errorf("the server read %d MiB of a head", sent>>20)
 }
 
-// thousandStreams keeps as many requests open as it can. What is too much is refused, and the rest is answered.
+// thousandStreams keeps as many requests open as possible. Those over the limit are refused, and the others are answered.
 func thousandStreams(t *testing.T, g *gateway, token string) {
 	w := g.dialH2(t)
 	defer func() { _ = w.Close() }()
@@ -166,7 +167,7 @@ func thousandStreams(t *testing.T, g *gateway, token string) {
 	}
 }
 
-// oversizedHeaders has more in its head than the 16 KiB that Caddy takes.
+// oversizedHeaders sends heads of more than Caddy's limit of 16 KiB.
 func oversizedHeaders(t *testing.T, g *gateway, token string) {
 	for name, further := range map[string][]string{
 		"one value":   {"x", strings.Repeat("a", 40<<10)},
@@ -188,7 +189,7 @@ func oversizedHeaders(t *testing.T, g *gateway, token string) {
 	}
 }
 
-// bigH2 is h2 for a head that does not fit into one frame.
+// bigH2 is like h2 for a head that does not fit into one frame.
 func (g *gateway) bigH2(t *testing.T, fields [][2]string) (int, http.Header, string) {
 	t.Helper()
 	w := g.dialH2(t)
@@ -205,7 +206,7 @@ func (g *gateway) bigH2(t *testing.T, fields [][2]string) (int, http.Header, str
 	return 0, nil, ""
 }
 
-// hpackBomb sends a value once and then one byte for each of thousands of copies of it.
+// hpackBomb sends a value once and refers to it thousands of times by one byte each.
 func hpackBomb(t *testing.T, g *gateway, token string) {
 	for range 8 {
 		w := g.dialH2(t)
@@ -223,11 +224,11 @@ func hpackBomb(t *testing.T, g *gateway, token string) {
 	}
 }
 
-// controlFrames wants answers to frames that cost nothing, and reads none of them (CVE-2019-9512, CVE-2019-9515).
+// controlFrames sends frames that require answers and reads none of them (CVE-2019-9512, CVE-2019-9515).
 func controlFrames(t *testing.T, g *gateway, _ string) {
 	w := g.dialH2(t)
 	defer func() { _ = w.Close() }()
-	_ = w.SetDeadline(time.Now().Add(time.Second)) // for by then the server has stopped listening, which is as good
+	_ = w.SetDeadline(time.Now().Add(time.Second)) // the server may stop reading, which also passes
 	_ = w.Conn.(*net.TCPConn).SetReadBuffer(4096)
 	for range 200_000 {
 		if w.framer.WritePing(false, [8]byte{}) != nil || w.framer.WriteSettings() != nil {

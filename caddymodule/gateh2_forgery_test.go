@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/hostpaths"
 )
 
-// TestG81BadTokensLeaveNothing: nothing that a client sends without a good token is kept, however often it comes.
+// TestG81BadTokensLeaveNothing checks that requests with bad tokens leave nothing in memory, however many there are.
 func TestG81BadTokensLeaveNothing(t *testing.T) {
 	g := &gateway{gatehouse: startGatehouse(t, strings.NewReplacer("output file LOG", "output discard", "level DEBUG", "level ERROR", "\n\tlog\n", "\n").Replace(site))}
 	f := g.forger()
@@ -31,7 +31,7 @@ func TestG81BadTokensLeaveNothing(t *testing.T) {
 		},
 		func(i int) string { return b64([]byte(fmt.Sprintf(`{"alg":"none","n":%d}`, i))) + ".e30." },
 		func(i int) string { return good[:dot-8] + fmt.Sprintf("%08d", i) + good[dot:] },
-		func(i int) string { return good[:dot+1] + fmt.Sprintf("%08d", i) + good[dot+9:] }, // as far as the signature
+		func(i int) string { return good[:dot+1] + fmt.Sprintf("%08d", i) + good[dot+9:] }, // parsed up to the signature
 	}
 	flood := func(n int) {
 		for i := range n {
@@ -51,11 +51,11 @@ func TestG81BadTokensLeaveNothing(t *testing.T) {
 	inUse := func() int64 {
 		var memory runtime.MemStats
 		runtime.GC()
-		runtime.GC() // the second one takes what pools have given back at the first
+		runtime.GC() // frees what pools dropped in the first run
 		runtime.ReadMemStats(&memory)
 		return int64(memory.HeapAlloc)
 	}
-	flood(2_000) // what is made once is there then
+	flood(2_000) // allocates whatever is allocated once
 	verifier := g.app().node.Verifier
 	remembered, before := verifier.Remembered(), inUse()
 	const tokens = 12_000
@@ -69,7 +69,7 @@ func TestG81BadTokensLeaveNothing(t *testing.T) {
 	g.passedQuietly(t, good)
 }
 
-// passedQuietly is passed for a gate that logs nothing.
+// passedQuietly is like passed for a gate without logs.
 func (g *gateway) passedQuietly(t *testing.T, token string) {
 	t.Helper()
 	if status, _, body := g.get("/any/x", token); status != http.StatusOK {
@@ -78,7 +78,7 @@ func (g *gateway) passedQuietly(t *testing.T, token string) {
 	g.upstream.one(t)
 }
 
-// handlers are the gates of the running configuration.
+// handlers returns the gates of the running configuration.
 func handlers(t *testing.T) []*gate.Protect {
 	t.Helper()
 	app, err := caddy.ActiveContext().App("http")

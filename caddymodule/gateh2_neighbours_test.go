@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
-// The gate among other handlers: those that change the path, and those that authenticate too.
+// The gate among handlers that change the path or also authenticate.
 
 // TestG70TheGateJudgesWhatGoesOn: a path rewritten before or behind the gate → decision and forwarded path agree.
 func TestG70TheGateJudgesWhatGoesOn(t *testing.T) {
@@ -52,7 +52,7 @@ func TestG70TheGateJudgesWhatGoesOn(t *testing.T) {
 		"/x/public/s":        {"/public/s", 200, 200, 200},
 		"/x/other":           {"/other", 401, 200, 200},
 		"/x/api%2fs":         {"", 401, 403, 200},
-		"/x//api/s":          {"/api/s", 401, 403, 200}, // handle_path has cleaned it
+		"/x//api/s":          {"/api/s", 401, 403, 200}, // cleaned by handle_path
 		"/x/public/../api/s": {"/api/s", 401, 403, 200},
 		"/x/..;/api/s":       {"", 400, 400, 400},
 		"/after/api/s":       {"/api/s", 401, 403, 200},
@@ -79,7 +79,7 @@ func TestG70TheGateJudgesWhatGoesOn(t *testing.T) {
 	}
 }
 
-// basicAlice lets Caddy's own basic_auth know one user, with the password "wonderland".
+// basicAlice configures Caddy's basic_auth with one user, alice, and the password "wonderland".
 const basicAlice = "basic_auth {\n\t\t\t\talice $2a$04$Cmx1TpHVgKDNgf2kBuQJe.lm5OAIpKxYfYmCOytsQJtnz5ZDvM8ye\n\t\t\t}"
 
 // TestG82AnotherAuthentication: another authentication handler in the route → neither overrides ours nor leaks an identity.
@@ -112,13 +112,13 @@ func TestG82AnotherAuthentication(t *testing.T) {
 		target        string
 		lines         []string
 		subject, user string // of a request that passes
-		errorUser     string // of one that does not: what the error route is told
+		errorUser     string // of a refused one: what the error route gets
 		refused       bool
-		unseen        bool // it is refused before it gets to the gate, which can say nothing then
+		unseen        bool // refused before the gate, which then writes no audit line
 	}{
 		"both good, ours last":       {target: "/before/x", lines: []string{alice, cookie}, subject: "conf", user: "conf"},
 		"theirs bad, ours last":      {target: "/before/x", lines: []string{mallory, cookie}, refused: true, unseen: true},
-		"ours missing, ours last":    {target: "/before/x", lines: []string{alice}, refused: true, errorUser: "alice"}, // whom nobody has refused
+		"ours missing, ours last":    {target: "/before/x", lines: []string{alice}, refused: true, errorUser: "alice"}, // basic_auth has accepted her
 		"ours bad, ours last":        {target: "/before/x", lines: []string{alice, "Cookie: app_token=bad"}, refused: true, errorUser: "alice"},
 		"both good, ours first":      {target: "/after/x", lines: []string{alice, cookie}, subject: "conf", user: "alice"},
 		"ours bad, ours first":       {target: "/after/x", lines: []string{alice, "Cookie: app_token=bad"}, refused: true},
@@ -162,7 +162,7 @@ func TestG82AnotherAuthentication(t *testing.T) {
 	}
 }
 
-// TestG93HeadersThatNoClaimGoesInto are refused where the Caddyfile is read, with the line on which they stand.
+// TestG93HeadersThatNoClaimGoesInto checks that such headers are refused with their line when the Caddyfile is adapted.
 func TestG93HeadersThatNoClaimGoesInto(t *testing.T) {
 	for _, name := range []string{
 		"Host", "Connection", "Transfer-Encoding", "Content-Length", "TE", "Trailer", "Upgrade", "Authorization",

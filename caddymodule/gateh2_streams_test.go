@@ -7,10 +7,10 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Several requests on one connection: each is judged by itself, and each ends by itself.
+// Several requests on one connection: each is judged and ends independently.
 
-// TestG73StreamsOfOneConnection: what one stream brings, another does not have, however their frames are mixed, and although
-// the fields of both stand in one table.
+// TestG73StreamsOfOneConnection checks that a stream never gets the fields of another one, however their frames are interleaved, although
+// both share the HPACK table.
 func TestG73StreamsOfOneConnection(t *testing.T) {
 	g := startGate(t, speakingH2(site))
 	token := g.server("public")
@@ -54,7 +54,7 @@ func TestG73StreamsOfOneConnection(t *testing.T) {
 	}
 }
 
-// TestG75BodyWithoutATokenOverHTTP2: the answer waits for none of the body, and then the server wants none of it.
+// TestG75BodyWithoutATokenOverHTTP2 checks that the answer does not wait for the body and that the server requests no more of it.
 func TestG75BodyWithoutATokenOverHTTP2(t *testing.T) {
 	g := startGate(t, speakingH2(site))
 	for _, further := range [][]string{
@@ -73,10 +73,10 @@ func TestG75BodyWithoutATokenOverHTTP2(t *testing.T) {
 	}
 }
 
-// granted sends 56 KiB on a stream that was answered, and returns how much more of it the server asked for.
+// granted sends 56 KiB on an answered stream and returns by how many bytes the server extends its window.
 func (w *h2Wire) granted(stream uint32) (bytes uint32) {
 	block := make([]byte, 8<<10)
-	for range 7 { // below the 64 KiB that any stream may send at first
+	for range 7 { // less than the initial window of 64 KiB
 		_ = w.framer.WriteData(stream, false, block)
 	}
 	_ = w.framer.WritePing(false, [8]byte{'d', 'o', 'n', 'e'})
@@ -98,7 +98,7 @@ func (w *h2Wire) granted(stream uint32) (bytes uint32) {
 	}
 }
 
-// begun reads until data has come on every one of the streams.
+// begun reads until data has arrived on each of the streams.
 func (w *h2Wire) begun(t *testing.T, streams ...uint32) {
 	t.Helper()
 	waiting := make(map[uint32]bool)

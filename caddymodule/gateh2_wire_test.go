@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// h2Wire is a connection over which a test speaks HTTP/2 frame by frame.
+// h2Wire is a connection on which a test speaks HTTP/2 frame by frame.
 type h2Wire struct {
 	net.Conn
 	framer  *http2.Framer
@@ -24,7 +24,7 @@ type h2Wire struct {
 	block   bytes.Buffer
 }
 
-// dialH2 opens a connection without TLS, with prior knowledge: the server must speak h2c.
+// dialH2 opens a connection without TLS, with prior knowledge. The server must speak h2c.
 func (g *gateway) dialH2(t *testing.T) *h2Wire {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
@@ -45,7 +45,7 @@ func (g *gateway) dialTLS(t *testing.T) *h2Wire {
 	return speakH2(t, connection)
 }
 
-// speakH2 sends the preface.
+// speakH2 sends the connection preface.
 func speakH2(t *testing.T, connection net.Conn) *h2Wire {
 	t.Helper()
 	t.Cleanup(func() { _ = connection.Close() })
@@ -58,7 +58,7 @@ func speakH2(t *testing.T, connection net.Conn) *h2Wire {
 	return w
 }
 
-// encoded is a block of fields, as they are and in their order.
+// encoded returns a field block with the given fields in their order, unchanged.
 func (w *h2Wire) encoded(fields [][2]string) []byte {
 	w.block.Reset()
 	for _, field := range fields {
@@ -67,12 +67,12 @@ func (w *h2Wire) encoded(fields [][2]string) []byte {
 	return w.block.Bytes()
 }
 
-// heads sends the head of a request, or its trailers.
+// heads sends the head of a request or its trailers.
 func (w *h2Wire) heads(stream uint32, last bool, fields [][2]string) {
 	_ = w.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: w.encoded(fields), EndHeaders: true, EndStream: last})
 }
 
-// h2Answer is what came back on a stream. One that was reset before there was a head has status 0.
+// h2Answer is the answer on a stream. Its status is 0 if the stream was reset before a head.
 type h2Answer struct {
 	status int
 	header http.Header // of all heads and trailers
@@ -81,7 +81,7 @@ type h2Answer struct {
 	ended  bool
 }
 
-// answers reads until so many streams have ended, or the connection has.
+// answers reads until the given number of streams, or the connection, has ended.
 func (w *h2Wire) answers(streams int) map[uint32]*h2Answer {
 	found := make(map[uint32]*h2Answer)
 	on := func(stream uint32) *h2Answer {
@@ -113,7 +113,7 @@ func (w *h2Wire) answers(streams int) map[uint32]*h2Answer {
 		case *http2.DataFrame:
 			on(f.StreamID).body += string(f.Data())
 			last = f.StreamEnded()
-			if f.Length > 0 { // or the server says nothing more after 64 KiB
+			if f.Length > 0 { // otherwise the server stops after 64 KiB
 				_ = w.framer.WriteWindowUpdate(0, f.Length)
 			}
 		case *http2.RSTStreamFrame:
@@ -132,13 +132,13 @@ func (w *h2Wire) answers(streams int) map[uint32]*h2Answer {
 	return found
 }
 
-// h2 sends one request on a connection of its own, without TLS. Each data is a frame, and the last ones `trailer name: value` are that.
+// h2 sends one request on its own connection without TLS. Each data is a frame, except that `trailer name: value` at the end are trailers.
 func (g *gateway) h2(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
 	t.Helper()
 	return g.dialH2(t).ask(fields, data)
 }
 
-// h2TLS is h2 with TLS.
+// h2TLS is like h2 with TLS.
 func (g *gateway) h2TLS(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
 	t.Helper()
 	return g.dialTLS(t).ask(fields, data)
@@ -165,7 +165,7 @@ func (w *h2Wire) ask(fields [][2]string, data []string) (int, http.Header, strin
 	return 0, make(http.Header), ""
 }
 
-// fields are those of a request over HTTP/2, with further ones as name, value, ….
+// fields returns the fields of a request over HTTP/2, with further ones as name, value, ….
 func (g *gateway) fields(method, path string, further ...string) [][2]string {
 	list := [][2]string{{":method", method}, {":scheme", "http"}, {":authority", g.addr}, {":path", path}}
 	for pair := range slices.Chunk(further, 2) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// heldSocket is a client's socket that hears nothing until it is released: what the client has sent before is early data for as long as
-// that takes, and its handshake does not go on.
+// heldSocket is a client's socket that receives nothing until it is released. Until then the handshake cannot continue, and what the client
+// sends is early data.
 type heldSocket struct {
 	net.PacketConn
 	released chan struct{}
@@ -22,8 +22,8 @@ func (s *heldSocket) ReadFrom(p []byte) (int, net.Addr, error) {
 	return s.PacketConn.ReadFrom(p)
 }
 
-// early resumes a session and sends a request as early data (RFC 9001 §4.6). The server has it before the handshake is complete, and
-// release lets that go on.
+// early resumes a session and sends a request as early data (RFC 9001 §4.6). The server gets it before the handshake is complete. The
+// returned release lets the handshake continue.
 func (g *gateway) early(t *testing.T, sessions tls.ClientSessionCache, fields [][2]string, body string) (w *h3Wire, stream *h3Stream, release func()) {
 	t.Helper()
 	held := make(chan struct{})
@@ -39,7 +39,7 @@ func (g *gateway) early(t *testing.T, sessions tls.ClientSessionCache, fields []
 	return w, stream, release
 }
 
-// session has the server give a session that can be resumed.
+// session returns a session that can be resumed.
 func (g *gateway) session(t *testing.T) tls.ClientSessionCache {
 	t.Helper()
 	sessions := tls.NewLRUClientSessionCache(1)
@@ -52,15 +52,15 @@ func (g *gateway) session(t *testing.T) tls.ClientSessionCache {
 	return sessions
 }
 
-// securely is fields for a transport with TLS.
+// securely is like fields for a transport with TLS.
 func (g *gateway) securely(method, path string, further ...string) [][2]string {
 	fields := g.fields(method, path, further...)
 	fields[1][1] = "https"
 	return fields
 }
 
-// TestG86T45EarlyDataOfAHandshake: what comes in the early data of TLS 1.3, over HTTP/3, is taken when it changes nothing, and else is 425,
-// at the gate and at the issuer's endpoints. Once the handshake is complete the same connection may ask again.
+// TestG86T45EarlyDataOfAHandshake checks that the gate and the issuer's endpoints accept early data of TLS 1.3, over HTTP/3, only if the
+// request changes nothing. Otherwise the answer is 425. After the handshake the same connection may repeat the request.
 func TestG86T45EarlyDataOfAHandshake(t *testing.T) {
 	g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), site))
 	token := "Bearer " + g.server("public")
@@ -68,9 +68,9 @@ func TestG86T45EarlyDataOfAHandshake(t *testing.T) {
 	for name, c := range map[string]struct {
 		fields [][2]string
 		body   string
-		logged string // when the server has decided
+		logged string // in the log once the server has decided
 		want   int
-		later  int // the status of the same, once the handshake is complete
+		later  int // status of the repeated request after the handshake
 	}{
 		"POST at the gate":           {g.securely("POST", "/any/x", "authorization", token), "x", `"reason":"early_data"`, 425, 200},
 		"DELETE at the gate":         {g.securely("DELETE", "/any/x", "authorization", token), "", `"reason":"early_data"`, 425, 200},

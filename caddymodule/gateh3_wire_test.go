@@ -19,28 +19,28 @@ import (
 	"github.com/quic-go/quic-go/quicvarint"
 )
 
-// h3Wire is a connection over which a test speaks HTTP/3 frame by frame (RFC 9114), so that no client says anything in its own way.
+// h3Wire is a connection on which a test speaks HTTP/3 frame by frame (RFC 9114). No client library changes what is sent.
 type h3Wire struct {
 	*quic.Conn
 }
 
-// Frames and streams of RFC 9114, sections 6.2.1 and 7.2.
+// Frame and stream types (RFC 9114 §6.2.1 and §7.2).
 const (
 	h3Data     = 0x00
 	h3Headers  = 0x01
 	h3Settings = 0x04
-	h3Control  = 0x00 // a stream
+	h3Control  = 0x00 // a stream type
 )
 
-// h3Client is what a client of the tests does to reach the TLS listener. Sessions, when it is not nil, are resumed with early data.
+// h3Client returns the TLS configuration of a client for the TLS listener. With sessions, they are resumed with early data.
 func h3Client(sessions tls.ClientSessionCache) *tls.Config {
 	config := clientTLS()
 	config.NextProtos, config.ClientSessionCache = []string{http3.NextProtoH3}, sessions
 	return config
 }
 
-// dialH3 opens a connection, which is closed when the test ends, and its control stream. It does not wait until the handshake is complete.
-// Wrap, when it is not nil, puts the client's socket into another one.
+// dialH3 opens a connection and its control stream. The connection is closed when the test ends. dialH3 does not wait for the end of the
+// handshake. A non-nil wrap wraps the client's socket.
 func (g *gateway) dialH3(t *testing.T, sessions tls.ClientSessionCache, wrap func(net.PacketConn) net.PacketConn) *h3Wire {
 	t.Helper()
 	address, err := net.ResolveUDPAddr("udp", g.tlsAddr)
@@ -65,7 +65,7 @@ func (g *gateway) dialH3(t *testing.T, sessions tls.ClientSessionCache, wrap fun
 
 // begin opens the control stream.
 func (w *h3Wire) begin() {
-	if control, err := w.OpenUniStream(); err == nil { // else the first request says so
+	if control, err := w.OpenUniStream(); err == nil { // otherwise the first request fails
 		_, _ = control.Write(h3Frame([]byte{h3Control}, h3Settings, nil))
 	}
 }
@@ -75,7 +75,7 @@ func h3Frame(to []byte, kind uint64, payload []byte) []byte {
 	return append(quicvarint.Append(quicvarint.Append(to, kind), uint64(len(payload))), payload...)
 }
 
-// h3Fields is a frame of fields, as they are and in their order.
+// h3Fields returns a frame of fields, unchanged and in their order.
 func h3Fields(fields [][2]string) []byte {
 	var block bytes.Buffer
 	encoder := qpack.NewEncoder(&block)
@@ -85,14 +85,14 @@ func h3Fields(fields [][2]string) []byte {
 	return h3Frame(nil, h3Headers, block.Bytes())
 }
 
-// opened sends the beginning of a request on a stream of its own.
+// opened sends the beginning of a request on its own stream.
 func (w *h3Wire) opened(ctx context.Context, fields [][2]string) (*h3Stream, error) {
 	stream, err := w.OpenStreamSync(ctx)
 	if err != nil {
 		return nil, err
 	}
 	_ = stream.SetDeadline(time.Now().Add(patience))
-	_, _ = stream.Write(h3Fields(fields)) // the server may want no more of it before its end
+	_, _ = stream.Write(h3Fields(fields)) // the server may refuse the rest
 	return &h3Stream{stream, quicvarint.NewReader(stream)}, nil
 }
 
@@ -102,7 +102,7 @@ type h3Stream struct {
 	reader quicvarint.Reader
 }
 
-// frame reads the next frame that is known.
+// frame reads the next frame of a known type.
 func (s *h3Stream) frame() (kind uint64, payload []byte, err error) {
 	if kind, err = quicvarint.Read(s.reader); err != nil {
 		return 0, nil, err
@@ -116,13 +116,13 @@ func (s *h3Stream) frame() (kind uint64, payload []byte, err error) {
 	return kind, payload, err
 }
 
-// h3Answer is what came back on a stream. One that was reset before there was a head has status 0.
+// h3Answer is the answer on a stream. Its status is 0 if the stream was reset before a head.
 type h3Answer struct {
 	h2Answer
 	code http3.ErrCode // of the reset
 }
 
-// reads takes fields from the block of a head, or of trailers.
+// reads adds the fields of a head or of trailers.
 func (a *h3Answer) reads(block []byte) {
 	decode := qpack.NewDecoder().Decode(block)
 	for field, err := decode(); err == nil; field, err = decode() {
@@ -133,7 +133,7 @@ func (a *h3Answer) reads(block []byte) {
 	}
 }
 
-// head reads the head of an answer that goes on. Status 0: there is none.
+// head reads the head of an answer that continues. Its status is 0 if there is none.
 func (s *h3Stream) head() *h3Answer {
 	answer := &h3Answer{h2Answer: h2Answer{header: make(http.Header)}}
 	if kind, payload, err := s.frame(); err == nil && kind == h3Headers {
@@ -165,8 +165,8 @@ func (s *h3Stream) answer() *h3Answer {
 	}
 }
 
-// h3 sends one request on a stream of its own. Each data is a frame, and the last ones `trailer name: value` are that. The connection is
-// kept, until the server wants no more of it: after a reload, and after some requests that are malformed.
+// h3 sends one request on its own stream. Each data is a frame, except that `trailer name: value` at the end are trailers. The connection
+// is reused until the server closes it, as it does after a reload and after some malformed requests.
 func (g *gateway) h3(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
 	t.Helper()
 	if w := g.keptH3; w != nil && w.Context().Err() == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// grouped gives declared people groups, the client conf the scope, and /api/* the rules.
+// grouped declares groups for the users, the scope `groups` for the client conf, and rules for /api/*.
 var grouped = []string{
 	"scopes public trusted refresh_token offline_access orders.read", "scopes public trusted refresh_token offline_access orders.read groups",
 	"\t\t\trole admin\n", "\t\t\trole admin\n\t\t\tgroups engineering \"Web Team\"\n\t\t\tgroups Büro 50%\n",
@@ -25,7 +25,7 @@ var grouped = []string{
 	"\t\tprotect trusted\n", "\t\tprotect trusted {\n\t\t\trequire /api/ops/* group ops engineering\n\t\t}\n",
 }
 
-// granted are the tokens that a client gets of a user for a scope.
+// granted returns the tokens that a client gets for a user with a scope.
 func (d *adminDoor) granted(scope, email string) tokens {
 	d.t.Helper()
 	r := requestOf("conf")
@@ -35,7 +35,7 @@ func (d *adminDoor) granted(scope, email string) tokens {
 	return got
 }
 
-// groupsOf is the claim, as it stands in a token.
+// groupsOf returns the claim `groups` as encoded in a token.
 func groupsOf(t *testing.T, token string) string {
 	t.Helper()
 	claim, there := claims(t, token)["groups"]
@@ -73,7 +73,7 @@ func TestG130GroupsReachTokensAndUpstreams(t *testing.T) {
 			if seen.Header.Get(identity.Groups) != test.header || seen.Header.Get("X-Placeholder") != test.placeholder {
 				d.t.Errorf("the upstream is told %q and %q", seen.Header[identity.Groups], seen.Header["X-Placeholder"])
 			}
-			read := d.app().node.Verifier.Explain(got.AccessToken, []string{d.url}).Claims // past what is remembered from its birth
+			read := d.app().node.Verifier.Explain(got.AccessToken, []string{d.url}).Claims // bypasses what is cached when a token is issued
 			if list := strings.Join(read.Claim("groups"), ","); list != test.placeholder {
 				d.t.Errorf("read as %q", list)
 			}
@@ -165,7 +165,7 @@ func (d *adminDoor) adminGet(path string) (int, string) {
 	return status, body
 }
 
-// tooManyGroups are lists that are refused wherever they are given, and a part of the reason.
+// tooManyGroups are lists that are refused everywhere, with a part of the reason.
 var tooManyGroups = map[string]struct {
 	groups []string
 	want   string
@@ -190,7 +190,7 @@ func numbered(n int, format string) (names []string) {
 	return names
 }
 
-// TestG130G131GroupsOverEveryTransport: header, assertion and rule are the same, whatever HTTP the client speaks.
+// TestG130G131GroupsOverEveryTransport checks that header, assertion and rule are the same over every version of HTTP.
 func TestG130G131GroupsOverEveryTransport(t *testing.T) {
 	g := startBoth(t, peopleSite(append(slices.Clone(grouped[:6]), "\t\tprotect trusted\n",
 		"\t\tprotect trusted {\n\t\t\trequire /api/ops/* group ops engineering\n\t\t\tforward assertion X-Gate-Assertion\n\t\t}\n")...))
@@ -263,7 +263,7 @@ func jsonPart(text string) string {
 	return strings.Trim(string(quoted), `"`)
 }
 
-// TestG132TheGreatestLists that are taken fit a token, a header and an assertion.
+// TestG132TheGreatestLists checks that the longest accepted lists fit into a token, a header and an assertion.
 func TestG132TheGreatestLists(t *testing.T) {
 	d := openAdmin(t, append(slices.Clone(grouped[:4]), "\t\tprotect trusted\n", "\t\tprotect trusted {\n\t\t\tforward assertion X-Gate-Token\n\t\t}\n")...)
 	for name, groups := range map[string][]string{
@@ -301,7 +301,7 @@ func TestG132TheGreatestLists(t *testing.T) {
 	}
 }
 
-// TestG133GroupsChange: groups changed → tokens and sessions of before end. A name and an address end nothing.
+// TestG133GroupsChange: groups changed → existing tokens and sessions end. A change of name or address ends nothing.
 func TestG133GroupsChange(t *testing.T) {
 	d := openAdmin(t, grouped...)
 	d.stored(store.User{ID: "u-zoe", Email: "zoe@acme.example", Organisation: "acme", Role: "member", Groups: []string{"ops", "hr"}, PasswordHash: oauth.NewSecret(peopleHash())})

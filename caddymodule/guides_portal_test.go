@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// portalGuide runs a guide about applications that know nothing of sign-in: its first Caddyfile, at hosts below localhost, with our upstream
+// portalGuide runs a guide for applications without sign-in of their own: its first Caddyfile at hosts below localhost, with our upstream
 // behind it, and its commands. Changes are replacements in the Caddyfile.
 func portalGuide(t *testing.T, name string, changes ...string) *hostsGate {
 	t.Helper()
@@ -45,7 +45,7 @@ func portalGuide(t *testing.T, name string, changes ...string) *hostsGate {
 	return &hostsGate{g}
 }
 
-// TestGuideProtectAnApplication does what the guide says that takes five minutes.
+// TestGuideProtectAnApplication follows the guide.
 func TestGuideProtectAnApplication(t *testing.T) {
 	g := portalGuide(t, "protect-an-application")
 	v := g.visitor(t)
@@ -58,7 +58,7 @@ func TestGuideProtectAnApplication(t *testing.T) {
 	}
 }
 
-// TestGuideSeveralApplications signs the guide's people in.
+// TestGuideSeveralApplications signs in the guide's users.
 func TestGuideSeveralApplications(t *testing.T) {
 	g := portalGuide(t, "several-applications")
 	for _, row := range []struct {
@@ -75,7 +75,7 @@ func TestGuideSeveralApplications(t *testing.T) {
 	}
 }
 
-// TestGuideOAuth2Proxy signs people in as the guide's Caddyfile says, at a provider in the place of the guide's.
+// TestGuideOAuth2Proxy signs users in with the guide's Caddyfile, at a test provider in place of the guide's.
 func TestGuideOAuth2Proxy(t *testing.T) {
 	t.Setenv("CORP_KEY", "0123456789abcdef")
 	p := newLyingProvider(t)
@@ -123,7 +123,7 @@ func TestGuideOAuth2Proxy(t *testing.T) {
 	v.holdOut("app", "app")
 }
 
-// caddyfilesIn returns the Caddyfiles of a guide, and the parts of them.
+// caddyfilesIn returns the Caddyfiles of a guide and the partial ones.
 func caddyfilesIn(t *testing.T, name string) (blocks []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../docs/guides", name+".md"))
@@ -134,7 +134,7 @@ func caddyfilesIn(t *testing.T, name string) (blocks []string) {
 	return blocks
 }
 
-// TestPartsOfCaddyfilesInGuides can be loaded where they belong: in a site, or beside the issuer.
+// TestPartsOfCaddyfilesInGuides checks that partial Caddyfiles load in a site, or in addition to an issuer.
 func TestPartsOfCaddyfilesInGuides(t *testing.T) {
 	emptyHome(t)
 	t.Setenv("CORP_KEY", "0123456789abcdef")

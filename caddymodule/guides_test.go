@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// guidesSite has what the guides for applications expect: the issuer with OpenID Connect on, and an API behind the gate. SPA is
-// the single-page application.
+// guidesSite is what the application guides expect: an issuer with OpenID Connect, and an API behind the gate. SPA is the single-page
+// application.
 const guidesSite = `{
 	admin ADMIN
 	log {
@@ -52,7 +52,7 @@ SPA {
 }
 `
 
-// guide is a page of docs/guides with an application, which the test runs as the page says.
+// guide is a page of docs/guides with an application, which the test runs as the page describes.
 type guide struct {
 	t    *testing.T
 	name string
@@ -63,8 +63,8 @@ type guide struct {
 	env  []string
 }
 
-// newGuide reads a guide and registers its application with the command that stands there. Its access tokens have
-// a lifetime of their own, unless that is empty.
+// newGuide reads a guide and registers its application with the guide's command. A non-empty lifetime applies to the application's access
+// tokens.
 func newGuide(g *gatehouse, name, addr, url, lifetime string) *guide {
 	t := g.t
 	t.Helper()
@@ -93,7 +93,7 @@ func newGuide(g *gatehouse, name, addr, url, lifetime string) *guide {
 	return p
 }
 
-// block returns the first block of a language.
+// block returns the first code block of a language.
 func (p *guide) block(language string) string {
 	p.t.Helper()
 	found := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```$").FindStringSubmatch(p.text)
@@ -103,7 +103,7 @@ func (p *guide) block(language string) string {
 	return found[1]
 }
 
-// write makes a file of the application, and returns its path.
+// write writes a file of the application and returns its path.
 func (p *guide) write(name, content string) string {
 	p.t.Helper()
 	path := filepath.Join(p.dir, name)
@@ -139,8 +139,7 @@ func (p *guide) startGo() {
 	p.start(program)
 }
 
-// serveFiles writes the single-page application to where Caddy serves it. A browser without a bundler needs to be told where the
-// packages are.
+// serveFiles writes the single-page application to the directory that Caddy serves. It adds an import map, because there is no bundler.
 func (p *guide) serveFiles(root string) {
 	p.t.Helper()
 	p.dir = root
@@ -157,7 +156,7 @@ func (p *guide) serveFiles(root string) {
 	}
 }
 
-// apacheConfig is what surrounds the guide's configuration. A page of server-side includes stands for the application.
+// apacheConfig surrounds the guide's configuration. A page with server-side includes serves as the application.
 const apacheConfig = `ServerRoot DIR
 ServerName localhost
 Listen ADDR
@@ -196,7 +195,7 @@ func (p *guide) startApache() {
 	p.start("/usr/sbin/apache2", "-X", "-f", p.write("apache2.conf", config+p.block("apache")))
 }
 
-// TestBrowserGuides runs the application of each guide, and a person in Chromium who uses them.
+// TestBrowserGuides runs the application of each guide with a user in Chromium.
 func TestBrowserGuides(t *testing.T) {
 	installPackages(t)
 	spa, root := freeAddr(t), directory(t)
@@ -209,7 +208,7 @@ func TestBrowserGuides(t *testing.T) {
 		applications[name] = p.url
 		return p
 	}
-	// Where an application refreshes tokens by itself, they are about to expire at once. Authlib waits until they have expired.
+	// Where an application refreshes tokens by itself, their lifetime is short. Authlib waits until they have expired.
 	begin("go", "8s").startGo()
 	begin("express", "30s").startNode()
 	begin("passport", "").startNode()

@@ -33,7 +33,6 @@ func (c answerFirst) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// answer is a response.
 type answer struct {
 	status int
 	header http.Header
@@ -109,7 +108,7 @@ func TestAnAnswerBeforeTheEndOfTheRequestIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond) // the body is being written meanwhile
+		time.Sleep(time.Millisecond) // while the body is being written
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if err != nil || response.StatusCode != http.StatusRequestEntityTooLarge || string(body) != "large" {

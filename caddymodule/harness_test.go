@@ -393,7 +393,7 @@ http://ADDR {
 }
 `
 
-// TestTheWholeWalk requests a token, calls a guarded route without and with it, and checks what the upstream is told of the caller.
+// TestTheWholeWalk requests a token, calls a guarded route without and with it, and checks the identity that the upstream gets.
 func TestTheWholeWalk(t *testing.T) {
 	g := startGatehouse(t, site)
 	if status, _, body := g.get("/any/x", ""); status != http.StatusUnauthorized {

@@ -55,7 +55,7 @@ func besideTLS(addr, tlsAddr string, config []byte) ([]byte, error) {
 	return config, nil // config has no site at addr
 }
 
-// testCertificate is the certificate of all tests, and its key.
+// testCertificate is the certificate of all tests with its key.
 var testCertificate = sync.OnceValue(func() map[string]string {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The tests of this file each tell of a hole that a review of sign-in, consent and user tokens found, and hold it shut.
+// Regression tests for holes that a review of sign-in, consent and user tokens found. Each comment describes the hole.
 
-// withhold starts a POST whose last byte is kept back, and returns when the server waits for the body: it has looked at
-// the credential then. What it returns sends the byte and reads the answer.
+// withhold starts a POST without the last byte of its body. It returns when the server waits for the body and has therefore checked the
+// credential. The returned function sends the byte and reads the answer.
 func (b *browser) withhold(target, body string, headers ...string) (finish func() page) {
 	b.t.Helper()
 	connection, err := net.Dial("tcp", b.addr)
@@ -66,7 +66,7 @@ func (b *browser) withhold(target, body string, headers ...string) (finish func(
 	}
 }
 
-// withholdForm is withhold as a browser sends a form of ours.
+// withholdForm is like withhold for a form of ours, with a browser's headers.
 func (b *browser) withholdForm(action string, fields url.Values) (finish func() page) {
 	b.t.Helper()
 	return b.withhold(action, fields.Encode(), "Content-Type", urlEncoded, "Origin", "null", "Sec-Fetch-Site", "same-origin")
@@ -75,7 +75,7 @@ func (b *browser) withholdForm(action string, fields url.Values) (finish func() 
 // signedIn returns a browser in which a user has signed in.
 func (g *gatehouse) signedIn(email string) *browser { return g.signedInAt("", email) }
 
-// signedInAt is signedIn from another loopback address.
+// signedInAt is like signedIn from another loopback address.
 func (g *gatehouse) signedInAt(address, email string) *browser {
 	g.t.Helper()
 	b := g.browserAt(address)
@@ -85,8 +85,8 @@ func (g *gatehouse) signedInAt(address, email string) *browser {
 	return b
 }
 
-// TestT96AConsentThatIsUnderWayWhenTheSessionEnds: somebody at a stolen browser sent the consent form but for its last
-// byte. The user signed out everywhere, the byte was sent, and the thief got a code whose tokens no sign-out had ended.
+// TestT96AConsentThatIsUnderWayWhenTheSessionEnds checks a consent form whose last byte arrives after the user has signed out everywhere. A
+// thief with a stolen browser used to get a code, and no sign-out had ended its tokens.
 func TestT96AConsentThatIsUnderWayWhenTheSessionEnds(t *testing.T) {
 	g := startPeople(t)
 	r := requestOf("pub")
@@ -156,7 +156,7 @@ func TestM28AnAdminWhoIsDismissedWhileCreating(t *testing.T) {
 			id := g.addUser(email, "acme", store.RoleAdmin)
 			b, before := g.signedIn(email), ofGrace(t)
 			token := b.cookie("accessToken")
-			if ofNoFamily { // no session ends with the admin: the admin's own record decides
+			if ofNoFamily { // no session ends with the admin; the admin's own record decides
 				token = g.issue(issuer.Grant{
 					Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: "acme", Role: store.RoleAdmin}, Scopes: oauth.Scopes{"trusted", "public"}, Family: &store.TokenFamily{ID: "none"},
 				})
@@ -186,14 +186,14 @@ func TestM28AnAdminWhoIsDismissedWhileCreating(t *testing.T) {
 	}
 }
 
-// machineScope is people with a scope that no user's client holds, and a route for it.
+// machineScope is people with a scope that no client of users has, and a route for it.
 func machineScope(sessionScopes string) string {
 	return peopleSite("scope orders.read \"Read orders\" {", sessionScopes+"scope internal.batch \"Machines only\" {\n\t\t\tserver_tokens\n\t\t}\n\t\tscope orders.read \"Read orders\" {",
 		"handle /pub/* {", "handle /batch/* {\n\t\tprotect internal.batch\n\t\treverse_proxy UPSTREAM\n\t}\n\thandle /pub/* {")
 }
 
-// TestT105SessionsHoldNoScopeOfMachines: every scope that the configuration declared was in the token of every session,
-// and anybody could ask for it with their password and no client, though no client had been given it.
+// TestT105SessionsHoldNoScopeOfMachines checks that sessions have no scopes for servers only. Every session's token used to have all
+// declared scopes. Anyone could request them with the password grant without a client, though no client had them.
 func TestT105SessionsHoldNoScopeOfMachines(t *testing.T) {
 	g := startGatehouse(t, machineScope(""))
 	asking := func(scope string) url.Values {
@@ -223,11 +223,11 @@ func TestT105SessionsHoldNoScopeOfMachines(t *testing.T) {
 	if got := g.obtain(asking("trusted internal.batch")); passes(got.AccessToken) != http.StatusOK {
 		t.Errorf("a token of the password grant, when the operator says so: scope %q", got.Scope)
 	}
-	g.refused(asking("orders.read"), http.StatusBadRequest, "invalid_scope") // that one was not named
+	g.refused(asking("orders.read"), http.StatusBadRequest, "invalid_scope") // session_scopes does not list it
 }
 
-// TestA67StaySignedInUnticked: a user took out the scope that asks for a refresh token, and the client got one all the
-// same. What is granted otherwise is what was left ticked.
+// TestA67StaySignedInUnticked checks that a client gets no refresh token if the user unticks its scope. The client used to get one. The
+// remaining ticked scopes are granted.
 func TestA67StaySignedInUnticked(t *testing.T) {
 	g := startPeople(t)
 	b, r := g.signedIn("max@acme.example"), requestOf("conf")

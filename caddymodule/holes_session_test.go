@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestF31APasswordInTheAddressFieldIsNotLogged: people type it there, and some passwords look like addresses.
+// TestF31APasswordInTheAddressFieldIsNotLogged checks passwords that are typed into the address field, including some that look like
+// addresses.
 func TestF31APasswordInTheAddressFieldIsNotLogged(t *testing.T) {
 	g := startPeople(t)
 	b := g.browser()

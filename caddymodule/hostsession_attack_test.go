@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// begun is a sign-in at a host that the issuer has answered: the URL of the callback, which nobody has opened.
+// begun starts a sign-in at a host and returns the URL of the callback, which has not been opened.
 func (v *visitorOfHosts) begun(host, path string) *url.URL {
 	v.t.Helper()
 	a := v.navigate(v.gate.at(host, path))
@@ -26,8 +26,8 @@ func withQuery(u *url.URL, name, value string) string {
 	return changed.String()
 }
 
-// TestS6NobodyIsSignedInByAnothersAnswer: an attacker's callback opened by a victim, or a foreign code in one's own answer → begins anew
-// as oneself, the code stays good for its owner. The browser begins anew, as itself, and at most once.
+// TestS6NobodyIsSignedInByAnothersAnswer: an attacker's callback opened by a victim, or a foreign code in one's own answer → the browser
+// starts again as its own user, the code stays good for its owner. It starts again at most once.
 func TestS6NobodyIsSignedInByAnothersAnswer(t *testing.T) {
 	g := startHosts(t)
 	attacker, victim := g.signedIn(t, "ben@acme.example"), g.signedIn(t, "ada@acme.example")
@@ -40,18 +40,18 @@ func TestS6NobodyIsSignedInByAnothersAnswer(t *testing.T) {
 		t.Errorf("%d at %s", a.status, at)
 	}
 	g.upstream.one(t).has(t, "X-Email", "ada@acme.example")
-	// Their code in one's own answer: PKCE and the nonce are of another attempt.
+	// The attacker's code in the victim's own answer: PKCE and the nonce belong to another attempt.
 	victim = g.signedIn(t, "ada@acme.example")
 	own, other := victim.begun("wiki", "/pages/1"), attacker.begun("wiki", "/pages/2")
 	victim.navigate(withQuery(own, "code", other.Query().Get("code")))
 	if victim.cookie("wiki", hostCookie) != "" {
 		t.Error("a code of another attempt signs in")
 	}
-	// And the code is not used up by that.
+	// This does not use up the code.
 	if a := attacker.navigate(other.String()); a.status != http.StatusSeeOther || attacker.cookie("wiki", hostCookie) == "" {
 		t.Errorf("its owner: %d", a.status)
 	}
-	// A browser that keeps no cookies goes round once.
+	// A browser without cookies is redirected once.
 	own = victim.begun("wiki", "/pages/3")
 	bare := g.visitor(t)
 	bare.client.Jar = nil
@@ -59,14 +59,14 @@ func TestS6NobodyIsSignedInByAnothersAnswer(t *testing.T) {
 	if a.status != http.StatusSeeOther {
 		t.Fatalf("%d", a.status)
 	}
-	again := victim.navigate(a.header.Get("Location")) // as if the browser sent the issuer's cookies alone
+	again := victim.navigate(a.header.Get("Location")) // as if the browser sent only the issuer's cookies
 	if a := bare.explained(t, "wiki", bare.navigate(again.header.Get("Location"))); a.status != http.StatusBadRequest || a.header.Get("Location") != "" {
 		t.Errorf("the second time: %d %s", a.status, a.header.Get("Location"))
 	}
 }
 
-// TestS7AnAnswerCountsOnce: an answer used again by its browser → its first session ends and the sign-in begins anew; by another browser
-// → the code is not looked at.
+// TestS7AnAnswerCountsOnce: an answer used again by its browser → its first session ends and the sign-in starts again; by another browser →
+// the code is not looked at.
 func TestS7AnAnswerCountsOnce(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
@@ -75,7 +75,7 @@ func TestS7AnAnswerCountsOnce(t *testing.T) {
 		t.Fatalf("%d %v", a.status, a.header)
 	}
 	first := v.cookie("wiki", hostCookie)
-	// Stolen by whoever reads logs: without the browser's cookie the code is not even looked at.
+	// A code stolen from a log: without the browser's cookie it is not even looked up.
 	if a := g.visitor(t).navigate(callback.String()); a.status != http.StatusSeeOther || strings.Contains(a.header.Get("Set-Cookie"), hostCookie) {
 		t.Errorf("from another browser: %d %v", a.status, a.header)
 	}
@@ -93,8 +93,8 @@ func TestS7AnAnswerCountsOnce(t *testing.T) {
 	}
 }
 
-// TestS8AnswersThatAreNone: a callback with a foreign, altered, missing or doubled state or iss, by POST or in early data → no session,
-// and no redirect but to the callback itself.
+// TestS8AnswersThatAreNone: a callback with a foreign, altered, missing or doubled state or iss, by POST or in early data → no session, and
+// no redirect except to the callback itself.
 func TestS8AnswersThatAreNone(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
@@ -134,15 +134,15 @@ func TestS8AnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// pendingOf is a value that was sealed for something else.
+// pendingOf returns a value that was sealed for another purpose.
 func pendingOf(t *testing.T, v *visitorOfHosts) string {
 	t.Helper()
 	a := v.gate.visitor(t).navigate(v.gate.at("auth", "/oauth/account"))
 	return a.location().Query().Get("pending")
 }
 
-// TestS9TheWayBackStaysOnTheHost: a return path that names another host, by slashes, backslashes, encodings, CR LF → back on the own
-// host, or refused.
+// TestS9TheWayBackStaysOnTheHost: a return path that names another host, by slashes, backslashes, encodings, CR LF → back on the same host,
+// or refused.
 func TestS9TheWayBackStaysOnTheHost(t *testing.T) {
 	g := startHosts(t)
 	for _, path := range []string{
@@ -177,7 +177,7 @@ func TestS9TheWayBackStaysOnTheHost(t *testing.T) {
 	}
 }
 
-// cookieIn is a cookie that an answer sets.
+// cookieIn returns a cookie that an answer sets.
 func cookieIn(header http.Header, name string) *http.Cookie {
 	for _, c := range (&http.Response{Header: header}).Cookies() {
 		if c.Name == name {

@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
-// Browsers at hosts behind the gate: the issuer is at auth.localhost, and two applications are at app.localhost and wiki.localhost.
+// Browsers at hosts behind the gate. The issuer is at auth.localhost, and two applications are at app.localhost and wiki.localhost.
 
-// hostsSite is the three of them. The applications are behind their gates, but for /public of the first; ROUTES are more of it.
+// hostsSite has the issuer and both applications. The applications are behind gates, except for /public of the first. ROUTES are further
+// routes of the first.
 const hostsSite = `{
 	admin ADMIN
 	log {
@@ -81,7 +82,7 @@ http://wiki.localhost:TCPPORT {
 }
 `
 
-// hostsGate is a Caddy with the issuer and the applications.
+// hostsGate is a running hostsSite.
 type hostsGate struct{ *gatehouse }
 
 // startHosts serves hostsSite; changes are replacements in it.
@@ -95,7 +96,7 @@ func hostsCaddyfile(changes ...string) string {
 	return strings.NewReplacer("ROUTES", "", "HASH", peopleHash()).Replace(site)
 }
 
-// visitorOfHosts is a browser that goes to many hosts.
+// visitorOfHosts is a browser that visits several hosts.
 type visitorOfHosts struct {
 	t      *testing.T
 	gate   *hostsGate
@@ -115,7 +116,7 @@ func (g *hostsGate) visitor(t *testing.T) *visitorOfHosts {
 	return &visitorOfHosts{t: t, gate: g, jar: jar, client: &http.Client{Transport: transport, Jar: jar, CheckRedirect: stays, Timeout: patience}}
 }
 
-// at is the URL of a path at a host, of which only the first label is written.
+// at returns the URL of a path at a host, which is given by its first label.
 func (g *hostsGate) at(host, path string) string { return g.origin(host) + path }
 
 func (g *hostsGate) origin(host string) string {
@@ -124,19 +125,19 @@ func (g *hostsGate) origin(host string) string {
 	return scheme + "://" + host + ".localhost:" + port
 }
 
-// send sends a request and follows no redirect.
+// send sends a request and does not follow redirects.
 func (v *visitorOfHosts) send(method, target, body string, headers ...string) answer {
 	v.t.Helper()
 	return sentBy(v.t, v.client, method, target, body, headers...)
 }
 
-// navigate opens a page as a browser does, and follows no redirect.
+// navigate opens a page as a browser does and does not follow redirects.
 func (v *visitorOfHosts) navigate(target string) answer {
 	v.t.Helper()
 	return v.send(http.MethodGet, target, "", navigation...)
 }
 
-// walk opens a page and follows redirects, signing in with the address where it is asked to; it returns the last answer and where it is.
+// walk opens a page and follows redirects, and signs in with the address if asked to. It returns the last answer and its URL.
 func (v *visitorOfHosts) walk(target, email string) (answer, string) {
 	v.t.Helper()
 	a := v.navigate(target)
@@ -167,7 +168,7 @@ func (v *visitorOfHosts) walk(target, email string) (answer, string) {
 	return a, target
 }
 
-// signedIn is a browser that has opened the application.
+// signedIn returns a browser that has opened the application.
 func (g *hostsGate) signedIn(t *testing.T, email string) *visitorOfHosts {
 	t.Helper()
 	v := g.visitor(t)
@@ -178,7 +179,7 @@ func (g *hostsGate) signedIn(t *testing.T, email string) *visitorOfHosts {
 	return v
 }
 
-// cookie is the value of a cookie at a host; empty: there is none.
+// cookie returns the value of a cookie at a host, or "" without one.
 func (v *visitorOfHosts) cookie(host, name string) string {
 	site, _ := url.Parse(v.gate.at(host, "/"))
 	for _, c := range v.jar.Cookies(site) {

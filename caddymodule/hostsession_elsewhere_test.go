@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// signsOutByForm answers the sign-out page of the issuer, and goes on from there.
+// signsOutByForm submits the form of the issuer's sign-out page and follows redirects.
 func (v *visitorOfHosts) signsOutByForm(p answer) (answer, string) {
 	v.t.Helper()
 	action, fields := formIn(v.t, page(p))
@@ -26,8 +26,9 @@ func (v *visitorOfHosts) signsOutByForm(p answer) (answer, string) {
 	return v.walk(next.String(), "")
 }
 
-// TestASignOutAtAHostWithoutASession: the sign-in goes on at the issuer, and the host would let the browser in again without a password. So
-// the issuer is asked, and nobody is told that they are signed out who are not.
+// TestASignOutAtAHostWithoutASession checks a sign-out at a host where the browser has no session. The issuer may still have one, which
+// would sign the browser in again without a password. The host therefore redirects to the issuer. The answer must not claim a sign-out that
+// has not happened.
 func TestASignOutAtAHostWithoutASession(t *testing.T) {
 	g := startHosts(t)
 	asksIn := func(t *testing.T, v *visitorOfHosts) {
@@ -137,12 +138,12 @@ func TestASignOutAtAHostWithoutASession(t *testing.T) {
 	})
 }
 
-// noCookies is a browser that keeps none.
+// noCookies is a cookie jar that stores nothing.
 type noCookies struct{ *cookiejar.Jar }
 
 func (noCookies) Cookies(*url.URL) []*http.Cookie { return nil }
 
-// TestASignOutClearsPages: the browser forgets what its back button would show, where it has signed out.
+// TestASignOutClearsPages checks that a sign-out clears the pages that the browser's back button would show.
 func TestASignOutClearsPages(t *testing.T) {
 	g := startHosts(t)
 	clears := func(what string, a answer) {
@@ -172,7 +173,7 @@ func TestASignOutClearsPages(t *testing.T) {
 	}
 }
 
-// TestWhateverRefusesANavigationIsAPage, at hosts where people sign in. Programs get their JSON as ever.
+// TestWhateverRefusesANavigationIsAPage checks refusals at hosts with sign-in: navigations get a page, programs get JSON.
 func TestWhateverRefusesANavigationIsAPage(t *testing.T) {
 	g := startHosts(t, "ROUTES", deniedRoutes)
 	ada, ben := g.signedIn(t, "ada@acme.example"), g.signedIn(t, "ben@acme.example")
@@ -250,7 +251,7 @@ func TestWhateverRefusesANavigationIsAPage(t *testing.T) {
 	}
 }
 
-// TestEveryAnswerOfOursIsNotSniffed: every page, every redirect and every refusal.
+// TestEveryAnswerOfOursIsNotSniffed checks that every page, redirect and refusal has X-Content-Type-Options: nosniff.
 func TestEveryAnswerOfOursIsNotSniffed(t *testing.T) {
 	g := startHosts(t, "ROUTES", deniedRoutes+"\n\thandle /shared/* {\n\t\tprotect {\n\t\t\tcors *\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n", "limits {", "openid\n\t\tlimits {")
 	ada, ben, nobody := g.signedIn(t, "ada@acme.example"), g.signedIn(t, "ben@acme.example"), g.visitor(t)
@@ -292,10 +293,10 @@ func TestEveryAnswerOfOursIsNotSniffed(t *testing.T) {
 	hold("an answer that refuses", ada.navigate(strings.Replace(begun.String(), "code=", "error=access_denied&x=", 1)))
 }
 
-// TestADeepLinkKeepsItsQuery for as long as what comes of it fits into what Caddy reads, whatever way people sign in. Beyond that a page
-// says that it was shortened.
+// TestADeepLinkKeepsItsQuery checks that a link keeps its query for as long as the derived URLs and cookies fit into Caddy's limits, in
+// every way of signing in. For longer links a page says that the link was shortened.
 func TestADeepLinkKeepsItsQuery(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2)) // no secret: text that cannot be packed into less room
+	random := rand.New(rand.NewPCG(1, 2)) // incompressible text, not a secret
 	letters := func(n int) string {
 		out := make([]byte, n)
 		for i := range out {
@@ -303,7 +304,7 @@ func TestADeepLinkKeepsItsQuery(t *testing.T) {
 		}
 		return string(out)
 	}
-	words := func(n int) string { // as an application's addresses have them
+	words := func(n int) string { // as in an application's URLs
 		var out strings.Builder
 		for out.Len() < n {
 			fmt.Fprintf(&out, "filter%%5B%d%%5D=status_%s&", random.IntN(100), []string{"open", "closed", "in%20progress", "waiting+for+review"}[random.IntN(4)])
@@ -358,7 +359,7 @@ func TestADeepLinkKeepsItsQuery(t *testing.T) {
 					t.Errorf("%d bytes: %d at %.80s…: %.900s", len(path), a.status, at, a.body)
 				}
 			}
-			// Somewhere there is a limit, and at no length is anything lost without a word.
+			// There is a limit somewhere, but at no length is anything lost silently.
 			for n := 4000; n < 14000; n += 777 {
 				path := "/x?q=" + letters(n)
 				if a, at, origin := walk(t, path); a.status != http.StatusOK || at != origin+path && !strings.Contains(a.body, "too long to be kept") {
@@ -381,7 +382,7 @@ func TestADeepLinkKeepsItsQuery(t *testing.T) {
 	})
 }
 
-// TestSessionsLiveAsLongAsConfigured, at the issuer and at hosts.
+// TestSessionsLiveAsLongAsConfigured checks sessions at the issuer and at hosts.
 func TestSessionsLiveAsLongAsConfigured(t *testing.T) {
 	sessions := func(lines string) []string { return []string{"limits {", "sessions {\n" + lines + "\n}\nlimits {"} }
 	alive := func(v *visitorOfHosts) (issuer, host bool) {
@@ -394,7 +395,7 @@ func TestSessionsLiveAsLongAsConfigured(t *testing.T) {
 	}
 	t.Run("idle", func(t *testing.T) {
 		c, g, v := start(t, "idle 8h")
-		for range 5 { // in use every seven hours
+		for range 5 { // used every seven hours
 			g.later(c, 7*time.Hour)
 			if issuer, host := alive(v); !issuer || !host {
 				t.Fatalf("a session in use has ended: %t, %t", issuer, host)
@@ -407,7 +408,7 @@ func TestSessionsLiveAsLongAsConfigured(t *testing.T) {
 	})
 	t.Run("a short time", func(t *testing.T) {
 		c, g, v := start(t, "idle 10m\nmax 1h")
-		for range 8 { // in use all the time
+		for range 8 { // in constant use
 			g.later(c, 7*time.Minute)
 			if issuer, host := alive(v); !issuer || !host {
 				t.Fatalf("a session in use has ended: %t, %t", issuer, host)
@@ -477,7 +478,7 @@ func TestSessionsLiveAsLongAsConfigured(t *testing.T) {
 	})
 }
 
-// TestTheIssuersOwnAddressSaysWhatOneCanDo, unless a route of the site answers there.
+// TestTheIssuersOwnAddressSaysWhatOneCanDo checks the issuer's front page, which a route of the site replaces.
 func TestTheIssuersOwnAddressSaysWhatOneCanDo(t *testing.T) {
 	const site = "{\n\tadmin ADMIN\n\toauth {\n\t\tissuer http://localhost:TCPPORTPREFIX\n\t\tstore memory\n\t}\n}\nhttp://localhost:TCPPORT, http://other.localhost:TCPPORT {\n\toauth_server\nROUTES\n}\n"
 	for name, c := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 // refused.
 func TestS115AGateBehindAGate(t *testing.T) {
 	const inner = "protect {\n\t\tchallenge browser\n\t\trequire group engineering\n\t}\n\treverse_proxy UPSTREAM\n"
-	// Without an access log: Caddy counts a request's body for it while reverse_proxy may still read, which is a data race.
+	// Without an access log: Caddy counts the body for it while reverse_proxy may still read the body, which is a data race.
 	const outer = "log_skip\n\tprotect {\n\t\tchallenge browser\n\t}\n"
 	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "http://both.localhost:TCPPORT {\n\t"+outer+"\troute /in/* {\n\t"+inner+"}\n\trespond outer\n}\n"+
 		"http://open.localhost:TCPPORT {\n\tlog_skip\n\tprotect {\n\t\toptional\n\t\tchallenge browser\n\t}\n\troute /in/* {\n\t"+inner+"}\n}\nhttp://wiki.localhost:TCPPORT {")
@@ -40,8 +40,8 @@ func TestS115AGateBehindAGate(t *testing.T) {
 	}
 }
 
-// TestS116AudiencesOfASession: `challenge browser` beside foreign audiences → refused at load; beside `resource_required` a session
-// passes. A session is of its host, and so for the resource of the route.
+// TestS116AudiencesOfASession: `challenge browser` with foreign audiences → refused at load; with `resource_required` a session passes. A
+// session belongs to its host and therefore to the route's resource.
 func TestS116AudiencesOfASession(t *testing.T) {
 	emptyHome(t)
 	for name, c := range map[string]struct{ options, want string }{
@@ -85,7 +85,7 @@ func TestS117TheIssuersHostAtAnotherPort(t *testing.T) {
 	g.signedIn(t, "ada@acme.example")
 }
 
-// TestS118ARevocationInTheMiddleOfACallback: the user revoked between answer and callback → no session, asked anew.
+// TestS118ARevocationInTheMiddleOfACallback: the user revoked between answer and callback → no session, a new sign-in.
 func TestS118ARevocationInTheMiddleOfACallback(t *testing.T) {
 	g := startHosts(t)
 	for name, revoke := range map[string]func(){

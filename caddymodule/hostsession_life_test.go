@@ -49,7 +49,7 @@ func TestS11WhatEndsAUserEndsTheirSessionsAtHosts(t *testing.T) {
 	}
 }
 
-// TestS16AReloadLeavesSessionsAlone: a reload, or use now and then → the session goes on; a week of rest → 401.
+// TestS16AReloadLeavesSessionsAlone: a reload, or occasional use → the session continues; a week without use → 401.
 func TestS16AReloadLeavesSessionsAlone(t *testing.T) {
 	c := setClock(t)
 	g := startHosts(t)
@@ -136,8 +136,8 @@ func TestS12AFormIsNotLost(t *testing.T) {
 	}
 }
 
-// TestS13ManyTabsSignInBesideEachOther: many tabs sign in at once → each returns to its page; an answer after eleven minutes → begins
-// anew.
+// TestS13ManyTabsSignInBesideEachOther: many tabs sign in at once → each returns to its page; an answer after eleven minutes → starts
+// again.
 func TestS13ManyTabsSignInBesideEachOther(t *testing.T) {
 	c := setClock(t)
 	g := startHosts(t)
@@ -151,14 +151,14 @@ func TestS13ManyTabsSignInBesideEachOther(t *testing.T) {
 			t.Errorf("%s: %d", path, a.status)
 		}
 	}
-	// A state lives for as long as somebody may need to sign in, and then the browser begins anew.
+	// A state expires after the time that a sign-in may take. Then the browser starts again.
 	v.give("wiki", &http.Cookie{Name: hostCookie, MaxAge: -1})
 	late := v.begun("wiki", "/pages/3")
 	(&gateway{gatehouse: g.gatehouse}).later(c, 11*time.Minute)
 	if a, at := v.walk(late.String(), ""); a.status != http.StatusOK || at != g.at("wiki", "/pages/3") {
 		t.Errorf("late: %d at %s", a.status, at)
 	}
-	// Likewise where the person was slow, and the code is a fresh one.
+	// The same applies to a slow user whose code is fresh.
 	v.give("wiki", &http.Cookie{Name: hostCookie, MaxAge: -1})
 	asked := v.navigate(g.at("wiki", "/pages/4")).header.Get("Location")
 	(&gateway{gatehouse: g.gatehouse}).later(c, 11*time.Minute)
@@ -168,8 +168,8 @@ func TestS13ManyTabsSignInBesideEachOther(t *testing.T) {
 	}
 }
 
-// TestS14CookiesOfTheHostAreOurs: a host's cookie towards or from the upstream → removed; two genuine ones, more than four, or one twice
-// → refused.
+// TestS14CookiesOfTheHostAreOurs: a host's cookie towards or from the upstream → removed; two genuine ones, more than four, or one twice →
+// refused.
 func TestS14CookiesOfTheHostAreOurs(t *testing.T) {
 	g := startHosts(t)
 	v, ben := g.signedIn(t, "ada@acme.example"), g.signedIn(t, "ben@acme.example")
@@ -276,7 +276,7 @@ func TestS18ValidateWarnsOfHostsWhereNobodyCanSignIn(t *testing.T) {
 
 // TestS19NamedRoutesSignInToo: `protect` in a named route → browsers sign in.
 func TestS19NamedRoutesSignInToo(t *testing.T) {
-	_, port, err := net.SplitHostPort(freeAddr(t)) // a server of its own, which has no other route for browsers
+	_, port, err := net.SplitHostPort(freeAddr(t)) // a separate server without another route for browsers
 	check(t, err)
 	named := "http://named.localhost:" + port
 	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "&(guarded) {\n\tprotect {\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\n"+named+" {\n\tinvoke guarded\n}\nhttp://wiki.localhost:TCPPORT {")

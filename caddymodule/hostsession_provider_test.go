@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
-// directSite has no issuer: browsers sign in at a provider, at two hosts. SIGNIN are its providers, and MORE further lines of the oauth
+// directSite has no issuer. Browsers sign in at a provider, at two hosts. SIGNIN are its providers, and MORE are further lines of the oauth
 // block.
 const directSite = `{
 	admin ADMIN
@@ -53,7 +53,7 @@ http://wiki.localhost:TCPPORT {
 }
 `
 
-// startDirect serves directSite for the people of a provider.
+// startDirect serves directSite for the users of a provider.
 func startDirect(t *testing.T, p *lyingProvider, changes ...string) *hostsGate {
 	t.Helper()
 	return &hostsGate{startGatehouse(t, directCaddyfile(p, changes...))}
@@ -68,8 +68,7 @@ func atProviderCorp(p *lyingProvider, lines string) string {
 	return "provider corp " + p.URL + " {\nclient gw 0123456789abcdef\nallow_private_network\n" + lines + "\n}"
 }
 
-// walkAt opens a page and follows redirects to and from a provider; it returns the last answer, where that is, and where the browser was
-// on its way.
+// walkAt opens a page and follows redirects to and from a provider. It returns the last answer, its URL and the visited URLs.
 func (v *visitorOfHosts) walkAt(p *lyingProvider, target string) (a answer, at string, way []string) {
 	v.t.Helper()
 	for range 12 {
@@ -92,8 +91,8 @@ func (v *visitorOfHosts) walkAt(p *lyingProvider, target string) (a answer, at s
 	return a, target, way
 }
 
-// TestS80WithoutAnIssuerAHostSignsInAtTheProvider: no issuer, `challenge browser <provider>` → signed in at the provider, back at the
-// page, a user as any other, no endpoint and no key. What the core calls itself is nowhere.
+// TestS80WithoutAnIssuerAHostSignsInAtTheProvider: no issuer, `challenge browser <provider>` → signed in at the provider, back at the page,
+// a user as any other, no endpoint and no key. Internal names of the core appear nowhere.
 func TestS80WithoutAnIssuerAHostSignsInAtTheProvider(t *testing.T) {
 	p := newLyingProvider(t)
 	p.says(map[string]any{"sub": "1001", "email": "ada@acme.example", "email_verified": true, "name": "Ada", "groups": []string{"engineering"}})
@@ -258,7 +257,7 @@ func TestS82NobodyButTheProvidersRulesLetsIn(t *testing.T) {
 }
 
 // TestS83AnAnswerOfAProviderCountsOnce: no issuer: the answer at another host, for another provider, with a broken state, late or twice →
-// refused or begun anew.
+// refused, or the sign-in starts again.
 func TestS83AnAnswerOfAProviderCountsOnce(t *testing.T) {
 	c := setClock(t)
 	p := newLyingProvider(t)
@@ -342,7 +341,7 @@ func TestS83AnAnswerOfAProviderCountsOnce(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// TestS84AProviderThatIsAwayHereAlone: no issuer and the provider away → sessions go on, others get a 503 page until it is back.
+// TestS84AProviderThatIsAwayHereAlone: no issuer and the provider down → sessions continue, others get a 503 page until it is back.
 func TestS84AProviderThatIsAwayHereAlone(t *testing.T) {
 	p := newLyingProvider(t)
 	g := startDirect(t, p)
@@ -353,7 +352,7 @@ func TestS84AProviderThatIsAwayHereAlone(t *testing.T) {
 		t.Errorf("a session: %d", a.status)
 	}
 	late := g.visitor(t)
-	if a := late.navigate(g.at("wiki", "/")); a.status != http.StatusSeeOther { // its metadata are known
+	if a := late.navigate(g.at("wiki", "/")); a.status != http.StatusSeeOther { // the metadata is cached
 		t.Errorf("%d", a.status)
 	}
 	from := late.navigate(g.at("wiki", "/")).header.Get("Location")
@@ -369,8 +368,8 @@ func TestS84AProviderThatIsAwayHereAlone(t *testing.T) {
 	}
 }
 
-// TestP142AProviderThatARouteNames: `challenge browser <provider>` on a host of an issuer → there at once unless signed in; an unknown or
-// doubled `provider` → as without.
+// TestP142AProviderThatARouteNames: `challenge browser <provider>` on a host of an issuer → redirected there at once unless signed in; an
+// unknown or doubled `provider` → the same as without it.
 func TestP142AProviderThatARouteNames(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	g := startHosts(t, "store memory", "store memory\nsign_in {\npassword\n"+atProviderCorp(corp, "link verified_email\ngroups claim groups")+"\n"+

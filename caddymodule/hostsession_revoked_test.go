@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestS114ASignInInTheSecondOfARevocation: a revocation of a user, and sessions and tokens of before in the same second → refused; a
+// TestS114ASignInInTheSecondOfARevocation: a revocation of a user, and sessions and tokens issued earlier in the same second → refused; a
 // sign-in after it in that second → passes.
 func TestS114ASignInInTheSecondOfARevocation(t *testing.T) {
 	c := setClock(t)
@@ -29,7 +29,7 @@ func TestS114ASignInInTheSecondOfARevocation(t *testing.T) {
 			if got := status(bystander, "app", "/api/x", token...); got != http.StatusOK {
 				t.Fatalf("before: %d", got)
 			}
-			for range 2 { // once more in the same second
+			for range 2 { // again in the same second
 				revoke()
 				if host, own, api := status(before, "app", "/"), status(before, "auth", "/own/x"), status(bystander, "app", "/api/x", token...); host != http.StatusUnauthorized || own != http.StatusUnauthorized || api != http.StatusUnauthorized {
 					t.Errorf("signed in before: %d at the host, %d at the issuer's, %d with a token", host, own, api)

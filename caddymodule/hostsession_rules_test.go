@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// deniedRoutes are those of an application with rules for people.
+// deniedRoutes are routes of an application with rules about users.
 const deniedRoutes = `
 	handle /engineering/* {
 		protect {
@@ -61,8 +61,8 @@ func TestS42PeopleOfASession(t *testing.T) {
 	}
 }
 
-// TestS43DeniedPage: a rule refuses a signed-in person's navigation → a 403 page that names the account and nothing of the rule; a fetch
-// → a plain 403. It says no more of the rule than the 403 for programs does.
+// TestS43DeniedPage: a rule refuses a signed-in person's navigation → a 403 page that names the account and nothing of the rule; a fetch →
+// a plain 403.
 func TestS43DeniedPage(t *testing.T) {
 	g := startHosts(t, "ROUTES", deniedRoutes)
 	v := g.signedIn(t, "ben@acme.example")
@@ -139,7 +139,7 @@ func TestS44AnotherAccountComesBack(t *testing.T) {
 	g.upstream.seen()
 	v.walk(g.at("wiki", "/pages/1"), "")
 	g.upstream.one(t).has(t, "X-Auth-Subject", "u-ada")
-	// The same account again ends at the same page, and in no circle.
+	// The same account gets the same page, without a redirect loop.
 	v = g.signedIn(t, "ben@acme.example")
 	if a, at := v.walk(g.at("app", link), "ben@acme.example"); a.status != http.StatusForbidden || at != target {
 		t.Errorf("%d at %s", a.status, at)
@@ -151,7 +151,7 @@ func TestS44AnotherAccountComesBack(t *testing.T) {
 	}
 }
 
-// TestS45ErrorRoutesOfTheSiteShowTheirOwnPage: a site's `handle_errors` that answers → its page in place of ours.
+// TestS45ErrorRoutesOfTheSiteShowTheirOwnPage: a site's `handle_errors` that answers → its page instead of ours.
 func TestS45ErrorRoutesOfTheSiteShowTheirOwnPage(t *testing.T) {
 	g := startHosts(t, "ROUTES", deniedRoutes+"\n	handle_errors 403 {\n		@own path /people/*\n		respond @own \"own page of {err.status_code}\"\n	}\n")
 	v := g.signedIn(t, "ben@acme.example")

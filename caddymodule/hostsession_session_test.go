@@ -53,8 +53,8 @@ func TestS140ThePagesOfAHostLearnWhoIsSignedIn(t *testing.T) {
 	g.upstream.none(t)
 }
 
-// TestS141ASignOutComesBackToAPath: sign-out with `return` → back at that path of the host, once; another host in any spelling, 5,000
-// bytes → a path of this host. It is a path of the host and of no other.
+// TestS141ASignOutComesBackToAPath: sign-out with `return` → back at that path of the host, once; another host in any spelling, 5,000 bytes
+// → a path of this host.
 func TestS141ASignOutComesBackToAPath(t *testing.T) {
 	p := newLyingProvider(t)
 	g := startHosts(t, signInAtCorp(p, "")...)
@@ -91,7 +91,7 @@ func TestS141ASignOutComesBackToAPath(t *testing.T) {
 		"https://evil.example/", "//evil.example/public/", "/\\evil.example", "\\\\evil.example", "javascript:alert(1)", "/%0d%0aLocation: //evil", "@evil.example", ".evil.example", "/" + strings.Repeat("x", 5000),
 	} {
 		v := g.signedIn(t, "ada@acme.example")
-		v.give("app", &http.Cookie{Name: "gatehouse_signed_out", Value: ".Ly9ldmlsLmV4YW1wbGUv", Path: "/"}) // of a sibling: //evil.example/
+		v.give("app", &http.Cookie{Name: "gatehouse_signed_out", Value: ".Ly9ldmlsLmV4YW1wbGUv", Path: "/"}) // set by a sibling host: //evil.example/
 		a := v.send(http.MethodPost, g.at("app", "/oauth/sign_out?return="+url.QueryEscape(elsewhere)), "", "Sec-Fetch-Site", "same-origin")
 		for _, next := range []string{a.header.Get("Location"), v.navigate(g.at("app", "/oauth/sign_out")).header.Get("Location"), v.navigate(g.at("app", "/oauth/sign_out?return="+url.QueryEscape(elsewhere))).header.Get("Location")} {
 			if next != "" && !strings.HasPrefix(next, g.origin("app")+"/") && !strings.HasPrefix(next, g.at("auth", "/oauth/logout")) {
@@ -154,8 +154,8 @@ func TestS161ASignOutComesBackToAPageThatNeedsASignIn(t *testing.T) {
 	}
 }
 
-// TestP153AnAddressThatIsVerifiedNoMore: an address no longer verified → rules by it refuse at the next sign-in, and open sessions within
-// a minute.
+// TestP153AnAddressThatIsVerifiedNoMore: an address that is not verified any longer → rules by it refuse at the next sign-in, and open
+// sessions within a minute.
 func TestP153AnAddressThatIsVerifiedNoMore(t *testing.T) {
 	c := setClock(t)
 	p := newLyingProvider(t)
@@ -173,7 +173,7 @@ func TestP153AnAddressThatIsVerifiedNoMore(t *testing.T) {
 		}
 	}
 	says(false)
-	for _, page := range pages { // nobody has been asked yet
+	for _, page := range pages { // no rule has been checked again yet
 		if a := open.navigate(g.at("app", page)); a.status != http.StatusOK {
 			t.Errorf("%s before: %d", page, a.status)
 		}

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// signInAtCorp has the issuer of hostsSite send everybody to a provider.
+// signInAtCorp makes the issuer of hostsSite redirect every sign-in to a provider.
 func signInAtCorp(p *lyingProvider, lines string) []string {
 	return []string{"organisation acme \"Acme Ltd\"", "sign_in {\n" + atProviderCorp(p, "link verified_email\n"+lines) + "\n}\norganisation acme \"Acme Ltd\""}
 }
 
-// signsOut sends the form of a host's sign-out page, and returns where that leads.
+// signsOut submits the form of a host's sign-out page and returns the redirect's location.
 func (v *visitorOfHosts) signsOut(host string) (location string) {
 	v.t.Helper()
 	a := v.send(http.MethodPost, v.gate.at(host, "/oauth/sign_out"), "", "Sec-Fetch-Site", "same-origin")
@@ -23,7 +23,7 @@ func (v *visitorOfHosts) signsOut(host string) (location string) {
 	return a.header.Get("Location")
 }
 
-// holdOut wants a browser to be asked to sign in at every host.
+// holdOut checks that the browser is signed out at every host.
 func (v *visitorOfHosts) holdOut(hosts ...string) {
 	v.t.Helper()
 	for _, host := range hosts {
@@ -53,7 +53,7 @@ func TestS130ASignOutAtAHostLeadsThroughTheIssuerAndTheProvider(t *testing.T) {
 	if v.cookie("auth", "session") == "" {
 		t.Fatal("the cookie of the issuer is gone already")
 	}
-	v.holdOut("app", "wiki") // whatever happens on the way
+	v.holdOut("app", "wiki") // whatever happens later
 	done := g.at("app", "/oauth/sign_out")
 	a, at, way := v.walkAt(p, location)
 	if a.status != http.StatusOK || at != done || !strings.HasPrefix(way[0], g.at("auth", "/oauth/logout?")) {
@@ -75,7 +75,7 @@ func TestS130ASignOutAtAHostLeadsThroughTheIssuerAndTheProvider(t *testing.T) {
 	if a := other.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
 		t.Errorf("another browser: %d", a.status)
 	}
-	if a, at, _ := v.walkAt(p, location); a.status != http.StatusOK || at != g.at("auth", "/oauth/logout") || strings.Contains(a.body, "<form") { // once more, by the back button
+	if a, at, _ := v.walkAt(p, location); a.status != http.StatusOK || at != g.at("auth", "/oauth/logout") || strings.Contains(a.body, "<form") { // again, by the back button
 		t.Errorf("again: %d at %s", a.status, at)
 	}
 	if a, at, _ := v.walkAt(p, g.at("app", "/x")); a.status != http.StatusOK || at != g.at("app", "/x") {
@@ -109,13 +109,13 @@ func TestS131WithoutAnIssuerASignOutLeadsThroughTheProvider(t *testing.T) {
 	}
 }
 
-// TestS132ASignOutHoldsWithoutTheProvider: the provider offers no sign-out, is away, or was not used → signed out all the same, on the
+// TestS132ASignOutHoldsWithoutTheProvider: the provider offers no sign-out, is down, or was not used → signed out all the same, on the
 // host's page.
 func TestS132ASignOutHoldsWithoutTheProvider(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		direct bool
-		// before changes the provider before the sign-in, and after between it and the sign-out.
+		// before changes the provider before the sign-in. after changes it between the sign-in and the sign-out.
 		before func(*lyingProvider)
 		after  func(*hostsGate, *lyingProvider)
 	}{
@@ -147,7 +147,7 @@ func TestS132ASignOutHoldsWithoutTheProvider(t *testing.T) {
 			location := v.signsOut("app")
 			v.holdOut("app", "wiki")
 			if strings.HasPrefix(c.name, "away") {
-				return // where the browser goes now, nobody answers
+				return // the location is at the provider, which is down
 			}
 			if a, at, way := v.walkAt(p, location); a.status != http.StatusOK || at != g.at("app", "/oauth/sign_out") || p.signedOut != nil {
 				t.Errorf("%d at %s, by way of %s", a.status, at, way)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// firstTabs has two tabs open a page each before the browser has any cookie, as when it starts with the tabs of yesterday: each answer
-// sets its own cookies, and those of the second replace those of the first. It returns the browser, and the sign-in page of each tab.
+// firstTabs opens a page in each of two tabs before the browser has any cookie, as when it restores the tabs of an earlier day. Each answer
+// sets its own cookies, and those of the second replace those of the first. It returns the browser and the sign-in page of each tab.
 func (g *hostsGate) firstTabs(t *testing.T, first, second string) (v *visitorOfHosts, pages [2]answer) {
 	t.Helper()
 	for i, target := range []string{first, second} {
@@ -20,7 +20,7 @@ func (g *hostsGate) firstTabs(t *testing.T, first, second string) (v *visitorOfH
 	return v, pages
 }
 
-// submit sends the form of a sign-in page of the issuer, and follows redirects.
+// submit sends the form of a sign-in page of the issuer and follows redirects.
 func (v *visitorOfHosts) submit(p answer, email string, headers ...string) (answer, string) {
 	v.t.Helper()
 	action, fields := formIn(v.t, page(p))
@@ -46,7 +46,7 @@ func TestS110TwoTabsAtTheFirstVisit(t *testing.T) {
 	for name, hosts := range map[string][2]string{"one host": {g.at("app", "/tab?n=1"), g.at("app", "/tab?n=2")}, "two hosts": {g.at("app", "/tab?n=1"), g.at("wiki", "/pages/2")}, "the issuer's own": {g.at("auth", "/own/1"), g.at("auth", "/own/2")}} {
 		t.Run(name+", the later tab first", func(t *testing.T) {
 			v, pages := g.firstTabs(t, hosts[0], hosts[1])
-			for _, i := range []int{1, 0} { // the other tab need not type anything, but somebody does
+			for _, i := range []int{1, 0} { // the other tab's form is submitted too, although it need not be
 				if a, at := v.submit(pages[i], "ada@acme.example"); a.status != http.StatusOK || at != hosts[i] {
 					t.Errorf("tab %d: %d at %q: %s", i, a.status, at, a.body)
 				}
@@ -68,8 +68,8 @@ func TestS110TwoTabsAtTheFirstVisit(t *testing.T) {
 	}
 }
 
-// TestS111AFormOfAnotherBrowserSignsNobodyIn: a sign-in form of another browser, from another site, made up or too old → nobody is signed
-// in; from our own page → this browser's page, with the request as new.
+// TestS111AFormOfAnotherBrowserSignsNobodyIn: a sign-in form of another browser, from another site, made up or too old → no sign-in; from
+// our own page → this browser's page, with the request as new.
 func TestS111AFormOfAnotherBrowserSignsNobodyIn(t *testing.T) {
 	g := startHosts(t)
 	attacker := g.visitor(t)

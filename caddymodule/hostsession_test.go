@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
-// TestS1ANavigationSignsInAndComesBack: a navigation without a session → signed in and back at the page with its query; the next host
-// asks nothing; the upstream sees no cookie of ours.
+// TestS1ANavigationSignsInAndComesBack: a navigation without a session → signed in and back at the page with its query; the next host does
+// not ask again; the upstream sees no cookie of ours.
 func TestS1ANavigationSignsInAndComesBack(t *testing.T) {
 	g := startHosts(t)
 	v := g.visitor(t)
@@ -122,8 +122,8 @@ func TestS4ACookieIsOfItsHost(t *testing.T) {
 	}
 }
 
-// TestS5TheBuiltInClientGetsNothingElsewhere: a code of the client `gatehouse` at the token endpoint → 401 or 400; a redirect URI that is
-// no host's callback, or no PKCE, nonce or state → refused.
+// TestS5TheBuiltInClientGetsNothingElsewhere: a code of the client `gatehouse` at the token endpoint → 401 or 400; a redirect URI other
+// than a host's callback, or no PKCE, nonce or state → refused.
 func TestS5TheBuiltInClientGetsNothingElsewhere(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")

@@ -14,7 +14,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// startSecureHosts serves hostsSite by https, with certificates of Caddy's own authority.
+// startSecureHosts serves hostsSite over https, with certificates of Caddy's own authority.
 func startSecureHosts(t *testing.T) *hostsGate {
 	t.Helper()
 	g := startHosts(t, "http://", "https://", "\tadmin ADMIN\n", "\tadmin ADMIN\n\tskip_install_trust\n\tlocal_certs\n\tauto_https disable_redirects\n")
@@ -22,7 +22,7 @@ func startSecureHosts(t *testing.T) *hostsGate {
 	return g
 }
 
-// authority returns what trusts the certificates of Caddy's own authority.
+// authority returns a TLS configuration that trusts Caddy's own authority.
 func (g *hostsGate) authority(t *testing.T) *tls.Config {
 	t.Helper()
 	var known struct {
@@ -48,7 +48,7 @@ func (g *hostsGate) authority(t *testing.T) *tls.Config {
 	return config
 }
 
-// transports are those over which a browser comes to the hosts by https.
+// transports returns the transports over which a browser reaches the hosts by https.
 func (g *hostsGate) transports(t *testing.T) map[string]http.RoundTripper {
 	t.Helper()
 	dialer := new(net.Dialer)
