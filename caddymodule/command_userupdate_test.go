@@ -98,6 +98,9 @@ func TestUserUpdatesThatAreRefused(t *testing.T) {
 		want       string
 	}{
 		{"u-bob", `{}`, 400, "name what to change"},
+		{"u-bob", `{"identities":""}`, 400, "name what to change"},
+		{"u-bob", `{"identities":null}`, 400, "name what to change"},
+		{"u-bob", `{"status":null}`, 400, "status: use active, disabled or locked"},
 		{"u-bob", `{"email":"u-eve@acme.example","role":"admin"}`, 409, "another user has the e-mail address"},
 		{"u-bob", `{"email":"ADA@acme.example"}`, 409, "another user has the e-mail address"},
 		{"u-bob", `{"email":"bob"}`, 400, "is no e-mail address"},

@@ -155,9 +155,6 @@ func addUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 // updateUser merges the members of the request into the user. Beside them it takes email_verified, of the new address when that changes
 // too, and identities.
 func updateUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
-	if len(p) == 0 {
-		return 0, nil, store.InvalidInput(errors.New("name what to change: name, email, role, status, organisation, groups, email_verified or a member of the profile"))
-	}
 	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
@@ -173,7 +170,12 @@ func updateUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	if err := errors.Join(p.Take("email_verified", &about.verifies), p.Take("identities", &about.choice)); err != nil {
 		return 0, nil, malformed(err)
 	}
-	unverified = unverified && !about.verifies
+	switch unverified = unverified && !about.verifies; {
+	case len(p) == 0 && !unverified && !about.verifies && about.choice == "":
+		return 0, nil, store.InvalidInput(errors.New("name what to change: name, email, role, status, organisation, groups, email_verified or a member of the profile"))
+	case p.Resets("status"):
+		return 0, nil, store.InvalidInput(errors.New("status: use active, disabled or locked"))
+	}
 	edited := *user
 	if err := edited.Merge(p, t.Issuer.Roles); err != nil {
 		return 0, nil, malformed(err)
@@ -185,20 +187,23 @@ func updateUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	change := store.MergeUser(p, t.Issuer.Roles)
 	change.VerifiesEmail = about.verifies
 	change.UnlinkIdentities, change.KeepIdentities = about.choice == unlinkIdentities, about.choice == keepIdentities
-	if unverified {
-		merge := change.Edit
-		change.Edit = func(u *store.User) error {
+	var after store.User // as this change has left the user: another one may follow at once
+	merge := change.Edit
+	change.Edit = func(u *store.User) error {
+		if unverified {
 			u.EmailVerifiedBy = ""
-			return merge(u)
 		}
+		err := merge(u)
+		after = *u
+		return err
 	}
 	if err = t.Registry.People.UpdateUser(r.Context(), user.ID, change); err != nil {
 		return 0, nil, err
 	}
+	t.record("user updated", append([]zap.Field{zap.String("user_id", user.ID), zap.Strings("changed", changed)}, told(p, &after)...)...)
 	if user, err = t.Registry.People.User(r.Context(), user.ID); err != nil {
 		return 0, nil, err
 	}
-	t.record("user updated", append([]zap.Field{zap.String("user_id", user.ID), zap.Strings("changed", changed)}, told(p, user)...)...)
 	return http.StatusOK, t.viewOfUser(user), nil
 }
 

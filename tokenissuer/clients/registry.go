@@ -188,31 +188,29 @@ func (g *Registry) changeable(ctx context.Context, id string) (*store.Client, er
 // UpdateClient has change edit the members of a client, and holds what is new to the rules of registration. No token ends by it:
 // an access token keeps its scopes until it expires, and a refresh leaves out those that the client may no longer have.
 // A confidential client stays one, because its codes and refresh tokens were given to a client with a secret.
-func (g *Registry) UpdateClient(ctx context.Context, id string, change func(*store.Client) error) (changed *store.Client, err error) {
+func (g *Registry) UpdateClient(ctx context.Context, id string, change func(*store.Client) error) (*store.Client, error) {
 	if _, err := g.changeable(ctx, id); err != nil {
 		return nil, err
 	}
-	var refused error
-	err = g.Stored.ChangeClient(ctx, id, func(c *store.Client) error {
+	var kept *store.Client // read only after the step has succeeded: without an answer it may still run
+	err := g.Stored.ChangeClient(ctx, id, func(c *store.Client) error {
 		before := *c
-		if refused = change(c); refused == nil {
-			refused = mayChange(c, &before)
+		kept = c
+		for _, check := range []func() error{
+			func() error { return change(c) }, func() error { return mayChange(c, &before) }, func() error { return g.checkClient(c, &before) },
+		} {
+			if err := check(); err != nil {
+				return store.InvalidInput(err)
+			}
 		}
-		if refused == nil {
-			refused = g.checkClient(c, &before)
-		}
-		changed = c
-		return refused
+		return nil
 	})
 	g.Known.Authenticated.Forget(id)
 	g.Known.Origins.Forget()
-	switch {
-	case refused != nil:
-		return nil, store.InvalidInput(refused)
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
-	return changed, nil
+	return kept, nil
 }
 
 // mayChange refuses changes that would not last, or would vouch for a client that made itself known.

@@ -184,29 +184,24 @@ func (g *Users) UpdateUser(ctx context.Context, id string, change store.UserChan
 		return store.ErrDeclared
 	}
 	edit, organisation := change.Edit, user.Organisation
-	var refused error
 	change.Edit = func(u *store.User) error {
 		before := *u
 		if edit != nil {
-			refused = edit(u)
-		}
-		if refused == nil {
-			refused = g.checkUser(u, &before)
+			if err := edit(u); err != nil {
+				return asked(err)
+			}
 		}
 		organisation = u.Organisation
-		return refused
+		return asked(g.checkUser(u, &before))
 	}
 	edited := *user
 	if err := change.Edit(&edited); err != nil {
-		return asked(err)
+		return err
 	}
 	change.OrganisationDeclared = g.Declared.LookupOrganisation(organisation) != nil
 	err = g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
 	g.Usernames.Forget(id)
-	switch {
-	case refused != nil:
-		return asked(refused)
-	case errors.Is(err, store.ErrNotFound) && organisation != user.Organisation:
+	if errors.Is(err, store.ErrNotFound) && organisation != user.Organisation { // an answer: the step is over
 		return noOrganisation(organisation)
 	}
 	return err
@@ -214,7 +209,7 @@ func (g *Users) UpdateUser(ctx context.Context, id string, change store.UserChan
 
 // asked marks the error of an edit as the caller's mistake, unless it says how things stand.
 func asked(err error) error {
-	if store.IsAnswer(err) {
+	if err == nil || store.IsAnswer(err) {
 		return err
 	}
 	return store.InvalidInput(err)

@@ -105,9 +105,10 @@ func nameDatabase(ctx context.Context, tx session) error {
 // so far that nodes which have read the feed before read it anew; and a copy of a database that others still use is no longer
 // taken for that one. Distrust does nothing, and returns false, when the database has what was seen: then another node was first.
 func (s *Store) Distrust(ctx context.Context, seen Marks, fresh store.StoredKey, ids []string, at time.Time) (done bool, err error) {
+	var lacking bool // read only after the step has succeeded: without an answer it may still run
 	err = s.changeKeys(ctx, "distrusting older keys", func(ctx context.Context, tx session) (err error) {
 		// changeKeys holds the counters of all other nodes off.
-		if done, err = lacks(ctx, tx, seen); err != nil || !done {
+		if lacking, err = lacks(ctx, tx, seen); err != nil || !lacking {
 			return err
 		}
 		if err := insertKey(ctx, tx, fresh); err != nil {
@@ -121,7 +122,7 @@ func (s *Store) Distrust(ctx context.Context, seen Marks, fresh store.StoredKey,
 	for _, id := range ids {
 		s.erase(ctx, id)
 	}
-	return done, nil
+	return lacking, nil
 }
 
 // lacks reports whether the database has lost what was seen. The caller has just counted a change of the keys.

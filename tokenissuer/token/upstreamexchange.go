@@ -56,7 +56,7 @@ func (u *UpstreamTokens) ExchangeForUpstream(s Exchange) (oauth.Secret, error) {
 	if known, ok := u.exchanged.Get(key); ok && u.isCurrent(known, s.Token, now) {
 		return known.token, nil
 	}
-	swapped, err, _ := u.signing.Do(key, func() (any, error) {
+	renew := func() (any, error) {
 		if known, ok := u.exchanged.Get(key); ok && u.isCurrent(known, s.Token, now) { // a concurrent caller was faster
 			return known, nil
 		}
@@ -66,7 +66,11 @@ func (u *UpstreamTokens) ExchangeForUpstream(s Exchange) (oauth.Secret, error) {
 		}
 		u.exchanged.Put(key, fresh, fresh.weight())
 		return fresh, nil
-	})
+	}
+	swapped, err, shared := u.signing.Do(key, renew)
+	if shared && (err != nil || !u.isCurrent(swapped.(*swappedToken), s.Token, now)) { // the concurrent caller's token has other claims
+		swapped, err = renew()
+	}
 	if err != nil {
 		return oauth.Secret{}, err
 	}
