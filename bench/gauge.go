@@ -126,8 +126,8 @@ func (g *gauge) until(rate float64) time.Duration {
 // gauges are the gauges of one subject, one for each round.
 type gauges []*gauge
 
-// median returns the median of a number, and quantile that of a latency. A round whose histogram is empty has no
-// latency.
+// median returns the median of a number, and quantile that of a latency. quantile returns an empty cell if the
+// histogram of the first round is empty.
 func (all gauges) median(of func(*gauge) float64, decimals int) report.Cell {
 	return report.Number(stats.MedianOf(all, of), decimals)
 }
