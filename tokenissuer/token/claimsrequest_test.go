@@ -129,7 +129,7 @@ func TestT170AClientLearnsNoMoreThanItsScopes(t *testing.T) {
 	}
 }
 
-// FuzzClaimsRequest: what is read can be kept in no more than 4 KiB, and says the same when it is read again.
+// FuzzClaimsRequest: an accepted request has a stored form of at most 4 KiB, which parses to the same request.
 func FuzzClaimsRequest(f *testing.F) {
 	for _, text := range []string{
 		`{"userinfo":{"name":null,"email":{"essential":true}},"id_token":{"acr":{"essential":true,"values":["1","2"]},"sub":{"value":"ada"}}}`,

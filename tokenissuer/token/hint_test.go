@@ -110,7 +110,7 @@ func TestT169HintsThatAreNotOurs(t *testing.T) {
 	}
 }
 
-// strayBits returns the token with bits in its last character that belong to no byte.
+// strayBits returns the token with its last character's unused bits set.
 func strayBits(tb testing.TB, token string) string {
 	tb.Helper()
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -142,7 +142,7 @@ func TestK32AHintOfAKeyThatIsGone(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
-// FuzzIDTokenHint: a hint that is read is one of ours, says what it says, and has one spelling.
+// FuzzIDTokenHint: an accepted hint is signed by us, yields its own claims, and has one spelling.
 func FuzzIDTokenHint(f *testing.F) {
 	fixed := testkeys.Fixed(f)
 	es, ed := fixed[oauth.ES256], fixed[oauth.EdDSA]
@@ -158,7 +158,7 @@ func FuzzIDTokenHint(f *testing.F) {
 		f.Add(mode, "", header(ed), goodClaims("auth_time", "-9223372036854775808"))
 	}
 	f.Fuzz(func(t *testing.T, mode byte, text, head, claims string) {
-		switch mode % 3 { // a signature that is good, so that the fuzzer gets past it
+		switch mode % 3 { // a good signature, so the fuzzer gets past it
 		case 1:
 			text = testkeys.Sign(es, head, claims)
 		case 2:

@@ -44,7 +44,7 @@ func TestG35ClaimsAreReadStrictly(t *testing.T) {
 	g.refuses(t, testkeys.Sign(key, testkeys.Header(key), g.claims("x", strings.Repeat("[", strictjson.MaxDepth)+strings.Repeat("]", strictjson.MaxDepth))), "claims_malformed")
 }
 
-// TestG36ExpiryIsJudgedToTheSecond: TestG36Expiry has what is no time at all.
+// TestG36ExpiryIsJudgedToTheSecond: TestG36Expiry covers values that are not times.
 func TestG36ExpiryIsJudgedToTheSecond(t *testing.T) {
 	token := newGate(t).good()
 	for after, alive := range map[time.Duration]bool{
@@ -92,7 +92,7 @@ func TestG37TimesOutOfReasonAreRefused(t *testing.T) {
 	g.refuses(t, g.good("iat", at(30*time.Second), "exp", at(-time.Minute)), "token_expired")
 }
 
-// TestG40OtherNamesAreTexts: TestG37To40Claims has sub, client_id and jti.
+// TestG40OtherNamesAreTexts: TestG37To40Claims covers sub, client_id and jti.
 func TestG40OtherNamesAreTexts(t *testing.T) {
 	g := newGate(t)
 	for _, name := range []string{"sid", "org", "role"} {
