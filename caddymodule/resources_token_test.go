@@ -255,7 +255,7 @@ func TestT151RefreshNarrows(t *testing.T) {
 		d.reload(peopleSite(slices.Concat([]string{"	handle {\n		respond 404\n", resourceRoutes}, onFile)...))
 		got = d.gives(r.refresh(got.RefreshToken))
 		d.aud(got.AccessToken, catalogue, d.url+"/orders")
-		// The routes are gone: what was granted stays granted, and opens nothing.
+		// The routes are gone. The grant stays, and its tokens pass nowhere.
 		d.reload(peopleSite(onFile...))
 		got = d.gives(r.refresh(got.RefreshToken))
 		d.aud(got.AccessToken, catalogue, d.url+"/orders")
@@ -266,14 +266,15 @@ func TestT151RefreshNarrows(t *testing.T) {
 	})
 }
 
-// bound2 is a request for the catalogue and for the orders at an address.
+// bound2 is a request for the resources of the catalogue and of the orders at an address.
 func bound2(r request, at string) request {
 	r.more = url.Values{"resource": {"https://api.example/catalogue", at + "/orders"}}
 	return r
 }
 
-// TestT152TokenForAResourceAtOurEndpoints: a token for a resource at token info, as introspection's bearer or for a member's token → 401;
-// at revocation and introspection → served. Ending it, and being asked about, needs no audience.
+// TestT152TokenForAResourceAtOurEndpoints: a token for a resource at token info, as introspection's bearer or for a
+// member's token → 401; at revocation and introspection → served. Revocation and introspection do not check the
+// audience.
 func TestT152TokenForAResourceAtOurEndpoints(t *testing.T) {
 	setClock(t)
 	d := openResources(t)
@@ -310,7 +311,8 @@ func TestT152TokenForAResourceAtOurEndpoints(t *testing.T) {
 	}
 }
 
-// TestT152UserInfoForAResource: the scope openid is of use nowhere else. The ID token is the client's as ever.
+// TestT152UserInfoForAResource: userinfo accepts a token for a resource, because the scope openid is useful nowhere
+// else. The audience of the ID token is the client as usual.
 func TestT152UserInfoForAResource(t *testing.T) {
 	g := startOpenID(t, "	handle {\n		respond 404\n", strings.Replace(resourceRoutes, "{env.GATE_TEST_RESOURCE}", "https://slash.example/", 1))
 	r := openIDRequestOf("conf", "openid email public", "resource", "https://api.example/catalogue")
