@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/ldaptest"
 )
 
-// atDirectory is a site whose people sign in with a directory.
+// atDirectory returns a site whose people sign in with a directory.
 func atDirectory(server *ldaptest.Server, lines string) string {
 	return `{
 	admin ADMIN
