@@ -22,7 +22,7 @@ func TestP77TabsAndTheBackButton(t *testing.T) {
 	two := corp.follow(b.chooses(t, page, "corp").header.Get("Location"))
 	b.codeToClient(t, b.open(two), second)
 	b.codeToClient(t, b.open(one), first)
-	// Back to the page of before: its form still works.
+	// Back to the previous page: its form still works.
 	b.codeToClient(t, b.atProvider(t, b.chooses(t, b.open(first.path()+"&prompt=login"), "corp"), corp), first)
 }
 
@@ -52,7 +52,7 @@ func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 		t.Error("the provider was asked all the same")
 	}
 	other := g.browser()
-	for range allowed + 1 { // who succeeds is forgiven
+	for range allowed + 1 { // success resets the count
 		if p := other.signsInAt(t, "corp", corp); p.header.Get("Location") != "/oauth/account" {
 			t.Fatalf("a success counts: %d %q", p.status, p.header.Get("Location"))
 		}
@@ -60,7 +60,8 @@ func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 	other.holdSignedInAs(t, "ada@acme.example")
 }
 
-// abandon sends a browser to the callback of a provider that does not answer, and has it go away. It returns when the server has noticed.
+// abandon sends a browser to the callback of a provider that does not answer, and disconnects it. It returns when the
+// server has noticed.
 func (p *lyingProvider) abandon(g *gatehouse, client *http.Client, callback string) {
 	p.t.Helper()
 	asked := func() (n int) { p.change(func() { n = p.redeemed }); return n }
@@ -178,7 +179,7 @@ func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	if p := elsewhere.open("/oauth/account"); p.status != http.StatusSeeOther {
 		t.Errorf("the session that came of it lives: %d", p.status)
 	}
-	var both sync.WaitGroup // one identity is left, however often it is asked
+	var both sync.WaitGroup // one identity is left, however many requests
 	for range 2 {
 		both.Go(func() { b.change("identity", "corp 7") })
 	}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// twoAccounts is a Gatehouse where grace has an account at each of two providers, and the browsers in which she signed in with them.
+// twoAccounts returns a Gatehouse where grace has an account at each of two providers, and the browsers in which she
+// signed in with them.
 func twoAccounts(t *testing.T) (g *gatehouse, corp *lyingProvider, byCorp, byOther *browser) {
 	t.Helper()
 	corp, other := newLyingProvider(t), newLyingProvider(t)
