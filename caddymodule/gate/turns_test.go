@@ -24,8 +24,8 @@ func requestFrom(t *testing.T, address string) context.Context {
 	return r.Context()
 }
 
-// TestG81AFloodDelaysNoOtherAddress: while one address, or one IPv6 network, has many signatures to verify, a request
-// from another address is next even if it arrives last.
+// TestG81AFloodDelaysNoOtherAddress: while one address, or one IPv6 network, has many signatures to verify, the next turn is that of
+// another address that comes last.
 func TestG81AFloodDelaysNoOtherAddress(t *testing.T) {
 	for name, test := range map[string]struct {
 		flood    func(i int) string
