@@ -138,7 +138,7 @@ func (b *bench) tabulate(outs outcomes) {
 			median(o.costs, cpuOf, 1), median(o.costs, rateOf, 0), median(o.costs, p50Of, 2), median(o.costs, p99Of, 2),
 			median(o.costs, mallocsOf, 1), median(o.costs, bytesOf, 0), mebibytes(must(o.on.Resident())),
 		}
-		if o.on.Admin == "" { // the heap is not measured
+		if o.on.Admin == "" { // allocations are not counted
 			row[4], row[5] = report.Cell{}, report.Cell{}
 		}
 		if o.against != "" {

@@ -31,6 +31,7 @@ func (b *bench) memory() {
 	b.tokenMemory()
 }
 
+// workload is one kind of traffic.
 type workload struct {
 	name string
 	send func()

@@ -195,7 +195,7 @@ func TestTraefikS107SignsBrowsersIn(t *testing.T) {
 		"DELETE of nobody":    {http.MethodDelete, nil, 403},
 		"WebSocket":           {http.MethodGet, append(upgrade, same...), 200},
 		"WebSocket elsewhere": {http.MethodGet, append(upgrade, sibling...), 403},
-		"fetch elsewhere":     {http.MethodGet, sibling, 200}, // a read
+		"fetch elsewhere":     {http.MethodGet, sibling, 200}, // the sibling cannot read the response
 	} {
 		if a := v.send(c.method, g.at("app", "/x"), "", c.headers...); a.status != c.want {
 			t.Errorf("%s: %d %s", name, a.status, a.body)

@@ -26,7 +26,7 @@ func TestA70A71SessionsBeginAndEndOnTheServer(t *testing.T) {
 	t.Run("A70 a cookie that an attacker has set", func(t *testing.T) {
 		attacker := g.consented("max@acme.example")
 		planted := attacker.cookie("session")
-		now.advance(time.Second) // separates it from a sign-in at the same moment
+		now.advance(time.Second) // a sign-in of the same instant would satisfy the request
 		for name, value := range map[string]string{"the attacker's own": planted, "made up": strings.Repeat("a", len(planted)), "empty": "", "short": "1"} {
 			victim := carrying(value)
 			p := victim.signIn(victim.ask(requestOf("conf").with("prompt", "login")), "ada@acme.example", peoplePassword)

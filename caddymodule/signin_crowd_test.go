@@ -120,7 +120,7 @@ func TestA141WhoFindsNoSlotIsCounted(t *testing.T) {
 	if status := grant("127.0.0.8", maxim); status != http.StatusOK {
 		t.Fatal(status)
 	}
-	now.advance(10 * time.Millisecond) // separates it from a sign-in at the same moment
+	now.advance(10 * time.Millisecond) // a sign-in of the same instant would satisfy the request
 	u.app().node.Passwords.Patience = 10 * time.Millisecond
 	free, err := u.app().node.Passwords.Enter(t.Context(), passwords.Attempt{}) // the one slot
 	if err != nil {

@@ -178,7 +178,7 @@ func TestT76A80KnownDeviceIsNotLockedOut(t *testing.T) {
 	other := u.browser()
 	other.authorize(r, maxim) // a known device, but of another account
 	guess := func(b *browser, password string) page {
-		now.advance(10 * time.Millisecond) // separates it from a sign-in at the same moment
+		now.advance(10 * time.Millisecond) // a sign-in of the same instant would satisfy the request
 		return b.signInPage(ada, password)
 	}
 	for range 3 {

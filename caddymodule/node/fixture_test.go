@@ -66,8 +66,8 @@ func opened(t *testing.T, settings Settings) *Node {
 	return n
 }
 
-// kept returns a node whose first round of housekeeping is over: one that is under way drops by clocks as they were when it
-// began.
+// kept returns a node whose first round of housekeeping is over. A round in progress uses the clocks as they were
+// when it began.
 func kept(t *testing.T, settings Settings) *Node {
 	t.Helper()
 	n := opened(t, settings)
@@ -75,8 +75,7 @@ func kept(t *testing.T, settings Settings) *Node {
 	return n
 }
 
-// kept returns a node whose first round of housekeeping is over. A round in progress uses the clocks as they were
-// when it began.
+// awaitRound waits until the first round of housekeeping is over. A node begins that round by itself.
 func (n *Node) awaitRound(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); n.Status().Rows == nil; time.Sleep(time.Millisecond) {
