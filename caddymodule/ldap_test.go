@@ -150,8 +150,8 @@ func TestP54WhoMayNotComeInHasAPage(t *testing.T) {
 	}
 }
 
-// TestV8AShutdownDoesNotWaitForADirectory: a stop while a directory has accepted the connection and says nothing → Caddy stops, whatever
-// timeout is set.
+// TestV8AShutdownDoesNotWaitForADirectory: a stop while a directory has accepted the connection and does not answer →
+// Caddy stops, whatever timeout is set.
 func TestV8AShutdownDoesNotWaitForADirectory(t *testing.T) {
 	former := shutdownPatience
 	shutdownPatience = 100 * time.Millisecond

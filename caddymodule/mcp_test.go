@@ -431,7 +431,7 @@ func TestQ24TheLogsNameTheTool(t *testing.T) {
 	})
 }
 
-// TestQ25ToolsWithoutAToken: `tool` rules on optional or anonymous routes → they hold all the same.
+// TestQ25ToolsWithoutAToken: `tool` rules on optional or anonymous routes → the rules still apply.
 func TestQ25ToolsWithoutAToken(t *testing.T) {
 	g := startGate(t, mcpSite())
 	for _, path := range []string{"/open", "/open/free"} {

@@ -20,8 +20,8 @@ func (o *remoteDoor) agreed(ahead time.Duration) {
 	})
 }
 
-// TestF17ClockOfANode: a node whose clock is wrong from the start → codes and refresh tokens are judged by the database's clock, and the
-// operator is told.
+// TestF17ClockOfANode: a node whose clock is wrong from the start → codes and refresh tokens are judged by the
+// database's clock, and the operator is warned.
 func TestF17ClockOfANode(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"90 s behind": -90 * time.Second, "beyond 2038": 15 * 365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

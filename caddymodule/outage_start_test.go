@@ -114,8 +114,8 @@ func (o *remoteDoor) turnsAway(token string) {
 	o.upstream.none(o.t)
 }
 
-// TestF27ConfigurationThatCannotWork: a store that no waiting can mend → the start ends with an error that says what to do and never has
-// the password, and the running configuration goes on.
+// TestF27ConfigurationThatCannotWork: a store error that waiting cannot fix → the start fails with an error that says
+// what to do and never contains the password, and the running configuration goes on.
 func TestF27ConfigurationThatCannotWork(t *testing.T) {
 	server := pgtest.Shared(t)
 	proxy := faultproxy.Start(t, server.Addr())

@@ -111,7 +111,8 @@ func (g *gatehouse) configured(old, instead string) {
 	g.reload(strings.ReplaceAll(strings.Replace(patSite, old, instead, 1), "HASH", peopleHash()))
 }
 
-// TestQ185WhoIsOfferedTokens: the account page of a person who may not have tokens → no form, and none is taken.
+// TestQ185WhoIsOfferedTokens: the account page of a person who may not have tokens → no form, and a submitted one is
+// refused.
 func TestQ185WhoIsOfferedTokens(t *testing.T) {
 	g := startPATs(t)
 	ada, ben, eve := g.inBrowser("ada@acme.example"), g.inBrowser("ben@acme.example"), g.inBrowser("eve@acme.example")

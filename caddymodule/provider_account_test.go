@@ -26,7 +26,8 @@ func TestP77TabsAndTheBackButton(t *testing.T) {
 	b.codeToClient(t, b.atProvider(t, b.chooses(t, b.open(first.path()+"&prompt=login"), "corp"), corp), first)
 }
 
-// TestP78SignInsAtAProviderAreThrottled: guessed codes without end from one address → 429, the provider is not asked.
+// TestP78SignInsAtAProviderAreThrottled: continuous guesses of codes from one address → 429, the provider is not
+// asked.
 func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email"), "login off", "login 3/1m per ip")
@@ -84,8 +85,8 @@ func (p *lyingProvider) abandon(g *gatehouse, client *http.Client, callback stri
 	eventually(p.t, "the server notices", func() bool { return refused() > logged })
 }
 
-// TestP135WhoDisconnectsFromACallbackIsCounted: a browser that disconnects during a callback → counted as a failure, so that guessing codes
-// is no faster than waiting for the answers.
+// TestP135WhoDisconnectsFromACallbackIsCounted: a browser that disconnects during a callback → counted as a failure,
+// because guessing codes must not be faster than waiting for the answers.
 func TestP135WhoDisconnectsFromACallbackIsCounted(t *testing.T) {
 	corp := newLyingProvider(t)
 	hold := make(chan struct{})
@@ -187,8 +188,8 @@ func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	b.holdSignedInAs(t, "new@acme.example")
 }
 
-// TestP81ASignOutLeadsThroughTheProvider: sign-out with a default provider → through it and back to the page, which signs in nobody
-// again.
+// TestP81ASignOutLeadsThroughTheProvider: sign-out with a default provider → through it and back to the page, without
+// signing in again.
 func TestP81ASignOutLeadsThroughTheProvider(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email\ndefault"))

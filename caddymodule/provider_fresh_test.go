@@ -23,8 +23,8 @@ func gitHub(lines string) string {
 	return "github gh {\ntitle GitHub\nclient gw 0123456789\ncreate\n" + lines + "\n}\n"
 }
 
-// TestP130NobodyCountsAsFreshWithoutProof: a fresh sign-in demanded of a provider that does not prove one → nobody is signed in, the page
-// says why.
+// TestP130NobodyCountsAsFreshWithoutProof: a fresh sign-in demanded of a provider that does not prove one → no
+// sign-in, the page says why.
 func TestP130NobodyCountsAsFreshWithoutProof(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email")+gitHub(""))

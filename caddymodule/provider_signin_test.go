@@ -84,8 +84,8 @@ func TestP71SignsInAndGoesOn(t *testing.T) {
 	c.codeToClient(t, c.atProvider(t, c.chooses(t, c.open(r.path()), "corp"), corp), r)
 }
 
-// TestP25P72StateIsOfThisBrowserAndProvider: a callback with a foreign, made-up, doubled, old or replayed state, another `iss`, by HEAD or
-// prefetch → nobody is signed in, the code is not spent.
+// TestP25P72StateIsOfThisBrowserAndProvider: a callback with a foreign, made-up, doubled, old or replayed state,
+// another `iss`, by HEAD or prefetch → no sign-in, the code is not spent.
 func TestP25P72StateIsOfThisBrowserAndProvider(t *testing.T) {
 	clock := setClock(t)
 	corp, other := newLyingProvider(t), newLyingProvider(t)
@@ -179,8 +179,8 @@ func codeIn(callback string) string {
 	return u.Query().Get("code")
 }
 
-// TestP73AProviderThatLiesSignsNobodyIn: a provider that lies → nobody is signed in or created. P1 to P7 and P60 to
-// P62 list the lies.
+// TestP73AProviderThatLiesSignsNobodyIn: a provider that lies → no sign-in and no new user. P1 to P7 and P60 to P62
+// list the lies.
 func TestP73AProviderThatLiesSignsNobodyIn(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email\ncreate"))
@@ -217,8 +217,8 @@ func TestP73AProviderThatLiesSignsNobodyIn(t *testing.T) {
 	b.holdSignedInAs(t, "new@acme.example")
 }
 
-// TestP26P74AProviderThatIsDownIsSaid: a provider down or saying no → the page says so and the others work, until it is back; a made-up notice
-// in a link → ignored.
+// TestP26P74AProviderThatIsDownIsSaid: a provider that is down or denies → the page says so and the others work,
+// until it is back; a forged notice in a link → ignored.
 func TestP26P74AProviderThatIsDownIsSaid(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	corp.change(func() { corp.down = true })

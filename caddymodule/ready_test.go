@@ -57,7 +57,7 @@ func (g *gatehouse) reasons() string {
 	return strings.Join(answer.Reasons, "; ")
 }
 
-// TestF27ReadinessIsOff: readiness that is not configured → 404, as at any other unused path of ours.
+// TestF27ReadinessIsOff: readiness not configured → 404, as at any other unused path of ours.
 func TestF27ReadinessIsOff(t *testing.T) {
 	g := startGatehouse(t, site)
 	status, _, body := g.do(http.MethodGet, "/oauth/ready", "")
@@ -178,7 +178,7 @@ func TestG79NotReadyWithOldRevocations(t *testing.T) {
 	}
 }
 
-// TestF21NotReadyFirst: a node is told to stop → not ready at once, and it serves until the balancer has heard it.
+// TestF21NotReadyFirst: a node is told to stop → not ready at once, and it serves until the balancer has noticed.
 // Requests in progress then are completed.
 func TestF21NotReadyFirst(t *testing.T) {
 	const delay = 4 * time.Second

@@ -213,8 +213,8 @@ func TestQ51Registrations(t *testing.T) {
 	}
 }
 
-// TestQ52RegistrationFloods: registrations without end from one address → 429; too many in all → 503, unused ones make room after an
-// hour.
+// TestQ52RegistrationFloods: continuous registrations from one address → 429; too many in all → 503, unused ones make
+// room after an hour.
 func TestQ52RegistrationFloods(t *testing.T) {
 	g := startPeople(t, "password_grant", lets("limit 4/1h per ip\n\t\t\tmax_clients 2"))
 	const good = `{"redirect_uris":["https://agent.example/callback"],"token_endpoint_auth_method":"none"}`
@@ -255,7 +255,7 @@ func TestQ52RegistrationFloods(t *testing.T) {
 	}
 }
 
-// TestQ222ChangesAreRegistrations: registration changes without end → 429.
+// TestQ222ChangesAreRegistrations: continuous registration changes → 429.
 func TestQ222ChangesAreRegistrations(t *testing.T) {
 	g := startPeople(t, "password_grant", lets("limit 3/1h per ip"))
 	c := g.mustRegister(`{"redirect_uris":["https://agent.example/callback"]}`)

@@ -160,7 +160,7 @@ func TestT149TokenForAResource(t *testing.T) {
 	}
 }
 
-// TestT150UnknownResource: `resource` that no route has, another path, port or query, a fragment, no URI →
+// TestT150UnknownResource: `resource` that no route has, another path, port or query, a fragment, not a URI →
 // invalid_target, and the code or refresh token stays good. No token is issued for a resource other than the
 // requested one.
 func TestT150UnknownResource(t *testing.T) {

@@ -101,7 +101,8 @@ func TestK11RestoredBackup(t *testing.T) {
 	}
 }
 
-// TestK11TriedOutBesideTheRealOne: a backup opened on the same machine → it is distrusted, and the database of which it is a copy is not.
+// TestK11TriedOutBesideTheRealOne: a backup opened on the same machine → it is distrusted, and the original database
+// is not.
 func TestK11TriedOutBesideTheRealOne(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	copied := g.vars.Replace("DIR/state/copy.db")

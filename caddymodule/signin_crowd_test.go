@@ -70,8 +70,8 @@ func (c *crowd) aheadOfNobody(who string, signIn func() (status int), want int) 
 	}
 }
 
-// TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser: guesses without end, each from another address at another account → a sign-in in
-// a known browser is next in turn.
+// TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser: continuous guesses, each from another address at another
+// account → a sign-in in a known browser is next in turn.
 func TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser(t *testing.T) {
 	oneSlot(t)
 	u := openUsers(t)
@@ -86,9 +86,9 @@ func TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser(t *testing.T) {
 	}
 }
 
-// TestT121OneAccountClosesSignInForNobody: one account proves its password without end from many addresses → others
-// are next in turn; more than 600 a minute from one address → 429 before hashing. Meanwhile all other users can sign
-// in, also from the same address: with the password grant, on the page, and again for prompt=login.
+// TestT121OneAccountClosesSignInForNobody: one account signs in continuously from many addresses → others are next in
+// turn; more than 600 a minute from one address → 429 before hashing. Meanwhile all other users can sign in, also
+// from the same address: with the password grant, on the page, and again for prompt=login.
 func TestT121OneAccountClosesSignInForNobody(t *testing.T) {
 	oneSlot(t)
 	// As slow as a current hash, or slightly faster: the crowd proves its password at most 600 times in a minute.

@@ -115,7 +115,8 @@ func TestT72A80OneCountForPageAndGrant(t *testing.T) {
 	})
 }
 
-// TestT73GuessesAtOnce: more guesses at once than the limit → no more than the limit are judged, the others get 429 or 503.
+// TestT73GuessesAtOnce: more guesses at once than the limit → at most the limit are checked, the others get 429 or
+// 503.
 func TestT73GuessesAtOnce(t *testing.T) {
 	setClock(t) // keeps the minute from passing
 	u := openUsers(t, loginLimits("")...)

@@ -150,7 +150,7 @@ func TestT77PasswordsThatAreNotHashed(t *testing.T) {
 	u.gives(r.asPassword("long@acme.example", long))
 }
 
-// TestT78SignInsAtOnce: 500 sign-ins at once → no more hashes beside each other than slots, bounded memory, the gate
+// TestT78SignInsAtOnce: 500 sign-ins at once → at most as many concurrent hashes as slots, bounded memory, the gate
 // stays fast, and the surplus gets 503 or 429 within a second. The surplus waits for a moment first.
 func TestT78SignInsAtOnce(t *testing.T) {
 	before := runtime.GOMAXPROCS(2) // which also limits the slots to two

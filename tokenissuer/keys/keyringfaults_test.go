@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestK4ARunningNodeKeepsItsLastGoodKeys: a key row damaged while a node runs → the node goes on with the keys that it has read, says so and
-// makes no others in their place.
+// TestK4ARunningNodeKeepsItsLastGoodKeys: a key row damaged while a node runs → the node goes on with the keys that
+// it has read, warns, and makes no others in their place.
 func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 	damaged := func(private []byte) func([]store.StoredKey) ([]store.StoredKey, error) {
 		return func(keys []store.StoredKey) ([]store.StoredKey, error) {

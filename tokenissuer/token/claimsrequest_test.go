@@ -52,8 +52,8 @@ func TestT170ReadsTheClaimsParameter(t *testing.T) {
 	}
 }
 
-// TestT170MalformedClaimsParameters: `claims` that is no object, has a name twice or a wrong type, is not UTF-8 or over 2 KiB →
-// invalid_request.
+// TestT170MalformedClaimsParameters: `claims` that is not an object, has a name twice or a wrong type, is not UTF-8
+// or over 2 KiB → invalid_request.
 func TestT170MalformedClaimsParameters(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":                   `name`,

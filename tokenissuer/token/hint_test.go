@@ -44,8 +44,8 @@ func goodClaims(edits ...string) string {
 	return tokentest.Object([]string{"iss", `"` + tokentest.Issuer + `"`, "sub", `"ada"`, "aud", `"shop"`, "exp", "1800003600", "iat", "1800000000"}, edits)
 }
 
-// TestT169HintsThatAreNotOurs: an id_token_hint with alg none, HS256 under a public key, a foreign kid, `jwk`, `crit`, another typ or
-// issuer, altered, `sub` twice, over 32 KiB → none of ours.
+// TestT169HintsThatAreNotOurs: an id_token_hint with alg none, HS256 under a public key, a foreign kid, `jwk`,
+// `crit`, another typ or issuer, altered, `sub` twice, over 32 KiB → not one of ours.
 func TestT169HintsThatAreNotOurs(t *testing.T) {
 	shared, foreign := testkeys.Shared(), testkeys.Foreign()
 	rs, es, ed := shared[oauth.RS256], shared[oauth.ES256], shared[oauth.EdDSA]
@@ -124,7 +124,8 @@ func strayBits(tb testing.TB, token string) string {
 	return other
 }
 
-// TestK32AHintOfAKeyThatIsGone: an ID token hint whose key is revoked or dropped → none of ours, the sign-out asks.
+// TestK32AHintOfAKeyThatIsGone: an ID token hint whose key is revoked or dropped → not one of ours, the sign-out
+// asks.
 func TestK32AHintOfAKeyThatIsGone(t *testing.T) {
 	rs, es := testkeys.Shared()[oauth.RS256], testkeys.Shared()[oauth.ES256]
 	hint := signed(t, newToken(), rs)

@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
-// TestG35ClaimsAreReadStrictly: a payload that is no JSON object, nested deeply, with doubled or case-varied claims, a BOM, bad UTF-8 →
-// 401.
+// TestG35ClaimsAreReadStrictly: a payload that is not a JSON object, nested deeply, with doubled or case-varied
+// claims, a BOM, bad UTF-8 → 401.
 func TestG35ClaimsAreReadStrictly(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.ES256]

@@ -52,7 +52,7 @@ func TestG81NestedClaimsAreWeighed(t *testing.T) {
 	}
 }
 
-// TestG127RolesFromAnotherClaim: `roles_claim` → its values are the roles, `role` in the token says nothing.
+// TestG127RolesFromAnotherClaim: `roles_claim` → its values are the roles, `role` in the token is ignored.
 func TestG127RolesFromAnotherClaim(t *testing.T) {
 	p := newPartner()
 	p.rolesClaim = "realm_access.roles"
