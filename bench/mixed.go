@@ -174,7 +174,7 @@ func inTurn(lists [][]string) []string {
 	return all
 }
 
-// send is a load of errands, each sent once.
+// send returns a load that sends each errand once.
 func send(site string, errands []errand) load.Load {
 	return load.Load{
 		Addr:    site,

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// kidOf is the id of the key that signed a token.
+// kidOf returns the kid of a token.
 func kidOf(t *testing.T, token string) string {
 	t.Helper()
 	header, err := base64.RawURLEncoding.DecodeString(strings.SplitN(token, ".", 2)[0])
@@ -24,7 +24,7 @@ func kidOf(t *testing.T, token string) string {
 	return member(t, string(header), "kid")
 }
 
-// IssuedAt is the iat of a token.
+// issuedAt returns the iat of a token.
 func issuedAt(t *testing.T, token string) time.Time {
 	t.Helper()
 	payload, err := base64.RawURLEncoding.DecodeString(strings.SplitN(token, ".", 3)[1])

@@ -10,7 +10,7 @@ import (
 
 // refreshing is one refresh in a sequence.
 type refreshing struct {
-	wait    time.Duration // before it
+	wait    time.Duration // before the refresh
 	present int           // the refresh token presented; the first is 1
 	gives   int           // the token it yields, an earlier one or the next; 0: it is a reuse
 	address string        // the client's address; empty: the usual one

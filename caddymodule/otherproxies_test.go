@@ -342,8 +342,8 @@ func TestNginxG48FakedIdentity(t *testing.T) {
 	}
 }
 
-// TestNginxG62PathTricks: a path that nginx, the gate and the upstream could read differently is judged as the upstream will
-// get it.
+// TestNginxG62PathTricks: a path that nginx, the gate and the upstream could read differently is judged in the form
+// that the upstream receives.
 func TestNginxG62PathTricks(t *testing.T) {
 	g, nginx := startBehindNginx(t)
 	token := g.server("orders.read")

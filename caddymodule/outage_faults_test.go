@@ -57,7 +57,7 @@ func (o *remoteDoor) cutAt(match []byte, during func()) {
 	}
 }
 
-// TestF12AnswerOfTheCommitLost: the answer of a commit is lost → the client gets an error with Retry-After, and the
+// TestF12AnswerOfTheCommitLost: the answer of a commit is lost → the client gets temporarily_unavailable, and the
 // step is done once or not at all. On the retry it finds one grant, and not two.
 func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	o := openRemote(t, pgtest.Shared(t))

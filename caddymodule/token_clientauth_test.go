@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Client authentication at the token endpoint: rows T1 to T22.
+// These tests cover client authentication at the token endpoint: rows T1 to T22.
 
 // TestT06T07TheQueryIsNeverRead: client credentials, a code or a refresh token in the query alone → as if missing;
 // beside a complete body → ignored, and logged nowhere. Servers, proxies and browsers keep URLs for years.

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The authorization code grant, row by row, through sign-in, consent and the wire.
+// These tests cover the authorization code grant, row by row, through sign-in, consent and the wire.
 
 const (
 	ada   = "ada@acme.example"

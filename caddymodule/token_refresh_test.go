@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
-// The refresh exchange, row by row.
+// These tests cover the refresh exchange, row by row.
 
 // passwordRefresh makes people issue refresh tokens with the password grant.
 var passwordRefresh = []string{"password_grant\n", "password_grant {\n\t\t\trefresh_tokens\n\t\t}\n"}

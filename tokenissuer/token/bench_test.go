@@ -172,7 +172,7 @@ func TestACachedTokenCostsNoAllocation(t *testing.T) {
 	}
 }
 
-// fill puts n tokens into the cache as if each had been verified, with texts of the usual lengths.
+// fill puts n tokens into the cache as if each had been verified, with texts of typical lengths.
 func (g *gate) fill(from, n int, jti func(int) string) {
 	for i := from; i < from+n; i++ {
 		text := jti(i)

@@ -88,7 +88,7 @@ func TestG37TimesOutOfReasonAreRefused(t *testing.T) {
 	for _, at := range []string{"1e999", `"x"`, "9223372036854775808", "1.5"} {
 		g.refuses(t, g.good("auth_time", at), "claims_malformed")
 	}
-	// A token that was issued after it expires is dead, not immortal.
+	// A token that was issued after its expiry is invalid.
 	g.refuses(t, g.good("iat", at(30*time.Second), "exp", at(-time.Minute)), "token_expired")
 }
 

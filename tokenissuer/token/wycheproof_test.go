@@ -45,7 +45,7 @@ type joseFile struct {
 	} `json:"testGroups"`
 }
 
-// compact returns the token of a case; a case that is a JSON object is passed as its text.
+// compact returns the token of a case. It returns the text of a case that is a JSON object.
 func compact(raw json.RawMessage) string {
 	var token string
 	if json.Unmarshal(raw, &token) == nil {
