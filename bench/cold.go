@@ -69,7 +69,8 @@ func (b *bench) cold() {
 	c.tabulate(comebacks)
 }
 
-// newCrowd starts the server and sends a request of every client to it. Three quarters of the tokens are our own.
+// newCrowd starts the server, creates the tokens and the families, and sends each token to the gate twice. Three
+// quarters of the tokens are our own.
 func (b *bench) newCrowd() *crowd {
 	p := b.startProvider(coldKeysDelay)
 	c := &crowd{bench: b, ours: b.ours(trusting(p)), provider: p, clients: b.burstClients()}

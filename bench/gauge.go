@@ -30,8 +30,8 @@ type gauge struct {
 	answers *load.Answers
 }
 
-// gust sends a load for length, or until most requests have been sent (0: no limit), and observes it. A wrong
-// response does not end it: their number is part of the result.
+// gust observes a load that it sends until length has passed or it has sent the number most (0: no limit),
+// whichever is sooner. A wrong response does not end it: their number is part of the result.
 func (b *bench) gust(l load.Load, conns int, length time.Duration, most int, bad func(int) bool) (*gauge, error) {
 	if most == 0 {
 		most = math.MaxInt

@@ -46,7 +46,7 @@ type remoteDoor struct {
 func newRemote(t *testing.T, server *pgtest.Server) *remoteDoor {
 	t.Helper()
 	o := &remoteDoor{server: server, dsn: server.Database(t)}
-	o.adminDoor = &adminDoor{userDoor: &userDoor{door: &door{gatehouse: &gatehouse{t: t}}}} // until the server runs
+	o.adminDoor = &adminDoor{userDoor: &userDoor{door: &door{gatehouse: &gatehouse{t: t}}}} // until a Gatehouse runs
 	o.proxy = faultproxy.Start(t, server.Addr())
 	o.store = "store postgres " + pgtest.Via(o.dsn, o.proxy.Addr())
 	return o

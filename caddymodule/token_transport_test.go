@@ -34,7 +34,8 @@ func (d *door) dial(t *testing.T, limit time.Duration) net.Conn {
 }
 
 // responses reads least answers on a connection, and further ones until the connection is closed or nothing arrives
-// for a tenth of a second. An answer with Connection: close must be followed by the end of the connection.
+// for a tenth of a second. After an answer with Connection: close, it waits for the end of the
+// connection.
 func responses(connection net.Conn, least int) (answers []answer, closed bool) {
 	reader, last := bufio.NewReader(connection), false
 	for {

@@ -52,8 +52,8 @@ func (l *Load) Storm(ctx context.Context, conns int) *Answers {
 	return l.gust(ctx, ctx, conns, math.MaxInt)
 }
 
-// Burst opens all connections at once and sends requests for a time, or until it has sent most of them, whichever is
-// sooner. It accepts every response and waits for late ones.
+// Burst opens all connections at once and sends requests until length has passed or it has sent the number most,
+// whichever is sooner. It accepts every response and waits for late ones.
 func (l *Load) Burst(ctx context.Context, conns int, length time.Duration, most int) *Answers {
 	until, cancel := context.WithTimeout(ctx, length)
 	defer cancel()

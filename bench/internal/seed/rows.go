@@ -57,7 +57,7 @@ func (p Plan) families(ctx context.Context, db *sql.DB, chunk int) error {
 		from, to, p.users(), p.ClientID, now.UnixMicro(), (90 * day).Microseconds(), RedirectURI)
 }
 
-// finish adds the revocations and updates the database's statistics.
+// finish adds the revocations. Then it checkpoints the write-ahead log of SQLite, or runs VACUUM ANALYZE on PostgreSQL.
 func (p Plan) finish(ctx context.Context, db *sql.DB) error {
 	if p.Revocations > 0 {
 		if err := p.run(ctx, db, `INSERT INTO revocations (kind, id, issued_until, expires_at, position)
