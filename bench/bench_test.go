@@ -28,7 +28,7 @@ func newTestBench(t *testing.T) *bench {
 	return b
 }
 
-// parts are the decoded parts of a token, each of which must be canonical base64url.
+// parts returns the decoded parts of a token. It fails unless each is canonical base64url.
 func parts(t *testing.T, token string) (header, payload map[string]any, signature []byte) {
 	t.Helper()
 	texts := strings.Split(token, ".")
@@ -149,7 +149,7 @@ func TestEveryBadTokenIsAnother(t *testing.T) {
 	}
 }
 
-// TestSidesAreHeldAgainstOneAnother by name, round by round.
+// TestSidesAreHeldAgainstOneAnother checks that sides are compared by name, round by round.
 func TestSidesAreHeldAgainstOneAnother(t *testing.T) {
 	outs := outcomes{
 		{side{name: "bare"}, []cost{{cpu: 100, rate: 50}, {cpu: 10, rate: 500}, {cpu: 1, rate: 5000}}},
@@ -166,7 +166,7 @@ func TestSidesAreHeldAgainstOneAnother(t *testing.T) {
 	}
 }
 
-// TestTheCheckSaysWhatIsBeyondABound, and only that.
+// TestTheCheckSaysWhatIsBeyondABound checks that steps beyond their bound are reported, and no others.
 func TestTheCheckSaysWhatIsBeyondABound(t *testing.T) {
 	limit := limits[0]
 	within := map[string][]cost{limit.name: {{cpu: 100 * limit.cpu, mallocs: 50 + limit.mallocs}}, limit.against: {{cpu: 100, mallocs: 50}}}
@@ -188,7 +188,7 @@ func TestTheCheckSaysWhatIsBeyondABound(t *testing.T) {
 	}
 }
 
-// TestTheSignInFormIsFoundInAPage with what is hidden in it.
+// TestTheSignInFormIsFoundInAPage checks that the form is found together with its hidden fields.
 func TestTheSignInFormIsFoundInAPage(t *testing.T) {
 	fields, action, err := formIn(strings.NewReader(`<form action="/oauth/login"><input name="a" value="1"><input type="checkbox" name="c" value="2">` +
 		`<button name="b">in</button></form><form action="/other"></form>`))
@@ -200,7 +200,7 @@ func TestTheSignInFormIsFoundInAPage(t *testing.T) {
 	}
 }
 
-// TestAScenarioEndsAtTheFirstError, which says where; any other panic stays one.
+// TestAScenarioEndsAtTheFirstError checks that the error names its step, and that any other panic is not recovered.
 func TestAScenarioEndsAtTheFirstError(t *testing.T) {
 	odd, ended := errors.New("odd"), true
 	err := attempt(func() {

@@ -14,10 +14,11 @@ import (
 	"strings"
 )
 
-// bareFlags are those of xcaddy.sh, without the name of the build.
+// bareFlags are the flags of xcaddy.sh, without the name of the build.
 var bareFlags = []string{"-trimpath", "-tags=nobadger,nomysql,nopgx", "-ldflags=-w -s"}
 
-// build builds what the flags do not name, from this checkout: ./caddy as everybody does, and a Caddy without Gatehouse.
+// build builds the programs that the flags do not name, from this checkout: ./caddy as users build it, and a Caddy
+// without Gatehouse.
 func build(ctx context.Context, o *options) error {
 	if o.caddy == "" {
 		o.caddy = "./caddy"
@@ -44,7 +45,8 @@ func build(ctx context.Context, o *options) error {
 	return nil
 }
 
-// bareName is the name of the file of a bare Caddy: what it is made of. So another version is another file.
+// bareName returns the file name of a bare Caddy. It encodes the versions it is built from, so another version is
+// another file.
 func bareName(ctx context.Context) (string, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-C", "bench", "-m", "-f", "{{.Version}}", "github.com/caddyserver/caddy/v2")
 	list.Stderr = os.Stderr
@@ -66,11 +68,11 @@ func command(ctx context.Context, environment []string, name string, arguments .
 	return cmd.Run()
 }
 
-// module is a program of somebody else's: which version, and which package of it.
+// module is a package of another project at a version.
 type module struct{ path, version, pkg string }
 
-// program builds what its authors have released, with the versions of everything that they have chosen, and returns its file in
-// dist/bench. What was built once is not built again.
+// program builds the package as its authors have released it, with the versions of the dependencies that they have
+// chosen, and returns its file in dist/bench. It does not build a package twice.
 func (m module) program(ctx context.Context) (string, error) {
 	name := fmt.Sprintf("%s-%s-%s", strings.ReplaceAll(strings.TrimPrefix(m.path, "github.com/"), "/", "-"), m.version, runtime.Version())
 	file, err := filepath.Abs(filepath.Join("dist", "bench", name))
@@ -93,10 +95,10 @@ func (m module) program(ctx context.Context) (string, error) {
 	return file, nil
 }
 
-// source downloads the module, whose sum the go command checks, and returns its directory.
+// source downloads the module and returns its directory. The go command verifies its checksum.
 func (m module) source(ctx context.Context) (string, error) {
 	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", m.path+"@"+m.version) //nolint:gosec // go
-	// Run outside of this module, so that a peer's dependencies do not become ours.
+	// The build runs outside this module, which keeps a peer's dependencies out of ours.
 	download.Dir, download.Env = os.TempDir(), append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	text, err := download.Output()
 	var answer struct{ Dir, Error string }

@@ -11,29 +11,30 @@ import (
 )
 
 const (
-	// burstConns come at once. A burst takes burstLength, after burstIdle of silence.
+	// burstConns connections open at once. A burst lasts burstLength, after burstIdle without traffic.
 	burstConns  = 256
 	burstLength = time.Second
 	burstIdle   = 500 * time.Millisecond
-	// burstBad is one of how many of those behind one address whose token has expired.
+	// burstBad means that one in burstBad clients behind one address has an expired token.
 	burstBad = 4
 )
 
-// burst is traffic that comes from nowhere.
+// burst is traffic that starts suddenly.
 type burst struct {
 	name  string
 	conns int
-	// most is how many requests there are at most; 0: as many as fit in.
+	// most is the highest number of requests; 0: as many as fit in the time.
 	most int
-	// prepare makes the load of one burst.
+	// prepare returns the load of one burst.
 	prepare func() load.Load
-	// bad reports whose latency nobody minds; nil: nobody's.
+	// bad reports whether the latency of request i is left out; nil: none is.
 	bad func(i int) bool
-	// theirs is what Gatehouse has no part in.
+	// theirs marks a burst in which Gatehouse takes no part.
 	theirs bool
 }
 
-// bursts lets connections come all at once, out of silence: new ones, that have to be accepted too.
+// bursts opens all connections at once after a time without traffic. They are new, so the server has to accept them
+// too.
 func (b *bench) bursts() {
 	p := b.startProvider(0)
 	ours, bare := b.ours(trusting(p)), b.bareCaddy(0)
@@ -45,14 +46,14 @@ func (b *bench) bursts() {
 		burstIdle, burstLength, b.rounds)
 }
 
-// burstKinds are what comes at once, and a bare Caddy that gets the first of it.
+// burstKinds returns the kinds of bursts, and a bare Caddy that receives the first of them.
 func (b *bench) burstKinds(ours, bare *server, p *provider) []burst {
 	known := b.obtain(ours, b.tokens)
 	clients := b.burstClients()
 	chains := b.chains(ours, clients)
 	always := func(l load.Load) func() load.Load { return func() load.Load { return l } }
 	first := max(burstConns, b.requests/4)
-	firsts := func() load.Load { // new tokens, signed with one and the other algorithm by turns
+	firsts := func() load.Load { // new tokens, signed with both algorithms in turn
 		return orders(ours.ProtectedExternal, inTurn([][]string{p.tokens("RS256", (first+1)/2), p.tokens("ES256", (first+1)/2)}))
 	}
 	onBare := always(orders(bare.Bare, known))
@@ -68,7 +69,7 @@ func (b *bench) burstKinds(ours, bare *server, p *provider) []burst {
 	}
 }
 
-// burstClients is how many clients do one thing in the same second.
+// burstClients returns how many clients do one thing in the same second.
 func (b *bench) burstClients() int {
 	if b.quick {
 		return 100
@@ -76,10 +77,10 @@ func (b *bench) burstClients() int {
 	return 1000
 }
 
-// isExpired reports whose token is over in a burst of someExpired.
+// isExpired reports whether request i of someExpired has an expired token.
 func isExpired(i int) bool { return i%burstBad == 0 }
 
-// someExpired is traffic of many clients behind one address, some of whom have not noticed that their tokens are over.
+// someExpired is traffic of many clients behind one address, some of which still use expired tokens.
 func someExpired(ours *server, known []string) load.Load {
 	over := newForger(known[0]).expired().requests(ours.Protected)
 	good := orders(ours.Protected, known)
@@ -100,7 +101,7 @@ func someExpired(ours *server, known []string) load.Load {
 	}
 }
 
-// squall lets one kind of burst come as often as there are rounds.
+// squall sends one kind of burst once for each round.
 func (b *bench) squall(kind burst, ours *server, table *report.Table) {
 	var all gauges
 	for range b.rounds {

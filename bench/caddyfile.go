@@ -5,24 +5,24 @@ import "text/template"
 const (
 	clientID     = "bench"
 	clientSecret = "2f8c0d3e9a7b4c61850f1d2e3c4b5a69788796a5b4c3d2e1"
-	// portalID is the client that people sign in for; it has the same secret.
+	// portalID is the client that people sign in to. It has the same secret as the other client.
 	portalID = "portal"
 	callback = "https://portal.example/callback"
 
-	// Signing in as ada costs a slow hash, as of new passwords; signing in as ben costs next to nothing, for what is measured
-	// behind the sign-in.
+	// userEmail signs in with a slow hash, as new passwords have. The other user signs in at almost no cost, for
+	// measurements of what follows the sign-in.
 	userEmail    = "ada@acme.example"
 	quickEmail   = "ben@acme.example"
 	userPassword = "correct-horse-battery-staple"
-	// tokenAnswerBytes is about how long the answer to client_credentials is.
+	// tokenAnswerBytes is the approximate length of a client_credentials response.
 	tokenAnswerBytes = 560
-	// userHash is the argon2id hash of userPassword, at the costs of new ones: 19 MiB, 2 passes.
+	// userHash is the argon2id hash of userPassword with the costs of new hashes: 19 MiB, 2 passes.
 	userHash = "$argon2id$v=19$m=19456,t=2,p=1$yXa/aZkhUX8piebebAAWpQ$HznGJ7IpMFKJ97enetQiFCNU3xnfnVJQbbPZM8/VJRQ"
-	// quickHash is its bcrypt hash at the least cost.
+	// quickHash is its bcrypt hash at the lowest cost.
 	quickHash = "$2a$04$fgyFlIOX/WCyQpCepdOONuqup5nP5HmM9JeH9Ih2gnH2l5HsJnjhW"
 )
 
-// words are what the Caddyfiles below are filled with.
+// words are the parameters of the Caddyfile templates below.
 type words struct {
 	sites
 	Upstream               string
@@ -33,25 +33,25 @@ type words struct {
 	Callback               string
 	Email, Hash            string
 	QuickEmail, QuickHash  string
-	Trusted                []string // other issuers; ProtectedExternal takes the first
+	Trusted                []string // other issuers; ProtectedExternal accepts the first
 	ExternalAudience       string
 	TokenAnswer            string
 }
 
-// sites are the addresses of one server, a site on a port of its own for each thing that is compared.
+// sites are the addresses of one server. Each thing that is compared has a site on its own port.
 type sites struct {
 	Admin                                        string
 	Bare                                         string // reverse_proxy
-	Told                                         string // the same, which tells the upstream what protect tells it
-	Respond, SameAnswer                          string // respond 401; the last with all that our refusal says
-	Answer                                       string // respond 200 with as many bytes as a token response has
+	Told                                         string // reverse_proxy that sends the upstream the headers that protect sends
+	Respond, SameAnswer                          string // respond 401; the last has every header of our refusal
+	Answer                                       string // respond 200 with as many bytes as a token response
 	Issuer, Protected, Silent, ProtectedExternal string // ours alone
-	Mixed                                        string // ours alone: the issuer and a gate for everybody's tokens
+	Mixed                                        string // ours alone: the issuer and a gate for the tokens of all issuers
 	Web                                          string // ours alone: a gate at which browsers sign in
 	Posted, MCP, Tools                           string // ours alone: a gate for tokens of one resource, as an MCP server, and with rules for its tools
 }
 
-// bareSites are on both sides of a comparison.
+// bareSites are part of both sides of a comparison.
 const bareSites = `
 http://{{.Bare}} {
 	bind 127.0.0.1
@@ -90,7 +90,7 @@ http://{{.SameAnswer}} {
 }
 `
 
-// bareCaddyfile is the whole configuration of a Caddy without Gatehouse.
+// bareCaddyfile configures a Caddy without Gatehouse.
 var bareCaddyfile = template.Must(template.New("bare").Parse(`{
 	admin {{.Admin}}
 	persist_config off
@@ -99,9 +99,9 @@ var bareCaddyfile = template.Must(template.New("bare").Parse(`{
 }
 ` + bareSites))
 
-// oursCaddyfile is that of a Caddy with Gatehouse. What is not said is the default, because that is what people run; the log goes
-// to a file. But the token goes on to the upstream, as it does from the bare Caddy: by default it would not, and ours would have
-// half a kilobyte less to send.
+// oursCaddyfile configures a Caddy with Gatehouse. It leaves everything else at the defaults, because that is what
+// people run. There are two exceptions. The log goes to a file. The token is forwarded to the upstream, as the bare
+// Caddy does; by default protect removes it, and ours would send half a kilobyte less.
 var oursCaddyfile = template.Must(template.New("ours").Parse(`{
 	admin {{.Admin}}
 	persist_config off

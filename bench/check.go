@@ -16,26 +16,27 @@ var checkScenario = scenario{"check", "The most important numbers and their boun
 const (
 	checkRounds   = 4
 	checkRequests = 300
-	// checkTries is how often the rounds are repeated while a step is beyond its bound.
+	// checkTries is how often the rounds are repeated while a step exceeds its bound.
 	checkTries = 8
 )
 
-// bound is what a step may cost beside another one on the same server. Allocations are counted, so their bounds are close to
-// what is normal. Processor time is noisy (see cpuRatio), and on machines that others use too what is left of the noise moves by half.
-// The bounds leave room for it: they are for what went badly wrong.
+// bound is the highest cost of a step relative to another step on the same server. Allocations are counted, so their
+// bounds are close to the normal values. Processor time is noisy (see cpuRatio): on machines with other users, the
+// remaining noise changes a ratio by half. The bounds leave room for it and catch only large regressions.
 type bound struct {
 	name, against string
-	// mallocs is how many more allocations the step may make, cpu how many times the processor time it may take.
+	// mallocs is how many more allocations the step may make; cpu is the highest ratio of the processor times.
 	mallocs, cpu float64
 }
 
-// limits are the bounds of a node on SQLite with ES256. Of the allocations of a refresh, some twenty are for what it remembers of the
-// client. Those of a revocation include a commit and a look at the feed, which sixteen connections share, fewer on a busy machine. For
-// an ES256 signature golang-jwt and encoding/asn1 make 24 allocations to verify and some ten to sign; a copy of ours would save them
-// and no tenth of the time. Caddy makes three allocations for a route, and one route with our own paths stands before those of a
-// server with a protect. An ID token is a further signature. Userinfo reads the user from the store, and introspection nothing; the
-// provider's groups and who verified the address take eight allocations of it. Eight of each endpoint are for ending a request with
-// a shutdown.
+// limits are the bounds of a node on SQLite with ES256. About twenty of the allocations of a refresh are for the
+// node's cached copy of the client. Those of a revocation include a commit and a read of the feed, which sixteen
+// connections share, or fewer on a busy machine. For an ES256 signature, golang-jwt and encoding/asn1 make 24
+// allocations to verify and about ten to sign; our own copy would save them but not a tenth of the time. Caddy makes
+// three allocations for a route, and in a server with a protect, a route for our own paths precedes the others. An ID
+// token is a further signature. Userinfo reads the user from the store, and introspection reads nothing; the
+// provider's groups and the source of the verified address take eight allocations of it. Eight allocations of each
+// endpoint are for ending a request at a shutdown.
 var limits = []bound{
 	{"protect", "reverse_proxy", 27, 2.2},
 	{"external token at first sight", "reverse_proxy", 77, 4},
@@ -48,7 +49,7 @@ var limits = []bound{
 	{"revocation", "respond 401", 90, 8},
 }
 
-// bounds compares the steps in one process, in turns, and fails when one is beyond its bound after the last try.
+// bounds compares the steps in one process, in turns. It fails if a step exceeds its bound after the last try.
 func (b *bench) bounds() {
 	p := b.startProvider(0)
 	ours := b.ours(setup{trusted: []*provider{p}, openID: true})
@@ -67,11 +68,11 @@ func (b *bench) bounds() {
 	}
 }
 
-// checkedSteps are the loads, by name.
+// checkedSteps returns the loads, by name.
 func (b *bench) checkedSteps(s *server, p *provider) []side {
 	tokens := b.obtain(s, 200)
 	access, refresh := b.familiesOf(s, must(signIn(b.ctx, s)), openIDScope, b.conns)
-	forged := newForger(tokens[0]).forgeries()[1] // it falls before its signature
+	forged := newForger(tokens[0]).forgeries()[1] // it is refused before its signature is verified
 	steps := []side{
 		{name: "reverse_proxy", load: orders(s.Bare, tokens)},
 		{name: "protect", load: orders(s.Protected, tokens)},
@@ -98,7 +99,7 @@ func (b *bench) measureSteps(steps []side, costs map[string][]cost) {
 	for round := range checkRounds + 1 {
 		for _, s := range steps {
 			c := b.measure(s, checkRequests)
-			if round > 0 { // the first only warms
+			if round > 0 { // the first round is a warm-up
 				costs[s.name] = append(costs[s.name], c)
 			}
 		}
@@ -110,14 +111,14 @@ func least(costs []cost, part func(cost) float64) float64 {
 	return part(slices.MinFunc(costs, func(a, b cost) int { return cmp.Compare(part(a), part(b)) }))
 }
 
-// cpuRatio returns the ratio of two steps' processor times: that of their least rounds, or the median of the rounds' ratios, whichever
-// is less. Other load on the machine raises the first if a step has no quiet round, and the second if it hits one of the two steps in
-// most rounds. A step that costs more raises both.
+// cpuRatio returns the ratio of the processor times of two steps. It computes the ratio of their least rounds and the
+// median of the rounds' ratios, and returns the smaller. Other load on the machine raises the first if a step has no
+// quiet round, and the second if it hits one of the two steps in most rounds. A step that costs more raises both.
 func cpuRatio(costs, against []cost) float64 {
 	return min(least(costs, cpuOf)/least(against, cpuOf), stats.RatioOf(costs, against, cpuOf))
 }
 
-// judge writes what was compared, and returns what is beyond its bound.
+// judge writes the comparison and returns the steps that exceed their bounds.
 func (b *bench) judge(costs map[string][]cost) (beyond []string) {
 	table := b.report.Table("", "against", "more allocations", "at most", "CPU ratio", "at most")
 	for _, limit := range limits {

@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// coldKeysDelay is how long the other issuer takes to answer with its keys: somebody else's machine does.
+	// coldKeysDelay is how long the other issuer takes to return its keys. It stands for a remote machine.
 	coldKeysDelay = 50 * time.Millisecond
-	// coldTurns is how often everybody comes back, if coldLength allows it.
+	// coldTurns is how many times all clients return, if coldLength allows it.
 	coldTurns  = 2
 	coldLength = 10 * time.Second
-	// asWarm is the part of the warm rate from which on a server counts as warm again.
+	// asWarm is the fraction of the warm rate at which a server counts as warm again.
 	asWarm = 0.9
 )
 
-// crowd are those who come back: callers with tokens of our own and of another issuer, and families that refresh.
+// crowd is the set of returning clients: callers with tokens of our own and of another issuer, and families that
+// refresh.
 type crowd struct {
 	*bench
 	ours     *server
@@ -34,18 +35,18 @@ type crowd struct {
 	flood    load.Load
 }
 
-// comeback is a moment at which all of them come, and what is measured of it, round by round.
+// comeback is a moment at which all clients return, with its measurements round by round.
 type comeback struct {
 	name  string
 	begin func()
 	flood bool
 	gates gauges
 	steps gauges // refreshes
-	keys  int64  // how often the other issuer was asked for its keys
+	keys  int64  // requests for the other issuer's keys
 }
 
-// cold lets everybody come back right after a start and right after a reload, when nothing is remembered: tokens, families, and the
-// other issuer's keys.
+// cold measures all clients returning right after a start and right after a reload, when nothing is cached: no
+// tokens, no families, and none of the other issuer's keys.
 func (b *bench) cold() {
 	c := b.newCrowd()
 	restart := func() {
@@ -60,7 +61,7 @@ func (b *bench) cold() {
 		{name: "warm, a flood beside it", begin: stay, flood: true},
 		{name: "right after a start, a flood beside it", begin: restart, flood: true},
 	}
-	for range max(1, b.rounds/3) { // each is tens of thousands of requests
+	for range max(1, b.rounds/3) { // each sends tens of thousands of requests
 		for _, come := range comebacks {
 			named(come.name, func() { c.come(come) })
 		}
@@ -68,7 +69,8 @@ func (b *bench) cold() {
 	c.tabulate(comebacks)
 }
 
-// newCrowd starts the server and makes everybody known to it. Three quarters of the tokens are our own.
+// newCrowd starts the server, creates the tokens and the families, and sends each token to the gate twice. Three
+// quarters of the tokens are our own.
 func (b *bench) newCrowd() *crowd {
 	p := b.startProvider(coldKeysDelay)
 	c := &crowd{bench: b, ours: b.ours(trusting(p)), provider: p, clients: b.burstClients()}
@@ -77,13 +79,13 @@ func (b *bench) newCrowd() *crowd {
 	tokens := inTurn([][]string{own[:each], own[each : 2*each], own[2*each:], p.tokens("ES256", each)})
 	c.gate, c.tokens = orders(c.ours.Mixed, tokens), len(tokens)
 	c.families = rotate(c.ours, clientID, b.chains(c.ours, c.clients))
-	c.families.Addr = c.ours.Mixed // the issuer is there too, and listens when the gate does
+	c.families.Addr = c.ours.Mixed // the issuer is at this address too, and listens when the gate does
 	c.flood = forged(p, "ES256").requests(c.ours.Mixed)
 	b.send(c.gate, 2*len(tokens))
 	return c
 }
 
-// come has everybody come once.
+// come sends the requests of every client once.
 func (c *crowd) come(come *comeback) {
 	asked := c.provider.asked.Load()
 	come.begin()
@@ -107,7 +109,7 @@ func (c *crowd) come(come *comeback) {
 	come.keys += c.provider.asked.Load() - asked
 }
 
-// tabulate writes what was measured. The first comeback is the one that is held to be warm.
+// tabulate writes the measurements. The first comeback is taken as warm.
 func (c *crowd) tabulate(comebacks []*comeback) {
 	table := c.report.Table("", "requests/s", "in the first second", "first 100 ms: p50 ms", "p99 ms", "all: p50 ms", "p99 ms", "longest ms",
 		fmt.Sprintf("ms until %.1f of warm", asWarm), "refused wrongly", "refreshes: p50 ms", "p99 ms", "longest ms", "refused wrongly", "requests for keys")

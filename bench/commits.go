@@ -11,25 +11,25 @@ import (
 	"strings"
 )
 
-// Sizes of SQLite's write-ahead log, in bytes (SQLite, WAL-mode File Format).
+// Sizes in SQLite's write-ahead log, in bytes (SQLite, WAL-mode File Format).
 const (
 	logHeader   = 32
 	frameHeader = 24
 )
 
-// writeAheadLog is what stands in a write-ahead log.
+// writeAheadLog describes the content of a write-ahead log.
 type writeAheadLog struct {
-	// salts change when SQLite begins to write the log from its start again.
+	// salts change when SQLite starts to write the log from its beginning again.
 	salts [8]byte
 	// commits is the number of transactions since then.
 	commits int
 }
 
-// readLog reads a write-ahead log. Frames with other salts are left from before.
+// readLog reads a write-ahead log. It stops at frames with other salts, which are left from before.
 func readLog(r io.Reader) (l writeAheadLog, err error) {
 	var header [logHeader]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
-		return l, ended(err) // there is none yet
+		return l, ended(err) // the log does not exist yet
 	}
 	page := int(binary.BigEndian.Uint32(header[8:]))
 	l.salts = [8]byte(header[16:])
@@ -41,7 +41,7 @@ func readLog(r io.Reader) (l writeAheadLog, err error) {
 		if [8]byte(frame[8:]) != l.salts {
 			return l, nil
 		}
-		if binary.BigEndian.Uint32(frame[4:]) != 0 { // the size of the database, in the last frame of a transaction
+		if binary.BigEndian.Uint32(frame[4:]) != 0 { // the last frame of a transaction holds the size of the database
 			l.commits++
 		}
 	}
@@ -60,7 +60,7 @@ func (s *server) log() (l writeAheadLog, err error) {
 		if err != nil || !strings.HasSuffix(path, "-wal") {
 			return err
 		}
-		file, err := os.Open(path) //nolint:gosec // ours
+		file, err := os.Open(path) //nolint:gosec // our own path
 		if err != nil {
 			return err
 		}
@@ -71,8 +71,8 @@ func (s *server) log() (l writeAheadLog, err error) {
 	return l, err
 }
 
-// commitsOf runs a step and returns how many transactions the server has committed meanwhile, each of which waits for the disk. Several
-// callers at once can share one. Known: the log did not begin anew meanwhile.
+// commitsOf runs a step and returns how many transactions the server has committed meanwhile. Each waits for the
+// disk. Several concurrent callers can share one. It reports known as false if the log was restarted meanwhile.
 func (b *bench) commitsOf(s *server, step func()) (count int, known bool) {
 	before := must(s.log())
 	step()

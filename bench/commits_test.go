@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestReadLog counts transactions in a write-ahead log, and none that are left from before it began anew.
+// TestReadLog checks that readLog counts the transactions of a write-ahead log and skips frames left from before it
+// was restarted.
 func TestReadLog(t *testing.T) {
 	const page = 512
 	header := make([]byte, logHeader)

@@ -11,31 +11,33 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/stats"
 )
 
-// side is one of the things that are compared. Each is held against the first side whose name is against.
+// side is one of the things compared. It is compared with the first side whose name is against.
 type side struct {
 	name    string
 	against string
 	on      *server
 	load    load.Load
-	// prepare makes the load of a round of so many requests, where each can be sent only once. What it does is not measured.
+	// prepare returns the load of a round of count requests, for requests that can be sent only once. Its own work is
+	// not measured.
 	prepare func(count int) load.Load
-	// conns and requests are other numbers than the run's; 0: the run's.
+	// conns and requests override the run's numbers; 0: the run's.
 	conns, requests int
 }
 
-// again is the same once more: how far the two differ is how far a comparison can be trusted.
+// again returns the same side a second time. The difference between the two shows how far a comparison can be
+// trusted.
 func (s side) again() side {
 	s.name, s.against = s.name+" again (control)", s.name
 	return s
 }
 
-// cost is what a round of requests cost.
+// cost is the cost of a round of requests.
 type cost struct {
-	cpu      float64 // microseconds of the server's processor time for each
-	own      float64 // and of the load's
+	cpu      float64 // server's processor time per request, microseconds
+	own      float64 // load's processor time per request, microseconds
 	rate     float64 // requests per second
 	p50, p99 float64 // milliseconds
-	mallocs  float64 // allocations of the server for each
+	mallocs  float64 // server's allocations per request
 	bytes    float64
 }
 
@@ -47,7 +49,7 @@ func p99Of(c cost) float64     { return c.p99 }
 func mallocsOf(c cost) float64 { return c.mallocs }
 func bytesOf(c cost) float64   { return c.bytes }
 
-// outcome is what a side has cost, round by round.
+// outcome holds the costs of a side, round by round.
 type outcome struct {
 	side
 	costs []cost
@@ -55,10 +57,10 @@ type outcome struct {
 
 func (o *outcome) rate() float64 { return o.middle(rateOf) }
 
-// middle is the median of a part over the rounds.
+// middle returns the median of a part over the rounds.
 func (o *outcome) middle(part func(cost) float64) float64 { return stats.MedianOf(o.costs, part) }
 
-// outcomes are those of one comparison.
+// outcomes are the outcomes of one comparison.
 type outcomes []*outcome
 
 func (o outcomes) named(name string) *outcome {
@@ -69,19 +71,19 @@ func (o outcomes) named(name string) *outcome {
 	return o[i]
 }
 
-// ratio is that of a part of a side to what it is held against.
+// ratio returns the ratio of a part of the named side to that of the side it is compared with.
 func (o outcomes) ratio(name string, part func(cost) float64) float64 {
 	one := o.named(name)
 	return stats.RatioOf(one.costs, o.named(one.against).costs, part)
 }
 
-// compare measures the sides in turns and writes a table. Each round goes the other way round than the one before, and begins
-// with another side, so that none is always the one that runs after a pause or after the same other one.
+// compare measures the sides in turns and writes a table. Each round reverses the order of the one before and starts
+// with another side, so no side always runs after a pause or after the same other side.
 func (b *bench) compare(sides ...side) outcomes {
 	outs := make(outcomes, len(sides))
 	for i, s := range sides {
 		outs[i] = &outcome{side: s}
-		b.measure(s, max(1, cmp.Or(s.requests, b.requests)/2)) // warm
+		b.measure(s, max(1, cmp.Or(s.requests, b.requests)/2)) // warm-up
 	}
 	for round := range b.rounds {
 		for step := range outs {
@@ -104,7 +106,7 @@ func (b *bench) measure(s side, count int) (c cost) {
 			s.load = s.prepare(count)
 		}
 		before := must(s.on.heap(b.ctx))
-		// The question about the heap costs processor time too, so the clocks are read between the two.
+		// Reading the heap costs processor time too, so the clocks are read between the two readings.
 		cpu, own := clocks(s.on)
 		result := must(s.load.Send(b.ctx, cmp.Or(s.conns, b.conns), count))
 		cpuAfter, ownAfter := clocks(s.on)
@@ -119,7 +121,7 @@ func (b *bench) measure(s side, count int) (c cost) {
 	return c
 }
 
-// clocks are the processor time of a server, and of this process.
+// clocks returns the processor time of a server and of this process.
 func clocks(s *server) (cpu, own time.Duration) {
 	own = must(proc.SelfCPU())
 	return must(s.CPU()), own
@@ -136,7 +138,7 @@ func (b *bench) tabulate(outs outcomes) {
 			median(o.costs, cpuOf, 1), median(o.costs, rateOf, 0), median(o.costs, p50Of, 2), median(o.costs, p99Of, 2),
 			median(o.costs, mallocsOf, 1), median(o.costs, bytesOf, 0), mebibytes(must(o.on.Resident())),
 		}
-		if o.on.Admin == "" { // nobody has counted
+		if o.on.Admin == "" { // allocations are not counted
 			row[4], row[5] = report.Cell{}, report.Cell{}
 		}
 		if o.against != "" {
@@ -150,7 +152,7 @@ func (b *bench) tabulate(outs outcomes) {
 	b.noteLoad(outs)
 }
 
-// noteLoad says what the load itself took: where that is more than what the server took, the load may be what limits.
+// noteLoad reports the load's own processor time. Where it exceeds the server's, the load may be the limit.
 func (b *bench) noteLoad(outs outcomes) {
 	share := func(o *outcome) float64 {
 		return 100 * stats.MedianOf(o.costs, func(c cost) float64 { return c.own / c.cpu })

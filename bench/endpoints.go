@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/stats"
 )
 
-// issue asks for tokens, beside an answer of the same length that takes no work, and what one signature takes. The rates are for
-// two processors.
+// issue measures the token endpoint, next to a constant response of the same length and the cost of one signature.
+// The rates are for two processors.
 func (b *bench) issue() {
 	goals := []struct {
 		algorithm string
@@ -38,7 +38,7 @@ func (b *bench) issue() {
 	}
 }
 
-// inquiries asks about tokens, the same ones in turn, and revokes tokens, each once.
+// inquiries introspects the same tokens in turn, and revokes other tokens, each once.
 func (b *bench) inquiries() {
 	ours := b.ours(setup{})
 	introspection := side{name: "introspection", on: ours, load: introspect(ours, clientID, b.obtain(ours, min(1000, b.tokens)))}
@@ -51,12 +51,13 @@ func (b *bench) inquiries() {
 }
 
 const (
-	// manyConns is a busy moment.
+	// manyConns is the number of connections at a busy moment.
 	manyConns = 64
 	fsyncs    = 400
 )
 
-// durableGoals are what refreshes and code exchanges should reach, steps a second, by store and connections.
+// durableGoals are the goals for refreshes and code exchanges, in steps per second, by store and number of
+// connections.
 var durableGoals = []struct {
 	store string
 	conns int
@@ -71,7 +72,8 @@ func (b *bench) refresh() {
 	})
 }
 
-// codes exchanges codes. A person has signed in once, and every code is made before its time is taken.
+// codes exchanges authorization codes. A person has signed in once, and all codes are created before the measurement
+// starts.
 func (b *bench) codes() {
 	b.durable("code exchange", func(s *server) func(int) load.Load {
 		p := must(signIn(b.ctx, s))
@@ -79,7 +81,7 @@ func (b *bench) codes() {
 	})
 }
 
-// durable measures a step of which each is on the disk before its answer, on both stores.
+// durable measures, on both stores, a step that is on disk before it is answered.
 func (b *bench) durable(what string, begin func(*server) func(int) load.Load) {
 	servers := map[string]*server{"SQLite": b.ours(setup{}), "PostgreSQL": b.ours(b.onPostgres())}
 	steps := make(map[string]func(int) load.Load)
@@ -111,7 +113,7 @@ func (b *bench) durable(what string, begin func(*server) func(int) load.Load) {
 	}
 }
 
-// fsyncTime is what the disk under dir takes to make 4 KiB durable.
+// fsyncTime returns the time that the disk under dir takes to make 4 KiB durable.
 func fsyncTime(dir string, count int) (time.Duration, error) {
 	file, err := os.Create(filepath.Join(dir, "fsync"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
 )
 
-// forger makes bad tokens out of a good one.
+// forger makes bad tokens from a good one.
 type forger struct {
 	token     string
 	header    string // base64url: the issuer's own, with the kid of its key
@@ -27,15 +27,15 @@ func newForger(token string) *forger {
 	return f
 }
 
-// badToken is a token that must be refused. No two of its kind are equal.
+// badToken is a token that must be refused. Every token made from it is different.
 type badToken struct {
 	name  string
 	token string
-	// at are places in the token where two characters may become any others of base64url.
+	// at are positions in the token where two characters can be replaced by any others of base64url.
 	at []int
 }
 
-// kinds are the bad tokens that fall before anybody looks at the signature.
+// kinds returns the bad tokens that are refused before their signature is verified.
 func (f *forger) kinds() []badToken {
 	malformed := strings.Repeat("A", len(f.token))
 	return []badToken{
@@ -48,19 +48,19 @@ func (f *forger) kinds() []badToken {
 	}
 }
 
-// expired is a token whose time is over.
+// expired returns a token that has expired.
 func (f *forger) expired() badToken {
 	now := time.Now().Unix()
 	return f.changedSignature("expired", f.with(map[string]any{"iat": now - 7200, "exp": now - 3600}))
 }
 
-// changedSignature names the bad token that says what a good one says.
+// changedSignature names the bad token that has the claims of a good one.
 const changedSignature = "changed signature"
 
-// forgeries are the bad tokens in which all is right but the signature.
+// forgeries returns the bad tokens in which only the signature is wrong.
 func (f *forger) forgeries() []badToken {
 	madeUp := f.with(map[string]any{"sub": "u-mallory", "client_id": "mallory"})
-	// What nobody has signed has 64 bytes of no meaning where ES256 has its signature.
+	// An unsigned token has 64 pseudorandom bytes in place of an ES256 signature.
 	noise := sha512.Sum512([]byte(madeUp))
 	return []badToken{
 		f.changedSignature(changedSignature, f.token),
@@ -69,7 +69,7 @@ func (f *forger) forgeries() []badToken {
 	}
 }
 
-// changedSignature varies in the middle of the signature, so that it remains one by its form.
+// changedSignature varies the middle of the signature, which keeps it well-formed.
 func (f *forger) changedSignature(name, token string) badToken {
 	middle := len(token) - len(f.signature)/2
 	return badToken{name, token, []int{middle, middle + 4, middle - 4}}
@@ -77,7 +77,7 @@ func (f *forger) changedSignature(name, token string) badToken {
 
 const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// vary writes the i-th token of its kind over a copy of it.
+// vary writes the i-th variant over a copy of the token.
 func (t badToken) vary(token []byte, i int) {
 	for _, at := range t.at {
 		token[at], token[at+1] = base64url[i%64], base64url[i/64%64]
@@ -85,7 +85,7 @@ func (t badToken) vary(token []byte, i int) {
 	}
 }
 
-// requests shows tokens of the kind to a site, each a new one.
+// requests sends tokens of the kind to a site, a different one in each request.
 func (t badToken) requests(addr string) load.Load {
 	request := get(addr, "/orders/1", t.token)
 	begin := strings.Index(string(request), t.token)
@@ -103,7 +103,7 @@ func (f *forger) with(changes map[string]any) string {
 	return f.header + "." + encode(claims) + "." + f.signature
 }
 
-// unknownKey names a key that the issuer does not have.
+// unknownKey returns a token whose kid the issuer does not have.
 func (f *forger) unknownKey() string {
 	header := encode(map[string]any{"alg": "ES256", "typ": "at+jwt", "kid": strings.Repeat("k", 43)})
 	return header + f.token[strings.IndexByte(f.token, '.'):]
@@ -111,7 +111,7 @@ func (f *forger) unknownKey() string {
 
 func encode(v any) string { return encodeBytes(must(json.Marshal(v))) }
 
-// badTokens are those of our own issuer and those of the other one.
+// badTokens returns the bad tokens of our own issuer and of the other one.
 func (b *bench) badTokens(ours *server, p *provider) (own, external []badToken) {
 	f := newForger(b.obtain(ours, 1)[0])
 	for _, goal := range externalGoals {
@@ -122,7 +122,7 @@ func (b *bench) badTokens(ours *server, p *provider) (own, external []badToken) 
 	return append(f.kinds(), f.forgeries()...), external
 }
 
-// forged are another issuer's tokens, with changed signatures.
+// forged returns another issuer's tokens with changed signatures.
 func forged(p *provider, algorithm string) badToken {
 	token := p.token(algorithm)
 	return newForger(token).changedSignature("forged "+algorithm, token)

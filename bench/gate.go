@@ -7,8 +7,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/stats"
 )
 
-// proxy compares a Caddy without Gatehouse, one that tells the upstream by `request_header` what protect tells it, a bare
-// reverse_proxy beside Gatehouse, and one behind protect. All get the same tokens, which were seen before.
+// proxy compares a Caddy without Gatehouse, one that sends the upstream the headers of protect by `request_header`, a
+// bare reverse_proxy in a Caddy with Gatehouse, and one behind protect. All receive the same tokens, which have been
+// used before.
 func (b *bench) proxy() {
 	bare, another, ours := b.bareCaddy(0), b.bareCaddy(0), b.ours(setup{})
 	tokens := b.obtain(ours, b.tokens)
@@ -41,7 +42,7 @@ func (b *bench) proxy() {
 	}
 }
 
-// collectorHeadroom shows both sides with Go's default and with four times the room for garbage.
+// collectorHeadroom measures both sides with Go's default GOGC and with four times as much.
 func (b *bench) collectorHeadroom() {
 	var sides []side
 	for _, gogc := range []int{100, 400} {
@@ -59,7 +60,8 @@ func (b *bench) collectorHeadroom() {
 	b.compare(sides...)
 }
 
-// firstSight shows each token to a gate once: to the node that has issued it, and to another one on the same PostgreSQL.
+// firstSight sends each token to a gate once: at the node that issued it, and at another node on the same PostgreSQL
+// database.
 func (b *bench) firstSight() {
 	bare, alone := b.bareCaddy(0), b.ours(setup{})
 	shared := b.onPostgres()
@@ -77,19 +79,19 @@ func (b *bench) firstSight() {
 	b.atMost("own tokens at first sight, same node: CPU per request", 1.05, outs.ratio("issued here", cpuOf), 3, "of bare")
 }
 
-// onPostgres is a server on an empty database.
+// onPostgres returns the setup of a server on an empty database.
 func (b *bench) onPostgres() setup {
 	return setup{store: "postgres " + must(must(b.database()).Database())}
 }
 
-// externalGoals are the parts of a bare Caddy's throughput that should be left when each token is a new one, and the parts of
-// the rate of `respond 401` when each is a forged one (0: none).
+// externalGoals are the fractions of a bare Caddy's throughput to reach when every token is new, and the fractions of
+// the rate of `respond 401` to reach when every token is forged (0: none).
 var externalGoals = []struct {
 	algorithm     string
 	first, forged float64
 }{{"RS256", 0.75, 0.5}, {"EdDSA", 0.60, 0}, {"ES256", 0.60, 0.33}}
 
-// external shows tokens of another issuer: each once, and some again and again.
+// external sends tokens of another issuer: some once, others repeatedly.
 func (b *bench) external() {
 	p := b.startProvider(0)
 	ours, bare := b.ours(trusting(p)), b.bareCaddy(0)
@@ -97,7 +99,7 @@ func (b *bench) external() {
 	for _, goal := range externalGoals {
 		requests := max(100, b.requests/2)
 		if goal.algorithm == "RS256" {
-			requests = max(100, b.requests/4) // each takes a millisecond to sign
+			requests = max(100, b.requests/4) // signing one takes a millisecond
 		}
 		known := p.tokens(goal.algorithm, min(1000, b.tokens))
 		base := side{name: "bare Caddy, " + goal.algorithm, on: bare, load: orders(bare.Bare, known), requests: requests}

@@ -12,26 +12,26 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/stats"
 )
 
-// gaugeWindow is what a gauge takes for one moment.
+// gaugeWindow is the length of one window of a gauge.
 const gaugeWindow = 100 * time.Millisecond
 
-// gauge looks at the answers of one burst, moment by moment.
+// gauge observes the responses of one burst, window by window.
 type gauge struct {
 	start time.Time
-	// bad reports whose latency nobody minds; nil: nobody's.
+	// bad reports whether the latency of request i is left out; nil: none is.
 	bad func(i int) bool
 
-	mu           sync.Mutex      // of what is below
-	first, later stats.Histogram // of requests that began in the first moment, and of the others
-	windows      []int           // answers in each moment
+	mu           sync.Mutex      // guards the fields below
+	first, later stats.Histogram // of requests that began in the first window, and of the others
+	windows      []int           // responses in each window
 	wrong        int
 	firstWrong   error
 
 	answers *load.Answers
 }
 
-// gust sends a load for so long, or until so many were sent (0: no matter how many), and watches it. A wrong answer does not end it: how
-// many there are is the question.
+// gust observes a load that it sends until length has passed or it has sent the number most (0: no limit),
+// whichever is sooner. A wrong response does not end it: their number is part of the result.
 func (b *bench) gust(l load.Load, conns int, length time.Duration, most int, bad func(int) bool) (*gauge, error) {
 	if most == 0 {
 		most = math.MaxInt
@@ -88,10 +88,10 @@ func (g *gauge) observe(i int, began time.Time, took time.Duration) {
 	g.windows[window]++
 }
 
-// rate is answers a second.
+// rate returns the responses per second.
 func (g *gauge) rate() float64 { return float64(g.answers.Count()) / g.answers.Elapsed.Seconds() }
 
-// firstSecond is how many answers came in it.
+// firstSecond returns the number of responses in the first second.
 func (g *gauge) firstSecond() float64 {
 	sum := 0
 	for _, n := range g.windows[:min(len(g.windows), int(time.Second/gaugeWindow))] {
@@ -100,14 +100,15 @@ func (g *gauge) firstSecond() float64 {
 	return float64(sum)
 }
 
-// all are the latencies of the whole time.
+// all returns the latencies of the whole burst.
 func (g *gauge) all() *stats.Histogram {
 	sum := g.first
 	sum.Merge(&g.later)
 	return &sum
 }
 
-// until is how long it took until the next three moments together had a rate, in whole moments; where they never had, all the time.
+// until returns the time until three consecutive windows together reach rate, in whole windows. If none do, it
+// returns the length of the burst.
 func (g *gauge) until(rate float64) time.Duration {
 	const moments = 3
 	for i := 0; i+moments <= len(g.windows); i++ {
@@ -122,10 +123,11 @@ func (g *gauge) until(rate float64) time.Duration {
 	return g.answers.Elapsed
 }
 
-// gauges are those of the rounds of one thing.
+// gauges are the gauges of one subject, one for each round.
 type gauges []*gauge
 
-// median is that of a number, and quantile that of a latency; a histogram without any has none.
+// median returns the median of a number, and quantile that of a latency. quantile returns an empty cell if the
+// histogram of the first round is empty.
 func (all gauges) median(of func(*gauge) float64, decimals int) report.Cell {
 	return report.Number(stats.MedianOf(all, of), decimals)
 }
@@ -137,7 +139,7 @@ func (all gauges) quantile(q float64, of func(*gauge) *stats.Histogram) report.C
 	return all.median(func(g *gauge) float64 { return milliseconds(of(g).Quantile(q)) }, 2)
 }
 
-// longest is the longest answer of all.
+// longest returns the longest latency of any round.
 func (all gauges) longest() (longest time.Duration) {
 	for _, g := range all {
 		longest = max(longest, g.first.Longest(), g.later.Longest())
@@ -145,7 +147,7 @@ func (all gauges) longest() (longest time.Duration) {
 	return longest
 }
 
-// refusedWrongly is how many answers were wrong or missing; notes say what the first of a round was.
+// refusedWrongly returns how many responses were wrong or missing. It adds a note with the first one of each round.
 func (b *bench) refusedWrongly(name string, all gauges) (sum float64) {
 	for _, g := range all {
 		sum += float64(g.wrong + g.answers.Broken)

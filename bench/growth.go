@@ -10,19 +10,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/report"
 )
 
-// leastFamilies is the store that the others are compared with.
+// leastFamilies is the size of the store that the others are compared with.
 const leastFamilies = 1000
 
-// growingSizes end with the number of the flag.
+// growingSizes returns the sizes to measure. The last is the number of the flag.
 func (o options) growingSizes() []int {
 	sizes := slices.DeleteFunc([]int{leastFamilies, 100_000, 1_000_000}, func(n int) bool { return n > leastFamilies && n >= o.families })
 	return append(sizes, max(o.families, leastFamilies+1))
 }
 
-// growSQLite measures what becomes slower while a file fills.
+// growSQLite measures which operations slow down as an SQLite file fills.
 func (b *bench) growSQLite() { b.grow("sqlite", nil) }
 
-// growPostgres is the same with a database server.
+// growPostgres does the same with a database server.
 func (b *bench) growPostgres() { b.grow("postgres", must(b.database()).Database) }
 
 func (b *bench) grow(name string, dsn func() (string, error)) {
@@ -72,7 +72,7 @@ func (b *bench) latencyTable(points []growth.Point, title string, of func(growth
 	}
 }
 
-// growthPlot is the latency of each operation over the number of families.
+// growthPlot plots the latency of each operation over the number of families.
 func growthPlot(points []growth.Point) *plot.Plot {
 	picture := &plot.Plot{Title: "Latency over stored families, median", X: "families", Y: "ms", LogX: true}
 	for i, o := range points[0].Operations {

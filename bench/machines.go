@@ -14,9 +14,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/proc"
 )
 
-// machines holds what programs do without a secret against the same with one: a client that signs an assertion for each token, and
-// requests with personal access tokens beside those with bearer tokens of the same person. Every token was seen before. That an assertion
-// is good once is on the disk before its answer, so there are many connections, as for whatever is durable.
+// machines measures private_key_jwt against a client secret, and personal access tokens against bearer tokens of the
+// same person. Every token has been used before. The single use of an assertion is on disk before the response, so
+// that comparison uses many connections, as for every durable step.
 func (b *bench) machines() {
 	s := b.ours(setup{personal: true})
 	secret := side{name: "client_credentials with a secret", on: s, load: clientCredentials(s.Issuer), conns: manyConns}
@@ -32,7 +32,7 @@ func (b *bench) machines() {
 		}})
 	}
 	slices.SortFunc(sides[2:], func(a, b side) int { return strings.Compare(a.name, b.name) })
-	few := min(100, b.tokens) // as many as one person may have
+	few := min(100, b.tokens) // the limit for one person
 	tokens, _ := b.familiesOf(s, must(signIn(b.ctx, s)), plainScope, few)
 	bearer := side{name: "bearer token", on: s, load: orders(s.Protected, tokens)}
 	personal := side{name: "personal access token", against: bearer.name, on: s, load: orders(s.Protected, b.personalTokens(s, few))}
@@ -44,7 +44,7 @@ func (b *bench) machines() {
 	b.atMost("a request with a warm personal access token: CPU", 1.15, outs.ratio(personal.name, cpuOf), 3, "of the same with a warm bearer token")
 }
 
-// tell asks the admin API of a server, and reads the answer into a struct, unless that is nil.
+// tell calls the admin API of a server and decodes the response into answer, unless that is nil.
 func (b *bench) tell(s *server, path string, request, answer any) {
 	check(proc.Ask(b.ctx, s.Admin, path, must(json.Marshal(request)), func(body io.Reader) error {
 		if answer == nil {
@@ -54,7 +54,7 @@ func (b *bench) tell(s *server, path string, request, answer any) {
 	}))
 }
 
-// personalTokens makes personal access tokens of the person who signs in.
+// personalTokens creates personal access tokens for the person who signs in.
 func (b *bench) personalTokens(s *server, count int) []string {
 	tokens := make([]string, count)
 	for i := range tokens {
@@ -75,7 +75,7 @@ type robot struct {
 
 func (r robot) id() string { return "robot-" + r.algorithm }
 
-// asks for a token with each assertion, which is good once.
+// asks requests a token with each assertion. Every assertion is good once.
 func (r robot) asks(s *server, count int) load.Load {
 	header := encode(map[string]any{"alg": r.algorithm, "kid": r.id()})
 	now := time.Now()

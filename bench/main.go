@@ -1,12 +1,13 @@
-// Command bench measures what Gatehouse costs in a real Caddy, as `make bench` runs it: what `protect` adds to a
-// reverse_proxy, what tokens cost to issue, to verify, to refresh, to ask about and to revoke, what a refusal costs beside
-// Caddy's own, what a flood leaves of the traffic, and what all of it takes in memory.
+// Command bench measures the cost of Gatehouse in a real Caddy, as `make bench` runs it: the overhead of `protect` on
+// a reverse_proxy, the cost of issuing, verifying, refreshing, introspecting and revoking tokens, the cost of a
+// refusal compared with Caddy's own, the traffic that survives a flood, and the memory that all of it takes.
 //
-// Machines are noisy, so the measure is the processor time per request of the server's process, and what is compared is measured in
-// turns, within seconds. One side of each comparison is there twice: how far the two differ is how far the rest can be
-// trusted. Requests per second and latencies stand beside it. See docs/performance.md.
+// Machines are noisy, so the measure is the server process's processor time per request. The sides of a comparison
+// are measured in turns, within seconds of each other. One side of each comparison appears twice: the difference
+// between the two shows how far the other differences can be trusted. Requests per second and latencies are reported
+// too. See docs/performance.md.
 //
-// The servers, their upstream and the load are processes of their own; this one makes the load.
+// The servers, their upstream and the load run in separate processes. This process generates the load.
 package main
 
 import (
@@ -20,13 +21,13 @@ import (
 	"syscall"
 )
 
-// Hidden words under which this program is its own upstream, and the verifier that a Caddy asks by forward_auth.
+// Hidden commands that run this program as its own upstream, and as the verifier that a Caddy calls by forward_auth.
 const (
 	upstreamCommand = "serve-upstream"
 	verifierCommand = "serve-verifier"
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	caddy, bare string
 	dir         string
@@ -39,12 +40,12 @@ type options struct {
 	gogc        int
 	procs       int
 	rounds      int
-	requests    int // of one side in one round
+	requests    int // per side and round
 	conns       int
-	tokens      int // in turn, in the runs with many
+	tokens      int // used in turn, in runs with many tokens
 	flood       int // distinct bad tokens
-	families    int // stored at most
-	idle        int // connections that wait
+	families    int // most families in a store
+	idle        int // idle connections
 }
 
 func main() {

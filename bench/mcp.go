@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
 )
 
-// mcp holds calls of a tool at an MCP server, without rules and with rules for tools, against the same requests behind a `protect` that
-// takes the same tokens and reads nothing.
+// mcp compares tool calls at an MCP server, with and without rules for tools, with the same requests behind a
+// `protect` that accepts the same tokens and does not read bodies.
 func (b *bench) mcp() {
 	s := b.ours(setup{})
 	tokens := b.obtainFor(s, "http://"+s.MCP, min(1000, b.tokens))
@@ -34,12 +34,12 @@ func (b *bench) mcp() {
 	}
 }
 
-// toolCall is the call of a tool with so many bytes of text.
+// toolCall returns a tool call with text bytes of text.
 func toolCall(text int) string {
 	return `{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"read_file","arguments":{"path":"/srv/notes.md","lines":[1,200],"note":"` + strings.Repeat("x", text) + `"}}}`
 }
 
-// calls sends a call with the tokens in turn.
+// calls sends a tool call with each token in turn.
 func calls(addr string, tokens []string, body string, withHeaders bool) load.Load {
 	headers := ""
 	if withHeaders {
@@ -53,7 +53,7 @@ func calls(addr string, tokens []string, body string, withHeaders bool) load.Loa
 	return load.Load{Addr: addr, Status: http.StatusOK, Request: load.InTurn(requests)}
 }
 
-// obtainFor gets tokens for a resource by client_credentials.
+// obtainFor requests tokens for a resource by client_credentials.
 func (b *bench) obtainFor(s *server, resource string, count int) []string {
 	tokens := make([]string, count)
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {"public"}, "resource": {resource}}

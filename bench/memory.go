@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/report"
 )
 
-// memory sends everything to one server, one after the other and then once more, and looks at what stays.
+// memory sends every workload to one server in turn, then once more, and reports the memory that stays in use.
 func (b *bench) memory() {
 	p := b.startProvider(0)
 	ours, bare := b.ours(trusting(p)), b.bareCaddy(0)
@@ -37,7 +37,7 @@ type workload struct {
 	send func()
 }
 
-// workloads are all kinds.
+// workloads returns one workload for each kind of traffic.
 func (b *bench) workloads(s *server, p *provider) []workload {
 	few := b.tokens / 4
 	return []workload{
@@ -67,13 +67,14 @@ func (b *bench) floodWith(s *server, p *provider) {
 	}
 }
 
-// tokenMemory fills the cache of verified tokens, which holds a token from its birth, and looks at the process. The collector
-// keeps the heap close to what is live there, so that the size of the process says something about it.
+// tokenMemory fills the cache of verified tokens and measures the process's memory. The cache holds a token from the
+// moment it is issued. The garbage collector keeps the heap close to its live size, so the size of the process is
+// meaningful.
 func (b *bench) tokenMemory() {
 	s := b.ours(setup{gogc: 10})
 	table := b.report.Table("cached tokens, GOGC=10", "RSS MiB", "bytes per token")
 	var before int64
-	for step := range 4 { // the first brings the process to its working size; in a full run the last goes beyond the bound
+	for step := range 4 { // the first step brings the process to its working size; in a full run the last exceeds the cache's bound
 		b.send(clientCredentials(s.Issuer), b.tokens)
 		b.settle()
 		resident := must(s.Resident())

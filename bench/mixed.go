@@ -12,29 +12,31 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
 )
 
-// algorithms are those of our own tokens, one after the other, and of the other issuers. The last one signs from then on.
+// algorithms lists the algorithms of our own tokens, used one after the other, and of the other issuers. Our issuer
+// keeps signing with the last.
 var algorithms = []string{"RS256", "EdDSA", "ES256"}
 
-// What a mixed hundred of requests holds; the rest shows tokens that are known.
+// The composition of a hundred mixed requests. The rest carry known tokens.
 const (
 	mixedBad        = 2
 	mixedFirst      = 10
 	mixedQuestions  = 4
 	mixedTokens     = 4
 	mixedEverything = 100
-	// mixedStride has no divisor in common with it, so that a hundred requests that follow one another hold each kind as often.
+	// mixedStride is coprime to a hundred, so any hundred consecutive requests hold each kind equally often.
 	mixedStride = 37
 )
 
-// errand is a request of a mixed load, and what its answer must be.
+// errand is a request of a mixed load with its expected response.
 type errand struct {
 	request []byte
 	status  int
-	body    string // stands in the answer
+	body    string // must occur in the response
 }
 
-// mixed sends everything at once to one site: known tokens of our own and of three other issuers in three algorithms, tokens at first
-// sight, bad ones, introspection, and requests for tokens. The same connections carry all of it, as those of a balancer do.
+// mixed sends all kinds of requests at once to one site: known tokens of our own and of three other issuers in three
+// algorithms, new tokens, bad ones, introspection, and token requests. The same connections carry all of them, as
+// those of a load balancer do.
 func (b *bench) mixed() {
 	m, bare := b.newMixture(), b.bareCaddy(0)
 	requests := max(500, b.requests/2)
@@ -57,19 +59,19 @@ func (b *bench) mixed() {
 		mixedBad, mixedFirst, mixedQuestions, mixedTokens, len(m.known), 1+len(m.setup.trusted))
 }
 
-// mixture is what mixed requests are made of.
+// mixture holds the parts that mixed makes requests from.
 type mixture struct {
 	*bench
 	ours     *server
 	setup    setup
 	known    []string
-	owned    []string // those of them that are our own
+	owned    []string // those of known that are our own
 	bad      []badToken
-	shown    int // of the known tokens so far
+	shown    int // how many known tokens have been sent
 	badSoFar int
 }
 
-// newMixture starts a server that has signed with each algorithm, and the other issuers, and gets the tokens that are known.
+// newMixture starts the other issuers and a server that has signed with each algorithm, and obtains the known tokens.
 func (b *bench) newMixture() *mixture {
 	m := &mixture{bench: b}
 	for range algorithms {
@@ -78,11 +80,11 @@ func (b *bench) newMixture() *mixture {
 	m.ours = b.ours(m.setup)
 	m.obtainKnown(max(1, b.tokens/(2*len(algorithms))))
 	m.bad = m.badTokens()
-	b.send(orders(m.ours.Mixed, m.known), len(m.known)) // so that they are known
+	b.send(orders(m.ours.Mixed, m.known), len(m.known)) // caches them
 	return m
 }
 
-// obtainKnown gets so many tokens of each kind, our own and others', and puts one beside the other.
+// obtainKnown obtains each tokens of every kind, our own and others', and interleaves them.
 func (m *mixture) obtainKnown(each int) {
 	var kinds [][]string
 	for i, algorithm := range algorithms {
@@ -93,7 +95,7 @@ func (m *mixture) obtainKnown(each int) {
 	m.known = inTurn(kinds)
 }
 
-// own gets tokens of our own, signed with the algorithm.
+// own obtains tokens of our own, signed with the algorithm.
 func (m *mixture) own(algorithm string, count int) []string {
 	m.signWith(m.ours, m.setup, algorithm)
 	tokens := m.obtain(m.ours, count)
@@ -104,7 +106,7 @@ func (m *mixture) own(algorithm string, count int) []string {
 	return tokens
 }
 
-// badTokens are of our own issuer and of the others.
+// badTokens returns bad tokens of our own issuer and of the others.
 func (m *mixture) badTokens() []badToken {
 	bad, _ := m.bench.badTokens(m.ours, m.setup.trusted[0])
 	bad = slices.DeleteFunc(bad, func(t badToken) bool { return t.name == "oversize" })
@@ -114,7 +116,7 @@ func (m *mixture) badTokens() []badToken {
 	return bad
 }
 
-// errands are as many requests of all kinds, one among the other, addressed to a site.
+// errands returns count requests to a site, with all kinds interleaved.
 func (m *mixture) errands(count int, site string) []errand {
 	fresh := m.fresh(count * mixedFirst / mixedEverything)
 	errands := make([]errand, count)
@@ -142,7 +144,7 @@ func (m *mixture) errands(count int, site string) []errand {
 	return errands
 }
 
-// refused is a request with another bad token each time.
+// refused returns a request with a different bad token each time.
 func (m *mixture) refused(site string) []byte {
 	m.badSoFar++
 	kind := m.bad[m.badSoFar%len(m.bad)]
@@ -151,7 +153,7 @@ func (m *mixture) refused(site string) []byte {
 	return get(site, "/orders/1", string(token))
 }
 
-// fresh are tokens that nobody has shown, a quarter of each issuer, one beside the other.
+// fresh returns tokens that have never been used, a quarter from each issuer, interleaved.
 func (m *mixture) fresh(count int) []string {
 	each := (count + len(algorithms)) / (1 + len(algorithms))
 	kinds := [][]string{m.obtain(m.ours, each)}
@@ -161,7 +163,7 @@ func (m *mixture) fresh(count int) []string {
 	return inTurn(kinds)
 }
 
-// inTurn puts lists of one length one beside the other.
+// inTurn interleaves lists of equal length.
 func inTurn(lists [][]string) []string {
 	var all []string
 	for i := range lists[0] {
@@ -172,7 +174,7 @@ func inTurn(lists [][]string) []string {
 	return all
 }
 
-// send is a load of errands, each sent once.
+// send returns a load that sends each errand once.
 func send(site string, errands []errand) load.Load {
 	return load.Load{
 		Addr:    site,

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
 )
 
-// newTestMixture has another issuer's tokens in the place of our own.
+// newTestMixture returns a mixture with another issuer's tokens in place of our own.
 func newTestMixture(t *testing.T) *mixture {
 	t.Helper()
 	b := newTestBench(t)
@@ -33,7 +33,8 @@ func newTestMixture(t *testing.T) *mixture {
 	return m
 }
 
-// TestAMixtureHoldsWhatItSays, evenly: a hundred requests in a row have as many of each kind as any other hundred.
+// TestAMixtureHoldsWhatItSays checks that any hundred consecutive requests have as many of each kind as any other
+// hundred.
 func TestAMixtureHoldsWhatItSays(t *testing.T) {
 	m := newTestMixture(t)
 	const hundreds = 8
@@ -69,7 +70,7 @@ func TestAMixtureHoldsWhatItSays(t *testing.T) {
 	}
 }
 
-// TestAnErrandKnowsItsAnswer by status and body.
+// TestAnErrandKnowsItsAnswer checks that an errand compares status and body.
 func TestAnErrandKnowsItsAnswer(t *testing.T) {
 	l := send("bench.example", []errand{{nil, http.StatusOK, `"active":true`}})
 	for _, test := range []struct {
@@ -91,7 +92,7 @@ func TestAnErrandKnowsItsAnswer(t *testing.T) {
 	}
 }
 
-// TestAGaugeSeesWhenAServerIsWarm and what it refused until then.
+// TestAGaugeSeesWhenAServerIsWarm checks the time until a server is warm and the refusals until then.
 func TestAGaugeSeesWhenAServerIsWarm(t *testing.T) {
 	odd := errors.New("odd")
 	g := &gauge{start: time.Now(), bad: func(i int) bool { return i == 0 }, answers: &load.Answers{Elapsed: time.Hour}}
@@ -105,7 +106,7 @@ func TestAGaugeSeesWhenAServerIsWarm(t *testing.T) {
 		l.Observe(i, g.start.Add(moment), time.Millisecond)
 		_ = l.Response(i, &load.Response{Status: status})
 	}
-	at(0, 0, http.StatusOK) // whose latency nobody minds
+	at(0, 0, http.StatusOK) // its latency is left out
 	at(0, 1, http.StatusOK)
 	at(0, 2, http.StatusTooManyRequests)
 	for i := range 30 {

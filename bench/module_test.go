@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// TestBareCaddyHasTheSameDependencies: Gatehouse is built of the versions in its own go.mod and the bare Caddy beside it of those in
-// bench's. Where they differ, a comparison shows the dependency and not Gatehouse.
+// TestBareCaddyHasTheSameDependencies: Gatehouse is built with the versions in its own go.mod, and the bare Caddy
+// with those in bench's. Where the versions differ, a comparison would measure the dependency instead of Gatehouse.
 func TestBareCaddyHasTheSameDependencies(t *testing.T) {
 	theirs, ours := modules(t, "."), modules(t, "..")
-	maps.DeleteFunc(theirs, func(path, _ string) bool { return ours[path] == "" }) // what only the benchmark needs
+	maps.DeleteFunc(theirs, func(path, _ string) bool { return ours[path] == "" }) // only the benchmark needs them
 	for path, version := range theirs {
 		if version != ours[path] && path != "github.com/gatehouse-auth/gatehouse" {
 			t.Errorf("%s is %s in bench and %s in Gatehouse", path, version, ours[path])
@@ -22,7 +22,7 @@ func TestBareCaddyHasTheSameDependencies(t *testing.T) {
 	}
 }
 
-// modules are the versions of the modules of which the packages of a module are built.
+// modules returns the versions of the modules that provide the packages of the module in dir.
 func modules(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-C", dir, "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}}{{end}}", "./...")

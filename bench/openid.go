@@ -15,8 +15,8 @@ const (
 	openIDScope = "openid profile email public"
 )
 
-// openID holds what OpenID Connect adds against the same without: an ID token beside each access token, userinfo beside introspection, and
-// published documents beside an answer that takes no work. All of it is one process.
+// openID measures what OpenID Connect adds: an ID token with each access token, userinfo compared with introspection,
+// and published documents compared with a constant response. One process serves all of it.
 func (b *bench) openID() {
 	s := b.ours(setup{openID: true})
 	p := must(signIn(b.ctx, s))
@@ -48,7 +48,8 @@ func (b *bench) openID() {
 	b.atLeast("userinfo: rate", 0.8, outs.ratio(info.name, rateOf), 3, "of introspection")
 }
 
-// familiesOf signs a person in to the portal so many times, and returns an access token and a refresh token of each.
+// familiesOf signs a person in to the portal count times, and returns an access token and a refresh token of each
+// sign-in.
 func (b *bench) familiesOf(s *server, p person, scope string, count int) (access, refresh []string) {
 	access, refresh = make([]string, count), make([]string, count)
 	l := redeem(s, b.authorize(s, p, scope, count))
@@ -61,7 +62,7 @@ func (b *bench) familiesOf(s *server, p person, scope string, count int) (access
 	return access, refresh
 }
 
-// withIDToken makes sure that answers have an ID token if the scope asks for one.
+// withIDToken checks that responses have an ID token if the scope asks for one.
 func withIDToken(l load.Load, scope string) load.Load {
 	right := l.Response
 	l.Response = func(i int, r *load.Response) error {
@@ -80,7 +81,7 @@ func withIDToken(l load.Load, scope string) load.Load {
 	return l
 }
 
-// userInfo asks who the users of the tokens are, in turn.
+// userInfo requests userinfo with each token in turn.
 func userInfo(s *server, tokens []string) load.Load {
 	requests := make([][]byte, len(tokens))
 	for i, token := range tokens {
@@ -94,7 +95,7 @@ func userInfo(s *server, tokens []string) load.Load {
 	}}
 }
 
-// document reads what is published, in which there is a text.
+// document requests a published document and checks that it contains a text.
 func document(addr, path, text string) load.Load {
 	request := []byte("GET " + path + " HTTP/1.1\r\nHost: " + addr + "\r\nUser-Agent: bench/1\r\nAccept: application/json\r\n\r\n")
 	return load.Load{Addr: addr, Status: http.StatusOK, Request: load.Constant(request), Response: func(_ int, r *load.Response) error {

@@ -16,10 +16,10 @@ import (
 //go:embed peerissuers.mjs
 var nodeProvider string
 
-// nodeModules is where `make test` has installed what the tests of the wire need, oidc-provider among it.
+// nodeModules is where `make test` installs the packages for the interoperability tests, oidc-provider among them.
 const nodeModules = "caddymodule/testdata/npm/node_modules/oidc-provider"
 
-// peerIssuers hold the tokens that another issuer gives beside ours: client_credentials, ES256.
+// peerIssuers compares issuing tokens with another issuer: client_credentials, ES256.
 func (b *bench) peerIssuers() {
 	ours := b.ours(setup{})
 	base := side{name: "Gatehouse, client_credentials, ES256", on: ours, load: clientCredentials(ours.Issuer)}
@@ -32,7 +32,7 @@ func (b *bench) peerIssuers() {
 	b.compare(sides...)
 }
 
-// startNodeProvider starts it and waits until it gives a token.
+// startNodeProvider starts node oidc-provider and waits until it issues a token.
 func (b *bench) startNodeProvider() *server {
 	srv := b.newServer(must(exec.LookPath("node")), 0)
 	modules := must(filepath.Abs(nodeModules))
@@ -46,7 +46,7 @@ func (b *bench) startNodeProvider() *server {
 	return srv
 }
 
-// nodeTokens ask for tokens for a resource, which are JWTs as ours are.
+// nodeTokens requests tokens for a resource. The provider issues them as JWTs, as Gatehouse does.
 func nodeTokens(srv *server) load.Load {
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {"public"}, "resource": {externalAudience}}
 	return load.Load{

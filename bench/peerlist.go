@@ -1,7 +1,8 @@
 package main
 
-// gatePeers are the others that are held beside ours, at versions that build as they are. Each is configured to do the same: verify
-// signature, issuer, audience and time of a bearer token with the issuer's key, and hand the request on.
+// gatePeers are the other projects compared with ours, at versions that build without changes. Each is configured to
+// do the same: verify the signature, issuer, audience and lifetime of a bearer token with the issuer's key, and
+// forward the request.
 var gatePeers = []peer{
 	{
 		name: "forward_auth to a small Go verifier", algorithms: []string{"ES256", "RS256"}, asks: true,

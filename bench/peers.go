@@ -14,29 +14,30 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
 )
 
-// peer is somebody else's way to let tokens of an issuer pass to a service.
+// peer is another project's way to admit requests with an issuer's tokens.
 type peer struct {
 	name string
-	// module is what is built; one without a path is a bare Caddy.
+	// module is the module to build; one without a path is a bare Caddy.
 	module module
-	// algorithms are those that it verifies as it is configured here.
+	// algorithms are those that the peer verifies in this configuration.
 	algorithms []string
-	// files are what it reads, filled with peerWords.
+	// files are the peer's files, templates for peerWords.
 	files map[string]string
-	// arguments start it.
+	// arguments are its command-line arguments.
 	arguments []string
-	// asks: it asks the small verifier about each request.
+	// asks means that it calls the small verifier for each request.
 	asks bool
 }
 
-// peerWords are what files and arguments of a peer are filled with.
+// peerWords are the parameters of a peer's files and arguments.
 type peerWords struct {
 	Dir, Admin, Addr, API, Upstream, Helper string
 	Host, Port, APIPort                     string
 	Issuer, Audience, Algorithm, KeyFile    string
 }
 
-// peers holds others beside a bare Caddy and ours: the same tokens of the same issuer, which all of them have to verify.
+// peers compares other projects with a bare Caddy and with ours. All of them verify the same tokens of the same
+// issuer.
 func (b *bench) peers() {
 	p := b.startProvider(0)
 	bare, ours := b.bareCaddy(0), b.ours(trusting(p))
@@ -49,8 +50,8 @@ func (b *bench) peers() {
 	b.peerIssuers()
 }
 
-// peerSides are all sides for one algorithm. A peer that cannot be built or does not let a good token pass is left out, and the report
-// says why.
+// peerSides returns the sides for one algorithm. A peer that cannot be built or refuses a good token is left out, and
+// the report says why.
 func (b *bench) peerSides(algorithm string, bare, ours *server, p *provider) []side {
 	tokens := p.tokens(algorithm, min(1000, b.tokens))
 	base := side{name: "bare Caddy, " + algorithm, on: bare, load: orders(bare.Bare, tokens), requests: max(100, b.requests/2)}
@@ -74,14 +75,14 @@ func (b *bench) peerSides(algorithm string, bare, ours *server, p *provider) []s
 	return sides
 }
 
-// unlessLeftOut adds somebody to a comparison; the report says why that was not possible.
+// unlessLeftOut adds a peer to a comparison. If add fails, it reports why instead.
 func (b *bench) unlessLeftOut(name string, add func()) {
 	if err := attempt(add); err != nil {
 		b.report.Note("%s, is left out: %v", name, err)
 	}
 }
 
-// startPeer builds and starts one, and waits until it lets a good token pass, and a bad one not.
+// startPeer builds and starts a peer, and waits until it admits a good token. It fails if the peer admits a bad one.
 func (b *bench) startPeer(one peer, algorithm string, p *provider, token string) *server {
 	program := b.bare
 	if one.module.path != "" {
@@ -104,14 +105,14 @@ func (b *bench) startPeer(one peer, algorithm string, p *provider, token string)
 	}
 	check(srv.launch(b.ctx, srv.Bare, arguments...))
 	if one.module.path != "" && !strings.Contains(one.module.path, "caddy") {
-		srv.Admin = "" // which is Caddy's
+		srv.Admin = "" // only Caddy has one
 	}
 	check(srv.awaitAnswer(b.ctx, orders(srv.Bare, []string{token})))
 	b.refusesForged(srv, token)
 	return srv
 }
 
-// peerWords are the words for one that takes tokens of the provider. Its only site is Bare.
+// peerWords returns the parameters of a peer that accepts the provider's tokens. Its only site is Bare.
 func (b *bench) peerWords(srv *server, algorithm string, p *provider) peerWords {
 	w := peerWords{
 		Dir: srv.program.Dir, Admin: srv.Admin, Addr: srv.Bare, API: srv.Issuer, Upstream: b.upstream.Addr, Helper: srv.Silent,
@@ -124,7 +125,7 @@ func (b *bench) peerWords(srv *server, algorithm string, p *provider) peerWords 
 	return w
 }
 
-// refusesForged makes sure that a changed token does not pass.
+// refusesForged checks that the server refuses a changed token.
 func (b *bench) refusesForged(srv *server, token string) {
 	bad := newForger(token).changedSignature("forged", token).requests(srv.Bare)
 	bad.Status = 0
@@ -137,7 +138,7 @@ func (b *bench) refusesForged(srv *server, token string) {
 	must(bad.Send(b.ctx, 1, 1))
 }
 
-// in fills the words into a text.
+// in executes a template with the words.
 func (w peerWords) in(text string) string {
 	var filled strings.Builder
 	check(template.Must(template.New("").Parse(text)).Execute(&filled, w))

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// TestTheSmallVerifierVerifies: a peer that lets everything pass would be the fastest.
+// TestTheSmallVerifierVerifies: a peer that let every request pass would be the fastest.
 func TestTheSmallVerifierVerifies(t *testing.T) {
 	b := newTestBench(t)
 	p := b.startProvider(0)
-	other := &provider{issuer: "https://another.example", keys: p.keys} // so that nothing but the issuer differs
+	other := &provider{issuer: "https://another.example", keys: p.keys} // only the issuer differs
 	good := p.token("ES256")
 	f := newForger(good)
 	verify := verifier(p.keys["ES256"].key, p.issuer, "ES256")
@@ -40,7 +40,7 @@ func TestTheSmallVerifierVerifies(t *testing.T) {
 	}
 }
 
-// TestWhatPeersAreToldIsWhole: a word that is missing would show only on a machine where that peer is built.
+// TestWhatPeersAreToldIsWhole: a missing word would show only on a machine where that peer is built.
 func TestWhatPeersAreToldIsWhole(t *testing.T) {
 	w := peerWords{
 		Dir: "/dir", Admin: "a:1", Addr: "a:2", API: "a:3", Upstream: "a:4", Helper: "a:5", Host: "a", Port: "2", APIPort: "3",

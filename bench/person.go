@@ -15,10 +15,12 @@ import (
 	"golang.org/x/net/html"
 )
 
-// codeVerifier is behind the challenge of every authorization request. One for all would be wrong in an application.
+// codeVerifier is the PKCE verifier of every authorization request. Here all requests share it; an application needs
+// a new one for each.
 const codeVerifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 
-// authorizePath is the authorization request of the portal. Its nonce means something only with openid among the scopes.
+// authorizePath returns the authorization request of the portal. Its nonce has a meaning only with openid among the
+// scopes.
 func authorizePath(scope string) string {
 	digest := sha256.Sum256([]byte(codeVerifier))
 	return "/oauth/authorize?" + url.Values{
@@ -27,10 +29,10 @@ func authorizePath(scope string) string {
 	}.Encode()
 }
 
-// person is a browser in which somebody is signed in.
+// person is a signed-in browser.
 type person struct{ cookies string }
 
-// signIn walks through the sign-in page, as a browser does.
+// signIn signs in on the sign-in page, as a browser does.
 func signIn(ctx context.Context, s *server) (person, error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -63,10 +65,10 @@ func signIn(ctx context.Context, s *server) (person, error) {
 	return person{strings.Join(pairs, "; ")}, nil
 }
 
-// errSignedIn: there was no form, because the walk has ended at the application.
+// errSignedIn means that there was no form because the redirects have ended at the application.
 var errSignedIn = errors.New("the application was reached")
 
-// open asks for a page, and returns its form and where that goes.
+// open requests a page and returns its form and the form's action.
 func open(ctx context.Context, walk *http.Client, method, address string, form url.Values) (url.Values, string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -96,7 +98,7 @@ func open(ctx context.Context, walk *http.Client, method, address string, form u
 	return fields, target.String(), nil
 }
 
-// formIn returns the fields of the form of a page, and where it goes.
+// formIn returns the fields of the form of a page, and its action.
 func formIn(page io.Reader) (fields url.Values, action string, err error) {
 	root, err := html.Parse(page)
 	if err != nil {

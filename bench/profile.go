@@ -13,11 +13,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/proc"
 )
 
-// profileTime is how long a profile looks at one side.
+// profileTime is how long one side is profiled.
 const profileTime = 8 * time.Second
 
-// profile writes a CPU profile of each side, after it was measured: looking costs time too. A side whose requests can be sent
-// only once has none, nor has a server without an admin endpoint.
+// profile writes a CPU profile of each side after its measurement, because profiling costs time too. It skips sides
+// whose requests can be sent only once, and servers without an admin endpoint.
 func (b *bench) profile(sides []side) {
 	if b.profiles == "" {
 		return

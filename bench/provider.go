@@ -21,27 +21,27 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// externalAudience is what the tokens of the other issuer are meant for.
+// externalAudience is the audience of the other issuer's tokens.
 const externalAudience = "https://api.bench.example"
 
-// provider is another issuer, on loopback, whose tokens this program signs.
+// provider is another issuer, on loopback. This program signs its tokens.
 type provider struct {
 	issuer string
 	keys   map[string]externalKey // by algorithm
 	serial atomic.Int64
-	// delay is how long whoever asks for the keys waits for them, and asked how often somebody did.
+	// delay is how long a request for the keys waits for its response; asked counts those requests.
 	delay time.Duration
 	asked atomic.Int64
 }
 
 // externalKey is a key of the provider.
 type externalKey struct {
-	public map[string]any // as in the key set
+	public map[string]any // as in the JWK Set
 	key    crypto.PublicKey
 	sign   func(text []byte) ([]byte, error)
 }
 
-// startProvider makes a key for each algorithm and publishes them until the scenario ends; its answers take a while.
+// startProvider makes a key for each algorithm and publishes them until the scenario ends. Each response takes delay.
 func (b *bench) startProvider(delay time.Duration) *provider {
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	p := &provider{issuer: "http://" + listener.Addr().String(), delay: delay, keys: externalKeys()}
@@ -105,7 +105,7 @@ func ed25519Key() externalKey {
 	}}
 }
 
-// token signs a token of which there is no other like it.
+// token signs a token that differs from every other.
 func (p *provider) token(algorithm string) string { return must(p.sign(algorithm)) }
 
 func (p *provider) sign(algorithm string) (string, error) {
@@ -118,7 +118,7 @@ func (p *provider) sign(algorithm string) (string, error) {
 	return text + "." + encodeBytes(signature), err
 }
 
-// tokens signs so many on all processors that this process may use.
+// tokens signs count tokens on all processors that this process may use.
 func (p *provider) tokens(algorithm string, count int) []string {
 	tokens := make([]string, count)
 	var next atomic.Int64

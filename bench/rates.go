@@ -45,7 +45,7 @@ func (b *bench) connections() {
 	b.draw("latency-over-connections.svg", latency)
 }
 
-// inTurns measures the sides with so many connections, in a third of the rounds.
+// inTurns measures the sides over conns connections, in a third of the rounds.
 func (b *bench) inTurns(sides []side, conns int) [][]cost {
 	costs := make([][]cost, len(sides))
 	count := b.requests
@@ -61,7 +61,7 @@ func (b *bench) inTurns(sides []side, conns int) [][]cost {
 	return costs
 }
 
-// idleConnections asks what a connection costs that has been used and waits, without and with a gate in front.
+// idleConnections measures the memory of an idle connection that has been used, with and without a gate.
 func (b *bench) idleConnections() {
 	ours, bare := b.ours(setup{}), b.bareCaddy(0)
 	token := b.obtain(ours, 1)[0]
@@ -76,7 +76,8 @@ func (b *bench) idleConnections() {
 	b.atMost("an idle connection", 1.1, each/bareEach, 2, "× one of bare Caddy")
 }
 
-// idleOn opens connections, uses each once, and returns the memory while all of them wait, and the growth for each.
+// idleOn opens connections, uses each once, and returns the memory while all of them are idle, and the growth per
+// connection.
 func (b *bench) idleOn(s *server, request []byte, site string, count int) (resident int64, each float64) {
 	before := must(s.Resident())
 	var held []net.Conn
@@ -101,8 +102,8 @@ func (b *bench) idleOn(s *server, request []byte, site string, count int) (resid
 	return resident, float64(resident-before) / float64(count)
 }
 
-// revocationRates asks what it costs the gate that tokens are revoked all the time: each revocation makes it look again
-// whether the tokens that it knows still stand.
+// revocationRates measures how much continuous revocations cost the gate. After each one, the gate checks again
+// whether its cached tokens are still valid.
 func (b *bench) revocationRates() {
 	seconds := 10
 	if b.quick {
@@ -135,18 +136,19 @@ func quantile(r *load.Result, q float64) report.Cell {
 	return report.Number(milliseconds(r.Latency.Quantile(q)), 2)
 }
 
-// pace is the time between two requests of a gate that is in use and not at its limit.
+// pace is the time between two requests to a gate that is in use but below its limit.
 const pace = time.Second / 1000
 
-// signIns sends a flood of wrong passwords, each of which costs a slow hash, and looks at what the gate's callers notice.
+// signIns sends a flood of wrong passwords and measures the effect on the gate's callers. Each password costs a slow
+// hash.
 func (b *bench) signIns() {
 	ours := b.ours(setup{})
 	gate := orders(ours.Protected, b.obtain(ours, 1))
 	gate.Pace = pace
 	count := min(b.requests, 4000)
-	b.send(gate, count/4) // warm
+	b.send(gate, count/4) // warm-up
 	table := b.report.Table("", "p50 ms", "p99 ms", "RSS MiB", "answers of the flood")
-	for range 2 { // twice, so that the noise can be seen
+	for range 2 { // the difference between the two rounds shows the noise
 		for _, conns := range []int{0, manyConns} {
 			stop := b.inBackground(guesses(ours), conns)
 			result, resident := must(gate.Send(b.ctx, b.conns, count)), must(ours.Resident())
@@ -156,7 +158,7 @@ func (b *bench) signIns() {
 	}
 }
 
-// guesses tries passwords of ever other accounts.
+// guesses tries a password for a different account in each request.
 func guesses(s *server) load.Load {
 	return load.Load{Addr: s.Issuer, Request: func(i int, scratch []byte) []byte {
 		form := url.Values{"grant_type": {"password"}, "email": {strconv.Itoa(i) + userEmail}, "password": {"wrong"}}

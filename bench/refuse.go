@@ -1,7 +1,7 @@
 package main
 
-// refuse holds each kind of bad token against the `respond 401` of a Caddy without Gatehouse. A longer request costs both
-// sides more, so each kind has its own pair.
+// refuse compares each kind of bad token with the `respond 401` of a Caddy without Gatehouse. A longer request costs
+// both sides more, so each kind has its own pair.
 func (b *bench) refuse() {
 	p := b.startProvider(0)
 	ours, bare := b.ours(trusting(p)), b.bareCaddy(0)
@@ -19,7 +19,7 @@ func (b *bench) refuse() {
 	for _, t := range external {
 		pair(t, ours.ProtectedExternal)
 	}
-	// Two more beside the first: the control, and Caddy's own refusal when it says as much as ours must.
+	// Two more sides follow the first: the control, and Caddy's own refusal with every header that ours has.
 	sides = append(sides, sides[0].again(),
 		side{name: "header and respond, the same answer", against: sides[0].name, on: bare, load: own[0].requests(bare.SameAnswer)})
 	outs := b.compare(sides...)

@@ -12,13 +12,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
 )
 
-// get is a request as a service sends it, with a bearer token.
+// get returns a request as a service sends it, with a bearer token.
 func get(host, path, token string) []byte {
 	return []byte("GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: bench/1\r\nAccept: application/json\r\n" +
 		"Accept-Encoding: gzip\r\nAuthorization: Bearer " + token + "\r\n\r\n")
 }
 
-// orders asks for the same path with the tokens in turn.
+// orders requests the same path with each token in turn.
 func orders(addr string, tokens []string) load.Load {
 	requests := make([][]byte, len(tokens))
 	for i, token := range tokens {
@@ -27,7 +27,7 @@ func orders(addr string, tokens []string) load.Load {
 	return load.Load{Addr: addr, Status: http.StatusOK, Request: load.InTurn(requests)}
 }
 
-// post is a form that a client sends with HTTP Basic, as golang.org/x/oauth2 does.
+// post returns a form sent with HTTP Basic, as golang.org/x/oauth2 does.
 func post(addr, path, client, form string) []byte {
 	basic := base64.StdEncoding.EncodeToString([]byte(client + ":" + clientSecret))
 	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench/1\r\nAccept-Encoding: gzip\r\n"+
@@ -35,18 +35,18 @@ func post(addr, path, client, form string) []byte {
 		path, addr, basic, len(form), form)
 }
 
-// tokenForm is a request to the token endpoint.
+// tokenForm returns a request to the token endpoint.
 func tokenForm(addr, client string, form url.Values) []byte {
 	return post(addr, "/oauth/token", client, form.Encode())
 }
 
-// clientCredentials asks for tokens.
+// clientCredentials requests tokens by client_credentials.
 func clientCredentials(addr string) load.Load {
 	request := tokenForm(addr, clientID, url.Values{"grant_type": {"client_credentials"}, "scope": {"public"}})
 	return load.Load{Addr: addr, Status: http.StatusOK, Request: load.Constant(request)}
 }
 
-// aboutTokens has a client send the tokens in turn to an endpoint.
+// aboutTokens sends each token in turn to an endpoint, as a client.
 func aboutTokens(s *server, client, path string, tokens []string) load.Load {
 	requests := make([][]byte, len(tokens))
 	for i, token := range tokens {
@@ -55,7 +55,7 @@ func aboutTokens(s *server, client, path string, tokens []string) load.Load {
 	return load.Load{Addr: s.Issuer, Status: http.StatusOK, Request: load.InTurn(requests)}
 }
 
-// introspect asks about tokens, each of which must be active.
+// introspect introspects tokens. Each must be active.
 func introspect(s *server, client string, tokens []string) load.Load {
 	l := aboutTokens(s, client, "/oauth/introspect", tokens)
 	l.Response = func(_ int, r *load.Response) error {
@@ -67,12 +67,12 @@ func introspect(s *server, client string, tokens []string) load.Load {
 	return l
 }
 
-// revocations revoke a new token each.
+// revocations returns loads that revoke a new token in each request.
 func (b *bench) revocations(s *server) func(count int) load.Load {
 	return func(count int) load.Load { return aboutTokens(s, clientID, "/oauth/revoke", b.obtain(s, count)) }
 }
 
-// obtain gets tokens by client_credentials.
+// obtain requests tokens by client_credentials.
 func (b *bench) obtain(s *server, count int) []string {
 	tokens := make([]string, count)
 	l := clientCredentials(s.Issuer)
@@ -85,7 +85,7 @@ func (b *bench) obtain(s *server, count int) []string {
 	return tokens
 }
 
-// chains begins families, and returns a refresh token of each.
+// chains begins families and returns a refresh token of each.
 func (b *bench) chains(s *server, count int) []string {
 	form := url.Values{"grant_type": {"password"}, "email": {quickEmail}, "password": {userPassword}}
 	tokens := make([]string, count)
@@ -101,7 +101,7 @@ func (b *bench) chains(s *server, count int) []string {
 	return tokens
 }
 
-// rotate takes a token of a client that nobody is using, and puts its successor back.
+// rotate takes a refresh token of a client that no other request is using, and puts its successor back.
 func rotate(s *server, client string, tokens []string) load.Load {
 	free := make(chan string, len(tokens))
 	for _, token := range tokens {
@@ -121,7 +121,7 @@ func rotate(s *server, client string, tokens []string) load.Load {
 	}
 }
 
-// authorize gets codes for a person who is signed in: the portal is first-party, so no page stands between.
+// authorize obtains codes for a signed-in person. The portal is first-party, so there is no consent page.
 func (b *bench) authorize(s *server, p person, scope string, count int) []string {
 	codes := make([]string, count)
 	request := []byte("GET " + authorizePath(scope) + " HTTP/1.1\r\nHost: " + s.Issuer + "\r\nUser-Agent: bench/1\r\nCookie: " + p.cookies + "\r\n\r\n")
@@ -158,7 +158,7 @@ func redeem(s *server, codes []string) load.Load {
 	}
 }
 
-// answer is what the token endpoint gives.
+// answer is the response of the token endpoint.
 type answer struct {
 	AccessToken  string `json:"access_token"`
 	RefreshToken string `json:"refresh_token"`
@@ -176,7 +176,7 @@ func readTokens(body []byte) (answer, error) {
 	return a, nil
 }
 
-// refreshTokenIn is the refresh token of an answer.
+// refreshTokenIn returns the refresh token of a response.
 func refreshTokenIn(body []byte) (string, error) {
 	a, err := readTokens(body)
 	if err == nil && a.RefreshToken == "" {

@@ -17,20 +17,20 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/report"
 )
 
-// machine is what the scenarios of a run share.
+// machine holds what the scenarios of a run share.
 type machine struct {
 	options
 	out      io.Writer
 	results  *report.Report
 	upstream *proc.Process
-	// servers are the processors that are kept for them; none: no process is bound.
+	// servers are the processors reserved for the servers; none: no process is bound.
 	servers proc.CPUs
-	// database starts PostgreSQL when the first scenario asks for it.
+	// database starts PostgreSQL on its first call.
 	database func() (*postgres.Server, error)
 	closers  []func()
 }
 
-// run builds what is measured, and runs the scenarios that the flags name.
+// run builds the programs under test and runs the scenarios that the flags select.
 func run(ctx context.Context, o options, out io.Writer) error {
 	chosen, err := choose(o)
 	if err != nil {
@@ -57,7 +57,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	return m.writeJSON()
 }
 
-// choose picks the scenarios that -only names, or all but those that ask to be named.
+// choose returns the scenarios that -only names, or all except those of onRequest.
 func choose(o options) ([]scenario, error) {
 	if o.check {
 		return []scenario{checkScenario}, nil
@@ -91,7 +91,7 @@ func (m *machine) startDatabase() (*postgres.Server, error) {
 	return s, nil
 }
 
-// bindProcesses keeps processors for the servers where that is possible, and says so.
+// bindProcesses reserves processors for the servers where that is possible, and records whether it was.
 func (m *machine) bindProcesses() {
 	if !m.pin {
 		m.condition("Nothing is bound to processors.")
@@ -109,7 +109,7 @@ func (m *machine) bindProcesses() {
 	m.condition("The servers run on the processors %s; the load, the upstream and PostgreSQL on %s.", servers, others)
 }
 
-// conditions says on what and how is measured.
+// conditions records the machine and the settings of the measurement.
 func (m *machine) conditions() {
 	m.condition("%s, %s/%s, %d processors; servers with GOMAXPROCS=%d and GOGC=%d.",
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), m.procs, m.gogc)
@@ -127,7 +127,7 @@ func (m *machine) condition(format string, arguments ...any) {
 	m.results.Conditions = append(m.results.Conditions, fmt.Sprintf(format, arguments...))
 }
 
-// scenario runs one, with servers of its own: what another leaves in memory would be in its way.
+// scenario runs one scenario on servers of its own, so that memory in use by another does not distort it.
 func (m *machine) scenario(ctx context.Context, s scenario) error {
 	b := &bench{machine: m, ctx: ctx, report: &report.Scenario{Name: s.name, Title: s.title}}
 	defer b.close()

@@ -13,14 +13,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/report"
 )
 
-// scenario is one question.
+// scenario answers one question with measurements.
 type scenario struct {
 	name  string
 	title string
 	run   func(*bench)
 }
 
-// scenarios in the order in which they run.
+// scenarios lists the scenarios in the order in which they run.
 var scenarios = []scenario{
 	{"proxy", "Warm tokens, ES256: what `protect` adds to `reverse_proxy`", (*bench).proxy},
 	{"gogc", "GOGC=100 and GOGC=400, on both sides", (*bench).collectorHeadroom},
@@ -49,7 +49,8 @@ var scenarios = []scenario{
 	{"growth-postgres", "Growth: latency, memory and start over stored families, PostgreSQL", (*bench).growPostgres},
 }
 
-// onRequest are those that run only when -only names them: they need the network once, for what others have built.
+// onRequest lists the scenarios that run only when -only names them. They need the network once, to download other
+// projects.
 var onRequest = []scenario{
 	{"peers", "Others on the same loads", (*bench).peers},
 }
@@ -62,8 +63,9 @@ func scenarioNames() []string {
 	return names
 }
 
-// bench is a scenario at work. Like a test, it ends at the first error: each of its steps needs the one before. So its methods, and
-// what else runs in its goroutine, end it by check and must instead of returning errors.
+// bench runs one scenario. Like a test, it ends at the first error, because each step needs the one before. Its
+// methods, and other functions that run in its goroutine, therefore end the scenario with check and must instead of
+// returning errors.
 type bench struct {
 	*machine
 	ctx     context.Context
@@ -102,21 +104,21 @@ func attempt(step func()) (err error) {
 	return nil
 }
 
-// named runs a step; its name stands before the error that ends it.
+// named runs a step and prefixes the error that ends it with name.
 func named(name string, step func()) {
 	if err := attempt(step); err != nil {
 		check(fmt.Errorf("%s: %w", name, err))
 	}
 }
 
-// close ends the scenario's servers.
+// close stops the scenario's servers.
 func (b *bench) close() {
 	for _, end := range slices.Backward(b.cleanup) {
 		end()
 	}
 }
 
-// atMost and atLeast note a goal of this scenario.
+// atMost and atLeast record a goal of this scenario.
 func (b *bench) atMost(name string, goal, measured float64, decimals int, unit string) {
 	b.results.AtMost(b.report.Name, name, goal, measured, decimals, unit)
 }
@@ -136,7 +138,7 @@ func (b *bench) pause(d time.Duration) {
 	}
 }
 
-// settle gives a server the time to give back the memory that it does not need.
+// settle gives a server time to return unused memory to the system.
 func (b *bench) settle() {
 	if b.quick {
 		b.pause(time.Second / 4)
@@ -145,11 +147,11 @@ func (b *bench) settle() {
 	b.pause(3 * time.Second)
 }
 
-// draw writes a curve into the directory of -svg, if there is one.
+// draw writes a curve into the directory of -svg. It does nothing if -svg is not set.
 func (b *bench) draw(file string, p *plot.Plot) {
 	if b.svg == "" {
 		return
 	}
-	check(os.MkdirAll(b.svg, 0o755))                                //nolint:gosec // pictures for everybody
-	check(os.WriteFile(filepath.Join(b.svg, file), p.SVG(), 0o644)) //nolint:gosec // pictures for everybody
+	check(os.MkdirAll(b.svg, 0o755))                                //nolint:gosec // the pictures are public
+	check(os.WriteFile(filepath.Join(b.svg, file), p.SVG(), 0o644)) //nolint:gosec // the pictures are public
 }

@@ -19,7 +19,7 @@ import (
 // headerTimeout is for the servers of this program, whose only client is the benchmark.
 const headerTimeout = time.Minute
 
-// startUpstream starts this very program as the upstream.
+// startUpstream starts this program as the upstream.
 func startUpstream(ctx context.Context) (*proc.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -34,7 +34,8 @@ func startUpstream(ctx context.Context) (*proc.Process, error) {
 	return proc.Start(ctx, cmd, addr, nil)
 }
 
-// serveUpstream answers every request with the same small body. The smaller the answer, the larger is protect's share.
+// serveUpstream answers every request with the same small body. A smaller response makes protect's share of the cost
+// larger.
 func serveUpstream(addr string) error {
 	body := []byte(`{"orders":[]}`)
 	server := &http.Server{
@@ -47,8 +48,8 @@ func serveUpstream(addr string) error {
 	return server.ListenAndServe()
 }
 
-// serveVerifier is the small service that many people put behind Caddy's forward_auth: it verifies each token with golang-jwt, and says
-// whose it is.
+// serveVerifier is the small service that many people put behind Caddy's forward_auth. It verifies each token with
+// golang-jwt and returns its subject.
 func serveVerifier(addr, keyFile, issuer, algorithm string) error {
 	key, err := readPublicKey(keyFile)
 	if err != nil {
@@ -76,7 +77,7 @@ func verifier(key any, issuer, algorithm string) http.HandlerFunc {
 }
 
 func readPublicKey(file string) (any, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // what this program has written
+	text, err := os.ReadFile(file) //nolint:gosec // written by this program
 	if err != nil {
 		return nil, err
 	}

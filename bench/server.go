@@ -16,30 +16,31 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/proc"
 )
 
-// server is a running Caddy with its sites' addresses.
+// server is a running Caddy with the addresses of its sites.
 type server struct {
 	*proc.Process
 	sites
 	program proc.Program
-	// helper is a process that the server asks about each request; nil: none. What it takes counts as the server's.
+	// helper is a process that the server calls for each request; nil: none. Its cost counts as the server's.
 	helper *proc.Process
 }
 
-// setup is what a server of ours is told beside the defaults. The zero value works.
+// setup configures a server of ours. The zero value means the defaults.
 type setup struct {
 	// algorithm signs its tokens; "": ES256.
 	algorithm string
-	// store stands behind `store`; "": SQLite in the server's directory.
+	// store is the argument of `store`; "": SQLite in the server's directory.
 	store string
 	// issuer is the URL of the issuer; "": the server's own.
 	issuer string
-	// trusted are other issuers: the site ProtectedExternal takes the tokens of the first, Mixed those of all and our own.
+	// trusted are other issuers. The site ProtectedExternal accepts the tokens of the first; Mixed accepts those of
+	// all and our own.
 	trusted []*provider
-	// openID makes it an OpenID provider, whose ID tokens are signed with the same algorithm.
+	// openID makes it an OpenID provider that signs ID tokens with the same algorithm.
 	openID bool
-	// personal lets people have personal access tokens.
+	// personal enables personal access tokens.
 	personal bool
-	// gogc is GOGC; 0: what the flags say.
+	// gogc is GOGC; 0: the value of the flag.
 	gogc int
 }
 
@@ -53,7 +54,7 @@ func (b *bench) ours(s setup) *server {
 
 func trusting(p ...*provider) setup { return setup{trusted: p} }
 
-// settings fill the Caddyfile of a server of ours.
+// settings returns the parameters of the Caddyfile of a server of ours.
 func (b *bench) settings(srv *server, s setup) words {
 	w := b.words(srv)
 	w.Store, w.OpenID, w.Personal, w.ExternalAudience = s.store, s.openID, s.personal, externalAudience
@@ -64,7 +65,7 @@ func (b *bench) settings(srv *server, s setup) words {
 	return w
 }
 
-// reload gives a server of ours another configuration, while it serves.
+// reload loads another configuration into a server of ours while it serves.
 func (b *bench) reload(srv *server, s setup) {
 	srv.configure(oursCaddyfile, b.settings(srv, s))
 	text := must(os.ReadFile(srv.config()))
@@ -73,14 +74,14 @@ func (b *bench) reload(srv *server, s setup) {
 	}
 }
 
-// signWith has a server of ours sign with another algorithm from now on. What it has signed before stays good.
+// signWith makes a server of ours sign with another algorithm. Tokens that it has signed before remain valid.
 func (b *bench) signWith(srv *server, s setup, algorithm string) {
 	s.algorithm = algorithm
 	b.reload(srv, s)
 	check(proc.Tell(b.ctx, srv.Admin, "/oauth/keys/rotate", "application/json", []byte(`{"now":true}`)))
 }
 
-// bareCaddy starts a Caddy without Gatehouse, for the scenario. GOGC 0 is what the flags say.
+// bareCaddy starts a Caddy without Gatehouse for the scenario. A gogc of 0 means the value of the flag.
 func (b *bench) bareCaddy(gogc int) *server {
 	srv := b.newServer(b.bare, gogc)
 	srv.configure(bareCaddyfile, b.words(srv))
@@ -88,7 +89,7 @@ func (b *bench) bareCaddy(gogc int) *server {
 	return srv
 }
 
-// newServer prepares a server in a directory of its own. Both go when the scenario ends.
+// newServer prepares a server in its own directory. Both are removed when the scenario ends.
 func (b *bench) newServer(program string, gogc int) *server {
 	dir := must(os.MkdirTemp(b.dir, "gatehouse-bench-"))
 	srv := &server{program: b.program(program)}
@@ -109,7 +110,7 @@ func (b *bench) newServer(program string, gogc int) *server {
 	return srv
 }
 
-// program is a server's program as the flags say.
+// program returns a server's program with the settings of the flags.
 func (m *machine) program(path string) proc.Program {
 	return proc.Program{Path: path, CPUs: m.servers, Procs: m.procs, GOGC: m.gogc}
 }
@@ -127,8 +128,8 @@ func (s *server) config() string { return filepath.Join(s.program.Dir, "Caddyfil
 
 func (s *server) configure(t *template.Template, w words) { fill(s.config(), t, w) }
 
-// launch starts the process and waits until it serves a site. An issuer is ready a moment after Caddy listens. Arguments are those
-// of another program than Caddy.
+// launch starts the process and waits until it serves a site. An issuer is ready a moment after Caddy listens. The
+// arguments are for programs other than Caddy.
 func (s *server) launch(ctx context.Context, site string, arguments ...string) error {
 	if arguments == nil {
 		arguments = []string{"run", "--adapter", "caddyfile", "--config", s.config()}
@@ -152,7 +153,7 @@ func (s *server) awaitAnswer(ctx context.Context, l load.Load) error {
 	return nil
 }
 
-// CPU is the processor time of the server and of its helper.
+// CPU returns the processor time of the server and of its helper.
 func (s *server) CPU() (time.Duration, error) {
 	sum, err := s.Process.CPU()
 	if err != nil || s.helper == nil {
@@ -162,7 +163,7 @@ func (s *server) CPU() (time.Duration, error) {
 	return sum + other, err
 }
 
-// Resident is the memory of the server and of its helper.
+// Resident returns the memory of the server and of its helper.
 func (s *server) Resident() (int64, error) {
 	sum, err := s.Process.Resident()
 	if err != nil || s.helper == nil {
@@ -172,7 +173,7 @@ func (s *server) Resident() (int64, error) {
 	return sum + other, err
 }
 
-// heap is what the Go runtime has counted, of a server that tells.
+// heap returns the counters of the Go runtime, of a server that publishes them.
 func (s *server) heap(ctx context.Context) (proc.Heap, error) {
 	if s.Admin == "" {
 		return proc.Heap{}, nil
@@ -180,7 +181,8 @@ func (s *server) heap(ctx context.Context) (proc.Heap, error) {
 	return proc.ReadHeap(ctx, s.Admin)
 }
 
-// liveHeap is what a server's heap holds once it was collected. The profile of the heap collects first.
+// liveHeap returns the size of a server's heap after a garbage collection. Requesting the heap profile runs the
+// collection.
 func (s *server) liveHeap(ctx context.Context) (int64, error) {
 	if err := proc.Admin(ctx, s.Admin, "/debug/pprof/heap?gc=1", func(body io.Reader) error {
 		_, err := io.Copy(io.Discard, body)

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// attemptCookie is the cookie by which a host knows a browser while it signs in. One for all would be wrong in a browser.
+	// attemptCookie identifies a browser to a host during a sign-in. All sign-ins share it here; in production each
+	// browser needs its own.
 	attemptCookie = "gatehouse_sign_in=benchBenchBenchBenchBe"
-	// manySessions is how many the goal for memory is about.
+	// manySessions is the number of sessions that the memory goal refers to.
 	manySessions = 100_000
 )
 
-// sessions holds requests with the session of a host against the same requests with a bearer token of the same person, on one
-// route. Every session and every token was seen before.
+// sessions compares requests that carry a host's session with the same requests that carry a bearer token of the same
+// person, on one route. Every session and every token has been used before.
 func (b *bench) sessions() {
 	s := b.ours(setup{})
 	p := must(signIn(b.ctx, s))
@@ -29,7 +30,7 @@ func (b *bench) sessions() {
 	tokens, _ := b.familiesOf(s, p, plainScope, few)
 	bearer := side{name: "bearer token", on: s, load: orders(s.Web, tokens)}
 	session := side{name: "session of a host", against: bearer.name, on: s, load: pages(s.Web, b.atHost(s, p, few))}
-	b.send(session.load, few) // a token is remembered from its birth, a session when it is used
+	b.send(session.load, few) // a token is cached when it is issued, a session when it is first used
 	exchange := side{name: "code exchange", on: s, requests: b.requests / 4, prepare: func(count int) load.Load {
 		return redeem(s, b.authorize(s, p, plainScope, count))
 	}}
@@ -42,7 +43,8 @@ func (b *bench) sessions() {
 	b.sessionMemory()
 }
 
-// sessionCommits counts what sessions have the server write: one request after the other, so that no two share a commit.
+// sessionCommits counts the commits that sessions cause. Requests are sent one after the other, so no two share a
+// commit.
 func (b *bench) sessionCommits(s *server, p person, warm load.Load) {
 	const count = 50
 	one := func(l load.Load) { must(l.Send(b.ctx, 1, count)) }
@@ -66,7 +68,7 @@ func (b *bench) sessionCommits(s *server, p person, warm load.Load) {
 	b.atMost("sessions that are used again, and that are not used", 0, used+resting, 0, "commits")
 }
 
-// pages opens the same page with the sessions in turn, as a script of an application does.
+// pages requests the same page with each session in turn, as an application's script does.
 func pages(addr string, cookies []string) load.Load {
 	requests := make([][]byte, len(cookies))
 	for i, cookie := range cookies {
@@ -76,7 +78,8 @@ func pages(addr string, cookies []string) load.Load {
 	return load.Load{Addr: addr, Status: http.StatusOK, Request: load.InTurn(requests)}
 }
 
-// navigate opens a page each as a browser does, and tells what it is redirected to. The pages are all at one address.
+// navigate opens each page as a browser does, and passes the target of each redirect to redirected. The pages are all
+// at one address.
 func navigate(addr, cookie string, targets []string, redirected func(i int, to *url.URL, r *load.Response) error) load.Load {
 	return load.Load{
 		Addr: addr, Status: http.StatusSeeOther,
@@ -94,7 +97,8 @@ func navigate(addr, cookie string, targets []string, redirected func(i int, to *
 	}
 }
 
-// approved begins sign-ins at the host and returns where the issuer has sent the browser back to: the callbacks, each good once.
+// approved begins sign-ins at the host and returns the callback URLs to which the issuer redirects the browser. Each
+// is good once.
 func (b *bench) approved(s *server, p person, count int) []string {
 	asked, callbacks := make([]string, count), make([]string, count)
 	into := func(targets []string, path string) func(int, *url.URL, *load.Response) error {
@@ -111,7 +115,8 @@ func (b *bench) approved(s *server, p person, count int) []string {
 	return callbacks
 }
 
-// comeBack brings the answers of the issuer to the host, and keeps the cookies that it gives, unless they are nil.
+// comeBack delivers the issuer's responses to the host, and stores the cookies that the host sets in cookies, unless
+// that is nil.
 func comeBack(s *server, callbacks, cookies []string) load.Load {
 	return navigate(s.Web, attemptCookie, callbacks, func(i int, to *url.URL, r *load.Response) error {
 		cookie, _, _ := strings.Cut(r.Get("Set-Cookie"), ";")
@@ -125,14 +130,14 @@ func comeBack(s *server, callbacks, cookies []string) load.Load {
 	})
 }
 
-// atHost signs a person in at the host so many times, and returns the cookies.
+// atHost signs a person in at the host count times and returns the cookies.
 func (b *bench) atHost(s *server, p person, count int) []string {
 	cookies := make([]string, count)
 	b.send(comeBack(s, b.approved(s, p, count), cookies), count)
 	return cookies
 }
 
-// sessionMemory has a server remember more and more sessions, and looks at the process, as tokenMemory does.
+// sessionMemory fills a server with more and more sessions and measures the process's memory, as tokenMemory does.
 func (b *bench) sessionMemory() {
 	s := b.ours(setup{gogc: 10})
 	p := must(signIn(b.ctx, s))

@@ -7,11 +7,11 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// signatureCost is what one signature of an algorithm takes this machine, in microseconds: no token endpoint and no gate can do
-// without it.
+// signatureCost is the cost of one signature of an algorithm on this machine, in microseconds. Every token endpoint
+// pays the first and every gate the second.
 type signatureCost struct{ sign, verify float64 }
 
-// costOfSignature measures it over a text that is as long as the signed part of a token.
+// costOfSignature measures it over a text as long as the signed part of a token.
 func costOfSignature(algorithm string) signatureCost {
 	key, method := externalKeys()[algorithm], jwt.GetSigningMethod(algorithm)
 	text := strings.Repeat("x", 500)
@@ -22,7 +22,8 @@ func costOfSignature(algorithm string) signatureCost {
 	}
 }
 
-// leastTime is the time of a call in microseconds: the least of several rounds, because what else runs on the machine only adds.
+// leastTime returns the time of a call in microseconds. It takes the least of several rounds, because other load on
+// the machine only adds.
 func leastTime(call func()) float64 {
 	const rounds, calls = 20, 50
 	best := time.Duration(1 << 62)

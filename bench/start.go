@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/stats"
 )
 
-// start measures how long it takes from the start of the process until it serves, and how large the programs are.
+// start measures the time from the start of the process until it serves, and the size of the programs.
 func (b *bench) start() {
 	const onDatabase, empty, without = "ours, on its database", "ours, in an empty directory", "bare Caddy"
 	ours, bare := b.ours(setup{}), b.bareCaddy(0)

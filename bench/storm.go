@@ -12,20 +12,20 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/stats"
 )
 
-// stormP99Goal is how much longer the slowest of the good requests may take beside a flood.
+// stormP99Goal is the highest ratio of the good requests' p99 latency with a flood to that without.
 const stormP99Goal = 2.0
 
-// storm is a flood and the good traffic beside it.
+// storm is a flood together with good traffic.
 type storm struct {
 	bad badToken
-	// site takes the bad tokens and the good ones.
+	// site receives the bad tokens and the good ones.
 	site string
-	// good prepares the good traffic of one run.
+	// good returns the good traffic of one run.
 	good func(count int) load.Load
 }
 
-// storm shows good tokens to a gate with and without as many connections that show bad ones, from the same address: in the queue for
-// signatures they are one client.
+// storm sends good tokens to a gate, with and without as many connections that send bad ones from the same address.
+// The queue for signatures treats all of them as one client.
 func (b *bench) storm() {
 	p := b.startProvider(0)
 	ours := b.ours(trusting(p))
@@ -36,7 +36,7 @@ func (b *bench) storm() {
 	}
 }
 
-// storms are what a flood costs the most with, for our own issuer and for another one.
+// storms are the floods that cost the most, for our own issuer and for another one.
 func (b *bench) storms(ours *server, p *provider) []storm {
 	own, external := b.badTokens(ours, p)
 	known := func(site string, tokens []string) func(int) load.Load {
@@ -63,12 +63,12 @@ func (b *bench) storms(ours *server, p *provider) []storm {
 // calmAndStorm is one round: the same traffic without and with the flood.
 type calmAndStorm struct {
 	calm, beside *load.Result
-	answers      float64 // to the flood, per second
+	answers      float64 // responses to the flood per second
 }
 
-// weather measures good traffic by turns without and with one flood.
+// weather measures good traffic without and with one flood, in turns.
 func (b *bench) weather(s storm, table *report.Table) {
-	b.stormRound(s) // warm
+	b.stormRound(s) // warm-up
 	var rounds []calmAndStorm
 	for range b.rounds {
 		rounds = append(rounds, b.stormRound(s))
@@ -87,7 +87,7 @@ func (b *bench) weather(s storm, table *report.Table) {
 	b.atMost(s.bad.name+": p99 of good traffic beside the flood", stormP99Goal, longer(0.99), 2, "times that without")
 }
 
-// stormHead is how long a flood lasts before the good traffic is measured beside it.
+// stormHead is how long a flood lasts before the good traffic is measured.
 const stormHead = 200 * time.Millisecond
 
 func (b *bench) stormRound(s storm) (round calmAndStorm) {
@@ -106,13 +106,13 @@ func (b *bench) stormRound(s storm) (round calmAndStorm) {
 	return round
 }
 
-// inBackground sends a storm until it is stopped, which returns its answers.
+// inBackground sends a storm until stop is called. stop returns the storm's answers.
 func (b *bench) inBackground(l load.Load, conns int) (stop func() *load.Answers) {
 	ctx, cancel := context.WithCancel(b.ctx)
 	var answers *load.Answers
 	var sending sync.WaitGroup
 	sending.Go(func() { answers = l.Storm(ctx, conns) })
-	return func() *load.Answers { // a second time it is over already
+	return func() *load.Answers { // a second call finds it stopped
 		cancel()
 		sending.Wait()
 		return answers

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// pemOf is a private key as people keep it.
+// pemOf encodes a private key as a PEM block.
 func pemOf(t *testing.T, f *forger) string {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(f.key)
@@ -26,7 +26,7 @@ func TestQ204InteropNodeAssertions(t *testing.T) {
 		check(t, err)
 		f := &forger{key: key, kid: "key", alg: alg}
 		id := "robot-" + strings.ToLower(alg)
-		set := strings.Replace(keySetOf(t, f), "EdDSA", "Ed25519", 1) // as libraries of today publish it
+		set := strings.Replace(keySetOf(t, f), "EdDSA", "Ed25519", 1) // as current libraries publish it
 		block.WriteString("client " + id + " {\n\t\t\tjwks `" + set + "`\n\t\t\tgrants client_credentials authorization_code refresh_token\n\t\t\tscopes public mcp:use\n\t\t\tredirect_uris CALLBACK\n\t\t}\n\t\t")
 		list = append(list, map[string]string{"id": id, "alg": alg, "pem": pemOf(t, f)})
 	}

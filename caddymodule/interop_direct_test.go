@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
-// startDirectAtNode serves directSite for the people of node oidc-provider.
+// startDirectAtNode serves directSite with node oidc-provider as its provider.
 func startDirectAtNode(t *testing.T, node *nodeProvider, changes ...string) *hostsGate {
 	t.Helper()
 	site := strings.NewReplacer(append([]string{"SIGNIN", atNode("corp", node, "create\ngroups claim realm_access.roles"), "MORE", ""}, changes...)...).Replace(directSite)
@@ -19,8 +19,8 @@ func startDirectAtNode(t *testing.T, node *nodeProvider, changes ...string) *hos
 	return g
 }
 
-// walkAtNode opens a page and follows redirects, signing in at the provider by that name where it asks; it returns the last answer and
-// where that is.
+// walkAtNode opens a page and follows redirects. Where the provider asks for a sign-in, it signs in by that name. It
+// returns the last answer and its URL.
 func (v *visitorOfHosts) walkAtNode(node *nodeProvider, target, name string) (a answer, at string) {
 	v.t.Helper()
 	for range 12 {

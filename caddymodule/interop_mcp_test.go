@@ -23,7 +23,7 @@ import (
 
 const mcpFolder = "../examples/mcp"
 
-// exampleMCP is a program of examples/mcp, which is a module of its own.
+// exampleMCP returns the path of a program of examples/mcp, which is its own module.
 func exampleMCP(t *testing.T, name string) string {
 	t.Helper()
 	folder, err := examplesMCP()
@@ -31,7 +31,7 @@ func exampleMCP(t *testing.T, name string) string {
 	return filepath.Join(folder, name)
 }
 
-// examplesMCP builds the programs once and returns their folder, which is removed when the tests are over.
+// examplesMCP builds the programs once and returns their directory, which is removed after the tests.
 var examplesMCP = sync.OnceValues(func() (string, error) {
 	folder := filepath.Join(testsHome, "mcp")
 	build := exec.Command("go", "build", "-o", folder+"/", "./server", "./client")
@@ -42,7 +42,7 @@ var examplesMCP = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
-// startMCPServer runs the example's server, and returns where it listens.
+// startMCPServer runs the example's server and returns its address.
 func startMCPServer(t *testing.T) string {
 	t.Helper()
 	addr := freeAddr(t)
@@ -63,7 +63,7 @@ func startMCPServer(t *testing.T) string {
 	return addr
 }
 
-// interopMCPSite is interopSite with an MCP server, and the clients that know it.
+// interopMCPSite is interopSite with an MCP server and declared clients for it.
 func interopMCPSite(t *testing.T) string {
 	t.Helper()
 	site := strings.Replace(interopSite, "scope orders.read", `scope mcp:use "Use the notes"
@@ -109,8 +109,8 @@ func interopMCPSite(t *testing.T) string {
 		respond 404`, 1)
 }
 
-// startDescription serves the document of a client on the user's machine, and of the application of a script, at an https URL. A program
-// that begins afterwards trusts its certificate as the machine does those of the internet.
+// startDescription serves, at an https URL, the metadata document of a client on the user's machine and of a script's
+// application. Programs started afterwards trust its certificate as the machine trusts public ones.
 func startDescription(t *testing.T, redirectURI string) (clientID string) {
 	t.Helper()
 	certificate := testCertificate()
@@ -175,7 +175,8 @@ func TestQ172InteropOneSignInALifetime(t *testing.T) {
 	runScript(t, "mcp-daily.mjs", given)
 }
 
-// allow opens an address in a new browser, signs in there, and says yes to what is asked, until the application has its answer.
+// allow opens an address in a new browser, signs in there and consents to every request, until the application has
+// its answer.
 func allow(t *testing.T, address, email string) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -210,7 +211,8 @@ func allow(t *testing.T, address, email string) {
 	t.Fatal("asked three times, and the application has no answer")
 }
 
-// runClient runs the example's client, signs in where it says, and returns what it prints else, and how often it has asked.
+// runClient runs the example's client and signs in where it says. It returns the rest of the client's output, and how
+// many times the client asked.
 func runClient(t *testing.T, program string, arguments ...string) (answer string, visits int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -2,7 +2,7 @@ package caddymodule
 
 import "testing"
 
-// Clients for Node.js that others wrote. The scripts in testdata/npm hold the checks.
+// These tests run third-party clients for Node.js. The scripts in testdata/npm contain the checks.
 
 func TestInteropNodeOpenIDClient(t *testing.T) {
 	_, given := startInterop(t, interopSite)

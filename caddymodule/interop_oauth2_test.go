@@ -14,9 +14,9 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// The client that Go programs use gets tokens for people.
+// These tests run golang.org/x/oauth2, the client that Go programs use, to get tokens for people.
 
-// oauth2Config is a client of the site people.
+// oauth2Config returns the configuration of a client of the site people.
 func (g *gatehouse) oauth2Config(clientID string, style oauth2.AuthStyle) *oauth2.Config {
 	r := requestOf(clientID)
 	return &oauth2.Config{
@@ -25,7 +25,7 @@ func (g *gatehouse) oauth2Config(clientID string, style oauth2.AuthStyle) *oauth
 	}
 }
 
-// walkTo signs a person in at the URL that the library made, and returns the answer.
+// walkTo signs a person in at the URL that the library made, and returns the answer's parameters.
 func (g *gatehouse) walkTo(authCodeURL string) url.Values {
 	g.t.Helper()
 	u, err := url.Parse(authCodeURL)
@@ -35,7 +35,7 @@ func (g *gatehouse) walkTo(authCodeURL string) url.Values {
 	return g.browser().authorize(request{more: u.Query()}, "ada@acme.example").location().Query()
 }
 
-// oauth2Token goes through the whole flow.
+// oauth2Token runs the whole flow.
 func (g *gatehouse) oauth2Token(config *oauth2.Config) *oauth2.Token {
 	g.t.Helper()
 	verifier := oauth2.GenerateVerifier()
@@ -50,7 +50,7 @@ func (g *gatehouse) oauth2Token(config *oauth2.Config) *oauth2.Token {
 	return token
 }
 
-// expire makes a copy that the library takes for expired.
+// expire returns a copy that the library considers expired.
 func expire(token *oauth2.Token) *oauth2.Token {
 	expired := *token
 	expired.Expiry = time.Now().Add(-time.Minute)
@@ -74,7 +74,7 @@ func TestInteropGoOAuth2Code(t *testing.T) {
 				if at, ok := token.Extra("created_at").(float64); !ok || time.Since(time.Unix(int64(at), 0)) > time.Minute {
 					t.Errorf("created at %v", token.Extra("created_at"))
 				}
-				// The library refreshes when a call is made with an expired token.
+				// The library refreshes when a call uses an expired token.
 				source := config.TokenSource(t.Context(), expire(token))
 				response, err := oauth2.NewClient(t.Context(), source).Get(g.url + "/api/x")
 				if err != nil {
@@ -140,7 +140,7 @@ func TestInteropGoOAuth2Password(t *testing.T) {
 	}
 }
 
-// wantRetrieveError holds the library's error against the contract.
+// wantRetrieveError compares the library's error with the contract.
 func wantRetrieveError(t *testing.T, err error, status int, code string) {
 	t.Helper()
 	var refused *oauth2.RetrieveError

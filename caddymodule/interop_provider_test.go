@@ -45,7 +45,7 @@ http://ADDR {
 }
 `
 
-// TestInteropOIDCProvider trusts a provider that others wrote, in a configuration without an issuer of our own.
+// TestInteropOIDCProvider trusts a third-party provider, in a configuration without its own issuer.
 func TestInteropOIDCProvider(t *testing.T) {
 	address := freeAddr(t)
 	p := &provider{url: "http://" + address}
@@ -58,7 +58,7 @@ func TestInteropOIDCProvider(t *testing.T) {
 	})
 }
 
-// TestInteropJose has a script with jose make tokens, good ones and forged ones.
+// TestInteropJose runs a script that makes good and forged tokens with jose.
 func TestInteropJose(t *testing.T) {
 	p := &provider{url: "http://" + freeAddr(t)}
 	g := startGate(t, trusting(p, gateOnly(trustSite)))
@@ -100,7 +100,7 @@ http://ADDR {
 }
 `
 
-// TestG71InteropStreams opens WebSockets and event streams with clients that others wrote.
+// TestG71InteropStreams opens WebSockets and event streams with third-party clients.
 func TestG71InteropStreams(t *testing.T) {
 	app := freeAddr(t)
 	g := startGate(t, strings.ReplaceAll(streamSite, "APP", app))

@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// npmPackages is where the scripts are, and the packages that they use.
+// npmPackages is the directory of the scripts and of the packages that they use.
 const npmPackages = "testdata/npm"
 
-// interopSite has people, and applications of every kind. CALLBACK is the redirect URI of the application that a script
-// is, on another origin than the server's and at another port.
+// interopSite has people and applications of every kind. CALLBACK is the redirect URI of a script's application, at
+// another origin and another port than the server.
 const interopSite = `{
 	admin ADMIN
 	log {
@@ -101,13 +101,14 @@ http://ADDR {
 }
 `
 
-// startInterop serves a site with people and an application at a free port, and returns what a script is told about it.
+// startInterop serves a site with people and an application at a free port. It returns the parameters for the script.
 func startInterop(t *testing.T, site string) (*gatehouse, map[string]any) {
 	t.Helper()
 	return startInteropWith(t, site, func(t *testing.T, site, _ string) *gatehouse { return startGatehouse(t, site) })
 }
 
-// startInteropWith is startInterop with something else that serves the site, for an application with that redirect URI.
+// startInteropWith is startInterop with another function that serves the site, for an application with that redirect
+// URI.
 func startInteropWith(t *testing.T, site string, start func(t *testing.T, site, callback string) *gatehouse) (*gatehouse, map[string]any) {
 	t.Helper()
 	t.Setenv("HASH", peopleHash())
@@ -144,7 +145,7 @@ func runScript(t *testing.T, name string, given map[string]any) []checked {
 	defer cancel()
 	script := exec.CommandContext(ctx, node, name)
 	script.Dir, script.Stdin = npmPackages, bytes.NewReader(description)
-	script.WaitDelay = patience // for what a browser that was left behind keeps open
+	script.WaitDelay = patience // bounds the wait for a leftover browser that holds the output open
 	var complaints strings.Builder
 	script.Stderr = &complaints
 	output, err := script.Output()
@@ -165,7 +166,7 @@ func runScript(t *testing.T, name string, given map[string]any) []checked {
 	return all
 }
 
-// installPackages does what `make test` has done already, for whoever runs `go test` alone.
+// installPackages does what `make test` has already done, for a plain `go test`.
 func installPackages(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(npmPackages, "node_modules", "@modelcontextprotocol", "client")); err == nil {
@@ -178,7 +179,7 @@ func installPackages(t *testing.T) {
 	}
 }
 
-// checked is what a script says about one of its checks.
+// checked is a script's result of one check.
 type checked struct {
 	name   string
 	failed bool
@@ -187,8 +188,8 @@ type checked struct {
 
 var checkLine = regexp.MustCompile(`(?m)^(ok|not ok) (\d+) - (.*)\n((?:# .*\n)*)`)
 
-// readChecks reads the Test Anything Protocol. A script says first how many checks it has; one that has none, or that did
-// not come to its end, is an error.
+// readChecks parses the Test Anything Protocol. A script first prints its number of checks. It is an error if that is
+// zero, or if the script did not run to its end.
 func readChecks(output string) ([]checked, error) {
 	var planned int
 	if _, err := fmt.Sscanf(output, "1..%d\n", &planned); err != nil || planned == 0 {
@@ -207,7 +208,7 @@ func readChecks(output string) ([]checked, error) {
 	return all, nil
 }
 
-// TestNoScriptPassesUnseen: every way in which a script can check less than it should.
+// TestNoScriptPassesUnseen tests every way in which a script can check less than it should.
 func TestNoScriptPassesUnseen(t *testing.T) {
 	for name, test := range map[string]struct {
 		output, err string

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 )
 
-// Clients that others wrote get tokens and call through the gate.
+// Third-party clients get tokens and call through the gate.
 
 func TestInteropGoOAuth2(t *testing.T) {
 	d := openDoor(t, patient)
-	// The library form-encodes id and secret in the header; the second client's look different then.
+	// The library form-encodes id and secret in the header, which changes those of the second client.
 	clients := map[string]string{"conf": confSecret, "co:lon %+&é id": "se:cret %+&é 50% ="}
 	styles := map[string]oauth2.AuthStyle{
 		"header": oauth2.AuthStyleInHeader, "params": oauth2.AuthStyleInParams, "auto": oauth2.AuthStyleAutoDetect,

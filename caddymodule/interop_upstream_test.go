@@ -20,7 +20,7 @@ import (
 	idp "github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
-// nodeProvider is node oidc-provider at which people sign in, in a process of its own.
+// nodeProvider is node oidc-provider, at which people sign in. It runs in its own process.
 type nodeProvider struct {
 	t      *testing.T
 	issuer string
@@ -33,7 +33,7 @@ const (
 	nodeSecret = "a secret: of/our+client"
 )
 
-// startNodeProvider starts the process. The provider answers once it was told to start.
+// startNodeProvider starts the process. The provider answers only after it receives start.
 func startNodeProvider(t *testing.T) *nodeProvider {
 	t.Helper()
 	node, err := exec.LookPath("node")
@@ -57,7 +57,7 @@ func startNodeProvider(t *testing.T) *nodeProvider {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = in.Close() // ends it
+		_ = in.Close() // ends the process
 		if err := script.Wait(); err != nil || t.Failed() {
 			t.Logf("oidc-upstream.mjs: %v\n%s", err, complaints.String())
 		}
@@ -72,17 +72,17 @@ func startNodeProvider(t *testing.T) *nodeProvider {
 	if _, err := p.in.Write(append(given, '\n')); err != nil {
 		t.Fatal(err)
 	}
-	p.tell("stop") // it has its port, and is away
+	p.tell("stop") // it has its port, but does not serve
 	return p
 }
 
-// register says where the provider may send browsers back, after a sign-out too.
+// register sets the URLs to which the provider may redirect browsers, also after a sign-out.
 func (p *nodeProvider) register(redirectURIs ...string) {
 	p.t.Helper()
 	p.tell("register " + strings.Join(redirectURIs, " "))
 }
 
-// tell says what happens, and waits until it has.
+// tell sends a command and waits until it is done.
 func (p *nodeProvider) tell(word string) {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, word+"\n"); err != nil {
@@ -96,7 +96,8 @@ func (p *nodeProvider) tell(word string) {
 	p.t.Fatalf("the provider ended at %q: %v", word, p.out.Err())
 }
 
-// person is a browser at the provider, and somebody who types a name there. It follows redirects, up to where it is sent back.
+// person is a browser at the provider, with a user who enters a name there. It follows redirects until the provider
+// redirects it back.
 type person struct {
 	t      *testing.T
 	client *http.Client
@@ -108,7 +109,7 @@ func newPerson(t *testing.T, jar http.CookieJar) *person {
 	return &person{t, client}
 }
 
-// comesBack signs in by that name, and returns the URL to which the provider then sends the browser.
+// comesBack signs in by that name, and returns the URL to which the provider then redirects the browser.
 func (p *person) comesBack(location, name, redirectURI string) *url.URL {
 	p.t.Helper()
 	response := p.get(location)
@@ -164,7 +165,7 @@ func (p *person) do(request *http.Request) *http.Response {
 	return response
 }
 
-// form returns the form of a page, with what is filled in already.
+// form returns the form of a page with its preset fields.
 func (p *person) form(response *http.Response) (action string, fields url.Values) {
 	p.t.Helper()
 	body, err := io.ReadAll(response.Body)
@@ -262,7 +263,7 @@ func TestP23InteropOIDCProviderAsUpstream(t *testing.T) {
 	}
 	holds("ada", true)
 
-	// A fetch that was made just before the new key was there rules out another one for 30 seconds.
+	// A fetch just before the new key was published prevents another one for 30 seconds.
 	node.tell("rotate")
 	for deadline := time.Now().Add(time.Minute); ; {
 		_, err := signIn("bob")

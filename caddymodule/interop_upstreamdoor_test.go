@@ -8,13 +8,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// atNode is a line block of `sign_in` for node oidc-provider.
+// atNode returns a line block of `sign_in` for node oidc-provider.
 func atNode(name string, p *nodeProvider, lines string) string {
 	return "provider " + name + " " + p.issuer + " {\nclient " + nodeClient + " \"" + nodeSecret + "\"\nscopes openid email profile roles\nallow_private_network\n" +
 		lines + "\n}\n"
 }
 
-// startWithNode serves people who also sign in at node oidc-provider.
+// startWithNode serves people who can also sign in at node oidc-provider.
 func startWithNode(t *testing.T, lines string) (*gatehouse, *nodeProvider) {
 	t.Helper()
 	node := startNodeProvider(t)
@@ -24,7 +24,7 @@ func startWithNode(t *testing.T, lines string) (*gatehouse, *nodeProvider) {
 	return g, node
 }
 
-// atNode goes where a browser is sent, signs in there by that name, and returns our answer to the callback.
+// atNode follows a redirect, signs in there by that name, and returns our answer to the callback.
 func (b *browser) atNode(t *testing.T, p page, name string) page {
 	t.Helper()
 	location := p.header.Get("Location")
@@ -40,7 +40,7 @@ func (b *browser) signsInAtNode(t *testing.T, name string) page {
 	return b.atNode(t, b.chooses(t, b.open("/oauth/login?switch=1"), "corp"), name)
 }
 
-// userNamed returns the user with an address; nil: there is none.
+// userNamed returns the user with an address, or nil.
 func (g *gatehouse) userNamed(t *testing.T, email string) *store.User {
 	t.Helper()
 	user, err := g.app().node.Store().UserByEmail(t.Context(), email)
@@ -96,7 +96,7 @@ func TestP24P27InteropSignInAtAProvider(t *testing.T) {
 	if p = b.open(back.String()); p.status != http.StatusSeeOther || strings.Contains(p.header.Get("Location"), "failed") {
 		t.Errorf("back at %s: %d %q", back, p.status, p.header.Get("Location"))
 	}
-	// The provider asks again who it is.
+	// The provider asks again for the account.
 	next := b.chooses(t, b.open("/oauth/login?switch=1"), "corp").header.Get("Location")
 	if came := b.open(visitor.comesBack(next, "heidi", g.url+"/oauth/callback/").String()); came.status != http.StatusSeeOther {
 		t.Errorf("%d", came.status)

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// kidOf is the id of the key that signed a token.
+// kidOf returns the kid of a token.
 func kidOf(t *testing.T, token string) string {
 	t.Helper()
 	header, err := base64.RawURLEncoding.DecodeString(strings.SplitN(token, ".", 2)[0])
@@ -24,7 +24,7 @@ func kidOf(t *testing.T, token string) string {
 	return member(t, string(header), "kid")
 }
 
-// IssuedAt is the iat of a token.
+// issuedAt returns the iat of a token.
 func issuedAt(t *testing.T, token string) time.Time {
 	t.Helper()
 	payload, err := base64.RawURLEncoding.DecodeString(strings.SplitN(token, ".", 3)[1])
@@ -38,7 +38,7 @@ func issuedAt(t *testing.T, token string) time.Time {
 	return time.Unix(claims.IAT, 0)
 }
 
-// keyViews is what `caddy oauth keys list` knows, by kid.
+// keyViews returns the output of `caddy oauth keys list`, by kid.
 func (g *gatehouse) keyViews() map[string]keyView {
 	g.t.Helper()
 	views := make(map[string]keyView)
@@ -48,9 +48,9 @@ func (g *gatehouse) keyViews() map[string]keyView {
 	return views
 }
 
-// TestK1TenRotationsUnderLoad: ten rotations under load → no verification fails; a key is published before it signs and kept for as long
-// as its tokens live. Every new key stands in the key set for ten minutes before the first token that it signs, and every old one stays
-// there.
+// TestK1TenRotationsUnderLoad: ten rotations under load → no verification fails; a key is published before it signs
+// and kept for as long as its tokens live. Every new key is in the key set for ten minutes before it signs its first
+// token, and every old one stays there.
 func TestK1TenRotationsUnderLoad(t *testing.T) {
 	clock := setClock(t)
 	g := startGatehouse(t, strings.Replace(durableSite, "issuer http", "revocation {\n\t\t\tmax_staleness 3h\n\t\t}\n\t\tissuer http", 1))
@@ -90,8 +90,8 @@ func TestK1TenRotationsUnderLoad(t *testing.T) {
 	}
 }
 
-// TestK26K31OpenIDAddsKeys at the reload that turns it on, and changes nothing of access tokens. Each algorithm is rotated and revoked
-// by itself, and says so everywhere.
+// TestK26K31OpenIDAddsKeys: the reload that enables OpenID adds keys, and does not change access tokens. Each
+// algorithm is rotated and revoked separately, and every report shows it.
 func TestK26K31OpenIDAddsKeys(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	before := g.token()
@@ -139,13 +139,13 @@ func TestK26K31OpenIDAddsKeys(t *testing.T) {
 	}
 }
 
-// signingKeys is what `caddy oauth status` says of the keys that sign.
+// signingKeys returns the signing keys in the output of `caddy oauth status`.
 func (g *gatehouse) signingKeys() map[oauth.Algorithm]string {
 	g.t.Helper()
 	return toldStatus(g.t, g.ok("status", "--json")).Own.Signing
 }
 
-// behind changes the database behind the back of the running server, as another node would count.
+// behind changes the database of the running server directly, as another node does.
 func (g *gatehouse) behind(statements ...string) {
 	g.t.Helper()
 	db, err := sql.Open("sqlite", g.database())
@@ -206,7 +206,7 @@ func TestK9RevokedKey(t *testing.T) {
 	if out := g.ok("keys", "revoke", kid); out != "" {
 		t.Errorf("it printed %q", out)
 	}
-	for _, token := range old { // one of them was verified before, and is known
+	for _, token := range old { // one of them was verified before and is cached
 		g.refused(t, g.request("GET", "/any/x", bearer(token)), http.StatusUnauthorized)
 	}
 	fresh := g.watched(g.token())
@@ -235,7 +235,7 @@ func TestK9RevokedKey(t *testing.T) {
 	}
 }
 
-// holdsNowhere fails when a file of the database holds the bytes.
+// holdsNowhere fails if a file of the database contains the bytes.
 func (g *gatehouse) holdsNowhere(t *testing.T, secret []byte) {
 	t.Helper()
 	files, err := filepath.Glob(g.database() + "*")

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/ldaptest"
 )
 
-// atDirectory is a site whose people sign in with a directory.
+// atDirectory returns a site whose people sign in with a directory.
 func atDirectory(server *ldaptest.Server, lines string) string {
 	return `{
 	admin ADMIN
@@ -150,8 +150,8 @@ func TestP54WhoMayNotComeInHasAPage(t *testing.T) {
 	}
 }
 
-// TestV8AShutdownDoesNotWaitForADirectory: a stop while a directory has accepted the connection and says nothing → Caddy stops, whatever
-// timeout is set.
+// TestV8AShutdownDoesNotWaitForADirectory: a stop while a directory has accepted the connection and does not answer →
+// Caddy stops, whatever timeout is set.
 func TestV8AShutdownDoesNotWaitForADirectory(t *testing.T) {
 	former := shutdownPatience
 	shutdownPatience = 100 * time.Millisecond

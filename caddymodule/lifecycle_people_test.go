@@ -21,8 +21,8 @@ func (g *gatehouse) logoFile() string {
 	return path
 }
 
-// TestReloadKeepsSignIns: sessions and refresh tokens hang on the master key and the store, which a reload leaves alone,
-// and with a durable store a restart too.
+// TestReloadKeepsSignIns: sessions and refresh tokens depend on the master key and the store. A reload keeps both,
+// and with a durable store so does a restart.
 func TestReloadKeepsSignIns(t *testing.T) {
 	other := func(caddyfile string) string {
 		return strings.Replace(caddyfile, "login off", "login 100/1m per account", 1)

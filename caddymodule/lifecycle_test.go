@@ -29,7 +29,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// stop ends the running Caddy; reload starts it again.
+// stop stops Caddy; reload starts it again.
 func (g *gatehouse) stop() {
 	g.t.Helper()
 	if err := caddy.Stop(); err != nil {
@@ -41,7 +41,7 @@ func (g *gatehouse) stop() {
 	})
 }
 
-// database is the file of durableSite.
+// database returns the path of durableSite's database.
 func (g *gatehouse) database() string { return g.vars.Replace("DIR/state/oauth.db") }
 
 // kids lists the published keys.
@@ -57,7 +57,7 @@ func (g *gatehouse) kids() string {
 	return fmt.Sprint(set.Keys)
 }
 
-// withKEK is durableSite with a key-encryption key from DIR/name.
+// withKEK returns durableSite with a key-encryption key from DIR/name.
 func withKEK(name string) string {
 	return strings.Replace(durableSite, "issuer http", "keys {\n\t\t\tencrypt_with {file.DIR/"+name+"}\n\t\t}\n\t\tissuer http", 1)
 }
@@ -108,8 +108,8 @@ func TestRestartKeepsEverything(t *testing.T) {
 	g.must(409, "POST", "/oauth/clients", `{"id":"removed","name":"again"}`)
 }
 
-// TestF18Reloads: 30 reloads → nothing is lost, and no goroutine, file or node is left behind. Every fifth reload changes the settings by which
-// nodes are told apart, so that a new node takes over the file of the old one.
+// TestF18Reloads: 30 reloads → nothing is lost, and no goroutine, file or node is left behind. Every fifth reload
+// changes the settings that identify a node, so a new node takes over the file of the old one.
 func TestF18Reloads(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	secret := member(t, g.must(201, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`), "client_secret")
@@ -129,7 +129,7 @@ func TestF18Reloads(t *testing.T) {
 		}
 	}
 	other := strings.Replace(durableSite, "issuer http", "revocation {\n\t\t\tmax_staleness 3m\n\t\t}\n\t\tissuer http", 1)
-	for range 3 { // whatever Caddy makes once
+	for range 3 { // Caddy creates some things only once
 		g.reload(other)
 		g.reload(durableSite)
 	}
@@ -148,7 +148,7 @@ func TestF18Reloads(t *testing.T) {
 	}
 	check()
 	g.eventually("goroutines and files are as before", func() bool {
-		// A leak of a reload shows 30 times and a leak of a node six times. A few goroutines come and go by themselves.
+		// A leak per reload shows 30 times and a leak per node six times. A few goroutines come and go by themselves.
 		return runtime.NumGoroutine() <= goroutines+4 && openFiles(t) <= files+4
 	})
 	if pooled := node.InUse(); pooled != 1 {
@@ -162,7 +162,7 @@ func TestF18Reloads(t *testing.T) {
 	}
 }
 
-// settled returns how many goroutines and open files there are once their numbers stand still.
+// settled returns the numbers of goroutines and open files once they no longer change.
 func (g *gatehouse) settled() (goroutines, files int) {
 	still := 0
 	g.eventually("goroutines and files stand still", func() bool {
@@ -264,7 +264,7 @@ func TestF27BeforeStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	wellFormed := b64([]byte(`{"alg":"ES256","typ":"at+jwt","kid":"`+key.ID+`"}`)) + "." + b64([]byte(`{}`)) + "." + b64(make([]byte, 64))
-	var asked sync.WaitGroup // all at once: each waits for a start that does not come
+	var asked sync.WaitGroup // concurrently: each waits for a start that never happens
 	for name, test := range map[string]struct {
 		method, path, body string
 		headers            map[string]string
@@ -305,7 +305,8 @@ func TestF27ReloadBeforeStart(t *testing.T) {
 
 var form = map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
 
-// provisioned returns a way to ask the one site of a configuration that is provisioned and never started.
+// provisioned returns a function that sends requests to the one site of a configuration that is provisioned and never
+// started.
 func provisioned(t *testing.T, addr, caddyfile string) func(method, path, body string, headers map[string]string) *httptest.ResponseRecorder {
 	t.Helper()
 	config, err := adapt(caddyfile)
@@ -357,13 +358,13 @@ func TestK5Modes(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.must(201, "POST", "/oauth/clients", `{"name":"Acme"}`)
 	g.checkModes(filepath.Dir(g.database()), 3)
-	// The default place, too.
+	// The default place as well.
 	g.reload(strings.Replace(site, "store memory", "store sqlite", 1))
 	g.must(201, "POST", "/oauth/clients", `{"name":"Acme"}`)
 	g.checkModes(filepath.Join(caddy.AppDataDir(), "oauth"), 3)
 }
 
-// checkModes holds a directory with at least so many files to 0700 and 0600.
+// checkModes checks that a directory with at least atLeast files has mode 0700 and its files have 0600.
 func (g *gatehouse) checkModes(directory string, atLeast int) {
 	g.t.Helper()
 	files := 0
@@ -373,7 +374,7 @@ func (g *gatehouse) checkModes(directory string, atLeast int) {
 		}
 		info, err := entry.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // its writer has given it another name meanwhile
+			return nil // renamed by its writer meanwhile
 		}
 		if err != nil {
 			return err
@@ -423,7 +424,7 @@ func TestK6KeyEncryptionKey(t *testing.T) {
 	}
 }
 
-// privateScalar is the secret of an ES256 key.
+// privateScalar returns the private scalar of an ES256 key.
 func privateScalar(t *testing.T, pkcs8 []byte) []byte {
 	t.Helper()
 	key, err := x509.ParsePKCS8PrivateKey(pkcs8)
@@ -450,7 +451,7 @@ func TestK7NoSecretOutside(t *testing.T) {
 			t.Fatalf("client %s: %d", id, status)
 		}
 	}
-	g.tokenFor("conf", "legacy-"+confSecret) // a failure is logged as well
+	g.tokenFor("conf", "legacy-"+confSecret) // failures are logged too
 	rotated := g.ok("keys", "rotate", "--now", "--json")
 	g.token()
 	keys := g.app().node.Keys.List()

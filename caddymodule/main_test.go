@@ -12,7 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
-// nodeName is the environment variable that makes the test binary run as a Caddy with Gatehouse, for tests that need one in another process.
+// nodeName is the environment variable that makes the test binary run as a Caddy with Gatehouse, for tests that need
+// one in another process.
 const nodeName = "GATEHOUSE_TEST_NODE"
 
 func TestMain(m *testing.M) {
@@ -24,7 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// testsHome is the data directory of the tests, which is removed when they are over. A node remembers there how far its database had come.
+// testsHome is the data directory of the tests, which is removed after them. A node records there how far its
+// database had come.
 var testsHome string
 
 // run creates testsHome and runs the tests.
@@ -34,7 +36,7 @@ func run(m *testing.M) int {
 		testsHome = home
 		defer func() { _ = os.RemoveAll(home) }()
 		err = os.Setenv("XDG_DATA_HOME", home)
-		caddy.DefaultStorage = &certmagic.FileStorage{Path: home} // otherwise that of when the process began
+		caddy.DefaultStorage = &certmagic.FileStorage{Path: home} // the default was computed when the process started
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

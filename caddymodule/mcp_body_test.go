@@ -34,7 +34,7 @@ func (h *half) send(t *testing.T, text string) {
 	check(t, err)
 }
 
-// answer reads an answer, which may be 100 Continue.
+// answer reads a response, which may be 100 Continue.
 func (h *half) answer(t *testing.T) (int, string) {
 	t.Helper()
 	response, err := http.ReadResponse(h.Reader, nil)
@@ -77,7 +77,7 @@ func TestQ206BodiesThatTakeTheirTime(t *testing.T) {
 		}
 	}
 
-	// While one client sends little by little, others are served, and nothing goes on before its body is there.
+	// While one client sends slowly, others are served, and no request is forwarded before its body is complete.
 	body := calling("read_file")
 	slow := g.begin(t, g.request("POST", "/mcp", bearer(use), "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body))))
 	for _, piece := range []string{body[:1], body[1:20]} {
@@ -92,7 +92,7 @@ func TestQ206BodiesThatTakeTheirTime(t *testing.T) {
 		t.Errorf("the slow one: %d %s", status, answer)
 	}
 
-	// A client that goes away in the middle, or sends less than it has announced, does not reach the upstream.
+	// A request whose client disconnects midway, or sends less than announced, does not reach the upstream.
 	for name, head := range map[string]string{
 		"less than announced": g.request("POST", "/mcp", bearer(use), "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body)+1)) + body,
 		"the last chunk missing": g.request("POST", "/mcp", bearer(use), "Content-Type: application/json", "Transfer-Encoding: chunked") +

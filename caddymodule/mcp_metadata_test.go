@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// What a client finds that knows nothing but the address of a guarded route.
+// These tests cover what a client discovers when it knows only the URL of a guarded route.
 
-// metadataSites are sites without oauth_server beside the issuer's, all of one server. OTHER is what they have beside their routes.
+// metadataSites are sites without oauth_server next to the issuer's, all on one server. OTHER stands for directives
+// in addition to their routes.
 const metadataSites = `
 http://one.localhost:TCPPORT {
 	handle /tools/* {
@@ -62,7 +63,7 @@ http://:TCPPORT {
 }
 `
 
-// startMetadata serves these sites beside the issuer's.
+// startMetadata serves these sites together with the issuer's.
 func startMetadata(t *testing.T) (*gateway, *provider) {
 	t.Helper()
 	p := startProvider(t)
@@ -122,7 +123,7 @@ func TestQ1MetadataOfEveryGuardedSite(t *testing.T) {
 			t.Errorf("%s%s: %s", other.host, other.target, body)
 		}
 	}
-	if seen := g.upstream.seen(); len(seen) != 3 { // all but two.localhost's, whose site has nothing there
+	if seen := g.upstream.seen(); len(seen) != 3 { // all but two.localhost, whose site has no handler there
 		t.Errorf("the upstream saw %d", len(seen))
 	}
 }

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// refreshing is one refresh in a row of them.
+// refreshing is one refresh in a sequence.
 type refreshing struct {
-	wait    time.Duration // before it
-	present int           // which of the refresh tokens, the first is 1
-	gives   int           // which one it gives: one that was there before, or the next; 0: it is a reuse
-	address string        // from where; empty: the usual one
-	from    string        // what the warning says; empty: there is none
+	wait    time.Duration // before the refresh
+	present int           // the refresh token presented; the first is 1
+	gives   int           // the token it yields, an earlier one or the next; 0: it is a reuse
+	address string        // the client's address; empty: the usual one
+	from    string        // the warning's text; empty: there is none
 }
 
-// TestQ170RefreshesAtOnce: an MCP client refreshes for each of its parallel requests within the grace → the same token for all, one
-// generation; after the grace → a reuse. Those that come with the token that another has just got do not use it up, so that those that
-// still come with the one before it are no thieves.
+// TestQ170RefreshesAtOnce: an MCP client refreshes for each of its parallel requests within the grace → the same
+// token for all, one generation; after the grace → a reuse. Requests that present the new token at once do not use it
+// up, so late requests with the previous one are not taken for reuse.
 func TestQ170RefreshesAtOnce(t *testing.T) {
 	const route = "\thandle /mcp* {\n\t\tprotect {\n\t\t\tmcp\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n" +
 		"\thandle /wide* {\n\t\tprotect {\n\t\t\tmcp\n\t\t\taudience http://ADDR\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n"

@@ -15,9 +15,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// A route that is an MCP server: what three lines imply, and who may call which tool.
+// These tests cover a route that is an MCP server: what three lines imply, and who may call which tool.
 
-// mcpSite has MCP servers in all the ways that the tests need.
+// mcpSite returns a site with MCP servers in all the ways that the tests need.
 func mcpSite() string {
 	scopes := ""
 	for _, name := range []string{"mcp:use", "mcp:write", "mcp:admin"} {
@@ -34,23 +34,23 @@ func mcpSite() string {
 	return strings.Replace(siteWith("", routes), "\t\tstore memory\n", "\t\tstore memory\n"+scopes, 1)
 }
 
-// mcpToken is a server token for the resource of a route.
+// mcpToken returns a server token for the resource of a route.
 func (g *gateway) mcpToken(path string, scopes ...string) string {
 	g.t.Helper()
 	return g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Scopes: scopes, Audience: []string{g.url + path}}))
 }
 
-// rpc is a POST with a body.
+// rpc returns a POST request with a body.
 func (g *gateway) rpc(target, body string, lines ...string) string {
 	return g.requestWith(body, "POST", target, append(lines, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body)))...)
 }
 
-// calling is the call of a tool.
+// calling returns a tool call.
 func calling(tool string) string {
 	return `{"jsonrpc":"2.0","id":"c-1","method":"tools/call","params":{"name":"` + tool + `","arguments":{"name":"delete_everything"}}}`
 }
 
-// rpcError is the answer to a call that was refused.
+// rpcError is the response to a refused call.
 type rpcError struct {
 	Version string `json:"jsonrpc"`
 	ID      any    `json:"id"`
@@ -112,7 +112,7 @@ func TestQ5ThreeLines(t *testing.T) {
 	}
 }
 
-// host is the host of the site, without its port.
+// host returns the host of the site, without its port.
 func (g *gateway) host() string {
 	host, _, _ := strings.Cut(g.addr, ":")
 	return host
@@ -232,11 +232,11 @@ func TestQ12StreamsOfMCPServers(t *testing.T) {
 	}
 }
 
-// TestQ21ToolsAndTheirRules: `tool` rules and a call by body, headers, batch, notification, compressed, too large or contradicting, over
-// each HTTP version → the rules of every tool called hold, or the body is refused; it goes on byte for byte. What passes is what was
-// sent, byte for byte.
+// TestQ21ToolsAndTheirRules: `tool` rules and a call by body, headers, batch, notification, compressed, too large or
+// contradicting, over each HTTP version → the rules of every tool called hold, or the body is refused; it goes on
+// byte for byte.
 func TestQ21ToolsAndTheirRules(t *testing.T) {
-	// The site stands at two addresses, and clients name it by the first.
+	// The site has two addresses, and clients use the first.
 	named := regexp.MustCompile(`\thandle (/mcp|/plain|/allow)\* \{\n\t\tprotect( mcp:use)? \{\n`).ReplaceAllString(mcpSite(), "${0}\t\t\tresource http://ADDR$1\n")
 	g := startBoth(t, named)
 	use, write := g.mcpToken("/mcp", "mcp:use"), g.mcpToken("/mcp", "mcp:use", "mcp:write")
@@ -373,7 +373,7 @@ func TestQ23ChallengesOfTools(t *testing.T) {
 	g := startGate(t, mcpSite())
 	for name, test := range map[string]struct {
 		path, body string
-		token      []string // the scopes of one; nil: there is none
+		token      []string // scopes of the token; nil: there is none
 		lines      []string
 		status     int
 		want       string
@@ -396,7 +396,7 @@ func TestQ23ChallengesOfTools(t *testing.T) {
 			if c["scope"] != test.want || c["resource_metadata"] != g.url+wellKnown+"/mcp" || test.status == 403 && c["error"] != "insufficient_scope" {
 				t.Errorf("%v, want %s", c, test.want)
 			}
-			if name != "no token" { // of which nobody has read the body
+			if name != "no token" { // without a token, the body is not read
 				g.passed(t, g.rpc(test.path, test.body, append(slices.Clone(test.lines), bearer(g.mcpToken("/mcp", strings.Fields(c["scope"])...)))...))
 			}
 		})
@@ -431,7 +431,7 @@ func TestQ24TheLogsNameTheTool(t *testing.T) {
 	})
 }
 
-// TestQ25ToolsWithoutAToken: `tool` rules on optional or anonymous routes → they hold all the same.
+// TestQ25ToolsWithoutAToken: `tool` rules on optional or anonymous routes → the rules still apply.
 func TestQ25ToolsWithoutAToken(t *testing.T) {
 	g := startGate(t, mcpSite())
 	for _, path := range []string{"/open", "/open/free"} {

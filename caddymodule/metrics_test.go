@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// scrape returns what a Prometheus would read.
+// scrape returns the metrics as Prometheus reads them.
 func (g *gatehouse) scrape() string {
 	g.t.Helper()
 	status, _, body := g.operate(http.MethodGet, "/metrics", "")
@@ -39,7 +39,7 @@ func (g *gatehouse) measured() map[string]float64 {
 	return values
 }
 
-// counted does something and holds by how much metrics have risen against what they must. Other counters must not have.
+// counted runs do and compares the increase of metrics with want. No other counter may have increased.
 func (g *gatehouse) counted(t *testing.T, what string, do func(), want map[string]float64) {
 	t.Helper()
 	before := g.measured()
@@ -55,7 +55,7 @@ func (g *gatehouse) counted(t *testing.T, what string, do func(), want map[strin
 	}
 }
 
-// TestMetricsCountDecisions: each decision counts once, under the endpoint, the code of the error, or the grant.
+// TestMetricsCountDecisions: each decision counts once, under the endpoint and the error code or the grant.
 func TestMetricsCountDecisions(t *testing.T) {
 	g := startPeople(t, "\toauth_server\n", "\toauth_server {\n\t\ttoken_alias /legacy/token\n\t\tready\n\t}\n")
 	r := requestOf("conf")
@@ -140,8 +140,8 @@ func TestT84ReuseIsAMetric(t *testing.T) {
 	}, map[string]float64{"gatehouse_code_replays_total": 1, refused: 1})
 }
 
-// TestF18MetricsGoOnAfterAReload: Caddy makes a registry for each configuration. Counters that are not offered anew vanish,
-// and those that are made anew begin at zero.
+// TestF18MetricsGoOnAfterAReload: Caddy makes a registry for each configuration. Counters that are not registered
+// again disappear, and counters that are created again start at zero.
 func TestF18MetricsGoOnAfterAReload(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.token()
@@ -163,7 +163,7 @@ func TestF18MetricsGoOnAfterAReload(t *testing.T) {
 	g.counted(t, "a token after a configuration that was refused", func() { g.token() }, issued)
 }
 
-// TestMetricsTellTheState: what the gauges say is so.
+// TestMetricsTellTheState: the gauges match the state.
 func TestMetricsTellTheState(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token := g.token()
@@ -228,7 +228,7 @@ func TestK7NoLabelComesFromAClient(t *testing.T) {
 	}
 }
 
-// ours are the lines of our metrics.
+// ours returns the lines of our metrics.
 func ours(text string) string {
 	lines := slices.Collect(strings.Lines(text))
 	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return !strings.Contains(line, "gatehouse_") }), "")

@@ -46,7 +46,7 @@ func TestV12SecretsInTheWrongPlace(t *testing.T) {
 				for _, path := range []string{"/relay/1", "/open/1"} {
 					g.do("GET", path, "", header, value)
 				}
-				if header == "Cookie" || header == "Authorization" && value == "Bearer "+token { // an application's own, and where the token belongs: it is relayed
+				if header == "Cookie" || header == "Authorization" && value == "Bearer "+token { // an application's own, and where the token belongs: it is forwarded
 					g.upstream.seen()
 				}
 				kept(t, header+": "+value)
@@ -70,7 +70,7 @@ func TestV12SecretsInTheWrongPlace(t *testing.T) {
 		}
 		clean(t, text)
 	}
-	for _, header := range []string{ // all are removed before the request is decided on
+	for _, header := range []string{ // all are removed before the decision on the request
 		"X-Auth-Subject", "X-Auth-Role", "X-Original-URL", "X-Rewrite-URL", "X-HTTP-Method-Override", "Forwarded", "X-Real-IP", "X-Forwarded-Prefix", "X-Forwarded-Uri",
 		"X-Script-Name", "Connection", "Proxy", "HTTP2-Settings",
 	} {

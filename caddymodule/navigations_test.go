@@ -7,9 +7,11 @@ import (
 	"testing"
 )
 
-// A code or a state that is left in the address of a page, and pages of ours that a script fetches, by an application at the same origin.
+// These tests cover codes and states that remain in the address of a page, and scripts of an application at the same
+// origin that fetch our pages.
 
-// explained wants a browser to be led away from a callback that came to nothing, to an address without parameters, and returns the page there.
+// explained expects a failed callback to redirect the browser to an address without parameters, and returns the page
+// there.
 func (v *visitorOfHosts) explained(t *testing.T, host string, a answer) answer {
 	t.Helper()
 	if a.status != http.StatusSeeOther || a.header.Get("Location") != "/oauth/callback" {
@@ -18,8 +20,7 @@ func (v *visitorOfHosts) explained(t *testing.T, host string, a answer) answer {
 	return v.navigate(v.gate.at(host, "/oauth/callback"))
 }
 
-// TestV6RefusedCallbacksKeepNoCode: a refused answer at any callback → 303 to an address without code or state. No page
-// keeps a refused answer in its address.
+// TestV6RefusedCallbacksKeepNoCode: a refused answer at any callback → 303 to an address without code or state.
 func TestV6RefusedCallbacksKeepNoCode(t *testing.T) {
 	g := startHosts(t)
 	for name, change := range map[string]func(*url.URL) string{
@@ -70,8 +71,9 @@ func TestV6RefusedCallbacksKeepNoCode(t *testing.T) {
 	})
 }
 
-// TestV6NoCodeForAnothersAttempt: the attacker begins a sign-in, and a script of the host opens the issuer's page with that in the visitor's
-// browser. The issuer takes only an attempt that a host of ours has begun, and the host redeems it only in the browser where it began.
+// TestV6NoCodeForAnothersAttempt: an attacker begins a sign-in, and a script of the host opens the issuer's page for
+// it in the visitor's browser. The issuer accepts only an attempt that a host of ours has begun, and the host redeems
+// the code only in the browser that began it.
 func TestV6NoCodeForAnothersAttempt(t *testing.T) {
 	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "http://auth.localhost:TCPPORT/own/* {\n\tprotect {\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\nhttp://wiki.localhost:TCPPORT {")
 	attacker, victim := g.visitor(t), g.signedIn(t, "ada@acme.example")
@@ -100,7 +102,7 @@ func TestV6NoCodeForAnothersAttempt(t *testing.T) {
 		})
 	}
 	t.Run("the attempt as it is", func(t *testing.T) {
-		a := victim.navigate(theirs.String()) // no more than a link: the host begins anew, in this browser
+		a := victim.navigate(theirs.String()) // merely a link: the host begins anew, in this browser
 		a = victim.navigate(a.header.Get("Location"))
 		if at := a.location(); a.status != http.StatusSeeOther || at == nil || at.Path != "/oauth/authorize" || at.Query().Has("code") || at.Query().Get("state") == theirs.Query().Get("state") {
 			t.Errorf("%d %v", a.status, a.header)
@@ -121,8 +123,8 @@ func TestV6NoCodeForAnothersAttempt(t *testing.T) {
 	})
 }
 
-// TestV6NoCodeWhereAScriptReads: a script of the host opens the callback in a frame or window → it reads no code. So a frame gets no
-// code, and a window is severed from its opener.
+// TestV6NoCodeWhereAScriptReads: a script of the host opens the callback in a frame or window → it reads no code. A
+// frame gets no code, and a window is severed from its opener.
 func TestV6NoCodeWhereAScriptReads(t *testing.T) {
 	g := startHosts(t)
 	attacker, victim := g.visitor(t), g.signedIn(t, "ada@acme.example")
@@ -150,15 +152,15 @@ func TestV6NoCodeWhereAScriptReads(t *testing.T) {
 	if a := victim.send(http.MethodGet, callback.String(), "", frame...); a.status != http.StatusSeeOther || a.header.Get("Location") != "/oauth/callback" {
 		t.Errorf("the callback in a frame: %d %v", a.status, a.header)
 	}
-	victim.navigate(callback.String()) // the state is the attacker's, so the code ends
+	victim.navigate(callback.String()) // the state is the attacker's, so the code is invalidated
 	attacker.navigate(callback.String())
 	if attacker.cookie("wiki", hostCookie) != "" {
 		t.Error("the attacker is signed in as the visitor")
 	}
 }
 
-// TestV11OtherSpellingsOfOurPaths are refused, and no guarded route answers them: a proxy that compares decoded paths takes them for ours, and gives
-// what the gate tells it to the browser.
+// TestV11OtherSpellingsOfOurPaths: other spellings of our paths are refused, and no guarded route answers them. A
+// proxy that compares decoded paths takes them for ours, and forwards the gate's response to the browser.
 func TestV11OtherSpellingsOfOurPaths(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
@@ -171,7 +173,8 @@ func TestV11OtherSpellingsOfOurPaths(t *testing.T) {
 	}
 }
 
-// TestV6CallbacksOfAProvider keep no code either: neither the host's, where there is no issuer of ours, nor the issuer's.
+// TestV6CallbacksOfAProvider: callbacks of a provider keep no code either, at a host without our issuer or at the
+// issuer.
 func TestV6CallbacksOfAProvider(t *testing.T) {
 	p := newLyingProvider(t)
 	g := startDirect(t, p)
@@ -194,8 +197,8 @@ func TestV6CallbacksOfAProvider(t *testing.T) {
 	}
 }
 
-// TestV7ScriptsGetNoPageOfOurs: fetch, image, frame or form by an application at the issuer's origin to our pages → 403, nothing is
-// changed. Browsers say which requests show a page of their own, and scripts cannot say so.
+// TestV7ScriptsGetNoPageOfOurs: fetch, image, frame or form by an application at the issuer's origin to our pages →
+// 403, nothing is changed. Fetch metadata headers show which requests are navigations, and scripts cannot forge them.
 func TestV7ScriptsGetNoPageOfOurs(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -234,7 +237,8 @@ func TestV7ScriptsGetNoPageOfOurs(t *testing.T) {
 	if !b.isSignedIn() {
 		t.Fatal("something was done")
 	}
-	// Forms and pages of a browser that says so, and of one that says nothing, work as before; the account page is severed from its opener.
+	// Forms and pages work as before in a browser that sends these headers, and in one that does not. The account
+	// page is severed from its opener.
 	p := b.fetch(http.MethodGet, "/oauth/account", "", navigation...)
 	if holdPage(t, p, http.StatusOK); p.header.Get("Cross-Origin-Opener-Policy") != "same-origin" {
 		t.Errorf("the account page: %v", p.header)
@@ -242,8 +246,8 @@ func TestV7ScriptsGetNoPageOfOurs(t *testing.T) {
 	b.codeToClient(t, b.send("/oauth/consent", consent), conf)
 }
 
-// TestV7CodesAreForNavigations: 64 images of a sibling at the authorization endpoint → no grants spent. A hidden frame of a client's own
-// page gets a code without asking, and no other.
+// TestV7CodesAreForNavigations: 64 images of a sibling at the authorization endpoint → no grants spent. A hidden
+// frame of a client's own page gets a code without a prompt, and no other frame does.
 func TestV7CodesAreForNavigations(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 )
 
-// newSigner is a client's key.
+// newSigner returns a client's key.
 func newSigner(t *testing.T, kid string) *forger {
 	t.Helper()
 	key, err := newPrivateKey("ES256")
@@ -75,7 +75,7 @@ func TestQ200KeysOfClientsThatMakeThemselvesKnown(t *testing.T) {
 			if got.RefreshToken == "" || !g.alive(got.AccessToken) {
 				t.Errorf("the tokens are %+v", got)
 			}
-			g.refused(form, http.StatusUnauthorized, "invalid_client") // the assertion was used
+			g.refused(form, http.StatusUnauthorized, "invalid_client") // the assertion has been used
 			g.refused(test.r.refresh(got.RefreshToken), http.StatusUnauthorized, "invalid_client")
 			got = g.obtain(g.signed(test.r.refresh(got.RefreshToken), test.key, id))
 			for grant, want := range map[string]string{
@@ -107,14 +107,14 @@ func TestQ200KeysOfClientsThatMakeThemselvesKnown(t *testing.T) {
 		})
 	}
 
-	// A client that names keys of another can only be authenticated by that other.
+	// A client that names another client's keys can be authenticated only by that client.
 	thief := d.client("/thief.json", uris+","+place, web)
 	b := g.browser()
 	code := b.codeToClient(t, b.authorize(thief, "max@acme.example"), thief)
 	g.refused(g.signed(thief.exchange(code), stranger, thief.clientID), http.StatusUnauthorized, "invalid_client")
 	g.refused(g.signed(thief.exchange(code), remote, d.URL+"/remote.json"), http.StatusBadRequest, "invalid_grant")
 
-	// What the document says when it is read again counts, and operators see it.
+	// The document as read last counts, and operators see it.
 	changing := d.client("/inline.json", uris+`,"jwks":`+keySetOf(t, stranger), web)
 	now.advance(6 * time.Minute)
 	b = g.browser()
@@ -131,7 +131,7 @@ func TestQ200KeysOfClientsThatMakeThemselvesKnown(t *testing.T) {
 	g.notLogged(t, g.asserted(mine, "x", nil, nil))
 }
 
-// badKeys are keys that no client that makes itself known can have, with what is said of them.
+// badKeys are keys that a self-described client cannot have, with the expected errors.
 func badKeys(t *testing.T) []struct{ name, members, want string } {
 	set := keySetOf(t, newSigner(t, "k"))
 	return []struct{ name, members, want string }{
@@ -157,7 +157,7 @@ func badKeys(t *testing.T) []struct{ name, members, want string } {
 func TestQ201Q261KeysAreChecked(t *testing.T) {
 	site := strings.Replace(strings.Replace(admitsDescribed, "password_grant", lets("limit off"), 1), "allow_private", "deny keys.example\n\t\t\tallow_private", 1)
 	g := startPeople(t, "password_grant", site)
-	hosts := []*describing{newDescribing(t), newDescribing(t)} // of one, ten documents are read a minute
+	hosts := []*describing{newDescribing(t), newDescribing(t)} // of one host, ten documents are read in a minute
 	const web = `"redirect_uris":["https://agent.example/callback"]`
 	for i, test := range append(badKeys(t), struct{ name, members, want string }{"a host that is denied", `"jwks_uri":"https://keys.example/keys"`, "not admitted"}) {
 		r := hosts[i%2].client(fmt.Sprintf("/%d.json", i), web+","+keyed+","+test.members, "https://agent.example/callback")
@@ -172,14 +172,14 @@ func TestQ201Q261KeysAreChecked(t *testing.T) {
 			t.Errorf("%s, registered: %d %s", test.name, status, body)
 		}
 	}
-	// Keys of a client that proves itself in another way are for something else.
+	// The keys of a client with another authentication method serve another purpose.
 	c := g.mustRegister("{" + web + `,"token_endpoint_auth_method":"none","jwks_uri":"http://agent.example/keys"}`)
 	if c.Method != "none" {
 		t.Errorf("registered is %+v", c)
 	}
 }
 
-// plainText undoes what a page does to quotation marks.
+// plainText unescapes the quotation marks of a page.
 func plainText(page string) string {
 	return strings.NewReplacer("&#39;", "'", "&#34;", `"`).Replace(page)
 }
@@ -242,7 +242,8 @@ func TestQ203KeysAreReplaced(t *testing.T) {
 	}
 }
 
-// TestQ202StrangersReachNoPrivateNetwork, whatever the operator's own clients may.
+// TestQ202StrangersReachNoPrivateNetwork: self-described clients cannot make the server connect to private networks,
+// whatever the operator's own clients may do.
 func TestQ202StrangersReachNoPrivateNetwork(t *testing.T) {
 	g, d := startPeople(t, "password_grant", lets("limit off")+"\n\t\tclient_keys {\n\t\t\tallow_private_network\n\t\t}"), newDescribing(t)
 	const web = "https://agent.example/callback"

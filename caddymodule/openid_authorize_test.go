@@ -141,7 +141,7 @@ func TestT182AHintChoosesTheUser(t *testing.T) {
 	}
 }
 
-// follow follows redirects as long as they lead to us.
+// follow follows redirects as long as they lead to the server.
 func (b *browser) follow(p page) page {
 	b.t.Helper()
 	for strings.HasPrefix(p.header.Get("Location"), "/oauth/") {
@@ -178,7 +178,7 @@ func TestT189OpenIDIsNoChoiceOfItsOwn(t *testing.T) {
 	g := startOpenID(t)
 	for name, c := range map[string]struct {
 		claims string
-		drop   []int // the boxes that are unticked
+		drop   []int // the boxes to untick
 		scope  string
 		told   []string
 		untold []string

@@ -14,16 +14,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The files openid_*_test.go hold the OpenID provider to the catalogue of attacks and faults, one test for each row, through a
-// whole Caddy.
+// The files openid_*_test.go test the OpenID provider through a whole Caddy, one test for each row of the catalogue
+// of attacks and faults.
 
-// openIDScopes are those that conf and pub have in these tests beside their own.
+// openIDScopes are the scopes that conf and pub have in these tests in addition to their own.
 const openIDScopes = "openid profile email phone address groups"
 
 // turnOn is the line of the oauth block that makes the issuer an OpenID provider.
 const turnOn = "openid"
 
-// startOpenID serves people by an OpenID provider, changed by the pairs of old and new text.
+// startOpenID serves people with an OpenID provider, changed by the pairs of old and new text.
 func startOpenID(t *testing.T, changes ...string) *gatehouse {
 	t.Helper()
 	return startPeople(t, append(changes,
@@ -33,7 +33,7 @@ func startOpenID(t *testing.T, changes ...string) *gatehouse {
 	)...)
 }
 
-// openIDRequestOf is the client's request with these scopes and further parameters: name, value, …
+// openIDRequestOf returns the client's request with these scopes and further parameters: name, value, …
 func openIDRequestOf(clientID, scopes string, more ...string) request {
 	r := requestOf(clientID)
 	r.scope, r.more = scopes, make(url.Values)
@@ -58,7 +58,7 @@ func (g *gatehouse) identity(t *testing.T, token string) (header, claims map[str
 	return header, claims
 }
 
-// told is what userinfo says to the holder of a token.
+// told returns the userinfo response for a token.
 func (g *gatehouse) told(t *testing.T, token string) map[string]any {
 	t.Helper()
 	status, _, body := g.get("/oauth/userinfo", token)
@@ -69,7 +69,7 @@ func (g *gatehouse) told(t *testing.T, token string) map[string]any {
 	return claims
 }
 
-// redeem redeems the code of an answer.
+// redeem exchanges the code of an answer.
 func (b *browser) redeem(t *testing.T, p page, r request) tokens {
 	t.Helper()
 	return b.obtain(r.exchange(b.codeToClient(t, p, r)))

@@ -13,10 +13,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// signedOutAt is where the client `shop` of these tests has registered to be returned to.
+// signedOutAt is the post-logout redirect URI of the client `shop`.
 const signedOutAt = "https://shop.example/out?x=1"
 
-// startSignOut serves people by an OpenID provider, with a client `shop` that signs people out, and returns its request.
+// startSignOut serves people with an OpenID provider and a client `shop` that signs people out, and returns the
+// client's request.
 func startSignOut(t *testing.T) (*gatehouse, request) {
 	t.Helper()
 	g := startOpenID(t)
@@ -30,14 +31,14 @@ func startSignOut(t *testing.T) (*gatehouse, request) {
 	return g, r
 }
 
-// buyer is a browser in which the user is signed in to the shop, and what the shop has got.
+// buyer returns a browser in which the user is signed in to the shop, and the tokens of the shop.
 func buyer(t *testing.T, g *gatehouse, r request, email string) (*browser, tokens) {
 	t.Helper()
 	b := g.browser()
 	return b, b.redeem(t, b.authorize(r, email), r)
 }
 
-// leave is the request of an application to sign the user out: name, value, …
+// leave returns an application's logout request: name, value, …
 func leave(more ...string) string {
 	values := make(url.Values)
 	for pair := range slices.Chunk(more, 2) {
@@ -58,7 +59,7 @@ func (b *browser) holdSignedOut(t *testing.T, r request, got tokens) {
 	}
 }
 
-// holdAsked wants a page that asks, in a browser that stays signed in.
+// holdAsked expects a page that asks, in a browser that stays signed in.
 func (b *browser) holdAsked(t *testing.T, p page) {
 	t.Helper()
 	if p.status != http.StatusOK || p.header.Get("Location") != "" || !strings.Contains(p.body, "Sign out?") {
@@ -70,7 +71,7 @@ func (b *browser) holdAsked(t *testing.T, p page) {
 	}
 }
 
-// sayYes sends the form of a page that asks, and returns where the browser goes.
+// sayYes submits the form of such a page and returns the target of the redirect.
 func (b *browser) sayYes(t *testing.T, p page) string {
 	t.Helper()
 	action, fields := formIn(t, p)

@@ -22,10 +22,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// afterSignOut is where shop wants its users to return to.
+// afterSignOut is the post-logout redirect URI of shop.
 const afterSignOut = "https://shop.example/bye"
 
-// startShop serves an application that needs no consent and says where to go after a sign-out, and another one like it.
+// startShop serves an application that needs no consent and has a post-logout redirect URI, and another one like it.
 func startShop(t *testing.T) (g *gatehouse, shop, rival request) {
 	t.Helper()
 	g = startOpenID(t)
@@ -42,7 +42,7 @@ func startShop(t *testing.T) (g *gatehouse, shop, rival request) {
 	return g, list[0], list[1]
 }
 
-// signingKey is the key with which the issuer signs by an algorithm.
+// signingKey returns the issuer's signing key for an algorithm.
 func (g *gatehouse) signingKey(algorithm oauth.Algorithm) *keys.SigningKey {
 	g.t.Helper()
 	key, err := g.app().node.Keys.SigningWith(algorithm, time.Now())
@@ -50,7 +50,7 @@ func (g *gatehouse) signingKey(algorithm oauth.Algorithm) *keys.SigningKey {
 	return key
 }
 
-// decodedPart is a part of a token, as text.
+// decodedPart returns a decoded part of a token.
 func decodedPart(t *testing.T, token string, i int) string {
 	t.Helper()
 	text, err := oauth.DecodeBase64URL(nil, strings.Split(token, ".")[i])
@@ -58,7 +58,7 @@ func decodedPart(t *testing.T, token string, i int) string {
 	return string(text)
 }
 
-// hs256 signs with a text as secret.
+// hs256 signs with a text as the secret.
 func hs256(header, payload string, secret []byte) string {
 	input := tokentest.Encode(header) + "." + tokentest.Encode(payload)
 	mac := hmac.New(sha256.New, secret)
@@ -66,7 +66,7 @@ func hs256(header, payload string, secret []byte) string {
 	return input + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// forgedHints are made from a good ID token, the public keys and other tokens of the issuer.
+// forgedHints returns hints forged from a good ID token, the public keys and other tokens of the issuer.
 func (g *gatehouse) forgedHints(t *testing.T, good tokens) map[string]string {
 	t.Helper()
 	rs, es := g.signingKey(oauth.RS256), g.signingKey(oauth.ES256)
@@ -115,8 +115,9 @@ func (g *gatehouse) forgedHints(t *testing.T, good tokens) map[string]string {
 	}
 }
 
-// TestT167AForgedHintSaysNothing: a forged id_token_hint at prompt=none and sign-out → login_required, and a page that asks; a genuine
-// one of another client or session → asks. The good one does, so each forgery is refused for what is wrong with it.
+// TestT167AForgedHintSaysNothing: a forged id_token_hint at prompt=none and sign-out → login_required, and a page
+// that asks; a genuine one of another client or session → asks. The good hint is accepted, so each forgery is refused
+// for its own defect.
 func TestT167AForgedHintSaysNothing(t *testing.T) {
 	g, shop, rival := startShop(t)
 	b := g.browser()
@@ -142,7 +143,7 @@ func TestT167AForgedHintSaysNothing(t *testing.T) {
 			if p.status != http.StatusOK || p.header.Get("Location") != "" || strings.Contains(p.header.Get("Content-Security-Policy"), "shop.example") {
 				t.Errorf("sign-out: %d %s %v", p.status, p.header.Get("Location"), p.header)
 			}
-			victim := g.browser() // who says yes
+			victim := g.browser() // its user consents
 			victim.signIn(victim.open("/oauth/login"), "ben@acme.example", peoplePassword)
 			action, fields := formIn(t, signOut(victim, hint))
 			if p := victim.send(action, fields); p.status != http.StatusSeeOther || strings.Contains(p.header.Get("Location"), "shop.example") {
@@ -151,7 +152,7 @@ func TestT167AForgedHintSaysNothing(t *testing.T) {
 		})
 	}
 
-	// ID tokens that are genuine, but of another client, or of another browser of the same user.
+	// Genuine ID tokens, but of another client, or of another browser of the same user.
 	theirs := b.redeem(t, b.authorize(rival, "ada@acme.example"), rival)
 	other := g.browser()
 	elsewhere := other.redeem(t, other.authorize(shop, "ada@acme.example"), shop)

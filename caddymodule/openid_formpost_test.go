@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// posted holds a page that takes an answer to a client to what it has to be, and returns the answer's parameters.
+// posted checks a form_post page, and returns the parameters of the answer.
 func posted(t *testing.T, p page, r request) url.Values {
 	t.Helper()
 	if p.status != http.StatusOK || p.header.Get("Location") != "" || p.header.Get("Content-Type") != "text/html; charset=utf-8" || p.header.Get("X-Frame-Options") != "DENY" {

@@ -62,8 +62,8 @@ const plansUser = `{
 	"organisation": "acme", "password_hash": "HASH"
 }`
 
-// TestBrowserOpenIDPlans runs the modules of five plans of the OpenID Foundation's conformance suite, each under its own name, as our own
-// checks with openid-client, oauth4webapi and Chromium. The suite itself does not run here.
+// TestBrowserOpenIDPlans runs the modules of five plans of the OpenID Foundation's conformance suite, each under its
+// own name, as our own checks with openid-client, oauth4webapi and Chromium. It does not run the suite itself.
 func TestBrowserOpenIDPlans(t *testing.T) {
 	certificate, key := certificateFiles(t)
 	t.Setenv("NODE_EXTRA_CA_CERTS", certificate)

@@ -102,7 +102,8 @@ func TestT177WhoGetsAnIDToken(t *testing.T) {
 	g.notLogged(t, first.IDToken, second.IDToken)
 }
 
-// TestT177ARefreshTellsOfTheUserAsOfNow, whatever this process remembers of the user.
+// TestT177ARefreshTellsOfTheUserAsOfNow: an ID token from a refresh has the user's current claims, whatever this
+// process has cached.
 func TestT177ARefreshTellsOfTheUserAsOfNow(t *testing.T) {
 	g := startOpenID(t)
 	id := g.addUser("may@acme.example", "acme", "member")
@@ -125,7 +126,8 @@ func TestT177ARefreshTellsOfTheUserAsOfNow(t *testing.T) {
 	}
 }
 
-// TestT177AScopeThatAClientHasLostIsToldNoMore, although a request for single claims had asked for what belongs to it.
+// TestT177AScopeThatAClientHasLostIsToldNoMore: the claims of a scope that the client has lost are omitted, even if
+// the `claims` parameter had requested them.
 func TestT177AScopeThatAClientHasLostIsToldNoMore(t *testing.T) {
 	g := startOpenID(t)
 	r := openIDRequestOf("shop", "openid refresh_token", "claims", `{"id_token":{"email":null,"name":null},"userinfo":{"email":null,"name":null}}`)
@@ -180,7 +182,7 @@ func TestT213TheLargestUserFitsAnIDToken(t *testing.T) {
 	}
 }
 
-// largestGroups are the groups of a user who can be in no further one: 2 KiB of JSON.
+// largestGroups returns the groups of a user who can join no further one: 2 KiB of JSON.
 func largestGroups() (groups []string) {
 	for i := range 100 {
 		groups = append(groups, fmt.Sprintf("group-%010d", i))

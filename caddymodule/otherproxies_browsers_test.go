@@ -8,9 +8,11 @@ import (
 	"testing"
 )
 
-// Browsers behind other proxies, with the configurations of docs/other-proxies.md: two applications and the issuer.
+// These tests cover browsers behind other proxies, with the configurations of docs/other-proxies.md: two applications
+// and the issuer.
 
-// documentedApplications is a Caddyfile of the document for browsers. The proxy is at one address, the gate at another.
+// documentedApplications returns a Caddyfile for browsers from the document. The proxy is at one address, the gate at
+// another.
 func documentedApplications(t *testing.T, block int, proxy, gate string) string {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(gate)
@@ -20,7 +22,8 @@ func documentedApplications(t *testing.T, block int, proxy, gate string) string 
 	).Replace("{\n\tadmin ADMIN\n\tlog {\n\t\toutput file LOG\n\t\tlevel DEBUG\n\t}\n" + strings.TrimPrefix(documented(t, "caddyfile")[block], "{\n")))
 }
 
-// atLocalhost makes https://app.example.com of the document http://app.localhost with the port of the proxy, and so on.
+// atLocalhost replaces hosts of the document: https://app.example.com becomes http://app.localhost with the proxy's
+// port, and so on.
 func atLocalhost(proxy string) *strings.Replacer {
 	_, port, _ := net.SplitHostPort(proxy)
 	var pairs []string
@@ -30,7 +33,7 @@ func atLocalhost(proxy string) *strings.Replacer {
 	return strings.NewReplacer(append(pairs, "$server_name;", "$server_name:"+port+";")...)
 }
 
-// startApplications runs nginx before the document's applications.
+// startApplications runs nginx in front of the document's applications.
 func startApplications(t *testing.T) *hostsGate {
 	t.Helper()
 	proxy, gate := freeAddr(t), freeAddr(t)
@@ -138,7 +141,6 @@ func TestNginxS102UnsafeRequestsProveTheirOrigin(t *testing.T) {
 	}
 }
 
-// TestNginxS102WebSocketsProveTheirOrigin.
 func TestNginxS102WebSocketsProveTheirOrigin(t *testing.T) {
 	g := startApplications(t)
 	v := g.signedIn(t, "ada@example.com")
@@ -212,7 +214,7 @@ func TestNginxS105NobodyChoosesWhichRuleIsAsked(t *testing.T) {
 	}{
 		"a host in the request line, another in Host": {"GET http://wiki.localhost:" + port + "/x HTTP/1.1\r\nHost: app.localhost:" + port + "\r\n" + session, 401},
 		"a host in a header":                          {"GET /x HTTP/1.1\r\nHost: wiki.localhost:" + port + "\r\nX-Forwarded-Host: app.localhost:" + port + "\r\nX-Forwarded-Uri: /\r\n" + session, 401},
-		"a host that is none of ours":                 {"GET /x HTTP/1.1\r\nHost: evil.example\r\n" + session, 200}, // nginx makes it the first server, which is app
+		"a host that is none of ours":                 {"GET /x HTTP/1.1\r\nHost: evil.example\r\n" + session, 200}, // nginx selects the first server, which is app
 		"the gate's own location":                     {"GET /_gate HTTP/1.1\r\nHost: app.localhost:" + port + "\r\n" + session, 404},
 		"a question that gets no yes":                 {"GET /x HTTP/1.1\r\nHost: app.localhost:" + port + "\r\nX-Refused: 1\r\n" + session, 503},
 	} {

@@ -1,6 +1,6 @@
 package caddymodule
 
-// Traefik and Envoy are not run: the requests are those that their documentation describes.
+// These tests do not run Traefik and Envoy. They send the requests that the documentation of the two describes.
 
 import (
 	"io"
@@ -70,7 +70,7 @@ func TestTraefikAsksTheGate(t *testing.T) {
 	})
 }
 
-// holdTold holds an answer of the gate to who it says is calling.
+// holdTold checks which caller the gate's answer names.
 func holdTold(t *testing.T, header http.Header, known bool) {
 	t.Helper()
 	var want []string
@@ -85,8 +85,9 @@ func holdTold(t *testing.T, header http.Header, known bool) {
 	}
 }
 
-// proxyAsks serves the document's applications behind a proxy that asks as another one does: the issuer and the four paths of the
-// sign-in are handed on, everything else passes when the gate says yes. Ask makes the question of a request.
+// proxyAsks serves the document's applications behind a proxy with another way of asking. The proxy forwards the
+// issuer and the four paths of the sign-in, and every other request when the gate accepts it. ask returns the gate's
+// request for a client's request.
 func proxyAsks(t *testing.T, proxy, gate, issuer string, ask func(r *http.Request) *http.Request) {
 	t.Helper()
 	handOn := func(addr string) http.Handler {
@@ -120,7 +121,7 @@ func proxyAsks(t *testing.T, proxy, gate, issuer string, ask func(r *http.Reques
 		for name, lines := range answer.Header {
 			w.Header()[name] = lines
 		}
-		if answer.Request.Method == http.MethodHead { // whose answer has no body
+		if answer.Request.Method == http.MethodHead { // its response has no body
 			w.Header().Del("Content-Length")
 		}
 		w.WriteHeader(answer.StatusCode)
@@ -130,10 +131,11 @@ func proxyAsks(t *testing.T, proxy, gate, issuer string, ask func(r *http.Reques
 	t.Cleanup(func() { _ = server.Close() })
 }
 
-// traefik asks one address for each application, by GET, with the client's headers but those for one hop, and says what the request is.
+// traefik sends a GET request to one address per application, with the client's headers except the hop-by-hop ones,
+// and describes the original request in headers.
 type traefik struct {
 	gate   string
-	method string // of the question
+	method string // of the request to the gate
 	tell   func(h http.Header, r *http.Request)
 }
 
@@ -150,13 +152,14 @@ func (p *traefik) ask(r *http.Request) *http.Request {
 	return question
 }
 
-// tellAll is what Traefik tells.
+// tellAll sets the headers that Traefik sends.
 func tellAll(h http.Header, r *http.Request) {
 	h.Set("X-Forwarded-Method", r.Method)
 	h.Set("X-Forwarded-Uri", r.RequestURI)
 }
 
-// startTraefik runs the document's applications behind a proxy that asks as Traefik does; changes are replacements in the Caddyfile.
+// startTraefik runs the document's applications behind a proxy that asks as Traefik does. changes are replacements in
+// the Caddyfile.
 func startTraefik(t *testing.T, changes ...string) (*hostsGate, *traefik) {
 	t.Helper()
 	proxy, gate := freeAddr(t), freeAddr(t)
@@ -192,7 +195,7 @@ func TestTraefikS107SignsBrowsersIn(t *testing.T) {
 		"DELETE of nobody":    {http.MethodDelete, nil, 403},
 		"WebSocket":           {http.MethodGet, append(upgrade, same...), 200},
 		"WebSocket elsewhere": {http.MethodGet, append(upgrade, sibling...), 403},
-		"fetch elsewhere":     {http.MethodGet, sibling, 200}, // it reads nothing
+		"fetch elsewhere":     {http.MethodGet, sibling, 200}, // the sibling cannot read the response
 	} {
 		if a := v.send(c.method, g.at("app", "/x"), "", c.headers...); a.status != c.want {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
@@ -206,7 +209,7 @@ func TestTraefikS107SignsBrowsersIn(t *testing.T) {
 	if a := stranger.send(http.MethodPost, g.at("app", "/x"), "a=b", form...); a.status != http.StatusUnauthorized || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
 		t.Errorf("a form: %d %v", a.status, a.header)
 	}
-	// Whether it asks by GET or by HEAD, the browser's method counts, and one that is not told is not safe.
+	// The browser's method counts, whether the proxy asks by GET or by HEAD. A missing method is not safe.
 	p.method = http.MethodHead
 	if a := v.send(http.MethodPost, g.at("app", "/x"), "", sibling...); a.status != http.StatusForbidden {
 		t.Errorf("asked by HEAD about a POST of a sibling: %d", a.status)
@@ -219,7 +222,7 @@ func TestTraefikS107SignsBrowsersIn(t *testing.T) {
 		t.Errorf("asked by HEAD, and the method is not told: %d", a.status)
 	}
 	p.method = http.MethodGet
-	// What is told decides nothing else.
+	// The forwarded headers decide nothing else.
 	p.tell = func(h http.Header, _ *http.Request) {
 		h.Set("X-Forwarded-Method", "GET")
 		h.Set("X-Forwarded-Uri", "/app")
@@ -229,7 +232,8 @@ func TestTraefikS107SignsBrowsersIn(t *testing.T) {
 	}
 }
 
-// TestTraefikS107WhatIsToldIsBelievedOfTrustedProxiesAlone, and leads nowhere else.
+// TestTraefikS107WhatIsToldIsBelievedOfTrustedProxiesAlone checks that the headers count from trusted proxies alone,
+// and never redirect elsewhere.
 func TestTraefikS107WhatIsToldIsBelievedOfTrustedProxiesAlone(t *testing.T) {
 	t.Run("an untrusted proxy", func(t *testing.T) {
 		g, _ := startTraefik(t, "127.0.0.1/32", "192.0.2.1/32")

@@ -18,12 +18,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
-// The gate behind other proxies, with the configurations of docs/other-proxies.md. nginx is run. Of Traefik and Envoy the
-// requests are sent that they document.
+// These tests run the gate behind other proxies, with the configurations of docs/other-proxies.md. They run nginx.
+// For Traefik and Envoy they send the documented requests.
 
 const otherProxies = "../docs/other-proxies.md"
 
-// documented returns the blocks of a language in the document.
+// documented returns the code blocks of a language in the document.
 func documented(t *testing.T, language string) []string {
 	t.Helper()
 	text, err := os.ReadFile(otherProxies)
@@ -35,7 +35,7 @@ func documented(t *testing.T, language string) []string {
 	return blocks
 }
 
-// documentedGate is a Caddyfile of the document with the gate at an address, for startGate.
+// documentedGate returns a Caddyfile of the document with the gate at an address, for startGate.
 func documentedGate(t *testing.T, block int, gate string) string {
 	t.Helper()
 	blocks := documented(t, "caddyfile")
@@ -49,19 +49,20 @@ func documentedGate(t *testing.T, block int, gate string) string {
 	).Replace("{\n\tadmin ADMIN\n\tlog {\n\t\toutput file LOG\n\t\tlevel DEBUG\n\t}\n" + strings.TrimPrefix(blocks[block], "{\n"))
 }
 
-// front is another proxy before the gate and the upstream, or the gate as such a proxy sees it.
+// front returns another proxy in front of the gate and the upstream, or the gate as such a proxy sees it.
 func (g *gateway) front(addr string) *gateway {
 	return &gateway{gatehouse: &gatehouse{t: g.t, addr: addr, url: "http://" + addr}}
 }
 
-// startNginx runs nginx with the document's configuration, before a gate at an address and the issuer and upstream of g.
+// startNginx runs nginx with the document's configuration, in front of a gate at an address and the issuer and
+// upstream of g.
 func startNginx(g *gateway, gate string, more ...string) string {
 	g.t.Helper()
 	return runNginx(g, gate, documentedNginx(g.t)["api"], more...)
 }
 
-// documentedNginx returns the configurations of nginx in the document: those of its http block for an API and for applications, and the
-// files that they include. The first server is what nginx takes for an unknown host.
+// documentedNginx returns the nginx configurations in the document: those of its http block for an API and for
+// applications, and the files that they include. The first server serves unknown hosts.
 func documentedNginx(t *testing.T) map[string]string {
 	t.Helper()
 	blocks := documented(t, "nginx")
@@ -82,7 +83,7 @@ func runNginx(g *gateway, gate, config string, more ...string) string {
 	return addr
 }
 
-// runNginxAt runs nginx at an address, with files beside its configuration, by their names.
+// runNginxAt runs nginx at an address, with further files next to its configuration, by name.
 func runNginxAt(t *testing.T, addr, config string, files map[string]string) {
 	t.Helper()
 	program, err := exec.LookPath("nginx")
@@ -103,7 +104,7 @@ func runNginxAt(t *testing.T, addr, config string, files map[string]string) {
 	startServer(t, exec.Command(program, "-e", "stderr", "-p", dir, "-c", file), addr)
 }
 
-// startServer runs a program of others until the test ends, and waits until it listens at an address.
+// startServer runs a third-party program until the test ends, and waits until it listens at an address.
 func startServer(t *testing.T, command *exec.Cmd, addr string) {
 	t.Helper()
 	var said bytes.Buffer
@@ -113,7 +114,7 @@ func startServer(t *testing.T, command *exec.Cmd, addr string) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = command.Wait() // it is killed in the end
+		_ = command.Wait() // it is killed at the end
 		close(ended)
 	}()
 	t.Cleanup(func() {
@@ -143,7 +144,7 @@ func awaitListener(t *testing.T, addr string, ended chan struct{}, said *bytes.B
 	t.Fatalf("nobody listens at %s", addr)
 }
 
-// startBehindNginx returns the gate and nginx before it.
+// startBehindNginx returns the gate and nginx in front of it.
 func startBehindNginx(t *testing.T, more ...string) (g, nginx *gateway) {
 	t.Helper()
 	addr := freeAddr(t)
@@ -222,8 +223,8 @@ func TestNginxAsksTheGate(t *testing.T) {
 	})
 }
 
-// TestNginxG145AnswersPreflightsItself: a preflight behind nginx → 401, or 204 by nginx, the upstream sees nothing. So it lets none pass
-// there, and the lines that the document names have nginx answer them.
+// TestNginxG145AnswersPreflightsItself: a preflight behind nginx → 401, or 204 by nginx, the upstream sees nothing.
+// The configuration lines that the document names make nginx answer them.
 func TestNginxG145AnswersPreflightsItself(t *testing.T) {
 	const answering = "\t\tif ($request_method = OPTIONS) {\n\t\t\treturn 204;\n\t\t}\n"
 	addr := freeAddr(t)
@@ -255,8 +256,8 @@ func TestNginxG145AnswersPreflightsItself(t *testing.T) {
 	}
 }
 
-// TestNginxLeadsClientsToTheirIssuer: from the challenge to the metadata, and to a token. Nothing that the `oauth_server` of
-// the gate's site says is taken for a yes.
+// TestNginxLeadsClientsToTheirIssuer follows the challenge to the metadata, and to a token. No response of the
+// `oauth_server` of the gate's site counts as acceptance.
 func TestNginxLeadsClientsToTheirIssuer(t *testing.T) {
 	addr := freeAddr(t)
 	config := documentedGate(t, 0, addr)
@@ -341,8 +342,8 @@ func TestNginxG48FakedIdentity(t *testing.T) {
 	}
 }
 
-// TestNginxG62PathTricks: a path that nginx, the gate and the upstream could read differently is judged as the upstream will
-// get it.
+// TestNginxG62PathTricks: a path that nginx, the gate and the upstream could read differently is judged in the form
+// that the upstream receives.
 func TestNginxG62PathTricks(t *testing.T) {
 	g, nginx := startBehindNginx(t)
 	token := g.server("orders.read")
@@ -381,8 +382,8 @@ func TestNginxG62PathTricks(t *testing.T) {
 	}
 }
 
-// TestNginxG50PassesNoOtherUpgrade: nginx tells the upstream of a WebSocket alone, and so does the gate where another
-// configuration of nginx tells it of more.
+// TestNginxG50PassesNoOtherUpgrade: nginx forwards only WebSocket upgrades to the upstream. Where another
+// configuration of nginx forwards more, the gate still forwards only those.
 func TestNginxG50PassesNoOtherUpgrade(t *testing.T) {
 	g, nginx := startBehindNginx(t)
 	tunnelled := make(chan string, 1)
@@ -421,7 +422,7 @@ func TestNginxPassesWebSockets(t *testing.T) {
 	_ = w.Close()
 }
 
-// TestNginxSaysThatTheGateCannotTell: an outage is no refusal, and no way in.
+// TestNginxSaysThatTheGateCannotTell: an outage is neither a refusal nor a way in.
 func TestNginxSaysThatTheGateCannotTell(t *testing.T) {
 	now := setClock(t)
 	g, nginx := startBehindNginx(t)

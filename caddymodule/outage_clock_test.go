@@ -9,10 +9,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// clockAlarm is the line that tells of clocks that are too far apart.
+// clockAlarm is part of the log line about clocks that are too far apart.
 const clockAlarm = "clock and the database's are too far apart"
 
-// agreed waits until the node has seen how far its clock is from the database's.
+// agreed waits until the node has measured the offset between its clock and the database's.
 func (o *remoteDoor) agreed(ahead time.Duration) {
 	o.t.Helper()
 	o.eventually("the clocks have been compared", func() bool {
@@ -20,15 +20,15 @@ func (o *remoteDoor) agreed(ahead time.Duration) {
 	})
 }
 
-// TestF17ClockOfANode: a node whose clock is wrong from the start → codes and refresh tokens are judged by the database's clock, and the
-// operator is told.
+// TestF17ClockOfANode: a node whose clock is wrong from the start → codes and refresh tokens are judged by the
+// database's clock, and the operator is warned.
 func TestF17ClockOfANode(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"90 s behind": -90 * time.Second, "beyond 2038": 15 * 365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			clock := runningClock(t)
 			clock.advance(ahead)
 			o := openRemote(t, pgtest.Shared(t))
-			o.agreed(ahead) // a database that was slow to tell the time is asked again later
+			o.agreed(ahead) // after a slow reading of the database's time, the node retries later
 			o.judgesByTheDatabase(ahead)
 			if !strings.Contains(o.logs(), clockAlarm) {
 				t.Error("the log has no alarm")
@@ -37,8 +37,9 @@ func TestF17ClockOfANode(t *testing.T) {
 	}
 }
 
-// judgesByTheDatabase makes codes and tokens that are good, and some that have expired by the database's clock. Access tokens
-// are born by the database's clock and judged by the node's, which is ahead by so much: then they are as old as that.
+// judgesByTheDatabase creates good codes and tokens, and some that have expired by the database's clock. Access
+// tokens are issued by the database's clock and verified by the node's, which is ahead. Their age is then that
+// difference.
 func (o *remoteDoor) judgesByTheDatabase(ahead time.Duration) {
 	o.t.Helper()
 	r, db := requestOf("conf"), o.beside()
@@ -60,8 +61,8 @@ func (o *remoteDoor) judgesByTheDatabase(ahead time.Duration) {
 	o.gives(r.refresh(got.RefreshToken))
 }
 
-// TestF17ClockThatJumps: the clock of a running node is set → nothing is revived, good tokens pass once the node has compared its clock with
-// the database's, and an alarm is logged where the jump exceeds the leeway.
+// TestF17ClockThatJumps: the clock of a running node is set → nothing is revived, good tokens pass once the node has
+// compared its clock with the database's, and an alarm is logged where the jump exceeds the leeway.
 func TestF17ClockThatJumps(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -13,19 +13,18 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// commit is what ends a step of several statements on the wire.
+// commit ends a transaction of several statements on the wire.
 var commit = []byte("commit\x00")
 
-// statementNamed is the name under which the server knows a prepared statement, as it stands on the wire when that runs: behind the
-// empty name of a portal. A connection that is new, because the one before was too slow, prepares the statement first, and has done
-// nothing when the answer to that is lost.
+// statementNamed returns the wire form of a prepared statement's execution: its name, after the empty name of a
+// portal. A new connection, opened because the previous one was too slow, prepares the statement first. It has done
+// nothing if the answer to that is lost.
 func statementNamed(text string) []byte {
 	digest := sha256.Sum256([]byte(text))
 	return []byte("\x00stmt_" + hex.EncodeToString(digest[:24]) + "\x00")
 }
 
-// familyBorn is what the statement that adds a family for a client has among its values, one beside the other, as they stand on
-// the wire.
+// familyBorn returns the wire form of adjacent values in the statement that adds a family for a client.
 func familyBorn(clientID string, origin oauth.GrantType) []byte {
 	var values []byte
 	for _, value := range []string{clientID, string(origin)} {
@@ -35,7 +34,8 @@ func familyBorn(clientID string, origin oauth.GrantType) []byte {
 	return values
 }
 
-// The single-use steps as the store has them. Whoever changes one there changes it here: the test says so.
+// These are the store's single-use statements. A change there requires the same change here; otherwise the test fails
+// and says so.
 const (
 	userStands = `(user_declared OR EXISTS (SELECT 1 FROM users WHERE users.id = families.user_id
 		AND CAST(users.version AS TEXT) = families.user_version AND status = 'active' AND (password_hash <> '' OR external OR service)))`
@@ -45,7 +45,7 @@ const (
 		WHERE id = $2 AND generation = $3 AND expires_at > $1 AND revoked_at IS NULL AND ` + userStands
 )
 
-// cutAt loses the answer to a statement while something is done, and wants that to have happened.
+// cutAt drops the answer to a statement while during runs, and checks that this has happened.
 func (o *remoteDoor) cutAt(match []byte, during func()) {
 	o.t.Helper()
 	happened := o.proxy.CutAfterRequest(match)
@@ -57,8 +57,8 @@ func (o *remoteDoor) cutAt(match []byte, during func()) {
 	}
 }
 
-// TestF12AnswerOfTheCommitLost: the answer of a commit is lost → the client is told to come again and finds the step done or not, never
-// twice. The client is told to come again, and what it finds then is one grant, and not two.
+// TestF12AnswerOfTheCommitLost: the answer of a commit is lost → the client gets temporarily_unavailable, and the
+// step is done once or not at all. On the retry it finds one grant, and not two.
 func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	o := openRemote(t, pgtest.Shared(t))
 	r := requestOf("conf")
@@ -97,7 +97,7 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 		}
 		before := o.families()
 		o.cutAt(familyBorn("conf", oauth.AuthorizationCode), func() {
-			// The application is told (RFC 6749 §4.1.2.1).
+			// The application gets the error (RFC 6749 §4.1.2.1).
 			answer := b.decide(p, "allow").location().Query()
 			if answer.Get("error") != "temporarily_unavailable" || answer.Has("code") {
 				o.t.Errorf("consent: %s", answer)

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// beside opens the database past the proxy, as a foreign client does.
+// beside opens the database without the proxy, as another client does.
 func (o *remoteDoor) beside() *sql.DB {
 	o.t.Helper()
 	db, err := sql.Open("pgx", o.dsn)
@@ -30,7 +30,7 @@ func (o *remoteDoor) beside() *sql.DB {
 	return db
 }
 
-// exec runs a statement beside the node.
+// exec runs a statement outside the node.
 func (o *remoteDoor) exec(db *sql.DB, statement string, args ...any) {
 	o.t.Helper()
 	if _, err := db.ExecContext(o.t.Context(), statement, args...); err != nil {
@@ -38,7 +38,7 @@ func (o *remoteDoor) exec(db *sql.DB, statement string, args ...any) {
 	}
 }
 
-// otherNode opens the database as another node does, past the proxy.
+// otherNode opens the database as another node does, without the proxy.
 func (o *remoteDoor) otherNode() *sqlstore.Store {
 	o.t.Helper()
 	s, err := sqlstore.OpenPostgres(o.t.Context(), oauth.NewSecret(o.dsn), sqlstore.LeastPostgresPool, sqlstore.Options{})
@@ -53,7 +53,7 @@ func (o *remoteDoor) otherNode() *sqlstore.Store {
 	return s
 }
 
-// revokedElsewhere has another node revoke a token.
+// revokedElsewhere revokes a token at another node.
 func (o *remoteDoor) revokedElsewhere(other *sqlstore.Store, token string) {
 	o.t.Helper()
 	id, _ := claims(o.t, token)["jti"].(string)
@@ -63,7 +63,7 @@ func (o *remoteDoor) revokedElsewhere(other *sqlstore.Store, token string) {
 	}
 }
 
-// untilRefused asks the gate until it refuses the token, and returns how long that took.
+// untilRefused sends the token to the gate until it is refused, and returns how long that took.
 func (o *remoteDoor) untilRefused(token string) time.Duration {
 	o.t.Helper()
 	began := time.Now()
@@ -76,7 +76,8 @@ func (o *remoteDoor) untilRefused(token string) time.Duration {
 	return took
 }
 
-// crowd uses a refresh token many times side by side. Each request must succeed or be told in time to come again.
+// crowd uses a refresh token size times concurrently. Each request must succeed, or get an error with Retry-After in
+// time.
 func (o *remoteDoor) crowd(token string, size int) (succeeded, put int, longest time.Duration) {
 	o.t.Helper()
 	form := requestOf("conf").refresh(token).Encode()
@@ -113,9 +114,9 @@ func TestF13Crowded(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		make func(o *remoteDoor) (end func())
-		// refuses: nobody's request can succeed.
+		// refuses means that no request can succeed.
 		refuses bool
-		// deaf: so slow that a revocation need not come in while it lasts.
+		// deaf means that the database is so slow that a revocation need not arrive meanwhile.
 		deaf bool
 	}{
 		{"the pool is exhausted", func(o *remoteDoor) func() {
@@ -179,7 +180,7 @@ func TestF16NodeCutOff(t *testing.T) {
 	if a := o.ask(t, "/oauth/token", ccGrant+"&"+asConf); a.status != http.StatusOK {
 		t.Errorf("a declared client's own token: %d %s", a.status, a.body)
 	}
-	clock.advance(2 * time.Minute) // some of the four have passed in this test
+	clock.advance(2 * time.Minute) // some of its four minutes have passed in this test
 	if !o.alive(good) {
 		t.Error("refused before max_staleness")
 	}
@@ -253,7 +254,7 @@ func TestI7NothingIsLeft(t *testing.T) {
 		o.proxy.Restore()
 		crowd()
 		o.client.CloseIdleConnections()
-		// The server hears of the end of those that were silent when the proxy lets it.
+		// The server learns of closed silent connections when the proxy lets it.
 		const pool = 16 // the default
 		o.eventually(fmt.Sprintf("there are no more connections than a pool of %d has", pool), func() bool {
 			return connections(o, db) <= pool

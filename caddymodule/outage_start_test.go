@@ -18,14 +18,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
-// awaitAdmin makes the admin's token once the database is there.
+// awaitAdmin creates the admin's token once the database is available.
 func (o *remoteDoor) awaitAdmin() {
 	o.t.Helper()
 	o.awaitServing()
 	o.admin = o.operatorToken("conf", "u-ada", "trusted public")
 }
 
-// wellFormed is a token in form alone.
+// wellFormed returns a token that is valid only in form.
 func wellFormed(t *testing.T) string {
 	t.Helper()
 	key, err := keys.NewSigningKey(oauth.ES256, time.Now())
@@ -77,7 +77,8 @@ func TestF27DatabaseDownAtTheStart(t *testing.T) {
 	}
 }
 
-// turnsAway wants whoever needs the issuer to be told at once to come again, and nobody else to notice.
+// turnsAway checks that requests that need the issuer get an immediate error with Retry-After, and that others are
+// unaffected.
 func (o *remoteDoor) turnsAway(token string) {
 	o.t.Helper()
 	if status, _, _ := o.get("/other", ""); status != http.StatusNotFound {
@@ -91,7 +92,7 @@ func (o *remoteDoor) turnsAway(token string) {
 	}
 	o.upstream.seen()
 	r := requestOf("conf")
-	defer startTakesLong()() // for who waits for it is not told at once
+	defer startTakesLong()() // a request that waits for it does not get an immediate error
 	for _, n := range []struct {
 		name string
 		send func() answer
@@ -113,8 +114,8 @@ func (o *remoteDoor) turnsAway(token string) {
 	o.upstream.none(o.t)
 }
 
-// TestF27ConfigurationThatCannotWork: a store that no waiting can mend → the start ends with an error that says what to do and never has
-// the password, and the running configuration goes on.
+// TestF27ConfigurationThatCannotWork: a store error that waiting cannot fix → the start fails with an error that says
+// what to do and never contains the password, and the running configuration goes on.
 func TestF27ConfigurationThatCannotWork(t *testing.T) {
 	server := pgtest.Shared(t)
 	proxy := faultproxy.Start(t, server.Addr())
@@ -132,7 +133,7 @@ func TestF27ConfigurationThatCannotWork(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			caddyfile := peopleSite("store memory", "store postgres "+c.store)
 			err := g.tryReload(caddyfile)
-			isLate := func() bool { // who answers late is away as well, and one that is away never says what is wrong
+			isLate := func() bool { // a late answer counts as an outage, and an outage never reveals what is wrong
 				return err != nil && strings.Contains(err.Error(), node.ErrAway.Error()) && !strings.Contains(err.Error(), c.want)
 			}
 			for deadline := time.Now().Add(patience); isLate() && time.Now().Before(deadline); {
@@ -151,7 +152,8 @@ func TestF27ConfigurationThatCannotWork(t *testing.T) {
 	}
 }
 
-// TestMigrateCommandMakesNoDatabase: a file that is not where the configuration says is not made there and called up to date.
+// TestMigrateCommandMakesNoDatabase: the command does not create a file that is missing at the configured path, nor
+// report it as up to date.
 func TestMigrateCommandMakesNoDatabase(t *testing.T) {
 	dir := t.TempDir()
 	path, file := filepath.Join(dir, "state", "gatehouse.db"), filepath.Join(dir, "Caddyfile")
@@ -179,7 +181,7 @@ func TestMigrateCommandMakesNoDatabase(t *testing.T) {
 	}
 }
 
-// TestMigrateCommand: where nodes leave the schema alone, the command brings it up to date, and the nodes start.
+// TestMigrateCommand: where nodes leave the schema unchanged, the command brings it up to date, and the nodes start.
 func TestMigrateCommand(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	proxy := faultproxy.Start(t, pgtest.Shared(t).Addr())

@@ -18,33 +18,35 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// The files outage_*_test.go take the database away, in all the ways that databases go, from a whole Caddy that keeps its
+// The files outage_*_test.go make the database fail in every way that databases do, for a whole Caddy that keeps its
 // state in PostgreSQL.
 
-// What docs/reliability.md promises, of a machine that is not busy (see machine.Fair): no request takes as long as hangs, and backWithin
-// after the database is there again everything works. The requests that show it take their own time, as long as what makes them.
+// These are the promises of docs/reliability.md for a machine that is not busy (see machine.Fair). No request takes
+// as long as hangs, and everything works within backWithin after the database is available again. The time that the
+// test's own requests take is extra.
 const (
 	hangs      = 5 * time.Second
 	backWithin = 2 * time.Second
 )
 
-// patientCodes are changes after which a code outlives all that a test does before it uses it, on a machine that is slow.
+// patientCodes are changes with which a code outlives everything that a test does before it uses it, on a slow
+// machine.
 var patientCodes = []string{"password_grant\n", "password_grant\n\t\ttokens {\n\t\t\tcode 10m\n\t\t}\n"}
 
-// remoteDoor is a Gatehouse, with people and an admin's token, whose database can be taken away.
+// remoteDoor is a Gatehouse with people, an admin's token, and a database that can be made unavailable.
 type remoteDoor struct {
 	*adminDoor
 	server *pgtest.Server
 	proxy  *faultproxy.Proxy
-	dsn    string // past the proxy
-	store  string // the line of the Caddyfile, by way of the proxy
+	dsn    string // without the proxy
+	store  string // the line of the Caddyfile, through the proxy
 }
 
-// newRemote makes a database of the server, which is reached through a proxy.
+// newRemote creates a database of the server that is reached through a proxy.
 func newRemote(t *testing.T, server *pgtest.Server) *remoteDoor {
 	t.Helper()
 	o := &remoteDoor{server: server, dsn: server.Database(t)}
-	o.adminDoor = &adminDoor{userDoor: &userDoor{door: &door{gatehouse: &gatehouse{t: t}}}} // until there is one
+	o.adminDoor = &adminDoor{userDoor: &userDoor{door: &door{gatehouse: &gatehouse{t: t}}}} // until a Gatehouse runs
 	o.proxy = faultproxy.Start(t, server.Addr())
 	o.store = "store postgres " + pgtest.Via(o.dsn, o.proxy.Addr())
 	return o
@@ -79,19 +81,19 @@ func (o *remoteDoor) sub(name string, test func(*remoteDoor)) {
 	o.t.Run(name, func(t *testing.T) { test(o.in(t)) })
 }
 
-// need is a request that cannot be answered without the database. It can be sent again until it has succeeded.
+// need is a request that cannot be answered without the database. It can be repeated until it has succeeded.
 type need struct {
 	name    string
 	send    func() answer
 	success int
-	// again is the answer, too, if an earlier one was a 503: what nobody could say had happened then; 0: there is no other.
+	// again is also an expected status if an earlier request got a 503 and may have taken effect; 0: there is none.
 	again int
 
-	put bool          // off, at least once
-	own time.Duration // what it takes to make all needs and to meet them, at most, when nothing is wrong
+	put bool          // at least one request got a 503
+	own time.Duration // the most time that creating and meeting all needs takes without faults
 }
 
-// needs returns a request for each door that needs the database.
+// needs returns a request for each endpoint that needs the database.
 func (o *remoteDoor) needs() []*need {
 	o.t.Helper()
 	began := time.Now()
@@ -122,19 +124,19 @@ func (o *remoteDoor) needs() []*need {
 	return needs
 }
 
-// about is the form that revokes a token or asks about it.
+// about returns the form that revokes or introspects a token.
 func (r request) about(token string) url.Values {
 	return url.Values{"token": {token}, "client_id": {r.clientID}, "client_secret": {r.secret}}
 }
 
-// operator asks the admin API.
+// operator sends a request to the admin API.
 func (o *remoteDoor) operator(method, path, body string) answer {
 	o.t.Helper()
 	status, header, text := o.operate(method, path, body)
 	return answer{status, header, text}
 }
 
-// unmet sends every request side by side, and wants each to be told to come again, in time. It returns the longest time
+// unmet sends all requests concurrently. Each must get an error with Retry-After in time. It returns the longest time
 // that one waited.
 func (o *remoteDoor) unmet(needs []*need) time.Duration {
 	o.t.Helper()
@@ -163,7 +165,7 @@ func (o *remoteDoor) unmet(needs []*need) time.Duration {
 	return waits[len(waits)-1]
 }
 
-// met sends every request until it succeeds, and returns how long that took in all.
+// met sends every request until it succeeds, and returns the total time.
 func (o *remoteDoor) met(needs []*need) time.Duration {
 	o.t.Helper()
 	began := time.Now()
@@ -183,7 +185,7 @@ func (o *remoteDoor) met(needs []*need) time.Duration {
 	return time.Since(began)
 }
 
-// guarding asks the gate with good tokens until it is told to stop, and then fails for each that was not let in.
+// guarding sends good tokens to the gate until stop is called. stop fails the test for each one that was refused.
 func (o *remoteDoor) guarding(good ...string) (stop func()) {
 	o.t.Helper()
 	client := &http.Client{Timeout: patience, Transport: new(http.Transport)}
@@ -219,14 +221,15 @@ func (o *remoteDoor) guarding(good ...string) (stop func()) {
 	}
 }
 
-// isCutByReload reports whether a request may have found its connection closed by a reload, with any Caddy: the kernel resets one that
-// nobody has taken up when its listener is closed, and a server closes one that is idle when its configuration goes.
+// isCutByReload reports whether err may come from a connection that a reload has closed, which happens with any
+// Caddy. The kernel resets a connection that was not accepted before its listener was closed, and a server closes
+// idle ones when its configuration is replaced.
 func isCutByReload(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)
 }
 
-// askGate returns the status, or the error. As other clients do, this one tries again when a reload has cut it off: the connection
-// after that one is to the new listener.
+// askGate returns the status, or the error. Like other clients, it retries when a reload has closed its connection.
+// The next connection reaches the new listener.
 func askGate(client *http.Client, url, token string) string {
 	request, err := http.NewRequest(http.MethodGet, url+"/api/x", nil)
 	if err != nil {
@@ -244,7 +247,7 @@ func askGate(client *http.Client, url, token string) string {
 	return fmt.Sprint(response.StatusCode)
 }
 
-// stays reports whether all of the tokens are what they were.
+// stays reports whether the good tokens are still accepted and the ended one is refused.
 func (o *remoteDoor) stays(good []string, ended string) {
 	o.t.Helper()
 	for _, token := range good {

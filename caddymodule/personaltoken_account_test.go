@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 )
 
-// tokenForm returns the form for a token on a page of the account, filled in; nil: there is none.
+// tokenForm returns the completed form for a token on the account page; nil: there is none.
 func tokenForm(t *testing.T, p page, name string, scopes ...string) url.Values {
 	t.Helper()
 	fields, offered := make(url.Values), make(map[string]string)
@@ -58,7 +58,7 @@ func tokenForm(t *testing.T, p page, name string, scopes ...string) url.Values {
 	return fields
 }
 
-// fills returns the form for a token of a browser, filled in.
+// fills returns the completed form for a token in a browser.
 func (b *browser) fills(t *testing.T, name string, scopes ...string) url.Values {
 	t.Helper()
 	p := b.open("/oauth/account")
@@ -69,7 +69,7 @@ func (b *browser) fills(t *testing.T, name string, scopes ...string) url.Values 
 	return fields
 }
 
-// makes makes a token on the account page, and returns its id and the token.
+// makes creates a token on the account page, and returns its id and the token.
 func (b *browser) makes(t *testing.T, name string, scopes ...string) (id, token string) {
 	t.Helper()
 	p := b.send("/oauth/account", b.fills(t, name, scopes...))
@@ -80,15 +80,15 @@ func (b *browser) makes(t *testing.T, name string, scopes ...string) (id, token 
 	return buttons(t, p, "personal_token")[0], token
 }
 
-// recentSignIn is how long after a sign-in people make tokens.
+// recentSignIn is how long after a sign-in a user can create tokens.
 const recentSignIn = 15 * time.Minute
 
 var tokenText = regexp.MustCompile(`gh_pat_[0-9A-Za-z]{36}`)
 
-// shownToken is the token that a page shows; "" when it shows none.
+// shownToken returns the token on a page, or "".
 func shownToken(p page) string { return tokenText.FindString(p.body) }
 
-// tokensOf counts the tokens of a user, as operators see them.
+// tokensOf returns the number of a user's tokens, as operators see it.
 func (g *gatehouse) tokensOf(user string) int {
 	g.t.Helper()
 	return strings.Count(g.ok("pat", "list", "--user", user), "\n") - 1
@@ -111,7 +111,8 @@ func (g *gatehouse) configured(old, instead string) {
 	g.reload(strings.ReplaceAll(strings.Replace(patSite, old, instead, 1), "HASH", peopleHash()))
 }
 
-// TestQ185WhoIsOfferedTokens: the account page of a person who may not have tokens → no form, and none is taken.
+// TestQ185WhoIsOfferedTokens: the account page of a person who may not have tokens → no form, and a submitted one is
+// refused.
 func TestQ185WhoIsOfferedTokens(t *testing.T) {
 	g := startPATs(t)
 	ada, ben, eve := g.inBrowser("ada@acme.example"), g.inBrowser("ben@acme.example"), g.inBrowser("eve@acme.example")
@@ -170,7 +171,7 @@ func TestQ185WhoIsOfferedTokens(t *testing.T) {
 func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 	g := startPATs(t)
 	eve := g.inBrowser("eve@acme.example")
-	var every []string // token that was made
+	var every []string // every token created
 	t.Run("Q186 made, used and ended", func(t *testing.T) {
 		form := eve.fills(t, " backup on host7 ", "orders.read")
 		p := eve.send("/oauth/account", form)
@@ -426,8 +427,8 @@ func TestQ190OnlyAfterAFreshSignIn(t *testing.T) {
 	}
 }
 
-// TestQ186Q190TokensOfPeopleFromAProvider: no password is needed, but a sign-in that the provider says was one. From a provider that does not say
-// when somebody has signed in a browser that is signed in there comes back without a question.
+// TestQ186Q190TokensOfPeopleFromAProvider: creating a token needs no password, but a sign-in whose time the provider
+// states. A provider that omits auth_time may return a signed-in browser without a prompt.
 func TestQ186Q190TokensOfPeopleFromAProvider(t *testing.T) {
 	clock := setClock(t)
 	corp := newLyingProvider(t)
@@ -448,7 +449,7 @@ func TestQ186Q190TokensOfPeopleFromAProvider(t *testing.T) {
 		}
 	}
 	unproved("a first sign-in of unknown age")
-	for range 2 { // in silence, as often as they like
+	for range 2 { // without a prompt, any number of times
 		p := b.atProvider(t, b.chooses(t, b.open(b.change("make", "sign_in").header.Get("Location")), "corp"), corp)
 		if at := p.location(); at.Path != "/oauth/login" || at.Query().Get("failed") != "provider_not_fresh" {
 			t.Errorf("a sign-in of unknown age leads to %q", p.header.Get("Location"))
@@ -460,7 +461,7 @@ func TestQ186Q190TokensOfPeopleFromAProvider(t *testing.T) {
 		unproved("a silent sign-in of unknown age")
 	}
 	sign := b.change("make", "sign_in").header.Get("Location")
-	says(node.Clock().Unix()) // as providers do that were asked with max_age
+	says(node.Clock().Unix()) // as a provider does that was sent max_age
 	b.atProvider(t, b.chooses(t, b.open(sign), "corp"), corp)
 	_, token := b.makes(t, "without a password", "trusted")
 	if status, _ := g.statusOf("/api/x", token); status != http.StatusOK {
@@ -476,7 +477,7 @@ func TestQ186Q190TokensOfPeopleFromAProvider(t *testing.T) {
 	clock.advance(recentSignIn)
 	sign = b.change("make", "sign_in").header.Get("Location")
 	says(signedIn)
-	p := b.atProvider(t, b.chooses(t, b.open(sign), "corp"), corp) // it says when that was, and has not asked again
+	p := b.atProvider(t, b.chooses(t, b.open(sign), "corp"), corp) // it states the time and has not prompted again
 	if at := p.location(); at.Path != "/oauth/login" || at.Query().Get("failed") != "provider_not_fresh" {
 		t.Errorf("an old sign-in there leads to %q", p.header.Get("Location"))
 	}

@@ -101,21 +101,21 @@ func startPATs(t *testing.T) *gatehouse {
 	return g
 }
 
-// pat makes a token and returns its id and the token.
+// pat creates a token and returns its id and the token.
 func (g *gatehouse) pat(user string, args ...string) (id, token string) {
 	g.t.Helper()
 	out := g.ok(append([]string{"pat", "add", "--user", user, "--name", "nightly of " + user, "--scope", "orders.read"}, args...)...)
 	return printed(g.t, out, "id"), printed(g.t, out, "token")
 }
 
-// statusOf returns the status of a call with a bearer token, and the challenge.
+// statusOf returns the status and the challenge of a request with a bearer token.
 func (g *gatehouse) statusOf(path, token string) (int, string) {
 	g.t.Helper()
 	status, header, _ := g.get(path, token)
 	return status, header.Get("WWW-Authenticate")
 }
 
-// lastRequest is what the upstream got last.
+// lastRequest returns the last request that the upstream received.
 func (g *gatehouse) lastRequest(t *testing.T) *recorded {
 	t.Helper()
 	seen := g.upstream.seen()
@@ -125,7 +125,7 @@ func (g *gatehouse) lastRequest(t *testing.T) *recorded {
 	return seen[len(seen)-1]
 }
 
-// resummed returns a token with another character and the checksum that fits it.
+// resummed returns a token with one character changed and the checksum that fits it.
 func resummed(token string) string {
 	body := []byte(token[:len(token)-6])
 	body[10] = map[bool]byte{true: 'a', false: 'b'}[body[10] != 'a']
@@ -159,7 +159,7 @@ func TestQ100ToQ106Q225PersonalTokens(t *testing.T) {
 		{"Q101 twice", "/orders/1", []string{"X-Api-Key", eves, "X-Api-Key", robots}, 400},
 		{"Q101 beside a bearer token", "/orders/1", []string{"X-Api-Key", eves, "Authorization", "Bearer " + robots}, 400},
 		{"Q101 something else in the header", "/orders/1", []string{"X-Api-Key", "the upstream's own"}, 401},
-		{"Q225 a scheme before it", "/orders/1", []string{"X-Api-Key", "Bearer " + eves}, 400}, // and logged nowhere
+		{"Q225 a scheme before it", "/orders/1", []string{"X-Api-Key", "Bearer " + eves}, 400}, // and not logged
 		{"Q101 in the query", "/orders/1?access_token=" + eves, nil, 401},
 		{"Q102 a wrong checksum", "/orders/1", []string{"Authorization", "Bearer " + eves[:len(eves)-1] + "_"}, 401},
 		{"Q102 another token", "/orders/1", []string{"Authorization", "Bearer " + resummed(eves)}, 401},
@@ -236,7 +236,7 @@ func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
 	g := startPATs(t)
 	mustBe := func(what, token string, want int) {
 		t.Helper()
-		for range 2 { // at first sight and from memory
+		for range 2 { // new and cached
 			var status int
 			var challenge string
 			g.eventually("the feed was read since the clock was set", func() bool {
@@ -275,7 +275,7 @@ func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
 		g.must(http.StatusNoContent, "POST", "/oauth/users/u-eve/role", `{"role":"group_manager"}`)
 		mustBe("its owner may have none any more", token, 401)
 		g.must(http.StatusNoContent, "POST", "/oauth/users/u-eve/role", `{"role":"admin"}`)
-		clock.advance(11 * time.Second) // a refusal is remembered for ten
+		clock.advance(11 * time.Second) // a refusal is cached for ten seconds
 		mustBe("its owner may again", token, 200)
 		g.do("GET", "/orders/2", "", "Authorization", "Bearer "+token)
 		if got := g.lastRequest(t).Header.Get("X-Auth-Role"); got != "admin" {
@@ -331,7 +331,7 @@ func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
 		if _, _, body := g.post("/oauth/introspect", url.Values{"token": {token}, "client_id": {"conf"}, "client_secret": {confSecret}}); body != `{"active":false}` {
 			t.Errorf("at its end it is %s", body)
 		}
-		// Service accounts have tokens, also with a role that people may have none for.
+		// Service accounts can have tokens, also with a role whose users cannot.
 		g.ok("service-account", "add", "--id", "watcher", "--role", "group_manager")
 		_, watchers := g.pat("watcher")
 		mustBe("of a service account, at a route for other roles", watchers, 403)
@@ -366,7 +366,7 @@ func TestQ111LastUseIsNotedOnceADay(t *testing.T) {
 	if used() != begun.Format(time.DateOnly) {
 		t.Errorf("it was used on %s", used())
 	}
-	clock.advance(24 * time.Hour) // and more than a minute: it is read again, once the feed was
+	clock.advance(24 * time.Hour) // and more than a minute: it is read again after the feed
 	g.eventually("the token passes", func() bool { status, _ := g.statusOf("/orders/1", token); return status == http.StatusOK })
 	if want := node.Clock().UTC().Format(time.DateOnly); used() != want {
 		t.Errorf("a day later it was used on %s, want %s", used(), want)

@@ -15,10 +15,10 @@ import (
 
 const portalFile = "../examples/portal/Caddyfile"
 
-// hashesWritten are the passwords that stand in a Caddyfile.
+// hashesWritten matches the password hashes in a Caddyfile.
 var hashesWritten = regexp.MustCompile(`\$argon2id\S+`)
 
-// startPortal runs a Caddyfile for people to copy as it is, but for its port.
+// startPortal runs a Caddyfile that users copy, unchanged except for its port.
 func startPortal(t *testing.T, text string) *hostsGate {
 	t.Helper()
 	text = strings.ReplaceAll(text, "8080", "TCPPORT")
@@ -36,7 +36,7 @@ func (v *visitorOfHosts) sees(host, path, email string, status int, want string)
 	}
 }
 
-// TestThePortalExample signs people in as the example's first lines say. peoplePassword is what walk types.
+// TestThePortalExample signs people in as the example's first lines say. walk uses peoplePassword.
 func TestThePortalExample(t *testing.T) {
 	text, err := os.ReadFile(portalFile)
 	check(t, err)

@@ -17,10 +17,10 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// sample is a Caddyfile, or a part of one, that people are told to write.
+// sample is a Caddyfile, or a part of one, from the documentation.
 type sample struct{ place, text string }
 
-// printedCaddyfiles returns all of them: those of the pages, and the examples.
+// printedCaddyfiles returns all samples: those of the pages, and the examples.
 func printedCaddyfiles(t *testing.T) (all []sample) {
 	t.Helper()
 	pages := []string{"../README.md"}
@@ -46,7 +46,7 @@ func printedCaddyfiles(t *testing.T) (all []sample) {
 	return all
 }
 
-// withOAuth is what stands beside a site that is printed alone.
+// withOAuth precedes a site that is printed alone.
 const withOAuth = `{
 	oauth {
 		issuer https://auth.example.com
@@ -58,7 +58,7 @@ const withOAuth = `{
 
 `
 
-// whole returns a Caddyfile in which a part stands where it belongs; empty: the part has no routes.
+// whole returns a Caddyfile with the sample in its place. It returns "" if the sample has no routes.
 func (p sample) whole() string {
 	text := p.text
 	for strings.HasPrefix(text, "#") {
@@ -81,8 +81,9 @@ func (p sample) whole() string {
 	return withOAuth + text
 }
 
-// loopbackConfig returns a printed configuration in JSON that runs here: servers at free ports without TLS, nothing on disk, every upstream is
-// ours, and so is the answer of whatever lets a request pass. It also returns the ports, and the paths that the matchers name.
+// loopbackConfig returns a printed configuration in JSON that runs here: its servers listen on free ports without
+// TLS, nothing is stored on disk, and every upstream is ours, as is every response to an accepted request. It also
+// returns the addresses, and the paths that the matchers name.
 func (g *gatehouse) loopbackConfig(t *testing.T, caddyfile string) (config []byte, addrs, paths []string) {
 	t.Helper()
 	adapted, err := adapt(caddyfile)
@@ -144,7 +145,7 @@ func (g *gatehouse) loopbackConfig(t *testing.T, caddyfile string) (config []byt
 	return config, addrs, slices.Sorted(maps.Keys(found))
 }
 
-// spellingsOf are the ways in which a client may write a path so that some upstream reads it as this one. Open are paths that pass.
+// spellingsOf returns spellings of a path that some upstream may read as that path. open are paths that pass.
 func spellingsOf(target string, open []string) []string {
 	first, rest := target, ""
 	if i := strings.IndexByte(target[1:], '/'); i >= 0 {
@@ -173,7 +174,7 @@ func spellingsOf(target string, open []string) []string {
 	return spelled
 }
 
-// readingsOf are the paths that upstreams might read a request target as.
+// readingsOf returns the paths that upstreams might read a request target as.
 func readingsOf(target string) []string {
 	target, _, _ = strings.Cut(target, "?")
 	found := make(map[string]bool)
@@ -207,10 +208,11 @@ type attack struct {
 	*gatehouse
 	host  string
 	lines []string
-	plain map[string]string // how a gate refused paths without tricks; empty: it did not
+	plain map[string]string // the refusal of each path without tricks; empty: it was not refused
 }
 
-// reach sends a request, and returns it as it reached the upstream; nil: it did not. Refusal says how a gate refused it.
+// reach sends a request and returns it as it reached the upstream; nil: it did not. refusal describes the gate's
+// refusal.
 func (a *attack) reach(method, target string, lines ...string) (seen *recorded, refusal string) {
 	head := append([]string{method + " " + target + " HTTP/1.1", "Host: " + a.host, "Connection: close"}, slices.Concat(a.lines, lines)...)
 	status, header, _ := a.raw(strings.Join(head, "\r\n") + "\r\n\r\n")
@@ -223,7 +225,7 @@ func (a *attack) reach(method, target string, lines ...string) (seen *recorded, 
 	return nil, refusal
 }
 
-// refusal says how a gate refuses a plain request for a path; empty: it does not.
+// refusal returns the gate's refusal of a plain request for a path; empty: it is not refused.
 func (a *attack) refusal(read string) string {
 	refusal, known := a.plain[read]
 	if !known {
@@ -233,7 +235,7 @@ func (a *attack) refusal(read string) string {
 	return refusal
 }
 
-// isServed reports whether the host has one of the paths: it is passed on or refused by a gate.
+// isServed reports whether the host serves one of the paths: the request is forwarded or refused by a gate.
 func (a *attack) isServed(paths []string) bool {
 	return slices.ContainsFunc(paths, func(path string) bool {
 		seen, refusal := a.reach(http.MethodGet, path)
@@ -241,7 +243,7 @@ func (a *attack) isServed(paths []string) bool {
 	})
 }
 
-// run writes every path in every spelling.
+// run requests every path in every spelling.
 func (a *attack) run(t *testing.T, paths []string) (sent, passed int) {
 	t.Helper()
 	a.plain = make(map[string]string)
@@ -268,9 +270,9 @@ func (a *attack) run(t *testing.T, paths []string) (sent, passed int) {
 	return sent, passed
 }
 
-// TestV4PrintedCaddyfiles: every Caddyfile in pages and examples, attacked with spellings of each path, forged identity headers and stray
-// cookies → nothing reaches an upstream that might read it as a refused path. Nothing reaches an upstream that may read it as a path that
-// is refused, and no upstream gets an identity header or a cookie of ours from a client.
+// TestV4PrintedCaddyfiles: every Caddyfile in pages and examples, attacked with spellings of each path, forged
+// identity headers and stray cookies → nothing reaches an upstream that might read it as a refused path. No upstream
+// gets a client's identity header or a cookie of ours.
 func TestV4PrintedCaddyfiles(t *testing.T) {
 	for guide, c := range map[string]struct{ email, host, open string }{
 		"protect-an-application": {"ada@example.com", "app", "/x"}, "several-applications": {"ada@example.com", "billing", "/x"},

@@ -22,11 +22,12 @@ func TestP77TabsAndTheBackButton(t *testing.T) {
 	two := corp.follow(b.chooses(t, page, "corp").header.Get("Location"))
 	b.codeToClient(t, b.open(two), second)
 	b.codeToClient(t, b.open(one), first)
-	// Back to the page of before: its form still works.
+	// Back to the previous page: its form still works.
 	b.codeToClient(t, b.atProvider(t, b.chooses(t, b.open(first.path()+"&prompt=login"), "corp"), corp), first)
 }
 
-// TestP78SignInsAtAProviderAreThrottled: guessed codes without end from one address → 429, the provider is not asked.
+// TestP78SignInsAtAProviderAreThrottled: continuous guesses of codes from one address → 429, the provider is not
+// asked.
 func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email"), "login off", "login 3/1m per ip")
@@ -52,7 +53,7 @@ func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 		t.Error("the provider was asked all the same")
 	}
 	other := g.browser()
-	for range allowed + 1 { // who succeeds is forgiven
+	for range allowed + 1 { // success resets the count
 		if p := other.signsInAt(t, "corp", corp); p.header.Get("Location") != "/oauth/account" {
 			t.Fatalf("a success counts: %d %q", p.status, p.header.Get("Location"))
 		}
@@ -60,7 +61,8 @@ func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 	other.holdSignedInAs(t, "ada@acme.example")
 }
 
-// abandon sends a browser to the callback of a provider that does not answer, and has it go away. It returns when the server has noticed.
+// abandon sends a browser to the callback of a provider that does not answer, and disconnects it. It returns when the
+// server has noticed.
 func (p *lyingProvider) abandon(g *gatehouse, client *http.Client, callback string) {
 	p.t.Helper()
 	asked := func() (n int) { p.change(func() { n = p.redeemed }); return n }
@@ -83,8 +85,8 @@ func (p *lyingProvider) abandon(g *gatehouse, client *http.Client, callback stri
 	eventually(p.t, "the server notices", func() bool { return refused() > logged })
 }
 
-// TestP135WhoDisconnectsFromACallbackIsCounted: a browser that disconnects during a callback → counted as a failure, so that guessing codes
-// is no faster than waiting for the answers.
+// TestP135WhoDisconnectsFromACallbackIsCounted: a browser that disconnects during a callback → counted as a failure,
+// because guessing codes must not be faster than waiting for the answers.
 func TestP135WhoDisconnectsFromACallbackIsCounted(t *testing.T) {
 	corp := newLyingProvider(t)
 	hold := make(chan struct{})
@@ -178,7 +180,7 @@ func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	if p := elsewhere.open("/oauth/account"); p.status != http.StatusSeeOther {
 		t.Errorf("the session that came of it lives: %d", p.status)
 	}
-	var both sync.WaitGroup // one identity is left, however often it is asked
+	var both sync.WaitGroup // one identity is left, however many requests
 	for range 2 {
 		both.Go(func() { b.change("identity", "corp 7") })
 	}
@@ -186,8 +188,8 @@ func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	b.holdSignedInAs(t, "new@acme.example")
 }
 
-// TestP81ASignOutLeadsThroughTheProvider: sign-out with a default provider → through it and back to the page, which signs in nobody
-// again.
+// TestP81ASignOutLeadsThroughTheProvider: sign-out with a default provider → through it and back to the page, without
+// signing in again.
 func TestP81ASignOutLeadsThroughTheProvider(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email\ndefault"))

@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// atProvider is a line block of `sign_in` for a provider.
+// atProvider returns a line block of `sign_in` for a provider.
 func atProvider(name string, p *lyingProvider, lines string) string {
 	return "provider " + name + " " + p.URL + " {\nclient gw 0123456789\nallow_private_network\n" + lines + "\n}\n"
 }
 
-// startProviders serves people, who also sign in by these lines of `sign_in`.
+// startProviders serves people who can also sign in through these lines of `sign_in`.
 func startProviders(t *testing.T, signIn string, changes ...string) *gatehouse {
 	t.Helper()
 	return startPeople(t, append([]string{"store memory", "store memory\nsign_in {\n" + signIn + "\n}"}, changes...)...)
 }
 
-// chooses sends the form of the sign-in page with the button of a provider, and returns where that leads.
+// chooses submits the sign-in page's form with a provider's button, and returns the answer.
 func (b *browser) chooses(t *testing.T, p page, provider string) page {
 	t.Helper()
 	action, fields := formIn(t, p)
@@ -41,7 +41,7 @@ func (b *browser) signsInAt(t *testing.T, name string, provider *lyingProvider) 
 	return b.atProvider(t, b.chooses(t, b.open("/oauth/login?switch=1"), name), provider)
 }
 
-// holdSignedInAs wants a browser to be signed in as somebody.
+// holdSignedInAs checks that a browser is signed in as that user.
 func (b *browser) holdSignedInAs(t *testing.T, email string) {
 	t.Helper()
 	p := b.open("/oauth/account")
@@ -50,7 +50,7 @@ func (b *browser) holdSignedInAs(t *testing.T, email string) {
 	}
 }
 
-// holdBack wants a browser to be sent back to the sign-in page with a notice, signed out.
+// holdBack checks that a browser is sent back to the sign-in page with a notice, signed out.
 func (b *browser) holdBack(t *testing.T, p page, notice, words string) page {
 	t.Helper()
 	location, err := url.Parse(p.header.Get("Location"))

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// signedInAgo is what a provider says of ada, who signed in there so long ago; a negative time: it does not say.
+// signedInAgo returns a provider's claims for ada, who signed in there that long ago; a negative time: it omits
+// auth_time.
 func signedInAgo(ago time.Duration) map[string]any {
 	claims := map[string]any{"sub": "1", "email": "ada@acme.example", "email_verified": true, "auth_time": time.Now().Add(-ago).Unix()}
 	if ago < 0 {
@@ -17,13 +18,13 @@ func signedInAgo(ago time.Duration) map[string]any {
 	return claims
 }
 
-// gitHub is GitHub as a line block of `sign_in`. Nobody comes as far as asking it.
+// gitHub returns a line block of `sign_in` for GitHub. These tests send no request there.
 func gitHub(lines string) string {
 	return "github gh {\ntitle GitHub\nclient gw 0123456789\ncreate\n" + lines + "\n}\n"
 }
 
-// TestP130NobodyCountsAsFreshWithoutProof: a fresh sign-in demanded of a provider that does not prove one → nobody is signed in, the page
-// says why.
+// TestP130NobodyCountsAsFreshWithoutProof: a fresh sign-in demanded of a provider that does not prove one → no
+// sign-in, the page says why.
 func TestP130NobodyCountsAsFreshWithoutProof(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email")+gitHub(""))
@@ -83,7 +84,7 @@ func TestP131ASignInOfUnknownAgeIsNoFreshOne(t *testing.T) {
 	waiting := requestOf("first")
 	waiting.more = url.Values{"prompt": {"login"}}
 	pending := b.open(waiting.path())
-	b.signsInAt(t, "corp", corp) // in another tab, where nothing is demanded
+	b.signsInAt(t, "corp", corp) // in another tab, which demands nothing
 	b.holdSignedInAs(t, "ada@acme.example")
 	plain := requestOf("first")
 	tokens := b.redeem(t, b.open(plain.path()), plain)
@@ -135,7 +136,7 @@ func TestP132P133NobodyGoesInCircles(t *testing.T) {
 	}
 }
 
-// TestP130WithoutAnIssuer: a page of the host says why.
+// TestP130WithoutAnIssuer: a page of the host explains the refusal.
 func TestP130WithoutAnIssuer(t *testing.T) {
 	p := newLyingProvider(t)
 	p.says(signedInAgo(-1))
@@ -156,7 +157,7 @@ func TestP130WithoutAnIssuer(t *testing.T) {
 		}
 	}
 	g.upstream.seen()
-	refused(g.at("app", "/pay/now")) // the session is seconds old, and nobody knows how old the sign-in is
+	refused(g.at("app", "/pay/now")) // the session is seconds old, and the sign-in's age is unknown
 	refused(g.at("app", "/oauth/sign_in?prompt=login&return=/pay/now"))
 	p.says(signedInAgo(time.Hour))
 	refused(g.at("app", "/pay/now"))
@@ -168,7 +169,7 @@ func TestP130WithoutAnIssuer(t *testing.T) {
 	}
 }
 
-// TestP130AHostOfAnIssuer is told as any application is, and shows the page.
+// TestP130AHostOfAnIssuer: a host of an issuer gets the error as any application does, and shows the page.
 func TestP130AHostOfAnIssuer(t *testing.T) {
 	p := newLyingProvider(t)
 	p.says(signedInAgo(-1))
@@ -195,7 +196,7 @@ func TestP134APageThatAsksForARecentSignIn(t *testing.T) {
 		return b.fetch(http.MethodGet, strings.TrimPrefix(location, g.url), "", navigation...)
 	}
 	p := at(at("/pay").header.Get("Location"))
-	if p = at(p.header.Get("Location")); p.status == http.StatusSeeOther { // with a session of the host, which is too old
+	if p = at(p.header.Get("Location")); p.status == http.StatusSeeOther { // with a session of the host that is too old
 		p = at(at("/pay").header.Get("Location"))
 	}
 	if !strings.Contains(p.body, "To be sure that it is you") {

@@ -19,22 +19,23 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// lyingProvider is an OpenID provider on loopback in which somebody is always signed in, and which says what a test tells it to say.
+// lyingProvider is an OpenID provider on loopback. A user is always signed in there, and the test controls its
+// responses.
 type lyingProvider struct {
 	*httptest.Server
 	t   *testing.T
 	key *ecdsa.PrivateKey
 
 	mu sync.Mutex
-	// claims are those of the person; a nil value leaves one out. answer replaces parameters of the answer that the browser brings.
+	// claims are those of the user; a nil value omits one. answer replaces parameters of the authorization response.
 	claims map[string]any
 	answer map[string]string
-	// down has every request fail. Hold, if there is one, keeps token requests waiting.
+	// down makes every request fail. hold, if not nil, delays token requests.
 	down bool
-	// keepsSessions: it offers no sign-out.
+	// keepsSessions means that the provider has no end-session endpoint.
 	keepsSessions bool
 	hold          chan struct{}
-	// asked is the last authorization request, signedOut the last request to sign out; redeemed counts token requests.
+	// asked is the last authorization request, signedOut the last logout request; redeemed counts token requests.
 	asked, signedOut url.Values
 	redeemed         int
 	codes            map[string]url.Values
@@ -128,7 +129,7 @@ func (p *lyingProvider) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveToken redeems a code once, for whoever has the verifier.
+// serveToken redeems a code once, for a request with the verifier.
 func (p *lyingProvider) serveToken(w http.ResponseWriter, r *http.Request) {
 	asked := p.codes[r.PostFormValue("code")]
 	delete(p.codes, r.PostFormValue("code"))
@@ -162,7 +163,7 @@ func (p *lyingProvider) write(w http.ResponseWriter, body any) {
 	}
 }
 
-// follow sends a browser where a page leads it, and returns where the provider sends it then.
+// follow sends a browser to a provider's URL, and returns the URL to which the provider then redirects it.
 func (p *lyingProvider) follow(location string) string {
 	p.t.Helper()
 	response, err := (&http.Client{CheckRedirect: stays}).Get(location)

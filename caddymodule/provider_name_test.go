@@ -8,8 +8,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestP150ANameIsGivenToAnotherProvider: a provider's name given to another while accounts are stored by it → the configuration is
-// refused; with `formerly` → the same people. A move keeps everybody, and without accounts the name is free.
+// TestP150ANameIsGivenToAnotherProvider: a provider's name given to another while accounts are stored by it → the
+// configuration is refused; with `formerly` → the same people. A renaming keeps all accounts, and without accounts
+// the name is free.
 func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 	before, after := newLyingProvider(t), newLyingProvider(t)
 	before.says(map[string]any{"sub": "1", "email": "eve@corp.example", "email_verified": true})
@@ -30,7 +31,7 @@ func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 	if eve.Source != "openid "+before.URL {
 		t.Errorf("linked at %q", eve.Source)
 	}
-	other := g.addUser("other@corp.example", "acme", store.RoleMember) // who does not sign in after the move
+	other := g.addUser("other@corp.example", "acme", store.RoleMember) // who does not sign in after the renaming
 	check(t, stored.LinkIdentity(t.Context(), store.Identity{Provider: "corp", Subject: "2", UserID: other, Source: eve.Source}))
 
 	for name, c := range map[string]struct{ signIn, want string }{
@@ -51,7 +52,7 @@ func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 	g.reload(site(atProvider("corp", after, "create\nformerly https://older.example "+before.URL)))
 	b = g.browser()
 	b.signsInAt(t, "corp", after)
-	b.holdSignedInAs(t, "mallory@evil.example") // whom the operator says to be the same person
+	b.holdSignedInAs(t, "mallory@evil.example") // the operator says that it is the same person
 	if moved := owner(); moved.UserID != eve.UserID || moved.Source != "openid "+after.URL || !moved.LinkedAt.Equal(eve.LinkedAt) {
 		t.Errorf("moved: %+v", moved)
 	}

@@ -69,7 +69,7 @@ func TestP71SignsInAndGoesOn(t *testing.T) {
 	if asked.Get("redirect_uri") != g.url+"/oauth/callback/corp" || asked.Get("nonce") == "" || asked.Get("code_challenge_method") != "S256" || asked.Get("prompt") != "" {
 		t.Errorf("asked %v", asked)
 	}
-	// Another account replaces the session, and the provider is to ask with which.
+	// A different account replaces the session, and the provider must ask which account to use.
 	corp.says(map[string]any{"sub": "2", "email": "max@acme.example", "email_verified": true})
 	b.signsInAt(t, "corp", corp)
 	b.holdSignedInAs(t, "max@acme.example")
@@ -84,8 +84,8 @@ func TestP71SignsInAndGoesOn(t *testing.T) {
 	c.codeToClient(t, c.atProvider(t, c.chooses(t, c.open(r.path()), "corp"), corp), r)
 }
 
-// TestP25P72StateIsOfThisBrowserAndProvider: a callback with a foreign, made-up, doubled, old or replayed state, another `iss`, by HEAD or
-// prefetch → nobody is signed in, the code is not spent.
+// TestP25P72StateIsOfThisBrowserAndProvider: a callback with a foreign, made-up, doubled, old or replayed state,
+// another `iss`, by HEAD or prefetch → no sign-in, the code is not spent.
 func TestP25P72StateIsOfThisBrowserAndProvider(t *testing.T) {
 	clock := setClock(t)
 	corp, other := newLyingProvider(t), newLyingProvider(t)
@@ -179,7 +179,8 @@ func codeIn(callback string) string {
 	return u.Query().Get("code")
 }
 
-// TestP73AProviderThatLiesSignsNobodyIn: a provider that lies → nobody is signed in or created. P1 to P7 and P60 to P62 have all lies.
+// TestP73AProviderThatLiesSignsNobodyIn: a provider that lies → no sign-in and no new user. P1 to P7 and P60 to P62
+// list the lies.
 func TestP73AProviderThatLiesSignsNobodyIn(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email\ncreate"))
@@ -210,14 +211,14 @@ func TestP73AProviderThatLiesSignsNobodyIn(t *testing.T) {
 	loose := startProviders(t, atProvider("corp", corp, "link verified_email\ncreate\nallow unverified_email"))
 	b := loose.browser()
 	corp.says(person(map[string]any{"email_verified": nil}))
-	b.holdBack(t, b.signsInAt(t, "corp", corp), "provider_refused", "corp") // somebody has the address
+	b.holdBack(t, b.signsInAt(t, "corp", corp), "provider_refused", "corp") // another user has the address
 	corp.says(person(map[string]any{"email_verified": nil, "email": "new@acme.example"}))
 	b.signsInAt(t, "corp", corp)
 	b.holdSignedInAs(t, "new@acme.example")
 }
 
-// TestP26P74AProviderThatIsDownIsSaid: a provider down or saying no → the page says so and the others work, until it is back; a made-up notice
-// in a link → ignored.
+// TestP26P74AProviderThatIsDownIsSaid: a provider that is down or denies → the page says so and the others work,
+// until it is back; a forged notice in a link → ignored.
 func TestP26P74AProviderThatIsDownIsSaid(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	corp.change(func() { corp.down = true })
@@ -234,11 +235,11 @@ func TestP26P74AProviderThatIsDownIsSaid(t *testing.T) {
 	b.signsInAt(t, "corp", corp)
 	b.holdSignedInAs(t, "ada@acme.example")
 
-	// It says no, or the person does.
+	// The provider denies, or the user does.
 	other.change(func() { other.answer = map[string]string{"code": "", "error": "access_denied"} })
 	b = g.browser()
 	b.holdBack(t, b.atProvider(t, b.chooses(t, b.open("/oauth/login?switch=1"), "other"), other), "provider_cancelled", "cancelled")
-	// The page of a link that somebody made up says only what it knows.
+	// A forged link makes the page say only what it knows.
 	made := g.browser().open("/oauth/login?failed=%3Cb%3E&provider=other&switch=1")
 	if made.status != http.StatusOK || strings.Contains(made.body, `id="notice"`) {
 		t.Errorf("%d %s", made.status, made.body)

@@ -23,8 +23,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
-// provider is an issuer of somebody else's, with its metadata, its keys and an introspection endpoint. It can be stopped,
-// started again at the same address, made slow and made to lie.
+// provider is an external issuer with its metadata, its keys and an introspection endpoint. It can be stopped,
+// restarted at the same address, slowed down and made to lie.
 type provider struct {
 	t    *testing.T
 	addr string
@@ -34,9 +34,9 @@ type provider struct {
 	server *http.Server
 	keys   []*forger
 	asked  map[string]int // requests by path
-	// answer replaces the answer to a path; nil: the honest one.
+	// answer replaces the response to a path; nil: the honest one.
 	answer map[string]http.HandlerFunc
-	// opaque are the tokens that introspection knows, with what it says of them.
+	// opaque are the tokens that introspection knows, with their responses.
 	opaque map[string]map[string]any
 }
 
@@ -86,7 +86,7 @@ func (p *provider) stop() {
 	}
 }
 
-// addKey makes a key that signs from now on, and is published with those before it.
+// addKey makes a key that signs from now on, and publishes it with the previous ones.
 func (p *provider) addKey(algorithm string) *forger {
 	p.t.Helper()
 	key, err := newPrivateKey(algorithm)
@@ -115,35 +115,35 @@ func newPrivateKey(algorithm string) (crypto.Signer, error) {
 	return rsa.GenerateKey(rand.Reader, 2048)
 }
 
-// signer signs with the newest key.
+// signer returns the newest key.
 func (p *provider) signer() *forger {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.keys[len(p.keys)-1]
 }
 
-// withdraw publishes the newest key alone.
+// withdraw publishes only the newest key.
 func (p *provider) withdraw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keys = p.keys[len(p.keys)-1:]
 }
 
-// says replaces the answer to a path; nil: it is the honest one again.
+// says replaces the response to a path; nil restores the honest one.
 func (p *provider) says(path string, answer http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answer[path] = answer
 }
 
-// count is how often a path was asked for.
+// count returns the number of requests for a path.
 func (p *provider) count(path string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked[path]
 }
 
-// ServeHTTP answers.
+// ServeHTTP implements http.Handler.
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.asked[r.URL.Path]++
@@ -179,7 +179,7 @@ func (p *provider) introspect(r *http.Request) map[string]any {
 	return map[string]any{"active": false}
 }
 
-// knows makes introspection know a token, which it returns; nil forgets it.
+// knows sets the introspection response of a token, and returns the token; nil removes it.
 func (p *provider) knows(token string, said map[string]any) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +199,7 @@ func (p *provider) jwks() []map[string]string {
 	return keys
 }
 
-// jwk is the public half of a forger's key.
+// jwk returns the public half of a forger's key.
 func (f *forger) jwk() map[string]string {
 	k := map[string]string{"kid": f.kid, "alg": f.alg, "use": "sig"}
 	switch key := f.key.Public().(type) {
@@ -215,8 +215,8 @@ func (f *forger) jwk() map[string]string {
 	return k
 }
 
-// trustSite has routes for tokens of a provider alone, of ours alone and of both. PROVIDER is the provider's URL, and TRUST
-// further lines of its block.
+// trustSite has routes for tokens of a provider alone, of ours alone and of both. PROVIDER is the provider's URL, and
+// TRUST stands for further lines of its block.
 const trustSite = `{
 	admin ADMIN
 	storage file_system DIR/storage
@@ -283,7 +283,7 @@ http://ADDR {
 }
 `
 
-// gateOnly is trustSite without an issuer of our own.
+// gateOnly returns trustSite without our own issuer.
 func gateOnly(caddyfile string) string {
 	start, end := strings.Index(caddyfile, "\t\tissuer http://ADDR\n"), strings.Index(caddyfile, "\t\ttrust corp")
 	text := caddyfile[:start] + caddyfile[end:]
@@ -299,8 +299,8 @@ type trustGate struct {
 	provider *provider
 }
 
-// startTrustGate loads a configuration in which PROVIDER is the provider and TRUST are the lines. Keys that the provider would
-// give are there then: a token waits for them for some seconds only.
+// startTrustGate loads a configuration in which PROVIDER is the provider and TRUST are the lines. It waits for the
+// keys of a provider that serves them, because a token waits for its key only a few seconds.
 func startTrustGate(t *testing.T, p *provider, caddyfile string, lines ...string) *trustGate {
 	t.Helper()
 	g := &trustGate{startGate(t, trusting(p, caddyfile, lines...)), p}
@@ -310,7 +310,7 @@ func startTrustGate(t *testing.T, p *provider, caddyfile string, lines ...string
 	return g
 }
 
-// givesKeys reports whether the provider runs, and says what its keys are.
+// givesKeys reports whether the provider runs and serves its keys.
 func (p *provider) givesKeys() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -321,14 +321,14 @@ func trusting(p *provider, caddyfile string, lines ...string) string {
 	return strings.NewReplacer("PROVIDER", p.url, "TRUST", strings.Join(lines, "\n\t\t\t")).Replace(caddyfile)
 }
 
-// forger signs with the provider's newest key what the gate's routes take.
+// forger returns a forger that signs tokens for the gate's routes with the provider's newest key.
 func (g *trustGate) forger() *forger {
 	f := *g.provider.signer()
 	f.audience = g.url
 	return &f
 }
 
-// restart stops Caddy and starts it again, with what it has stored.
+// restart stops Caddy and starts it again, with the same storage.
 func (g *trustGate) restart(caddyfile string) {
 	g.t.Helper()
 	if err := caddy.Stop(); err != nil {
@@ -337,7 +337,7 @@ func (g *trustGate) restart(caddyfile string) {
 	g.reload(caddyfile)
 }
 
-// awaitKeys waits until the gate has the provider's keys. An issuer that is asked about tokens is ready without any.
+// awaitKeys waits until the gate has the provider's keys. An issuer with introspection is ready without keys.
 func (g *gateway) awaitKeys() {
 	g.t.Helper()
 	g.eventually("the provider's keys are there", func() bool {
@@ -353,7 +353,7 @@ func (g *trustGate) shown(path, token string) int {
 	return status
 }
 
-// trustedNamed returns a trusted issuer of the running configuration by its name.
+// trustedNamed returns a trusted issuer of the running configuration by name.
 func (g *gatehouse) trustedNamed(name string) *trust.Issuer {
 	for _, t := range g.loaded().others.trusted {
 		if t.Name == name {

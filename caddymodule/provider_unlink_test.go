@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// twoAccounts is a Gatehouse where grace has an account at each of two providers, and the browsers in which she signed in with them.
+// twoAccounts returns a Gatehouse where grace has an account at each of two providers, and the browsers in which she
+// signed in with them.
 func twoAccounts(t *testing.T) (g *gatehouse, corp *lyingProvider, byCorp, byOther *browser) {
 	t.Helper()
 	corp, other := newLyingProvider(t), newLyingProvider(t)
@@ -67,8 +68,8 @@ func TestP112TheLastWayInIsLeft(t *testing.T) {
 	}
 }
 
-// TestP116VouchingForAnAddressSharesNobody: an operator vouches for an address of a user whose linked account has not proved it → refused
-// unless told to unlink or keep; unlinked accounts' sessions end.
+// TestP116VouchingForAnAddressSharesNobody: an operator vouches for an address of a user whose linked account has not
+// proved it → refused unless the request says to unlink or keep; unlinked accounts' sessions end.
 func TestP116VouchingForAnAddressSharesNobody(t *testing.T) {
 	loose, good := newLyingProvider(t), newLyingProvider(t)
 	g := startProviders(t, atProvider("loose", loose, "create\nallow unverified_email")+atProvider("good", good, "link verified_email"))

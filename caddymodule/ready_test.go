@@ -14,14 +14,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// readySite is durableSite with readiness for everybody.
+// readySite is durableSite with public readiness.
 var readySite = strings.Replace(durableSite, "\toauth_server\n", "\toauth_server {\n\t\tready\n\t}\n", 1)
 
-// ready holds the public answer against what it must be, and returns whether the node is ready.
+// ready checks the public answer, and returns whether the node is ready.
 func (g *gatehouse) ready() bool {
 	g.t.Helper()
 	status, header, body := g.do(http.MethodGet, "/oauth/ready", "")
-	for _, host := range []string{"10.0.0.7:8080", "node1", "nowhere.example"} { // a balancer names the node by its address
+	for _, host := range []string{"10.0.0.7:8080", "node1", "nowhere.example"} { // a load balancer uses the node's address
 		if other, otherHeader, said := g.raw("GET /oauth/ready HTTP/1.1\nHost: " + host + "\nConnection: close\n\n"); other != status || said != body || otherHeader.Get("Retry-After") != header.Get("Retry-After") {
 			if now, _, _ := g.do(http.MethodGet, "/oauth/ready", ""); now != status {
 				return g.ready() // it has changed meanwhile
@@ -42,7 +42,7 @@ func (g *gatehouse) ready() bool {
 	return false
 }
 
-// reasons returns what the operator is told of readiness.
+// reasons returns the reasons that the operator sees.
 func (g *gatehouse) reasons() string {
 	g.t.Helper()
 	status, header, body := g.operate(http.MethodGet, "/oauth/ready", "")
@@ -57,7 +57,7 @@ func (g *gatehouse) reasons() string {
 	return strings.Join(answer.Reasons, "; ")
 }
 
-// TestF27ReadinessIsOff: readiness that is not configured → 404, as at any other unused path of ours.
+// TestF27ReadinessIsOff: readiness not configured → 404, as at any other unused path of ours.
 func TestF27ReadinessIsOff(t *testing.T) {
 	g := startGatehouse(t, site)
 	status, _, body := g.do(http.MethodGet, "/oauth/ready", "")
@@ -117,15 +117,16 @@ func TestF27NotReadyBeforeStart(t *testing.T) {
 	}
 }
 
-// startTakesLong has whoever waits for the start of a configuration wait longer than any test, until end is called.
+// startTakesLong makes requests that wait for the start of a configuration wait longer than any test, until end is
+// called.
 func startTakesLong() (end func()) {
 	before := startTimeout
 	startTimeout = time.Hour
 	return func() { startTimeout = before }
 }
 
-// TestF5NotReadyWithoutItsStore: a store that cannot be read → not ready within a second; only the operator is told why, because errors of
-// databases name hosts and paths.
+// TestF5NotReadyWithoutItsStore: a store that cannot be read → not ready within a second; only the operator is told
+// why, because errors of databases name hosts and paths.
 func TestF5NotReadyWithoutItsStore(t *testing.T) {
 	c := setClock(t)
 	g := startGatehouse(t, readySite)
@@ -156,8 +157,8 @@ func TestG79NotReadyWithOldRevocations(t *testing.T) {
 	c := setClock(t)
 	g := startGatehouse(t, readySite)
 	token := g.token()
-	const staleness = 5 * time.Minute                    // unless the configuration says otherwise
-	g.behind("ALTER TABLE revocations RENAME TO hidden") // nothing is read any more
+	const staleness = 5 * time.Minute                    // the default
+	g.behind("ALTER TABLE revocations RENAME TO hidden") // nothing can be read from now on
 	c.advance(staleness - g.app().node.Status().Staleness - 2*time.Second)
 	if status, _, _ := g.get("/any/x", token); status != http.StatusOK || !g.ready() {
 		t.Errorf("before max_staleness: %d, %s", status, g.reasons())
@@ -177,8 +178,8 @@ func TestG79NotReadyWithOldRevocations(t *testing.T) {
 	}
 }
 
-// TestF21NotReadyFirst: a node is told to stop → not ready at once, and it serves until the balancer has heard it. What is under way then
-// is finished.
+// TestF21NotReadyFirst: a node is told to stop → not ready at once, and it serves until the balancer has noticed.
+// Requests in progress then are completed.
 func TestF21NotReadyFirst(t *testing.T) {
 	const delay = 4 * time.Second
 	g := startGatehouse(t, strings.Replace(readySite, "\tadmin ADMIN\n", "\tadmin ADMIN\n\tshutdown_delay "+delay.String()+"\n\tgrace_period 10s\n", 1))
@@ -195,7 +196,7 @@ func TestF21NotReadyFirst(t *testing.T) {
 	}
 	for range 20 {
 		if time.Since(told) > delay/2 {
-			break // a busy machine does not get to more, and what comes after the delay is refused
+			break // a busy machine manages no further one, and requests after the delay are refused
 		}
 		if status, _, body := g.get("/any/x", token); status != http.StatusOK {
 			t.Errorf("the gate of a node that is leaving: %d %s", status, body)
@@ -238,7 +239,7 @@ func TestF27ReadyWhenTheDatabaseComes(t *testing.T) {
 	}
 }
 
-// TestCommandStatus: the command tells how a node stands, to people and to machines.
+// TestCommandStatus: the command reports the state of a node, as text and as JSON.
 func TestCommandStatus(t *testing.T) {
 	g := startGatehouse(t, readySite)
 	g.token()
@@ -259,7 +260,7 @@ func TestCommandStatus(t *testing.T) {
 	}
 }
 
-// toldStatus reads what the command printed.
+// toldStatus decodes the command's output.
 func toldStatus(t *testing.T, text string) (s nodeStatus) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &s, json.RejectUnknownMembers(true)); err != nil {
@@ -268,7 +269,7 @@ func toldStatus(t *testing.T, text string) (s nodeStatus) {
 	return s
 }
 
-// TestStatusWithoutAnIssuer: there is nobody to ask.
+// TestStatusWithoutAnIssuer: without an issuer there is no node to report on.
 func TestStatusWithoutAnIssuer(t *testing.T) {
 	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n\nhttp://ADDR {\n\trespond 404\n}\n")
 	if reasons := g.reasons(); !strings.Contains(reasons, "no oauth app") {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// recipeOf returns the Caddyfile that docs/trust.md gives for a product, with the product on loopback: whatever was at one of these
-// addresses is at the provider's. The rest is as people copy it.
+// recipeOf returns the Caddyfile that docs/trust.md gives for a product, with the product on loopback: the provider
+// serves every address in hosts. The rest is unchanged.
 func recipeOf(t *testing.T, product string, p *provider, hosts ...string) string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/trust.md")
@@ -42,24 +42,24 @@ func recipeOf(t *testing.T, product string, p *provider, hosts ...string) string
 	return text
 }
 
-// tokenShape is what a token of a product looks like, and whether the gate takes it.
+// tokenShape is the form of a product's token, and whether the gate accepts it.
 type tokenShape struct {
 	name string
-	// changes are to the product's usual header and claims; nil takes a member away.
+	// changes apply to the product's usual header and claims; nil removes a member.
 	header, claims map[string]any
 	request        string // method and path
 	reason         string // empty: it passes
 	told           map[string]string
 }
 
-// product is how one issues tokens.
+// product describes how a product issues tokens.
 type product struct {
 	name           string
 	hosts          []string       // of the recipe's issuer and keys
-	issuer         string         // its path, or where it differs the whole
-	discovery      string         // the path of its metadata; empty: its keys are named in the recipe
+	issuer         string         // its path, or the whole URL where that differs
+	discovery      string         // the path of its metadata; empty: the recipe names its keys
 	keys           string         // the path of its keys
-	jwk            map[string]any // changes to the key as it is published
+	jwk            map[string]any // changes to the published key
 	kid            string
 	header, claims map[string]any
 	shapes         []tokenShape
@@ -271,7 +271,7 @@ func TestG125Recipes(t *testing.T) {
 	}
 }
 
-// headerOf is the usual header of a product's tokens.
+// headerOf returns the usual header of a product's tokens.
 func (p *product) headerOf(key *forger) map[string]any {
 	header := make(map[string]any)
 	if err := json.Unmarshal([]byte(key.header(p.header)), &header); err != nil {

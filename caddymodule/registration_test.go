@@ -16,12 +16,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// lets has people let clients register, with lines of the block.
+// lets enables client registration for people, with lines of the block.
 func lets(lines string) string {
 	return "password_grant\n\t\tregistration {\n\t\t\tscopes trusted orders.read\n\t\t\t" + lines + "\n\t\t}"
 }
 
-// registered is the answer to a registration.
+// registered is the response to a registration.
 type registered struct {
 	ID            string   `json:"client_id"`
 	IssuedAt      int64    `json:"client_id_issued_at"`
@@ -37,7 +37,7 @@ type registered struct {
 	Scope         string   `json:"scope"`
 }
 
-// register sends a registration; headers are name, value, …
+// register sends a registration request; headers are name, value, …
 func (g *gatehouse) register(metadata string, headers ...string) (int, http.Header, registered, string) {
 	g.t.Helper()
 	status, header, body := g.do(http.MethodPost, "/oauth/register", metadata, append([]string{"Content-Type", "application/json"}, headers...)...)
@@ -50,7 +50,7 @@ func (g *gatehouse) register(metadata string, headers ...string) (int, http.Head
 	return status, header, got, body
 }
 
-// mustRegister is register of what must be taken.
+// mustRegister is register for a request that must succeed.
 func (g *gatehouse) mustRegister(metadata string) registered {
 	g.t.Helper()
 	status, _, got, body := g.register(metadata)
@@ -60,14 +60,14 @@ func (g *gatehouse) mustRegister(metadata string) registered {
 	return got
 }
 
-// request is the usual request of a client that has registered.
+// request returns the usual request of a registered client.
 func (c registered) request(redirectURI string) request {
 	r := requestOf("pub")
 	r.clientID, r.secret, r.redirectURI = c.ID, c.Secret, redirectURI
 	return r
 }
 
-// manage sends a request about the registration of a client.
+// manage sends a request to the registration of a client.
 func (g *gatehouse) manage(method string, c registered, token, body string) (int, string) {
 	g.t.Helper()
 	headers := []string{"Authorization", "Bearer " + token}
@@ -78,7 +78,8 @@ func (g *gatehouse) manage(method string, c registered, token, body string) (int
 	return status, answer
 }
 
-// knownClients are the redirect URIs with which well-known MCP clients register, and one with which each comes then.
+// knownClients are the redirect URIs with which well-known MCP clients register, each with one that the client then
+// uses.
 var knownClients = []struct {
 	name     string
 	uris     []string
@@ -155,7 +156,7 @@ func TestQ51Registrations(t *testing.T) {
 		t.Errorf("as text: %d %s", status, body)
 	}
 	g.refused(url.Values{"grant_type": {"client_credentials"}, "client_id": {secret.ID}, "client_secret": {secret.Secret}}, http.StatusBadRequest, "unauthorized_client")
-	// A user is asked each time, secret or none.
+	// A user is asked each time, with or without a client secret.
 	b := g.consented("max@acme.example")
 	r = secret.request(uri)
 	for range 2 {
@@ -212,8 +213,8 @@ func TestQ51Registrations(t *testing.T) {
 	}
 }
 
-// TestQ52RegistrationFloods: registrations without end from one address → 429; too many in all → 503, unused ones make room after an
-// hour.
+// TestQ52RegistrationFloods: continuous registrations from one address → 429; too many in all → 503, unused ones make
+// room after an hour.
 func TestQ52RegistrationFloods(t *testing.T) {
 	g := startPeople(t, "password_grant", lets("limit 4/1h per ip\n\t\t\tmax_clients 2"))
 	const good = `{"redirect_uris":["https://agent.example/callback"],"token_endpoint_auth_method":"none"}`
@@ -230,7 +231,7 @@ func TestQ52RegistrationFloods(t *testing.T) {
 	if status != http.StatusTooManyRequests || header.Get("Retry-After") == "" {
 		t.Errorf("the fifth attempt: %d", status)
 	}
-	// An hour later the second, which was never used, makes room. The first stays.
+	// An hour later the second, unused registration makes room. The first stays.
 	age := func(id string) string {
 		t.Helper()
 		ctx, s := t.Context(), g.app().node.Store()
@@ -254,7 +255,7 @@ func TestQ52RegistrationFloods(t *testing.T) {
 	}
 }
 
-// TestQ222ChangesAreRegistrations: registration changes without end → 429.
+// TestQ222ChangesAreRegistrations: continuous registration changes → 429.
 func TestQ222ChangesAreRegistrations(t *testing.T) {
 	g := startPeople(t, "password_grant", lets("limit 3/1h per ip"))
 	c := g.mustRegister(`{"redirect_uris":["https://agent.example/callback"]}`)
@@ -346,12 +347,13 @@ func TestQ54Management(t *testing.T) {
 	if g.alive(tokens.AccessToken) {
 		t.Error("a removed client's token is taken")
 	}
-	// It learns from the token endpoint that it has to register again.
+	// The token endpoint's error shows the client that it must register again.
 	g.refused(c.request(uri).refresh(tokens.RefreshToken), http.StatusUnauthorized, "invalid_client")
 	if status, _ := g.manage(http.MethodGet, c, c.Token, ""); status != http.StatusUnauthorized {
 		t.Errorf("reading what is removed: %d", status)
 	}
-	// One that the operator has disabled cannot remove itself and come back under the same id, and the operator's own have no token.
+	// A client that the operator has disabled cannot remove itself and come back under the same id. The operator's
+	// own clients have no registration token.
 	g.ok("client", "disable", other.ID)
 	if status, _ := g.manage(http.MethodDelete, other, other.Token, ""); status != http.StatusUnauthorized {
 		t.Errorf("a disabled client: %d", status)
@@ -408,7 +410,7 @@ func TestQ56NoRegistration(t *testing.T) {
 	const uri = "https://agent.example/callback"
 	c := g.mustRegister(`{"redirect_uris":["` + uri + `"],"token_endpoint_auth_method":"none"}`)
 	tokens := g.userTokens(c.request(uri), "max@acme.example")
-	// What such clients may hold is what the configuration says now.
+	// The scopes of such clients follow the current configuration.
 	g.reload(peopleSite("password_grant", strings.Replace(lets("limit off"), "trusted orders.read", "orders.read", 1)))
 	if p := g.signedIn("max@acme.example").open(c.request(uri).path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
 		t.Errorf("a scope that was taken away: %d %s", p.status, p.header.Get("Location"))
@@ -430,8 +432,8 @@ func TestQ56NoRegistration(t *testing.T) {
 // registersOpenID lets clients register at an OpenID provider.
 const registersOpenID = "password_grant\n\t\topenid\n\t\tregistration {\n\t\t\tscopes openid trusted\n\t\t\tlimit off\n\t\t}"
 
-// TestQ51OpenIDMetadata: what the issuer understands of OpenID Connect is kept and told, what it refuses has its error, and what it does
-// not know is not told.
+// TestQ51OpenIDMetadata: OpenID Connect metadata that the issuer supports is stored and returned, values that it
+// refuses get their error, and unknown members are omitted from the response.
 func TestQ51OpenIDMetadata(t *testing.T) {
 	g := startPeople(t, "password_grant", registersOpenID)
 	const uri = "https://agent.example/callback"
@@ -499,7 +501,7 @@ func TestQ51OpenIDMetadata(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
-	// Where there is no OpenID Connect, it is ignored.
+	// Without OpenID Connect, it is ignored.
 	g.reload(peopleSite("password_grant", lets("limit off")))
 	status, _, _, body = g.register(metadata("," + all))
 	if got := told(body); status != http.StatusCreated || got["id_token_signed_response_alg"] != nil || got["default_max_age"] != nil || got["post_logout_redirect_uris"] != nil {

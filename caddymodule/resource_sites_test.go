@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Each site has resources of its own: what a token is for at one says nothing at another.
+// Each site has its own resources: a token for a resource of one site is not valid at another.
 
-// resourceSites are sites beside the issuer's, at its port and at others. PORT2 and PORT3 are further ports.
+// resourceSites are sites next to the issuer's, at its port and at others. PORT2 and PORT3 are further ports.
 const resourceSites = `
 http://127.0.0.1:PORT2 {
 	handle /mcp* {
@@ -132,7 +132,7 @@ func TestV3ResourceOfEachSite(t *testing.T) {
 					t.Errorf("at %s: %d %s", other, status, body)
 				}
 			}
-			// The port is that of the site, whichever the client writes into Host.
+			// The port is the site's, whatever the client writes into Host.
 			for _, place := range places {
 				if place.port == places[resource].port {
 					continue
@@ -145,7 +145,7 @@ func TestV3ResourceOfEachSite(t *testing.T) {
 	}
 }
 
-// TestV3MetadataOfEachSite: what a client is told is at the host that it has asked.
+// TestV3MetadataOfEachSite: metadata describes the host that the client has requested.
 func TestV3MetadataOfEachSite(t *testing.T) {
 	g, port, port2, port3 := startResourceSites(t)
 	for authority, want := range map[string]struct{ port, target, resource string }{

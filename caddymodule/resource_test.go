@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// resourceSite guards routes in many ways, and serves their metadata. OAUTH is what the oauth block has beside the trust.
+// resourceSite guards routes in many ways, and serves their metadata. OAUTH stands for lines of the oauth block in
+// addition to the trust.
 const resourceSite = `{
 	admin ADMIN
 	log {
@@ -79,7 +80,7 @@ http://ADDR {
 }
 `
 
-// resourceGate loads resourceSite with an issuer of our own, or as a gate for others' tokens alone.
+// resourceGate loads resourceSite with our own issuer, or as a gate for the tokens of others alone.
 func resourceGate(t *testing.T, p *provider, own bool) *gateway {
 	t.Helper()
 	oauth, more := "", ""
@@ -92,7 +93,7 @@ func resourceGate(t *testing.T, p *provider, own bool) *gateway {
 	return g
 }
 
-// wellKnown is where metadata of resources are.
+// wellKnown is the path prefix of the metadata of resources.
 const wellKnown = "/.well-known/oauth-protected-resource"
 
 // resourceDocument is the metadata of a resource.
@@ -103,8 +104,8 @@ type resourceDocument struct {
 	Methods  []string `json:"bearer_methods_supported"`
 }
 
-// TestResourceMetadata: each guarded route has metadata whose identifier is the one that their URL was made of, and says so in
-// its challenge. Nothing in them comes from the request.
+// TestResourceMetadata: each guarded route has metadata with the identifier from which their URL is formed, and its
+// challenge names that URL. Nothing in the metadata comes from the request.
 func TestResourceMetadata(t *testing.T) {
 	p := startProvider(t)
 	var g *gateway
@@ -136,7 +137,7 @@ func TestResourceMetadata(t *testing.T) {
 			}
 			for _, host := range []string{g.addr, "evil.example"} {
 				status, header, body := g.raw("GET " + location.EscapedPath() + " HTTP/1.1\nHost: " + host + "\nConnection: close\n\n")
-				if host != g.addr { // the site has one host: another is none of ours
+				if host != g.addr { // the site has one host, so another is not ours
 					if strings.Contains(body, "evil") {
 						t.Errorf("the request's host is in %s", body)
 					}
@@ -160,8 +161,9 @@ func TestResourceMetadata(t *testing.T) {
 	}
 }
 
-// TestResourceMetadataOfTheIssuer: the root is the issuer's audience, and a route that others' tokens pass too says whose. A client
-// that reads the root alone finds the issuers of the routes below it behind those of the root.
+// TestResourceMetadataOfTheIssuer: the root is the issuer's audience, and a route that also accepts tokens of other
+// issuers names those. In the root's metadata, a client finds the issuers of the routes below it after those of the
+// root.
 func TestResourceMetadataOfTheIssuer(t *testing.T) {
 	g := startGate(t, site)
 	_, _, body := g.get(wellKnown, "")
@@ -171,14 +173,14 @@ func TestResourceMetadataOfTheIssuer(t *testing.T) {
 	}
 	p := startProvider(t)
 	h := resourceGate(t, p, true)
-	_, _, body = h.get(wellKnown, "") // the last handle is the root, and takes corp's tokens; others take ours
+	_, _, body = h.get(wellKnown, "") // the last handle is the root, and accepts corp's tokens; others accept ours
 	if err := json.Unmarshal([]byte(body), &root); err != nil || root.Resource != h.url || !slices.Equal(root.Servers, []string{p.url, h.url}) {
 		t.Errorf("%s: %v", body, err)
 	}
 }
 
-// TestG97WellKnownPathsAreOurs: below the well-known path nothing reaches an upstream, and without an issuer of our own there
-// is nothing else.
+// TestG97WellKnownPathsAreOurs: no request below the well-known path reaches an upstream, and without our own issuer
+// no other path of ours exists.
 func TestG97WellKnownPathsAreOurs(t *testing.T) {
 	p := startProvider(t)
 	for _, own := range []bool{true, false} {
@@ -209,17 +211,18 @@ func TestG97WellKnownPathsAreOurs(t *testing.T) {
 	}
 }
 
-// tokenFor is a good token of the provider's.
+// tokenFor returns a good token of the provider for the gate.
 func (p *provider) tokenFor(g *gateway) string { return p.tokenWith(g.url) }
 
-// tokenWith is a token of the provider for an audience.
+// tokenWith returns a token of the provider for an audience.
 func (p *provider) tokenWith(audience string) string {
 	f := *p.signer()
 	f.audience = audience
 	return f.claiming(map[string]any{"sub": "ada", "client_id": "app", "scope": "buy read"})
 }
 
-// TestAClientFollowsRFC9728: a client that knows only the URL of a resource finds the issuer, gets a token and is admitted.
+// TestAClientFollowsRFC9728: a client that knows only the URL of a resource finds the issuer, gets a token and is
+// accepted.
 func TestAClientFollowsRFC9728(t *testing.T) {
 	p := startProvider(t)
 	g := resourceGate(t, p, true)
@@ -240,7 +243,7 @@ func TestAClientFollowsRFC9728(t *testing.T) {
 	}
 }
 
-// metadataClient follows the metadata as RFC 9728 and RFC 8414 say.
+// metadataClient follows the metadata as RFC 9728 and RFC 8414 specify.
 type metadataClient struct{ t *testing.T }
 
 func (c metadataClient) obtain(resource, issuer string) string {
@@ -253,7 +256,7 @@ func (c metadataClient) obtain(resource, issuer string) string {
 	var found resourceDocument
 	location := parameters(c.t, response.Header)["resource_metadata"]
 	c.read(location, &found)
-	// §3.3: the identifier is the one that the URL was made of, and what was asked for lies below it.
+	// §3.3: the identifier is the one from which the URL was formed, and the requested URL lies below it.
 	if strings.Replace(location, wellKnown, "", 1) != found.Resource || !strings.HasPrefix(resource+"/", found.Resource+"/") {
 		c.t.Fatalf("%s says that it is about %s", location, found.Resource)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// tokenForResources is a server token of conf for resources.
+// tokenForResources returns a server token of conf for resources.
 func (g *gateway) tokenForResources(t *testing.T, resources ...string) string {
 	t.Helper()
 	form := serverGrant()
@@ -51,7 +51,7 @@ func TestG152TokenOfAnotherRoute(t *testing.T) {
 	for name, audience := range map[string]string{
 		"in another case": "https://TWO.example/api", "with a slash": "https://two.example/api/", "what begins with it": "https://two.example/api2", "what it begins with": "https://two.example",
 	} {
-		t.Run("aud "+name, func(t *testing.T) { // we write no such token: the comparison is byte for byte
+		t.Run("aud "+name, func(t *testing.T) { // our tokens never have this aud: the comparison is byte for byte
 			g.because(t, g.request("GET", "/two/x", bearer(g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Audience: []string{audience}})))), http.StatusUnauthorized, "audience_wrong")
 		})
 	}
@@ -116,7 +116,7 @@ func TestG154ResourceRequired(t *testing.T) {
 	}
 }
 
-// TestG154ResourceRequiredInVain is warned of: where no token can pass, and where every one does.
+// TestG154ResourceRequiredInVain: a warning is logged where no token can pass, and where every token does.
 func TestG154ResourceRequiredInVain(t *testing.T) {
 	for name, test := range map[string]struct {
 		site, options string
@@ -152,8 +152,8 @@ func TestG155OneResourceInTwoSpellings(t *testing.T) {
 	}
 }
 
-// TestG156ExchangedTokenIsNotForAResource: an upstream's exchanged token at a route of that name → 401 unless `audience` says so. What
-// the upstream is called may be what a route's resource is called.
+// TestG156ExchangedTokenIsNotForAResource: an upstream's exchanged token at a route of that name → 401 unless
+// `audience` says so. An upstream and a route's resource may have the same name.
 func TestG156ExchangedTokenIsNotForAResource(t *testing.T) {
 	g := startBoth(t, siteWith("", gated("/any/*", "upstream_token swap https://orders.example")+gated("/resource/*", "resource https://orders.example")+
 		gated("/strict/*", "resource https://orders.example", "resource_required")+gated("/audience/*", "audience https://orders.example")))

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Resources (RFC 8707): how tokens are asked for them, and what they are good for then.
+// These tests cover resources (RFC 8707): how tokens are requested for them, and where these pass.
 
-// resourceRoutes are guarded routes, each with a resource of its own.
+// resourceRoutes are guarded routes, each with its own resource.
 const resourceRoutes = `	handle /orders/* {
 		protect
 		reverse_proxy UPSTREAM
@@ -58,7 +58,7 @@ func (d resourceDoor) sub(name string, test func(resourceDoor)) {
 	d.t.Run(name, func(t *testing.T) { test(resourceDoor{d.in(t)}) })
 }
 
-// forResources is a form that asks for resources.
+// forResources returns a form that requests resources.
 func forResources(form url.Values, resources ...string) url.Values {
 	changed := with(form)
 	if len(resources) > 0 {
@@ -67,7 +67,7 @@ func forResources(form url.Values, resources ...string) url.Values {
 	return changed
 }
 
-// aud wants the audience of a token, a string when it is one, and returns it.
+// aud checks the audience of a token, in the token and in its introspection response. A single audience is a string.
 func (d resourceDoor) aud(token string, want ...string) {
 	d.t.Helper()
 	var value any = want[0]
@@ -91,10 +91,10 @@ func (d resourceDoor) aud(token string, want ...string) {
 	}
 }
 
-// passesAt wants a token to pass the routes that are listed, and to be refused by the others for its audience.
+// passesAt checks that a token passes the listed routes, and that the others refuse it for its audience.
 func (d resourceDoor) passesAt(token string, routes ...string) {
 	d.t.Helper()
-	for range 2 { // the second time it is known
+	for range 2 { // the second time it is cached
 		for _, route := range []string{"/orders", "/catalogue", "/slash", "/named", "/strict"} {
 			d.decisions(d.t)
 			a := d.send(d.t, http.MethodGet, route+"/x", "", "Authorization", "Bearer "+token)
@@ -112,7 +112,7 @@ func badTarget(reason string) outcome {
 	return outcome{status: http.StatusBadRequest, code: "invalid_target", reason: reason, text: "The requested resource is invalid, missing, unknown, or malformed."}
 }
 
-// serverGrant is a good request of conf for a server token.
+// serverGrant returns a good request of conf for a server token.
 func serverGrant() url.Values {
 	return url.Values{"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}}
 }
@@ -160,8 +160,9 @@ func TestT149TokenForAResource(t *testing.T) {
 	}
 }
 
-// TestT150UnknownResource: `resource` that no route has, another path, port or query, a fragment, no URI → invalid_target, and the code
-// or refresh token stays good. Nothing is used up by it, and no token is for another resource than was asked for.
+// TestT150UnknownResource: `resource` that no route has, another path, port or query, a fragment, not a URI →
+// invalid_target, and the code or refresh token stays good. No token is issued for a resource other than the
+// requested one.
 func TestT150UnknownResource(t *testing.T) {
 	setClock(t)
 	d := openResources(t, "store memory", "store memory\n\t\ttrust corp https://corp.example {\n\t\t\taudience https://corp-audience.example\n\t\t}",
@@ -188,7 +189,7 @@ func TestT150UnknownResource(t *testing.T) {
 	for name, test := range wrong {
 		d.sub(name, func(d resourceDoor) {
 			d.denied(forResources(serverGrant(), test.resources...), badTarget(test.reason))
-			if name != "another path" && name != "a fragment" { // the other grants ask the same function
+			if name != "another path" && name != "a fragment" { // the other grants call the same function
 				return
 			}
 			for what, form := range map[string]url.Values{
@@ -207,8 +208,8 @@ func TestT150UnknownResource(t *testing.T) {
 	d.gives(r.refresh(token))
 }
 
-// TestT151RefreshNarrows: a grant for two resources refreshed for one → narrowed; for another or one more → invalid_target; routes that
-// have gone → passes nowhere. So does the exchange of a code.
+// TestT151RefreshNarrows: a grant for two resources refreshed for one → narrowed; for another or one more →
+// invalid_target; routes that have gone → passes nowhere. The exchange of a code narrows likewise.
 func TestT151RefreshNarrows(t *testing.T) {
 	setClock(t)
 	d := openResources(t)
@@ -255,7 +256,7 @@ func TestT151RefreshNarrows(t *testing.T) {
 		d.reload(peopleSite(slices.Concat([]string{"	handle {\n		respond 404\n", resourceRoutes}, onFile)...))
 		got = d.gives(r.refresh(got.RefreshToken))
 		d.aud(got.AccessToken, catalogue, d.url+"/orders")
-		// The routes are gone: what was granted stays granted, and opens nothing.
+		// The routes are gone. The grant stays, and its tokens pass nowhere.
 		d.reload(peopleSite(onFile...))
 		got = d.gives(r.refresh(got.RefreshToken))
 		d.aud(got.AccessToken, catalogue, d.url+"/orders")
@@ -266,14 +267,15 @@ func TestT151RefreshNarrows(t *testing.T) {
 	})
 }
 
-// bound2 is a request for the catalogue and for the orders at an address.
+// bound2 is a request for the resources of the catalogue and of the orders at an address.
 func bound2(r request, at string) request {
 	r.more = url.Values{"resource": {"https://api.example/catalogue", at + "/orders"}}
 	return r
 }
 
-// TestT152TokenForAResourceAtOurEndpoints: a token for a resource at token info, as introspection's bearer or for a member's token → 401;
-// at revocation and introspection → served. Ending it, and being asked about, needs no audience.
+// TestT152TokenForAResourceAtOurEndpoints: a token for a resource at token info, as introspection's bearer or for a
+// member's token → 401; at revocation and introspection → served. Revocation and introspection do not check the
+// audience.
 func TestT152TokenForAResourceAtOurEndpoints(t *testing.T) {
 	setClock(t)
 	d := openResources(t)
@@ -310,7 +312,8 @@ func TestT152TokenForAResourceAtOurEndpoints(t *testing.T) {
 	}
 }
 
-// TestT152UserInfoForAResource: the scope openid is of use nowhere else. The ID token is the client's as ever.
+// TestT152UserInfoForAResource: userinfo accepts a token for a resource, because the scope openid is useful nowhere
+// else. The audience of the ID token is the client as usual.
 func TestT152UserInfoForAResource(t *testing.T) {
 	g := startOpenID(t, "	handle {\n		respond 404\n", strings.Replace(resourceRoutes, "{env.GATE_TEST_RESOURCE}", "https://slash.example/", 1))
 	r := openIDRequestOf("conf", "openid email public", "resource", "https://api.example/catalogue")

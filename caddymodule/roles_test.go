@@ -13,22 +13,22 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// shopRoles are declared roles in the place of the default set: owners manage clerks and drivers, chiefs manage clerks and each
-// other. The declared people get them.
+// shopRoles replaces the default roles: owners manage clerks and drivers, chiefs manage clerks and each other. The
+// declared people get these roles.
 var shopRoles = []string{
 	"\t\torganisation acme \"Acme Ltd\"\n", "\t\trole owner \"Owner of the shop\" manages clerk driver\n\t\trole chief manages chief clerk\n" +
 		"\t\trole clerk\n\t\trole driver\n\t\torganisation acme \"Acme Ltd\"\n",
 	"role admin", "role owner", "role group_manager", "role clerk", "role business_manager", "role driver", "role member", "role chief",
 }
 
-// role reads the claim of a user's fresh token; nil: there is none.
+// role reads the role claim of a new token of the user; nil: it has none.
 func (d *adminDoor) role(id string) any {
 	d.t.Helper()
 	return claims(d.t, d.operatorToken("conf", id, "trusted public"))["role"]
 }
 
-// TestM38DeclaredRoles: declared roles with `manages` → tokens for the managed roles alone. The default set is no more, and neither is
-// what it could do.
+// TestM38DeclaredRoles: declared roles with `manages` → tokens for the managed roles alone. The default roles no
+// longer exist, and neither do their rights.
 func TestM38DeclaredRoles(t *testing.T) {
 	d := openAdmin(t, shopRoles...)
 	hash := oauth.NewSecret(peopleHash())
@@ -66,7 +66,7 @@ func TestM38DeclaredRoles(t *testing.T) {
 	}
 }
 
-// TestM38TheDefaultSetDeclared does what the default set does.
+// TestM38TheDefaultSetDeclared checks that the default roles, when declared, behave as they do by default.
 func TestM38TheDefaultSetDeclared(t *testing.T) {
 	d := openAdmin(t, "\t\torganisation acme \"Acme Ltd\"\n", "\t\trole admin manages group_manager business_manager\n"+
 		"\t\trole group_manager\n\t\trole business_manager\n\t\trole member\n\t\torganisation acme \"Acme Ltd\"\n")
@@ -116,7 +116,8 @@ func TestM40ARoleThatIsDeclaredNoMore(t *testing.T) {
 	}
 }
 
-// TestUnknownRolesAreRefused where a user gets one, with the declared ones in the message.
+// TestUnknownRolesAreRefused: an unknown role is refused wherever a user gets one, and the message lists the declared
+// ones.
 func TestUnknownRolesAreRefused(t *testing.T) {
 	d := openAdmin(t, shopRoles...)
 	d.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-new","email":"new@acme.example"}`)
@@ -134,7 +135,7 @@ func TestUnknownRolesAreRefused(t *testing.T) {
 			}
 		}
 	}
-	// Where there is no member, who is added without a role has none.
+	// Without a role member, a user added without a role has none.
 	status, _, body := d.operate("POST", "/oauth/users", `{"id":"u-plain","email":"plain@acme.example","organisation":"acme","password_hash":"`+peopleHash()+`"}`)
 	if status != http.StatusCreated || member(t, body, "role") != "" {
 		t.Errorf("%d %s", status, body)
@@ -169,8 +170,8 @@ func TestM41RequireDeclaredRole(t *testing.T) {
 	}
 }
 
-// TestM39WithoutAnOrganisation: a user without an organisation as target or caller → 404, 403. Nobody is of the same organisation as such
-// a user, another such user included.
+// TestM39WithoutAnOrganisation: a user without an organisation as target or caller → 404, 403. Two users without an
+// organisation do not share one.
 func TestM39WithoutAnOrganisation(t *testing.T) {
 	d := openAdmin(t, "\t\tuser u-rita {\n", "\t\tuser u-free {\n\t\t\temail free@example.com\n\t\t\tpassword HASH\n\t\t\trole admin\n\t\t}\n"+
 		"\t\tuser u-loose {\n\t\t\temail loose@example.com\n\t\t\tpassword HASH\n\t\t\trole group_manager\n\t\t}\n\t\tuser u-rita {\n")
@@ -205,7 +206,7 @@ func TestM39WithoutAnOrganisation(t *testing.T) {
 			t.Errorf("the account page: %d %s", p.status, p.body)
 		}
 	}
-	// A list of one organisation has none of them, and every user is in the list of all.
+	// The list of an organisation contains none of them; the list of all users contains every one.
 	_, _, body = d.operate("GET", "/oauth/users?"+url.Values{"organisation": {"acme"}}.Encode(), "")
 	if strings.Contains(body, "u-solo") || strings.Contains(body, "u-free") {
 		t.Errorf("acme has %s", body)

@@ -16,7 +16,7 @@ func TestK11RevokedJustBeforeAStop(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	good, revoked := g.token(), g.token()
 	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
-	g.marked() // and not written again for a second
+	g.marked() // not written again for a second
 	backup := g.vars.Replace("DIR/state/backup.db")
 	g.must(204, "POST", "/oauth/backup", `{"path":"`+backup+`"}`)
 	g.must(204, "POST", "/oauth/revocations", `{"jti":"`+decodedID(t, g, revoked)+`"}`)

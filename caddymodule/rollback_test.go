@@ -26,20 +26,20 @@ func readFile(t *testing.T, path string) string {
 	return string(content)
 }
 
-// putBackLine begins what is logged about a database that was put back.
+// putBackLine is the beginning of the log message about a database that was put back.
 const putBackLine = "the database was put back to an older state"
 
-// markers lists the files in which marks are kept.
+// markers lists the marker files.
 func markers(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "oauth", "marker-*")) // not what is about to become one
+	files, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "oauth", "marker-*")) // without temporary files
 	if err != nil {
 		t.Fatal(err)
 	}
 	return files
 }
 
-// progress is how far the database has come.
+// progress returns how far the database has come.
 func (g *gatehouse) progress() sqlstore.Progress {
 	g.t.Helper()
 	now, err := g.app().node.Store().Progress(g.t.Context(), sqlstore.Marks{})
@@ -49,7 +49,7 @@ func (g *gatehouse) progress() sqlstore.Progress {
 	return now
 }
 
-// marked waits until the marker of the database has everything that it counts.
+// marked waits until the marker has recorded the database's progress.
 func (g *gatehouse) marked() {
 	g.t.Helper()
 	g.eventually("the marker is written", func() bool {
@@ -57,15 +57,15 @@ func (g *gatehouse) marked() {
 	})
 }
 
-// isMarked reports whether the marker of a database has everything that it counts.
+// isMarked reports whether the marker of a database has recorded its progress.
 func isMarked(now sqlstore.Progress) bool {
 	content, err := os.ReadFile(filepath.Join(caddy.AppDataDir(), "oauth", "marker-"+now.Identity+".json"))
 	var kept sqlstore.Marks
 	return err == nil && json.Unmarshal(content, &kept) == nil && kept == now.Marks
 }
 
-// TestK11RestoredBackup: a backup is restored and revocations since then are lost → tokens of the old key are refused, and a fresh key signs. The
-// next start finds nothing.
+// TestK11RestoredBackup: a backup is restored and revocations since then are lost → tokens of the old key are
+// refused, and a fresh key signs. The next start reports nothing.
 func TestK11RestoredBackup(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	good, revoked := g.token(), g.token()
@@ -101,7 +101,8 @@ func TestK11RestoredBackup(t *testing.T) {
 	}
 }
 
-// TestK11TriedOutBesideTheRealOne: a backup opened on the same machine → it is distrusted, and the database of which it is a copy is not.
+// TestK11TriedOutBesideTheRealOne: a backup opened on the same machine → it is distrusted, and the original database
+// is not.
 func TestK11TriedOutBesideTheRealOne(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	copied := g.vars.Replace("DIR/state/copy.db")
@@ -229,7 +230,7 @@ func TestK11NoMarkNoAlarm(t *testing.T) {
 	restart(func() { check(os.Remove(filepath.Dir(marker))) })
 	g.marked()
 
-	// Another database has another marker.
+	// Another database has its own marker.
 	g.reload(strings.Replace(durableSite, "state/oauth.db", "other/oauth.db", 1))
 	g.eventually("there are two markers", func() bool { return len(markers(t)) == 2 })
 	if strings.Contains(g.logs(), putBackLine) {

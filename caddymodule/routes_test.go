@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 )
 
-// shapes are sites with what is to be found out about them: each handler that answers from a backend as its paths and its
+// shapes are sites with the expected findings: each handler that answers from a backend, as its paths and its
 // verdict. UPSTREAM is the one upstream of all.
 var shapes = []struct {
 	name, body string
@@ -82,7 +82,7 @@ var shapes = []struct {
 	{"files", "protect /api/*\nfile_server", []string{"* conditional"}},
 }
 
-// shapesSite is a configuration with one site for each shape.
+// shapesSite returns a configuration with one site for each shape.
 func shapesSite(port string) string {
 	var text strings.Builder
 	text.WriteString("{\nadmin ADMIN\nlog {\noutput file LOG\nlevel DEBUG\n}\noauth {\nissuer http://ADDR\nstore memory\n}\n}\n")

@@ -26,7 +26,7 @@ func encrypted(t *testing.T) *gatehouse {
 	return g
 }
 
-// edit changes the database beside the server, as an attacker with access to it can.
+// edit changes the database directly, as an attacker with access to it can.
 func (g *gatehouse) edit(statement string, args ...any) {
 	g.t.Helper()
 	db := besideAt(g.t, g.database())
@@ -41,7 +41,7 @@ func (g *gatehouse) edit(statement string, args ...any) {
 	}
 }
 
-// plant puts a key into the database as it would lie there without a key-encryption key.
+// plant stores a key in the database as a node without a key-encryption key would.
 func (g *gatehouse) plant() *keys.SigningKey {
 	g.t.Helper()
 	key, err := keys.NewSigningKey(oauth.ES256, time.Now())
@@ -57,7 +57,7 @@ func (g *gatehouse) plant() *keys.SigningKey {
 	return key
 }
 
-// signedWith issues a token that another key signs.
+// signedWith issues a token signed with another key.
 func (g *gatehouse) signedWith(key *keys.SigningKey) string {
 	g.t.Helper()
 	app := g.app()
@@ -73,7 +73,7 @@ func (g *gatehouse) signedWith(key *keys.SigningKey) string {
 	return tokens.AccessToken.Reveal()
 }
 
-// sealedFiles are what the machine remembers of sealed keys.
+// sealedFiles lists the files in which this machine records sealed keys.
 func (g *gatehouse) sealedFiles() []string {
 	g.t.Helper()
 	files, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "oauth", "sealed-*"))
@@ -121,8 +121,8 @@ func TestK16APlantedSigningKey(t *testing.T) {
 	}
 }
 
-// TestK16EverySealedKeyReplaced: all keys replaced by others in the clear → the start is refused, because the machine remembers that keys are
-// encrypted. The error says what to do if the operator did it.
+// TestK16EverySealedKeyReplaced: all keys replaced by others in the clear → the start is refused, because the machine
+// remembers that keys are encrypted. The error says what to do if the operator made the change.
 func TestK16EverySealedKeyReplaced(t *testing.T) {
 	g := encrypted(t)
 	files := g.sealedFiles()
@@ -172,17 +172,17 @@ func (g *gatehouse) putBack(row keptRow) {
 		VALUES (?, ?, ?, ?, ?, ?, ?)`, row...)
 }
 
-// TestV9ARevokedKeyIsPutBack: with `encrypt_with`, a revoked key's row put back, manifest or revocation deleted → the key is refused and
-// its tokens 401, with an audit line. Neither a node that runs nor one that starts takes the key, and the audit log says so.
+// TestV9ARevokedKeyIsPutBack: with `encrypt_with`, a revoked key's row put back, manifest or revocation deleted → the
+// key is refused and its tokens 401, with an audit line. Neither a running node nor one that starts loads the key.
 func TestV9ARevokedKeyIsPutBack(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// attack changes the database; key and manifest are the rows from before the revocation.
 		attack func(g *gatehouse, key, manifest keptRow)
-		// line is in the audit log, and distrusts says that all keys are replaced by a fresh one.
+		// line is expected in the audit log; distrusts means that all keys are replaced by new ones.
 		line      string
 		distrusts bool
-		stopped   bool // the attack has stopped Caddy
+		stopped   bool // the attack stops Caddy
 	}{
 		{"the row under the mark of the revocation", func(g *gatehouse, key, _ keptRow) {
 			g.edit(`UPDATE signing_keys SET private = ?, sealed_with = ?, revoked_at = NULL WHERE id = ?`, key[2], key[3], key[0])

@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// aliased is staffed with a second path for the token endpoint, in front of an upstream that has the rest.
+// aliased is staffed with a second path for the token endpoint, and an upstream for all other paths.
 var aliased = strings.NewReplacer("\toauth_server\n", "\toauth_server {\n\t\ttoken_alias /api/v1/tokens\n\t}\n",
 	"respond 404", "reverse_proxy UPSTREAM").Replace(staffed)
 
-// TestTokenAlias: the second path takes the password grant and the refresh exchange, as its owner's clients send them.
+// TestTokenAlias: the second path accepts the password grant and the refresh exchange in the form of existing
+// clients.
 func TestTokenAlias(t *testing.T) {
 	g := startGatehouse(t, aliased)
 	credentials := url.Values{"client_id": {"conf"}, "client_secret": {confSecret}}
@@ -49,7 +50,7 @@ func TestTokenAlias(t *testing.T) {
 		}
 	}
 	g.upstream.none(t)
-	g.gate("last") // has a line in the access log
+	g.gate("last") // appears in the access log
 	g.eventually("the access log has the last request", func() bool { return strings.Contains(g.logs(), `"uri":"/any/x"`) })
 	for line := range strings.Lines(g.logs()) {
 		if strings.Contains(line, `"logger":"http.log.access`) && strings.Contains(line, "/api/v1/tokens") {
@@ -58,8 +59,9 @@ func TestTokenAlias(t *testing.T) {
 	}
 }
 
-// TestG148EverySpellingOfTheAliasIsOurs: other spellings of the token alias → 404 from us. It tells of a client that wrote a slash behind
-// the alias: the application behind got the credentials in the body. What no server reads as the alias goes on.
+// TestG148EverySpellingOfTheAliasIsOurs: other spellings of the token alias → 404 from us. It covers a client that
+// appended a slash to the alias: the application behind received the credentials in the body. A path that no server
+// reads as the alias reaches the upstream.
 func TestG148EverySpellingOfTheAliasIsOurs(t *testing.T) {
 	g := startGatehouse(t, aliased)
 	form := url.Values{"grant_type": {"password"}, "email": {"ada@acme.example"}, "password": {adaPassword}, "client_id": {"conf"}, "client_secret": {confSecret}}
@@ -74,7 +76,7 @@ func TestG148EverySpellingOfTheAliasIsOurs(t *testing.T) {
 		g.upstream.none(t)
 	}
 	for _, path := range []string{"/api/v1/token", "/api/v1/tokens/x", "/api/v1/tokensx", "/x/api/v1/tokens", "/api/v1", "/api/v2/tokens"} {
-		// Without a body: Caddy's access log reads its length while reverse_proxy may still be copying it.
+		// Without a body, because Caddy's access log reads its length while reverse_proxy may still be copying it.
 		status, _, body := g.do(http.MethodPost, path, "")
 		if status != http.StatusOK || body != "ok" {
 			t.Errorf("%s: %d %s", path, status, body)
@@ -83,11 +85,11 @@ func TestG148EverySpellingOfTheAliasIsOurs(t *testing.T) {
 	}
 }
 
-// TestLoginLimits: the configured numbers are those that hold.
+// TestLoginLimits: the configured limits apply.
 func TestLoginLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		limits   string
-		accounts []string // who fails to sign in, one after the other
+		accounts []string // accounts that fail to sign in, in order
 		want     []int
 	}{
 		"per account": {"login 2/1m per account", []string{"ada", "ada", "ada", "bob"}, []int{400, 400, 429, 400}},
@@ -96,7 +98,7 @@ func TestLoginLimits(t *testing.T) {
 		"default":     {"", []string{"ada", "ada", "ada", "ada", "ada", "ada", "ada", "ada", "ada", "ada", "ada"}, []int{400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 429}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			setClock(t) // the minute does not pass
+			setClock(t) // keeps the minute from passing
 			g := startGatehouse(t, strings.Replace(staffed, "login off", test.limits, 1))
 			for i, account := range test.accounts {
 				if status, body := g.staffSignIn(account+"@acme.example", "wrong-password"); status != test.want[i] {
@@ -107,7 +109,7 @@ func TestLoginLimits(t *testing.T) {
 	}
 }
 
-// TestPasswordGrantIsOffByItself: without its line nobody's password is looked at.
+// TestPasswordGrantIsOffByItself: without its configuration line, the grant does not check passwords.
 func TestPasswordGrantIsOffByItself(t *testing.T) {
 	for name, test := range map[string]struct {
 		grant   string
@@ -131,7 +133,7 @@ func TestPasswordGrantIsOffByItself(t *testing.T) {
 	}
 }
 
-// TestNoGraceByConfiguration: with refresh_grace 0 the second use of a refresh token is a reuse, and the family dies.
+// TestNoGraceByConfiguration: with refresh_grace 0, a second use of a refresh token is a reuse and ends the family.
 func TestNoGraceByConfiguration(t *testing.T) {
 	for grace, want := range map[string]int{"30s": http.StatusOK, "0": http.StatusBadRequest} {
 		t.Run(grace, func(t *testing.T) {
@@ -150,7 +152,7 @@ func TestNoGraceByConfiguration(t *testing.T) {
 	}
 }
 
-// TestBrandIsShown: the sign-in page carries the operator's name and logo.
+// TestBrandIsShown: the sign-in page shows the operator's name and logo.
 func TestBrandIsShown(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	logo := g.logoFile()

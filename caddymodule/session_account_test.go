@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// buttons are the values of a page's buttons of that name.
+// buttons returns the values of a page's buttons with that name.
 func buttons(t *testing.T, p page, name string) []string {
 	t.Helper()
 	var values []string
@@ -19,7 +19,7 @@ func buttons(t *testing.T, p page, name string) []string {
 	return values
 }
 
-// change sends the account page's form with one button.
+// change submits the account page's form with one button.
 func (b *browser) change(name, value string) page {
 	b.t.Helper()
 	action, fields := formIn(b.t, b.open("/oauth/account"))
@@ -27,14 +27,14 @@ func (b *browser) change(name, value string) page {
 	return b.send(action, fields)
 }
 
-// signOut signs out by the form.
+// signOut submits the sign-out form.
 func (b *browser) signOut() page {
 	b.t.Helper()
 	action, fields := formIn(b.t, b.open("/oauth/logout"))
 	return b.send(action, fields)
 }
 
-// holdChanged holds the answer to a form of the account page.
+// holdChanged checks the answer to a form of the account page.
 func holdChanged(t *testing.T, p page, next string) {
 	t.Helper()
 	if p.status != http.StatusSeeOther || p.header.Get("Location") != next {
@@ -88,13 +88,13 @@ func TestT62AccountRemovesAnApplication(t *testing.T) {
 	if got := strings.Join(buttons(t, b.open("/oauth/account"), "application"), " "); got != "pub other" {
 		t.Errorf("applications left: %q", got)
 	}
-	b.codeToClient(t, b.decide(undecided, "allow"), conf) // a page that asks may be answered still
+	b.codeToClient(t, b.decide(undecided, "allow"), conf) // an open consent page still works
 	if !strings.Contains(g.logs(), `"application":"conf"`) {
 		t.Error("no audit line")
 	}
 }
 
-// TestAccountEndsSessions: one, or everything.
+// TestAccountEndsSessions ends one session, or all of them.
 func TestAccountEndsSessions(t *testing.T) {
 	g := startPeople(t)
 	one, two, three := g.consented("ada@acme.example"), g.consented("ada@acme.example"), g.consented("ada@acme.example")
@@ -107,7 +107,7 @@ func TestAccountEndsSessions(t *testing.T) {
 		t.Fatalf("%d other sessions, want 3", got)
 	}
 	t.Run("one other", func(t *testing.T) {
-		of := func(b *browser) string { // the session that only the other two show
+		of := func(b *browser) string { // the session that only the other two list
 			own := strings.Join(ids(b), " ")
 			for _, id := range ids(one) {
 				if !strings.Contains(own, id) {

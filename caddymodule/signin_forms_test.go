@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// post sends a form with headers that say where it comes from.
+// post submits a form with headers that name its origin.
 func (b *browser) post(action string, fields url.Values, headers ...string) page {
 	b.t.Helper()
 	return b.fetch(http.MethodPost, action, fields.Encode(), append([]string{"Content-Type", urlEncoded}, headers...)...)
 }
 
-// origins are what a browser can say of where a form comes from. A word ISSUER stands for our own origin. The endpoint's own test has all
-// of them.
+// origins are what a browser can send as the origin of a form. ISSUER stands for our own origin. The endpoint's own
+// test has all of them.
 var origins = []struct {
 	name    string
 	headers []string
@@ -37,9 +37,9 @@ func (g *gatehouse) filled(headers []string) []string {
 	return filled
 }
 
-// TestA60A61SignInFormsComeFromOurPages: a sign-in form without token, with another browser's or a used one, from another origin, an
-// attacker's credentials posted cross-site → 403, no session. It holds the sign-in form to its token, its browser and its origin. The
-// token belongs to a cookie from before the sign-in, so that nobody signs a victim in as somebody else.
+// TestA60A61SignInFormsComeFromOurPages: a sign-in form without token, with another browser's or a used one, from
+// another origin, an attacker's credentials posted cross-site → 403, no session. The token belongs to a cookie from
+// before the sign-in. This prevents login CSRF, which signs a victim in to the attacker's account.
 func TestA60A61SignInFormsComeFromOurPages(t *testing.T) {
 	g := startPeople(t)
 	form := func(b *browser) url.Values {
@@ -64,7 +64,7 @@ func TestA60A61SignInFormsComeFromOurPages(t *testing.T) {
 			}
 		})
 	}
-	foreign := func(action string) string { // a genuine token of this browser's, for another page
+	foreign := func(action string) string { // a genuine token of this browser, for another page
 		b := g.consented("ada@acme.example")
 		_, fields := formIn(t, b.open(action))
 		return fields.Get("form_token")
@@ -151,7 +151,7 @@ func TestA60A61SignInFormsComeFromOurPages(t *testing.T) {
 			holdForbidden(t, victim.post("/oauth/login", fields))
 			holdForbidden(t, victim.post("/oauth/login", fields, "Origin", "null"))
 		}
-		// Even with the attacker's cookie tossed into the victim's browser, the form comes from elsewhere.
+		// Even with the attacker's cookie planted in the victim's browser, the form comes from another origin.
 		site, _ := url.Parse(g.url)
 		victim.jar.SetCookies(site, []*http.Cookie{{Name: "gatehouse_browser", Value: attacker.cookie("gatehouse_browser")}})
 		holdForbidden(t, victim.post("/oauth/login", fields, "Origin", "https://evil.tld", "Sec-Fetch-Site", "cross-site"))

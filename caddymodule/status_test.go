@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestStatusCountsAtOnce: status counts what is stored now, however short a time the node has run and whichever node keeps house.
+// TestStatusCountsAtOnce: status counts the current rows, however short a time the node has run and whichever node is
+// the housekeeper.
 func TestStatusCountsAtOnce(t *testing.T) {
 	g := startPeople(t, "store memory", "store sqlite DIR/counted.db")
 	counted := func(want map[string]int64) {
@@ -30,7 +31,7 @@ func TestStatusCountsAtOnce(t *testing.T) {
 		t.Errorf("%d revocations are known, %d are stored", s.Own.Revocations, s.Own.Stored["revocations"])
 	}
 	g.awaitHousekeeping()
-	inAnHour := time.Now().Add(time.Hour) // when this node's lease is over
+	inAnHour := time.Now().Add(time.Hour) // after this node's lease has expired
 	if leads, err := g.app().node.Store().Lease(t.Context(), "housekeeping", "another node", inAnHour.Add(time.Hour), inAnHour); !leads || err != nil {
 		t.Fatalf("the lease: %v, %v", leads, err)
 	}
@@ -43,7 +44,7 @@ func TestStatusCountsAtOnce(t *testing.T) {
 	counted(map[string]int64{"clients": 1, "families": 2})
 }
 
-// TestStartLogsOneLine about what serves: what an operator would ask for first.
+// TestStartLogsOneLine checks that the line has what an operator would ask for first.
 func TestStartLogsOneLine(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	line := func() (found map[string]any) {

@@ -15,10 +15,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Client authentication at the token endpoint: rows T1 to T22.
+// These tests cover client authentication at the token endpoint: rows T1 to T22.
 
-// TestT06T07TheQueryIsNeverRead: client credentials, a code or a refresh token in the query alone → as if missing; beside a complete body
-// → ignored, and logged nowhere. It sends credentials where servers, proxies and browsers keep them for years.
+// TestT06T07TheQueryIsNeverRead: client credentials, a code or a refresh token in the query alone → as if missing;
+// beside a complete body → ignored, and logged nowhere. Servers, proxies and browsers keep URLs for years.
 func TestT06T07TheQueryIsNeverRead(t *testing.T) {
 	d := openDoor(t, patient)
 	ask := func(query, body string, want outcome) {
@@ -51,7 +51,7 @@ func TestT11To15WhoIsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed, failedBasic := badClient("client_authentication_failed"), badBasic("client_authentication_failed")
-	// A public client that has got so far is known; a grant that it may use is another matter.
+	// A public client at this point is known; whether it may use the grant is checked separately.
 	known := outcome{status: 400, code: "unauthorized_client"}
 	odd := badClient("client_credentials_malformed")
 	body := func(id, secret string) string {
@@ -168,7 +168,7 @@ func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 	ask(before, badBasic("client_authentication_failed"))
 	ask(after, granted())
 
-	// Without an overlap the old one ends at once, although it has just been used.
+	// Without an overlap the old secret ends at once, although it has just been used.
 	rotated, err = d.app().registry.Clients.RotateSecret(t.Context(), "app", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 	ask(rotated.Reveal(), granted())
 }
 
-// TestT21T75AnIPv6NetworkIsOneAddress: an address of IPv6 stands for its /64, for secrets of clients and for passwords.
+// TestT21T75AnIPv6NetworkIsOneAddress: an IPv6 address counts as its /64, for client secrets and for passwords.
 func TestT21T75AnIPv6NetworkIsOneAddress(t *testing.T) {
 	setClock(t)
 	proxied := []string{"\tadmin ADMIN\n", "\tadmin ADMIN\n\tservers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}\n"}
@@ -248,17 +248,17 @@ func TestT08T21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {
 		d.hold(t, d.ask(t, "/oauth/token", ccGrant, basic(id+":"+secret)...), want)
 	}
 	right(d, "conf", confSecret, throttled)
-	right(d.from("127.0.0.2"), "conf", confSecret, granted()) // no lock-out from afar
-	right(d, "other", "other-"+confSecret, granted())         // nor of the neighbours behind one address
+	right(d.from("127.0.0.2"), "conf", confSecret, granted()) // no remote lock-out
+	right(d, "other", "other-"+confSecret, granted())         // nor of clients behind the same address
 	d.decisions(t)
 	d.hold(t, d.ask(t, "/oauth/token", ccGrant+"&"+asConf), throttled)
-	for _, path := range []string{"/oauth/revoke", "/oauth/introspect"} { // one bucket, whatever the endpoint
+	for _, path := range []string{"/oauth/revoke", "/oauth/introspect"} { // one bucket for all endpoints
 		d.hold(t, d.ask(t, path, "token=x&client_id=conf&client_secret=guess"), throttled)
 	}
 	move(time.Minute)
 	right(d, "conf", confSecret, granted())
 
-	// Success does not reset the count for the rest of a guesser's window.
+	// Success does not reset a guesser's count within the window.
 	for range 19 {
 		d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...)
 	}
@@ -271,8 +271,9 @@ func TestT08T21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {
 	}
 }
 
-// TestT22NoSecretIsStored: stored secrets → SHA-256 or HMAC digests alone, compared in constant time; a dump, the log and Caddy's files
-// hold no secret or private key. It looks for secrets and signing keys wherever the server keeps or shows something.
+// TestT22NoSecretIsStored: stored secrets → SHA-256 or HMAC digests alone, compared in constant time; a dump, the log
+// and Caddy's files hold no secret or private key. It searches every place where the server stores or publishes
+// something.
 func TestT22NoSecretIsStored(t *testing.T) {
 	d := openDoor(t, onDisk)
 	secret := d.register(t, store.Client{ID: "app"})

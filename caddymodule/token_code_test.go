@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The authorization code grant, row by row, through sign-in, consent and the wire.
+// These tests cover the authorization code grant, row by row, through sign-in, consent and the wire.
 
 const (
 	ada   = "ada@acme.example"
@@ -110,9 +110,9 @@ func TestT48CodeLivesForAMinute(t *testing.T) {
 	}
 }
 
-// TestT54RedirectURIIsComparedByteForByte: redirect_uri with another slash, case, port, query or encoding than at the authorization →
-// invalid_grant; absent with a PKCE challenge → 200, without → invalid_request. A wrong one uses nothing up, so one code sees all of
-// them.
+// TestT54RedirectURIIsComparedByteForByte: redirect_uri with another slash, case, port, query or encoding than at the
+// authorization → invalid_grant; absent with a PKCE challenge → 200, without → invalid_request. A wrong one does not
+// use the code up, so all of them use one code.
 func TestT54RedirectURIIsComparedByteForByte(t *testing.T) {
 	u := openUsers(t)
 	for name, verifier := range map[string]string{"with a challenge": requestOf("conf").verifier, "without a challenge": ""} {
@@ -135,8 +135,9 @@ func TestT54RedirectURIIsComparedByteForByte(t *testing.T) {
 		})
 	}
 	r := requestOf("conf")
-	u.gives(with(r.exchange(u.code(r, ada)), "redirect_uri", "")) // the challenge stands for it
-	// The request may leave it out when the client has only one; without a challenge the exchange must name it all the same.
+	u.gives(with(r.exchange(u.code(r, ada)), "redirect_uri", "")) // the challenge replaces it
+	// The authorization request may omit it when the client has only one. Without a challenge, the exchange must
+	// still name it.
 	legacy := requestOf("legacy")
 	legacy.more = url.Values{"redirect_uri": nil}
 	form := legacy.exchange(u.code(legacy, ada))
@@ -286,7 +287,7 @@ func TestT62ClientOrConsentIsGone(t *testing.T) {
 // TestT63T93OnlyTheCredentialItselfIsOne: a code or refresh token cut, extended, in another case, padded, or one of 100,000 guesses →
 // invalid_grant, and no family is harmed.
 func TestT63T93OnlyTheCredentialItselfIsOne(t *testing.T) {
-	setClock(t) // the code's minute does not pass
+	setClock(t) // keeps the code's minute from passing
 	u := openUsers(t)
 	r := requestOf("conf")
 	first := u.userTokens(r, ada)
@@ -312,7 +313,8 @@ func TestT63T93OnlyTheCredentialItselfIsOne(t *testing.T) {
 	u.gives(r.refresh(second.RefreshToken))
 }
 
-// likenesses are texts that look like a credential: so few that the audit log tells of each, which it does not beyond a thousand a second.
+// likenesses returns texts that resemble a credential. They are few, because the audit log omits lines beyond a
+// thousand a second.
 func likenesses(is string) []string {
 	near := []string{is[:len(is)-1], is[1:], is + "A", "A" + is, is + "=", is + "==", " " + is, is + " ", is[:22], is + is, strings.ToUpper(is), strings.ToLower(is)}
 	for i := range is {
@@ -335,7 +337,7 @@ func likenesses(is string) []string {
 // TestT65T90OtherCredentialsAreNeitherCodesNorRefreshTokens: an access token, state or form token as a code or refresh token, a refresh
 // token as a bearer → invalid_grant or 401.
 func TestT65T90OtherCredentialsAreNeitherCodesNorRefreshTokens(t *testing.T) {
-	setClock(t) // the code's minute does not pass
+	setClock(t) // keeps the code's minute from passing
 	u := openUsers(t)
 	r := requestOf("conf")
 	got, code := u.userTokens(r, ada), u.code(r, ada)
@@ -380,6 +382,6 @@ func TestT65T90OtherCredentialsAreNeitherCodesNorRefreshTokens(t *testing.T) {
 		u.denied(requestOf("other").refresh(doomed.RefreshToken), badGrant("refresh_token_of_another_client"))
 		u.gone(doomed.AccessToken)
 	})
-	u.gives(r.exchange(code)) // none of this has used anything up
+	u.gives(r.exchange(code)) // the refusals have used nothing up
 	u.gives(r.refresh(got.RefreshToken))
 }

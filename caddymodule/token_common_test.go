@@ -20,10 +20,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The files token_*_test.go hold the token endpoint and its neighbours to the wire contract, one test for each row of
-// the catalogue of attacks and faults, through a whole Caddy.
+// The files token_*_test.go test the token endpoint and its neighbours against the wire contract, through a whole
+// Caddy, one test for each row of the catalogue of attacks and faults.
 
-// patient is the site without the limit on failed client authentications, which most rows would run into, and with
+// patient is the site without the limit on failed client authentications, which most rows would exceed, and with
 // clients whose credentials need encoding.
 var patient = strings.Replace(site, "store memory\n", `store memory
 		limits {
@@ -49,11 +49,11 @@ var patient = strings.Replace(site, "store memory\n", `store memory
 // onDisk is patient with a SQLite store.
 var onDisk = strings.Replace(patient, "store memory", "store sqlite DIR/x.db", 1)
 
-// door is a Gatehouse whose every answer is held to the invariants.
+// door is a Gatehouse that checks every answer against the invariants.
 type door struct {
 	*gatehouse
 	client *http.Client
-	read   int64 // bytes of the log that decisions has looked at
+	read   int64 // bytes of the log that decisions has read
 }
 
 func openDoor(t *testing.T, caddyfile string) *door {
@@ -67,15 +67,15 @@ func openDoor(t *testing.T, caddyfile string) *door {
 	return d
 }
 
-// reload loads another configuration. What the client has kept is the former server's, who closes it at some moment, and a POST
-// that is just on its way then is lost, as with any server.
+// reload loads another configuration. The client's idle connections belong to the previous server, which closes them
+// at some time. A POST in flight on one of them is lost, as with any server.
 func (d *door) reload(caddyfile string) {
 	d.t.Helper()
 	d.gatehouse.reload(caddyfile)
 	d.client.CloseIdleConnections()
 }
 
-// from makes the requests come from another loopback address.
+// from sends the requests from another loopback address.
 func (d *door) from(address string) *door {
 	other := *d
 	other.client = &http.Client{Transport: oneShot(&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}})}
@@ -93,18 +93,18 @@ func (d *door) send(t *testing.T, method, path, body string, headers ...string) 
 	return sentBy(t, d.client, method, d.url+path, body, headers...)
 }
 
-// ask sends a form to an endpoint.
+// ask posts a form to an endpoint.
 func (d *door) ask(t *testing.T, path, body string, headers ...string) answer {
 	t.Helper()
 	return d.send(t, http.MethodPost, path, body, headers...)
 }
 
-// basic is an Authorization header for the text of a Basic credential.
+// basic returns an Authorization header with the text as a Basic credential.
 func basic(text string) []string {
 	return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(text))}
 }
 
-// asConf is the form of a request by the client conf.
+// asConf are the form parameters that authenticate the client conf.
 const asConf = "client_id=conf&client_secret=" + confSecret
 
 const ccGrant = "grant_type=client_credentials"
@@ -124,7 +124,7 @@ func (d *door) decisions(t *testing.T) []map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = text[:bytes.LastIndexByte(text, '\n')+1] // another line may be half written
+	text = text[:bytes.LastIndexByte(text, '\n')+1] // the last line may be incomplete
 	d.read += int64(len(text))
 	var lines []map[string]any
 	for line := range strings.SplitSeq(string(text), "\n") {
@@ -136,7 +136,8 @@ func (d *door) decisions(t *testing.T) []map[string]any {
 	return lines
 }
 
-// leaves wants one audit line since the last look, with these members, and returns it; nil: it wants none.
+// leaves checks that there is one new audit line with these members, and returns it; nil: it checks that there is
+// none.
 func (d *door) leaves(t *testing.T, want map[string]any) map[string]any {
 	t.Helper()
 	lines := d.decisions(t)
@@ -154,7 +155,7 @@ func (d *door) leaves(t *testing.T, want map[string]any) map[string]any {
 	return lines[0]
 }
 
-// looksLike checks that two answers differ in nothing but their date.
+// looksLike checks that two answers differ only in their date.
 func (a answer) looksLike(t *testing.T, other answer) {
 	t.Helper()
 	a.header, other.header = a.header.Clone(), other.header.Clone()
@@ -165,7 +166,7 @@ func (a answer) looksLike(t *testing.T, other answer) {
 	}
 }
 
-// outcome is what must come of a request.
+// outcome is the expected outcome of a request.
 type outcome struct {
 	status int
 	code   string
@@ -199,7 +200,7 @@ func twoMechanisms() outcome {
 		"The request utilizes more than one mechanism for authenticating the client.", false}
 }
 
-// contract holds the sentences of the wire contract, word for word.
+// contract holds the error descriptions of the wire contract, word for word.
 var contract = map[string]string{
 	"invalid_request":        "The request is missing a required parameter, includes an unsupported parameter value, or is otherwise malformed.",
 	"invalid_client":         "Client authentication failed due to unknown client, no client authentication included, or unsupported authentication method.",
@@ -210,14 +211,14 @@ var contract = map[string]string{
 	"server_error":           "The authorization server encountered an unexpected condition which prevented it from fulfilling the request.",
 }
 
-// description is what error_description may hold (RFC 6749 §5.2).
+// description matches the permitted values of error_description (RFC 6749 §5.2).
 var description = regexp.MustCompile(`^[\x20-\x21\x23-\x5B\x5D-\x7E]+$`)
 
-// success is the body of a client's own token: the members in the order of the contract, and no others.
+// success matches the body of a client's own token: the members in the order of the contract, and no others.
 var success = regexp.MustCompile(`^\{"access_token":"([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)","token_type":"Bearer","expires_in":(\d+),"scope":"([^"]+)","created_at":(\d+)\}\n?$`)
 
-// hold holds an answer of the token endpoint, or a refusal of a neighbour, to what must come of the request and to
-// the invariants of every answer: headers, exact members, the contract's texts, one audit line with its reason.
+// hold checks an answer of the token endpoint, or a refusal of another endpoint, against the expected outcome and the
+// invariants of every answer: headers, exact members, the contract's texts, one audit line with its reason.
 func (d *door) hold(t *testing.T, a answer, want outcome) {
 	t.Helper()
 	d.holdUnaudited(t, a, want)
@@ -234,7 +235,7 @@ func (d *door) hold(t *testing.T, a answer, want outcome) {
 	}
 }
 
-// holdUnaudited is hold without the audit line, for requests that run side by side.
+// holdUnaudited is hold without the audit line, for concurrent requests.
 func (d *door) holdUnaudited(t *testing.T, a answer, want outcome) {
 	t.Helper()
 	if a.status != want.status {
@@ -256,7 +257,8 @@ func (d *door) holdUnaudited(t *testing.T, a answer, want outcome) {
 	holdError(t, a, want.code, text)
 }
 
-// holdHeaders holds an answer of TOKEN, revoke, introspect or info to the headers that success and error share.
+// holdHeaders checks the headers that successes and errors of the token, revocation, introspection and token info
+// endpoints share.
 func holdHeaders(t *testing.T, a answer) {
 	t.Helper()
 	for name, want := range map[string]string{
@@ -282,8 +284,8 @@ func holdHeaders(t *testing.T, a answer) {
 	}
 }
 
-// holdError holds a body to exactly error and error_description, in that order. An empty text is any that RFC 6749
-// allows.
+// holdError checks that a body has exactly error and error_description, in that order. An empty text accepts any that
+// RFC 6749 allows.
 func holdError(t *testing.T, a answer, code, text string) {
 	t.Helper()
 	var body struct {
@@ -306,7 +308,7 @@ func holdError(t *testing.T, a answer, code, text string) {
 	}
 }
 
-// issued holds an answer to the success body and returns its token and scope.
+// issued checks the success body and returns its token and scope.
 func issued(t *testing.T, a answer) (token, scope string) {
 	t.Helper()
 	parts := success.FindStringSubmatch(a.body)
@@ -366,7 +368,7 @@ func (d *door) passes(t *testing.T, token string) bool {
 	}
 }
 
-// multipartBody writes fields as curl -F does, and returns the body with its Content-Type.
+// multipartBody encodes fields as curl -F does, and returns the body with its Content-Type.
 func multipartBody(fields ...string) (body, contentType string) {
 	var b strings.Builder
 	for pair := range slices.Chunk(fields, 2) {
@@ -375,7 +377,7 @@ func multipartBody(fields ...string) (body, contentType string) {
 	return b.String() + "--XX--\r\n", "multipart/form-data; boundary=XX"
 }
 
-// jsonBody writes fields as one flat object, repeated names and all.
+// jsonBody encodes fields as one flat object, including repeated names.
 func jsonBody(fields ...string) string {
 	var members []string
 	for pair := range slices.Chunk(fields, 2) {
@@ -386,7 +388,7 @@ func jsonBody(fields ...string) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// urlEncodedBody writes fields as a form.
+// urlEncodedBody encodes fields as a form.
 func urlEncodedBody(fields ...string) string {
 	var pairs []string
 	for pair := range slices.Chunk(fields, 2) {
@@ -405,7 +407,7 @@ var encodings = []struct {
 	{"JSON", func(f ...string) (string, string) { return jsonBody(f...), "application/json" }},
 }
 
-// confFields are those of a request for a token by conf, and more.
+// confFields returns the fields of a token request by conf, and more.
 func confFields(more ...string) []string {
 	return append([]string{"grant_type", "client_credentials", "client_id", "conf", "client_secret", confSecret}, more...)
 }
@@ -420,7 +422,7 @@ func (d *door) register(t *testing.T, c store.Client) string {
 	return secret.Reveal()
 }
 
-// claims reads the claims of a token without checking anything.
+// claims decodes the claims of a token without verifying it.
 func claims(t *testing.T, token string) map[string]any {
 	t.Helper()
 	parts := strings.Split(token, ".")

@@ -8,9 +8,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT124PagesOfOtherOriginsAtTheIssuer: pages of other origins → metadata and keys for all; token, revocation and userinfo for the
-// origins of public clients and `cors_origins`, errors too; the rest for none, and never with credentials. Nobody is ever allowed to send
-// cookies along.
+// TestT124PagesOfOtherOriginsAtTheIssuer: pages of other origins → metadata and keys for all; token, revocation and
+// userinfo for the origins of public clients and `cors_origins`, errors too; the rest for none, and never with
+// credentials. No origin may ever send cookies.
 func TestT124PagesOfOtherOriginsAtTheIssuer(t *testing.T) {
 	g := startPeople(t, "client other other-SECRET {", "client other other-SECRET {\n\t\t\tcors_origins https://named.example http://localhost:3000")
 	d := &door{gatehouse: g, client: http.DefaultClient}

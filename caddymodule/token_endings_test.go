@@ -14,9 +14,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// What ends a user's tokens, and what the neighbours of the token endpoint say of them.
+// These tests cover what ends a user's tokens, and what the neighbours of the token endpoint then say of them.
 
-// revoke asks for the end of a token.
+// revoke posts a token to the revocation endpoint.
 func (u *userDoor) revoke(r request, token string, more ...string) answer {
 	u.t.Helper()
 	u.decisions(u.t)
@@ -48,7 +48,7 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 	} {
 		u.sub(name, func(u *userDoor) {
 			obtain := func() tokens { return u.userTokens(test.r, ada) }
-			if test.r.clientID == "" { // nobody can authenticate as their client: who holds one may end it
+			if test.r.clientID == "" { // no client can authenticate here: the holder may revoke it
 				obtain = func() tokens { return u.gives(test.r.asPassword(ada, peoplePassword)) }
 			}
 			first, bystander := obtain(), obtain()
@@ -60,7 +60,7 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 			u.gone(first.AccessToken, second.AccessToken)
 			u.denied(test.r.refresh(second.RefreshToken), badGrant("refresh_token_revoked"))
 			for _, ended := range []string{second.AccessToken, second.RefreshToken} {
-				if a := u.revoke(test.r, ended); test.r.clientID == "" { // whose it was is not known any more
+				if a := u.revoke(test.r, ended); test.r.clientID == "" { // its owner is no longer known
 					u.hold(u.t, a, badClient("client_credentials_missing"))
 				} else {
 					u.revoked(u.t, a, false)
@@ -82,7 +82,7 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 			u.hold(u.t, u.revoke(requestOf("other"), token), notYours)
 			u.hold(u.t, u.revoke(pub, token), notYours)
 			u.hold(u.t, u.revoke(r, token, "client_secret", "wrong"), badClient("client_authentication_failed"))
-			if token == got.AccessToken || token == got.RefreshToken { // the others are their holder's to end
+			if token == got.AccessToken || token == got.RefreshToken { // the other tokens can be revoked by their holder
 				u.hold(u.t, u.revoke(r, token, "client_secret", "", "client_id", ""), badClient("client_credentials_missing"))
 			}
 		})
@@ -99,16 +99,17 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 	}
 }
 
-// TestT96T132WhatEndsEverythingOfAUser: sign-out everywhere, a new password or an operator's `revoke --user` → all families of the user
-// are dead on every node, as is what an admin created; a plain sign-out leaves what consent let stay signed in. Sign-out leaves other
-// browsers, and what an admin has created for the user; the rest leaves nothing, of what the user has created as an admin neither.
+// TestT96T132WhatEndsEverythingOfAUser: sign-out everywhere, a new password or an operator's `revoke --user` → all
+// families of the user are dead on every node, as is what an admin created; a plain sign-out leaves what consent let
+// stay signed in. A plain sign-out also leaves other browsers, and the tokens that an admin has created for the user.
+// The others leave nothing, including the tokens that the user has created as an admin.
 func TestT96T132WhatEndsEverythingOfAUser(t *testing.T) {
 	u := openUsers(t, append(onDiskPeople, passwordRefresh...)...)
 	r := requestOf("conf")
 	another := u.userTokens(r, ada).AccessToken
 	for name, test := range map[string]struct {
 		end          func(u *userDoor, b *browser, id string)
-		othersRemain bool // other browsers' sessions, and what an admin created
+		othersRemain bool // other browsers' sessions, and tokens that an admin created
 	}{
 		"sign-out": {func(u *userDoor, b *browser, _ string) { b.signOut() }, true},
 		"sign out everywhere": {func(u *userDoor, b *browser, _ string) {
@@ -138,7 +139,7 @@ func TestT96T132WhatEndsEverythingOfAUser(t *testing.T) {
 			u.denied(requestOf("other").refresh(other.RefreshToken), badGrant("refresh_token_revoked"))
 			u.denied(nobodysClient.refresh(byPassword.RefreshToken), badGrant("refresh_token_revoked"))
 			u.denied(r.exchange(unused), badGrant("code_expired"))
-			// The old cookie opens nothing, even if the browser kept it.
+			// The old cookie is invalid even if the browser has kept it.
 			if a := u.send(u.t, "GET", "/oauth/account", "", "Cookie", "session="+cookie); a.status != http.StatusSeeOther {
 				u.t.Errorf("the account page with the old cookie: %d", a.status)
 			}
@@ -158,7 +159,7 @@ func TestT96T132WhatEndsEverythingOfAUser(t *testing.T) {
 			}
 		})
 	}
-	// A token whose family the store has dropped is ended by the revocation of its actor.
+	// A token whose family the store has dropped ends when its actor is revoked.
 	u.sub("without its family", func(u *userDoor) {
 		minted := u.issue(issuer.Grant{
 			Type: store.AdminCreated, User: &store.User{ID: "u-grace", Organisation: "acme", Role: "group_manager"}, Family: &store.TokenFamily{ID: "gone", Actor: store.Actor{Subject: "u-ada", ClientID: "conf"}},
@@ -173,7 +174,7 @@ func TestT96T132WhatEndsEverythingOfAUser(t *testing.T) {
 	})
 }
 
-// introspected is what a client hears of a token.
+// introspected returns the introspection response that a client gets for a token.
 func (u *userDoor) introspected(r request, token string, more ...string) map[string]any {
 	u.t.Helper()
 	u.decisions(u.t)
@@ -186,7 +187,7 @@ func (u *userDoor) introspected(r request, token string, more ...string) map[str
 	return body
 }
 
-// wantInactive wants a client to hear nothing of tokens.
+// wantInactive checks that introspection tells a client only that tokens are inactive.
 func (u *userDoor) wantInactive(r request, tokens ...string) {
 	u.t.Helper()
 	for _, token := range tokens {
@@ -217,7 +218,7 @@ func TestT106IntrospectionOfUserTokens(t *testing.T) {
 			}
 			body = u.introspected(r, got.RefreshToken, "token_type_hint", hint)
 			if iat, _ := body["iat"].(float64); iat == float64(got.CreatedAt+1) || iat == float64(got.CreatedAt-1) {
-				body["iat"] = float64(got.CreatedAt) // the one came to be in a second, the other in the next
+				body["iat"] = float64(got.CreatedAt) // the two were created in different seconds
 			}
 			want = map[string]any{
 				"active": true, "scope": got.Scope, "client_id": "conf", "iat": float64(got.CreatedAt), "sub": "u-ada", "iss": u.url, "username": ada, "token_use": "refresh_token",

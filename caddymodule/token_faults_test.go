@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// Faults amid a grant: a store that refuses one step, a client that leaves.
+// Faults during a grant: a store that fails one step, a client that disconnects.
 
-// beside opens the file of the store beside the store, as a foreign process does.
+// beside opens the store's file separately, as another process does.
 func (u *userDoor) beside() *sql.DB {
 	u.t.Helper()
 	return besideAt(u.t, u.database())
 }
 
-// unavailable is a 503 for a reason.
+// unavailable returns the outcome 503 with a reason.
 func unavailable(reason string) outcome {
 	return outcome{status: http.StatusServiceUnavailable, code: "temporarily_unavailable", reason: reason, text: busy}
 }

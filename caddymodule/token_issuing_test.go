@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Which grants give which tokens, at which paths, and what of them is stored.
+// Which grants yield which tokens, at which paths, and what the store keeps of them.
 
 // TestT92WhoGetsARefreshToken: a code grant whose client may refresh or whose scope says so, an admin's token for a member → a refresh
 // token; password grants only where switched on; client_credentials never.
@@ -56,7 +56,7 @@ func TestT92WhoGetsARefreshToken(t *testing.T) {
 			}
 		})
 	}
-	// One that the scope asked for can be used, though the client is not registered for the grant.
+	// A refresh token that the scope asked for is usable even if the client is not registered for the grant.
 	r := withScope("plain", "public refresh_token")
 	u.gives(r.refresh(u.userTokens(r, ada).RefreshToken))
 	for _, scope := range []string{"", "public"} {
@@ -65,8 +65,8 @@ func TestT92WhoGetsARefreshToken(t *testing.T) {
 	}
 }
 
-// TestTokenAliasServesTwoGrants: the second path is the same endpoint, but for the grants that it leaves out; those use
-// nothing up.
+// TestTokenAliasServesTwoGrants: the second path is the same endpoint without the other grants. A request for one of
+// those uses nothing up.
 func TestTokenAliasServesTwoGrants(t *testing.T) {
 	const alias = "/legacy/token"
 	u := openUsers(t, append(passwordRefresh, "\toauth_server\n", "\toauth_server {\n\t\ttoken_alias "+alias+"\n\t}\n")...)
@@ -88,9 +88,9 @@ func TestTokenAliasServesTwoGrants(t *testing.T) {
 	u.gives(r.exchange(code))
 }
 
-// TestT94A87NoCredentialIsStored: every credential issued in every flow, sought in database, write-ahead log, Caddy's files and log →
-// none is found, session ids are random and stored as digests. It runs every flow on a store in a file, and then looks for every
-// credential in all that the process wrote: database, write-ahead log, Caddy's own files, log.
+// TestT94A87NoCredentialIsStored: every credential issued in every flow, sought in database, write-ahead log, Caddy's
+// files and log → none is found, session ids are random and stored as digests. The store is a file, and the search
+// covers everything that the process wrote.
 func TestT94A87NoCredentialIsStored(t *testing.T) {
 	u := openUsers(t, append(onDiskPeople, passwordRefresh...)...)
 	for _, id := range []string{"conf", "pub", "nat", "legacy", "first"} {
@@ -101,7 +101,7 @@ func TestT94A87NoCredentialIsStored(t *testing.T) {
 			got = u.gives(r.refresh(got.RefreshToken))
 			u.gives(r.refresh(got.RefreshToken))
 		}
-		u.code(r, ada) // and one that nobody redeems
+		u.code(r, ada) // and one that is not redeemed
 		u.remember("code verifier", r.verifier)
 		u.remember("client secret", r.secret)
 		if id == "conf" || id == "pub" {
@@ -136,7 +136,7 @@ func TestT94A87NoCredentialIsStored(t *testing.T) {
 
 	files := filesBelow(t, filepath.Dir(u.logFile))
 	for path, text := range files {
-		// The autosaved configuration holds what the test's Caddyfile says in plain text instead of naming a file.
+		// The autosaved configuration contains what the test's Caddyfile has in plain text instead of naming a file.
 		if filepath.Base(path) != "autosave.json" {
 			u.noneIn(path, text)
 			u.noneEncodedIn(path, text)
@@ -150,8 +150,8 @@ func TestT94A87NoCredentialIsStored(t *testing.T) {
 	}
 }
 
-// filesBelow reads every file below a directory, while Caddy runs: one that its writer gives another name before it is read is
-// left out.
+// filesBelow reads every file below a directory while Caddy runs. It skips a file that its writer renames before it
+// is read.
 func filesBelow(t *testing.T, directory string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -174,7 +174,7 @@ func filesBelow(t *testing.T, directory string) map[string]string {
 	return files
 }
 
-// noneEncodedIn looks for credentials in forms that a store may give them.
+// noneEncodedIn looks for credentials in encodings that a store may use.
 func (u *userDoor) noneEncodedIn(place, text string) {
 	u.t.Helper()
 	for credential, what := range u.credentials {

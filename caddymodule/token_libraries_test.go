@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// What HTTP and OAuth libraries put on the wire unless told otherwise, byte for byte: the requests below are theirs, with
-// the addresses and credentials of the tests.
+// The requests below are byte for byte what HTTP and OAuth libraries send by default, with the addresses and
+// credentials of the tests.
 
-// asSent completes a request as a library writes it: the request line, Host and Content-Length are added.
+// asSent completes a request as a library writes it. It adds the request line, Host and Content-Length.
 func (g *gatehouse) asSent(path, headers, body string) (int, http.Header, string) {
 	g.t.Helper()
 	head := fmt.Sprintf("POST %s HTTP/1.1\n%s\nContent-Length: %d\nHost: %s\nConnection: close\n\n", path, headers, len(body), g.addr)
@@ -31,23 +31,23 @@ Accept: */*`
 const apache4Headers = `Accept-Encoding: gzip,deflate
 User-Agent: Apache-HttpClient/4.5.14 (Java/17.0.9)`
 
-// apachePart is a part as StringBody of Apache HttpClient 4 makes it, in its mode STRICT.
+// apachePart returns a part as StringBody of Apache HttpClient 4 writes it in STRICT mode.
 func apachePart(name, value string) string {
 	return "Content-Disposition: form-data; name=\"" + name + "\"\r\nContent-Type: text/plain; charset=ISO-8859-1\r\nContent-Transfer-Encoding: 8bit\r\n\r\n" + value
 }
 
-// apache5Part is a part as StringBody of Apache HttpClient 5 makes it.
+// apache5Part returns a part as StringBody of Apache HttpClient 5 writes it.
 func apache5Part(name, value string) string {
 	return "Content-Disposition: form-data; name=\"" + name + "\"\r\nContent-Type: text/plain; charset=US-ASCII\r\n\r\n" + value
 }
 
-// retrofitPart is a part as Retrofit 2 makes it of a RequestBody.
+// retrofitPart returns a part as Retrofit 2 writes it for a RequestBody.
 func retrofitPart(name, value string) string {
 	return fmt.Sprintf("Content-Disposition: form-data; name=\"%s\"\r\nContent-Transfer-Encoding: binary\r\nContent-Type: text/plain; charset=UTF-8\r\nContent-Length: %d\r\n\r\n%s",
 		name, len(value), value)
 }
 
-// parts makes a multipart body.
+// parts returns a multipart body.
 func parts(boundary string, part func(name, value string) string, fields ...string) string {
 	var b strings.Builder
 	for i := 0; i < len(fields); i += 2 {
@@ -56,7 +56,7 @@ func parts(boundary string, part func(name, value string) string, fields ...stri
 	return b.String() + "--" + boundary + "--\r\n"
 }
 
-// TestT20T26T28T97LibrariesGetTheirToken: requests of clients that have worked with other services for years.
+// TestT20T26T28T97LibrariesGetTheirToken sends requests of clients that have worked with other services for years.
 func TestT20T26T28T97LibrariesGetTheirToken(t *testing.T) {
 	g := startPeople(t)
 	stale := "Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjF9.c2ln\n"
@@ -103,7 +103,7 @@ func TestT20T26T28T97LibrariesGetTheirToken(t *testing.T) {
 	}
 }
 
-// r2 is the form with which a public client redeems a fresh code, without its client_id.
+// r2 returns the form with which a public client redeems a new code, without its client_id.
 func r2(g *gatehouse, client string) string {
 	r := request{clientID: client, redirectURI: "https://" + client + ".example/cb", scope: "public", state: "s", verifier: strings.Repeat("v", 43)}
 	form := r.exchange(g.code(r, "ada@acme.example"))
@@ -120,7 +120,8 @@ func jsonObject(t *testing.T, members map[string]any) string {
 	return string(text)
 }
 
-// TestT20AtIntrospectionABearerIsACredential: there it cannot be ignored beside another one, but what is no bearer can.
+// TestT20AtIntrospectionABearerIsACredential: at introspection, a bearer token next to another credential is not
+// ignored. A header of another scheme is.
 func TestT20AtIntrospectionABearerIsACredential(t *testing.T) {
 	d := openDoor(t, patient)
 	token, other := d.token(), d.token()
@@ -141,7 +142,7 @@ func TestT20AtIntrospectionABearerIsACredential(t *testing.T) {
 		t.Errorf("a bearer alone: %d %s", a.status, a.body)
 	}
 	d.decisions(t)
-	// T13: a public client's secret is in every copy of the application, and proves nothing.
+	// T13: every copy of the application contains a public client's secret, so it proves nothing.
 	d.hold(t, d.ask(t, "/oauth/introspect", "token="+token+"&client_id=keyed&client_secret=keyed-"+confSecret), badClient("client_is_public"))
 }
 

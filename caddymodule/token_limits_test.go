@@ -12,12 +12,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// How often a password can be guessed: per account and per address, on the page and at the token endpoint together.
+// These tests cover how often a password can be guessed: per account and per address, on the page and at the token
+// endpoint together.
 
 // loginLimits makes people count failed sign-ins.
 func loginLimits(lines string) []string { return []string{"\t\t\tlogin off\n", lines} }
 
-// throttled is the answer to one guess too many.
+// throttled is the outcome of one guess too many.
 func throttled() outcome {
 	return outcome{
 		status: http.StatusTooManyRequests, code: "temporarily_unavailable", reason: "sign_in_throttled",
@@ -27,10 +28,10 @@ func throttled() outcome {
 
 const wrongPassword = "wrong horse battery staple"
 
-// from is the door as another loopback address enters it.
+// from returns the door for requests from another loopback address.
 func (u *userDoor) from(address string) *userDoor { return &userDoor{u.door.from(address), u.wallet} }
 
-// signInPage is the answer of the sign-in page to a guess.
+// signInPage returns the sign-in page's answer to a guess.
 func (b *browser) signInPage(email, password string) page {
 	b.t.Helper()
 	r := requestOf("conf")
@@ -42,7 +43,7 @@ func (b *browser) signInPage(email, password string) page {
 	return b.signIn(p, email, password)
 }
 
-// holdThrottled holds the page that asks for a pause.
+// holdThrottled checks that a page asks the user to wait.
 func holdThrottled(t *testing.T, p page) {
 	t.Helper()
 	holdPage(t, p, http.StatusTooManyRequests)
@@ -80,7 +81,7 @@ func TestT72A80OneCountForPageAndGrant(t *testing.T) {
 		u.wait(now, 61*time.Second)
 		u.gives(r.asPassword(ada, peoplePassword))
 	})
-	// The same with a smaller limit, so that it takes fewer hashes.
+	// The same with a smaller limit, which needs fewer hashes.
 	u.reload(peopleSite(loginLimits("\t\t\tlogin 3/1m per account\n")...))
 	u.sub("on the page, then by the grant", func(u *userDoor) {
 		b := u.browserAt("127.0.0.7")
@@ -114,9 +115,10 @@ func TestT72A80OneCountForPageAndGrant(t *testing.T) {
 	})
 }
 
-// TestT73GuessesAtOnce: more guesses at once than the limit → no more than the limit are judged, the others get 429 or 503.
+// TestT73GuessesAtOnce: more guesses at once than the limit → at most the limit are checked, the others get 429 or
+// 503.
 func TestT73GuessesAtOnce(t *testing.T) {
-	setClock(t) // the minute does not pass
+	setClock(t) // keeps the minute from passing
 	u := openUsers(t, loginLimits("")...)
 	r := requestOf("conf")
 	admitted, throttles := 0, 0
@@ -128,7 +130,7 @@ func TestT73GuessesAtOnce(t *testing.T) {
 		case http.StatusTooManyRequests:
 			u.holdUnaudited(t, a, throttled())
 			throttles++
-		default: // no slot to hash in: it was not judged, and is not counted
+		default: // without a free hashing slot it was neither checked nor counted
 			u.holdUnaudited(t, a, outcome{status: http.StatusServiceUnavailable, code: "temporarily_unavailable", text: busy})
 		}
 	}
@@ -140,7 +142,7 @@ func TestT73GuessesAtOnce(t *testing.T) {
 // TestT74T75A80OneAddressManyAccounts: one password tried on 10,000 accounts from one address, with rotating X-Forwarded-For → the
 // address is limited, no account is locked.
 func TestT74T75A80OneAddressManyAccounts(t *testing.T) {
-	setClock(t) // the minute does not pass
+	setClock(t) // keeps the minute from passing
 	u := openUsers(t, loginLimits("\t\t\tlogin 10/1m per account\n\t\t\tlogin 12/1m per ip\n")...)
 	r := requestOf("conf")
 	guess := func(i int, email string) answer {
@@ -166,8 +168,8 @@ func TestT74T75A80OneAddressManyAccounts(t *testing.T) {
 	}
 }
 
-// TestT76A80KnownDeviceIsNotLockedOut: guesses that lock an account → the owner's known browser still signs in; from elsewhere a locked
-// account gives no answer. From outside a locked account gives no answer at all.
+// TestT76A80KnownDeviceIsNotLockedOut: guesses that lock an account → the owner's known browser still signs in; from
+// elsewhere a locked account gives no answer. From elsewhere, the right and a wrong password get the same answer.
 func TestT76A80KnownDeviceIsNotLockedOut(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, loginLimits("\t\t\tlogin 3/1m per account\n\t\t\tlogin 1000/1m per ip\n")...)
@@ -175,9 +177,9 @@ func TestT76A80KnownDeviceIsNotLockedOut(t *testing.T) {
 	known := u.browser()
 	known.authorize(r, ada)
 	other := u.browser()
-	other.authorize(r, maxim) // a device, but of another account
+	other.authorize(r, maxim) // a known device, but of another account
 	guess := func(b *browser, password string) page {
-		now.advance(10 * time.Millisecond) // a sign-in of the same moment is the one that is asked for
+		now.advance(10 * time.Millisecond) // a sign-in of the same instant would satisfy the request
 		return b.signInPage(ada, password)
 	}
 	for range 3 {
@@ -198,7 +200,7 @@ func TestT76A80KnownDeviceIsNotLockedOut(t *testing.T) {
 	if p := guess(known, peoplePassword); p.header.Get("Location") == "" {
 		t.Errorf("the known device: %d %s", p.status, p.body)
 	}
-	// Its own count ends as well.
+	// The device's own count is limited as well.
 	for range 3 {
 		if p := guess(known, wrongPassword); p.status != http.StatusOK {
 			t.Errorf("the known device's guess: %d", p.status)
@@ -207,7 +209,7 @@ func TestT76A80KnownDeviceIsNotLockedOut(t *testing.T) {
 	if p := guess(known, peoplePassword); p.status != http.StatusTooManyRequests {
 		t.Errorf("after its own guesses the known device: %d", p.status)
 	}
-	// A device cookie that was made up is none.
+	// A forged device cookie is ignored.
 	stranger := u.browser()
 	stranger.authorize(r, "ben@acme.example")
 	site, _ := url.Parse(u.url)
@@ -216,7 +218,7 @@ func TestT76A80KnownDeviceIsNotLockedOut(t *testing.T) {
 	if p := guess(stranger, peoplePassword); p.status != http.StatusTooManyRequests {
 		t.Errorf("a forged device: %d", p.status)
 	}
-	// It is a delay, and an operator's lock is not.
+	// The lock is temporary, but an operator's lock is not.
 	u.wait(now, 61*time.Second)
 	u.gives(r.asPassword(ada, peoplePassword))
 	id := u.addUser("locked@acme.example", "acme", store.RoleMember)

@@ -12,8 +12,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestF31NoLogHoldsACredential: every flow with all logs on → no log, metric or trace holds a credential. It runs every flow, good and
-// bad, with the log at DEBUG and access logs on, and then looks for every credential that was on its way, in each form that it had.
+// TestF31NoLogHoldsACredential: every flow with all logs on → no log, metric or trace holds a credential. It runs
+// every flow, good and bad, with the log at DEBUG and access logs on, and then looks for every credential sent, in
+// each of its forms.
 func TestF31NoLogHoldsACredential(t *testing.T) {
 	d := openDoor(t, onDisk)
 	registered := d.register(t, store.Client{ID: "app"})
@@ -27,7 +28,7 @@ func TestF31NoLogHoldsACredential(t *testing.T) {
 	}
 	wrong, query, odd := credentials["wrong secret"], credentials["query secret"], credentials["odd secret"]
 
-	// TOKEN, granted and refused at every step.
+	// The token endpoint, granted and refused at every step.
 	tokens := []string{d.token()}
 	for _, e := range encodings {
 		body, contentType := e.body(confFields()...)
@@ -52,14 +53,14 @@ func TestF31NoLogHoldsACredential(t *testing.T) {
 			d.ask(t, "/oauth/revoke", body, "Content-Type", contentType)
 			d.ask(t, "/oauth/introspect", body, "Content-Type", contentType)
 		}
-		// Bodies that break off amid a credential, and those of the wrong type.
+		// Bodies that end within a credential, and those of the wrong type.
 		d.ask(t, "/oauth/token", body[:len(body)-9], "Content-Type", contentType)
 		d.ask(t, "/oauth/token", body+"%zz\xff", "Content-Type", contentType)
 		d.ask(t, "/oauth/token", body, "Content-Type", "text/plain")
 		d.send(t, http.MethodPut, "/oauth/token", body, "Content-Type", contentType)
 		d.send(t, http.MethodPost, "/oauth/none", body, "Content-Type", contentType)
 	}
-	// The header, in every state of repair.
+	// The header, well-formed and malformed.
 	for _, credential := range []string{
 		"conf:" + confSecret, "app:" + registered, "conf:" + wrong, "conf:" + odd, "conf" + wrong, ":" + wrong,
 		url.QueryEscape("conf") + ":" + url.QueryEscape(odd), "nobody:" + credentials["unknown client's secret"],
@@ -82,7 +83,7 @@ func TestF31NoLogHoldsACredential(t *testing.T) {
 				"Authorization", "Bearer "+credentials["malformed bearer"])
 		}
 	}
-	// The gate: passed, refused, and with a token where none belongs.
+	// The gate: accepted, refused, and with a misplaced token.
 	for _, path := range []string{"/any/x", "/api/x", "/mixed/orders/1", "/mixed/pub/1", "/optional/x"} {
 		for _, token := range append(tokens, credentials["malformed bearer"], tokens[0][:40], tokens[0]+"x", tokens[0]+" "+tokens[0]) {
 			d.send(t, "GET", path, "", "Authorization", "Bearer "+token)
@@ -92,7 +93,7 @@ func TestF31NoLogHoldsACredential(t *testing.T) {
 		d.send(t, "GET", path+"?a=b&%61ccess_token="+tokens[0], "", "Authorization", "Bearer "+tokens[0])
 		d.send(t, "GET", path, "", "Cookie", "accessToken="+tokens[0])
 	}
-	// The neighbours, and the end of a token; then everything again on a broken store.
+	// The neighbours and revocation, then everything again on a broken store.
 	for range 2 {
 		for _, token := range tokens {
 			d.ask(t, "/oauth/introspect", "token="+token+"&"+asConf)
@@ -137,7 +138,8 @@ func TestF31NoLogHoldsACredential(t *testing.T) {
 	}
 }
 
-// TestI8EveryDecisionIsAudited: one line each, with what an operator needs to know and the reason of a refusal.
+// TestI8EveryDecisionIsAudited: each decision leaves one line, with what an operator needs to know and the reason of
+// a refusal.
 func TestI8EveryDecisionIsAudited(t *testing.T) {
 	d := openDoor(t, patient)
 	token := d.token()
@@ -189,7 +191,7 @@ func TestI8EveryDecisionIsAudited(t *testing.T) {
 			}
 		})
 	}
-	// Keys and metadata are public: no decision, no line.
+	// Keys and metadata are public, so their requests leave no line.
 	for _, path := range []string{"/oauth/jwks", "/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource"} {
 		d.send(t, "GET", path, "")
 		d.leaves(t, nil)

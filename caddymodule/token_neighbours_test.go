@@ -22,10 +22,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The neighbours of the token endpoint: revocation, introspection, token info, metadata, keys, and what is not there.
-// Rows T95, T106, T107, T108 and K8.
+// These tests cover the neighbours of the token endpoint: revocation, introspection, token info, metadata, keys, and
+// unused paths. Rows T95, T106, T107, T108 and K8.
 
-// revoked holds an answer of the revocation endpoint to its success.
+// revoked checks a successful answer of the revocation endpoint.
 func (d *door) revoked(t *testing.T, a answer, found bool) {
 	t.Helper()
 	d.holdUnaudited(t, a, granted())
@@ -38,7 +38,7 @@ func (d *door) revoked(t *testing.T, a answer, found bool) {
 	}
 }
 
-// gateSays holds the gate to its answer for a dead token.
+// gateSays checks the gate's answer to a token that is no longer valid.
 func (d *door) gateSays(t *testing.T, token, sentence string) {
 	t.Helper()
 	a := d.send(t, http.MethodGet, "/any/x", "", "Authorization", "Bearer "+token)
@@ -151,7 +151,7 @@ func TestT95RevocationIsAtOnce(t *testing.T) {
 		d.holdSentence(t, revoke(t, "token="+token, basic("conf:"+confSecret)...), down)
 		d.holdSentence(t, revoke(t, "token="+token+"&client_id=stored&client_secret=x"), down)
 		d.holdSentence(t, d.ask(t, "/oauth/token", ccGrant, basic("stored:x")...), down)
-		// What was never revoked is not dead, and clients of the configuration go on.
+		// A token that was never revoked stays valid, and clients of the configuration continue to work.
 		if !d.passes(t, token) {
 			t.Error("the gate refuses what was not revoked")
 		}
@@ -160,7 +160,7 @@ func TestT95RevocationIsAtOnce(t *testing.T) {
 	})
 }
 
-// holdSentence is hold for temporarily_unavailable, whose sentence is free.
+// holdSentence is hold for temporarily_unavailable, whose text is free.
 func (d *door) holdSentence(t *testing.T, a answer, want outcome) {
 	t.Helper()
 	var body struct {
@@ -239,7 +239,7 @@ func TestT106Introspection(t *testing.T) {
 		}
 		active(t, ask("token="+short+"&"+asConf), short)
 		move(7 * time.Second)
-		if err := d.app().node.Refresh(t.Context()); err != nil { // so that only the token is stale
+		if err := d.app().node.Refresh(t.Context()); err != nil { // now only the token is stale
 			t.Fatal(err)
 		}
 		inactive(t, ask("token="+short+"&"+asConf))
@@ -291,7 +291,7 @@ func TestT106Introspection(t *testing.T) {
 			t.Errorf("the gate does not go on with what it knows: %d", a.status)
 		}
 		d.upstream.one(t)
-		move(3 * time.Second) // what is known of revocations is now too old to say anything
+		move(3 * time.Second) // what is known of revocations is now too old
 		a := d.send(t, http.MethodGet, "/any/x", "", "Authorization", "Bearer "+token)
 		if a.status != 503 || a.header.Get("Retry-After") == "" || a.header.Get("Www-Authenticate") != "" {
 			t.Errorf("the gate: %d %v", a.status, a.header)
@@ -406,7 +406,7 @@ func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
 			t.Errorf("with a query: %d %s", status, body)
 		}
 	}
-	// Nor does anything else that we say: tokens, challenges.
+	// The same holds for tokens and challenges.
 	form := ccGrant + "&" + asConf
 	_, _, body := d.raw(fmt.Sprintf("POST /oauth/token HTTP/1.1\nHost: evil.example\nX-Forwarded-Host: evil.example\nContent-Type: %s\nContent-Length: %d\n\n%s", urlEncoded, len(form), form))
 	if claim := claims(t, member(t, body, "access_token")); claim["iss"] != issuer || claim["aud"] != issuer {
@@ -420,7 +420,7 @@ func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestNothingUnderOurPathsFallsThrough: an upstream behind the same site never sees them.
+// TestNothingUnderOurPathsFallsThrough: requests to our paths never reach an upstream of the same site.
 func TestNothingUnderOurPathsFallsThrough(t *testing.T) {
 	d := openDoor(t, strings.Replace(patient, "respond 404", "reverse_proxy UPSTREAM", 1))
 	d.decisions(t)
@@ -447,7 +447,7 @@ func TestNothingUnderOurPathsFallsThrough(t *testing.T) {
 		d.decisions(t)
 	}
 	for path, allow := range map[string]string{
-		"/oauth/token/info": "GET, HEAD", // those that take POST are in TestT23T24OnlyPOST
+		"/oauth/token/info": "GET, HEAD", // those that accept POST are in TestT23T24OnlyPOST
 		"/oauth/jwks":       "GET, HEAD", "/.well-known/oauth-authorization-server": "GET, HEAD", "/.well-known/oauth-protected-resource": "GET, HEAD",
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "get", "post"} {
@@ -455,7 +455,7 @@ func TestNothingUnderOurPathsFallsThrough(t *testing.T) {
 				continue
 			}
 			a := d.send(t, method, path, "x=y")
-			if allow == "GET, HEAD" && path != "/oauth/token/info" { // pages of any origin may read these, and no others
+			if allow == "GET, HEAD" && path != "/oauth/token/info" { // only these are readable by pages of any origin
 				if shared := a.header["Access-Control-Allow-Origin"]; !slices.Equal(shared, []string{"*"}) {
 					t.Errorf("%s %s: pages of the origins %q may read it", method, path, shared)
 				}
@@ -469,7 +469,7 @@ func TestNothingUnderOurPathsFallsThrough(t *testing.T) {
 		}
 	}
 	d.upstream.none(t)
-	// The others do reach it.
+	// Other paths do reach it.
 	if a := d.send(t, http.MethodGet, "/oauthx", ""); a.status != 200 {
 		t.Errorf("a path that is not ours: %d", a.status)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Parsing at the token endpoint, and what its answers look like: rows T23 to T40, T43, T44 and T97 to T102. Rows about
-// framing and time are in token_transport_test.go.
+// These tests cover parsing at the token endpoint, and the form of its answers: rows T23 to T40, T43, T44 and T97 to
+// T102. Rows about framing and time are in token_transport_test.go.
 
 // TestT23T24OnlyPOST: GET, HEAD, PUT, PATCH, DELETE or `post` → 405 with `Allow: POST` and no side effect; a preflight from an
 // unregistered origin → no CORS headers.
@@ -109,7 +109,7 @@ func TestT34T35T66T105Scopes(t *testing.T) {
 	}
 }
 
-// naughty are strings that have broken some program somewhere.
+// naughty are strings that have broken other programs.
 var naughty = []string{
 	"undefined", "null", "true", "None", "hasOwnProperty", "constructor", "\\", "0", "-1", "1E02", "0/0", "NaN", "-Infinity", "0xffffffffffffffff", "123456789012345678901234567890123456789", "1,000.00",
 	",./;'[]\\-=", "<>?:\"{}|_+", "!@#$%^&*()`~", "Ω≈ç√∫˜µ≤≥÷", "٠١٢٣٤٥٦٧٨٩", "ด้้้้้็็็็็้้้้้็็็็็", "'", "\"", "社會科學院語學研究所", "ﬁ", "İ", "ſ", "K", "ß", "e\u0301", "👩🏽", "👨‍👩‍👦", "🇺🇸🇷", "１２３", "﷽",

@@ -15,9 +15,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The password grant, row by row. Its limits stand in token_limits_test.go.
+// The password grant, row by row. Its limits are tested in token_limits_test.go.
 
-// nobodysClient is the request of a password grant without a client.
+// nobodysClient is a password grant request without a client.
 var nobodysClient = request{scope: "trusted public"}
 
 // TestT69PasswordGivesATokenForFourWeeks: the right address and password, in each encoding → 200, for four weeks.
@@ -132,7 +132,7 @@ func TestT77PasswordsThatAreNotHashed(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.sub("1 MiB", func(u *userDoor) {
-		// The announcement is enough. A client that goes on sending is cut off, and may not see the answer.
+		// The Content-Length is enough. A client that continues to send is disconnected and may not see the answer.
 		head := "POST /oauth/token HTTP/1.1\nHost: " + u.addr + "\nContent-Type: " + urlEncoded + "\nContent-Length: 1048576\n\n"
 		if status, _, body := u.raw(head); status != http.StatusRequestEntityTooLarge {
 			u.t.Errorf("status %d %s", status, body)
@@ -144,19 +144,19 @@ func TestT77PasswordsThatAreNotHashed(t *testing.T) {
 	u.denied(r.asPassword(ada, peoplePassword+"\x00"), malformed("parameter_value_invalid"))
 	u.denied(with(r.asPassword(ada, "x"), "password", ""), missing("password"))
 	u.denied(with(r.asPassword(ada, "x"), "email", ""), missing("email"))
-	// bcrypt reads 72 bytes: what is longer is another password all the same.
+	// bcrypt reads 72 bytes, but a longer password is still a different one.
 	u.denied(r.asPassword("long@acme.example", long+"p"), badGrant("sign_in_failed"))
 	u.denied(r.asPassword("long@acme.example", long[:71]), badGrant("sign_in_failed"))
 	u.gives(r.asPassword("long@acme.example", long))
 }
 
-// TestT78SignInsAtOnce: 500 sign-ins at once → no more hashes beside each other than slots, bounded memory, the gate stays fast, and the
-// surplus gets 503 or 429 within a second. The others wait a moment and are told to come back; the gate goes on.
+// TestT78SignInsAtOnce: 500 sign-ins at once → at most as many concurrent hashes as slots, bounded memory, the gate
+// stays fast, and the surplus gets 503 or 429 within a second. The surplus waits for a moment first.
 func TestT78SignInsAtOnce(t *testing.T) {
-	before := runtime.GOMAXPROCS(2) // and no more slots than that
+	before := runtime.GOMAXPROCS(2) // which also limits the slots to two
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 	slow, err := bcrypt.GenerateFromPassword([]byte(peoplePassword), 9)
-	for err == nil && configurationWord.Match(slow) { // it stands in the configuration, as peopleHash does
+	for err == nil && configurationWord.Match(slow) { // it is in the configuration, like peopleHash
 		slow, err = bcrypt.GenerateFromPassword([]byte(peoplePassword), 9)
 	}
 	if err != nil {
@@ -196,8 +196,8 @@ func TestT78SignInsAtOnce(t *testing.T) {
 
 const busy = "The service is temporarily unable to handle the request. Try again later."
 
-// TestT79CheapHashesAreReplaced: a sign-in against bcrypt or weak argon2id → the password is stored under the current parameters. Nothing
-// else of the user changes.
+// TestT79CheapHashesAreReplaced: a sign-in against bcrypt or weak argon2id → the password is stored under the current
+// parameters. Nothing else of the user changes.
 func TestT79CheapHashesAreReplaced(t *testing.T) {
 	u := openUsers(t, passwordRefresh...)
 	r := requestOf("conf")
@@ -240,7 +240,7 @@ func TestT79CheapHashesAreReplaced(t *testing.T) {
 			u.gives(r.refresh(first.RefreshToken))
 		})
 	}
-	// The sign-in page does as much.
+	// The sign-in page does the same.
 	id := u.addUser("page@acme.example", "acme", store.RoleMember)
 	if err := u.app().registry.People.SetPasswordHash(t.Context(), id, oauth.NewSecret(string(old))); err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func TestT104WhoMayUseThePasswordGrant(t *testing.T) {
 	u.denied(with(good, "client_id", ""), badClient(""))
 	u.denied(with(good, "client_id", store.BuiltInClientID, "client_secret", ""), badClient("client_authentication_failed"))
 	u.denied(with(good, "client_id", store.BuiltInClientID), badClient("client_authentication_failed"))
-	// The client proves itself before the password is looked at.
+	// The client is authenticated before the password is checked.
 	u.denied(with(good, "client_secret", "wrong", "password", "wrong"), badClient("client_authentication_failed"))
 	u.reload(peopleSite("\t\tpassword_grant\n", ""))
 	off := outcome{status: 400, code: "unsupported_grant_type", reason: "grant_type_unknown"}

@@ -8,13 +8,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT132NobodyIsMeant: revoking an id that does not exist → 404, exit status 1, nothing recorded; with `force` → recorded. Those whose
-// tokens may live can be named.
+// TestT132NobodyIsMeant: revoking an id that does not exist → 404, exit status 1, nothing recorded; with `force` →
+// recorded. A user whose tokens may still be valid can be revoked without it.
 func TestT132NobodyIsMeant(t *testing.T) {
 	u := openUsers(t, append([]string{"user u-max {", "user u-left {\n\t\t\temail left@acme.example\n\t\t\tpassword HASH\n\t\t\torganisation acme\n\t\t\trole member\n\t\t}\n\t\tuser u-max {"}, onDiskPeople...)...)
 	removed := u.addUser("removed@acme.example", "acme", store.RoleMember)
 	u.ok("user", "remove", removed)
-	u.reload(peopleSite(onDiskPeople...)) // u-left is declared no more
+	u.reload(peopleSite(onDiskPeople...)) // u-left is no longer declared
 	before := u.app().node.Revocations.Len()
 	for _, id := range []string{"nobody", "conf", "ADA", "u-ada ", "gatehouse"} {
 		body := u.must(http.StatusNotFound, "POST", "/oauth/revocations", `{"user":"`+id+`"}`)

@@ -11,10 +11,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// TestT133TheTokenOfBeforeARefreshEndsAlone: revocation of an access token of before the refresh → that token alone; of the current
-// access or refresh token → the family; of an expired one → nothing.
+// TestT133TheTokenOfBeforeARefreshEndsAlone: revocation of an access token from before the refresh → that token
+// alone; of the current access or refresh token → the family; of an expired one → nothing.
 func TestT133TheTokenOfBeforeARefreshEndsAlone(t *testing.T) {
-	setClock(t) // all of it within one second: iat says nothing
+	setClock(t) // all within one second: iat does not tell them apart
 	u := openUsers(t, append(onDiskPeople, passwordRefresh...)...)
 	for _, clientID := range []string{"conf", "pub"} {
 		u.sub(clientID, func(u *userDoor) {

@@ -9,9 +9,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
-// The refresh exchange, row by row.
+// These tests cover the refresh exchange, row by row.
 
-// passwordRefresh makes people give refresh tokens with the password grant.
+// passwordRefresh makes people issue refresh tokens with the password grant.
 var passwordRefresh = []string{"password_grant\n", "password_grant {\n\t\t\trefresh_tokens\n\t\t}\n"}
 
 // TestT80RefreshGivesNewTokens: a refresh → new access and refresh token, the same scope, the lifetime of the grant that it came from.
@@ -68,8 +68,8 @@ func TestT81RefreshTokensExpire(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, test := range map[string]struct {
 		client string
-		steps  []time.Duration // each but the last gives tokens
-		alive  bool            // so does the last
+		steps  []time.Duration // every step but the last yields tokens
+		alive  bool            // the last step does too
 	}{
 		"idle 30 d":                          {"conf", []time.Duration{30 * day}, true},
 		"idle 30 d + 1 s":                    {"conf", []time.Duration{30*day + time.Second}, false},
@@ -159,7 +159,7 @@ func TestT83ScopeOfARefresh(t *testing.T) {
 			}
 		})
 	}
-	u.gives(r.refresh(got.RefreshToken)) // the refusals used nothing up
+	u.gives(r.refresh(got.RefreshToken)) // the refusals have used nothing up
 }
 
 // TestT84AndT85ReuseEndsTheFamily: a refresh token after its successor was used, or 31 s after its own use, or two generations old →
@@ -173,7 +173,7 @@ func TestT84AndT85ReuseEndsTheFamily(t *testing.T) {
 		"redirect_uris https://first.example/cb", grace("first.example/cb")+"5m\n\t\t\t}")
 	for name, test := range map[string]struct {
 		client string
-		walk   []int           // the generations that are presented before
+		walk   []int           // the generations presented before
 		wait   []time.Duration // before each of them
 		later  time.Duration
 		reused int

@@ -11,9 +11,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Credentials that are used twice: by a thief, by a race, by a client whose answer was lost, after a restart.
+// These tests cover credentials that are used twice: by a thief, in a race, by a client that lost the answer, after a
+// restart.
 
-// atOnce returns the answers to a form that is sent so many times at the same time.
+// atOnce sends a form that many times concurrently and returns the answers.
 func (u *userDoor) atOnce(times int, form url.Values) []answer {
 	u.t.Helper()
 	answers := make([]answer, times)
@@ -54,7 +55,7 @@ func TestT49SecondRedemptionEndsTheFamily(t *testing.T) {
 			refreshed := u.gives(r.refresh(got.RefreshToken))
 			u.wait(now, test.later)
 			u.denied(with(form, test.change...), badGrant("code_replayed"))
-			if test.later < 6*time.Hour { // the access tokens' own life
+			if test.later < 6*time.Hour { // the access tokens' own lifetime
 				u.gone(got.AccessToken, refreshed.AccessToken)
 				if !u.alive(bystander.AccessToken) {
 					u.t.Error("another family of the same client and user died")
@@ -90,7 +91,7 @@ func TestT50AndT53CodeOfAnotherClientHarmsNobody(t *testing.T) {
 	u.denied(public, badGrant("code_of_another_client"))
 	u.denied(unproved, badClient("client_authentication_failed"))
 	got := u.gives(form)
-	// T50: after.
+	// T50: after it was used.
 	u.denied(theirs, badGrant("code_of_another_client"))
 	u.denied(public, badGrant("code_of_another_client"))
 	u.denied(unproved, badClient("client_authentication_failed"))
@@ -101,9 +102,10 @@ func TestT50AndT53CodeOfAnotherClientHarmsNobody(t *testing.T) {
 	u.gives(r.refresh(got.RefreshToken))
 }
 
-// TestT88WhatEndedStaysEndedAfterARestart: a revoked family after a restart with empty caches → invalid_grant. What lived goes on.
+// TestT88WhatEndedStaysEndedAfterARestart: a revoked family after a restart with empty caches → invalid_grant. Other
+// families continue to work.
 func TestT88WhatEndedStaysEndedAfterARestart(t *testing.T) {
-	setClock(t) // the code's minute does not pass
+	setClock(t) // keeps the code's minute from passing
 	changes := append([]string{"limits {\n", "password_grant {\n\t\t\trefresh_tokens\n\t\t}\n\t\tlimits {\n", "\t\tpassword_grant\n", ""}, onDiskPeople...)
 	u := openUsers(t, changes...)
 	r := requestOf("conf")

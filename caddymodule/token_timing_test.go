@@ -20,9 +20,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// BenchmarkTM1TM2Refusals shows what the time of a refusal tells. About a client: unknown, wrong secret, disabled, public, and declared
-// in the configuration should cost the same. About an account: unknown, wrong password under argon2id and under bcrypt, locked, and
-// invited. Compare the medians of several runs (-count).
+// BenchmarkTM1TM2Refusals shows what the timing of a refusal reveals. For a client, the cases unknown, wrong secret,
+// disabled, public, and declared in the configuration should take the same time. For an account, so should unknown,
+// wrong password under argon2id and under bcrypt, locked, and invited. Compare the medians of several runs (-count).
 func BenchmarkTM1TM2Refusals(b *testing.B) {
 	st, err := sqlstore.OpenSQLite(b.Context(), filepath.Join(b.TempDir(), "x.db"), sqlstore.Options{})
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Size, framing and time at the token endpoint, on raw sockets: rows T36, T41, T42, T45 and T46.
+// These tests cover size, framing and time at the token endpoint, on raw sockets: rows T36, T41, T42, T45 and T46.
 
-// dial opens a connection that answers within the time or not at all.
+// dial opens a connection whose deadline is limit from now.
 func (d *door) dial(t *testing.T, limit time.Duration) net.Conn {
 	t.Helper()
 	connection, err := net.Dial("tcp", d.addr)
@@ -33,8 +33,9 @@ func (d *door) dial(t *testing.T, limit time.Duration) net.Conn {
 	return connection
 }
 
-// responses reads so many answers on a connection and those that come after them, until it is closed or nothing more comes for
-// a tenth of a second. One that says that it is the last is followed by the end of the connection.
+// responses reads least answers on a connection, and further ones until the connection is closed or nothing arrives
+// for a tenth of a second. After an answer with Connection: close, it waits for the end of the
+// connection.
 func responses(connection net.Conn, least int) (answers []answer, closed bool) {
 	reader, last := bufio.NewReader(connection), false
 	for {
@@ -57,7 +58,7 @@ func responses(connection net.Conn, least int) (answers []answer, closed bool) {
 	}
 }
 
-// crlf makes the lines of a head end as they do on the wire.
+// crlf converts line ends to CR LF.
 func crlf(text string) string { return strings.ReplaceAll(text, "\n", "\r\n") }
 
 func (d *door) head(more string) string {
@@ -84,7 +85,7 @@ func TestT36BodiesAreBounded(t *testing.T) {
 						framing, payload = "Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", size, body)
 					}
 					sent := make(chan struct{})
-					go func() { // the server stops reading before all is written
+					go func() { // the server stops reading before everything is written
 						defer close(sent)
 						_, _ = io.WriteString(connection, d.head("Content-Type: "+contentType+"\n"+framing+"\n\n")+payload)
 					}()
@@ -107,7 +108,7 @@ func TestT36BodiesAreBounded(t *testing.T) {
 		}
 	}
 
-	// A promise of 10 GB costs nothing, and is refused before a byte of it.
+	// A Content-Length of 10 GB is refused before the first byte of the body, and costs nothing.
 	before := allocated()
 	for _, e := range encodings {
 		_, contentType := e.body()
@@ -120,7 +121,7 @@ func TestT36BodiesAreBounded(t *testing.T) {
 		d.hold(t, answers[0], tooLarge)
 	}
 
-	// Chunks without end: cut, whatever their size.
+	// Endless chunks are cut off, whatever their size.
 	for _, e := range encodings {
 		for _, chunk := range []string{"1\r\nx\r\n", "1000\r\n" + strings.Repeat("x", 4096) + "\r\n", "1;" + strings.Repeat("e", 1000) + "\r\nx\r\n"} {
 			_, contentType := e.body()
@@ -133,7 +134,7 @@ func TestT36BodiesAreBounded(t *testing.T) {
 				n, err = io.WriteString(connection, stream)
 				sent += n
 			}
-			// What the kernel buffers on the way is in it.
+			// This includes what the kernel buffers.
 			if sent > 32<<20 || d.isTimeout(err) {
 				t.Errorf("endless chunks, %s: %d bytes were taken, %v", e.name, sent, err)
 			}
@@ -162,9 +163,9 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// TestT41NobodySmugglesARequest: Content-Length beside Transfer-Encoding, two lengths, bare LF, folded lines, chunk extensions, wrong
-// lengths in HTTP/2 and 3 → 400 or 501, and the embedded request is never executed. The one inside would issue a token; no answer but
-// those that were asked for may come.
+// TestT41NobodySmugglesARequest: Content-Length beside Transfer-Encoding, two lengths, bare LF, folded lines, chunk
+// extensions, wrong lengths in HTTP/2 and 3 → 400 or 501, and the embedded request is never executed. The embedded
+// request would issue a token, so no answer may come except the expected ones.
 func TestT41NobodySmugglesARequest(t *testing.T) {
 	d := openDoor(t, patient)
 	form := ccGrant + "&" + asConf
@@ -174,7 +175,7 @@ func TestT41NobodySmugglesARequest(t *testing.T) {
 	chunkOf := func(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
 	for name, test := range map[string]struct {
 		request  string
-		statuses []int // of the answers that may come; the first is the only one unless it is a 200
+		statuses []int // permitted statuses; the first answer is the only one unless it is a 200
 	}{
 		"CL.TE":                       {d.head(media+"Content-Length: "+fmt.Sprint(5+len(inner))+"\nTransfer-Encoding: chunked\n\n") + "0\r\n\r\n" + inner, []int{400}},
 		"TE.CL":                       {d.head(media+"Transfer-Encoding: chunked\nContent-Length: 4\n\n") + chunkOf(inner) + "0\r\n\r\n", []int{400}},
@@ -249,7 +250,7 @@ func TestT41NobodySmugglesARequest(t *testing.T) {
 	}
 	d.upstream.none(t)
 
-	// What is well-formed is answered, once each and in order.
+	// Well-formed requests are answered, once each and in order.
 	t.Run("pipelined", func(t *testing.T) {
 		d.decisions(t)
 		connection := d.dial(t, patience)
@@ -280,13 +281,13 @@ func TestT41NobodySmugglesARequest(t *testing.T) {
 // other clients unaffected.
 func TestT42SlowBodiesAreCut(t *testing.T) {
 	d := openDoor(t, patient)
-	const limit = 10*time.Second + time.Second // the row's, and a second for what a connection waits before anybody reads it
+	const limit = 10*time.Second + time.Second // the row's limit, and a second that a connection may wait to be read
 	const media = "Content-Type: " + urlEncoded + "\n"
 	form := ccGrant + "&" + asConf
 	at := func(method, path, head string) string {
 		return crlf(method + " " + path + " HTTP/1.1\nHost: " + d.addr + "\n" + head + "\n")
 	}
-	// Some of these never look at the body; a server that first waits for it would hang all the same.
+	// Some of these endpoints never read the body. A server that waited for it first would still hang.
 	slow := map[string]string{
 		"Expect":                       at("POST", "/oauth/token", media+"Expect: 100-continue\nContent-Length: 100\n"),
 		"nothing":                      at("POST", "/oauth/token", media+"Content-Length: 100\n"),
@@ -317,7 +318,7 @@ func TestT42SlowBodiesAreCut(t *testing.T) {
 				ended := make(chan struct{})
 				defer close(ended)
 				if dripping && name != "one byte short" {
-					go func() { // one byte each two seconds keeps any deadline between bytes from passing
+					go func() { // one byte in two seconds keeps any deadline between bytes from passing
 						for {
 							select {
 							case <-ended:
@@ -338,7 +339,7 @@ func TestT42SlowBodiesAreCut(t *testing.T) {
 			})
 		}
 	}
-	// Everybody else is served meanwhile.
+	// All other clients are served meanwhile.
 	const others = 20
 	for range others {
 		d.token()
@@ -358,13 +359,13 @@ func TestT45EarlyDataIsRefused(t *testing.T) {
 	d.decisions(t)
 	for _, path := range []string{"/oauth/token", "/oauth/revoke", "/oauth/introspect"} {
 		d.hold(t, d.ask(t, path, form+"&token=x", "Early-Data", "1"), early)
-		// RFC 8470 §5.1: several or invalid ones count as 1.
+		// RFC 8470 §5.1: several or invalid values count as 1.
 		d.hold(t, d.ask(t, path, form+"&token=x", "Early-Data", "0", "Early-Data", "1"), early)
 		d.hold(t, d.ask(t, path, form+"&token=x", "Early-Data", "1, 1"), early)
 		d.hold(t, d.ask(t, path, form+"&token=x", "Early-Data", "true"), early)
 		d.hold(t, d.ask(t, path, form+"&token=x", "Early-Data", ""), early)
 	}
-	// What changes nothing may be replayed.
+	// Requests that change nothing may be replayed.
 	if a := d.send(t, http.MethodGet, "/oauth/jwks", "", "Early-Data", "1"); a.status != http.StatusOK {
 		t.Errorf("GET: %d", a.status)
 	}
@@ -381,16 +382,16 @@ func TestT46AClientThatLeaves(t *testing.T) {
 	d.decisions(t)
 	for i := range 100 {
 		connection := d.dial(t, patience)
-		// All of it, then none of the answer; or cut somewhere.
+		// The client sends all of it and reads no answer, or stops within it.
 		text := request
 		if i%2 == 1 {
 			text = request[:len(request)*i/100]
 		}
 		_, _ = io.WriteString(connection, text)
-		_ = connection.(*net.TCPConn).SetLinger(0) // reset, not closed
+		_ = connection.(*net.TCPConn).SetLinger(0) // reset instead of closed
 		time.Sleep(time.Duration(i%5) * 100 * time.Microsecond)
 		_ = connection.Close()
-		d.app().issuer.Clients.Authenticated.Forget("app") // so that the store is asked each time
+		d.app().issuer.Clients.Authenticated.Forget("app") // makes every request query the store
 	}
 	if a := d.ask(t, "/oauth/token", form); a.status != http.StatusOK {
 		t.Errorf("afterwards: %d %s", a.status, a.body)
@@ -399,7 +400,7 @@ func TestT46AClientThatLeaves(t *testing.T) {
 	if after := settled(before + 5); after > before+5 {
 		t.Errorf("%d goroutines, %d before", after, before)
 	}
-	for _, line := range d.decisions(t) { // of all, for nobody is served any more
+	for _, line := range d.decisions(t) { // of all, because no request is served any longer
 		if line["level"] == "error" {
 			t.Errorf("an alarm: %v", line)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// endings are what an operator does to a user after which nothing of what was issued before is worth anything.
+// endings are the operator's actions on a user that invalidate everything issued before.
 func (g *gatehouse) endings() map[string]func(id string) error {
 	registry, ctx := g.app().registry, context.Background()
 	return map[string]func(id string) error{
@@ -34,7 +34,7 @@ func (g *gatehouse) endings() map[string]func(id string) error {
 	}
 }
 
-// unrevoked is a token of an admin that no revocation of the user's families hits.
+// unrevoked returns a token of an admin that no revocation of the user's families affects.
 func (d *adminDoor) unrevoked(id, organisation string) string {
 	return d.issue(issuer.Grant{
 		Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: organisation, Role: store.RoleAdmin},
@@ -99,9 +99,9 @@ func TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs(t *testing.T) {
 	d.gives(waiting)
 }
 
-// TestT61T91M25WhatIsDeclaredOtherwiseEnds: an operator who takes a user or a client out of the Caddyfile, or gives a user another
-// role or organisation there, expects that their tokens, those that an admin created for them too, stop working with the reload, and
-// not with their own end weeks later. Whoever stays as they were notices nothing.
+// TestT61T91M25WhatIsDeclaredOtherwiseEnds: an operator takes a user or a client out of the Caddyfile, or changes a
+// user's role or organisation there. Their tokens, including those that an admin created for them, then end with the
+// reload, and not at their own expiry weeks later. Unchanged users and clients keep theirs.
 func TestT61T91M25WhatIsDeclaredOtherwiseEnds(t *testing.T) {
 	now := setClock(t)
 	d := openAdmin(t)
@@ -138,7 +138,7 @@ func TestT61T91M25WhatIsDeclaredOtherwiseEnds(t *testing.T) {
 	d.gives(r.refresh(stays.RefreshToken))
 	d.gives(r.exchange(waiting))
 
-	// A user who comes back starts anew, but not in the same second.
+	// A user who is declared again starts anew, but not in the same second.
 	d.wait(now, 2*time.Second)
 	d.reload(peopleSite())
 	if d.alive(ended["removed"].AccessToken) || !d.alive(d.userTokens(r, "ben@acme.example").AccessToken) {
@@ -146,7 +146,7 @@ func TestT61T91M25WhatIsDeclaredOtherwiseEnds(t *testing.T) {
 	}
 }
 
-// cutBlock takes a block out of a Caddyfile.
+// cutBlock removes a block from a Caddyfile.
 func cutBlock(t *testing.T, text, head string) string {
 	t.Helper()
 	start := strings.Index(text, "\t\t"+head)

@@ -16,21 +16,21 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// userDoor is a door for tokens that act for users. It remembers every credential that passes through it, and when the
-// test is over no log may hold one of them.
+// userDoor is a door for users' tokens. It records every credential that passes through it, and checks at the end of
+// the test that no log contains one.
 type userDoor struct {
 	*door
 	*wallet
 }
 
-// wallet is what a userDoor and its copies for sub-tests share.
+// wallet holds what a userDoor and its copies for sub-tests share.
 type wallet struct {
 	mu          sync.Mutex
-	credentials map[string]string // what it is, by its value
+	credentials map[string]string // kind of credential, by value
 	browsers    map[string]*browser
 }
 
-// onDiskPeople makes the store of people one that outlives it, in the file that gatehouse.database names.
+// onDiskPeople gives people a persistent store, in the file that gatehouse.database names.
 var onDiskPeople = []string{"store memory", "store sqlite DIR/state/oauth.db"}
 
 // openUsers serves people, changed by the pairs of old and new text.
@@ -44,14 +44,14 @@ func openUsers(t *testing.T, changes ...string) *userDoor {
 	return u
 }
 
-// in is the door for a sub-test.
+// in returns the door for a sub-test.
 func (u *userDoor) in(t *testing.T) *userDoor {
 	house, front := *u.gatehouse, *u.door
 	house.t, front.gatehouse = t, &house
 	return &userDoor{&front, u.wallet}
 }
 
-// sub runs a sub-test with a door of its own.
+// sub runs a sub-test with its own door.
 func (u *userDoor) sub(name string, test func(*userDoor)) {
 	u.t.Run(name, func(t *testing.T) { test(u.in(t)) })
 }
@@ -66,7 +66,7 @@ func (w *wallet) remember(what string, credentials ...string) {
 	}
 }
 
-// noneIn looks for every credential in a text: as it is, escaped, and a token's signature alone.
+// noneIn checks that a text contains no credential: neither plain nor escaped, nor a token's signature alone.
 func (u *userDoor) noneIn(place, text string) {
 	u.t.Helper()
 	u.mu.Lock()
@@ -81,7 +81,7 @@ func (u *userDoor) noneIn(place, text string) {
 	}
 }
 
-// wait lets time pass, and the gate learn that nothing was revoked meanwhile.
+// wait advances the clock and refreshes the gate's revocations.
 func (u *userDoor) wait(c *testClock, d time.Duration) {
 	u.t.Helper()
 	c.advance(d)
@@ -90,7 +90,7 @@ func (u *userDoor) wait(c *testClock, d time.Duration) {
 	}
 }
 
-// browserOf is the one browser of a user, who stays signed in.
+// browserOf returns the user's one browser, which stays signed in.
 func (u *userDoor) browserOf(email string) *browser {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -104,7 +104,7 @@ func (u *userDoor) browserOf(email string) *browser {
 	return &of
 }
 
-// code is a code for a user who stays signed in.
+// code returns a code for a user who stays signed in.
 func (u *userDoor) code(r request, email string) string {
 	u.t.Helper()
 	b := u.browserOf(email)
@@ -118,16 +118,16 @@ func (u *userDoor) code(r request, email string) string {
 	return code
 }
 
-// userTokens are tokens by the code flow.
+// userTokens obtains tokens by the code flow.
 func (u *userDoor) userTokens(r request, email string) tokens {
 	u.t.Helper()
 	return u.gives(r.exchange(u.code(r, email)))
 }
 
-// userSuccess is the body of a user's tokens: the members in the order of the contract, and no others.
+// userSuccess matches the body of a user's tokens: the members in the order of the contract, and no others.
 var userSuccess = regexp.MustCompile(`^\{"access_token":"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+","token_type":"Bearer","expires_in":(\d+),("refresh_token":"[A-Za-z0-9]{40,}",)?"scope":"[^"]+","created_at":(\d+)\}\n?$`)
 
-// gives posts a form to the token endpoint, or to another path, and wants tokens, with one audit line.
+// gives posts a form to the token endpoint, or to another path, and expects tokens, with one audit line.
 func (u *userDoor) gives(form url.Values, path ...string) tokens {
 	u.t.Helper()
 	u.decisions(u.t)
@@ -136,7 +136,7 @@ func (u *userDoor) gives(form url.Values, path ...string) tokens {
 	return u.tokensIn(a)
 }
 
-// tokensIn holds a success to the contract and to the claims of its access token.
+// tokensIn checks a success against the contract and the claims of its access token.
 func (u *userDoor) tokensIn(a answer) tokens {
 	u.t.Helper()
 	var got tokens
@@ -157,8 +157,8 @@ func (u *userDoor) tokensIn(a answer) tokens {
 	return got
 }
 
-// denied posts a form to the token endpoint and wants it refused, with its reason in one audit line and nothing secret
-// in the answer.
+// denied posts a form to the token endpoint and expects a refusal, with its reason in one audit line and no secret in
+// the answer.
 func (u *userDoor) denied(form url.Values, want outcome, path ...string) {
 	u.t.Helper()
 	u.decisions(u.t)
@@ -166,19 +166,19 @@ func (u *userDoor) denied(form url.Values, want outcome, path ...string) {
 	u.upstream.none(u.t)
 }
 
-// badGrant is an invalid_grant for a reason.
+// badGrant returns the outcome invalid_grant with a reason.
 func badGrant(reason string) outcome {
 	return outcome{status: http.StatusBadRequest, code: "invalid_grant", reason: reason}
 }
 
-// alive reports whether the gate takes a token.
+// alive reports whether the gate accepts a token.
 func (u *userDoor) alive(token string) bool {
 	u.t.Helper()
 	defer u.upstream.seen()
 	return u.gatehouse.alive(token)
 }
 
-// gone wants the gate to refuse a token as revoked.
+// gone checks that the gate refuses tokens as revoked.
 func (u *userDoor) gone(tokens ...string) {
 	u.t.Helper()
 	for _, token := range tokens {
@@ -191,7 +191,7 @@ func (u *userDoor) gone(tokens ...string) {
 	}
 }
 
-// with returns a form with other values; an empty one takes the parameter out.
+// with returns a copy of a form with other values. An empty value removes the parameter.
 func with(form url.Values, pairs ...string) url.Values {
 	changed := maps.Clone(form)
 	for pair := range slices.Chunk(pairs, 2) {
@@ -221,7 +221,7 @@ func (u *userDoor) family(id string) *store.TokenFamily {
 	return f
 }
 
-// audited returns the only audit line since the last look.
+// audited returns the only audit line since the last call.
 func (u *userDoor) audited() map[string]any {
 	u.t.Helper()
 	lines := u.decisions(u.t)
@@ -231,7 +231,7 @@ func (u *userDoor) audited() map[string]any {
 	return lines[0]
 }
 
-// asPassword is the form of the password grant.
+// asPassword returns the form of the password grant.
 func (r request) asPassword(email, password string) url.Values {
 	values := url.Values{"grant_type": {"password"}, "email": {email}, "password": {password}}
 	if r.clientID != "" {
@@ -246,7 +246,7 @@ func (r request) asPassword(email, password string) url.Values {
 	return values
 }
 
-// createdByAdmin are the tokens that an organisation's admin obtains for a member.
+// createdByAdmin returns the tokens that an organisation's admin obtains for a member.
 func (u *userDoor) createdByAdmin(adminToken, userID string) tokens {
 	u.t.Helper()
 	a := u.send(u.t, http.MethodPost, "/api/v1/organisations/me/users/"+userID+"/access_tokens",

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// What a thief of a refresh token can learn of its owner.
+// These tests cover what a thief of a refresh token can learn about its owner.
 
-// TestT130NobodySeesARefreshFromOutside: introspection of a used refresh token within the grace → byte for byte as before the refresh;
-// another client or user → inactive. Whoever could see that a stolen refresh token was used by its owner would present it within the
-// grace, get the same successor, and raise no alarm.
+// TestT130NobodySeesARefreshFromOutside: introspection of a used refresh token within the grace → byte for byte as
+// before the refresh; another client or user → inactive. A thief who could see that the owner has used the token
+// would present it within the grace, get the same successor, and cause no alarm.
 func TestT130NobodySeesARefreshFromOutside(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, passwordRefresh...)
@@ -93,12 +93,12 @@ func TestT130NobodySeesARefreshFromOutside(t *testing.T) {
 	})
 }
 
-// behindProxy makes every request come from the address that X-Forwarded-For names.
+// behindProxy makes every request come from the address in X-Forwarded-For.
 var behindProxy = []string{"\tadmin ADMIN\n", "\tadmin ADMIN\n\tservers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}\n"}
 
-// TestT131ARepeatFromElsewhere: a refresh repeated within the grace from another network → served with a warning in audit log and
-// metrics; under `same_address` → a reuse; no address is stored. Repeating a refresh within the grace gives the same successor, so a
-// thief who is fast enough must at least be seen, and with same_address is refused.
+// TestT131ARepeatFromElsewhere: a refresh repeated within the grace from another network → served with a warning in
+// audit log and metrics; under `same_address` → a reuse; no address is stored. A repeat within the grace yields the
+// same successor. A thief who is fast enough must at least be noticed, and same_address refuses the repeat.
 func TestT131ARepeatFromElsewhere(t *testing.T) {
 	const chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%s Safari/537.36"
 	agent := func(version string) string { return strings.Replace(chrome, "%s", version, 1) }

@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The files usertoken_*_test.go hold the operation by which an organisation's admin obtains tokens for members to the
-// wire contract, one test for each row of the catalogue of attacks and faults, through a whole Caddy.
+// The files usertoken_*_test.go test the operation by which an organisation's admin obtains tokens for members
+// against the wire contract, through a whole Caddy, one test for each row of the catalogue of attacks and faults.
 
 // adminDoor is a userDoor with the token of an admin of the organisation acme.
 type adminDoor struct {
@@ -22,7 +22,7 @@ type adminDoor struct {
 	admin string
 }
 
-// openAdmin serves people, changed by the pairs of old and new text, and has an operator make u-ada a token.
+// openAdmin serves people, changed by the pairs of old and new text, and creates a token for u-ada as an operator.
 func openAdmin(t *testing.T, changes ...string) *adminDoor {
 	t.Helper()
 	d := &adminDoor{userDoor: openUsers(t, changes...)}
@@ -33,12 +33,12 @@ func openAdmin(t *testing.T, changes ...string) *adminDoor {
 
 func (d *adminDoor) in(t *testing.T) *adminDoor { return &adminDoor{d.userDoor.in(t), d.admin} }
 
-// sub runs a sub-test with a door of its own.
+// sub runs a sub-test with its own door.
 func (d *adminDoor) sub(name string, test func(*adminDoor)) {
 	d.t.Run(name, func(t *testing.T) { test(d.in(t)) })
 }
 
-// operatorToken is a token for a user that an operator makes.
+// operatorToken returns a token for a user that an operator creates.
 func (d *adminDoor) operatorToken(client, user, scope string) string {
 	d.t.Helper()
 	made, err := d.operator().MintUserToken(d.t.Context(), client, user, scope, 0)
@@ -50,7 +50,7 @@ func (d *adminDoor) operatorToken(client, user, scope string) string {
 	return token
 }
 
-// stored adds a user straight to the store, past the registry's checks.
+// stored adds a user directly to the store, without the registry's checks.
 func (d *adminDoor) stored(u store.User) {
 	d.t.Helper()
 	if u.Email == "" {
@@ -64,7 +64,7 @@ func (d *adminDoor) stored(u store.User) {
 	}
 }
 
-// manager adds a group manager of acme who can be changed.
+// manager adds a group manager of acme whom the test can change.
 func (d *adminDoor) manager(id string) {
 	d.t.Helper()
 	d.stored(store.User{
@@ -72,7 +72,7 @@ func (d *adminDoor) manager(id string) {
 	})
 }
 
-// families counts the living families of all users.
+// families counts the live families of all users.
 func (d *adminDoor) families() int {
 	d.t.Helper()
 	users, err := d.app().registry.People.Users(d.t.Context(), "")
@@ -96,21 +96,22 @@ const (
 	documentMedia = "application/vnd.api+json"
 )
 
-// reference is the body that names a user.
+// reference returns the body that names a user.
 func reference(id string) string { return `{"data":{"id":` + strconv.Quote(id) + `,"type":"users"}}` }
 
-// mintRequest is a request for a token for the user of that id. Its other members replace what a good one has.
+// mintRequest is a request for a token for the user with that id. Its other members replace the defaults of a good
+// request.
 type mintRequest struct {
 	id     string
 	method string
 	path   string
 	query  string
 	body   string
-	// headers replace or add; the value "-" leaves one out.
+	// headers replace or add headers; the value "-" omits one.
 	headers map[string]string
 }
 
-// mint sends a request with a bearer token, or with none when it is empty.
+// mint sends a request with a bearer token; empty: without one.
 func (d *adminDoor) mint(token string, r mintRequest) answer {
 	d.t.Helper()
 	headers := map[string]string{"Content-Type": documentMedia, "Accept": documentMedia}
@@ -125,7 +126,7 @@ func (d *adminDoor) mint(token string, r mintRequest) answer {
 		}
 	}
 	if headers["Content-Type"] == "-" {
-		list = append(list, "Content-Type", "") // else send would give it one
+		list = append(list, "Content-Type", "") // otherwise send adds one
 	}
 	method, path, body := r.method, r.path, r.body
 	if method == "" {
@@ -140,7 +141,7 @@ func (d *adminDoor) mint(token string, r mintRequest) answer {
 	return d.send(d.t, method, path+r.query, body, list...)
 }
 
-// created wants a request to give a token, and holds the answer to the contract.
+// created expects a request to yield a token, and checks the answer against the contract.
 func (d *adminDoor) created(token string, r mintRequest) tokens {
 	d.t.Helper()
 	d.decisions(d.t)
@@ -165,13 +166,13 @@ func (d *adminDoor) created(token string, r mintRequest) tokens {
 	return got
 }
 
-// mintFor wants the admin to get a token for the user.
+// mintFor expects the admin to get a token for the user.
 func (d *adminDoor) mintFor(id string) tokens {
 	d.t.Helper()
 	return d.created(d.admin, mintRequest{id: id})
 }
 
-// holdAdminHeaders holds an answer to the headers that success and error share.
+// holdAdminHeaders checks the headers that success and error share.
 func (d *adminDoor) holdAdminHeaders(a answer) {
 	d.t.Helper()
 	for name, want := range map[string]string{
@@ -189,35 +190,35 @@ func (d *adminDoor) holdAdminHeaders(a answer) {
 	}
 }
 
-// mintRefusal is what must come of a request that is refused.
+// mintRefusal is the expected outcome of a refused request.
 type mintRefusal struct {
 	status int
 	code   string
 	reason string // the audit line's; "" is any
 	// pointer is source.pointer; "-": there is no source.
 	pointer string
-	// challenge is what stands behind the realm; "-": there is no challenge.
+	// challenge is the challenge after the realm; "-": there is no challenge.
 	challenge string
 }
 
-// plainRefusal is one that has neither a source nor a challenge.
+// plainRefusal returns a refusal without a source and a challenge.
 func plainRefusal(status int, code, reason string) mintRefusal {
 	return mintRefusal{status, code, reason, "-", "-"}
 }
 
-// bodyRefusal is one that points into the document.
+// bodyRefusal returns a refusal that points into the document.
 func bodyRefusal(status int, code, pointer string) mintRefusal {
 	return mintRefusal{status, code, "", pointer, "-"}
 }
 
-// tokenRefusal is one that is about the credential.
+// tokenRefusal returns a refusal of the credential.
 func tokenRefusal(status int, code, challenge string) mintRefusal {
 	return mintRefusal{status, code, "", "-", challenge}
 }
 
 const invalidTokenChallenge = `, error="invalid_token", error_description="The access token is invalid"`
 
-// errorDocument is a JSON:API error document, all of it.
+// errorDocument is a complete JSON:API error document.
 type errorDocument struct {
 	Errors []struct {
 		ID     string                    `json:"id"`
@@ -230,7 +231,7 @@ type errorDocument struct {
 	JSONAPI struct{ Version string } `json:"jsonapi"`
 }
 
-// refused wants a request to be refused so, with nothing minted, nothing sent on, and one audit line.
+// refused expects a request to be refused this way, with nothing issued, nothing forwarded, and one audit line.
 func (d *adminDoor) refused(token string, r mintRequest, want mintRefusal) answer {
 	d.t.Helper()
 	before := d.families()
@@ -247,7 +248,7 @@ func (d *adminDoor) refused(token string, r mintRequest, want mintRefusal) answe
 	return a
 }
 
-// holdRefused holds a refusal to the contract and to the invariants of every answer.
+// holdRefused checks a refusal against the contract and the invariants of every answer.
 func (d *adminDoor) holdRefused(a answer, body string, want mintRefusal) {
 	d.t.Helper()
 	if a.status != want.status {
@@ -282,7 +283,7 @@ func (d *adminDoor) holdRefused(a answer, body string, want mintRefusal) {
 	d.upstream.none(d.t)
 }
 
-// holdErrorDocument wants one error, with all its members, and a pointer at a value that the request's body has.
+// holdErrorDocument expects one error with all its members, and a pointer to a value in the request's body.
 func (d *adminDoor) holdErrorDocument(a answer, body string, want mintRefusal) {
 	d.t.Helper()
 	var document errorDocument
@@ -308,7 +309,7 @@ func (d *adminDoor) holdErrorDocument(a answer, body string, want mintRefusal) {
 	}
 }
 
-// pointsInto reports whether a JSON pointer (RFC 6901) is at a value of a document.
+// pointsInto reports whether a JSON pointer (RFC 6901) refers to a value of a document.
 func pointsInto(document, pointer string) bool {
 	var value any
 	if json.Unmarshal([]byte(document), &value) != nil {

@@ -13,9 +13,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// In which form a request comes: rows M18, M19, M30, M31, M34, M36 and M37.
+// These tests cover the form of a request: rows M18, M19, M30, M31, M34, M36 and M37.
 
-// rawMint writes a request to a socket; lines are header lines beside those of the token, the host and the length.
+// rawMint writes a request to a socket. lines are further header lines after those of the token, the host and the
+// length.
 func (d *adminDoor) rawMint(method, target, lines, body string) answer {
 	d.t.Helper()
 	head := fmt.Sprintf("%s %s HTTP/1.1\nHost: %s\nAuthorization: Bearer %s\nContent-Length: %d\nConnection: close\n%s\n", method, target, d.addr, d.admin, len(body), lines)
@@ -52,7 +53,7 @@ func TestM30OnlyTheHeaderIsACredential(t *testing.T) {
 			d.refused("", r, unauthorized)
 		})
 	}
-	// The same token in the header is one.
+	// The same token in the header is accepted.
 	d.created(cookie, mintRequest{id: "u-grace"})
 }
 
@@ -149,7 +150,7 @@ func TestM2M4M6M34M37EveryErrorIsADocument(t *testing.T) {
 		}
 	})
 	d.sub("unavailable", func(d *adminDoor) {
-		// The feed may bring the knowledge of revocations up to date again at any time.
+		// The feed may refresh the known revocations at any time.
 		var a answer
 		for range 100 {
 			d.decisions(d.t)
@@ -164,7 +165,7 @@ func TestM2M4M6M34M37EveryErrorIsADocument(t *testing.T) {
 	d.mintFor("u-grace")
 	d.sub("shutting down", func(d *adminDoor) {
 		e := d.app().node
-		if !e.Life.Enter() { // a request that is still under way
+		if !e.Life.Enter() { // a request in progress
 			t.Fatal("it lets nobody in")
 		}
 		defer e.Life.Leave()

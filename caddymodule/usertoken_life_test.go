@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// What a created token is, and what ends it: rows M21 to M23, M25 to M27, M32, M33 and M35.
+// These tests cover the rights of a created token and what ends it: rows M21 to M23, M25 to M27, M32, M33 and M35.
 
 // TestM21ACreatedTokenIsItsTargetsOnly: a member's token used as an admin's or to act for a third → 403; else exactly the target's
 // rights.
@@ -47,7 +47,7 @@ func TestM21ACreatedTokenIsItsTargetsOnly(t *testing.T) {
 	if _, _, body := d.get("/oauth/token/info", minted.AccessToken); member(t, body, "resource_owner_id") != "u-grace" {
 		t.Errorf("token info: %s", body)
 	}
-	// A target that becomes an admin gets an admin's tokens by signing in, not by what was created before.
+	// A target that becomes an admin gets an admin's rights by signing in, not through tokens created before.
 	d.manager("u-climber")
 	early := d.mintFor("u-climber")
 	if err := d.app().registry.People.SetRole(t.Context(), "u-climber", store.RoleAdmin); err != nil {
@@ -220,7 +220,7 @@ func TestM32SixtyAMinute(t *testing.T) {
 	if strings.Contains(a.body, "failed") {
 		t.Errorf("nothing has failed: %s", a.body)
 	}
-	// Another token of the same admin is no way round.
+	// Another token of the same admin does not evade the limit.
 	d.refused(d.operatorToken("other", "u-ada", "trusted"), mintRequest{id: "u-ben"}, throttled)
 	d.refused(d.admin, mintRequest{id: "u-nobody"}, userNotFound)
 	d.created(d.operatorToken("conf", "u-adam", "trusted"), mintRequest{id: "u-grace"})

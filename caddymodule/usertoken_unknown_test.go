@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// targets is an issuer whose directory notes what it is asked, with an admin of acme, a user of acme, one of rival, and a
-// declared one of rival.
+// targets is an issuer whose directory records its calls, with an admin of acme, a user of acme, a user of rival, and
+// a declared user of rival.
 type targets struct {
 	store.Store
 	issuer *issuer.Parts
@@ -47,19 +47,19 @@ func newTargets(tb testing.TB) *targets {
 	return all
 }
 
-// User notes that it was asked, as a store is that another one wraps.
+// User records the call, like a store that wraps another one.
 func (all *targets) User(ctx context.Context, id string) (*store.User, error) {
 	all.asked = append(all.asked, "user")
 	return all.Store.User(ctx, id)
 }
 
-// Client is what a refused target must not lead to.
+// Client must not be called for a refused target.
 func (all *targets) Client(ctx context.Context, id string) (*store.Client, error) {
 	all.asked = append(all.asked, "client")
 	return all.Store.Client(ctx, id)
 }
 
-// refuse wants a target to be unknown to the admin of acme.
+// refuse checks that a target is unknown to the admin of acme.
 func (all *targets) refuse(tb testing.TB, id string) {
 	tb.Helper()
 	_, err := all.issuer.UserTokens.IssueForUser(tb.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &token.AccessToken{ClientID: "conf"}, id, nil)
@@ -68,7 +68,7 @@ func (all *targets) refuse(tb testing.TB, id string) {
 	}
 }
 
-// unknownTargets are the users that the admin of acme must not tell apart.
+// unknownTargets are users that the admin of acme must not be able to tell apart.
 var unknownTargets = []struct{ name, id string }{
 	{"unknown", "u-nobody"}, {"another organisation", "u-stored"}, {"declared, another organisation", "u-declared"},
 }
@@ -83,7 +83,7 @@ func TestTM3UnknownTargetsCostTheSame(t *testing.T) {
 			t.Errorf("%s: the store was asked for %v", target.name, all.asked)
 		}
 	}
-	// A member of the same organisation is known, so the comparison above says something.
+	// A member of the same organisation is found, so the comparison above is meaningful.
 	_, err := all.issuer.UserTokens.IssueForUser(t.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &token.AccessToken{ClientID: "conf"}, "u-member", nil)
 	if err == nil || oauth.AsError(err).Code != oauth.TargetRoleNotAllowed {
 		t.Error(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Who may ask, and for whom: rows M1 to M10, M24 and M29.
+// These tests cover who may obtain a token, and for whom: rows M1 to M10, M24 and M29.
 
 var (
 	adminRequired  = plainRefusal(403, "admin_required", "caller_is_no_admin")
@@ -201,8 +201,9 @@ func TestM10InactiveUsers(t *testing.T) {
 	})
 }
 
-// TestM24AdminsOfThisMoment: an admin demoted or moved after signing in → 403 on the next call. A change made here ends the admin's
-// tokens as well, so that the answer is that of a revoked token; one that another node has just made is seen in the directory first.
+// TestM24AdminsOfThisMoment: an admin demoted or moved after signing in → 403 on the next call. A change on this node
+// also ends the admin's tokens, so the answer is that of a revoked token. A change on another node shows first in the
+// directory.
 func TestM24AdminsOfThisMoment(t *testing.T) {
 	d := openAdmin(t)
 	registry := d.app().registry

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// openShapes are sites that fail open, or seem to ask for what they do not. Of each is wanted which line is warned of, the
-// first line of the site's block being 1, and words of the warning.
+// openShapes are sites that fail open, or seem to demand something that they do not. Each has the expected lines,
+// counted from the first line of the site's block as 1, and words of the warnings.
 var openShapes = []struct {
 	name, body string
 	want       []string // line and words, as in "2 …"
@@ -50,7 +50,7 @@ var openShapes = []struct {
 	{"a site of its own", "reverse_proxy up:1", nil},
 }
 
-// validateProcess runs `caddy validate` in a process of its own and returns the warnings of ours.
+// validateProcess runs `caddy validate` in its own process and returns our warnings.
 func validateProcess(t *testing.T, caddyfile string, env ...string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func validateProcess(t *testing.T, caddyfile string, env ...string) []string {
 	return warningsIn(string(output))
 }
 
-// warnedOf validates a Caddyfile in this process, as `caddy validate` does, and returns the warnings of ours.
+// warnedOf validates a Caddyfile in this process, as `caddy validate` does, and returns our warnings.
 func warnedOf(t *testing.T, caddyfile string, env ...string) []string {
 	t.Helper()
 	emptyHome(t)
@@ -90,10 +90,10 @@ func warnedOf(t *testing.T, caddyfile string, env ...string) []string {
 	return warningsIn(readLog(t, log))
 }
 
-// located begins a warning about a line of a file.
+// located matches the beginning of a warning about a line of a file.
 var located = regexp.MustCompile(`^\S+:\d+: `)
 
-// warningsIn returns what our app warned of in a log, with file and line.
+// warningsIn returns our app's warnings in a log, with file and line.
 func warningsIn(log string) []string {
 	var list []string
 	for line := range strings.Lines(log) {
@@ -105,7 +105,7 @@ func warningsIn(log string) []string {
 	return list
 }
 
-// holdWarnings holds warnings to lines, counted from an offset, and words.
+// holdWarnings compares warnings with the expected lines, counted from an offset, and words.
 func holdWarnings(t *testing.T, got, want []string, file string, offset int) {
 	t.Helper()
 	for _, w := range want {
@@ -144,8 +144,8 @@ func TestG83G151ValidateWarnsWhatFailsOpen(t *testing.T) {
 	}
 }
 
-// TestG83EveryLoadWarns: the same is said when the configuration is loaded, also by a gate without an issuer, and a directive
-// in an imported file is named where it stands.
+// TestG83EveryLoadWarns: loading a configuration gives the same warnings, also in a gate without an issuer. A warning
+// names a directive in an imported file with that file and line.
 func TestG83EveryLoadWarns(t *testing.T) {
 	g := startGatehouse(t, site)
 	if got := warningsIn(g.logs()); got != nil {
@@ -160,7 +160,8 @@ func TestG83EveryLoadWarns(t *testing.T) {
 	holdWarnings(t, warningsIn(g.logs()), []string{"3 path /api/* only"}, imported, 0)
 }
 
-// TestG83SecretsThroughTheFile: a secret that Caddy has put into the file is as good as written out, and it is said where.
+// TestG83SecretsThroughTheFile: a secret that Caddy has substituted into the file counts as written out, and the
+// warning names its place.
 func TestG83SecretsThroughTheFile(t *testing.T) {
 	got := validateProcess(t, `{
 	oauth {
@@ -196,7 +197,7 @@ http://a.example:8001 {
 	}, "Caddyfile", 0)
 }
 
-// TestV7ValidateWarnsOfApplicationsAtTheIssuersOrigin, where people sign in.
+// TestV7ValidateWarnsOfApplicationsAtTheIssuersOrigin warns only where people sign in.
 func TestV7ValidateWarnsOfApplicationsAtTheIssuersOrigin(t *testing.T) {
 	options := func(lines ...string) string {
 		return "{\noauth {\nissuer https://id.example\nkeys {\nencrypt_with {env.GATE_KEK}\n}\n" + strings.Join(lines, "\n") + "\n}\n}\n"
@@ -237,7 +238,7 @@ func TestV7ValidateWarnsOfApplicationsAtTheIssuersOrigin(t *testing.T) {
 // TestG126ValidateWarnsOfTheIssuer: an issuer that requests do not reach, keys in the clear, a guessable secret → a warning with file and
 // line, without the secret.
 func TestG126ValidateWarnsOfTheIssuer(t *testing.T) {
-	// The oauth block begins in line 2, its issuer is line 3.
+	// The oauth block begins in line 2, and its issuer is line 3.
 	options := func(lines ...string) string {
 		return "{\noauth {\n" + strings.Join(lines, "\n") + "\n}\n}\n"
 	}
@@ -275,7 +276,7 @@ func TestG126ValidateWarnsOfTheIssuer(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			warned := warnedOf
-			if strings.Contains(test.caddyfile, "secret123") { // which the adapter warns of
+			if strings.Contains(test.caddyfile, "secret123") { // the adapter warns about it
 				warned = validateProcess
 			}
 			got := warned(t, test.caddyfile, "GATE_KEK="+strings.Repeat("ab", 32), "GATE_GUESS=hunter2-hunter2", "GATE_GOOD="+strings.Repeat("0f", 16))

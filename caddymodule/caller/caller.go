@@ -14,14 +14,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// current holds the token that a request's matchers, expressions and placeholders see. Each request has one; the last
-// gate's token counts. It is reachable through the request's replacer and, faster, through its variables, under a name
-// that no configuration can contain.
+// current holds the token that a request's matchers, expressions and placeholders see. Each request has one, and the
+// last gate's token counts. It is reachable through the request's replacer and, faster, through its variables, under
+// a name that no configuration can contain.
 type current struct {
 	token *token.AccessToken
 	// shown is the verified token of the Authorization header, kept for a later gate of the request.
 	shown oauth.Secret
-	// session is the cookie of the host's session that was verified, kept likewise.
+	// session is the cookie of the host's verified session, kept for a later gate of the request.
 	session oauth.Secret
 }
 
@@ -66,7 +66,7 @@ func KeepSession(r *http.Request, cookie oauth.Secret) {
 	}
 }
 
-// KeptSession returns the cookie that an earlier gate has kept; empty: there is none.
+// KeptSession returns the cookie that an earlier gate has kept, or "".
 func KeptSession(r *http.Request) oauth.Secret {
 	if replacer, vars, ok := knownOf(r); ok {
 		if c := callerOf(replacer, vars); c != nil {
@@ -87,7 +87,8 @@ func RestoreBearer(r *http.Request) {
 	}
 }
 
-// cookies are cookies of ours that upstreams must not see, until the handler of ours takes them for which they are meant.
+// cookies are our own cookies, which upstreams must not see. They are restored for the handler of ours that reads
+// them.
 type cookies []string
 
 // cookiesKey is their name among the variables. Only this package uses it.
@@ -118,7 +119,8 @@ func RestoreCookies(r *http.Request) {
 // misplacedKey is the name of NoteMisplaced's note among the variables. Only this package uses it.
 const misplacedKey = "oauth.misplaced\x00"
 
-// NoteMisplaced notes that the request came with a personal access token where none is read, in something that was removed since.
+// NoteMisplaced records that the request came with a personal access token in a place where none is read, which has
+// been removed since.
 func NoteMisplaced(r *http.Request) {
 	if _, vars, ok := knownOf(r); ok {
 		vars[misplacedKey] = true

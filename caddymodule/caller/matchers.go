@@ -87,8 +87,9 @@ func (MatchScope) CELLibrary(ctx caddy.Context) (cel.Library, error) {
 	})
 }
 
-// MatchClaim matches requests whose token has all of these claims, each with one of its values, byte for byte, and numbers by their
-// value; an array needs one such element. It finds the token like MatchScope, with the same caveat for `not`.
+// MatchClaim matches requests whose token has all of these claims, each with one of its values. Values are compared
+// byte for byte, and numbers by their value; an array needs one such element. It finds the token like MatchScope,
+// with the same caveat for `not`.
 type MatchClaim map[string][]string
 
 // CaddyModule returns the module's id.

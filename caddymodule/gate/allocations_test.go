@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// TestOrdinaryRequestAllocates bounds the allocations for a request whose token is known: the state of the request, its header,
-// the credential, and a context that can be cancelled. Rules add none.
+// TestOrdinaryRequestAllocates bounds the allocations for a request with a cached token: the state of the request,
+// its header, the credential, and a context that can be cancelled. Rules add none.
 func TestOrdinaryRequestAllocates(t *testing.T) {
 	const ordinary = 8
 	tok := &token.AccessToken{

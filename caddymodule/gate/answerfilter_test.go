@@ -75,7 +75,7 @@ func TestG58TheFilterIsTransparent(t *testing.T) {
 	}
 }
 
-// TestG58AnUpgradeIsHijackedThroughTheFilter holds that a WebSocket still gets its 101, and that no cookie rides on it.
+// TestG58AnUpgradeIsHijackedThroughTheFilter checks that a WebSocket still gets its 101, without cookies.
 func TestG58AnUpgradeIsHijackedThroughTheFilter(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		f := newAnswerFilter(w, []string{"session"})

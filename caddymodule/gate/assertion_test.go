@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestG94TheMethodOfAWebSocketOverHTTP2 is that of the request that reverse_proxy makes of it.
+// TestG94TheMethodOfAWebSocketOverHTTP2: the method is that of the request that reverse_proxy makes of it.
 func TestG94TheMethodOfAWebSocketOverHTTP2(t *testing.T) {
 	r, err := http.NewRequest(http.MethodConnect, "http://a.example/any/socket?x", nil)
 	if err != nil {

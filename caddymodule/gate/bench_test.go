@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// benchmarkedGate is a gate that takes every token, so that what is measured is what it does around the verdict.
+// benchmarkedGate is a gate that accepts every token. It measures everything except the verification.
 func benchmarkedGate(tok *token.AccessToken) *Protect {
 	verifier := verdict(func(string, []string) (*token.AccessToken, error) { return tok, nil })
 	own := &OwnIssuer{
@@ -52,10 +52,10 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discard) WriteHeader(int)             {}
 
-// BenchmarkOrdinaryRequest is a request with a short answer, as the gate's own share of it.
+// BenchmarkOrdinaryRequest measures the gate's own share of a request with a short response.
 func BenchmarkOrdinaryRequest(b *testing.B) {
 	p := benchmarkedGate(&token.AccessToken{Subject: "u-ada", ClientID: "portal", ExpiresAt: time.Now().Add(time.Hour)})
-	p.credentials.upstreamToken = relayToken // or the same request would come without one the next time
+	p.credentials.upstreamToken = relayToken // otherwise the same request would have no token the next time
 	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		_, cancel := context.WithCancel(r.Context()) // as http.Transport does
 		cancel()

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// TestG77AVerdictThatIsNone: a verifier that gives neither a token nor one of our errors passes no request.
+// TestG77AVerdictThatIsNone: if a verifier returns neither a token nor one of our errors, the request is refused.
 func TestG77AVerdictThatIsNone(t *testing.T) {
 	for name, err := range map[string]error{"no token": nil, "unknown error": io.ErrUnexpectedEOF} {
 		t.Run(name, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"net/http/httptest"
 )
 
-// ordinaryRequest is what a service sends with a token.
+// ordinaryRequest returns a request as a service sends it with a token.
 func ordinaryRequest() *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/api/orders/17", nil)
 	r.Header = http.Header{

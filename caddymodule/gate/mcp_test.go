@@ -16,8 +16,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// BenchmarkCall is the call of a tool, as the gate's own share of it: past a gate that reads nothing, past that of an MCP server, and
-// past one with rules for tools.
+// BenchmarkCall measures the gate's own share of a tool call: at a gate that reads no body, at an MCP server, and at
+// one with rules for tools.
 func BenchmarkCall(b *testing.B) {
 	rules := &mcp.Config{Tools: []*mcp.Tool{{Patterns: []string{"delete_*", "drop_*"}, Deny: true}, {Patterns: []string{"read_*"}, Scopes: []string{"public"}}}}
 	if err := rules.Provision(caddy.Context{}); err != nil {

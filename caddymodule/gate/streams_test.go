@@ -16,7 +16,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// TestG71AStreamIsLeftAloneForOneSweep, so that a short answer which is flushed gets through after a sign-out.
+// TestG71AStreamIsLeftAloneForOneSweep: a stream survives the first sweep, so a short flushed response gets through
+// after a sign-out.
 func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
 	tok := &token.AccessToken{ExpiresAt: time.Now().Add(time.Hour)}
 	p := benchmarkedGate(tok)
@@ -45,7 +46,7 @@ func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
 	}
 }
 
-// TestG71AHandlerThatGoesOn: one that looks at no context and no error cannot make an answer look complete.
+// TestG71AHandlerThatGoesOn: a handler that ignores its context and errors cannot make a cut response look complete.
 func TestG71AHandlerThatGoesOn(t *testing.T) {
 	var dead atomic.Bool
 	p := benchmarkedGate(&token.AccessToken{ExpiresAt: time.Now().Add(time.Hour)})
@@ -85,7 +86,7 @@ func TestG71AHandlerThatGoesOn(t *testing.T) {
 	if err := <-written; !errors.Is(err, errStreamEnded) {
 		t.Errorf("writing on: %v", err)
 	}
-	// Without a connection to cut, the server is told.
+	// Without a connection to cut, the gate panics with http.ErrAbortHandler.
 	defer func() {
 		if reason := recover(); reason != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 			t.Errorf("panic %v, want %v", reason, http.ErrAbortHandler)
@@ -97,7 +98,7 @@ func TestG71AHandlerThatGoesOn(t *testing.T) {
 	t.Error("the answer was ended as if it were complete")
 }
 
-// TestG71StreamsAreLookedAtOften, so that they end within a second of their token.
+// TestG71StreamsAreLookedAtOften: streams are checked often enough to end within a second of their token.
 func TestG71StreamsAreLookedAtOften(t *testing.T) {
 	if sweepInterval > time.Second/2 {
 		t.Errorf("they are looked at every %v", sweepInterval)

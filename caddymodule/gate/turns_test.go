@@ -17,15 +17,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// requestFrom returns the context of a request of a client at an address.
+// requestFrom returns the context of a request from a client address.
 func requestFrom(t *testing.T, address string) context.Context {
 	r := caddyhttp.PrepareRequest(httptest.NewRequest(http.MethodGet, "/", nil).WithContext(t.Context()), caddy.NewReplacer(), nil, nil)
 	caddyhttp.SetVar(r.Context(), caddyhttp.ClientIPVarKey, address)
 	return r.Context()
 }
 
-// TestG81AFloodDelaysNoOtherAddress: while one address, or one IPv6 network, has many signatures to verify, the next turn is that
-// of another address that comes last.
+// TestG81AFloodDelaysNoOtherAddress: while one address, or one IPv6 network, has many signatures to verify, the next turn is that of
+// another address that comes last.
 func TestG81AFloodDelaysNoOtherAddress(t *testing.T) {
 	for name, test := range map[string]struct {
 		flood    func(i int) string
@@ -63,7 +63,7 @@ func TestG81AFloodDelaysNoOtherAddress(t *testing.T) {
 	}
 }
 
-// TestG81NoRequestWaitsForEver: a request that gets no turn is told to come again, and so is one that finds the queue full.
+// TestG81NoRequestWaitsForEver: a request that gets no turn, or finds the queue full, gets an error with Retry-After.
 // A stream is rechecked all the same, and next.
 func TestG81NoRequestWaitsForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestG81NoRequestWaitsForEver(t *testing.T) {
 	})
 }
 
-// unseen is an OwnVerifier that recalls one token alone, and finds each token good after its turn.
+// unseen is an OwnVerifier that recalls one token alone, and accepts each token after its turn.
 type unseen struct {
 	verdict
 	known string
@@ -126,7 +126,7 @@ func (u unseen) VerifyAdmitted(tok string, audiences []string, admit token.Admis
 	return u.verdict(tok, audiences)
 }
 
-// TestG81AKnownTokenWaitsForNothing while all turns are taken; one that is seen for the first time gets a 503 in the end.
+// TestG81AKnownTokenWaitsForNothing: a known token passes while all turns are taken. A new one eventually gets a 503.
 func TestG81AKnownTokenWaitsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := benchmarkedGate(&token.AccessToken{Subject: "u-ada", ExpiresAt: time.Now().Add(time.Hour)})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestG50ProtocolsInWhichHTTPGoesOn can be allowed nowhere.
+// TestG50ProtocolsInWhichHTTPGoesOn cannot be allowed on any route.
 func TestG50ProtocolsInWhichHTTPGoesOn(t *testing.T) {
 	for _, protocol := range []string{"h2c", "H2C", "h2", "h2c-14", "h3", "HTTP/2.0", "http", "TLS/1.2", "spdy/3", "h2c/1"} {
 		if err := checkUpgrades([]string{"tcp", protocol}); err == nil || !strings.Contains(err.Error(), "further requests past the gate") {

@@ -13,10 +13,10 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// signedText is a compact JWS that nobody has signed.
+// signedText is a compact JWS with an invalid signature.
 const signedText = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ1LTEifQ.c2lnbmF0dXJl"
 
-// personalText is a personal access token that nobody has made.
+// personalText is a personal access token that was never issued.
 const personalText = "gh_pat_5WFI0ZOHouggOMWVdBMHwURwcPslDY0AYymH"
 
 // TestRedactedTexts: a personal access token (Q194) in a header, path or parameter that the log filter sees, cut or escaped → REDACTED.
@@ -101,7 +101,7 @@ func TestRedactedTexts(t *testing.T) {
 	}
 }
 
-// loggedAs is a field as it stands in a log behind the filter.
+// loggedAs returns a field as it appears in a filtered log.
 func loggedAs(t *testing.T, field zapcore.Field) string {
 	t.Helper()
 	encoder := zapcore.NewJSONEncoder(zapcore.EncoderConfig{})
@@ -112,7 +112,7 @@ func loggedAs(t *testing.T, field zapcore.Field) string {
 	return strings.TrimSpace(line.String())
 }
 
-// person is something that logs hold as JSON.
+// person is a value that logs encode as JSON.
 type person struct{ Token string }
 
 // MarshalLogObject writes the token under another name.
@@ -161,8 +161,8 @@ func TestFieldsOfEveryKind(t *testing.T) {
 	}
 }
 
-// FuzzRedaction: whatever stands around a credential, and however often all of it is escaped, it does not survive, and what
-// was redacted once stays as it is.
+// FuzzRedaction: whatever surrounds a credential, and however often all of it is escaped, the credential does not
+// survive. Redacting a redacted text does not change it.
 func FuzzRedaction(f *testing.F) {
 	for _, seed := range []string{"/cb?x=1&", "https://x.example/#", "a%zz;", "%26", "&", "", "=", "?a=%3F", "\x00", "{\"", "eyJ.", "://@", "%2525", "authorization:"} {
 		f.Add(seed, "&state=xyz", uint8(0), uint8(0))
@@ -194,7 +194,7 @@ func FuzzRedaction(f *testing.F) {
 	})
 }
 
-// everyReading is a text with all that it says after decoding, again and again.
+// everyReading returns a text together with the results of decoding it repeatedly.
 func everyReading(text string) string {
 	all := text
 	for range 12 {

@@ -37,7 +37,7 @@ var credentialShapes = []struct {
 	// A compact JWS or JWE (RFC 7515 §7.1, RFC 7516 §7.1), complete or truncated, with its dots escaped any number of
 	// times.
 	{"eyJ", regexp.MustCompile(`eyJ[A-Za-z0-9_=-]*(?:(?:\.|%(?:25)*2[eE])[A-Za-z0-9_=-]*)+`), redacted},
-	// A personal access token, complete or cut off, and what is escaped of it.
+	// A personal access token, complete or truncated, with any escaped characters.
 	{"gh_pat_", regexp.MustCompile(`gh_pat_[0-9A-Za-z%]+`), redacted},
 	// An Authorization header quoted in a text, with everything after it.
 	{":", regexp.MustCompile(`(?is)(authorization["']?\s*:).*`), "${1} " + redacted},

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-// countingStore is an AttemptStore that can fail, and says how often it was asked.
+// countingStore is an AttemptStore that can fail and counts its calls.
 type countingStore struct {
 	store.AttemptStore
 	asked atomic.Int64
@@ -41,7 +41,8 @@ func (s *countingStore) fail(fault func(context.Context) error) { s.fault.Store(
 
 func (s *countingStore) recover() { s.fault.Store(nil) }
 
-// node returns a node's counter on the store, and its clock. It waits for the store for as long as a busy machine may take.
+// node returns a node's counter on the store, and its clock. The counter waits for the store as long as a busy
+// machine may take.
 func (s *countingStore) node(t *testing.T) (*sharedAttempts, *testClock) {
 	c := new(testClock)
 	begin := time.Now()
@@ -51,7 +52,7 @@ func (s *countingStore) node(t *testing.T) (*sharedAttempts, *testClock) {
 	return a, c
 }
 
-// sharedBuckets is a counter whose buckets are all of those that nodes share.
+// sharedBuckets is a counter that shares all of its buckets between nodes.
 type sharedBuckets struct{ *sharedAttempts }
 
 func (b sharedBuckets) Failures(ctx context.Context, bucket string, now time.Time) (int, time.Time) {
@@ -66,7 +67,7 @@ func (b sharedBuckets) Forgive(ctx context.Context, bucket string, now time.Time
 	b.sharedAttempts.Forgive(ctx, "account\x00"+bucket, now)
 }
 
-// TestT72SharedAttemptsCount holds the counter that nodes share to the contract of one in memory: while the store answers,
+// TestT72SharedAttemptsCount runs the contract of the in-memory counter on the shared one: while the store answers,
 // and while it does not and the node counts alone.
 func TestT72SharedAttemptsCount(t *testing.T) {
 	t.Run("with the store", func(t *testing.T) {
@@ -110,8 +111,8 @@ func TestT72P136WhatNodesShare(t *testing.T) {
 	}
 }
 
-// TestT72WhoHangsUpIsCounted: an attacker who closes the connection as soon as the guess is sent gets the verdict by other
-// ways, such as a session that answers a second request. The guess counts on every node.
+// TestT72WhoHangsUpIsCounted: an attacker who closes the connection right after sending a guess can learn the verdict
+// in other ways, such as a session that answers a second request. The guess counts on every node.
 func TestT72WhoHangsUpIsCounted(t *testing.T) {
 	s := newCountingStore(t)
 	a, _ := s.node(t)
@@ -125,8 +126,8 @@ func TestT72WhoHangsUpIsCounted(t *testing.T) {
 	}
 }
 
-// TestT73AnOutageLetsNobodyGuess: a node without the store goes on from what it has heard, and what it has counted alone
-// counts on top of what the store knows when that is back.
+// TestT73AnOutageLetsNobodyGuess: a node without the store continues from the last counts it has received. What it
+// has counted alone is added to the store's counts when the store is back.
 func TestT73AnOutageLetsNobodyGuess(t *testing.T) {
 	const bucket = "account\x00ada"
 	s := newCountingStore(t)
@@ -156,7 +157,8 @@ func TestT73AnOutageLetsNobodyGuess(t *testing.T) {
 	s.recover()
 	c.advance(countPause)
 	fail(7)
-	// What the store was not told is not taken back from it: a full bucket would be emptied by those who find it full.
+	// Counts that the store never received are not subtracted from it. Otherwise callers that find a full bucket
+	// would empty it.
 	for left := 6; left >= 3; left-- {
 		a.Forgive(t.Context(), bucket, now)
 		if n, _ := a.Failures(t.Context(), bucket, now); n != left {
@@ -169,7 +171,8 @@ func TestT73AnOutageLetsNobodyGuess(t *testing.T) {
 	}
 }
 
-// TestT73ABlockedStoreHoldsNobodyUp: a database that accepts and never answers costs a sign-in half a second, once.
+// TestT73ABlockedStoreHoldsNobodyUp: a database that accepts connections and never answers delays a sign-in by half a
+// second, once.
 func TestT73ABlockedStoreHoldsNobodyUp(t *testing.T) {
 	s := newCountingStore(t)
 	s.fail(func(ctx context.Context) error {
@@ -178,14 +181,14 @@ func TestT73ABlockedStoreHoldsNobodyUp(t *testing.T) {
 	})
 	a, _ := s.node(t)
 	a.timeout = CountTimeout
-	const many = 200 // who wait for one another would take a hundred seconds
+	const many = 200 // waiting for one another would take a hundred seconds
 	var guesses sync.WaitGroup
 	begun := time.Now()
 	for range many {
 		guesses.Go(func() { a.Fail(t.Context(), "account\x00ada", time.Minute, begun) })
 	}
 	guesses.Wait()
-	if took := time.Since(begun); machine.Fair(took) > 2*CountTimeout { // the time to count them included
+	if took := time.Since(begun); machine.Fair(took) > 2*CountTimeout { // includes the time to count them
 		t.Errorf("%d guesses took %v", many, took)
 	}
 	if n, _ := a.Failures(t.Context(), "account\x00ada", begun); n != many {

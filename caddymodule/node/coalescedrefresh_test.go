@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestSharedReadingSeesWhatWasThereBefore: a reading that began before somebody asked says nothing about that moment, so
-// whoever asked gets a later one, with everybody else who waits.
+// TestSharedReadingSeesWhatWasThereBefore: a read that began before a caller arrived may miss changes from before
+// that moment. That caller gets a later read, together with all others that wait.
 func TestSharedReadingSeesWhatWasThereBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s coalescedRefresh
@@ -49,7 +49,8 @@ func TestSharedReadingSeesWhatWasThereBefore(t *testing.T) {
 	})
 }
 
-// TestSharedReadingGoesOnWithoutThoseWhoLeft: those for whom it reads hang up, and so do those who wait for the next.
+// TestSharedReadingGoesOnWithoutThoseWhoLeft: the callers of a read disconnect, and so do those that wait for the
+// next one.
 func TestSharedReadingGoesOnWithoutThoseWhoLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s coalescedRefresh

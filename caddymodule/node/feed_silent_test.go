@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// silentFeed is a feed that does not answer until it is told to.
+// silentFeed is a feed that does not answer until the test releases it.
 type silentFeed struct {
 	store.RevocationStore
 	answers      atomic.Bool
@@ -33,14 +33,14 @@ func (f *silentFeed) Revocations(ctx context.Context, after store.FeedPosition) 
 	return nil, after, ctx.Err()
 }
 
-// TestF16NobodyWaitsForTheFeedTwice: the database is silent and many ask for the state of the moment → each is answered within one
-// request's patience. And it is one of them all who reads.
+// TestF16NobodyWaitsForTheFeedTwice: the database is silent and many ask for the state of the moment → each is
+// answered within one request's patience. Only one of them reads the feed.
 func TestF16NobodyWaitsForTheFeedTwice(t *testing.T) {
 	n := prepared(t, inMemory)
 	synctest.Test(t, func(t *testing.T) {
 		feed := new(silentFeed)
 		n.feed.store, n.feed.mu = feed, newTimedLock()
-		const promised = 2500 * time.Millisecond // the patience of one request
+		const promised = 2500 * time.Millisecond // the timeout of one request
 		var asking sync.WaitGroup
 		for i := range 100 {
 			asking.Go(func() {
@@ -69,7 +69,7 @@ func TestF16NobodyWaitsForTheFeedTwice(t *testing.T) {
 			t.Errorf("%d read at a time", n)
 		}
 		feed.answers.Store(true)
-		time.Sleep(feedTimeout) // what is under way ends
+		time.Sleep(feedTimeout) // the read in progress ends
 		if err := n.Refresh(sqlstore.WithTimeout(t.Context())); err != nil {
 			t.Errorf("when it answers again: %v", err)
 		}

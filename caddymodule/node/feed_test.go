@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// longFeed is a feed of some pages, and one that fails once.
+// longFeed is a feed of several pages. It can fail once.
 type longFeed struct {
 	store.RevocationStore
 	pages, failing int64
@@ -36,8 +36,8 @@ func (f *longFeed) Revocations(ctx context.Context, after store.FeedPosition) (l
 	return list, store.FeedPosition{At: after.At + 1}, nil
 }
 
-// TestLongFeedInPages: each page has its own time, what was read stays read when a page fails, and the set is fresh only
-// after the last one.
+// TestLongFeedInPages: each page has its own time. What was read stays read when a page fails. The set is fresh only
+// after the last page.
 func TestLongFeedInPages(t *testing.T) {
 	n := prepared(t, inMemory)
 	feed := &longFeed{pages: 3, failing: 2}
@@ -62,7 +62,8 @@ func TestLongFeedInPages(t *testing.T) {
 	}
 }
 
-// strangersFeed is a feed that is read for others too: its questions carry nothing of one request.
+// strangersFeed records the request's value in the context of a read. A read serves other requests too, so its
+// context must carry none.
 type strangersFeed struct {
 	store.RevocationStore
 	carried any
@@ -75,8 +76,8 @@ func (f *strangersFeed) Revocations(ctx context.Context, after store.FeedPositio
 	return nil, after, ctx.Err()
 }
 
-// TestARefreshIsOnNobodysPatience: requests share a reading, and the one whose turn it is may have waited for the store for as
-// long as it may, or be given up. That would fail all of them.
+// TestARefreshIsOnNobodysPatience: requests share a read. The request that starts it may have used up its time to
+// wait for the store, or may be cancelled; that must not fail all of them.
 func TestARefreshIsOnNobodysPatience(t *testing.T) {
 	n := prepared(t, inMemory)
 	feed := new(strangersFeed)

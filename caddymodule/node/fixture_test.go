@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// patience is how long a test waits for what must come. Only one that fails waits so long.
+// patience is how long a test waits for an event. Only a failing test waits that long.
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run gives the tests a data directory of their own: a node remembers there how far its database had come.
+// run gives the tests their own data directory, where a node records how far its database had come.
 func run(m *testing.M) int {
 	home, err := os.MkdirTemp("", "gatehouse-home-")
 	if err == nil {
@@ -38,10 +38,10 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// inMemory are the settings of a node with nothing on disk.
+// inMemory configures a node with nothing on disk.
 var inMemory = Settings{Store: Memory, Issuer: "https://a.example", Algorithm: oauth.ES256, MaxStaleness: time.Minute}
 
-// onDisk are those of a node on a new SQLite file.
+// onDisk configures a node on a new SQLite file.
 func onDisk(t *testing.T) Settings {
 	s := inMemory
 	s.Store, s.Path = SQLite, filepath.Join(t.TempDir(), "state", "oauth.db")
@@ -56,7 +56,7 @@ func prepared(t *testing.T, settings Settings) *Node {
 	return n
 }
 
-// opened returns a node that has.
+// opened returns a node that has opened.
 func opened(t *testing.T, settings Settings) *Node {
 	t.Helper()
 	n := prepared(t, settings)
@@ -66,8 +66,8 @@ func opened(t *testing.T, settings Settings) *Node {
 	return n
 }
 
-// kept returns a node whose first round of housekeeping is over: one that is under way drops by clocks as they were when it
-// began.
+// kept returns a node whose first round of housekeeping is over. A round in progress uses the clocks as they were
+// when it began.
 func kept(t *testing.T, settings Settings) *Node {
 	t.Helper()
 	n := opened(t, settings)
@@ -75,7 +75,7 @@ func kept(t *testing.T, settings Settings) *Node {
 	return n
 }
 
-// awaitRound waits until the first round of housekeeping is over, which a node begins by itself.
+// awaitRound waits until the first round of housekeeping is over. A node begins that round by itself.
 func (n *Node) awaitRound(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); n.Status().Rows == nil; time.Sleep(time.Millisecond) {
@@ -85,7 +85,7 @@ func (n *Node) awaitRound(t *testing.T) {
 	}
 }
 
-// keepHouse is a round of housekeeping.
+// keepHouse runs a round of housekeeping.
 func (n *Node) keepHouse(t *testing.T) {
 	t.Helper()
 	if err := n.KeepHouse(t.Context()); err != nil {
@@ -103,12 +103,12 @@ func (n *Node) issuer() *issuer.Parts {
 	return p
 }
 
-// testClock moves when a test says so.
+// testClock is a clock that only the test moves.
 type testClock struct{ offset atomic.Int64 }
 
 func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// setClock gives every node that is made from now on a clock that stands still until the test moves it.
+// setClock gives every node created afterwards a clock that stands still until the test moves it.
 func setClock(t *testing.T) *testClock {
 	t.Helper()
 	c, now := new(testClock), time.Now()

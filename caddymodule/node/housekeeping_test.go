@@ -9,14 +9,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// storeAhead lets the store's clock be ahead of the node's by so much.
+// storeAhead sets the store's clock ahead of the node's.
 func (n *Node) storeAhead(by time.Duration) {
 	now := Clock()
 	n.clock.set(now, now.Add(by), now)
 }
 
-// TestF17WhatHasExpiredGoesByBothClocks: revocations carry the time of either clock, so none leaves the node's memory or the
-// store before both say that it has expired.
+// TestF17WhatHasExpiredGoesByBothClocks: revocations carry the time of either clock, so none leaves the node's memory
+// or the store before both clocks say that it has expired.
 func TestF17WhatHasExpiredGoesByBothClocks(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"store behind": -3 * 24 * time.Hour, "store ahead": 3 * 24 * time.Hour, "together": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -44,8 +44,8 @@ func TestF17WhatHasExpiredGoesByBothClocks(t *testing.T) {
 	}
 }
 
-// TestF17AStoreClockAheadDropsNoKey: a store's clock that jumps ahead by weeks takes no key away whose tokens live by the
-// node's.
+// TestF17AStoreClockAheadDropsNoKey: a store's clock that jumps ahead by weeks drops no key whose tokens are still
+// valid by the node's clock.
 func TestF17AStoreClockAheadDropsNoKey(t *testing.T) {
 	const weeks = store.MaxLifetime + 5*24*time.Hour
 	c := setClock(t)
@@ -73,8 +73,8 @@ func TestF17AStoreClockAheadDropsNoKey(t *testing.T) {
 	}
 }
 
-// TestHousekeepingDropsFamilies: a family stays as long as an access token of it may live, and a day more for clocks that
-// jump; then it goes, however many there are.
+// TestHousekeepingDropsFamilies: a family stays as long as an access token of it may be valid, and a day more for
+// clocks that jump. Then it is dropped, however many there are.
 func TestHousekeepingDropsFamilies(t *testing.T) {
 	const many = 2500 // more than a batch
 	setClock(t)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pile is a kind of records that has so many batches to drop, or fails.
+// pile is a kind of record with that many batches to drop. It can also fail.
 type pile struct {
 	batches, dropped int
 	fails            error
@@ -21,8 +21,8 @@ func (p *pile) drop(context.Context, time.Time) (more bool, err error) {
 	return p.dropped < p.batches, nil
 }
 
-// TestHousekeepingStarvesNoKind: while one kind of records comes faster than a round can drop it, the others have their turns
-// in the same round. So they have when one fails, and the failure is told.
+// TestHousekeepingStarvesNoKind: while records of one kind arrive faster than a round can drop them, the other kinds
+// have their turns in the same round. The same holds when one kind fails, and the failure is reported.
 func TestHousekeepingStarvesNoKind(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestK9AtTheOtherNode: a second node on the same database refuses what a revoked key has signed, and signs with its
-// successor, without being asked.
+// TestK9AtTheOtherNode: a second node on the same database refuses tokens of a revoked key and signs with its
+// successor, without a request to that node.
 func TestK9AtTheOtherNode(t *testing.T) {
 	settings := onDisk(t)
 	nodes := []*Node{opened(t, settings), opened(t, settings)}
@@ -55,7 +55,8 @@ func TestK9AtTheOtherNode(t *testing.T) {
 	}
 }
 
-// TestMasterKeyThatCannotBeOpened: as with signing keys, a wrong key-encryption key starts nothing and replaces nothing.
+// TestMasterKeyThatCannotBeOpened: with a wrong key-encryption key nothing starts and nothing is replaced, as with
+// signing keys.
 func TestMasterKeyThatCannotBeOpened(t *testing.T) {
 	settings := onDisk(t)
 	open := func(kek string) error {

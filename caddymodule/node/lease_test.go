@@ -7,8 +7,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestF26OneHousekeeper: several nodes on one store → one of them drops what has expired. When it is gone another takes over, as soon as
-// the lease has run out. Each expires what is in its own memory.
+// TestF26OneHousekeeper: several nodes on one store → one of them drops what has expired. When that node is gone,
+// another takes over as soon as the lease has expired. Every node expires the entries in its own memory.
 func TestF26OneHousekeeper(t *testing.T) {
 	c := setClock(t)
 	settings := onDisk(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestF9TwoNodesOnOneFile stands for two processes: they agree on one first key, and what one revokes the other
-// refuses within the feed's interval.
+// TestF9TwoNodesOnOneFile stands for two processes. They agree on one first key, and one node refuses what the other
+// revokes within the feed's interval.
 func TestF9TwoNodesOnOneFile(t *testing.T) {
 	settings := onDisk(t)
 	var both [2]*Node
@@ -57,7 +57,7 @@ func TestF9TwoNodesOnOneFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for began := time.Now(); verify() == nil; time.Sleep(5 * time.Millisecond) {
-		if took := time.Since(began); machine.Fair(took) > 5*time.Second { // the most that docs/reliability.md promises
+		if took := time.Since(began); machine.Fair(took) > 5*time.Second { // the promise of docs/reliability.md
 			t.Fatalf("after %s the other still accepts the token", took)
 		}
 	}
@@ -66,8 +66,7 @@ func TestF9TwoNodesOnOneFile(t *testing.T) {
 	}
 }
 
-// TestCleanupWaitsForRequests: the store stays open for the requests of the old configuration, and lets no new ones
-// in.
+// TestCleanupWaitsForRequests: the store stays open for the requests of the old configuration and admits no new ones.
 func TestCleanupWaitsForRequests(t *testing.T) {
 	n := opened(t, onDisk(t))
 	if !n.Life.Enter() {

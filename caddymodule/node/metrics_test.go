@@ -7,14 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// collector is a node's gauges.
+// collector collects a node's gauges.
 type collector struct{ *Node }
 
 func (collector) Describe(descriptions chan<- *prometheus.Desc) { Describe(descriptions) }
 
 func (c collector) Collect(metrics chan<- prometheus.Metric) { Collect(c.Node, metrics) }
 
-// TestStalenessWithoutAnEnd: a node that has never read revocations says so, and not that they are old.
+// TestStalenessWithoutAnEnd: a node that has never read revocations reports that, and not that they are old.
 func TestStalenessWithoutAnEnd(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{prepared(t, inMemory)})

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// keptKeys runs statements on the database at path, with a file beside it as kept.
+// keptKeys runs statements on the database at path, with a second file attached as kept.
 func keptKeys(t *testing.T, path string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(10000)")
@@ -20,7 +20,7 @@ func keptKeys(t *testing.T, path string, statements ...string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	db.SetMaxOpenConns(1) // ATTACH is of one connection
+	db.SetMaxOpenConns(1) // ATTACH applies to one connection
 	for _, statement := range append([]string{fmt.Sprintf(`ATTACH '%s.kept' AS kept`, path)}, statements...) {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
@@ -28,8 +28,8 @@ func keptKeys(t *testing.T, path string, statements ...string) {
 	}
 }
 
-// TestV9ACompleteOldSetIsPutBack: all rows of the keys from before a revocation are put back, the manifest too. No step that writes keys makes the
-// old manifest the current one, neither of a node that runs nor of one that starts.
+// TestV9ACompleteOldSetIsPutBack: all rows of the keys from before a revocation are put back, including the manifest.
+// No step that writes keys makes the old manifest the current one, neither on a running node nor on one that starts.
 func TestV9ACompleteOldSetIsPutBack(t *testing.T) {
 	kek := func(fill string) oauth.Secret { return oauth.NewSecret(strings.Repeat(fill, 32)) }
 	sealer := func(current string, older ...oauth.Secret) *keys.Sealer {
@@ -45,7 +45,7 @@ func TestV9ACompleteOldSetIsPutBack(t *testing.T) {
 		change   func(n *Node, other string) error // nil: none
 		openID   bool
 		kek      func() *keys.Sealer
-		without  string // the algorithm that is left out
+		without  string // the algorithm left out
 	}{
 		"rotate": {change: func(n *Node, _ string) error {
 			_, err := n.KeyRing().Rotate(t.Context(), oauth.ES256, true)

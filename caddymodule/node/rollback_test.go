@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// silentMarks is a store that does not answer when it is asked for its marks.
+// silentMarks is a store whose marks request does not return.
 type silentMarks struct{}
 
 func (silentMarks) Progress(ctx context.Context, _ sqlstore.Marks) (sqlstore.Progress, error) {
@@ -24,8 +24,8 @@ func (silentMarks) Distrust(context.Context, sqlstore.Marks, store.StoredKey, []
 	return false, nil
 }
 
-// TestK11AStopWaitsForNoDatabase: one that has not answered the last poll delays a stop by nothing, and one that goes silent
-// then by a second.
+// TestK11AStopWaitsForNoDatabase: a database that has not answered the last poll does not delay a stop; one that
+// falls silent then delays it by a second.
 func TestK11AStopWaitsForNoDatabase(t *testing.T) {
 	n := prepared(t, Settings{})
 	n.rollback.store = silentMarks{}
@@ -47,7 +47,8 @@ func TestK11AStopWaitsForNoDatabase(t *testing.T) {
 	}
 }
 
-// TestK11AMarkerIsNotPutBack by a node that closes when another has come farther.
+// TestK11AMarkerIsNotPutBack checks that a node that closes does not overwrite a marker that another node has
+// advanced further.
 func TestK11AMarkerIsNotPutBack(t *testing.T) {
 	n := opened(t, onDisk(t))
 	n.rollback.mu.Lock()
@@ -74,14 +75,14 @@ func TestK11AMarkerIsNotPutBack(t *testing.T) {
 	}
 }
 
-// TestK11K27LostBetweenTwoLooks: a request has read a revocation that a failover loses, before the node has taken note of it, and
-// another one has taken its place in the feed. What the feed has seen is enough to notice it, also when the node stops before.
-// Every key is replaced by one of its algorithm.
+// TestK11K27LostBetweenTwoLooks: a request has read a revocation that a failover loses before the node has recorded
+// it, and another revocation has taken its place in the feed. The feed's own record suffices to notice the loss, also
+// when the node stops first. Every key is replaced by one of its algorithm.
 func TestK11K27LostBetweenTwoLooks(t *testing.T) {
 	settings := onDisk(t)
 	settings.OpenID = true
 	n := opened(t, settings)
-	n.Life.stop() // nobody looks but the test
+	n.Life.stop() // only the test checks
 	n.Life.runs.Wait()
 	revoke := func(id string) {
 		t.Helper()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// wall is a clock that a test sets. It has no monotonic reading, like one that somebody sets by hand.
+// wall is a clock that a test sets. It has no monotonic reading, like a clock set by hand.
 type wall struct{ at time.Time }
 
 func (w *wall) now() time.Time { return w.at }

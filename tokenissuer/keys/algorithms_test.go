@@ -12,20 +12,21 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// all are the algorithms of an issuer of EdDSA that is an OpenID provider. RSA keys take long to make, so most tests do with two.
+// all are the algorithms of an OpenID provider whose algorithm is EdDSA. RSA keys are slow to make, so most tests use
+// two.
 var (
 	all = []oauth.Algorithm{oauth.EdDSA, oauth.ES256, oauth.RS256}
 	two = all[:2]
 )
 
-// restart starts the node anew, with other algorithms.
+// restart restarts the node with other algorithms.
 func (n *ring) restart(algorithms ...oauth.Algorithm) {
 	n.tb.Helper()
 	n.Algorithms = algorithms
 	n.start()
 }
 
-// signers returns which key signs with each algorithm.
+// signers returns the key that signs with each algorithm.
 func (n *ring) signers() map[oauth.Algorithm]string {
 	n.tb.Helper()
 	kids := make(map[oauth.Algorithm]string)
@@ -70,7 +71,7 @@ func TestK26KeysOfSeveralAlgorithms(t *testing.T) {
 		}
 		now = now.Add(day)
 		n.restart(all...)
-		kids := n.signers() // at once, for clients that have asked for them
+		kids := n.signers() // at once, for clients that request them
 		if kids[oauth.EdDSA] != first || len(n.published()) != 3 {
 			t.Errorf("%v sign, published %v", kids, n.published())
 		}
@@ -231,7 +232,7 @@ func TestK28SeveralNodesAndOneWithASingleAlgorithm(t *testing.T) {
 			t.Errorf("node %d signs with %v, want %v", i, got, kids)
 		}
 	}
-	// The node with a single algorithm keeps its own key alone, and drops none of the others.
+	// The node with a single algorithm publishes its own key only, and drops none of the others.
 	now = now.Add(1000 * day)
 	if done := single.maintain(); len(done.Published) != 1 || done.Published[0].Algorithm != oauth.EdDSA || len(done.Dropped) > 0 {
 		t.Errorf("the node with a single algorithm: %+v", done)
@@ -246,7 +247,7 @@ func TestK29TheIssuersAlgorithmChanges(t *testing.T) {
 	n.restart(all...)
 	kids := n.signers()
 	now = now.Add(day)
-	// To one whose key everybody can know already, and back.
+	// To an algorithm whose key every cache can have, and back.
 	n.restart(oauth.RS256, oauth.ES256, oauth.EdDSA)
 	n.wantAccessTokensBy(oauth.RS256)
 	if again := n.signers(); len(n.published()) != 3 || again[oauth.EdDSA] != kids[oauth.EdDSA] || n.signing() != kids[oauth.RS256] {
@@ -258,7 +259,8 @@ func TestK29TheIssuersAlgorithmChanges(t *testing.T) {
 		t.Errorf("%s signs, published %v", n.signing(), n.published())
 	}
 
-	// Turned on together with another algorithm: until caches have its keys, the old one signs, and not another new one.
+	// Enabled together with another algorithm: until caches have its keys, the old key signs, and not another new
+	// one.
 	n = newRing(t, teststore.New(t), &now)
 	first := n.signing()
 	now = now.Add(day)
@@ -282,7 +284,7 @@ func TestK30KeysOfSeveralAlgorithmsAreSealed(t *testing.T) {
 			t.Errorf("%s is not sealed under the key-encryption key", row.Algorithm)
 		}
 	}
-	// A planted key of another algorithm neither signs nor keeps the real one from being made.
+	// A planted key of another algorithm neither signs nor prevents the real one from being made.
 	key, err := NewSigningKey(oauth.ES256, now.Add(1))
 	n.must(err)
 	row, err := key.Stored(nil)

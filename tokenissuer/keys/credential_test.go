@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestBase62BytesIsTheNumber holds the hand-written division against math/big.
+// TestBase62BytesIsTheNumber compares the hand-written division with math/big.
 func TestBase62BytesIsTheNumber(t *testing.T) {
 	inputs := [][]byte{make([]byte, 32), bytes.Repeat([]byte{0xff}, 32), append(make([]byte, 31), 61), append(make([]byte, 31), 62)}
 	for bit := range 256 { // every power of two, and the number before it
@@ -71,7 +71,7 @@ func TestRefreshTokensReadBack(t *testing.T) {
 	}
 }
 
-// TestNoCredentialPassesForAnother: each purpose has a key of its own, though all are made of one id.
+// TestNoCredentialPassesForAnother: each purpose has its own key, although all are derived from one id.
 func TestNoCredentialPassesForAnother(t *testing.T) {
 	m := testMaster(t)
 	id := strings.Repeat("a", oauth.IDLength)

@@ -12,12 +12,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// FaultyStore is the store of the package's tests, in memory: a test stands between a node and its keys.
+// FaultyStore is an in-memory store for the package's tests, in which a test can fail or change every step.
 type FaultyStore struct {
 	*sqlstore.Store
-	// Before runs before each step. Its error is the step's.
+	// Before runs before each step. If it returns an error, the step fails with it.
 	Before func(step string) error
-	// Read changes what SigningKeys finds.
+	// Read replaces the result of SigningKeys.
 	Read func([]store.StoredKey) ([]store.StoredKey, error)
 
 	mu    sync.Mutex
@@ -26,7 +26,7 @@ type FaultyStore struct {
 
 func NewFaultyStore(tb testing.TB) *FaultyStore { return &FaultyStore{Store: teststore.New(tb)} }
 
-// Fail makes a step fail; none, when it has no name.
+// Fail makes the named step fail; "": no step fails.
 func (s *FaultyStore) Fail(step string) {
 	s.Before = func(name string) error {
 		if name == step {

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// sharedKeys are made once, as RSA keys are slow to make. foreignKeys are those of another environment.
+// sharedKeys are made once, because RSA keys are slow to make. foreignKeys belong to another environment.
 var (
 	sharedKeys  = sync.OnceValue(newKeys)
 	foreignKeys = sync.OnceValue(newKeys)
@@ -27,7 +27,7 @@ func newKeys() map[oauth.Algorithm]*SigningKey {
 	return made
 }
 
-// parseOwnJWK reads a key as if it were for our own tokens: for ES256, RS256 or EdDSA.
+// parseOwnJWK parses a key as one for our own tokens: ES256, RS256 or EdDSA.
 func parseOwnJWK(data []byte) (*VerificationKey, error) {
 	list, err := parseJWK(data, oauth.OwnAlgorithms)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// day is as in the lifetimes of keys.
+// day is the unit of the lifetimes of keys.
 const day = store.Day
 
 // ring is a Ring of a node that has just started, with a clock that the test moves.
@@ -36,7 +36,7 @@ func newRing(tb testing.TB, store store.KeyStore, clock *time.Time) *ring {
 	return n
 }
 
-// start loads the keys as an opening does.
+// start loads the keys as a node does when it opens.
 func (n *ring) start() {
 	n.tb.Helper()
 	keys, err := LoadSigningKeys(n.tb.Context(), n.Store, n.Sealer, n.Now(), n.Algorithms...)
@@ -97,14 +97,14 @@ func (n *ring) states() map[string]State {
 	return states
 }
 
-// TestK1TenRotationsOnSchedule goes through two and a half years hour by hour, on two nodes. A key is published everywhere for a
-// day before it signs anywhere; every token verifies everywhere for as long as the longest can live; keys that nobody
-// needs are dropped.
+// TestK1TenRotationsOnSchedule runs two and a half years hour by hour, on two nodes. A key is published everywhere
+// for a day before it signs anywhere. Every token verifies everywhere for the longest lifetime that a token can have.
+// Keys that are no longer needed are dropped.
 func TestK1TenRotationsOnSchedule(t *testing.T) {
 	const longest, years = store.MaxLifetime, 10*90*day + 20*day
 	now, store := tokentest.Start, teststore.New(t)
 	nodes := []*ring{newRing(t, store, &now), newRing(t, store, &now)}
-	seen := []map[string]time.Time{{}, {}} // since when a node publishes a kid
+	seen := []map[string]time.Time{{}, {}} // when a node first published a kid
 	versions := []int64{-1, -1}
 	signed := map[string]time.Time{} // when a kid signed last
 	var signers []string
@@ -155,7 +155,7 @@ func TestK1TenRotationsOnSchedule(t *testing.T) {
 	}
 }
 
-// TestK1Schedule: the lead is a tenth of the rotation, and never less than ten minutes nor more than a day.
+// TestK1Schedule: the lead is a tenth of the rotation, but at least ten minutes and at most a day.
 func TestK1Schedule(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
@@ -204,7 +204,7 @@ func TestK1Schedule(t *testing.T) {
 	}
 }
 
-// TestK1RotatedByHand: published, and in use ten minutes later; or at once.
+// TestK1RotatedByHand: the key is published at once and signs ten minutes later, or signs at once.
 func TestK1RotatedByHand(t *testing.T) {
 	now := tokentest.Start
 	n := newRing(t, teststore.New(t), &now)
@@ -225,7 +225,7 @@ func TestK1RotatedByHand(t *testing.T) {
 	if now = now.Add(Lead); n.signing() != next.ID {
 		t.Errorf("%s signs, want %s", n.signing(), next.ID)
 	}
-	// A clock that was set back finds the keys of that time, and before all of them the first.
+	// After the clock is set back, the key of that time signs; before all of them, the first does.
 	if now = tokentest.Start.Add(time.Minute); n.signing() != urgent.ID {
 		t.Errorf("a minute after the start %s signs, want %s", n.signing(), urgent.ID)
 	}
@@ -234,7 +234,8 @@ func TestK1RotatedByHand(t *testing.T) {
 	}
 }
 
-// TestK1AnotherAlgorithmIsPublishedFirst: the keys of the one before sign until everybody can know the new one.
+// TestK1AnotherAlgorithmIsPublishedFirst: the keys of the previous algorithm sign until every cache can have the new
+// one.
 func TestK1AnotherAlgorithmIsPublishedFirst(t *testing.T) {
 	now, store := tokentest.Start, teststore.New(t)
 	n := newRing(t, store, &now)
@@ -249,7 +250,7 @@ func TestK1AnotherAlgorithmIsPublishedFirst(t *testing.T) {
 	if key, err := n.Keys.Signing(now); err != nil || key.Algorithm != oauth.ES256 {
 		t.Errorf("%v signs, %v", key, err)
 	}
-	// Some node may still be configured for the other one: its last key stays.
+	// Some node may still be configured for the other algorithm, so its last key stays.
 	now = now.Add(1000 * day)
 	n.Rotation = 0
 	if done := n.maintain(); len(done.Dropped) > 0 {
@@ -257,8 +258,9 @@ func TestK1AnotherAlgorithmIsPublishedFirst(t *testing.T) {
 	}
 }
 
-// TestK2TwoNodesRotateAtOnce: two nodes rotate at once → both keys published, one signs. All nodes agree on the one that signs, every one
-// verifies, and the next rotation is the last one's. No node holds a lock that could be lost.
+// TestK2TwoNodesRotateAtOnce: two nodes rotate at once → both keys published, one signs. All nodes agree on the key
+// that signs, and every node verifies. The next rotation follows the last key. No node holds a lock that could be
+// lost.
 func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 	const n = 4
 	now, st := tokentest.Start, teststore.New(t)
@@ -313,7 +315,7 @@ func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 			}
 		}
 	}
-	// The losers have never signed, and leave with the first.
+	// The losing keys have never signed, and are dropped with the first.
 	now = now.Add(store.MaxLifetime + day + time.Second)
 	dropped := nodes[0].maintain().Dropped
 	want := slices.DeleteFunc(append(published, first), func(kid string) bool { return kid == winner })
@@ -322,7 +324,7 @@ func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 	}
 }
 
-// TestSigningCostsNothing: it is asked for every token.
+// TestSigningCostsNothing: Signing runs for every token.
 func TestSigningCostsNothing(t *testing.T) {
 	now := tokentest.Start
 	n := newRing(t, teststore.New(t), &now)

@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestK4ARunningNodeKeepsItsLastGoodKeys: a key row damaged while a node runs → the node goes on with the keys that it has read, says so and
-// makes no others in their place.
+// TestK4ARunningNodeKeepsItsLastGoodKeys: a key row damaged while a node runs → the node goes on with the keys that
+// it has read, warns, and makes no others in their place.
 func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 	damaged := func(private []byte) func([]store.StoredKey) ([]store.StoredKey, error) {
 		return func(keys []store.StoredKey) ([]store.StoredKey, error) {
@@ -95,8 +95,8 @@ func sealerOver(tb testing.TB, newest string, older ...string) *Sealer {
 	return sealer
 }
 
-// TestK6TheKeyEncryptionKeyChanges: what was sealed under an older one is sealed under the newest by the next start, and
-// then the older one is useless.
+// TestK6TheKeyEncryptionKeyChanges: the next start seals with the newest key-encryption key what an older one had
+// sealed. Then the older one is useless.
 func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 	now, store := tokentest.Start, teststore.New(t)
 	first, both, second := sealerOf(t, firstKEK), sealerOver(t, secondKEK, firstKEK), sealerOf(t, secondKEK)
@@ -150,7 +150,7 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 	if _, _, err := open(second); err != nil {
 		t.Errorf("with the new one alone: %v", err)
 	}
-	// A node that was not told goes on with what it has, and says that it would not start again.
+	// A node without the new key-encryption key continues with its keys, and warns that it would not start again.
 	if old.refresh(); len(old.warnings) != 1 || old.signing() != changed.signing() {
 		t.Errorf("the old node signs with %s and warns %v", old.signing(), old.warnings)
 	}
@@ -169,8 +169,8 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 	}
 }
 
-// TestK6ManySealAtOnce: nodes that change the key-encryption key at once, in either direction, leave every key such that
-// a node that knows both can open it.
+// TestK6ManySealAtOnce: nodes change the key-encryption key at once, in either direction. A node that has both can
+// open every key afterwards.
 func TestK6ManySealAtOnce(t *testing.T) {
 	store := teststore.New(t)
 	first, err := LoadSigningKeys(t.Context(), store, sealerOf(t, firstKEK), tokentest.Start, oauth.EdDSA)
@@ -263,7 +263,8 @@ func TestK9ARevokedKey(t *testing.T) {
 	if _, err := LoadMasterKey(t.Context(), st, nil, now); err != nil || master == "" {
 		t.Errorf("the master key %q: %v", master, err)
 	}
-	// A restart knows no more of them than a running node, and their marks leave when no token can be left.
+	// A restarted node knows the same revoked keys as a running one. Their marks are dropped when no token of theirs
+	// can be left.
 	if again := newRing(t, st, &now); again.signing() != n.signing() || len(again.published()) != 1 {
 		t.Errorf("a new node signs with %s of %v", again.signing(), again.published())
 	}
@@ -277,8 +278,8 @@ func TestK9ARevokedKey(t *testing.T) {
 	}
 }
 
-// TestF17AClockAheadDropsNoKey: the shared clock jumps ahead by weeks, while the tokens that a key has signed live on by
-// this node's. The key goes when both clocks say so.
+// TestF17AClockAheadDropsNoKey: the shared clock jumps ahead by weeks while the tokens of a key are still valid by
+// this node's clock. The key is dropped when both clocks say so.
 func TestF17AClockAheadDropsNoKey(t *testing.T) {
 	now, st := tokentest.Start, teststore.New(t)
 	n := newRing(t, st, &now)
@@ -297,7 +298,8 @@ func TestF17AClockAheadDropsNoKey(t *testing.T) {
 	}
 }
 
-// TestK9TheLastKeyOfANodesAlgorithm may be revoked by a node that signs with another one. The first makes itself a new one.
+// TestK9TheLastKeyOfANodesAlgorithm: a node that signs with another algorithm may revoke it. The first node makes
+// itself a new one.
 func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
 	now, store := tokentest.Start, teststore.New(t)
 	n := newRing(t, store, &now)
@@ -311,7 +313,7 @@ func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
 	}
 }
 
-// TestKeyStepsThatFail: who is told that nothing happened can try again.
+// TestKeyStepsThatFail: a step that returns an error has changed nothing and can be tried again.
 func TestKeyStepsThatFail(t *testing.T) {
 	for _, step := range []string{"SigningKeys", "AddSigningKey", "RevokeSigningKey", "DropSigningKey", "ReplaceSigningKeys"} {
 		now, st := tokentest.Start, NewFaultyStore(t)

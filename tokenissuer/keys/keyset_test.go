@@ -30,8 +30,8 @@ func stored(t *testing.T, key *SigningKey, sealer *Sealer) store.StoredKey {
 	return s
 }
 
-// TestK4AFaultyStoreNeverGetsAFreshKey: a key row empty, cut, garbage or of another key → the start is refused. A fresh key in place of one
-// that cannot be read would orphan every token and hide the fault.
+// TestK4AFaultyStoreNeverGetsAFreshKey: a key row empty, cut, garbage or of another key → the start is refused. A new
+// key in place of an unreadable one would invalidate every token and hide the fault.
 func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 	good := stored(t, sharedKeys()[oauth.ES256], nil)
 	edit := func(f func(*store.StoredKey)) store.StoredKey {
@@ -64,7 +64,7 @@ func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 		"sealed, no KEK":   edit(func(k *store.StoredKey) { k.SealedWith = "0123456789abcdef" }),
 		"sealed and empty": edit(func(k *store.StoredKey) { k.SealedWith, k.Private = "0123456789abcdef", nil }),
 	} {
-		// Whatever the algorithm that is asked for, and whether or not a good key stands beside the bad one.
+		// This holds for every requested algorithm, with and without a good key next to the bad one.
 		for _, algorithm := range oauth.OwnAlgorithms {
 			for _, rows := range [][]store.StoredKey{{bad}, {good, bad}, {bad, good}} {
 				st := NewFaultyStore(t)
@@ -100,7 +100,7 @@ func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 	if err != nil || len(again) != 1 || again[0].ID != first[0].ID || st.Asked("AddFirstSigningKey") != 1 {
 		t.Fatalf("%v, %v, added %d", again, err, st.Asked("AddFirstSigningKey"))
 	}
-	// Another algorithm keeps the old key for what it has signed.
+	// With another algorithm, the old key stays for the tokens it has signed.
 	both, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start.Add(time.Hour), oauth.EdDSA)
 	if err != nil || len(both) != 2 || both[0].ID != first[0].ID || both[1].Algorithm != oauth.EdDSA {
 		t.Fatalf("%v, %v", both, err)
@@ -122,7 +122,7 @@ func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 	st.Fail("AddFirstSigningKey")
 	_, err = LoadSigningKeys(t.Context(), st, nil, tokentest.Start, oauth.ES256)
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
-	// Of two nodes that add a first key at once one wins; the other uses the winner's.
+	// Of two nodes that add a first key at once, one wins and the other uses the winner's.
 	winner := stored(t, sharedKeys()[oauth.ES256], nil)
 	race := NewFaultyStore(t)
 	race.Before = func(step string) error {
@@ -205,7 +205,7 @@ func TestK8JWKSHoldsPublicMembersOnly(t *testing.T) {
 			t.Error("the set holds private bytes")
 		}
 	}
-	// What we publish our own loader reads.
+	// Our own loader reads the keys that we publish.
 	keys, err := parseOwnJWKS(data)
 	if err != nil || len(keys) != 3 {
 		t.Fatalf("%v, %v", keys, err)
@@ -293,7 +293,7 @@ func TestK10SetsThatCannotBeTold(t *testing.T) {
 			t.Errorf("loaded %s", set)
 		}
 	}
-	// Unusable keys are left out beside usable ones (RFC 7517 §5).
+	// Unusable keys in a set are skipped (RFC 7517 §5).
 	list, err := parseOwnJWKS([]byte(`{"keys":[` + rsaWith("e", "RSA-OAEP") + "," + ecJWK() + `,{"kty":"new"}]}`))
 	if err != nil || len(list) != 1 || list[0].ID != "a" {
 		t.Errorf("%v, %v", list, err)
@@ -320,7 +320,8 @@ func TestK13OnlyThreeAlgorithmsCanBeConfigured(t *testing.T) {
 	}
 }
 
-// TestK13AStoredKeyIsForOwnAlgorithms: those of trusted issuers are none for our own tokens.
+// TestK13AStoredKeyIsForOwnAlgorithms: algorithms that are accepted from trusted issuers only are refused for our own
+// keys.
 func TestK13AStoredKeyIsForOwnAlgorithms(t *testing.T) {
 	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	if err != nil {

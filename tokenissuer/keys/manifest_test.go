@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// all returns every row, the manifest too.
+// all returns every row, including the manifest.
 func (s *keyShelf) all() []store.StoredKey {
 	s.tb.Helper()
 	rows, err := s.SigningKeys(s.tb.Context())
@@ -21,14 +21,14 @@ func (s *keyShelf) all() []store.StoredKey {
 	return rows
 }
 
-// TestV9ARowThatWasKept: the row of a revoked key is put back. No ring takes it, no change of the keys lists it again, and a new key-encryption
-// key does not seal it.
+// TestV9ARowThatWasKept: the row of a revoked key is put back. No ring loads it, no change of the keys lists it
+// again, and a new key-encryption key does not seal it.
 func TestV9ARowThatWasKept(t *testing.T) {
 	both := sealerOver(t, secondKEK, firstKEK)
 	for name, c := range map[string]struct {
 		// change writes to the store as an attacker would.
 		change func(s *keyShelf, kept []store.StoredKey)
-		// isOld says that the whole set is refused.
+		// isOld reports whether the whole set is refused.
 		isOld bool
 	}{
 		"the row": {func(s *keyShelf, kept []store.StoredKey) { s.put(signingOf(withoutManifest(slices.Clone(kept)))) }, false},

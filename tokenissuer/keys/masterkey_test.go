@@ -24,14 +24,15 @@ const (
 	secondKEK = "f00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 )
 
-// sameMaster reports whether two master keys make the same values: one knows what the other has made.
+// sameMaster reports whether two master keys make the same values, so that each accepts the other's.
 func sameMaster(tb testing.TB, a, b *MasterKey) bool {
 	tb.Helper()
 	_, genuine := b.ReadCode(a.Code(oauth.NewID()))
 	return genuine
 }
 
-// TestOneMasterKeyForAllNodes, however many start at once, and after a restart.
+// TestOneMasterKeyForAllNodes checks that all nodes have one master key, however many start at once, and after a
+// restart.
 func TestOneMasterKeyForAllNodes(t *testing.T) {
 	store := teststore.New(t)
 	made := make([]*MasterKey, 16)
@@ -52,7 +53,7 @@ func TestOneMasterKeyForAllNodes(t *testing.T) {
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("%d keys, %v", len(keys), err)
 	}
-	// It signs nothing, and the signing keys are loaded beside it.
+	// The master key signs nothing, and the signing keys load with it in the store.
 	signing, err := LoadSigningKeys(t.Context(), store, nil, tokentest.Start, oauth.EdDSA)
 	if err != nil || len(signing) != 1 || signing[0].ID == keys[0].ID {
 		t.Errorf("%v, %v", signing, err)
@@ -65,7 +66,8 @@ func TestOneMasterKeyForAllNodes(t *testing.T) {
 	}
 }
 
-// TestK6TheMasterKeyIsSealed as signing keys are; one that does not open is never replaced.
+// TestK6TheMasterKeyIsSealed checks that the master key is sealed as signing keys are, and that one that cannot be
+// opened is never replaced.
 func TestK6TheMasterKeyIsSealed(t *testing.T) {
 	ctx := t.Context()
 	first, second := sealerOf(t, firstKEK), sealerOf(t, secondKEK)
@@ -99,7 +101,7 @@ func TestK6TheMasterKeyIsSealed(t *testing.T) {
 	if again, err := LoadMasterKey(ctx, store, first, tokentest.Start); err != nil || !sameMaster(t, plain, again) {
 		t.Errorf("%v", err)
 	}
-	// Sealed from the start.
+	// A new store is sealed from the start.
 	fresh := teststore.New(t)
 	if _, err := LoadMasterKey(ctx, fresh, first, tokentest.Start); err != nil {
 		t.Fatal(err)

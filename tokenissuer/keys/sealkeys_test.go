@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// sealedIssuer is the issuer whose keys sealerOf seals.
+// sealedIssuer is the issuer of sealerOf.
 const sealedIssuer = "https://issuer.example"
 
 // keyShelf is a KeyStore whose rows a test can write, as an attacker with access to the database can.
@@ -58,7 +58,7 @@ func (s *keyShelf) row(master bool) store.StoredKey {
 
 func isMaster(row store.StoredKey) bool { return row.Algorithm == "HKDF-SHA256" }
 
-// put writes rows in the place of those of the same ids, beside the manifest.
+// put replaces the rows with the same ids, and keeps the manifest.
 func (s *keyShelf) put(rows ...store.StoredKey) {
 	s.tb.Helper()
 	s.BindKeys(nil)
@@ -69,7 +69,7 @@ func (s *keyShelf) put(rows ...store.StoredKey) {
 	}
 }
 
-// open does what an opening does with keys. It returns what was found, the ids of the signing keys and the master key.
+// open opens the keys as a node does. It returns the Sealing, the ids of the signing keys and the master key.
 func (s *keyShelf) open(settled bool) (Sealing, []string, *MasterKey, error) {
 	s.tb.Helper()
 	ctx := s.tb.Context()
@@ -89,7 +89,7 @@ func (s *keyShelf) open(settled bool) (Sealing, []string, *MasterKey, error) {
 	return found, ids, master, err
 }
 
-// mustOpen is open for a store that is good.
+// mustOpen is open for a good store.
 func (s *keyShelf) mustOpen() (ids []string, master *MasterKey) {
 	s.tb.Helper()
 	_, ids, master, err := s.open(false)
@@ -146,7 +146,7 @@ func TestK16APlantedKeyIsRefused(t *testing.T) {
 					t.Errorf("the planted %s was sealed", row.Algorithm)
 				}
 			}
-			// An operator takes it out as any other.
+			// An operator revokes it like any other key.
 			if _, err := running.Revoke(t.Context(), signingOf(planted).ID); err != nil || running.states()[signingOf(planted).ID] != StateRevoked {
 				t.Errorf("revoking it: %v, %v", err, running.states())
 			}
@@ -165,7 +165,7 @@ func signingOf(rows []store.StoredKey) store.StoredKey {
 	return rows[slices.IndexFunc(rows, func(row store.StoredKey) bool { return !isMaster(row) })]
 }
 
-// ring is a running node on the shelf.
+// ring returns a running node on the shelf.
 func (s *keyShelf) ring(clock *time.Time) *ring {
 	s.tb.Helper()
 	n := &ring{tb: s.tb, clock: clock}
@@ -177,8 +177,9 @@ func (s *keyShelf) ring(clock *time.Time) *ring {
 	return n
 }
 
-// TestK16PlantedKeysDoNotSteerTheRing: one that claims to sign next does not keep the next key from coming, one that claims
-// to have followed drops no key, and one that claims to sign does not leave its node without a key when the real one is revoked.
+// TestK16PlantedKeysDoNotSteerTheRing: a planted key that claims to sign next does not prevent the next key from
+// being made. One that claims to be a successor drops no key. One that claims to sign does not leave its node without
+// a key when the real one is revoked.
 func TestK16PlantedKeysDoNotSteerTheRing(t *testing.T) {
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	ids, _ := s.mustOpen()
@@ -245,7 +246,7 @@ func TestK20AKeyThatPretendsToBeSealed(t *testing.T) {
 	}
 }
 
-// TestK20AKeyInTheClearBesideOneThatClaimsToBeSealed: somebody has claimed to encrypt, so none of them is taken.
+// TestK20AKeyInTheClearBesideOneThatClaimsToBeSealed: one row claims to be sealed, so no row is accepted.
 func TestK20AKeyInTheClearBesideOneThatClaimsToBeSealed(t *testing.T) {
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	planted := inClear(t)
@@ -258,8 +259,9 @@ func TestK20AKeyInTheClearBesideOneThatClaimsToBeSealed(t *testing.T) {
 	}
 }
 
-// TestK20AKeyInThePlaceOfTheFirst: a refused key of the algorithm that is configured next does not keep its first key from
-// coming, while there are good keys of another; nor where all good ones were revoked.
+// TestK20AKeyInThePlaceOfTheFirst: a refused key of the algorithm that is configured next does not prevent its first
+// key from being made, while there are good keys of another algorithm. The same holds where all good keys were
+// revoked.
 func TestK20AKeyInThePlaceOfTheFirst(t *testing.T) {
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	ids, _ := s.mustOpen()
@@ -292,7 +294,7 @@ func TestK20AKeyInThePlaceOfTheFirst(t *testing.T) {
 	}
 }
 
-// TestK16AChangedRowIsRefused: everything a row says is bound to the key-encryption key, and to the issuer.
+// TestK16AChangedRowIsRefused: every field of a row is bound to the key-encryption key and to the issuer.
 func TestK16AChangedRowIsRefused(t *testing.T) {
 	for _, master := range []bool{false, true} {
 		foreign := newKeyShelf(t, sealerFor(t, "https://other.example"))
@@ -324,7 +326,7 @@ func TestK16AChangedRowIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.put(row)
-			failure := n.Refresh(t.Context()) // where nothing is left it goes on as it was
+			failure := n.Refresh(t.Context()) // a node with no good key left goes on with what it has
 			if !isMaster(row) && (len(n.warnings) == 0 || n.signing() != ids[0]) || isMaster(row) && !master && failure == nil {
 				t.Errorf("master %t, %s: the running node signs with %s and warns %v", master, name, n.signing(), n.warnings)
 			}
@@ -348,8 +350,8 @@ func sealerFor(t *testing.T, issuer string) *Sealer {
 	return sealer
 }
 
-// TestK17EverythingIsSealedOnce: `encrypt_with` for the first time → every key is sealed and bound in one step; rows in the clear are
-// refused from then on. A store that fails leaves all of it as it was.
+// TestK17EverythingIsSealedOnce: `encrypt_with` for the first time → every key is sealed and bound in one step; rows
+// in the clear are refused from then on. If the store fails, nothing changes.
 func TestK17EverythingIsSealedOnce(t *testing.T) {
 	faulty, rows := NewFaultyStore(t), inClear(t)
 	s := &keyShelf{KeyStore: faulty, tb: t, now: tokentest.Start, seal: sealerOf(t, firstKEK)}
@@ -374,7 +376,7 @@ func TestK17EverythingIsSealedOnce(t *testing.T) {
 	if !slices.EqualFunc(s.rows(), after, sameRow) {
 		t.Error("it is sealed again and again")
 	}
-	// From now on the same key in the clear is refused, and its node does not start without it.
+	// From now on the same key in the clear is refused, and its node does not start without the key-encryption key.
 	s.put(rows...)
 	if _, _, _, err := s.open(true); !errors.Is(err, ErrRefused) {
 		t.Errorf("in the clear again: %v", err)
@@ -394,7 +396,8 @@ func sameRow(a, b store.StoredKey) bool {
 	return a.ID == b.ID && a.SealedWith == b.SealedWith && string(a.Private) == string(b.Private)
 }
 
-// TestK17KeysInTheClearAreRefusedBesideSealedOnes, and what is missing is not made anew where a refused key stands in its place.
+// TestK17KeysInTheClearAreRefusedBesideSealedOnes also checks that a missing key is not made again while a refused
+// key has its place.
 func TestK17KeysInTheClearAreRefusedBesideSealedOnes(t *testing.T) {
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	ids, _ := s.mustOpen()
@@ -416,7 +419,8 @@ func TestK17KeysInTheClearAreRefusedBesideSealedOnes(t *testing.T) {
 	}
 }
 
-// TestK17ANodeThatSealsMeanwhile is no error: the keys are read again. Any number may do it at once.
+// TestK17ANodeThatSealsMeanwhile: a node that seals the keys meanwhile causes no error. The keys are read again,
+// however many nodes do so at once.
 func TestK17ANodeThatSealsMeanwhile(t *testing.T) {
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	s.put(inClear(t)...)

@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestAKidIsNoOption: a thumbprint begins with a hyphen one time in 64, and would then be taken for an option by the
-// command that revokes the key.
+// TestAKidIsNoOption: one thumbprint in 64 begins with a hyphen, and the command that revokes the key would take it
+// for an option.
 func TestAKidIsNoOption(t *testing.T) {
 	for range 1000 {
 		key, err := NewSigningKey(oauth.ES256, time.Now())

@@ -29,7 +29,7 @@ func rfc6979Key(tb testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// TestES256IsDeterministic holds ES256 to the vectors of RFC 6979 §A.2.5.
+// TestES256IsDeterministic checks ES256 against the vectors of RFC 6979 §A.2.5.
 func TestES256IsDeterministic(t *testing.T) {
 	key := rfc6979Key(t)
 	for text, want := range map[string]string{
@@ -47,7 +47,7 @@ func TestES256IsDeterministic(t *testing.T) {
 	}
 }
 
-// TestES256SignaturesAreWhole: one number in 128 begins with a zero byte, which the form that the library writes leaves out.
+// TestES256SignaturesAreWhole: one number in 128 begins with a zero byte, which the library's encoding omits.
 func TestES256SignaturesAreWhole(t *testing.T) {
 	key := rfc6979Key(t)
 	var beginWithZero [2]int
@@ -71,7 +71,7 @@ func TestES256SignaturesAreWhole(t *testing.T) {
 	}
 }
 
-// TestEdDSASignsWhatOthersVerify holds EdDSA to the vector of RFC 8037 §A.4.
+// TestEdDSASignsWhatOthersVerify checks EdDSA against the vector of RFC 8037 §A.4.
 func TestEdDSASignsWhatOthersVerify(t *testing.T) {
 	seed, err := base64.RawURLEncoding.DecodeString("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A")
 	if err != nil {

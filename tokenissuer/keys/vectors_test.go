@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 )
 
-// TestOneSignatureOverOneText: signing draws no randomness, so that a weak source of it gives no key away (RFC 6979).
+// TestOneSignatureOverOneText: signing uses no randomness, so a weak random source reveals no key (RFC 6979).
 func TestOneSignatureOverOneText(t *testing.T) {
 	for algorithm, key := range sharedKeys() {
 		first, err1 := key.Sign([]byte("{}"))

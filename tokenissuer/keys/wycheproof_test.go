@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// wycheproofKey loads the key of a group for one algorithm: as a JWK, or as DER where there is none.
+// wycheproofKey loads the key of a group for one algorithm, as a JWK, or as DER if the group has no JWK.
 func wycheproofKey(tb testing.TB, jwk, other []byte, der string, algorithm oauth.Algorithm) (*VerificationKey, error) {
 	tb.Helper()
 	if jwk == nil {
@@ -29,10 +29,11 @@ func wycheproofKey(tb testing.TB, jwk, other []byte, der string, algorithm oauth
 	return &VerificationKey{Algorithm: algorithm, public: public}, checkKey(public, algorithm)
 }
 
-// TestG120WycheproofSignatures runs the files of bare signatures through the one place that checks a signature. Those whose salt has
-// another length than the hash, or whose mask another hash, hold no signature of RFC 7518 §3.5, but for one case: its salt has the
-// length that the file calls wrong. The last three force a key of PS256, which the loader refuses for our own tokens, into one for RS256:
-// no salted signature may pass, and case 108, invalid as PS256, is a PKCS #1 v1.5 signature and therefore good.
+// TestG120WycheproofSignatures runs the files of bare signatures through the one function that verifies signatures. A
+// salt length that differs from the hash length, or a mask with another hash, is not a signature of RFC 7518 §3.5,
+// except in one case: its salt has the length that the file calls wrong. The last three force a key of PS256, which
+// the loader refuses for our own tokens, into one for RS256. No salted signature may pass; case 108, invalid as
+// PS256, is a PKCS #1 v1.5 signature and therefore good.
 func TestG120WycheproofSignatures(t *testing.T) {
 	for _, file := range []struct {
 		name                             string

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// manyGood returns n good tokens. EdDSA signs and verifies fastest.
+// manyGood returns n good tokens. They use EdDSA, which signs and verifies fastest.
 func (g *gate) manyGood(n int) []string {
 	key := g.signing[oauth.EdDSA]
 	tokens := make([]string, n)
@@ -107,7 +107,7 @@ func BenchmarkVerifyUncached(b *testing.B) {
 	}
 }
 
-// hostile are tokens of the kinds that a flood is made of.
+// hostile returns tokens of the kinds that a flood consists of.
 func (g *gate) hostile() map[string]string {
 	key := g.signing[oauth.ES256]
 	stranger := testkeys.Foreign()[oauth.ES256]
@@ -158,7 +158,7 @@ func TestACachedTokenCostsNoAllocation(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	// Asked again after a revocation came in, once a token.
+	// After a revocation arrives, each token is checked again once.
 	if n := testing.AllocsPerRun(2000, func() {
 		if i%len(tokens) == 0 {
 			g.revocations.generation.Add(1)
@@ -172,7 +172,7 @@ func TestACachedTokenCostsNoAllocation(t *testing.T) {
 	}
 }
 
-// fill puts n tokens into the cache as if each had been verified, with texts of the usual lengths.
+// fill puts n tokens into the cache as if each had been verified, with texts of typical lengths.
 func (g *gate) fill(from, n int, jti func(int) string) {
 	for i := from; i < from+n; i++ {
 		text := jti(i)
@@ -194,7 +194,7 @@ func TestG81TheCacheStaysWithinItsBounds(t *testing.T) {
 	} else {
 		t.Logf("%d tokens are cached", n)
 	}
-	// Heavy tokens are bounded by their weight.
+	// The weight bounds the number of heavy tokens.
 	g = newGate(t)
 	name := func(i int) string { return fmt.Sprintf("%022d", i) + strings.Repeat("x", 2500) }
 	g.fill(0, 20_000, name)
@@ -233,8 +233,8 @@ func TestG81BadTokensDoNotEnterTheCache(t *testing.T) {
 	}
 }
 
-// TestHotTokensSurviveAFloodOfOthers: a client that asks for token after token and uses each once must not push out
-// those that others use all the time.
+// TestHotTokensSurviveAFloodOfOthers: a client that requests many tokens and uses each once must not evict tokens in
+// constant use.
 func TestHotTokensSurviveAFloodOfOthers(t *testing.T) {
 	g := newGate(t)
 	const hot = 1000

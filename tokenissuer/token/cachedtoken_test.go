@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// plainToken is a token as most are.
+// plainToken returns a typical token.
 func plainToken() *AccessToken {
 	return &AccessToken{
 		Issuer: tokentest.Issuer, Subject: "user-1", Audience: []string{tokentest.Audience, "https://other.example"}, ClientID: "client-1",
@@ -22,8 +22,8 @@ func plainToken() *AccessToken {
 	}
 }
 
-// TestAPackedTokenSaysTheSame changes one thing after the other of a token, so that each has to come back as it was: packed, or
-// whole where it cannot be packed.
+// TestAPackedTokenSaysTheSame changes one field of a token after the other. Each must come back unchanged, whether
+// the token is packed or, where that is not possible, kept whole.
 func TestAPackedTokenSaysTheSame(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -59,7 +59,7 @@ func TestAPackedTokenSaysTheSame(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newTokenCache()
-			c.packToken(plainToken(), nil) // what is shared is there already
+			c.packToken(plainToken(), nil) // the shared texts are stored already
 			token, want := plainToken(), plainToken()
 			test.change(token)
 			test.change(want)
@@ -74,14 +74,15 @@ func TestAPackedTokenSaysTheSame(t *testing.T) {
 	}
 }
 
-// TestEveryFieldOfATokenIsPacked finds a field that was added to AccessToken and forgotten in packToken.
+// TestEveryFieldOfATokenIsPacked detects a field of AccessToken that packToken omits.
 func TestEveryFieldOfATokenIsPacked(t *testing.T) {
 	if n, m := reflect.TypeFor[AccessToken]().NumField(), reflect.TypeFor[SignIn]().NumField(); n != 12 || m != 4 {
 		t.Errorf("AccessToken has %d fields and SignIn %d, and packToken and TestAPackedTokenSaysTheSame know 12 and 4", n, m)
 	}
 }
 
-// TestTokensThatShareTextsShareMemory: whatever is kept of a token is its own, so that none keeps the request that it came in.
+// TestTokensThatShareTextsShareMemory: the cache copies every text that it keeps of a token, so it does not retain
+// the request.
 func TestTokensThatShareTextsShareMemory(t *testing.T) {
 	c := newTokenCache()
 	first, second := plainToken(), plainToken()
@@ -103,7 +104,7 @@ func TestTokensThatShareTextsShareMemory(t *testing.T) {
 	if got := c.token(lone); got.Audience[0] != tokentest.Audience || got.Scopes[0] != "public" {
 		t.Errorf("it keeps the lists of the token that came: %v %v", got.Audience, got.Scopes)
 	}
-	// More than there is room for push each other out, and each still says its own.
+	// Texts beyond the capacity evict each other, and each token still has its own.
 	for i := range 10 * len(c.common.slots) {
 		token := plainToken()
 		token.Scopes = oauth.Scopes{"scope-" + strconv.Itoa(i)}
@@ -113,7 +114,7 @@ func TestTokensThatShareTextsShareMemory(t *testing.T) {
 	}
 }
 
-// TestTokensThatAreShownStayUnpacked: only so many, those that were unpacked last.
+// TestTokensThatAreShownStayUnpacked: a bounded number stays unpacked, those unpacked last.
 func TestTokensThatAreShownStayUnpacked(t *testing.T) {
 	c := newTokenCache()
 	tokens := make([]*cachedToken, maxUnpacked+10)

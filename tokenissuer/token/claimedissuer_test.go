@@ -55,7 +55,8 @@ func TestClaimedIssuer(t *testing.T) {
 	}
 }
 
-// TestG33HostileFormsCostLittleBeforeTheIssuerIsKnown: anybody can send them, and nobody has checked anything yet.
+// TestG33HostileFormsCostLittleBeforeTheIssuerIsKnown: anyone can send such tokens, and nothing has been checked at
+// that point.
 func TestG33HostileFormsCostLittleBeforeTheIssuerIsKnown(t *testing.T) {
 	part := func(text string) string { return tokentest.Encode(text) }
 	for name, token := range map[string]string{

@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Claims are written by hand and read by a library: what is written must read back as the same token.
+// TestClaimsReadBackAsTheyWereWritten: claims are written by hand and read by a library, which must read the same
+// token.
 func TestClaimsReadBackAsTheyWereWritten(t *testing.T) {
 	const issuer = "https://gate.example"
 	at := time.Unix(1_700_000_000, 0)

@@ -52,8 +52,8 @@ func TestT170ReadsTheClaimsParameter(t *testing.T) {
 	}
 }
 
-// TestT170MalformedClaimsParameters: `claims` that is no object, has a name twice or a wrong type, is not UTF-8 or over 2 KiB →
-// invalid_request.
+// TestT170MalformedClaimsParameters: `claims` that is not an object, has a name twice or a wrong type, is not UTF-8
+// or over 2 KiB → invalid_request.
 func TestT170MalformedClaimsParameters(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":                   `name`,
@@ -129,7 +129,7 @@ func TestT170AClientLearnsNoMoreThanItsScopes(t *testing.T) {
 	}
 }
 
-// FuzzClaimsRequest: what is read can be kept in no more than 4 KiB, and says the same when it is read again.
+// FuzzClaimsRequest: an accepted request has a stored form of at most 4 KiB, which parses to the same request.
 func FuzzClaimsRequest(f *testing.F) {
 	for _, text := range []string{
 		`{"userinfo":{"name":null,"email":{"essential":true}},"id_token":{"acr":{"essential":true,"values":["1","2"]},"sub":{"value":"ada"}}}`,

@@ -24,7 +24,7 @@ func TestQ163ExchangedClaimsReadBack(t *testing.T) {
 			Issuer: token.Issuer, Audience: []string{"b"}, ClientID: actor.ClientID, Scopes: token.Scopes, ID: oauth.NewID(),
 			IssuedAt: at.Add(time.Minute), ExpiresAt: token.ExpiresAt, KeyID: "k",
 		}
-		if actor == ExchangeActor { // a gate leaves the client as it is
+		if actor == ExchangeActor { // a gate keeps the client
 			next.ClientID = token.ClientID
 		}
 		next.Delegate(token, actor)

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// fillFields gives every field of a structure a value of its own, that of the fields within as well, and returns all texts.
+// fillFields gives every field of a structure a distinct value, nested fields included, and returns all texts.
 func fillFields(t *testing.T, v reflect.Value, n *int64) (texts []*string) {
 	t.Helper()
 	for i := range v.NumField() {
@@ -51,8 +51,8 @@ func fillFields(t *testing.T, v reflect.Value, n *int64) (texts []*string) {
 	return texts
 }
 
-// TestARememberedFamilyIsAsItWas, and keeps no text of the request that it came with. It holds for every field that a family or a
-// user has, and will have.
+// TestARememberedFamilyIsAsItWas checks that a cached family is unchanged and keeps no text of the request it came
+// with, for every present and future field of a family or a user.
 func TestARememberedFamilyIsAsItWas(t *testing.T) {
 	var family store.TokenFamily
 	var user store.User
@@ -78,7 +78,8 @@ func TestARememberedFamilyIsAsItWas(t *testing.T) {
 	}
 }
 
-// TestARememberedFamilyIsAsStored: times as a store gives them, so that nothing depends on where the family came from.
+// TestARememberedFamilyIsAsStored: times have the precision of a store, so a family from the cache equals one from
+// the store.
 func TestARememberedFamilyIsAsStored(t *testing.T) {
 	at := time.Now()
 	r := newRememberedFamily(&store.TokenFamily{CreatedAt: at}, new(store.User))
@@ -87,7 +88,7 @@ func TestARememberedFamilyIsAsStored(t *testing.T) {
 	}
 }
 
-// TestAFamilyMemoryStaysWithinItsBounds: in number, and in bytes where families are heavy.
+// TestAFamilyMemoryStaysWithinItsBounds checks the bound on the number, and on the bytes where families are heavy.
 func TestAFamilyMemoryStaysWithinItsBounds(t *testing.T) {
 	usual := store.TokenFamily{UserID: strings.Repeat("u", 22), RotatedBy: strings.Repeat("r", 43), Scopes: oauth.Scopes{"public", "trusted"}}
 	usual.Preconditions.SessionID = strings.Repeat("s", 22)
@@ -107,7 +108,7 @@ func TestAFamilyMemoryStaysWithinItsBounds(t *testing.T) {
 				f.ID, f.Note = fmt.Sprintf("family-%022d", i), string(make([]byte, test.note))
 				m.Put(&f, &store.User{ID: usual.UserID, Email: "ada@example.com", Name: "Ada Lovelace", Organisation: "acme", Groups: []string{"staff"}})
 			}
-			least := test.most * 2 / 5 // the young generation may just have begun
+			least := test.most * 2 / 5 // the young generation may have just begun
 			if n := m.families.Len(); n > test.most || n < least {
 				t.Errorf("%d families are remembered, want %d to %d", n, least, test.most)
 			}

@@ -10,13 +10,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// memoryOf returns the bytes that one remembered family takes, on average.
+// memoryOf returns the average number of bytes that a cached family takes.
 func memoryOf(family *store.TokenFamily, user *store.User) float64 {
 	const count = 4000
 	var before, after runtime.MemStats
 	kept := make([]*rememberedFamily, count)
 	runtime.GC()
-	runtime.GC() // what had a finalizer
+	runtime.GC() // collects what had a finalizer
 	runtime.ReadMemStats(&before)
 	for i := range kept {
 		f := *family
@@ -29,7 +29,8 @@ func memoryOf(family *store.TokenFamily, user *store.User) float64 {
 	return float64(after.HeapAlloc-before.HeapAlloc) / count
 }
 
-// TestOpenIDTakesAFamilyLittleMemory: what a family keeps for ID tokens, and what a user's profile takes with each of the user's families.
+// TestOpenIDTakesAFamilyLittleMemory measures what a family keeps for ID tokens, and what a user's profile takes with
+// each of the user's families.
 func TestOpenIDTakesAFamilyLittleMemory(t *testing.T) {
 	id := func(letter string) string { return strings.Repeat(letter, 22) }
 	family := store.TokenFamily{

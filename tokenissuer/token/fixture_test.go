@@ -11,13 +11,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// gate is a Verifier with all that it reads, in a test's hands.
+// gate is a Verifier whose inputs the test controls.
 type gate struct {
 	*tokentest.Clock
 	keySet      *keys.Set
 	revocations *RevocationSet
 	verifier    *Verifier
-	macs        *JTIMAC // nil: the verifier knows of none
+	macs        *JTIMAC // nil: the verifier has none
 	audiences   []string
 	signing     map[oauth.Algorithm]*keys.SigningKey
 }
@@ -34,7 +34,7 @@ func newGate(tb testing.TB) *gate {
 	return g
 }
 
-// newMACGate returns a gate that wants a MAC in every jti.
+// newMACGate returns a gate that requires a MAC in every jti.
 func newMACGate(tb testing.TB) *gate {
 	tb.Helper()
 	g := newGate(tb)
@@ -43,7 +43,7 @@ func newMACGate(tb testing.TB) *gate {
 	return g
 }
 
-// sign makes the key of the algorithm the one that signs.
+// sign selects the key of the algorithm for signing.
 func (g *gate) sign(tb testing.TB, algorithm oauth.Algorithm) {
 	tb.Helper()
 	list := []*keys.SigningKey{g.signing[oauth.RS256], g.signing[oauth.EdDSA], g.signing[oauth.ES256]}
@@ -52,7 +52,7 @@ func (g *gate) sign(tb testing.TB, algorithm oauth.Algorithm) {
 	}
 }
 
-// another returns a Verifier of the same keys and revocations that has seen no token yet.
+// another returns a Verifier with the same keys and revocations and an empty cache.
 func (g *gate) another() *Verifier {
 	v := NewVerifier(tokentest.Issuer, g.keySet, g.revocations, 5*time.Minute, g.Now)
 	if g.macs != nil {
@@ -61,14 +61,14 @@ func (g *gate) another() *Verifier {
 	return v
 }
 
-// wait lets time pass; the revocations stay fresh.
+// wait advances the clock and keeps the revocations fresh.
 func (g *gate) wait(d time.Duration) {
 	g.Add(d)
 	g.revocations.MarkFresh(g.Now())
 }
 
-// judge asks Verify, on a Verifier that does not know the token and again on one that may, and holds Explain against
-// the answer.
+// judge calls Verify on a Verifier with an empty cache, and again on one that may have the token in its cache. It
+// compares Explain with the result.
 func (g *gate) judge(tb testing.TB, token string) (*AccessToken, error) {
 	tb.Helper()
 	fresh, err := g.another().Verify(token, g.audiences)
@@ -92,15 +92,15 @@ func (g *gate) accepts(tb testing.TB, token string) *AccessToken {
 	return t
 }
 
-// refuses fails the test unless the token is refused for one of the reasons. Several are for tokens of which it is not
-// foreseen what makes them bad.
+// refuses fails the test unless the token is refused for one of the reasons. Several are for tokens that can fail at
+// more than one check.
 func (g *gate) refuses(tb testing.TB, token string, reasons ...string) {
 	tb.Helper()
 	t, err := g.judge(tb, token)
 	tokentest.WantRefusal(tb, t, err, reasons...)
 }
 
-// claims returns a good user token's claims set, with edits as for tokentest.Object.
+// claims returns the claims of a good user token, with edits as for tokentest.Object.
 func (g *gate) claims(edits ...string) string {
 	now := g.Now().Unix()
 	return tokentest.Object([]string{

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// countSignatures counts the signatures that are looked at until the test ends.
+// countSignatures counts the signature verifications until the test ends.
 func countSignatures(t *testing.T) *int {
 	t.Helper()
 	counted := new(int)
@@ -24,8 +24,8 @@ func countSignatures(t *testing.T) *int {
 	return nil
 }
 
-// TestG80OnlyASignatureCostsCryptography: of all that a flood of bad tokens is made of, what names a key of ours and says all that a token
-// must say costs one look at its signature. Nothing else costs any, an unknown key in particular.
+// TestG80OnlyASignatureCostsCryptography: of the bad tokens in a flood, only one that names a key of ours and has
+// every required claim costs a signature verification. All others cost none, in particular those with an unknown key.
 func TestG80OnlyASignatureCostsCryptography(t *testing.T) {
 	looks := countSignatures(t)
 	g := newGate(t)
@@ -58,7 +58,7 @@ func TestG80OnlyASignatureCostsCryptography(t *testing.T) {
 	})
 }
 
-// TestG80ARefusalCostsLittleMemory: a kilobyte or so, which is gone with the request.
+// TestG80ARefusalCostsLittleMemory: a refusal takes about a kilobyte, which is freed with the request.
 func TestG80ARefusalCostsLittleMemory(t *testing.T) {
 	g := newGate(t)
 	for name, token := range g.hostile() {

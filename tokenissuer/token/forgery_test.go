@@ -25,7 +25,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// refusesAll refuses each token for one of the reasons.
+// refusesAll checks that each token is refused for one of the reasons.
 func (g *gate) refusesAll(t *testing.T, tokens map[string]string, reasons ...string) {
 	t.Helper()
 	for name, token := range tokens {
@@ -33,7 +33,7 @@ func (g *gate) refusesAll(t *testing.T, tokens map[string]string, reasons ...str
 	}
 }
 
-// headed is a token of ours with edits in its header.
+// headed returns a token of ours with edits in its header.
 func (g *gate) headed(edits ...string) string {
 	key := g.signing[oauth.ES256]
 	return testkeys.Sign(key, testkeys.Header(key, edits...), g.claims())
@@ -90,7 +90,7 @@ func TestG15AnotherAlgorithm(t *testing.T) {
 	g := newGate(t)
 	for _, key := range g.signing {
 		for _, alg := range []string{"RS256", "RS384", "PS256", "PS384", "ES256", "ES384", "ES512", "ES256K", "EdDSA", "Ed25519", "Ed448", "HS256", "HS512"} {
-			if alg != string(key.Algorithm) && (alg != "Ed25519" || key.Algorithm != oauth.EdDSA) { // RFC 9864 names the one curve
+			if alg != string(key.Algorithm) && (alg != "Ed25519" || key.Algorithm != oauth.EdDSA) { // RFC 9864 gives the one curve its own name
 				g.refuses(t, testkeys.Sign(key, testkeys.Header(key, "alg", inQuotes(alg)), g.claims()), "algorithm_mismatch")
 			}
 		}
@@ -107,7 +107,7 @@ func TestG15AnotherAlgorithm(t *testing.T) {
 		return input + "." + tokentest.Encode(string(signature))
 	}
 	g.refuses(t, signed("RS256", crypto.SHA512, crypto.SHA512), "signature_wrong")
-	for _, salt := range []int{rsa.PSSSaltLengthEqualsHash, 0, 20, 64} { // TestG28 in one: no salt length makes PS256 acceptable
+	for _, salt := range []int{rsa.PSSSaltLengthEqualsHash, 0, 20, 64} { // like TestG28: no salt length makes PS256 acceptable
 		pss := &rsa.PSSOptions{SaltLength: salt, Hash: crypto.SHA256}
 		g.refuses(t, signed("PS256", crypto.SHA256, pss), "algorithm_mismatch")
 		g.refuses(t, signed("RS256", crypto.SHA256, pss), "signature_wrong")
@@ -146,7 +146,7 @@ func TestG20G34OtherKeys(t *testing.T) {
 			g.refuses(t, testkeys.Sign(signer, testkeys.Header(ours, edits...), g.claims()), "header_unexpected")
 		}
 	}
-	// G34: our kid, and the key of another environment.
+	// G34: our kid with the key of another environment.
 	g.refuses(t, testkeys.Sign(theirs, testkeys.Header(ours), g.claims()), "signature_wrong")
 	g.refuses(t, testkeys.Sign(theirs, testkeys.Header(theirs), g.claims()), "key_unknown")
 }
@@ -198,8 +198,8 @@ func TestG26To31Signatures(t *testing.T) {
 	g.refusesAll(t, tokens, "signature_wrong")
 }
 
-// TestG27TheOtherSignatureOfARevokedToken: the second valid signature of a revoked ECDSA token → 401. An ECDSA signature (r, s) has a
-// second valid form (r, n-s), which makes another string of the same token.
+// TestG27TheOtherSignatureOfARevokedToken: the second valid signature of a revoked ECDSA token → 401. An ECDSA
+// signature (r, s) has a second valid form (r, n-s), which yields another string for the same token.
 func TestG27TheOtherSignatureOfARevokedToken(t *testing.T) {
 	g := newGate(t)
 	good := g.good()
@@ -233,7 +233,7 @@ func TestG29ForgedPadding(t *testing.T) {
 	full, right := size-3-len(info)-len(digest), slices.Concat(info, digest[:])
 	bare := slices.Concat([]byte{0x30, 0x2f, 0x30, 0x0b}, info[4:15], []byte{4, 0x20}, digest[:])
 	good := padded(1, ones(full), right...)
-	g.accepts(t, good) // so it is the padding that counts
+	g.accepts(t, good) // so only the padding matters
 	_, encoded := cutLast(good)
 	signature, _ := base64.RawURLEncoding.DecodeString(encoded)
 	g.refusesAll(t, map[string]string{
@@ -257,7 +257,7 @@ func TestG30OtherFormsOfAnEd25519Signature(t *testing.T) {
 	signature, _ := base64.RawURLEncoding.DecodeString(encoded)
 	order, _ := new(big.Int).SetString("7237005577332262213973186563042994240857116359379907606001950938285454250989", 10)
 	over := slices.Clone(signature[32:])
-	slices.Reverse(over) // it is little-endian
+	slices.Reverse(over) // Ed25519 is little-endian
 	over = new(big.Int).Add(new(big.Int).SetBytes(over), order).FillBytes(make([]byte, 32))
 	slices.Reverse(over)
 	low, one := make([]byte, 32), append([]byte{1}, make([]byte, 31)...)
@@ -277,7 +277,7 @@ func TestG32TokenLength(t *testing.T) {
 	g := newGate(t)
 	sized := func(size int) string {
 		for pad := size*3/4 - 700; ; pad++ {
-			for _, typ := range []string{"at+jwt", "application/at+jwt"} { // base64 has lengths in steps
+			for _, typ := range []string{"at+jwt", "application/at+jwt"} { // base64 lengths come in steps
 				key := g.signing[oauth.ES256]
 				if token := testkeys.Sign(key, testkeys.Header(key, "typ", inQuotes(typ)), g.claims("pad", inQuotes(strings.Repeat("p", pad)))); len(token) == size {
 					return token

@@ -18,7 +18,7 @@ import (
 func TestG31OneTokenHasOneSpelling(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.ES256]
-	// Claims whose encoding leaves unused bits and holds both characters that differ between the alphabets.
+	// Claims whose encoding has unused bits and both characters that differ between the alphabets.
 	payload := g.claims("x", `"`+strings.Repeat("~?>", 3)+`ÿ"`)
 	for len(payload)%3 != 1 {
 		payload += " "
@@ -61,7 +61,7 @@ func TestG31OneTokenHasOneSpelling(t *testing.T) {
 			t.Run(fmt.Sprintf("part %d/%s", i+1, name), func(t *testing.T) {
 				g.refuses(t, join(i, bad), "token_malformed")
 				if i < 2 {
-					// Signed over the odd spelling, only the spelling itself can be what refuses it.
+					// The signature covers the odd spelling, so only the spelling itself can be the reason.
 					g.refuses(t, resign(join(i, bad)), "token_malformed")
 				}
 			})
@@ -72,7 +72,7 @@ func TestG31OneTokenHasOneSpelling(t *testing.T) {
 	}
 }
 
-// allocatedBytes is what one call of f allocates, on average.
+// allocatedBytes returns the average number of bytes that a call of f allocates.
 func allocatedBytes(f func()) int64 {
 	const runs = 50
 	f()

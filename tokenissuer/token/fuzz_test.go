@@ -23,8 +23,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// strictMembers reads a JSON object with the standard library, and fails for what it would wave through: names that
-// occur twice, at any depth, text that is not UTF-8, and anything after the object.
+// strictMembers reads a JSON object with the standard library. It also rejects what that accepts: names that occur
+// twice, at any depth, text that is not UTF-8, and trailing data.
 func strictMembers(data []byte) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(data) || len(data) == 0 || data[0] != '{' {
 		return nil, errors.New("no object of UTF-8")
@@ -71,7 +71,7 @@ func walk(d *json.Decoder) error {
 	return err
 }
 
-// independentCheck judges a token with the standard library alone. It may accept more than Verify, never less.
+// independentCheck verifies a token with the standard library alone. It may accept more than Verify, but never less.
 func independentCheck(token string, keys map[oauth.Algorithm]*keys.SigningKey, now int64) error {
 	parts := strings.Split(token, ".")
 	if len(token) > 8192 || len(parts) != 3 {
@@ -194,7 +194,7 @@ func FuzzVerifyJWT(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, mode byte, raw, head, claims string) {
 		token := raw
-		switch mode % 3 { // a signature that is good, so that the fuzzer gets past it
+		switch mode % 3 { // a good signature, so the fuzzer gets past it
 		case 1:
 			token = testkeys.Sign(ks[oauth.ES256], head, claims)
 		case 2:
@@ -225,7 +225,8 @@ func FuzzVerifyJWT(f *testing.F) {
 	})
 }
 
-// TestTheIndependentCheckAcceptsGoodTokens keeps the invariant of FuzzVerifyJWT from being empty.
+// TestTheIndependentCheckAcceptsGoodTokens: if independentCheck refused everything, the invariant of FuzzVerifyJWT
+// would be empty.
 func TestTheIndependentCheckAcceptsGoodTokens(t *testing.T) {
 	g := newGate(t)
 	for _, a := range []oauth.Algorithm{oauth.ES256, oauth.EdDSA} {

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestG15OneOfOurKeysSignsForNoOther: TestG15AnotherAlgorithm has one key, and every algorithm.
+// TestG15OneOfOurKeysSignsForNoOther: TestG15AnotherAlgorithm tests one key with every algorithm.
 func TestG15OneOfOurKeysSignsForNoOther(t *testing.T) {
 	g := newGate(t)
 	for _, key := range g.signing {

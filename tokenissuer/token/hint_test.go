@@ -44,8 +44,8 @@ func goodClaims(edits ...string) string {
 	return tokentest.Object([]string{"iss", `"` + tokentest.Issuer + `"`, "sub", `"ada"`, "aud", `"shop"`, "exp", "1800003600", "iat", "1800000000"}, edits)
 }
 
-// TestT169HintsThatAreNotOurs: an id_token_hint with alg none, HS256 under a public key, a foreign kid, `jwk`, `crit`, another typ or
-// issuer, altered, `sub` twice, over 32 KiB → none of ours.
+// TestT169HintsThatAreNotOurs: an id_token_hint with alg none, HS256 under a public key, a foreign kid, `jwk`,
+// `crit`, another typ or issuer, altered, `sub` twice, over 32 KiB → not one of ours.
 func TestT169HintsThatAreNotOurs(t *testing.T) {
 	shared, foreign := testkeys.Shared(), testkeys.Foreign()
 	rs, es, ed := shared[oauth.RS256], shared[oauth.ES256], shared[oauth.EdDSA]
@@ -110,7 +110,7 @@ func TestT169HintsThatAreNotOurs(t *testing.T) {
 	}
 }
 
-// strayBits returns the token with bits in its last character that belong to no byte.
+// strayBits returns the token with its last character's unused bits set.
 func strayBits(tb testing.TB, token string) string {
 	tb.Helper()
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -124,7 +124,8 @@ func strayBits(tb testing.TB, token string) string {
 	return other
 }
 
-// TestK32AHintOfAKeyThatIsGone: an ID token hint whose key is revoked or dropped → none of ours, the sign-out asks.
+// TestK32AHintOfAKeyThatIsGone: an ID token hint whose key is revoked or dropped → not one of ours, the sign-out
+// asks.
 func TestK32AHintOfAKeyThatIsGone(t *testing.T) {
 	rs, es := testkeys.Shared()[oauth.RS256], testkeys.Shared()[oauth.ES256]
 	hint := signed(t, newToken(), rs)
@@ -142,7 +143,7 @@ func TestK32AHintOfAKeyThatIsGone(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
-// FuzzIDTokenHint: a hint that is read is one of ours, says what it says, and has one spelling.
+// FuzzIDTokenHint: an accepted hint is signed by us, yields its own claims, and has one spelling.
 func FuzzIDTokenHint(f *testing.F) {
 	fixed := testkeys.Fixed(f)
 	es, ed := fixed[oauth.ES256], fixed[oauth.EdDSA]
@@ -158,7 +159,7 @@ func FuzzIDTokenHint(f *testing.F) {
 		f.Add(mode, "", header(ed), goodClaims("auth_time", "-9223372036854775808"))
 	}
 	f.Fuzz(func(t *testing.T, mode byte, text, head, claims string) {
-		switch mode % 3 { // a signature that is good, so that the fuzzer gets past it
+		switch mode % 3 { // a good signature, so the fuzzer gets past it
 		case 1:
 			text = testkeys.Sign(es, head, claims)
 		case 2:

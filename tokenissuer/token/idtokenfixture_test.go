@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// newToken returns an ID token with all that one can say.
+// newToken returns an ID token with a value in every field.
 func newToken() *IDToken {
 	return &IDToken{
 		Issuer: tokentest.Issuer, Subject: "ada", ClientID: "shop",
@@ -25,7 +25,7 @@ func newToken() *IDToken {
 	}
 }
 
-// accessToken is that of the example in OpenID Connect Core A.3, whose at_hash there is 77QmUPtjPfzWtF2AnpK9RQ.
+// accessToken is the one of the example in OpenID Connect Core A.3, whose at_hash there is 77QmUPtjPfzWtF2AnpK9RQ.
 const accessToken = "jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y"
 
 func newSet(tb testing.TB, list ...*keys.SigningKey) *keys.Set {
@@ -49,7 +49,7 @@ func signed(tb testing.TB, token interface {
 	return secret.Reveal()
 }
 
-// parsed returns header and claims of a token as golang-jwt, which knows nothing of ours, has verified them.
+// parsed returns header and claims of a token. golang-jwt, which is independent of our code, verifies it.
 func parsed(tb testing.TB, text string, public crypto.PublicKey, alg oauth.Algorithm) (header, claims map[string]any) {
 	tb.Helper()
 	token, err := jwt.Parse(text, func(*jwt.Token) (any, error) { return public, nil },

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
-// answer is what the partner says of a good token, edited like header.
+// answer returns the partner's introspection response for a good token, edited like header.
 func (p *partner) answer(edits ...string) string {
 	return p.claims(slices.Concat([]string{
 		"active", "true", "client_id", `"app"`, "scope", `"read write"`, "token_type", `"Bearer"`, "username", `"al"`,
@@ -146,7 +146,7 @@ func TestG90WhatIsNoGoodAnswer(t *testing.T) {
 			}
 			code := oauth.InvalidToken
 			if v.reason == malformed {
-				code = oauth.TemporarilyUnavailable // the issuer is broken, and the token may be good
+				code = oauth.TemporarilyUnavailable // the issuer is at fault, and the token may be valid
 			}
 			if e := oauth.AsError(err); e.Code != code || e.Reason != v.reason {
 				t.Errorf("refused with %v, want %s", err, v.reason)
@@ -155,7 +155,7 @@ func TestG90WhatIsNoGoodAnswer(t *testing.T) {
 	}
 }
 
-// TestG90AnAnswerIsJudgedAnewEveryTime: for another audience, and at another time.
+// TestG90AnAnswerIsJudgedAnewEveryTime checks one response for another audience and at another time.
 func TestG90AnAnswerIsJudgedAnewEveryTime(t *testing.T) {
 	p := newPartner()
 	said, err := ParseIntrospection([]byte(p.answer("nbf", "1800000060", "exp", "1800000120")), TrustedTokens{Issuer: otherIssuer})

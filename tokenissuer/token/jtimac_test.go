@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// counting is an Admission that counts.
+// counting returns an Admission that counts its calls.
 func counting(n *int) Admission {
 	return func() (func(), error) {
 		*n++
@@ -18,16 +18,17 @@ func counting(n *int) Admission {
 	}
 }
 
-// altered returns the token with another character at that place.
+// altered returns the token with a different character at that index.
 func altered(token string, at int) string {
 	other := "A"
 	if token[at] == 'A' {
-		other = "Q" // differs in the bits that end a part, too
+		other = "Q" // differs in the unused bits at the end of a part, too
 	}
 	return token[:at] + other + token[at+1:]
 }
 
-// TestEveryChangedCharacterIsRefused, and before the signature none of them costs a verification.
+// TestEveryChangedCharacterIsRefused checks that a change of any character is refused, and that a change before the
+// signature costs no verification.
 func TestEveryChangedCharacterIsRefused(t *testing.T) {
 	for _, algorithm := range testkeys.Algorithms {
 		g := newMACGate(t)
@@ -106,8 +107,8 @@ func TestG34ForgedTokensFallAtTheirTag(t *testing.T) {
 	}
 }
 
-// TestChangedSignaturesOfAGenuineToken: leave is asked before each is verified, however many there are, and they do not harm the
-// good one, which a node has not seen before, or has issued.
+// TestChangedSignaturesOfAGenuineToken: admission is requested before each verification, however many there are. They
+// do not affect the good token, whether a node has not seen it before or has issued it.
 func TestChangedSignaturesOfAGenuineToken(t *testing.T) {
 	for _, algorithm := range testkeys.Algorithms {
 		g := newMACGate(t)
@@ -137,7 +138,7 @@ func TestChangedSignaturesOfAGenuineToken(t *testing.T) {
 	}
 }
 
-// FuzzJTIMAC: no header and no claims pass but those that were signed, wherever a MAC stands in them.
+// FuzzJTIMAC: only the signed header and claims pass, wherever a MAC occurs in them.
 func FuzzJTIMAC(f *testing.F) {
 	macs := NewJTIMAC(testkeys.Master(f, 7, tokentest.Start))
 	key := testkeys.Fixed(f)[oauth.ES256]

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// benchmarkRefused judges tokens in turn, none of which the verifier accepts.
+// benchmarkRefused verifies tokens in turn. The verifier must refuse all of them.
 func benchmarkRefused(b *testing.B, v *Verifier, audiences, tokens []string) {
 	b.Helper()
 	b.ReportAllocs()
@@ -22,7 +22,7 @@ func benchmarkRefused(b *testing.B, v *Verifier, audiences, tokens []string) {
 	}
 }
 
-// BenchmarkForgedOwn: what a forger of our tokens costs. He knows our keys' ids, and what a token looks like.
+// BenchmarkForgedOwn measures tokens of an attacker who knows our key ids and the form of our tokens.
 func BenchmarkForgedOwn(b *testing.B) {
 	for _, algorithm := range testkeys.Algorithms {
 		g := newMACGate(b)
@@ -38,7 +38,7 @@ func BenchmarkForgedOwn(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstSight: a good token of our own issuer that this node does not know.
+// BenchmarkFirstSight measures a good token of our own issuer that this node has not seen before.
 func BenchmarkFirstSight(b *testing.B) {
 	for _, algorithm := range testkeys.Algorithms {
 		g := newMACGate(b)
@@ -56,7 +56,8 @@ func BenchmarkFirstSight(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstSightOfOthers: a good token of another issuer that was not seen before, and how much of that is the signature.
+// BenchmarkFirstSightOfOthers measures a good token of another issuer that was not seen before, and the signature's
+// share of that.
 func BenchmarkFirstSightOfOthers(b *testing.B) {
 	for _, algorithm := range testkeys.Algorithms {
 		g := newGate(b)

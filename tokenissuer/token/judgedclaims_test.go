@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
-// TestG35ClaimsAreReadStrictly: a payload that is no JSON object, nested deeply, with doubled or case-varied claims, a BOM, bad UTF-8 →
-// 401.
+// TestG35ClaimsAreReadStrictly: a payload that is not a JSON object, nested deeply, with doubled or case-varied
+// claims, a BOM, bad UTF-8 → 401.
 func TestG35ClaimsAreReadStrictly(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.ES256]
@@ -44,7 +44,7 @@ func TestG35ClaimsAreReadStrictly(t *testing.T) {
 	g.refuses(t, testkeys.Sign(key, testkeys.Header(key), g.claims("x", strings.Repeat("[", strictjson.MaxDepth)+strings.Repeat("]", strictjson.MaxDepth))), "claims_malformed")
 }
 
-// TestG36ExpiryIsJudgedToTheSecond: TestG36Expiry has what is no time at all.
+// TestG36ExpiryIsJudgedToTheSecond: TestG36Expiry covers values that are not times.
 func TestG36ExpiryIsJudgedToTheSecond(t *testing.T) {
 	token := newGate(t).good()
 	for after, alive := range map[time.Duration]bool{
@@ -88,11 +88,11 @@ func TestG37TimesOutOfReasonAreRefused(t *testing.T) {
 	for _, at := range []string{"1e999", `"x"`, "9223372036854775808", "1.5"} {
 		g.refuses(t, g.good("auth_time", at), "claims_malformed")
 	}
-	// A token that was issued after it expires is dead, not immortal.
+	// A token that was issued after its expiry is invalid.
 	g.refuses(t, g.good("iat", at(30*time.Second), "exp", at(-time.Minute)), "token_expired")
 }
 
-// TestG40OtherNamesAreTexts: TestG37To40Claims has sub, client_id and jti.
+// TestG40OtherNamesAreTexts: TestG37To40Claims covers sub, client_id and jti.
 func TestG40OtherNamesAreTexts(t *testing.T) {
 	g := newGate(t)
 	for _, name := range []string{"sid", "org", "role"} {

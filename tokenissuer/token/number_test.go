@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// FuzzV2CanonicalNumber compares the texts of numbers with the arithmetic of math/big: two literals have one text if, and only if, they
-// have one value, and the text has that value.
+// FuzzV2CanonicalNumber compares canonicalNumber with the arithmetic of math/big. Two literals have one text if and
+// only if they have one value, and the text has that value.
 func FuzzV2CanonicalNumber(f *testing.F) {
 	for _, pair := range [][2]string{
 		{"1", "1.0"}, {"1e0", "10e-1"}, {"-0", "0"}, {"9007199254740993", "9007199254740992"}, {"1234567890123456789", "1.234567890123456789e18"},
@@ -39,11 +39,11 @@ func FuzzV2CanonicalNumber(f *testing.F) {
 	})
 }
 
-// rational is the value of a number, whose exponent is no longer than canonicalNumber has found.
+// rational returns the value of a number. Its exponent is at most as long as the one that canonicalNumber has found.
 func rational(t *testing.T, literal string) *big.Rat {
 	t.Helper()
 	if strings.Trim(strings.FieldsFunc(literal, func(r rune) bool { return r == 'e' || r == 'E' })[0], "-0.") == "" {
-		return new(big.Rat) // big refuses the exponents that a zero may have
+		return new(big.Rat) // big refuses exponents that a zero may have
 	}
 	value, ok := new(big.Rat).SetString(literal)
 	if !ok {
@@ -52,7 +52,8 @@ func rational(t *testing.T, literal string) *big.Rat {
 	return value
 }
 
-// TestV2ANumberCostsNoMoreThanItsText: neither digits nor exponents make work for us, or for those who read what we pass on.
+// TestV2ANumberCostsNoMoreThanItsText: neither digits nor exponents cost more than their length, for us or for
+// readers of what we forward.
 func TestV2ANumberCostsNoMoreThanItsText(t *testing.T) {
 	long := strings.Repeat("9", 1<<20)
 	started := time.Now()
@@ -74,7 +75,7 @@ func TestV2ANumberCostsNoMoreThanItsText(t *testing.T) {
 	}
 }
 
-// TestV2NumbersInAnIntrospectionResponse are as exact as those in a token.
+// TestV2NumbersInAnIntrospectionResponse checks that they are as exact as those in a token.
 func TestV2NumbersInAnIntrospectionResponse(t *testing.T) {
 	p := newPartner()
 	said, err := ParseIntrospection([]byte(p.answer("account", "1234567890123456789", "list", "[9007199254740993,2.0]", "mixed", `[2,"2.0",true]`,

@@ -36,7 +36,8 @@ func TestG122AClaimByItsPath(t *testing.T) {
 	}
 }
 
-// TestG81NestedClaimsAreWeighed in the cache of verified tokens, so that no issuer fills the memory with them.
+// TestG81NestedClaimsAreWeighed: nested claims count in the weight of a cached token, so an issuer cannot fill the
+// memory with them.
 func TestG81NestedClaimsAreWeighed(t *testing.T) {
 	p := newPartner()
 	light := p.accepts(t, p.token("at+jwt", p.marked("x", `{"a":1}`)))
@@ -51,7 +52,7 @@ func TestG81NestedClaimsAreWeighed(t *testing.T) {
 	}
 }
 
-// TestG127RolesFromAnotherClaim: `roles_claim` → its values are the roles, `role` in the token says nothing.
+// TestG127RolesFromAnotherClaim: `roles_claim` → its values are the roles, `role` in the token is ignored.
 func TestG127RolesFromAnotherClaim(t *testing.T) {
 	p := newPartner()
 	p.rolesClaim = "realm_access.roles"
@@ -84,8 +85,8 @@ func TestG127RolesFromAnotherClaim(t *testing.T) {
 	}
 }
 
-// TestG128ATokenWithoutAnAudience: a trusted issuer's token without aud → 401; with `audience_from client_id` → only listed clients. One
-// that has an audience is meant for that alone, and so is one that RFC 9068 wants to have one.
+// TestG128ATokenWithoutAnAudience: a trusted issuer's token without aud → 401; with `audience_from client_id` → only
+// listed clients. A token with an audience is meant for that alone, and RFC 9068 tokens must have one.
 func TestG128ATokenWithoutAnAudience(t *testing.T) {
 	closed, open := newPartner("at+jwt", TypeJWT, TypeNone), newPartner("at+jwt", TypeJWT, TypeNone)
 	open.clientAudience = true

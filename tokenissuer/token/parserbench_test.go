@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 )
 
-// parsedClaims are claims as golang-jwt's parser reads them. What it would check of them our own steps have to check again, with
-// reasons for the audit log.
+// parsedClaims are claims as golang-jwt's parser reads them. It performs no checks of its own: our steps check the
+// same claims, with reasons for the audit log.
 type parsedClaims struct{ payload }
 
 func (c *parsedClaims) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, &c.payload) }
@@ -20,14 +20,14 @@ func (c *parsedClaims) UnmarshalJSON(text []byte) error { return json.Unmarshal(
 func (*parsedClaims) GetExpirationTime() (*jwt.NumericDate, error) {
 	return jwt.NewNumericDate(tokentest.Start.Add(time.Hour)), nil
 }
-func (*parsedClaims) GetIssuedAt() (*jwt.NumericDate, error)  { return nil, nil } //nolint:nilnil // as the interface has it
+func (*parsedClaims) GetIssuedAt() (*jwt.NumericDate, error)  { return nil, nil } //nolint:nilnil // signature of the interface
 func (*parsedClaims) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil } //nolint:nilnil // likewise
 func (*parsedClaims) GetIssuer() (string, error)              { return "", nil }
 func (*parsedClaims) GetSubject() (string, error)             { return "", nil }
 func (*parsedClaims) GetAudience() (jwt.ClaimStrings, error)  { return nil, nil }
 
-// verifyByParser is what Verify would be with golang-jwt's parser behind the strict reading: it decodes header and claims and
-// verifies the signature; whatever else the steps check they check of what it has read.
+// verifyByParser is Verify built on golang-jwt's parser: after the strict reading, the parser decodes header and
+// claims and verifies the signature. The other steps check what it has decoded.
 func (c *unverifiedToken) verifyByParser(parser *jwt.Parser, public any) error {
 	for _, step := range verificationSteps {
 		var err error
@@ -49,7 +49,8 @@ func (c *unverifiedToken) verifyByParser(parser *jwt.Parser, public any) error {
 	return nil
 }
 
-// BenchmarkFirstSightByParser judges what the parser of golang-jwt costs beside our own reading of header and claims.
+// BenchmarkFirstSightByParser compares the cost of golang-jwt's parser with that of our own parsing of header and
+// claims.
 func BenchmarkFirstSightByParser(b *testing.B) {
 	for _, algorithm := range testkeys.Algorithms {
 		g := newMACGate(b)

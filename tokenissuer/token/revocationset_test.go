@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// manyRevocations are of tokens, and expire at that time.
+// manyRevocations returns count revocations of tokens, all with that expiry.
 func manyRevocations(count int, expires time.Time) []store.Revocation {
 	list := make([]store.Revocation, count)
 	for i := range list {
@@ -20,7 +20,7 @@ func manyRevocations(count int, expires time.Time) []store.Revocation {
 	return list
 }
 
-// heapBytes is what lives after a collection.
+// heapBytes returns the size of the live heap after a collection.
 func heapBytes() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -29,7 +29,7 @@ func heapBytes() uint64 {
 	return m.HeapAlloc
 }
 
-// TestARevocationCosts64Bytes: a hundred thousand of them must not be felt.
+// TestARevocationCosts64Bytes: a hundred thousand revocations must cost little memory.
 func TestARevocationCosts64Bytes(t *testing.T) {
 	const count = 100_000
 	before := heapBytes()
@@ -41,7 +41,7 @@ func TestARevocationCosts64Bytes(t *testing.T) {
 	}
 }
 
-// TestARevocationSetGivesItsMemoryBack: a burst of revocations does not stay in memory when all of it has expired.
+// TestARevocationSetGivesItsMemoryBack: a burst of revocations frees its memory when all of it has expired.
 func TestARevocationSetGivesItsMemoryBack(t *testing.T) {
 	s := NewRevocationSet()
 	lasting := store.Revocation{Kind: store.RevokeFamily, ID: "f", ExpiresAt: tokentest.Start.Add(2 * time.Hour)}
@@ -60,7 +60,7 @@ func TestARevocationSetGivesItsMemoryBack(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestExpiryLosesNoRevocation: what is revoked again while its first revocation expires stays revoked.
+// TestExpiryLosesNoRevocation: a token that is revoked again while its first revocation expires stays revoked.
 func TestExpiryLosesNoRevocation(t *testing.T) {
 	s := NewRevocationSet()
 	const count = 2000

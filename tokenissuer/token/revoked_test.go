@@ -68,7 +68,7 @@ func TestG43EveryKindOfRevocationAndEveryPair(t *testing.T) {
 			check("not "+name+", not "+other, false, miss, second)
 		}
 	}
-	// Of two for one name the wider wins, whatever the order.
+	// Of two revocations for one name the wider one wins, whatever the order.
 	narrow := store.Revocation{Kind: store.RevokeUser, ID: "user-1", IssuedUntil: tokentest.Start.Add(-time.Hour)}
 	for other, wide := range map[string]store.Revocation{
 		"a later second": {Kind: store.RevokeUser, ID: "user-1", IssuedUntil: tokentest.Start},
@@ -120,8 +120,8 @@ func TestG79StaleRevocationsAnswerNothing(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
-// TestF17ATimeInTheFutureIsNotFresh: after a clock was set back, a dead feed would otherwise pass for fresh until the
-// clock has caught up.
+// TestF17ATimeInTheFutureIsNotFresh: otherwise, after a clock was set back, a dead feed would count as fresh until
+// the clock has caught up.
 func TestF17ATimeInTheFutureIsNotFresh(t *testing.T) {
 	set := NewRevocationSet()
 	set.MarkFresh(tokentest.Start)

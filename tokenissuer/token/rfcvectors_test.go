@@ -62,7 +62,7 @@ func TestRFCVectorsAreAccepted(t *testing.T) {
 					t.Errorf("%s alone: %v", a, err)
 				}
 			}
-			// The same signature over one other byte, and no signature.
+			// The same signature over a changed byte, and no signature.
 			head, rest, _ := strings.Cut(v.token, ".")
 			payload, signature, _ := strings.Cut(rest, ".")
 			for _, bad := range []string{
@@ -86,7 +86,7 @@ func TestRFCVectorsOutsideTheProfileAreRefused(t *testing.T) {
 		}
 		return b
 	}
-	// The vectors are good under their own algorithms: what is refused below is refused for ours.
+	// The vectors are good under their own algorithms, so the refusals below are due to the algorithm.
 	mac := hmac.New(sha256.New, decode(rfc7515A1Key))
 	input, tag := cutLast(rfc7515A1Token)
 	mac.Write([]byte(input))
@@ -95,7 +95,7 @@ func TestRFCVectorsOutsideTheProfileAreRefused(t *testing.T) {
 	}
 	sig := decode(rfc7515A4Sig)
 	digest := sha512.Sum512([]byte(rfc7515A4Input))
-	es512 := ecdsa.PublicKey{Curve: elliptic.P521(), X: new(big.Int).SetBytes(decode(rfc7515A4X)), Y: new(big.Int).SetBytes(decode(rfc7515A4Y))} //nolint:staticcheck // the vector is in coordinates
+	es512 := ecdsa.PublicKey{Curve: elliptic.P521(), X: new(big.Int).SetBytes(decode(rfc7515A4X)), Y: new(big.Int).SetBytes(decode(rfc7515A4Y))} //nolint:staticcheck // the vector is given in coordinates
 	if !ecdsa.Verify(&es512, digest[:], new(big.Int).SetBytes(sig[:66]), new(big.Int).SetBytes(sig[66:])) {
 		t.Fatal("RFC 7515 A.4 is written down wrongly")
 	}

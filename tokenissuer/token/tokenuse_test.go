@@ -13,7 +13,7 @@ import (
 func TestG24WhatIsConfiguredDecidesWhichTypPasses(t *testing.T) {
 	const at, jwt, none = TypeAccessToken, TypeJWT, TypeNone
 	for _, v := range []struct {
-		name, typ string // as it stands in the header; empty: absent
+		name, typ string // as in the header; empty: absent
 		as        string
 	}{
 		{"at+jwt", "at+jwt", at}, {"with prefix", "application/at+jwt", at}, {"in capitals", "AT+JWT", at}, {"both", "Application/AT+jwt", at},
@@ -42,13 +42,13 @@ func TestG24WhatIsConfiguredDecidesWhichTypPasses(t *testing.T) {
 	}
 }
 
-// shapes are tokens as well-known providers make them, beyond iss, sub, aud, iat and exp. The audience of the ID tokens is
-// the wanted one too, as it is where an API and its client are one registration.
+// shapes are tokens in the form of well-known providers, beyond iss, sub, aud, iat and exp. The audience of the ID
+// tokens is the expected one too, as for an API and its client that share one registration.
 var shapes = []struct {
 	name, typ string
 	x5t       bool
 	access    []string
-	client    string // what client_id is read as
+	client    string // the client_id that is read
 	scopes    oauth.Scopes
 	ID        []string
 }{
@@ -133,7 +133,7 @@ func TestG24WhatIsNoAccessTokenNeverPasses(t *testing.T) {
 		name   string
 		edits  []string
 		reason string
-		always bool // whatever typ says
+		always bool // whatever typ is
 	}{
 		{name: "no mark at all", edits: nil},
 		{name: "azp alone, as in ID tokens", edits: []string{"azp", `"app"`}},
@@ -174,7 +174,7 @@ func TestG24WhatIsNoAccessTokenNeverPasses(t *testing.T) {
 			}
 		})
 	}
-	// What says in a word that it is for access may have been asked for with a nonce.
+	// A token that is explicitly marked as an access token may have been requested with a nonce.
 	for _, word := range [][]string{{"typ", `"Bearer"`}, {"token_use", `"access"`}, {"token_type", `"bearer"`}} {
 		p.accepts(t, p.token("JWT", p.claims(slices.Concat(word, []string{"nonce", `"n"`})...)))
 	}

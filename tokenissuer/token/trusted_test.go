@@ -19,11 +19,11 @@ const (
 	otherIDs    = "client-of-theirs"
 )
 
-// otherKeys are the keys of another issuer, in a test's hands.
+// otherKeys are the keys of another issuer, set by the test.
 type otherKeys struct {
 	mu         sync.Mutex
 	byID       map[string]*keys.VerificationKey
-	unfit      error // what Find says instead
+	unfit      error // Find returns it instead
 	generation uint64
 }
 
@@ -45,7 +45,7 @@ func (k *otherKeys) Generation() uint64 {
 	return k.generation
 }
 
-// set puts a key, or nil for none, under a kid. The generation stays: the verifier may not depend on it.
+// set stores a key, or nil for none, under a kid. The generation stays the same: the verifier must not depend on it.
 func (k *otherKeys) set(kid string, key *keys.VerificationKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -67,7 +67,7 @@ func (k *otherKeys) fail(err error) {
 type partner struct {
 	*tokentest.Clock
 	types []string
-	// rolesClaim and clientAudience are settings of verifiers that another makes.
+	// rolesClaim and clientAudience are settings for further verifiers.
 	rolesClaim     string
 	clientAudience bool
 	source         *otherKeys
@@ -86,7 +86,7 @@ func (p *partner) another() *Verifier {
 	return NewTrustedVerifier(TrustedTokens{Issuer: otherIssuer, Types: p.types, RolesClaim: p.rolesClaim, ClientAudience: p.clientAudience}, p.source, p.Now)
 }
 
-// claims are what every token of the partner has, whatever it is for; its audience is the wanted one.
+// claims returns claims that every token of the partner has, whatever its kind. Its audience is the expected one.
 func (p *partner) claims(edits ...string) string {
 	now := p.Now().Unix()
 	return tokentest.Object([]string{
@@ -95,12 +95,12 @@ func (p *partner) claims(edits ...string) string {
 	}, edits)
 }
 
-// marked are the claims of a token that RFC 9068 is content with.
+// marked returns the claims of a token that satisfies RFC 9068.
 func (p *partner) marked(edits ...string) string {
 	return p.claims(slices.Concat([]string{"client_id", `"app"`, "scope", `"read write"`}, edits)...)
 }
 
-// token has a typ, which may be empty, and these claims.
+// token returns a token with a typ, which may be empty, and these claims.
 func (p *partner) token(typ, claims string) string {
 	if typ != "" {
 		typ = strconv.Quote(typ)
@@ -133,7 +133,7 @@ func (p *partner) refuses(tb testing.TB, token string, reasons ...string) {
 	tokentest.WantRefusal(tb, got, err, reasons...)
 }
 
-// anyType takes every typ that can be configured.
+// anyType returns a partner whose verifier accepts every typ that can be configured.
 func anyType() *partner { return newPartner(TypeAccessToken, TypeJWT, TypeNone) }
 
 func TestG20HeaderMembersOfOtherIssuers(t *testing.T) {
@@ -149,7 +149,7 @@ func TestG20HeaderMembersOfOtherIssuers(t *testing.T) {
 		}
 		for _, member := range [][]string{
 			{"ver", `"1"`}, {"gty", `"password"`}, {"pi.atm", `"1"`}, {"client_id", `"x"`}, {"use", `"sig"`}, {"x", `{"jku":"https://evil.example/jwks"}`},
-		} { // RFC 7515 §4: what is not understood is ignored
+		} { // RFC 7515 §4: unknown members are ignored
 			p.accepts(t, testkeys.Sign(p.key, testkeys.Header(p.key, slices.Concat(member, []string{"typ", strconv.Quote(typ)})...), p.marked()))
 		}
 		for _, member := range [][]string{{"crit", `["exp"]`}, {"crit", "[]"}, {"crit", "null"}, {"b64", "true"}, {"b64", "false", "crit", `["b64"]`}} {
@@ -253,7 +253,7 @@ func TestOtherIssuersMayNameSeveralRoles(t *testing.T) {
 	g.refuses(t, g.good("org", `["a","b"]`), "claims_malformed")
 }
 
-// TestG35TheClaimsOfOtherIssuersAreReadStrictly: readers behind us may not tell cases apart.
+// TestG35TheClaimsOfOtherIssuersAreReadStrictly: upstreams may ignore the case of names.
 func TestG35TheClaimsOfOtherIssuersAreReadStrictly(t *testing.T) {
 	p := anyType()
 	for _, name := range registeredClaims {
@@ -273,8 +273,8 @@ func TestG35TheClaimsOfOtherIssuersAreReadStrictly(t *testing.T) {
 	}
 }
 
-// TestG44ATokenOfAnotherIssuerDiesWithItsKey: at once, whether the issuer takes the key back, puts another one in its place
-// or cannot be heard any more, and whatever the source says of its generation.
+// TestG44ATokenOfAnotherIssuerDiesWithItsKey: the token is refused at once, whether the issuer withdraws the key,
+// replaces it or is no longer reachable, and whatever generation the source reports.
 func TestG44ATokenOfAnotherIssuerDiesWithItsKey(t *testing.T) {
 	p := newPartner()
 	token := p.token("at+jwt", p.marked())
@@ -322,7 +322,7 @@ func TestG44ATokenOfAnotherIssuerDiesWithItsKey(t *testing.T) {
 	}
 }
 
-// TestTokensNobodyCanJudgeAreNotRefused: without keys the answer is another one than no.
+// TestTokensNobodyCanJudgeAreNotRefused: without keys the error differs from that of an invalid token.
 func TestTokensNobodyCanJudgeAreNotRefused(t *testing.T) {
 	p := newPartner()
 	p.source.fail(oauth.Unavailable("keys_not_loaded", nil))

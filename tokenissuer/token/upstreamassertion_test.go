@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestG94AnAssertionEndsWithItsToken: whoever is told for a minute is not told for longer than the client's token says.
+// TestG94AnAssertionEndsWithItsToken: an assertion with a lifetime of a minute does not outlive the client's token.
 func TestG94AnAssertionEndsWithItsToken(t *testing.T) {
 	now := time.Unix(1_900_000_000, 0)
 	for name, test := range map[string]struct{ left, want time.Duration }{

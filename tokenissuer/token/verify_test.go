@@ -29,7 +29,8 @@ func TestAGoodTokenOfEachAlgorithmIsAccepted(t *testing.T) {
 	}
 }
 
-// TestG44ACachedTokenDiesAtOnce when it expires, and lives on when a key is added: TestG44CacheOutlivesNothing has the rest.
+// TestG44ACachedTokenDiesAtOnce: a cached token is refused as soon as it expires, and stays valid when a key is
+// added. TestG44CacheOutlivesNothing covers the rest.
 func TestG44ACachedTokenDiesAtOnce(t *testing.T) {
 	g := newGate(t)
 	token := g.good()

@@ -45,7 +45,7 @@ type joseFile struct {
 	} `json:"testGroups"`
 }
 
-// compact returns the token of a case; a case that is a JSON object is passed as its text.
+// compact returns the token of a case. It returns the text of a case that is a JSON object.
 func compact(raw json.RawMessage) string {
 	var token string
 	if json.Unmarshal(raw, &token) == nil {
@@ -54,7 +54,7 @@ func compact(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// publishedKeys loads a key, or a set of keys, as that of an issuer that may use these algorithms.
+// publishedKeys loads a key, or a set of keys, as that of an issuer with these algorithms.
 func publishedKeys(rawKey []byte, algorithms []oauth.Algorithm) (list []*keys.VerificationKey, err error) {
 	if !bytes.Contains(rawKey, []byte(`"keys"`)) {
 		rawKey = slices.Concat([]byte(`{"keys":[`), rawKey, []byte(`]}`))
@@ -66,8 +66,8 @@ func publishedKeys(rawKey []byte, algorithms []oauth.Algorithm) (list []*keys.Ve
 	return list, err
 }
 
-// acceptsJWS loads the key as one of an issuer that may use these algorithms, and checks the signature alone: the payloads are
-// not claims. A key that names no algorithm is there once for each that fits it.
+// acceptsJWS loads the key as one of an issuer with these algorithms and checks the signature alone, because the
+// payloads are not claims. A key without an algorithm is loaded once for each that fits it.
 func acceptsJWS(rawKey json.RawMessage, token string, algorithms []oauth.Algorithm) error {
 	list, err := publishedKeys(rawKey, algorithms)
 	if err != nil {
@@ -163,7 +163,7 @@ func TestG120WycheproofJWS(t *testing.T) {
 						if err == nil {
 							accepted = append(accepted, c.ID)
 						}
-						// None of them is a token of ours.
+						// None of them is accepted as a token of ours.
 						g.refuses(t, token, "header_unexpected", "token_malformed")
 					}
 				}
@@ -222,7 +222,8 @@ func TestG22WycheproofJWEIsRefused(t *testing.T) {
 	}
 }
 
-// TestWycheproofHMACIsRefused: no symmetric key can be loaded, and no tag is a signature under any key of ours.
+// TestWycheproofHMACIsRefused: no symmetric key can be loaded, and no HMAC tag is accepted as a signature under any
+// of our keys.
 func TestWycheproofHMACIsRefused(t *testing.T) {
 	var f tokentest.WycheproofMessages
 	tokentest.ReadWycheproof(t, "hmac_sha256", &f)

@@ -38,7 +38,7 @@ func TestG120AKeyIsForItsAlgorithmAlone(t *testing.T) {
 				head := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"` + other + `","typ":"at+jwt","kid":"k"}`))
 				g.refuses(t, head+"."+rest, oauth.InvalidToken, "algorithm_mismatch")
 			}
-			// A key that names no algorithm is for those of its type and curve, as far as the operator lets it.
+			// A key without an algorithm is valid for those of its type and curve, within the operator's restriction.
 			p.Publish(key.As("k", ""), issuertest.NewSigner("another"))
 			g.fetchNow()
 			for _, other := range others {
@@ -96,7 +96,7 @@ func TestG121ATokenThatNamesNoKey(t *testing.T) {
 		g.accepts(t, nameless.Token(p.URL, nil))
 		g.refuses(t, nameless.As("k", "EdDSA").Token(p.URL, nil), oauth.InvalidToken, reasonUnknown)
 	})
-	t.Run("a second key comes", func(t *testing.T) { // and what was judged before is judged as what comes now
+	t.Run("a second key comes", func(t *testing.T) { // tokens verified before are treated like new ones
 		p := issuertest.NewProvider(t, ec)
 		g := newGate(t, p)
 		token := ec.As("", "ES256").Token(p.URL, nil)

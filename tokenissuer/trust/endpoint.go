@@ -75,7 +75,7 @@ func isGeneral(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// failure is an introspection without a usable response. General: it would have failed with any token.
+// failure is an introspection without a usable response. general means that it would have failed with any token.
 type failure struct {
 	error
 	general bool

@@ -16,7 +16,7 @@ func (g *gate) explained(tok string) token.Explanation {
 	return g.Explain(tok, []string{issuertest.Audience})
 }
 
-// finding returns what one check says.
+// finding returns the result of one check.
 func finding(tb testing.TB, x token.Explanation, check string) token.Finding {
 	tb.Helper()
 	n := slices.IndexFunc(x.Findings, func(f token.Finding) bool { return f.Check == check })
@@ -26,7 +26,7 @@ func finding(tb testing.TB, x token.Explanation, check string) token.Finding {
 	return x.Findings[n]
 }
 
-// TestExplainIsWhatVerifySays: with the same reason, and with claims only if they are signed.
+// TestExplainIsWhatVerifySays checks that Explain gives the reason of Verify, and claims only if they are signed.
 func TestExplainIsWhatVerifySays(t *testing.T) {
 	key := issuertest.NewSigner("k")
 	g := newGate(t, issuertest.NewProvider(t, key))
@@ -64,7 +64,8 @@ func TestExplainIsWhatVerifySays(t *testing.T) {
 	}
 }
 
-// TestExplainNeverAsks: neither for keys nor about a token. What it cannot say without asking it calls undecided.
+// TestExplainNeverAsks: Explain neither fetches keys nor introspects a token. It reports what it cannot decide
+// without a request as undecided.
 func TestExplainNeverAsks(t *testing.T) {
 	key := issuertest.NewSigner("k")
 	g := newGate(t, issuertest.NewProvider(t, key), atKeys)
@@ -118,7 +119,8 @@ func TestExplainOfAnOpaqueToken(t *testing.T) {
 	a.wantQuestions(t, 1)
 }
 
-// TestTroubleIsHowTheLastQuestionWent, until one is answered, however. Readiness is another thing.
+// TestTroubleIsHowTheLastQuestionWent: Trouble reports the last failed introspection until one gets a response,
+// whatever that is. Readiness does not depend on it.
 func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
 	a := newAsker(t)
 	trouble := func(want string) {
@@ -163,7 +165,7 @@ func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
 	}
 }
 
-// TestTroubleOfKeys: missing keys are a trouble.
+// TestTroubleOfKeys: Trouble reports missing keys.
 func TestTroubleOfKeys(t *testing.T) {
 	g := newGate(t, issuertest.NewProvider(t, issuertest.NewSigner("k")))
 	if err := g.Trouble(); err == nil || oauth.AsError(err).Reason != reasonNotLoaded {

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestG88NoURLOfATokenIsAsked: kid, jku, x5u and iss name places, and none is visited.
+// TestG88NoURLOfATokenIsAsked: kid, jku, x5u and iss contain URLs and paths, and none is requested.
 func TestG88NoURLOfATokenIsAsked(t *testing.T) {
 	key := issuertest.NewSigner("k")
 	trap := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("somebody came") }))
@@ -26,7 +26,7 @@ func TestG88NoURLOfATokenIsAsked(t *testing.T) {
 	g.refuses(t, issuertest.NewSigner(`","jku":"`+trap.URL).Token(p.URL, nil), oauth.InvalidToken, "header_unexpected")
 }
 
-// TestG88PlainHTTP: no URL of an issuer is without TLS, unless private networks are allowed.
+// TestG88PlainHTTP: every URL of an issuer requires TLS, unless private networks are allowed.
 func TestG88PlainHTTP(t *testing.T) {
 	const plain = "http://127.0.0.1:1"
 	for _, settings := range []Settings{{Issuer: plain}, {Issuer: "https://idp.example", JWKSURI: plain}, {Issuer: "https://idp.example", Introspection: &Introspection{Endpoint: plain}}} {

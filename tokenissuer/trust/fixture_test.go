@@ -60,7 +60,7 @@ func (g *gate) judgeNow(tok string) (*token.AccessToken, error) {
 	return g.judgeFrom("", tok)
 }
 
-// judgeFrom judges a token that a source shows.
+// judgeFrom verifies a token from a source.
 func (g *gate) judgeFrom(source, tok string) (*token.AccessToken, error) {
 	return g.VerifyAdmitted(context.Background(), tok, []string{issuertest.Audience}, source, nil)
 }
@@ -85,7 +85,7 @@ func (g *gate) refuses(tb testing.TB, token string, code oauth.ErrorCode, reason
 	}
 }
 
-// fetchNow fetches as Run does, and waits for the end.
+// fetchNow fetches as Run does and waits until it is done.
 func (g *gate) fetchNow() { <-g.keys.Refresh() }
 
 // Reasons of package fetch.

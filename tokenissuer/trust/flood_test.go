@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestG80AFloodOfUnknownKeys: 10,000 unknown kids → at most two fetches for each issuer, no memory for each. A cache with an entry for
-// every kid would be the flood's to fill.
+// TestG80AFloodOfUnknownKeys: 10,000 unknown kids → at most two fetches for each issuer, no memory for each. With an
+// entry for every kid, a flood could fill the cache.
 func TestG80AFloodOfUnknownKeys(t *testing.T) {
 	key := issuertest.NewSigner("k")
 	p := issuertest.NewProvider(t, key)
@@ -58,7 +58,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkAnUnknownKey is what a token of a flood costs.
+// BenchmarkAnUnknownKey measures a token of a flood.
 func BenchmarkAnUnknownKey(b *testing.B) {
 	p := issuertest.NewProvider(b, issuertest.NewSigner("k"))
 	g := newGate(b, p)
@@ -74,7 +74,7 @@ func BenchmarkAnUnknownKey(b *testing.B) {
 	}
 }
 
-// BenchmarkAKnownToken is what a token costs that was judged before.
+// BenchmarkAKnownToken measures a token that was verified before.
 func BenchmarkAKnownToken(b *testing.B) {
 	key := issuertest.NewSigner("k")
 	p := issuertest.NewProvider(b, key)

@@ -22,18 +22,18 @@ import (
 
 const (
 	introspectionPath = "/introspect"
-	// Characters that the form encoding has to change.
+	// Characters that form encoding changes.
 	ourID     = "gate:way"
 	ourSecret = "s3cr%t/+&=\"ü:end"
 )
 
-// asker is an Issuer that asks about opaque tokens.
+// asker is an Issuer that introspects opaque tokens.
 type asker struct {
 	*gate
 	mu    sync.Mutex
-	asked []string // the tokens, in the order of the questions
-	open  int      // questions under way
-	most  int      // and at most
+	asked []string // the tokens, in the order of the requests
+	open  int      // concurrent requests
+	most  int      // highest number of concurrent requests
 	reply http.HandlerFunc
 }
 
@@ -42,7 +42,7 @@ func newAsker(tb testing.TB, edits ...func(*Settings)) *asker {
 	return newAskerOf(tb, issuertest.NewProvider(tb, issuertest.NewSigner("k")), edits...)
 }
 
-// newAskerOf is newAsker with a provider that is there.
+// newAskerOf is newAsker with an existing provider.
 func newAskerOf(tb testing.TB, p *issuertest.Provider, edits ...func(*Settings)) *asker {
 	tb.Helper()
 	a := &asker{gate: newGate(tb, p, append(edits, asks)...)}
@@ -51,7 +51,7 @@ func newAskerOf(tb testing.TB, p *issuertest.Provider, edits ...func(*Settings))
 	return a
 }
 
-// asks has the issuer asked about opaque tokens.
+// asks enables the introspection of opaque tokens.
 func asks(s *Settings) {
 	if s.Introspection == nil {
 		s.Introspection = new(Introspection)
@@ -85,7 +85,7 @@ func (a *asker) replies(reply http.HandlerFunc) {
 	a.reply = reply
 }
 
-// answers has the issuer say that a token is good, with edited members; nil leaves one out.
+// answers sets the introspection response to that for a good token, with edited members; nil omits one.
 func (a *asker) answers(edits map[string]any) {
 	a.replies(issuertest.Text(goodAnswer(a.provider.URL, edits)))
 }
@@ -104,21 +104,21 @@ func goodAnswer(issuer string, edits map[string]any) string {
 	return string(data)
 }
 
-// questions is how often the issuer was asked.
+// questions returns the number of introspection requests.
 func (a *asker) questions() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.asked)
 }
 
-// underWay is how many questions the issuer has not answered yet.
+// underWay returns the number of introspection requests without a response yet.
 func (a *asker) underWay() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.open
 }
 
-// wantQuestions wants that many since the start.
+// wantQuestions checks the number of requests since the start.
 func (a *asker) wantQuestions(tb testing.TB, want int) {
 	tb.Helper()
 	if got := a.questions(); got != want {
@@ -155,7 +155,7 @@ func TestAnOpaqueTokenIsAskedAbout(t *testing.T) {
 	}
 }
 
-// TestJWTsAreNobodyElsesToJudge: the issuer is not asked about what its keys decide.
+// TestJWTsAreNobodyElsesToJudge: a token that the keys can verify is not introspected.
 func TestJWTsAreNobodyElsesToJudge(t *testing.T) {
 	a := newAsker(t)
 	for _, token := range []string{
@@ -183,8 +183,8 @@ func TestWhatIsNoTokenIsAskedAboutNobody(t *testing.T) {
 	a.wantQuestions(t, 1)
 }
 
-// TestG90AnAnswerStandsUntilItsTime: not longer than configured, never beyond the token's end, and not after the clock was
-// set back.
+// TestG90AnAnswerStandsUntilItsTime: a response is cached no longer than configured, never beyond the token's expiry,
+// and not after the clock was set back.
 func TestG90AnAnswerStandsUntilItsTime(t *testing.T) {
 	for _, v := range []struct {
 		name    string
@@ -313,7 +313,7 @@ func TestG90NothingIsSharedBetweenIssuersEndpointsAndClients(t *testing.T) {
 	b.wantQuestions(t, 1)
 }
 
-// TestG90TheCacheIsBounded: a flood of tokens is not remembered, and one of bad tokens leaves the good ones alone.
+// TestG90TheCacheIsBounded: a flood of tokens is not cached, and a flood of bad tokens does not evict the good ones.
 func TestG90TheCacheIsBounded(t *testing.T) {
 	const flood = 100_000
 	i := newIntrospector(&Introspection{Endpoint: "https://a.example/i"}, token.TrustedTokens{Issuer: "https://a.example"}, nil, fetch.Options{Now: func() time.Time { return issuertest.Start }})
@@ -372,7 +372,8 @@ func TestOneQuestionForAllWhoAsk(t *testing.T) {
 	a.wantQuestions(t, 1)
 }
 
-// TestAClientThatHangsUpTakesNobodysAnswer: not that of the others who wait, and not that of its next request.
+// TestAClientThatHangsUpTakesNobodysAnswer: neither the other waiting requests nor its own next request lose the
+// response.
 func TestAClientThatHangsUpTakesNobodysAnswer(t *testing.T) {
 	a := newAsker(t)
 	come := make(chan struct{})

@@ -38,7 +38,7 @@ func TestAnIssuerThatDoesNotAnswer(t *testing.T) {
 		name    string
 		reply   http.HandlerFunc
 		reason  string
-		general bool // it would be so with every token
+		general bool // the failure would occur with every token
 	}{
 		{"credentials wrong", issuertest.Status(http.StatusUnauthorized), failed, true},
 		{"not allowed", issuertest.Status(http.StatusForbidden), failed, false},
@@ -89,7 +89,7 @@ func TestAnIssuerThatDoesNotAnswer(t *testing.T) {
 }
 
 func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
-	port, err := loopback.Reserve() // else another process may have it when the issuer comes back
+	port, err := loopback.Reserve() // otherwise another process may take it before the issuer comes back
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
 	a.refuses(t, "newer", oauth.TemporarilyUnavailable, "introspection_paused")
 	a.clock.Add(defaultCacheFor)
 	a.refuses(t, "known", oauth.TemporarilyUnavailable, "introspection_failed")
-	a.clock.Add(-time.Hour) // a clock that was set back does not leave the issuer alone for an hour
+	a.clock.Add(-time.Hour) // a clock set back does not extend the pause by an hour
 	a.refuses(t, "newest", oauth.TemporarilyUnavailable, "introspection_failed")
 
 	back := at()
@@ -125,7 +125,7 @@ func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
 	a.accepts(t, "known")
 }
 
-// TestAnIssuerThatHangs delays a request by the client's timeout at most.
+// TestAnIssuerThatHangs checks that it delays a request by the client's timeout at most.
 func TestAnIssuerThatHangs(t *testing.T) {
 	a := newAsker(t)
 	a.introspector.endpoint.client = fetch.NewClient(fetch.Limits{Reach: fetch.PrivateNetwork, Timeout: 50 * time.Millisecond})
@@ -141,8 +141,8 @@ func TestAnIssuerThatHangs(t *testing.T) {
 	a.refuses(t, "two", oauth.TemporarilyUnavailable, "introspection_paused")
 }
 
-// TestAFloodOfTokensIsAskedInTurn: whatever comes from two sources, so many questions are under way and no more, and those whose
-// turn does not come soon are told to come back.
+// TestAFloodOfTokensIsAskedInTurn: two sources send many tokens. The number of concurrent introspections is bounded,
+// and requests that wait too long for a slot are refused as busy.
 func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 	const flood = 400
 	a := newAsker(t)
@@ -181,8 +181,8 @@ func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 	a.accepts(t, "after-the-flood")
 }
 
-// TestG140TheNextTurnIsAnotherSources: three sources have taken all slots, and many more of their tokens wait. One from elsewhere
-// is asked about next, also when they show it as well.
+// TestG140TheNextTurnIsAnotherSources: three sources hold all slots, and many more of their tokens wait. A token from
+// another source is introspected next, even if the three send it as well.
 func TestG140TheNextTurnIsAnotherSources(t *testing.T) {
 	a := newAsker(t)
 	a.introspector.slotTimeout, a.introspector.wait = time.Minute, time.Minute
@@ -217,7 +217,7 @@ func TestG140TheNextTurnIsAnotherSources(t *testing.T) {
 	}
 }
 
-// TestThoseWhoWaitForTheirTurnGetIt: a slot that comes free is taken.
+// TestThoseWhoWaitForTheirTurnGetIt: a waiting request takes a slot as soon as it is free.
 func TestThoseWhoWaitForTheirTurnGetIt(t *testing.T) {
 	a := newAsker(t)
 	a.introspector.slotTimeout = time.Minute
@@ -233,7 +233,7 @@ func TestThoseWhoWaitForTheirTurnGetIt(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsDoesNotAskAnIssuerThatHasFailedMeanwhile: the whole queue would do so, one after the other.
+// TestWhoWaitsDoesNotAskAnIssuerThatHasFailedMeanwhile: otherwise the whole queue would ask it, one after the other.
 func TestWhoWaitsDoesNotAskAnIssuerThatHasFailedMeanwhile(t *testing.T) {
 	a := newAsker(t)
 	a.introspector.slotTimeout = time.Minute
@@ -264,7 +264,8 @@ func TestWhoWaitsDoesNotAskAnIssuerThatHasFailedMeanwhile(t *testing.T) {
 	a.wantQuestions(t, 1)
 }
 
-// TestConnectionsToTheIssuerAreUsedAgain: a handshake for every token would cost both sides more than the question.
+// TestConnectionsToTheIssuerAreUsedAgain: a handshake for every token would cost both sides more than the
+// introspection.
 func TestConnectionsToTheIssuerAreUsedAgain(t *testing.T) {
 	var opened atomic.Int64
 	p := issuertest.Unstarted(issuertest.NewSigner("k"))
@@ -280,12 +281,12 @@ func TestConnectionsToTheIssuerAreUsedAgain(t *testing.T) {
 	for n := range 50 {
 		g.accepts(t, fmt.Sprint("token", n))
 	}
-	if n := opened.Load(); n > 10 { // one, where the machine is never too slow to give it back in time
+	if n := opened.Load(); n > 10 { // one, unless the machine is too slow to return it in time
 		t.Errorf("%d connections for 50 questions, one after the other", n)
 	}
 }
 
-// TestWarningsAreFewAndWithoutSecrets: an issuer that writes back what it got must not have our log write it too.
+// TestWarningsAreFewAndWithoutSecrets: an issuer that echoes our request must not make us log its secrets.
 func TestWarningsAreFewAndWithoutSecrets(t *testing.T) {
 	a := newAsker(t)
 	const token = "the+secret/token="

@@ -22,7 +22,7 @@ type Settings struct {
 	Types []string
 	// RolesClaim is the claim with the roles, or a path to it; default: role.
 	RolesClaim string
-	// ClientAudience: a token without aud is meant for its client, unless it is at+jwt.
+	// ClientAudience makes a token without aud count as meant for its client, unless its typ is at+jwt.
 	ClientAudience bool
 	// AllowPrivateNetwork allows loopback, private and link-local addresses, and plain http on loopback.
 	AllowPrivateNetwork bool

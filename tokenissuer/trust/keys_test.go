@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestG87EveryIssuerHasItsOwnKeys: all pairs of key and iss. A key of one issuer says nothing about another's tokens, not
-// even under the same kid.
+// TestG87EveryIssuerHasItsOwnKeys tests all pairs of key and iss. A key of one issuer does not verify another's
+// tokens, even under the same kid.
 func TestG87EveryIssuerHasItsOwnKeys(t *testing.T) {
 	a, b, twin := issuertest.NewSigner("a"), issuertest.NewSigner("b"), issuertest.NewSigner("a")
 	pa, pb, pc := issuertest.NewProvider(t, a), issuertest.NewProvider(t, b), issuertest.NewProvider(t, twin)
@@ -30,7 +30,7 @@ func TestG87EveryIssuerHasItsOwnKeys(t *testing.T) {
 			}
 		}
 	}
-	// A provider that publishes another's keys cannot sign for the other.
+	// A provider that publishes another's keys cannot sign for it.
 	pb.Publish(a, b)
 	g := newGate(t, pb)
 	g.refuses(t, a.Token(pa.URL, nil), oauth.InvalidToken, "issuer_wrong")
@@ -38,7 +38,7 @@ func TestG87EveryIssuerHasItsOwnKeys(t *testing.T) {
 	g.refuses(t, a.Token(pa.URL, nil), oauth.InvalidToken, "issuer_wrong")
 }
 
-// TestAWithdrawnKeyEndsItsTokens, those too that were judged before.
+// TestAWithdrawnKeyEndsItsTokens, including those that were verified before.
 func TestAWithdrawnKeyEndsItsTokens(t *testing.T) {
 	old, fresh := issuertest.NewSigner("old"), issuertest.NewSigner("fresh")
 	p := issuertest.NewProvider(t, old)
@@ -49,14 +49,14 @@ func TestAWithdrawnKeyEndsItsTokens(t *testing.T) {
 	g.fetchNow()
 	g.refuses(t, token, oauth.InvalidToken, reasonUnknown)
 	g.accepts(t, fresh.Token(p.URL, nil))
-	// What was judged with one key is not good because another one has its kid now.
+	// A token verified with one key is not valid because another key now has its kid.
 	p.Publish(issuertest.NewSigner("old"))
 	g.fetchNow()
 	g.refuses(t, token, oauth.InvalidToken, "key_replaced")
 }
 
-// TestRotationWhileTokensAreJudged: an issuer that signs with a new key before anybody can have seen it loses no token, and
-// the old ones stay good as long as their key is published.
+// TestRotationWhileTokensAreJudged: an issuer that signs with a new key before it is fetched loses no token, and the
+// old tokens stay valid as long as their key is published.
 func TestRotationWhileTokensAreJudged(t *testing.T) {
 	first := issuertest.NewSigner("0")
 	p := issuertest.NewProvider(t, first)

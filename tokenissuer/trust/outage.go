@@ -23,8 +23,8 @@ type failedQuestion struct {
 	err *oauth.Error // contains no secrets
 }
 
-// note records a failure and warns the operator, at most once in warnInterval. General: the issuer must not be asked about any token for
-// failurePause.
+// note records a failure and warns the operator, at most once in warnInterval. If general is true, the issuer is not
+// asked about any token for failurePause.
 func (o *outage) note(at time.Time, err *oauth.Error, general bool) {
 	if general {
 		o.pause.Store(at.Add(failurePause).UnixNano())

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// TestG89AKnownKeyIsServedUntilItIsStale, the verdicts too that are remembered.
+// TestG89AKnownKeyIsServedUntilItIsStale covers cached verdicts too.
 func TestG89AKnownKeyIsServedUntilItIsStale(t *testing.T) {
 	key := issuertest.NewSigner("k")
 	g := newGate(t, issuertest.NewProvider(t, key))
@@ -36,7 +36,7 @@ func TestG89AKnownKeyIsServedUntilItIsStale(t *testing.T) {
 	g.accepts(t, remembered)
 }
 
-// TestG89AColdStartWithNothing says 503, and that of no token that could be good.
+// TestG89AColdStartWithNothing: without any keys, a token that could be valid gets 503, and others do not.
 func TestG89AColdStartWithNothing(t *testing.T) {
 	key := issuertest.NewSigner("k")
 	g := newGate(t, issuertest.NewProvider(t, key))

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// recalls fails unless the token is known and good, or bad for the reason.
+// recalls fails unless the token is known and valid, or refused for the reason.
 func (g *gate) recalls(t *testing.T, what, token string, audience, reason string) {
 	t.Helper()
 	found, known, err := g.Recall(token, []string{audience})
@@ -34,7 +34,7 @@ func (g *gate) knowsNothing(t *testing.T, what, token string) {
 	}
 }
 
-// TestARecalledTokenIsJudgedAnew: that its signature was good is all that is remembered of it.
+// TestARecalledTokenIsJudgedAnew: only the validity of its signature is cached.
 func TestARecalledTokenIsJudgedAnew(t *testing.T) {
 	key, other := issuertest.NewSigner("k"), issuertest.NewSigner("other")
 	p := issuertest.NewProvider(t, key)
@@ -61,7 +61,7 @@ func TestARecalledTokenIsJudgedAnew(t *testing.T) {
 	g.recalls(t, "an expired one", token, issuertest.Audience, "token_expired")
 }
 
-// TestG90AnAnswerIsRecalled for as long as it stands, a bad one too.
+// TestG90AnAnswerIsRecalled: a response is recalled while it is cached, also that of an inactive token.
 func TestG90AnAnswerIsRecalled(t *testing.T) {
 	a := newAsker(t)
 	a.knowsNothing(t, "before the question", "opaque")
@@ -72,8 +72,8 @@ func TestG90AnAnswerIsRecalled(t *testing.T) {
 	a.knowsNothing(t, "an answer of long ago", "opaque")
 }
 
-// TestG80NothingIsAdmittedWhileAKeyIsFetched: a turn at verifying a signature is not held while a key is fetched, nor taken for a
-// token that fails an earlier check.
+// TestG80NothingIsAdmittedWhileAKeyIsFetched: no admission is held while a key is fetched, or requested for a token
+// that fails an earlier check.
 func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 	key, late := issuertest.NewSigner("k"), issuertest.NewSigner("late")
 	p := issuertest.NewProvider(t, key)

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// TestG90NobodyWaitsForLong: whoever had to wait for his turn waits less for the answer.
+// TestG90NobodyWaitsForLong: time spent in the queue is deducted from the time to wait for the response.
 func TestG90NobodyWaitsForLong(t *testing.T) {
 	a := newAsker(t)
 	come := make(chan struct{})
@@ -25,7 +25,7 @@ func TestG90NobodyWaitsForLong(t *testing.T) {
 	a.refuses(t, "opaque", oauth.TemporarilyUnavailable, "introspection_awaited")
 }
 
-// TestG90TheQueueIsBounded: when too many wait already, nobody joins them.
+// TestG90TheQueueIsBounded: when too many requests wait already, further ones are refused.
 func TestG90TheQueueIsBounded(t *testing.T) {
 	a := newAsker(t)
 	a.introspector.slotTimeout, a.introspector.queue = time.Minute, fairqueue.New(1, 1)

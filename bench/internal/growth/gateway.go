@@ -33,7 +33,7 @@ http://GATE {
 }
 `
 
-// gateway is a Caddy on the store, which can be started several times.
+// gateway is a Caddy on the store. It can be started several times.
 type gateway struct {
 	*proc.Process
 	program             proc.Program

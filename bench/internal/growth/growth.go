@@ -1,5 +1,5 @@
-// Package growth asks what becomes slower as a store fills: it fills stores of growing sizes, starts a gateway on each, and
-// measures the start, the memory and every operation.
+// Package growth measures which operations slow down as a store fills. It fills stores of growing sizes, starts a
+// gateway on each, and measures the start, the memory and every operation.
 package growth
 
 import (
@@ -15,15 +15,17 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/seed"
 )
 
-// Options are what a run is told.
+// Options configures a run.
 type Options struct {
-	// Caddy is the gateway's program. Below its directory are the stores; "": below that of temporary files.
+	// Caddy is the gateway's program. The stores are below its directory; "": below the directory for temporary
+	// files.
 	Caddy proc.Program
-	// Sizes are the numbers of families, in growing order.
+	// Sizes are the numbers of families, in ascending order.
 	Sizes []int
-	// Real is how many real families each store has, and so how many operations of a kind there are at most.
+	// Real is how many real families each store has. It is also the highest number of operations of a kind.
 	Real int
-	// Rounds is how often each operation is measured; the best round counts, because the machine's own noise only adds.
+	// Rounds is how many times each operation is measured. The best round counts, because other load on the machine
+	// only adds.
 	Rounds int
 	// DSN returns the DSN of an empty PostgreSQL database; nil: the stores are SQLite files.
 	DSN func() (string, error)
@@ -34,28 +36,30 @@ const (
 	clientSecret = "2f8c0d3e9a7b4c61850f1d2e3c4b5a69788796a5b4c3d2e1"
 )
 
-// revocationsOf is how many revocations a store of that many families has: the goal's hundred thousand from a million on.
+// revocationsOf returns how many revocations a store of that size has. From a million families on, it is the hundred
+// thousand of the goal.
 func revocationsOf(families int) int { return min(families/10, 100_000) }
 
-// Point is what was measured with one number of families.
+// Point holds the measurements with one number of families.
 type Point struct {
 	Families    int           `json:"families"`
 	Revocations int           `json:"revocations"`
 	Filling     time.Duration `json:"filling_ns"`
 	Start       time.Duration `json:"start_ns"` // from exec to ready, with the file in the machine's cache
-	// Fresh is the memory after the start, Used after all operations, and Kept three seconds after the last one. Bytes.
+	// Fresh is the memory after the start, Used after all operations, and Kept three seconds after the last one, in
+	// bytes.
 	Fresh int64 `json:"rss_fresh"`
 	Used  int64 `json:"rss_used"`
 	Kept  int64 `json:"rss_kept"`
-	// Operations are in the order of Operations.
+	// Operations are in the order of the variable operations.
 	Operations []Latency `json:"operations"`
-	// Busy are some of them once more, while housekeeping drops a backlog.
+	// Busy repeats some of them while housekeeping drops a backlog.
 	Busy []Latency `json:"housekeeping"`
-	// Backlog is how many families had expired then.
+	// Backlog is how many families had expired by then.
 	Backlog int `json:"backlog"`
 }
 
-// Latency is how long an operation takes, and how much processor time of the gateway.
+// Latency holds the duration of an operation and the gateway's processor time for it.
 type Latency struct {
 	Name string        `json:"name"`
 	CPU  time.Duration `json:"cpu_ns"`
@@ -63,7 +67,7 @@ type Latency struct {
 	P99  time.Duration `json:"p99_ns"`
 }
 
-// Run measures every size, and says on the way how far it is.
+// Run measures every size and writes its progress.
 func Run(ctx context.Context, o Options, progress io.Writer) ([]Point, error) {
 	var points []Point
 	for _, families := range o.Sizes {
@@ -76,7 +80,7 @@ func Run(ctx context.Context, o Options, progress io.Writer) ([]Point, error) {
 	return points, nil
 }
 
-// measure fills a store, and measures a gateway on it twice: at rest, and while it drops a backlog.
+// measure fills a store and measures a gateway on it twice: idle, and while it drops a backlog.
 func (o Options) measure(ctx context.Context, families int, progress io.Writer) (p Point, err error) {
 	dir, err := os.MkdirTemp(o.Caddy.Dir, "growth-")
 	if err != nil {
@@ -113,7 +117,7 @@ func (o Options) measure(ctx context.Context, families int, progress io.Writer) 
 const maxBacklog = 250_000
 
 func (o Options) atRest(ctx context.Context, g *gateway, use *user, p *Point) error {
-	// The first start brings the file into the machine's cache; the second one is what an operator sees at a restart.
+	// The first start brings the file into the machine's cache. The second is like a restart by an operator.
 	for range 2 {
 		var err error
 		if p.Start, err = g.start(ctx); err != nil {
@@ -145,7 +149,7 @@ func (o Options) atRest(ctx context.Context, g *gateway, use *user, p *Point) er
 	return err
 }
 
-// duringHousekeeping measures from the moment of the start, in which housekeeping begins.
+// duringHousekeeping measures from the start on, because housekeeping begins with the start.
 func (o Options) duringHousekeeping(ctx context.Context, g *gateway, use *user, p *Point) (err error) {
 	if _, err = g.start(ctx); err != nil {
 		return err

@@ -16,16 +16,17 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/seed"
 )
 
-// Pace leaves the gateway idle for most of the time: what is measured is how long an operation takes, not a queue.
+// Pace leaves the gateway idle most of the time, because the benchmark measures the duration of an operation and not
+// of a queue.
 const Pace = 4 * time.Millisecond
 
 const (
 	conns = 8
-	// mostOfARound is how many operations of a kind one round has.
+	// mostOfARound is the highest number of operations of a kind in a round.
 	mostOfARound = 250
 )
 
-// user uses a gateway with the credentials of a store's real families.
+// user sends requests to a gateway with the credentials of a store's real families.
 type user struct {
 	*gateway
 	options Options
@@ -34,18 +35,19 @@ type user struct {
 	mu      sync.Mutex
 	access  []string
 	refresh []string
-	asked   int // codes that have been redeemed
+	asked   int // codes redeemed so far
 }
 
-// operation is a request that a store's size may make slower.
+// operation is a request that may slow down with the size of the store.
 type operation struct {
 	name string
 	load func(u *user) load.Load
-	// count is how many requests a round has; 0: as many as others.
+	// count is the number of requests in a round; 0: perRound.
 	count int
 }
 
-// operations in the order in which they run: the exchange of codes makes the tokens for the others.
+// operations lists the operations in the order in which they run. The exchange of codes yields the tokens for the
+// others.
 var operations = []operation{
 	{"code exchange", (*user).redeem, 0},
 	{"refresh", (*user).rotate, 0},
@@ -59,12 +61,12 @@ var operations = []operation{
 	{"revocation", (*user).revoke, 0},
 }
 
-// everything measures every operation, in rounds, each of which has all of them.
+// everything measures every operation, in rounds. Each round runs all of them.
 func (u *user) everything(ctx context.Context) ([]Latency, error) {
 	return u.rounds(ctx, operations, u.options.Rounds)
 }
 
-// hot measures what must not be disturbed, for as long as one backlog lasts.
+// hot measures the operations that housekeeping must not disturb, for as long as one backlog lasts.
 func (u *user) hot(ctx context.Context) ([]Latency, error) {
 	return u.rounds(ctx, slices.DeleteFunc(slices.Clone(operations), func(o operation) bool {
 		return !slices.Contains([]string{"refresh", "client_credentials", "introspection", "gate"}, o.name)
@@ -103,7 +105,8 @@ func (u *user) round(ctx context.Context, o operation) (Latency, error) {
 	return Latency{o.name, (after - before) / time.Duration(count), result.Latency.Quantile(0.5), result.Latency.Quantile(0.99)}, err
 }
 
-// perRound: each round needs fresh codes, and half of what came of them is revoked in the end.
+// perRound returns the number of requests in a round. Each round needs new codes, and revokes half of the resulting
+// families.
 func (u *user) perRound() int { return min(len(u.real.Codes)/u.options.Rounds, mostOfARound) }
 
 func (u *user) redeem() load.Load {
@@ -123,7 +126,7 @@ func (u *user) rotate() load.Load {
 	}, u.keep)
 }
 
-// keep takes the tokens of an answer.
+// keep stores the tokens of a response.
 func (u *user) keep(_ int, r *load.Response) error {
 	var answer struct {
 		Access  string `json:"access_token"`
@@ -145,7 +148,7 @@ func (u *user) token() load.Load {
 	return u.form("/oauth/token", func(int) url.Values { return url.Values{"grant_type": {"client_credentials"}} }, nil)
 }
 
-// introspect asks about refresh tokens, which are in the store and nowhere else.
+// introspect introspects refresh tokens. They are in the store and in no cache.
 func (u *user) introspect() load.Load {
 	tokens := slices.Clone(u.refresh)
 	return u.form("/oauth/introspect", func(i int) url.Values { return url.Values{"token": {tokens[i%len(tokens)]}} }, active)
@@ -161,17 +164,17 @@ func active(_ int, r *load.Response) error {
 	return nil
 }
 
-// revoke ends families that are not used any more afterwards.
+// revoke revokes families that are not used afterwards.
 func (u *user) revoke() load.Load {
 	n := u.perRound() / 2
 	tokens := slices.Clone(u.refresh[:n])
 	u.refresh = slices.Delete(u.refresh, 0, n)
 	return u.form("/oauth/revoke", func(i int) url.Values {
-		return url.Values{"token": {tokens[i%len(tokens)]}} // the second time nothing is left to do
+		return url.Values{"token": {tokens[i%len(tokens)]}} // the second revocation finds nothing to do
 	}, nil)
 }
 
-// pass goes through the gate with tokens that were used before.
+// pass sends tokens that have been used before to the gate.
 func (u *user) pass() load.Load {
 	tokens := slices.Clone(u.access[max(0, len(u.access)-u.perRound()):])
 	return get(u.gate, "/orders/1", func(i int) string { return "Authorization: Bearer " + tokens[i%len(tokens)] })
@@ -189,19 +192,19 @@ func (u *user) listUsers() load.Load {
 
 func (u *user) listClients() load.Load { return u.ask("/oauth/clients") }
 
-// ask asks the admin endpoint.
+// ask requests a path of the admin endpoint.
 func (u *user) ask(path string) load.Load {
 	return get(u.admin, path, func(int) string { return "Accept: application/json" })
 }
 
-// get is requests with one more header.
+// get returns requests with one more header.
 func get(host, path string, header func(i int) string) load.Load {
 	return load.Load{Addr: host, Status: http.StatusOK, Request: func(i int, scratch []byte) []byte {
 		return fmt.Appendf(scratch, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n", path, host, header(i))
 	}}
 }
 
-// form is requests of the client to the issuer.
+// form returns requests of the client to the issuer.
 func (u *user) form(path string, values func(i int) url.Values, response func(int, *load.Response) error) load.Load {
 	return load.Load{Addr: u.issuer, Status: http.StatusOK, Response: response, Request: func(i int, scratch []byte) []byte {
 		form := values(i)

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// requestTimeout ends a run that hangs.
+// requestTimeout bounds a request, which ends a run that hangs.
 const requestTimeout = time.Minute
 
-// client is one HTTP/1.1 connection that does the least a client must, so that the load leaves the processors to the
-// server. It dials when it first sends, and again after the server has closed.
+// client is one HTTP/1.1 connection. It does the least that a client must, which leaves the processors to the server.
+// It dials when it first sends, and again after the server has closed the connection.
 type client struct {
 	addr     string
-	mu       sync.Mutex // of conn, which another goroutine may interrupt
+	mu       sync.Mutex // guards conn, which another goroutine may interrupt
 	conn     net.Conn
 	ended    bool
 	in       buffer
@@ -33,7 +33,7 @@ func (c *client) close() {
 	}
 }
 
-// interrupt ends the request that is under way, from another goroutine, and every later one.
+// interrupt ends the request in progress and fails every later one. Another goroutine may call it.
 func (c *client) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +56,7 @@ func (c *client) dial() error {
 	return nil
 }
 
-// adopt takes a new connection, unless the client was interrupted meanwhile.
+// adopt takes a new connection, unless the client has been interrupted meanwhile.
 func (c *client) adopt(conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *client) do(request []byte, now time.Time) (*Response, error) {
 			return nil, err
 		}
 	}
-	// A deadline costs a timer, so it is moved once in a while.
+	// Setting a deadline costs a timer, so it is extended only now and then.
 	if c.deadline.Sub(now) < requestTimeout/2 {
 		c.deadline = now.Add(requestTimeout)
 		if err := c.conn.SetDeadline(c.deadline); err != nil {

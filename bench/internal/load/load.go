@@ -1,6 +1,6 @@
-// Package load sends HTTP requests over keep-alive connections, each of which waits for its answer before it sends the next
-// one, and measures how long the answers take. It does the least that a client must, so that what it takes of the machine is
-// small beside what a server takes.
+// Package load sends HTTP requests over keep-alive connections and measures their latencies. Each connection waits
+// for a response before it sends the next request. A connection does the least that a client must, which keeps its
+// processor time small compared with the server's.
 package load
 
 import (
@@ -13,38 +13,39 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/stats"
 )
 
-// Load is requests that are all sent to one address.
+// Load describes requests to one address.
 type Load struct {
-	// Addr is where they go, host:port.
+	// Addr is the address, host:port.
 	Addr string
-	// Status is what every one of them must be answered with; 0: Response says what is right.
+	// Status is the expected status of every response; 0: Response decides.
 	Status int
-	// Request returns the i-th request's bytes. It may write them into scratch, which belongs to one connection; called
-	// for every i at most once, and by several connections at once.
+	// Request returns the bytes of the i-th request. It may write them into scratch, which belongs to one connection.
+	// It is called at most once for every i, by several connections concurrently.
 	Request func(i int, scratch []byte) []byte
-	// Response sees each response; nil: nobody looks. It is called by several connections at once.
+	// Response checks each response; nil: no check. Several connections call it concurrently.
 	Response func(i int, r *Response) error
-	// Observe is told when each request that got an answer was sent and how long the answer took; nil: nobody asks. It is
-	// called by several connections at once.
+	// Observe receives the start and the latency of each request that got a response; nil: no observer. Several
+	// connections call it concurrently.
 	Observe func(i int, began time.Time, took time.Duration)
-	// Pace is the time between the starts of two requests of the whole load, as of a service that is in use and not at its
-	// limit; 0: as fast as the answers come. A request that starts late because all connections wait counts from when it was due.
+	// Pace is the time between the starts of two requests of the whole load, like that of a service below its limit;
+	// 0: each connection sends the next request when it has its response. The latency of a request that starts late
+	// because all connections are waiting counts from when it was due.
 	Pace time.Duration
 }
 
-// Result is what a run has measured.
+// Result holds the measurements of a run.
 type Result struct {
 	Requests int
 	Elapsed  time.Duration
 	Latency  stats.Histogram
-	// Dials is the number of connections that it took.
+	// Dials is the number of connections dialled.
 	Dials int
 }
 
-// Rate is requests per second.
+// Rate returns the requests per second.
 func (r *Result) Rate() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
 
-// Send sends count requests. It fails at the first answer that is not as expected: a benchmark of errors measures nothing.
+// Send sends count requests. It fails at the first unexpected response: a benchmark of errors measures nothing.
 func (l *Load) Send(ctx context.Context, conns, count int) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -87,7 +88,7 @@ func (l *Load) Send(ctx context.Context, conns, count int) (*Result, error) {
 	return result, context.Cause(ctx)
 }
 
-// worker is a connection at work.
+// worker sends requests over one connection.
 type worker struct {
 	load    *Load
 	client  client
@@ -118,7 +119,7 @@ func (w *worker) send(i int, start time.Time) error {
 	return w.load.expect(i, response)
 }
 
-// expect says what is wrong with the answer to the i-th request.
+// expect returns an error if the response to the i-th request is not as expected.
 func (l *Load) expect(i int, r *Response) error {
 	switch {
 	case l.Status != 0 && r.Status != l.Status:
@@ -129,12 +130,12 @@ func (l *Load) expect(i int, r *Response) error {
 	return nil
 }
 
-// Constant is the same request for every i.
+// Constant returns the same request for every i.
 func Constant(request []byte) func(int, []byte) []byte {
 	return func(_ int, scratch []byte) []byte { return append(scratch, request...) }
 }
 
-// InTurn is the requests one after the other, again and again.
+// InTurn returns the requests in turn, cyclically.
 func InTurn(requests [][]byte) func(int, []byte) []byte {
 	return func(i int, scratch []byte) []byte { return append(scratch, requests[i%len(requests)]...) }
 }

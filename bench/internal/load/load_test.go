@@ -111,7 +111,7 @@ func TestALongAnswerComesInChunks(t *testing.T) {
 func TestALateRequestCountsFromWhenItWasDue(t *testing.T) {
 	addr := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/0" {
-			time.Sleep(100 * time.Millisecond) // what is slow in this test, not what it waits for
+			time.Sleep(100 * time.Millisecond) // the slow part of this test, not a time that it waits for
 		}
 	})
 	l := Load{Addr: addr, Status: http.StatusOK, Request: numbered, Pace: time.Millisecond}
@@ -132,7 +132,7 @@ func TestAStormTakesWhatItGets(t *testing.T) {
 		case n == 400:
 			cancel()
 		case n > 400:
-			<-r.Context().Done() // an answer that would never come
+			<-r.Context().Done() // never answers
 		case n%3 == 0:
 			panic(http.ErrAbortHandler)
 		case n%3 == 1:
@@ -151,13 +151,13 @@ func TestAStormTakesWhatItGets(t *testing.T) {
 	}
 }
 
-// TestABurstWaitsForWhatIsLate: an answer that takes longer than the burst is the one that matters.
+// TestABurstWaitsForWhatIsLate: a response that takes longer than the burst is the one that matters.
 func TestABurstWaitsForWhatIsLate(t *testing.T) {
 	const most = 50
 	length := 200 * time.Millisecond
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/0" {
-			time.Sleep(length + 100*time.Millisecond) // what is slow in this test, not what it waits for
+			time.Sleep(length + 100*time.Millisecond) // the slow part of this test, not a time that it waits for
 			w.WriteHeader(http.StatusTeapot)
 		}
 	})
@@ -168,7 +168,7 @@ func TestABurstWaitsForWhatIsLate(t *testing.T) {
 		}
 	}}
 	answers := l.Burst(t.Context(), 4, length, most)
-	for answers.Count() == 0 && length < time.Minute { // a machine that was too busy to begin in time
+	for answers.Count() == 0 && length < time.Minute { // a busy machine may not begin in time
 		length *= 4
 		answers = l.Burst(t.Context(), 4, length, most)
 	}
@@ -180,7 +180,7 @@ func TestABurstWaitsForWhatIsLate(t *testing.T) {
 	}
 }
 
-// TestABurstSendsNoMoreThanItShould, however long it may take.
+// TestABurstSendsNoMoreThanItShould checks that a burst sends at most its number of requests, whatever its length.
 func TestABurstSendsNoMoreThanItShould(t *testing.T) {
 	addr := serve(t, func(http.ResponseWriter, *http.Request) {})
 	l := Load{Addr: addr, Request: numbered}
@@ -189,7 +189,7 @@ func TestABurstSendsNoMoreThanItShould(t *testing.T) {
 	}
 }
 
-// TestResponseSaysWhatIsRightWhereNoStatusDoes of a load whose answers differ.
+// TestResponseSaysWhatIsRightWhereNoStatusDoes checks a load without a Status, whose responses differ.
 func TestResponseSaysWhatIsRightWhereNoStatusDoes(t *testing.T) {
 	addr := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	var observed atomic.Int64
@@ -235,7 +235,7 @@ func TestPartsOfAResponse(t *testing.T) {
 	}
 }
 
-// TestALargeAnswer does not come in one piece.
+// TestALargeAnswer reads a response that arrives in several pieces.
 func TestALargeAnswer(t *testing.T) {
 	large := strings.Repeat("x", 100_000)
 	addr := serve(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -7,13 +7,13 @@ import (
 	"strconv"
 )
 
-// Response is an answer. Header and body are valid until the connection's next request.
+// Response is a response. Header and Body are valid until the connection's next request.
 type Response struct {
 	Status int
-	Header []byte // the lines behind the status line
+	Header []byte // the lines after the status line
 	Body   []byte
 	closes bool
-	joined []byte // the chunks of the body, without what stands between them
+	joined []byte // the data of the body's chunks
 }
 
 // Get returns the first value of a header, or "".
@@ -29,8 +29,8 @@ func (r *Response) Get(name string) string {
 
 var errNoLength = errors.New("the response has no Content-Length and no chunks")
 
-// parse reads a response from what has arrived so far, and reports whether all of it has. Its end must be known by a
-// Content-Length or by chunks.
+// parse reads a response from the bytes that have arrived so far, and reports whether it is complete. The response
+// must have a Content-Length or be chunked.
 func (r *Response) parse(arrived []byte) (whole bool, err error) {
 	end := bytes.Index(arrived, []byte("\r\n\r\n"))
 	if end < 0 {
@@ -72,7 +72,7 @@ func (r *Response) parse(arrived []byte) (whole bool, err error) {
 	return true, nil
 }
 
-// parseChunks reads a body that comes in chunks, without extensions and trailers (RFC 9112, section 7.1).
+// parseChunks reads a chunked body without extensions and trailers (RFC 9112 §7.1).
 func (r *Response) parseChunks(rest []byte) (whole bool, err error) {
 	for r.joined = r.joined[:0]; ; {
 		line := bytes.Index(rest, []byte("\r\n"))
@@ -96,7 +96,7 @@ func (r *Response) parseChunks(rest []byte) (whole bool, err error) {
 	}
 }
 
-// valueOf is what stands behind a name in a header line. The name is in lower case, with its colon.
+// valueOf returns the value of a header line with that name. The name is in lower case, with its colon.
 func valueOf(line []byte, name string) ([]byte, bool) {
 	if len(line) <= len(name) || line[len(name)-1] != ':' || !bytes.EqualFold(line[:len(name)], []byte(name)) {
 		return nil, false
@@ -104,13 +104,13 @@ func valueOf(line []byte, name string) ([]byte, bool) {
 	return bytes.TrimSpace(line[len(name):]), true
 }
 
-// buffer is what has arrived on a connection since its last request.
+// buffer holds the bytes that have arrived on a connection since its last request.
 type buffer struct {
 	bytes  []byte
 	filled int
 }
 
-// free is room for more.
+// free returns room for more bytes.
 func (b *buffer) free() []byte {
 	if b.filled == len(b.bytes) {
 		b.bytes = append(b.bytes, make([]byte, max(4<<10, len(b.bytes)))...)

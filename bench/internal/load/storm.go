@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Answers is what came of a storm.
+// Answers holds the responses of a storm.
 type Answers struct {
-	// ByStatus counts the answers.
+	// ByStatus counts the responses by status.
 	ByStatus map[int]int
-	// Broken counts requests that got no answer: the connection was closed or could not be made.
+	// Broken counts requests without a response: the connection was closed or could not be made.
 	Broken  int
 	Dials   int
 	Elapsed time.Duration
 }
 
-// Count is the number of answers.
+// Count returns the number of responses.
 func (a *Answers) Count() int {
 	sum := 0
 	for _, n := range a.ByStatus {
@@ -30,7 +30,7 @@ func (a *Answers) Count() int {
 	return sum
 }
 
-// String is such as "3 × 400, 12 × 503, 1 × broken".
+// String formats the counts, such as "3 × 400, 12 × 503, 1 × broken".
 func (a *Answers) String() string {
 	var parts []string
 	for status, n := range a.ByStatus {
@@ -43,24 +43,24 @@ func (a *Answers) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// redial is the pause of an attacker whose connection could not be made.
+// redial is the pause after a connection could not be made.
 const redial = time.Millisecond
 
-// Storm sends requests until the context ends, takes every answer, and dials again when a connection was closed: an
-// attacker does not mind. Status and Pace have no meaning here.
+// Storm sends requests until the context ends. Like an attacker, it accepts every response and dials again when a
+// connection is closed. It ignores Status and Pace.
 func (l *Load) Storm(ctx context.Context, conns int) *Answers {
 	return l.gust(ctx, ctx, conns, math.MaxInt)
 }
 
-// Burst opens all connections at once and sends requests for a time, or so many of them if that is sooner. It takes every
-// answer, and waits for those that are late.
+// Burst opens all connections at once and sends requests until length has passed or it has sent the number most,
+// whichever is sooner. It accepts every response and waits for late ones.
 func (l *Load) Burst(ctx context.Context, conns int, length time.Duration, most int) *Answers {
 	until, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	return l.gust(ctx, until, conns, most)
 }
 
-// gust begins requests until one context ends, and interrupts those that are under way when the other one does.
+// gust starts requests until the context until ends, and interrupts those in progress when ctx ends.
 func (l *Load) gust(ctx, until context.Context, conns, most int) *Answers {
 	sum := &Answers{ByStatus: make(map[int]int)}
 	var next atomic.Int64
@@ -70,7 +70,7 @@ func (l *Load) gust(ctx, until context.Context, conns, most int) *Answers {
 	for range conns {
 		working.Go(func() {
 			c := &client{addr: l.Addr}
-			// A connection that the server holds back must not hold back the end.
+			// A connection that the server does not answer must not delay the end.
 			defer context.AfterFunc(ctx, c.interrupt)()
 			defer c.close()
 			own := l.storm(ctx, until, c, &next, most)
@@ -84,7 +84,7 @@ func (l *Load) gust(ctx, until context.Context, conns, most int) *Answers {
 	return sum
 }
 
-// storm is one connection's part.
+// storm sends the requests of one connection.
 func (l *Load) storm(ctx, until context.Context, c *client, next *atomic.Int64, most int) *Answers {
 	own := &Answers{ByStatus: make(map[int]int)}
 	for until.Err() == nil {

@@ -1,5 +1,5 @@
-// Package plot draws curves as SVG: axes, ticks, a legend. Equal input gives equal bytes. The ground is transparent and the
-// colours are of middle lightness, so that a picture can be read on a light page and on a dark one.
+// Package plot draws curves as SVG: axes, ticks, a legend. Equal input gives equal bytes. The background is
+// transparent and the colours have medium lightness, so a picture is readable on a light page and on a dark one.
 package plot
 
 import (
@@ -23,7 +23,7 @@ type Line struct {
 // Plot is a picture. The vertical axis begins at 0.
 type Plot struct {
 	Title, X, Y string
-	// LogX spaces powers of two or of ten evenly; all X are then above 0.
+	// LogX spaces powers of two or ten evenly. All X must then be above 0.
 	LogX  bool
 	Lines []Line
 }
@@ -31,16 +31,16 @@ type Plot struct {
 const (
 	width                 = 760
 	left, right, top      = 86, 24, 44
-	ground                = 324 // where the horizontal axis is
+	ground                = 324 // y of the horizontal axis
 	legend, legendRow     = 58, 20
 	legendColumns         = 3
 	inkColour, gridColour = "#768390", "#76839055"
 )
 
-// colours of the lines, each at least 3:1 against white and against #0d1117.
+// colours are the colours of the lines, each with a contrast of at least 3:1 to white and to #0d1117.
 var colours = []string{"#8f6adf", "#1f83d8", "#bf7300", "#1a9a55", "#e0487c", "#808a12"}
 
-// dashes tell the lines apart without colours.
+// dashes distinguish the lines without colours.
 var dashes = []string{"", "7 4", "2 3", "9 3 2 3", "4 2", "1 4"}
 
 // SVG draws the picture.
@@ -68,7 +68,7 @@ func (p *Plot) axes() (x, y axis) {
 			lowX, highX, highY = min(lowX, point.X), max(highX, point.X), max(highY, point.Y)
 		}
 	}
-	if lowX > highX { // nothing was measured
+	if lowX > highX { // there are no measurements
 		lowX, highX = 1, 2
 	}
 	x = axis{low: lowX, high: highX, log: p.LogX, from: left, to: width - right}
@@ -100,7 +100,7 @@ func (p *Plot) line(b *bytes.Buffer, x, y axis, i int, line Line) {
 	text(b, legendX+36, legendY, "start", line.Name, "")
 }
 
-// axis puts values onto the picture.
+// axis maps values to coordinates.
 type axis struct {
 	low, high float64
 	log       bool
@@ -119,7 +119,7 @@ func (a axis) at(value float64) float64 {
 	return a.from + (a.to-a.from)*(value-low)/(high-low)
 }
 
-// draw draws the ticks with what they stand for, and the title.
+// draw draws the ticks with their labels, and the title.
 func (a axis) draw(b *bytes.Buffer, horizontal bool, title string) {
 	for _, tick := range a.ticks {
 		at := a.at(tick)
@@ -148,7 +148,7 @@ func text(b *bytes.Buffer, x, y float64, anchor, words, attributes string) {
 	fmt.Fprintf(b, `<text x="%s" y="%s" text-anchor="%s"%s>%s</text>`+"\n", coordinate(x), coordinate(y), anchor, attributes, escape(words))
 }
 
-// linearTicks are four to eight round numbers that begin at or below low and end at or above high.
+// linearTicks returns four to eight round numbers. The first is at or below low, the last at or above high.
 func linearTicks(low, high float64) []float64 {
 	if high <= low {
 		high = low + 1
@@ -169,7 +169,7 @@ func linearTicks(low, high float64) []float64 {
 	}
 }
 
-// logTicks are powers of two, or powers of ten where those would be too many.
+// logTicks returns powers of two, or powers of ten where those would be too many.
 func logTicks(low, high float64) []float64 {
 	base := 2.0
 	if high/low > 1024 {
@@ -182,7 +182,7 @@ func logTicks(low, high float64) []float64 {
 	return ticks
 }
 
-// label writes a number with commas between the thousands.
+// label formats a number with commas between the thousands.
 func label(value float64) string {
 	words := strconv.FormatFloat(value, 'f', -1, 64)
 	if rounded := strconv.FormatFloat(value, 'f', 6, 64); len(words) > len(rounded) {
@@ -198,13 +198,13 @@ func label(value float64) string {
 	return whole
 }
 
-// coordinate is right to a hundredth of a pixel, so that equal measurements give equal pictures.
+// coordinate formats a number to a hundredth of a pixel, which makes pictures of equal measurements equal.
 func coordinate(value float64) string {
 	return strconv.FormatFloat(math.Round(value*100)/100, 'f', -1, 64)
 }
 
 func escape(words string) string {
 	var b bytes.Buffer
-	_ = xml.EscapeText(&b, []byte(words)) // a buffer takes everything
+	_ = xml.EscapeText(&b, []byte(words)) // a buffer never fails
 	return b.String()
 }

@@ -72,7 +72,7 @@ func TestAPlotShowsItsLines(t *testing.T) {
 			t.Errorf("%q is not among %q", want, words)
 		}
 	}
-	// 1 is at the left end, 256 at the right one, 16 in the middle; 8000 of 10000 is at four fifths of the height.
+	// 1 is at the left end, 256 at the right one and 16 in the middle; 8000 of 10000 is at four fifths of the height.
 	first := strings.Fields(curves[0])
 	if len(curves) != 2 || !strings.HasPrefix(first[0], "86,") || !strings.HasPrefix(first[1], "411,") || !strings.HasPrefix(first[2], "736,") {
 		t.Errorf("curves %q", curves)
@@ -83,7 +83,7 @@ func TestAPlotShowsItsLines(t *testing.T) {
 	}
 }
 
-// TestOddCurves: whatever was measured, there is a picture without numbers that are none.
+// TestOddCurves checks that every set of measurements yields a picture, without NaN or infinity in it.
 func TestOddCurves(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -130,7 +130,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestColoursCanBeReadOnBothGrounds measures the contrast of WCAG 2, 3:1 for what is drawn.
+// TestColoursCanBeReadOnBothGrounds checks the contrast of WCAG 2, 3:1 for graphics.
 func TestColoursCanBeReadOnBothGrounds(t *testing.T) {
 	for _, colour := range append(slices.Clone(colours), inkColour) {
 		for _, ground := range []string{"#ffffff", "#0d1117"} {

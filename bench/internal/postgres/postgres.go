@@ -1,5 +1,5 @@
-// Package postgres starts the PostgreSQL server of the benchmark, as the tests start theirs: of Debian's package, syncing to
-// the disk as in production.
+// Package postgres starts the PostgreSQL server of the benchmark as the tests start theirs: Debian's package, syncing
+// to disk as in production.
 package postgres
 
 import "github.com/gatehouse-auth/gatehouse/internal/pgtest"
@@ -7,7 +7,7 @@ import "github.com/gatehouse-auth/gatehouse/internal/pgtest"
 // Server is a running server.
 type Server struct{ server *pgtest.Server }
 
-// Start starts a server that ends with this process at the latest.
+// Start starts a server that ends at the latest when this process ends.
 func Start() (*Server, error) {
 	server, err := pgtest.ForProgram()
 	if err != nil {
@@ -19,5 +19,5 @@ func Start() (*Server, error) {
 // Database creates an empty database and returns its DSN.
 func (s *Server) Database() (string, error) { return s.server.NewDatabase() }
 
-// Close ends the server.
+// Close stops the server.
 func (s *Server) Close() error { return s.server.Close() }

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime asks the clock that runs while a process does. It is right to the nanosecond, where /proc/PID/stat counts
-// hundredths of a second.
+// cpuTime reads the process's CPU-time clock. It is accurate to the nanosecond; /proc/PID/stat counts hundredths of a
+// second.
 func cpuTime(pid int) (time.Duration, error) {
-	// The kernel makes the clock's number of the inverted process id and of 2, for the scheduler's own account of it
-	// (CPUCLOCK_SCHED); clock_getcpuclockid(3) does the same.
+	// The kernel encodes the clock's number from the inverted process id and from 2, for the scheduler's own
+	// accounting (CPUCLOCK_SCHED); clock_getcpuclockid(3) does the same.
 	clock := int32(^pid)<<3 | 2 //nolint:gosec // process ids have 22 bits
 	var t unix.Timespec
 	if err := unix.ClockGettime(clock, &t); err != nil {
@@ -25,7 +25,7 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// allowed are the processors that this process may use.
+// allowed returns the processors that this process may use.
 func allowed() (CPUs, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -48,8 +48,8 @@ func (c CPUs) set() *unix.CPUSet {
 	return &set
 }
 
-// bindSelf binds all threads. One that begins meanwhile is bound as the one that began it, so they are looked through until
-// there is no new one.
+// bindSelf binds all threads. A thread that starts meanwhile inherits the binding of the one that started it, so
+// bindSelf repeats until it finds no new thread.
 func bindSelf(cpus CPUs) error {
 	bound := make(map[string]bool)
 	for again := true; again; {
@@ -75,15 +75,15 @@ func bindSelf(cpus CPUs) error {
 	return nil
 }
 
-// start starts a command on the processors: a child is bound as the thread that starts it, so this goroutine takes a
-// thread, binds it, and throws it away afterwards.
+// start starts a command on the processors. A child inherits the binding of the thread that starts it. This goroutine
+// therefore locks a thread, binds it, and lets it end afterwards.
 func (c CPUs) start(cmd *exec.Cmd) error {
 	if len(c) == 0 {
 		return cmd.Start()
 	}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocks it: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		err := unix.SchedSetaffinity(0, c.set())
 		if err == nil {
 			err = cmd.Start()

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// CPUs are processors by number; none: all.
+// CPUs lists processors by number; none: all.
 type CPUs []int
 
-// String is such as "0,1".
+// String formats the numbers, such as "0,1".
 func (c CPUs) String() string {
 	if len(c) == 0 {
 		return "all processors"
@@ -22,8 +22,8 @@ func (c CPUs) String() string {
 	return strings.Join(numbers, ",")
 }
 
-// Halves deals out the processors that this process may use: count of them, the first, to the servers, and the others to the
-// load and to the upstream. It fails where that is not possible, and then nobody is bound to anything.
+// Halves divides the processors that this process may use: the first count go to the servers, the others to the load
+// and the upstream. If that is not possible, it returns an error, and no process is bound.
 func Halves(count int) (servers, load CPUs, err error) {
 	all, err := allowed()
 	switch {
@@ -35,7 +35,7 @@ func Halves(count int) (servers, load CPUs, err error) {
 	return all[:count], all[count:], nil
 }
 
-// BindSelf binds this process, and the children that it starts from now on, to processors.
+// BindSelf binds this process, and the children that it starts afterwards, to processors.
 func BindSelf(cpus CPUs) error {
 	if len(cpus) == 0 {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
 )
 
-// childEnv is the address at which the test binary, as a child, listens.
+// childEnv names the environment variable with the address at which the test binary, as a child, listens.
 const childEnv = "BENCH_PROC_CHILD"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveChild works for every request, and says on which processors.
+// serveChild uses processor time for every request, and answers with the processors it may use.
 func serveChild(addr string) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -41,7 +41,7 @@ func serveChild(addr string) {
 	})))
 }
 
-// reserved is an address that no other program is given before the child listens there.
+// reserved returns an address that no other program can take before the child listens there.
 func reserved(t *testing.T) string {
 	t.Helper()
 	port, err := loopback.Reserve()
@@ -52,7 +52,7 @@ func reserved(t *testing.T) string {
 	return port.Addr()
 }
 
-// worked is the processor time of this process: on a busy machine little of it passes in a while.
+// worked returns the processor time of this process. On a busy machine it grows slower than the clock.
 func worked() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -1,5 +1,5 @@
-// Package proc starts the processes of the benchmark and reads what they have used: processor time, memory, allocations.
-// It needs Linux.
+// Package proc starts the processes of the benchmark and reads their processor time, memory and allocations. It needs
+// Linux.
 package proc
 
 import (
@@ -21,15 +21,15 @@ const (
 	stopTimeout  = 10 * time.Second
 )
 
-// Process is a child that listens.
+// Process is a child process that listens.
 type Process struct {
-	// Addr is where it listens.
+	// Addr is its address.
 	Addr   string
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
 
-// Start starts the command on the given processors (none: wherever) and waits until it listens at addr.
+// Start starts the command on the given processors (none: any) and waits until it listens at addr.
 func Start(ctx context.Context, cmd *exec.Cmd, addr string, cpus CPUs) (*Process, error) {
 	p := &Process{Addr: addr, cmd: cmd, exited: make(chan struct{})}
 	if err := cpus.start(cmd); err != nil {
@@ -56,7 +56,7 @@ func (p *Process) awaitListening(ctx context.Context) error {
 	})
 }
 
-// Await tries until it succeeds, and no longer than the process lives. After a minute it returns the last error.
+// Await calls try until it succeeds or the process has ended. After a minute it returns the last error.
 func (p *Process) Await(ctx context.Context, try func() error) error {
 	for deadline := time.After(startTimeout); ; {
 		err := try()
@@ -75,7 +75,7 @@ func (p *Process) Await(ctx context.Context, try func() error) error {
 	}
 }
 
-// Stop ends the process, and waits until it has.
+// Stop ends the process and waits until it has ended.
 func (p *Process) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -86,19 +86,19 @@ func (p *Process) Stop() {
 	}
 }
 
-// CPU is the time that the process has spent on processors so far, its own and the kernel's for it.
+// CPU returns the processor time of the process so far, its own and the kernel's for it.
 func (p *Process) CPU() (time.Duration, error) { return cpuTime(p.cmd.Process.Pid) }
 
-// SelfCPU is the same of this process.
+// SelfCPU returns the same for this process.
 func SelfCPU() (time.Duration, error) { return cpuTime(os.Getpid()) }
 
-// Resident is the memory that the process holds, in bytes.
+// Resident returns the resident memory of the process, in bytes.
 func (p *Process) Resident() (int64, error) { return statusBytes(p.cmd.Process.Pid, "VmRSS:") }
 
-// PeakResident is the most that it has held.
+// PeakResident returns the highest resident memory so far, in bytes.
 func (p *Process) PeakResident() (int64, error) { return statusBytes(p.cmd.Process.Pid, "VmHWM:") }
 
-// statusBytes is a size that /proc/PID/status names.
+// statusBytes returns a size from /proc/PID/status, in bytes.
 func statusBytes(pid int, name string) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -113,7 +113,8 @@ func statusBytes(pid int, name string) (int64, error) {
 	return 0, fmt.Errorf("/proc/PID/status has no %s", name)
 }
 
-// FreeAddress is a loopback address for a server that is started next. Nobody else is given it while this process lives.
+// FreeAddress returns a loopback address for a server that is started next. It returns each address once in the life
+// of this process.
 func FreeAddress() (string, error) {
 	port, err := loopback.Reserve()
 	if err != nil {

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Heap is what the Go runtime of a process has counted.
+// Heap holds counters of the Go runtime of a process.
 type Heap struct {
-	// Mallocs is the number of objects that were allocated, TotalAlloc their bytes, since the process began.
+	// Mallocs is the number of allocated objects and TotalAlloc their bytes, since the process started.
 	Mallocs, TotalAlloc uint64
-	// HeapAlloc is what lives or was not collected yet.
+	// HeapAlloc is the size of the objects that are live or not yet collected, in bytes.
 	HeapAlloc uint64
 	NumGC     uint32
 }
 
-// admin asks the admin endpoints of the gateways.
+// admin is the client for the admin endpoints of the gateways.
 var admin = &http.Client{Timeout: time.Minute}
 
-// ReadHeap asks the admin endpoint of a Caddy, whose expvar page has the runtime's counters.
+// ReadHeap reads the runtime's counters from the expvar page of a Caddy's admin endpoint.
 func ReadHeap(ctx context.Context, addr string) (Heap, error) {
 	var page struct {
 		Memory Heap `json:"memstats"`
@@ -31,7 +31,7 @@ func ReadHeap(ctx context.Context, addr string) (Heap, error) {
 	return page.Memory, err
 }
 
-// Admin reads a page of a Caddy's admin endpoint.
+// Admin requests a page of a Caddy's admin endpoint and passes its body to read.
 func Admin(ctx context.Context, addr, path string, read func(io.Reader) error) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {
@@ -40,12 +40,12 @@ func Admin(ctx context.Context, addr, path string, read func(io.Reader) error) e
 	return askAdmin(request, read)
 }
 
-// Ask posts to the admin endpoint of a Caddy, and has the answer read.
+// Ask posts to a Caddy's admin endpoint and passes the response body to read.
 func Ask(ctx context.Context, addr, path string, body []byte, read func(io.Reader) error) error {
 	return post(ctx, addr, path, "application/json", body, read)
 }
 
-// Tell sends something to a Caddy's admin endpoint: a configuration, or a step that is to be taken.
+// Tell sends a configuration or a command to a Caddy's admin endpoint.
 func Tell(ctx context.Context, addr, path, contentType string, body []byte) error {
 	return post(ctx, addr, path, contentType, body, func(io.Reader) error { return nil })
 }
@@ -56,7 +56,7 @@ func post(ctx context.Context, addr, path, contentType string, body []byte, read
 		return err
 	}
 	request.Header.Set("Content-Type", contentType)
-	// Caddy would not load what it runs already.
+	// Without this header, Caddy does not load a configuration that it already runs.
 	request.Header.Set("Cache-Control", "must-revalidate")
 	return askAdmin(request, read)
 }

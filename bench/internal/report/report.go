@@ -1,4 +1,5 @@
-// Package report keeps what the benchmark has measured, and writes it as Markdown for people and as JSON for programs.
+// Package report holds the measurements of the benchmark and writes them as Markdown for people and as JSON for
+// programs.
 package report
 
 import (
@@ -11,13 +12,13 @@ import (
 
 // Report is one run.
 type Report struct {
-	// Conditions say on what and how it was measured.
+	// Conditions describe the machine and the settings of the measurement.
 	Conditions []string    `json:"conditions"`
 	Scenarios  []*Scenario `json:"scenarios"`
 	Goals      []Goal      `json:"goals"`
 }
 
-// Scenario is one question and the tables that answer it.
+// Scenario is one question with the tables that answer it.
 type Scenario struct {
 	Name    string   `json:"name"`
 	Title   string   `json:"title"`
@@ -26,7 +27,7 @@ type Scenario struct {
 	Tables  []*Table `json:"tables"`
 }
 
-// Note adds a sentence that stands behind the tables.
+// Note adds a sentence after the tables.
 func (s *Scenario) Note(format string, arguments ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, arguments...))
 }
@@ -38,13 +39,13 @@ func (s *Scenario) Table(columns ...string) *Table {
 	return t
 }
 
-// Table has as many cells in each row as it has columns.
+// Table is a table. Each row has as many cells as there are columns.
 type Table struct {
 	Columns []string `json:"columns"`
 	Rows    [][]Cell `json:"rows"`
 }
 
-// Row adds a row. Cells that are missing at its end are empty.
+// Row adds a row. Missing cells at its end are empty.
 func (t *Table) Row(name string, cells ...Cell) {
 	row := append([]Cell{Text(name)}, cells...)
 	for len(row) < len(t.Columns) {
@@ -53,16 +54,16 @@ func (t *Table) Row(name string, cells ...Cell) {
 	t.Rows = append(t.Rows, row)
 }
 
-// Cell is a number, a text, or nothing.
+// Cell is a number, a text, or empty.
 type Cell struct {
 	text   string
 	number *float64
 }
 
-// Text is a cell of words.
+// Text returns a cell with a text.
 func Text(words string) Cell { return Cell{text: words} }
 
-// Number is a cell that people see with so many decimals, and programs with all.
+// Number returns a cell that Markdown shows with that many decimals, and JSON with all.
 func Number(value float64, decimals int) Cell {
 	return Cell{text: strconv.FormatFloat(value, 'f', decimals, 64), number: &value}
 }
@@ -78,7 +79,7 @@ func (c Cell) MarshalJSON() ([]byte, error) {
 	return json.Marshal(c.text)
 }
 
-// Goal is what was aimed at and what was measured.
+// Goal is a goal with its measured value.
 type Goal struct {
 	Scenario string  `json:"scenario"`
 	Name     string  `json:"name"`
@@ -89,12 +90,12 @@ type Goal struct {
 	decimals int
 }
 
-// AtMost notes a number that should not be above the goal.
+// AtMost records a value that should not exceed the goal.
 func (r *Report) AtMost(scenario, name string, goal, measured float64, decimals int, unit string) {
 	r.note(scenario, name, "≤ ", goal, measured, decimals, unit, measured <= goal)
 }
 
-// AtLeast notes a number that should not be below the goal.
+// AtLeast records a value that should not be below the goal.
 func (r *Report) AtLeast(scenario, name string, goal, measured float64, decimals int, unit string) {
 	r.note(scenario, name, "≥ ", goal, measured, decimals, unit, measured >= goal)
 }
@@ -144,7 +145,7 @@ func (t *Table) Markdown(w io.Writer) {
 	}
 }
 
-// Summary writes what was aimed at beside what was measured.
+// Summary writes the goals with the measured values.
 func (r *Report) Summary(w io.Writer) {
 	if len(r.Goals) == 0 {
 		return
@@ -161,7 +162,7 @@ func (r *Report) Summary(w io.Writer) {
 	t.Markdown(w)
 }
 
-// JSON writes all of it.
+// JSON writes the whole report.
 func (r *Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -13,7 +13,7 @@ import (
 
 const day = 24 * time.Hour
 
-// users is how many users the rows have.
+// users returns how many users the rows have.
 func (p Plan) users() int { return max(p.Families/familiesOfUser, 1) }
 
 // people adds the users of the rows, and their organisations.
@@ -34,8 +34,8 @@ func (p Plan) people(ctx context.Context, db *sql.DB) error {
 		FROM SERIES AS n`, 0, last, usersOfOrganisation, passwordHash, passwords.SchemeOf(oauth.NewSecret(passwordHash)), now)
 }
 
-// families adds a chunk of families, in the order of their ids, as an index takes them fastest. Every fifth is a browser's; the
-// others are applications' that have been refreshed up to now.
+// families adds a chunk of families in the order of their ids, which an index inserts fastest. Every fifth belongs to
+// a browser; the others belong to applications that have refreshed up to now.
 func (p Plan) families(ctx context.Context, db *sql.DB, chunk int) error {
 	from, to := p.Families*chunk/chunks, p.Families*(chunk+1)/chunks-1
 	if to < from {
@@ -57,7 +57,7 @@ func (p Plan) families(ctx context.Context, db *sql.DB, chunk int) error {
 		from, to, p.users(), p.ClientID, now.UnixMicro(), (90 * day).Microseconds(), RedirectURI)
 }
 
-// finish adds the revocations, and lets the database take stock.
+// finish adds the revocations. Then it checkpoints the write-ahead log of SQLite, or runs VACUUM ANALYZE on PostgreSQL.
 func (p Plan) finish(ctx context.Context, db *sql.DB) error {
 	if p.Revocations > 0 {
 		if err := p.run(ctx, db, `INSERT INTO revocations (kind, id, issued_until, expires_at, position)
@@ -74,7 +74,7 @@ func (p Plan) finish(ctx context.Context, db *sql.DB) error {
 	return p.run(ctx, db, `VACUUM ANALYZE`)
 }
 
-// Backlog makes that many of the families expire long ago, so that housekeeping has them to drop.
+// Backlog makes that many of the families expire long ago, for housekeeping to drop.
 func Backlog(ctx context.Context, d Database, families int) error {
 	db, err := d.openBulk(ctx)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package seed fills stores with as many token families as a large service has, in seconds. Most of them are rows that only
-// weigh on the store. Among them, everywhere in the tables, lie real ones that were made by an issuer, so that their codes,
-// refresh tokens and cookies work.
+// Package seed fills stores with as many token families as a large service has, in seconds. Most of them are rows
+// that only add to the size of the store. Spread over the tables are real families that an issuer has created, whose
+// codes, refresh tokens and cookies work.
 package seed
 
 import (
@@ -24,53 +24,54 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Plan is what a store is filled with.
+// Plan describes the content of a store.
 type Plan struct {
 	Database
 	// Issuer is the URL of the issuer that will use the store.
 	Issuer string
-	// ClientID and ClientSecret are those of the client that all families belong to.
+	// ClientID and ClientSecret belong to the client of all families.
 	ClientID, ClientSecret string
-	Families               int // that only weigh
+	Families               int // rows that only add to the size
 	Revocations            int
-	// Real is how many sign-ins there are that work, each with a code that waits for its exchange.
+	// Real is the number of working sign-ins, each with a code to exchange.
 	Real int
 }
 
 const (
-	// familiesOfUser is how many families a user has, half of them browsers and applications that nobody uses any more.
+	// familiesOfUser is how many families a user has. Half of them belong to browsers and applications that are no
+	// longer used.
 	familiesOfUser = 5
-	// usersOfOrganisation is the size of an organisation.
+	// usersOfOrganisation is how many users an organisation has.
 	usersOfOrganisation = 100
-	// chunks is in how many parts the rows come. Between two of them some of the real families are made, so that those
-	// lie everywhere in the tables.
+	// chunks is the number of parts in which the rows are added. Some of the real families are created between two
+	// parts, which spreads them over the tables.
 	chunks = 16
 	// realUsers is how many users the real families have.
 	realUsers = 64
-	// atOnce is how many of them are made at a time.
+	// atOnce is how many real families are created concurrently.
 	atOnce = 64
-	// codeLife is how long the codes wait: longer than the defaults, because the store is filled on.
+	// codeLife is the lifetime of the codes. It is longer than the default, because the store is still being filled.
 	codeLife = 6 * time.Hour
 
-	// RedirectURI is where the codes were sent.
+	// RedirectURI is the redirect URI of the codes.
 	RedirectURI = "https://app.example/callback"
-	// passwordHash is an argon2id hash as new ones are, of a password that nobody has.
+	// passwordHash is an argon2id hash with the costs of new ones, of an unused password.
 	passwordHash = "$argon2id$v=19$m=19456,t=2,p=1$yXa/aZkhUX8piebebAAWpQ$HznGJ7IpMFKJ97enetQiFCNU3xnfnVJQbbPZM8/VJRQ"
 )
 
-// Real are the credentials of the real families, and names of what is stored.
+// Real holds the credentials of the real families, and names of what is stored.
 type Real struct {
 	Codes, Cookies     []string
 	Organisation, User string
 }
 
-// Fill fills a store that nobody else has open.
+// Fill fills a store that no other process has open.
 func Fill(ctx context.Context, p Plan) (Real, error) {
 	st, err := p.open(ctx)
 	if err != nil {
 		return Real{}, err
 	}
-	defer func() { _ = st.Close() }() // what matters has been committed
+	defer func() { _ = st.Close() }() // every write has been committed
 	bulk, err := p.openBulk(ctx)
 	if err != nil {
 		return Real{}, err
@@ -100,7 +101,7 @@ func Fill(ctx context.Context, p Plan) (Real, error) {
 	return real, p.finish(ctx, bulk)
 }
 
-// issuer is an issuer on the store, with the client.
+// issuer returns an issuer on the store, with the client.
 func (p Plan) issuer(ctx context.Context, st store.Store) (*issuer.Parts, *store.Client, error) {
 	now := time.Now()
 	client := &store.Client{
@@ -126,7 +127,7 @@ func (p Plan) issuer(ctx context.Context, st store.Store) (*issuer.Parts, *store
 	return parts, client, nil
 }
 
-// addPeople are the users of the real families.
+// addPeople adds the users of the real families.
 func addPeople(ctx context.Context, st store.Store) ([]*store.User, error) {
 	users := make([]*store.User, realUsers)
 	for i := range users {
@@ -145,7 +146,7 @@ func addPeople(ctx context.Context, st store.Store) ([]*store.User, error) {
 	return users, nil
 }
 
-// add makes real families, as many at a time as a busy node does.
+// add creates real families, as many concurrently as a busy node does.
 func (r *Real) add(ctx context.Context, parts *issuer.Parts, client *store.Client, users []*store.User, count int) error {
 	type made struct {
 		cookie, code string
@@ -188,7 +189,7 @@ func openAndApprove(ctx context.Context, parts *issuer.Parts, client *store.Clie
 // Database is where a store is.
 type Database struct {
 	Path string // of SQLite
-	DSN  string // of PostgreSQL; empty: it is SQLite
+	DSN  string // of PostgreSQL; empty: SQLite
 }
 
 func (d Database) open(ctx context.Context) (*sqlstore.Store, error) {
@@ -198,7 +199,7 @@ func (d Database) open(ctx context.Context) (*sqlstore.Store, error) {
 	return sqlstore.OpenSQLite(ctx, d.Path, sqlstore.Options{})
 }
 
-// openBulk opens a connection for rows that need not survive a crash of the machine.
+// openBulk opens a connection whose writes need not survive a crash of the machine.
 func (d Database) openBulk(ctx context.Context) (*sql.DB, error) {
 	driver, name, first := "sqlite", (&url.URL{Scheme: "file", Opaque: d.Path, RawQuery: "_busy_timeout=10000"}).String(), `PRAGMA synchronous = OFF; PRAGMA cache_size = -1000000`
 	if d.DSN != "" {
@@ -215,7 +216,7 @@ func (d Database) openBulk(ctx context.Context) (*sql.DB, error) {
 	return db, nil
 }
 
-// run executes statements in which SERIES(from, to) is a table n with a column i, and RANDOM a fresh id.
+// run executes statements in which SERIES(from, to) stands for a table n with a column i, and RANDOM for a new id.
 func (d Database) run(ctx context.Context, db *sql.DB, text string, args ...any) error {
 	series, random := `(WITH RECURSIVE n(i) AS (SELECT %s UNION ALL SELECT i + 1 FROM n WHERE i < %s) SELECT i FROM n)`, `substr(hex(randomblob(11)), 1, 22)`
 	if d.DSN != "" {

@@ -30,7 +30,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestARatioIsThatOfTheRounds: the ratio of the medians would be 1 here, although each round says 2.
+// TestARatioIsThatOfTheRounds: the ratio of the medians would be 1 here, although the ratio of each round is 2.
 func TestARatioIsThatOfTheRounds(t *testing.T) {
 	itself := func(v float64) float64 { return v }
 	if got := RatioOf([]float64{2, 20, 200}, []float64{1, 10, 100}, itself); got != 2 {
@@ -44,12 +44,12 @@ func TestARatioIsThatOfTheRounds(t *testing.T) {
 	}
 }
 
-// TestQuantilesAreRightToOneClass holds the histogram against the sorted durations.
+// TestQuantilesAreRightToOneClass compares the histogram with the sorted durations.
 func TestQuantilesAreRightToOneClass(t *testing.T) {
 	var h, half Histogram
 	var all []time.Duration
 	for i := range 20_000 {
-		d := time.Duration(math.Exp(float64(i*7919%20_000)/1000)) * time.Nanosecond // 1 ns to 8 min, in no order
+		d := time.Duration(math.Exp(float64(i*7919%20_000)/1000)) * time.Nanosecond // 1 ns to 8 min, unordered
 		all = append(all, d)
 		if i%2 == 0 {
 			h.Add(d)

@@ -63,7 +63,7 @@ func TestQ20MessagesThatCanBeReadInTwoWays(t *testing.T) {
 	}
 }
 
-// TestQ20MessagesAreReadAsTheyAre, with everything that JSON allows.
+// TestQ20MessagesAreReadAsTheyAre covers everything that JSON allows.
 func TestQ20MessagesAreReadAsTheyAre(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"get_weather","arguments":{"name":"other","method":"x"}}}`:     "tools/call get_weather 7",
@@ -88,7 +88,8 @@ func TestQ20MessagesAreReadAsTheyAre(t *testing.T) {
 	}
 }
 
-// FuzzQ20Messages: the reader never panics, agrees with encoding/json about what it takes, and hands on the bytes that it was given.
+// FuzzQ20Messages: the reader never panics, agrees with encoding/json about what it accepts, and forwards the bytes
+// unchanged.
 func FuzzQ20Messages(f *testing.F) {
 	for _, seed := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":[1,2.5e-3,"\u00e9\ud83d\ude00",null,true]}}}`,
@@ -153,7 +154,7 @@ func FuzzQ20Messages(f *testing.F) {
 	})
 }
 
-// call is the call of a tool with arguments of so many bytes.
+// call returns a tool call with arguments of size bytes.
 func call(size int) []byte {
 	var arguments strings.Builder
 	for i := 0; arguments.Len() < size; i++ {
@@ -182,8 +183,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// TestReadingTakesBoundedMemory: the names of a large object are kept while it is read, to find one that is there twice. The largest body of
-// the smallest members takes 6 MiB for that.
+// TestReadingTakesBoundedMemory: the reader keeps the member names of a large object to detect duplicates. The
+// largest body with the smallest members takes 6 MiB for that.
 func TestReadingTakesBoundedMemory(t *testing.T) {
 	var members strings.Builder
 	for i := 0; members.Len() < maxBodyBytes-100; i++ {

@@ -57,7 +57,7 @@ func TestQ22WhichRulesATool(t *testing.T) {
 	}
 }
 
-// TestQ24NamesInLogs are short, and nothing but printable ASCII.
+// TestQ24NamesInLogs checks that names are short and only printable ASCII.
 func TestQ24NamesInLogs(t *testing.T) {
 	for name, test := range map[string]struct {
 		tools []string
@@ -80,7 +80,8 @@ func TestQ24NamesInLogs(t *testing.T) {
 	}
 }
 
-// TestQ10OriginsOfAServer are its own and those of the browser's machine; any other may have been rebound.
+// TestQ10OriginsOfAServer: a server's origins are its own and those of the browser's machine. Any other origin may be
+// the result of DNS rebinding.
 func TestQ10OriginsOfAServer(t *testing.T) {
 	own := OriginsOf([]string{"https://mcp.example/tools", "https://MCP.example/", "http://localhost:8080/x", "urn:x"})
 	for origin, want := range map[string]bool{

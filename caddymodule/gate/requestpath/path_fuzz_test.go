@@ -41,8 +41,8 @@ func caddyMatches(t *testing.T, r *http.Request, patterns ...string) bool {
 	return ok && err == nil
 }
 
-// TestPatternsMeanWhatTheyMeanInCaddy compares with Caddy's own matcher: on a lower-case path the two agree, and what
-// matches with its case does match without.
+// TestPatternsMeanWhatTheyMeanInCaddy compares patterns with Caddy's own matcher. On a lower-case path the two agree,
+// and a pattern that matches case-sensitively also matches without regard to case.
 func TestPatternsMeanWhatTheyMeanInCaddy(t *testing.T) {
 	patterns := []string{
 		"*", "/", "/pub", "/pub/*", "/pub*", "*.css", "*/pub/*", "*b*", "**", "/pub/*/x", "/pub/?", "/[op]ub/a", "/p*/*", "/pub//*",
@@ -86,7 +86,7 @@ func FuzzPathGuard(f *testing.F) {
 		sent, _, _ = strings.Cut(sent, "?")
 		unescaped, err := url.PathUnescape(sent)
 		if err != nil {
-			if exam.Ambiguous { // as what has a scheme and no path
+			if exam.Ambiguous { // as it has a scheme and no path
 				return
 			}
 			t.Fatalf("%q is sent as %q: %v", target, sent, err)

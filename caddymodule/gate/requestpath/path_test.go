@@ -24,7 +24,7 @@ func readTarget(t *testing.T, target string) *http.Request {
 	return r
 }
 
-// accepts checks that each target is exactly this.
+// accepts checks that each target yields exactly this Exam.
 func accepts(t *testing.T, exams map[string]Exam) {
 	t.Helper()
 	for target, want := range exams {
@@ -90,21 +90,21 @@ func TestG62BothReadingsOfAnEncodedSlash(t *testing.T) {
 	}
 }
 
-// trimmedPaths have a segment that some servers read without a dot or a space at its end, or a space before it.
+// trimmedPaths have a segment that some servers read without a dot or space at its end, or a space at its beginning.
 var trimmedPaths = []string{
 	"/admin.", "/admin./x", "/admin../x", "/a/b..", "/admin%2e/x", "/admin.%2fx", "/admin%2Fx.%20", "/x%2fadmin.", "/.admin./x",
 	"/admin%20/x", "/admin%20", "/%20", "/%20/x", "/admin%20%20/", "/admin.%20/x", "/admin%20./x", "/%20admin/x", "/x%2f%20admin",
 	"/admin%e1%9a%80/x", "/%e2%80%a8admin/x", "/admin%e2%80%a9/x", "/https:%2fx./a",
 }
 
-// lookalikePaths have characters that become ASCII, or gain some, in NFKC or in another case.
+// lookalikePaths have characters that become, or yield, ASCII in NFKC or in another case.
 var lookalikePaths = []string{
 	"/%ef%ac%81les/x", "/ﬁles/x", "/u%c5%bfers/x", "/uſers/x", "/%e2%84%aaeys", "/\u212aeys", "/ａｄｍｉｎ/x", "/admi%ef%bd%8e/x", "/𝐚dmin", "/ⓐdmin", "/admin²",
 	"/adm%c4%b1n/x", "/adm%c4%b0n/x", "/acce%c3%9f/x", "/acceẞ/x", "/adm𝚤n/x", "/ǰ", "/ẖ", "/ª", "/№", "/™", "/ℹ️", "/½", "/a．b", "/etc…", "/日本/％",
 	"/admin%c2%a0/x", "/%c2%a0admin", "/a%e3%80%80b", "/a%e2%80%afb", "/a%c2%b4", "/ŉ", "/℀", "/Å/ﬀ", "/admin‚/ǆ",
 }
 
-// ignorablePaths have characters that some servers leave out.
+// ignorablePaths have characters that some servers drop.
 var ignorablePaths = []string{
 	"/ad%C2%ADmin/x", "/ad\xc2%ADmin/x", "/ad%C2\xadmin/x", "/ad\u00admin/x", "/ad%e2%80%8bmin", "/admin%e2%80%8d/x", "/%ef%bb%bfadmin", "/admin%ef%b8%8f/x",
 	"/ad%cd%8fmin", "/ad%e2%80%aemin", "/ad%e2%81%a0min", "/ad%e1%a0%8bmin", "/ad%e3%85%a4min", "/ad%f3%a0%84%80min", "/ad%f3%a0%81%ad/x", "/adm%d8%9cin",
@@ -112,7 +112,7 @@ var ignorablePaths = []string{
 	"/\u200cمی", "/می\u200c", "/می\u200c/x", "/می\u200cx", "/x\u200cمی", "/می\u200c\u200cخ", "/می\u200c%20خ", "/क्\u200d", "/क्\u200d.", "/é\u200cé", "/漢\u200d字", "/1\u200c٢", "/می\u200bخ",
 }
 
-// ambiguousPaths are paths that could be read in two ways, by the reason for the audit log.
+// ambiguousPaths are paths with two possible readings, by the reason for the audit log.
 var ambiguousPaths = map[string][]string{
 	"path_backslash": {
 		"/api%5cx", `/api\x`, "/public/..%5c..%5capi", `/\api/s`, `/x\..\api/s`, "/public/..%5capi/s", "/api%5Cx", "/public%ef%bc%bc..",
@@ -165,8 +165,9 @@ var ambiguousPaths = map[string][]string{
 	},
 }
 
-// TestG59To61G63G98AmbiguousPaths: paths with dot segments, `..;`, double slashes, backslashes, NUL, overlong or double encodings, before
-// or behind an anonymous prefix → 400. An upstream that needs odd paths gets them under all rules.
+// TestG59To61G63G98AmbiguousPaths: paths with dot segments, `..;`, double slashes, backslashes, NUL, overlong or
+// double encodings, before or behind an anonymous prefix → 400. Routes for upstreams that need odd paths accept them
+// under all rules.
 func TestG59To61G63G98AmbiguousPaths(t *testing.T) {
 	for reason, targets := range ambiguousPaths {
 		for _, target := range targets {
@@ -202,14 +203,14 @@ func TestV5PathLetters(t *testing.T) {
 	})
 }
 
-// TestV5NoOtherCharacterBecomesASCII applies every mapping to every assigned character until nothing new comes.
+// TestV5NoOtherCharacterBecomesASCII applies every mapping to every assigned character until no new one appears.
 func TestV5NoOtherCharacterBecomesASCII(t *testing.T) {
 	mappings := []func(string) string{
 		cases.Fold().String, cases.Upper(language.Und).String, cases.Lower(language.Und).String, cases.Title(language.Und).String,
 		strings.ToUpper, strings.ToLower, strings.ToTitle, norm.NFKC.String, norm.NFC.String,
 	}
 	for c := rune(unicode.MaxASCII + 1); c <= unicode.MaxRune; c++ {
-		if !unicode.IsGraphic(c) && !unicode.In(c, unicode.Cc, unicode.Cf) { // nothing maps what is not assigned
+		if !unicode.IsGraphic(c) && !unicode.In(c, unicode.Cc, unicode.Cf) { // no mapping has unassigned characters
 			continue
 		}
 		forms := []string{string(c)}
@@ -229,7 +230,7 @@ func TestV5NoOtherCharacterBecomesASCII(t *testing.T) {
 	}
 }
 
-// TestPathsThatAreReadInOneWay: what looks like an ambiguous path, and is none.
+// TestPathsThatAreReadInOneWay: these paths look ambiguous but are not.
 func TestPathsThatAreReadInOneWay(t *testing.T) {
 	accepts(t, map[string]Exam{
 		"/.well-known/openid-configuration": canonical, "/a/..b": canonical, "/a.b/c.d/": canonical,

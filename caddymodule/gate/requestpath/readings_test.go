@@ -8,7 +8,7 @@ import (
 )
 
 // TestG67RulesSeeTheGetBehindAConnect: reverse_proxy turns a WebSocket over HTTP/2 into a GET, which any upstream may
-// answer. A rule for GET was not asked about it.
+// answer. Without this reading, a rule for GET would not apply.
 func TestG67RulesSeeTheGetBehindAConnect(t *testing.T) {
 	exam := Exam{Canonical: true}
 	r := httptest.NewRequest(http.MethodGet, "/a/x", nil)
