@@ -36,7 +36,7 @@ type AcceptRule struct {
 	ClientID string
 	// Scopes bound those of a token. In a rule for people, none means those of the client.
 	Scopes oauth.Scopes
-	// People takes assertions that identify a person (ID-JAG) and issues tokens that act for users.
+	// People accepts assertions that identify a person (ID-JAG), and issues tokens that act for users.
 	People bool
 	// LinkVerifiedEmail links a person to the user with the same verified address.
 	LinkVerifiedEmail bool

@@ -229,7 +229,7 @@ func (p *PersonalTokens) Create(ctx context.Context, owner *store.User, q TokenR
 	err = p.stored().AddPersonalToken(ctx, record, owner.Version)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return nil, oauth.Secret{}, errNotOwner // the owner may no longer have tokens
+		return nil, oauth.Secret{}, errNotOwner // the owner was changed or removed meanwhile
 	case err != nil:
 		return nil, oauth.Secret{}, err
 	}

@@ -1,8 +1,8 @@
-// Package upstream signs people in at identity providers of others: OpenID providers, and GitHub.
+// Package upstream signs people in at external identity providers: OpenID providers and GitHub.
 //
-// A provider is another party's server, like the issuers of package trust, and responds through two channels. A response through the browser (a
-// code or an error) is bound by the sealed state and RFC 9207. Responses of the provider's endpoints are authenticated by TLS and the
-// configured URL; ID tokens are verified as well. Only sign-ins at a provider depend on it.
+// A provider is another party's server, like the issuers of package trust, and responds through two channels. A response through the
+// browser (a code or an error) is bound by the sealed state and RFC 9207. Responses of the provider's endpoints are authenticated by TLS
+// and the configured URL; ID tokens are verified as well. Only sign-ins at a provider depend on it.
 //
 //   - provider.go has [Provider] and its parameters and results.
 //   - answer.go reads the query of the callback.
