@@ -16,7 +16,7 @@ const (
 	ReasonRefused = "directory_refused"
 	// ReasonAmbiguous: the filter finds several entries. Code invalid_grant.
 	ReasonAmbiguous = "directory_ambiguous"
-	// ReasonDisabled: the password is right, and the entry says that the account is disabled. Code invalid_grant.
+	// ReasonDisabled: the password is correct, but the entry says that the account is disabled. Code invalid_grant.
 	ReasonDisabled = "directory_account_disabled"
 	// ReasonBusy: too many sign-ins are in progress. Code temporarily_unavailable.
 	ReasonBusy = "directory_busy"

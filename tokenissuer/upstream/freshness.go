@@ -8,8 +8,8 @@ import (
 )
 
 // authenticated returns when the person signed in at the provider, by our clock. It is zero if the ID token does not say. The token was
-// issued just now, so its iat shows the difference between the provider's clock and ours. A difference of up to a minute is corrected. If
-// the person signed in after the browser was sent there, the result is now.
+// issued just now, so its iat shows the difference between the provider's clock and ours. Up to a minute of it is corrected. If the person
+// signed in after the browser was sent there, the result is now.
 func (f Flow) authenticated(c *registered, now time.Time) time.Time {
 	if c.AuthTime == nil {
 		return time.Time{}
