@@ -320,7 +320,7 @@ func TestP37InTheClear(t *testing.T) {
 	}
 }
 
-// TestP39Nonsense: garbage, huge lengths, deep nesting, endless answers, two identifiers → nobody is signed in, bounded memory and time.
+// TestP39Nonsense: garbage, huge lengths, deep nesting, endless answers, two identifiers → the sign-in fails in bounded memory and time.
 func TestP39Nonsense(t *testing.T) {
 	endless := func(piece func(o operation) []byte) func(o operation) []byte {
 		return func(o operation) []byte {

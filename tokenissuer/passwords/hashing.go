@@ -38,7 +38,7 @@ type Attempt struct {
 	Known bool
 }
 
-// Enter waits for a slot for at most Patience. The caller must release the slot by calling leave.
+// Enter waits for a slot as long as Patience allows. The caller must release the slot by calling leave.
 func (p *Hasher) Enter(ctx context.Context, h Attempt) (leave func(), err error) {
 	patience := p.Patience
 	if h.Known {

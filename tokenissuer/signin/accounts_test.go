@@ -46,7 +46,7 @@ func TestP60CreatesAUserOnlyByTheRules(t *testing.T) {
 }
 
 // TestP61LinksByAVerifiedAddressAlone: the address of an existing user, verified with `link verified_email` → linked; unverified or `link
-// never` → refused, never created beside.
+// never` → refused, and no second user is created.
 func TestP61LinksByAVerifiedAddressAlone(t *testing.T) {
 	p := newPeople(t)
 	ada := google("1", "Ada@acme.example", true)

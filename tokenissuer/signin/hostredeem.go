@@ -63,7 +63,7 @@ func (s *HostSessions) spend(ctx context.Context, code oauth.Secret, a HostAttem
 	case subtle.ConstantTimeCompare([]byte(f.Code.Nonce), []byte(a.Nonce)) != 1:
 		return "", outcome, hostRefused("nonce_wrong")
 	}
-	signIn, err := fs.Store.Family(ctx, f.SessionID) // the session ends with this one
+	signIn, err := fs.Store.Family(ctx, f.SessionID) // the host session ends with this sign-in
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return "", outcome, hostRefused("code_expired")

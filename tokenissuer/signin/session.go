@@ -171,7 +171,7 @@ func (ss *Sessions) SessionID(cookie oauth.Secret) string {
 
 // SignOut ends the session and every application's access to the user. Other browsers' sessions, tokens that an admin created, and grants
 // that let an application stay signed in remain. The session ends after the other families, so that a failed sign-out can be repeated.
-// Grants approved in the session meanwhile end last, when no more can be approved.
+// Grants approved in the session meanwhile end last, when no further ones can be approved.
 func (ss *Sessions) SignOut(ctx context.Context, s *Session) error {
 	granted := store.FamilyFilter{
 		UserID: s.User.ID, Origins: []oauth.GrantType{oauth.AuthorizationCode},

@@ -46,7 +46,7 @@ func (c *channel) enter() (leave func(), err error) {
 }
 
 // strictAnswers is an http.RoundTripper for the libraries that call the provider. Responses must be complete, bounded and unencoded, and
-// JSON must not have duplicate members, of which the libraries would use the last.
+// JSON must not have duplicate members, because the libraries would use the last one.
 type strictAnswers struct{ client *fetch.Client }
 
 // RoundTrip sends one request.

@@ -38,7 +38,7 @@ func (p *OpenID) addUserinfo(ctx context.Context, m *metadata, claims *claimSet,
 	if more.Subject != claims.Subject {
 		return untrusted("userinfo is about another sub than the ID token")
 	}
-	// email_verified applies only to the address beside it.
+	// email_verified applies only to the address in the same document.
 	if claims.members["email"] != nil && claims.text("email") != more.text("email") {
 		delete(more.members, "email_verified")
 	}

@@ -66,7 +66,7 @@ func TestAHostStandsOnceOnTheAccountPage(t *testing.T) {
 }
 
 // TestS66TheAccountHasTheHostsOfEachSession: the account page and `user sessions` → host sessions under their sign-in, with last use;
-// each ends alone. They are no applications, and each can be ended alone by its user and nobody else.
+// each ends alone. They are not listed as applications, and only their user can end them.
 func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {
 	f := newFlow(t)
 	ada := f.user("ada")

@@ -21,8 +21,8 @@ func (f *flow) declare(u store.User) error {
 	return err
 }
 
-// TestT91AChangeRacesARefresh: a change of role, organisation or password races a refresh → once it is acknowledged, nothing of before
-// lives.
+// TestT91AChangeRacesARefresh: a change of role, organisation or password races a refresh → once it is acknowledged, nothing issued before
+// it is valid.
 func TestT91AChangeRacesARefresh(t *testing.T) {
 	f := newFlow(t)
 	for i := range 100 {
