@@ -29,7 +29,7 @@ type AuthorizationParameters struct {
 	Resources []string
 	// Provider is the identity provider that the gate selects for a sign-in at a host. If it is empty, the page offers a choice.
 	Provider string
-	// HasRequest and HasRequestURI report a request in a JWT or by reference (RFC 9101), which is not supported.
+	// HasRequest and HasRequestURI report that the parameters request and request_uri are present (RFC 9101). They are not supported.
 	HasRequest, HasRequestURI bool
 	// Malformed is an error in the parameters themselves, such as a duplicate parameter. It is nil if there is none.
 	Malformed error

@@ -10,8 +10,8 @@
 //   - openid.go has the steps at an OpenID provider: [OpenID.Begin] and [OpenID.Finish].
 //   - metadata.go checks the metadata.
 //   - exchange.go redeems a code.
-//   - idtoken.go verifies ID tokens, and userinfo.go asks for what they lack.
-//   - claims.go makes an account of the claims; quirks.go handles those of Google and Entra.
+//   - idtoken.go verifies ID tokens, and userinfo.go fetches missing claims.
+//   - claims.go converts claims to an account; quirks.go handles those of Google and Entra.
 //   - github.go is for GitHub, which is not an OpenID provider; githubapi.go calls its API.
-//   - look.go tests a provider for the operator; state.go records the health.
+//   - look.go checks a provider for the operator; state.go records its health.
 package upstream

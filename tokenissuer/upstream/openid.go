@@ -77,7 +77,7 @@ func NewOpenID(settings Settings, options fetch.Options) (*OpenID, error) {
 	return p, err
 }
 
-// UseSnapshots sets the storage for metadata and keys; nil: none.
+// UseSnapshots sets the storage for metadata and keys, or nil for none.
 func (p *OpenID) UseSnapshots(s fetch.Snapshots) { p.published.UseSnapshots(s) }
 
 // Run keeps metadata and keys fresh until ctx ends.

@@ -46,7 +46,7 @@ func PathReadings(u *url.URL, found func(PathReading) bool) bool {
 // question mark or number sign.
 const segmentEnds = ";?#\x00"
 
-// cutParameters cuts each segment at the first of segmentEnds.
+// cutParameters cuts each segment at the first character in segmentEnds.
 func cutParameters(path string) string {
 	if !strings.ContainsAny(path, segmentEnds) {
 		return path
