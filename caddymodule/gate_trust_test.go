@@ -313,7 +313,7 @@ func TestG71StreamsEndWithTheTrustInTheirIssuer(t *testing.T) {
 	for _, change := range [][2]string{
 		{"allow_private_network", "allow_private_network\n\t\t\tmax_stale 1h"}, {"trust corp PROVIDER", "trust corp https://other.example"},
 	} {
-		check(t, g.tryReload(trusting(p, site)))
+		g.reload(trusting(p, site))
 		g.awaitKeys()
 		w := g.dial(t, g.request("GET", "/any/x", append([]string{bearer(g.watched(g.forger().good()))}, webSocket...)...))
 		w.echoes(t)

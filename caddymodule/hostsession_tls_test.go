@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"net"
 	"net/http"
 	"strings"
@@ -17,35 +16,21 @@ import (
 // startSecureHosts serves hostsSite over https, with certificates of Caddy's own authority.
 func startSecureHosts(t *testing.T) *hostsGate {
 	t.Helper()
-	g := startHosts(t, "http://", "https://", "\tadmin ADMIN\n", "\tadmin ADMIN\n\tskip_install_trust\n\tlocal_certs\n\tauto_https disable_redirects\n")
+	certificate, key := certificateFiles(t)
+	g := startHosts(t, "http://", "https://", "\tadmin ADMIN\n", "\tadmin ADMIN\n\tauto_https disable_redirects\n",
+		"TCPPORT {\n", "TCPPORT {\n\ttls "+certificate+" "+key+"\n")
 	g.url = "https://" + g.addr
 	return g
 }
 
-// authority returns a TLS configuration that trusts Caddy's own authority.
+// authority returns a TLS configuration that trusts the tests' certificate.
 func (g *hostsGate) authority(t *testing.T) *tls.Config {
 	t.Helper()
-	var known struct {
-		Root string `json:"root_certificate"`
-	}
-	check(t, json.Unmarshal([]byte(sentBy(t, http.DefaultClient, http.MethodGet, "http://"+g.admin+"/pki/ca/local", "").body), &known))
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM([]byte(known.Root)) {
-		t.Fatalf("no certificate: %q", known.Root)
+	if !roots.AppendCertsFromPEM([]byte(testCertificate()["certificate"])) {
+		t.Fatal("the tests' certificate cannot be parsed")
 	}
-	config := &tls.Config{RootCAs: roots}
-	for _, host := range []string{"auth", "app", "wiki"} { // Caddy gets certificates in the background
-		config.ServerName = host + ".localhost"
-		g.eventually("there is a certificate for "+config.ServerName, func() bool {
-			connection, err := tls.Dial("tcp", g.addr, config)
-			if err == nil {
-				_ = connection.Close()
-			}
-			return err == nil
-		})
-	}
-	config.ServerName = ""
-	return config
+	return &tls.Config{RootCAs: roots}
 }
 
 // transports returns the transports over which a browser reaches the hosts by https.

@@ -12,11 +12,10 @@ import (
 	"testing"
 )
 
-// listItem is what begins an item of a list, at the beginning of a line or after a sentence.
+// listItem matches the beginning of a list item, at the beginning of a line or after a sentence.
 var listItem = regexp.MustCompile(`(?m)^(?:[-*+•]|\d+[.)]) |[.:;] - \S`)
 
-// TestListsInDocComments: gofmt takes lines for a list only if they are indented. It keeps others as they are, and whoever fills a paragraph runs
-// them together.
+// TestListsInDocComments: gofmt recognises a list only by its indentation. Other list items would be joined when a paragraph is rewrapped.
 func TestListsInDocComments(t *testing.T) {
 	documented := 0
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {

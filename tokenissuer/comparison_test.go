@@ -13,18 +13,18 @@ import (
 	"testing"
 )
 
-// provers are the functions that find out whether a credential is the right one, and how each compares. What takes as long for a
-// wrong first byte as for a wrong last one tells nobody how far he has come.
+// provers are the functions that verify credentials, and how each compares. A comparison that takes the same time for a wrong first byte as
+// for a wrong last byte does not reveal how much of a guess is correct.
 var provers = map[string]string{
 	"token/jtimac.go check":               "subtle.ConstantTimeCompare",
-	"keys/credential.go readMAC":          "hmac.Equal",                 // of codes, sessions and refresh tokens
-	"oauth/pkce.go VerifierMatches":       "subtle.ConstantTimeCompare", // of digests
-	"passwords/password.go Verify":        "subtle.ConstantTimeCompare", // of argon2id; bcrypt does it itself
+	"keys/credential.go readMAC":          "hmac.Equal",                 // codes, sessions and refresh tokens
+	"oauth/pkce.go VerifierMatches":       "subtle.ConstantTimeCompare", // digests
+	"passwords/password.go Verify":        "subtle.ConstantTimeCompare", // argon2id; bcrypt compares in constant time itself
 	"signin/sealedstate.go OpenFormToken": "hmac.Equal",
-	"store/client.go SecretMatches":       "subtle.ConstantTimeCompare", // of digests
+	"store/client.go SecretMatches":       "subtle.ConstantTimeCompare", // digests
 }
 
-// comparedOpenly are the places where two texts of which one is a credential are compared as texts are, and why that tells nothing.
+// comparedOpenly lists the places that compare a credential as ordinary text, and why that reveals nothing.
 var comparedOpenly = map[string]string{
 	"caddymodule/gate/credential.go find":      "both come from the same request",
 	"tokenissuer/endpoint/login.go toTokensOf": "the other is a constant, which is no secret",
@@ -32,8 +32,8 @@ var comparedOpenly = map[string]string{
 }
 
 // TestTM4NothingComparesACredentialByteForByte: a credential wrong in its first or last byte → compared in constant time or found by
-// digest. It reads our own sources: a credential that somebody sent is compared in constant time, or searched by what was made of it. A
-// clock would show less: a slope of nanoseconds drowns in the noise of any machine.
+// digest. The test analyses the sources: a received credential is compared in constant time, or looked up by a digest. Measurements would
+// show less, because a difference of nanoseconds disappears in the noise of any machine.
 func TestTM4NothingComparesACredentialByteForByte(t *testing.T) {
 	found := make(map[string]bool)
 	for where, function := range ourFunctions(t) {
@@ -51,7 +51,7 @@ func TestTM4NothingComparesACredentialByteForByte(t *testing.T) {
 	}
 }
 
-// TestTM4ProversTakeTheSameTime: each of the functions that judge credentials calls one of the two that take constant time.
+// TestTM4ProversTakeTheSameTime: each function that verifies credentials calls one of the two constant-time comparisons.
 func TestTM4ProversTakeTheSameTime(t *testing.T) {
 	functions := ourFunctions(t)
 	for where, comparison := range provers {
@@ -66,7 +66,7 @@ func TestTM4ProversTakeTheSameTime(t *testing.T) {
 	}
 }
 
-// ourFunctions are the functions of the product, by file and name.
+// ourFunctions returns the functions of the product by file and name.
 func ourFunctions(t *testing.T) map[string]*ast.FuncDecl {
 	t.Helper()
 	functions, err := parseOnce()
@@ -107,8 +107,8 @@ var parseOnce = sync.OnceValues(func() (map[string]*ast.FuncDecl, error) {
 	return functions, nil
 })
 
-// comparisonsIn lists where a credential, or what proves one, meets another text: in ==, in !=, in a switch and in the calls that
-// compare. That it is empty may be asked.
+// comparisonsIn lists where a credential, or a value that proves one, is compared with another text: by ==, by !=, in a switch and in calls
+// of comparers. Comparing with the empty text is allowed.
 func comparisonsIn(body *ast.BlockStmt) (all []string) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		var sides []ast.Expr
@@ -135,8 +135,8 @@ func comparisonsIn(body *ast.BlockStmt) (all []string) {
 // comparers are the functions that stop at the first difference.
 var comparers = []string{"bytes.Equal", "bytes.Compare", "slices.Equal", "slices.Contains", "strings.EqualFold", "strings.Compare", "strings.HasPrefix", "strings.HasSuffix"}
 
-// isCredential reports whether an expression is what a Secret reveals, or a digest or a MAC. Neither its length is one nor what
-// a comparison in constant time says.
+// isCredential reports whether an expression is a revealed Secret, a digest or a MAC. Its length and the result of a constant-time
+// comparison do not count.
 func isCredential(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.CallExpr:
@@ -171,7 +171,7 @@ func callsIn(body *ast.BlockStmt) (names []string) {
 	return names
 }
 
-// nameOf is the name of a function as it is called: a package's or a method's with the last name before it.
+// nameOf returns the name of a called function, qualified by the package or the last part of the receiver.
 func nameOf(function ast.Expr) string {
 	switch f := function.(type) {
 	case *ast.Ident:

@@ -14,8 +14,8 @@ var (
 	namedMethod = regexp.MustCompile(`\b([A-Z]\w+)\.(\w+)\(?`)
 )
 
-// TestDocumentationNamesWhatThereIs: the maps of the code name files and methods that exist. A file without a package is in the one
-// that was named last.
+// TestDocumentationNamesWhatThereIs: the files and methods named in the documentation of the code exist. A file named without a package
+// belongs to the package named last.
 func TestDocumentationNamesWhatThereIs(t *testing.T) {
 	for path, room := range map[string]string{
 		filepath.Join("..", "docs", "how-it-works.md"): "", "doc.go": "tokenissuer",
@@ -51,7 +51,7 @@ func fileExists(t *testing.T, room, name string) bool {
 	return false
 }
 
-// methodExists reports whether a type of the product, of whatever package, has a method.
+// methodExists reports whether a type of the product, in any package, has a method.
 func methodExists(t *testing.T, owner, method string) bool {
 	t.Helper()
 	for where, function := range ourFunctions(t) {

@@ -15,17 +15,17 @@ import (
 
 const house = "github.com/gatehouse-auth/gatehouse/"
 
-// room is a package and what it may import from beyond this module and the standard library.
+// room is a package with its permitted imports from outside this module and the standard library.
 type room struct {
 	name   string
 	others []string
-	// without must not be in a binary because of the package, not even by way of another one.
+	// without must not be linked into a binary because of the package, not even indirectly.
 	without []string
 	// tests reports that only tests use the package.
 	tests bool
 }
 
-// http is HTTP in every package that speaks it.
+// http is HTTP in every package that implements it.
 var http = []string{
 	"net/http", "net/http/cgi", "net/http/cookiejar", "net/http/fcgi", "net/http/httptest", "net/http/httptrace", "net/http/httputil", "net/http/pprof",
 	"html/template",
@@ -46,8 +46,8 @@ const (
 	zap        = "go.uber.org/zap"
 )
 
-// rooms are the packages from the lowest floor to the highest. A package imports only packages before it, so arrows point down and there are
-// no circles. A package that is missing here fails the test.
+// rooms lists the packages in dependency order. A package imports only packages before it, so there are no cycles. A package that is
+// missing here fails the test.
 var rooms = []room{
 	{name: "internal/cache", others: []string{"github.com/patrickmn/go-cache"}, without: core},
 	{name: "internal/failpoint"},
@@ -113,7 +113,7 @@ var rooms = []room{
 	{name: "rig", tests: true, others: []string{caddy, "golang.org/x/crypto", "golang.org/x/net"}},
 }
 
-// listed is what `go list` says of a package. Imports are those of its files that are no tests.
+// listed is the output of `go list` for a package. Imports are those of its non-test files.
 type listed struct {
 	ImportPath string
 	Dir        string
@@ -122,9 +122,9 @@ type listed struct {
 	Deps       []string
 }
 
-// TestWhoMayImportWhom holds every package to its place in rooms. No package imports math/rand; libraries may, for values that are not secret.
-// A file names only the standard library, packages below its own, and others. What a package is without, everything that it imports is
-// without too: a JSON library that imports net/http would be a violation.
+// TestWhoMayImportWhom checks every package against its entry in rooms. No package imports math/rand; libraries may, for values that are
+// not secret. A file imports only the standard library, packages before its own, and permitted others. What a package is without must not
+// be in its dependencies either: a JSON library that imports net/http would be a violation.
 func TestWhoMayImportWhom(t *testing.T) {
 	packages := goList(t)
 	for path, p := range packages {
@@ -163,7 +163,7 @@ func TestWhoMayImportWhom(t *testing.T) {
 	}
 }
 
-// allows reports whether a file of the package may name a package beyond this module.
+// allows reports whether a file of the package may import a package from outside this module.
 func (r room) allows(imported string, standard bool) bool {
 	if standard {
 		return imported != "math/rand" && imported != "math/rand/v2"
@@ -173,19 +173,19 @@ func (r room) allows(imported string, standard bool) bool {
 	})
 }
 
-// floorOf returns the place of a package in rooms; -1: it has none.
+// floorOf returns the index of a package in rooms, or -1.
 func floorOf(name string) int {
 	return slices.IndexFunc(rooms, func(r room) bool { return r.name == name })
 }
 
-// lacks reports whether a package, or the module that it belongs to, is kept out of the room.
+// lacks reports whether the room excludes a package or the module that it belongs to.
 func (r room) lacks(dependency string) bool {
 	return slices.ContainsFunc(r.without, func(kept string) bool {
 		return dependency == kept || strings.Contains(kept, ".") && strings.HasPrefix(dependency, kept+"/")
 	})
 }
 
-// goList asks the go command for the packages of this module and all that they depend on.
+// goList returns the packages of this module and all their dependencies, from the go command.
 func goList(t *testing.T) map[string]listed {
 	t.Helper()
 	packages, err := listOnce()
@@ -218,7 +218,8 @@ var listOnce = sync.OnceValues(func() (map[string]listed, error) {
 	}
 })
 
-// TestTheCoreHasNoLogger: the edge logs, once. A library of the core may know log/slog for options that we leave alone.
+// TestTheCoreHasNoLogger: only the outermost packages log, and each event once. A library of the core may use log/slog for options that are
+// not set.
 func TestTheCoreHasNoLogger(t *testing.T) {
 	for path, p := range goList(t) {
 		name, ours := strings.CutPrefix(path, house)

@@ -17,8 +17,8 @@ import (
 	"testing"
 )
 
-// A struct has at most a dozen fields and a type at most two dozen methods, promoted ones included. A field with a tag does not count: it
-// is a setting or a column, and there are as many as there are.
+// A struct has at most a dozen fields and a type at most two dozen methods, including promoted ones. Fields with a tag do not count: they
+// are settings or columns, whose number is given.
 const (
 	maxFields  = 12
 	maxMethods = 24
@@ -27,8 +27,8 @@ const (
 // size is the number of fields and methods of a type.
 type size struct{ fields, methods int }
 
-// TestTypesAreSmall holds every type of the product to these bounds. The types of largeTypes exceed them, each by no more than its entry, and
-// an entry that is too high fails as well: the list only shrinks.
+// TestTypesAreSmall checks every type of the product against these bounds. The types of largeTypes may exceed them up to their entries. An
+// entry that is too high fails as well, so the list only shrinks.
 func TestTypesAreSmall(t *testing.T) {
 	seen := map[string]bool{}
 	for name, found := range typeSizes(t) {
@@ -50,7 +50,7 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 }
 
-// typeSizes returns the size of each type that the packages of the product declare.
+// typeSizes returns the size of each type declared in the packages of the product.
 func typeSizes(t *testing.T) map[string]size {
 	t.Helper()
 	exports, dirs := exportedTypes(t)
@@ -100,21 +100,21 @@ func sizeOf(t types.Type) size {
 		methods = types.NewMethodSet(t)
 	}
 	for method := range methods.Methods() {
-		if p := method.Obj().Pkg(); p != nil && strings.HasPrefix(p.Path(), house) { // others promote what they like
+		if p := method.Obj().Pkg(); p != nil && strings.HasPrefix(p.Path(), house) { // types of other modules may promote any number
 			s.methods++
 		}
 	}
 	return s
 }
 
-// builtPackage is what `go list -export` says of a package.
+// builtPackage is the output of `go list -export` for a package.
 type builtPackage struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
 }
 
-// exportedTypes builds the packages of this module and returns the export data of all that they import, and the packages of the product by
-// their names within the module.
+// exportedTypes builds the packages of this module. It returns the export data of everything that they import, and the packages of the
+// product by their names within the module.
 func exportedTypes(t *testing.T) (exports map[string]string, product map[string]builtPackage) {
 	t.Helper()
 	command := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", "./...")

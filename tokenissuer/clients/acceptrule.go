@@ -13,44 +13,44 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// AssertionVerifier verifies what another issuer has signed.
+// AssertionVerifier verifies JWTs of another issuer.
 type AssertionVerifier interface {
-	// VerifyAssertion returns what the issuer says in a JWT whose only audience is the given one. The error is an *oauth.Error:
-	// invalid_token, or temporarily_unavailable if that cannot be decided.
+	// VerifyAssertion returns the content of a JWT whose only audience is the given one. The error is an *oauth.Error: invalid_token, or
+	// temporarily_unavailable if the JWT cannot be verified now.
 	VerifyAssertion(ctx context.Context, text, audience string) (*token.AccessToken, error)
 }
 
-// AcceptRule says which tokens of a trusted issuer become tokens of ours, and which (RFC 7523 §2.1).
+// AcceptRule determines which tokens of a trusted issuer are accepted as grants, and which tokens are issued for them (RFC 7523 §2.1).
 type AcceptRule struct {
-	// Name is the rule in the audit log: the name of the issuer, and which of its rules it is.
+	// Name identifies the rule in the audit log: the name of the issuer and the rule's position among its rules.
 	Name string
 	// Trust is the name of the trusted issuer, and Issuer its identifier.
 	Trust, Issuer string
-	// Claims must all fit. A rule for workloads has at least one.
+	// Claims must all match. A rule for workloads has at least one.
 	Claims []ClaimRule
-	// Types are the values of typ, in lower case, "" for none.
+	// Types are the accepted values of typ, in lower case. "" accepts a JWT without typ.
 	Types []string
-	// Subject is the sub of the tokens, in which {name} stands for a claim; empty: the client is.
+	// Subject is a template for sub, in which {name} stands for a claim. If it is empty, sub is the client.
 	Subject string
-	// ClientID is the client to which the tokens are issued; empty: the subject stands for itself.
+	// ClientID is the client to which the tokens are issued. If it is empty, the client id is the subject.
 	ClientID string
-	// Scopes bound those of a token. In a rule for people, none means the client's.
+	// Scopes bound those of a token. In a rule for people, none means those of the client.
 	Scopes oauth.Scopes
-	// People takes assertions that identify a person (ID-JAG) and issues tokens that act for users.
+	// People accepts assertions that identify a person (ID-JAG), and issues tokens that act for users.
 	People bool
 	// LinkVerifiedEmail links a person to the user with the same verified address.
 	LinkVerifiedEmail bool
 }
 
-// ClaimRule requires that a claim has one of the values.
+// ClaimRule requires a claim to have one of the values.
 type ClaimRule struct {
 	name   string
 	values []string
-	globs  *regexp.Regexp // nil: there are none
+	globs  *regexp.Regexp // nil if no value has a *
 }
 
-// NewClaimRule returns the rule for a claim, or a path to it as in token.AccessToken.Claim. In a value, * stands for any characters
-// but "/", and ** for any at all. A value without them is compared as by token.AccessToken.HasClaim.
+// NewClaimRule returns the rule for a claim, or for a path to it as in token.AccessToken.Claim. In a value, * matches any characters except
+// "/", and ** matches any characters. A value without them is compared as by token.AccessToken.HasClaim.
 func NewClaimRule(name string, values []string) (ClaimRule, error) {
 	var plain, alternatives []string
 	for _, value := range values {
@@ -88,12 +88,12 @@ func NewClaimRule(name string, values []string) (ClaimRule, error) {
 	return ClaimRule{name, plain, compiled}, nil
 }
 
-// fits reports whether one of the values of the claim fits.
+// fits reports whether one of the claim's values matches.
 func (r *ClaimRule) fits(t *token.AccessToken) bool {
 	return t.HasClaim(r.name, r.values) || r.globs != nil && slices.ContainsFunc(t.Claim(r.name), r.globs.MatchString)
 }
 
-// Fits reports whether the rule is for the token, which has that typ.
+// Fits reports whether the rule matches a token with that typ.
 func (r *AcceptRule) Fits(t *token.AccessToken, typ string) bool {
 	if r.Issuer != t.Issuer || !slices.Contains(r.Types, typ) {
 		return false
@@ -106,11 +106,11 @@ func (r *AcceptRule) Fits(t *token.AccessToken, typ string) bool {
 	return true
 }
 
-// maxSubject is how many bytes a subject may have.
+// maxSubject is the maximum length of a subject in bytes.
 const maxSubject = 255
 
-// SubjectOf returns the sub of the token that the rule gives. Different claims give different subjects, because the text between two of
-// them is matched where it is first found.
+// SubjectOf returns the sub of the token that the rule gives. Different claims give different subjects, because the text between two
+// placeholders is matched at its first occurrence.
 func (r *AcceptRule) SubjectOf(t *token.AccessToken) (string, error) {
 	var subject strings.Builder
 	for rest := r.Subject; rest != ""; {
@@ -138,8 +138,8 @@ func (r *AcceptRule) SubjectOf(t *token.AccessToken) (string, error) {
 	return text, nil
 }
 
-// CheckSubject returns an error for a template that could give the subject of another party: one that does not begin with a text and a
-// colon, because the value of a claim could then be all of it, and one with adjacent claims.
+// CheckSubject returns an error for a template that could give the subject of another party. The template must begin with a text and a
+// colon, because otherwise a claim could determine the whole subject. It must not have adjacent claims.
 func CheckSubject(template string) error {
 	prefix, _, _ := strings.Cut(template, "{")
 	switch {

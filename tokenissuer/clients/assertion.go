@@ -11,14 +11,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TokenPath is the path of the token endpoint below the issuer.
+// TokenPath is the path of the token endpoint relative to the issuer.
 const TokenPath = "/oauth/token"
 
-// strangersLimit bounds the assertions of a client that made itself known: each valid one adds a record to the store.
+// strangersLimit bounds the assertions of a client that made itself known, because each valid one adds a record to the store.
 var strangersLimit = attempts.Limit{Failures: 600, Window: time.Minute}
 
-// byAssertion returns the client that has signed the assertion of a request (RFC 7523 §2.2). A failure is counted, like one of a secret,
-// for the client that the assertion names.
+// byAssertion returns the client that signed the assertion of a request (RFC 7523 §2.2). It counts a failure against the client that the
+// assertion names, as for a wrong secret.
 func (c *Clients) byAssertion(ctx context.Context, a *Authentication) (*store.Client, error) {
 	now := c.Families.Now()
 	said, refusal := ReadAssertion(a.Assertion)
@@ -46,8 +46,8 @@ func (c *Clients) byAssertion(ctx context.Context, a *Authentication) (*store.Cl
 	return nil, oauth.AsError(refusal).WithCause(errors.Join(errors.Unwrap(counted), errors.Unwrap(refusal)))
 }
 
-// verifyAssertion checks an assertion's claims, then its signature, then that it was not used before. The jti is used up last, when
-// everything else is valid, so that only the client itself can use it up.
+// verifyAssertion checks an assertion's claims, then its signature, then that it was not used before. The jti is marked as used last, so
+// that only the client itself can do so.
 func (c *Clients) verifyAssertion(ctx context.Context, said *Assertion, a *Authentication, now time.Time) (*store.Client, error) {
 	if a.PublicID != "" && a.PublicID != said.ID {
 		return nil, oauth.NewError(oauth.InvalidClient, "client_id_mismatch")
@@ -58,7 +58,7 @@ func (c *Clients) verifyAssertion(ctx context.Context, said *Assertion, a *Authe
 	client := c.known(said.ID)
 	err := c.signedBy(ctx, client, said, a.Address)
 	if err != nil && oauth.AsError(err).Code == oauth.InvalidClient {
-		// A refusal is never decided from memory: the client may have another key since.
+		// A cached client never decides a refusal: the client may have another key since.
 		if client, err = c.registered(ctx, said.ID, a.Address); err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func (c *Clients) verifyAssertion(ctx context.Context, said *Assertion, a *Authe
 	return client, nil
 }
 
-// signedBy returns nil if the client may authenticate by an assertion and has signed this one.
+// signedBy returns nil if the client may authenticate by assertion and signed this one.
 func (c *Clients) signedBy(ctx context.Context, client *store.Client, said *Assertion, source string) error {
 	if client.Disabled || !client.SignsAssertions() || c.Keys == nil {
 		return oauth.NewError(oauth.InvalidClient, "client_authentication_failed")
@@ -97,8 +97,8 @@ func (c *Clients) signedBy(ctx context.Context, client *store.Client, said *Asse
 	return said.Verify(key)
 }
 
-// assertionAudiences returns the values that aud may have in a client's assertion: the issuer and, for clients that follow RFC 7523 as it
-// was published in 2015, the token endpoint.
+// assertionAudiences returns the accepted values of aud in a client's assertion: the issuer and, for clients that follow RFC 7523 as
+// published in 2015, the token endpoint.
 func (p *Policy) assertionAudiences() []string {
 	if p.StrictAssertions {
 		return []string{p.URL}

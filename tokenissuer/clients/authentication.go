@@ -10,17 +10,18 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Authentication is what a request presents to authenticate its client (RFC 6749 §2.3).
+// Authentication holds what a request presents to authenticate its client (RFC 6749 §2.3).
 type Authentication struct {
-	// Readings are the credentials, in the order to try them: an HTTP Basic header can be read in two ways.
+	// Readings are the possible credentials, in the order to try them. An HTTP Basic header has up to two readings.
 	Readings []Credential
-	// PublicID is the client_id of a request that presents no secret.
+	// PublicID is the client_id of a request without a secret.
 	PublicID string
-	// Assertion is the JWT that the client has signed (RFC 7523 §2.2); empty: none. With one, PublicID is the client_id, which is optional.
+	// Assertion is the JWT that the client signed (RFC 7523 §2.2), or empty. With an assertion, PublicID is the client_id, which is
+	// optional.
 	Assertion oauth.Secret
-	// Address is where the request comes from, for counting failures.
+	// Address is the address that the request comes from. Failures are counted by it.
 	Address string
-	// Malformed is the error of the presentation itself; nil: none. Authenticate returns it.
+	// Malformed is an error in the presentation itself, or nil. Authenticate returns it.
 	Malformed error
 }
 
@@ -43,14 +44,15 @@ func (a *Authentication) Proves() bool {
 	return len(a.Readings) > 0 || !a.Assertion.IsEmpty() || a.Malformed != nil
 }
 
-// ErrMissing is the invalid_client of Authenticate for a request that names no client at all.
+// ErrMissing is the invalid_client that Authenticate returns for a request without any client id.
 var ErrMissing error = oauth.NewError(oauth.InvalidClient, "client_credentials_missing")
 
-// Authenticate returns the client of a request. An unknown client, a wrong secret and a disabled client are the same invalid_client.
+// Authenticate returns the client of a request. It returns the same invalid_client for an unknown client, a wrong secret and a disabled
+// client.
 //
-// A client that has authenticated is remembered for a second, and a declared one is in memory, so that the usual request does not ask the
-// store. A refusal is never decided from memory. It asks the directory once, whether the client exists or not: its timing does not reveal
-// which, and a secret that another node has just made is accepted at once.
+// It caches an authenticated client for a second, and declared clients are in memory, so most requests do not read the store. A cached
+// client never decides a refusal. A refusal reads the directory once, whether or not the client exists, so that its timing does not reveal
+// which. A secret that another node has just created is therefore accepted at once.
 func (c *Clients) Authenticate(ctx context.Context, a Authentication) (*store.Client, error) {
 	if a.Malformed != nil {
 		return nil, a.Malformed
@@ -72,8 +74,8 @@ func (c *Clients) Authenticate(ctx context.Context, a Authentication) (*store.Cl
 	return nil, c.countFailure(ctx, a.clientID(), known, a.Address, now)
 }
 
-// countFailure counts a failure and returns the refusal. The cause, for the audit log, names the client only if it exists: another id may
-// be a secret in the wrong field.
+// countFailure counts a failure and returns the refusal. The cause, for the audit log, names the client only if it exists, because an
+// unknown id may be a secret in the wrong field.
 func (c *Clients) countFailure(ctx context.Context, id string, known bool, address string, now time.Time) error {
 	refusal := oauth.AsError(c.Limits.CountClientFailure(ctx, id, address, now))
 	cause := fmt.Errorf("client %.64q", id)
@@ -88,8 +90,8 @@ func (c *Clients) countFailure(ctx context.Context, id string, known bool, addre
 
 var errUnknownClient = errors.New("client unknown")
 
-// proven returns the client of the first reading that is right, trying memory before the directory. It returns nil when none is right, and
-// then reports whether the client that the request claims exists.
+// proven returns the client of the first valid reading. It tries the cache before the directory. If no reading is valid, it returns nil,
+// and known reports whether the claimed client exists.
 func (c *Clients) proven(ctx context.Context, a *Authentication, now time.Time) (client *store.Client, known bool, err error) {
 	readings := a.Readings
 	if len(readings) == 0 {
@@ -116,8 +118,8 @@ func (c *Clients) proven(ctx context.Context, a *Authentication, now time.Time) 
 	return nil, known, nil
 }
 
-// proves reports whether the credential is the client's. A public client need not present a secret, but one that it presents must be right.
-// A client that signs assertions has no secret.
+// proves reports whether the credential is valid for the client. A public client need not present a secret, but a presented secret must be
+// correct. A client that signs assertions has no secret.
 func proves(client *store.Client, r Credential, now time.Time) bool {
 	matches := client.SecretMatches(r.Secret.Digest(), now)
 	if client.Disabled || client.ID == store.BuiltInClientID || client.SignsAssertions() {

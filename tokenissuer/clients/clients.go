@@ -11,41 +11,41 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Policy is what an operator decides about the issuer for its clients.
+// Policy holds the operator's settings of an issuer that concern its clients.
 type Policy struct {
-	// URL is the issuer identifier (RFC 8414 §2). It never comes from a request.
+	// URL is the issuer identifier (RFC 8414 §2). It is never taken from a request.
 	URL string
-	// Audience is the aud of tokens for which no resource was asked; never empty.
+	// Audience is the aud of tokens requested without a resource. It is never empty.
 	Audience []string
-	// Scopes are the scopes that are known.
+	// Scopes are the known scopes.
 	Scopes oauth.ScopeCatalogue
-	// SessionScopes are the scopes of sessions, and of the password grant without a client, beside trusted and public.
+	// SessionScopes are the scopes of sessions, and of the password grant without a client, in addition to trusted and public.
 	SessionScopes oauth.Scopes
 	// OpenID makes the issuer an OpenID provider (OpenID Connect Core).
 	OpenID bool
-	// Declared are the clients and users of the configuration. The directory knows them as well; here they are found without an error.
+	// Declared has the clients and users of the configuration. The directory has them too; here a look-up cannot fail.
 	Declared store.StaticDirectory
-	// StrictAssertions requires the aud of a client's assertion to be the issuer, and refuses the token endpoint.
+	// StrictAssertions requires the aud of a client's assertion to be the issuer. It refuses the token endpoint.
 	StrictAssertions bool
 }
 
-// Clients are the clients that an issuer knows: declared, stored, and the built-in one. Its fields are set before use.
+// Clients are the clients of an issuer: declared, stored and built-in ones. Its fields are set before use.
 type Clients struct {
 	Policy
 	Families *families.Families
-	// Authenticated remembers for a moment which clients have authenticated; see Authenticate.
+	// Authenticated caches authenticated clients; see Authenticate.
 	Authenticated *Cache
-	// Keys finds the keys of clients that sign assertions; nil: no client can.
+	// Keys finds the keys of clients that sign assertions. If it is nil, no client can.
 	Keys *AssertionKeys
 	// Limits bound failed authentications.
 	Limits *attempts.Limits
-	// Open are the clients that make themselves known.
+	// Open admits clients that make themselves known.
 	Open Open
-	// Origins are the origins whose pages may read answers; nil: none may.
+	// Origins are the origins whose pages may read responses. If it is nil, none may.
 	Origins *Origins
 }
 
-// Find returns a client, which may be the built-in one, or store.ErrNotFound.
+// Find returns a client, possibly the built-in one, or store.ErrNotFound.
 func (c *Clients) Find(ctx context.Context, id string) (*store.Client, error) {
 	if id == store.BuiltInClientID {
 		return c.BuiltIn(), nil
@@ -53,8 +53,8 @@ func (c *Clients) Find(ctx context.Context, id string) (*store.Client, error) {
 	return c.Families.Directory.Client(ctx, id)
 }
 
-// BuiltIn returns the client of sessions, and of the password grant without a client. It may hold what acts for a user and what the
-// operator adds. Other scopes are for the clients that have them.
+// BuiltIn returns the client of sessions, and of the password grant without a client. Its scopes are those that act for a user and those
+// that the operator adds. Other scopes belong to the clients that have them.
 func (p *Policy) BuiltIn() *store.Client {
 	scopes := oauth.Scopes{oauth.ScopeTrusted, oauth.ScopePublic}
 	for _, name := range p.SessionScopes {
@@ -65,14 +65,14 @@ func (p *Policy) BuiltIn() *store.Client {
 	return &store.Client{ID: store.BuiltInClientID, Name: "Gatehouse", Type: store.PublicClient, Scopes: scopes, Declared: true}
 }
 
-// ForHosts returns the built-in client as it is when a browser signs in at a host behind the gate.
+// ForHosts returns the built-in client as used for sign-ins at hosts behind the gate.
 func (p *Policy) ForHosts() *store.Client {
 	client := p.BuiltIn()
 	client.Grants, client.FirstParty, client.PKCE = []oauth.GrantType{oauth.AuthorizationCode}, true, oauth.PKCERequired
 	return client
 }
 
-// known returns a client that can be found without a question to the store, or nobody.
+// known returns a client that is declared or cached. Otherwise it returns the placeholder nobody.
 func (c *Clients) known(id string) *store.Client {
 	if declared := c.Declared.LookupClient(id); declared != nil {
 		return declared
@@ -83,8 +83,8 @@ func (c *Clients) known(id string) *store.Client {
 	return &nobody
 }
 
-// registered returns the client of an id as it is now, or nobody. A client with a metadata document is looked at only if a user has
-// approved it before, because otherwise it can have neither a code nor a token.
+// registered returns the current client of an id, or the placeholder nobody. It looks at a metadata document only if a user has approved
+// the client before: otherwise the client can have neither a code nor a token.
 func (c *Clients) registered(ctx context.Context, id, source string) (*store.Client, error) {
 	client, err := c.Families.Directory.Client(ctx, id)
 	if err == nil && client.Origin != store.FromOperator {
@@ -101,13 +101,13 @@ func (c *Clients) registered(ctx context.Context, id, source string) (*store.Cli
 	case own.Code == oauth.TemporarilyUnavailable:
 		return nil, own
 	}
-	return &nobody, nil // its document is gone, or says something else
+	return &nobody, nil // its document is missing or describes something else
 }
 
-// nobody stands in for a client that does not exist, so that the same work is done.
+// nobody is a placeholder for a nonexistent client. With it, the same work is done.
 var nobody = store.Client{Type: store.ConfidentialClient, Disabled: true, Secrets: make([]store.ClientSecret, 1)}
 
-// IsOwnAudience reports whether an audience is the issuer's own. With a token for it, a service could act as the caller everywhere.
+// IsOwnAudience reports whether an audience is the issuer's own. A service with a token for it could act as the caller everywhere.
 func (p *Policy) IsOwnAudience(audience string) bool {
 	return slices.ContainsFunc(append([]string{p.URL}, p.Audience...), func(own string) bool { return oauth.SameResource(own, audience) })
 }

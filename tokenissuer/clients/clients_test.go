@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestClientCache: it is bounded however many clients authenticate, and a client leaves it after ClientCacheTTL or by Forget.
+// TestClientCache: the cache is bounded, however many clients authenticate. A client leaves it after CacheTTL or by Forget.
 func TestClientCache(t *testing.T) {
 	now := time.Now()
 	c := NewCache()

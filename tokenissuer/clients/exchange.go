@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// CheckExchange returns an error for the first rule by which a client may not exchange tokens here (RFC 8693).
+// CheckExchange returns an error for the first exchange rule of a client that is not allowed here (RFC 8693).
 func (p *Policy) CheckExchange(client *store.Client) error {
 	for _, rule := range client.Exchange {
 		if err := p.Scopes.Check(rule.Scopes); err != nil {

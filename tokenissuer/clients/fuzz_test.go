@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// oneKey is the set of somebody who has one key.
+// oneKey is a key set with one key.
 type oneKey struct{ *keys.SigningKey }
 
 func (k oneKey) Find(kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
@@ -27,7 +27,7 @@ func (k oneKey) Find(kid string, algorithm oauth.Algorithm) (*keys.VerificationK
 
 func (oneKey) Generation() uint64 { return 0 }
 
-// membersOf reads a JSON object with the standard library, to the letter of its names.
+// membersOf decodes a JSON object with the standard library, with case-sensitive names.
 func membersOf(t *testing.T, part string) map[string]any {
 	t.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(part)
@@ -38,8 +38,8 @@ func membersOf(t *testing.T, part string) map[string]any {
 	return members
 }
 
-// FuzzQ71Assertion: whatever is signed with a good key, what is taken for a client's assertion names one client and us, at this time and
-// with an id; and what is taken for a grant by a rule is of the rule's issuer, for us alone, and has the claim of the rule.
+// FuzzQ71Assertion: an accepted client assertion, whatever was signed with a valid key, names one client and this issuer, is valid now and
+// has an id. An assertion accepted as a grant by a rule is from the rule's issuer, for this issuer alone, and has the claim of the rule.
 func FuzzQ71Assertion(f *testing.F) {
 	key := testkeys.Fixed(f)[oauth.EdDSA]
 	now := tokentest.Start
@@ -94,7 +94,7 @@ func FuzzQ71Assertion(f *testing.F) {
 	})
 }
 
-// FuzzQ80ClaimRule: a value without * fits itself and nothing else, and one with * only what has all of its texts, in their order.
+// FuzzQ80ClaimRule: a value without * matches only itself, and one with * only a claim that contains all its texts in order.
 func FuzzQ80ClaimRule(f *testing.F) {
 	for _, seed := range [][2]string{{"acme/app", "acme/app"}, {"acme/*", "acme/app/x"}, {"refs/**", "refs/heads/main\n"}, {"a.c", "abc"}, {"*a*", "/a/"}, {`\Q*`, `\Qx`}, {"a|b", "a"}} {
 		f.Add(seed[0], seed[1])

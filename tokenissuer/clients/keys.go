@@ -10,35 +10,35 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// maxSetBytes bounds the parsed key sets that are remembered, by the bytes of their texts.
+// maxSetBytes bounds the cache of parsed key sets, by the bytes of their texts.
 const maxSetBytes = 4 << 20
 
-// RemoteKeys are the keys that the operator's clients publish.
+// RemoteKeys finds the keys that the operator's clients publish.
 type RemoteKeys interface {
-	// Key returns the key at a URL with that kid for that algorithm. The error is an *oauth.Error: invalid_token, or
-	// temporarily_unavailable if that cannot be decided.
+	// Key returns the key with that kid and algorithm at a URL. The error is an *oauth.Error: invalid_token, or temporarily_unavailable if
+	// the key cannot be fetched now.
 	Key(ctx context.Context, uri, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error)
 }
 
-// StrangersKeys are the keys that clients publish which made themselves known.
+// StrangersKeys finds the keys published by clients that made themselves known.
 type StrangersKeys interface {
-	// Key is as RemoteKeys.Key. Source is where the request comes from that wants the client's key.
+	// Key is like RemoteKeys.Key. source is the address of the request that needs the key.
 	Key(ctx context.Context, c *store.Client, source, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error)
 }
 
-// AssertionKeys are the keys of clients.
+// AssertionKeys finds the keys of clients that sign assertions.
 type AssertionKeys struct {
 	remote    RemoteKeys
 	strangers StrangersKeys
 	sets      *cache.Cache[*keys.PublishedSet]
 }
 
-// NewAssertionKeys returns the keys of clients. Without remote or strangers, clients cannot publish theirs at a URL.
+// NewAssertionKeys returns an AssertionKeys. If remote or strangers is nil, those clients cannot publish keys at a URL.
 func NewAssertionKeys(remote RemoteKeys, strangers StrangersKeys) *AssertionKeys {
 	return &AssertionKeys{remote, strangers, cache.New[*keys.PublishedSet](maxSetBytes)}
 }
 
-// ParseKeySet reads a client's JWK Set. The error describes its fault to the one who registers the client.
+// ParseKeySet parses a client's JWK Set. The error describes the fault for the registrant.
 func ParseKeySet(jwks store.KeySet) (*keys.PublishedSet, error) {
 	published, err := keys.ParseJWKS([]byte(jwks), oauth.TrustedAlgorithms)
 	if err != nil {
@@ -47,7 +47,7 @@ func ParseKeySet(jwks store.KeySet) (*keys.PublishedSet, error) {
 	return keys.NewPublishedSet(published), nil
 }
 
-// CheckKeySet is ParseSet for a registration, where a client may have no set.
+// CheckKeySet is like ParseKeySet for a registration, in which a client may have no set.
 func CheckKeySet(c *store.Client) error {
 	if c.JWKS == "" {
 		return nil
@@ -56,8 +56,8 @@ func CheckKeySet(c *store.Client) error {
 	return err
 }
 
-// Find returns the client's key with that kid for that algorithm. source is the address that the request comes from. The error is an
-// invalid_client, or temporarily_unavailable if that cannot be decided now.
+// Find returns the client's key with that kid and algorithm. source is the address that the request comes from. The error is
+// invalid_client, or temporarily_unavailable if the key cannot be fetched now.
 func (k *AssertionKeys) Find(ctx context.Context, c *store.Client, source, kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
 	if c.JWKS == "" {
 		return k.findRemote(ctx, c, source, kid, algorithm)

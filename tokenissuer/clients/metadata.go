@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Metadata is what a client says about itself (RFC 7591 §2), in a registration or in a metadata document. Unknown members are ignored, as
-// the RFC requires.
+// Metadata is the metadata of a client (RFC 7591 §2), in a registration or in a metadata document. Unknown members are ignored, as the RFC
+// requires.
 type Metadata struct {
 	RedirectURIs  []string `json:"redirect_uris,omitempty"`
 	AuthMethod    string   `json:"token_endpoint_auth_method,omitzero"`
@@ -23,13 +23,13 @@ type Metadata struct {
 	ResponseTypes []string `json:"response_types,omitempty"`
 	Name          string   `json:"client_name,omitzero"`
 	Scope         string   `json:"scope,omitzero"`
-	// ClientKeys count for MethodPrivateKey.
+	// ClientKeys applies to MethodPrivateKey.
 	store.ClientKeys
-	// ClientOpenID counts where the issuer is an OpenID provider.
+	// ClientOpenID applies if the issuer is an OpenID provider.
 	store.ClientOpenID
 }
 
-// The ways in which a client authenticates (RFC 7591 §2).
+// Client authentication methods (RFC 7591 §2).
 const (
 	MethodNone       = "none"
 	MethodBasic      = "client_secret_basic"
@@ -44,16 +44,15 @@ const (
 	maxNameCharacters = 64
 )
 
-// ErrRedirectURI marks an error about a redirect URI, and errMetadata one about another member (RFC 7591 §3.2.2). They add nothing to its
-// words.
+// ErrRedirectURI marks an error in a redirect URI, and errMetadata one in another member (RFC 7591 §3.2.2). They do not change its text.
 var ErrRedirectURI, errMetadata = mark{"redirect URI"}, mark{"metadata"}
 
 type mark struct{ of string }
 
 func (mark) Error() string { return "" }
 
-// describe fills a client with what the metadata say of it, and holds them to our rules: a client that makes itself known uses the
-// grants authorization_code and refresh_token. Name is what it is called if it has no name.
+// describe sets a client's members from the metadata and checks them by our rules. A client that makes itself known uses the grant types
+// authorization_code and refresh_token. name is used if the metadata has no name.
 func (m *Metadata) describe(c *store.Client, name string) error {
 	if err := m.checkFlow(); err != nil {
 		return fmt.Errorf("%w%w", errMetadata, err)
@@ -75,7 +74,7 @@ func (m *Metadata) describe(c *store.Client, name string) error {
 	return nil
 }
 
-// Secretless fills a client that has no secret with what the metadata say of it: it is public, or signs assertions with its own key.
+// Secretless sets the members of a client without a secret: it is public, or signs assertions with its own key.
 func (m *Metadata) Secretless(c *store.Client, name string) error {
 	if err := m.describe(c, name); err != nil {
 		return err
@@ -94,8 +93,8 @@ func (m *Metadata) Secretless(c *store.Client, name string) error {
 	return nil
 }
 
-// keys sets the public keys of a client from its metadata. Keys of a client that authenticates in another way have another purpose, and are
-// ignored.
+// keys sets a client's public keys from its metadata. It ignores the keys of a client that authenticates by another method, because they
+// have another purpose.
 func (m *Metadata) keys(c *store.Client) error {
 	k := m.ClientKeys
 	switch {
@@ -108,14 +107,14 @@ func (m *Metadata) keys(c *store.Client) error {
 	if err := k.Validate(); err != nil {
 		return err
 	}
-	// In another spelling it would be another host to what bounds the fetches, and none that the operator has denied.
+	// In another spelling, the bounds on fetches would count it as another host, and the operator's denials would not match it.
 	if u, err := url.Parse(k.JWKSURI); k.JWKSURI != "" && (err != nil || oauth.ValidateOrigin(u.Scheme+"://"+u.Host) != nil) {
 		return errors.New("jwks_uri: write its host in lower case, without a dot at its end or the scheme's own port")
 	}
 	return CheckKeySet(c)
 }
 
-// apply sets the members of a client from its metadata. The method that they name is one of ours.
+// apply sets a client's members from its metadata. The authentication method must be a supported one.
 func (m *Metadata) apply(c *store.Client) error {
 	switch m.AuthMethod {
 	case MethodNone, MethodPrivateKey:
@@ -127,7 +126,7 @@ func (m *Metadata) apply(c *store.Client) error {
 	return fmt.Errorf("%w%w", errMetadata, errors.New("token_endpoint_auth_method must be none, client_secret_basic, client_secret_post or private_key_jwt"))
 }
 
-// metadataOf returns the metadata of a registered client. method is how it authenticates.
+// metadataOf returns the metadata of a registered client. method is its authentication method.
 func metadataOf(c *store.Client, method string) Metadata {
 	m := Metadata{
 		RedirectURIs: c.RedirectURIs, AuthMethod: method, ResponseTypes: []string{"code"}, Name: c.Name, Scope: c.Scopes.String(),
@@ -139,7 +138,7 @@ func metadataOf(c *store.Client, method string) Metadata {
 	return m
 }
 
-// methodOf returns how a client authenticates. One with a secret may present it in either of two places.
+// methodOf returns a client's authentication method. A client with a secret may send it in either of two places.
 func methodOf(c *store.Client) string {
 	switch {
 	case c.IsPublic():
@@ -150,7 +149,7 @@ func methodOf(c *store.Client) string {
 	return MethodBasic
 }
 
-// checkFlow refuses clients that need another flow than the one there is.
+// checkFlow refuses clients that need an unsupported flow.
 func (m *Metadata) checkFlow() error {
 	switch {
 	case len(m.GrantTypes) > 0 && !slices.Contains(m.GrantTypes, string(oauth.AuthorizationCode)):
@@ -171,7 +170,7 @@ func (m *Metadata) checkRedirectURIs() error {
 	return checkTargets(m.RedirectURIs)
 }
 
-// checkTargets refuses URIs to which no answer may be sent for a client that made itself known.
+// checkTargets refuses redirect URIs that a client that made itself known may not have.
 func checkTargets(uris []string) error {
 	for _, uri := range uris {
 		if len(uri) > maxRedirectURI || !utf8.ValidString(uri) {
@@ -190,11 +189,11 @@ func checkTargets(uris []string) error {
 // reverseDomain matches a scheme that is a domain name in reverse, as com.example.app (RFC 8252 §7.1).
 var reverseDomain = regexp.MustCompile(`^[a-z][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)+$`)
 
-// knownSchemes are those of well-known clients that are no domain name.
+// knownSchemes are schemes of well-known clients that are not domain names.
 var knownSchemes = []string{"cursor"}
 
-// checkScheme refuses schemes that start another program of the device, such as ms-settings or search-ms, because a link to us would start
-// it.
+// checkScheme refuses schemes that start another program on the device, such as ms-settings or search-ms. Otherwise a link to us would
+// start it.
 func checkScheme(uri string) error {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme == "https" || u.Scheme == "http" || slices.Contains(knownSchemes, u.Scheme) || reverseDomain.MatchString(u.Scheme) {
@@ -203,7 +202,7 @@ func checkScheme(uri string) error {
 	return fmt.Errorf("redirect URI %q: use https, http on loopback, or a scheme that is a domain name in reverse, like com.example.app", uri)
 }
 
-// readOpenID sets the OpenID Connect members of a client from its metadata. Unsupported response modes are left out.
+// readOpenID sets a client's OpenID Connect members from its metadata. It drops unsupported response modes.
 func (m *Metadata) readOpenID(c *store.Client) error {
 	c.ClientOpenID = m.ClientOpenID
 	c.ResponseModes = slices.DeleteFunc(slices.Clone(m.ResponseModes), func(mode string) bool { return !slices.Contains(store.ResponseModes, mode) })
@@ -216,7 +215,7 @@ func (m *Metadata) readOpenID(c *store.Client) error {
 	if err := checkTargets(m.PostLogoutRedirectURIs); err != nil {
 		return fmt.Errorf("post_logout_redirect_uris: %w", err)
 	}
-	// A client must not have the server call itself.
+	// A client must not make the server call itself.
 	u, err := url.Parse(m.BackchannelLogoutURI)
 	if m.BackchannelLogoutURI != "" && (err != nil || u.Scheme != "https" || oauth.IsLoopback(u.Hostname()) || len(m.BackchannelLogoutURI) > maxRedirectURI) {
 		return errors.New("backchannel_logout_uri: use https, and no loopback host")
@@ -224,7 +223,7 @@ func (m *Metadata) readOpenID(c *store.Client) error {
 	return nil
 }
 
-// checkShownHost refuses a web page whose host people would misread on the consent page.
+// checkShownHost refuses a web page whose host users would misread on the consent page.
 func checkShownHost(uri string) error {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || oauth.HasPlainHost(u) {
@@ -233,16 +232,16 @@ func checkShownHost(uri string) error {
 	return fmt.Errorf("redirect URI %q: write the host in ASCII letters, digits, hyphens and dots, other letters as xn--", uri)
 }
 
-// isOfDevice reports whether a redirect URI leads to a program on the user's device: on loopback, or by a scheme of its own.
+// isOfDevice reports whether a redirect URI leads to a program on the user's device, by loopback or by a private-use scheme.
 func isOfDevice(uri string) bool {
 	_, loopback := oauth.WithoutPort(uri)
 	return loopback || !strings.HasPrefix(strings.ToLower(uri), "http://") && !strings.HasPrefix(strings.ToLower(uri), "https://")
 }
 
-// maxMarks is the maximum number of marks on a letter in any language. More of them pile up over the lines above.
+// maxMarks is the maximum number of marks on a letter in any language. More marks would overlap the lines above.
 const maxMarks = 3
 
-// withoutPiles removes the marks of which a letter has too many.
+// withoutPiles removes the marks beyond maxMarks on a letter.
 func withoutPiles(letters []rune) []rune {
 	marks := 0
 	return slices.DeleteFunc(letters, func(c rune) bool {
@@ -255,8 +254,8 @@ func withoutPiles(letters []rune) []rune {
 	})
 }
 
-// cleanName returns a name that a page can show between quotation marks: without invisible characters and quotation marks, on one line, and
-// no longer than a line, so that a reader sees where it ends.
+// cleanName returns a name that a page can show between quotation marks. It has no invisible characters and no quotation marks, and fits on
+// one line, so that the reader sees where it ends.
 func cleanName(name string) string {
 	if !utf8.ValidString(name) {
 		return ""

@@ -10,31 +10,31 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Documents reads the documents in which clients describe themselves (OAuth Client ID Metadata Document).
+// Documents fetches client metadata documents (OAuth Client ID Metadata Document).
 type Documents interface {
-	// Client returns the client that the document at a URL describes, without scopes. Source is the address that the request comes from, and
-	// known reports that a user has approved the client before. The error is an *oauth.Error: invalid_request when there is no usable
-	// document at the URL, and temporarily_unavailable when that cannot be found out.
+	// Client returns the client described by the document at a URL, without scopes. source is the address that the request comes from.
+	// known reports whether a user has approved the client before. The error is an *oauth.Error: invalid_request if there is no usable
+	// document at the URL, or temporarily_unavailable if that cannot be determined.
 	Client(ctx context.Context, id, source string, known bool) (*store.Client, error)
 }
 
-// Open are the clients that make themselves known, by a metadata document or by dynamic registration. The zero value admits only clients
-// that have registered before.
+// Open admits clients that make themselves known, by a metadata document or by dynamic registration. The zero value admits only clients
+// that registered before.
 type Open struct {
-	// Documents reads the documents of clients whose id is a URL; nil: there are no such clients.
+	// Documents fetches the documents of clients whose id is a URL. If it is nil, there are no such clients.
 	Documents Documents
 	admitted  atomic.Pointer[Admitted]
 }
 
-// Admitted says which clients may make themselves known, and what they may hold.
+// Admitted determines which clients may make themselves known, and their scopes.
 type Admitted struct {
 	// Documents admits clients with a metadata document.
 	Documents bool
-	// DocumentScopes and RegistrationScopes can be granted, beside public, to clients with a document and to registered clients.
+	// DocumentScopes and RegistrationScopes can be granted, in addition to public, to clients with a document and to registered clients.
 	DocumentScopes, RegistrationScopes oauth.Scopes
 }
 
-// Publish replaces which clients are admitted.
+// Publish sets which clients are admitted.
 func (o *Open) Publish(a Admitted) {
 	a.DocumentScopes, a.RegistrationScopes = withPublic(a.DocumentScopes), withPublic(a.RegistrationScopes)
 	o.admitted.Store(&a)
@@ -55,12 +55,12 @@ func (o *Open) Admitted() Admitted {
 	return Admitted{}
 }
 
-// ReadsDocuments reports whether clients may come with a metadata document.
+// ReadsDocuments reports whether clients may use a metadata document.
 func (o *Open) ReadsDocuments() bool { return o.Documents != nil && o.Admitted().Documents }
 
-// present returns a client that made itself known as it is now. stored is its record; nil: it has none. The current document takes
-// precedence over the record, and so does what the operator admits now over what was admitted then. The error is store.ErrNotFound when
-// there is no such client any longer.
+// present returns the current state of a client that made itself known. stored is its record, or nil if it has none. The current document
+// takes precedence over the record, and the operator's current settings over earlier ones. The error is store.ErrNotFound if the client no
+// longer exists.
 func (o *Open) present(ctx context.Context, id string, stored *store.Client, source string) (*store.Client, error) {
 	switch {
 	case stored != nil && stored.Disabled:
@@ -89,7 +89,7 @@ func (o *Open) present(ctx context.Context, id string, stored *store.Client, sou
 	return &c, nil
 }
 
-// Visiting returns the client that an authorization request names, which may be one that is not stored yet.
+// Visiting returns the client of an authorization request, which may not be stored yet.
 func (c *Clients) Visiting(ctx context.Context, id, source string) (*store.Client, error) {
 	client, err := c.Families.Directory.Client(ctx, id)
 	switch {
@@ -101,7 +101,7 @@ func (c *Clients) Visiting(ctx context.Context, id, source string) (*store.Clien
 	return c.Open.present(ctx, id, client, source)
 }
 
-// Admit stores a client with a metadata document that a user has just approved, so that operators can see and disable it.
+// Admit stores a client with a metadata document that a user has just approved. Operators can then list and disable it.
 func (c *Clients) Admit(ctx context.Context, client *store.Client) error {
 	if client.Origin != store.FromMetadata {
 		return nil
@@ -115,7 +115,7 @@ func (c *Clients) Admit(ctx context.Context, client *store.Client) error {
 		if removed := (store.RemovedError{}); errors.As(err, &removed) {
 			return clientRemoved(err)
 		}
-		if !errors.Is(err, store.ErrTaken) { // by another request of the same client
+		if !errors.Is(err, store.ErrTaken) { // added by a concurrent request of the same client
 			return err
 		}
 		stored, err = c.Families.Directory.Client(ctx, client.ID)
@@ -132,7 +132,7 @@ func (c *Clients) Admit(ctx context.Context, client *store.Client) error {
 	if described.Describe(client); reflect.DeepEqual(&described, stored) {
 		return nil
 	}
-	// The record is for operators to look at: a failure does not fail the sign-in.
+	// The record only informs operators, so an error does not fail the sign-in.
 	_ = c.Families.Store.ChangeClient(ctx, client.ID, func(row *store.Client) error {
 		row.Describe(client)
 		row.Scopes = client.Scopes
@@ -146,7 +146,7 @@ func clientRemoved(cause error) error {
 	return oauth.NewError(oauth.Denied, "client_removed").WithDescription("The operator has removed this client lately.").WithCause(cause)
 }
 
-// NoteUse records, once a day, that a client which made itself known has got a token. The next use makes up for a failure.
+// NoteUse records, once a day, that a client that made itself known got a token. If recording fails, the next use is recorded.
 func (c *Clients) NoteUse(ctx context.Context, client *store.Client) {
 	if now := c.Families.Now(); client.Origin != store.FromOperator && now.Sub(client.LastUsedAt) >= store.Day {
 		_ = c.Families.Store.TouchClient(ctx, client.ID, now)

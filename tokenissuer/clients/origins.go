@@ -8,11 +8,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Origins are the origins whose pages may read responses of the token and revocation endpoints (CORS): those of the redirect URIs of public
-// clients, and those that a client lists. They are not per client, because a preflight does not name one.
+// Origins is the set of origins whose pages may read responses of the token and revocation endpoints (CORS): those of the redirect URIs of
+// public clients, and those that a client lists. It is not per client, because a preflight does not name one.
 //
-// The list is read from the registry at most once in ten seconds and for at most a hundredth of the time. So a client that another node added
-// is known after ten seconds, or after a hundred times the duration of a read if that is longer.
+// Origins reads the registry at most once in ten seconds and for at most a hundredth of the time. A client added on another node is
+// therefore known after ten seconds, or after a hundred times the duration of a read if that is longer.
 type Origins struct {
 	clients func(context.Context) ([]*store.Client, error)
 	now     func() time.Time
@@ -20,7 +20,7 @@ type Origins struct {
 	reading sync.Mutex // held while the registry is read
 
 	mu    sync.Mutex
-	known map[string]struct{} // nil: never read
+	known map[string]struct{} // nil until the first read
 	until time.Time
 }
 
@@ -28,7 +28,7 @@ const (
 	originsTTL = 10 * time.Second
 	// originsTimeout is how long a request waits for the list.
 	originsTimeout = 2 * time.Second
-	// originsShare bounds the time spent reading to one part in originsShare.
+	// originsShare bounds the time spent reading to 1/originsShare.
 	originsShare = 100
 )
 
@@ -37,7 +37,7 @@ func NewOrigins(clients func(context.Context) ([]*store.Client, error), now func
 	return &Origins{clients: clients, now: now}
 }
 
-// Allow reports whether pages of an origin may read responses. Nil Origins allow none. While the registry fails, the last list is used.
+// Allow reports whether pages of an origin may read responses. A nil Origins allows none. While the registry fails, the last list applies.
 func (o *Origins) Allow(ctx context.Context, origin string) bool {
 	if o == nil || origin == "" {
 		return false
@@ -60,7 +60,7 @@ func (o *Origins) Allow(ctx context.Context, origin string) bool {
 	return allowed
 }
 
-// Forget makes the next Allow read the registry. Callers that change a client call it.
+// Forget makes the next Allow read the registry. Callers that change a client must call it.
 func (o *Origins) Forget() {
 	if o == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT124RandomOriginsReadNothing: whatever is asked, the registry is read once in ten seconds, and an outage takes nothing away.
+// TestT124RandomOriginsReadNothing: for any requests, the registry is read once in ten seconds, and an outage removes no origin.
 func TestT124RandomOriginsReadNothing(t *testing.T) {
 	reads, now := 0, time.Unix(1_800_000_000, 0)
 	var fault error
@@ -51,8 +51,8 @@ func TestT124RandomOriginsReadNothing(t *testing.T) {
 	}
 }
 
-// TestT124WhoeverHangsUpKeepsTheListFromNobody: the list was read for whoever asked first. A client that hung up at once, over and
-// over, kept every page of other origins out.
+// TestT124WhoeverHangsUpKeepsTheListFromNobody: the list used to be read in the context of the first request. A client that repeatedly
+// disconnected at once kept the pages of all other origins out.
 func TestT124WhoeverHangsUpKeepsTheListFromNobody(t *testing.T) {
 	o := NewOrigins(func(ctx context.Context) ([]*store.Client, error) {
 		return []*store.Client{{ID: "spa", Type: store.PublicClient, RedirectURIs: []string{"https://spa.example/cb"}}}, ctx.Err()

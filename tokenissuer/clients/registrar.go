@@ -17,23 +17,25 @@ import (
 )
 
 const (
-	// UnusedFor is how long a client is kept that gets no token.
+	// UnusedFor is how long a client that obtains no token is kept.
 	UnusedFor = 30 * store.Day
-	// neverUsedFor is how long a client that has never got a token is kept when there is no room for another.
+	// neverUsedFor is how long a client that never obtained a token is kept when there is no room for another.
 	neverUsedFor = time.Hour
 )
 
-// RegistrationRules say who may register.
+// RegistrationRules determine who may register.
 type RegistrationRules struct {
-	// Most is how many clients that registered themselves are kept.
+	// Most is the maximum number of self-registered clients.
 	Most int
 	// PerAddress bounds the attempts from one address.
 	PerAddress attempts.Limit
-	// InitialTokens are the digests of the initial access tokens, one of which is required (RFC 7591 §3); none: anyone may register.
+	// InitialTokens are the digests of the initial access tokens. A registration must present one (RFC 7591 §3). If there are none, anyone
+	// may register.
 	InitialTokens [][sha256.Size]byte
 }
 
-// Registrar registers clients that ask for it (RFC 7591), and lets them manage their registration (RFC 7592). Its fields are set once.
+// Registrar registers clients at their own request (RFC 7591), and lets them manage their registration (RFC 7592). Its fields are set
+// before use.
 type Registrar struct {
 	RegistrationRules
 	Clients *Registry
@@ -41,19 +43,19 @@ type Registrar struct {
 	adding sync.Mutex // held from the count to the addition
 }
 
-// Registered is the answer to a registration.
+// Registered is the response to a registration.
 type Registered struct {
 	Client *store.Client
-	// Metadata are the client's, with its authentication method.
+	// Metadata is the client's metadata, with its authentication method.
 	Metadata Metadata
-	// Secret is set only in the answer to the registration of a confidential client.
+	// Secret is set only in the response to the registration of a confidential client.
 	Secret oauth.Secret
 	// Token manages the registration.
 	Token oauth.Secret
 }
 
-// Register adds a client. The errors are invalid_redirect_uri, invalid_client_metadata, invalid_token for a missing or wrong initial access
-// token, rate_limited, and temporarily_unavailable when there is no room.
+// Register adds a client. The error is invalid_redirect_uri, invalid_client_metadata, invalid_token for a missing or wrong initial access
+// token, rate_limited, or temporarily_unavailable if there is no room.
 func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secret, address string) (Registered, error) {
 	now := g.Clients.Families.Now()
 	if err := g.reserve(ctx, address, now); err != nil {
@@ -82,13 +84,13 @@ func (g *Registrar) Register(ctx context.Context, m Metadata, initial oauth.Secr
 	return g.told(client, secret, m.AuthMethod), nil
 }
 
-// reserve counts a request that makes the store write, by its address.
+// reserve counts a request that writes to the store, by its address.
 func (g *Registrar) reserve(ctx context.Context, address string, now time.Time) error {
 	limits := g.Clients.Known.Limits
 	return limits.Reserve(ctx, limits.Limited(attempts.Bucket{Name: "register\x00" + address, Limit: g.PerAddress}), "registration_throttled", now)
 }
 
-// admits reports whether a client with that initial access token may register.
+// admits reports whether that initial access token permits registration.
 func (g *Registrar) admits(token oauth.Secret) bool {
 	digest, match := token.Digest(), 0
 	for i := range g.InitialTokens {
@@ -97,7 +99,7 @@ func (g *Registrar) admits(token oauth.Secret) bool {
 	return len(g.InitialTokens) == 0 || match == 1
 }
 
-// makeRoom returns an error when there are too many clients and none of them can be removed because it was never used.
+// makeRoom returns an error if there are too many clients and it cannot remove one that was never used.
 func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
 	n, err := g.Clients.Stored.CountClients(ctx, store.FromRegistration)
 	if err != nil {
@@ -117,7 +119,7 @@ func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
 		return oauth.ErrRegistrationFull.WithRetryAfter(neverUsedFor)
 	}
 	oldest := slices.MinFunc(list, func(a, b *store.Client) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	// It has no tokens, unless it gets its first one at this moment; a day is enough for that.
+	// The client has no tokens, unless it gets its first one just now. A day suffices for that.
 	tokens := g.Clients.Families.RevocationOf(store.RevokeClient, oldest.ID)
 	tokens.ExpiresAt = now.Add(store.Day)
 	if err := g.Clients.Stored.RemoveClient(ctx, oldest.ID, tokens); err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -136,8 +138,8 @@ func (g *Registrar) Read(ctx context.Context, id string, token oauth.Secret) (Re
 	return g.told(c, oauth.Secret{}, ""), nil
 }
 
-// Update replaces the metadata of the client that the token manages, including its keys (RFC 7592 §2.2). The authentication method stays. An
-// update counts like a registration from the address.
+// Update replaces the metadata of the client that the token manages, including its keys (RFC 7592 §2.2). The authentication method does not
+// change. An update counts as a registration from the address.
 func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m Metadata, address string) (Registered, error) {
 	c, err := g.managed(ctx, id, token)
 	if err != nil {
@@ -167,18 +169,18 @@ func (g *Registrar) Update(ctx context.Context, id string, token oauth.Secret, m
 	return g.told(updated, oauth.Secret{}, m.AuthMethod), nil
 }
 
-// Remove removes the client that the token manages, and ends its tokens.
+// Remove removes the client that the token manages and ends its tokens.
 func (g *Registrar) Remove(ctx context.Context, id string, token oauth.Secret) error {
 	if _, err := g.managed(ctx, id, token); err != nil {
 		return err
 	}
-	if err := g.Clients.RemoveClient(ctx, id); !errors.Is(err, store.ErrNotFound) { // else it was removed meanwhile
+	if err := g.Clients.RemoveClient(ctx, id); !errors.Is(err, store.ErrNotFound) { // otherwise it was removed meanwhile
 		return err
 	}
 	return nil
 }
 
-// managed returns the client that a token manages. The token of a client that was removed or disabled is wrong.
+// managed returns the client that a token manages. The token of a removed or disabled client is invalid.
 func (g *Registrar) managed(ctx context.Context, id string, token oauth.Secret) (*store.Client, error) {
 	refused := oauth.NewError(oauth.InvalidToken, "registration_token_wrong")
 	want, got := g.Clients.Families.Master.RegistrationToken(id).Digest(), token.Digest()
@@ -195,7 +197,7 @@ func (g *Registrar) managed(ctx context.Context, id string, token oauth.Secret) 
 	return c, nil
 }
 
-// RemoveUnused removes the registered clients that have got no token since a time. Disabled ones stay, so that they stay out.
+// RemoveUnused removes the registered clients that obtained no token since a time. It keeps disabled clients, so that they stay disabled.
 func (g *Registrar) RemoveUnused(ctx context.Context, since time.Time) (removed int, err error) {
 	list, err := g.Clients.Stored.Clients(ctx)
 	if err != nil {
@@ -213,7 +215,7 @@ func (g *Registrar) RemoveUnused(ctx context.Context, since time.Time) (removed 
 	return removed, nil
 }
 
-// told returns the answer to a registration. method is the authentication method that the client named; empty: none.
+// told returns the response to a registration. method is the authentication method that the client named, or empty.
 func (g *Registrar) told(c *store.Client, secret oauth.Secret, method string) Registered {
 	if of := methodOf(c); of != MethodBasic || method == "" {
 		method = of
@@ -221,7 +223,7 @@ func (g *Registrar) told(c *store.Client, secret oauth.Secret, method string) Re
 	return Registered{Client: c, Metadata: metadataOf(c, method), Secret: secret, Token: g.Clients.Families.Master.RegistrationToken(c.ID)}
 }
 
-// inMetadata turns an error in a client's metadata into the one that the client is told. Other errors are returned as they are.
+// inMetadata converts an error in a client's metadata into the protocol error. It returns other errors unchanged.
 func inMetadata(err error) error {
 	code := oauth.InvalidClientMetadata
 	switch own := (*oauth.Error)(nil); {
@@ -230,7 +232,7 @@ func inMetadata(err error) error {
 	case errors.Is(err, ErrRedirectURI):
 		code = oauth.InvalidRedirectURI
 	case !store.IsInvalidInput(err) && store.IsAnswer(err):
-		return oauth.NewError(oauth.InvalidToken, "registration_token_wrong") // it was removed meanwhile
+		return oauth.NewError(oauth.InvalidToken, "registration_token_wrong") // removed meanwhile
 	case !store.IsInvalidInput(err) && !errors.Is(err, errMetadata):
 		return err
 	}

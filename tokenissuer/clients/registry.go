@@ -13,16 +13,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Registry changes at run time which clients exist. It lists those that the configuration declares, and does not change them.
+// Registry adds, changes and removes clients at run time. It lists declared clients, but does not change them.
 type Registry struct {
 	Families *families.Families
-	// Known are the issuer's clients, with the policy for them.
+	// Known has the issuer's clients and its policy for them.
 	Known    *Clients
 	Declared store.StaticDirectory
 	Stored   store.ClientStore
 }
 
-// Clients lists every client, by id.
+// Clients returns all clients, sorted by id.
 func (g *Registry) Clients(ctx context.Context) ([]*store.Client, error) {
 	stored, err := g.Stored.Clients(ctx)
 	if err != nil {
@@ -38,13 +38,13 @@ func (g *Registry) Clients(ctx context.Context) ([]*store.Client, error) {
 	return list, nil
 }
 
-// Client returns one client, or ErrNotFound.
+// Client returns one client, or store.ErrNotFound.
 func (g *Registry) Client(ctx context.Context, id string) (*store.Client, error) {
 	return g.Families.Directory.Client(ctx, id)
 }
 
-// AddClient registers a client and returns its secret, which cannot be read again; a public client gets none here. An empty
-// id is generated. ErrTaken when the id is in use.
+// AddClient registers a client and returns its secret, which cannot be read again. A public client gets none. An empty id is replaced by a
+// generated one. The error is store.ErrTaken if the id is in use.
 func (g *Registry) AddClient(ctx context.Context, c store.Client) (*store.Client, oauth.Secret, error) {
 	if c.ID == "" {
 		c.ID = oauth.NewID()
@@ -70,7 +70,7 @@ func (g *Registry) AddClient(ctx context.Context, c store.Client) (*store.Client
 	return &c, secret, nil
 }
 
-// checkClient refuses what cannot be registered. What the client has had before was registered by the rules of then.
+// checkClient refuses invalid changes. It does not check what the client already had, which was valid when it was registered.
 func (g *Registry) checkClient(c, before *store.Client) error {
 	gained := *c
 	gained.RedirectURIs = without(c.RedirectURIs, before.RedirectURIs)
@@ -103,7 +103,7 @@ func (g *Registry) checkClient(c, before *store.Client) error {
 	return g.Known.Scopes.Check(gained.Scopes)
 }
 
-// without returns the elements of list that others does not hold.
+// without returns the elements of list that are not in others.
 func without[S ~[]E, E comparable](list, others S) S {
 	var rest S
 	for _, element := range list {
@@ -114,7 +114,7 @@ func without[S ~[]E, E comparable](list, others S) S {
 	return rest
 }
 
-// RotateSecret gives a client a further secret, a public one perhaps its first. The older ones stay good for overlap; 0 ends
+// RotateSecret gives a client a further secret; for a public client it may be the first. Older secrets remain valid for overlap; 0 ends
 // them now.
 func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Duration) (oauth.Secret, error) {
 	client, err := g.changeable(ctx, id)
@@ -140,12 +140,12 @@ func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Dur
 	return secret, nil
 }
 
-// DisableClient refuses the client from now on, and revokes its tokens.
+// DisableClient disables the client and revokes its tokens.
 func (g *Registry) DisableClient(ctx context.Context, id string) error {
 	return g.end(ctx, id, g.Stored.DisableClient)
 }
 
-// RemoveClient deletes the client, and revokes its tokens. Its id can be used again once its last token has expired.
+// RemoveClient removes the client and revokes its tokens. Its id can be reused once its last token has expired.
 func (g *Registry) RemoveClient(ctx context.Context, id string) error {
 	return g.end(ctx, id, g.Stored.RemoveClient)
 }
@@ -155,7 +155,7 @@ func (g *Registry) end(ctx context.Context, id string, step func(context.Context
 		return err
 	}
 	tokens := g.Families.RevocationOf(store.RevokeClient, id)
-	// A node that remembers the client serves it for a moment more. What it issues then is revoked as well.
+	// A node that has the client cached still serves it briefly. Tokens that it issues then are revoked as well.
 	tokens.IssuedUntil = tokens.IssuedUntil.Add(CacheTTL + store.Leeway)
 	err := step(ctx, id, tokens)
 	g.Known.Authenticated.Forget(id)
@@ -167,8 +167,7 @@ func (g *Registry) end(ctx context.Context, id string, step func(context.Context
 	return nil
 }
 
-// EnableClient lets a disabled client in again. Tokens issued before it was disabled, or within six seconds after, stay
-// revoked.
+// EnableClient enables a disabled client. Tokens issued before it was disabled, or within six seconds after, stay revoked.
 func (g *Registry) EnableClient(ctx context.Context, id string) error {
 	if _, err := g.changeable(ctx, id); err != nil {
 		return err
@@ -176,7 +175,7 @@ func (g *Registry) EnableClient(ctx context.Context, id string) error {
 	return g.Stored.EnableClient(ctx, id)
 }
 
-// changeable returns a client that may be changed at run time.
+// changeable returns a client that can be changed at run time.
 func (g *Registry) changeable(ctx context.Context, id string) (*store.Client, error) {
 	client, err := g.Client(ctx, id)
 	if err == nil && client.Declared {
@@ -185,9 +184,9 @@ func (g *Registry) changeable(ctx context.Context, id string) (*store.Client, er
 	return client, err
 }
 
-// UpdateClient has change edit the members of a client, and holds what is new to the rules of registration. No token ends by it:
-// an access token keeps its scopes until it expires, and a refresh leaves out those that the client may no longer have.
-// A confidential client stays one, because its codes and refresh tokens were given to a client with a secret.
+// UpdateClient calls change to edit a client, and checks the changed members by the rules of registration. No token ends: an access token
+// keeps its scopes until it expires, and a refresh drops scopes that the client may no longer have. A confidential client stays
+// confidential, because its codes and refresh tokens were issued to a client with a secret.
 func (g *Registry) UpdateClient(ctx context.Context, id string, change func(*store.Client) error) (*store.Client, error) {
 	if _, err := g.changeable(ctx, id); err != nil {
 		return nil, err
@@ -213,7 +212,7 @@ func (g *Registry) UpdateClient(ctx context.Context, id string, change func(*sto
 	return kept, nil
 }
 
-// mayChange refuses changes that would not last, or would vouch for a client that made itself known.
+// mayChange refuses changes that would not last, or that would vouch for a client that made itself known.
 func mayChange(c, before *store.Client) error {
 	kept := *c
 	kept.Lifetimes = before.Lifetimes

@@ -13,21 +13,21 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// AssertionType is the one client_assertion_type (RFC 7523 §2.2).
+// AssertionType is the only supported client_assertion_type (RFC 7523 §2.2).
 const AssertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 const (
-	// skew is how far the clock of a client may be from ours.
+	// skew is the tolerated difference between a client's clock and ours.
 	skew = 60 * time.Second
-	// maxAhead is how far ahead a client may set exp, because the jti is kept until then.
+	// maxAhead bounds how far in the future exp may be, because the jti is stored until then.
 	maxAhead = 10 * time.Minute
 	// maxID bounds a jti in bytes.
 	maxID = 512
 )
 
-// Assertion is the assertion by which a client authenticates (RFC 7523 §3). It proves nothing before Verify.
+// Assertion is a JWT by which a client authenticates (RFC 7523 §3). It proves nothing before Verify.
 type Assertion struct {
-	// ID is the client that the assertion names: its iss, which is its sub.
+	// ID is the client that the assertion names in both iss and sub.
 	ID string
 	// JTI makes the assertion usable once, until Expires.
 	JTI     string
@@ -37,7 +37,7 @@ type Assertion struct {
 	claims clientClaims
 }
 
-// clientClaims are the claims as they are encoded. Others are ignored.
+// clientClaims are the claims as encoded. Other claims are ignored.
 type clientClaims struct {
 	Issuer   string                  `json:"iss"`
 	Subject  string                  `json:"sub"`
@@ -48,7 +48,7 @@ type clientClaims struct {
 	JTI      string                  `json:"jti"`
 }
 
-// refused returns the invalid_client for an assertion. The sentence is about what the client itself has written.
+// refused returns the invalid_client for an assertion. sentence may only describe what the client itself wrote.
 func refused(reason, sentence string) *oauth.Error {
 	return oauth.NewError(oauth.InvalidClient, "client_assertion_"+reason).WithDescription(sentence)
 }
@@ -66,10 +66,10 @@ var (
 	ErrUsed = refused("used", "The client_assertion was used before: make a new one for each request.")
 )
 
-// clientTypes are the values of typ that a client's assertion may have; "" is for none (RFC 7523 §3, draft-ietf-oauth-rfc7523bis §4).
+// clientTypes are the accepted values of typ in a client's assertion. "" means none (RFC 7523 §3, draft-ietf-oauth-rfc7523bis §4).
 var clientTypes = []string{"", "jwt", "client-authentication+jwt"}
 
-// ReadAssertion reads a client's assertion without verifying it. The error is an invalid_client.
+// ReadAssertion parses a client's assertion without verifying it. The error is an invalid_client.
 func ReadAssertion(text oauth.Secret) (*Assertion, error) {
 	signed, err := token.ReadSigned(text.Reveal())
 	if err != nil {
@@ -95,11 +95,11 @@ func ReadAssertion(text oauth.Secret) (*Assertion, error) {
 // Key returns the kid, which may be empty, and the alg of the key that the assertion names.
 func (c *Assertion) Key() (kid string, algorithm oauth.Algorithm) { return c.signed.Key() }
 
-// Check checks the claims: aud must be one of the audiences, and the time must be right. It does not check the signature, nor whether the
+// Check checks the claims: aud must be one of the audiences, and the times must be valid. It checks neither the signature nor whether the
 // jti was used before. The error is an invalid_client.
 func (c *Assertion) Check(audiences []string, now time.Time) error {
 	switch claims := &c.claims; {
-	// An array could name another party too, which could then use the assertion here.
+	// An array could also name another party, which could then use the assertion here.
 	case !isOneOf(claims.Audience, audiences):
 		return errAudience
 	case claims.Expires == nil || !now.Before(c.Expires):
@@ -114,7 +114,7 @@ func (c *Assertion) Check(audiences []string, now time.Time) error {
 	return nil
 }
 
-// isOneOf reports whether a claim is a string and one of these.
+// isOneOf reports whether a claim is a string in texts.
 func isOneOf(claim jsontext.Value, texts []string) bool {
 	if claim.Kind() != '"' {
 		return false

@@ -21,20 +21,20 @@ type accountPages struct {
 	audit    *Audit
 	methods  *SignInMethods
 	browser  *browser
-	// tokens are the user's personal access tokens; nil: there are none.
+	// tokens shows the user's personal access tokens. It is nil if there are none.
 	tokens *tokenPages
 }
 
-// serve serves the account page: the applications that may act for the user, the user's sessions, accounts at providers, and personal access
-// tokens. Its forms end each, and make tokens.
+// serve serves the account page. It shows the applications that may act for the user, and the user's sessions, accounts at providers and
+// personal access tokens. Its forms end each of them, and make tokens.
 func (h *accountPages) serve(w http.ResponseWriter, r *http.Request) error {
-	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin") // the page that has opened it keeps no window on it
+	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin") // a page that opened this one keeps no reference to its window
 	v, err := h.browser.visitOf(w, r)
 	if err != nil {
 		return err
 	}
 	if v.session == nil {
-		seeOther(w, h.browser.prefix+loginPath) // which leads back here
+		seeOther(w, h.browser.prefix+loginPath) // the sign-in page returns here
 		return nil
 	}
 	if r.Method != http.MethodPost {
@@ -56,7 +56,7 @@ func (h *accountPages) serve(w http.ResponseWriter, r *http.Request) error {
 	return h.changeAccount(w, r, v, f)
 }
 
-// changeAccount ends one application's access, one session, or all of them.
+// changeAccount processes the forms of the account page.
 func (h *accountPages) changeAccount(w http.ResponseWriter, r *http.Request, v visit, f requests.Form) error {
 	user := v.session.User
 	var next string
@@ -91,12 +91,12 @@ func (h *accountPages) changeAccount(w http.ResponseWriter, r *http.Request, v v
 	return nil
 }
 
-// doneQuery is the query of the account page that names the change just made.
+// doneQuery begins the query of the account page that names the change just made.
 const doneQuery = "done="
 
 func doneURL(d pages.Done) string { return accountPath + "?" + doneQuery + string(d) }
 
-// doneBefore returns the notice for the change just made. Only known notices count, whatever the link says.
+// doneBefore returns the notice for the change just made. It accepts only known notices, because a link may contain anything.
 func doneBefore(r *http.Request) pages.Done {
 	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded, pages.IdentityUnlinked, pages.TokenEnded} {
 		if r.URL.RawQuery == doneQuery+string(d) {
@@ -160,8 +160,8 @@ func (h *accountPages) organisationName(r *http.Request, user *store.User) strin
 	return organisation.Name
 }
 
-// roleOf returns the configured words for a user's role, or else the role, for which the pages may have words. It returns
-// "" for an undeclared role.
+// roleOf returns the configured words for a user's role, or else the role itself, for which the pages may have words. It returns "" for an
+// undeclared role.
 func (h *accountPages) roleOf(user *store.User) string {
 	switch words := h.roles.Words(user.Role); {
 	case !h.roles.Has(user.Role):

@@ -18,8 +18,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Audit writes one log line for each decision, with its reason and without credentials. It samples floods of refusals, so
-// that they cannot fill a disk.
+// Audit writes one log line for each decision, with its reason and without credentials. It samples floods of refusals, so that they cannot
+// fill a disk.
 type Audit struct {
 	accepted *zap.Logger
 	refused  *zap.Logger
@@ -27,7 +27,7 @@ type Audit struct {
 	address  func(*http.Request) string
 }
 
-// Each second, the first refusalsInFull refusals of a message are written, and then one in thinning.
+// Each second, the first refusalsInFull refusals with the same message are logged, then one in thinning.
 const (
 	refusalsInFull = 1000
 	thinning       = 1000
@@ -35,13 +35,13 @@ const (
 	crowdedPause = time.Minute
 )
 
-// overloads are the refusals due to overload.
+// overloads are the refusals caused by overload.
 var overloads = []*oauth.Error{
 	oauth.ErrVerificationBusy, oauth.ErrIntrospectionBusy, oauth.ErrHashingBusy, oauth.ErrDocumentAway, oauth.ErrDocumentBusy,
 	oauth.ErrDocumentThrottled, oauth.ErrRegistrationFull,
 }
 
-// NewAudit returns an Audit that writes to logger. Address returns the client's address; trusted proxies may supply it.
+// NewAudit returns an Audit that writes to logger. address returns the client's address, which trusted proxies may supply.
 func NewAudit(logger *zap.Logger, address func(*http.Request) string) *Audit {
 	crowded := make(map[*oauth.Error]*zap.Logger)
 	for _, overload := range overloads {
@@ -52,8 +52,7 @@ func NewAudit(logger *zap.Logger, address func(*http.Request) string) *Audit {
 	}
 }
 
-// thinned samples lines by message: it writes the first ones in each interval, and then one in thereafter, or none if
-// that is 0.
+// thinned samples lines by message: in each interval it writes the first ones, then one in thereafter, or none if thereafter is 0.
 func thinned(within time.Duration, first, thereafter int) zap.Option {
 	return zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, within, first, thereafter)
@@ -68,7 +67,7 @@ func (a *Audit) Accepted(r *http.Request, message string, fields ...zap.Field) {
 	a.decided(zapcore.InfoLevel, r, message, fields)
 }
 
-// Suspected is Accepted at warn level, for a valid request that may be a thief's.
+// Suspected is like Accepted at warn level, for a valid request that may come from a thief.
 func (a *Audit) Suspected(r *http.Request, message string, fields ...zap.Field) {
 	a.decided(zapcore.WarnLevel, r, message, fields)
 }
@@ -79,8 +78,8 @@ func (a *Audit) decided(level zapcore.Level, r *http.Request, message string, fi
 	}
 }
 
-// Passed records at debug level that the gate passed a request, with its token or, if t is nil, without one. It is not
-// logged by default, because access logs have these requests already.
+// Passed logs at debug level that the gate passed a request, with its token t or, if t is nil, without one. It is off by default, because
+// access logs already contain these requests.
 func (a *Audit) Passed(r *http.Request, t *token.AccessToken, further ...zap.Field) {
 	entry := a.accepted.Check(zapcore.DebugLevel, "request passed the gate")
 	if entry == nil {
@@ -93,8 +92,8 @@ func (a *Audit) Passed(r *http.Request, t *token.AccessToken, further ...zap.Fie
 	entry.Write(fields...)
 }
 
-// Refused records a refusal: a client's mistake at info, a stolen credential at warn, our own fault at error. Disconnects
-// and overload are not at error, since clients could raise alarms with them.
+// Refused logs a refusal: a client's mistake at info, a stolen credential at warn, a server fault at error. Disconnects and overload are
+// below error, because clients could otherwise trigger alarms.
 func (a *Audit) Refused(r *http.Request, message string, err error, fields ...zap.Field) {
 	e := oauth.AsError(err)
 	level, logger := zapcore.InfoLevel, a.refused
@@ -103,7 +102,7 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	switch {
 	case overload >= 0:
 		level, logger = zapcore.WarnLevel, a.crowded[overloads[overload]]
-	case fault && !errors.Is(err, context.Canceled) && !errors.Is(r.Context().Err(), context.Canceled): // SQLite says "interrupted" to who has left
+	case fault && !errors.Is(err, context.Canceled) && !errors.Is(r.Context().Err(), context.Canceled): // SQLite reports "interrupted" when the client has disconnected
 		level = zapcore.ErrorLevel
 	case errors.Is(e, oauth.ErrCodeReplayed), errors.Is(e, oauth.ErrRefreshReused), errors.Is(e, oauth.ErrRepeatedElsewhere):
 		level = zapcore.WarnLevel // a credential was stolen
@@ -141,7 +140,7 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 // requestFields is the number of fields that request adds.
 const requestFields = 4
 
-// request appends fields that identify the request. It omits the query, which may contain a credential, and a path with one.
+// request appends fields that identify the request. It omits the query, which may contain a credential, and a path that contains one.
 func (a *Audit) request(fields []zap.Field, r *http.Request) []zap.Field {
 	shown := func(text string) string {
 		if requests.ShowsPersonalToken(text) {

@@ -14,12 +14,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestACrowdRaisesNoAlarm: what clients can bring about by being many is no error, and has no line for each request. A fault of
-// ours has one.
+// TestACrowdRaisesNoAlarm: what many clients can cause together is not logged as an error, nor with a line for each request. A server fault
+// is.
 func TestACrowdRaisesNoAlarm(t *testing.T) {
 	var log bytes.Buffer
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&log), zap.DebugLevel)
-	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" }) // one for all: none hides another
+	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" }) // the same address for all, so that none hides another
 	for _, v := range []struct {
 		refusal *oauth.Error
 		level   string

@@ -19,14 +19,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// maxQuery bounds the parameters of an authorization request in bytes, so that the sealed request fits into a URL. The state of a
-// sign-in at a host holds the address at which it began, and may be longer: maxHostQuery.
+// maxQuery bounds the parameters of an authorization request in bytes, so that the sealed request fits into a URL. The state of a sign-in
+// at a host contains the address at which it began and may be longer, up to maxHostQuery.
 const (
 	maxQuery     = 8 << 10
 	maxHostQuery = 13 << 10
 )
 
-// authorizationPages are the authorization endpoint, and the way from there over the other pages to the client.
+// authorizationPages serves the authorization endpoint, and takes a request from there through the other pages back to the client.
 type authorizationPages struct {
 	authorizations *issuer.Authorizations
 	audit          *Audit
@@ -36,7 +36,7 @@ type authorizationPages struct {
 	consent        *consentPages
 }
 
-// serve is the authorization endpoint (RFC 6749 §3.1).
+// serve serves the authorization endpoint (RFC 6749 §3.1).
 func (h *authorizationPages) serve(w http.ResponseWriter, r *http.Request) error {
 	if !requests.IsNavigation(r) && !requests.IsFrame(r) {
 		return requests.NotAVisit()
@@ -75,11 +75,11 @@ func (h *authorizationPages) serve(w http.ResponseWriter, r *http.Request) error
 		switch {
 		case err != nil:
 			return forClient(err, client)
-		case attempt.Origin == h.browser.origin && !attempt.IsOf(readCookie(r, signin.HostBrowserCookie(h.browser.cookies.scheme()))): // elsewhere its callback sees the cookie
+		case attempt.Origin == h.browser.origin && !attempt.IsOf(readCookie(r, signin.HostBrowserCookie(h.browser.cookies.scheme()))): // at other origins, the host's callback checks the cookie
 			return h.redirectError(w, r, client, target, oauth.NewError(oauth.InvalidRequest, "state_of_another_browser"))
 		}
 	}
-	// 2. The request itself. From here on, errors are sent to the client.
+	// 2. The request. From here on, errors are sent to the client.
 	request, err := h.authorizations.ReadAuthorization(client, target, p.authorization(h.authorizations.Clients.OpenID || client.ID == store.BuiltInClientID))
 	if err != nil {
 		return h.redirectError(w, r, client, target, err)
@@ -87,8 +87,8 @@ func (h *authorizationPages) serve(w http.ResponseWriter, r *http.Request) error
 	if requests.IsFrame(r) && (!request.IsSilent() || !requests.ComesFrom(r, target.Origin())) {
 		return requests.NotAVisit()
 	}
-	// The client's page sent a cross-site POST, without cookies. A GET of the same parameters has them. Encode the
-	// parameters again: a body may contain bytes that a URL cannot.
+	// The client's page sent a cross-site POST, without cookies. A GET with the same parameters has them. The parameters are encoded again,
+	// because a body may contain bytes that a URL cannot.
 	if h.isCrossSite(r) {
 		seeOther(w, h.browser.prefix+authorizePath+"?"+url.Values(p).Encode())
 		return nil
@@ -101,7 +101,7 @@ func (h *authorizationPages) serve(w http.ResponseWriter, r *http.Request) error
 	return h.advance(w, r, walk{visit: v, request: &request, client: client, target: target})
 }
 
-// authorizationText returns the raw parameters: the query or, for POST, the body alone.
+// authorizationText returns the raw parameters: the query or, for POST, only the body.
 func (h *authorizationPages) authorizationText(w http.ResponseWriter, r *http.Request) (string, error) {
 	text := r.URL.RawQuery
 	if r.Method == http.MethodPost {
@@ -127,12 +127,12 @@ func (h *authorizationPages) authorizationText(w http.ResponseWriter, r *http.Re
 	return text, nil
 }
 
-// parameters are those of an authorization request. Unlike a form, they may contain duplicates: where an error is sent
-// depends on which.
+// parameters are those of an authorization request. Unlike a form, they may contain duplicates, because the target of the error depends on
+// which parameter is repeated.
 type parameters map[string][]string
 
-// readParameters parses a query or an urlencoded body. It refuses semicolons, because some readers split at them, except
-// in state and nonce, which must be returned to the client unchanged.
+// readParameters parses a query or a urlencoded body. It refuses semicolons, because some parsers split at them. It allows them in state
+// and nonce, which must be returned to the client unchanged.
 func readParameters(text string) (parameters, error) {
 	if strings.Count(text, "&") >= 2*requests.MaxParameters {
 		return nil, requests.Invalid("form_malformed")
@@ -146,14 +146,14 @@ func readParameters(text string) (parameters, error) {
 		}
 		text = strings.Join(pairs, "&")
 	}
-	values, err := url.ParseQuery(text) // refuses the other semicolons
+	values, err := url.ParseQuery(text) // refuses the remaining semicolons
 	if err != nil {
 		return nil, requests.Invalid("form_malformed")
 	}
 	return parameters(values), nil
 }
 
-// get returns a parameter, or "" if it is absent, empty or repeated.
+// get returns a parameter. It returns "" if the parameter is absent, empty or repeated.
 func (p parameters) get(name string) string {
 	if len(p[name]) != 1 {
 		return ""
@@ -163,7 +163,7 @@ func (p parameters) get(name string) string {
 
 func (p parameters) repeated(name string) bool { return len(p[name]) > 1 }
 
-// authorizationParameters are those that may occur once, and must be text, and openIDParameters likewise where they are known.
+// authorizationParameters may occur once and must be text. The same holds for openIDParameters if they are known.
 var (
 	authorizationParameters = []string{
 		"response_type", "response_mode", "scope", "state", "code_challenge", "code_challenge_method", "prompt",
@@ -206,12 +206,11 @@ type walk struct {
 	request *issuer.AuthorizationRequest
 	client  *store.Client
 	target  issuer.RedirectTarget
-	// fresh: without a request, a page that comes afterwards asks for a recent sign-in.
+	// fresh requires a recent sign-in on a later page if there is no request.
 	fresh bool
 }
 
-// advance performs the next step of the flow: the sign-in page, the consent page, or the redirect to the client. Every
-// page continues here.
+// advance performs the next step of the flow: the sign-in page, the consent page, or the redirect to the client. Every page calls it.
 func (h *authorizationPages) advance(w http.ResponseWriter, r *http.Request, k walk) error {
 	severOpener(w, k.client)
 	step, err := h.authorizations.NextStep(r.Context(), k.request, k.client, k.visit.session)
@@ -233,7 +232,7 @@ func (h *authorizationPages) advance(w http.ResponseWriter, r *http.Request, k w
 		path, show = consentPath, h.consent.showConsent
 	}
 	if at := r.URL.EscapedPath(); at != h.browser.prefix+authorizePath && (r.Method == http.MethodPost || h.browser.isCallback(at)) {
-		seeOther(w, h.browser.url(path, pending)) // reloading or going back then resubmits no form, and no provider's code
+		seeOther(w, h.browser.url(path, pending)) // a reload or the back button then resubmits neither a form nor a provider's code
 		return nil
 	}
 	return show(w, r, k, pending)
@@ -260,9 +259,9 @@ func (h *authorizationPages) approve(w http.ResponseWriter, r *http.Request, k w
 
 var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.ErrDecided}
 
-// redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1). Anyone can make a client known whose page is
-// anywhere on the web, or whose scheme starts a program, and a link to us would lead there. The error of such a client is therefore shown
-// here, unless it goes to loopback, or the user has just decided about the client on the consent page (RFC 9700 §4.11.2).
+// redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1). Anyone can register a client whose page is anywhere
+// on the web, or whose scheme starts a program. A link to us would then lead there. So the error of such a client is shown here, unless it
+// goes to loopback, or the user has just decided about the client on the consent page (RFC 9700 §4.11.2).
 func (h *authorizationPages) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target issuer.RedirectTarget, err error) error {
 	e := oauth.AsError(err)
 	if client.Origin != store.FromOperator && !target.IsLoopback() {
@@ -276,29 +275,29 @@ func (h *authorizationPages) redirectError(w http.ResponseWriter, r *http.Reques
 	return h.sendAnswer(w, r, client, target, target.Error(answers.WireName(e.Code), e.Description))
 }
 
-// isCrossSite reports whether another site's page has sent a POST, without our cookies.
+// isCrossSite reports whether another site's page sent a POST, without our cookies.
 func (h *authorizationPages) isCrossSite(r *http.Request) bool {
 	return r.Method == http.MethodPost && r.Header.Get("Sec-Fetch-Site") == "cross-site" &&
 		h.browser.sessionCookie(r).IsEmpty() && readCookie(r, h.browser.cookies.browser).IsEmpty()
 }
 
-// severOpener keeps a page that has opened a window from what the window shows, if people sign in there at a host: a script of that host
-// could read the code in the address of the callback if something prevents the callback from answering. Browsers obey it in redirects as well.
+// severOpener isolates a window from the page that opened it, for sign-ins at a host. Otherwise a script of that host could read the code
+// in the callback's address if the callback fails to answer. Browsers apply the header to redirects as well.
 func severOpener(w http.ResponseWriter, client *store.Client) {
 	if client != nil && client.ID == store.BuiltInClientID {
 		w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
 	}
 }
 
-// seeOther redirects with 303, so that the browser uses GET in any case (RFC 9700 §4.12).
+// seeOther redirects with 303, so that the browser always uses GET (RFC 9700 §4.12).
 func seeOther(w http.ResponseWriter, location string) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// sendAnswer sends the browser to the client with an answer of the authorization endpoint: by a redirect, or by a form (OAuth 2.0
-// Form Post Response Mode).
+// sendAnswer sends the browser to the client with an answer of the authorization endpoint, by a redirect or by a form (OAuth 2.0 Form Post
+// Response Mode).
 func (h *authorizationPages) sendAnswer(w http.ResponseWriter, r *http.Request, client *store.Client, target issuer.RedirectTarget, answer issuer.RedirectAnswer) error {
 	severOpener(w, client)
 	if answer.Location != "" {

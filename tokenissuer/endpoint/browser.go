@@ -11,10 +11,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// site is where the issuer is: the path of its URL, usually "", and its origin.
+// site is the location of the issuer: the path of its URL, usually "", and its origin.
 type site struct{ prefix, origin string }
 
-// browser serves pages to people: it knows their cookies, and the forms that are ours.
+// browser serves pages. It handles their cookies and form tokens.
 type browser struct {
 	site
 	sessions *signin.Sessions
@@ -30,8 +30,8 @@ type visit struct {
 	session *signin.Session // nil: not signed in
 }
 
-// owner returns the user that a form token is bound to, so that a page made for one user is not submitted by another. The sign-in form is
-// bound to the browser alone, because another tab may have signed in since.
+// owner returns the user that a form token is bound to, so that a page made for one user cannot be submitted by another. The sign-in form
+// is bound only to the browser, because another tab may have signed in since.
 func (v visit) owner(action string) string {
 	if v.session == nil || action == loginPath {
 		return ""
@@ -39,8 +39,8 @@ func (v visit) owner(action string) string {
 	return v.session.User.ID
 }
 
-// visitOf reads the cookies of a request to a page. It sets the browser cookie if there is none; nothing is stored on the
-// server before a sign-in.
+// visitOf reads the cookies of a request to a page. It sets the browser cookie if there is none. Nothing is stored on the server before a
+// sign-in.
 func (b *browser) visitOf(w http.ResponseWriter, r *http.Request) (visit, error) {
 	v := visit{browser: readCookie(r, b.cookies.browser)}
 	if len(v.browser.Reveal()) != len(oauth.NewID()) {
@@ -52,7 +52,7 @@ func (b *browser) visitOf(w http.ResponseWriter, r *http.Request) (visit, error)
 	return v, err
 }
 
-// session returns the session of the request; nil: not signed in.
+// session returns the session of the request, or nil if the user is not signed in.
 func (b *browser) session(r *http.Request) (*signin.Session, error) {
 	cookie := b.sessionCookie(r)
 	if cookie.IsEmpty() {
@@ -73,9 +73,8 @@ func (s *site) url(path string, pending oauth.Secret) string {
 	return location
 }
 
-// checkForm refuses a form that was not sent from our page, by the same browser and user as the page was made for (RFC
-// 9700 §4.7). It returns the form's nonce. The origin that browsers send cannot be forged by other sites; the form token
-// proves the rest.
+// checkForm refuses a form that was not sent from our page, by the browser and user for whom the page was made (RFC 9700 §4.7). It returns
+// the form's nonce. Other sites cannot forge the origin headers. The form token proves the rest.
 func (b *browser) checkForm(r *http.Request, v visit, f requests.Form, action string) (nonce string, err error) {
 	nonce, genuine := b.seals.OpenFormToken(f.Secret("form_token"), v.browser, action, v.owner(action), f.Get("pending"))
 	if !genuine || !b.isSameOrigin(r) {
@@ -91,8 +90,8 @@ func (b *browser) formToken(v visit, action string, pending oauth.Secret) string
 
 var forged = requests.Error{Status: http.StatusForbidden, Err: oauth.NewError(oauth.InvalidRequest, "form_forged")}
 
-// isSameOrigin reports whether the browser says that the request comes from our page. Our pages have the policy
-// no-referrer, so browsers send the Origin "null"; then Sec-Fetch-Site decides.
+// isSameOrigin reports whether the request comes from our page, according to the browser. Our pages have the policy no-referrer, so
+// browsers send the Origin "null". Then Sec-Fetch-Site decides.
 func (s *site) isSameOrigin(r *http.Request) bool {
 	site, origin := r.Header.Values("Sec-Fetch-Site"), r.Header.Values("Origin")
 	if len(site) > 1 || len(origin) > 1 {

@@ -18,19 +18,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
-// maxProviderState bounds the state that a provider is sent, in bytes: servers take a URL of 8 KiB. What a host seals fits in.
+// maxProviderState bounds the state sent to a provider, in bytes, because servers accept URLs of 8 KiB. The state that a host seals fits.
 const maxProviderState = 7 << 10
 
-// callbackPath is where providers send browsers back, each to a path of its own, so that the answer of one is never taken for that
-// of another (RFC 9700 §4.4.2).
+// callbackPath precedes the name of a provider in the path to which it sends browsers back. Each provider has its own path, so that its
+// answer cannot be taken for another provider's (RFC 9700 §4.4.2).
 const callbackPath = "/oauth/callback/"
 
 func (s *site) callbackURL(p *Provider) string { return s.origin + s.prefix + callbackPath + p.Name }
 
-// isCallback reports whether a path is one to which a provider sends browsers back.
+// isCallback reports whether a path is a provider's callback.
 func (s *site) isCallback(path string) bool { return strings.HasPrefix(path, s.prefix+callbackPath) }
 
-// providerPages send browsers to providers, and take them back.
+// providerPages send browsers to providers and serve the callbacks.
 type providerPages struct {
 	signIns       *signin.SignIns
 	audit         *Audit
@@ -41,8 +41,8 @@ type providerPages struct {
 	signIn        *signInPages
 }
 
-// refuse is refusePage for the answer of a provider. It may hold a code that is still good, and a script of our origin could read it in
-// the address of a page. So the sign-in page says that it came to nothing.
+// refuse is like refusePage for an answer from a provider. The answer may contain a code that is still valid, and a script of our origin
+// could read it in the page's address. So the browser is redirected to the sign-in page, which reports the failure.
 func (h *providerPages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if r.URL.RawQuery == "" || !requests.IsVisit(r) || !requests.IsNavigation(r) || answers.PrefersJSON(r.Header["Accept"]) || answers.StatusOf(err) == http.StatusTooEarly {
 		h.browser.refusePage(w, r, err)
@@ -53,7 +53,7 @@ func (h *providerPages) refuse(w http.ResponseWriter, r *http.Request, err error
 	seeOther(w, h.browser.prefix+loginPath+"?"+url.Values{failedAt: {string(pages.ProviderFailed)}, atProvider: {provider}}.Encode())
 }
 
-// sendToProvider sends a browser to a provider. All that is known of the sign-in travels with it, sealed.
+// sendToProvider sends a browser to a provider. The state contains the whole sign-in, sealed.
 func (h *providerPages) sendToProvider(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret, p *Provider, choose bool) error {
 	asked := k.asksOfProvider(choose)
 	asked.RedirectURI = h.browser.callbackURL(p)
@@ -75,15 +75,15 @@ func (h *providerPages) sendToProvider(w http.ResponseWriter, r *http.Request, k
 		return h.providerFailed(w, r, p, k, sealed, err)
 	}
 	query := to.Query()
-	query.Set("state", state.Reveal()) // last, because it holds what Begin has made
+	query.Set("state", state.Reveal()) // last, because it contains the results of Begin
 	to.RawQuery = query.Encode()
 	seeOther(w, to.String())
 	return nil
 }
 
-// serve takes a browser back from a provider, and signs it in.
+// serve serves a provider's callback and signs the user in.
 func (h *providerPages) serve(w http.ResponseWriter, r *http.Request, p *Provider) error {
-	if !requests.IsVisit(r) { // a code is used once, by the person
+	if !requests.IsVisit(r) { // a code is used once, by a visit of the user
 		return requests.NotAVisit()
 	}
 	v, err := h.browser.visitOf(w, r)
@@ -95,7 +95,7 @@ func (h *providerPages) serve(w http.ResponseWriter, r *http.Request, p *Provide
 		seeOther(w, returnTo)
 		return nil
 	}
-	// 1. The answer belongs to a sign-in that this browser has begun, at this provider, a short while ago.
+	// 1. The answer belongs to a recent sign-in that this browser began at this provider.
 	answer, err := upstream.ReadAnswer(query)
 	if err != nil {
 		return h.providerFailed(w, r, p, walk{visit: v}, oauth.Secret{}, err)
@@ -108,15 +108,15 @@ func (h *providerPages) serve(w http.ResponseWriter, r *http.Request, p *Provide
 	if err != nil {
 		return err
 	}
-	if v.session != nil && v.session.Family.Code.RequestID == began.ID { // the browser has sent it twice
+	if v.session != nil && v.session.Family.Code.RequestID == began.ID { // the browser sent the answer twice
 		return h.signIn.goOn(w, r, v, pending)
 	}
-	// 2. Who it is there, and who that is here.
+	// 2. The account at the provider, and its user here.
 	who, err := h.signInAtProvider(r, p, began, answer)
 	if err != nil {
 		return h.providerFailed(w, r, p, pending.walk(v), pending.sealed, err)
 	}
-	// 3. A new session, of this sign-in alone.
+	// 3. A new session for this sign-in.
 	session, err := h.signIn.openSession(w, r, v, who, began.ID)
 	if err != nil {
 		if oauth.AsError(err).Code == oauth.RateLimited {
@@ -129,7 +129,7 @@ func (h *providerPages) serve(w http.ResponseWriter, r *http.Request, p *Provide
 	return h.signIn.goOn(w, r, v, pending)
 }
 
-// signInAtProvider asks the provider who has signed in, and finds the user.
+// signInAtProvider redeems the provider's answer and finds the user.
 func (h *providerPages) signInAtProvider(r *http.Request, p *Provider, began signin.ProviderSignIn, answer upstream.Answer) (signin.SignedIn, error) {
 	settle, err := h.signIns.CountSignIn(r.Context(), h.audit.Address(r))
 	if err != nil {
@@ -153,8 +153,8 @@ func (h *providerPages) signInAtProvider(r *http.Request, p *Provider, began sig
 	return signin.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: account.AuthTime, Proof: account.Proof}, nil
 }
 
-// providerFailed sends a browser back to the sign-in page, which says what went wrong and offers every way to go on. A client that
-// demands a sign-in which the only provider does not prove is told so (OpenID Connect Core §3.1.2.3).
+// providerFailed sends a browser back to the sign-in page, which reports the failure and offers all ways to sign in. If a client requires a
+// fresh sign-in that the only provider does not prove, the client gets the error (OpenID Connect Core §3.1.2.3).
 func (h *providerPages) providerFailed(w http.ResponseWriter, r *http.Request, p *Provider, k walk, sealed oauth.Secret, err error) error {
 	e := oauth.AsError(err)
 	notice := noticeOf(e)
@@ -174,7 +174,7 @@ func (h *providerPages) providerFailed(w http.ResponseWriter, r *http.Request, p
 	return nil
 }
 
-// noticeOf returns what the sign-in page says of an error; NoNotice: the error has a page of its own.
+// noticeOf returns the sign-in page's notice for an error. It returns NoNotice if the error has a page of its own.
 func noticeOf(e *oauth.Error) pages.Notice {
 	switch {
 	case errors.Is(e, upstream.ErrUnavailable):
@@ -200,8 +200,8 @@ func noticeOf(e *oauth.Error) pages.Notice {
 	return pages.NoNotice
 }
 
-// failedBefore returns the notice for what went wrong at a provider, and what that is called. Only known ones count, whatever the link
-// says.
+// failedBefore returns the notice for a failed sign-in at a provider, and the provider's title. It accepts only known values, because a
+// link may contain anything.
 func (h *signInPages) failedBefore(r *http.Request) (pages.Notice, string) {
 	notice, p := pages.Notice(h.browser.pageParameter(r, failedAt)), h.methods.provider(h.browser.pageParameter(r, atProvider))
 	if p == nil || !notice.AboutProvider() && notice != pages.TooManyAttempts {
@@ -210,8 +210,8 @@ func (h *signInPages) failedBefore(r *http.Request) (pages.Notice, string) {
 	return notice, p.Title
 }
 
-// throughProvider returns where a browser goes that has just been signed out of here: to sign out of the provider where it signed in,
-// if that offers it, and from there to returnTo.
+// throughProvider returns the location for a browser that has just signed out here: the provider's sign-out, if the user signed in at a
+// provider that offers one, and from there returnTo.
 func (h *providerPages) throughProvider(v visit, returnTo string) string {
 	if v.session == nil {
 		return returnTo

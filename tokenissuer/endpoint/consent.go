@@ -81,7 +81,7 @@ func (h *consentPages) decide(w http.ResponseWriter, r *http.Request, k walk, f 
 	return requests.Invalid("decision_unknown")
 }
 
-// ticked returns the scopes whose boxes are ticked. The box of openid cannot be changed, and is not sent.
+// ticked returns the scopes whose boxes are ticked. The box of openid is fixed and not sent.
 func (h *consentPages) ticked(scopes oauth.Scopes, f requests.Form) oauth.Scopes {
 	var allowed oauth.Scopes
 	for i, name := range scopes {
@@ -92,7 +92,7 @@ func (h *consentPages) ticked(scopes oauth.Scopes, f requests.Form) oauth.Scopes
 	return allowed
 }
 
-// isFixed reports whether the user cannot decline a scope alone. Declining openid declines the whole request.
+// isFixed reports whether the user cannot decline a scope separately. Declining openid declines the whole request.
 func isFixed(policy *clients.Policy, scope string) bool {
 	return policy.OpenID && scope == oauth.ScopeOpenID
 }
@@ -110,8 +110,8 @@ func (h *consentPages) showConsent(w http.ResponseWriter, r *http.Request, k wal
 	return h.browser.show(w, r, http.StatusOK, k.request.UILocales, page, k.target.Origin())
 }
 
-// titleOf returns the name under which people see a client. A name that was not checked stands in quotation marks, after the host that
-// describes the client or that its answer goes to.
+// titleOf returns the name shown for a client. A name that was not checked is shown in quotation marks, after the host that describes the
+// client or that receives its answer.
 func titleOf(client *store.Client, answersTo string) string {
 	if client.Origin == store.FromOperator {
 		return client.Name
@@ -119,7 +119,7 @@ func titleOf(client *store.Client, answersTo string) string {
 	return strings.TrimSpace(cmp.Or(client.DescribedBy(), answersTo) + " “" + client.Name + "”")
 }
 
-// scopesInWords returns the scopes with the operator's words. The pages add the built-in words in the user's language.
+// scopesInWords returns the scopes with the operator's descriptions. The pages add the built-in descriptions in the user's language.
 func scopesInWords(policy *clients.Policy, scopes oauth.Scopes) []pages.Scope {
 	list := make([]pages.Scope, len(scopes))
 	for i, name := range scopes {

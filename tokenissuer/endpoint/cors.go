@@ -2,7 +2,7 @@ package endpoint
 
 import "net/http"
 
-// sharing says which origins may read an endpoint's responses (Fetch §3.3), always without credentials: these endpoints
+// sharing determines which origins may read an endpoint's responses (Fetch §3.3), always without credentials, because these endpoints
 // ignore cookies.
 type sharing int
 
@@ -11,7 +11,7 @@ const (
 	unshared sharing = iota
 	// sharedWithAll is for public documents.
 	sharedWithAll
-	// sharedWithClients is for endpoints that browser applications call: see clients.Origins.
+	// sharedWithClients is for endpoints that browser applications call; see clients.Origins.
 	sharedWithClients
 )
 
@@ -22,8 +22,7 @@ const (
 	PreflightMaxAge = "600"
 )
 
-// share sets the CORS headers of a response, including errors, and answers preflights. It reports whether it has
-// answered.
+// share sets the CORS headers of a response, including errors, and answers preflights. It reports whether it has answered.
 func (h *Handler) share(w http.ResponseWriter, r *http.Request, found route) (answered bool) {
 	origins := r.Header["Origin"]
 	switch found.sharing {
@@ -42,7 +41,7 @@ func (h *Handler) share(w http.ResponseWriter, r *http.Request, found route) (an
 	return letRead(w, r, origins[0], found.methods)
 }
 
-// shareWithAll is share for a public document.
+// shareWithAll is like share for a public document.
 func shareWithAll(w http.ResponseWriter, r *http.Request, methods string) (answered bool) {
 	return letRead(w, r, "*", methods)
 }

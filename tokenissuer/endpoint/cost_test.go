@@ -32,8 +32,8 @@ const (
 	costSecret = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc"
 )
 
-// counter is a Handler of declared clients and users on a store in memory, with an audit log that is encoded and thrown away, so
-// that what is left is what the endpoints themselves cost.
+// counter is a Handler with declared clients and users on a store in memory. Its audit log is encoded and discarded. So the measured cost
+// is that of the endpoints themselves.
 type counter struct {
 	*Handler
 	tb     testing.TB
@@ -93,7 +93,7 @@ func (noCounters) RepeatedElsewhere() {}
 func (noCounters) Issued(oauth.GrantType)           {}
 func (noCounters) Refused(_ string, _ *oauth.Error) {}
 
-// thriftyWriter is a ResponseWriter that is used again for the next request, and keeps the body of the last answer.
+// thriftyWriter is a reusable ResponseWriter. It keeps the body of the last response.
 type thriftyWriter struct {
 	header http.Header
 	status int
@@ -108,7 +108,7 @@ func (w *thriftyWriter) Write(body []byte) (int, error) {
 }
 func (w *thriftyWriter) SetReadDeadline(time.Time) error { return nil }
 
-// call is a request that can be sent again and again, so that what a call allocates is the Handler's.
+// call is a request that can be sent repeatedly, so that only the Handler allocates.
 type call struct {
 	handler *Handler
 	request *http.Request
@@ -127,7 +127,7 @@ func (c *counter) newCall(path, form string) *call {
 	return &call{handler: c.Handler, request: r, form: form, body: body, writer: thriftyWriter{header: make(http.Header)}}
 }
 
-// send serves the request and returns the body of the answer, which is good until the next one.
+// send serves the request and returns the body of the response, which is valid until the next call.
 func (c *call) send(tb testing.TB) []byte {
 	clear(c.writer.header)
 	c.writer.body = c.writer.body[:0]
@@ -183,8 +183,8 @@ func (c *counter) userInfoCall() *call {
 	return info
 }
 
-// TestWhatACallAllocates pins what the endpoints leave to the garbage collector, with some room: under the race detector
-// pools forget. An EdDSA signature allocates nearly nothing itself.
+// TestWhatACallAllocates bounds the allocations of the endpoints, with some room, because pools drop items under the race detector. An
+// EdDSA signature allocates almost nothing.
 func TestWhatACallAllocates(t *testing.T) {
 	const runs = 200
 	for _, c := range []struct {
@@ -219,7 +219,7 @@ func TestWhatACallAllocates(t *testing.T) {
 			call.form = forms[i]
 			call.send(t)
 			i++
-		}); n > 130 { // nine tenths are the database's
+		}); n > 130 { // nine tenths are those of the database
 			t.Errorf("%v allocations, the store's own included", n)
 		} else {
 			t.Logf("%v allocations, the store's own included", n)
@@ -248,7 +248,7 @@ func BenchmarkIntrospection(b *testing.B) {
 	benchmarkCall(b, (*counter).introspectionCall, oauth.EdDSA)
 }
 
-// BenchmarkRevocation asks for the end of one token again and again: what stands above the store costs the same each time.
+// BenchmarkRevocation revokes one token repeatedly. The code above the store costs the same each time.
 func BenchmarkRevocation(b *testing.B) {
 	benchmarkCall(b, (*counter).revocationCall, oauth.EdDSA)
 }

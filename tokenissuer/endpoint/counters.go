@@ -6,12 +6,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Counters receives counts of a Handler's decisions. Every request calls it, so it must be safe for concurrent use and must
-// not block. Its arguments come from small fixed sets, and never from a client.
+// Counters receives counts of a Handler's decisions. Every request calls it, so it must be safe for concurrent use and must not block. Its
+// arguments come from small fixed sets, never from a client.
 type Counters interface {
 	// Issued counts issued tokens by grant type, AdminCreated or BrowserSession.
 	Issued(by oauth.GrantType)
-	// RepeatedElsewhere counts refresh tokens that were repeated in time, but from another place than the first use.
+	// RepeatedElsewhere counts refresh tokens repeated within the grace period by a requester other than the first.
 	RepeatedElsewhere()
 	// Refused counts a refusal by endpoint and error.
 	Refused(endpoint string, err *oauth.Error)
@@ -24,7 +24,7 @@ const (
 	loginEndpoint         = "login"
 	metadataEndpoint      = "metadata"
 	memberEndpoint        = "member_token"
-	unknownEndpoint       = "unknown" // a path of ours without a route
+	unknownEndpoint       = "unknown" // one of our paths without a route
 )
 
 // refuse counts a refusal and answers it in the endpoint's form.

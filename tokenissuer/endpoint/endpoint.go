@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 )
 
-// Handler takes the requests for the issuer to the endpoints. It compares paths byte for byte, as the client sent them.
+// Handler routes requests to the issuer's endpoints. It compares paths byte for byte, as the client sent them.
 type Handler struct {
 	routes   map[string]route
 	alias    route
@@ -70,7 +70,7 @@ const (
 	methodsPage = "GET, HEAD, POST"
 )
 
-// NewHandler returns the endpoints of an issuer, at which people sign in by these methods and whose pages show the brand. It fails if the
+// NewHandler returns the endpoints of an issuer. methods are the ways to sign in, and the pages show the brand. NewHandler fails if the
 // issuer's URL or the logo is invalid.
 func NewHandler(p *issuer.Parts, tokens *grants.Grants, audit *Audit, counters Counters, methods SignInMethods, brand pages.Brand) (*Handler, error) {
 	u, err := url.Parse(p.URL)
@@ -119,7 +119,7 @@ func (h *Handler) addTokens(p *issuer.Parts, tokens *grants.Grants, audit *Audit
 	}
 }
 
-// addPages adds what people see, and the paths to which providers send browsers back.
+// addPages adds the pages and the callbacks of providers.
 func (h *Handler) addPages(parts *issuer.Parts, audit *Audit, methods *SignInMethods) {
 	b := h.browser
 	authorization := &authorizationPages{authorizations: parts.Authorizations, audit: audit, counters: h.counters, browser: b}
@@ -143,7 +143,7 @@ func (h *Handler) addPages(parts *issuer.Parts, audit *Audit, methods *SignInMet
 	}
 }
 
-// addDocuments adds what the issuer publishes. Without OpenID, the paths of an OpenID provider's metadata are answered with an error.
+// addDocuments adds the documents that the issuer publishes. Without OpenID, the paths of OpenID provider metadata return an error.
 func (h *Handler) addDocuments() {
 	at, d := h.site.prefix, h.documents
 	public := func(name string, serve func(http.ResponseWriter, *http.Request) error) route {
@@ -166,7 +166,7 @@ func (h *Handler) addDocuments() {
 	}
 }
 
-// navigated is serve for a page: scripts of an application at our origin, which send the user's cookies, get nothing of it.
+// navigated wraps serve for a page. It refuses requests by scripts of applications at our origin, which send the user's cookies.
 func navigated(serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if !requests.IsNavigation(r) {
@@ -176,14 +176,14 @@ func navigated(serve func(http.ResponseWriter, *http.Request) error) func(http.R
 	}
 }
 
-// MountRegistration serves a Registrar. It is called before requests come.
+// MountRegistration serves a Registrar. It must be called before the first request.
 func (h *Handler) MountRegistration(registrar *clients.Registrar) error {
 	h.registration.registrar, h.documents.register = registrar, h.registration.url
 	h.routes[h.registration.path] = route{"register", methodsPost, h.registration.register, h.browser.refuseJSON, sharedWithAll}
 	return h.PublishMetadata()
 }
 
-// routeOf returns the route for the path of a request. One without serve is a path of ours at which there is nothing.
+// routeOf returns the route for the path of a request. A route without serve is one of our paths without an endpoint.
 func (h *Handler) routeOf(r *http.Request) route {
 	path := r.URL.EscapedPath()
 	if found, ok := h.routes[path]; ok {
@@ -198,14 +198,13 @@ func (h *Handler) routeOf(r *http.Request) route {
 	return h.nothing()
 }
 
-// nothing is the route of a path of ours at which there is nothing.
+// nothing returns the route for one of our paths without an endpoint.
 func (h *Handler) nothing() route {
 	return route{name: unknownEndpoint, refuse: h.browser.refuseUnknown}
 }
 
-// Owns reports whether the request is for the issuer: its endpoints, everything else under its paths, and any path that
-// an upstream could read as one of them. Such a request, and the credentials in it, must not reach an upstream. Owns
-// ignores query and host.
+// Owns reports whether the request is for the issuer: its endpoints, every other path below its own, and any path that an upstream could
+// read as one of them. Such a request, and the credentials in it, must not reach an upstream. Owns ignores query and host.
 func (h *Handler) Owns(r *http.Request) bool {
 	if _, ok := h.routes[r.URL.EscapedPath()]; ok || h.members.owns(r.URL) {
 		return true
@@ -221,19 +220,19 @@ func (h *Handler) isNear(u *url.URL) bool {
 	})
 }
 
-// ServeHTTP answers a request for which Owns is true.
+// ServeHTTP answers a request for which Owns returns true.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
 	h.serve(w, r, h.routeOf(r))
 }
 
-// ServeTokenAlias serves the alias of the token endpoint, which supports the refresh_token and password grants alone.
+// ServeTokenAlias serves the alias of the token endpoint. It supports only the refresh_token and password grants.
 func (h *Handler) ServeTokenAlias(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
 	h.serve(w, r, h.alias)
 }
 
-// ServeUnavailable answers a request for the issuer, or for its alias, with 503 in the form of that endpoint's errors.
+// ServeUnavailable answers a request for the issuer, or for its alias, with 503 in that endpoint's error format.
 func (h *Handler) ServeUnavailable(w http.ResponseWriter, r *http.Request, reason string) {
 	begin(w, r)
 	found := h.routeOf(r)
@@ -243,9 +242,9 @@ func (h *Handler) ServeUnavailable(w http.ResponseWriter, r *http.Request, reaso
 	h.refuse(w, r, found, oauth.Unavailable(reason, nil))
 }
 
-// begin sets the headers of every response, and bounds the request's body.
+// begin sets the headers of every response and bounds the request's body.
 func begin(w http.ResponseWriter, r *http.Request) {
-	// Not shared between responses: Caddy's `header` handler edits values in place.
+	// Not shared between responses, because Caddy's `header` handler edits values in place.
 	header, lines := w.Header(), &[...]string{"no-store", "no-cache", "nosniff"}
 	header["Cache-Control"] = lines[0:1:1]
 	header["Pragma"] = lines[1:2:2]
@@ -262,7 +261,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route) {
 	}
 }
 
-// answer serves a request whose method the endpoint has.
+// answer serves a request whose method the route allows.
 func (found route) answer(w http.ResponseWriter, r *http.Request) error {
 	if found.serve == nil {
 		return pathUnknown()

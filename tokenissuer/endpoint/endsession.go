@@ -14,17 +14,17 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// signOutNames are the parameters of an application that asks to sign the user out (OpenID Connect RP-Initiated Logout §2).
+// signOutNames are the parameters of an application's sign-out request (OpenID Connect RP-Initiated Logout §2).
 var signOutNames = []string{"id_token_hint", "logout_hint", "client_id", "post_logout_redirect_uri", "state", "ui_locales"}
 
-// atHost is the parameter, and the field of the form, with which a host behind the gate sends a browser here that has signed out there, or
-// has no session there: the host's origin.
+// atHost is the query parameter and form field with the origin of a host behind the gate. The host sends a browser here with it after a
+// sign-out there, or if the browser has no session there.
 const atHost = "host"
 
 // carriedRequest is the field of the sign-out form that repeats the application's request, as a query.
 const carriedRequest = "request"
 
-// maxSignOut bounds an application's request in bytes. An ID token with many claims is much of it.
+// maxSignOut bounds an application's request in bytes. An ID token with many claims takes up most of it.
 const maxSignOut = 24 << 10
 
 // signOutPages are the sign-out page and its form.
@@ -37,8 +37,8 @@ type signOutPages struct {
 	providers *providerPages
 }
 
-// serve serves the sign-out page and its form, and the end_session_endpoint. A GET that does not prove to know this browser's session signs
-// no one out, because any site can place a link.
+// serve serves the sign-out page and its form, and the end_session_endpoint. A GET signs the user out only if it proves knowledge of this
+// browser's session, because any site can contain a link.
 func (h *signOutPages) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		v, err := h.browser.visitOf(w, r)
@@ -55,8 +55,8 @@ func (h *signOutPages) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	asked := h.signOutForm(f)
-	// The form of another site comes without our cookies, whatever others there are and whether the browser says where it is from. A
-	// GET has them. Nothing is set or deleted before: any site can send a form.
+	// A form from another site comes without our session cookie, whatever other cookies there are and whether or not the browser states its
+	// origin. A GET has the cookie. Nothing is set or deleted before, because any site can send a form.
 	if len(asked) > 0 && h.browser.sessionCookie(r).IsEmpty() {
 		seeOther(w, h.signOutURL(asked))
 		return nil
@@ -71,7 +71,7 @@ func (h *signOutPages) serve(w http.ResponseWriter, r *http.Request) error {
 	return h.confirmedSignOut(w, r, v, f)
 }
 
-// signOutQuery reads an application's request. What is malformed asks for nothing.
+// signOutQuery reads an application's request. A malformed one counts as empty.
 func (h *signOutPages) signOutQuery(text string) url.Values {
 	asked := make(url.Values)
 	if !h.browser.policy().OpenID || len(text) > maxSignOut {
@@ -89,7 +89,7 @@ func (h *signOutPages) signOutQuery(text string) url.Values {
 	return asked
 }
 
-// signOutForm is signOutQuery for a form that an application has sent. Our own form asks for nothing so.
+// signOutForm is like signOutQuery for a form that an application sent. Our own form counts as empty.
 func (h *signOutPages) signOutForm(f requests.Form) url.Values {
 	asked := make(url.Values)
 	if !h.browser.policy().OpenID || f.Get("form_token") != "" {
@@ -118,8 +118,8 @@ func (h *signOutPages) signOutRequest(r *http.Request, asked url.Values) (issuer
 	return request, err
 }
 
-// askedToSignOut signs the user out if an application proves to know the session, and sends the browser back to it. Otherwise it asks the
-// user.
+// askedToSignOut signs the user out if an application proves knowledge of the session, and sends the browser back to the application.
+// Otherwise it asks the user.
 func (h *signOutPages) askedToSignOut(w http.ResponseWriter, r *http.Request, v visit, asked url.Values) error {
 	request, err := h.signOutRequest(r, asked)
 	if err != nil {
@@ -161,7 +161,7 @@ func (h *signOutPages) askedToSignOut(w http.ResponseWriter, r *http.Request, v 
 	return h.browser.show(w, r, http.StatusOK, asked.Get("ui_locales"), page, targets...)
 }
 
-// confirmedSignOut signs out the user who has confirmed it on our page.
+// confirmedSignOut signs out a user who has confirmed it on our page.
 func (h *signOutPages) confirmedSignOut(w http.ResponseWriter, r *http.Request, v visit, f requests.Form) error {
 	asked := h.signOutQuery(f.Get(carriedRequest))
 	if v.session == nil { // the session ended while the page was open
@@ -190,7 +190,7 @@ func (h *signOutPages) confirmedSignOut(w http.ResponseWriter, r *http.Request, 
 	return h.signOut(w, r, v, returnTo)
 }
 
-// signOutURL is the sign-out page for an application's request.
+// signOutURL returns the URL of the sign-out page for an application's request.
 func (h *signOutPages) signOutURL(asked url.Values) string {
 	if len(asked) == 0 {
 		return h.browser.prefix + logoutPath
@@ -198,7 +198,7 @@ func (h *signOutPages) signOutURL(asked url.Values) string {
 	return h.browser.prefix + logoutPath + "?" + asked.Encode()
 }
 
-// signInAgainURL returns the sign-in page for a user who has just signed out, at which no provider signs them in again at once.
+// signInAgainURL returns the sign-in page for a user who has just signed out. There, no provider signs the user in again at once.
 func (h *signOutPages) signInAgainURL() string {
 	if len(h.methods.Providers) == 0 {
 		return h.browser.prefix + loginPath
@@ -206,7 +206,7 @@ func (h *signOutPages) signInAgainURL() string {
 	return h.browser.prefix + loginPath + "?" + switchAccount + "=1"
 }
 
-// signOut ends the browser's session, if it has one, and sends the browser on.
+// signOut ends the browser's session, if there is one, and redirects the browser.
 func (h *signOutPages) signOut(w http.ResponseWriter, r *http.Request, v visit, returnTo string) error {
 	if v.session != nil {
 		if err := h.browser.sessions.SignOut(r.Context(), v.session); err != nil {
@@ -220,11 +220,12 @@ func (h *signOutPages) signOut(w http.ResponseWriter, r *http.Request, v visit, 
 	return nil
 }
 
-// forgetPages has a browser that signs out forget the pages of this origin, which its back button would show.
+// forgetPages makes a browser that signs out drop this origin's pages, which its back button would otherwise show.
 func forgetPages(w http.ResponseWriter) { w.Header().Set("Clear-Site-Data", `"cache"`) }
 
-// signedOutAtHost takes a browser on that has signed out at a host behind the gate, and reports whether it did: to the provider where
-// its user had signed in, and back to the host. Its session has ended before, so a link of another site ends nothing.
+// signedOutAtHost redirects a browser that has signed out at a host behind the gate, and reports whether it did. The browser goes to the
+// provider where its user signed in, and from there back to the host. Its session has already ended, so a link from another site ends
+// nothing.
 func (h *signOutPages) signedOutAtHost(w http.ResponseWriter, r *http.Request, v visit) bool {
 	host := h.hostAsking(r.URL.RawQuery)
 	if host == "" || v.session != nil || !requests.IsVisit(r) {
@@ -241,7 +242,7 @@ func (h *signOutPages) signedOutAtHost(w http.ResponseWriter, r *http.Request, v
 	return true
 }
 
-// hostAsking returns the origin of the host that has sent a browser here; empty: none of ours has.
+// hostAsking returns the origin of the host that sent a browser here. It returns "" if the origin is not one of our hosts.
 func (h *signOutPages) hostAsking(query string) string {
 	p, err := readParameters(query)
 	if err != nil || !h.hosts.Has(p.get(atHost)) {

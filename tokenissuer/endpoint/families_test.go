@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// ask sends a request to the handler, with these cookies and headers in pairs.
+// ask sends a request to the handler, with these cookies, and with headers as pairs of name and value.
 func (c *counter) ask(method, target, form string, cookies []*http.Cookie, headers ...string) *http.Response {
 	r := httptest.NewRequestWithContext(c.tb.Context(), method, costIssuer+target, strings.NewReader(form))
 	if form != "" {
@@ -31,7 +31,7 @@ func (c *counter) ask(method, target, form string, cookies []*http.Cookie, heade
 	return w.Result()
 }
 
-// TestEachPathHasItsFamily: every endpoint answers, in its family's form, with nothing but what NewHandler has given it.
+// TestEachPathHasItsFamily: every endpoint works with only what NewHandler gave it, and answers in its own error format.
 func TestEachPathHasItsFamily(t *testing.T) {
 	c := newCounter(t, oauth.ES256)
 	const json, page = "application/json", "text/html"
@@ -71,7 +71,7 @@ func TestEachPathHasItsFamily(t *testing.T) {
 
 var formTokenField = regexp.MustCompile(`name="form_token" value="([^"]+)"`)
 
-// TestFormsOfTheAccountPage: a form for a personal access token is refused where there are none, like any other that the page does not have.
+// TestFormsOfTheAccountPage: without personal access tokens, their form is refused like any other unknown form.
 func TestFormsOfTheAccountPage(t *testing.T) {
 	c := newCounter(t, oauth.ES256)
 	ada, err := c.issuer.Families.Directory.User(t.Context(), "u-ada")

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// identitiesOf returns the accounts at providers with which a user signs in, for the account page.
+// identitiesOf returns a user's accounts at providers, for the account page.
 func (h *accountPages) identitiesOf(r *http.Request, user *store.User) ([]pages.Identity, error) {
 	if h.methods.Accounts.Users == nil {
 		return nil, nil
@@ -30,7 +30,7 @@ func (h *accountPages) identitiesOf(r *http.Request, user *store.User) ([]pages.
 	return list, nil
 }
 
-// unlink unlinks an account from its user, unless the user could not sign in without it.
+// unlink unlinks an account from its user. It refuses if the user could not sign in without it.
 func (h *accountPages) unlink(r *http.Request, session *signin.Session, id string) error {
 	provider, subject, _ := strings.Cut(id, " ")
 	if h.methods.Accounts.Users == nil {
@@ -41,7 +41,7 @@ func (h *accountPages) unlink(r *http.Request, session *signin.Session, id strin
 	return h.methods.Accounts.Users.Unlink(r.Context(), u)
 }
 
-// unlinking says which account is taken from a user, and which other ways in count.
+// unlinking describes the account to unlink, and which other ways to sign in count.
 func (h *accountPages) unlinking(user *store.User, provider, subject string) store.Unlinking {
 	u := store.Unlinking{
 		Provider: provider, Subject: subject, UserID: user.ID, MayBeLast: !h.methods.WithoutPasswords && !h.signIns.DirectoriesAlone && !user.PasswordHash.IsEmpty(),
@@ -57,7 +57,7 @@ func (h *accountPages) unlinking(user *store.User, provider, subject string) sto
 	return u
 }
 
-// titleOf returns what people call a provider.
+// title returns the name shown for a provider.
 func (m *SignInMethods) title(provider string) string {
 	if p := m.provider(provider); p != nil {
 		return p.Title

@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// introspect is the introspection endpoint (RFC 7662 §2). The caller authenticates as a client, with its secret or with
-// another access token than the one in question. It learns only of that client's tokens.
+// introspect serves the introspection endpoint (RFC 7662 §2). The caller authenticates as a client, with its secret or with another access
+// token than the introspected one. It learns only about that client's tokens.
 func (h *tokenEndpoints) introspect(w http.ResponseWriter, r *http.Request) error {
 	f, err := requests.ParseForm(w, r)
 	if err != nil {
@@ -38,11 +38,12 @@ func (h *tokenEndpoints) introspect(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// introspectionRoom is the capacity for a usual response.
+// introspectionRoom is the capacity for a typical response.
 const introspectionRoom = 512
 
-// introspectionOf returns the response (RFC 7662 §2.2). Its token_use says which kind the token is of. For a refresh token it omits
-// token_type, since it gives no access, and exp, which every use extends. Its iat is its family's: its own would reveal the last refresh.
+// introspectionOf returns the response (RFC 7662 §2.2). token_use is the kind of the token. For a refresh token, it omits token_type,
+// because the token gives no access, and exp, which every use extends. iat is then that of the family: the token's own would reveal the
+// last refresh.
 func (h *tokenEndpoints) introspectionOf(found *issuer.Introspection) answers.Object {
 	o := answers.NewObject(introspectionRoom)
 	o.Boolean("active", found != nil)

@@ -35,8 +35,7 @@ func invalidMember(name, pointer string) error {
 	return documentError(http.StatusBadRequest, "invalid_member", pointer, "The member "+name+" must be "+kind+".")
 }
 
-// refuse answers with a JSON:API document, whatever Accept says, and with a challenge if the credential is at
-// fault (RFC 6750 §3).
+// refuse answers with a JSON:API document, regardless of Accept. It adds a challenge if the credential is at fault (RFC 6750 §3).
 func (h *memberTokens) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.audit.Refused(r, "token for a member refused", err)
 	e := oauth.AsError(err)

@@ -70,20 +70,20 @@ func (h *signInPages) serve(w http.ResponseWriter, r *http.Request) error {
 	return h.signIn(w, r, v, pending, f, nonce)
 }
 
-// pending is what follows the sign-in: an authorization request, or the account page.
+// pending is what follows the sign-in: an authorization request or the account page.
 type pending struct {
 	sealed   oauth.Secret
-	request  *issuer.AuthorizationRequest // nil: none
+	request  *issuer.AuthorizationRequest // nil if none
 	client   *store.Client
 	target   issuer.RedirectTarget
-	toTokens bool // the account page makes a personal access token, which takes a sign-in that was proved just now
+	toTokens bool // return to the account page to make a personal access token, which requires a recent sign-in
 }
 
-// toTokens stands in the place of a sealed request when the account page asks for another sign-in before it makes a token. It needs no seal:
-// such a link says no more than that.
+// toTokens replaces the sealed request when the account page requires another sign-in before it makes a token. It needs no seal, because
+// such a link has no other content.
 const toTokens = "tokens"
 
-// toTokensOf returns what follows the sign-in if it is a personal access token.
+// toTokensOf returns a pending with toTokens set if text is toTokens.
 func toTokensOf(text oauth.Secret) pending {
 	return pending{sealed: text, toTokens: text.Reveal() == toTokens}
 }
@@ -92,7 +92,7 @@ func (p pending) walk(v visit) walk {
 	return walk{visit: v, request: p.request, client: p.client, target: p.target, fresh: p.toTokens}
 }
 
-// pendingInQuery returns the sealed pending request in the URL of a page.
+// pendingInQuery returns the sealed pending request in a page's URL.
 func pendingInQuery(r *http.Request) oauth.Secret {
 	p, err := readParameters(r.URL.RawQuery)
 	if err != nil {
@@ -133,7 +133,7 @@ func (h *signInPages) signIn(w http.ResponseWriter, r *http.Request, v visit, p 
 	return h.goOn(w, r, v, p)
 }
 
-// goOn continues with what follows a sign-in.
+// goOn continues with the pending step after a sign-in.
 func (h *signInPages) goOn(w http.ResponseWriter, r *http.Request, v visit, p pending) error {
 	switch {
 	case p.request != nil:
@@ -146,7 +146,7 @@ func (h *signInPages) goOn(w http.ResponseWriter, r *http.Request, v visit, p pe
 	return nil
 }
 
-// signedInFields are what the audit log says of a sign-in.
+// signedInFields returns the audit fields of a sign-in.
 func signedInFields(who signin.SignedIn, session *signin.Session) []zap.Field {
 	fields := []zap.Field{zap.String("subject", who.User.ID), zap.String("session", session.Family.ID)}
 	if who.Provider != "" {
@@ -185,15 +185,15 @@ func (h *signInPages) openSession(w http.ResponseWriter, r *http.Request, v visi
 	return session, nil
 }
 
-// signInFailed shows the sign-in page again, with the pending request and a notice. Provider is the directory that has the password;
-// empty: it is one of ours, or nobody's.
+// signInFailed shows the sign-in page again, with the pending request and a notice. provider is the directory that verified the password,
+// or empty.
 func (h *signInPages) signInFailed(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret, email, provider string, err error) error {
 	e := oauth.AsError(err)
 	notice := map[oauth.ErrorCode]pages.Notice{
 		oauth.InvalidGrant: pages.WrongCredentials, oauth.RateLimited: pages.TooManyAttempts,
 		oauth.TemporarilyUnavailable: pages.Busy,
 	}[e.Code]
-	if e.Code == oauth.AccessDenied && provider != "" { // the password was right
+	if e.Code == oauth.AccessDenied && provider != "" { // the password was correct
 		notice = pages.ProviderRefused
 	}
 	if notice == pages.NoNotice {
@@ -210,7 +210,7 @@ func (h *signInPages) signInFailed(w http.ResponseWriter, r *http.Request, k wal
 	return h.browser.show(w, r, status, k.locales(), page, h.methods.formTargets(k)...)
 }
 
-// showSignIn shows the sign-in page, or sends the browser to the provider where its user signs in.
+// showSignIn shows the sign-in page, or sends the browser to the user's provider.
 func (h *signInPages) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret) error {
 	severOpener(w, k.client)
 	if p := h.providerFor(r, k); p != nil {
@@ -243,7 +243,7 @@ func (h *signInPages) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
 		page.ClientName = titleOf(k.client, k.target.Host())
 	}
 	if k.request != nil && k.client.ID == store.BuiltInClientID {
-		page.ClientName = k.target.Host() // people know the host that they have opened
+		page.ClientName = k.target.Host() // users know the host that they have opened
 	}
 	return page
 }
@@ -256,8 +256,7 @@ func (k walk) locales() string {
 	return k.request.UILocales
 }
 
-// formTargets returns the origins to which a form of the page may finally redirect, besides ours: browsers check
-// redirects too.
+// formTargets returns the origins, other than ours, to which a form of the page may redirect. Browsers check redirects too.
 func (m *SignInMethods) formTargets(k walk) []string {
 	targets := m.origins()
 	if k.request != nil {
@@ -274,7 +273,7 @@ type accountError struct {
 
 func (e accountError) Unwrap() error { return e.error }
 
-// forAccount adds the account to an error if it exists: people type passwords into the e-mail field.
+// forAccount adds the account to an error if the account exists. Otherwise the text may be a password, typed into the e-mail field.
 func forAccount(people store.Directory, r *http.Request, err error, typed string) error {
 	email, addressErr := store.CanonicalEmail(typed)
 	if addressErr != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// reference is the body that names a user.
+// reference returns the body that names a user.
 func reference(id string) string { return `{"data":{"id":` + strconv.Quote(id) + `,"type":"users"}}` }
 
 // TestM11To14TheBodyNamesOneUserInOneWay: path and body that name different users, another type, missing, doubled or case-folded members
@@ -69,13 +69,13 @@ func TestM11To14TheBodyNamesOneUserInOneWay(t *testing.T) {
 		`{"data":{"id":1,"iD":"u-grace","type":"users"}}`:            {400, malformed},
 		`{"data":{"iD":"u-grace","type":"users"}}`:                   {400, malformed},
 		`{"data":{"type":"\u0075sers","id":"u-\u0067race"}}`:         {},
-		`{"data":{"id":"u-grace","type":"users","attributeſ":{"id":"u-ben"},"relationſhips":{}},"jſonapi":{}}`: {}, // a long s is an s to some readers
+		`{"data":{"id":"u-grace","type":"users","attributeſ":{"id":"u-ben"},"relationſhips":{}},"jſonapi":{}}`: {}, // some parsers read a long s as an s
 	} {
 		t.Run(body, func(t *testing.T) { holdBody(t, adminUsers+"u-grace"+adminSuffix, body, want) })
 	}
 }
 
-// holdBody wants a body to be refused so, or to name the user u-grace.
+// holdBody fails unless the body is refused as wanted, or names the user u-grace if want is empty.
 func holdBody(t *testing.T, path, body string, want refusal) {
 	t.Helper()
 	id, err := memberOf(path, body)
@@ -225,8 +225,8 @@ func TestM18M19MediaTypes(t *testing.T) {
 	}
 }
 
-// FuzzJSONAPIBody holds: what is accepted, Go's own parser reads as the same type and id, also where it takes names in
-// any case, and the path names that id and nothing else.
+// FuzzJSONAPIBody: Go's own parser reads the same type and id in every accepted body, also when it ignores the case of names. The path
+// names that id and nothing else.
 func FuzzJSONAPIBody(f *testing.F) {
 	for _, body := range []string{
 		`{"data":{"id":"1","type":"users"}}`, ` {"data" : {"type":"users", "id":"\u0031"}} `, `{"data":{"id":"1","id":"2","type":"users"}}`,

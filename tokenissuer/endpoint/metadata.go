@@ -16,11 +16,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// publicMaxAge lets clients keep metadata and keys for five minutes.
+// publicMaxAge lets clients cache metadata and keys for five minutes.
 const publicMaxAge = "public, max-age=300"
 
-// ResourceMetadataURL is where a client that was refused finds the metadata of what it asked for (RFC 9728 §3.1): at
-// the audience when that is a URL, else at the issuer.
+// ResourceMetadataURL returns the URL of the metadata for a client that was refused (RFC 9728 §3.1): at the audience if that is a URL, or
+// else at the issuer.
 func ResourceMetadataURL(issuer *clients.Policy) string {
 	u, err := url.Parse(issuer.Audience[0])
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
@@ -31,15 +31,15 @@ func ResourceMetadataURL(issuer *clients.Policy) string {
 	return u.Scheme + "://" + u.Host + WellKnownResource + strings.TrimSuffix(u.EscapedPath(), "/")
 }
 
-// ResourceMetadata is what is published of a protected resource (RFC 9728 §2).
+// ResourceMetadata is the metadata of a protected resource (RFC 9728 §2).
 type ResourceMetadata struct {
 	// Resource is the resource identifier, a URL.
 	Resource string
-	// Servers are the issuers whose tokens it takes.
+	// Servers are the issuers whose tokens the resource accepts.
 	Servers []string
-	// Scopes are those that requests may need; empty: none are known.
+	// Scopes are those that requests may need. It is empty if they are unknown.
 	Scopes []string
-	// AtRoot: it is served at the well-known path itself too, for clients that look nowhere else.
+	// AtRoot also serves the metadata at the well-known path itself, for clients that look only there.
 	AtRoot bool
 }
 
@@ -52,19 +52,19 @@ func (m ResourceMetadata) document() ([]byte, error) {
 	}{m.Resource, m.Servers, m.Scopes, []string{"header"}})
 }
 
-// resourceMetadata is that of the issuer's audience.
+// resourceMetadata returns the metadata of the issuer's audience.
 func resourceMetadata(issuer *clients.Policy) ([]byte, error) {
 	return ResourceMetadata{Resource: issuer.Audience[0], Servers: []string{issuer.URL}, Scopes: oauth.ResourceScopes(issuer.Scopes.Names())}.document()
 }
 
-// documents are what the issuer publishes.
+// documents are the documents that the issuer publishes.
 type documents struct {
 	policy    *clients.Policy
 	open      *clients.Open
 	grants    *grants.Grants
 	minter    *issuer.Minter
 	languages []string
-	// register is where clients register; empty: they cannot.
+	// register is the URL at which clients register. It is empty if they cannot.
 	register string
 	metadata atomic.Pointer[[]byte]
 	resource []byte
@@ -78,7 +78,7 @@ func (d *documents) serveResourceMetadata(w http.ResponseWriter, r *http.Request
 	return writePublic(w, r, "application/json", d.resource)
 }
 
-// jwks publishes the public keys (RFC 7517 §5).
+// jwks serves the public keys (RFC 7517 §5).
 func (d *documents) jwks(w http.ResponseWriter, r *http.Request) error {
 	keys, err := d.minter.JWKS()
 	if err != nil {
@@ -87,18 +87,18 @@ func (d *documents) jwks(w http.ResponseWriter, r *http.Request) error {
 	return writePublic(w, r, "application/jwk-set+json", keys)
 }
 
-// writePublic answers with a document that clients may keep, or with 304 if they have it. Equal documents have equal tags on every node.
+// writePublic writes a document that clients may cache, or 304 if they have it. Equal documents have equal tags on every node.
 func writePublic(w http.ResponseWriter, r *http.Request, mediaType string, body []byte) error {
 	digest := sha256.Sum256(body)
 	tag := `"` + base64.RawURLEncoding.EncodeToString(digest[:12]) + `"`
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Cache-Control", publicMaxAge)
 	w.Header().Del("Pragma")
-	if strings.Contains(r.Header.Get("If-None-Match"), tag) { // a list of tags, each within quotes (RFC 9110 §13.1.2)
+	if strings.Contains(r.Header.Get("If-None-Match"), tag) { // a list of quoted tags (RFC 9110 §13.1.2)
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	w.Header().Set("Content-Type", mediaType)
-	_, _ = w.Write(body) // the client is gone when this fails
+	_, _ = w.Write(body) // an error means that the client has disconnected
 	return nil
 }

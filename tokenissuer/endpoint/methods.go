@@ -12,33 +12,33 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
 )
 
-// SignInMethods are the ways in which people sign in with a browser.
+// SignInMethods are the ways to sign in with a browser.
 type SignInMethods struct {
-	// WithoutPasswords turns off sign-in with a password, whether it is kept here or in a directory.
+	// WithoutPasswords disables sign-in with a password, whether it is stored here or in a directory.
 	WithoutPasswords bool
-	// Providers are those to choose from, in the order in which the page has them.
+	// Providers are those to choose from, in the page's order.
 	Providers []*Provider
-	// Directories are what people call the directories whose passwords the page takes, by their names.
+	// Directories maps the names of the directories whose passwords the page accepts to their titles.
 	Directories map[string]string
-	// Accounts knows which user an account at a provider belongs to. It is needed where there are providers.
+	// Accounts finds the users of accounts at providers. It is required if there are providers.
 	Accounts signin.Accounts
 }
 
 // Provider is an identity provider to which browsers are sent.
 type Provider struct {
 	upstream.Provider
-	// Name is its name in the configuration, Title what people call it.
+	// Name is the provider's name in the configuration. Title is the name shown.
 	Name, Title string
-	// Origin is that of its URL.
+	// Origin is the origin of the provider's URL.
 	Origin string
-	// Domains are those of the addresses whose people sign in there.
+	// Domains are the domains of e-mail addresses whose owners sign in at this provider.
 	Domains []string
-	// Default: browsers are sent there without a page that asks.
+	// Default sends browsers to this provider without offering a choice.
 	Default bool
 	Rules   signin.Rules
 }
 
-// provider returns the provider of a name; nil: there is none.
+// provider returns the provider of a name, or nil if there is none.
 func (m *SignInMethods) provider(name string) *Provider {
 	i := slices.IndexFunc(m.Providers, func(p *Provider) bool { return p.Name == name })
 	if i < 0 {
@@ -47,7 +47,7 @@ func (m *SignInMethods) provider(name string) *Provider {
 	return m.Providers[i]
 }
 
-// forHint returns the provider whose people have the address of a login_hint, else the default one; nil: people choose.
+// forHint returns the provider for the address in a login_hint, or else the default one. It returns nil if the user must choose.
 func (m *SignInMethods) forHint(hint string) *Provider {
 	var domain string
 	if email, err := store.CanonicalEmail(hint); err == nil {
@@ -65,12 +65,12 @@ func (m *SignInMethods) forHint(hint string) *Provider {
 	return found
 }
 
-// isOnly reports whether people sign in at that provider and in no other way.
+// isOnly reports whether that provider is the only way to sign in.
 func (m *SignInMethods) isOnly(p *Provider) bool {
 	return m.WithoutPasswords && len(m.Providers) == 1 && m.Providers[0] == p
 }
 
-// buttons returns the providers for the page.
+// buttons returns the providers for the sign-in page.
 func (m *SignInMethods) buttons() []pages.Provider {
 	var list []pages.Provider
 	for _, p := range m.Providers {
@@ -79,7 +79,7 @@ func (m *SignInMethods) buttons() []pages.Provider {
 	return list
 }
 
-// origins returns the origins to which the buttons lead. An authorization endpoint may be at another one of the same scheme.
+// origins returns the origins to which the buttons lead. An authorization endpoint may be at another origin with the same scheme.
 func (m *SignInMethods) origins() []string {
 	var list []string
 	for _, p := range m.Providers {
@@ -90,14 +90,14 @@ func (m *SignInMethods) origins() []string {
 
 // Parameters of the sign-in page.
 const (
-	// switchAccount means that the user wants to sign in with another account, or in another way.
+	// switchAccount means that the user wants to use another account or another way to sign in.
 	switchAccount = "switch"
-	// failedAt and atProvider name what went wrong at which provider.
+	// failedAt is the failure at a provider, and atProvider the provider's name.
 	failedAt   = "failed"
 	atProvider = "provider"
 )
 
-// pageParameter returns a parameter of the sign-in page; "" in an authorization request, which has others.
+// pageParameter returns a parameter of the sign-in page. It returns "" for an authorization request, whose parameters differ.
 func (s *site) pageParameter(r *http.Request, name string) string {
 	if r.URL.EscapedPath() != s.prefix+loginPath || r.Method == http.MethodPost {
 		return ""
@@ -109,8 +109,8 @@ func (s *site) pageParameter(r *http.Request, name string) string {
 	return p.get(name)
 }
 
-// providerFor returns the provider to which a browser is sent at once; nil: the page asks. It asks a user who is signed in, wants to
-// choose, or has come back from a provider without signing in, so that the browser is not sent in circles.
+// providerFor returns the provider to which a browser is redirected at once, or nil if the page offers a choice. The page is shown to a
+// user who is signed in, wants to choose, or came back from a provider without signing in, so that the browser does not loop.
 func (h *signInPages) providerFor(r *http.Request, k walk) *Provider {
 	if k.visit.session != nil || !requests.IsVisit(r) || h.browser.pageParameter(r, switchAccount) != "" || h.browser.pageParameter(r, failedAt) != "" {
 		return nil
@@ -124,7 +124,7 @@ func (h *signInPages) providerFor(r *http.Request, k walk) *Provider {
 	return h.methods.forHint(k.request.LoginHint)
 }
 
-// asksOfProvider returns the prompt and the greatest age of a sign-in for a provider. Choose: it is to ask with which account.
+// asksOfProvider returns the prompt and the maximum age of a sign-in at a provider. choose requests a choice of the account.
 func (k walk) asksOfProvider(choose bool) (asked upstream.Request) {
 	switch {
 	case k.request != nil:

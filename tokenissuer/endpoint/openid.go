@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// openIDMetadata is what the metadata of an OpenID provider has beyond those of RFC 8414 (OpenID Connect Discovery §3, RP-Initiated
-// Logout §2.1, Back-Channel Logout §2.1).
+// openIDMetadata has the members of OpenID provider metadata beyond RFC 8414 (OpenID Connect Discovery §3, RP-Initiated Logout §2.1,
+// Back-Channel Logout §2.1).
 type openIDMetadata struct {
 	UserInfo          string            `json:"userinfo_endpoint"`
 	EndSession        string            `json:"end_session_endpoint"`
@@ -22,7 +22,7 @@ type openIDMetadata struct {
 	ACRValues         []string          `json:"acr_values_supported"`
 	PromptValues      []string          `json:"prompt_values_supported"`
 	DisplayValues     []string          `json:"display_values_supported"`
-	// ClaimsParameter and the four after it have defaults that are not all what they are here.
+	// ClaimsParameter and the four after it are always written, because some of their defaults differ.
 	ClaimsParameter     bool `json:"claims_parameter_supported"`
 	RequestParameter    bool `json:"request_parameter_supported"`
 	RequestURIParameter bool `json:"request_uri_parameter_supported"`
@@ -30,7 +30,7 @@ type openIDMetadata struct {
 	BackchannelSession  bool `json:"backchannel_logout_session_supported"`
 }
 
-// tokenClaims are the claims of ID tokens that are not about the user.
+// tokenClaims are the claims of ID tokens that do not describe the user.
 var tokenClaims = []string{"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "at_hash", "sid", "acr", "amr"}
 
 func openIDMetadataOf(base string) *openIDMetadata {
@@ -49,8 +49,8 @@ func openIDMetadataOf(base string) *openIDMetadata {
 	}
 }
 
-// Metadata returns the issuer's metadata as clients get them.
+// Metadata returns the issuer's metadata as clients receive it.
 func (h *Handler) Metadata() []byte { return *h.documents.metadata.Load() }
 
-// DiscoveryURL is where an OpenID provider's metadata are (OpenID Connect Discovery §4).
+// DiscoveryURL returns the URL of an OpenID provider's metadata (OpenID Connect Discovery §4).
 func DiscoveryURL(issuer string) string { return strings.TrimSuffix(issuer, "/") + wellKnownOpenID }

@@ -13,12 +13,12 @@ func (b *browser) form(v visit, path string, pending oauth.Secret) pages.Form {
 	return pages.Form{Action: b.prefix + path, Token: b.formToken(v, path, pending), Pending: pending.Reveal()}
 }
 
-// show writes a page. Form targets are the origins to which its forms may redirect, besides ours.
+// show writes a page. formTargets are the origins, other than ours, to which its forms may redirect.
 func (b *browser) show(w http.ResponseWriter, r *http.Request, status int, locales string, page pages.Page, formTargets ...string) error {
 	return b.showUnder(w, r, b.pages.ContentSecurityPolicy(formTargets...), status, locales, page)
 }
 
-// showUnder is show under a Content-Security-Policy.
+// showUnder is like show with the given Content-Security-Policy.
 func (b *browser) showUnder(w http.ResponseWriter, r *http.Request, policy string, status int, locales string, page pages.Page) error {
 	language := b.pages.Language(locales, r.Header["Accept-Language"])
 	body, err := b.pages.Render(language, page)
@@ -31,13 +31,13 @@ func (b *browser) showUnder(w http.ResponseWriter, r *http.Request, policy strin
 	return nil
 }
 
-// refuseJSON logs an error and answers with it.
+// refuseJSON logs an error and writes it as JSON.
 func (b *browser) refuseJSON(w http.ResponseWriter, r *http.Request, err error) {
 	b.audit.Refused(r, "endpoint request refused", err)
 	answers.WriteError(w, r, err, b.sessions.Clients.URL)
 }
 
-// refusePage answers a request to a page with an error page, or with JSON if Accept prefers it.
+// refusePage answers a request for a page with an error page, or with JSON if Accept prefers that.
 func (b *browser) refusePage(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Vary", "Accept")
 	if answers.PrefersJSON(r.Header["Accept"]) {
@@ -56,7 +56,7 @@ func (b *browser) refusePage(w http.ResponseWriter, r *http.Request, err error) 
 	}
 }
 
-// refuseUnknown answers a browser that would show the answer with a page, and anything else as the endpoints for programs do.
+// refuseUnknown answers a browser's navigation with a page, and other requests like the endpoints for programs.
 func (b *browser) refuseUnknown(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
 		b.refusePage(w, r, err)
@@ -65,7 +65,7 @@ func (b *browser) refuseUnknown(w http.ResponseWriter, r *http.Request, err erro
 	b.refuseJSON(w, r, err)
 }
 
-// problems maps error reasons to pages with their own text.
+// problems maps error reasons to pages with a text of their own.
 var problems = map[string]pages.ProblemCode{
 	"client_id_missing":         pages.BadClient,
 	"client_unknown":            pages.BadClient,

@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// tokenPages are the part of the account page that has personal access tokens.
+// tokenPages is the part of the account page with personal access tokens.
 type tokenPages struct {
 	audit   *Audit
 	browser *browser
@@ -26,14 +26,14 @@ type tokenPages struct {
 	tokens  *people.PersonalTokens
 }
 
-// OfferPersonalTokens has the account page list the user's personal access tokens, end them and make others. It is called before requests
-// come.
+// OfferPersonalTokens adds personal access tokens to the account page, which then lists, makes and ends them. It must be called before the
+// first request.
 func (h *Handler) OfferPersonalTokens(tokens *people.PersonalTokens) {
 	a := h.account
 	a.tokens = &tokenPages{audit: a.audit, browser: a.browser, account: a, tokens: tokens}
 }
 
-// tokensOf returns the personal access tokens of a user, for the account page; nil: there are none, and the user makes none.
+// tokensOf returns a user's personal access tokens for the account page. It returns nil if the user has none and may make none.
 func (h *tokenPages) tokensOf(r *http.Request, v visit) (*pages.Tokens, error) {
 	user := v.session.User
 	list, err := h.tokens.Of(r.Context(), user.ID)
@@ -65,19 +65,19 @@ func (h *tokenPages) tokenOnPage(t *store.PersonalToken) pages.Token {
 	}
 }
 
-// recentSignIn is how long after a sign-in tokens are made.
+// recentSignIn is how long after a sign-in a user can make tokens.
 const recentSignIn = 15 * time.Minute
 
-// isRecent reports whether the user of a session has signed in so lately that tokens are made without another sign-in. A session whose
-// provider did not say when the user signed in there proves nothing: a browser that is signed in there gets another one without a question.
+// isRecent reports whether the user of a session signed in recently enough to make tokens. A session whose provider did not state the time
+// of the sign-in proves nothing: a browser that is signed in there gets another session without any question.
 func (h *tokenPages) isRecent(s *signin.Session) bool {
 	return !s.Family.AuthTime.IsZero() && h.browser.sessions.Families.Now().Sub(s.Family.AuthTime) < recentSignIn
 }
 
-// lifetimes are those that the form offers, besides the usual and the longest one.
+// lifetimes are the offered lifetimes, in addition to the default and the longest one.
 var lifetimes = []time.Duration{7 * store.Day, 30 * store.Day, 90 * store.Day, 180 * store.Day, 365 * store.Day}
 
-// newTokenForm returns the form for another token, as it was filled in.
+// newTokenForm returns the form for another token, with the values of q.
 func (h *tokenPages) newTokenForm(q people.TokenRequest) *pages.NewToken {
 	rules := h.tokens.Rules()
 	form := &pages.NewToken{Name: q.Name, MaxName: people.MaxTokenName, Scopes: scopesInWords(h.browser.policy(), rules.Scopes)}
@@ -92,12 +92,12 @@ func (h *tokenPages) newTokenForm(q people.TokenRequest) *pages.NewToken {
 	return form
 }
 
-// signInForTokens sends a browser to the sign-in page and back. A provider has to prove that the person has signed in since.
+// signInForTokens sends a browser to the sign-in page and back. A provider must prove that the user has signed in since.
 func (h *tokenPages) signInForTokens(w http.ResponseWriter) {
 	seeOther(w, h.browser.url(loginPath, oauth.NewSecret(toTokens)))
 }
 
-// makeToken makes a personal access token, and shows it in the answer, this once.
+// makeToken makes a personal access token and shows it once, in the response.
 func (h *tokenPages) makeToken(w http.ResponseWriter, r *http.Request, v visit, f requests.Form, nonce string) error {
 	page, err := h.account.accountPage(r, v)
 	switch {
@@ -127,7 +127,7 @@ func (h *tokenPages) makeToken(w http.ResponseWriter, r *http.Request, v visit, 
 	return h.browser.show(w, r, http.StatusOK, "", page)
 }
 
-// tokenRefused shows the form again, and says what is wrong with it. One that has made its token is shown empty.
+// tokenRefused shows the form again with its fault. A form that has already made its token is shown empty.
 func (h *tokenPages) tokenRefused(w http.ResponseWriter, r *http.Request, v visit, page pages.Account, q people.TokenRequest, invalid people.InvalidTokenError) error {
 	refusal := requests.Error{Status: http.StatusBadRequest, Err: requests.Invalid("personal_token_refused").WithCause(errors.New(string(invalid.Fault)))}
 	page.Tokens.Fault = string(invalid.Fault)
@@ -140,7 +140,8 @@ func (h *tokenPages) tokenRefused(w http.ResponseWriter, r *http.Request, v visi
 	return h.browser.show(w, r, refusal.Status, "", page)
 }
 
-// endToken ends a token of a user. Another user's is left alone, as if it did not exist, and no log has an id that may be anything else.
+// endToken ends a token of a user. Another user's token is left unchanged, as if it did not exist. An unknown id is not logged, because it
+// may be anything else.
 func (h *tokenPages) endToken(w http.ResponseWriter, r *http.Request, user *store.User, id string) error {
 	ended, err := h.tokens.End(r.Context(), store.PersonalTokenFilter{ID: id, UserID: user.ID})
 	if err != nil {

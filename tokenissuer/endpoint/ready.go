@@ -10,13 +10,13 @@ import (
 // readyPath is the path of the readiness check for load balancers, relative to the issuer's path.
 const readyPath = "/oauth/ready"
 
-// IsReadiness reports whether a request is for the readiness check. It is not in the routes, because the operator chooses
-// where it is served.
+// IsReadiness reports whether a request is for the readiness check. The check has no route, because the operator chooses where it is
+// served.
 func (h *Handler) IsReadiness(r *http.Request) bool {
 	return r.URL.EscapedPath() == h.site.prefix+readyPath
 }
 
-// ServeReadiness reports whether this node can serve requests, and not why it cannot.
+// ServeReadiness reports whether this node can serve requests. It does not say why it cannot.
 func (h *Handler) ServeReadiness(w http.ResponseWriter, r *http.Request, ready bool) {
 	begin(w, r)
 	found := route{name: "ready", methods: methodsGet, refuse: h.browser.refuseJSON}

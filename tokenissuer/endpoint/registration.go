@@ -19,9 +19,10 @@ import (
 // registrations are the client registration endpoint (RFC 7591) and the client configuration endpoint (RFC 7592).
 type registrations struct {
 	audit *Audit
-	// registrar is nil where clients cannot register.
+	// registrar is nil if clients cannot register.
 	registrar *clients.Registrar
-	// url is where clients register, and path is its path. Below it each client has its own (RFC 7592 §3).
+	// url is the URL of the client registration endpoint, and path its path. Each client's configuration endpoint is below it (RFC 7592
+	// §3).
 	url, path string
 }
 
@@ -31,7 +32,7 @@ func (h *registrations) clientAt(path string) (id string, ok bool) {
 	return id, below && h.registrar != nil && id != "" && !strings.ContainsAny(id, "/%")
 }
 
-// registrationResponse is what a client is told of its registration (RFC 7591 §3.2.1).
+// registrationResponse is the client information response (RFC 7591 §3.2.1).
 type registrationResponse struct {
 	ClientID      string `json:"client_id"`
 	IssuedAt      int64  `json:"client_id_issued_at"`
@@ -42,7 +43,7 @@ type registrationResponse struct {
 	clients.Metadata
 }
 
-// registrationUpdate is a request to replace the metadata (RFC 7592 §2.2). What the server has set must not be in it.
+// registrationUpdate is a request to replace the metadata (RFC 7592 §2.2). It must not contain members that the server sets.
 type registrationUpdate struct {
 	ClientID string         `json:"client_id"`
 	Token    jsontext.Value `json:"registration_access_token"`
@@ -71,7 +72,7 @@ func (h *registrations) register(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// manage serves a request of a client about its own registration.
+// manage serves a client's request about its own registration.
 func (h *registrations) manage(w http.ResponseWriter, r *http.Request) error {
 	id, _ := h.clientAt(r.URL.EscapedPath())
 	done, err := h.change(w, r, id)
@@ -81,13 +82,13 @@ func (h *registrations) manage(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// change does what a client asks of its registration, and returns what that was.
+// change carries out a client's request about its registration, and returns what it was.
 func (h *registrations) change(w http.ResponseWriter, r *http.Request, id string) (done string, err error) {
 	token, err := registrationToken(r)
 	if err != nil {
 		return "", err
 	}
-	registered, err := h.registrar.Read(r.Context(), id, token) // who asks is known before what is asked
+	registered, err := h.registrar.Read(r.Context(), id, token) // authenticate before reading the request
 	if err != nil {
 		return "", forBearer(err)
 	}
@@ -130,10 +131,10 @@ func (h *registrations) write(w http.ResponseWriter, status int, registered clie
 	}
 	w.Header()["Content-Type"] = answers.JSON
 	w.WriteHeader(status)
-	_ = json.MarshalWrite(w, answer) // the client is gone when this fails
+	_ = json.MarshalWrite(w, answer) // an error means that the client has disconnected
 }
 
-// readJSON reads a JSON object. A member of another type than it should have is the client's metadata being invalid.
+// readJSON decodes a JSON object. A member of the wrong type is invalid client metadata.
 func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" || len(r.Header["Content-Type"]) != 1 {
@@ -153,7 +154,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-// registrationToken returns the token of a request; an empty one when there is none.
+// registrationToken returns the token of a request, or an empty one if there is none.
 func registrationToken(r *http.Request) (oauth.Secret, error) {
 	token, _, err := requests.BearerToken(r)
 	if err != nil {
@@ -162,7 +163,7 @@ func registrationToken(r *http.Request) (oauth.Secret, error) {
 	return token, nil
 }
 
-// forBearer has an error about the token answered with a challenge.
+// forBearer marks an error about the token, so that the response has a challenge.
 func forBearer(err error) error {
 	if e := oauth.AsError(err); e.Code == oauth.InvalidToken {
 		return answers.BearerError{Err: e}

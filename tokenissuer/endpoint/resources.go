@@ -12,25 +12,24 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// WellKnownResource is the path at the root of a host below which the metadata of its resources are (RFC 9728 §3).
+// WellKnownResource is the path prefix of the metadata of a host's resources (RFC 9728 §3).
 const WellKnownResource = "/.well-known/oauth-protected-resource"
 
 // Resources serves the metadata of protected resources (RFC 9728), each at the URL derived from its identifier.
 type Resources struct {
 	audit    *Audit
 	counters Counters
-	// documents are keyed by path. Of several with the same path, the first is the default for other hosts.
+	// documents are keyed by path. If several have the same path, the first is the default for other hosts.
 	documents map[string][]resourceDocument
 }
 
 type resourceDocument struct {
 	host     string // without the port, which proxies may change
 	resource ResourceMetadata
-	body     []byte // nil: the host has a *, and the document is made for the host of each request
+	body     []byte // nil if the host contains a *; the document is then made for the host of each request
 }
 
-// MetadataURL returns the URL of a resource's metadata: the well-known path is inserted before the path of its identifier
-// (RFC 9728 §3.1).
+// MetadataURL returns the URL of a resource's metadata: the identifier with the well-known path inserted before its path (RFC 9728 §3.1).
 func MetadataURL(resource string) (*url.URL, error) {
 	u, err := url.Parse(resource)
 	if err != nil {
@@ -65,8 +64,8 @@ func NewResources(audit *Audit, counters Counters, resources []ResourceMetadata)
 	return rs
 }
 
-// add adds a document at a path, and the one at the path with a slash behind it: clients compare the identifier with the URL that they
-// know, byte for byte. It returns false for a text that is not UTF-8.
+// add adds a document at a path, and one at the path with a trailing slash, because clients compare the identifier with the URL that they
+// know byte for byte. It returns false if a text is not UTF-8.
 func (rs *Resources) add(path, host string, resource ResourceMetadata) bool {
 	for _, slash := range []string{"", "/"} {
 		resource.Resource = strings.TrimSuffix(resource.Resource, "/") + slash
@@ -82,14 +81,14 @@ func (rs *Resources) add(path, host string, resource ResourceMetadata) bool {
 	return true
 }
 
-// IsResourceMetadataPath reports whether a path is the well-known path of resource metadata, or below it.
+// IsResourceMetadataPath reports whether a path is the well-known path of resource metadata or below it.
 func IsResourceMetadataPath(path string) bool {
 	rest, ok := strings.CutPrefix(path, WellKnownResource)
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// IsResourceMetadata reports whether a request is for the well-known path of resource metadata, or for a path that an
-// upstream could read as one.
+// IsResourceMetadata reports whether a request is for the well-known path of resource metadata, or for a path that an upstream could read
+// as one.
 func IsResourceMetadata(r *http.Request) bool {
 	if IsResourceMetadataPath(r.URL.EscapedPath()) {
 		return true

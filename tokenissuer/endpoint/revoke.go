@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// revoke is the revocation endpoint (RFC 7009 §2). An unknown or invalid token is a success.
+// revoke serves the revocation endpoint (RFC 7009 §2). For an unknown or invalid token it reports success.
 func (h *tokenEndpoints) revoke(w http.ResponseWriter, r *http.Request) error {
 	f, err := requests.ParseForm(w, r)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// The tables of this package reach the handlers through the functions of this file.
+// The tables of this package call the handlers through the functions of this file.
 
-// memberRequest returns a request for a token for a member, as net/http would hand it over. The path may be one that url.Parse refuses.
+// memberRequest returns a request for a member's token as net/http would deliver it. The path may be one that url.Parse refuses.
 func memberRequest(path, body string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
 	u, err := url.ParseRequestURI(path)
@@ -26,7 +26,7 @@ func memberRequest(path, body string) *http.Request {
 	return r
 }
 
-// memberOf returns the member's id that a request names. Its length is announced, or not.
+// memberOf returns the member's id that a request names. It checks that the result is the same without a Content-Length.
 func memberOf(path, body string) (string, error) {
 	r := memberRequest(path, body)
 	id, _, err := new(memberTokens).targetOf(httptest.NewRecorder(), r)
@@ -38,12 +38,12 @@ func memberOf(path, body string) (string, error) {
 	return id, err
 }
 
-// ownsMember reports whether a path is that of tokens for members, for an issuer whose URL has a path.
+// ownsMember reports whether a path is that of member tokens, for an issuer whose URL has a path.
 func ownsMember(issuerPath, path string) bool {
 	return (&memberTokens{prefix: issuerPath}).owns(memberRequest(path, "").URL)
 }
 
-// refusal is what an error becomes in an answer: its status, its code and, after a space, the pointer into the document, or "-".
+// refusal describes an error response: its status, its code and, after a space, the pointer into the document, or "-".
 type refusal struct {
 	status int
 	text   string
@@ -61,7 +61,7 @@ func refusalOf(err error) refusal {
 	return refusal{answers.StatusOf(err), text + " -"}
 }
 
-// isSameOrigin reports whether a form with these headers counts as one from a page of https://id.example.
+// isSameOrigin reports whether a form with these headers counts as sent by a page of https://id.example.
 func isSameOrigin(headers ...string) bool {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	for pair := range slices.Chunk(headers, 2) {

@@ -36,16 +36,16 @@ type serverMetadata struct {
 	IssInResponse           bool              `json:"authorization_response_iss_parameter_supported"`
 	UILocales               []string          `json:"ui_locales_supported"`
 
-	// ClientDocuments says that a client id can be the URL of a metadata document (OAuth Client ID Metadata Document §5).
+	// ClientDocuments reports that a client id can be the URL of a metadata document (OAuth Client ID Metadata Document §5).
 	ClientDocuments bool `json:"client_id_metadata_document_supported,omitzero"`
 
-	// Registration is where clients register (RFC 7591); empty: nowhere.
+	// Registration is the client registration endpoint (RFC 7591). It is empty if clients cannot register.
 	Registration string `json:"registration_endpoint,omitzero"`
 
 	*openIDMetadata
 }
 
-// PublishMetadata makes the metadata again. It is called when the admitted clients have changed.
+// PublishMetadata updates the metadata. It must be called when the admitted clients have changed.
 func (h *Handler) PublishMetadata() error { return h.documents.publish() }
 
 func (d *documents) publish() error {
@@ -56,7 +56,7 @@ func (d *documents) publish() error {
 	return err
 }
 
-// issuerMetadata returns the metadata of the issuer, with those of an OpenID provider if it is one. Every URL comes from the configuration.
+// issuerMetadata returns the issuer's metadata, including that of an OpenID provider if it is one. Every URL comes from the configuration.
 func (d *documents) issuerMetadata() ([]byte, error) {
 	policy := d.policy
 	base := strings.TrimSuffix(policy.URL, "/")

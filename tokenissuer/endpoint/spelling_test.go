@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 )
 
-// handlerAt has the paths of an issuer whose URL has a path.
+// handlerAt returns a Handler with the paths of an issuer whose URL has a path.
 func handlerAt(prefix string) *Handler {
 	h := &Handler{site: site{prefix: prefix}, members: &memberTokens{prefix: prefix}, below: requests.SegmentsOf(prefix + "/oauth")}
 	for _, at := range []string{wellKnownServer, wellKnownServer + prefix, prefix + wellKnownServer, WellKnownResource} {
@@ -34,7 +34,7 @@ func TestG97EverySpellingIsOurs(t *testing.T) {
 			"/.well-known/./oauth-authorization-server": true, "/%2ewell-known/oauth-protected-resource": true,
 			"//api/v1/organisations/me/users/1/access_tokens": true, "/api/v1/organisations/%252e/me/users/1/access_tokens": true,
 			"/oauthx": false, "/login/oauth/authorize": false, "/a//oauth/token": false, "/x/../y": false, "/.well-known/x": false,
-			"/oauth/..": true, "/x/oauth/../y": true, // who knows which one the dots take away
+			"/oauth/..": true, "/x/oauth/../y": true, // servers differ in which segment the dots remove
 			"/": false, "/x": false, "/oauth-callback": false, "/x/oauth/token": false, "/x//oauth/token": false, "/a%2foauth/token": false,
 			"/.well-known/oauth-authorization-server/other": false, "/100%25": false, "/oaut%68x": false, "/o/auth/token": false, "/?/oauth/token": false,
 		},
@@ -56,7 +56,7 @@ func TestG97EverySpellingIsOurs(t *testing.T) {
 	}
 }
 
-// FuzzOwnPaths holds the readings against servers that each do some of what they stand for.
+// FuzzOwnPaths compares the readings with servers that each apply some of the decoding steps.
 func FuzzOwnPaths(f *testing.F) {
 	for _, seed := range []string{
 		"//oauth/token", "/x/..;/oauth/token", "/%256fauth/token", `/x\..\oauth`, "/a%2fb/../oauth/x", "/;%2fx/oauth/token", "/oauth%00/x", "/x", "x:oauth",
@@ -101,8 +101,8 @@ func FuzzOwnPaths(f *testing.F) {
 	})
 }
 
-// TestG97APathOfOthersCostsLittle: a path full of escapes that spells nothing of ours is not read in every way. Reading one took
-// thousands of allocations, before anybody had shown a credential.
+// TestG97APathOfOthersCostsLittle: a path full of escapes that cannot be one of ours is not read in every way. Reading one took thousands
+// of allocations, before any credential was checked.
 func TestG97APathOfOthersCostsLittle(t *testing.T) {
 	u, err := url.Parse("/%2525zz" + strings.Repeat("/%61", 1000))
 	if err != nil {

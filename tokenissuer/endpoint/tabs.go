@@ -11,11 +11,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Tabs that open at a browser's first visit are each given a secret of the browser, and the browser keeps one. The forms and the states
-// of the others are then of another browser. What they bring is not looked at, but the request that waits in the tab goes on, as if the
-// tab had been opened now.
+// Several tabs opened at a browser's first visit each get a secret of the browser, and the browser keeps one of them. The forms and states
+// of the other tabs then belong to an unknown browser. Their content is ignored, but the pending request continues as if the tab had been
+// opened now.
 
-// reopened returns what follows the sign-in, bound to the browser of the visit, whatever browser it began in.
+// reopened returns the pending step of any browser, bound to the browser of the visit.
 func (h *authorizationPages) reopened(r *http.Request, v visit, sealed oauth.Secret) (p pending, err error) {
 	if sealed.IsEmpty() {
 		return p, nil
@@ -32,15 +32,15 @@ func (h *authorizationPages) reopened(r *http.Request, v visit, sealed oauth.Sec
 	return p, err
 }
 
-// askAgain answers a form of the sign-in page that is of another browser secret. If one of our pages sent it, a user who has signed in
-// meanwhile continues, and any other one is shown the page again. Only the pending request is taken from the form.
+// askAgain answers a form of the sign-in page that belongs to another browser secret. If one of our pages sent it, a user who has signed in
+// meanwhile continues, and otherwise the page is shown again. Only the pending request is taken from the form.
 func (h *signInPages) askAgain(w http.ResponseWriter, r *http.Request, v visit, sealed oauth.Secret, refusal error) error {
 	reason := oauth.AsError(refusal).Reason
 	if reason != "seal_broken" && reason != "form_forged" || !h.browser.comesFromUs(r) || answers.PrefersJSON(r.Header["Accept"]) {
 		return refusal
 	}
 	p, err := h.authorization.reopened(r, v, sealed)
-	if err != nil { // made up, or too old
+	if err != nil { // forged or expired
 		return refusal
 	}
 	h.audit.Refused(r, "form of another browser not used", refusal)
@@ -53,11 +53,11 @@ func (h *signInPages) askAgain(w http.ResponseWriter, r *http.Request, v visit, 
 	return h.browser.show(w, r, answers.SetStatusHeaders(w, refusal), k.locales(), page, h.methods.formTargets(k)...)
 }
 
-// answerOfAnother continues after an answer of a provider that is not used because it may be of another browser: with the pending request
-// for a user who has signed in meanwhile, and otherwise at the sign-in page.
+// answerOfAnother handles a provider's answer that is not used because it may belong to another browser. A user who has signed in meanwhile
+// continues with the pending request. Otherwise the sign-in page is shown.
 func (h *providerPages) answerOfAnother(w http.ResponseWriter, r *http.Request, v visit, p *Provider, sealed oauth.Secret, refusal error) error {
 	next, err := h.authorization.reopened(r, v, sealed)
-	if err != nil { // too old: the sign-in page says so
+	if err != nil { // expired; the sign-in page says so
 		next = pending{}
 	}
 	if v.session == nil || next.sealed.IsEmpty() {
@@ -67,8 +67,7 @@ func (h *providerPages) answerOfAnother(w http.ResponseWriter, r *http.Request, 
 	return h.signIn.goOn(w, r, v, next)
 }
 
-// comesFromUs reports whether one of our pages proves to have sent the request. For isSameOrigin it is enough that nothing speaks against
-// it.
+// comesFromUs reports whether the request proves that one of our pages sent it. isSameOrigin requires only that nothing contradicts it.
 func (s *site) comesFromUs(r *http.Request) bool {
 	return requests.ProvesOrigin(r, func(origin string) bool { return origin == s.origin })
 }

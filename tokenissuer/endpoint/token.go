@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// tokenEndpoints issue tokens, end them, and say what they are.
+// tokenEndpoints issue, revoke and describe tokens.
 type tokenEndpoints struct {
 	clients  *clients.Clients
 	grants   *grants.Grants
@@ -23,7 +23,7 @@ type tokenEndpoints struct {
 	counters Counters
 }
 
-// token is the token endpoint (RFC 6749 §3.2).
+// token serves the token endpoint (RFC 6749 §3.2).
 func (h *tokenEndpoints) token(w http.ResponseWriter, r *http.Request) error {
 	f, err := requests.ParseForm(w, r)
 	if err != nil {
@@ -32,7 +32,7 @@ func (h *tokenEndpoints) token(w http.ResponseWriter, r *http.Request) error {
 	return h.exchange(w, r, f)
 }
 
-// tokenAlias is the token endpoint for the refresh_token and password grants alone.
+// tokenAlias serves the token endpoint for the refresh_token and password grants only.
 func (h *tokenEndpoints) tokenAlias(w http.ResponseWriter, r *http.Request) error {
 	f, err := requests.ParseForm(w, r)
 	if err != nil {
@@ -125,11 +125,11 @@ func responseOf(tokens issuer.Tokens) answers.Object {
 	return o
 }
 
-// responseFrame is the capacity for all but the texts of a token response.
+// responseFrame is the capacity for a token response without its texts.
 const responseFrame = 160
 
-// clientAuthentication reads the client authentication. It passes on an error, because the client is checked only after
-// the grant type.
+// clientAuthentication reads the client authentication. It records an error in the result, because the client is checked only after the
+// grant type.
 func (h *tokenEndpoints) clientAuthentication(r *http.Request, f requests.Form) clients.Authentication {
 	p, err := requests.ReadClientCredentials(r, f)
 	return clients.Authentication{

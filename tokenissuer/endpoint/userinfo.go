@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// userInfo tells the holder of an access token who its user is (OpenID Connect Core §5.3).
+// userInfo serves the userinfo endpoint (OpenID Connect Core §5.3).
 func (h *tokenEndpoints) userInfo(w http.ResponseWriter, r *http.Request) error {
 	token, err := h.userInfoToken(w, r)
 	if err != nil {
@@ -31,11 +31,11 @@ func (h *tokenEndpoints) userInfo(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// userInfoRoom is the capacity for the usual response without the claims.
+// userInfoRoom is the capacity for a typical response without the claims.
 const userInfoRoom = 64
 
 // userInfoToken returns the access token of a request: from the header or, for a POST, from the form in its body, but not from both (RFC
-// 6750 §2). A body of another media type is ignored.
+// 6750 §2). It ignores a body of another media type.
 func (h *tokenEndpoints) userInfoToken(w http.ResponseWriter, r *http.Request) (oauth.Secret, error) {
 	if r.Method != http.MethodPost {
 		return requests.Credential(r)
@@ -59,7 +59,7 @@ func (h *tokenEndpoints) userInfoToken(w http.ResponseWriter, r *http.Request) (
 	return inBody, err
 }
 
-// asBearerError marks an error as one about an access token, unless its status is its own.
+// asBearerError marks an error as one about an access token, unless it has a status of its own.
 func asBearerError(err error) error {
 	if _, own := errors.AsType[requests.Error](err); own {
 		return err

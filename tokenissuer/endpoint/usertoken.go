@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// The path of the operation by which an organisation's admin obtains a token for a member.
+// The path of the endpoint at which an organisation's admin obtains a token for a member.
 const (
 	adminPrefix = "/api/v1/organisations/"
 	adminUsers  = adminPrefix + "me/users/"
@@ -29,7 +29,7 @@ const (
 	maxDocument = 16 << 10
 )
 
-// memberTokens are the operation by which an organisation's admin obtains a token for a member.
+// memberTokens is the endpoint at which an organisation's admin obtains a token for a member.
 type memberTokens struct {
 	tokens   *issuer.UserTokens
 	audit    *Audit
@@ -37,10 +37,10 @@ type memberTokens struct {
 	prefix   string // the path of the issuer's URL
 }
 
-// owns reports whether a path is that operation's, or could be read as it by an upstream that decodes,
-// ignores case, empty segments or parameters, or resolves dot segments.
+// owns reports whether a path is the endpoint's, or could be read as it by an upstream that decodes, ignores case, empty segments or
+// parameters, or resolves dot segments.
 func (h *memberTokens) owns(u *url.URL) bool {
-	if !requests.MayMention(u, adminSuffix[1:]) { // rules out nearly every path
+	if !requests.MayMention(u, adminSuffix[1:]) { // excludes nearly every path
 		return false
 	}
 	if isUsersTokens(u.EscapedPath(), h.prefix) {
@@ -61,11 +61,11 @@ func isUsersTokens(spelling, prefix string) bool {
 	return ok && strings.Contains(rest, "/users/") && strings.Contains(rest, adminSuffix)
 }
 
-// serve issues a token for a member to an organisation's admin. The order of checks is part of the interface: only an admin learns anything
+// serve issues an organisation's admin a token for a member. The order of checks is part of the interface: only an admin learns anything
 // about a user.
 func (h *memberTokens) serve(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
-	// 1. Authenticate the admin by the current directory.
+	// 1. Authenticate the admin, by the current directory.
 	token, err := requests.Credential(r)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (h *memberTokens) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := checkMedia(r); err != nil {
 		return forMint(err, t, "")
 	}
-	// 3. Read the member's id, which body and path must agree on, and the resources.
+	// 3. Read the resources and the member's id, which must be the same in body and path.
 	id, resources, err := h.targetOf(w, r)
 	if err != nil {
 		return forMint(err, t, "")
@@ -99,8 +99,8 @@ func (h *memberTokens) serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// mintError adds the admin and the member to an error, for the audit log. Target is empty if the request was refused
-// before it named a member.
+// mintError adds the admin and the member to an error, for the audit log. Target is empty if the request was refused before it named a
+// member.
 type mintError struct {
 	error
 	admin, target string
@@ -112,7 +112,7 @@ func forMint(err error, t *token.AccessToken, target string) error {
 	return mintError{forClient(err, &store.Client{ID: t.ClientID}), t.Subject, target}
 }
 
-// atResource adds where the document names the resource that is refused.
+// atResource adds the pointer to the refused resource in the document.
 func atResource(err error) error {
 	if oauth.AsError(err).Code == oauth.InvalidTarget {
 		return pointedError{err, resourcePointer}
@@ -120,7 +120,7 @@ func atResource(err error) error {
 	return err
 }
 
-// targetOf returns the member's id in path and body, and the resources that the body names.
+// targetOf returns the member's id, from path and body, and the resources that the body names.
 func (h *memberTokens) targetOf(w http.ResponseWriter, r *http.Request) (id string, resources []string, err error) {
 	body, err := readDocument(w, r)
 	if err != nil {
@@ -136,7 +136,7 @@ func (h *memberTokens) targetOf(w http.ResponseWriter, r *http.Request) (id stri
 	if err != nil || adminUsers+raw+adminSuffix != own || raw == "" || strings.Contains(raw, "/") || !requests.Storable(id) {
 		return "", nil, oauth.NewError(oauth.UserNotFound, "path_unknown")
 	}
-	// Unreserved characters must not be encoded; for others, encoders differ.
+	// Unreserved characters must not be escaped. For other characters, encoders differ.
 	if needlessEscape.MatchString(raw) {
 		return "", nil, oauth.NewError(oauth.UserNotFound, "path_not_canonical")
 	}
@@ -149,8 +149,8 @@ func (h *memberTokens) targetOf(w http.ResponseWriter, r *http.Request) (id stri
 // needlessEscape matches an escaped unreserved character (RFC 3986 §2.3).
 var needlessEscape = regexp.MustCompile(`(?i)%(2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])`)
 
-// checkMedia checks the media types by JSON:API 1.1 §5: Content-Type must have no parameters but profile, and Accept must
-// allow the type. It tolerates a charset of UTF-8.
+// checkMedia checks the media types by JSON:API 1.1 §5: Content-Type must have no parameters except profile, and Accept must allow the
+// type. It tolerates a charset of UTF-8.
 func checkMedia(r *http.Request) error {
 	lines := r.Header["Content-Type"]
 	if len(lines) != 1 || !isDocumentType(lines[0]) {
@@ -177,7 +177,7 @@ func isDocumentType(contentType string) bool {
 	return true
 }
 
-// acceptsDocument reports whether Accept allows the document: a wildcard, or its type without unsupported parameters.
+// acceptsDocument reports whether Accept allows the document, by a wildcard or by its type without unsupported parameters.
 func acceptsDocument(accept []string) bool {
 	all := strings.Join(accept, ",")
 	if strings.TrimSpace(all) == "" {
@@ -210,10 +210,10 @@ func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return requests.ReadBody(w, r)
 }
 
-// parseUserReference parses {"data":{"id":…,"type":"users"}} strictly: it refuses duplicate names, names that differ from
-// ours only in case, and trailing data. It ignores other members. Of the attributes it knows resource (RFC 8707).
+// parseUserReference parses {"data":{"id":…,"type":"users"}} strictly. It refuses duplicate names, names that differ from the defined ones
+// only in case, and trailing data. It ignores other members. The only known attribute is resource (RFC 8707).
 func parseUserReference(body []byte) (id string, resources []string, err error) {
-	// Without a pointer: a malformed document has no values to point to.
+	// It has no pointer: a malformed document has no values to point to.
 	malformed := requests.Error{Status: http.StatusBadRequest, Err: oauth.NewError("invalid_json", "invalid_json").
 		WithDescription("The body is no JSON object, or names a member twice.")}
 	var top map[string]jsontext.Value
@@ -250,14 +250,14 @@ func parseUserReference(body []byte) (id string, resources []string, err error) 
 	return values["id"], resources, err
 }
 
-// Where a document names the resources for which a token is asked.
+// The member of the document that names the requested resources.
 const (
 	resourceMember  = "resource"
 	resourcePointer = "/data/attributes/" + resourceMember
 )
 
-// resourcesIn returns the resources among the attributes: a string, or an array of them. Attributes that are no object are a
-// member that nobody knows.
+// resourcesIn returns the resources among the attributes: a string, or an array of strings. Attributes that are not an object are ignored
+// like an unknown member.
 func resourcesIn(attributes jsontext.Value) (resources []string, err error) {
 	invalid := documentError(http.StatusBadRequest, "invalid_member", resourcePointer, "The member resource must be a string or an array of strings.")
 	var members map[string]jsontext.Value
@@ -268,7 +268,7 @@ func resourcesIn(attributes jsontext.Value) (resources []string, err error) {
 		return nil, invalid
 	}
 	switch asked := members[resourceMember]; asked.Kind() {
-	case jsontext.KindInvalid, 'n': // there is none
+	case jsontext.KindInvalid, 'n': // absent
 		return nil, nil
 	case '"':
 		resources = make([]string, 1)
@@ -282,8 +282,7 @@ func resourcesIn(attributes jsontext.Value) (resources []string, err error) {
 	return resources, nil
 }
 
-// hasVariant reports whether an object has a member whose name differs from name only in case: a lenient reader could
-// take it for name.
+// hasVariant reports whether an object has a member whose name differs from name only in case. A lenient parser could take it for name.
 func hasVariant(members map[string]jsontext.Value, name string) bool {
 	for other := range members {
 		if strictjson.FoldsTo(other, name) {

@@ -23,15 +23,15 @@ type AuthorizationParameters struct {
 	State               string
 	CodeChallenge       string
 	CodeChallengeMethod string
-	// OpenID are the parameters of OpenID Connect Core §3.1.2.1.
+	// OpenID holds the parameters of OpenID Connect Core §3.1.2.1.
 	OpenID OpenIDParameters
-	// Resources are the resources that tokens are to be for (RFC 8707 §2.1).
+	// Resources are the values of resource (RFC 8707 §2.1).
 	Resources []string
-	// Provider is the identity provider to which the gate sends a browser that signs in at a host; empty: the page asks.
+	// Provider is the identity provider that the gate selects for a sign-in at a host. If it is empty, the page offers a choice.
 	Provider string
-	// HasRequest and HasRequestURI report a request in a JWT or by reference (RFC 9101), which is not supported.
+	// HasRequest and HasRequestURI report that the parameters request and request_uri are present (RFC 9101). They are not supported.
 	HasRequest, HasRequestURI bool
-	// Malformed is the error of the parameters as such, for example of one that was sent twice; nil: none.
+	// Malformed is an error in the parameters themselves, such as a duplicate parameter. It is nil if there is none.
 	Malformed error
 }
 
@@ -47,33 +47,34 @@ type OpenIDParameters struct {
 	IDTokenHint string
 }
 
-// AuthorizationRequest is a valid request, which the user may grant. It travels, sealed, through the browser while the user signs in.
+// AuthorizationRequest is a valid request, which the user may grant. The browser carries it, sealed, while the user signs in.
 type AuthorizationRequest struct {
-	// ID is the id under which the request is decided, once. A request gets it when it is sealed.
+	// ID identifies the request, which can be decided once. SealRequest sets it.
 	ID          string       `json:"id"`
 	ClientID    string       `json:"client_id"`
 	RedirectURI string       `json:"redirect_uri"` // where the answer goes
 	State       string       `json:"state,omitzero"`
 	Scopes      oauth.Scopes `json:"scopes"`
-	// Audience are the resources that tokens are for; none: the issuer's own audience.
+	// Audience lists the resources that tokens are for. If it is empty, tokens are for the issuer's own audience.
 	Audience  []string `json:"audience,omitempty"`
 	Challenge string   `json:"challenge,omitzero"`
-	// Prompt, MaxAge, LoginHint and UILocales are those of OpenID Connect Core §3.1.2.1. MaxAge is in seconds; nil: any age.
+	// Prompt, MaxAge, LoginHint and UILocales are those of OpenID Connect Core §3.1.2.1. MaxAge is in seconds. If it is nil, any age is
+	// accepted.
 	Prompt    oauth.Scopes `json:"prompt,omitempty"`
 	MaxAge    *int64       `json:"max_age,omitzero"`
 	LoginHint string       `json:"login_hint,omitzero"`
 	UILocales string       `json:"ui_locales,omitzero"`
 	// FormPost sends the answer in a form (OAuth 2.0 Form Post Response Mode).
 	FormPost bool `json:"form_post,omitzero"`
-	// Nonce is the nonce as it was sent, and Claims the request for single claims as package idtoken writes it. Both are empty without the
+	// Nonce is the nonce as received. Claims is the request for single claims, as package token encodes it. Both are empty without the
 	// scope openid.
 	Nonce  string `json:"nonce,omitzero"`
 	Claims string `json:"claims,omitzero"`
-	// Hinted is the user whom the id_token_hint names; empty: any user.
+	// Hinted is the user named by the id_token_hint. If it is empty, any user may sign in.
 	Hinted string `json:"hinted,omitzero"`
-	// Provider is the identity provider to which a browser without a session is sent; empty: the page asks.
+	// Provider is the identity provider for a browser without a session. If it is empty, the page offers a choice.
 	Provider string `json:"provider,omitzero"`
-	// At is when the request came, in whole microseconds. A sign-in before it does not count if the request asks for a new one.
+	// At is when the request arrived, in whole microseconds. If the request requires a new sign-in, earlier sign-ins do not count.
 	At time.Time `json:"-"`
 }
 
@@ -84,15 +85,15 @@ const (
 	promptSelectAccount = "select_account"
 
 	maxState     = 8 << 10
-	maxHostState = 12 << 10 // the longest that the gate makes
+	maxHostState = 12 << 10 // the longest state that the gate makes
 	maxHint      = 512
 )
 
 var promptValues = []string{promptNone, promptLogin, promptConsent, promptSelectAccount}
 
-// ResolveRedirect returns the client of an authorization request and the target of its answer. An unknown or disabled client, and a redirect
-// URI that is not exactly one of the client's, are errors that must be shown on a page and never redirected. source is the address that the
-// request comes from; empty: from one of our pages.
+// ResolveRedirect returns the client of an authorization request and the target of its answer. It fails for an unknown or disabled client
+// and for a redirect URI that is not exactly one of the client's. Such an error must be shown on a page and never redirected. source is the
+// address that the request comes from. It is empty for a request from one of our pages.
 func (az *Authorizations) ResolveRedirect(ctx context.Context, clientID, redirectURI, source string) (*store.Client, RedirectTarget, error) {
 	if clientID == "" {
 		return nil, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "client_id_missing").WithDescription("Missing required parameter: client_id.")
@@ -115,7 +116,7 @@ func (az *Authorizations) ResolveRedirect(ctx context.Context, clientID, redirec
 	return client, target, err
 }
 
-// ReadAuthorization checks a request, in the order of RFC 6749 §4.1.2.1. Its errors go to the target.
+// ReadAuthorization checks a request in the order of RFC 6749 §4.1.2.1. Its errors go to the target.
 func (az *Authorizations) ReadAuthorization(client *store.Client, target RedirectTarget, p AuthorizationParameters) (AuthorizationRequest, error) {
 	r := AuthorizationRequest{
 		ClientID: client.ID, RedirectURI: target.URI(), State: p.State,
@@ -179,8 +180,8 @@ func maxStateOf(client *store.Client) int {
 	return maxState
 }
 
-// checkChallenge checks the code_challenge, which must be S256. A client without a secret must send one (RFC 9700 §2.1.1), and any other if
-// the operator requires it.
+// checkChallenge checks the code_challenge, whose method must be S256. It is required of a public client (RFC 9700 §2.1.1), and of every
+// client if the operator requires PKCE.
 func (az *Authorizations) checkChallenge(client *store.Client, p AuthorizationParameters) error {
 	switch {
 	case p.CodeChallenge == "" && p.CodeChallengeMethod != "":
@@ -199,14 +200,14 @@ func (az *Authorizations) checkChallenge(client *store.Client, p AuthorizationPa
 	return nil
 }
 
-// IsSilent reports whether the request wants no page shown.
+// IsSilent reports whether the request forbids showing a page (prompt=none).
 func (r *AuthorizationRequest) IsSilent() bool { return r.Prompt.Has(promptNone) }
 
-// ChoosesAccount reports whether the user is asked which account to use.
+// ChoosesAccount reports whether the user must be asked which account to use.
 func (r *AuthorizationRequest) ChoosesAccount() bool { return r.Prompt.Has(promptSelectAccount) }
 
-// heeded returns the scopes of a request without an offline_access that the client may not ask for (OpenID Connect Core §11): many clients
-// ask for it if the metadata list it. A request for nothing else is left as it is, and refused.
+// heeded returns the requested scopes. It omits offline_access if the client may not request it (OpenID Connect Core §11), because many
+// clients request every scope that the metadata lists. A request for offline_access alone stays as it is and is refused.
 func heeded(scope string, client *store.Client) string {
 	if client.Scopes.Has(oauth.ScopeOfflineAccess) {
 		return scope
@@ -247,7 +248,7 @@ func parseMaxAge(text string) (*int64, error) {
 	return &age, nil
 }
 
-// AsksOfProvider returns the prompt and the maximum age of the sign-in that the request has for an identity provider; "" and 0: none.
+// AsksOfProvider returns the prompt and the maximum age to request from an identity provider. They are "" and 0 if there are none.
 func (r *AuthorizationRequest) AsksOfProvider() (prompt string, maxAge time.Duration) {
 	switch {
 	case r.Prompt.Has(promptLogin), r.MaxAge != nil && *r.MaxAge == 0:
@@ -261,7 +262,7 @@ func (r *AuthorizationRequest) AsksOfProvider() (prompt string, maxAge time.Dura
 	return prompt, maxAge
 }
 
-// readHostSignIn reads what a sign-in at a host says beyond OAuth. Its session has the scopes of every session.
+// readHostSignIn reads the parameters of a sign-in at a host beyond those of OAuth. Its session has the scopes of every session.
 func readHostSignIn(r *AuthorizationRequest, client *store.Client, p AuthorizationParameters) error {
 	switch {
 	case p.OpenID.Nonce == "":

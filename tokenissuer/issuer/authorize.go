@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Authorizations decide authorization requests (RFC 6749 §4.1). Their fields are set before use.
+// Authorizations decides authorization requests (RFC 6749 §4.1). Its fields are set before use.
 type Authorizations struct {
 	Families *families.Families
 	Clients  *clients.Clients
@@ -22,7 +22,7 @@ type Authorizations struct {
 	Keys *keys.Set
 	// PKCERequired refuses every request without a code_challenge.
 	PKCERequired bool
-	// Resources are those for which tokens can be asked.
+	// Resources are those for which clients can request tokens.
 	Resources *oauth.Resources
 	// Hosts are those at which browsers can sign in through the gate.
 	Hosts *oauth.Hosts
@@ -31,18 +31,18 @@ type Authorizations struct {
 // Step is what an authorization request needs next.
 type Step int
 
-// The steps, in their order.
+// The steps, in order.
 const (
 	// AskSignIn shows the sign-in page.
 	AskSignIn Step = iota
 	// AskConsent shows the consent page.
 	AskConsent
-	// GrantNow asks nothing more: Approve can follow.
+	// GrantNow needs nothing further: the caller calls Approve.
 	GrantNow
 )
 
-// NextStep is the dispatcher of the authorization endpoint, to which every page returns. It returns what comes next for a request in a
-// session; s is nil without one. If the request wants no page shown and needs one, the error goes to the target.
+// NextStep returns what a request needs next. Every page of the authorization endpoint calls it. s is the user's session, or nil without
+// one. If the request forbids showing a page and a page is needed, NextStep returns an error, which goes to the target.
 func (az *Authorizations) NextStep(ctx context.Context, r *AuthorizationRequest, client *store.Client, s *signin.Session) (Step, error) {
 	silent := r.IsSilent()
 	if s == nil || s.User.ID == client.ID || r.asksForSignIn(s.Family, az.Families.Now()) || r.asksForAnother(s) {
@@ -51,10 +51,10 @@ func (az *Authorizations) NextStep(ctx context.Context, r *AuthorizationRequest,
 		}
 		return AskSignIn, nil
 	}
-	if !r.allows(s.User.ID) { // the user who has signed in since is not the one that was asked for
+	if !r.allows(s.User.ID) { // the user who has signed in since is not the requested one
 		return AskSignIn, oauth.NewError(oauth.LoginRequired, "user_not_the_hinted")
 	}
-	if !r.allowsClass(s.Family) { // the sign-in since is not of a class that was asked for
+	if !r.allowsClass(s.Family) { // the sign-in since is not of a requested class
 		return AskSignIn, oauth.NewError(oauth.UnmetAuthentication, "acr_essential")
 	}
 	consented, err := az.hasConsent(ctx, r, client, s.User)
@@ -70,9 +70,10 @@ func (az *Authorizations) NextStep(ctx context.Context, r *AuthorizationRequest,
 	return AskConsent, nil
 }
 
-// asksForSignIn reports whether the request wants a new sign-in of a user who has a session. A sign-in after the request always suffices;
-// otherwise a user who takes long to decide would be asked again and again. For the choice of an account it is enough that the session began
-// after the request. Ages are compared in whole seconds, like a token's auth_time, so that the gate comes to the same answer (RFC 9470 §5).
+// asksForSignIn reports whether the request requires a new sign-in of a user who has a session. A sign-in after the request always
+// suffices. Otherwise a user who decides slowly would be asked repeatedly. For the choice of an account it suffices that the session began
+// after the request. Ages are compared in whole seconds, as for a token's auth_time, so that the gate reaches the same result (RFC 9470
+// §5).
 func (r *AuthorizationRequest) asksForSignIn(session *store.TokenFamily, now time.Time) bool {
 	at := session.AuthTime
 	switch {
@@ -84,9 +85,9 @@ func (r *AuthorizationRequest) asksForSignIn(session *store.TokenFamily, now tim
 	return r.MaxAge != nil && (*r.MaxAge == 0 || at.IsZero() || now.Unix()-at.Unix() > *r.MaxAge)
 }
 
-// hasConsent reports whether the user need not be asked: the client is the operator's own, or a confidential one that was allowed as much
-// before. The user is always asked about a client without a secret, because anyone can use its id, and about one that made itself known,
-// because only the user can judge it.
+// hasConsent reports whether the user need not be asked. This holds for the operator's own client, and for a confidential client to which
+// the user has granted these scopes before. The user is always asked about a public client, because anyone can use its id. The user is also
+// always asked about a client that made itself known, because only the user can judge it.
 func (az *Authorizations) hasConsent(ctx context.Context, r *AuthorizationRequest, client *store.Client, user *store.User) (bool, error) {
 	if client.FirstParty && client.Origin == store.FromOperator {
 		return true, nil
@@ -104,9 +105,9 @@ func (az *Authorizations) hasConsent(ctx context.Context, r *AuthorizationReques
 	return allowed.Missing(r.Asked()...) == "", nil
 }
 
-// Approve grants a request and returns the code. allowed are the scopes that the user allowed. Those beyond the request are ignored, and so
-// are those that the client has lost meanwhile. The request is denied if none is left, or if it asks for openid and that is not allowed. A
-// request is decided once.
+// Approve grants a request and returns the code. allowed lists the scopes that the user allowed. Approve ignores those beyond the request
+// and those that the client has lost meanwhile. It denies the request if no scope is left, or if the request includes openid and the user
+// did not allow it. A request can be decided only once.
 func (az *Authorizations) Approve(ctx context.Context, r *AuthorizationRequest, client *store.Client, s *signin.Session, allowed oauth.Scopes) (oauth.Secret, error) {
 	granted := slices.DeleteFunc(r.Asked(), func(name string) bool { return !allowed.Has(name) || !client.Scopes.Has(name) })
 	scopes := slices.DeleteFunc(slices.Clone(granted), func(name string) bool { return !r.Scopes.Has(name) })
@@ -136,18 +137,18 @@ func (az *Authorizations) Approve(ctx context.Context, r *AuthorizationRequest, 
 		return oauth.Secret{}, err
 	}
 	if !client.IsPublic() && !client.FirstParty && client.Origin == store.FromOperator {
-		// The request is decided, and cannot be decided again. If this fails, the next request asks the user.
+		// The request is decided and cannot be decided again. If this fails, the user is asked at the next request.
 		_ = az.rememberConsent(ctx, s.User, client, r.Asked(), granted, now)
 	}
 	return az.Families.Master.Code(f.ID), nil
 }
 
-// refreshDeclined reports whether a request asked for a refresh token and the user did not allow it.
+// refreshDeclined reports whether the user declined a requested refresh token.
 func refreshDeclined(asked, allowed oauth.Scopes) bool {
 	return slices.ContainsFunc(asked, oauth.AsksForRefresh) && !slices.ContainsFunc(allowed, oauth.AsksForRefresh)
 }
 
-// rememberConsent stores what the user has allowed of the scopes that were asked about. Earlier consent to other scopes stays.
+// rememberConsent stores which of the requested scopes the user allowed. Earlier consent to other scopes remains.
 func (az *Authorizations) rememberConsent(ctx context.Context, user *store.User, client *store.Client, asked, allowed oauth.Scopes, now time.Time) error {
 	before, err := az.Families.Store.Consent(ctx, user.ID, client.ID)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -164,10 +165,10 @@ func (az *Authorizations) rememberConsent(ctx context.Context, user *store.User,
 // because access tokens may outlive them.
 func beforeTokens(end time.Time) time.Time { return end.Add(-store.MaxLifetime) }
 
-// Deny records that the user of the session has denied the request. The error is for the client: access_denied.
+// Deny records that the session's user has denied the request. It returns access_denied for the client.
 func (az *Authorizations) Deny(ctx context.Context, r *AuthorizationRequest, s *signin.Session) error {
 	now := az.Families.Now()
-	if r.ID == "" { // it was not sealed, so no browser can return with it
+	if r.ID == "" { // it was not sealed, so no browser can present it
 		return oauth.NewError(oauth.Denied, "denied_by_user")
 	}
 	if err := az.Families.Limits.ReserveGrant(ctx, oauth.AuthorizationCode, s.User.ID, now); err != nil {
@@ -182,7 +183,6 @@ func (az *Authorizations) Deny(ctx context.Context, r *AuthorizationRequest, s *
 	return oauth.NewError(oauth.Denied, "denied_by_user")
 }
 
-// later returns the later of two times.
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -190,7 +190,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// bindHost makes a family that was approved for the built-in client the session of a host.
+// bindHost turns a family approved for the built-in client into the session of a host.
 func (r *AuthorizationRequest) bindHost(f *store.TokenFamily) {
 	f.Origin, f.SessionID, f.Code.Nonce, f.Code.Refreshable = store.HostSession, f.Preconditions.SessionID, r.Nonce, false
 }

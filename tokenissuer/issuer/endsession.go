@@ -12,10 +12,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// SignOuts read the requests of applications to sign a user out.
+// SignOuts reads applications' requests to sign a user out.
 type SignOuts struct {
 	Families *families.Families
-	// URL is the issuer, and Keys verify an id_token_hint.
+	// URL is the issuer. Keys verify an id_token_hint.
 	URL  string
 	Keys *keys.Set
 }
@@ -29,27 +29,27 @@ type SignOutParameters struct {
 	State string
 }
 
-// SignOutRequest is a sign-out request that has been read. The zero value comes from an unknown application, and leads nowhere.
+// SignOutRequest is a validated sign-out request. The zero value comes from an unknown application and has no ReturnTo.
 type SignOutRequest struct {
-	// Client is the application, as its ID token proves; nil: unknown.
+	// Client is the application that the ID token proves. It is nil if unknown.
 	Client *store.Client
-	// ReturnTo is where the browser goes afterwards: a registered URI of the client with the state; empty: nowhere.
+	// ReturnTo is where the browser goes afterwards: a registered URI of the client, with the state. It is empty if the browser stays.
 	ReturnTo string
-	// Proven reports that the ID token is of this browser's session and that there is a ReturnTo, so that the user need not be asked.
+	// Proven reports that the ID token belongs to this browser's session and that ReturnTo is set. The user then need not be asked.
 	Proven bool
-	// Refusal is why Client or ReturnTo is missing; nil: nothing was refused.
+	// Refusal is why Client or ReturnTo is missing. It is nil if nothing was refused.
 	Refusal error
 }
 
-// ReadSignOut checks a sign-out request in the browser of a session; sessionID is empty without one. A fault of the request is not an error: the
-// user is asked, and the browser stays here. The error is temporarily_unavailable.
+// ReadSignOut checks a sign-out request. sessionID is the browser's session, or empty without one. An invalid request is not an error: the
+// user is asked, and the browser stays here. The only error is temporarily_unavailable.
 func (so *SignOuts) ReadSignOut(ctx context.Context, p SignOutParameters, sessionID string) (SignOutRequest, error) {
 	refused := func(r SignOutRequest, reason, sentence string) (SignOutRequest, error) {
 		r.Refusal = oauth.NewError(oauth.InvalidRequest, reason).WithDescription(sentence)
 		return r, nil
 	}
 	var r SignOutRequest
-	// 1. The application. A client_id alone proves nothing, because anyone can write it into a link.
+	// 1. The application. A client_id alone proves nothing, because anyone can put it in a link.
 	if p.IDTokenHint == "" {
 		if p.PostLogoutRedirectURI == "" {
 			return r, nil
@@ -84,13 +84,13 @@ func (so *SignOuts) ReadSignOut(ctx context.Context, p SignOutParameters, sessio
 	if p.State != "" {
 		r.ReturnTo = WithQuery(r.ReturnTo, RedirectParameter{Name: "state", Value: p.State})
 	}
-	// 3. Whether the ID token is of this browser's session.
+	// 3. Whether the ID token belongs to this browser's session.
 	r.Proven = sessionID != "" && hint.SessionID == sessionID
 	return r, nil
 }
 
-// ReturnOrigin returns the origin of ReturnTo, for a content security policy; see redirect.OriginOf.
+// ReturnOrigin returns the origin of ReturnTo, for a content security policy. See OriginOf.
 func (r SignOutRequest) ReturnOrigin() string { return OriginOf(r.ReturnTo) }
 
-// ReturnsToWeb reports whether ReturnTo is a web page, and not a native application.
+// ReturnsToWeb reports whether ReturnTo is a web page rather than a native application.
 func (r SignOutRequest) ReturnsToWeb() bool { return IsWebURL(r.ReturnTo) }

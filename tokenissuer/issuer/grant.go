@@ -8,38 +8,38 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Grant is what a grant type has proved: the input of Minter.Issue. It is never stored.
+// Grant is what a grant type has proved. It is the input of Minter.Issue and is never stored.
 type Grant struct {
 	Type   oauth.GrantType
 	Client *store.Client
 	// User is the user for whom the token acts; nil makes a server token.
 	User   *store.User
 	Scopes oauth.Scopes
-	// Audience are the resources that the access token is for (RFC 8707); empty: the issuer's own audience.
+	// Audience lists the resources that the access token is for (RFC 8707). If it is empty, the token is for the issuer's own audience.
 	Audience []string
 	// Family is the token family; nil on a server token.
 	Family *store.TokenFamily
-	// Generation numbers the refresh token that goes with the access token; 0: there is none.
+	// Generation numbers the refresh token issued with the access token. It is 0 if there is none.
 	Generation int64
 	// Lifetime overrides the lifetime of the grant type; zero keeps it.
 	Lifetime time.Duration
 	// Nonce is that of the authorization request, for the ID token.
 	Nonce string
-	// Exchanged is the access token that is exchanged for another; nil: none.
+	// Exchanged is the access token that is exchanged. It is nil for other grants.
 	Exchanged *token.AccessToken
-	// Consume is the durable step on which the tokens depend; nil: none. The tokens are discarded unless it succeeds.
+	// Consume is the durable step on which the tokens depend, or nil. Unless it succeeds, the tokens are discarded.
 	Consume func() (Repetition, error)
 }
 
-// Repetition describes a refresh token that is given again. The zero value is that of a token which is not.
+// Repetition describes the repeated use of a refresh token. The zero value describes a first use.
 type Repetition struct {
-	// Repeated reports that the presented refresh token had been used before, and that its successor is given again.
+	// Repeated reports that the presented refresh token was used before, and that its successor is returned again.
 	Repeated bool
-	// RepeatedFrom describes how the requester differs from the first one; empty: in nothing that is known.
+	// RepeatedFrom describes how the requester differs from the first one. It is empty if no difference is known.
 	RepeatedFrom string
 }
 
-// Once returns a Grant.Consume of a step that repeats nothing.
+// Once returns a Grant.Consume for a step that is never a repetition.
 func Once(step func() error) func() (Repetition, error) {
 	return func() (Repetition, error) { return Repetition{}, step() }
 }

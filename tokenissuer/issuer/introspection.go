@@ -12,19 +12,19 @@ import (
 
 // Introspection describes an active token (RFC 7662 §2.2).
 type Introspection struct {
-	// Access is the access token; nil: it is a refresh token.
+	// Access is the access token. It is nil for a refresh token.
 	Access *token.AccessToken
 	// Family and ExpiresAt are those of a refresh token.
 	Family    *store.TokenFamily
 	ExpiresAt time.Time
-	// Username is the e-mail address of the user, empty on a server token.
+	// Username is the user's e-mail address. It is empty for a server token.
 	Username string
 }
 
 // Asker is the client that introspects a token.
 type Asker struct {
 	ClientID string
-	// Bearer is the access token with which the client asks; nil: it has authenticated.
+	// Bearer is the access token that authenticates the call. It is nil if the client itself has authenticated.
 	Bearer *token.AccessToken
 }
 
@@ -34,8 +34,8 @@ func (a Asker) mayKnow(clientID, subject string) bool {
 	return a.ClientID == clientID && (a.Bearer == nil || a.Bearer.Subject == subject)
 }
 
-// Introspect describes an access or refresh token (RFC 7662 §2.2). It returns nil for an inactive token, whatever the reason, and for one
-// that the asker may not learn about. It answers from the current state of the store, and is temporarily_unavailable without it.
+// Introspect describes an access or refresh token (RFC 7662 §2.2). It returns nil for any inactive token and for one that the asker may not
+// learn about. It reads the current state of the store, and returns temporarily_unavailable if the store fails.
 func (it *IssuedTokens) Introspect(ctx context.Context, asker Asker, token oauth.Secret) (*Introspection, error) {
 	if err := it.Families.CatchUp(ctx); err != nil {
 		return nil, err
@@ -71,8 +71,8 @@ func (it *IssuedTokens) Introspect(ctx context.Context, asker Asker, token oauth
 }
 
 // introspectRefresh describes a refresh token of a family that has not ended. A token is active if the token endpoint would accept it: the
-// newest one, and within the grace the one before it. Otherwise a thief of the latter could see when its owner refreshes. A client without
-// a secret learns nothing about refresh tokens, because anyone can use its id.
+// newest one, and within the grace period its predecessor. Otherwise a thief of the predecessor could see when the owner refreshes. A
+// public client learns nothing about refresh tokens, because anyone can use its id.
 func (it *IssuedTokens) introspectRefresh(ctx context.Context, asker Asker, f *store.TokenFamily, token oauth.Secret) (*Introspection, error) {
 	if !asker.mayKnow(f.ClientID, f.UserID) {
 		return nil, nil

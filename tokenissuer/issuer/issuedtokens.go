@@ -13,23 +13,24 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// IssuedTokens revokes and describes tokens that were issued. Its fields are set before use.
+// IssuedTokens revokes and describes issued tokens. Its fields are set before use.
 type IssuedTokens struct {
 	Families *families.Families
 	Clients  *clients.Clients
 	Verifier *token.Verifier
-	// Personal are the personal access tokens; nil: there are none.
+	// Personal handles personal access tokens. It is nil if there are none.
 	Personal PersonalTokens
-	// Usernames remembers the e-mail addresses of users; nil: the directory is asked each time.
+	// Usernames caches the e-mail addresses of users. If it is nil, the directory is read each time.
 	Usernames *token.UsernameCache
-	// Limits bound how many tokens a client revokes one by one.
+	// Limits bound how many tokens a client can revoke one by one.
 	Limits *attempts.Limits
 }
 
-// RevokeFor revokes an access or refresh token at its client's request (RFC 7009 §2). An unknown, foreign or already revoked token is not an
-// error. Another client's token is refused and stays as it is. Revoking a token ends its family, even if the access token has expired: a
-// client that signs out late still has a refresh token. An access token from before the last refresh ends alone, as far as revokeAlone
-// goes, because clients revoke tokens that they have replaced. The result is what was found, for the audit log; nil: nothing.
+// RevokeFor revokes an access or refresh token at its client's request (RFC 7009 §2). A token that is unknown, already revoked or not of
+// this issuer is not an error. Another client's token is refused and stays valid. Revoking a token ends its family, even if the access
+// token has expired: a client that signs out late still has a refresh token. Revoking an access token from before the last refresh ends
+// that token alone, within the limit of revokeAlone, because clients revoke tokens that they have replaced. RevokeFor returns the token
+// that it found, for the audit log, or nil.
 func (it *IssuedTokens) RevokeFor(ctx context.Context, client *store.Client, tok oauth.Secret) (*token.AccessToken, error) {
 	t, err := it.revocable(ctx, tok)
 	if t == nil || err != nil {
@@ -57,12 +58,12 @@ func (it *IssuedTokens) RevokeFor(ctx context.Context, client *store.Client, tok
 	return t, it.Families.EndFamilies(ctx, store.FamilyFilter{ID: t.FamilyID})
 }
 
-// supersededLimit bounds how many superseded access tokens one user of a client revokes one by one. They may live for weeks, and ending some
-// more of them takes away nothing that is in use.
+// supersededLimit bounds how many superseded access tokens of one user a client can revoke one by one. Such tokens may live for weeks.
+// Revoking more of them than requested affects nothing in use.
 var supersededLimit = attempts.Limit{Failures: 60, Window: time.Hour}
 
-// revokeAlone revokes a single token. Beyond the limit it records wider instead, which covers the token and earlier ones: a revocation is
-// never refused, and yet the number of records is bounded.
+// revokeAlone revokes a single token. Beyond the limit it records wider instead, which covers the token and earlier ones. So a revocation
+// is never refused, and the number of records is bounded.
 func (it *IssuedTokens) revokeAlone(ctx context.Context, t *token.AccessToken, most attempts.Limit, wider ...store.Revocation) error {
 	b := attempts.Bucket{Name: "alone\x00" + t.ClientID + "\x00" + t.Subject, Limit: most}
 	if it.Limits.Reserve(ctx, it.Limits.Limited(b), "revocations_throttled", it.Families.Now()) != nil {
@@ -71,8 +72,8 @@ func (it *IssuedTokens) revokeAlone(ctx context.Context, t *token.AccessToken, m
 	return it.Families.Revoke(ctx, store.Revocation{Kind: store.RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(store.RevocationMargin)})
 }
 
-// serverTokensUpTo returns the revocations of a server token and of its client's earlier ones. For an exchanged token it includes everything
-// issued until now from tokens that its client got by exchanges.
+// serverTokensUpTo returns the revocations of a server token and of its client's earlier ones. For an exchanged token they include
+// everything issued so far from tokens that its client obtained by exchange.
 func (it *IssuedTokens) serverTokensUpTo(t *token.AccessToken) []store.Revocation {
 	end := it.Families.Ending()
 	wider := []store.Revocation{{Kind: store.RevokeServerTokens, ID: t.ClientID, IssuedUntil: t.IssuedAt, ExpiresAt: end.Until}}
@@ -88,8 +89,8 @@ func hasSuperseded(f *store.TokenFamily, t *token.AccessToken) bool {
 	return generation > 0 && generation < f.Generation
 }
 
-// RevokingClient returns the client that asks to revoke a token. A token of the built-in client can be revoked by any holder; for every
-// other one the client must authenticate.
+// RevokingClient returns the client that requests a revocation. Any holder can revoke a token of the built-in client. For other clients'
+// tokens the client must authenticate.
 func (it *IssuedTokens) RevokingClient(ctx context.Context, a clients.Authentication, token oauth.Secret) (*store.Client, error) {
 	client, err := it.Clients.Authenticate(ctx, a)
 	if !errors.Is(err, clients.ErrMissing) {
@@ -105,8 +106,8 @@ func (it *IssuedTokens) RevokingClient(ctx context.Context, a clients.Authentica
 	return it.Clients.BuiltIn(), nil
 }
 
-// revocable returns what an access or refresh token says; nil when there is nothing to revoke. For a refresh token that is only client,
-// subject and family.
+// revocable returns the content of an access or refresh token, or nil if there is nothing to revoke. For a refresh token it has only
+// client, subject and family.
 func (it *IssuedTokens) revocable(ctx context.Context, tok oauth.Secret) (*token.AccessToken, error) {
 	if it.IsPersonal(tok) {
 		return it.Personal.Find(ctx, tok.Reveal())
@@ -130,9 +131,9 @@ func (it *IssuedTokens) revocable(ctx context.Context, tok oauth.Secret) (*token
 	return t, err
 }
 
-// outlived returns what an expired access token says if its family has not ended; otherwise nil, because nothing is left to revoke. A token
-// of the built-in client does not count: no client has to authenticate for it, and an old token from a log must not suffice to sign a user
-// out.
+// outlived returns the content of an expired access token whose family has not ended. Otherwise nothing is left to revoke, and it returns
+// nil. It also returns nil for a token of the built-in client: its revocation needs no client authentication, so an old token from a log
+// could sign a user out.
 func (it *IssuedTokens) outlived(ctx context.Context, tok oauth.Secret) (*token.AccessToken, error) {
 	t, err := it.Verifier.ReadExpired(tok.Reveal())
 	if err != nil || t.FamilyID == "" || t.ClientID == store.BuiltInClientID {
@@ -142,7 +143,7 @@ func (it *IssuedTokens) outlived(ctx context.Context, tok oauth.Secret) (*token.
 	switch {
 	case err != nil:
 		return nil, err
-	case f == nil: // later tokens of it may be accepted here until this node knows of its end
+	case f == nil: // this node may accept later tokens of the family until it learns that it has ended
 		return nil, it.Families.CatchUp(ctx)
 	case hasSuperseded(f, t):
 		return nil, nil
@@ -150,8 +151,7 @@ func (it *IssuedTokens) outlived(ctx context.Context, tok oauth.Secret) (*token.
 	return t, nil
 }
 
-// refreshable returns the family of a genuine refresh token if it has not ended; otherwise nil. genuine reports whether the token was
-// issued here.
+// refreshable returns the family of a genuine refresh token, or nil if it has ended. genuine reports whether this issuer issued the token.
 func (it *IssuedTokens) refreshable(ctx context.Context, token oauth.Secret) (f *store.TokenFamily, genuine bool, err error) {
 	id, _, genuine := it.Families.Master.ReadRefreshToken(token)
 	if !genuine {

@@ -15,46 +15,46 @@ import (
 // Minter makes tokens. Its fields are set before use.
 type Minter struct {
 	Families *families.Families
-	// URL and Audience are the iss of every token, and the aud of a token for which no resource was asked.
+	// URL is the iss of every token. Audience is the aud of tokens requested without a resource.
 	URL      string
 	Audience []string
 	// Roles are the roles that tokens can name.
 	Roles store.RoleCatalogue
-	// OpenID makes ID tokens.
+	// OpenID enables ID tokens.
 	OpenID bool
 	// Keys sign tokens.
 	Keys *keys.Set
-	// Assertions sign what upstreams are told of requests; nil: the JWK Set lists none of their keys.
+	// Assertions sign the claims that upstreams receive about requests. If it is nil, the JWK Set contains none of their keys.
 	Assertions *keys.AssertionKeys
-	// Verifier reads our own tokens. It is told of every token that is made.
+	// Verifier reads our own tokens. The Minter passes every new token to it.
 	Verifier *token.Verifier
 }
 
-// Tokens are the answer of the token endpoint (RFC 6749 §5.1).
+// Tokens is a successful response of the token endpoint (RFC 6749 §5.1).
 type Tokens struct {
 	AccessToken oauth.Secret
 	ExpiresIn   time.Duration
-	// RefreshToken is empty when there is none.
+	// RefreshToken is empty if there is none.
 	RefreshToken oauth.Secret
 	// IDToken is empty unless the user has signed in to the client by OpenID Connect.
 	IDToken   oauth.Secret
 	Scopes    oauth.Scopes
 	CreatedAt time.Time
-	// IssuedType is the type of an access token that was exchanged for another (RFC 8693 §2.2.1).
+	// IssuedType is the type of a token issued by an exchange (RFC 8693 §2.2.1).
 	IssuedType string
 	// Claims are those of the access token, for the audit log.
 	Claims *token.AccessToken
-	// Accepted is the token of another issuer for which they were given; nil: none.
+	// Accepted is the token of another issuer that was presented as the grant, or nil.
 	Accepted *AcceptedToken
 	Repetition
 }
 
-// AcceptedToken identifies the token of another issuer for which a token of ours was given, for the audit log.
+// AcceptedToken identifies the token of another issuer that was presented as the grant, for the audit log.
 type AcceptedToken struct{ Rule, Issuer, Subject, ID string }
 
-// Issue makes the tokens of a grant (RFC 9068 §2). All tokens of clients are made here. It fails when no key can sign, and for a user whose
-// id is the client's, because that token would pass for a server token. The durable step on which a grant depends comes last: a code that
-// was spent in vain could not be presented again.
+// Issue makes the tokens of a grant (RFC 9068 §2). All tokens of clients are made here. It fails if no key can sign. It also fails for a
+// user whose id equals the client's, because the token would be taken for a server token. The durable step of the grant comes last, because
+// a code that was used up by a failed request could not be presented again.
 func (m *Minter) Issue(g Grant) (Tokens, error) {
 	key, err := m.Keys.Signing(m.Families.Now())
 	if err != nil {
@@ -87,7 +87,7 @@ func (m *Minter) Issue(g Grant) (Tokens, error) {
 	return tokens, nil
 }
 
-// sign signs the access token of a grant, and makes the refresh token that goes with it.
+// sign signs the access token of a grant and makes its refresh token.
 func (m *Minter) sign(g Grant, key *keys.SigningKey, t *token.AccessToken, claims []byte) (Tokens, error) {
 	signed, err := m.Families.JTIMAC.Sign(key, claims)
 	if err != nil {
@@ -155,13 +155,13 @@ func (m *Minter) claimsOf(g Grant, kid string) (*token.AccessToken, error) {
 	return t, nil
 }
 
-// JWKS returns the public keys as a JWK Set (RFC 7517 §5): those of access tokens and, if assertions are made, theirs.
+// JWKS returns the public keys as a JWK Set (RFC 7517 §5): those of access tokens and, if enabled, those of upstream assertions.
 func (m *Minter) JWKS() ([]byte, error) {
 	return m.Assertions.JWKS(m.Families.Now(), m.Families.Master, m.Keys)
 }
 
-// SessionToken returns a user token of a session, for the gate of this issuer and for testing. It does not outlive the session, and has only
-// those of the session's scopes that client, the built-in one, may still hold.
+// SessionToken returns a user token of a session, for the gate of this issuer and for testing. It does not outlive the session. Its scopes
+// are those of the session that client, the built-in one, may still hold.
 func (m *Minter) SessionToken(s *signin.Session, client *store.Client, limits signin.Limits) (Tokens, error) {
 	scopes, err := NarrowedScopes(s.Family.Scopes, client, "")
 	if err != nil {

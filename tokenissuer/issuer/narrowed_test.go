@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestNarrowedScopesHoldNothingOfTheRequest: a scope that is a piece of a request's body keeps all of the body in memory, and
-// 65,536 tokens are remembered.
+// TestNarrowedScopesHoldNothingOfTheRequest: a scope that is a substring of a request's body keeps the whole body in memory, and 65,536
+// tokens are cached.
 func TestNarrowedScopesHoldNothingOfTheRequest(t *testing.T) {
 	client := &store.Client{ID: "c", Scopes: oauth.Scopes{oauth.ScopePublic, "ant", oauth.ScopeTrusted}}
 	for _, asked := range []string{"ant", "ant public", "public ant trusted"} {

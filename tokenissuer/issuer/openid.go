@@ -12,14 +12,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// maxNonce bounds a nonce in bytes of JSON, where a control character takes six. The nonce is stored with the code.
+// maxNonce bounds a nonce, in bytes of JSON, in which a control character takes six. The nonce is stored with the code.
 const maxNonce = 2 << 10
 
 // PromptValues returns the supported values of prompt, for the metadata.
 func PromptValues() []string { return slices.Clone(promptValues) }
 
-// readOpenID reads what the request says beyond OAuth (OpenID Connect Core §3.1.2.1). An id_token_hint that is not an ID token of ours is
-// ignored, unless no page may be shown: then the user whom it names cannot be asked to sign in.
+// readOpenID reads the OpenID Connect parameters (OpenID Connect Core §3.1.2.1). An id_token_hint that is not one of our ID tokens is
+// ignored, unless the request forbids showing a page: then the user cannot be asked to sign in.
 func (az *Authorizations) readOpenID(r *AuthorizationRequest, client *store.Client, p OpenIDParameters) error {
 	if p.IDTokenHint != "" {
 		hint, err := token.ReadHint(p.IDTokenHint, az.Clients.URL, az.Keys)
@@ -54,11 +54,11 @@ func (az *Authorizations) readOpenID(r *AuthorizationRequest, client *store.Clie
 
 // claims returns the request for single claims.
 func (r *AuthorizationRequest) claims() token.ClaimsRequest {
-	claims, _ := token.ParseClaimsRequest(r.Claims) // it was written by package idtoken
+	claims, _ := token.ParseClaimsRequest(r.Claims) // written by package token
 	return claims
 }
 
-// Asked returns the scopes that the user is asked about: those of the request, and those of the single claims that it asks for.
+// Asked returns the scopes to ask the user about: those of the request, and those of the single claims that it requests.
 func (r *AuthorizationRequest) Asked() oauth.Scopes {
 	asked := slices.Clone(r.Scopes)
 	if r.Claims == "" {
@@ -82,12 +82,12 @@ func (r *AuthorizationRequest) allowsClass(session *store.TokenFamily) bool {
 	return r.Claims == "" || r.claims().AllowsACR(session.Proof.ACR)
 }
 
-// asksForAnother reports whether the request does not accept the user who was signed in when it came.
+// asksForAnother reports whether the request refuses the user who was signed in when it arrived.
 func (r *AuthorizationRequest) asksForAnother(s *signin.Session) bool {
 	return s.Family.CreatedAt.Before(r.At) && !r.allows(s.User.ID)
 }
 
-// bind binds a family to the OpenID part of the request. granted are the scopes that the user has allowed, including those of single claims.
+// bind binds a family to the OpenID part of the request. granted are the scopes that the user allowed, including those of single claims.
 func (r *AuthorizationRequest) bind(f *store.TokenFamily, client *store.Client, granted oauth.Scopes) {
 	f.SessionID, f.Code.Nonce = f.Preconditions.SessionID, r.Nonce
 	f.TellsLogout = client.BackchannelLogoutURI != ""
@@ -96,8 +96,8 @@ func (r *AuthorizationRequest) bind(f *store.TokenFamily, client *store.Client, 
 	}
 }
 
-// needsNoChallenge reports whether the code_challenge may be missing: the client is allowed to omit it, and the request is one of OpenID
-// Connect with a nonce, which protects the code instead (RFC 9700 §2.1.1).
+// needsNoChallenge reports whether the request may omit the code_challenge. The client must be allowed to, and the request must be an
+// OpenID Connect request with a nonce, which protects the code instead (RFC 9700 §2.1.1).
 func (az *Authorizations) needsNoChallenge(client *store.Client, p AuthorizationParameters) bool {
 	if !az.Clients.OpenID || client.PKCE != oauth.PKCEOptional || client.IsPublic() || p.OpenID.Nonce == "" {
 		return false
@@ -106,14 +106,14 @@ func (az *Authorizations) needsNoChallenge(client *store.Client, p Authorization
 	return err == nil && scopes.Has(oauth.ScopeOpenID)
 }
 
-// identity is an ID token before it is signed.
+// identity is an unsigned ID token.
 type identity struct {
 	token token.IDToken
 	key   *keys.SigningKey
 }
 
-// identityOf prepares the ID token that goes with an access token; nil when the grant gives none. Only a request with the scope openid that was
-// approved in a browser's session gives one (OpenID Connect Core §3.1.3.3, §12.2); for an operator's token no user has signed in.
+// identityOf prepares the ID token for an access token. It returns nil if the grant gives none. Only a request with the scope openid that
+// was approved in a browser's session gives one (OpenID Connect Core §3.1.3.3, §12.2). For an operator's token no user has signed in.
 func (m *Minter) identityOf(g Grant, t *token.AccessToken) (*identity, error) {
 	f := g.Family
 	if !m.OpenID || g.Type != oauth.AuthorizationCode || f == nil || f.SessionID == "" || !g.Scopes.Has(oauth.ScopeOpenID) {
@@ -134,12 +134,12 @@ func (m *Minter) identityOf(g Grant, t *token.AccessToken) (*identity, error) {
 	if err != nil {
 		return nil, oauth.AsError(err)
 	}
-	wanted = wanted.Within(g.Client.Scopes) // the operator may have taken some away
+	wanted = wanted.Within(g.Client.Scopes) // the operator may have removed some
 	i.token.Claims, err = token.IDClaims(g.User, nil, wanted.IDToken)
 	return i, err
 }
 
-// sign signs the ID token that goes with an access token. It returns an empty one for a nil identity.
+// sign signs the ID token for an access token. A nil identity gives an empty one.
 func (i *identity) sign(access oauth.Secret) (oauth.Secret, error) {
 	if i == nil {
 		return oauth.Secret{}, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// Parts are the parts of an authorization server (RFC 6749 §1.1). Each endpoint and each grant takes those that it needs.
+// Parts are the components of an authorization server (RFC 6749 §1.1). Each endpoint and each grant type uses those that it needs.
 type Parts struct {
 	Settings
 	Families       *families.Families
@@ -28,25 +28,25 @@ type Parts struct {
 	SignOuts       *SignOuts
 	Issued         *IssuedTokens
 	UserTokens     *UserTokens
-	// Resources are the resources for which tokens can be asked.
+	// Resources are those for which clients can request tokens.
 	Resources *oauth.Resources
 }
 
-// Node is what the parts of an issuer use of the process that runs them.
+// Node holds what an issuer uses of its process.
 type Node struct {
 	Keys        *keys.Set
 	Verifier    *token.Verifier
 	Revocations *token.RevocationSet
-	// Refresh brings Revocations up to what the store holds now; nil: they always are.
+	// Refresh updates Revocations to the current state of the store. If it is nil, they are always current.
 	Refresh func(context.Context) error
-	// Now is the clock that is the same on every node.
+	// Now is the clock, which all nodes share.
 	Now    func() time.Time
 	Hasher *passwords.Hasher
 	Limits attempts.Limits
 }
 
-// New returns the parts of an issuer. Families.Opened is set when the store is open, before the first request. What is remembered belongs to
-// these settings, because they may declare clients and users.
+// New returns the parts of an issuer. The caller sets Families.Opened when the store is open, before the first request. The caches belong
+// to these settings, because the settings may declare clients and users.
 func New(s Settings, n Node) *Parts {
 	fs := &families.Families{
 		Remembered: token.NewFamilyCache(), Revocations: n.Revocations, Refresh: n.Refresh, Now: n.Now, NodeNow: n.Now,

@@ -8,24 +8,24 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// RedirectTarget is a redirect URI that belongs to the client. Only To and ToHost make one, and an answer of the authorization endpoint needs one
-// (RFC 9700 §4.11).
+// RedirectTarget is a redirect URI that belongs to the client (RFC 9700 §4.11). Only RedirectTo and RedirectToHost make one. Every answer
+// of the authorization endpoint needs one.
 type RedirectTarget struct {
 	uri    string
 	issuer string
 	state  string
-	// takesForms allows an answer in a form, and formPost asks for it.
+	// takesForms reports whether form_post is allowed, and formPost whether it is requested.
 	takesForms, formPost bool
 }
 
-// FormPostMode is the response_mode of an answer that travels in a form (OAuth 2.0 Form Post Response Mode).
+// FormPostMode is the response_mode of an answer in a form (OAuth 2.0 Form Post Response Mode).
 const FormPostMode = "form_post"
 
-// RedirectAnswer is an answer of the authorization endpoint to a client, through the browser.
+// RedirectAnswer is an answer of the authorization endpoint to a client, sent through the browser.
 type RedirectAnswer struct {
-	// Location is where the browser is redirected, with the parameters; empty: a form takes them to URI.
+	// Location is the URL, with the parameters, to redirect the browser to. If it is empty, a form sends the parameters to URI.
 	Location string
-	// URI is the redirect URI alone, and Parameters are in their order.
+	// URI is the redirect URI alone. Parameters are in order.
 	URI        string
 	Parameters []RedirectParameter
 }
@@ -33,8 +33,8 @@ type RedirectAnswer struct {
 // RedirectParameter is a parameter of an answer.
 type RedirectParameter struct{ Name, Value string }
 
-// RedirectTo returns the target of a client's redirect URI. A URI that is not exactly one of the client's is an error that must be shown on a page
-// and never redirected. The URI may be empty if the client has only one. takesForms allows answers in a form, to a web URI.
+// RedirectTo returns the target for a client's redirect URI. It fails for a URI that is not exactly one of the client's; that error must be
+// shown on a page and never redirected. The URI may be empty if the client has only one. takesForms allows answers in a form, to a web URI.
 func RedirectTo(client *store.Client, uri, issuer string, takesForms bool) (RedirectTarget, error) {
 	switch {
 	case uri == "" && len(client.RedirectURIs) == 1:
@@ -47,7 +47,7 @@ func RedirectTo(client *store.Client, uri, issuer string, takesForms bool) (Redi
 	return RedirectTarget{uri: uri, issuer: issuer, takesForms: takesForms && IsWebURL(uri)}, nil
 }
 
-// RedirectToHost is To for the callback of one of the hosts.
+// RedirectToHost is like RedirectTo for the callback of one of the hosts.
 func RedirectToHost(hosts *oauth.Hosts, uri, issuer string) (RedirectTarget, error) {
 	origin, isCallback := strings.CutSuffix(uri, oauth.CallbackPath)
 	if !isCallback || !hosts.Has(origin) {
@@ -65,14 +65,14 @@ func (t RedirectTarget) URI() string { return t.uri }
 // FormPost reports whether the answer travels in a form.
 func (t RedirectTarget) FormPost() bool { return t.formPost }
 
-// WithState returns the target with the state that every answer repeats.
+// WithState returns the target with the state that every answer includes.
 func (t RedirectTarget) WithState(state string) RedirectTarget {
 	t.state = state
 	return t
 }
 
-// WithResponseMode returns the target with the response_mode of every answer. Only form_post differs from the default, and only for a web
-// URI of an OpenID provider.
+// WithResponseMode returns the target with a response_mode. Only form_post differs from the default, and only for a web URI of an OpenID
+// provider.
 func (t RedirectTarget) WithResponseMode(mode string) RedirectTarget {
 	t.formPost = t.takesForms && mode == FormPostMode
 	return t
@@ -83,12 +83,12 @@ func (t RedirectTarget) Code(code oauth.Secret) RedirectAnswer {
 	return t.answer(RedirectParameter{"code", code.Reveal()})
 }
 
-// Error returns the answer with an error (RFC 6749 §4.1.2.1). name is the error code on the wire.
+// Error returns the answer with an error (RFC 6749 §4.1.2.1). name is the error code of the protocol.
 func (t RedirectTarget) Error(name, description string) RedirectAnswer {
 	return t.answer(RedirectParameter{"error", name}, RedirectParameter{"error_description", description})
 }
 
-// answer returns the answer with these parameters, state and iss last.
+// answer returns the answer with these parameters, followed by state and iss.
 func (t RedirectTarget) answer(parameters ...RedirectParameter) RedirectAnswer {
 	if t.state != "" {
 		parameters = append(parameters, RedirectParameter{"state", t.state})
@@ -100,7 +100,7 @@ func (t RedirectTarget) answer(parameters ...RedirectParameter) RedirectAnswer {
 	return RedirectAnswer{Location: WithQuery(t.uri, parameters...), URI: t.uri, Parameters: parameters}
 }
 
-// WithQuery appends parameters to a URI. Its existing query stays as it is.
+// WithQuery appends parameters to a URI and leaves its existing query unchanged.
 func WithQuery(uri string, parameters ...RedirectParameter) string {
 	location := []byte(uri)
 	separator := byte('?')
@@ -120,17 +120,17 @@ func WithQuery(uri string, parameters ...RedirectParameter) string {
 	return string(location)
 }
 
-// IsWebURL reports whether a URI is of http or https.
+// IsWebURL reports whether a URI has the scheme http or https.
 func IsWebURL(uri string) bool {
 	u, err := url.Parse(uri)
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// encodeQuery encodes a space as %20, because a plus sign is a space in forms only.
+// encodeQuery encodes a space as %20, because a plus sign means a space only in forms.
 func encodeQuery(value string) string { return strings.ReplaceAll(url.QueryEscape(value), "+", "%20") }
 
-// Host returns what a person is told about where the answer goes: the host with its port, or the scheme of a native application, whose URI
-// may name a host that it does not belong to.
+// Host returns where the answer goes, for display: the host with its port, or the scheme of a native application. A native application's
+// URI may name a host that it does not own.
 func (t RedirectTarget) Host() string {
 	if u, err := url.Parse(t.uri); err == nil && u.Host != "" && IsWebURL(t.uri) {
 		return u.Host
@@ -139,13 +139,13 @@ func (t RedirectTarget) Host() string {
 	return scheme
 }
 
-// IsLoopback reports whether the answer goes to a port of the user's device, where a program waits for it.
+// IsLoopback reports whether the answer goes to a port of the user's device, on which a program listens.
 func (t RedirectTarget) IsLoopback() bool {
 	u, err := url.Parse(t.uri)
 	return err == nil && IsWebURL(t.uri) && oauth.IsLoopback(u.Hostname())
 }
 
-// IsOnDevice reports whether the answer goes to a program on the user's device: on loopback, or by a scheme of its own.
+// IsOnDevice reports whether the answer goes to a program on the user's device, by loopback or by a private-use scheme.
 func (t RedirectTarget) IsOnDevice() bool {
 	u, err := url.Parse(t.uri)
 	return err != nil || !IsWebURL(t.uri) || oauth.IsLoopback(u.Hostname())
@@ -154,7 +154,7 @@ func (t RedirectTarget) IsOnDevice() bool {
 // Origin returns OriginOf the redirect URI.
 func (t RedirectTarget) Origin() string { return OriginOf(t.uri) }
 
-// OriginOf returns the target of a URI for a content security policy: an origin, or the scheme of a native application with its colon.
+// OriginOf returns a URI as a source for a content security policy: its origin, or the scheme of a native application with its colon.
 func OriginOf(uri string) string {
 	u, err := url.Parse(uri)
 	if err == nil && IsWebURL(uri) {

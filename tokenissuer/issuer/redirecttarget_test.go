@@ -9,8 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// FuzzStateRoundTrip: the state that comes out after one decoding is the one that went in, whatever the URI is, and
-// nothing else in the answer depends on it.
+// FuzzStateRoundTrip: one decoding of the answer returns the original state, for any URI. Nothing else in the answer depends on it.
 func FuzzStateRoundTrip(f *testing.F) {
 	for _, state := range []string{"", "a", "a b+c%20&code=evil#f", "\r\nSet-Cookie: x", "\x00", "🚪", "\xff\xfe", strings.Repeat("=", 100), "iss=https://evil.tld", "<script>"} {
 		f.Add(state, "the-code", "https://client.example/cb?x=1")
@@ -38,7 +37,7 @@ func FuzzStateRoundTrip(f *testing.F) {
 		if len(query) != wanted || query.Get("state") != state || query.Get("code") != code || query.Get("iss") != tokentest.Issuer || len(query["code"]) != 1 || len(query["iss"]) != 1 {
 			t.Fatalf("%q holds %v", location, query)
 		}
-		// What the URI's own query was, it still is.
+		// The URI's own query is unchanged.
 		if _, after, _ := strings.Cut(location, "?"); !strings.HasPrefix(after, before) {
 			t.Fatalf("%q was %q", after, before)
 		}

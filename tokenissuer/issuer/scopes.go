@@ -7,16 +7,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// NarrowedScopes returns the requested scopes, or all of the held ones if the request names none. It fails if the request names others. A
-// scope that the client may no longer hold is left out.
+// NarrowedScopes returns the requested scopes, or all held ones if none are requested. It fails if others are requested. It omits scopes
+// that the client may no longer hold.
 func NarrowedScopes(held oauth.Scopes, client *store.Client, asked string) (oauth.Scopes, error) {
 	allowed := slices.DeleteFunc(slices.Clone(held), func(name string) bool { return !client.Scopes.Has(name) })
 	return ChosenScopes(asked, allowed, oauth.InvalidGrant, "scopes_withdrawn")
 }
 
-// ChosenScopes returns the requested scopes, or all allowed ones if the request names none. It fails if the request names others. When nothing
-// is allowed, none and why are the code and the reason of the error. The names are those of allowed, so that the result does not keep the
-// request in memory.
+// ChosenScopes returns the requested scopes, or all allowed ones if none are requested. It fails if others are requested. If nothing is
+// allowed, none and why are the code and the reason of the error. The returned strings are those of allowed, so the result does not keep
+// the request in memory.
 func ChosenScopes(asked string, allowed oauth.Scopes, none oauth.ErrorCode, why string) (oauth.Scopes, error) {
 	scopes, err := oauth.RequestedScopes(asked)
 	switch {
@@ -35,7 +35,7 @@ func ChosenScopes(asked string, allowed oauth.Scopes, none oauth.ErrorCode, why 
 	return scopes, nil
 }
 
-// Intersection returns those of the scopes that are within bound. An empty bound sets none.
+// Intersection returns the scopes that are in bound. An empty bound includes all.
 func Intersection(scopes, bound oauth.Scopes) oauth.Scopes {
 	if len(bound) == 0 {
 		return scopes

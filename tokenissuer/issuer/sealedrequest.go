@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// requestUnderSeal is a request with the digest of the browser's secret. Its time is a number, so that the length of the sealed value reveals
+// requestUnderSeal is a request with the digest of the browser's secret. Its time is a number, so the length of the sealed value reveals
 // nothing.
 type requestUnderSeal struct {
 	AuthorizationRequest
@@ -18,8 +18,8 @@ type requestUnderSeal struct {
 	Browser  string `json:"browser"`
 }
 
-// SealRequest seals a request for its way through the browser that owns the secret. It can be opened for ten minutes, on every node. A
-// request without an ID gets one.
+// SealRequest seals a request for the browser that owns the secret. Every node can open it, for ten minutes. SealRequest sets the ID of a
+// request that has none.
 func (az *Authorizations) SealRequest(r *AuthorizationRequest, browser oauth.Secret) (oauth.Secret, error) {
 	if r.ID == "" {
 		r.ID = oauth.NewID()
@@ -27,8 +27,8 @@ func (az *Authorizations) SealRequest(r *AuthorizationRequest, browser oauth.Sec
 	return keys.Wrap(az.Families.Master.Requests, "", requestUnderSeal{*r, r.At.UnixMicro(), signin.BrowserDigest(browser)}, az.Families.Now())
 }
 
-// OpenRequest is the reverse of SealRequest. The client and its redirect URI are checked again, because they may have been removed
-// meanwhile. A value that is not genuine, of another browser, or too old is an error for a page.
+// OpenRequest is the reverse of SealRequest. It checks the client and its redirect URI again, because they may have been removed meanwhile.
+// It fails, with an error for a page, if the value is forged, expired, or sealed for another browser.
 func (az *Authorizations) OpenRequest(ctx context.Context, pending, browser oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
 	s, err := keys.Unwrap[requestUnderSeal](az.Families.Master.Requests, "", pending, az.Families.Now())
 	if err != nil || !signin.IsOfBrowser(s.Browser, browser) {
@@ -38,8 +38,8 @@ func (az *Authorizations) OpenRequest(ctx context.Context, pending, browser oaut
 	return az.resolve(ctx, s.AuthorizationRequest)
 }
 
-// ReopenRequest is OpenRequest for any browser. It returns the request undecided and as if it came now, which is worth no more than a link
-// with its parameters.
+// ReopenRequest is like OpenRequest for any browser. It returns an undecided request with the current time, equivalent to a link with the
+// same parameters.
 func (az *Authorizations) ReopenRequest(ctx context.Context, pending oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
 	s, err := keys.Unwrap[requestUnderSeal](az.Families.Master.Requests, "", pending, az.Families.Now())
 	if err != nil {

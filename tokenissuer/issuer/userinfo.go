@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// UserInfo is what a client learns about the user of an access token (OpenID Connect Core §5.3.2).
+// UserInfo is the content of a userinfo response (OpenID Connect Core §5.3.2).
 type UserInfo struct {
 	Token *token.AccessToken
 	// Claims is a JSON object without sub, which is the token's subject.
@@ -19,7 +19,7 @@ type UserInfo struct {
 }
 
 // UserInfo returns the claims about the user that the holder of an access token may see: those of the token's scopes, and the single claims
-// that the authorization request asked for. The audience does not matter, because only this resource serves the scope openid. The error is
+// that the authorization request named. It ignores the audience, because only this resource serves the scope openid. The error is
 // invalid_token, insufficient_scope, or temporarily_unavailable.
 func (it *IssuedTokens) UserInfo(ctx context.Context, tok oauth.Secret) (*UserInfo, error) {
 	// 1. The token is valid, and has the scope openid.
@@ -38,7 +38,7 @@ func (it *IssuedTokens) UserInfo(ctx context.Context, tok oauth.Secret) (*UserIn
 	case err != nil:
 		return nil, err
 	}
-	// 3. The family, with what its authorization request asked for.
+	// 3. The family, with the claims of its authorization request.
 	f, err := it.familyFor(ctx, t, user)
 	if err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func (it *IssuedTokens) UserInfo(ctx context.Context, tok oauth.Secret) (*UserIn
 	return &UserInfo{t, claims}, nil
 }
 
-// familyFor returns the family of an access token; nil when the token has outlived the family's record. It is invalid_token when the family
-// has ended or its user has changed.
+// familyFor returns the family of an access token, or nil if the token has outlived the family's record. The error is invalid_token if the
+// family has ended or its user has changed.
 func (it *IssuedTokens) familyFor(ctx context.Context, t *token.AccessToken, user *store.User) (*store.TokenFamily, error) {
 	f, _ := it.Families.Recall(t.FamilyID)
 	known := f != nil
@@ -75,7 +75,7 @@ func (it *IssuedTokens) familyFor(ctx context.Context, t *token.AccessToken, use
 	return f, nil
 }
 
-// wantedBy returns the single claims that the request of a family asked for, without those whose scope the client may no longer hold. A nil
+// wantedBy returns the single claims that the request of a family named, without those whose scope the client may no longer hold. A nil
 // family has none.
 func (it *IssuedTokens) wantedBy(ctx context.Context, f *store.TokenFamily) (token.ClaimsRequest, error) {
 	if f == nil || f.Claims == "" {
@@ -95,7 +95,7 @@ func (it *IssuedTokens) wantedBy(ctx context.Context, f *store.TokenFamily) (tok
 	return wanted.Within(client.Scopes), nil
 }
 
-// username returns the e-mail address of a user; empty when there is no such user.
+// username returns the e-mail address of a user, or "" if there is no such user.
 func (it *IssuedTokens) username(ctx context.Context, userID string) (string, error) {
 	now := it.Families.Now()
 	if known, ok := it.Usernames.Get(userID, now); ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// oneUser is a directory with at most one user, which can fail.
+// oneUser is a directory with at most one user. It can fail.
 type oneUser struct {
 	store.Directory
 	user  *store.User
@@ -29,7 +29,7 @@ func (d *oneUser) User(_ context.Context, id string) (*store.User, error) {
 	return d.user, nil
 }
 
-// TestAUsernameIsAskedForOnce: what a user is called is remembered for a minute, what is not known is not.
+// TestAUsernameIsAskedForOnce: a username is cached for a minute. A failed look-up is not.
 func TestAUsernameIsAskedForOnce(t *testing.T) {
 	clock, directory := tokentest.NewClock(), new(oneUser)
 	it := &IssuedTokens{

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// UserTokens issues tokens that act for a user who has not asked for them.
+// UserTokens issues tokens that act for a user who did not request them.
 type UserTokens struct {
 	Families  *families.Families
 	Clients   *clients.Clients
@@ -21,8 +21,8 @@ type UserTokens struct {
 	Resources *oauth.Resources
 }
 
-// OrganisationAdmin returns the admin for whom the token acts: an active user of an organisation whose role manages others. Role and status
-// are read from the directory, because they may have changed since the token was issued.
+// OrganisationAdmin returns the admin for whom the token acts: an active user of an organisation, whose role manages others. It reads role
+// and status from the directory, because they may have changed since the token was issued.
 func (ut *UserTokens) OrganisationAdmin(ctx context.Context, t *token.AccessToken) (*store.User, error) {
 	if t.IsServerToken() {
 		return nil, oauth.NewError(oauth.UserContextRequired, "server_token")
@@ -34,16 +34,15 @@ func (ut *UserTokens) OrganisationAdmin(ctx context.Context, t *token.AccessToke
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	// A token that an admin got for a user must not create further ones.
+	// A token that an admin obtained for a user must not create further tokens.
 	if err != nil || !ut.Minter.Roles.MayCreateTokens(admin) || len(t.Actors) > 0 {
 		return nil, oauth.NewError(oauth.AdminRequired, "caller_is_no_admin")
 	}
 	return admin, nil
 }
 
-// IssueForUser issues to an organisation's admin a token that acts for a user whose role the admin's role manages. A user of another
-// organisation, or of none, is treated as one that does not exist. The token is for the resources (RFC 8707); none: the issuer's own
-// audience.
+// IssueForUser issues an organisation's admin a token that acts for a user whose role the admin's role manages. A user outside the
+// organisation is treated as nonexistent. The token is for the resources (RFC 8707), or for the issuer's own audience if there are none.
 func (ut *UserTokens) IssueForUser(ctx context.Context, admin *store.User, t *token.AccessToken, userID string, resources []string) (Tokens, error) {
 	target, err := ut.Families.Directory.User(ctx, userID)
 	switch {
@@ -93,7 +92,7 @@ func (ut *UserTokens) IssueForUser(ctx context.Context, admin *store.User, t *to
 	})))
 }
 
-// IssueUnasked issues an operator a token that acts for a user. There is no refresh token. A lifetime of 0 is the client's own.
+// IssueUnasked issues an operator a token that acts for a user. It issues no refresh token. A lifetime of 0 means the client's own.
 func (ut *UserTokens) IssueUnasked(ctx context.Context, client *store.Client, user *store.User, scopes oauth.Scopes, lifetime time.Duration) (Tokens, error) {
 	f := ut.Families.NewSignIn(user, client, oauth.AuthorizationCode, time.Time{})
 	f.Scopes, f.ExpiresAt = scopes, ut.Families.Now().Add(max(lifetime, ut.Families.LifetimesOf(client).AuthorizationCode))
@@ -105,8 +104,8 @@ func (ut *UserTokens) IssueUnasked(ctx context.Context, client *store.Client, us
 	return ut.Minter.Issue(grant)
 }
 
-// standingFamily returns the id of the family of an admin's token. The family must not end while another is created with it, so that nothing
-// is created once the admin's access has been ended. The id is empty when the token has outlived the family's record.
+// standingFamily returns the id of the family of an admin's token. A family that is created with it depends on it: once the admin's access
+// is ended, nothing more can be created. The id is empty if the token has outlived the family's record.
 func (ut *UserTokens) standingFamily(ctx context.Context, t *token.AccessToken) (id string, err error) {
 	f, err := ut.Families.Stored(ctx, t.FamilyID)
 	switch {

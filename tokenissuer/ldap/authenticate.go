@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Directory signs people in with an LDAP directory. It is safe for concurrent use. It connects on first use.
+// Directory authenticates people with an LDAP directory. It is safe for concurrent use. It connects on first use.
 type Directory struct {
 	plan   *plan
 	pool   *pool
@@ -29,10 +29,10 @@ type Directory struct {
 	namesAsSubjects atomic.Bool
 }
 
-// maxWaiting is the number of sign-ins that can wait for their turn.
+// maxWaiting is the maximum number of waiting sign-ins.
 const maxWaiting = 1024
 
-// New returns the directory of the settings. It does not connect. The caller closes it.
+// New returns the directory of the settings. It does not connect. The caller must close it.
 func New(s Settings) (*Directory, error) {
 	p, err := s.plan()
 	if err != nil {
@@ -50,15 +50,15 @@ func (d *Directory) Close() error {
 	return nil
 }
 
-// maxLogin is the greatest length of a login in bytes.
+// maxLogin is the maximum length of a login in bytes.
 const maxLogin = 254
 
-// Authenticate returns the account of a person with that login and password. It returns store.ErrNotFound if the directory has no entry
-// for the login, invalid_grant if it has one and does not accept the person, and temporarily_unavailable if the directory fails.
+// Authenticate returns the account of the person with that login and password. It returns store.ErrNotFound if the directory has no entry
+// for the login, invalid_grant if it does not accept the person, and temporarily_unavailable if the directory fails.
 //
-// An unknown login takes the same steps as a wrong password: a search, and a bind on a connection of its own.
+// An unknown login takes the same steps as a wrong password: a search, and a bind on a separate connection.
 func (d *Directory) Authenticate(ctx context.Context, a signin.DirectoryAttempt) (signin.Account, error) {
-	// 1. The login's form. An empty password would be an unauthenticated bind (RFC 4513 §5.1.2).
+	// 1. The form of the login. An empty password would be an unauthenticated bind (RFC 4513 §5.1.2).
 	if !d.isLogin(a.Login) {
 		return signin.Account{}, store.ErrNotFound
 	}
@@ -80,17 +80,17 @@ func (d *Directory) Authenticate(ctx context.Context, a signin.DirectoryAttempt)
 	return account, err
 }
 
-// TakesUsernames reports whether people can sign in with something other than an e-mail address.
+// TakesUsernames reports whether people can sign in with a name that is not an e-mail address.
 func (d *Directory) TakesUsernames() bool { return d.plan.userFilter.has(usernamePlaceholder) }
 
-// isLogin reports whether a text may be a person's name or address.
+// isLogin reports whether a text can be a person's username or address.
 func (d *Directory) isLogin(login string) bool {
 	return login != "" && len(login) <= maxLogin && utf8.ValidString(login) && (d.TakesUsernames() || strings.Contains(login, "@")) &&
 		!strings.ContainsFunc(login, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) })
 }
 
 func (d *Directory) signIn(ctx context.Context, a signin.DirectoryAttempt) (none signin.Account, err error) {
-	// 3. The entry, and what identifies it.
+	// 3. The entry, and the subject that identifies it.
 	entry, err := d.find(ctx, a.Login)
 	if err != nil {
 		if fault := d.pretend(ctx, err); fault != nil {
@@ -102,14 +102,14 @@ func (d *Directory) signIn(ctx context.Context, a signin.DirectoryAttempt) (none
 	if err != nil {
 		return none, unavailable(err)
 	}
-	// 4. Failures are counted by entry, whatever the login.
+	// 4. Failures are counted by entry, under any login.
 	if err := a.Admit(subject); err != nil {
 		if fault := d.pretend(ctx, err); fault != nil {
 			return none, fault
 		}
 		return none, err
 	}
-	// 5. The password, on a connection of its own.
+	// 5. The password, on a separate connection.
 	if err := d.prove(ctx, entry.DN, a.Password); err != nil {
 		return none, err
 	}
@@ -133,7 +133,7 @@ func (d *Directory) signIn(ctx context.Context, a signin.DirectoryAttempt) (none
 	return account, nil
 }
 
-// find returns the one entry of a person.
+// find returns the only entry of a person.
 func (d *Directory) find(ctx context.Context, login string) (*ldap.Entry, error) {
 	filter := d.plan.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
 	var entries []*ldap.Entry
@@ -154,7 +154,7 @@ func (d *Directory) find(ctx context.Context, login string) (*ldap.Entry, error)
 	return entries[0], nil
 }
 
-// prove binds as a person, on a connection that is closed afterwards.
+// prove binds as a person, on a connection that it closes afterwards.
 func (d *Directory) prove(ctx context.Context, dn string, password oauth.Secret) error {
 	c, err := d.plan.dial(ctx)
 	if err != nil {
@@ -171,8 +171,9 @@ func (d *Directory) prove(ctx context.Context, dn string, password oauth.Secret)
 	}
 }
 
-// pretend takes the steps of a wrong password where no password is checked, so that the timing does not reveal it: after a search that found
-// no entry or several, or one with too many failures. It returns a fault of the directory, as prove would. It sends a random password.
+// pretend takes the steps of a wrong password without checking one, so that the timing does not reveal the difference. It is used after a
+// search that found no entry or several, or an entry with too many failures. It sends a random password. Like prove, it returns a fault of
+// the directory.
 func (d *Directory) pretend(ctx context.Context, found error) error {
 	if !errors.Is(found, store.ErrNotFound) && oauth.AsError(found).Code != oauth.InvalidGrant {
 		return nil

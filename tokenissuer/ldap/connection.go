@@ -16,10 +16,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// maxAnswer bounds the response to one operation, in bytes. A thousand groups with long names fit.
+// maxAnswer bounds the response to one operation, in bytes. It suffices for a thousand groups with long names.
 const maxAnswer = 1 << 20
 
-// wire is a network connection that reads a bounded number of bytes: the library would buffer any amount.
+// wire is a network connection that limits the number of bytes read. The library would buffer any amount.
 type wire struct {
 	net.Conn
 	left atomic.Int64
@@ -35,12 +35,12 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// connection is a connection to a directory, for one operation at a time.
+// connection is a connection to a directory. It runs one operation at a time.
 type connection struct {
 	conn *ldap.Conn
 	wire *wire
 	plan *plan
-	// idleSince is the time at which it was returned to the pool.
+	// idleSince is when the connection was returned to the pool.
 	idleSince time.Time
 }
 
@@ -54,7 +54,7 @@ func (p *plan) dial(ctx context.Context) (*connection, error) {
 	}
 	w := &wire{Conn: raw}
 	w.left.Store(maxAnswer)
-	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // what is read or written then ends
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // this ends pending reads and writes
 	secured, err := p.secure(ctx, w)
 	if !stop() {
 		err = fmt.Errorf("%w: %w", errTimeout, cmp.Or(err, context.Cause(ctx)))
@@ -68,7 +68,7 @@ func (p *plan) dial(ctx context.Context) (*connection, error) {
 	return c, nil
 }
 
-// secure starts TLS where the settings require it, and otherwise refuses any address but loopback, whatever the name resolved to.
+// secure starts TLS if the settings require it. Otherwise it refuses any address but loopback, whatever the host name resolved to.
 func (p *plan) secure(ctx context.Context, w *wire) (net.Conn, error) {
 	if !p.overTLS && !p.StartTLS {
 		if !p.Insecure && !isLoopback(w.RemoteAddr()) {
@@ -88,11 +88,11 @@ func (p *plan) secure(ctx context.Context, w *wire) (net.Conn, error) {
 	return secured, nil
 }
 
-// startTLS is the request with message id 1 that asks for TLS (RFC 4511 §4.14.1).
+// startTLS is the StartTLS request with message id 1 (RFC 4511 §4.14.1).
 const startTLS = "\x30\x1d\x02\x01\x01\x77\x18\x80\x16" + "1.3.6.1.4.1.1466.20037"
 
-// askForTLS returns nil when TLS begins with the next byte. The library's StartTLS blocks if the first message is not the response. The response
-// is read byte by byte, so that no plaintext is left in a buffer when TLS begins.
+// askForTLS returns nil if TLS begins with the next byte. The library's StartTLS blocks if the first message is not the response. askForTLS
+// reads the response byte by byte, so that no plaintext is left in a buffer when TLS begins.
 func askForTLS(w *wire) error {
 	if _, err := w.Write([]byte(startTLS)); err != nil {
 		return err
@@ -112,14 +112,14 @@ func isLoopback(address net.Addr) bool {
 	return ok && oauth.IsLoopback(tcp.IP.String())
 }
 
-// errBroken is wrapped by errors after which a connection is unusable. Such an error wraps errTimeout too if the operation timed out.
+// errBroken is wrapped by errors after which a connection is unusable. After a timeout such an error also wraps errTimeout.
 var (
 	errBroken  = errors.New("the connection is broken")
 	errTimeout = errors.New("the directory has not answered in time")
 )
 
-// do runs one operation. It closes the connection when ctx ends or after the timeout, which also ends the library's reads. An error that the
-// directory returned is an *ldap.Error; any other wraps errBroken.
+// do runs one operation. It closes the connection when ctx ends or the timeout expires, which also ends the library's reads. An error
+// returned by the directory is an *ldap.Error; any other error wraps errBroken.
 func (c *connection) do(ctx context.Context, timeout time.Duration, operation func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -135,7 +135,8 @@ func (c *connection) do(ctx context.Context, timeout time.Duration, operation fu
 	return fmt.Errorf("%w: %w", errBroken, err)
 }
 
-// bind proves a password. An empty one would be an unauthenticated bind, which succeeds (RFC 4513 §5.1.2), and so would an empty name.
+// bind verifies a password. An empty password would be an unauthenticated bind, which succeeds (RFC 4513 §5.1.2), and so would an empty
+// name.
 func (c *connection) bind(ctx context.Context, dn string, password oauth.Secret) error {
 	if dn == "" || password.IsEmpty() {
 		return errors.New("a bind needs a name and a password")
@@ -143,7 +144,7 @@ func (c *connection) bind(ctx context.Context, dn string, password oauth.Secret)
 	return c.do(ctx, c.plan.Timeout, func() error { return c.conn.Bind(dn, password.Reveal()) })
 }
 
-// search returns at most limit entries, and an error that wraps errTooMany when there are more.
+// search returns at most limit entries. If there are more, the error wraps errTooMany.
 func (c *connection) search(ctx context.Context, base string, scope int, filter string, attributes []string, limit int) (entries []*ldap.Entry, err error) {
 	seconds := int((c.plan.Timeout + time.Second - 1) / time.Second)
 	request := ldap.NewSearchRequest(base, scope, ldap.NeverDerefAliases, limit, seconds, false, filter, attributes, nil)
@@ -163,7 +164,7 @@ func (c *connection) search(ctx context.Context, base string, scope int, filter 
 	return entries, err
 }
 
-// close closes the connection. It closes the network connection first, so that the library does not wait for the directory.
+// close closes the network connection first, so that the library does not wait for the directory.
 func (c *connection) close() {
 	_ = c.wire.Close()
 	_ = c.conn.Close()

@@ -1,7 +1,7 @@
 // Package ldap signs people in with a directory that speaks LDAP: OpenLDAP, Active Directory, FreeIPA, 389 Directory Server.
 //
-// [Directory.Authenticate] finds the person's entry with a search, proves the password with a bind on a connection of its own, and finds the
-// groups with further searches. It returns a signin.Account; package signin decides which user that is.
+// [Directory.Authenticate] finds the person's entry with a search, verifies the password with a bind on a separate connection, and finds
+// the groups with further searches. It returns a signin.Account; package signin finds its user.
 //
 //   - settings.go has the settings and their checks.
 //   - filter.go puts the login into a search filter.

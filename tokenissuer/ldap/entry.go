@@ -18,7 +18,7 @@ import (
 // FreeIPA.
 var subjectAttributes = []string{"entryUUID", objectGUID, "nsUniqueId", "ipaUniqueID"}
 
-// objectGUID is Active Directory's. Its value is 16 bytes.
+// objectGUID is the attribute of Active Directory. Its value is 16 bytes.
 const objectGUID = "objectGUID"
 
 const (
@@ -27,7 +27,7 @@ const (
 	accountDisabled = 2
 )
 
-// userAttributes are what a search for people asks for.
+// userAttributes are the attributes requested by a search for people.
 func (p *plan) userAttributes() []string {
 	a := p.Attributes
 	list := slices.Concat([]string{a.Email, accountControl, "givenName", "sn"}, a.Names, a.Usernames, subjectAttributes)
@@ -40,7 +40,8 @@ func (p *plan) userAttributes() []string {
 	return slices.Compact(list)
 }
 
-// subject returns the permanent identifier of a person. IsName: it is only the name of the entry, which another person may get later.
+// subject returns the permanent identifier of a person. isName reports that it is only the entry's name, which another person may get
+// later.
 func (p *plan) subject(e *ldap.Entry) (subject string, isName bool, err error) {
 	names := subjectAttributes
 	if p.Attributes.Subject != "" {
@@ -65,7 +66,7 @@ func (p *plan) subject(e *ldap.Entry) (subject string, isName bool, err error) {
 	return foldName(e.DN), true, nil
 }
 
-// formatGUID writes an objectGUID as Active Directory's own tools do: the first three groups are little-endian.
+// formatGUID formats an objectGUID as Active Directory's own tools do: the first three groups are little-endian.
 func formatGUID(b []byte) (string, error) {
 	if len(b) != 16 {
 		return "", fmt.Errorf("objectGUID has %d bytes: 16 are expected", len(b))
@@ -75,7 +76,7 @@ func formatGUID(b []byte) (string, error) {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-"), nil
 }
 
-// isDisabled reports whether Active Directory says that an account is disabled. Other directories refuse the bind.
+// isDisabled reports whether an account is disabled in Active Directory. Other directories refuse the bind.
 func isDisabled(e *ldap.Entry) bool {
 	control := e.GetEqualFoldAttributeValue(accountControl)
 	if control == "" {
@@ -97,7 +98,7 @@ func (p *plan) account(e *ldap.Entry, subject, login string) signin.Account {
 	return a
 }
 
-// email returns the login if it is one of the entry's addresses, else the first address.
+// email returns the login if it is one of the entry's addresses, or else the first address.
 func (p *plan) email(e *ldap.Entry, login string) string {
 	addresses := e.GetEqualFoldAttributeValues(p.Attributes.Email)
 	for _, address := range addresses {
@@ -108,7 +109,7 @@ func (p *plan) email(e *ldap.Entry, login string) string {
 	return first(e, []string{p.Attributes.Email})
 }
 
-// first returns the first value that an entry has of some attributes.
+// first returns the first value of the first attribute that an entry has.
 func first(e *ldap.Entry, names []string) string {
 	for _, name := range names {
 		for _, value := range e.GetEqualFoldAttributeValues(name) {
@@ -120,7 +121,7 @@ func first(e *ldap.Entry, names []string) string {
 	return ""
 }
 
-// foldName returns the one form in which names of entries are compared.
+// foldName returns the form in which names of entries are compared.
 func foldName(dn string) string {
 	parsed, err := ldap.ParseDN(dn)
 	if err != nil {

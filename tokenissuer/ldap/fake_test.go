@@ -16,12 +16,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// fake is a directory that lies. It answers every operation with what its handler returns, byte for byte.
+// fake is a dishonest directory. It answers every operation with the bytes that its handler returns.
 type fake struct {
 	t       testing.TB
 	address string
 	handle  func(f *fake, o operation) []byte
-	// certificate is used after a StartTLS that was answered with success; the zero value: no TLS follows.
+	// certificate is used after a successful StartTLS. With the zero value, no TLS follows.
 	certificate tls.Certificate
 
 	listener net.Listener
@@ -33,16 +33,16 @@ type fake struct {
 	accepted   int
 }
 
-// operation is what a client has asked for.
+// operation is a request from a client.
 type operation struct {
-	connection int // 1 is the first that was accepted
+	connection int // 1 is the first accepted one
 	id         int64
 	tag        ber.Tag
 	packet     *ber.Packet
 	conn       net.Conn
 }
 
-// newFake starts a directory on loopback, until the test ends.
+// newFake starts a directory on loopback. It is closed when the test ends.
 func newFake(t testing.TB, handle func(f *fake, o operation) []byte) *fake {
 	t.Helper()
 	f := startFake(t, handle)
@@ -50,7 +50,7 @@ func newFake(t testing.TB, handle func(f *fake, o operation) []byte) *fake {
 	return f
 }
 
-// startFake starts a directory on loopback. The caller closes it.
+// startFake starts a directory on loopback. The caller must close it.
 func startFake(t testing.TB, handle func(f *fake, o operation) []byte) *fake {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -123,7 +123,7 @@ func (f *fake) seen(tag ber.Tag) (found []operation) {
 	return found
 }
 
-// settings are those for the directory, in the clear.
+// settings returns settings for the directory, without TLS.
 func (f *fake) settings() Settings {
 	return Settings{
 		Name: "fake",
@@ -146,7 +146,7 @@ func text(value string) *ber.Packet {
 	return ber.NewString(ber.ClassUniversal, ber.TypePrimitive, ber.TagOctetString, value, "")
 }
 
-// result is an LDAPResult.
+// result returns an LDAPResult.
 func result(o operation, tag ber.Tag, code int64, referrals ...string) []byte {
 	r := ber.Encode(ber.ClassApplication, ber.TypeConstructed, tag, nil, "")
 	r.AppendChild(ber.NewInteger(ber.ClassUniversal, ber.TypePrimitive, ber.TagEnumerated, code, ""))
@@ -162,7 +162,7 @@ func result(o operation, tag ber.Tag, code int64, referrals ...string) []byte {
 	return message(o.id, r)
 }
 
-// entry is a SearchResultEntry.
+// entry returns a SearchResultEntry.
 func entry(o operation, dn string, attributes map[string][]string) []byte {
 	e := ber.Encode(ber.ClassApplication, ber.TypeConstructed, ldap.ApplicationSearchResultEntry, nil, "")
 	e.AppendChild(text(dn))
@@ -183,7 +183,7 @@ func entry(o operation, dn string, attributes map[string][]string) []byte {
 
 const adaDN = "CN=Ada,OU=Staff,DC=example,DC=com"
 
-// adaInActiveDirectory is an entry as Active Directory has them.
+// adaInActiveDirectory returns an entry as in Active Directory.
 func adaInActiveDirectory(control string) map[string][]string {
 	return map[string][]string{
 		"mail": {"ada@example.com"}, "displayName": {"Ada"}, "sAMAccountName": {"ada"}, "userAccountControl": {control},
@@ -191,7 +191,7 @@ func adaInActiveDirectory(control string) map[string][]string {
 	}
 }
 
-// honest answers as a directory does that has ada alone, whose password is right.
+// honest answers like a directory with one person, ada, and accepts her password.
 func honest(f *fake, o operation) []byte {
 	switch o.tag {
 	case ldap.ApplicationBindRequest:
@@ -202,7 +202,7 @@ func honest(f *fake, o operation) []byte {
 	return nil
 }
 
-// but is honest apart from what answers one kind of operation.
+// but is honest, except for one kind of operation.
 func but(tag ber.Tag, answer func(o operation) []byte) func(*fake, operation) []byte {
 	return func(f *fake, o operation) []byte {
 		if o.tag == tag {
@@ -212,7 +212,7 @@ func but(tag ber.Tag, answer func(o operation) []byte) func(*fake, operation) []
 	}
 }
 
-// name returns the name in a bind.
+// name returns the name in a bind request.
 func (o operation) name() string { return o.packet.Children[1].Data.String() }
 
 // TestP33NoNamesAreNotAskedFor: `*)(uid=*`, `\2a`, NUL, invisible or endless names → a name and nothing else, or not asked for.
@@ -280,7 +280,7 @@ func TestP36StartTLSStripped(t *testing.T) {
 		}},
 		{"accepted, by somebody with another certificate", func(o operation) []byte {
 			if _, err := o.conn.Write(result(o, ldap.ApplicationExtendedResponse, 0)); err == nil {
-				_ = tls.Server(o.conn, &tls.Config{Certificates: []tls.Certificate{strangersCertificate(t)}}).Handshake() // the client ends it
+				_ = tls.Server(o.conn, &tls.Config{Certificates: []tls.Certificate{strangersCertificate(t)}}).Handshake() // the client aborts it
 			}
 			return nil
 		}},
@@ -289,7 +289,7 @@ func TestP36StartTLSStripped(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFake(t, but(ldap.ApplicationExtendedRequest, test.answer))
 			s := f.settings()
-			s.StartTLS, s.DialTimeout = true, 3*time.Second // in which the client waits for TLS
+			s.StartTLS, s.DialTimeout = true, 3*time.Second // time for the client to wait for TLS
 			wantNobody(t, open(t, s), "ada", "right", ReasonUnavailable)
 			if binds := f.seen(ldap.ApplicationBindRequest); len(binds) > 0 {
 				t.Errorf("%d binds in the clear", len(binds))
@@ -320,7 +320,7 @@ func TestP37InTheClear(t *testing.T) {
 	}
 }
 
-// TestP39Nonsense: garbage, huge lengths, deep nesting, endless answers, two identifiers → nobody is signed in, bounded memory and time.
+// TestP39Nonsense: garbage, huge lengths, deep nesting, endless answers, two identifiers → the sign-in fails in bounded memory and time.
 func TestP39Nonsense(t *testing.T) {
 	endless := func(piece func(o operation) []byte) func(o operation) []byte {
 		return func(o operation) []byte {
@@ -330,7 +330,7 @@ func TestP39Nonsense(t *testing.T) {
 				if sent += n; err != nil {
 					return nil
 				}
-				if sent > 16<<20 { // more than sockets hold
+				if sent > 16<<20 { // more than socket buffers hold
 					t.Errorf("%d bytes were taken", sent)
 					return nil
 				}

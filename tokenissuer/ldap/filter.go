@@ -10,7 +10,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// The placeholders of a filter. {email} and {username} both stand for the login; {dn} is the name of an entry.
+// The placeholders of a filter. {email} and {username} both stand for the login. {dn} is the name of an entry.
 const (
 	emailPlaceholder    = "{email}"
 	usernamePlaceholder = "{username}"
@@ -20,9 +20,9 @@ const (
 // filter is a search filter (RFC 4515) with placeholders, which stand for whole assertion values or parts of them.
 type filter string
 
-// parseFilter checks a filter that may have those placeholders.
+// parseFilter checks a filter that may contain those placeholders.
 func parseFilter(text string, placeholders ...string) (filter, error) {
-	// The mark takes the place of each placeholder, so that the filter can be compiled and the mark looked for.
+	// The mark replaces each placeholder, so that the filter can be compiled and the mark found in it.
 	const mark = "gatehouse0placeholder0mark"
 	var pairs []string
 	want := 0
@@ -44,8 +44,8 @@ func parseFilter(text string, placeholders ...string) (filter, error) {
 	return filter(text), nil
 }
 
-// checkMarks requires that the mark occurs that often in the values that a compiled filter compares with, and nowhere else. Values with an
-// asterisk do not count: a login would match others' names by prefix.
+// checkMarks requires that the mark occurs that often in the assertion values of a compiled filter, and nowhere else. It does not count
+// values with an asterisk: a login would match other people's names by prefix.
 func checkMarks(compiled *ber.Packet, mark string, want int) error {
 	found, beside := 0, false
 	var walk func(p *ber.Packet, insideSubstrings bool)
@@ -71,7 +71,7 @@ func checkMarks(compiled *ber.Packet, mark string, want int) error {
 	return nil
 }
 
-// valuesOf returns the children of a compiled filter without those that name attributes and rules.
+// valuesOf returns the children of a compiled filter, except those that name attributes and rules.
 func valuesOf(p *ber.Packet) []*ber.Packet {
 	if p.ClassType != ber.ClassContext || p.TagType != ber.TypeConstructed {
 		return p.Children
@@ -90,7 +90,7 @@ func valuesOf(p *ber.Packet) []*ber.Packet {
 // has reports whether a placeholder occurs in the filter.
 func (f filter) has(placeholder string) bool { return strings.Contains(string(f), placeholder) }
 
-// expand puts values, escaped, in the place of placeholders: pairs of a placeholder and its value.
+// expand replaces placeholders by escaped values. pairs are placeholders, each followed by its value.
 func (f filter) expand(pairs ...string) string {
 	for i := 1; i < len(pairs); i += 2 {
 		pairs[i] = ldap.EscapeFilter(pairs[i])

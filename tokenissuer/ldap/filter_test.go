@@ -96,7 +96,7 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// sameShape requires that two compiled filters differ in the values alone that they compare with.
+// sameShape fails unless two compiled filters differ only in their assertion values.
 func sameShape(t *testing.T, a, b *ber.Packet) {
 	t.Helper()
 	if a.ClassType != b.ClassType || a.TagType != b.TagType || a.Tag != b.Tag || len(a.Children) != len(b.Children) {

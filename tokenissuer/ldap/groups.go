@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// maxGroups bounds a person's groups, groups of groups included.
+	// maxGroups bounds a person's groups, including groups of groups.
 	maxGroups = 1000
 	// groupsAtOnce is the number of groups whose parents one search finds.
 	groupsAtOnce = 20
 )
 
-// knowsGroups reports whether the settings say how groups are found.
+// knowsGroups reports whether the settings configure groups.
 func (p *plan) knowsGroups() bool { return p.GroupBase != "" || p.Attributes.Groups != "" }
 
-// membership are the groups of one person, as far as they were found.
+// membership collects the groups of one person.
 type membership struct {
 	plan  *plan
 	c     *connection
 	names []string
-	// seen has the groups by their folded names: a group that contains itself by way of another is found once.
+	// seen has the groups by folded name. A group that contains itself indirectly is therefore found once.
 	seen map[string]bool
-	// level are the groups that were found in the last step.
+	// level has the groups found in the last step.
 	level []string
 }
 
-// groups returns the names of the groups that a person is in: the first value in the name of each group's entry, as staff in
+// groups returns the names of a person's groups: the first value in the name of each group's entry, such as staff in
 // cn=staff,ou=groups,dc=example,dc=com.
 func (p *plan) groups(ctx context.Context, c *connection, person *ldap.Entry) ([]string, error) {
 	m := membership{plan: p, c: c, names: []string{}, seen: map[string]bool{foldName(person.DN): true}}
@@ -56,7 +56,7 @@ func (p *plan) groups(ctx context.Context, c *connection, person *ldap.Entry) ([
 	return m.names, nil
 }
 
-// climb adds the groups that contain those of a level.
+// climb adds the groups that contain the groups of a level.
 func (m *membership) climb(ctx context.Context, level []string) error {
 	for len(level) > 0 && m.plan.GroupBase != "" {
 		some := level[:min(groupsAtOnce, len(level))]
@@ -69,10 +69,10 @@ func (m *membership) climb(ctx context.Context, level []string) error {
 			return err
 		}
 	}
-	for _, dn := range level { // without a base, a group says itself which groups it is in
+	for _, dn := range level { // without a base, a group lists its own groups
 		found, err := m.c.search(ctx, dn, ldap.ScopeBaseObject, "(objectClass=*)", []string{m.plan.Attributes.Groups}, 1)
 		switch {
-		case ldap.IsErrorAnyOf(err, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInsufficientAccessRights): // it need not be readable
+		case ldap.IsErrorAnyOf(err, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInsufficientAccessRights): // the group need not be readable
 			continue
 		case err != nil:
 			return fmt.Errorf("group %q: %w", dn, withoutReferral(err))
@@ -86,7 +86,7 @@ func (m *membership) climb(ctx context.Context, level []string) error {
 	return nil
 }
 
-// search adds the groups below the base that a filter finds.
+// search adds the groups below the base that match a filter.
 func (m *membership) search(ctx context.Context, filter string) error {
 	found, err := m.c.search(ctx, m.plan.GroupBase, ldap.ScopeWholeSubtree, filter, []string{"1.1"}, maxGroups)
 	if err != nil {
@@ -100,14 +100,14 @@ func (m *membership) search(ctx context.Context, filter string) error {
 	return nil
 }
 
-// addListed adds the groups that an entry names itself.
+// addListed adds the groups that an entry lists.
 func (m *membership) addListed(e *ldap.Entry) error {
 	name := m.plan.Attributes.Groups
 	if name == "" {
 		return nil
 	}
 	for _, a := range e.Attributes {
-		// Active Directory gives long lists in parts (MS-ADTS 3.1.1.3.1.3.3).
+		// Active Directory returns long lists in parts (MS-ADTS 3.1.1.3.1.3.3).
 		if base, options, cut := strings.Cut(a.Name, ";"); cut && strings.EqualFold(base, name) && strings.HasPrefix(strings.ToLower(options), "range=") {
 			return fmt.Errorf("%q is in more groups than the directory lists at once: set group_base", e.DN)
 		}
@@ -120,7 +120,7 @@ func (m *membership) addListed(e *ldap.Entry) error {
 	return nil
 }
 
-// add adds a group once, if it is below the base. Groups elsewhere may have been created by others.
+// add adds a group once, if it is below the base. Other people may have created groups elsewhere.
 func (m *membership) add(name string) error {
 	dn, err := ldap.ParseDN(name)
 	if err != nil || len(dn.RDNs) == 0 {

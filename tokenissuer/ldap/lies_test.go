@@ -21,19 +21,19 @@ import (
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 )
 
-// enough is how long a sign-in may take in these tests, in which each operation has a fifth of a second. The machine may be busy.
+// enough is the time limit for a sign-in in these tests. Each operation has a fifth of a second, but the machine may be busy.
 const enough = 30 * time.Second
 
-// step is one response of a sign-in's conversation.
+// step is one response in the conversation of a sign-in.
 type step struct {
 	name string
 	tag  ber.Tag // of the request
-	// holds reports whether an operation is the one that the step answers.
+	// holds reports whether the step answers an operation.
 	holds func(o operation) bool
-	// answer is the honest one.
+	// answer returns the honest response.
 	answer func(o operation) []byte
 	change func(*Settings)
-	// tls says that the conversation is in the clear until the directory begins TLS.
+	// tls reports that the conversation is unencrypted until the directory starts TLS.
 	tls bool
 }
 
@@ -59,13 +59,14 @@ func conversation() []step {
 	}
 }
 
-// lie is what a directory does instead of an honest answer. It returns what is written; the rest is up to it.
+// lie is a dishonest response of a directory. It returns the bytes to write, and may do anything else.
 type lie struct {
 	name string
 	tell func(o operation, answer []byte) []byte
 }
 
-// liesAbout returns the lies about one answer: closing, stalling and another value at each byte of it, and those that are lies as a whole.
+// liesAbout returns the lies about one response: closing, stalling or changing the value at each of its bytes, and other responses as a
+// whole.
 func liesAbout(s step) (list []lie) {
 	sample := s.answer(operation{id: 1, tag: s.tag})
 	for n := range sample {
@@ -125,7 +126,7 @@ func liesAbout(s step) (list []lie) {
 }
 
 // TestV8EachStepOfADirectory: a directory that stalls, lies or closes at each step → the sign-in ends at its deadline, nothing in the
-// clear. Nothing is bound in the clear when TLS was asked for.
+// clear.
 func TestV8EachStepOfADirectory(t *testing.T) {
 	certificate := strangersCertificate(t)
 	authority := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}))
@@ -133,7 +134,7 @@ func TestV8EachStepOfADirectory(t *testing.T) {
 	for _, s := range conversation() {
 		t.Run(s.name, func(t *testing.T) {
 			var running sync.WaitGroup
-			turns := make(chan struct{}, 8) // more would be slower than the deadlines
+			turns := make(chan struct{}, 8) // more would exceed the deadlines
 			for _, lie := range liesAbout(s) {
 				turns <- struct{}{}
 				running.Go(func() {
@@ -194,7 +195,7 @@ func askALiar(t *testing.T, s step, lie lie, certificate tls.Certificate, author
 		t.Errorf("%s %s: something else was said in the clear", s.name, lie.name)
 	}
 	reformed.Store(true)
-	for deadline := time.Now().Add(enough); ; { // that is little on a busy machine
+	for deadline := time.Now().Add(enough); ; { // not long on a busy machine
 		err := signIn()
 		if err == nil {
 			return
@@ -208,7 +209,7 @@ func askALiar(t *testing.T, s step, lie lie, certificate tls.Certificate, author
 
 var errEndless = fmt.Errorf("the sign-in has not ended after %s", enough)
 
-// beginTLS is the directory's part of StartTLS.
+// beginTLS is the server's side of StartTLS.
 func beginTLS(conn net.Conn, certificate tls.Certificate) net.Conn {
 	return tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate}})
 }

@@ -11,17 +11,17 @@ import (
 // maxIdle is how long an idle connection is kept. Directories and firewalls drop idle connections.
 const maxIdle = time.Minute
 
-// pool keeps connections that are bound to the service account, or anonymous without one. None was ever bound to a person. There are at most
-// as many as concurrent sign-ins.
+// pool keeps connections that are bound to the service account, or anonymous ones if there is none. They were never bound to a person.
+// There are at most as many as concurrent sign-ins.
 type pool struct {
 	plan *plan
 
 	mu     sync.Mutex
-	idle   []*connection // the one that was used last comes last
+	idle   []*connection // the most recently used one is last
 	closed bool
 }
 
-// run calls ask with a connection. If an idle connection is broken, it calls ask again with a new one.
+// run calls ask with a connection. If an idle connection turns out to be broken, it calls ask again with a new one.
 func (p *pool) run(ctx context.Context, ask func(*connection) error) error {
 	if c := p.take(); c != nil {
 		err := ask(c)
@@ -47,7 +47,7 @@ func (p *pool) run(ctx context.Context, ask func(*connection) error) error {
 	return err
 }
 
-// connect makes a connection and binds it to the service account.
+// connect opens a connection and binds it to the service account.
 func (p *pool) connect(ctx context.Context) (*connection, error) {
 	c, err := p.plan.dial(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *pool) connect(ctx context.Context) (*connection, error) {
 	return c, nil
 }
 
-// take returns an idle connection, or nil, and closes those that were idle for too long.
+// take returns an idle connection, or nil. It closes those that were idle for too long.
 func (p *pool) take() *connection {
 	p.mu.Lock()
 	defer p.mu.Unlock()

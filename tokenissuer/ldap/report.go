@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// note records the health of the directory after a sign-in. A refusal is healthy.
+// note records the health of the directory after a sign-in. A refusal counts as healthy.
 func (d *Directory) note(err error) {
 	switch {
 	case err == nil || oauth.AsError(err).Code != oauth.TemporarilyUnavailable:
@@ -26,15 +26,15 @@ func (d *Directory) note(err error) {
 // State returns the health of the directory.
 func (d *Directory) State() signin.State { return d.health.State() }
 
-// namesAsSubjects tells the operator what to change.
+// namesAsSubjects advises the operator what to change.
 const namesAsSubjects = "the entries have none of entryUUID, objectGUID, nsUniqueId and ipaUniqueID that we can read: whoever gets the entry of " +
 	"somebody who has left gets that account too. Name a permanent attribute as `subject` in `attributes`"
 
-// Test looks at the directory as a sign-in would use it, step by step: address, connection, tls, bind, user_base, user_filter, groups.
-// Login is a person to look for; empty: none.
+// Test checks the directory as a sign-in would use it, in these steps: address, connection, tls, bind, user_base, user_filter, groups.
+// login is a person to look up, or empty.
 func (d *Directory) Test(ctx context.Context, login string) []signin.Step {
 	var s signin.Steps
-	host, port, _ := net.SplitHostPort(d.plan.address) // it was joined by us
+	host, port, _ := net.SplitHostPort(d.plan.address) // we joined it
 	lookup, cancel := context.WithTimeout(ctx, d.plan.DialTimeout)
 	addresses, err := net.DefaultResolver.LookupNetIP(lookup, "ip", host)
 	cancel()
@@ -91,7 +91,7 @@ func (d *Directory) testBase(ctx context.Context, s *signin.Steps, c *connection
 	return true
 }
 
-// testFilter looks for a person, and checks the entry. It returns nil if it finds none.
+// testFilter looks up a person and checks the entry. It returns nil if it finds none.
 func (d *Directory) testFilter(ctx context.Context, s *signin.Steps, c *connection, login string) *ldap.Entry {
 	if login == "" {
 		login = "gatehouse-test@gatehouse.invalid"

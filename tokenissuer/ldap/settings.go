@@ -18,59 +18,60 @@ import (
 
 // Settings configure a directory.
 type Settings struct {
-	// Name is the provider's name. It is part of what identifies its people: another name is another directory.
+	// Name is the provider's name. It is part of its people's identifiers, so a new name means a new directory.
 	Name string
 	Server
 	People
 	Groups
 	Now func() time.Time
-	// Warn reports to the operator what people's sign-ins revealed; nil: it is not reported.
+	// Warn reports to the operator what sign-ins revealed. It may be nil.
 	Warn func(message string, err error)
 }
 
-// Server is how the directory's server is reached.
+// Server configures the connection to the directory.
 type Server struct {
-	// URL is ldaps://host or ldap://host, with a port unless it is 636 or 389.
+	// URL is ldaps://host or ldap://host. The port defaults to 636 or 389.
 	URL string
 	// StartTLS secures an ldap:// connection before its first operation (RFC 4511 §4.14).
 	StartTLS bool
-	// Insecure allows ldap:// without StartTLS to hosts other than loopback. Passwords are then sent in the clear.
+	// Insecure allows ldap:// without StartTLS to hosts other than loopback. Passwords are then sent unencrypted.
 	Insecure bool
-	// CA has the certificates of the accepted authorities, as PEM; empty: those of the system.
+	// CA has the certificates of the accepted authorities, as PEM. If it is empty, the system's authorities are accepted.
 	CA string
-	// BindDN and BindPassword are the service account that searches; both empty: the searches are anonymous.
+	// BindDN and BindPassword are the service account for searches. If both are empty, searches are anonymous.
 	BindDN       string
 	BindPassword oauth.Secret
-	// DialTimeout bounds the connection with its TLS handshake, Timeout each operation. Default: 5 seconds.
+	// DialTimeout bounds connecting, including the TLS handshake. Timeout bounds each operation. Default: 5 seconds.
 	DialTimeout, Timeout time.Duration
-	// Connections is the number of concurrent sign-ins; others wait. Default: 8.
+	// Connections is the maximum number of concurrent sign-ins. Further ones wait. Default: 8.
 	Connections int
 }
 
-// People is how the entry of a person is found and read.
+// People configures how a person's entry is found and read.
 type People struct {
-	// UserBase is the entry below which people are.
+	// UserBase is the entry below which people are searched for.
 	UserBase string
 	// UserFilter finds the entry of a person by {email} or {username}. Default: (mail={email}).
 	UserFilter string
 	Attributes Attributes
-	// EmailUnverified says that people can change the address in their entry, so that it proves nothing.
+	// EmailUnverified means that people can change the address in their entry, so that it proves nothing.
 	EmailUnverified bool
 }
 
-// Groups is how a person's groups are found.
+// Groups configures how a person's groups are found.
 type Groups struct {
-	// GroupBase is the entry below which groups are. Groups elsewhere do not count. Empty: groups are not searched for.
+	// GroupBase is the entry below which groups are searched for. Groups elsewhere do not count. If it is empty, groups are not searched
+	// for.
 	GroupBase string
 	// GroupFilter finds the groups of an entry by its {dn}, or by the {username} of a person. Default:
 	// (|(member={dn})(uniqueMember={dn})(memberUid={username})).
 	GroupFilter string
-	// GroupDepth is the greatest number of steps from a person to a group of groups; 1: direct membership alone. Default: 5.
+	// GroupDepth is the maximum number of steps from a person to a group of groups. 1 means direct membership alone. Default: 5.
 	GroupDepth int
 }
 
-// Place identifies the directory permanently: its host and the domain below which its people are (RFC 2247), as
-// ldap://ldap.example.com/dc=example,dc=com. A change of port, TLS or the branch below the domain does not change it.
+// Place identifies the directory permanently by its host and the domain of its people (RFC 2247), such as
+// ldap://ldap.example.com/dc=example,dc=com. Changing the port, TLS or the branch below the domain does not change it.
 func (s Settings) Place() string {
 	u, err := url.Parse(s.URL)
 	base, errBase := ldap.ParseDN(strings.ToLower(s.UserBase))
@@ -88,18 +89,18 @@ func (s Settings) Place() string {
 	return "ldap://" + strings.ToLower(u.Hostname()) + "/" + root.String()
 }
 
-// Attributes are the attributes of a person's entry. The zero value means the usual ones.
+// Attributes names the attributes of a person's entry. The zero value means the defaults.
 type Attributes struct {
-	// Subject identifies a person permanently. Default: entryUUID, objectGUID, nsUniqueId or ipaUniqueID, whichever the entry
-	// has, else the name of the entry itself.
+	// Subject identifies a person permanently. Default: entryUUID, objectGUID, nsUniqueId or ipaUniqueID, whichever the entry has, or else
+	// the name of the entry.
 	Subject string
 	// Email is the address. Default: mail.
 	Email string
-	// Names are the attributes with a person's name; the first that the entry has is used. Default: displayName, cn.
+	// Names are the attributes with a person's name. The first one that the entry has is used. Default: displayName, cn.
 	Names []string
-	// Usernames are those with the short name; the first that the entry has is used. Default: uid, sAMAccountName.
+	// Usernames are the attributes with the short name. The first one that the entry has is used. Default: uid, sAMAccountName.
 	Usernames []string
-	// Groups has the names of the groups' entries, as memberOf does. Default: none; GroupBase is the other way to find them.
+	// Groups has the names of the groups' entries, as memberOf does. Default: none; GroupBase is the alternative.
 	Groups string
 }
 
@@ -108,15 +109,15 @@ const (
 	nestedGroupFilter  = "(|(member=" + dnPlaceholder + ")(uniqueMember=" + dnPlaceholder + "))"
 	defaultGroupFilter = "(|(member=" + dnPlaceholder + ")(uniqueMember=" + dnPlaceholder + ")(memberUid=" + usernamePlaceholder + "))"
 	defaultGroupDepth  = 5
-	// MaxGroupDepth is the greatest GroupDepth.
+	// MaxGroupDepth is the maximum GroupDepth.
 	MaxGroupDepth      = 20
 	defaultTimeout     = 5 * time.Second
 	defaultConnections = 8
-	// MaxConnections is the greatest number of Connections.
+	// MaxConnections is the maximum of Connections.
 	MaxConnections = 256
 )
 
-// plan is checked Settings with their defaults, and what is derived from them.
+// plan holds checked Settings with defaults and derived values.
 type plan struct {
 	Settings
 	address      string // host:port
@@ -125,7 +126,7 @@ type plan struct {
 	userFilter   filter
 	groupFilter  filter
 	nestedFilter filter
-	groupBase    *ldap.DN // nil: any
+	groupBase    *ldap.DN // nil: any base
 }
 
 // Check returns an error if the settings are invalid.
@@ -151,7 +152,7 @@ func (s Settings) plan() (*plan, error) {
 		}
 	}
 	if s.GroupBase != "" {
-		p.groupBase, _ = ldap.ParseDN(s.GroupBase) // it was parsed above
+		p.groupBase, _ = ldap.ParseDN(s.GroupBase) // parsed above
 	}
 	if err := p.readFilters(); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// settingsOf are settings for a server, over TLS and with the service account.
+// settingsOf returns settings for a server, with TLS and the service account.
 func settingsOf(t *testing.T, s *ldaptest.Server) Settings {
 	t.Helper()
 	pem, err := os.ReadFile(s.CAFile)
@@ -50,7 +50,7 @@ func attempt(login, password string) signin.DirectoryAttempt {
 	}
 }
 
-// wantNobody requires that a login is refused for that reason; empty: that the directory does not know it.
+// wantNobody fails unless a login is refused for that reason. An empty reason means that the directory does not know the login.
 func wantNobody(t *testing.T, d *Directory, login, password, reason string) {
 	t.Helper()
 	account, err := d.Authenticate(t.Context(), attempt(login, password))

@@ -50,7 +50,7 @@ func TestP38Slow(t *testing.T) {
 				if _, err := o.conn.Write([]byte{b}); err != nil {
 					return nil
 				}
-				time.Sleep(10 * time.Millisecond) // this is the attack
+				time.Sleep(10 * time.Millisecond) // the attack
 			}
 			return nil
 		}), func(*Settings) {}},
@@ -119,7 +119,7 @@ func TestP38Slow(t *testing.T) {
 			})
 		}
 		<-enough
-		select { // those who need not wait come at once
+		select { // calls that need not wait return at once
 		case <-more:
 		case <-time.After(50 * time.Millisecond):
 		}

@@ -1,2 +1,2 @@
-// Package passwords hashes and verifies passwords, and limits how many are hashed at a time.
+// Package passwords hashes and verifies passwords, and limits concurrent hashing.
 package passwords

@@ -9,36 +9,36 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// maxHashWaiting is the number of sign-ins that wait: more than any machine can finish in that time.
+// maxHashWaiting is the maximum number of waiting sign-ins: more than any machine can finish within Patience.
 const maxHashWaiting = 1024
 
-// Hasher limits how many passwords are hashed at a time, and decides whose is next. Each hash takes 20 MiB and 20 ms.
-// The zero value is not usable; see NewHasher.
+// Hasher limits concurrent password hashing, and schedules waiting sign-ins. Each hash takes 20 MiB and 20 ms. The zero value is not
+// usable; see NewHasher.
 type Hasher struct {
-	// Patience is how long a sign-in waits for a slot, a tenth of a second unless it is changed before the first sign-in. A known
-	// browser waits ten times as long: its turn comes after the running hash, which may take long on a slow machine.
+	// Patience is how long a sign-in waits for a slot. Default: 100 ms. It must not change after the first sign-in. A known browser waits
+	// ten times as long: its turn comes after the running hash, which may take long on a slow machine.
 	Patience time.Duration
 
 	slots int
 	queue *fairqueue.Queue
 }
 
-// NewHasher returns a Hasher with half as many slots as Go uses processors, so that password guessing leaves the
-// other half to other requests.
+// NewHasher returns a Hasher with half as many slots as GOMAXPROCS, at least one, so that password guessing leaves the other half to other
+// requests.
 func NewHasher() *Hasher { return newHasher(max(1, runtime.GOMAXPROCS(0)/2)) }
 
 func newHasher(slots int) *Hasher {
 	return &Hasher{Patience: 100 * time.Millisecond, slots: slots, queue: fairqueue.New(slots, maxHashWaiting)}
 }
 
-// Attempt identifies the account and the client for which a password is hashed. The zero value is the operator, who comes first.
+// Attempt identifies the account and the client for which a password is hashed. The zero value stands for the operator, who has priority.
 type Attempt struct {
 	Account, Address string
-	// Known: the browser has signed in to the account before.
+	// Known reports that the browser has signed in to the account before.
 	Known bool
 }
 
-// Enter waits for a slot as long as Patience allows. The caller must release it with leave.
+// Enter waits for a slot as long as Patience allows. The caller must release the slot by calling leave.
 func (p *Hasher) Enter(ctx context.Context, h Attempt) (leave func(), err error) {
 	patience := p.Patience
 	if h.Known {
@@ -53,9 +53,9 @@ func (p *Hasher) Enter(ctx context.Context, h Attempt) (leave func(), err error)
 	return leave, nil
 }
 
-// shares returns the shares by which the queue is fair. The account comes first, because many people may sign in from one
-// address. Whether the browser is known comes last. So a single sign-in waits only for the running hash, and one in a
-// known browser never waits for unknown ones.
+// shares returns the shares by which the queue is fair. The account comes first, because many people may sign in from one address. Whether
+// the browser is known comes last. So a single sign-in waits only for the running hash, and one in a known browser never waits for unknown
+// ones.
 func (p *Hasher) shares(h Attempt) []fairqueue.Share {
 	if h == (Attempt{}) {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestT78A140NoMoreHashesAtOnceThanSlots: who waits for a tenth of a second in vain is sent away, in a known browser after a second.
+// TestT78A140NoMoreHashesAtOnceThanSlots: a sign-in that waits in vain for a tenth of a second is refused, in a known browser after a
+// second.
 func TestT78A140NoMoreHashesAtOnceThanSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newHasher(2)
@@ -52,7 +53,7 @@ func TestT78A140NoMoreHashesAtOnceThanSlots(t *testing.T) {
 	}
 }
 
-// TestT121A140HashesAreSharedOut: who signs in once waits for the hash that is running, and for nobody's queue.
+// TestT121A140HashesAreSharedOut: a single sign-in waits only for the running hash, and not for other sign-ins' queues.
 func TestT121A140HashesAreSharedOut(t *testing.T) {
 	for name, v := range map[string]struct {
 		crowd func(i string) Attempt
@@ -78,7 +79,7 @@ func TestT121A140HashesAreSharedOut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newHasher(1)
 				leave := mustEnter(t, p, v.crowd("0"))
-				var order []string // written with the one slot
+				var order []string // only the holder of the slot writes it
 				wait := func(who string, h Attempt) {
 					go func() {
 						if leave, err := p.Enter(t.Context(), h); err == nil {
@@ -107,7 +108,7 @@ func TestT121A140HashesAreSharedOut(t *testing.T) {
 		p := newHasher(4)
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		begun := func(h Attempt) bool { // without waiting
+		begun := func(h Attempt) bool { // the slot must be free at once
 			_, err := p.Enter(gone, h)
 			return err == nil
 		}
@@ -123,7 +124,7 @@ func TestT121A140HashesAreSharedOut(t *testing.T) {
 	})
 }
 
-// mustEnter returns what ends the turn.
+// mustEnter returns the function that releases the slot.
 func mustEnter(t *testing.T, p *Hasher, h Attempt) (leave func()) {
 	t.Helper()
 	leave, err := p.Enter(t.Context(), h)

@@ -17,25 +17,25 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// argon2Params are the costs of a hash: memory in KiB, passes, lanes (RFC 9106 §3.1).
+// argon2Params are the cost parameters of a hash: memory in KiB, passes, lanes (RFC 9106 §3.1).
 type argon2Params struct {
 	memory, time uint32
 	threads      uint8
 }
 
-// currentArgon2 is the cost of new hashes: 19 MiB and about 20 ms, the second option of OWASP's advice on password storage.
+// currentArgon2 is the cost of new hashes: 19 MiB and about 20 ms, the second option in OWASP's Password Storage Cheat Sheet.
 var currentArgon2 = argon2Params{memory: 19456, time: 2, threads: 1}
 
 const (
 	argon2SaltBytes = 16
 	argon2KeyBytes  = 32
-	// maxBcryptBytes is how many bytes of a password bcrypt uses.
+	// maxBcryptBytes is the number of bytes of a password that bcrypt uses.
 	maxBcryptBytes = 72
-	// MaxBytes is the length of the longest accepted password.
+	// MaxBytes is the maximum length of a password in bytes.
 	MaxBytes = 1024
 )
 
-// Hash waits for a slot and returns the hash of a new password. It refuses unusable passwords; see Validate.
+// Hash waits for a slot and returns the hash of a new password. It refuses invalid passwords; see Validate.
 func (p *Hasher) Hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
 	if err := Validate(password); err != nil {
 		return oauth.Secret{}, err
@@ -77,8 +77,7 @@ func (a argon2Params) scheme() string {
 // CurrentScheme is the scheme of new hashes; see SchemeOf.
 func CurrentScheme() string { return currentArgon2.scheme() }
 
-// SchemeOf returns the algorithm and costs of a hash: everything before the salt. Hashes of the same scheme take the
-// same time.
+// SchemeOf returns the algorithm and cost parameters of a hash: everything before the salt. Hashes of the same scheme take the same time.
 func SchemeOf(hash oauth.Secret) string {
 	text := hash.Reveal()
 	if isBcrypt(text) {
@@ -96,14 +95,14 @@ func isBcrypt(hash string) bool {
 	return len(hash) == 60 && (strings.HasPrefix(hash, "$2a$") || strings.HasPrefix(hash, "$2b$") || strings.HasPrefix(hash, "$2y$"))
 }
 
-// IsOutdated reports whether a hash is cheaper to guess than a new one. Hashes with higher costs stay.
+// IsOutdated reports whether a hash is cheaper to guess than a new one. A hash with a higher cost is not outdated.
 func IsOutdated(hash oauth.Secret) bool {
 	h, err := parseArgon2(hash.Reveal())
 	work := func(a argon2Params) uint64 { return uint64(a.memory) * uint64(a.time) }
 	return err != nil || h.params.memory < currentArgon2.memory || work(h.params) < work(currentArgon2)
 }
 
-// The highest costs of an imported hash, so that one sign-in cannot exhaust the server.
+// The maximum costs of an imported hash, so that one sign-in cannot exhaust the server.
 const (
 	maxArgon2Memory = 256 << 10 // KiB
 	maxArgon2Time   = 16
@@ -170,13 +169,12 @@ func parseArgon2Params(text string) (argon2Params, error) {
 	return argon2Params{memory: uint32(values[0]), time: uint32(values[1]), threads: uint8(values[2])}, nil //nolint:gosec // bounded above
 }
 
-// Verify reports whether a password has a hash, of any supported scheme. It does the full work of the hash for every
-// password.
+// Verify reports whether hash, of any supported scheme, is that of the password. It does the full work of the hash for every password.
 func Verify(password, hash oauth.Secret) bool {
 	text := hash.Reveal()
 	if isBcrypt(text) {
 		given := []byte(password.Reveal())
-		// bcrypt would ignore the rest, so longer passwords never match.
+		// bcrypt ignores further bytes, so longer passwords never match.
 		whole := len(given) <= maxBcryptBytes
 		return bcrypt.CompareHashAndPassword([]byte(text), given[:min(len(given), maxBcryptBytes)]) == nil && whole
 	}
@@ -188,8 +186,7 @@ func Verify(password, hash oauth.Secret) bool {
 	return subtle.ConstantTimeCompare(key, h.key) == 1
 }
 
-// Spend does the work of Verify under a scheme and discards the result, so that unknown accounts take as long as
-// known ones.
+// Spend does the work of Verify under a scheme and discards the result, so that unknown accounts take as long as known ones.
 func Spend(password oauth.Secret, scheme string) {
 	if len(scheme) == len("$2b$12") && strings.HasPrefix(scheme, "$2") {
 		Verify(password, oauth.NewSecret(scheme+"$"+strings.Repeat("a", 53)))

@@ -12,8 +12,8 @@ import (
 
 const knownPassword = "correct horse battery staple"
 
-// Hashes of knownPassword. The first three are as `caddy hash-password` of Caddy 2.11.9 prints them: bcrypt of a low cost,
-// argon2id as it is by default, and dearer.
+// Hashes of knownPassword. The first three are as printed by `caddy hash-password` of Caddy 2.11.9: bcrypt with a low cost, argon2id with
+// the default cost, and argon2id with a higher cost.
 const (
 	caddyBcrypt = "$2a$05$sy/2s6XjZ2SrjgvFNEh7OuJHslyBt6Z2cK/NgVWLpp/Kl1ORnDZh."
 	caddyArgon2 = "$argon2id$v=19$m=47104,t=1,p=1$rS51gu8k9ZHoydZkk5AwbQ$7u01gMnO6GSbQDbZg1PBzf6Z5hWxAEwjVZ84MrIiYVk"
@@ -51,7 +51,7 @@ func TestHashesOfEveryKindVerify(t *testing.T) {
 	}
 }
 
-// TestT77BcryptReadsSeventyTwoBytes: what it does not read is no part of an equal password.
+// TestT77BcryptReadsSeventyTwoBytes: bcrypt ignores further bytes, so a longer password must not match.
 func TestT77BcryptReadsSeventyTwoBytes(t *testing.T) {
 	for n, want := range map[int]bool{71: false, 72: true, 73: false, 200: false, 1024: false} {
 		if got := Verify(oauth.NewSecret(strings.Repeat("a", n)), oauth.NewSecret(longBcrypt)); got != want {
@@ -76,14 +76,14 @@ func TestHashesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: taken", name)
 		}
 	}
-	for _, parameters := range []string{"m=262144,t=1,p=1", "m=64,t=16,p=255"} { // just within
+	for _, parameters := range []string{"m=262144,t=1,p=1", "m=64,t=16,p=255"} { // just within the limits
 		if err := ValidateHash(oauth.NewSecret(argon2id(parameters))); err != nil {
 			t.Errorf("%s: %v", parameters, err)
 		}
 	}
 }
 
-// TestT79WhatIsOutdated: cheaper than new hashes. What an operator has made dearer is not made cheaper.
+// TestT79WhatIsOutdated: a hash cheaper than new ones is outdated. A hash made expensive by an operator is not replaced by a cheaper one.
 func TestT79WhatIsOutdated(t *testing.T) {
 	rest := "$rS51gu8k9ZHoydZkk5AwbQ$7u01gMnO6GSbQDbZg1PBzf6Z5hWxAEwjVZ84MrIiYVk"
 	for hash, want := range map[string]bool{
@@ -105,7 +105,7 @@ func TestTM2SpendingCostsWhatVerifyingDoes(t *testing.T) {
 			t.Errorf("%s: the stand-in is %s", scheme, standIn)
 		}
 	}
-	// A malformed hash would be refused before any work.
+	// A malformed hash would be refused before any work is done.
 	err := bcrypt.CompareHashAndPassword([]byte("$2a$04$"+strings.Repeat("a", 53)), []byte(knownPassword))
 	if !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
 		t.Errorf("the stand-in fails with %v", err)

@@ -13,38 +13,38 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Application is a client that may act for a user, with what it may do.
+// Application is a client that may act for a user, with its scopes.
 type Application struct {
 	Client *store.Client
 	Scopes oauth.Scopes
-	// Since is when the first family that still lives was made, LastUsed when one was refreshed last.
+	// Since is when its first living family was created. LastUsed is when one of them was last refreshed.
 	Since, LastUsed time.Time
 }
 
-// Accounts are the accounts of users.
+// Accounts lists and ends what acts for users.
 type Accounts struct {
 	Sessions *signin.Sessions
 }
 
-// Account lists what a user has allowed and where the user is signed in.
+// Account lists what acts for a user and where the user is signed in.
 type Account struct {
 	Applications []Application
 	Sessions     []*store.TokenFamily
-	// Hosts are the host sessions that came of a session, by its id, the newest first.
+	// Hosts maps the id of a session to the host sessions that depend on it, newest first.
 	Hosts map[string][]HostSession
-	// Told are the applications that are told when a session ends, by the id of the session and in the order of their ids.
+	// Told maps the id of a session to the applications that are notified when it ends, sorted by id.
 	Told map[string][]*store.Client
 }
 
 // HostSession is a host behind the gate at which a session is used.
 type HostSession struct {
 	ID string
-	// Host is what the browser names it: the authority of its URL.
+	// Host is the host as the browser names it: the authority of its URL.
 	Host            string
 	Since, LastUsed time.Time
 }
 
-// hostSession returns what a user sees of a host session; false when the session cannot be used.
+// hostSession returns the user's view of a host session. It returns false if the session can no longer be used.
 func hostSession(f *store.TokenFamily, limits signin.Limits, now time.Time) (HostSession, bool) {
 	callback, err := url.Parse(f.Code.RedirectURI)
 	if err != nil || f.Code.SpentAt.IsZero() || limits.IsIdle(f, now) {
@@ -53,7 +53,7 @@ func hostSession(f *store.TokenFamily, limits signin.Limits, now time.Time) (Hos
 	return HostSession{ID: f.ID, Host: callback.Host, Since: f.CreatedAt, LastUsed: f.RotatedAt}, true
 }
 
-// Of lists the applications that may act for a user, by name, and the browsers in which the user is signed in, newest first.
+// Of lists the applications that may act for a user, sorted by name, and the browsers in which the user is signed in, newest first.
 func (a Accounts) Of(ctx context.Context, user *store.User) (Account, error) {
 	fs, limits := a.Sessions.Families, a.Sessions.Limits
 	now := fs.Now()
@@ -99,8 +99,8 @@ func (a Accounts) Of(ctx context.Context, user *store.User) (Account, error) {
 	return account, nil
 }
 
-// withHost adds a host session to those of one sign-in. A browser may get several sessions of one host, for example by the back button. Its user
-// sees them as one, which signin.Sessions.EndSessionOf ends as one.
+// withHost adds a host session to those of one sign-in. A browser may have several sessions at one host, for example after the back button.
+// They are shown as one, and signin.Sessions.EndSessionOf ends them as one.
 func withHost(hosts []HostSession, host HostSession) []HostSession {
 	i := slices.IndexFunc(hosts, func(h HostSession) bool { return h.Host == host.Host })
 	if i < 0 {
@@ -115,7 +115,7 @@ func withHost(hosts []HostSession, host HostSession) []HostSession {
 	return hosts
 }
 
-// toldOf returns the applications that are told when the sessions end, by session.
+// toldOf returns, by session, the applications that are notified when the session ends.
 func (a Accounts) toldOf(ctx context.Context, sessions []*store.TokenFamily) (map[string][]*store.Client, error) {
 	if !a.Sessions.Clients.OpenID || len(sessions) == 0 {
 		return nil, nil
@@ -146,7 +146,7 @@ func (a Accounts) toldOf(ctx context.Context, sessions []*store.TokenFamily) (ma
 	return told, nil
 }
 
-// with adds a family to an application, which may be nil.
+// with adds a family to an application. a may be nil.
 func (a *Application) with(f *store.TokenFamily) *Application {
 	if a == nil {
 		a = &Application{Since: f.CreatedAt}
@@ -165,7 +165,7 @@ func (a *Application) with(f *store.TokenFamily) *Application {
 	return a
 }
 
-// RevokeApplication takes back what a user has allowed a client: its tokens, its codes, and the consent.
+// RevokeApplication revokes what a user allowed a client: its tokens, its codes and the consent.
 func (a Accounts) RevokeApplication(ctx context.Context, user *store.User, clientID string) error {
 	if clientID == "" {
 		return oauth.MissingParameter("application")

@@ -1,4 +1,4 @@
-// Package people is what operators and people themselves change about people. users.go and organisations.go change stored users and
-// organisations, never what the configuration declares; reconcile.go ends what a new configuration no longer declares. account.go lists and
-// ends what acts for a user, for the account page. personaltokens.go makes and verifies personal access tokens.
+// Package people manages users, for operators and for the users themselves. users.go and organisations.go change stored users and
+// organisations, never declared ones. reconcile.go ends what a new configuration no longer declares. account.go lists and ends what acts
+// for a user, for the account page. personaltokens.go makes and verifies personal access tokens.
 package people

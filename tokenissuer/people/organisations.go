@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Organisations lists every organisation, by id.
+// Organisations returns all organisations, sorted by id.
 func (g *Users) Organisations(ctx context.Context) ([]*store.Organisation, error) {
 	list, err := g.Stored.Organisations(ctx)
 	if err != nil {
@@ -21,7 +21,7 @@ func (g *Users) Organisations(ctx context.Context) ([]*store.Organisation, error
 	return list, nil
 }
 
-// AddOrganisation registers an organisation. Its name is its id, unless it has one. ErrTaken when the id is in use.
+// AddOrganisation registers an organisation. A missing name defaults to the id. The error is store.ErrTaken if the id is in use.
 func (g *Users) AddOrganisation(ctx context.Context, o store.Organisation) (*store.Organisation, error) {
 	o.SetDefaults()
 	o.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
@@ -37,7 +37,7 @@ func (g *Users) AddOrganisation(ctx context.Context, o store.Organisation) (*sto
 	return &o, nil
 }
 
-// RemoveOrganisation deletes an organisation that has no users. ErrInUse when it has some.
+// RemoveOrganisation removes an organisation without users. The error is store.ErrInUse if it has users.
 func (g *Users) RemoveOrganisation(ctx context.Context, id string) error {
 	if g.Declared.LookupOrganisation(id) != nil {
 		return store.ErrDeclared
@@ -45,9 +45,9 @@ func (g *Users) RemoveOrganisation(ctx context.Context, id string) error {
 	return g.Stored.RemoveOrganisation(ctx, id)
 }
 
-// RevokeOrganisation ends every token of an organisation's users that was issued until now, and their sessions.
+// RevokeOrganisation ends the sessions of an organisation's users and all their tokens issued so far.
 func (g *Users) RevokeOrganisation(ctx context.Context, id string) error {
-	// As for a user, the revocation comes first. What follows ends what is born meanwhile, and tells applications of it.
+	// As for a user, the revocation comes first. The next steps end what is created meanwhile, and notify applications.
 	if err := g.Families.Revoke(ctx, g.Families.RevocationOf(store.RevokeOrganisation, id)); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// condition is what a token must meet beside its form and its audience.
+// condition is a requirement for a token in addition to its form and its audience.
 type condition struct {
 	name, promise string
 	holds         func(*PersonalTokens, *store.PersonalToken, *store.User) bool
@@ -34,7 +34,7 @@ var conditions = []condition{
 	}},
 }
 
-// Explain returns how Token decides about a text, by the store's state of this moment. It continues after a failure, as
+// Explain returns how Token decides about a text, by the current state of the store. It continues after a failed check, as
 // token.Verifier.Explain does. The error is temporarily_unavailable.
 func (p *PersonalTokens) Explain(ctx context.Context, text string, audiences []string) (token.Explanation, error) {
 	x := token.Explanation{Accepted: true}

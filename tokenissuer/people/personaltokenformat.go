@@ -7,8 +7,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// A token is the prefix, random characters, and a checksum of both, by which a scanner of files tells a token from other text, and a
-// misspelled one is refused without a look-up.
+// A token consists of the prefix, random characters, and a checksum of both. With the checksum, secret scanners recognise tokens, and a
+// misspelled token is refused without a look-up.
 const (
 	// TokenPrefix begins every token.
 	TokenPrefix  = "gh_pat_"
@@ -16,13 +16,13 @@ const (
 	sumLength    = 6
 )
 
-// newToken returns a fresh token.
+// newToken returns a new token.
 func newToken() oauth.Secret {
 	text := TokenPrefix + oauth.NewText(randomLength)
 	return oauth.NewSecret(text + checksum(text))
 }
 
-// isWellFormed reports whether a text can be a token. It says nothing about whether it is one.
+// isWellFormed reports whether a text has the form and checksum of a token. It does not look the token up.
 func isWellFormed(text string) bool {
 	if len(text) != len(TokenPrefix)+randomLength+sumLength || !strings.HasPrefix(text, TokenPrefix) {
 		return false
@@ -36,7 +36,7 @@ func isWellFormed(text string) bool {
 	return text[len(body):] == checksum(body)
 }
 
-// checksum is the CRC-32 (IEEE) of a text in base62, with leading zeros.
+// checksum returns the CRC-32 (IEEE) of a text in base62, with leading zeros.
 func checksum(text string) string {
 	var digits [sumLength]byte
 	sum := crc32.ChecksumIEEE([]byte(text))

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The bounds of what a token can be.
+// The bounds of a token.
 const (
 	MaxTokenName = 100 // characters
 	maxPerOwner  = 100
@@ -21,22 +21,22 @@ const (
 	MostLifetime = store.MaxFamilyLifetime // as long as the end of a user is remembered
 )
 
-// Lifetimes of tokens where the configuration says nothing else.
+// The default lifetimes of tokens.
 const (
 	DefaultTokenLifetime = 90 * store.Day
 	DefaultLongest       = 365 * store.Day
 )
 
-// TokenRules say who may have tokens, and of what kind.
+// TokenRules determine who may have tokens, and of what kind.
 type TokenRules struct {
-	// Scopes are those that tokens can hold; empty: those of a browser's session.
+	// Scopes are those that tokens may have. If it is empty, they are those of a browser's session.
 	Scopes oauth.Scopes
-	// Lifetime is how long a token lives where its maker does not say, and Longest the most that one can say.
+	// Lifetime is the default lifetime of a token, and Longest the maximum.
 	Lifetime, Longest time.Duration
-	// Roles and Groups are whose members may make tokens and use them; both empty: everybody.
+	// Roles and Groups limit who may make and use tokens to their members. If both are empty, all users may.
 	Roles  []store.Role
 	Groups []string
-	// OperatorsOnly: people make none themselves.
+	// OperatorsOnly reports that users cannot make tokens themselves.
 	OperatorsOnly bool
 }
 
@@ -45,7 +45,7 @@ func (r *TokenRules) MayMake(u *store.User) bool {
 	return !r.OperatorsOnly && u.IsActive() && r.Allow(u)
 }
 
-// Allow reports whether a user may have tokens now. A service account always may: an operator makes its tokens.
+// Allow reports whether a user may have tokens now. A service account always may, because an operator makes its tokens.
 func (r *TokenRules) Allow(u *store.User) bool {
 	if u.Service || len(r.Roles) == 0 && len(r.Groups) == 0 {
 		return true
@@ -61,30 +61,30 @@ func (r *TokenRules) within(scopes oauth.Scopes) oauth.Scopes {
 	return slices.DeleteFunc(slices.Clone(scopes), func(name string) bool { return !r.Scopes.Has(name) })
 }
 
-// TokenRequest is what somebody asks of a new token.
+// TokenRequest is a request for a new token.
 type TokenRequest struct {
 	Name   string
 	Scopes oauth.Scopes
-	// Lifetime 0 is the one of the rules.
+	// Lifetime is 0 for the default.
 	Lifetime time.Duration
-	// Resources are those that it is for (RFC 8707); none: the issuer's own audience.
+	// Resources are those that the token is for (RFC 8707). If there are none, it is for the issuer's own audience.
 	Resources []string
-	// Form names the form that its owner has sent: it makes one token only. Empty: an operator asks.
+	// Form identifies the submitted form, which makes one token only. It is empty for a request by an operator.
 	Form string
 }
 
-// InvalidTokenError is a request that its sender can mend.
+// InvalidTokenError is an error in a request that its sender can correct.
 type InvalidTokenError struct {
 	error
-	// Fault is for a page, which has words of its own.
+	// Fault selects the message on a page.
 	Fault TokenFault
 }
 
-// TokenFault is what is wrong with a request.
+// TokenFault identifies a fault of a request.
 type TokenFault string
 
-// The faults of a request: no name that a token can have; no scope; a scope that no token can hold; too short or too long a life; a token
-// too many; an owner who may have none, or make none; a form that has made its token.
+// The faults of a request: an invalid name; no scope; a scope that tokens cannot have; a lifetime too short or too long; too many tokens;
+// an owner who may not have or make tokens; a form that has already made its token.
 const (
 	FaultName     TokenFault = "name"
 	FaultScopes   TokenFault = "scopes"
@@ -104,12 +104,12 @@ var (
 	errUsed     = InvalidTokenError{errors.New("the form has made its token already"), FaultUsed}
 )
 
-// breaksLine reports whether a character moves or hides others on the line of a list.
+// breaksLine reports whether a character moves or hides others on a line.
 func breaksLine(c rune) bool {
 	return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }
 
-// check refuses a request, and fills in its lifetime.
+// check refuses an invalid request. It sets a missing lifetime.
 func (r *TokenRules) check(q *TokenRequest, owner *store.User) error {
 	q.Name = strings.TrimSpace(q.Name)
 	switch {

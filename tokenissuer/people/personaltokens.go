@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// maxBytes bounds the memory for valid tokens, and maxRefused the number of invalid ones.
+	// maxBytes bounds the memory for valid tokens. maxRefused bounds the number of cached invalid ones.
 	maxBytes   = 32 << 20
 	maxRefused = 16384
-	// providerWord is how long after a sign-in at a provider a token has the groups that the provider has given its owner: as long as a
-	// browser stays signed in, and the day within which a sign-in is recorded.
+	// providerWord is how long after a sign-in at a provider a token has the groups that the provider gave its owner: as long as a browser
+	// stays signed in, plus the day within which a sign-in is recorded.
 	providerWord = 31 * store.Day
-	// refusedFor is how long an invalid token is refused without asking again.
+	// refusedFor is how long an invalid token is refused without another look-up.
 	refusedFor = 10 * time.Second
 )
 
-// PersonalTokens are the personal access tokens of an issuer.
+// PersonalTokens are the personal access tokens of an issuer: opaque, named credentials. A user makes them for own programs, and an
+// operator for a service account.
 type PersonalTokens struct {
 	rules      TokenRules
 	issuer     TokenIssuer
@@ -35,7 +36,7 @@ type PersonalTokens struct {
 	refused    *cache.Cache[struct{}]
 }
 
-// TokenIssuer is what tokens use of their issuer.
+// TokenIssuer is what personal access tokens need of their issuer.
 type TokenIssuer struct {
 	Families  *families.Families
 	Clients   *clients.Clients
@@ -44,13 +45,13 @@ type TokenIssuer struct {
 	Resources *oauth.Resources
 }
 
-// TokenStore is what tokens ask of a store.
+// TokenStore is what personal access tokens need of a store.
 type TokenStore interface {
 	store.PersonalTokenStore
 	store.IdentityStore
 }
 
-// NewPersonalTokens returns the tokens of an issuer that rules allow. Stored returns the store once the issuer serves.
+// NewPersonalTokens returns the tokens of an issuer that rules allow. stored returns the store once the issuer serves.
 func NewPersonalTokens(issuer TokenIssuer, rules TokenRules, stored func() TokenStore, enter token.EnterStore) *PersonalTokens {
 	if len(rules.Scopes) == 0 {
 		rules.Scopes = issuer.Clients.BuiltIn().Scopes
@@ -61,13 +62,13 @@ func NewPersonalTokens(issuer TokenIssuer, rules TokenRules, stored func() Token
 	}
 }
 
-// Rules are those by which tokens are made and used.
+// Rules returns the rules by which tokens are made and used.
 func (p *PersonalTokens) Rules() TokenRules { return p.rules }
 
 // IsToken reports whether a text has the form of a personal access token.
 func (*PersonalTokens) IsToken(text string) bool { return strings.HasPrefix(text, TokenPrefix) }
 
-// Remembered returns the number of tokens in memory.
+// Remembered returns the number of cached tokens.
 func (p *PersonalTokens) Remembered() int { return p.remembered.Len() }
 
 var (
@@ -75,8 +76,8 @@ var (
 	errUnknown   = oauth.NewError(oauth.InvalidToken, "personal_token_unknown")
 )
 
-// Token returns what a valid token for one of the audiences says. admit is called before the store is asked about a token that is not in
-// memory. The error is invalid_token or temporarily_unavailable.
+// Token returns the content of a valid token for one of the audiences. It calls admit before it reads the store for a token that is not
+// cached. The error is invalid_token or temporarily_unavailable.
 func (p *PersonalTokens) Token(ctx context.Context, text string, audiences []string, admit token.Admission) (*token.AccessToken, error) {
 	if !isWellFormed(text) {
 		return nil, errMalformed
@@ -95,7 +96,7 @@ func (p *PersonalTokens) Token(ctx context.Context, text string, audiences []str
 	return t, nil
 }
 
-// read asks the store, unless the token was invalid a moment ago.
+// read reads the store, unless the token was found invalid recently.
 func (p *PersonalTokens) read(ctx context.Context, key token.OpaqueKey, admit token.Admission) (*token.AccessToken, error) {
 	now := p.issuer.Verifier.Now()
 	if _, refused := p.refused.GetAt(string(key[:]), now); refused {
@@ -111,19 +112,19 @@ func (p *PersonalTokens) read(ctx context.Context, key token.OpaqueKey, admit to
 	return t, err
 }
 
-// load reads a token from the store; nil: it is not valid. The use is recorded once a day.
+// load reads a token from the store. It returns nil if the token is not valid. It records the use once a day.
 func (p *PersonalTokens) load(ctx context.Context, key token.OpaqueKey) (*token.AccessToken, error) {
 	record, owner, err := p.find(ctx, key)
 	if record == nil || err != nil {
 		return nil, err
 	}
 	if day := p.issuer.Families.Now().UTC().Truncate(24 * time.Hour); record.LastUsedAt.Before(day) {
-		_ = p.stored().TouchPersonalToken(ctx, record.ID, day) // a request does not fail for that
+		_ = p.stored().TouchPersonalToken(ctx, record.ID, day) // an error does not fail the request
 	}
 	return p.tokenOf(record, owner), nil
 }
 
-// find returns the record of a token that is valid now, with its owner; nil: there is none.
+// find returns the record of a currently valid token, with its owner, or nil.
 func (p *PersonalTokens) find(ctx context.Context, key token.OpaqueKey) (*store.PersonalToken, *store.User, error) {
 	record, err := p.stored().PersonalToken(ctx, key)
 	switch {
@@ -145,8 +146,8 @@ func (p *PersonalTokens) find(ctx context.Context, key token.OpaqueKey) (*store.
 	return record, owner, nil
 }
 
-// current returns the owner of a token without the groups of a provider at which the owner has not signed in for long. A token is used
-// without a sign-in, so a person whom the provider has removed would otherwise keep them as long as the token lives.
+// current returns the owner of a token, without the groups of a provider at which the owner has not signed in for providerWord. A token is
+// used without a sign-in, so a person removed at the provider would otherwise keep the groups for the lifetime of the token.
 func (p *PersonalTokens) current(ctx context.Context, owner *store.User) (*store.User, error) {
 	if len(owner.ProviderGroups) == 0 {
 		return owner, nil
@@ -169,7 +170,7 @@ func (p *PersonalTokens) stands(record *store.PersonalToken, owner *store.User) 
 	return !slices.ContainsFunc(conditions, func(c condition) bool { return !c.holds(p, record, owner) })
 }
 
-// tokenOf returns what a token says, with what its owner may have now.
+// tokenOf returns the content of a token, limited to what its owner may have now.
 func (p *PersonalTokens) tokenOf(record *store.PersonalToken, owner *store.User) *token.AccessToken {
 	t := &token.AccessToken{
 		Issuer: p.issuer.Clients.URL, Subject: owner.ID, Audience: record.Audience, ClientID: store.BuiltInClientID, Scopes: p.rules.within(record.Scopes),
@@ -187,8 +188,8 @@ func (p *PersonalTokens) tokenOf(record *store.PersonalToken, owner *store.User)
 	return t
 }
 
-// Find returns what a token says by the current state of the store, for the issuer's own endpoints, where the audience does not matter;
-// nil: it is not valid. The error is temporarily_unavailable.
+// Find returns the content of a token by the current state of the store, or nil if the token is not valid. It is for the issuer's own
+// endpoints, where the audience does not matter. The error is temporarily_unavailable.
 func (p *PersonalTokens) Find(ctx context.Context, text string) (*token.AccessToken, error) {
 	if !isWellFormed(text) {
 		return nil, nil
@@ -200,8 +201,8 @@ func (p *PersonalTokens) Find(ctx context.Context, text string) (*token.AccessTo
 	return p.tokenOf(record, owner), nil
 }
 
-// Create makes a token, whose text is returned only here. The error is an InvalidError, an invalid_target, or temporarily_unavailable; for
-// a form also rate_limited, by the limit of grants.
+// Create makes a token and returns its text, which cannot be read again. The error is an InvalidTokenError, invalid_target, or
+// temporarily_unavailable, and for a form also rate_limited, by the limit of grants.
 func (p *PersonalTokens) Create(ctx context.Context, owner *store.User, q TokenRequest) (*store.PersonalToken, oauth.Secret, error) {
 	if err := p.rules.check(&q, owner); err != nil {
 		return nil, oauth.Secret{}, err
@@ -228,17 +229,17 @@ func (p *PersonalTokens) Create(ctx context.Context, owner *store.User, q TokenR
 	err = p.stored().AddPersonalToken(ctx, record, owner.Version)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return nil, oauth.Secret{}, errNotOwner // any longer
+		return nil, oauth.Secret{}, errNotOwner // the owner was changed or removed meanwhile
 	case err != nil:
 		return nil, oauth.Secret{}, err
 	}
 	return record, token, nil
 }
 
-// granted is the grant type under which forms are counted.
+// granted is the grant type by which forms are counted.
 const granted oauth.GrantType = "personal_token"
 
-// useForm returns an error for a form that has made a token before, or from a user who makes too many.
+// useForm returns an error if a form has already made a token, or if the user makes too many.
 func (p *PersonalTokens) useForm(ctx context.Context, owner *store.User, form string) error {
 	if form == "" {
 		return nil
@@ -254,7 +255,7 @@ func (p *PersonalTokens) useForm(ctx context.Context, owner *store.User, form st
 	return err
 }
 
-// Of lists the tokens of a user, or of all users when the id is empty, newest first, including expired ones.
+// Of lists the tokens of a user, newest first, including expired ones. An empty id lists those of all users.
 func (p *PersonalTokens) Of(ctx context.Context, userID string) ([]*store.PersonalToken, error) {
 	list, err := p.stored().PersonalTokens(ctx, userID)
 	if err != nil {
@@ -263,7 +264,7 @@ func (p *PersonalTokens) Of(ctx context.Context, userID string) ([]*store.Person
 	return list, nil
 }
 
-// End ends the tokens that match: durably, at once in this process, and on every other node as soon as it hears of it. It reports whether
+// End ends the tokens that match: durably, at once in this process, and on every other node as soon as it learns of it. It reports whether
 // there was one.
 func (p *PersonalTokens) End(ctx context.Context, which store.PersonalTokenFilter) (bool, error) {
 	ended, err := p.stored().EndPersonalTokens(ctx, which, p.issuer.Families.Ending())

@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// TestQ102Checksum holds the form of a token: its prefix, its length, and a checksum that says the same everywhere.
+// TestQ102Checksum checks the form of a token: its prefix, its length, and a checksum by a portable algorithm.
 func TestQ102Checksum(t *testing.T) {
 	const known = "gh_pat_" + "000000000000000000000000000000"
 	if got := checksum(known); !isWellFormed(known + got) {
@@ -43,7 +43,7 @@ func TestQ102Checksum(t *testing.T) {
 	}
 }
 
-// askedStore counts the questions for tokens.
+// askedStore counts look-ups of tokens.
 type askedStore struct {
 	*sqlstore.Store
 	asked int
@@ -57,8 +57,8 @@ func (s *askedStore) PersonalToken(ctx context.Context, digest [sha256.Size]byte
 	return s.Store.PersonalToken(ctx, digest)
 }
 
-// TestQ113QuestionsToTheStore: a malformed token → no look-up; an unknown one → one in ten seconds; a good one → one a minute, and it
-// goes on while the store is away. While the store is away a token that is known goes on.
+// TestQ113QuestionsToTheStore: a malformed token → no look-up; an unknown one → one in ten seconds; a good one → one a minute, and it goes
+// on while the store is away.
 func TestQ113QuestionsToTheStore(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	clock := func() time.Time { return now }

@@ -8,14 +8,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// endedRetention is how long it is remembered that something is no longer declared: longer than any token lives that a node
-// with an older configuration may have issued.
+// endedRetention is how long it is remembered that something is no longer declared. It exceeds the lifetime of any token that a node with
+// an older configuration may have issued.
 const endedRetention = store.MaxLifetime + store.Day
 
-// Reconcile ends what an earlier configuration has declared and this one does not: the tokens and sessions of users
-// that are gone or have changed, and the tokens of clients that are gone. It is called once, when a configuration takes
-// over. Nodes take over a new one after each other, and the last goes on issuing by the old one meanwhile: so each ends
-// again what was ended before. When Reconcile fails half-way, the next one ends the same again.
+// Reconcile ends what an earlier configuration declared and this one does not: the tokens and sessions of removed or changed users, and the
+// tokens of removed clients. It is called once, when a configuration takes effect. Nodes load a new configuration one after another, and
+// the last ones still issue tokens by the old one. So each node ends again what was ended before. If Reconcile fails half-way, the next
+// call repeats it.
 func (g *Registry) Reconcile(ctx context.Context) error {
 	before, remembered, err := g.People.Stored.Declarations(ctx)
 	if err != nil {
@@ -37,7 +37,8 @@ func (g *Registry) Reconcile(ctx context.Context) error {
 	return g.People.Stored.PutDeclarations(ctx, now, ended)
 }
 
-// takenOut returns what is no longer declared, since now or for a while, and whether anything is not as it was stored.
+// takenOut returns what is no longer declared, newly or since an earlier configuration, and reports whether anything differs from what is
+// stored.
 func takenOut(before []store.Declaration, remembered []store.EndedDeclaration, now []store.Declaration, at time.Time) (ended []store.EndedDeclaration, changed bool) {
 	declared, listed := setOf(now), setOf(before)
 	for _, d := range before {
@@ -64,7 +65,7 @@ func setOf(list []store.Declaration) map[store.Declaration]bool {
 	return set
 }
 
-// endDeclared ends what is no longer declared. What was declared until now, and not ended before, is fresh.
+// endDeclared ends what is no longer declared. fresh is what was declared until now and not ended before.
 func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclaration, fresh map[store.Declaration]bool) error {
 	var revocations []store.Revocation
 	for _, d := range ended {
@@ -78,7 +79,7 @@ func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclarati
 		}
 		if whole {
 			revocation := g.People.Families.RevocationOf(d.Kind, d.ID)
-			if d.Kind == store.RevokeUser { // whom the configuration of before may still let sign in
+			if d.Kind == store.RevokeUser { // a node with the previous configuration may still let the user sign in
 				revocation.IssuedUntil = revocation.IssuedUntil.Add(time.Second)
 			}
 			revocations = append(revocations, revocation)
@@ -90,8 +91,8 @@ func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclarati
 	return g.People.Families.Revoke(ctx, revocations...)
 }
 
-// endDeclaredClient reports whether all tokens of a client's id are to end. Again: they were ended before, and are spared when they
-// may be those of a stored client that has the id now.
+// endDeclaredClient reports whether all tokens of a client's id must end. again means that they were ended before; then they are spared if
+// they may be those of a stored client that has the id now.
 func (g *Registry) endDeclaredClient(ctx context.Context, d store.Declaration, again bool) (whole bool, err error) {
 	if !again {
 		return true, nil
@@ -100,9 +101,9 @@ func (g *Registry) endDeclaredClient(ctx context.Context, d store.Declaration, a
 	return isGone(err)
 }
 
-// endDeclaredUser ends the families of a user in that version, and those that the user has created for others. It reports whether all
-// tokens of the id are to end, as when no user has it: a family of a declared user may be added beside its end.
-// Again: they were ended before, and what the one who has the id now may have created is spared.
+// endDeclaredUser ends the families of a user in that version, and those that the user created for others. It reports whether all tokens of
+// the id must end, as when no user has the id, because a family of a declared user may be added concurrently. again means that they were
+// ended before; then families that the current user of the id may have created are spared.
 func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, again bool) (whole bool, err error) {
 	if err := g.People.Families.EndFamilies(ctx, store.FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
 		return false, err
@@ -120,7 +121,7 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, aga
 			return false, err
 		}
 	}
-	if gone { // or the next who is declared by the id would have them
+	if gone { // otherwise the next user declared with the id would have them
 		ended, err := g.People.Stored.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: d.ID}, g.People.Families.Ending())
 		if err != nil {
 			return false, err
@@ -135,7 +136,7 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, aga
 	return gone || !again && !heir.Declared, nil
 }
 
-// unlinkOthers takes from a user the identities of another person whom a configuration has declared by the same id, with what came of them.
+// unlinkOthers removes from a user the identities of another person, who was declared with the same id, and what resulted from them.
 func (g *Registry) unlinkOthers(ctx context.Context, user *store.User) error {
 	linked, err := g.People.Stored.Identities(ctx, user.ID)
 	if err != nil {
@@ -152,7 +153,7 @@ func (g *Registry) unlinkOthers(ctx context.Context, user *store.User) error {
 	return nil
 }
 
-// isGone reports whether the error of a look-up is ErrNotFound, and returns any other.
+// isGone reports whether the error of a look-up is store.ErrNotFound. It returns any other error.
 func isGone(err error) (gone bool, _ error) {
 	switch {
 	case errors.Is(err, store.ErrNotFound):

@@ -11,18 +11,18 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Registry is what an operator asks about clients and people together.
+// Registry answers operators' requests that concern both clients and users.
 type Registry struct {
 	Clients *clients.Registry
 	People  *Users
 }
 
-// UseStores sets the stores of a registry that was made without them.
+// UseStores sets the stores of a registry that was created without them.
 func (g *Registry) UseStores(clients store.ClientStore, people Store) {
 	g.Clients.Stored, g.People.Stored = clients, people
 }
 
-// MintableUser returns an active user by id or e-mail address, for whom an operator asks a token.
+// MintableUser returns an active user by id or e-mail address, for an operator's token.
 func (g *Registry) MintableUser(ctx context.Context, name string) (*store.User, error) {
 	user, err := g.People.UserNamed(ctx, name)
 	switch {
@@ -36,7 +36,7 @@ func (g *Registry) MintableUser(ctx context.Context, name string) (*store.User, 
 	return user, nil
 }
 
-// MintableClient returns a client with the scopes that an operator asks a token for. A lifetime of 0 is the client's own.
+// MintableClient returns a client and the scopes of an operator's token for it. A lifetime of 0 means the client's own.
 func (g *Registry) MintableClient(ctx context.Context, id, scope string, lifetime time.Duration, allowed func(oauth.Scope) bool) (*store.Client, oauth.Scopes, error) {
 	client, err := g.Clients.Client(ctx, id)
 	if err != nil {

@@ -16,21 +16,21 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Users changes at run time which users and organisations exist. It lists those that the configuration declares, and does not change them.
+// Users adds, changes and removes users and organisations at run time. It lists declared ones, but does not change them.
 type Users struct {
 	Families *families.Families
 	Roles    store.RoleCatalogue
 	// Hasher hashes new passwords.
 	Hasher *passwords.Hasher
-	// Usernames is told of every user that is changed.
+	// Usernames caches e-mail addresses. It is notified of every changed user.
 	Usernames *token.UsernameCache
-	// OpenID reports that the issuer is an OpenID provider, which never reassigns the id of a user.
+	// OpenID reports whether the issuer is an OpenID provider, which never reassigns a user's id.
 	OpenID   bool
 	Declared store.StaticDirectory
 	Stored   Store
 }
 
-// Store is what People, and those who link accounts to users, ask of a store.
+// Store is what Users, and callers that link accounts to users, need of a store.
 type Store interface {
 	store.UserStore
 	store.IdentityStore
@@ -39,7 +39,7 @@ type Store interface {
 	EndPersonalTokens(ctx context.Context, which store.PersonalTokenFilter, end store.Ending) ([]store.Revocation, error)
 }
 
-// Users lists every user, by id; of one organisation, unless its id is empty.
+// Users returns the users of an organisation, or all users if its id is empty, sorted by id.
 func (g *Users) Users(ctx context.Context, organisation string) ([]*store.User, error) {
 	list, err := g.Stored.Users(ctx, organisation)
 	if err != nil {
@@ -55,14 +55,15 @@ func (g *Users) Users(ctx context.Context, organisation string) ([]*store.User, 
 	return list, nil
 }
 
-// User returns one user, or ErrNotFound.
+// User returns one user, or store.ErrNotFound.
 func (g *Users) User(ctx context.Context, id string) (*store.User, error) {
 	return g.Families.Directory.User(ctx, id)
 }
 
-// AddUser registers a user with a password, with the hash of one in u.PasswordHash, or with neither: the user can sign in once a password
-// is set. Identities are the first accounts at identity providers, whose UserID and times it sets, in the same step. An empty id is
-// generated. ErrTaken when the id or an account is in use, ErrEmailTaken when the address is.
+// AddUser registers a user with a password, with the hash of one in u.PasswordHash, or with neither. In the last case the user can sign in
+// once a password is set. identities are the user's first accounts at identity providers. AddUser sets their UserID and times, and adds
+// them in the same step. An empty id is replaced by a generated one. The error is store.ErrTaken if the id or an account is in use, or
+// store.ErrEmailTaken if the address is.
 func (g *Users) AddUser(ctx context.Context, u store.User, password oauth.Secret, identities ...store.Identity) (*store.User, error) {
 	u.External = u.External || len(identities) > 0
 	if u.ID == "" {
@@ -123,7 +124,7 @@ func noOrganisation(id string) error {
 	return store.InvalidInput(fmt.Errorf("there is no organisation %q: add it first", id))
 }
 
-// SetPassword gives a user another password and ends every token and session of the user.
+// SetPassword sets a user's password and ends every token and session of the user.
 func (g *Users) SetPassword(ctx context.Context, id string, password oauth.Secret) error {
 	hash, err := g.hash(ctx, password)
 	if err != nil {
@@ -142,7 +143,7 @@ func (g *Users) hash(ctx context.Context, password oauth.Secret) (oauth.Secret, 
 // errServiceSignsIn refuses a password for a service account.
 var errServiceSignsIn = store.InvalidInput(errors.New("it is a service account: nobody signs in with it. Give it a token: caddy oauth pat add"))
 
-// SetPasswordHash is SetPassword with the hash of the password, as `caddy hash-password` prints it.
+// SetPasswordHash is like SetPassword with the hash of the password, as `caddy hash-password` prints it.
 func (g *Users) SetPasswordHash(ctx context.Context, id string, hash oauth.Secret) error {
 	if err := passwords.ValidateHash(hash); err != nil {
 		return store.InvalidInput(err)
@@ -157,7 +158,7 @@ func (g *Users) SetPasswordHash(ctx context.Context, id string, hash oauth.Secre
 	return g.set(ctx, id, func(u *store.User) { u.PasswordHash = hash })
 }
 
-// SetRole gives a user another role and ends every token and session of the user.
+// SetRole sets a user's role and ends every token and session of the user.
 func (g *Users) SetRole(ctx context.Context, id string, role store.Role) error {
 	if err := g.Roles.Check(role); err != nil {
 		return store.InvalidInput(err)
@@ -165,7 +166,7 @@ func (g *Users) SetRole(ctx context.Context, id string, role store.Role) error {
 	return g.set(ctx, id, func(u *store.User) { u.Role = role })
 }
 
-// SetUserStatus disables, locks or enables a user. Every token and session of the user ends.
+// SetUserStatus disables, locks or enables a user. It ends every token and session of the user.
 func (g *Users) SetUserStatus(ctx context.Context, id string, status store.UserStatus) error {
 	if _, err := store.ParseUserStatus(string(status)); err != nil {
 		return store.InvalidInput(err)
@@ -173,8 +174,8 @@ func (g *Users) SetUserStatus(ctx context.Context, id string, status store.UserS
 	return g.set(ctx, id, func(u *store.User) { u.Status = status })
 }
 
-// UpdateUser changes a user, and holds what is new to the rules of registration. Every token and session of the user ends, unless the
-// change keeps them. ErrEmailTaken when another user has the address.
+// UpdateUser changes a user and checks the changed members by the rules of registration. It ends every token and session of the user,
+// unless the change keeps them. The error is store.ErrEmailTaken if another user has the address.
 func (g *Users) UpdateUser(ctx context.Context, id string, change store.UserChange) error {
 	user, err := g.User(ctx, id)
 	if err != nil {
@@ -207,7 +208,7 @@ func (g *Users) UpdateUser(ctx context.Context, id string, change store.UserChan
 	return err
 }
 
-// asked marks the error of an edit as the caller's mistake, unless it says how things stand.
+// asked marks the error of an edit as the caller's mistake, unless it describes a state.
 func asked(err error) error {
 	if err == nil || store.IsAnswer(err) {
 		return err
@@ -215,7 +216,7 @@ func asked(err error) error {
 	return store.InvalidInput(err)
 }
 
-// checkUser refuses what a user cannot become. A role that the user has had may be one that is no longer declared.
+// checkUser refuses an invalid change. It accepts a role that the user already had, even if the role is no longer declared.
 func (g *Users) checkUser(u, before *store.User) error {
 	if u.Email != before.Email && g.Declared.LookupUserByEmail(u.Email) != nil {
 		return store.ErrEmailTaken
@@ -228,7 +229,7 @@ func (g *Users) checkUser(u, before *store.User) error {
 	return u.Validate()
 }
 
-// UserNamed returns the user of an id, or else of an e-mail address. ErrNotFound when there is neither.
+// UserNamed returns the user with an id or, failing that, with an e-mail address. The error is store.ErrNotFound if there is none.
 func (g *Users) UserNamed(ctx context.Context, name string) (*store.User, error) {
 	user, err := g.User(ctx, name)
 	if !errors.Is(err, store.ErrNotFound) {
@@ -241,14 +242,14 @@ func (g *Users) UserNamed(ctx context.Context, name string) (*store.User, error)
 	return g.Families.Directory.UserByEmail(ctx, email)
 }
 
-// set changes a user, and ends every token and session.
+// set changes a user and ends every token and session.
 func (g *Users) set(ctx context.Context, id string, set func(*store.User)) error {
 	change := store.UserChange{Edit: func(u *store.User) error { set(u); return nil }}
 	return g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
 }
 
-// RemoveUser deletes a user and ends every token and session. The id can be used again once the last token has
-// expired, and never where the issuer is an OpenID provider.
+// RemoveUser removes a user and ends every token and session of the user. The id can be reused once the last token has expired, but never
+// if the issuer is an OpenID provider.
 func (g *Users) RemoveUser(ctx context.Context, id string) error {
 	return g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.RemoveUser(ctx, id, end) })
 }
@@ -267,8 +268,8 @@ func (g *Users) endUser(ctx context.Context, id string, step func(store.Ending) 
 	return nil
 }
 
-// RevokeUser ends every token and session of a user, and what the user has created for others: those of the families, and
-// any other access token that was issued until now. A sign-in after it works at once. ErrNotFound when no user is known by that id.
+// RevokeUser ends every token and session of a user, and what the user created for others: the tokens of the families, and any other access
+// token issued so far. A new sign-in afterwards works at once. The error is store.ErrNotFound if no user is known by that id.
 func (g *Users) RevokeUser(ctx context.Context, id string) error {
 	if known, err := g.isKnown(ctx, id); err != nil || !known {
 		return cmp.Or(err, store.ErrNotFound)
@@ -276,17 +277,17 @@ func (g *Users) RevokeUser(ctx context.Context, id string) error {
 	return g.RevokeAnybody(ctx, id)
 }
 
-// RevokeAnybody is RevokeUser for a user whom another issuer knows.
+// RevokeAnybody is like RevokeUser for a user known only to another issuer.
 func (g *Users) RevokeAnybody(ctx context.Context, id string) error {
-	// The revocation comes first: what is created meanwhile is created with a token that it hits.
+	// The revocation comes first: whatever is created meanwhile is created with a token that it revokes.
 	if err := g.Families.Revoke(ctx, g.Families.RevocationOf(store.RevokeUser, id)); err != nil {
 		return err
 	}
 	return g.Families.EndPerson(ctx, id)
 }
 
-// isKnown reports whether a token of ours may name a user: one who exists, was removed, was declared until lately, or has
-// a family that lives.
+// isKnown reports whether one of our tokens may name a user: one who exists, was removed, was declared until recently, or has a living
+// family.
 func (g *Users) isKnown(ctx context.Context, id string) (bool, error) {
 	if _, err := g.User(ctx, id); !errors.Is(err, store.ErrNotFound) {
 		return err == nil, err
@@ -308,8 +309,8 @@ func (g *Users) isKnown(ctx context.Context, id string) (bool, error) {
 	return len(families) > 0, err
 }
 
-// Unlink takes an identity from its user, with all that came of sign-ins at its provider. One that the user does not have is left alone, as
-// if it did not exist. The last way in is an invalid_request.
+// Unlink removes an identity from its user, and ends everything that resulted from sign-ins at its provider. An identity that the user does
+// not have is left unchanged, as if it did not exist. Unlinking the only way to sign in is an invalid_request.
 func (g *Users) Unlink(ctx context.Context, u store.Unlinking) error {
 	ended, err := g.Stored.UnlinkIdentity(ctx, u, g.Families.Ending())
 	switch {
@@ -324,5 +325,5 @@ func (g *Users) Unlink(ctx context.Context, u store.Unlinking) error {
 	return nil
 }
 
-// Identities returns the store's accounts at providers.
+// Identities returns the store of accounts at providers.
 func (g *Users) Identities() store.IdentityStore { return g.Stored }

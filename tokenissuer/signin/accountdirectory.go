@@ -4,19 +4,19 @@ import (
 	"context"
 )
 
-// Directory signs people in with a password of an external directory. It is a signin.PasswordDirectory.
+// Directory signs people in with a password of an external directory. It implements PasswordDirectory.
 type Directory struct {
-	// Name is the provider's.
+	// Name is the provider's name.
 	Name string
-	// People are the people of the directory.
+	// People authenticates the directory's people.
 	People   People
 	Accounts Accounts
 	Rules    Rules
 }
 
-// People are the people that a directory knows. Package ldap has one.
+// People authenticates the people of a directory. Package ldap implements it.
 type People interface {
-	// Authenticate returns the account that has that name and password. Its errors are those of signin.PasswordDirectory.
+	// Authenticate returns the account with that login and password. Its errors are those of PasswordDirectory.
 	Authenticate(ctx context.Context, a DirectoryAttempt) (Account, error)
 	TakesUsernames() bool
 }
@@ -24,10 +24,10 @@ type People interface {
 // Provider returns the provider's name.
 func (d *Directory) Provider() string { return d.Name }
 
-// TakesUsernames reports whether people can sign in with something that is not an e-mail address.
+// TakesUsernames reports whether people can sign in with a name that is not an e-mail address.
 func (d *Directory) TakesUsernames() bool { return d.People.TakesUsernames() }
 
-// SignIn returns the user of the account that has the login and the password.
+// SignIn returns the user of the account with that login and password.
 func (d *Directory) SignIn(ctx context.Context, a DirectoryAttempt) (SignedIn, error) {
 	account, err := d.People.Authenticate(ctx, a)
 	if err != nil {
@@ -37,5 +37,5 @@ func (d *Directory) SignIn(ctx context.Context, a DirectoryAttempt) (SignedIn, e
 	if err != nil {
 		return SignedIn{}, err
 	}
-	return SignedIn{User: user, Provider: d.Name, Subject: account.Subject}, nil // signin.SignIns adds the rest
+	return SignedIn{User: user, Provider: d.Name, Subject: account.Subject}, nil // SignIns.SignIn adds the rest
 }

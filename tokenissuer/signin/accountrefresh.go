@@ -7,8 +7,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// canonicalEmail returns an address in canonical form. It refuses what is not an address, and the placeholders of users who have none,
-// which no provider can give.
+// canonicalEmail returns an address in canonical form. It refuses invalid addresses, and the placeholders of users without an address,
+// which no provider can send.
 func canonicalEmail(address string) (string, error) {
 	email, err := store.CanonicalEmail(address)
 	if err == nil && store.IsReservedEmail(email) {
@@ -17,7 +17,7 @@ func canonicalEmail(address string) (string, error) {
 	return email, err
 }
 
-// verifiedEmail returns the account's address in canonical form; "" when there is none that the provider has verified.
+// verifiedEmail returns the account's address in canonical form. It returns "" if the provider has not verified one.
 func (a Account) verifiedEmail() string {
 	if !a.EmailVerified {
 		return ""
@@ -29,7 +29,7 @@ func (a Account) verifiedEmail() string {
 	return email
 }
 
-// states reports whether a canonical address is one of the account's, verified or not.
+// states reports whether a canonical address is one of the account's addresses, verified or not.
 func (a Account) states(address string) bool {
 	return slices.ContainsFunc(append([]string{a.Email}, a.Aliases...), func(alias string) bool {
 		email, err := canonicalEmail(alias)
@@ -40,11 +40,11 @@ func (a Account) states(address string) bool {
 // vouchesFor reports whether the provider has verified a canonical address of the account.
 func (a Account) vouchesFor(address string) bool { return a.EmailVerified && a.states(address) }
 
-// vouchesAs returns the Vouches of the user's identity after this use of the account. An operator's word for the account that created the
-// user holds as long as the account has the address.
+// vouchesAs returns the new value of Vouches for the user's identity, after this use of the account. If an operator verified the address of
+// the account that created the user, that holds as long as the account has the address.
 func (a Account) vouchesAs(identity store.Identity, user *store.User, rules Rules) bool {
 	switch {
-	case a.NamedOnly && a.Email == "": // which it need not say
+	case a.NamedOnly && a.Email == "": // an assertion may omit the address
 		return identity.Vouches
 	case a.vouchesFor(user.Email) && (rules.Link == LinkVerifiedEmail || identity.Vouches && a.NamedOnly):
 		return true
@@ -52,7 +52,7 @@ func (a Account) vouchesAs(identity store.Identity, user *store.User, rules Rule
 	return identity.Vouches && identity.Created && user.EmailVerifiedBy == store.VerifiedByOperator && a.states(user.Email)
 }
 
-// describe sets the name and the profile of a user from the account, without what a user cannot have.
+// describe sets a user's name and profile from the account. It skips values that a user cannot have.
 func (a Account) describe(user *store.User) {
 	named := store.User{ID: "any", Email: "any@any", Name: a.Name, Status: store.UserActive}
 	if a.Name != "" && named.Validate() == nil {
@@ -63,7 +63,8 @@ func (a Account) describe(user *store.User) {
 	}
 }
 
-// edit makes the user what the account says. Created: the user was made for the account, and is what its provider says.
+// edit updates the user from the account. created reports that the user was created for the account; then the provider determines name,
+// address and profile too.
 func (a Account) edit(user *store.User, rules Rules, created bool) {
 	if a.Groups != nil {
 		user.ProviderGroups, user.GroupsBy = keptGroups(a.Groups, user.Groups), a.Provider
@@ -74,9 +75,10 @@ func (a Account) edit(user *store.User, rules Rules, created bool) {
 	}
 }
 
-// editEmail makes what follows from the address of the account. Each provider's word replaces its own, and no operator's: an address for
-// which it no longer vouches is not verified. If the user was made for the account it is not the user's at all, and the user gets the one
-// that the provider states now, if the user could have been made with that; else there is none. So it is with an address for which nobody vouches.
+// editEmail updates the user's address from the account. A provider's statement replaces its own earlier one, but never an operator's. An
+// address for which the provider no longer vouches becomes unverified. If the user was created for the account, such an address is removed:
+// the user gets the address that the provider states now if the rules allow creating a user with it, and otherwise none. The same applies
+// to an address that was never verified.
 func (a Account) editEmail(user *store.User, rules Rules, created bool) {
 	by := store.VerifiedBy(a.Provider)
 	email, err := canonicalEmail(a.Email)
@@ -98,7 +100,7 @@ func (a Account) editEmail(user *store.User, rules Rules, created bool) {
 	}
 }
 
-// changes lists what differs between two states of a user, as an operator calls it.
+// changes lists the members that differ between two states of a user, by the operator's names for them.
 func changes(before, after *store.User) (names []string) {
 	for _, m := range []struct {
 		name    string
@@ -116,11 +118,11 @@ func changes(before, after *store.User) (names []string) {
 	return names
 }
 
-// maxGroupsRead bounds how many groups of an account are looked at.
+// maxGroupsRead bounds how many groups of an account are read.
 const maxGroupsRead = 1000
 
-// keptGroups returns the groups that a user can have beside those of the operator: sorted, each once, without unusable names, and without
-// the last ones if there are too many. They are sorted first, so that always the same ones are left out.
+// keptGroups returns the groups that a user can have in addition to the operator's: sorted, without duplicates and unusable names, and
+// without the last ones if there are too many. Sorting comes first, so that the same ones are always dropped.
 func keptGroups(groups, operators []string) []string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(groups)))
 	kept := []string{}

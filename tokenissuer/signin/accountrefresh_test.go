@@ -13,7 +13,7 @@ import (
 )
 
 // TestP66ALaterSignInWritesWhatHasChanged: a later sign-in: nothing new → no write; groups or address changed → written, sessions end; an
-// address now unverified or taken → the user's no more.
+// address now unverified or taken → no longer the user's.
 func TestP66ALaterSignInWritesWhatHasChanged(t *testing.T) {
 	p := newPeople(t)
 	account := google("1", "grace@acme.example", true)
@@ -39,7 +39,7 @@ func TestP66ALaterSignInWritesWhatHasChanged(t *testing.T) {
 		}
 		return user
 	}
-	account.Groups = []string{"a", "b", "a"} // in another order, and twice
+	account.Groups = []string{"a", "b", "a"} // in another order, with a duplicate
 	writes(0, account)
 	p.at = p.at.Add(23 * time.Hour)
 	writes(0, account)
@@ -48,7 +48,7 @@ func TestP66ALaterSignInWritesWhatHasChanged(t *testing.T) {
 	if got := p.identities(user.ID)[0]; !got.LastUsedAt.Equal(p.at) || got.LinkedAt.Equal(p.at) {
 		t.Errorf("kept %+v", got)
 	}
-	account.Groups = nil // the provider says nothing of them
+	account.Groups = nil // the provider sends no groups
 	if user := writes(0, account); !same(user.AllGroups(), []string{"a", "b"}) {
 		t.Errorf("groups %q", user.AllGroups())
 	}
@@ -89,7 +89,7 @@ func TestP66ALaterSignInWritesWhatHasChanged(t *testing.T) {
 	}
 }
 
-// TestP66OperatorsKeepTheirUsers: a provider that is linked to a user changes the groups, and nothing of a declared user.
+// TestP66OperatorsKeepTheirUsers: a provider linked to an operator's user changes only the groups, and nothing of a declared user.
 func TestP66OperatorsKeepTheirUsers(t *testing.T) {
 	p := newPeople(t)
 	account := google("1", "ada@acme.example", true)
@@ -137,7 +137,7 @@ func TestP67HostileGroupsAndNames(t *testing.T) {
 	}
 }
 
-// TestP68TheStoreIsAway: nobody is let in, and nobody is told to be unknown.
+// TestP68TheStoreIsAway: during an outage the error is temporarily_unavailable, neither a success nor a refusal.
 func TestP68TheStoreIsAway(t *testing.T) {
 	p := newPeople(t)
 	p.stored.away = true
@@ -152,12 +152,12 @@ func TestP118GroupsOfAProviderCanBeKeptApart(t *testing.T) {
 	account := google("1", "grace@acme.example", true)
 	account.Groups = []string{"admins", "corp/admins", ""}
 	rules := Rules{Create: &Creation{}, GroupPrefix: "corp/", AllowGroups: []string{"admins"}}
-	for range 2 { // created, and brought up to date
+	for range 2 { // created, then updated
 		if user := p.signsIn(account, rules); !same(user.AllGroups(), []string{"corp/", "corp/admins", "corp/corp/admins"}) {
 			t.Errorf("groups %q", user.AllGroups())
 		}
 	}
-	account.Groups = nil // the provider says nothing of them
+	account.Groups = nil // the provider sends no groups
 	if user := p.signsIn(account, Rules{GroupPrefix: "corp/"}); len(user.AllGroups()) != 3 {
 		t.Errorf("groups %q", user.AllGroups())
 	}

@@ -8,18 +8,18 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Linking says when an account that is not linked yet is linked to an existing user.
+// Linking determines when an account without a user is linked to an existing user.
 type Linking string
 
-// The ways to link. The zero value means LinkNever.
+// The values of Linking. The zero value means LinkNever.
 const (
-	// LinkNever: an account belongs to the user whom it created, and to no other.
+	// LinkNever: an account belongs only to the user created for it.
 	LinkNever Linking = "never"
-	// LinkVerifiedEmail: an account belongs to the user who has its address, if the provider has verified that.
+	// LinkVerifiedEmail: an account belongs to the user who has its address, if the provider has verified the address.
 	LinkVerifiedEmail Linking = "verified_email"
 )
 
-// ParseLinking returns the way to link of that name.
+// ParseLinking returns the Linking of that name.
 func ParseLinking(name string) (Linking, error) {
 	switch l := Linking(name); l {
 	case LinkNever, LinkVerifiedEmail:
@@ -28,36 +28,36 @@ func ParseLinking(name string) (Linking, error) {
 	return "", fmt.Errorf("unknown way to link %q: use never or verified_email", name)
 }
 
-// Rules say which people of a provider may sign in, and which users they are. The zero value admits everyone who is linked already.
+// Rules determine which people of a provider may sign in, and which users they are. The zero value admits everyone who is already linked.
 type Rules struct {
-	// AllowEmailDomains requires a verified address in one of these domains, in the form of CanonicalDomain; empty: any account is
+	// AllowEmailDomains requires a verified address in one of these domains, in the form of CanonicalDomain. If it is empty, any account is
 	// admitted.
 	AllowEmailDomains []string
-	// AllowGroups requires one of these groups at the provider; empty: any account is admitted.
+	// AllowGroups requires one of these groups at the provider. If it is empty, any account is admitted.
 	AllowGroups []string
-	// GroupPrefix is put before each group of an account. AllowGroups names groups as the provider does.
+	// GroupPrefix is prepended to each group of an account. AllowGroups has the provider's names, without the prefix.
 	GroupPrefix string
 	// AllowUnverifiedEmail lets an account create a user with an address that the provider has not verified.
 	AllowUnverifiedEmail bool
-	// Link says when an account is linked to an existing user.
+	// Link determines when an account is linked to an existing user.
 	Link Linking
-	// Create describes the users that accounts without one create; nil: users must exist.
+	// Create describes the users created for accounts without one. If it is nil, users must already exist.
 	Create *Creation
-	// Source is what the provider's name stands for, as in store.Identity. Accounts that were linked under another source have no user.
+	// Source identifies the provider behind the name, as in store.Identity. Accounts linked under another source have no user.
 	Source string
-	// Formerly are earlier sources with the same people and the same identifiers.
+	// Formerly lists earlier sources with the same people and identifiers.
 	Formerly []string
 }
 
-// Creation describes the users whom a provider creates.
+// Creation describes the users created for a provider's accounts.
 type Creation struct {
-	// Organisation is the id of one that exists; empty: none.
+	// Organisation is the id of an existing organisation, or empty.
 	Organisation string
-	// Role is one that is known; empty: the default one.
+	// Role is a known role. If it is empty, the default role applies.
 	Role store.Role
 }
 
-// CanonicalDomain returns the domain of addresses in the form in which CanonicalEmail leaves it.
+// CanonicalDomain returns the domain of e-mail addresses in the form that CanonicalEmail gives it.
 func CanonicalDomain(domain string) (string, error) {
 	address, err := store.CanonicalEmail("a@" + domain)
 	canonical := strings.TrimPrefix(address, "a@")
@@ -73,7 +73,7 @@ func domainOf(email string) string {
 	return domain
 }
 
-// prefixed returns the groups as they become those of a user; nil stays nil.
+// prefixed returns the groups as a user gets them, with GroupPrefix. nil stays nil.
 func (r Rules) prefixed(groups []string) []string {
 	if r.GroupPrefix == "" || groups == nil {
 		return groups
@@ -85,8 +85,8 @@ func (r Rules) prefixed(groups []string) []string {
 	return prefixed
 }
 
-// allows reports whether the rules admit an account, whichever user it belongs to. email is its canonical verified address; empty: it has
-// none.
+// allows reports whether the rules admit an account, whichever user it belongs to. email is its canonical verified address, or empty if it
+// has none.
 func (r Rules) allows(a Account, email string) error {
 	if len(r.AllowEmailDomains) > 0 && (email == "" || !slices.Contains(r.AllowEmailDomains, domainOf(email))) {
 		return refused(reasonEmailDomain)

@@ -11,23 +11,23 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The reasons for which an account has no user here, for the audit log.
+// The reasons why an account has no user here, for the audit log.
 const (
 	reasonEmailDomain = "email_domain_not_allowed"
 	reasonGroup       = "group_not_allowed"
-	// reasonUnknown: no user has the account, and the rules create none.
+	// reasonUnknown: no user has the account, and the rules do not create one.
 	reasonUnknown = "user_unknown"
 	// reasonRemoved: the account's user was removed from the configuration, or from the store during this sign-in.
 	reasonRemoved  = "user_removed"
 	reasonInactive = "user_inactive"
-	// reasonOtherProvider: another provider had the name when the account was linked.
+	// reasonOtherProvider: another provider had this name when the account was linked.
 	reasonOtherProvider = "identity_of_other_provider"
 	// reasonUnlinked: the account was unlinked from its user during this sign-in.
 	reasonUnlinked = "identity_unlinked"
 	// reasonOtherIdentity: the user with the address has another account of the same provider.
 	reasonOtherIdentity = "user_has_other_account"
-	// reasonAddressUnproven: another account of the user with the address has not proved that the address is its own, so the account of a
-	// person who does prove it is not linked to that user.
+	// reasonAddressUnproven: another account of the user with the address has not proved the address. So the account of a person who does
+	// prove it is not linked to that user.
 	reasonAddressUnproven = "user_address_unproven"
 	// reasonOtherAddress: the account does not have the user's address, and the user has other accounts.
 	reasonOtherAddress      = "identity_has_other_address"
@@ -36,33 +36,34 @@ const (
 	reasonAddressTaken      = "address_taken"
 )
 
-// touchInterval is how exactly the last use of an identity is recorded.
+// touchInterval is the precision with which the last use of an identity is recorded.
 const touchInterval = store.Day
 
 // Accounts finds the users of accounts.
 type Accounts struct {
-	// Families has the directory and the clock.
+	// Families provides the directory and the clock.
 	Families *families.Families
 	// Users adds and changes users.
 	Users Users
-	// Changed is called for each user who was added or changed, for the audit log; nil: it is not.
+	// Changed is called for each added or changed user, for the audit log. It may be nil.
 	Changed func(Change)
 }
 
-// Users adds and changes users by the rules that apply to operators too. Package registry has one.
+// Users adds and changes users by the same rules as for operators. Package people implements it.
 type Users interface {
-	// AddUser adds a user with accounts at providers. store.IsInvalidInput reports an organisation or a role that does not exist.
+	// AddUser adds a user with accounts at providers. If the organisation or the role does not exist, store.IsInvalidInput is true for the
+	// error.
 	AddUser(ctx context.Context, u store.User, password oauth.Secret, identities ...store.Identity) (*store.User, error)
 	UpdateUser(ctx context.Context, id string, change store.UserChange) error
 	Unlink(ctx context.Context, u store.Unlinking) error
-	// Identities returns the accounts at providers that lead to users.
+	// Identities returns the store of accounts at providers.
 	Identities() store.IdentityStore
 }
 
-// Change is a change to a user that a sign-in at a provider has made.
+// Change describes a change to a user caused by a sign-in at a provider.
 type Change struct {
 	UserID, Provider string
-	// Added reports that the user was added. Otherwise Members lists what was changed.
+	// Added reports that the user was added. Otherwise Members lists the changed members.
 	Added   bool
 	Members []string
 }
@@ -73,8 +74,8 @@ func (a Accounts) changed(c Change) {
 	}
 }
 
-// User returns the user to whom an account belongs, as the user is after this sign-in. The rules are those of the account's provider. It is
-// access_denied, with a reason for the audit log, when there is no such user.
+// User returns the user to whom an account belongs, as updated by this sign-in. rules are those of the account's provider. If there is no
+// such user, the error is access_denied with a reason for the audit log.
 func (a Accounts) User(ctx context.Context, account Account, rules Rules) (*store.User, error) {
 	email := account.verifiedEmail()
 	if err := rules.allows(account, email); err != nil {
@@ -83,7 +84,7 @@ func (a Accounts) User(ctx context.Context, account Account, rules Rules) (*stor
 	account.Groups = rules.prefixed(account.Groups)
 	user, err := a.find(ctx, account, rules)
 	if errors.Is(err, store.ErrTaken) {
-		// One of several concurrent first sign-ins of an account adds the user. The others find it now.
+		// One of several concurrent first sign-ins of an account adds the user. The others now find it.
 		user, err = a.find(ctx, account, rules)
 	}
 	switch {
@@ -99,7 +100,7 @@ func (a Accounts) User(ctx context.Context, account Account, rules Rules) (*stor
 	return user, nil
 }
 
-// find is one attempt of User. It returns store.ErrTaken when a concurrent sign-in was faster, or another user has the address.
+// find makes one attempt of User. It returns store.ErrTaken if a concurrent sign-in was first, or if another user has the address.
 func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*store.User, error) {
 	identity, err := a.Users.Identities().UserByIdentity(ctx, account.Provider, account.Subject)
 	linked := err == nil
@@ -114,8 +115,8 @@ func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*stor
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return nil, err
 		}
-		// The user is no longer declared and another person has the id, or the account was one of another provider. Only a verified address
-		// can link it.
+		// The user is no longer declared and another person has the id, or the account belonged to another provider. Only a verified
+		// address can link it.
 	}
 	if rules.Link == LinkVerifiedEmail {
 		user, err := a.link(ctx, account, rules, identity)
@@ -134,7 +135,7 @@ func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*stor
 	return a.create(ctx, account, rules)
 }
 
-// known returns the user of an identity, brought up to date.
+// known returns the user of an identity, updated from the account.
 func (a Accounts) known(ctx context.Context, account Account, rules Rules, identity store.Identity, user *store.User) (*store.User, error) {
 	if !user.IsActive() { // nothing is written for a user who may not sign in
 		return nil, refused(reasonInactive)
@@ -153,7 +154,7 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 		if user, err = a.refresh(ctx, user, account, rules, identity.Created); err != nil {
 			return nil, err
 		}
-		if user.Email != address { // for which the identity did vouch
+		if user.Email != address { // the identity vouched for the former address
 			before.Vouches = false
 		}
 		identity.Vouches = account.vouchesAs(before, user, rules)
@@ -167,7 +168,7 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 	if err := a.touch(ctx, identity); err != nil {
 		return nil, err
 	}
-	// Beside this sign-in the user may have got another address or, by this account's former word, another account.
+	// A concurrent change may have given the user another address or, based on this account's earlier statement, another account.
 	switch {
 	case identity.Vouches:
 		later, err := a.Families.Directory.User(ctx, user.ID)
@@ -185,7 +186,7 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 	return user, nil
 }
 
-// touch records when an identity was last used, and what has changed about it.
+// touch records the last use of an identity, and changes to it.
 func (a Accounts) touch(ctx context.Context, identity store.Identity) error {
 	err := a.Users.Identities().TouchIdentity(ctx, identity)
 	if errors.Is(err, store.ErrNotFound) {
@@ -194,9 +195,9 @@ func (a Accounts) touch(ctx context.Context, identity store.Identity) error {
 	return err
 }
 
-// checkAlone refuses an account that has not proved the user's address if other accounts are linked to the user: they were linked by an
-// address, so they may be another person's, unless an operator has said otherwise. The provider's word is taken back all the same, and an
-// address that no account of a user created by a provider vouches for is removed.
+// checkAlone refuses an account that has not proved the user's address if other accounts are linked to the user. They were linked by
+// address, so they may belong to another person, unless an operator added them together. checkAlone also withdraws the provider's
+// verification of the address. If a provider created the user and no account vouches for the address, it removes the address.
 func (a Accounts) checkAlone(ctx context.Context, user *store.User, account Account, identity store.Identity) error {
 	all, err := a.Users.Identities().Identities(ctx, user.ID)
 	if err != nil {
@@ -235,8 +236,8 @@ func (a Accounts) checkAlone(ctx context.Context, user *store.User, account Acco
 	return refused(reasonOtherAddress)
 }
 
-// link links the account to the user who has its verified address. The error is store.ErrNotFound when there is none. former is the
-// identity of that name, whose user is gone; the zero value: there is none.
+// link links the account to the user who has its verified address. The error is store.ErrNotFound if there is no such user. former is an
+// identity of the same name whose user is gone, or the zero value.
 func (a Accounts) link(ctx context.Context, account Account, rules Rules, former store.Identity) (*store.User, error) {
 	email := account.verifiedEmail()
 	if email == "" {
@@ -265,7 +266,7 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 	if err != nil {
 		return nil, err
 	}
-	// During this sign-in one of the other accounts may have ceased to vouch for the address.
+	// During this sign-in, one of the other accounts may have stopped vouching for the address.
 	if err := a.checkLink(ctx, linked, account, rules); err != nil || linked.Email != email {
 		unlinking := store.Unlinking{Provider: account.Provider, Subject: account.Subject, UserID: user.ID, MayBeLast: true}
 		return nil, cmp.Or(a.Users.Unlink(ctx, unlinking), err, refused(reasonAddressUnproven))
@@ -277,8 +278,8 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 	return a.refresh(ctx, linked, account, rules, false)
 }
 
-// checkLink refuses to link an account to the user who has its address, unless all other accounts of the user vouch for the address too, by
-// the word of a provider whose accounts are linked by address or of an operator.
+// checkLink refuses to link an account to the user who has its address, unless all other accounts of the user vouch for the address too.
+// The statement must come from a provider whose accounts are linked by address, or from an operator.
 func (a Accounts) checkLink(ctx context.Context, user *store.User, account Account, rules Rules) error {
 	others, err := a.Users.Identities().Identities(ctx, user.ID)
 	switch {
@@ -290,7 +291,7 @@ func (a Accounts) checkLink(ctx context.Context, user *store.User, account Accou
 	for _, i := range others {
 		switch {
 		case !i.IsOf(user):
-		case i.Provider == account.Provider && i.Subject == account.Subject && rules.knows(i): // this account, linked already
+		case i.Provider == account.Provider && i.Subject == account.Subject && rules.knows(i): // this account, already linked
 		case i.Provider == account.Provider && rules.knows(i):
 			return refused(reasonOtherIdentity)
 		case !i.Vouches:
@@ -320,25 +321,25 @@ func (a Accounts) create(ctx context.Context, account Account, rules Rules) (*st
 	added, err := a.Users.AddUser(ctx, user, oauth.Secret{}, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, Source: rules.Source, Vouches: account.EmailVerified && rules.Link == LinkVerifiedEmail,
 	})
-	if store.IsInvalidInput(err) { // an organisation or a role is gone: the person can do nothing about it
+	if store.IsInvalidInput(err) { // the organisation or the role does not exist, and the person cannot correct that
 		return nil, oauth.NewError(oauth.ServerError, "creation_failed").WithCause(err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	a.changed(Change{UserID: added.ID, Provider: account.Provider, Added: true})
-	return a.Families.Directory.User(ctx, added.ID) // with its version
+	return a.Families.Directory.User(ctx, added.ID) // including its version
 }
 
-// refresh brings a stored user up to date with the account: the groups and, for a user whom the provider has created, name, address and
-// profile. It writes nothing when nothing has changed.
+// refresh updates a stored user from the account: the groups and, for a user created for a provider's account, also name, address and
+// profile. It writes nothing if nothing has changed.
 func (a Accounts) refresh(ctx context.Context, user *store.User, account Account, rules Rules, created bool) (*store.User, error) {
 	if user.Declared {
 		return user, nil
 	}
 	edit := func(u *store.User) { account.edit(u, rules, created) }
 	changed, err := a.update(ctx, user, account, edit)
-	if errors.Is(err, store.ErrTaken) { // another user has the new address: of this one none is known
+	if errors.Is(err, store.ErrTaken) { // another user has the new address, so this user gets none
 		account.Email = ""
 		changed, err = a.update(ctx, user, account, edit)
 	}
@@ -354,8 +355,8 @@ func (a Accounts) refresh(ctx context.Context, user *store.User, account Account
 	return a.Families.Directory.User(ctx, user.ID)
 }
 
-// update makes a change that a provider's word has brought, and reports whether the user was not so already. If another user has the address of nobody, the user
-// keeps the old one, for which the provider no longer vouches.
+// update applies a change that a provider's statement requires. It reports whether the user changed. If another user has the placeholder
+// address that the change would set, the user keeps the old address, for which the provider no longer vouches.
 func (a Accounts) update(ctx context.Context, user *store.User, account Account, edit func(*store.User)) (changed bool, err error) {
 	after := *user
 	edit(&after)
@@ -381,10 +382,10 @@ func (a Accounts) update(ctx context.Context, user *store.User, account Account,
 
 func (a Accounts) now() time.Time { return a.Families.Now() }
 
-// refused returns the error for an account without a user here. The person does not learn the reason, which may concern another person.
+// refused returns the error for an account without a user here. The person does not learn the reason, which may concern someone else.
 func refused(reason string) error { return oauth.NewError(oauth.AccessDenied, reason) }
 
-// Linked lists the accounts that are linked to a user, by provider and subject.
+// Linked lists the accounts linked to a user, sorted by provider and subject.
 func (a Accounts) Linked(ctx context.Context, user *store.User) ([]store.Identity, error) {
 	return a.Users.Identities().Identities(ctx, user.ID)
 }

@@ -46,7 +46,7 @@ func TestP60CreatesAUserOnlyByTheRules(t *testing.T) {
 }
 
 // TestP61LinksByAVerifiedAddressAlone: the address of an existing user, verified with `link verified_email` → linked; unverified or `link
-// never` → refused, never created beside.
+// never` → refused, and no second user is created.
 func TestP61LinksByAVerifiedAddressAlone(t *testing.T) {
 	p := newPeople(t)
 	ada := google("1", "Ada@acme.example", true)
@@ -209,7 +209,7 @@ func TestP69AllowsByVerifiedAddressAndGroup(t *testing.T) {
 	p.refuses(in("b@acme.example", true), rules, ReasonGroup)
 	p.refuses(in("b@acme.example", true, "Staff", "staff ", "staffs"), rules, ReasonGroup)
 	p.signsIn(in("b@ACME.example", true, "x", "staff"), rules)
-	p.refuses(in("b@ACME.example", true, "x"), rules, ReasonGroup) // known, and allowed no more
+	p.refuses(in("b@ACME.example", true, "x"), rules, ReasonGroup) // known but no longer allowed
 	for _, wrong := range []string{"", "*", "@acme.example", ".acme.example", "a b", "*.acme.example", "https://acme.example", strings.Repeat("x", 300)} {
 		if domain, err := CanonicalDomain(wrong); err == nil {
 			t.Errorf("%q is the domain %q", wrong, domain)

@@ -9,15 +9,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// knows reports whether an identity is one of the provider that has its name now.
+// knows reports whether an identity belongs to the provider that has its name now.
 func (r Rules) knows(i store.Identity) bool { return r.knowsSource(i.Source) }
 
 func (r Rules) knowsSource(source string) bool {
 	return source == r.Source || slices.Contains(r.Formerly, source)
 }
 
-// CheckSource returns an error for a provider under whose name accounts of another provider are stored: a person whom both call the same
-// would be the other's user. It returns temporarily_unavailable when the store does not answer.
+// CheckSource returns an error if accounts of another provider are stored under the provider's name. Otherwise a person could be taken for
+// another whom the other provider calls the same. The error is temporarily_unavailable if the store fails.
 func (r Rules) CheckSource(ctx context.Context, stored store.IdentityStore, provider string) error {
 	sources, err := stored.IdentitySources(ctx, provider)
 	if err != nil {

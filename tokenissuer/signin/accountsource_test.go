@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// from returns rules of a provider that stands behind the name.
+// from returns the rules of a provider with that source.
 func from(source string, rules Rules, formerly ...string) Rules {
 	rules.Source, rules.Formerly = source, formerly
 	return rules
@@ -22,8 +22,9 @@ const (
 	newSource = "openid https://new.example"
 )
 
-// TestP151AnotherProviderOfTheNameGetsNobody: an account linked at another provider of that name → nobody's, or linked anew by a verified
-// address. An address that the other has verified leads on where the rule says so, and what came of the account before has ended.
+// TestP151AnotherProviderOfTheNameGetsNobody: an account linked at another provider of that name → without a user, or linked anew by a
+// verified address. If the rules link by address, an address that the new provider has verified leads to the former user. Everything that
+// resulted from the former account has ended.
 func TestP151AnotherProviderOfTheNameGetsNobody(t *testing.T) {
 	p := newPeople(t)
 	grace := p.signsIn(google("1", "grace@acme.example", true), from(oldSource, both))
@@ -47,7 +48,7 @@ func TestP151AnotherProviderOfTheNameGetsNobody(t *testing.T) {
 	}
 	p.refuses(google("1", "grace@acme.example", true), from(oldSource, Rules{}), ReasonOtherProvider)
 
-	// Somebody else there has the address of a user who was called otherwise before.
+	// Another person there has the address of a user who formerly had another subject.
 	ada := p.signsIn(google("2", "ada@acme.example", true), from(oldSource, links))
 	if user := p.signsIn(google("3", "ada@acme.example", true), from(newSource, links)); user.ID != ada.ID {
 		t.Errorf("the owner of the address is %q, not %q", user.ID, ada.ID)
@@ -55,8 +56,7 @@ func TestP151AnotherProviderOfTheNameGetsNobody(t *testing.T) {
 	p.refuses(google("2", "", false), from(newSource, links), ReasonOtherProvider)
 }
 
-// TestP150AProviderMoves: with the place of before the same people are the same users, and each account is noted at the new one when
-// it is used.
+// TestP150AProviderMoves: with `formerly`, the same people remain the same users. Each account gets the new source when it is used.
 func TestP150AProviderMoves(t *testing.T) {
 	p := newPeople(t)
 	account := google("1", "grace@acme.example", true)
@@ -74,7 +74,7 @@ func TestP150AProviderMoves(t *testing.T) {
 	p.refuses(account, from(oldSource, creates), ReasonOtherProvider)
 }
 
-// TestP150TheNameIsRefused of a provider while accounts of another are stored by it.
+// TestP150TheNameIsRefused: a provider's name is refused while accounts of another provider are stored under it.
 func TestP150TheNameIsRefused(t *testing.T) {
 	p := newPeople(t)
 	check := func(rules Rules) string {
@@ -93,7 +93,7 @@ func TestP150TheNameIsRefused(t *testing.T) {
 	for _, r := range []struct {
 		name  string
 		rules Rules
-		want  string // with what to do; empty: accepted
+		want  string // and the advice; empty: accepted
 	}{
 		{"the same", rules, ""}, {"moved", from(newSource, Rules{}, "openid https://older.example", oldSource), ""},
 		{"another URL", from(newSource, Rules{}), oldSource + ", and whom both call the same would share a user: give it another name, or write `formerly https://old.example` into it"},

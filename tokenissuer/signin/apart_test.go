@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// isRefused fails unless the account is refused because it does not have the address of its user, who has others.
+// isRefused fails unless the account is refused because it lacks the address of its user, who has other accounts.
 func (p *providerPeople) isRefused(account Account, rules Rules) {
 	p.Helper()
 	user, err := p.User(p.Context(), account, rules)
@@ -25,7 +25,8 @@ func (p *providerPeople) user(id string) *store.User {
 	return user
 }
 
-// TestV1AnOperatorGivesAnotherAddress to a user, and its owner comes: nobody has proved that the two are one person.
+// TestV1AnOperatorGivesAnotherAddress: an operator changes a user's address, and the owner of the new address signs in. Nothing proves that
+// the two are one person.
 func TestV1AnOperatorGivesAnotherAddress(t *testing.T) {
 	for name, address := range map[string]string{"a provider's user": bob, "the operator's user": "ada@acme.example"} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +42,8 @@ func TestV1AnOperatorGivesAnotherAddress(t *testing.T) {
 	}
 }
 
-// TestV1ANewAddressIsVouchedForAnew, within the interval in which the use of an account is not written, too.
+// TestV1ANewAddressIsVouchedForAnew: a new address is vouched for at once, even if the use of the account was recorded too recently to be
+// written.
 func TestV1ANewAddressIsVouchedForAnew(t *testing.T) {
 	p := newPeople(t)
 	old := p.signsIn(at("one", "bob", bob, true), both)
@@ -51,7 +53,8 @@ func TestV1ANewAddressIsVouchedForAnew(t *testing.T) {
 	}
 }
 
-// TestV1AnotherAddressBesideTheTouch: between the look and the touch the user gets another address, for which the account does not vouch.
+// TestV1AnotherAddressBesideTheTouch: between look-up and TouchIdentity, the user gets another address, for which the account does not
+// vouch.
 func TestV1AnotherAddressBesideTheTouch(t *testing.T) {
 	p := newPeople(t)
 	user, next := p.signsIn(at("one", "ada", "ada@acme.example", true), both), "ceo@acme.example"
@@ -64,12 +67,12 @@ func TestV1AnotherAddressBesideTheTouch(t *testing.T) {
 	p.refuses(at("two", "ceo", next, true), both, ReasonAddressUnproven)
 }
 
-// TestV1TheNextOwnerComesFirst: the word of the first provider is old when the next person is linked by it. When the one before comes, and the
-// provider does not vouch for the address any more, they are not one user.
+// TestV1TheNextOwnerComesFirst: the first provider's verification is outdated when the next owner of the address is linked by it. When the
+// former owner returns and the provider no longer vouches for the address, the two do not share a user.
 func TestV1TheNextOwnerComesFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		id, email string
-		verified  bool // by the operator
+		verified  bool // verified by the operator
 	}{"a provider's user": {"", bob, false}, "stored": {"u-ada", "ada@acme.example", false}, "verified": {"u-ada", "ada@acme.example", true}, "declared": {"u-dora", "dora@acme.example", false}} {
 		for statement, later := range laterStatements {
 			t.Run(name+", "+statement, func(t *testing.T) {
@@ -105,17 +108,18 @@ func TestV1TheNextOwnerComesFirst(t *testing.T) {
 	}
 }
 
-// TestV1AnOperatorsWordIsNotForever: it is that of an address and an account, and the account has another address now.
+// TestV1AnOperatorsWordIsNotForever: an operator's verification applies to an address and an account. Here the account has another address
+// now.
 func TestV1AnOperatorsWordIsNotForever(t *testing.T) {
 	p := newPeople(t)
 	old := p.signsIn(at("one", "bob", bob, true), creates)
 	p.must(p.registry.People.UpdateUser(t.Context(), old.ID, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
-	p.signsIn(at("one", "bob", bob, true), creates) // its word alone would not do
+	p.signsIn(at("one", "bob", bob, true), creates) // this provider's verification alone would not suffice
 	p.signsIn(at("one", "bob", "other@acme.example", true), creates)
 	p.refuses(at("two", "bob", bob, true), both, ReasonAddressUnproven)
 }
 
-// TestV1ProvenByTheOperatorAndLinked: the provider has verified nothing and states the address still.
+// TestV1ProvenByTheOperatorAndLinked: the provider has verified nothing, but still states the address.
 func TestV1ProvenByTheOperatorAndLinked(t *testing.T) {
 	p := newPeople(t)
 	loose := Rules{Create: &Creation{}, AllowUnverifiedEmail: true}
@@ -128,7 +132,7 @@ func TestV1ProvenByTheOperatorAndLinked(t *testing.T) {
 	}
 }
 
-// TestV1AnAddressForWhichNobodyVouchesAnyMore is that of the next one who comes with it.
+// TestV1AnAddressForWhichNobodyVouchesAnyMore: an address that is no longer vouched for goes to the next person who proves it.
 func TestV1AnAddressForWhichNobodyVouchesAnyMore(t *testing.T) {
 	for name, second := range map[string]func(*providerPeople, *store.User){
 		"taken back": func(p *providerPeople, old *store.User) {
@@ -164,7 +168,7 @@ func TestV1AnAddressForWhichNobodyVouchesAnyMore(t *testing.T) {
 	}
 }
 
-// TestV1NobodyHasTheAddressOfNobody: providers cannot give the addresses of users who have none.
+// TestV1NobodyHasTheAddressOfNobody: providers cannot send the placeholder addresses of users without an address.
 func TestV1NobodyHasTheAddressOfNobody(t *testing.T) {
 	p := newPeople(t)
 	loose := both
@@ -180,7 +184,7 @@ func TestV1NobodyHasTheAddressOfNobody(t *testing.T) {
 	p.refuses(at("two", "eve", store.UnknownEmail(old.ID), true), both, ReasonAddressUnusable)
 }
 
-// TestV1TheAddressOfNobodyIsTaken, as by an operator: the one that the user has is not verified any more.
+// TestV1TheAddressOfNobodyIsTaken: if the placeholder address is taken, as by an operator, the user keeps the old address unverified.
 func TestV1TheAddressOfNobodyIsTaken(t *testing.T) {
 	p := newPeople(t)
 	old := p.signsIn(at("one", "bob", bob, true), both)
@@ -193,7 +197,8 @@ func TestV1TheAddressOfNobodyIsTaken(t *testing.T) {
 	p.refuses(at("two", "bob", bob, true), both, ReasonAddressUnproven)
 }
 
-// TestV1ADirectoryMakesAUser and has several addresses of it: whichever was typed, the user keeps the one for which others vouch, too.
+// TestV1ADirectoryMakesAUser: a directory creates a user and has several addresses for it. Whichever was typed, the user keeps an address
+// for which others vouch too.
 func TestV1ADirectoryMakesAUser(t *testing.T) {
 	p := newPeople(t)
 	account := at("staff", "bob", bob, true)

@@ -10,13 +10,13 @@ import (
 
 // PasswordDirectory is an external directory that verifies people's passwords.
 type PasswordDirectory interface {
-	// Provider returns its name, which its sign-ins carry.
+	// Provider returns the directory's name, which its sign-ins carry.
 	Provider() string
-	// TakesUsernames reports whether people can sign in with something that is not an e-mail address.
+	// TakesUsernames reports whether people can sign in with a name that is not an e-mail address.
 	TakesUsernames() bool
-	// SignIn returns the user who has that name and password there, with the directory's permanent identifier. The error is
-	// store.ErrNotFound if the directory does not know the name, invalid_grant if the password is wrong, access_denied if the password is
-	// right and the person may not be a user here, and temporarily_unavailable if the directory cannot be asked.
+	// SignIn returns the user with that login and password in the directory, and the directory's permanent identifier. The error is
+	// store.ErrNotFound if the directory does not know the login, invalid_grant if the password is wrong, access_denied if the password is
+	// correct but the person may not be a user here, or temporarily_unavailable if the directory cannot be reached.
 	SignIn(ctx context.Context, a DirectoryAttempt) (SignedIn, error)
 }
 
@@ -27,23 +27,23 @@ type DirectoryAttempt struct {
 	Password oauth.Secret
 	// Address is the address that the attempt comes from.
 	Address string
-	// Admit is called with the directory's permanent identifier of the person before the password is verified. Its error, an
-	// invalid_grant, ends the attempt as a wrong password does: too many attempts have failed for this person, under whatever names.
+	// Admit is called with the directory's permanent identifier of the person before the password is verified. It returns invalid_grant if
+	// too many attempts have failed for this person, under any login. That error ends the attempt like a wrong password.
 	Admit func(subject string) error
 }
 
-// DirectoryError adds to an error its directory and the account there, for the audit log.
+// DirectoryError adds the directory, and the account there, to an error, for the audit log.
 type DirectoryError struct {
 	error
 	Provider string
-	// Account is the address or username that was typed; empty when the directory did not find it, because it may be a password.
+	// Account is the address or username that was typed. It is empty if the directory did not find it, because it may be a password.
 	Account string
 }
 
 // Unwrap returns the error without the directory.
 func (e DirectoryError) Unwrap() error { return e.error }
 
-// TakesUsernames reports whether people can sign in with something that is not an e-mail address.
+// TakesUsernames reports whether people can sign in with a name that is not an e-mail address.
 func (si *SignIns) TakesUsernames() bool {
 	for _, d := range si.Directories {
 		if d.TakesUsernames() {
@@ -53,7 +53,7 @@ func (si *SignIns) TakesUsernames() bool {
 	return false
 }
 
-// canonicalLogin returns the form in which a typed address or username is looked up and counted; "" when it is neither.
+// canonicalLogin returns the form in which a typed address or username is looked up and counted. It returns "" if it is neither.
 func (si *SignIns) canonicalLogin(typed string) (login string, isEmail bool) {
 	if email, err := store.CanonicalEmail(typed); err == nil {
 		return email, true
@@ -64,8 +64,8 @@ func (si *SignIns) canonicalLogin(typed string) (login string, isEmail bool) {
 	return store.CanonicalUsername(typed), false
 }
 
-// askDirectories asks the directories in order until one knows the name. That one decides, because the same name may be another person's in
-// the next. If none knows the name and one cannot be asked, the result is temporarily_unavailable.
+// askDirectories asks the directories in order until one knows the login. That directory decides, because the same login may be another
+// person's in the next. If none knows the login and one cannot be reached, the error is temporarily_unavailable.
 func (si *SignIns) askDirectories(ctx context.Context, a DirectoryAttempt, admit func(name, subject string) error) (SignedIn, error) {
 	var unavailable error
 	for _, d := range si.Directories {

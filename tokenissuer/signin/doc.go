@@ -1,5 +1,5 @@
-// Package signin establishes who a person is, and keeps them signed in. signin.go verifies passwords, here or in a directory
-// (directory.go). accounts.go decides which user an account at a provider belongs to, by accountrules.go; packages upstream and ldap speak to
-// providers, and return an Account. session.go keeps the sessions of browsers at the issuer, and hostsessions.go those at hosts behind the
-// gate. sealedstate.go seals what waits in the browser meanwhile.
+// Package signin authenticates people and keeps them signed in. signin.go verifies passwords, here or in a directory (directory.go).
+// accounts.go determines the user to whom an account at a provider belongs, by the rules of accountrules.go. Packages upstream and ldap
+// talk to providers, and return an Account. session.go has the sessions of browsers at the issuer, and hostsessions.go those at hosts
+// behind the gate. sealedstate.go seals the state that a browser carries during a sign-in.
 package signin

@@ -1,6 +1,6 @@
 package signin
 
-// The reasons of refusals, for tests that need package people, which imports this one.
+// The reasons of refusals, for external tests. They import package people, which imports this package.
 const (
 	ReasonAddressTaken      = reasonAddressTaken
 	ReasonAddressUnproven   = reasonAddressUnproven

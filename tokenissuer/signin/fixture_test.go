@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// people are the accounts of an issuer with the organisation acme, the stored user u-ada, and the declared user u-dora.
+// providerPeople is an issuer with the organisation acme, the stored user u-ada, and the declared user u-dora.
 type providerPeople struct {
 	*testing.T
 	Accounts
@@ -29,14 +29,14 @@ type providerPeople struct {
 	at       time.Time
 }
 
-// countingStore counts what is written to identities and users.
+// countingStore counts writes of identities and users.
 type countingStore struct {
 	*sqlstore.Store
 	writes atomic.Int64
 	away   bool
-	// beforeTouch is called before an identity is touched; nil: nothing is.
+	// beforeTouch is called before TouchIdentity. It may be nil.
 	beforeTouch func()
-	// beforeLink is called before an identity is linked; nil: nothing is.
+	// beforeLink is called before an identity is linked. It may be nil.
 	beforeLink func()
 }
 
@@ -63,7 +63,7 @@ func (s *countingStore) LinkIdentity(ctx context.Context, i store.Identity) erro
 	return s.Store.LinkIdentity(ctx, i)
 }
 
-// moment counts what is written, and has no two identities linked at the same time.
+// moment counts a write, and returns a different time for each one.
 func (s *countingStore) moment(at time.Time) time.Time {
 	return at.Add(time.Duration(s.writes.Add(1)) * time.Microsecond)
 }
@@ -113,7 +113,7 @@ func (p *providerPeople) must(err error) {
 	}
 }
 
-// signsIn returns the user of an account that the rules let in.
+// signsIn returns the user of an account that the rules admit.
 func (p *providerPeople) signsIn(account Account, rules Rules) *store.User {
 	p.Helper()
 	user, err := p.User(p.Context(), account, rules)
@@ -121,7 +121,7 @@ func (p *providerPeople) signsIn(account Account, rules Rules) *store.User {
 	return user
 }
 
-// refuses fails unless the account is refused for the reason, and nothing was written.
+// refuses fails unless the account is refused for the reason and nothing is written.
 func (p *providerPeople) refuses(account Account, rules Rules, reason string) {
 	p.Helper()
 	before := p.stored.writes.Load()
@@ -153,7 +153,7 @@ func (p *providerPeople) count() int {
 	return len(list)
 }
 
-// google returns what the provider google says of somebody.
+// google returns an account of the provider google.
 func google(subject, email string, verified bool) Account {
 	return Account{Provider: "google", Subject: subject, Email: email, EmailVerified: verified, Name: "Grace Hopper"}
 }

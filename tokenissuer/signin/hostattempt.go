@@ -12,32 +12,33 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// HostAttempt is a sign-in at a host. It travels, sealed, as the state of the authorization request, so that the server keeps nothing for a
-// visitor who does not return.
+// HostAttempt is a sign-in at a host. It is sealed into the state of the authorization request, so the server stores nothing for a visitor
+// who does not return.
 type HostAttempt struct {
-	// Origin is the host's. The attempt is invalid at any other host.
+	// Origin is the host's origin. The attempt is invalid at any other host.
 	Origin string `json:"origin"`
 	// Return is where the browser goes afterwards: a path with its query.
 	Return string `json:"return"`
-	// Shortened reports that Return is only the beginning of a path that was too long.
+	// Shortened reports that Return is only a prefix of a path that was too long.
 	Shortened bool `json:"shortened,omitzero"`
-	// Verifier is the code_verifier of RFC 7636, and Nonce that of OpenID Connect.
+	// Verifier is the code_verifier (RFC 7636). Nonce is the nonce of OpenID Connect.
 	Verifier string `json:"verifier"`
 	Nonce    string `json:"nonce"`
 	// Browser is a digest of the secret of the browser in which the attempt began.
 	Browser string `json:"browser"`
 	// Again reports that an earlier attempt came back to another browser.
 	Again bool `json:"again,omitzero"`
-	// Provider is where the user signs in. It is set without an issuer of ours, and with one if the route names it.
+	// Provider is where the user signs in. It is set if there is no issuer of ours, or if the route names it.
 	Provider string `json:"provider,omitzero"`
-	// MaxAge is the maximum age of the sign-in at the provider, in seconds; zero: any age. Fresh requires a sign-in during this attempt.
+	// MaxAge is the maximum age of the sign-in at the provider, in seconds. Zero means any age. Fresh requires a sign-in during this
+	// attempt.
 	MaxAge int64 `json:"max_age,omitzero"`
 	Fresh  bool  `json:"fresh,omitzero"`
-	// Began is when it was sealed. Open sets it.
+	// Began is when the attempt was sealed. Open sets it.
 	Began time.Time `json:"-"`
 }
 
-// NewHostAttempt begins an attempt of the browser that owns a secret.
+// NewHostAttempt returns an attempt of the browser that owns a secret.
 func NewHostAttempt(origin, returnTo string, browser oauth.Secret) HostAttempt {
 	return HostAttempt{Origin: origin, Return: returnTo, Verifier: newVerifier(), Nonce: oauth.NewID(), Browser: digest(browser.Reveal())}
 }
@@ -52,7 +53,7 @@ func newVerifier() string {
 // Challenge returns the S256 code_challenge of the attempt.
 func (a HostAttempt) Challenge() string { return digest(a.Verifier) }
 
-// IsOf reports whether the attempt began in the browser.
+// IsOf reports whether the attempt began in the browser with that secret.
 func (a HostAttempt) IsOf(browser oauth.Secret) bool {
 	return !browser.IsEmpty() && subtle.ConstantTimeCompare([]byte(digest(browser.Reveal())), []byte(a.Browser)) == 1
 }
@@ -62,7 +63,7 @@ func digest(text string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// attemptLifetime is how long a sign-in may take. The forms of the issuer live as long.
+// attemptLifetime is how long a sign-in may take. It equals the lifetime of the issuer's forms.
 const attemptLifetime = 10 * time.Minute
 
 // Seal returns the attempt as a state.
@@ -73,8 +74,8 @@ func (s *HostSessions) Seal(a HostAttempt) (oauth.Secret, error) {
 	return keys.Wrap(s.families().Master.HostSignIns, a.Origin, a, s.families().Now())
 }
 
-// Open is the reverse of Seal, for a state that came to a host of that origin. late reports that the attempt has expired. The error says
-// that the state is not one of the host.
+// Open is the reverse of Seal, for a state received at the host with that origin. late reports that the attempt has expired. The error
+// means that the state is not one of the host's.
 func (s *HostSessions) Open(state oauth.Secret, origin string) (a HostAttempt, late bool, err error) {
 	a, err = openAttempt(s.families(), state, origin)
 	return a, s.families().Now().Sub(a.Began) > attemptLifetime, err
@@ -92,7 +93,7 @@ func openAttempt(fs *families.Families, state oauth.Secret, origin string) (a Ho
 	return a, err
 }
 
-// HostBrowserCookie returns the name of the cookie with the secret of a browser that signs in at a host of that scheme.
+// HostBrowserCookie returns the name of the cookie with the browser's secret, for sign-ins at hosts of that scheme.
 func HostBrowserCookie(scheme string) string {
 	if scheme == "http" {
 		return "gatehouse_sign_in"
@@ -100,15 +101,15 @@ func HostBrowserCookie(scheme string) string {
 	return "__Host-gatehouse-sign-in"
 }
 
-// HostRequest is what an authorization request of the built-in client says about its attempt.
+// HostRequest describes the attempt of an authorization request of the built-in client.
 type HostRequest struct {
-	// Origin is that of the host to which the answer goes.
+	// Origin is the origin of the host that receives the answer.
 	Origin                  string
 	State, Nonce, Challenge string
 }
 
-// HostAttemptOf returns the attempt of a request to the issuer. It refuses a request that a host of ours has not made for this attempt: its
-// code would be valid in the browser that began another one.
+// HostAttemptOf returns the attempt of a request to the issuer. It refuses a request that one of our hosts did not make for this attempt:
+// the code would be valid in a browser that began another attempt.
 func HostAttemptOf(fs *families.Families, r HostRequest) (HostAttempt, error) {
 	a, err := openAttempt(fs, oauth.NewSecret(r.State), r.Origin)
 	if err == nil && (r.Nonce != a.Nonce || r.Challenge != a.Challenge()) {

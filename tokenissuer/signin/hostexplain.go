@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// HostSessionExplainer returns explain for the sessions at hosts of an issuer's sessions. roles are those that users can have.
+// HostSessionExplainer returns the explain method for host sessions of an issuer. roles are those that users can have.
 func HostSessionExplainer(sessions *Sessions, roles store.RoleCatalogue, at *oauth.Hosts) func(context.Context, string) (token.Explanation, string, error) {
 	s := &HostSessions{sessions: sessions, roles: roles, allowed: sessions.Clients.BuiltIn().Scopes}
 	return func(ctx context.Context, text string) (token.Explanation, string, error) {
@@ -16,10 +16,10 @@ func HostSessionExplainer(sessions *Sessions, roles store.RoleCatalogue, at *oau
 	}
 }
 
-// explain returns how Token decides about a text, by the current state of the store, and the origin of the host whose cookie it is; empty: it
-// is not the cookie of a host. The error is temporarily_unavailable.
+// explain returns how Token decides about a text, by the current state of the store, and the origin of the host whose cookie it is. origin
+// is empty if the text is not the cookie of a host. The error is temporarily_unavailable.
 func (s *HostSessions) explain(ctx context.Context, text string, at *oauth.Hosts) (x token.Explanation, origin string, err error) {
-	if s.families().Master == nil { // the store has not been opened
+	if s.families().Master == nil { // the store is not open yet
 		return x, "", nil
 	}
 	for _, host := range at.All() {

@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Redeem turns the code of an attempt into a session of the host, and returns its id and its cookie. It is one durable step. A code that
-// was redeemed before ends the session that it gave.
+// Redeem exchanges the code of an attempt for a session of the host, and returns the session's id and cookie. It is one durable step. If
+// the code was redeemed before, Redeem ends the session that it gave.
 func (s *HostSessions) Redeem(ctx context.Context, code oauth.Secret, a HostAttempt, host oauth.Host) (id string, cookie oauth.Secret, err error) {
 	fs := s.families()
 	id, outcome, err := s.spend(ctx, code, a, host)
@@ -28,8 +28,8 @@ func (s *HostSessions) Redeem(ctx context.Context, code oauth.Secret, a HostAtte
 	return id, fs.Master.HostSession(id, host.Origin()), nil
 }
 
-// Burn ends a code that came with its attempt to another browser, so that the browser of the attempt cannot redeem it afterwards. A code
-// that is not of the attempt, or was redeemed before, is left as it is.
+// Burn ends a code that another browser received with its attempt, so that the browser of the attempt can no longer redeem it. It leaves a
+// code unchanged that does not belong to the attempt or was already redeemed.
 func (s *HostSessions) Burn(ctx context.Context, code oauth.Secret, a HostAttempt, host oauth.Host) error {
 	id, outcome, err := s.spend(ctx, code, a, host)
 	switch {
@@ -43,7 +43,7 @@ func (s *HostSessions) Burn(ctx context.Context, code oauth.Secret, a HostAttemp
 	return s.families().EndFamilies(ctx, store.FamilyFilter{ID: id})
 }
 
-// spend redeems the code of an attempt, and returns the id of its session and the outcome.
+// spend redeems the code of an attempt. It returns the id of its session and the outcome.
 func (s *HostSessions) spend(ctx context.Context, code oauth.Secret, a HostAttempt, host oauth.Host) (id string, outcome store.Outcome, err error) {
 	fs := s.families()
 	id, genuine := fs.Master.ReadCode(code)
@@ -63,7 +63,7 @@ func (s *HostSessions) spend(ctx context.Context, code oauth.Secret, a HostAttem
 	case subtle.ConstantTimeCompare([]byte(f.Code.Nonce), []byte(a.Nonce)) != 1:
 		return "", outcome, hostRefused("nonce_wrong")
 	}
-	signIn, err := fs.Store.Family(ctx, f.SessionID) // the session ends with it
+	signIn, err := fs.Store.Family(ctx, f.SessionID) // the host session ends with this sign-in
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return "", outcome, hostRefused("code_expired")
@@ -77,13 +77,13 @@ func (s *HostSessions) spend(ctx context.Context, code oauth.Secret, a HostAttem
 	return id, outcome, nil
 }
 
-// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. settle is called with
-// its result.
+// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. The caller must pass the
+// result to settle.
 func (s *HostSessions) CountSignIn(ctx context.Context, address string) (settle func(error), err error) {
 	return s.signIns.CountSignIn(ctx, address)
 }
 
-// SignIn opens a session of the host for a user who has signed in at a provider, and returns its id and its cookie. It is one durable step.
+// SignIn opens a session of the host for a user who has signed in at a provider, and returns its id and cookie. It is one durable step.
 func (s *HostSessions) SignIn(ctx context.Context, who SignedIn, a HostAttempt, host oauth.Host) (id string, cookie oauth.Secret, err error) {
 	id, err = s.sessions.OpenHostSession(ctx, who, host, a.Nonce)
 	if err != nil {
@@ -95,8 +95,8 @@ func (s *HostSessions) SignIn(ctx context.Context, who SignedIn, a HostAttempt, 
 // hostRefused returns an error after which a new attempt may succeed.
 func hostRefused(reason string) error { return oauth.NewError(oauth.InvalidGrant, reason) }
 
-// End ends the session of a cookie, and returns it; nil: there was none. If the session depends on one at our issuer, End ends that and so
-// the sessions of all hosts that depend on it. Otherwise it ends the user's sessions through the same provider, at all hosts.
+// End ends the session of a cookie and returns it, or nil if there is none. If the session depends on a session at our issuer, End ends
+// that one, and so all host sessions that depend on it. Otherwise it ends the user's sessions through the same provider, at all hosts.
 func (s *HostSessions) End(ctx context.Context, cookie string, host oauth.Host) (*Session, error) {
 	session, err := s.session(ctx, cookie, host)
 	if session == nil || err != nil {

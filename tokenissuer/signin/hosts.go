@@ -7,23 +7,23 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// HostClientID is the client of sign-ins at hosts.
+// HostClientID is the client id of sign-ins at hosts.
 const HostClientID = store.BuiltInClientID
 
-// OpenHostSession begins the session at a host of a user who has signed in at an identity provider and has no session at the issuer, and
-// returns its id. It is one durable step. attempt identifies the sign-in, which opens one session only.
+// OpenHostSession opens a host session for a user who has signed in at an identity provider and has no session at the issuer. It returns
+// the session's id. It is one durable step. attempt identifies the sign-in, which can open only one session.
 func (ss *Sessions) OpenHostSession(ctx context.Context, who SignedIn, host oauth.Host, attempt string) (id string, err error) {
 	now, f := ss.Families.Now(), ss.begin(who, store.HostSession)
 	f.Code = store.CodeBinding{RequestID: attempt, RedirectURI: host.Callback(), ExpiresAt: now, SpentAt: now}
 	return f.ID, ss.Families.Add(ctx, f, who.User)
 }
 
-// EndHostSessionsOf ends the sessions that a user has at hosts through a provider, in every browser.
+// EndHostSessionsOf ends a user's sessions at hosts through a provider, in every browser.
 func (ss *Sessions) EndHostSessionsOf(ctx context.Context, user *store.User, provider string) error {
 	return ss.endHostSessions(ctx, user, func(f *store.TokenFamily) bool { return f.SessionID == "" && f.Provider == provider })
 }
 
-// endHostSessions ends the sessions of a user at hosts that meant reports true for.
+// endHostSessions ends a user's sessions at hosts for which meant returns true.
 func (ss *Sessions) endHostSessions(ctx context.Context, user *store.User, meant func(*store.TokenFamily) bool) error {
 	families, err := ss.Families.Store.FamiliesOf(ctx, user.ID, ss.Families.Now())
 	if err != nil {
@@ -40,8 +40,8 @@ func (ss *Sessions) endHostSessions(ctx context.Context, user *store.User, meant
 	return nil
 }
 
-// EndSessionOf ends one of a user's sessions with everything that depends on it, or the user's sessions at one host that depend on the same
-// session. Another user's session is left alone, as if it did not exist.
+// EndSessionOf ends one of a user's sessions with everything that depends on it. For a host session, it ends the user's sessions at the
+// same host that depend on the same session. Another user's session is left unchanged, as if it did not exist.
 func (ss *Sessions) EndSessionOf(ctx context.Context, user *store.User, sessionID string) error {
 	f, err := ss.Families.Living(ctx, sessionID)
 	if err != nil || f == nil || f.UserID != user.ID || f.Origin != store.BrowserSession && f.Origin != store.HostSession {

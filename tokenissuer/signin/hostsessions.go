@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// maxBytes bounds the memory for remembered sessions.
+// maxBytes bounds the memory for cached sessions.
 const maxBytes = 96 << 20
 
 // HostSessions are the sessions of browsers at hosts behind the gate.
@@ -24,7 +24,7 @@ type HostSessions struct {
 	remembered *token.OpaqueCache
 }
 
-// NewHostSessions returns the sessions at hosts of an issuer's sessions. roles are those that users can have, and verifier reads the issuer's tokens.
+// NewHostSessions returns the host sessions of an issuer. roles are those that users can have, and verifier reads the issuer's tokens.
 func NewHostSessions(sessions *Sessions, signIns *SignIns, roles store.RoleCatalogue, verifier *token.Verifier, enter token.EnterStore) *HostSessions {
 	return &HostSessions{
 		sessions: sessions, signIns: signIns, roles: roles, allowed: sessions.Clients.BuiltIn().Scopes,
@@ -34,19 +34,18 @@ func NewHostSessions(sessions *Sessions, signIns *SignIns, roles store.RoleCatal
 
 func (s *HostSessions) families() *families.Families { return s.sessions.Families }
 
-// errNone is the error for a cookie that is not of a living session.
+// errNone is the error for a cookie without a living session.
 var errNone = oauth.NewError(oauth.Unauthorized, "session_missing")
 
-// keyOf returns the key of a cookie in the cache. It does not allocate for a cookie of ours.
+// keyOf returns the cache key of a cookie. It does not allocate for a cookie of ours.
 func keyOf(cookie string, host oauth.Host) token.OpaqueKey {
 	var room [256]byte
 	text := append(append(append(append(room[:0], cookie...), 0), host.Scheme...), 0)
 	return sha256.Sum256(append(text, host.Authority...))
 }
 
-// Token returns the caller, by the cookie of a session and the host at which it came. A session that was read within a minute is only
-// checked against revocations; any other is read from the store. The error is unauthorized when there is no such session, or
-// temporarily_unavailable.
+// Token returns the caller for a session cookie and the host that received it. A session read within the last minute is only checked
+// against revocations; others are read from the store. The error is unauthorized if there is no such session, or temporarily_unavailable.
 func (s *HostSessions) Token(ctx context.Context, cookie string, host oauth.Host) (*token.AccessToken, error) {
 	key := keyOf(cookie, host)
 	if t, known, err := s.remembered.Recall(key); known {
@@ -61,10 +60,10 @@ func (s *HostSessions) Token(ctx context.Context, cookie string, host oauth.Host
 	return t, err
 }
 
-// Remembered returns the number of sessions in memory.
+// Remembered returns the number of cached sessions.
 func (s *HostSessions) Remembered() int { return s.remembered.Len() }
 
-// session returns the session of a cookie; nil: there is none.
+// session returns the session of a cookie, or nil if there is none.
 func (s *HostSessions) session(ctx context.Context, cookie string, host oauth.Host) (*Session, error) {
 	if s.families().Master == nil {
 		return nil, oauth.Unavailable("keys_not_loaded", nil)
@@ -80,7 +79,7 @@ func (s *HostSessions) session(ctx context.Context, cookie string, host oauth.Ho
 	return session, nil
 }
 
-// load reads a session from the store; nil: there is none.
+// load reads a session from the store. It returns nil if there is none.
 func (s *HostSessions) load(ctx context.Context, cookie string, host oauth.Host) (*token.AccessToken, error) {
 	session, err := s.session(ctx, cookie, host)
 	if session == nil || err != nil {
@@ -96,7 +95,7 @@ func (s *HostSessions) load(ctx context.Context, cookie string, host oauth.Host)
 		t.Role = string(user.Role)
 	}
 	person := &token.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified(), Groups: user.AllGroups(), Profile: user.Profile, UpdatedAt: user.LastChange()}
-	// An unverified address was set by the operator, unless a provider has brought it.
+	// An unverified address was set by the operator, unless it came from a provider.
 	person.EmailKnown = user.EmailVerified() || !user.External || user.Declared
 	person.ACR, person.AMR = f.Proof.ACR, f.Proof.AMR
 	t.WithPerson(person)

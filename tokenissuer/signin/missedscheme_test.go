@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// schemeStore is a store that lists password schemes, counts how often, and can fail.
+// schemeStore is a store that lists password schemes, counts the calls, and can fail.
 type schemeStore struct {
 	families.Store
 	schemes []string
@@ -27,8 +27,8 @@ func (s *schemeStore) PasswordSchemes(context.Context) ([]string, error) {
 	return s.schemes, s.fault
 }
 
-// TestT70AMissCostsAHashOfEveryScheme is told by what is asked: the list is read once a minute, and holds what is
-// declared and what new hashes are.
+// TestT70AMissCostsAHashOfEveryScheme checks the list of schemes: it is read once a minute, and includes the declared schemes and that of
+// new hashes.
 func TestT70AMissCostsAHashOfEveryScheme(t *testing.T) {
 	clock, stored := tokentest.NewClock(), &schemeStore{schemes: []string{"$2a$04", "$argon2id$v=19$m=64,t=1,p=1"}}
 	si := &SignIns{

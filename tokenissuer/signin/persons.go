@@ -8,10 +8,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Persons finds the users of people whom a trusted issuer identifies in an assertion. It is a grants.PersonFinder.
+// Persons finds the users of people whom a trusted issuer identifies in an assertion. It implements grants.PersonFinder.
 type Persons struct {
 	Accounts Accounts
-	// Provider returns the sign-in provider with an issuer identifier, whose subjects are the same people; false when there is none.
+	// Provider returns the sign-in provider with an issuer identifier, whose subjects are the same people. known is false if there is none.
 	Provider func(issuer string) (name string, rules Rules, known bool)
 }
 
@@ -23,8 +23,8 @@ func Trusted(name, issuer string) (provider string, rules Rules) {
 	return trustedPrefix + name, Rules{Link: LinkNever, Source: "trust " + issuer}
 }
 
-// Person returns the user who has the account, or its verified address if the rule links by address. It adds no users. The restrictions of a
-// provider apply here too.
+// Person returns the user who has the account or, if the rule links by address, its verified address. It adds no users. The provider's
+// restrictions apply here too.
 func (p Persons) Person(ctx context.Context, rule *clients.AcceptRule, t *token.AccessToken) (*store.User, error) {
 	provider, rules := Trusted(rule.Trust, t.Issuer)
 	account := Account{Provider: provider, Subject: t.Subject, NamedOnly: true}

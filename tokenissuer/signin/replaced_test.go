@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// declares makes these the users of the configuration, as a reload does.
+// declares sets the declared users, as a reload does.
 func (p *providerPeople) declares(users ...*store.User) {
 	p.Helper()
 	for _, u := range users {
@@ -22,7 +22,7 @@ func (p *providerPeople) declares(users ...*store.User) {
 	p.Families.Directory = store.OverlayDirectory{Declared: declared, Stored: p.stored}
 }
 
-// session begins a sign-in of a user at google.
+// session opens a session of a user who signed in at google.
 func (p *providerPeople) session(id string, user *store.User) {
 	p.Helper()
 	outcome, err := p.stored.AddFamily(p.Context(), &store.TokenFamily{
@@ -41,8 +41,8 @@ func (p *providerPeople) lives(id string) bool {
 	return f.RevokedAt.IsZero()
 }
 
-// TestP114TheNextOwnerOfAnIDIsAnotherPerson: the id of a declared user given to another person → the account of the person before leads
-// to nobody, its sign-ins have ended.
+// TestP114TheNextOwnerOfAnIDIsAnotherPerson: the id of a declared user given to another person → the account of the former person has no
+// user, its sign-ins have ended.
 func TestP114TheNextOwnerOfAnIDIsAnotherPerson(t *testing.T) {
 	dora, dan := google("3", "dora@acme.example", true), google("4", "dan@acme.example", true)
 	next := func() *store.User { return &store.User{ID: "u-dora", Email: "dan@acme.example"} }
@@ -60,7 +60,7 @@ func TestP114TheNextOwnerOfAnIDIsAnotherPerson(t *testing.T) {
 			p.must(p.registry.Reconcile(t.Context()))
 			p.session("of dora", p.signsIn(dora, links))
 			reload(p)
-			p.refuses(dora, Rules{}, ReasonRemoved) // also before the store has heard of the configuration
+			p.refuses(dora, Rules{}, ReasonRemoved) // even before the store has learned of the configuration
 			p.refuses(dora, both, ReasonRemoved)
 			p.must(p.registry.Reconcile(t.Context()))
 			if p.lives("of dora") {
@@ -77,7 +77,7 @@ func TestP114TheNextOwnerOfAnIDIsAnotherPerson(t *testing.T) {
 	}
 }
 
-// TestP114AStoredUserOfTheIDIsAnotherPerson: a declaration lies over a stored user, and is taken away.
+// TestP114AStoredUserOfTheIDIsAnotherPerson: a declaration hides a stored user and is later removed.
 func TestP114AStoredUserOfTheIDIsAnotherPerson(t *testing.T) {
 	p := newPeople(t)
 	p.must(p.stored.AddUser(t.Context(), &store.User{ID: "u-dora", Email: "old@acme.example", Name: "Old", Status: store.UserActive, CreatedAt: p.at}, true))
@@ -99,7 +99,7 @@ func TestP114AStoredUserOfTheIDIsAnotherPerson(t *testing.T) {
 }
 
 // TestP115DeclaredPeopleStayThemselves: a declared user in the next configuration, under another id with the same verified address → the
-// same person. A person who has another address at the provider stays the same, too.
+// same person. This also holds for a person with another address at the provider.
 func TestP115DeclaredPeopleStayThemselves(t *testing.T) {
 	p := newPeople(t)
 	dora := google("3", "dora@acme.example", true)

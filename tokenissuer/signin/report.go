@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Step is one check that an operator has asked for of a provider.
+// Step is one check of a provider that an operator requested.
 type Step struct {
-	// Name is stable. It says what was checked.
+	// Name identifies the check. It is stable.
 	Name string `json:"step"`
-	// Result says whether it passed.
+	// Result is whether the check passed.
 	Result Result `json:"result"`
-	// Text says what was found, or what to do.
+	// Text describes what was found or what to do.
 	Text string `json:"text"`
 }
 
@@ -23,20 +23,20 @@ type Result string
 const (
 	Passed Result = "passed"
 	Failed Result = "failed"
-	// Advice is something that works, and could be better, or that only the operator can compare.
+	// Advice means that something works but could be better, or that only the operator can compare.
 	Advice Result = "advice"
 )
 
-// Steps collects what was found.
+// Steps collects results.
 type Steps []Step
 
-// Pass adds a step that went well.
+// Pass adds a step that passed.
 func (s *Steps) Pass(name, format string, values ...any) { s.Add(name, Passed, format, values...) }
 
-// Fail adds a step that did not.
+// Fail adds a step that failed.
 func (s *Steps) Fail(name string, err error) { s.Add(name, Failed, "%s", err) }
 
-// Advise adds a step that works, with what could be better.
+// Advise adds a step that works but could be better.
 func (s *Steps) Advise(name, format string, values ...any) { s.Add(name, Advice, format, values...) }
 
 // Add adds a step.
@@ -44,24 +44,25 @@ func (s *Steps) Add(name string, result Result, format string, values ...any) {
 	*s = append(*s, Step{Name: name, Result: result, Text: fmt.Sprintf(format, values...)})
 }
 
-// State is how a provider has answered lately.
+// State is the recent health of a provider.
 type State struct {
-	// LastSuccess is when it last answered as it should; zero: not since the start.
+	// LastSuccess is when the provider last answered properly. It is zero if it has not since the start.
 	LastSuccess time.Time
-	// LastFailure is when it last failed, and LastError how, without secrets; zero and empty: not since the start.
+	// LastFailure is when the provider last failed, and LastError how, without secrets. They are zero and empty if it has not since the
+	// start.
 	LastFailure time.Time
 	LastError   string
-	// DownSince is when it began to fail; zero: it works, as far as is known.
+	// DownSince is when the provider began to fail. It is zero if the provider works, as far as is known.
 	DownSince time.Time
 }
 
-// Health remembers how a provider has answered. The zero value knows nothing. It is safe for concurrent use.
+// Health records how a provider has answered. The zero value is ready to use. It is safe for concurrent use.
 type Health struct {
 	mu    sync.Mutex
 	state State
 }
 
-// Note records that the provider has answered as it should, or its fault. A refusal that may be the person's is neither.
+// Note records a proper answer of the provider, or its fault. A refusal that may be the person's fault counts as neither.
 func (h *Health) Note(now time.Time, fault error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Limits bound how long a browser stays signed in. A zero member means the default.
+// Limits bound how long a browser stays signed in. A zero field means the default.
 type Limits struct {
-	// Idle is how long a session may go unused. Default: 7 days, or Max if that is shorter.
+	// Idle is how long a session may be unused. Default: 7 days, or Max if that is shorter.
 	Idle time.Duration
-	// Max is how long a session lives, however often it is used. Default: 30 days.
+	// Max is how long a session lives, regardless of its use. Default: 30 days.
 	Max time.Duration
 }
 
@@ -24,9 +24,9 @@ const (
 	defaultSessionIdle = 7 * store.Day
 	defaultSessionMax  = 30 * store.Day
 
-	// minSessionLimit is the shortest limit that can be set.
+	// minSessionLimit is the minimum of a limit.
 	minSessionLimit = 10 * time.Minute
-	// MaxLimit is the longest limit that can be set.
+	// MaxLimit is the maximum of a limit.
 	MaxLimit = store.MaxFamilyLifetime
 )
 
@@ -37,7 +37,7 @@ func (l Limits) idle() time.Duration {
 	return cmp.Or(l.Idle, min(defaultSessionIdle, l.MaxAge()))
 }
 
-// CheckLimit returns an error for a limit that is out of bounds. name is that of the setting.
+// CheckLimit returns an error for a limit that is out of bounds. name is the name of the setting.
 func CheckLimit(name string, d time.Duration) error {
 	if d < minSessionLimit || d > MaxLimit {
 		return fmt.Errorf("sessions %s %s: use %s to %s", name, d, store.FormatBound(minSessionLimit), store.FormatBound(MaxLimit))
@@ -61,13 +61,13 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// IsIdle reports whether a session has ended because it was not used.
+// IsIdle reports whether a session has ended because it was unused.
 func (l Limits) IsIdle(f *store.TokenFamily, now time.Time) bool {
 	return !now.Before(f.RotatedAt.Add(l.idle()))
 }
 
-// End returns when a session ends, however often it is used. The time is stored with the session, and a Max that has become shorter since
-// applies too.
+// End returns when a session ends, regardless of its use. The time is stored with the session. If Max has become shorter since, the shorter
+// one applies.
 func (l Limits) End(f *store.TokenFamily) time.Time {
 	if end := f.CreatedAt.Add(l.MaxAge()); end.Before(f.ExpiresAt) {
 		return end
@@ -78,7 +78,8 @@ func (l Limits) End(f *store.TokenFamily) time.Time {
 // IsOver reports whether a session has reached its End.
 func (l Limits) IsOver(f *store.TokenFamily, now time.Time) bool { return !now.Before(l.End(f)) }
 
-// touch returns how exactly the last use of a session is recorded. It is far below Idle, so that a session in use does not seem idle.
+// touch returns the precision with which the last use of a session is recorded. It is far below Idle, so that a session in use does not
+// seem idle.
 func (l Limits) touch() time.Duration { return min(store.SessionTouch, l.idle()/10) }
 
 // Sessions are the sessions of browsers, at the issuer and at hosts behind the gate.
@@ -94,8 +95,8 @@ type Session struct {
 	User   *store.User
 }
 
-// OpenSession begins the session of a user who has just signed in, and returns its cookie. note describes the browser. form identifies the
-// form that was sent, which opens one session only. A session always has a new id, whatever cookie the browser had.
+// OpenSession opens a session for a user who has just signed in, and returns it with its cookie. note describes the browser. form
+// identifies the submitted form, which can open only one session. A new session always has a new id, regardless of the browser's cookies.
 func (ss *Sessions) OpenSession(ctx context.Context, who SignedIn, note, form string) (*Session, oauth.Secret, error) {
 	f := ss.begin(who, store.BrowserSession)
 	f.Note, f.Code.RequestID = note, form
@@ -118,7 +119,7 @@ func (ss *Sessions) begin(who SignedIn, kind oauth.GrantType) *store.TokenFamily
 	return f
 }
 
-// Session returns the living session of a cookie; nil when there is none. The error is temporarily_unavailable.
+// Session returns the living session of a cookie, or nil if there is none. The error is temporarily_unavailable.
 func (ss *Sessions) Session(ctx context.Context, cookie oauth.Secret) (*Session, error) {
 	id, genuine := ss.Families.Master.ReadSession(cookie)
 	if !genuine {
@@ -127,7 +128,7 @@ func (ss *Sessions) Session(ctx context.Context, cookie oauth.Secret) (*Session,
 	return ss.LivingSession(ctx, id, store.BrowserSession)
 }
 
-// LivingSession returns the living session of that id and kind, a BrowserSession or a HostSession, and records that it was used; nil when
+// LivingSession returns the living session of that id and kind (BrowserSession or HostSession), and records its use. It returns nil if
 // there is none. The error is temporarily_unavailable.
 func (ss *Sessions) LivingSession(ctx context.Context, id string, kind oauth.GrantType) (*Session, error) {
 	f, err := ss.Families.Living(ctx, id)
@@ -154,13 +155,13 @@ func (ss *Sessions) LivingSession(ctx context.Context, id string, kind oauth.Gra
 			return nil, err
 		}
 		if outcome != store.Done {
-			return nil, nil // it was ended after it was read
+			return nil, nil // ended after it was read
 		}
 	}
 	return &Session{Family: f, User: user}, nil
 }
 
-// SessionID returns the id of a cookie's session, living or not; "" when the cookie is not genuine.
+// SessionID returns the id of a cookie's session, living or not. It returns "" if the cookie is not genuine.
 func (ss *Sessions) SessionID(cookie oauth.Secret) string {
 	id, genuine := ss.Families.Master.ReadSession(cookie)
 	if !genuine {
@@ -169,9 +170,9 @@ func (ss *Sessions) SessionID(cookie oauth.Secret) string {
 	return id
 }
 
-// SignOut ends the session and every application's access to the user. Other browsers' sessions, tokens that an admin has created, and
-// grants that let an application stay signed in remain. The session ends after the others, so that a sign-out that failed can be repeated.
-// Grants that were approved in the session meanwhile end last, when no more can be approved.
+// SignOut ends the session and every application's access to the user. Other browsers' sessions, tokens that an admin created, and grants
+// that let an application stay signed in remain. The session ends after the other families, so that a failed sign-out can be repeated.
+// Grants approved in the session meanwhile end last, when no further ones can be approved.
 func (ss *Sessions) SignOut(ctx context.Context, s *Session) error {
 	granted := store.FamilyFilter{
 		UserID: s.User.ID, Origins: []oauth.GrantType{oauth.AuthorizationCode},
@@ -186,7 +187,7 @@ func (ss *Sessions) SignOut(ctx context.Context, s *Session) error {
 	return nil
 }
 
-// EndSession ends a session alone, as a new sign-in in the same browser does with the former one.
+// EndSession ends a session alone, as a new sign-in in the same browser does with the previous one.
 func (ss *Sessions) EndSession(ctx context.Context, s *Session) error {
 	return ss.Families.EndFamilies(ctx, store.FamilyFilter{ID: s.Family.ID})
 }

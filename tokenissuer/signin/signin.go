@@ -17,12 +17,12 @@ import (
 
 // Attempt is an attempt to sign in with a password, on the sign-in page or by the password grant.
 type Attempt struct {
-	// Email is an e-mail address, or a username if a directory takes them.
+	// Email is an e-mail address, or a username if a directory accepts usernames.
 	Email    string
 	Password oauth.Secret
 	// Address is the address that the attempt comes from.
 	Address string
-	// Device is the device cookie of an earlier sign-in in this browser; empty: none.
+	// Device is the device cookie of an earlier sign-in in this browser, or empty.
 	Device oauth.Secret
 }
 
@@ -31,11 +31,11 @@ type SignIns struct {
 	Families *families.Families
 	// Hasher verifies passwords.
 	Hasher *passwords.Hasher
-	// Directories verify the passwords of people who have none here, in the order in which they are asked.
+	// Directories verify the passwords of people without a password here. They are asked in order.
 	Directories []PasswordDirectory
-	// DirectoriesAlone ignores passwords that are kept here.
+	// DirectoriesAlone ignores passwords stored here.
 	DirectoriesAlone bool
-	// DeclaredSchemes are the PasswordSchemes of users that no store keeps.
+	// DeclaredSchemes are the PasswordSchemes of declared users, which are not in the store.
 	DeclaredSchemes []string
 	// Limits bound failed sign-ins.
 	Limits *attempts.Limits
@@ -43,7 +43,7 @@ type SignIns struct {
 	schemes schemesInUse
 }
 
-// PasswordACR is the authentication context class of a sign-in with a password (OpenID Connect Core §2), the only one that there is.
+// PasswordACR is the authentication context class of a sign-in with a password (OpenID Connect Core §2). There is no other class.
 const PasswordACR = "1"
 
 var passwordAMR = []string{"pwd"} // RFC 8176 §2
@@ -51,26 +51,28 @@ var passwordAMR = []string{"pwd"} // RFC 8176 §2
 // SignedIn is a user who has just been authenticated.
 type SignedIn struct {
 	User *store.User
-	// Provider is where the user was authenticated, and Subject the user's account there; empty: here.
+	// Provider is where the user was authenticated, and Subject the user's account there. They are empty if the user was authenticated
+	// here.
 	Provider, Subject string
-	// AuthTime is when the user was authenticated; zero: the provider does not say.
+	// AuthTime is when the user was authenticated. It is zero if the provider does not state it.
 	AuthTime time.Time
-	// Proof is how, as far as it is known.
+	// Proof is how the user was authenticated, as far as is known.
 	Proof store.Proof
-	// Login is the canonical form of the address or username that was typed; empty: none was.
+	// Login is the canonical form of the address or username that was typed, or empty.
 	Login string
 }
 
-// SignIn returns the user whose address or username and password were presented. Unknown, disabled, locked and invited users and a wrong
-// password are the same invalid_grant after the same work. Too many failures are rate_limited, and it is temporarily_unavailable while all
-// hashing slots are taken.
+// SignIn returns the user with that address or username and password. For unknown, disabled, locked and invited users, and for a wrong
+// password, it does the same work and returns the same invalid_grant. After too many failures the error is rate_limited. While all hashing
+// slots are in use, it is temporarily_unavailable.
 //
-// A user without a password here is looked for in the directories, after that work and without a hashing slot, so that a slow directory
-// does not delay others. The errors are those of PasswordDirectory too; an access_denied comes with the Provider. Too many failures for one
-// person in a directory look like a wrong password, whatever name was typed: the answer does not reveal that two names are one person's.
+// A user without a password here is looked up in the directories, after that work and without a hashing slot, so that a slow directory does
+// not delay others. The errors then include those of PasswordDirectory; with an access_denied, SignIn also returns the Provider. Too many
+// failures for one person in a directory look like a wrong password under any login. So the response does not reveal that two logins belong
+// to one person.
 //
-// Failures are counted per account and per address, whether the account exists or not. A browser that has signed in to the account before
-// is counted apart, so that the failures of others do not lock it out.
+// Failures are counted per account and per address, whether or not the account exists. Failures in a browser that has signed in to the
+// account before are counted separately, so that other people's failures do not lock it out.
 func (si *SignIns) SignIn(ctx context.Context, a Attempt) (SignedIn, error) {
 	if n := len(a.Password.Reveal()); n > passwords.MaxBytes || strings.ContainsRune(a.Password.Reveal(), 0) {
 		return SignedIn{}, oauth.NewError(oauth.InvalidRequest, "password_unusable")
@@ -117,9 +119,9 @@ func (si *SignIns) SignIn(ctx context.Context, a Attempt) (SignedIn, error) {
 	switch {
 	case err == nil:
 		si.Limits.Forgive(ctx, buckets, now)
-	case hasLeft(ctx): // an attempt counts even when the client does not wait for the answer
+	case hasLeft(ctx): // an attempt counts even if the client does not wait for the response
 	case errors.Is(err, oauth.ErrHashingBusy) && device == "" && !si.Limits.HasProved(ctx, proofs, now):
-		// A guesser makes the slots scarce, and this address has not proved to be anyone else: it keeps its count.
+		// Password guessing makes slots scarce. This address has not proved the account's password lately, so its own count stays.
 		si.Limits.Forgive(ctx, account, now)
 	case oauth.AsError(err).Code != oauth.InvalidGrant && oauth.AsError(err).Code != oauth.AccessDenied: // the failure is ours
 		si.Limits.Forgive(ctx, buckets, now)
@@ -132,8 +134,8 @@ func (si *SignIns) SignIn(ctx context.Context, a Attempt) (SignedIn, error) {
 	return proved, nil
 }
 
-// provePassword compares the password with the user's. Its timing does not reveal whether the user exists: it makes one hash under every
-// scheme in use, whichever of them is the user's.
+// provePassword verifies the user's password. Its timing does not reveal whether the user exists: it computes one hash under every scheme
+// in use, whichever of them is the user's.
 func (si *SignIns) provePassword(ctx context.Context, user *store.User, password oauth.Secret, h passwords.Attempt) error {
 	schemes, err := si.schemes.list(ctx, si)
 	if err != nil {
@@ -158,26 +160,26 @@ func (si *SignIns) provePassword(ctx context.Context, user *store.User, password
 	return oauth.NewError(oauth.InvalidGrant, "sign_in_failed")
 }
 
-// rehash replaces a stored hash of outdated cost, now that the password is known. If the hash cannot be stored, the next sign-in tries
-// again.
+// rehash replaces a stored hash of outdated cost, now that the password is known. If the new hash cannot be stored, the next sign-in
+// retries.
 func (si *SignIns) rehash(ctx context.Context, user *store.User, password oauth.Secret) {
 	if user.Declared || !passwords.IsOutdated(user.PasswordHash) {
 		return
 	}
-	_ = si.Families.Store.RehashPassword(ctx, user.ID, user.PasswordHash, passwords.Hash(password)) // see above
+	_ = si.Families.Store.RehashPassword(ctx, user.ID, user.PasswordHash, passwords.Hash(password)) // an error is ignored; see above
 }
 
-// schemesTTL is how long the list of password schemes in use is remembered.
+// schemesTTL is how long the list of password schemes in use is cached.
 const schemesTTL = time.Minute
 
-// schemesInUse remembers the schemes under which passwords are stored.
+// schemesInUse caches the schemes under which passwords are stored.
 type schemesInUse struct {
 	mu    sync.Mutex
 	known []string
 	until time.Time
 }
 
-// list returns the schemes in use, the current one among them.
+// list returns the schemes in use, including the current one.
 func (s *schemesInUse) list(ctx context.Context, si *SignIns) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,8 +198,8 @@ func (s *schemesInUse) list(ctx context.Context, si *SignIns) ([]string, error) 
 	return s.known, nil
 }
 
-// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. settle takes that back
-// after a success, and after a failure that is not the user's.
+// CountSignIn counts a sign-in at a provider against the address that it comes from, before the provider is asked. settle undoes that after
+// a success, and after a failure that is not the user's.
 func (si *SignIns) CountSignIn(ctx context.Context, address string) (settle func(error), err error) {
 	now := si.Families.Now()
 	_, buckets := si.Limits.SignInBuckets("", "", address)
@@ -212,5 +214,5 @@ func (si *SignIns) CountSignIn(ctx context.Context, address string) (settle func
 	}, nil
 }
 
-// hasLeft reports whether the client went away before it had its answer. Its attempt stays counted.
+// hasLeft reports whether the client disconnected before it got its response. Its attempt stays counted.
 func hasLeft(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

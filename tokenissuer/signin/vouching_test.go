@@ -8,14 +8,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// at returns what a provider says of somebody.
+// at returns an account at a provider.
 func at(provider, subject, email string, verified bool) Account {
 	return Account{Provider: provider, Subject: subject, Email: email, EmailVerified: verified, Name: "Bob"}
 }
 
 const bob = "bob@acme.example"
 
-// laterStatements are what a provider says of somebody of whom it has verified bob's address before, and does so no more.
+// laterStatements are later statements of a provider that had verified bob's address and no longer does.
 var laterStatements = map[string]Account{
 	"another address":   at("one", "bob", "old@acme.example", true),
 	"the same":          at("one", "bob", bob, false),
@@ -66,12 +66,12 @@ func TestV1AWordThatIsTakenBackSharesNobody(t *testing.T) {
 	}
 }
 
-// TestV1OfAUserOfTheOperator: the user keeps the address, which is not verified any more unless the operator says so, and who comes with it
-// at another provider is not the one who has come before. So it is with a declared user.
+// TestV1OfAUserOfTheOperator: the operator's user keeps the address, unverified unless the operator has verified it. Another person with
+// that address at another provider is not linked to the user. The same holds for a declared user.
 func TestV1OfAUserOfTheOperator(t *testing.T) {
 	for name, c := range map[string]struct {
 		id, email string
-		verified  bool // by the operator
+		verified  bool // verified by the operator
 	}{"stored": {"u-ada", "ada@acme.example", false}, "verified": {"u-ada", "ada@acme.example", true}, "declared": {"u-dora", "dora@acme.example", false}} {
 		for statement, later := range laterStatements {
 			t.Run(name+", "+statement, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestV1OfAUserOfTheOperator(t *testing.T) {
 					t.Errorf("became %+v", old)
 				}
 				p.refuses(at("two", "bob", c.email, true), both, ReasonAddressUnproven)
-				if c.verified { // who knows by now that they are one person
+				if c.verified { // the operator knows by now that they are one person
 					p.must(p.registry.People.UpdateUser(t.Context(), c.id, store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
 				} else {
 					p.signsIn(at("one", "bob", c.email, true), both)
@@ -101,8 +101,8 @@ func TestV1OfAUserOfTheOperator(t *testing.T) {
 	}
 }
 
-// TestV1LinkingNeedsTheWordOfBoth: of a provider with "link never" nobody is planted for another, nor from another for it, whoever is the
-// first, and neither by a provider that has that rule only now, or that is not in the configuration any more.
+// TestV1LinkingNeedsTheWordOfBoth: accounts are not linked if either provider has "link never", whichever comes first. The same holds if a
+// provider has that rule only now, or is no longer configured.
 func TestV1LinkingNeedsTheWordOfBoth(t *testing.T) {
 	ceo := "ceo@acme.example"
 	for name, again := range map[string]Rules{"created": creates, "and came again": creates, "first with link": both} {
@@ -134,7 +134,8 @@ func TestV1LinkingNeedsTheWordOfBoth(t *testing.T) {
 	}
 }
 
-// TestV1EachProviderTakesBackItsOwnWord, and no other's: the address stays verified by whoever vouched for it last.
+// TestV1EachProviderTakesBackItsOwnWord: a provider withdraws only its own verification. The address stays verified by the provider that
+// verified it last.
 func TestV1EachProviderTakesBackItsOwnWord(t *testing.T) {
 	p := newPeople(t)
 	by := func(user *store.User, want string) {
@@ -158,7 +159,7 @@ func TestV1EachProviderTakesBackItsOwnWord(t *testing.T) {
 	by(p.signsIn(at("two", "bob", bob, true), both), "provider two")
 }
 
-// TestV1ATokenThatNamesAPersonTakesNothingBack: a token of the provider's issuer need not say the address.
+// TestV1ATokenThatNamesAPersonTakesNothingBack: a token of the provider's issuer may omit the address.
 func TestV1ATokenThatNamesAPersonTakesNothingBack(t *testing.T) {
 	p := newPeople(t)
 	user := p.signsIn(at("one", "bob", bob, true), both)
@@ -175,11 +176,11 @@ func TestV1ATokenThatNamesAPersonTakesNothingBack(t *testing.T) {
 		t.Errorf("the user became %+v", after)
 	}
 	named.Email = ""
-	p.isRefused(named, Rules{}) // as long as the provider does not say that the address is the account's again
+	p.isRefused(named, Rules{}) // until the provider states again that the address belongs to the account
 	p.refuses(at("three", "bob", bob, true), both, ReasonAddressUnproven)
 }
 
-// TestV1TakenBackBesideTheLink: between the look and the link the other provider takes its word back.
+// TestV1TakenBackBesideTheLink: the other provider withdraws its verification between look-up and link.
 func TestV1TakenBackBesideTheLink(t *testing.T) {
 	p := newPeople(t)
 	old := p.signsIn(at("one", "bob", bob, true), both)
@@ -196,7 +197,7 @@ func TestV1TakenBackBesideTheLink(t *testing.T) {
 	}
 }
 
-// TestV1ADirectoryWithSeveralAddresses vouches for all of them, whichever was typed.
+// TestV1ADirectoryWithSeveralAddresses: a directory vouches for all of a person's addresses, whichever was typed.
 func TestV1ADirectoryWithSeveralAddresses(t *testing.T) {
 	p := newPeople(t)
 	account := at("staff", "ada", "ada@acme.example", true)
@@ -209,14 +210,14 @@ func TestV1ADirectoryWithSeveralAddresses(t *testing.T) {
 	if user := p.signsIn(at("two", "ada", "ada@acme.example", true), links); user.ID != "u-ada" {
 		t.Errorf("linked to %+v", user)
 	}
-	account.EmailVerified = false // it says that people write their addresses themselves
+	account.EmailVerified = false // the directory says that people can change their addresses
 	p.isRefused(account, links)
 	if user := p.user("u-ada"); user.EmailVerifiedBy != store.VerifiedBy("two") {
 		t.Errorf("became %+v", user)
 	}
 }
 
-// TestV1TwoTabsAtOnce: the next Bob's first sign-ins at the same moment make one user, who is not the one before.
+// TestV1TwoTabsAtOnce: concurrent first sign-ins of the next Bob create one user, who is not the former one.
 func TestV1TwoTabsAtOnce(t *testing.T) {
 	p := newPeople(t)
 	p.signsIn(at("one", "bob", bob, true), both)
@@ -240,7 +241,7 @@ func TestV1TwoTabsAtOnce(t *testing.T) {
 	}
 }
 
-// TestV1AProviderThatMoves (formerly) takes back what it said before it moved.
+// TestV1AProviderThatMoves: a provider that has moved (formerly) withdraws what it verified before.
 func TestV1AProviderThatMoves(t *testing.T) {
 	p := newPeople(t)
 	p.signsIn(at("one", "bob", bob, true), from(oldSource, both))
@@ -251,7 +252,7 @@ func TestV1AProviderThatMoves(t *testing.T) {
 	}
 }
 
-// TestGroupsOfAProviderAndOfTheOperatorAreTwoLists: a provider that says of nobody in which groups they are takes none of the operator's.
+// TestGroupsOfAProviderAndOfTheOperatorAreTwoLists: a provider that sends an empty list of groups removes none of the operator's.
 func TestGroupsOfAProviderAndOfTheOperatorAreTwoLists(t *testing.T) {
 	p := newPeople(t)
 	account := google("1", "ada@acme.example", true)

@@ -6,22 +6,22 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Answer is what a browser brings back from the provider (RFC 6749 §4.1.2). Anybody can make one up: State says whether
-// this browser was sent there.
+// Answer is the provider's authorization response, as the browser delivers it (RFC 6749 §4.1.2). Anyone can forge one. State shows whether
+// this browser was sent to the provider.
 type Answer struct {
 	State string
 	Code  oauth.Secret
-	// Issuer is the iss parameter (RFC 9207); empty: none.
+	// Issuer is the iss parameter (RFC 9207), or empty.
 	Issuer string
-	// Error is the provider's error code; empty: there is a code.
+	// Error is the provider's error code. It is empty if there is a code.
 	Error string
 }
 
-// maxParameter is the maximum length of a parameter in bytes. Entra's codes have some 2,000.
+// maxParameter is the maximum length of a parameter in bytes. Entra's codes have about 2,000.
 const maxParameter = 16 << 10
 
-// ReadAnswer reads the query of the callback. It refuses one with a repeated or endless parameter, and one that has both a
-// code and an error, or neither: its sender and its reader could mean different things.
+// ReadAnswer reads the query of the callback. It refuses a query with a repeated or overlong parameter, and one with both a code and an
+// error, or neither, because sender and reader could interpret it differently.
 func ReadAnswer(query url.Values) (Answer, error) {
 	one := func(name string) string { return query.Get(name) }
 	for _, name := range []string{"state", "code", "iss", "error"} {

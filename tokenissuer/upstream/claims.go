@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// account is who the claims say has signed in.
+// account returns the account that the claims describe.
 func (s *Settings) account(c *claimSet) (signin.Account, error) {
 	a := signin.Account{
 		Provider: s.Name, Subject: c.Subject, Email: c.text("email"), EmailVerified: s.emailVerified(c),
@@ -20,7 +20,7 @@ func (s *Settings) account(c *claimSet) (signin.Account, error) {
 		return signin.Account{}, misconfigured("the provider left out %q because there are too many: at Entra, choose "+
 			"“Groups assigned to the application”", s.GroupsClaim)
 	}
-	// No claim means no groups: many providers leave out an empty list.
+	// A missing claim means no groups, because many providers omit an empty list.
 	a.Groups = []string{}
 	switch groups := c.find(s.GroupsClaim).(type) {
 	case nil:
@@ -40,16 +40,17 @@ func (s *Settings) account(c *claimSet) (signin.Account, error) {
 	return a, nil
 }
 
-// text returns a claim that is a text; empty: it is not.
+// text returns a string claim. It returns "" for any other type.
 func (c *claimSet) text(name string) string {
 	text, _ := c.members[name].(string)
 	return strings.TrimSpace(text)
 }
 
-// maxMethods bounds how many methods of authentication are kept, and maxMethod each in bytes. Those of RFC 8176 have at most five.
+// maxMethods bounds the number of authentication methods kept, and maxMethod the length of each in bytes. Those of RFC 8176 have at most
+// five.
 const maxMethods, maxMethod = 8, 32
 
-// methods returns how the person signed in, as the provider says (amr); nil: it does not say, or something else than a list of names.
+// methods returns how the person signed in (amr). It returns nil if the provider does not say, or if amr is not a list of names.
 func (c *claimSet) methods() []string {
 	list, _ := c.members["amr"].([]any)
 	if len(list) > maxMethods {
@@ -66,8 +67,8 @@ func (c *claimSet) methods() []string {
 	return methods
 }
 
-// find returns the claim of that name or, if there is none, the one that a path leads to: objects and a name, separated by
-// dots. At each step the longest prefix that names an object wins, so every path has one meaning even if names contain dots.
+// find returns the claim of that name or, if there is none, the claim at a path: objects and a name, separated by dots. At each step the
+// longest prefix that names an object wins, so every path has one meaning even if names contain dots.
 func (c *claimSet) find(path string) any { return find(c.members, path) }
 
 func find(members map[string]any, path string) any {
@@ -82,16 +83,16 @@ func find(members map[string]any, path string) any {
 	return nil
 }
 
-// hasDistributed reports whether a claim is said to be somewhere else (OpenID Connect Core §5.6.2), which we do not fetch.
+// hasDistributed reports whether a claim is a distributed one (OpenID Connect Core §5.6.2), which is not fetched.
 func (c *claimSet) hasDistributed(name string) bool {
 	elsewhere, _ := c.members["_claim_names"].(map[string]any)
 	return c.members[name] == nil && elsewhere[name] != nil
 }
 
-// isTrue reports whether a claim is the boolean true, or the text "true", which some providers send.
+// isTrue reports whether a claim is the boolean true, or the string "true", which some providers send.
 func isTrue(claim any) bool { return claim == true || claim == "true" }
 
-// profile returns what the claims say beside name and address. What cannot be kept is left out.
+// profile returns the claims other than name and address. It omits values that cannot be stored.
 func (c *claimSet) profile() *store.Profile {
 	p := new(store.Profile)
 	for name, member := range map[string]*string{

@@ -233,7 +233,7 @@ func TestProfileKeepsWhatIsValid(t *testing.T) {
 	}
 }
 
-// TestProviderTestSaysWhenTheGroupsNeverCome, before the first sign-in and afterwards.
+// TestProviderTestSaysWhenTheGroupsNeverCome: Test reports a missing groups claim, before the first sign-in and afterwards.
 func TestProviderTestSaysWhenTheGroupsNeverCome(t *testing.T) {
 	step := func(provider *OpenID) string {
 		t.Helper()

@@ -17,11 +17,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// maxAtOnce bounds the sign-ins that talk to one provider at the same time. A slow provider holds so many requests of ours
-// for some seconds, and not more.
+// maxAtOnce bounds concurrent sign-ins that talk to one provider. A slow provider occupies at most that many requests for some seconds.
 const maxAtOnce = 64
 
-// channel is the way to one provider's endpoints.
+// channel calls the endpoints of one provider.
 type channel struct {
 	client *fetch.Client
 	http   *http.Client
@@ -36,7 +35,7 @@ func newChannel(allowPrivateNetwork bool) *channel {
 	return c
 }
 
-// enter takes a turn, or fails at once.
+// enter acquires a slot, or fails at once.
 func (c *channel) enter() (leave func(), err error) {
 	select {
 	case c.turns <- struct{}{}:
@@ -46,8 +45,8 @@ func (c *channel) enter() (leave func(), err error) {
 	}
 }
 
-// strictAnswers is an http.RoundTripper for the libraries that call the provider. They get complete, bounded and unencoded responses, and JSON
-// without duplicate members, of which they would use the last.
+// strictAnswers is an http.RoundTripper for the libraries that call the provider. Responses must be complete, bounded and unencoded, and
+// JSON must not have duplicate members, because the libraries would use the last one.
 type strictAnswers struct{ client *fetch.Client }
 
 // RoundTrip sends one request.
@@ -77,7 +76,7 @@ func (c *channel) redeem(ctx context.Context, config oauth2.Config, flow Flow, c
 	return tokens, nil
 }
 
-// basic is how our id and secret stand in the header of a request to the token endpoint (RFC 6749 §2.3.1).
+// basic returns the credentials in the Authorization header of a request to the token endpoint (RFC 6749 §2.3.1).
 func basic(config oauth2.Config) oauth.Secret {
 	return oauth.NewSecret(base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(config.ClientID) + ":" + url.QueryEscape(config.ClientSecret))))
 }

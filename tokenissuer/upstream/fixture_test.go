@@ -37,7 +37,7 @@ const (
 	metadataPath = "/.well-known/openid-configuration"
 )
 
-// idp is an OpenID provider on loopback, which lies as a test says.
+// idp is an OpenID provider on loopback that can be made to misbehave.
 type idp struct {
 	*httptest.Server
 	t     *testing.T
@@ -46,12 +46,12 @@ type idp struct {
 	kid   string
 
 	mu sync.Mutex
-	// metadata, claims, header and userinfo replace members of what it says; a nil value leaves one out.
+	// metadata, claims, header and userinfo replace members of its documents. A nil value removes a member.
 	metadata, claims, header, userinfo map[string]any
-	// answers replace whole answers, by path.
+	// answers replace whole responses, by path.
 	answers map[string]http.HandlerFunc
 	asked   map[string]int
-	// nonce and challenge are those of the last authorization request, token that of the last token request.
+	// nonce and challenge are those of the last authorization request, and token that of the last token request.
 	nonce, challenge string
 	token            url.Values
 	basic            [2]string
@@ -150,14 +150,14 @@ func (p *idp) write(w http.ResponseWriter, value any) {
 	}
 }
 
-// with returns the members with others in their place.
+// with returns members, with others replacing members of the same name.
 func with(members, others map[string]any) map[string]any {
 	maps.Copy(members, others)
 	maps.DeleteFunc(members, func(_ string, value any) bool { return value == nil })
 	return members
 }
 
-// idToken is that of the last authorization request.
+// idToken returns the ID token for the last authorization request.
 func (p *idp) idToken() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +201,7 @@ func (p *idp) jwk() map[string]string {
 	}
 }
 
-// provider returns our side of it.
+// provider returns an OpenID for this provider.
 func (p *idp) provider(edit func(*Settings)) *OpenID {
 	p.t.Helper()
 	s := Settings{Name: "corp", Issuer: p.URL, Client: Client{ourID, oauth.NewSecret(ourSecret)}, AllowPrivateNetwork: true}
@@ -215,7 +215,7 @@ func (p *idp) provider(edit func(*Settings)) *OpenID {
 	return provider
 }
 
-// begin begins a sign-in, as a browser would at the authorization endpoint.
+// begin begins a sign-in, as a browser does at the authorization endpoint.
 func (p *idp) begin(provider Provider, r Request) (Flow, url.Values) {
 	p.t.Helper()
 	r.RedirectURI, r.State = redirectURI, "state"
@@ -226,7 +226,7 @@ func (p *idp) begin(provider Provider, r Request) (Flow, url.Values) {
 	return flow, p.follow(location)
 }
 
-// follow goes where a browser is sent.
+// follow follows a redirect as a browser does.
 func (p *idp) follow(location string) url.Values {
 	p.t.Helper()
 	u, err := url.Parse(location)
@@ -239,7 +239,7 @@ func (p *idp) follow(location string) url.Values {
 	return u.Query()
 }
 
-// hmacToken is a token of HS256 with these bytes as its key.
+// hmacToken returns an HS256 token signed with a key.
 func hmacToken(key []byte, payload string) string {
 	input := tokentest.Encode(`{"alg":"HS256","kid":"first"}`) + "." + payload
 	signature, err := jwt.SigningMethodHS256.Sign(input, key)
@@ -249,7 +249,7 @@ func hmacToken(key []byte, payload string) string {
 	return input + "." + tokentest.Encode(string(signature))
 }
 
-// signIn is a whole sign-in.
+// signIn performs a whole sign-in.
 func (p *idp) signIn(provider Provider) (signin.Account, error) {
 	p.t.Helper()
 	flow, _ := p.begin(provider, Request{})
@@ -258,7 +258,7 @@ func (p *idp) signIn(provider Provider) (signin.Account, error) {
 
 func goodAnswer() Answer { return Answer{State: "state", Code: oauth.NewSecret(goodCode)} }
 
-// wantReason fails the test unless err is of that reason, has a sentence for the person, and names no secret.
+// wantReason fails unless err has that reason and a sentence for the person, and contains no secret.
 func wantReason(t *testing.T, err error, reason string) {
 	t.Helper()
 	var e *oauth.Error
@@ -280,7 +280,7 @@ func wantNoSecret(t *testing.T, text string) {
 	}
 }
 
-// memory keeps snapshots.
+// memory stores snapshots.
 type memory struct {
 	mu   sync.Mutex
 	kept map[string][]byte

@@ -7,23 +7,23 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// authenticated returns when the person signed in at the provider, by our clock; zero: the ID token does not say. The token was
-// issued just now, so its iat tells how far the provider's clock is from ours: up to a minute of that is made good. A person who
-// signed in since the browser was sent there did so now.
+// authenticated returns when the person signed in at the provider, by our clock. It is zero if the ID token does not say. The token was
+// issued just now, so its iat shows the difference between the provider's clock and ours. Up to a minute of it is corrected. If the person
+// signed in after the browser was sent there, the result is now.
 func (f Flow) authenticated(c *registered, now time.Time) time.Time {
 	if c.AuthTime == nil {
 		return time.Time{}
 	}
 	behind := max(-clockSkew, min(now.Sub(c.IssuedAt.Time), clockSkew))
 	at := c.AuthTime.Add(behind)
-	if !f.Began.IsZero() && !at.Before(f.Began.Add(-store.Leeway)) { // the provider tells whole seconds
+	if !f.Began.IsZero() && !at.Before(f.Began.Add(-store.Leeway)) { // the provider's time is in whole seconds
 		return now
 	}
 	return at
 }
 
-// checkAge refuses a sign-in at the provider that does not prove what was demanded of it. Ages are compared in whole seconds, as the
-// issuer does afterwards.
+// checkAge refuses a sign-in at the provider that does not prove the required freshness. Ages are compared in whole seconds, as the issuer
+// does afterwards.
 func (f Flow) checkAge(at, now time.Time) error {
 	switch {
 	case !f.Fresh && f.MaxAge == 0, at.Equal(now):

@@ -7,14 +7,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 )
 
-// TestP130AFreshSignInIsProvedOrRefused: whatever a provider leaves out or ignores, nobody counts as having signed in just now.
+// TestP130AFreshSignInIsProvedOrRefused: whatever a provider omits or ignores, an old sign-in never counts as fresh.
 func TestP130AFreshSignInIsProvedOrRefused(t *testing.T) {
 	login, lately := Request{Prompt: "login"}, Request{MaxAge: 10 * time.Second}
 	for name, c := range map[string]struct {
 		asked    Request
-		authTime time.Duration // before the sign-in began; unknown: none
+		authTime time.Duration // before the sign-in began; unknown: absent
 		reason   string
-		at       time.Duration // what it is taken for, likewise
+		at       time.Duration // the result, likewise
 	}{
 		"nothing demanded, unknown":        {Request{}, unknown, "", unknown},
 		"nothing demanded, of before":      {Request{}, time.Hour, "", time.Hour},

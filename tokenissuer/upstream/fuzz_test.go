@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// FuzzReadAnswer: an answer that is read has one meaning, whatever the query.
+// FuzzReadAnswer: an accepted query has only one meaning.
 func FuzzReadAnswer(f *testing.F) {
 	for _, seed := range []string{
 		"state=a&code=b", "state=a&error=access_denied&iss=https://a.example", "state=a&state=b&code=c", "code=b", "state=%00&code=%ff", "state=a;code=b",
@@ -35,7 +35,7 @@ func FuzzReadAnswer(f *testing.F) {
 	})
 }
 
-// FuzzGitHub: whatever its API says, an account has an id of GitHub's form, and an address only if that is verified.
+// FuzzGitHub: for any response of the API, an account has an id in GitHub's form, and an address only if it is verified.
 func FuzzGitHub(f *testing.F) {
 	f.Add(`{"id":583231,"login":"octocat"}`, `[{"email":"a@b.example","primary":true,"verified":true}]`)
 	f.Add(`{"id":1e3}`, `[{"email":"a@b.example","primary":true,"verified":false}]`)
@@ -60,7 +60,7 @@ func FuzzGitHub(f *testing.F) {
 	})
 }
 
-// FuzzClaims: what claims are read gives an account or an error, and never a panic.
+// FuzzClaims: accepted claims give an account or an error, and never a panic.
 func FuzzClaims(f *testing.F) {
 	f.Add(`{"sub":"a","email":"a@b.example","email_verified":true,"realm_access":{"roles":["a"]}}`, "realm_access.roles")
 	f.Add(`{"aud":["a",["b"]],"exp":1e400}`, "..")

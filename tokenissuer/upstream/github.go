@@ -16,16 +16,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// GitHubSettings describe GitHub, or a GitHub Enterprise Server.
+// GitHubSettings configure GitHub or a GitHub Enterprise Server.
 type GitHubSettings struct {
 	// Name is the provider's name in the configuration.
 	Name   string
 	Client Client
-	// URL is that of a GitHub Enterprise Server; empty: github.com.
+	// URL is the URL of a GitHub Enterprise Server. If it is empty, the provider is github.com.
 	URL string
-	// Groups is the source of the person's groups; empty: none.
+	// Groups is the source of a person's groups. If it is empty, there are none.
 	Groups GitHubGroups
-	// Organisations are those that count, with their teams. Any GitHub user can create others with any name.
+	// Organisations are the organisations that count, with their teams. Any GitHub user can create others, with any name.
 	Organisations []string
 	// AllowPrivateNetwork allows loopback, private and link-local addresses, and plain http on loopback.
 	AllowPrivateNetwork bool
@@ -35,9 +35,9 @@ type GitHubSettings struct {
 type GitHubGroups string
 
 const (
-	// GitHubOrganisations are the logins of the person's organisations, as "acme".
+	// GitHubOrganisations are the logins of the person's organisations, such as "acme".
 	GitHubOrganisations GitHubGroups = "organisations"
-	// GitHubTeams are the organisations and their teams, as "acme" and "acme/platform".
+	// GitHubTeams are the organisations and their teams, such as "acme" and "acme/platform".
 	GitHubTeams GitHubGroups = "teams"
 )
 
@@ -95,7 +95,7 @@ func (g *GitHub) config(redirectURI string) oauth2.Config {
 	}
 }
 
-// scopes are what the API calls need.
+// scopes returns the scopes that the API calls need.
 func (g *GitHub) scopes() []string {
 	if g.settings.Groups == "" {
 		return []string{"read:user", "user:email"}
@@ -103,8 +103,8 @@ func (g *GitHub) scopes() []string {
 	return []string{"read:user", "user:email", "read:org"}
 }
 
-// Begin returns the URL of GitHub's authorization endpoint. GitHub supports neither nonce nor max_age, and only select_account as prompt. It
-// does not return the time of the sign-in, so it cannot prove a fresh one.
+// Begin returns the URL of GitHub's authorization endpoint. GitHub supports neither nonce nor max_age, and of the prompts only
+// select_account. It does not return the time of the sign-in, so it cannot prove a fresh one.
 func (g *GitHub) Begin(_ context.Context, r Request) (location string, flow Flow, err error) {
 	if r.Prompt == "none" {
 		return "", Flow{}, ErrInteraction.WithCause(errors.New("GitHub does not know prompt=none"))
@@ -124,7 +124,7 @@ func (g *GitHub) Begin(_ context.Context, r Request) (location string, flow Flow
 	return config.AuthCodeURL(r.State, options...), flow, nil
 }
 
-// Finish redeems the code and gets the person from the API.
+// Finish redeems the code and fetches the person from the API.
 func (g *GitHub) Finish(ctx context.Context, flow Flow, a Answer, redirectURI string) (account signin.Account, err error) {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
@@ -152,8 +152,8 @@ func (g *GitHub) Finish(ctx context.Context, flow Flow, a Answer, redirectURI st
 	return g.account(ctx, oauth.NewSecret(tokens.AccessToken))
 }
 
-// checkScopes refuses a token with fewer scopes than were asked for: organisations would silently be missing. A GitHub App has
-// permissions in the place of scopes, and an empty list.
+// checkScopes refuses a token with fewer scopes than requested, because organisations would silently be missing. A GitHub App has
+// permissions instead of scopes, and an empty list.
 func (g *GitHub) checkScopes(tokens *oauth2.Token) error {
 	granted, _ := tokens.Extra("scope").(string)
 	names := strings.FieldsFunc(granted, func(r rune) bool { return r == ',' || r == ' ' })

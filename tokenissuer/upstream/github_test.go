@@ -48,7 +48,7 @@ func newHub(t *testing.T) *hub {
 	return h
 }
 
-// api responds to requests with the access token.
+// api sets the response to requests with the access token.
 func (h *hub) api(path, body string) {
 	h.answer("/api/v3"+path, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+accessToken {
@@ -154,7 +154,7 @@ func TestP17GitHub(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a login of somebody else", func(t *testing.T) { // renamed, and taken: the id decides
+	t.Run("a login of somebody else", func(t *testing.T) { // renamed, and the login taken by another user; only the id counts
 		h := newHub(t)
 		h.api("/user", `{"id":7,"login":"octocat"}`)
 		if got, err := h.signIn(h.github("")); err != nil || got.Subject != "7" || got.Name != "octocat" {
@@ -220,7 +220,7 @@ func TestP17GitHub(t *testing.T) {
 	})
 }
 
-// TestGitHubPages follows a list over its pages.
+// TestGitHubPages fetches a list over several pages.
 func TestGitHubPages(t *testing.T) {
 	h := newHub(t)
 	h.answer("/api/v3/user/orgs", func(w http.ResponseWriter, r *http.Request) {

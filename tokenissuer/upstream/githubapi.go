@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// pageSize is GitHub's maximum, and maxPages bounds a list.
+	// pageSize is GitHub's maximum. maxPages bounds the number of pages.
 	pageSize = 100
 	maxPages = 10
 )
 
-// githubUser is GET /user. Only the id is permanent: a login can be given up and taken by another user.
+// githubUser is the response of GET /user. Only the id is permanent: a login can be given up and taken by another user.
 type githubUser struct {
 	ID      int64  `json:"id"`
 	Login   string `json:"login"`
@@ -27,7 +27,7 @@ type githubUser struct {
 	Picture string `json:"avatar_url"`
 }
 
-// githubEmail is one of GET /user/emails.
+// githubEmail is an element of GET /user/emails.
 type githubEmail struct {
 	Email    string `json:"email"`
 	Primary  bool   `json:"primary"`
@@ -43,7 +43,7 @@ type githubTeam struct {
 	Organisation githubOrganisation `json:"organization"`
 }
 
-// account asks the API.
+// account fetches the person's account from the API.
 func (g *GitHub) account(ctx context.Context, accessToken oauth.Secret) (signin.Account, error) {
 	body, err := g.channel.get(ctx, g.endpoint("/user", nil), accessToken)
 	if err != nil {
@@ -86,7 +86,7 @@ func readGitHubUser(body []byte) (*githubUser, error) {
 	return user, nil
 }
 
-// account has the primary address if it is verified. The others may be out of date.
+// account returns the account with the primary address, if it is verified. The other addresses may be out of date.
 func (u *githubUser) account(provider string, emails []githubEmail) signin.Account {
 	claims := claimSet{members: map[string]any{"preferred_username": u.Login, "picture": u.Picture, "name": u.Name}}
 	a := signin.Account{
@@ -103,10 +103,10 @@ func (u *githubUser) account(provider string, emails []githubEmail) signin.Accou
 	return a
 }
 
-// groupsOf returns the organisations that count, and their teams with the organisation before them. It is never nil.
+// groupsOf returns the organisations that count, and their teams, prefixed by the organisation. It is never nil.
 func (s *GitHubSettings) groupsOf(organisations []githubOrganisation, teams []githubTeam) []string {
 	groups := []string{}
-	counts := func(login string) bool { // GitHub gives a login once, whatever its case
+	counts := func(login string) bool { // GitHub logins are unique regardless of case
 		return slices.ContainsFunc(s.Organisations, func(name string) bool { return strings.EqualFold(name, login) })
 	}
 	add := func(name string) {
@@ -127,7 +127,7 @@ func (s *GitHubSettings) groupsOf(organisations []githubOrganisation, teams []gi
 	return groups
 }
 
-// pages fetches a whole list.
+// pages fetches all pages of a list.
 func pages[T any](ctx context.Context, g *GitHub, path string, accessToken oauth.Secret) (list []T, err error) {
 	for page := 1; page <= maxPages; page++ {
 		query := url.Values{"per_page": {strconv.Itoa(pageSize)}, "page": {strconv.Itoa(page)}}

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// maxIDToken is the maximum length of an ID token in bytes. Entra's with 200 groups has some 10,000.
+	// maxIDToken is the maximum length of an ID token in bytes. Entra's with 200 groups have about 10,000.
 	maxIDToken = 64 << 10
 	// maxSubject is the maximum length of sub in bytes (OpenID Connect Core §2).
 	maxSubject = 255
 )
 
-// registered are the claims by which an ID token is verified.
+// registered are the claims needed to verify an ID token.
 type registered struct {
 	Issuer          string                  `json:"iss"`
 	Subject         string                  `json:"sub"`
@@ -36,17 +36,17 @@ type registered struct {
 	Nonce           string                  `json:"nonce"`
 }
 
-// claimSet are the claims of a person: of the ID token, and then also those that only userinfo has.
+// claimSet has the claims about a person: those of the ID token, and later also those from userinfo.
 type claimSet struct {
 	registered
 	members map[string]any
-	// authenticated is when the person signed in at the provider, by our clock; zero: the provider does not say.
+	// authenticated is when the person signed in at the provider, by our clock. It is zero if the provider does not say.
 	authenticated time.Time
 }
 
-// verify verifies the ID token of a token response (OpenID Connect Core §3.1.3.7). go-oidc verifies signature, iss, aud and exp.
-// It reads JSON as encoding/json does, which folds case and takes the last of two members, so everything is read again
-// strictly, and what it does not verify is verified here.
+// verify verifies the ID token of a token response (OpenID Connect Core §3.1.3.7). go-oidc verifies signature, iss, aud and exp. It decodes
+// JSON with encoding/json, which ignores the case of names and takes the last of duplicate members. So verify decodes everything again
+// strictly, and checks what go-oidc does not.
 func (p *OpenID) verify(ctx context.Context, m *metadata, flow Flow, tokens *oauth2.Token) (*claimSet, error) {
 	text, _ := tokens.Extra("id_token").(string)
 	switch {
@@ -87,7 +87,7 @@ func (p *OpenID) verify(ctx context.Context, m *metadata, flow Flow, tokens *oau
 	return claims, flow.checkAge(claims.authenticated, now)
 }
 
-// readClaims reads a JSON object of claims. A member that is there twice is an error.
+// readClaims decodes a JSON object of claims. A duplicate member is an error.
 func readClaims(payload []byte) (*claimSet, error) {
 	claims := new(claimSet)
 	err := strictjson.Object(payload, &claims.registered)
@@ -97,7 +97,7 @@ func readClaims(payload []byte) (*claimSet, error) {
 	return claims, err
 }
 
-// check verifies what is written in an ID token whose signature is good.
+// check checks the claims of an ID token whose signature is valid.
 func (p *OpenID) check(c *claimSet, flow Flow, now time.Time) error {
 	id := p.settings.Client.ID
 	switch {
@@ -131,10 +131,10 @@ func isSubject(text string) bool {
 // publishedKeys verifies one signature with the provider's keys. It is an oidc.KeySet.
 type publishedKeys struct {
 	published *fetch.Keys
-	away      error // why the keys are not known; go-oidc passes only the text of an error on
+	away      error // why the keys are unavailable; go-oidc keeps only the text of an error
 }
 
-// VerifySignature returns the payload of a JWS in the compact form (RFC 7515 §7.1) whose signature is good.
+// VerifySignature returns the payload of a JWS in compact form (RFC 7515 §7.1) whose signature is valid.
 func (k *publishedKeys) VerifySignature(ctx context.Context, text string) ([]byte, error) {
 	header, rest, _ := strings.Cut(text, ".")
 	payload, encoded, found := strings.Cut(rest, ".")

@@ -14,13 +14,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
-// lie is what an ID token says, and the reason for which it is refused; empty: it is accepted.
+// lie replaces members of an ID token. reason is the reason of the refusal. If it is empty, the token is accepted.
 type lie struct {
 	claims, header map[string]any
 	reason         string
 }
 
-// refuses has a provider tell each lie.
+// refuses makes a provider tell each lie.
 func refuses(t *testing.T, lies map[string]lie) {
 	t.Helper()
 	for name, l := range lies {
@@ -289,7 +289,7 @@ func TestP6MembersTwice(t *testing.T) {
 		provider := p.provider(nil)
 		flow, _ := p.begin(provider, Request{})
 		p.answer("/token", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json") // any other would be read as a form
+			w.Header().Set("Content-Type", "application/json") // otherwise it would be parsed as a form
 			_, _ = fmt.Fprintf(w, `{"access_token":%q,"id_token":%q,"id_token":%q}`, accessToken, "x", p.idToken())
 		})
 		_, err := provider.Finish(t.Context(), flow, goodAnswer(), redirectURI)

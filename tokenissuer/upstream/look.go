@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
-// lookAt resolves a provider's address, and says whether all of its addresses may be dialled.
+// lookAt resolves a provider's address, and reports whether all results may be dialled.
 func lookAt(ctx context.Context, s *signin.Steps, c *channel, address string) bool {
 	list, err := c.client.Addresses(ctx, address)
 	if err != nil {
@@ -47,7 +47,7 @@ func joinAddresses(list []netip.Addr) string {
 	return strings.Join(texts, ", ")
 }
 
-// Test looks at metadata, keys and client as a sign-in would use them, at the provider itself. Its steps are address, connection, metadata,
+// Test checks metadata, keys and client as a sign-in would use them, at the provider itself. Its steps are address, connection, metadata,
 // issuer, endpoints, keys, algorithms, pkce, client, redirect_uri.
 func (p *OpenID) Test(ctx context.Context, redirectURI string) []signin.Step {
 	var s signin.Steps
@@ -68,8 +68,8 @@ func (p *OpenID) Test(ctx context.Context, redirectURI string) []signin.Step {
 	return s
 }
 
-// testGroups says whether the claim with the groups comes: by the sign-ins that there were, and before the first by the metadata, where they list
-// claims. A provider leaves out a claim for which no scope was asked, and people are then in no groups of it.
+// testGroups reports whether the provider sends the groups claim. It relies on the sign-ins so far or, before the first, on the claims
+// listed in the metadata. A provider omits a claim whose scope was not requested, and people then have no groups of this provider.
 func (p *OpenID) testGroups(s *signin.Steps, m *metadata) {
 	claim := p.settings.GroupsClaim
 	outer, _, _ := strings.Cut(claim, ".")
@@ -85,7 +85,7 @@ func (p *OpenID) testGroups(s *signin.Steps, m *metadata) {
 	}
 }
 
-// testMetadata returns nil when nothing else can be looked at.
+// testMetadata returns nil if nothing else can be checked.
 func (p *OpenID) testMetadata(ctx context.Context, s *signin.Steps) *metadata {
 	issuer := p.settings.Issuer
 	if !lookAt(ctx, s, p.channel, issuer) {
@@ -128,7 +128,7 @@ func (p *OpenID) testMetadata(ctx context.Context, s *signin.Steps) *metadata {
 	return m
 }
 
-// brokenConnection says where a connection has failed; empty: there was an answer.
+// brokenConnection describes where a connection failed. It returns "" if there was a response.
 func brokenConnection(err error) string {
 	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
 		return "the certificate is not valid for this host, or of an authority that this machine does not know"
@@ -165,7 +165,7 @@ func (p *OpenID) testKeys(ctx context.Context, s *signin.Steps, m *metadata) {
 	s.Pass("algorithms", "%s", joined(usable))
 }
 
-// testClient redeems a code that does not exist. A provider that complains of the code has accepted the client.
+// testClient redeems a nonexistent code. A provider that refuses the code has accepted the client.
 func testClient(ctx context.Context, s *signin.Steps, c *channel, config oauth2.Config) {
 	_, err := c.redeem(ctx, config, newFlow(Request{}, time.Time{}), oauth.NewSecret("gatehouse-test-"+oauth.NewID()))
 	e := oauth.AsError(err)
@@ -179,7 +179,7 @@ func testClient(ctx context.Context, s *signin.Steps, c *channel, config oauth2.
 	}
 }
 
-// Test looks at GitHub, and at the client.
+// Test checks GitHub and the client.
 func (g *GitHub) Test(ctx context.Context, redirectURI string) []signin.Step {
 	var s signin.Steps
 	if lookAt(ctx, &s, g.channel, g.web) && lookAt(ctx, &s, g.channel, g.api) {

@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
-// metadata has the members that we use of a provider's metadata (OpenID Connect Discovery §3, RP-Initiated Logout §2.1,
-// RFC 9207 §3).
+// metadata has the members of a provider's metadata that are used here (OpenID Connect Discovery §3, RP-Initiated Logout §2.1, RFC 9207
+// §3).
 type metadata struct {
 	Issuer                string   `json:"issuer"`
 	AuthorizationEndpoint string   `json:"authorization_endpoint"`
@@ -29,7 +29,7 @@ type metadata struct {
 	ResponseIssuer        bool     `json:"authorization_response_iss_parameter_supported"`
 }
 
-// readMetadata parses metadata, and says why it cannot be used.
+// readMetadata parses and checks metadata. Its error says why the metadata is unusable.
 func (p *OpenID) readMetadata(document []byte) (*metadata, error) {
 	m := new(metadata)
 	if err := strictjson.Object(document, m); err != nil {
@@ -44,7 +44,7 @@ func (p *OpenID) readMetadata(document []byte) (*metadata, error) {
 	return m, errors.Join(m.endpoints(p.channel.client.CheckURL)...)
 }
 
-// endpoints says which endpoints cannot be used.
+// endpoints returns an error for each unusable endpoint.
 func (m *metadata) endpoints(check func(string) error) (failed []error) {
 	for _, e := range []struct {
 		name, address string
@@ -73,8 +73,8 @@ func (m *metadata) endpoints(check func(string) error) (failed []error) {
 	return failed
 }
 
-// usableAlgorithms are those with which the provider may sign ID tokens: never none, and no symmetric one. RS256 is what every
-// provider has to support (OpenID Connect Discovery §3).
+// usableAlgorithms returns the algorithms with which the provider may sign ID tokens, without none and symmetric ones. Every provider must
+// support RS256 (OpenID Connect Discovery §3).
 func (m *metadata) usableAlgorithms() (usable []string) {
 	offered := m.Algorithms
 	if len(offered) == 0 {
@@ -88,12 +88,12 @@ func (m *metadata) usableAlgorithms() (usable []string) {
 	return usable
 }
 
-// authStyle is how we authenticate at the token endpoint: with HTTP Basic, which metadata without the member means, where
-// the provider has it.
+// authStyle returns how we authenticate at the token endpoint. It prefers HTTP Basic, which is also the default of metadata without the
+// member.
 func (m *metadata) authStyle(c Client) (oauth2.AuthStyle, error) {
 	switch methods := m.Authentication; {
 	case c.Secret.IsEmpty():
-		return oauth2.AuthStyleInParams, nil // client_id alone
+		return oauth2.AuthStyleInParams, nil // only client_id
 	case len(methods) == 0, slices.Contains(methods, "client_secret_basic"):
 		return oauth2.AuthStyleInHeader, nil
 	case slices.Contains(methods, "client_secret_post"):

@@ -18,23 +18,23 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// Settings describe an OpenID provider.
+// Settings configure an OpenID provider.
 type Settings struct {
 	// Name is the provider's name in the configuration.
 	Name string
-	// Issuer is its issuer identifier: what iss must be, byte for byte.
+	// Issuer is the provider's issuer identifier. iss must equal it byte for byte.
 	Issuer string
 	Client Client
-	// Scopes are asked for; default: openid, email and profile. openid is always among them.
+	// Scopes are the requested scopes. Default: openid, email and profile. openid is always included.
 	Scopes []string
-	// GroupsClaim is the claim with the groups, or a path to it as realm_access.roles; empty: the provider says nothing of groups.
+	// GroupsClaim is the claim with the groups, or a path to it such as realm_access.roles. If it is empty, the provider sends no groups.
 	GroupsClaim string
 	// AllowPrivateNetwork allows loopback, private and link-local addresses, and plain http on loopback.
 	AllowPrivateNetwork bool
 }
 
-// finishTimeout bounds Finish: the token endpoint, the keys and userinfo together. Each has five seconds of its own. A shutdown waits for
-// it, and is to end within ten seconds.
+// finishTimeout bounds Finish: token endpoint, keys and userinfo together. Each has five seconds of its own. A shutdown waits for Finish
+// and must end within ten seconds.
 const finishTimeout = 8 * time.Second
 
 // OpenID is an OpenID provider.
@@ -44,7 +44,7 @@ type OpenID struct {
 	published *fetch.Keys
 	now       func() time.Time
 	health    signin.Health
-	// signIns counts those since the start, and withGroups those of them in which the claim with the groups came.
+	// signIns counts the sign-ins since the start, and withGroups those with the groups claim.
 	signIns, withGroups atomic.Int64
 }
 
@@ -77,7 +77,7 @@ func NewOpenID(settings Settings, options fetch.Options) (*OpenID, error) {
 	return p, err
 }
 
-// UseSnapshots sets the storage for metadata and keys; nil: none.
+// UseSnapshots sets the storage for metadata and keys, or nil for none.
 func (p *OpenID) UseSnapshots(s fetch.Snapshots) { p.published.UseSnapshots(s) }
 
 // Run keeps metadata and keys fresh until ctx ends.
@@ -86,8 +86,8 @@ func (p *OpenID) Run(ctx context.Context) {
 	p.channel.client.CloseIdleConnections()
 }
 
-// Begin returns the URL of the provider's authorization endpoint. It waits, for at most five seconds, only when the provider's
-// metadata was never fetched.
+// Begin returns the URL of the provider's authorization endpoint. It waits only if the provider's metadata was never fetched, for at most
+// five seconds.
 func (p *OpenID) Begin(ctx context.Context, r Request) (location string, flow Flow, err error) {
 	m, err := p.metadata(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *OpenID) Begin(ctx context.Context, r Request) (location string, flow Fl
 			options = append(options, oauth2.SetAuthURLParam(name, value))
 		}
 	}
-	if r.MaxAge > 0 || flow.Fresh { // with max_age the ID token must have auth_time (OpenID Connect Core §2)
+	if r.MaxAge > 0 || flow.Fresh { // with max_age, the ID token must have auth_time (OpenID Connect Core §2)
 		options = append(options, oauth2.SetAuthURLParam("max_age", strconv.FormatInt(int64(r.MaxAge/time.Second), 10)))
 	}
 	return config.AuthCodeURL(r.State, options...), flow, nil
@@ -120,7 +120,7 @@ func (p *OpenID) Finish(ctx context.Context, flow Flow, a Answer, redirectURI st
 	}
 	defer leave()
 
-	// 1. The answer is this provider's, as far as it can say so (RFC 9207): before its error or code is believed.
+	// 1. The answer comes from this provider, as far as it can show (RFC 9207). This check precedes any use of its error or code.
 	m, err := p.metadata(ctx)
 	if err != nil {
 		return signin.Account{}, err
@@ -131,7 +131,7 @@ func (p *OpenID) Finish(ctx context.Context, flow Flow, a Answer, redirectURI st
 	// Everything so far came through the browser. The rest comes from the provider itself.
 	defer func() { noted(&p.health, p.now(), err) }()
 
-	// 2. The code, with the verifier that only this sign-in has.
+	// 2. The code, with the verifier of this sign-in.
 	config, err := p.config(m, redirectURI)
 	if err != nil {
 		return signin.Account{}, err
@@ -145,7 +145,7 @@ func (p *OpenID) Finish(ctx context.Context, flow Flow, a Answer, redirectURI st
 	if err != nil {
 		return signin.Account{}, err
 	}
-	// 4. What it lacks, from the userinfo endpoint.
+	// 4. Missing claims, from the userinfo endpoint.
 	if m.UserinfoEndpoint != "" && !p.settings.hasWanted(claims) {
 		if err := p.addUserinfo(ctx, m, claims, oauth.NewSecret(tokens.AccessToken)); err != nil {
 			return signin.Account{}, err
@@ -181,7 +181,7 @@ func (p *OpenID) config(m *metadata, redirectURI string) (oauth2.Config, error) 
 	}, nil
 }
 
-// checkAnswer refuses the answer of another provider, and the provider's own error.
+// checkAnswer refuses an answer from another provider, and the provider's own error.
 func (m *metadata) checkAnswer(a Answer) error {
 	switch {
 	case a.Issuer != "" && a.Issuer != m.Issuer:
@@ -196,8 +196,8 @@ func (m *metadata) checkAnswer(a Answer) error {
 	return nil
 }
 
-// SignOutURL returns the URL of the provider's RP-initiated logout (OpenID Connect RP-Initiated Logout §2). The provider asks
-// the person, for we keep no ID token of the sign-in.
+// SignOutURL returns the URL of the provider's RP-initiated logout (OpenID Connect RP-Initiated Logout §2). The provider asks the person
+// for confirmation, because no ID token of the sign-in is kept here.
 func (p *OpenID) SignOutURL(s SignOut) string {
 	document := p.published.Known().Metadata()
 	if document == nil {
@@ -223,7 +223,7 @@ func (p *OpenID) SignOutURL(s SignOut) string {
 	return u.String()
 }
 
-// checkIssuer refuses an issuer that no ID token can have.
+// checkIssuer refuses an issuer that cannot occur in an ID token.
 func checkIssuer(issuer string) error {
 	u, err := url.Parse(issuer)
 	if err != nil {

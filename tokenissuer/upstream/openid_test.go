@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 )
 
-// TestSignIn walks through a sign-in as it should be.
+// TestSignIn performs a regular sign-in.
 func TestSignIn(t *testing.T) {
 	p := newIDP(t)
 	p.claims["groups"] = []string{"engineering", "ops"}

@@ -162,7 +162,7 @@ func TestSignOutURL(t *testing.T) {
 	}
 }
 
-// wantSteps compares the steps, and has none with a secret.
+// wantSteps compares the steps and checks that none contains a secret.
 func wantSteps(t *testing.T, list []signin.Step, want string) {
 	t.Helper()
 	var got []string

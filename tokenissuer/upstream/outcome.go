@@ -16,35 +16,34 @@ import (
 
 // Errors that end a sign-in at a provider without a user. Compare them with errors.Is. Their reasons are stable.
 var (
-	// ErrDenied means that the person or the provider said no.
+	// ErrDenied means that the person or the provider declined.
 	ErrDenied = oauth.NewError(oauth.AccessDenied, "provider_denied").
 			WithDescription("You were not signed in: the sign-in was cancelled or refused at the provider.")
-	// ErrInteraction means that the provider has to ask the person and was not allowed to, or that it does not prove the fresh
-	// sign-in that was demanded.
+	// ErrInteraction means that the provider needs to ask the person but may not, or that it does not prove the required fresh sign-in.
 	ErrInteraction = oauth.NewError(oauth.LoginRequired, "provider_interaction_required").
 			WithDescription("The provider does not confirm that you have just signed in there. Sign in again, or in another way.")
-	// ErrUnavailable means that the provider is away, slow, or says so itself.
+	// ErrUnavailable means that the provider is unreachable, slow, or reports that it is unavailable.
 	ErrUnavailable = oauth.NewError(oauth.TemporarilyUnavailable, "provider_unavailable").
 			WithDescription("The provider does not answer at the moment. Try again in a minute, or sign in another way.").
 			WithRetryAfter(retryAfter)
-	// ErrMisconfigured means that the registration at the provider or our configuration is wrong; the operator has to act.
+	// ErrMisconfigured means that the registration at the provider or our configuration is wrong. The operator must act.
 	ErrMisconfigured = oauth.NewError(oauth.ServerError, "provider_misconfigured").
 				WithDescription("Signing in with this provider is not set up correctly. Tell the administrator.")
-	// ErrUntrusted means that the answer is not one of this provider for this sign-in.
+	// ErrUntrusted means that the answer is not from this provider for this sign-in.
 	ErrUntrusted = oauth.NewError(oauth.AccessDenied, "provider_answer_untrusted").
 			WithDescription("The provider's answer does not belong to this sign-in. Start again.")
-	// ErrMalformed means that the answer of the browser cannot be read.
+	// ErrMalformed means that the answer in the browser's request is malformed.
 	ErrMalformed = oauth.NewError(oauth.InvalidRequest, "provider_answer_malformed").
 			WithDescription("The provider's answer cannot be read. Start again.")
-	// ErrExpired means that the code was used or is too old; a new sign-in may succeed.
+	// ErrExpired means that the code was used or has expired. A new sign-in may succeed.
 	ErrExpired = oauth.NewError(oauth.InvalidGrant, "provider_code_refused").
 			WithDescription("The sign-in took too long or was used already. Start again.")
 )
 
-// outcomes are all of them.
+// outcomes lists all of these errors.
 var outcomes = []*oauth.Error{ErrDenied, ErrInteraction, ErrUnavailable, ErrMisconfigured, ErrUntrusted, ErrMalformed, ErrExpired}
 
-// retryAfter is when a provider that is away may be tried again.
+// retryAfter is when to retry an unavailable provider.
 const retryAfter = 10 * time.Second
 
 func malformed(text string) error { return ErrMalformed.WithCause(errors.New(text)) }
@@ -57,7 +56,7 @@ func misconfigured(format string, values ...any) error {
 	return ErrMisconfigured.WithCause(fmt.Errorf(format, values...))
 }
 
-// unavailable is the outcome of an error of the network, or of what was awaited in vain.
+// unavailable returns the outcome for a network error or a timeout.
 func unavailable(err error) error {
 	if e, ok := errors.AsType[*oauth.Error](err); ok && slices.ContainsFunc(outcomes, func(o *oauth.Error) bool { return errors.Is(e, o) }) {
 		return e
@@ -65,8 +64,7 @@ func unavailable(err error) error {
 	return ErrUnavailable.WithCause(err)
 }
 
-// said is the outcome of an error that the provider has sent through the browser (RFC 6749 §4.1.2.1, OpenID Connect Core
-// §3.1.2.6).
+// said returns the outcome for an error that the provider sent through the browser (RFC 6749 §4.1.2.1, OpenID Connect Core §3.1.2.6).
 func said(code string) error {
 	cause := fmt.Errorf("the provider answered with error %.64q", code)
 	switch code {
@@ -80,7 +78,7 @@ func said(code string) error {
 	return ErrMisconfigured.WithCause(cause)
 }
 
-// refusal is the outcome of a request to the token endpoint that has failed. The text of its cause has none of the secrets.
+// refusal returns the outcome of a failed request to the token endpoint. It removes the secrets from the text of the cause.
 func refusal(err error, secrets ...oauth.Secret) error {
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
@@ -91,7 +89,7 @@ func refusal(err error, secrets ...oauth.Secret) error {
 		status = refused.Response.StatusCode
 	}
 	text := fmt.Sprintf("the token endpoint answered with status %d", status)
-	// Before they are cut, because half of a secret would not be recognised.
+	// Remove secrets before truncating, because half of a secret would not be recognised.
 	if refused.ErrorCode != "" {
 		text += fmt.Sprintf(", error %.64q", withoutSecrets(errors.New(refused.ErrorCode), secrets))
 	}
@@ -100,7 +98,7 @@ func refusal(err error, secrets ...oauth.Secret) error {
 	}
 	cause := withoutSecrets(errors.New(text), secrets)
 	switch code := refused.ErrorCode; {
-	case code == "invalid_grant", code == "invalid_request", code == "bad_verification_code": // a made-up code may be any of these
+	case code == "invalid_grant", code == "invalid_request", code == "bad_verification_code": // a forged code may cause any of these
 		return ErrExpired.WithCause(cause)
 	case code == "temporarily_unavailable", code == "server_error", status >= 500, status == 429:
 		return ErrUnavailable.WithCause(cause)
@@ -115,7 +113,7 @@ func withoutSecrets(err error, secrets []oauth.Secret) error {
 	return fetch.WithoutSecrets(err, secrets...)
 }
 
-// isProvidersFault reports whether an error says that the provider does not work, rather than that a person may not sign in.
+// isProvidersFault reports whether an error is the provider's fault, rather than a refusal of the person.
 func isProvidersFault(err error) bool {
 	return (errors.Is(err, ErrUnavailable) || errors.Is(err, ErrMisconfigured)) && !errors.Is(err, context.Canceled)
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// Provider is an identity provider to which browsers are sent to sign in. It is safe for concurrent use. The errors of its
-// methods are *oauth.Error with one of the reasons of outcome.go; Description is the sentence for the person.
+// Provider is an identity provider at which people sign in with a browser. It is safe for concurrent use. The errors of its methods are
+// *oauth.Error with one of the reasons of outcome.go; Description is the sentence for the person.
 type Provider interface {
-	// Begin returns the URL to which the browser goes, and what the caller keeps for Finish, sealed and bound to that browser.
+	// Begin returns the URL to send the browser to, and the flow, which the caller keeps for Finish, sealed and bound to that browser.
 	Begin(context.Context, Request) (location string, flow Flow, err error)
-	// Finish redeems the code of an answer whose state the caller has checked, and returns the account of the person.
+	// Finish redeems the code of an answer and returns the person's account. The caller must have checked the answer's state.
 	Finish(context.Context, Flow, Answer, string) (signin.Account, error)
-	// SignOutURL returns the URL at which a browser signs out of the provider; empty: it offers none, or is not known yet.
+	// SignOutURL returns the URL at which a browser signs out of the provider. It is empty if the provider has none or it is not known yet.
 	SignOutURL(SignOut) string
-	// Test looks at the provider now, step by step, for its operator. RedirectURI is where the provider will send browsers.
+	// Test checks the provider now, step by step, for its operator. redirectURI is where the provider will send browsers.
 	Test(ctx context.Context, redirectURI string) []signin.Step
 	// State returns the health of the provider. It makes no requests.
 	State() signin.State
-	// UseSnapshots sets the storage for what the provider publishes; nil: none.
+	// UseSnapshots sets the storage for what the provider publishes, or nil for none.
 	UseSnapshots(fetch.Snapshots)
 	// Run keeps what the provider publishes fresh until ctx ends.
 	Run(context.Context)
@@ -41,14 +41,14 @@ type Client struct {
 type Request struct {
 	// RedirectURI is where the provider sends the browser back, byte for byte as registered there.
 	RedirectURI string
-	// State comes back with the answer. The caller binds it to the browser.
+	// State is returned with the answer. The caller binds it to the browser.
 	State string
-	// LoginHint is the address or name that the person has given already; empty: none.
+	// LoginHint is the address or name that the person has already entered, or empty.
 	LoginHint string
-	// Prompt is none, login, consent or select_account (OpenID Connect Core §3.1.2.1); empty: the provider decides. With login
+	// Prompt is none, login, consent or select_account (OpenID Connect Core §3.1.2.1). If it is empty, the provider decides. With login,
 	// the provider must prove that the person has signed in since.
 	Prompt string
-	// MaxAge is how old the sign-in at the provider may be; zero: of any age.
+	// MaxAge is the maximum age of the sign-in at the provider. Zero means any age.
 	MaxAge time.Duration
 }
 
@@ -58,14 +58,14 @@ type Flow struct {
 	Nonce string
 	// Verifier is the PKCE verifier (RFC 7636).
 	Verifier oauth.Secret
-	// Began is when the browser was sent to the provider. Fresh: the person must have signed in there since.
+	// Began is when the browser was sent to the provider. Fresh requires that the person has signed in there since.
 	Began time.Time
 	Fresh bool
 	// MaxAge is that of the request.
 	MaxAge time.Duration
 }
 
-// newFlow returns fresh secrets. The nonce has 130 bits, the verifier 256.
+// newFlow returns a flow with new secrets. The nonce has 130 bits, the verifier 256.
 func newFlow(r Request, now time.Time) Flow {
 	return Flow{
 		Nonce: oauth.NewID(), Verifier: oauth.NewSecret(oauth2.GenerateVerifier()), Began: now, Fresh: r.Prompt == promptLogin, MaxAge: r.MaxAge,
@@ -74,11 +74,11 @@ func newFlow(r Request, now time.Time) Flow {
 
 // SignOut describes a sign-out at the provider.
 type SignOut struct {
-	// RedirectURI is where it sends the browser then, registered there; empty: it stays.
+	// RedirectURI is where the provider sends the browser afterwards. It is registered there. If it is empty, the browser stays.
 	RedirectURI string
-	// State comes back with the browser; empty: none.
+	// State is returned with the browser, or empty.
 	State string
-	// Hint is the person's address or name; empty: none.
+	// Hint is the person's address or name, or empty.
 	Hint string
 }
 

@@ -11,11 +11,11 @@ import (
 
 const google = "https://accounts.google.com"
 
-// entraHosts are those of Microsoft Entra ID, worldwide and in the national clouds.
+// entraHosts are the hosts of Microsoft Entra ID, worldwide and in the national clouds.
 var entraHosts = []string{"login.microsoftonline.com", "login.microsoftonline.us", "login.partner.microsoftonline.cn"}
 
-// checkTenant refuses the URLs of Entra that stand for several tenants. The metadata there has a template in the place of the
-// issuer, so that any tenant would be accepted.
+// checkTenant refuses the URLs of Entra that stand for several tenants. Their metadata has a template as issuer, so any tenant would be
+// accepted.
 func checkTenant(u *url.URL) error {
 	tenant, _, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	if !isEntra(u) || !slices.Contains([]string{"common", "organizations", "consumers"}, strings.ToLower(tenant)) && tenant != "" {
@@ -26,7 +26,7 @@ func checkTenant(u *url.URL) error {
 
 func isEntra(u *url.URL) bool { return slices.Contains(entraHosts, strings.ToLower(u.Hostname())) }
 
-// emailVerified reports whether the provider vouches for the address: email_verified says so in general.
+// emailVerified reports whether the provider vouches for the address. For most providers, email_verified says so.
 func (s *Settings) emailVerified(c *claimSet) bool {
 	issuer, err := url.Parse(s.Issuer)
 	if err != nil || c.text("email") == "" {
@@ -34,13 +34,13 @@ func (s *Settings) emailVerified(c *claimSet) bool {
 	}
 	switch {
 	case isEntra(issuer):
-		// Entra has no email_verified, and email is whatever an administrator of the tenant has written. The optional claim
-		// xms_edov says whether the domain's owner is verified.
+		// Entra has no email_verified, and an administrator of the tenant can set email to any value. The optional claim xms_edov says
+		// whether the owner of the domain is verified.
 		edov := c.members["xms_edov"]
 		return isTrue(edov) || edov == "1" || edov == strictjson.Number("1")
 	case s.Issuer == google:
-		// Google verifies an address once. It is still the person's where Google itself provides it: in a Workspace (hd), or at
-		// gmail.com. An address of another domain may have a new owner.
+		// Google verifies an address once. The address is certainly still the person's if Google itself provides it: in a Workspace (hd),
+		// or at gmail.com. An address of another domain may have a new owner.
 		return isTrue(c.members["email_verified"]) && (c.text("hd") != "" || strings.HasSuffix(strings.ToLower(c.text("email")), "@gmail.com"))
 	}
 	return isTrue(c.members["email_verified"])
@@ -51,9 +51,8 @@ const (
 	promptSelectAccount = "select_account"
 )
 
-// prompt returns what a provider is sent that is to ask for a prompt. Several, such as node oidc-provider, refuse to be asked to have
-// people select an account, and not all list their prompts; a new sign-in has the same effect. Google and
-// Entra know select_account without saying so, and Google does not know login.
+// prompt returns the prompt to send to a provider. Several providers, such as node oidc-provider, refuse select_account, and not all list
+// their prompts; login has the same effect. Google and Entra support select_account without listing it, and Google does not support login.
 func (s *Settings) prompt(m *metadata, wanted string) string {
 	issuer, err := url.Parse(s.Issuer)
 	if wanted != promptSelectAccount || slices.Contains(m.Prompts, wanted) || s.Issuer == google || err == nil && isEntra(issuer) {

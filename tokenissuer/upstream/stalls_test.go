@@ -43,7 +43,7 @@ func TestV8AProviderThatStalls(t *testing.T) {
 							_ = conn.Close()
 						}
 					})
-					provider := p.provider(func(s *Settings) { s.GroupsClaim = "groups" }) // which userinfo alone may have
+					provider := p.provider(func(s *Settings) { s.GroupsClaim = "groups" }) // only userinfo may have them
 					ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 					defer cancel()
 					begun := time.Now()

@@ -6,14 +6,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// noted records the outcome of an exchange with a provider. An error that may be the person's says nothing of the provider.
+// noted records the outcome of an exchange with a provider. An error that may be the person's fault is not recorded.
 func noted(h *signin.Health, now time.Time, err error) {
 	if err == nil || isProvidersFault(err) {
 		h.Note(now, err)
 	}
 }
 
-// State returns how it went with fetches of metadata and keys, and with sign-ins.
+// State returns the health of the provider, by the fetches of metadata and keys and by the sign-ins.
 func (p *OpenID) State() signin.State {
 	s, known := p.health.State(), p.published.Known()
 	if at := known.FetchedAt(); at.After(s.LastSuccess) {

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
-// hasWanted reports whether the claims have what the configuration asks for.
+// hasWanted reports whether the claims include what the configuration needs.
 func (s *Settings) hasWanted(c *claimSet) bool {
 	if s.GroupsClaim != "" && c.find(s.GroupsClaim) == nil {
 		return false
@@ -24,8 +24,8 @@ func (s *Settings) hasWanted(c *claimSet) bool {
 	return true
 }
 
-// addUserinfo adds the claims of the userinfo endpoint (OpenID Connect Core §5.3) that the ID token does not have. Userinfo is
-// not signed. Its sub must be that of the ID token; otherwise the access token may have been substituted (§5.3.4).
+// addUserinfo adds the claims of the userinfo endpoint (OpenID Connect Core §5.3) that the ID token lacks. Userinfo is not signed. Its sub
+// must equal that of the ID token; otherwise the access token may have been substituted (§5.3.4).
 func (p *OpenID) addUserinfo(ctx context.Context, m *metadata, claims *claimSet, accessToken oauth.Secret) error {
 	body, err := p.channel.get(ctx, m.UserinfoEndpoint, accessToken)
 	if err != nil {
@@ -38,11 +38,11 @@ func (p *OpenID) addUserinfo(ctx context.Context, m *metadata, claims *claimSet,
 	if more.Subject != claims.Subject {
 		return untrusted("userinfo is about another sub than the ID token")
 	}
-	// email_verified counts only beside the address that it is about.
+	// email_verified applies only to the address in the same document.
 	if claims.members["email"] != nil && claims.text("email") != more.text("email") {
 		delete(more.members, "email_verified")
 	}
-	delete(more.members, "amr") // userinfo is not about a sign-in
+	delete(more.members, "amr") // userinfo does not describe a sign-in
 	merged := maps.Clone(more.members)
 	if claims.members["email"] == nil {
 		delete(claims.members, "email_verified")
@@ -52,7 +52,7 @@ func (p *OpenID) addUserinfo(ctx context.Context, m *metadata, claims *claimSet,
 	return nil
 }
 
-// readUserinfo reads the answer of the userinfo endpoint. Of the claims by which an ID token is verified it has sub alone.
+// readUserinfo decodes a userinfo response. Of the claims used to verify an ID token, it keeps only sub.
 func readUserinfo(body []byte) (*claimSet, error) {
 	more, err := strictjson.Members(body)
 	if err != nil {

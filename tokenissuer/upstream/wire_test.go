@@ -56,7 +56,7 @@ func gzipped(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// slow answers when the client has gone, which the server notices once it has read the body.
+// slow responds after the client has disconnected, which the server notices once it has read the body.
 func slow(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()
@@ -319,7 +319,7 @@ func TestP15ErrorsOfTheProvider(t *testing.T) {
 
 // TestP14Secrets: a provider that quotes our code, verifier and secret in an error → none of it in error, state or log.
 func TestP14Secrets(t *testing.T) {
-	for filler := 180; filler <= 240; filler += 4 { // the text is cut in every place of the last secret
+	for filler := 180; filler <= 240; filler += 4 { // the text is truncated at each position of the last secret
 		quotesSecrets(t, filler)
 	}
 }
@@ -346,7 +346,7 @@ func TestP171SecretsInTheNameOfAnError(t *testing.T) {
 	}
 }
 
-// quotesSecrets has a provider quote our request in its error, with so many letters before the last secret.
+// quotesSecrets makes a provider quote the request in its error, with a filler of that length before the last secret.
 func quotesSecrets(t *testing.T, filler int) {
 	t.Helper()
 	p := newIDP(t)
@@ -354,7 +354,7 @@ func quotesSecrets(t *testing.T, filler int) {
 	p.answer("/token", func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		id, secret, _ := r.BasicAuth()
-		w.Header().Set("Content-Type", "application/json") // any other would be read as a form, without a description
+		w.Header().Set("Content-Type", "application/json") // otherwise it would be parsed as a form, without a description
 		w.WriteHeader(http.StatusUnauthorized)
 		p.write(w, map[string]any{"error": "invalid_client", "error_description": strings.Join(
 			[]string{id, secret, r.Header.Get("Authorization"), r.PostForm.Get("code"), r.PostForm.Get("code_verifier"), strings.Repeat(".", filler), secret}, " ")})

@@ -40,8 +40,8 @@ func Weight(parameters string) float64 {
 	return 1
 }
 
-// PrefersJSON reports whether Accept gives JSON more weight than HTML (RFC 9110 §12.5.1). Wildcards count for neither, so
-// the default is a page.
+// PrefersJSON reports whether Accept gives JSON more weight than HTML (RFC 9110 §12.5.1). Wildcards count for neither, so the default is a
+// page.
 func PrefersJSON(accept []string) bool {
 	var json, html float64
 	for item := range strings.SplitSeq(strings.ToLower(strings.Join(accept, ",")), ",") {

@@ -13,13 +13,13 @@ import (
 type Challenge struct {
 	// Realm is the issuer's URL.
 	Realm string
-	// ResourceMetadata is the resource_metadata URL (RFC 9728 §5.1); empty: none.
+	// ResourceMetadata is the resource_metadata URL (RFC 9728 §5.1), or empty.
 	ResourceMetadata string
-	// Scope lists the scopes that the resource needs; empty: none, or those that the error names.
+	// Scope lists the scopes that the resource needs. If it is empty, those that the error names are used.
 	Scope string
 }
 
-// PreparedChallenge is a Challenge that caches the headers of common refusals. Each resource has its own.
+// PreparedChallenge is a Challenge that caches the headers of common refusals. Each resource has one of its own.
 type PreparedChallenge struct {
 	challenge Challenge
 	lines     prepared[string]
@@ -28,10 +28,10 @@ type PreparedChallenge struct {
 // Prepare returns a PreparedChallenge of c.
 func (c Challenge) Prepare() *PreparedChallenge { return &PreparedChallenge{challenge: c} }
 
-// Challenge returns the Challenge it was prepared from.
+// Challenge returns the Challenge that c was prepared from.
 func (c *PreparedChallenge) Challenge() Challenge { return c.challenge }
 
-// SetHeaders is like Challenge.SetHeaders. A scope that is not empty replaces that of the resource.
+// SetHeaders is like Challenge.SetHeaders. A nonempty scope replaces the resource's.
 func (c *PreparedChallenge) SetHeaders(w http.ResponseWriter, err error, scope string) int {
 	status, e := SetStatusHeaders(w, err), oauth.AsError(err)
 	build := func() string {
@@ -49,8 +49,8 @@ func (c *PreparedChallenge) SetHeaders(w http.ResponseWriter, err error, scope s
 	return status
 }
 
-// SetHeaders sets the headers of a refusal and returns its status. A request without a token gets a challenge without an
-// error (RFC 6750 §3.1); errors that are not about the credential get no challenge.
+// SetHeaders sets the headers of a refusal and returns its status. A request without a token gets a challenge without an error (RFC 6750
+// §3.1). Errors that do not concern the credential get no challenge.
 func (c Challenge) SetHeaders(w http.ResponseWriter, err error) int {
 	status := SetStatusHeaders(w, err)
 	setChallenge(w, c.line(status, oauth.AsError(err)))
@@ -60,7 +60,7 @@ func (c Challenge) SetHeaders(w http.ResponseWriter, err error) int {
 // setChallenge sets the headers of every refusal. An empty line means no challenge.
 func setChallenge(w http.ResponseWriter, line string) {
 	header := w.Header()
-	// Do not share the array between responses: other handlers may edit header values in place.
+	// The array must not be shared between responses, because other handlers may edit header values in place.
 	lines := []string{"no-store", "no-cache", "Accept", line, "nosniff"}
 	header["Cache-Control"], header["Pragma"], header["X-Content-Type-Options"] = lines[0:1:1], lines[1:2:2], lines[4:5:5]
 	if header["Vary"] == nil {
@@ -95,8 +95,7 @@ func (c Challenge) line(status int, e *oauth.Error) string {
 	return string(appendStepUp(value, e))
 }
 
-// appendStepUp appends the required sign-in (RFC 9470 §3). It rounds max_age down, so that a token obtained with it
-// passes.
+// appendStepUp appends the required sign-in (RFC 9470 §3). It rounds max_age down, so that a token obtained with it is accepted.
 func appendStepUp(value []byte, e *oauth.Error) []byte {
 	if len(e.ACRValues) > 0 {
 		value = appendQuoted(append(value, ", acr_values="...), strings.Join(e.ACRValues, " "))
@@ -107,8 +106,8 @@ func appendStepUp(value []byte, e *oauth.Error) []byte {
 	return value
 }
 
-// scopeFor returns the scope parameter: everything the resource needs, so that a client which requests exactly that
-// succeeds. If that is unknown, it returns what the error names.
+// scopeFor returns the scope parameter. It names all scopes that the resource needs, so that a client that requests exactly those succeeds.
+// If they are unknown, it returns the scopes that the error names.
 func (c Challenge) scopeFor(e *oauth.Error) string {
 	if c.Scope != "" {
 		return c.Scope
@@ -116,13 +115,13 @@ func (c Challenge) scopeFor(e *oauth.Error) string {
 	return e.Scope
 }
 
-// Write answers a refused request with a JSON:API document if the client prefers that, or else OAuth JSON.
+// Write writes a refusal, as a JSON:API document if the client prefers that, or else as OAuth JSON.
 func (c Challenge) Write(w http.ResponseWriter, r *http.Request, err error) {
 	status := c.SetHeaders(w, err)
 	WriteRefusal(w, r, status, err)
 }
 
-// WriteRefusal writes status and body of a refusal.
+// WriteRefusal writes the status and body of a refusal.
 func WriteRefusal(w http.ResponseWriter, r *http.Request, status int, err error) {
 	e := oauth.AsError(err)
 	if prefersJSONAPI(r.Header["Accept"]) {

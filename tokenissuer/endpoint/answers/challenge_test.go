@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestAStepUpChallengeSaysWhatSignInIsWanted holds the challenge to RFC 9470 §3: a client can do what it says.
+// TestAStepUpChallengeSaysWhatSignInIsWanted checks the challenge against RFC 9470 §3: a client can do what it requests.
 func TestAStepUpChallengeSaysWhatSignInIsWanted(t *testing.T) {
 	challenge := Challenge{Realm: "https://api.example", ResourceMetadata: "https://api.example/.well-known/oauth-protected-resource", Scope: "orders.read"}
 	const end = `, resource_metadata="https://api.example/.well-known/oauth-protected-resource", scope="orders.read"`
@@ -43,7 +43,7 @@ func TestAStepUpChallengeSaysWhatSignInIsWanted(t *testing.T) {
 	}
 }
 
-// TestOtherChallengesAskForNoSignIn: a client that is told of max_age starts a sign-in, which would not help here.
+// TestOtherChallengesAskForNoSignIn: max_age in a challenge makes a client start a sign-in, which would not help here.
 func TestOtherChallengesAskForNoSignIn(t *testing.T) {
 	for _, err := range []*oauth.Error{
 		oauth.NewError(oauth.Unauthorized, "token_missing"), oauth.NewError(oauth.InvalidToken, "expired"), oauth.MissingScope("a"),
@@ -56,8 +56,8 @@ func TestOtherChallengesAskForNoSignIn(t *testing.T) {
 	}
 }
 
-// TestPreparedRefusalsAreNotMixedUp: what is made once for a common refusal is that of its own challenge, and nobody who changes
-// the header of one answer changes that of the next.
+// TestPreparedRefusalsAreNotMixedUp: each prepared refusal belongs to its own challenge, and changing the header of one response does not
+// change later ones.
 func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
 	challenges := make(map[Challenge]*PreparedChallenge)
 	expired := oauth.NewError(oauth.InvalidToken, "token_expired").WithDescription("The access token expired")
@@ -78,7 +78,7 @@ func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
 				t.Errorf("%s: %s", name, got)
 			}
 		}
-		for _, lines := range w.Header() { // as a handler of the site may
+		for _, lines := range w.Header() { // as another handler may do
 			for i := range lines {
 				lines[i] = "spoiled"
 			}
@@ -112,7 +112,7 @@ func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
 	}
 }
 
-// TestPreparedPartsAreFew: whatever is asked for, no more than maxPrepared are kept.
+// TestPreparedPartsAreFew: at most maxPrepared values are kept, whatever is requested.
 func TestPreparedPartsAreFew(t *testing.T) {
 	var p prepared[int]
 	for i := range 10 * maxPrepared {
@@ -126,8 +126,7 @@ func TestPreparedPartsAreFew(t *testing.T) {
 	}
 }
 
-// TestManyRoutesPrepareTheirOwnChallenges: however many there are, each makes its own once, and keeps no more than it has been
-// asked for.
+// TestManyRoutesPrepareTheirOwnChallenges: each of many challenges is prepared once, and only those that were requested are kept.
 func TestManyRoutesPrepareTheirOwnChallenges(t *testing.T) {
 	common := []*oauth.Error{
 		oauth.NewError(oauth.Unauthorized, "token_missing"), oauth.NewError(oauth.InvalidToken, "token_malformed"),

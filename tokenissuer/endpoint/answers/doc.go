@@ -1,3 +1,3 @@
-// Package answers writes the answers of OAuth over HTTP: objects of JSON, and errors, each code with its status, as OAuth JSON, as a
-// JSON:API document or as a Bearer challenge. It knows nothing of what was asked.
+// Package answers writes OAuth responses over HTTP: JSON objects, and errors as OAuth JSON, as a JSON:API document or as a Bearer
+// challenge. It maps each error code to a status. It knows nothing about the requested operation.
 package answers

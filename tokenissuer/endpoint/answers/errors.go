@@ -15,19 +15,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Codes that only HTTP has.
+// Error codes that exist only in HTTP.
 const (
 	// NotFound: there is nothing at the path.
 	NotFound oauth.ErrorCode = "not_found"
 )
 
-// rendering is the status of a code, and its name on the wire.
+// rendering is the status of a code and its name in a response.
 type rendering struct {
 	status int
-	oauth  string // the error member of OAuth JSON; empty: the code itself
+	oauth  string // the error member of OAuth JSON; empty: the code
 }
 
-// renderings maps codes to status. A code that is not listed is a 400.
+// renderings maps codes to their rendering. An unlisted code has status 400.
 var renderings = map[oauth.ErrorCode]rendering{
 	oauth.InvalidClient:          {status: http.StatusUnauthorized},
 	oauth.Unauthorized:           {status: http.StatusUnauthorized},
@@ -48,7 +48,7 @@ var renderings = map[oauth.ErrorCode]rendering{
 	oauth.InsufficientAuthentication: {status: http.StatusUnauthorized},
 }
 
-// retryAfter is the Retry-After of an outage of unknown duration.
+// retryAfter is the Retry-After of an outage of unknown length.
 const retryAfter = 2 * time.Second
 
 // StatusOf returns the HTTP status of an error.
@@ -62,7 +62,7 @@ func StatusOf(err error) int {
 	return http.StatusBadRequest
 }
 
-// WireName returns the error member of OAuth JSON.
+// WireName returns the error member of OAuth JSON for a code.
 func WireName(code oauth.ErrorCode) string {
 	if r := renderings[code]; r.oauth != "" {
 		return r.oauth
@@ -70,7 +70,7 @@ func WireName(code oauth.ErrorCode) string {
 	return string(code)
 }
 
-// BearerError marks an error about an access token at an endpoint whose other errors are about clients.
+// BearerError marks an error about an access token, at an endpoint whose other errors concern clients.
 type BearerError struct{ Err *oauth.Error }
 
 // Error returns what is wrong with the token.
@@ -79,8 +79,8 @@ func (e BearerError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e BearerError) Unwrap() error { return e.Err }
 
-// WriteError writes an error as OAuth JSON (RFC 6749 §5.2). It adds a challenge only to a 401 for a request with an
-// Authorization header: with a challenge on a 400, common clients ignore the error code.
+// WriteError writes an error as OAuth JSON (RFC 6749 §5.2). It adds a challenge only to a 401 for a request with an Authorization header,
+// because common clients ignore the error code of a 400 with a challenge.
 func WriteError(w http.ResponseWriter, r *http.Request, err error, realm string) {
 	if bearer, ok := errors.AsType[BearerError](err); ok {
 		Challenge{Realm: realm}.Write(w, r, bearer.Err)
@@ -93,7 +93,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error, realm string)
 	WriteOAuthJSON(w, SetStatusHeaders(w, err), e)
 }
 
-// WriteOAuthJSON writes the body of an error as OAuth JSON, under a status.
+// WriteOAuthJSON writes an error as OAuth JSON with a status.
 func WriteOAuthJSON(w http.ResponseWriter, status int, e *oauth.Error) {
 	var body []byte
 	if isCommon(e) {
@@ -108,8 +108,7 @@ func WriteOAuthJSON(w http.ResponseWriter, status int, e *oauth.Error) {
 	writeEncoded(w, status, JSON, body)
 }
 
-// oauthJSON returns the body of an error, or nil if a text is not UTF-8. It is written by hand to keep floods of refusals
-// cheap.
+// oauthJSON returns the body of an error, or nil if a text is not UTF-8. It encodes by hand, because floods of refusals must be cheap.
 func oauthJSON(e *oauth.Error) []byte {
 	body := make([]byte, 0, 256)
 	body = append(body, `{"error":`...)
@@ -124,8 +123,8 @@ func oauthJSON(e *oauth.Error) []byte {
 	return append(body, '}')
 }
 
-// SetStatusHeaders sets the headers that belong to the error's status, and returns the status: Allow, and Retry-After in
-// whole seconds, rounded up (RFC 9110 §10.2.3).
+// SetStatusHeaders sets the headers for the error's status and returns the status. They are Allow, and Retry-After in whole seconds,
+// rounded up (RFC 9110 §10.2.3).
 func SetStatusHeaders(w http.ResponseWriter, err error) int {
 	if h, ok := errors.AsType[requests.Error](err); ok && h.Allow != "" {
 		w.Header().Set("Allow", h.Allow)
@@ -141,7 +140,7 @@ func SetStatusHeaders(w http.ResponseWriter, err error) int {
 	return status
 }
 
-// SetPageHeaders sets the headers that every HTML page has, in a language and with its Content-Security-Policy.
+// SetPageHeaders sets the headers of an HTML page in a language, with its Content-Security-Policy.
 func SetPageHeaders(h http.Header, language, policy string) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Language", language)
@@ -152,16 +151,16 @@ func SetPageHeaders(h http.Header, language, policy string) {
 	h.Set("X-Frame-Options", "DENY")
 }
 
-// JSON is the Content-Type of JSON.
+// JSON is the Content-Type header of JSON.
 var JSON = []string{"application/json; charset=utf-8"}
 
-// WriteJSON writes a success.
+// WriteJSON writes a 200 response with body as JSON.
 func WriteJSON(w http.ResponseWriter, body any) error {
 	WriteBody(w, http.StatusOK, JSON, body)
 	return nil
 }
 
-// WriteBody writes a response of a value as JSON.
+// WriteBody writes a response with body as JSON.
 func WriteBody(w http.ResponseWriter, status int, contentType []string, body any) {
 	encoded, err := json.Marshal(body, json.Deterministic(true))
 	if err != nil {
@@ -179,7 +178,7 @@ func writeUnencodable(w http.ResponseWriter) {
 func writeEncoded(w http.ResponseWriter, status int, contentType []string, body []byte) {
 	w.Header()["Content-Type"] = slices.Clone(contentType) // cloned, because other handlers may edit header values in place
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a failure means that the client has disconnected
+	_, _ = w.Write(body) // an error means that the client has disconnected
 }
 
 // quote returns text as a quoted-string (RFC 9110 §5.6.4) of visible ASCII; other characters are dropped.

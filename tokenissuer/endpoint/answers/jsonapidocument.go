@@ -10,7 +10,7 @@ import (
 // JSONAPIMediaType is the media type of JSON:API 1.1.
 const JSONAPIMediaType = "application/vnd.api+json"
 
-// JSONAPI is it as the lines of a Content-Type header.
+// JSONAPI is JSONAPIMediaType as the values of a Content-Type header.
 var JSONAPI = []string{JSONAPIMediaType}
 
 // jsonAPIDocument is a JSON:API 1.1 error document.
@@ -28,7 +28,7 @@ type jsonAPIError struct {
 	Source *jsonAPISource `json:"source,omitzero"`
 }
 
-// jsonAPISource points to the value at fault, which must exist (RFC 6901).
+// jsonAPISource points to the invalid value, which must exist (RFC 6901).
 type jsonAPISource struct {
 	Pointer string `json:"pointer"`
 }
@@ -37,8 +37,7 @@ type jsonAPIVersion struct {
 	Version string `json:"version"`
 }
 
-// WriteJSONAPIError writes an error as a JSON:API document. Pointer names the value at fault (RFC 6901); nil: there is
-// none.
+// WriteJSONAPIError writes an error as a JSON:API document. pointer names the invalid value (RFC 6901), or is nil.
 func WriteJSONAPIError(w http.ResponseWriter, status int, e *oauth.Error, pointer *string) {
 	var source *jsonAPISource
 	if pointer != nil {

@@ -7,20 +7,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Object builds a JSON object by hand, because this code runs for every issued token. Names need no quoting.
+// Object builds a JSON object. It encodes by hand, because this code runs for every issued token. Names must not need escaping.
 type Object struct {
 	b      []byte
 	failed error
 }
 
-// NewObject returns an empty object with this capacity in bytes.
+// NewObject returns an empty object with a capacity in bytes.
 func NewObject(room int) Object { return Object{b: make([]byte, 0, room)} }
 
 func (o *Object) name(name string) {
 	o.b = append(append(append(o.b, `,"`...), name...), `":`...)
 }
 
-// Text adds a string. If it is not UTF-8, WriteObject fails.
+// Text adds a string. If the string is not UTF-8, WriteObject fails.
 func (o *Object) Text(name, value string) {
 	o.name(name)
 	o.quote(value)
@@ -32,7 +32,7 @@ func (o *Object) quote(value string) {
 	}
 }
 
-// Plain adds a string that needs no quoting, such as our tokens.
+// Plain adds a string that needs no escaping, such as our tokens.
 func (o *Object) Plain(name, value string) {
 	o.name(name)
 	o.b = append(append(append(o.b, '"'), value...), '"')
@@ -50,7 +50,7 @@ func (o *Object) Boolean(name string, value bool) {
 	o.b = strconv.AppendBool(o.b, value)
 }
 
-// List adds a string, or an array if there are several values, as for aud (RFC 7519 §4.1.3).
+// List adds a string, or an array if there are several values, as in aud (RFC 7519 §4.1.3).
 func (o *Object) List(name string, values []string) {
 	o.name(name)
 	if len(values) == 1 {
@@ -84,7 +84,7 @@ func (o *Object) Members(other []byte) {
 	}
 }
 
-// WriteObject writes a response of an object with at least one member.
+// WriteObject writes a response with an object, which must have at least one member.
 func WriteObject(w http.ResponseWriter, status int, contentType []string, o Object) {
 	if o.failed != nil {
 		writeUnencodable(w)

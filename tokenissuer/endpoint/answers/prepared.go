@@ -7,8 +7,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// prepared caches parts of responses that floods receive. Its keys come from the code alone, so there are few; should
-// there be more than maxPrepared, it starts anew.
+// prepared caches parts of responses that are sent in floods. Its keys come only from the code, so there are few. Beyond maxPrepared
+// entries, it starts over.
 type prepared[T any] struct {
 	kept atomic.Pointer[map[refusalKey]T]
 }
@@ -32,7 +32,7 @@ func (p *prepared[T]) get(key refusalKey, build func() T) T {
 	return value
 }
 
-// refusalKey is what the body of a common refusal depends on, and its challenge on one route.
+// refusalKey holds everything that the body and challenge of a common refusal depend on, for one route.
 type refusalKey struct {
 	code     oauth.ErrorCode
 	sentence string
@@ -41,8 +41,8 @@ type refusalKey struct {
 
 var preparedBodies prepared[[]byte]
 
-// isCommon reports whether an error's response does not depend on the request: errors about missing and invalid tokens.
-// Their descriptions are constants.
+// isCommon reports whether an error's response does not depend on the request, as for missing and invalid tokens. Their descriptions are
+// constants.
 func isCommon(e *oauth.Error) bool {
 	return (e.Code == oauth.InvalidToken || e.Code == oauth.Unauthorized) && e.Scope == "" && len(e.ACRValues) == 0 && e.MaxAge == 0
 }

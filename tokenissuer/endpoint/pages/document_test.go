@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// document is a page as a browser understands it.
+// document is a page as a browser parses it.
 type document struct{ elements []*html.Node }
 
 func parse(t testing.TB, page string) document {
@@ -26,7 +26,7 @@ func parse(t testing.TB, page string) document {
 	return d
 }
 
-// all returns the elements of a name.
+// all returns the elements with a name.
 func (d document) all(name string) []*html.Node {
 	var found []*html.Node
 	for _, n := range d.elements {
@@ -37,7 +37,7 @@ func (d document) all(name string) []*html.Node {
 	return found
 }
 
-// with returns the first element that has an attribute of that value.
+// with returns the first element that has an attribute with that value.
 func (d document) with(attribute, value string) *html.Node {
 	for _, n := range d.elements {
 		if got, has := attr(n, attribute); has && got == value {
@@ -47,7 +47,7 @@ func (d document) with(attribute, value string) *html.Node {
 	return nil
 }
 
-// find is with, for an element that has to be there.
+// find is like with, but fails if there is no such element.
 func (d document) find(t testing.TB, attribute, value string) *html.Node {
 	t.Helper()
 	n := d.with(attribute, value)
@@ -66,7 +66,7 @@ func attr(n *html.Node, name string) (string, bool) {
 	return "", false
 }
 
-// text is what stands in an element, white space drawn together.
+// text returns the text of an element, with white space collapsed.
 func text(n *html.Node) string {
 	var words strings.Builder
 	for c := range n.Descendants() {
@@ -77,10 +77,10 @@ func text(n *html.Node) string {
 	return strings.Join(strings.Fields(words.String()), " ")
 }
 
-// body is the text of the page.
+// body returns the text of the page.
 func (d document) body() string { return text(d.all("body")[0]) }
 
-// inside reports whether an element stands in one of a name.
+// inside reports whether an element is inside an element with a name.
 func inside(n *html.Node, name string) bool {
 	for up := range n.Ancestors() {
 		if up.Data == name {
@@ -90,8 +90,8 @@ func inside(n *html.Node, name string) bool {
 	return false
 }
 
-// unbalanced returns the first tag of a page that is not closed where it should be, or "". A parser mends such a page,
-// so a parsed one does not show it.
+// unbalanced returns the first tag of a page that is not closed where it should be, or "". A parser repairs such a page, so parsing does
+// not show it.
 func unbalanced(page string) string {
 	void := []string{"meta", "link", "input", "img"}
 	var open []string

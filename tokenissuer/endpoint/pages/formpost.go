@@ -6,21 +6,21 @@ import (
 	"html/template"
 )
 
-// FormPost hands an answer to an application by a form (OAuth 2.0 Form Post Response Mode §2). A script submits it; where none
-// may run, a button does.
+// FormPost sends an answer to an application in a form (OAuth 2.0 Form Post Response Mode §2). A script submits the form. Without scripts,
+// a button does.
 type FormPost struct {
-	// URI is the redirect URI: of http or https, and registered for the client. The form sends to it byte for byte.
+	// URI is the redirect URI, of http or https and registered for the client. The form's action is that URI byte for byte.
 	URI string
-	// Fields are the answer's parameters. Browsers send every line end in a value as CR LF.
+	// Fields are the answer's parameters. Browsers send every line break in a value as CR LF.
 	Fields []Field
-	// ClientName is the application.
+	// ClientName is the application's name.
 	ClientName string
 }
 
 // Field is a parameter of an answer.
 type Field struct{ Name, Value string }
 
-// formPostScript is the only script of all pages.
+// formPostScript is the only script in all pages.
 const formPostScript = "document.forms[0].submit()"
 
 func (FormPost) template() string { return "formpost" }
@@ -33,12 +33,12 @@ func (FormPost) Script() template.JS { return formPostScript }
 // Action returns the form's action attribute.
 func (f FormPost) Action() template.HTMLAttr { return address("action", f.URI) }
 
-// address returns an attribute with a URI as it is registered. In a template of its own, a URI is respelled.
+// address returns an attribute with a URI exactly as registered. In a template, the URI would be re-encoded.
 func address(name, uri string) template.HTMLAttr {
 	return template.HTMLAttr(name + `="` + template.HTMLEscapeString(uri) + `"`) //nolint:gosec // escaped
 }
 
-// FormPostPolicy is ContentSecurityPolicy for a FormPost to that target, which may run its script.
+// FormPostPolicy is like ContentSecurityPolicy for a FormPost to that target. It allows the form's script.
 func (p *Pages) FormPostPolicy(target string) string {
 	digest := sha256.Sum256([]byte(formPostScript))
 	return p.ContentSecurityPolicy(target) + "; script-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"

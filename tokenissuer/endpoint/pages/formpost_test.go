@@ -25,8 +25,8 @@ func TestT186TheScriptOfAFormPostIsTheOneOfItsPolicy(t *testing.T) {
 	}
 }
 
-// FuzzFormPost: whatever an answer holds, the page is made of the same elements, the form goes to the registered address
-// byte for byte, and carries what it was given.
+// FuzzFormPost: for any answer, the page has the same elements, and the form goes to the registered address byte for byte and carries the
+// fields as given.
 func FuzzFormPost(f *testing.F) {
 	for _, value := range append(markup, naughty...) {
 		f.Add("https://app.example/cb", value)
@@ -37,7 +37,7 @@ func FuzzFormPost(f *testing.F) {
 	asRead := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\ufffd")
 	f.Fuzz(func(t *testing.T, uri, state string) {
 		if !utf8.ValidString(uri) || !utf8.ValidString(state) {
-			return // neither is registered or taken
+			return // neither is ever registered or accepted
 		}
 		d := parse(t, render(t, p, "en", FormPost{URI: uri, Fields: []Field{{"state", state}}}))
 		if got := shape(d); strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// markup are strings that try to leave the text, the attribute or the URL that they stand in.
+// markup are strings that try to break out of the text, attribute or URL in which they occur.
 var markup = []string{
 	"<script>alert(1)</script>", "</script><script>alert(1)</script>", "<SCRIPT SRC=//evil.example/x.js></SCRIPT>",
 	"<img src=x onerror=alert(1)>", "<img src=x onerror=alert(1)//", "<svg/onload=alert(1)>", "<svg><script>alert(1)</script></svg>",
@@ -40,7 +40,7 @@ var markup = []string{
 	"#ZgotmplZ", "expression(alert(1))", "url(javascript:alert(1))", "}*{background:url(//evil.example)", "@import '//evil.example';",
 }
 
-// naughty are strings that have broken some program somewhere.
+// naughty are strings that have broken other programs.
 var naughty = []string{
 	"undefined", "null", "NULL", "(null)", "nil", "true", "false", "NaN", "Infinity", "-0", "1/0", "0xffffffffffffffff", "1E02", "08",
 	"\\", "\\\\", "\\n", "/", "//", "'", "\"", "''", "\"\"", "'\"'", "`", "´", "<", ">", "<>", "&", "&&", ";", "%", "%s%d%n", "%00", "$HOME",
@@ -56,8 +56,8 @@ var naughty = []string{
 	strings.Repeat("\"", 255), strings.Repeat("&", 255), strings.Repeat("<b>", 85),
 }
 
-// TestA77MarkupStaysText and TestA78NaughtyStrings hold the same: what stands in a field, in any field of any page,
-// changes no element and no attribute, and what the form carries comes back as it was.
+// TestA77MarkupStaysText and TestA78NaughtyStrings check the same: the content of any field of any page changes no element and no
+// attribute, and the form returns it unchanged.
 func TestA77MarkupStaysText(t *testing.T) { holdShape(t, markup) }
 
 func TestA78NaughtyStrings(t *testing.T) { holdShape(t, naughty) }
@@ -70,7 +70,7 @@ func holdShape(t *testing.T, hostile []string) {
 		want[name] = shape(parse(t, render(t, p, "de", page)))
 	}
 	for _, value := range hostile {
-		// The field's name behind the value keeps the fields apart, as they are on a harmless page.
+		// The field's name after the value keeps the fields distinct, as on a harmless page.
 		for name, page := range samples(func(field string) string { return value + field }) {
 			d := parse(t, render(t, p, "de", page))
 			if got := shape(d); !slices.Equal(got, want[name]) {
@@ -83,7 +83,7 @@ func holdShape(t *testing.T, hostile []string) {
 	}
 }
 
-// shape is the elements of a page with their attributes. The values of those that carry data are left out.
+// shape returns the elements of a page with their attributes. It omits the values of attributes that carry data.
 func shape(d document) []string {
 	lines := make([]string, len(d.elements))
 	for i, n := range d.elements {
@@ -98,18 +98,18 @@ func shape(d document) []string {
 	return lines
 }
 
-// scheme is what a browser takes as the scheme of an address: it skips white space and control characters before it,
-// and tabs and line ends anywhere.
+// scheme matches what a browser takes as the scheme of an address. Browsers skip white space and control characters before it, and tabs and
+// line breaks anywhere.
 var scheme = regexp.MustCompile(`^[\x00-\x20]*([a-zA-Z][a-zA-Z0-9+.\t\r\n-]*):`)
 
-// holdsSafeAddresses fails for a link or form that a browser would take as a program or as a page in itself.
+// holdsSafeAddresses fails for a link or form that a browser would treat as a program or as a page of its own.
 func holdsSafeAddresses(t *testing.T, d document) {
 	t.Helper()
 	for _, n := range d.elements {
 		for _, name := range []string{"href", "action"} {
 			value, _ := attr(n, name)
 			if rel, _ := attr(n, "rel"); rel == "icon" {
-				continue // it is ours, and no address to go to
+				continue // it is ours, and not an address to follow
 			}
 			if m := scheme.FindStringSubmatch(value); m != nil && m[1] != "http" && m[1] != "https" {
 				t.Errorf("%s of <%s> is %q", name, n.Data, value)
@@ -118,15 +118,15 @@ func holdsSafeAddresses(t *testing.T, d document) {
 	}
 }
 
-// holdsValues fails when a field would not be sent back as it was given. Line ends are one thing in HTML, and NUL and
-// what is not UTF-8 cannot stand in it.
+// holdsValues fails if a field would not be returned as given. All line breaks are equal in HTML, and NUL and invalid UTF-8 cannot occur in
+// it.
 func holdsValues(t *testing.T, d document, value string) {
 	t.Helper()
 	value = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\ufffd").Replace(value)
 	for name, field := range map[string]string{"form_token": "token", "pending": "pending", "email": "email", "session": "id", "state": "state", "personal_token": "id", "name": "token name"} {
 		n := d.with("name", name)
 		if n == nil {
-			continue // the page has no such field
+			continue // the page does not have this field
 		}
 		if got, _ := attr(n, "value"); got != value+field && (name != "email" || got != "") {
 			t.Errorf("%s is %q, want %q", name, got, value+field)

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Limits of a language preference: more languages than anybody reads, and the longest tag of RFC 5646 §4.4.1 with a
-// weight. The rest is ignored.
+// Limits of a language preference: more languages than anyone reads, and the longest tag of RFC 5646 §4.4.1 with a weight. Anything beyond
+// them is ignored.
 const (
 	maxTags = 20
 	maxTag  = 64
 )
 
-// Languages returns the available languages, the default first (RFC 8414 §2, ui_locales_supported).
+// Languages returns the available languages, with the default first (RFC 8414 §2, ui_locales_supported).
 func (p *Pages) Languages() []string {
 	names := make([]string, len(p.languages))
 	for i, lang := range p.languages {
@@ -24,8 +24,8 @@ func (p *Pages) Languages() []string {
 	return names
 }
 
-// Language returns the language for a response: the first available one of ui_locales (OpenID Connect Core §3.1.2.1),
-// then of Accept-Language (RFC 9110 §12.5.4), then the default. It ignores malformed parts.
+// Language returns the language for a response: the first available one of ui_locales (OpenID Connect Core §3.1.2.1), then of
+// Accept-Language (RFC 9110 §12.5.4), then the default. It ignores malformed parts.
 func (p *Pages) Language(uiLocales string, acceptLanguage []string) Language {
 	for _, tag := range slices.Concat(parseLocales(uiLocales), parseAccept(acceptLanguage)) {
 		if _, i, confidence := p.matcher.Match(tag); confidence >= language.High {
@@ -46,7 +46,7 @@ func parseLocales(list string) []language.Tag {
 	return tags
 }
 
-// parseAccept parses each item separately, because the library refuses the whole header for one bad item.
+// parseAccept parses each item separately, because the library refuses the whole header if one item is invalid.
 func parseAccept(values []string) []language.Tag {
 	type weighted struct {
 		tag    language.Tag

@@ -54,7 +54,7 @@ func TestLanguagesBeginWithTheDefault(t *testing.T) {
 	}
 }
 
-// FuzzLanguage holds: whatever is asked for, the answer is one of the languages that there are.
+// FuzzLanguage: the result is always an available language.
 func FuzzLanguage(f *testing.F) {
 	f.Add("de-AT fr", "en;q=0.5,de")
 	f.Add("x-a-b i-klingon", "*;q=0,und-u-co-phonebk-x-y")

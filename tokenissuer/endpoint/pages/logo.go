@@ -10,7 +10,7 @@ import (
 	"io"
 )
 
-// maxLogo is the maximum size of a logo in bytes: every page contains it.
+// maxLogo is the maximum size of a logo in bytes, because every page contains it.
 const maxLogo = 64 << 10
 
 // formats maps a media type to a check of a file's content.

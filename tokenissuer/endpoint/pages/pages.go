@@ -1,18 +1,18 @@
-// Package pages renders what people see: sign-in, consent, account and error pages. It turns values into HTML in the
-// reader's language, and knows nothing of requests. The texts are in texts/, one file for each language.
+// Package pages renders the HTML pages: sign-in, consent, account and error pages. It renders values in the reader's language and does not
+// depend on requests. The texts are in texts/, one file for each language.
 package pages
 
 import "time"
 
 // Brand is the operator's name and logo.
 type Brand struct {
-	// Name is at the top of each page. Default: Gatehouse.
+	// Name is shown at the top of each page. Default: Gatehouse.
 	Name string
-	// Logo is shown beside the name; nil: none.
+	// Logo is shown beside the name. It may be nil.
 	Logo *Logo
 }
 
-// Logo is an image embedded into each page, so that pages load nothing.
+// Logo is an image that is embedded into each page, so that pages load nothing.
 type Logo struct {
 	MediaType string
 	Data      []byte
@@ -22,9 +22,9 @@ type Logo struct {
 type Form struct {
 	// Action is the form's target.
 	Action string
-	// Token proves that the form came from us, for this browser (the field `form_token`).
+	// Token proves that the form came from us, for this browser (field `form_token`).
 	Token string
-	// Pending is the sealed authorization request, or empty (the field `pending`).
+	// Pending is the sealed authorization request, or empty (field `pending`).
 	Pending string
 }
 
@@ -42,11 +42,11 @@ const (
 	Busy Notice = "busy"
 	// SignInAgain explains why a signed-in user is asked to sign in.
 	SignInAgain Notice = "sign_in_again"
-	// FormReplaced means that what was sent was not looked at, because the form was not made for this browser.
+	// FormReplaced means that the sent form was ignored, because it was not made for this browser.
 	FormReplaced Notice = "form_replaced"
-	// ProviderUnavailable and the five after it are about a sign-in at a provider: it does not answer; the person or the provider has
-	// said no; the account may not sign in here; the answer was not one for this sign-in, or too late; the operator has to act; a fresh
-	// sign-in was demanded, and not proved.
+	// ProviderUnavailable and the five after it concern a sign-in at a provider: the provider does not respond; the person or the provider
+	// declined; the account may not sign in here; the answer did not belong to this sign-in or came too late; the operator must act; a
+	// fresh sign-in was required but not proved.
 	ProviderUnavailable   Notice = "provider_unavailable"
 	ProviderCancelled     Notice = "provider_cancelled"
 	ProviderRefused       Notice = "provider_refused"
@@ -58,42 +58,42 @@ const (
 // ProviderNotices are the notices about a provider.
 var ProviderNotices = []Notice{ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh}
 
-// SignIn asks for e-mail address and password (the fields `email` and `password`), or at which provider to sign in (`provider`).
+// SignIn asks for e-mail address and password (fields `email` and `password`), or for a provider (`provider`).
 type SignIn struct {
 	Form   Form
 	Notice Notice
-	// WithoutPasswords: there are providers alone. Usernames: the address may be a username.
+	// WithoutPasswords offers only providers. Usernames reports that the address may be a username.
 	WithoutPasswords, Usernames bool
 	// Providers are the providers to choose from.
 	Providers []Provider
-	// AtProvider is what the provider is called that a notice is about.
+	// AtProvider is the title of the provider that a notice concerns.
 	AtProvider string
-	// Choose has the provider ask with which account to sign in (the field `choose`).
+	// Choose makes the provider ask which account to use (field `choose`).
 	Choose bool
 	// RetryAfter is for TooManyAttempts and Busy.
 	RetryAfter time.Duration
 	// Email prefills the field.
 	Email string
-	// ClientName is the requesting application; empty: none.
+	// ClientName is the requesting application, or empty.
 	ClientName string
 }
 
 // Provider is an identity provider at which people sign in.
 type Provider struct {
-	// Name is the value of the field, Title what people call it.
+	// Name is the value of the field. Title is the name shown.
 	Name, Title string
 }
 
-// Consent asks whether an application may act for the user (the field `decision` is `allow` or `deny`). Each scope has a
-// checkbox `scope_N`, N counting from 0, initially ticked.
+// Consent asks whether an application may act for the user (field `decision`, `allow` or `deny`). Each scope has a checkbox `scope_N`, with
+// N counting from 0, initially ticked.
 type Consent struct {
 	Form       Form
 	ClientName string
 	ClientID   string
 	// Host is where the answer is sent: a host, with a port unless it is the scheme's default, or a private scheme.
 	Host string
-	// SelfMade: the application has made itself known, and nobody has checked its name. DescribedBy is the host that describes it; empty:
-	// none does. OnDevice: the answer goes to a program on the user's device, whichever that is.
+	// SelfMade reports that the application registered itself and its name was not checked. DescribedBy is the host that describes it, or
+	// empty. OnDevice reports that the answer goes to some program on the user's device.
 	SelfMade    bool
 	DescribedBy string
 	OnDevice    bool
@@ -109,9 +109,9 @@ type Consent struct {
 // Scope is a scope with a description. Without Words, the page uses the built-in words, or the name.
 type Scope struct {
 	Name, Words string
-	// Fixed: the user cannot untick it. The form does not send its checkbox.
+	// Fixed reports that the user cannot untick the scope. The form does not send its checkbox.
 	Fixed bool
-	// Ticked: the checkbox of a new token is ticked.
+	// Ticked reports that the checkbox of a new token is ticked.
 	Ticked bool
 }
 
@@ -125,14 +125,14 @@ const (
 	ApplicationRemoved Done = "application"
 	// SessionEnded: the user is signed out of another browser.
 	SessionEnded Done = "session"
-	// IdentityUnlinked: an account at a provider does not lead to the user any more.
+	// IdentityUnlinked: an account at a provider is no longer linked to the user.
 	IdentityUnlinked Done = "identity"
-	// TokenEnded: a personal access token is good no more.
+	// TokenEnded: a personal access token is no longer valid.
 	TokenEnded Done = "token"
 )
 
-// Account shows a user's applications and sessions. A form with the field `application` or `session` ends the one with
-// that id, and one with `everywhere` ends all.
+// Account shows a user's applications and sessions. A form with the field `application` or `session` ends the one with that id. A form with
+// `everywhere` ends all.
 type Account struct {
 	Form         Form
 	Done         Done
@@ -143,7 +143,7 @@ type Account struct {
 	Sessions     []Session
 	// Identities are the accounts at providers with which the user signs in. A form with the field `identity` unlinks one.
 	Identities []Identity
-	// Tokens are the user's personal access tokens; nil: there are none.
+	// Tokens are the user's personal access tokens. It is nil if there are none.
 	Tokens *Tokens
 	// SignOutURL is the sign-out page.
 	SignOutURL string
@@ -165,11 +165,11 @@ type Session struct {
 	Note     string
 	Since    time.Time
 	LastSeen time.Time
-	// Hosts are those at which the session is used.
+	// Hosts are the hosts at which the session is used.
 	Hosts []Host
-	// SignsOutOf are the names of the applications that are told when the session ends.
+	// SignsOutOf are the names of the applications that are notified when the session ends.
 	SignsOutOf []string
-	// Current: this is the browser of the request.
+	// Current reports that this is the browser of the request.
 	Current bool
 }
 
@@ -183,40 +183,40 @@ type Host struct {
 type Identity struct {
 	// ID is the value of the field.
 	ID string
-	// Provider is what the provider is called.
+	// Provider is the provider's title.
 	Provider string
 	LinkedAt time.Time
 	LastUsed time.Time
-	// Only: the user could not sign in any more without it.
+	// Only reports that the user could no longer sign in without it.
 	Only bool
 }
 
-// SignOut asks whether to sign out (a form without further fields), or confirms it.
+// SignOut asks whether to sign out (a form without further fields), or confirms the sign-out.
 type SignOut struct {
 	Form Form
-	// Done: the user is signed out.
+	// Done reports that the user is signed out.
 	Done bool
 	// Email identifies the signed-in user.
 	Email string
-	// ClientName is the application that asks for the sign-out; empty: none, or nobody knows which.
+	// ClientName is the application that requests the sign-out. It is empty if there is none or it is unknown.
 	ClientName string
 	// Fields are the application's request, which the form repeats.
 	Fields []Field
-	// Detail is a sentence in English for the application's developer; empty: none.
+	// Detail is a sentence in English for the application's developer, or empty.
 	Detail string
-	// ReturnURL leads back to the application once the user is signed out; empty: nowhere. It is of http or https.
+	// ReturnURL leads back to the application once the user is signed out. It is of http or https, or empty.
 	ReturnURL string
 	// SignInURL is the sign-in page.
 	SignInURL string
 }
 
-// Front is the page of the issuer's own address: it leads to the account page and to the sign-out page.
+// Front is the page at the issuer's own address. It links to the account page and the sign-out page.
 type Front struct{ AccountURL, SignOutURL string }
 
 // AtHost is a page of the sign-in at a host behind the gate. Code selects title and text; see the texts `host.*`.
 type AtHost struct {
 	Code HostCode
-	// URL is where to go on, and NewTab opens it in another tab.
+	// URL is where to continue. NewTab opens it in another tab.
 	URL    string
 	NewTab bool
 }
@@ -226,34 +226,34 @@ type HostCode string
 
 // The pages of the sign-in at a host.
 const (
-	// Interrupted: a form was sent without a session, and nothing was done with it.
+	// Interrupted: a form was sent without a session and was not processed.
 	Interrupted HostCode = "interrupted"
-	// Foreign: a form was sent by a page of another site, and nothing was done with it.
+	// Foreign: a page of another site sent a form, which was not processed.
 	Foreign HostCode = "foreign"
-	// Shortened: the browser is signed in, and the address at which it began was too long to be kept.
+	// Shortened: the browser is signed in, but the address at which the sign-in began was too long to keep.
 	Shortened HostCode = "shortened"
-	// Elsewhere: nobody is signed in at the host. At the provider somebody may be.
+	// Elsewhere: the user is not signed in at the host, but may be at the provider.
 	Elsewhere HostCode = "elsewhere"
-	// SignedIn: the browser is signed in, and nobody knows to which page it wants to go.
+	// SignedIn: the browser is signed in, but the page that it wants is unknown.
 	SignedIn HostCode = "signed_in"
-	// NotSignedIn: the sign-in came to nothing.
+	// NotSignedIn: the sign-in failed.
 	NotSignedIn HostCode = "not_signed_in"
-	// NotFresh: a fresh sign-in was demanded, and not proved.
+	// NotFresh: a fresh sign-in was required but not proved.
 	NotFresh HostCode = "not_fresh"
 )
 
-// Denied says that the account that is signed in may not open a page of a host behind the gate.
+// Denied says that the signed-in account may not open a page of a host behind the gate.
 type Denied struct {
 	// User and Email identify the signed-in user. Email may be empty, and User may be the address.
 	User, Email string
-	// SwitchURL signs in with another account and comes back to the page, and SignOutURL is the sign-out page.
+	// SwitchURL signs in with another account and returns to the page. SignOutURL is the sign-out page.
 	SwitchURL, SignOutURL string
 }
 
 // Problem is an error page. Code selects title and text; see the texts `problem.*`.
 type Problem struct {
 	Code ProblemCode
-	// Detail is a sentence in English for the application's developer; empty: none.
+	// Detail is a sentence in English for the application's developer, or empty.
 	Detail string
 	// RetryAfter is for temporary problems.
 	RetryAfter time.Duration
@@ -272,15 +272,15 @@ const (
 	BadClient ProblemCode = "bad_client"
 	// BadRequest: the request is malformed.
 	BadRequest ProblemCode = "bad_request"
-	// AmbiguousPath: servers could read two different paths in the address.
+	// AmbiguousPath: servers could read the address as two different paths.
 	AmbiguousPath ProblemCode = "ambiguous_path"
-	// TwoSessions: the browser sent two different session cookies, and a sign-out deletes both.
+	// TwoSessions: the browser sent two different session cookies. A sign-out deletes both.
 	TwoSessions ProblemCode = "two_sessions"
-	// Expired: the sign-in took too long, or its URL is damaged or another browser's.
+	// Expired: the sign-in took too long, or its URL is damaged or belongs to another browser.
 	Expired ProblemCode = "expired"
 	// Forged: the form did not come from our page in this browser.
 	Forged ProblemCode = "forged"
-	// Decided: this request was answered already.
+	// Decided: this request was already answered.
 	Decided ProblemCode = "decided"
 	// NotFound: there is no such page.
 	NotFound ProblemCode = "not_found"

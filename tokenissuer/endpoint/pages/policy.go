@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// policy returns the Content-Security-Policy (CSP Level 3) without form targets: it allows no scripts and no loading,
-// only the style sheet with this digest and embedded images, and no framing.
+// policy returns the Content-Security-Policy (CSP Level 3) without form targets. It allows no scripts, no loading and no framing, only
+// embedded images and the style sheet with this digest.
 func policy(style []byte) string {
 	digest := sha256.Sum256(style)
 	return strings.Join([]string{
@@ -23,11 +23,10 @@ func policy(style []byte) string {
 	}, "; ")
 }
 
-// ContentSecurityPolicy returns the value of that header. Browsers apply form-action to a form's action and to every
-// redirect that follows. So a page whose form ends at an application needs the application's origin, such as
-// https://app.example.com, or its private scheme, such as com.example.app:, as a target. Other targets are ignored. An
-// application may redirect further, from its callback to another host; so the policy allows the origin's whole scheme
-// too.
+// ContentSecurityPolicy returns the value of that header. Browsers apply form-action to a form's action and to every redirect that follows.
+// So a page whose form ends at an application needs the application's origin, such as https://app.example.com, or its private-use scheme,
+// such as com.example.app:, as a target. Other targets are ignored. An application may redirect further, from its callback to another host,
+// so the policy allows the origin's whole scheme too.
 func (p *Pages) ContentSecurityPolicy(formTargets ...string) string {
 	value := p.policy
 	for _, target := range formTargets {
@@ -43,13 +42,13 @@ var (
 	namedHost     = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?(:[0-9]{1,5})?$`)
 )
 
-// notPrivate lists schemes that name no application, or whose content is executed.
+// notPrivate lists schemes that do not identify an application, or whose content is executed.
 var notPrivate = []string{
 	"http:", "https:", "ws:", "wss:", "javascript:", "data:", "blob:", "filesystem:", "file:", "about:", "vbscript:",
 }
 
-// formSource returns a target as a source expression, or "" if it is invalid. It is built from validated parts only, so
-// that nothing else gets into the header.
+// formSource returns a target as a source expression, or "" if it is invalid. It uses only validated parts, so that nothing else gets into
+// the header.
 func formSource(target string) string {
 	target = strings.ToLower(target)
 	if privateScheme.MatchString(target) && !slices.Contains(notPrivate, target) {

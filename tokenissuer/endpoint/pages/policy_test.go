@@ -11,7 +11,7 @@ import (
 
 var svg = []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path d="M0 0h1v1z"/></svg>`)
 
-// directives are a policy by name.
+// directives returns the directives of a policy by name.
 func directives(policy string) map[string]string {
 	parts := make(map[string]string)
 	for directive := range strings.SplitSeq(policy, "; ") {
@@ -59,7 +59,7 @@ func TestA69PolicyKnowsTheStyleAndAllowsNothingElse(t *testing.T) {
 	}
 }
 
-// holdsNoCode fails for what the policy would refuse: scripts, event handlers and styles in attributes.
+// holdsNoCode fails for what the policy would block: scripts, event handlers and styles in attributes.
 func holdsNoCode(t *testing.T, name string, d document) {
 	t.Helper()
 	for _, n := range d.elements {
@@ -127,7 +127,7 @@ func TestA69FormTargets(t *testing.T) {
 	}
 }
 
-// TestPagesBringTheirIcon: a browser that finds none asks the site for /favicon.ico, and a protected site refuses that.
+// TestPagesBringTheirIcon: a browser without an icon requests /favicon.ico, which a protected site refuses.
 func TestPagesBringTheirIcon(t *testing.T) {
 	for _, test := range []struct {
 		name, icon string
@@ -150,7 +150,7 @@ func TestPagesBringTheirIcon(t *testing.T) {
 	}
 }
 
-// TestA90NothingIsLoaded: a page is complete, and tells nobody that it was opened.
+// TestA90NothingIsLoaded: a page is complete and makes no requests that reveal that it was opened.
 func TestA90NothingIsLoaded(t *testing.T) {
 	p := open(t, Brand{Name: "Acme", Logo: &Logo{MediaType: "image/svg+xml", Data: svg}})
 	loads := []string{"script", "iframe", "frame", "object", "embed", "audio", "video", "source", "base", "svg", "picture"}

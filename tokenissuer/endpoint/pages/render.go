@@ -84,11 +84,11 @@ type Pages struct {
 type brand struct {
 	name string
 	logo template.URL
-	// mark: show our own mark beside the default name.
+	// mark shows our own mark beside the default name.
 	mark bool
 }
 
-// New returns the pages of a brand. It refuses a logo that is not PNG, JPEG, WebP or SVG, or larger than 64 KiB.
+// New returns the pages of a brand. It refuses a logo that is not PNG, JPEG, WebP or SVG, or that exceeds 64 KiB.
 func New(b Brand) (*Pages, error) {
 	p := &Pages{brand: brand{name: b.Name}}
 	if b.Name == "" {
@@ -127,8 +127,8 @@ func (p *Pages) parseTemplates() error {
 	return nil
 }
 
-// Render returns the HTML of a page in a language, or in the default one if it is unavailable. It fails for an unknown
-// Notice, Done or ProblemCode.
+// Render returns the HTML of a page in a language, or in the default one if the language is unavailable. It fails for an unknown Notice,
+// Done or ProblemCode.
 func (p *Pages) Render(lang Language, page Page) ([]byte, error) {
 	if _, known := p.texts[lang]; !known {
 		lang = p.languages[0]
@@ -167,7 +167,7 @@ func (v view) Style() template.CSS { return v.pages.style }
 // Heading returns the page's h1.
 func (v view) Heading() (string, error) { return v.Text(v.Page.heading()) }
 
-// Title returns the page's title. Errors come first, because screen readers begin with it.
+// Title returns the page's title. An error comes first, because screen readers begin with the title.
 func (v view) Title() (string, error) {
 	title, err := v.Heading()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// everyPage calls with every page in every state and language.
+// everyPage calls check with every page in every state and language.
 func everyPage(t *testing.T, check func(t *testing.T, page Page, out string)) {
 	p := open(t, Brand{})
 	for _, lang := range p.languages {
@@ -70,7 +70,7 @@ func TestFormsCarryWhatTheyMust(t *testing.T) {
 	everyPage(t, func(t *testing.T, page Page, out string) {
 		want := map[string]string{"form_token": harmless("token"), "pending": harmless("pending")}
 		switch page := page.(type) {
-		case FormPost: // to the application, which gets nothing but the answer
+		case FormPost: // a form to the application, which receives only the answer
 			want = make(map[string]string)
 			addFields(want, page.Fields)
 		case SignOut:
@@ -91,7 +91,7 @@ func TestFormsCarryWhatTheyMust(t *testing.T) {
 					buttons++
 				}
 			}
-			if page, ok := page.(SignIn); ok { // beside the one for passwords
+			if page, ok := page.(SignIn); ok { // in addition to the one for passwords
 				class, _ := attr(form, "class")
 				if got := hidden["choose"] == "yes"; got != (page.Choose && class == "providers") {
 					t.Errorf("the form of class %q asks to choose: %t", class, got)
@@ -212,7 +212,7 @@ func TestConsentShowsWhatIsDecided(t *testing.T) {
 	}
 }
 
-// TestConsentSpeaksOfAChoiceWhereThereIsOne: who unticks the only scope means “Deny”.
+// TestConsentSpeaksOfAChoiceWhereThereIsOne: unticking the only scope would mean “Deny”.
 func TestConsentSpeaksOfAChoiceWhereThereIsOne(t *testing.T) {
 	for name, want := range map[string]bool{"public": false, "public trusted": true} {
 		var scopes []Scope
@@ -245,7 +245,7 @@ func TestAccountEndsWhatItLists(t *testing.T) {
 		value, _ := attr(n, "value")
 		fields = append(fields, name+"="+value)
 	}
-	// The browser that asks has no button of its own: the way out of it is the sign-out page.
+	// The current browser has no button of its own: it is signed out on the sign-out page.
 	want := []string{"application=Some id", "application=new", "session=Some id", "session=other", "session=Some id", "everywhere=yes"}
 	if !slices.Equal(fields, want) {
 		t.Errorf("buttons %q, want %q", fields, want)
@@ -316,7 +316,7 @@ func TestSignOutAsksAndSaysThatItIsDone(t *testing.T) {
 	}
 }
 
-// TestEachProblemHasItsOwnWords: and its own title, in every language.
+// TestEachProblemHasItsOwnWords: each problem has its own text and title, in every language.
 func TestEachProblemHasItsOwnWords(t *testing.T) {
 	p := open(t, Brand{})
 	for _, lang := range p.languages {
@@ -360,7 +360,7 @@ func TestProblemTellsWhenToTryAgainAndTheDetail(t *testing.T) {
 	}
 }
 
-// TestProblemsThatEndAVisitLeadOn: where the page cannot be tried again, there is a way to one that can be used.
+// TestProblemsThatEndAVisitLeadOn: if retrying cannot help, the page links to a usable page.
 func TestProblemsThatEndAVisitLeadOn(t *testing.T) {
 	p := open(t, Brand{})
 	for _, code := range problemCodes {

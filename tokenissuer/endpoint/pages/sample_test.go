@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// samples are the pages, with and without whatever can be left out, each field filled with what fill makes of its name.
+// samples returns the pages, with and without their optional parts. Each field contains what fill returns for its name.
 func samples(fill func(field string) string) map[string]Page {
 	form := Form{Action: fill("action"), Token: fill("token"), Pending: fill("pending")}
 	since := time.Date(2026, time.March, 3, 9, 5, 0, 0, time.UTC)
@@ -93,7 +93,7 @@ func samples(fill func(field string) string) map[string]Page {
 	}
 }
 
-// newToken is the form for a token, with every unit of a lifetime.
+// newToken returns the form for a token, with every unit of a lifetime.
 func newToken(name string, scopes []Scope) *NewToken {
 	n := &NewToken{Name: name, MaxName: 100, Scopes: append([]Scope{{Name: "trusted", Ticked: true}}, scopes...)}
 	for _, d := range []time.Duration{time.Minute, 90 * time.Minute, time.Hour, 36 * time.Hour, 24 * time.Hour, 30 * 24 * time.Hour} {
@@ -102,7 +102,7 @@ func newToken(name string, scopes []Scope) *NewToken {
 	return n
 }
 
-// states are the samples and whatever else a page can say.
+// states returns the samples and every other state of a page.
 func states(fill func(field string) string) map[string]Page {
 	all := samples(fill)
 	form := Form{Action: fill("action"), Token: fill("token"), Pending: fill("pending")}

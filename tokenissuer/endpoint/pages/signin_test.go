@@ -22,8 +22,8 @@ func TestSignInFocusesTheFirstEmptyField(t *testing.T) {
 	}
 }
 
-// TestSignInFieldsAreForPasswordManagers also holds the type of the address field: Chromium writes the domain of a
-// type=email field in Punycode before it sends it, and the same address would be another account in another browser.
+// TestSignInFieldsAreForPasswordManagers also checks the type of the address field. Chromium converts the domain of a type=email field to
+// Punycode before it sends the field, so the same address would be another account in another browser.
 func TestSignInFieldsAreForPasswordManagers(t *testing.T) {
 	d := parse(t, render(t, open(t, Brand{}), "en", SignIn{Email: "ada@müller.example"}))
 	for field, want := range map[string]map[string]string{

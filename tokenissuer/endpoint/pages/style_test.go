@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestColoursHaveContrast holds every pair of colours that meet against WCAG 2.2: 4.5 for text (1.4.3), 3 for the
-// borders of fields and buttons and for the focus ring (1.4.11), in both schemes.
+// TestColoursHaveContrast checks every pair of adjacent colours against WCAG 2.2, in both colour schemes: 4.5 for text (1.4.3), 3 for the
+// borders of fields and buttons and for the focus ring (1.4.11).
 func TestColoursHaveContrast(t *testing.T) {
 	style, err := files.ReadFile("style.css")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestColoursHaveContrast(t *testing.T) {
 	}
 }
 
-// properties are the colours of a scheme by name.
+// properties returns the colours of a scheme by name.
 func properties(css string) map[string]string {
 	colours := make(map[string]string)
 	for _, m := range regexp.MustCompile(`--([a-z-]+): (#[0-9a-f]{6});`).FindAllStringSubmatch(css, -1) {
@@ -46,14 +46,14 @@ func properties(css string) map[string]string {
 	return colours
 }
 
-// contrast is the ratio of WCAG 2.2.
+// contrast returns the contrast ratio of WCAG 2.2.
 func contrast(t *testing.T, a, b string) float64 {
 	t.Helper()
 	x, y := luminance(t, a), luminance(t, b)
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// luminance is the relative luminance of WCAG 2.2.
+// luminance returns the relative luminance of WCAG 2.2.
 func luminance(t *testing.T, colour string) float64 {
 	t.Helper()
 	if len(colour) != len("#rrggbb") {

@@ -21,7 +21,7 @@ const defaultLanguage Language = "en"
 // texts maps keys to the texts of one language. Placeholders are in braces: {count}.
 type texts map[string]string
 
-// loadTexts reads all files in texts/. To add a language, add a file.
+// loadTexts reads all files in texts/. Adding a file adds a language.
 func (p *Pages) loadTexts() error {
 	entries, err := files.ReadDir("texts")
 	if err != nil {
@@ -82,14 +82,14 @@ func (t texts) fill(key string, oldnew ...string) string {
 	return strings.NewReplacer(oldnew...).Replace(t[key])
 }
 
-// sentence is a text around a value that gets its own element.
+// sentence is a text around a value that has its own element.
 type sentence struct{ Before, Value, ISO, After string }
 
 // moment is a time, formatted for people and for programs.
 type moment struct{ words, iso string }
 
-// Sentence splits the text of a key at its one placeholder, around a string or a moment. The value stays separate, so
-// that the template can isolate its writing direction.
+// Sentence splits the text of a key at its only placeholder, around a string or a moment. The value stays separate, so that the template
+// can isolate its writing direction.
 func (t texts) Sentence(key string, value any) (sentence, error) {
 	words, err := t.Text(key)
 	if err != nil {
@@ -109,7 +109,7 @@ func (t texts) Sentence(key string, value any) (sentence, error) {
 	return sentence{}, fmt.Errorf("the text %q: no words for a %T", key, value)
 }
 
-// InWords returns the scopes with the built-in words for those without.
+// InWords returns the scopes, with the built-in words for those without words.
 func (t texts) InWords(scopes []Scope) []Scope {
 	described := slices.Clone(scopes)
 	for i, s := range described {
@@ -128,7 +128,7 @@ func (t texts) Role(name string) string {
 	return name
 }
 
-// date formats a time in UTC, since the reader's time zone is unknown.
+// date formats a time in UTC, because the reader's time zone is unknown.
 func (t texts) date(key string, at time.Time) moment {
 	at = at.UTC()
 	return moment{
@@ -138,7 +138,7 @@ func (t texts) date(key string, at time.Time) moment {
 	}
 }
 
-// Retry says when to try again, rounded up.
+// Retry says when to retry, rounded up.
 func (t texts) Retry(after time.Duration) string {
 	seconds := int64(after / time.Second)
 	if after%time.Second > 0 {

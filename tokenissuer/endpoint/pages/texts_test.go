@@ -38,8 +38,8 @@ func TestLanguagesHaveTheSameTexts(t *testing.T) {
 	}
 }
 
-// TestEveryWordComesFromTheTexts renders every page in a language whose words are their own keys. What else stands on a
-// page is words that no translator can reach; a key that stands on no page is one that nobody needs.
+// TestEveryWordComesFromTheTexts renders every page in a language whose texts are their own keys. Any other text on a page cannot be
+// translated. A key that is on no page is unused.
 func TestEveryWordComesFromTheTexts(t *testing.T) {
 	p := open(t, Brand{Name: "«brand»"})
 	keys := make(texts)
@@ -76,7 +76,7 @@ func TestEveryWordComesFromTheTexts(t *testing.T) {
 	}
 }
 
-// everyWord is every page with every sentence that it can have.
+// everyWord returns every page with every sentence that it can have.
 func everyWord() map[string]Page {
 	all := states(func(field string) string { return "«" + field + "»" })
 	account := all["account"].(Account)
@@ -126,7 +126,7 @@ func TestRetryIsNeverTooEarly(t *testing.T) {
 	}
 }
 
-// TestDatesAreInUTC: whatever zone a value was made in.
+// TestDatesAreInUTC: dates are in UTC, whatever the time zone of a value.
 func TestDatesAreInUTC(t *testing.T) {
 	p := open(t, Brand{})
 	at := time.Date(2026, time.December, 31, 23, 30, 0, 0, time.FixedZone("west", -3600))

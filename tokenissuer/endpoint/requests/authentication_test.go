@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// authRow is a request with Authorization headers and the parameters of its body. Want is id:secret of each reading, the id of a
-// public client, or "-" and the reason of the refusal.
+// authRow is a request with Authorization headers and body parameters. want is id:secret of each reading, the id of a public client, or "-"
+// and the reason of the refusal.
 type authRow struct {
 	name    string
 	body    string

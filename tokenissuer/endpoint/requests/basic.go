@@ -14,25 +14,24 @@ import (
 // credentials are an unverified client id and secret.
 type credentials = clients.Credential
 
-// ClientCredentials is the client authentication of a request. Readings are the possible meanings of its credentials: the client
-// is authenticated if one is right, and has failed once if none is. For a client_id without a secret, PublicID is set
-// instead. UsedHeader reports whether there is an Authorization header, since only then may a 401 carry a challenge (RFC
-// 6749 §5.2).
+// ClientCredentials is the client authentication of a request. Readings are the possible readings of its credentials. The client is
+// authenticated if one is correct; if none is, that counts as one failure. For a client_id without a secret, PublicID is set instead.
+// UsedHeader reports whether there is an Authorization header, because only then may a 401 carry a challenge (RFC 6749 §5.2).
 type ClientCredentials struct {
 	Readings []credentials
 	PublicID string
-	// Assertion is the client_assertion (RFC 7523 §2.2); empty: none. PublicID is then the client_id, if there is one.
+	// Assertion is the client_assertion (RFC 7523 §2.2), or empty. With an assertion, PublicID is the client_id, if there is one.
 	Assertion  oauth.Secret
 	UsedHeader bool
 }
 
-// TwoMechanisms is the error_description for RFC 6749 §2.3: only one authentication method per request.
+// TwoMechanisms is the error_description for RFC 6749 §2.3, which allows only one authentication method per request.
 const TwoMechanisms = "The request utilizes more than one mechanism for authenticating the client."
 
 // ReadClientCredentials reads the client authentication of a request: HTTP Basic, client_id and client_secret in the body (RFC 6749
-// §2.3.1), or a client_assertion. If there is none, it returns no reading and no PublicID, and the endpoint decides.
-// UsedHeader is correct even with an error. It ignores an Authorization header that is empty or of another scheme: many
-// HTTP clients send a default header with every request, such as an expired Bearer token.
+// §2.3.1), or a client_assertion. If there is none, it returns neither readings nor a PublicID, and the endpoint decides. UsedHeader is
+// valid even with an error. An Authorization header that is empty or of another scheme is ignored, because many HTTP clients send a default
+// header with every request, such as an expired Bearer token.
 func ReadClientCredentials(r *http.Request, f Form) (ClientCredentials, error) {
 	headers := r.Header["Authorization"]
 	id, secret := f.Get("client_id"), f.Secret("client_secret")
@@ -63,7 +62,7 @@ func ReadClientCredentials(r *http.Request, f Form) (ClientCredentials, error) {
 	return p, nil
 }
 
-// assertionCredentials adds a client_assertion to p (RFC 7521 §4.2). Whose it is, it says itself; a client_id must agree.
+// assertionCredentials adds a client_assertion to p (RFC 7521 §4.2). The assertion names its client, and a client_id must agree.
 func assertionCredentials(p ClientCredentials, f Form, id string) (ClientCredentials, error) {
 	switch {
 	case !f.Secret("client_secret").IsEmpty():
@@ -79,8 +78,8 @@ func assertionCredentials(p ClientCredentials, f Form, id string) (ClientCredent
 	return p, nil
 }
 
-// basicCredentials adds the readings of a Basic header to p. It drops those that disagree with a client_id in the body,
-// so that a request is not authenticated as one client and served as another.
+// basicCredentials adds the readings of a Basic header to p. It drops readings that disagree with a client_id in the body, so that a
+// request is not authenticated as one client and served as another.
 func basicCredentials(p ClientCredentials, header, id string) (ClientCredentials, error) {
 	readings, err := parseBasic(header)
 	if err != nil {
@@ -94,10 +93,9 @@ func basicCredentials(p ClientCredentials, header, id string) (ClientCredentials
 	return p, nil
 }
 
-// parseBasic returns the possible readings of a Basic header. RFC 6749 §2.3.1 requires id and secret to be form-encoded,
-// but many clients do not encode them; so the decoded reading comes first, and the raw one follows if it differs. Base64
-// must be canonical, with padding. It omits readings that cannot be stored. An empty secret counts as none: the client is
-// public, or unauthenticated.
+// parseBasic returns the possible readings of a Basic header. RFC 6749 §2.3.1 requires id and secret to be form-encoded, but many clients
+// do not encode them. So the decoded reading comes first, and the raw one follows if it differs. Base64 must be canonical, with padding. It
+// omits readings that cannot be stored. An empty secret counts as none: the client is public or unauthenticated.
 func parseBasic(header string) ([]credentials, error) {
 	const prefix = len("Basic ")
 	if len(header) < prefix || !hasScheme(header, "Basic") || header[prefix-1] != ' ' {
@@ -132,10 +130,10 @@ func parseBasic(header string) ([]credentials, error) {
 
 var strictBase64 = base64.StdEncoding.Strict()
 
-// decodeCanonical decodes base64 and reports whether it is the canonical encoding. Strict refuses stray bits, but Go's
-// decoder ignores line ends, so they are refused here.
+// decodeCanonical decodes base64 and reports whether the encoding is canonical. Strict refuses nonzero trailing bits. Go's decoder ignores
+// line breaks, so they are refused here.
 func decodeCanonical(encoded string) (decoded string, canonical bool) {
-	var room [256]byte // enough for usual credentials
+	var room [256]byte // enough for typical credentials
 	buffer := room[:]
 	if n := strictBase64.DecodedLen(len(encoded)); n > len(buffer) {
 		buffer = make([]byte, n)
@@ -144,8 +142,8 @@ func decodeCanonical(encoded string) (decoded string, canonical bool) {
 	return string(buffer[:n]), err == nil && !strings.ContainsAny(encoded, "\r\n")
 }
 
-// hasScheme reports whether an Authorization header has the scheme, ignoring case (RFC 9110 §11.1). Anything may follow
-// that is not part of the scheme's name; the scheme's parser refuses what is malformed.
+// hasScheme reports whether an Authorization header has the scheme, ignoring case (RFC 9110 §11.1). Any character that cannot be part of
+// the scheme's name may follow. The scheme's parser refuses malformed headers.
 func hasScheme(header, scheme string) bool {
 	n := len(scheme)
 	if len(header) < n || !strings.EqualFold(header[:n], scheme) {
@@ -154,7 +152,7 @@ func hasScheme(header, scheme string) bool {
 	return len(header) == n || !isTokenChar(header[n])
 }
 
-// isTokenChar reports whether c may occur in a scheme's name: tchar of RFC 9110 §5.6.2.
+// isTokenChar reports whether c may occur in a scheme's name (tchar of RFC 9110 §5.6.2).
 func isTokenChar(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':

@@ -16,7 +16,7 @@ func basicHeader(id, secret string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(id+":"+secret))
 }
 
-// readings writes credentials as id:secret, so that tests can compare them.
+// readings formats credentials as id:secret, so that tests can compare them.
 func readings(list []credentials) (texts []string) {
 	for _, c := range list {
 		texts = append(texts, c.ID+":"+c.Secret.Reveal())
@@ -39,8 +39,7 @@ func TestT5TheClientIDChoosesAReading(t *testing.T) {
 	}
 }
 
-// FuzzBasicAuth holds: what is accepted is canonical base64 that re-encodes to the input, and each reading is the
-// raw pair or its form-decoded one.
+// FuzzBasicAuth: accepted headers are canonical base64 that re-encodes to the input. Each reading is the raw pair or its form-decoded one.
 func FuzzBasicAuth(f *testing.F) {
 	for _, header := range []string{
 		"Basic YTpi", "basic YTpi", "BASIC YTpiYw==", "Basic", "Basic ", "Basic  YTpi", "Basic\tYTpi", "Basic YTpi ", "Basic YTpjZh==",

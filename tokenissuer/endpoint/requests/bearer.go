@@ -9,11 +9,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 )
 
-// BearerToken returns the token in the Authorization header of r (RFC 6750 §2.1). Present reports whether the request has
-// a bearer credential. Without the header, or with another scheme, it has none, and gets the challenge without an error
-// attribute (§3.1). The header must occur once, with the scheme in any case, exactly one space and a b64token; nothing is
-// trimmed. A header of another form is an invalid_request, and one with a non-ASCII byte an invalid_token. BearerToken
-// ignores query, body and cookies.
+// BearerToken returns the token in the Authorization header of r (RFC 6750 §2.1). present reports whether the request has a bearer
+// credential. Without the header, or with another scheme, it has none, and gets the challenge without an error attribute (§3.1). The header
+// must occur once, with the scheme in any case, exactly one space and a b64token; nothing is trimmed. A header of another form is an
+// invalid_request, and one with a non-ASCII byte an invalid_token. BearerToken ignores query, body and cookies.
 func BearerToken(r *http.Request) (token oauth.Secret, present bool, err error) {
 	headers := r.Header["Authorization"]
 	switch {
@@ -38,11 +37,11 @@ func BearerToken(r *http.Request) (token oauth.Secret, present bool, err error) 
 	return oauth.Secret{}, true, Invalid("bearer_malformed")
 }
 
-// queryToken is the query parameter for a token that RFC 6750 §2.3 allowed and OAuth 2.1 forbids.
+// queryToken is the query parameter for a token, which RFC 6750 §2.3 allowed and OAuth 2.1 forbids.
 const queryToken = "access_token"
 
-// QueryCarriesToken reports whether a raw query has a parameter that some reader of queries takes for access_token. It splits
-// at semicolons too, because an upstream may.
+// QueryCarriesToken reports whether a raw query has a parameter that some query parser takes for access_token. It splits at semicolons too,
+// because an upstream may.
 func QueryCarriesToken(rawQuery string) bool {
 	for rest := rawQuery; rest != ""; {
 		pair, _, after := cutPair(rest)
@@ -54,8 +53,8 @@ func QueryCarriesToken(rawQuery string) bool {
 	return false
 }
 
-// WithoutQueryToken removes these parameters from a raw query, so that no upstream uses one as a credential. Each is
-// removed with the separator before it, or after it for the first one; all other bytes stay.
+// WithoutQueryToken removes such parameters from a raw query, so that no upstream uses one as a credential. It removes each with the
+// separator before it, or after it for the first one. All other bytes stay.
 func WithoutQueryToken(rawQuery string) string {
 	if !QueryCarriesToken(rawQuery) {
 		return rawQuery
@@ -85,9 +84,9 @@ func cutPair(rawQuery string) (pair, separator, after string) {
 	return rawQuery[:i], rawQuery[i : i+1], rawQuery[i+1:]
 }
 
-// isQueryToken reports whether some reader of queries takes the name of a pair for access_token. PHP replaces a dot, a space and
-// a bracket that is not closed by an underscore, skips spaces before a name and ends it at a NUL; Rack and qs drop brackets
-// around a name; ASP.NET ignores case; most readers make a list of access_token[].
+// isQueryToken reports whether some query parser takes the name of a pair for access_token. PHP replaces a dot, a space and an unclosed
+// bracket by an underscore, skips spaces before a name and ends it at a NUL. Rack and qs drop brackets around a name. ASP.NET ignores case.
+// Most parsers make a list of access_token[].
 func isQueryToken(pair string) bool {
 	name, _, _ := strings.Cut(pair, "=")
 	if len(name) < len(queryToken) {
@@ -104,10 +103,10 @@ func isQueryToken(pair string) bool {
 	return strings.EqualFold(underscores.Replace(name), queryToken)
 }
 
-// underscores replaces as PHP does.
+// underscores makes the replacements of PHP.
 var underscores = strings.NewReplacer(".", "_", " ", "_", "[", "_")
 
-// ShowsPersonalToken reports whether a text contains a personal access token, escaped any number of times or not, or most of one.
+// ShowsPersonalToken reports whether a text contains most or all of a personal access token, at any level of percent-encoding.
 func ShowsPersonalToken(text string) bool {
 	const most = 16 // characters after the prefix
 	if strings.Contains(text, "%") {
@@ -125,7 +124,7 @@ func ShowsPersonalToken(text string) bool {
 	}
 }
 
-// unescapeFully decodes percent-encoding until none is left. It reads the text once, however often that is encoded: what it has decoded may
+// unescapeFully decodes percent-encoding until none is left. It reads the text once, whatever the level of encoding: decoded characters may
 // be the beginning or the end of another escape.
 func unescapeFully(text string) string {
 	decoded := make([]byte, 0, len(text))
@@ -142,9 +141,9 @@ func unescapeFully(text string) string {
 	return string(decoded)
 }
 
-// Credential returns the one access token of a request. Without one it returns an unauthorized error. It refuses a token
-// in the header together with one in the query, and ignores a token in the query alone (RFC 6750 §2: one method only;
-// OAuth 2.1 §5.1 has no query method).
+// Credential returns the only access token of a request. If there is none, the error is unauthorized. It refuses a token in the header
+// together with one in the query, and ignores a token in the query alone (RFC 6750 §2: only one method; OAuth 2.1 §5.1 has no query
+// method).
 func Credential(r *http.Request) (oauth.Secret, error) {
 	token, present, err := BearerToken(r)
 	switch {

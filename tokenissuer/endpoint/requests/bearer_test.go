@@ -17,7 +17,7 @@ func withAuthorization(headers ...string) *http.Request {
 	return r
 }
 
-// TestBearerTokenAllocatesOnlyTheSecret: the address by which a Secret holds its text, and no copy of the text.
+// TestBearerTokenAllocatesOnlyTheSecret: the only allocation is the pointer in Secret. The text is not copied.
 func TestBearerTokenAllocatesOnlyTheSecret(t *testing.T) {
 	r := withAuthorization("Bearer " + strings.Repeat("a.b-c_", 150))
 	if n := testing.AllocsPerRun(100, func() {
@@ -109,8 +109,8 @@ func TestG9QueryToken(t *testing.T) {
 	}
 }
 
-// FuzzParseAuthorization holds: what is accepted is one header of scheme, one space and one canonical token, with
-// nothing trimmed. A query that was cleaned has no token left, in ours and in Go's reading.
+// FuzzParseAuthorization: an accepted header consists of the scheme, one space and one canonical token, and nothing is trimmed. A cleaned
+// query has no token left, as read by our parser and by Go's.
 func FuzzParseAuthorization(f *testing.F) {
 	for _, header := range []string{
 		"Bearer good", "bearer aZ09-._~+/==", "Bearer", "Bearer ", "Bearer  good", "Bearer\tgood", "Bearer good ", "Bearer a b", "Bearer a, Bearer b",

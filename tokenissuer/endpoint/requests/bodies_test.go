@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// bodyRow is a body that is refused with a reason, or accepted if that is empty. "400" is any invalid_request.
+// bodyRow is a body that is refused with a reason. It is accepted if the reason is empty. "400" means any invalid_request.
 type bodyRow struct{ name, contentType, body, reason string }
 
 func holdBodies(t *testing.T, rows ...bodyRow) {
@@ -36,12 +36,12 @@ func holdBody(t *testing.T, r *http.Request, reason string) {
 
 const urlBody = "grant_type=client_credentials&client_id=conf&client_secret=s"
 
-// multi returns a multipart body of the usual parameters, with parts before them.
+// multi returns a multipart body with the usual parameters, preceded by parts.
 func multi(parts ...string) string {
 	return multipartBody(append(parts, field("grant_type", "client_credentials"), field("client_id", "conf"))...)
 }
 
-// object returns a JSON body of the usual members, and more text behind them.
+// object returns a JSON body with the usual members, followed by more.
 func object(more string) string {
 	return `{"grant_type":"client_credentials","client_id":"conf"` + more + "}"
 }
@@ -152,10 +152,10 @@ func TestT39BytesThatAreNoText(t *testing.T) {
 		switch parameter {
 		case "grant_type":
 			return true
-		case "scope", "client_id", "client_secret": // the latter by ReadClientCredentials
+		case "scope", "client_id", "client_secret": // ReadClientCredentials checks the latter two
 			return !Storable(odd)
 		}
-		return !Storable(odd) && odd != "\x00" // unknown: ignored (T147)
+		return !Storable(odd) && odd != "\x00" // an unknown parameter is ignored (T147)
 	}
 	hold := func(t *testing.T, contentType, body, parameter, odd string) {
 		t.Helper()

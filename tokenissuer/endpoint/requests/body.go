@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// bodyTimeout is how long a body may take.
+// bodyTimeout is the time limit for a body.
 const bodyTimeout = 10 * time.Second
 
-// BoundBody limits how long a body may take, even if nobody reads it: the server waits for it before it answers. After a
-// chunked body over HTTP/1 it closes the connection: that is required if there was a Content-Length too (RFC 9112 §6.1),
-// which net/http hides.
+// BoundBody limits the time for a body, even if it is not read, because the server waits for it before it responds. After a chunked body
+// over HTTP/1 it closes the connection: that is required if there was a Content-Length too (RFC 9112 §6.1), which net/http hides.
 func BoundBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		_ = setBodyDeadline(w, time.Now().Add(bodyTimeout)) // on ErrNotSupported the server's own limits apply

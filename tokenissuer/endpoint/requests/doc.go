@@ -1,4 +1,4 @@
-// Package requests reads what a client sends over HTTP, in one way only: the body with its parameters (form.go, multipart.go),
-// the client's credentials (basic.go), a bearer token (bearer.go), and every way in which somebody behind us could read the path
-// (path.go). What can be read in two ways it refuses, with the status of error.go. It judges nothing that it has read.
+// Package requests parses HTTP requests, each part in a single way: the body with its parameters (form.go, multipart.go), the client's
+// credentials (basic.go) and a bearer token (bearer.go). path.go lists the ways in which an upstream could read a path. The package refuses
+// ambiguous input, with a status from error.go. It does not verify what it has parsed.
 package requests

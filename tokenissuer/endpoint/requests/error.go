@@ -6,8 +6,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Error is an error with a status of its own (405, 413, 415, 425); code and description are those of the wrapped
-// error.
+// Error is an error with a status of its own (405, 413, 415, 425). Code and description are those of the wrapped error.
 type Error struct {
 	Status int
 	Err    *oauth.Error
@@ -19,8 +18,8 @@ func (e Error) Error() string { return e.Err.Error() }
 
 func (e Error) Unwrap() error { return e.Err }
 
-// RefuseEarlyData returns an error for a request in TLS early data, which an attacker can replay. Any Early-Data header
-// counts, whatever its value (RFC 8470 §5.1). GET and HEAD are safe and pass.
+// RefuseEarlyData returns an error for a request in TLS early data, which an attacker can replay. Any Early-Data header counts, regardless
+// of its value (RFC 8470 §5.1). GET and HEAD are safe and allowed.
 func RefuseEarlyData(r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil

@@ -20,13 +20,13 @@ const (
 	MaxParameters = 32
 )
 
-// Form holds a request's parameters, each name at most once but for resource, and for audience in a token exchange. It replaces
+// Form holds a request's parameters. Each name occurs at most once, except resource, and audience in a token exchange. Form replaces
 // net/http's forms: FormValue also reads the query, and ParseForm leaves a usable map after an error.
 type Form struct{ parameters []parameter }
 
 type parameter struct{ name, value string }
 
-// Get returns a parameter, or "" if it is absent or empty, which RFC 6749 §3.1 treats alike.
+// Get returns a parameter. It returns "" if the parameter is absent or empty, which RFC 6749 §3.1 treats alike.
 func (f Form) Get(name string) string {
 	for _, p := range f.parameters {
 		if p.name == name {
@@ -52,7 +52,7 @@ func (f Form) all(name string) []string {
 	return values
 }
 
-// The parameters that can occur several times.
+// The parameters that may be repeated.
 const (
 	resource = "resource"
 	audience = "audience"
@@ -60,7 +60,7 @@ const (
 
 func isRepeatable(name string) bool { return name == resource || name == audience }
 
-// checkAudience refuses several audiences where they mean nothing.
+// checkAudience refuses several audiences, except in a token exchange.
 func (f Form) checkAudience() error {
 	if oauth.GrantType(f.Get("grant_type")) == oauth.TokenExchange {
 		return nil
@@ -75,11 +75,11 @@ func (f Form) checkAudience() error {
 // Secret returns a parameter that is a credential.
 func (f Form) Secret(name string) oauth.Secret { return oauth.NewSecret(f.Get(name)) }
 
-// Format writes "[form]" for every verb, because the values contain credentials.
+// Format writes "[form]" for every verb, because the values include credentials.
 func (Form) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[form]") }
 
-// add adds a decoded parameter, or returns why the whole request is refused. A parameter must not be repeated (RFC 6749
-// §3.2), even if it is unknown or the values are equal; only some can be.
+// add adds a decoded parameter, or returns why the whole request is refused. A parameter must not be repeated (RFC 6749 §3.2), even if it
+// is unknown or the values are equal. Only resource and audience may be.
 func (f *Form) add(name, value string) error {
 	if len(f.parameters) == MaxParameters {
 		return Invalid("parameters_too_many")
@@ -99,8 +99,8 @@ func (f *Form) add(name, value string) error {
 	return nil
 }
 
-// validName reports whether a name consists of letters, digits, "_", "." and "-" (RFC 6749 §8.2). This refuses the array
-// and operator syntax of frameworks (`scope[]`, `grant_type[$ne]`).
+// validName reports whether a name consists of letters, digits, "_", "." and "-" (RFC 6749 §8.2). This excludes the array and operator
+// syntax of frameworks (`scope[]`, `grant_type[$ne]`).
 func validName(name string) bool {
 	for i := range len(name) {
 		c := name[i]
@@ -113,9 +113,9 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// validValue refuses control characters and invalid UTF-8. Their own readers judge client_id and client_secret, because
-// wrong credentials are 401 and not 400, and control characters other than NUL in scope, because a malformed scope is
-// invalid_scope. In unknown parameters, which are ignored (RFC 6749 §3.2), control characters are allowed.
+// validValue refuses control characters and invalid UTF-8. client_id and client_secret are checked by their own parsers, because wrong
+// credentials are 401 and not 400. In scope only NUL is refused here among control characters, because a malformed scope is invalid_scope. In
+// unknown parameters, which are ignored (RFC 6749 §3.2), control characters are allowed.
 func validValue(name, value string) bool {
 	switch name {
 	case "client_id", "client_secret":
@@ -137,15 +137,15 @@ func validValue(name, value string) bool {
 // pageTexts are the parameters of our own pages that are looked up in the store.
 var pageTexts = []string{"application", "session", "identity", "personal_token"}
 
-// Storable reports whether text can be in the store: a database column holds neither NUL nor invalid UTF-8, and a query
-// for them would fail instead of finding nothing.
+// Storable reports whether the store can hold text. A database column holds neither NUL nor invalid UTF-8, and a query for them would fail
+// instead of finding nothing.
 func Storable(text string) bool {
 	return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text)
 }
 
-// ParseForm reads the parameters in the body of r: urlencoded, multipart/form-data or a JSON object. It is the only
-// reader of the body, reads it once, and ignores the query. One fault refuses the whole request. If a refusal leaves part
-// of the body unread, the connection is closed.
+// ParseForm reads the parameters in the body of r: urlencoded, multipart/form-data or a JSON object. It is the only reader of the body,
+// reads it once, and ignores the query. One fault refuses the whole request. If a refusal leaves part of the body unread, the connection is
+// closed.
 func ParseForm(w http.ResponseWriter, r *http.Request) (Form, error) {
 	if r.ContentLength > maxBody {
 		return Form{}, TooLarge(w)
@@ -205,8 +205,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // firstRead is the initial buffer size. Most bodies are shorter.
 const firstRead = 512
 
-// readAll reads a body up to its end, or up to the first byte beyond maxBody. It allocates for the bytes received, not
-// for the announced length; a shorter announced length limits the first buffer.
+// readAll reads a body up to its end, or up to the first byte beyond maxBody. It allocates for the bytes received, not for the announced
+// length. A shorter announced length limits the first buffer.
 func readAll(from io.Reader, promised int64) ([]byte, error) {
 	room := int64(firstRead)
 	if promised >= 0 {
@@ -227,8 +227,8 @@ func readAll(from io.Reader, promised int64) ([]byte, error) {
 	}
 }
 
-// parseURLEncoded parses a form or a query (WHATWG URL §5.1). It refuses semicolons, because some readers split at them,
-// and a percent sign without two hex digits.
+// parseURLEncoded parses a form or a query (WHATWG URL §5.1). It refuses semicolons, because some parsers split at them, and a percent sign
+// without two hex digits.
 func parseURLEncoded(text string) (Form, error) {
 	if strings.Contains(text, ";") {
 		return Form{}, Invalid("form_malformed")

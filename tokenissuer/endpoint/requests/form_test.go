@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// post returns a request of the token endpoint as net/http would hand it over.
+// post returns a request to the token endpoint as net/http would deliver it.
 func post(contentType, body string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/oauth/token", strings.NewReader(body))
 	if contentType != "" {
@@ -23,7 +23,7 @@ func post(contentType, body string) *http.Request {
 	return r
 }
 
-// parse parses a body and returns the parameters as a map, which stands for no duplicates.
+// parse parses a body and returns the parameters as a map, which cannot have duplicates.
 func parse(contentType, body string) (map[string]string, error) {
 	f, err := ParseForm(httptest.NewRecorder(), post(contentType, body))
 	if err != nil {
@@ -36,7 +36,7 @@ func parse(contentType, body string) (map[string]string, error) {
 	return values, nil
 }
 
-// wantRefusal fails unless err is of code with reason, and carries a description that the wire allows.
+// wantRefusal fails unless err has the code and the reason, and a description that a response may contain.
 func wantRefusal(t *testing.T, err error, code oauth.ErrorCode, reason string) {
 	t.Helper()
 	var e *oauth.Error
@@ -53,7 +53,7 @@ func wantRefusal(t *testing.T, err error, code oauth.ErrorCode, reason string) {
 	}
 }
 
-// encode renders parameters in the named media type, duplicates included.
+// encode encodes parameters in the media type, including duplicates.
 func encode(media string, pairs ...[2]string) (contentType, body string) {
 	var parts []string
 	switch media {
@@ -91,7 +91,7 @@ func inEachEncoding(t *testing.T, pairs [][2]string, check func(*testing.T, map[
 }
 
 // TestT147TheValueOfAnUnknownParameterIsNotJudged: control characters or any JSON value in an unknown parameter → ignored; invalid UTF-8,
-// the name twice, or a forbidden name → 400. Its name is.
+// the name twice, or a forbidden name → 400.
 func TestT147TheValueOfAnUnknownParameterIsNotJudged(t *testing.T) {
 	for _, value := range []string{"a\x00b", "a\tb", "a\r\nb", "\x1b[2J", "a\x7fb", "\u202e"} {
 		inEachEncoding(t, [][2]string{{"note", value}, {"code", "x"}}, func(t *testing.T, got map[string]string, err error) {

@@ -19,7 +19,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// serve answers one connection with BoundBody and ParseForm behind net/http, in the bubble's own time.
+// serve answers one connection with BoundBody and ParseForm behind net/http, in the synctest bubble's time.
 func serve(t *testing.T) net.Conn {
 	t.Helper()
 	client, peer := net.Pipe()
@@ -48,12 +48,12 @@ func serve(t *testing.T) net.Conn {
 	t.Cleanup(func() {
 		_ = client.Close()
 		_ = server.Close()
-		time.Sleep(bodyTimeout) // whoever lingers over the connection ends too
+		time.Sleep(bodyTimeout) // goroutines that wait on the connection end too
 	})
 	return client
 }
 
-// oneConn is a listener with what is in its channel.
+// oneConn is a listener that accepts the connections in its channel.
 type oneConn struct{ conns chan net.Conn }
 
 func (l *oneConn) Accept() (net.Conn, error) {
@@ -144,7 +144,7 @@ func TestT42SlowBodyIsCut(t *testing.T) {
 	})
 }
 
-// TestT42ABodyHasTenSeconds: tests with real connections bear with a busy machine, and would not see more.
+// TestT42ABodyHasTenSeconds: tests with real connections tolerate a busy machine and would not notice a longer limit.
 func TestT42ABodyHasTenSeconds(t *testing.T) {
 	if bodyTimeout > 10*time.Second {
 		t.Errorf("a body has %v", bodyTimeout)

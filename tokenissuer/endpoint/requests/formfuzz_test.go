@@ -17,8 +17,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// FuzzParseForm holds: what is accepted, Go's own parsers read as the same single values. In JSON a member that we know is a
-// string or null, and whatever is no string counts as empty. Under a charset other than UTF-8 there is nothing but ASCII.
+// FuzzParseForm: Go's own parsers read the same single values in every accepted body. In JSON, a known member is a string or null, and a
+// member that is not a string counts as empty. Under a charset other than UTF-8, a body is ASCII.
 func FuzzParseForm(f *testing.F) {
 	naughty := [][2]string{{"grant_type", "password"}, {"email", "a@b.c"}, {"password", `é"\&=;%+ 😀`}, {"client_id", "\x00"}}
 	for _, media := range encodings {
@@ -39,7 +39,7 @@ func FuzzParseForm(f *testing.F) {
 		f.Add("application/json; charset=UTF-8", body)
 		f.Add("application/json; charset=iso-8859-1", body)
 	}
-	f.Add("application/x-www-form-urlencoded", "a=1%01%00") // nobody reads a
+	f.Add("application/x-www-form-urlencoded", "a=1%01%00") // a is not a known parameter
 	for _, body := range []string{
 		"--b--", "--b--\r\n", "--b\r\n" + field("a", "") + "\r\n--b--", "--b\r\n" + field("a", "--b") + "\r\n--b--\r\n",
 		"--b\r\n" + field("a", "\r\n--") + "\r\n--b\r\nContent-Type: text/plain\r\n" + field("c", "d") + "\r\n--b--",
@@ -75,7 +75,7 @@ func FuzzParseForm(f *testing.F) {
 		if media, params, _ := mime.ParseMediaType(contentType); params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
 			text := body
 			for name, value := range values {
-				if media != mediaJSON { // which has escapes of its own
+				if media != mediaJSON { // JSON has escapes of its own
 					text += name + value
 				}
 			}
@@ -89,7 +89,7 @@ func FuzzParseForm(f *testing.F) {
 	})
 }
 
-// reference reads a body with Go's own parsers, and fails where a name has several values.
+// reference parses a body with Go's own parsers. It fails if a name has several values.
 func reference(t *testing.T, contentType, body string) map[string]string {
 	t.Helper()
 	media, params, err := mime.ParseMediaType(contentType)
@@ -115,7 +115,7 @@ func reference(t *testing.T, contentType, body string) map[string]string {
 		}
 		for name, value := range members {
 			var text string
-			isText := stdjson.Unmarshal(value, &text) == nil // null too
+			isText := stdjson.Unmarshal(value, &text) == nil // also for null
 			if values[name] = text; !isText && slices.Contains(textMembers, name) {
 				t.Fatalf("accepted %s: %s", name, value)
 			}
@@ -141,7 +141,7 @@ func reference(t *testing.T, contentType, body string) map[string]string {
 	return values
 }
 
-// TestWhereADuplicateIs: a parameter that is there twice is told apart from a member of one that nobody reads.
+// TestWhereADuplicateIs: a duplicate parameter is distinguished from a duplicate member inside an unknown parameter.
 func TestWhereADuplicateIs(t *testing.T) {
 	for body, reason := range map[string]string{`{"a":1,"a":1}`: "parameter_duplicate", `{"a":{"b":1,"b":1}}`: "json_malformed", `{"a":{"b":1},"c":2,"a":3}`: "parameter_duplicate"} {
 		if _, err := parseJSON([]byte(body)); oauth.AsError(err).Reason != reason {

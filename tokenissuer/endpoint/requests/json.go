@@ -17,8 +17,8 @@ var textMembers = []string{
 	"subject_token", "subject_token_type", "actor_token", "actor_token_type", "requested_token_type",
 }
 
-// parseJSON parses a JSON object. Known members must be strings, and resource and audience may be an array of them; null counts as absent.
-// Unknown members may have any type, and count as absent unless they are strings. The errors of the decoder quote the body, so they are
+// parseJSON parses a JSON object. Known members must be strings; resource and audience may also be arrays of strings. null counts as
+// absent. Unknown members may have any type, and count as absent unless they are strings. The decoder's errors quote the body, so they are
 // not kept as a cause.
 func parseJSON(body []byte) (f Form, err error) {
 	var members map[string]jsontext.Value
@@ -44,7 +44,7 @@ func parseJSON(body []byte) (f Form, err error) {
 	return f, nil
 }
 
-// textsOf returns the texts of a member; one that is empty: it counts as absent.
+// textsOf returns the texts of a member. An empty result counts as absent.
 func textsOf(name string, member jsontext.Value) (values strictjson.Texts, err error) {
 	kind := member.Kind()
 	if kind != '"' && (kind != '[' || !isRepeatable(name)) {
@@ -59,7 +59,7 @@ func textsOf(name string, member jsontext.Value) (values strictjson.Texts, err e
 	return values, nil
 }
 
-// noString is the refusal of a member that is no string.
+// noString returns the error for a member that is not a string.
 func noString(name string) error {
 	e := Invalid("json_member_no_string")
 	return e.WithDescription(e.Description + " The member " + name + " must be a string.")

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxPartHeaders bounds the headers of all parts together, in bytes.
+// maxPartHeaders bounds the total size of the part headers in bytes.
 const maxPartHeaders = 8 << 10
 
 // The media types of a form.
@@ -21,11 +21,11 @@ const (
 type Media struct {
 	Name     string // in lower case
 	boundary string // of a multipart body
-	ascii    bool   // text must be ASCII: its charset agrees with UTF-8 only there
+	ascii    bool   // text must be ASCII, because the charset agrees with UTF-8 only there
 }
 
-// ParseMediaType parses the Content-Type of a request. It refuses other parameters than a boundary and a known charset, so
-// that no proxy can read the body differently.
+// ParseMediaType parses the Content-Type of a request. It refuses parameters other than a boundary and a known charset, so that no proxy
+// can read the body differently.
 func ParseMediaType(headers []string) (Media, error) {
 	if len(headers) == 1 && headers[0] == URLEncoded {
 		return Media{Name: URLEncoded}, nil
@@ -53,7 +53,7 @@ func ParseMediaType(headers []string) (Media, error) {
 	return m, nil
 }
 
-// Check refuses a body outside its charset, also in escaped bytes of a form.
+// Check refuses a body outside its charset, including escaped bytes of a form.
 func (m Media) Check(body []byte) error {
 	if !m.ascii {
 		return nil
@@ -70,8 +70,8 @@ func (m Media) Check(body []byte) error {
 	return nil
 }
 
-// charset checks the parameters of a media type, which may be only a charset. Ascii reports that the text must be ASCII.
-// Apache HttpClient and others send ISO-8859-1 or US-ASCII by default, which agree with UTF-8 in ASCII alone.
+// charset checks the parameters of a media type, which may only be a charset. ascii reports that the text must be ASCII. Apache HttpClient
+// and others send ISO-8859-1 or US-ASCII by default, which agree with UTF-8 only in ASCII.
 func charset(params map[string]string) (ascii, known bool) {
 	for name, value := range params {
 		if name != "charset" {
@@ -92,8 +92,8 @@ func isASCII(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf })
 }
 
-// parseContentType parses a Content-Type that must occur once. It refuses the continuations of RFC 2231 (`boundary*0=`)
-// and bytes outside printable ASCII, which readers interpret differently.
+// parseContentType parses a Content-Type, which must occur once. It refuses the continuations of RFC 2231 (`boundary*0=`) and bytes outside
+// printable ASCII, which parsers interpret differently.
 func parseContentType(headers []string) (string, map[string]string, error) {
 	switch len(headers) {
 	case 0:
@@ -116,8 +116,8 @@ func validBoundary(boundary string) bool {
 	return boundary != "" && len(boundary) <= 70 && strings.Trim(boundary, letters+"'()+_,-./:=?") == ""
 }
 
-// parseMultipart parses simple fields (RFC 7578), as `curl -F` sends them. It allows nothing before the first boundary or
-// after the last, and requires CRLF. mime/multipart is more lenient than a token endpoint should be.
+// parseMultipart parses simple fields (RFC 7578), as `curl -F` sends them. It allows nothing before the first boundary or after the last,
+// and requires CRLF. mime/multipart is more lenient than a token endpoint should be.
 func parseMultipart(body, boundary string) (Form, error) {
 	malformed := Invalid("multipart_malformed")
 	delimiter := "\r\n--" + boundary
@@ -155,8 +155,8 @@ func parseMultipart(body, boundary string) (Form, error) {
 	}
 }
 
-// fieldName parses the headers of one part. It returns the field's name, and whether the value must be ASCII. It refuses
-// everything but plain text: files, nested multiparts, and encodings that change the bytes (RFC 7578 §4.7).
+// fieldName parses the headers of one part. It returns the field's name, and whether the value must be ASCII. It accepts only plain text:
+// it refuses files, nested multiparts, and encodings that change the bytes (RFC 7578 §4.7).
 func fieldName(header string) (field string, ascii bool, err error) {
 	var dispositions, types, encodings []string
 	for line := range strings.SplitSeq(header, "\r\n") {

@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// boundary is one as browsers make it.
+// boundary is a boundary as browsers generate it.
 const boundary = "----WebKitFormBoundary7MA4YWxkTrZu0gW"
 
 func multipartBody(parts ...string) string {

@@ -10,16 +10,16 @@ import (
 // PathReading is a path as a lenient server or proxy may parse it.
 type PathReading struct {
 	Segments []string // decoded, lower-cased, without empty ones
-	// climbs: the path has dot segments that remove others. Servers differ in which, so all segments are kept.
+	// Climbs reports that the path has dot segments that remove others. Servers differ in which, so all segments are kept.
 	Climbs bool
 }
 
-// maxDecoded is how often a path is decoded, more than any chain of proxies does.
+// maxDecoded is the maximum number of times a path is decoded, more than any chain of proxies does.
 const maxDecoded = 4
 
-// PathReadings calls found with each reading of a path until it returns true, and reports whether it did. A server may
-// decode the path once or several times, before or after it cuts off parameters; treat a backslash as a slash; and ignore
-// case, empty segments, white space, and dots at the end of a segment.
+// PathReadings calls found with each reading of a path until it returns true, and reports whether it did. A server may decode the path once
+// or several times, before or after it removes parameters. It may treat a backslash as a slash, and ignore case, empty segments, white
+// space, and dots at the end of a segment.
 func PathReadings(u *url.URL, found func(PathReading) bool) bool {
 	text := u.EscapedPath()
 	if u.Opaque != "" { // GET x:oauth/token
@@ -42,11 +42,11 @@ func PathReadings(u *url.URL, found func(PathReading) bool) bool {
 	return false
 }
 
-// segmentEnds begin what some servers cut off a segment: parameters (RFC 3986 §3.3), and anything after an encoded NUL,
+// segmentEnds are the characters at which some servers cut a segment: before parameters (RFC 3986 §3.3), and before an encoded NUL,
 // question mark or number sign.
 const segmentEnds = ";?#\x00"
 
-// cutParameters cuts each segment at the first of segmentEnds.
+// cutParameters cuts each segment at the first character in segmentEnds.
 func cutParameters(path string) string {
 	if !strings.ContainsAny(path, segmentEnds) {
 		return path
@@ -108,17 +108,17 @@ func SegmentsOf(path string) []string {
 	return read(decoded).Segments
 }
 
-// IsAt reports whether a path may be the one with these segments. If it climbs, it suffices that they occur in order.
+// IsAt reports whether a path may be the one with these segments. If r climbs, it suffices that they occur in order.
 func (r PathReading) IsAt(segments []string) bool {
 	return r.Climbs && r.Passes(segments) || slices.Equal(r.Segments, segments)
 }
 
-// IsBelow reports whether a path may be at or below these segments. If it climbs, it suffices that they occur in order.
+// IsBelow reports whether a path may be at or below these segments. If r climbs, it suffices that they occur in order.
 func (r PathReading) IsBelow(segments []string) bool {
 	return r.Climbs && r.Passes(segments) || len(r.Segments) >= len(segments) && slices.Equal(r.Segments[:len(segments)], segments)
 }
 
-// Passes reports whether the segments occur in order, with any others between them.
+// Passes reports whether the segments occur in order, possibly with others between them.
 func (r PathReading) Passes(segments []string) bool {
 	rest := r.Segments
 	for _, segment := range segments {
@@ -131,25 +131,25 @@ func (r PathReading) Passes(segments []string) bool {
 	return true
 }
 
-// Spellings are the paths that an upstream could read as one given path. The zero value is empty.
+// Spellings is the set of paths that an upstream could read as a given path. The zero value is empty.
 type Spellings struct{ segments []string }
 
 // SpellingsOf returns the spellings of a path. There are none for the root.
 func SpellingsOf(path string) Spellings { return Spellings{SegmentsOf(path)} }
 
-// Has reports whether the path of u is one of them. It ignores query and host.
+// Has reports whether s contains the path of u. It ignores query and host.
 func (s Spellings) Has(u *url.URL) bool {
 	last := len(s.segments) - 1
 	return last >= 0 && MayMention(u, s.segments[last]) && PathReadings(u, func(read PathReading) bool { return read.IsAt(s.segments) })
 }
 
-// MayMention is a cheap check before PathReadings: it reports whether any reading may contain the lower-case word.
+// MayMention is a cheap check before PathReadings. It reports whether any reading may contain the lower-case word.
 func MayMention(u *url.URL, word string) bool {
 	text := u.Path
 	if u.Opaque != "" {
 		text = u.Opaque
 	}
-	for range 2 * maxDecoded { // as often as a reading decodes
+	for range 2 * maxDecoded { // as many times as a reading decodes
 		if strings.Contains(strings.ToLower(strip(text)), word) {
 			return true
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// takenIDs is a store in which every id of a client is taken.
+// takenIDs is a store in which every client id is taken.
 type takenIDs struct{ families.ClientStore }
 
 func (takenIDs) AddClient(context.Context, *store.Client) error { return store.ErrTaken }

@@ -21,7 +21,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// assertingAuthority is an issuer that signs assertions, and swaps tokens.
+// assertingAuthority is an issuer that signs upstream assertions and exchanges tokens for upstreams.
 func assertingAuthority(tb testing.TB) *authority {
 	tb.Helper()
 	a := newAuthority(tb)
@@ -30,7 +30,7 @@ func assertingAuthority(tb testing.TB) *authority {
 	return a
 }
 
-// publishedKeys are the Ed25519 keys of a key set by kid, read as a stranger would.
+// publishedKeys returns the Ed25519 keys of a key set by kid, as an independent reader would parse it.
 func publishedKeys(tb testing.TB, jwks []byte) map[string]ed25519.PublicKey {
 	tb.Helper()
 	var set struct{ Keys []map[string]string }
@@ -58,7 +58,7 @@ func publishedKeys(tb testing.TB, jwks []byte) map[string]ed25519.PublicKey {
 	return keys
 }
 
-// readAssertion verifies an assertion with a library that is not ours, as an upstream would.
+// readAssertion verifies an assertion with an independent library, as an upstream would.
 func (a *authority) readAssertion(tb testing.TB, assertion oauth.Secret, audience string, jwks []byte) (jwt.MapClaims, error) {
 	tb.Helper()
 	ks := publishedKeys(tb, jwks)
@@ -76,7 +76,7 @@ func (a *authority) readAssertion(tb testing.TB, assertion oauth.Secret, audienc
 	return parsed.Claims.(jwt.MapClaims), nil
 }
 
-// personsToken is what the gate knows of a user token that an admin has created.
+// personsToken returns the gate's view of a user token that an admin created.
 func (a *authority) personsToken() *token.AccessToken {
 	now := a.gate.Now()
 	return &token.AccessToken{
@@ -145,7 +145,7 @@ func TestG94AssertionIsForOneUpstreamAndOneRequest(t *testing.T) {
 	}
 }
 
-// TestG94AssertionOfAnotherIssuersToken: whose subject it is stands beside the subject.
+// TestG94AssertionOfAnotherIssuersToken: the assertion names the subject and its issuer.
 func TestG94AssertionOfAnotherIssuersToken(t *testing.T) {
 	a := assertingAuthority(t)
 	claims, err := a.readAssertion(t, a.assert(t, a.theirToken(t, `"sub": "u-ada", "act": {"sub": "first", "act": {"sub": "second", "client_id": "c"}},
@@ -164,7 +164,7 @@ func TestG94AssertionOfAnotherIssuersToken(t *testing.T) {
 	}
 }
 
-// theirToken is a token of another issuer, who says these claims of it when it is asked.
+// theirToken returns a token of another issuer, whose introspection endpoint returns these claims.
 func (a *authority) theirToken(tb testing.TB, claims string) *token.AccessToken {
 	tb.Helper()
 	const issuer = "https://login.example"
@@ -181,8 +181,8 @@ func (a *authority) theirToken(tb testing.TB, claims string) *token.AccessToken 
 	return tok
 }
 
-// TestG25AssertionIsNoAccessToken, for nobody here: not for a gate whose audience it names, nor for what asks about any
-// token of ours.
+// TestG25AssertionIsNoAccessToken: an assertion is not accepted as an access token, by a gate whose audience it names or by any endpoint
+// that accepts our tokens.
 func TestG25AssertionIsNoAccessToken(t *testing.T) {
 	a := assertingAuthority(t)
 	assertion := a.assert(t, a.personsToken())
@@ -199,7 +199,7 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 	if found, err := a.RevokeFor(t.Context(), a.client("conf"), assertion); found != nil || err != nil || len(a.store.list) > 0 {
 		t.Errorf("revoked: %+v, %v", found, err)
 	}
-	// Whoever is sloppy about typ does not know the key, and whoever signs an access token with it finds nobody who does.
+	// A verifier that ignores typ does not have the key, and an access token signed with the key is not accepted by any verifier.
 	asserting, err := a.Assertions.Current(a.gate.Now(), a.Master)
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 	tokentest.WantRefusal(t, tok, err, "header_unexpected")
 }
 
-// everyKey finds one key under every id.
+// everyKey returns one key for every id.
 type everyKey struct{ key *keys.SigningKey }
 
 func (e everyKey) Find(string, oauth.Algorithm) (*keys.VerificationKey, error) {
@@ -218,8 +218,8 @@ func (e everyKey) Find(string, oauth.Algorithm) (*keys.VerificationKey, error) {
 }
 func (e everyKey) Generation() uint64 { return 1 }
 
-// TestG94AssertionKeysRotateByThemselves: a key is published a whole epoch before it signs and one after, so that no
-// upstream that reads the keys now and then meets one that it does not know.
+// TestG94AssertionKeysRotateByThemselves: a key is published for a whole epoch before it signs and for one after. So an upstream that reads
+// the keys now does not meet an unknown key.
 func TestG94AssertionKeysRotateByThemselves(t *testing.T) {
 	a := assertingAuthority(t)
 	used := make(map[string]bool)
@@ -230,7 +230,7 @@ func TestG94AssertionKeysRotateByThemselves(t *testing.T) {
 		}
 		used[signedBy(t, assertion.Reveal())] = true
 		before = a.jwks(t)
-		if n := len(publishedKeys(t, before)); n != 4 { // the access tokens' own among them
+		if n := len(publishedKeys(t, before)); n != 4 { // including the access tokens' keys
 			t.Fatalf("%d Ed25519 keys are published", n)
 		}
 		a.wait(29 * store.Day)
@@ -247,7 +247,7 @@ func TestG94AssertionKeysRotateByThemselves(t *testing.T) {
 	}
 }
 
-// read takes a token apart without a look at its signature.
+// read parses a token without verifying its signature.
 func read(tb testing.TB, token string) (header map[string]any, claims jwt.MapClaims) {
 	tb.Helper()
 	claims = make(jwt.MapClaims)
@@ -272,7 +272,7 @@ func (a *authority) signsAccessTokens(kid string) bool {
 	return err == nil
 }
 
-// TestK8AssertionKeysOfAllNodes are the same wherever the master key is, and nobody else's.
+// TestK8AssertionKeysOfAllNodes: all nodes with the same master key have the same assertion keys, and other nodes do not.
 func TestK8AssertionKeysOfAllNodes(t *testing.T) {
 	a, b := assertingAuthority(t), assertingAuthority(t)
 	if string(a.jwks(t)) != string(b.jwks(t)) {
@@ -289,7 +289,7 @@ func TestK8AssertionKeysOfAllNodes(t *testing.T) {
 	}
 }
 
-// TestAssertionKeysAreNotPublishedForNothing: a key set changes for nobody who does not ask for assertions.
+// TestAssertionKeysAreNotPublishedForNothing: without upstream assertions, the key set does not change.
 func TestAssertionKeysAreNotPublishedForNothing(t *testing.T) {
 	a := newAuthority(t)
 	want, err := a.keySetState.JWKS()

@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// gate is a Verifier with all that it reads, in a test's hands.
+// gate is a Verifier whose inputs a test controls.
 type gate struct {
 	*tokentest.Clock
 	keySetState *keys.Set
@@ -42,12 +42,12 @@ func newGate(tb testing.TB) *gate {
 	return g
 }
 
-// another returns a Verifier of the same keys and revocations that has seen no token yet.
+// another returns a Verifier with the same keys and revocations and an empty cache.
 func (g *gate) another() *token.Verifier {
 	return token.NewVerifier(tokentest.Issuer, g.keySetState, g.revocations, 5*time.Minute, g.Now)
 }
 
-// wait lets time pass; the revocations stay fresh.
+// wait advances the clock. The revocations stay fresh.
 func (g *gate) wait(d time.Duration) {
 	g.Add(d)
 	g.revocations.MarkFresh(g.Now())
@@ -69,14 +69,14 @@ func (g *gate) refuses(tb testing.TB, token string, reasons ...string) {
 	tokentest.WantRefusal(tb, t, err, reasons...)
 }
 
-// claims is the claims set of a good user token.
+// claims returns the claims of a valid user token.
 func (g *gate) claims() string {
 	now := g.Now().Unix()
 	return fmt.Sprintf(`{"iss":%q,"sub":"user-1","aud":%q,"client_id":"client-1","scope":"public trusted","iat":%d,"exp":%d,"jti":"token-1",`+
 		`"sid":"family-1","org":"org-1","role":"admin"}`, tokentest.Issuer, tokentest.Audience, now, now+3600)
 }
 
-// testMaster is the master key of every test, so that what a fuzzer finds another process can repeat.
+// testMaster returns the master key of every test. It is fixed, so that fuzzing results are reproducible in other processes.
 func testMaster(tb testing.TB) *keys.MasterKey { return testkeys.Master(tb, 7, tokentest.Start) }
 
 func digestsOf(secrets ...string) []store.ClientSecret {
@@ -87,7 +87,7 @@ func digestsOf(secrets ...string) []store.ClientSecret {
 	return list
 }
 
-// authority is a server with the clients of the catalogue's fixture.
+// authority is a server with the clients of the shared fixture.
 type authority struct {
 	*gate
 	*Server
@@ -102,7 +102,7 @@ func newAuthority(tb testing.TB) *authority {
 	return newAuthorityOf(tb, nil)
 }
 
-// newAuthorityOf is newAuthority with other settings.
+// newAuthorityOf is like newAuthority with changed settings.
 func newAuthorityOf(tb testing.TB, change func(*issuer.Settings)) *authority {
 	tb.Helper()
 	a := &authority{
@@ -137,7 +137,7 @@ func newAuthorityOf(tb testing.TB, change func(*issuer.Settings)) *authority {
 	return a
 }
 
-// delegate has the authority tell upstreams who is calling.
+// delegate makes the authority send assertions about callers to upstreams.
 func (a *authority) delegate(assertions *keys.AssertionKeys) {
 	a.Assertions = assertions
 	a.UpstreamTokens = token.NewUpstreamTokens(token.UpstreamIssuer{

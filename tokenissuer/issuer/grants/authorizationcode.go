@@ -28,14 +28,14 @@ type authorizationCode struct {
 	resources *oauth.Resources
 }
 
-// exchange redeems a code. The order is a safeguard: nothing is revealed to another client, and a replay is detected whatever else the request
-// says.
+// exchange redeems a code. The order is a safeguard: nothing is revealed to another client, and a replay is detected even if the request is
+// otherwise invalid.
 func (g *authorizationCode) exchange(ctx context.Context, client *store.Client, r Request) (issuer.Grant, error) {
 	// 1. The parameters.
 	if r.Code.Code.IsEmpty() {
 		return issuer.Grant{}, oauth.MissingParameter("code")
 	}
-	// 2. The family. What is remembered of it is enough to accept a code; a refusal is decided by the store.
+	// 2. The family. A cached family suffices to accept a code. Only the store decides a refusal.
 	id, genuine := g.families.Master.ReadCode(r.Code.Code)
 	now := g.families.Now()
 	if !genuine {
@@ -50,7 +50,7 @@ func (g *authorizationCode) exchange(ctx context.Context, client *store.Client, 
 		}
 		user, refusal = nil, checkCode(f, client, r.Code, now)
 	}
-	// 3. The code is this client's and unused, and redirect_uri and code_verifier match the authorization request.
+	// 3. The code belongs to this client and is unused, and redirect_uri and code_verifier match the authorization request.
 	switch {
 	case errors.Is(refusal, errCodeReplayed):
 		return issuer.Grant{}, g.replayed(ctx, f)
@@ -68,7 +68,7 @@ func (g *authorizationCode) exchange(ctx context.Context, client *store.Client, 
 	if err != nil {
 		return issuer.Grant{}, err
 	}
-	// 5. The tokens, on one step of the store, which repeats the checks of family and user atomically.
+	// 5. The tokens. One step of the store repeats the checks of family and user atomically.
 	redeemed := *f
 	redeemed.Code.SpentAt, redeemed.RotatedAt = now, now
 	redeemed.ExpiresAt = now.Add(g.families.LifetimesOf(client).AuthorizationCode)
@@ -76,12 +76,12 @@ func (g *authorizationCode) exchange(ctx context.Context, client *store.Client, 
 		redeemed.Generation, redeemed.ExpiresAt = 1, f.CreatedAt.Add(g.families.LifetimesOf(client).Refresh)
 	}
 	grant := g.minter.GrantOf(&redeemed, client, user, issuer.Once(func() error { return g.redeem(ctx, &redeemed, user) }))
-	grant.Nonce = f.Code.Nonce // a refresh has none (OpenID Connect Core §12.2)
+	grant.Nonce = f.Code.Nonce // a refreshed ID token has none (OpenID Connect Core §12.2)
 	grant.Audience = audience
 	return grant, nil
 }
 
-// redeem spends the code of a family, which is redeemed afterwards.
+// redeem marks the code of a family as used. redeemed is the family afterwards.
 func (g *authorizationCode) redeem(ctx context.Context, redeemed *store.TokenFamily, user *store.User) error {
 	outcome, f, err := g.families.Store.RedeemCode(ctx, redeemed.ID, store.Redemption{
 		At: redeemed.Code.SpentAt, Generation: redeemed.Generation, ExpiresAt: redeemed.ExpiresAt, MaxFailures: maxCodeFailures,
@@ -100,20 +100,20 @@ func (g *authorizationCode) redeem(ctx context.Context, redeemed *store.TokenFam
 	return codeRefused(outcome)
 }
 
-// Errors of checkCode that lead to a further step.
+// Errors of checkCode that require a further step.
 var (
 	errCodeReplayed = errors.New("the code was redeemed before")
-	// errVerifierWrong says that the verifier does not match the challenge, or that too many others did not.
+	// errVerifierWrong means that the verifier does not match the challenge, or that too many attempts have failed.
 	errVerifierWrong = errors.New("the code verifier is wrong")
 )
 
-// checkCode checks a code against its family; nil: there is none.
+// checkCode checks a code against its family. f is nil if there is none.
 func checkCode(f *store.TokenFamily, client *store.Client, p CodeParameters, now time.Time) error {
 	outcome := f.Redeemable(now, maxCodeFailures)
 	switch {
 	case outcome == store.Missing:
 		return codeRefused(outcome)
-	case f.ClientID != client.ID, f.Origin == store.HostSession: // only the gate redeems one of a host
+	case f.ClientID != client.ID, f.Origin == store.HostSession: // only the gate redeems the code of a host
 		return oauth.NewError(oauth.InvalidGrant, "code_of_another_client")
 	case outcome == store.Replayed:
 		return errCodeReplayed
@@ -145,16 +145,16 @@ func (g *authorizationCode) replayed(ctx context.Context, f *store.TokenFamily) 
 	return oauth.ErrCodeReplayed
 }
 
-// countWrongVerifier counts a wrong verifier of a code.
+// countWrongVerifier counts a failed attempt with a wrong code verifier.
 func (g *authorizationCode) countWrongVerifier(ctx context.Context, f *store.TokenFamily) error {
-	g.families.Remembered.Forget(f.ID) // it has one failure less
+	g.families.Remembered.Forget(f.ID) // the cached family has one failure less
 	if err := g.families.Store.CountCodeFailure(ctx, f.ID); err != nil {
 		return err
 	}
 	return oauth.NewError(oauth.InvalidGrant, "code_verifier_wrong")
 }
 
-// checkBinding checks a request against its code's binding: the redirect URI byte for byte, and the code challenge.
+// checkBinding checks a request against the code's binding. It compares the redirect URI byte for byte and verifies the code challenge.
 func checkBinding(bound store.CodeBinding, p CodeParameters) error {
 	switch {
 	case p.RedirectURI == "" && bound.Challenge == "":

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// TestT58RequestsThatAreRefused has what the table of TestA47ToA51ErrorsGoToTheClient leaves out: values that are almost right.
+// TestT58RequestsThatAreRefused has the almost valid values that TestA47ToA51ErrorsGoToTheClient omits.
 func TestT58RequestsThatAreRefused(t *testing.T) {
 	f := newFlow(t)
 	for name, edit := range map[string]func(*issuer.AuthorizationParameters){
@@ -32,7 +32,7 @@ func TestT58RequestsThatAreRefused(t *testing.T) {
 	}
 }
 
-// wants says what comes next for a request of the scope.
+// wants returns the next step for a request.
 func (f *flow) wants(t *testing.T, clientID string, p issuer.AuthorizationParameters, s *signin.Session) issuer.Step {
 	t.Helper()
 	r, err := f.read(clientID, p)
@@ -42,7 +42,7 @@ func (f *flow) wants(t *testing.T, clientID string, p issuer.AuthorizationParame
 	return step
 }
 
-// TestMaxAgeAsksForAFreshSignIn: a client that the gate tells to come back with a fresher sign-in (RFC 9470 §4) gets one.
+// TestMaxAgeAsksForAFreshSignIn: a client that the gate sends back for a fresher sign-in (RFC 9470 §4) gets one.
 func TestMaxAgeAsksForAFreshSignIn(t *testing.T) {
 	f := newFlow(t)
 	s := f.session("ada")
@@ -70,7 +70,7 @@ func TestMaxAgeAsksForAFreshSignIn(t *testing.T) {
 	if got := f.wants(t, "conf", with("1000", "login"), s); got != issuer.AskSignIn {
 		t.Errorf("prompt=login beside a max_age that is met: %v", got)
 	}
-	// Who stays on a page until the sign-in is too old is asked for it once, and not again however long they take then.
+	// A user who stays on a page until the sign-in is too old is asked once, and not again, however long the next decision takes.
 	r, err := f.read("conf", with("300", ""))
 	f.must(err)
 	f.wait(time.Second)
@@ -94,7 +94,7 @@ func TestMaxAgeAsksForAFreshSignIn(t *testing.T) {
 	}
 }
 
-// TestAFaultWhileDeciding: what is not stored was not decided. A consent that is not remembered is asked for again.
+// TestAFaultWhileDeciding: a decision that was not stored does not count. A consent that was not stored is requested again.
 func TestAFaultWhileDeciding(t *testing.T) {
 	f := newFlow(t)
 	s := f.session("ada")

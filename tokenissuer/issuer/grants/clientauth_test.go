@@ -29,7 +29,7 @@ func (a *authority) refusesClient(t *testing.T, c clients.Authentication) {
 	}
 }
 
-// TestT11AnEmptySecretMatchesNothing, not even the digest of nothing that a store may hold.
+// TestT11AnEmptySecretMatchesNothing: an empty secret does not match even a stored digest of the empty string.
 func TestT11AnEmptySecretMatchesNothing(t *testing.T) {
 	a := newAuthority(t)
 	a.directory.put(&store.Client{ID: "hollow", Type: store.ConfidentialClient, Secrets: digestsOf("")})
@@ -42,10 +42,10 @@ func TestT11AnEmptySecretMatchesNothing(t *testing.T) {
 	}
 }
 
-// TestT17EveryRefusalAsksTheDirectoryOnce: the work must not tell whether a client exists.
+// TestT17EveryRefusalAsksTheDirectoryOnce: the work must not reveal whether a client exists.
 func TestT17EveryRefusalAsksTheDirectoryOnce(t *testing.T) {
 	a := newAuthority(t)
-	if _, err := a.authenticate(withSecret("conf", tokentest.ClientSecret)); err != nil { // conf is remembered now
+	if _, err := a.authenticate(withSecret("conf", tokentest.ClientSecret)); err != nil { // conf is cached now
 		t.Fatal(err)
 	}
 	a.directory.questions()
@@ -145,19 +145,19 @@ func TestAuthenticatedClientsAreRememberedForASecond(t *testing.T) {
 	ask(1)
 	a.Authenticated.Forget("conf")
 	ask(1)
-	// Changed behind our back: unseen for a second, and not for longer.
+	// A change by another node goes unnoticed for a second at most.
 	changed := *a.client("conf")
 	changed.Disabled = true
 	a.directory.put(&changed)
 	ask(0)
 	a.gate.Add(time.Second)
 	a.refusesClient(t, withSecret("conf", tokentest.ClientSecret))
-	// Being refused is not remembered.
+	// A refusal is not cached.
 	changed.Disabled = false
 	fresh := changed
 	a.directory.put(&fresh)
-	ask(2) // the refusal's question and this one
-	// A new secret works at once, though the client is remembered with the old one.
+	ask(2) // one for the refusal, one for this call
+	// A new secret works at once, although the client is cached with the old one.
 	rotated := fresh
 	rotated.Secrets = append(slices.Clone(fresh.Secrets), digestsOf("brand-new")...)
 	a.directory.put(&rotated)
@@ -165,7 +165,7 @@ func TestAuthenticatedClientsAreRememberedForASecond(t *testing.T) {
 	if _, err := a.authenticate(withSecret("conf", "brand-new")); err != nil {
 		t.Errorf("a new secret is refused: %v", err)
 	}
-	// Forgetting a client that is disabled refuses it at once.
+	// Forget makes a disabled client refused at once.
 	rotated.Disabled = true
 	off := rotated
 	a.directory.put(&off)
@@ -210,8 +210,8 @@ func TestADeclaredClientSurvivesAFailingStore(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
-// TestT17ADeclaredClientAsksNobody when its credentials are right. When they are wrong, the directory is asked as for an
-// unknown client.
+// TestT17ADeclaredClientAsksNobody: with correct credentials, a declared client needs no look-up. With wrong ones, the directory is read as
+// for an unknown client.
 func TestT17ADeclaredClientAsksNobody(t *testing.T) {
 	a := newAuthority(t)
 	declared, err := store.NewStaticDirectory(store.Declarations{Clients: []*store.Client{

@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// clientCredentials is the client credentials grant (RFC 6749 §4.4): a confidential client asks for a token for itself. There is no refresh
-// token (§4.4.3), and only scopes that need no user are granted.
+// clientCredentials is the client credentials grant (RFC 6749 §4.4): a confidential client obtains a token for itself. It gives no refresh
+// token (§4.4.3), and only scopes that need no user.
 type clientCredentials struct{ rights }
 
 func (g *clientCredentials) exchange(_ context.Context, client *store.Client, r Request) (issuer.Grant, error) {

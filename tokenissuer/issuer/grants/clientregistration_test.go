@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestA20RegistrationRefusesWhatMayNotWorkOrIsUnsafe: a configuration may have it, with a warning.
+// TestA20RegistrationRefusesWhatMayNotWorkOrIsUnsafe: registration refuses what a configuration may contain with a warning.
 func TestA20RegistrationRefusesWhatMayNotWorkOrIsUnsafe(t *testing.T) {
 	f := newFlow(t)
 	for name, c := range map[string]store.Client{

@@ -8,7 +8,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestT62ACodeDoesNotComeBackWithItsClient: TestT62ClientOrConsentIsGone has what ends it.
+// TestT62ACodeDoesNotComeBackWithItsClient: a code stays invalid after its client was disabled and enabled again.
+// TestT62ClientOrConsentIsGone covers what ends a code.
 func TestT62ACodeDoesNotComeBackWithItsClient(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters(""))
@@ -18,7 +19,8 @@ func TestT62ACodeDoesNotComeBackWithItsClient(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.InvalidGrant)
 }
 
-// TestT103VerifiersThatAreGuessedBesideEachOther are counted as those are that TestT103WrongVerifiersAreCounted guesses in turn.
+// TestT103VerifiersThatAreGuessedBesideEachOther: concurrent wrong verifiers are counted like the sequential ones of
+// TestT103WrongVerifiersAreCounted.
 func TestT103VerifiersThatAreGuessedBesideEachOther(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters(""))

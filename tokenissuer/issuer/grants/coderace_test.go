@@ -16,7 +16,7 @@ import (
 
 const racers = 64
 
-// TestT51WhoComesTooLateIsAReplay, though the code was not spent yet when the request was looked at.
+// TestT51WhoComesTooLateIsAReplay: a request that loses the race is a replay, although the code was unused when the request was checked.
 func TestT51WhoComesTooLateIsAReplay(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters("refresh_token"))
@@ -33,7 +33,7 @@ func TestT51WhoComesTooLateIsAReplay(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.InvalidGrant)
 }
 
-// TestT51TheCodeEndsMeanwhile, without having been used: that is no replay.
+// TestT51TheCodeEndsMeanwhile: a code that ended without being used is not a replay.
 func TestT51TheCodeEndsMeanwhile(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters(""))
@@ -71,7 +71,7 @@ func TestT64AFaultOfTheStoreSpendsNothing(t *testing.T) {
 			f := newFlow(t)
 			code := f.code("conf", parameters("refresh_token"))
 			if step != "RedeemCode" {
-				f.Remembered = token.NewFamilyCache() // else the store is not asked
+				f.Remembered = token.NewFamilyCache() // otherwise the store is not read
 			}
 			f.store.fail(step, false)
 			tokens, err := f.redeem("conf", code)
@@ -87,7 +87,7 @@ func TestT64AFaultOfTheStoreSpendsNothing(t *testing.T) {
 	}
 }
 
-// TestT64NoKeySpendsNothing: a code that was spent while nothing could be signed could not be presented again.
+// TestT64NoKeySpendsNothing: a code used up while no key can sign could not be presented again.
 func TestT64NoKeySpendsNothing(t *testing.T) {
 	f := newFlow(t)
 	first := f.tokens("conf", "refresh_token")
@@ -107,7 +107,7 @@ func TestT64NoKeySpendsNothing(t *testing.T) {
 	}
 }
 
-// TestT64AReplayThatCannotBeRecordedIsNoSuccess: the family may still live, and the client must come again.
+// TestT64AReplayThatCannotBeRecordedIsNoSuccess: the family may still be alive, so the client must retry.
 func TestT64AReplayThatCannotBeRecordedIsNoSuccess(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters(""))
@@ -128,8 +128,8 @@ func TestT64AReplayThatCannotBeRecordedIsNoSuccess(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
-// TestF12TheAnswerOfTheStoreIsLost: the step was done, nobody knows. The code is spent, and the retry is a replay; a
-// refresh token gives the same successor.
+// TestF12TheAnswerOfTheStoreIsLost: the step succeeded, but its response was lost. The code is used up, and the retry is a replay. A
+// refresh token returns the same successor.
 func TestF12TheAnswerOfTheStoreIsLost(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters("refresh_token"))
@@ -159,7 +159,7 @@ func TestF12TheAnswerOfTheStoreIsLost(t *testing.T) {
 func TestTM5TheMACDecidesWhatIsLookedUp(t *testing.T) {
 	f := newFlow(t)
 	code, tokens := f.code("conf", parameters("")), f.tokens("conf", "refresh_token")
-	if _, err := f.refresh("other", tokens.RefreshToken); err == nil { // other is remembered now
+	if _, err := f.refresh("other", tokens.RefreshToken); err == nil { // other is cached now
 		t.Fatal("refreshed")
 	}
 	altered := func(s oauth.Secret) oauth.Secret { return oauth.NewSecret(otherLastDigit(s.Reveal())) }
@@ -201,7 +201,7 @@ func TestTM5TheMACDecidesWhatIsLookedUp(t *testing.T) {
 	}
 }
 
-// otherLastDigit is a text that ends in another digit.
+// otherLastDigit returns text with another last digit.
 func otherLastDigit(text string) string {
 	last := len(text) - 1
 	if text[last] == '0' {

@@ -18,15 +18,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// peopleElsewhere is a directory with people by their logins. Each has the password userPassword.
+// peopleElsewhere is a directory of people by login. Each has the password userPassword.
 type peopleElsewhere struct {
 	name     string
-	people   map[string]*store.User // a login and its user; nil: the rules let them be nobody
+	people   map[string]*store.User // by login; nil: the rules refuse the person
 	password string                 // of all; empty: userPassword
 	usesName bool
 	fault    error
-	hold     chan struct{} // closed: go on
-	// meanwhile is called when the account was found.
+	hold     chan struct{} // closed to continue
+	// meanwhile is called after the account was found.
 	meanwhile func()
 
 	mu    sync.Mutex
@@ -50,7 +50,7 @@ func (p *peopleElsewhere) SignIn(ctx context.Context, a signin.DirectoryAttempt)
 	if p.fault != nil {
 		return signin.SignedIn{}, p.fault
 	}
-	login := strings.TrimRight(a.Login, "!") // a spelling that a directory takes for the same
+	login := strings.TrimRight(a.Login, "!") // the directory treats this spelling as equal
 	user, known := p.people[login]
 	if !known {
 		return signin.SignedIn{}, store.ErrNotFound
@@ -70,7 +70,7 @@ func (p *peopleElsewhere) SignIn(ctx context.Context, a signin.DirectoryAttempt)
 	return signin.SignedIn{User: user, Provider: p.Provider(), Subject: "subject of " + strings.TrimPrefix(user.ID, "u-")}, nil
 }
 
-// outsider adds a user who has no password of ours.
+// outsider adds a user without a password here.
 func (f *flow) outsider(id string) *store.User {
 	f.tb.Helper()
 	now := f.clock()
@@ -114,7 +114,7 @@ func TestP47OwnPasswordsStayHere(t *testing.T) {
 	corp.mu.Lock()
 	corp.asked = nil
 	corp.mu.Unlock()
-	// One by one they hash, and then they hang there with no slot in hand. The account's limit lets so many in.
+	// Each request hashes in turn and then waits in the directory without a slot. The account's limit permits that many.
 	patience := time.Now().Add(time.Minute)
 	for n := range 9 {
 		waiting.Go(func() { _, _ = f.tryFrom("198.51.100.1", "zoe@elsewhere.example", userPassword) })
@@ -134,7 +134,7 @@ func TestP47OwnPasswordsStayHere(t *testing.T) {
 	waiting.Wait()
 }
 
-// TestP110TheIdentityIsTakenAwayMeanwhile: after the account was found, and before anything came of the sign-in.
+// TestP110TheIdentityIsTakenAwayMeanwhile: the identity is removed after the account was found and before the sign-in completes.
 func TestP110TheIdentityIsTakenAwayMeanwhile(t *testing.T) {
 	f := newFlow(t)
 	zoe := f.outsider("zoe")
@@ -211,7 +211,7 @@ func TestP48FailuresElsewhere(t *testing.T) {
 	if who.User.ID != "u-zoe" {
 		t.Errorf("signed in as %q", who.User.ID)
 	}
-	for range 20 { // who succeeds is not counted
+	for range 20 { // successes are not counted
 		_, err := f.tryFrom("203.0.113.1", "zoe", userPassword)
 		f.must(err)
 	}
@@ -295,7 +295,7 @@ func TestP137ABrowserThatADirectorysPersonHasUsed(t *testing.T) {
 	}
 	tokentest.WantCode(t, with(zoes, "zoe", userPassword), oauth.RateLimited)
 	f.wait(time.Hour)
-	for range 10 { // a device is the person's by whose name it was signed in with
+	for range 10 { // a device belongs to the person under whose login it was used
 		_ = with(zoes, "yan", "a guess")
 	}
 	tokentest.WantCode(t, with(oauth.Secret{}, "yan", userPassword), oauth.RateLimited)
@@ -343,7 +343,7 @@ func TestP135WhoDisconnectsIsCounted(t *testing.T) {
 	_, err := f.tryFrom("203.0.113.1", "zoe", userPassword)
 	tokentest.WantCode(t, err, oauth.RateLimited)
 	f.wait(time.Hour)
-	slow, done := context.WithTimeout(t.Context(), time.Nanosecond) // a bound of ours
+	slow, done := context.WithTimeout(t.Context(), time.Nanosecond) // a timeout of ours
 	defer done()
 	corp.hold = make(chan struct{})
 	for range 15 {
@@ -352,7 +352,7 @@ func TestP135WhoDisconnectsIsCounted(t *testing.T) {
 	}
 }
 
-// TestP135AtAProvider: the same where a provider has the password.
+// TestP135AtAProvider: the same holds if a provider verifies the password.
 func TestP135AtAProvider(t *testing.T) {
 	f := newFlow(t)
 	away := oauth.Unavailable("provider_unavailable", context.Canceled)
@@ -387,7 +387,7 @@ func TestP49SeveralDirectories(t *testing.T) {
 		name          string
 		first, second *peopleElsewhere
 		password      string
-		want          string // the user, or the error
+		want          string // the user or the error
 		code          oauth.ErrorCode
 	}{
 		{"in the first", &peopleElsewhere{people: map[string]*store.User{"z": zoe}}, &peopleElsewhere{people: map[string]*store.User{"z": yan}}, userPassword, "zoe", ""},

@@ -1,3 +1,3 @@
-// Package grants is the token endpoint (RFC 6749 §3.2). grants.go walks a request from its client to its tokens; each grant type has a
-// struct with what it needs, in the file of its name.
+// Package grants implements the token endpoint (RFC 6749 §3.2). grants.go processes a request from client authentication to the issued
+// tokens. Each grant type is a struct in a file of its name.
 package grants

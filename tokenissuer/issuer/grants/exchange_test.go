@@ -49,7 +49,7 @@ func TestNoKeyNoTokens(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
-// TestATokenTooLongIsNotHandedOut: our own gate would refuse it.
+// TestATokenTooLongIsNotHandedOut: a token that our own gate would refuse for its length is not issued.
 func TestATokenTooLongIsNotHandedOut(t *testing.T) {
 	a := newAuthority(t)
 	a.Minter.Audience = []string{tokentest.Audience, strings.Repeat("a", 8<<10)}

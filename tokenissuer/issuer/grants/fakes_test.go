@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// fakeDirectory is a Directory that counts the questions and can fail.
+// fakeDirectory is a Directory that counts look-ups and can fail.
 type fakeDirectory struct {
 	mu      sync.Mutex
 	clients map[string]*store.Client
@@ -72,7 +72,7 @@ func (d *fakeDirectory) put(c *store.Client) {
 	d.clients[c.ID] = c
 }
 
-// questions returns how often the directory was asked since the last call.
+// questions returns the number of look-ups since the last call.
 func (d *fakeDirectory) questions() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +117,7 @@ func (a *fakeAttempts) Fail(_ context.Context, bucket string, window time.Durati
 	return b.n, b.until
 }
 
-// Forgive takes one failure back.
+// Forgive removes one failure.
 func (a *fakeAttempts) Forgive(_ context.Context, bucket string, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,8 +127,8 @@ func (a *fakeAttempts) Forgive(_ context.Context, bucket string, now time.Time) 
 	}
 }
 
-// fakeStore is a families.Store that knows no families and keeps a list of revocations. What it has no answer for it does
-// not have at all: the tests of package grants_test run on a store.
+// fakeStore is a families.Store without families that keeps a list of revocations. It does not implement other methods: the tests of
+// package grants_test use a real store.
 type fakeStore struct {
 	families.ClientStore
 	store.FamilyStore

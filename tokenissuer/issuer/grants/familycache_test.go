@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// TestRememberedFamiliesSpareTheStoreItsQuestions: a good credential that was issued here is used up in one step.
+// TestRememberedFamiliesSpareTheStoreItsQuestions: a valid credential issued here takes one step of the store.
 func TestRememberedFamiliesSpareTheStoreItsQuestions(t *testing.T) {
 	f := newFlow(t)
 	steps := func() []string {
@@ -32,7 +32,7 @@ func TestRememberedFamiliesSpareTheStoreItsQuestions(t *testing.T) {
 	}
 	f.alive(tokens)
 
-	f.Remembered = token.NewFamilyCache() // once it was read, it is known
+	f.Remembered = token.NewFamilyCache() // a family is cached once it was read
 	for range 2 {
 		tokens, err = f.refresh("conf", tokens.RefreshToken)
 		f.must(err)
@@ -42,12 +42,12 @@ func TestRememberedFamiliesSpareTheStoreItsQuestions(t *testing.T) {
 	}
 }
 
-// behind are things that another node does, of which this one has not heard: they change the store and nothing that this
-// node remembers. Each is told of a family whose newest tokens and code this node remembers.
+// behind lists actions of another node that this node has not learned of. They change the store but not this node's cache. Each gets a
+// family whose newest tokens and code this node has cached.
 var behind = []struct {
 	name    string
 	do      func(f *flow, held issuer.Tokens, code oauth.Secret)
-	refresh string // the reason of the refusal; "": it is served
+	refresh string // the reason of the refusal, or "" if it is accepted
 	redeem  string
 }{
 	{"nothing", func(*flow, issuer.Tokens, oauth.Secret) {}, "", ""},
@@ -91,7 +91,7 @@ var behind = []struct {
 	}, "", "code_expired"},
 }
 
-// elsewhere does something on a node that has just started.
+// elsewhere runs do on a newly started node.
 func (f *flow) elsewhere(do func()) {
 	here := f.Server
 	f.Server = f.node()
@@ -99,8 +99,8 @@ func (f *flow) elsewhere(do func()) {
 	f.Server = here
 }
 
-// TestWhatIsRememberedGivesNothing: a node that remembers a family as it was gives what a node gives that asks, whatever has
-// become of the family elsewhere.
+// TestWhatIsRememberedGivesNothing: a node with a stale cached family returns the same as a node that reads the store, whatever happened to
+// the family elsewhere.
 func TestWhatIsRememberedGivesNothing(t *testing.T) {
 	testWhatIsRemembered(t, func(f *flow) issuer.Tokens { return f.tokens("conf", "refresh_token") })
 }
@@ -141,7 +141,7 @@ func testWhatIsRemembered(t *testing.T, hold func(*flow) issuer.Tokens) {
 					wantReason(t, err, oauth.InvalidGrant, reason)
 				}
 			}
-			for range 2 { // the second time nothing is remembered
+			for range 2 { // the second time nothing is cached
 				_, err := f.refresh("conf", held.RefreshToken)
 				check("refresh", c.refresh, err)
 				if c.refresh == oauth.ErrRefreshReused.Reason {
@@ -154,7 +154,7 @@ func testWhatIsRemembered(t *testing.T, hold func(*flow) issuer.Tokens) {
 	}
 }
 
-// disabledUsers is a directory in which somebody has disabled every user by hand, and ended no family.
+// disabledUsers is a directory in which every user was disabled without ending any family.
 type disabledUsers struct{ store.Directory }
 
 func (d disabledUsers) User(ctx context.Context, id string) (*store.User, error) {
@@ -167,20 +167,20 @@ func (d disabledUsers) User(ctx context.Context, id string) (*store.User, error)
 	return &disabled, nil
 }
 
-// TestASuccessorIsRepeatedForStandingUsersOnly, also when the token looked like the newest by what was remembered: there no
-// step of the store has asked for the user.
+// TestASuccessorIsRepeatedForStandingUsersOnly: the user is also checked if the token seemed the newest by the cache, because then no step
+// of the store checks the user.
 func TestASuccessorIsRepeatedForStandingUsersOnly(t *testing.T) {
 	f := newFlow(t)
 	held := f.tokens("conf", "refresh_token")
 	f.elsewhere(func() { _, err := f.refresh("conf", held.RefreshToken); f.must(err) })
 	f.Directory = disabledUsers{f.Directory}
-	for range 2 { // the second time nothing is remembered
+	for range 2 { // the second time nothing is cached
 		_, err := f.refresh("conf", held.RefreshToken)
 		wantReason(t, err, oauth.InvalidGrant, "user_changed")
 	}
 }
 
-// TestARefreshWithoutAClientIsOneStep: the family that was remembered says that the token came to be without one.
+// TestARefreshWithoutAClientIsOneStep: the cached family shows that the token was issued without a client.
 func TestARefreshWithoutAClientIsOneStep(t *testing.T) {
 	f := newFlowOf(t, func(s *issuer.Settings) { s.PasswordGrant = &issuer.PasswordRules{Refresh: true} })
 	tokens, err := f.signInFor("", "ada@acme.example", userPassword)

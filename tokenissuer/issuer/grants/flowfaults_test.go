@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// faultyStore is a store of which one step can fail, before it is done or after.
+// faultyStore is a store in which one step can fail, before or after it is done.
 type faultyStore struct {
 	*sqlstore.Store
 
@@ -23,14 +23,14 @@ type faultyStore struct {
 	at    string
 }
 
-// meanwhile lets something happen just before a step, once: after the caller has looked, and before it acts.
+// meanwhile calls something once, just before a step: after the caller has checked and before it acts.
 func (s *faultyStore) meanwhile(step string, something func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at, s.first = step, something
 }
 
-// fail makes a step fail; none, when it has no name. After: it is done, and the answer is lost.
+// fail makes a step fail; an empty name means none. With after, the step is done but its response is lost.
 func (s *faultyStore) fail(step string, after bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *faultyStore) run(step string, do func() error) error {
 	return err
 }
 
-// outcome is run for a step that has an outcome.
+// outcome runs a step that has an outcome.
 func (s *faultyStore) outcome(step string, do func() (store.Outcome, error)) (outcome store.Outcome, err error) {
 	if err = s.run(step, func() error { outcome, err = do(); return err }); err != nil {
 		return 0, err
@@ -76,14 +76,14 @@ func (s *faultyStore) asked() []string {
 	return log
 }
 
-// canceled is the context of a caller that has gone.
+// canceled returns the context of a caller that has disconnected.
 func canceled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// The steps of a store that can fail, each under its own name.
+// The steps of the store that can fail, by name.
 
 func (s *faultyStore) AddFamily(ctx context.Context, f *store.TokenFamily) (store.Outcome, error) {
 	return s.outcome("AddFamily", func() (store.Outcome, error) { return s.Store.AddFamily(ctx, f) })

@@ -35,7 +35,7 @@ const (
 	challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 )
 
-// flowKey is made once.
+// flowKey is created once.
 var flowKey = sync.OnceValue(func() *keys.SigningKey {
 	key, err := keys.NewSigningKey(oauth.EdDSA, tokentest.Start)
 	if err != nil {
@@ -44,22 +44,22 @@ var flowKey = sync.OnceValue(func() *keys.SigningKey {
 	return key
 })
 
-// cheapHash is a hash that costs next to nothing, so that a test pays for a dear one only where it signs in.
+// cheapHash is a cheap hash, so that only tests of sign-ins pay for an expensive one.
 var cheapHash = sync.OnceValue(func() oauth.Secret {
 	salt := []byte("0123456789abcdef")
 	encode := base64.RawStdEncoding.EncodeToString
 	return oauth.NewSecret("$argon2id$v=19$m=64,t=1,p=1$" + encode(salt) + "$" + encode(argon2.IDKey([]byte(userPassword), salt, 1, 64, 1, 32)))
 })
 
-// flow is a server on a store in memory, with the clients of the catalogue's fixture, two organisations and their users.
+// flow is a server on a store in memory, with the clients of the shared fixture, two organisations and their users.
 type flow struct {
 	*Server
 	tb       testing.TB
 	store    *faultyStore
 	registry *people.Registry
-	// redirectURI is what authorization requests name.
+	// redirectURI is the redirect_uri of authorization requests.
 	redirectURI string
-	// change changes the settings of each node; nil: nothing.
+	// change changes the settings of each node. It may be nil.
 	change func(*issuer.Settings)
 
 	time *tokentest.Clock
@@ -70,7 +70,7 @@ func newFlow(tb testing.TB) *flow {
 	return newFlowOf(tb, nil)
 }
 
-// newFlowOf is newFlow with other settings.
+// newFlowOf is like newFlow with changed settings.
 func newFlowOf(tb testing.TB, change func(*issuer.Settings)) *flow {
 	tb.Helper()
 	f := &flow{tb: tb, time: tokentest.NewClock(), redirectURI: callback, store: &faultyStore{Store: teststore.New(tb)}, change: change}
@@ -90,14 +90,14 @@ func registryOf(s *Server, stored store.Store) *people.Registry {
 	}
 }
 
-// operator issues tokens to an operator of a server.
+// operator returns the OperatorTokens of a server.
 func operator(s *Server, g *people.Registry) issuer.OperatorTokens {
 	return issuer.OperatorTokens{UserTokens: s.UserTokens, Registry: g}
 }
 
 func (f *flow) minted() issuer.OperatorTokens { return operator(f.Server, f.registry) }
 
-// node is a server that has just started: it knows what the store holds.
+// node returns a newly started server on the same store.
 func (f *flow) node() *Server {
 	f.tb.Helper()
 	ks := new(keys.Set)
@@ -162,7 +162,7 @@ func (f *flow) populate() {
 	}
 }
 
-// addClient stores a client, confidential unless it says otherwise.
+// addClient stores a client, which is confidential by default.
 func (f *flow) addClient(c *store.Client) {
 	f.tb.Helper()
 	c.SetDefaults()
@@ -185,7 +185,7 @@ func (f *flow) must(err error) {
 
 func (f *flow) clock() time.Time { return f.time.Now() }
 
-// wait lets time pass; the revocations stay fresh.
+// wait advances the clock. The revocations stay fresh.
 func (f *flow) wait(d time.Duration) {
 	f.time.Add(d)
 	f.Revocations.MarkFresh(f.clock())
@@ -205,7 +205,7 @@ func (f *flow) user(name string) *store.User {
 	return u
 }
 
-// session signs a user in who has just proved a password.
+// session opens a session for a user, as after a password sign-in.
 func (f *flow) session(name string) *signin.Session {
 	f.tb.Helper()
 	s, _, err := f.OpenSession(f.tb.Context(), signin.SignedIn{User: f.user(name), AuthTime: f.clock()}, "a browser", "")
@@ -213,14 +213,14 @@ func (f *flow) session(name string) *signin.Session {
 	return s
 }
 
-// parameters are those of a good request, with a challenge.
+// parameters returns those of a valid request, with a challenge.
 func parameters(scope string) issuer.AuthorizationParameters {
 	return issuer.AuthorizationParameters{
 		ResponseType: "code", Scope: scope, State: "a state", CodeChallenge: challenge, CodeChallengeMethod: "S256",
 	}
 }
 
-// read holds a request against the rules.
+// read checks a request.
 func (f *flow) read(clientID string, p issuer.AuthorizationParameters) (issuer.AuthorizationRequest, error) {
 	f.tb.Helper()
 	client, target, err := f.ResolveRedirect(f.tb.Context(), clientID, f.redirectURI, "")
@@ -228,7 +228,7 @@ func (f *flow) read(clientID string, p issuer.AuthorizationParameters) (issuer.A
 	return f.ReadAuthorization(client, target, p)
 }
 
-// pending is a request that has been to a page and back.
+// pending returns a request that was sealed for a page and opened again.
 func (f *flow) pending(clientID string, p issuer.AuthorizationParameters) issuer.AuthorizationRequest {
 	f.tb.Helper()
 	r, err := f.read(clientID, p)
@@ -238,7 +238,7 @@ func (f *flow) pending(clientID string, p issuer.AuthorizationParameters) issuer
 	return r
 }
 
-// code is a code for ada, approved as the parameters say.
+// code returns a code for ada, approved as the parameters say.
 func (f *flow) code(clientID string, p issuer.AuthorizationParameters) oauth.Secret {
 	f.tb.Helper()
 	return f.codeOf("ada", clientID, p)
@@ -253,7 +253,7 @@ func (f *flow) codeOf(name, clientID string, p issuer.AuthorizationParameters) o
 	return code
 }
 
-// credentials are those of a client: its secret, or its id alone.
+// credentials returns those of a client: its secret or only its id.
 func (f *flow) credentials(clientID string) clients.Authentication {
 	if c, err := f.store.Store.Client(context.Background(), clientID); err == nil && c.IsPublic() {
 		return clients.Authentication{PublicID: clientID, Address: "192.0.2.1"}
@@ -266,7 +266,7 @@ func (f *flow) exchange(r Request) (issuer.Tokens, error) {
 	return tokens, err
 }
 
-// redemption is a good request for the code of parameters.
+// redemption returns a valid request for the code of parameters.
 func (f *flow) redemption(clientID string, code oauth.Secret) Request {
 	return Request{
 		GrantType: oauth.AuthorizationCode, Client: f.credentials(clientID), Code: CodeParameters{Code: code, RedirectURI: callback, Verifier: oauth.NewSecret(verifier)},
@@ -285,7 +285,7 @@ func (f *flow) narrow(clientID string, token oauth.Secret, scope string) (issuer
 	return f.exchange(Request{GrantType: oauth.RefreshTokenGrant, Client: f.credentials(clientID), Refresh: RefreshParameters{Token: token}, Scope: scope})
 }
 
-// tokens are those that ada gave a client.
+// tokens returns the tokens that ada granted to a client.
 func (f *flow) tokens(clientID, scope string) issuer.Tokens {
 	f.tb.Helper()
 	tokens, err := f.redeem(clientID, f.code(clientID, parameters(scope)))
@@ -293,7 +293,7 @@ func (f *flow) tokens(clientID, scope string) issuer.Tokens {
 	return tokens
 }
 
-// alive wants the access token to be accepted, dead the reverse.
+// alive fails unless the access token is accepted; dead is the reverse.
 func (f *flow) alive(t issuer.Tokens) {
 	f.tb.Helper()
 	if _, err := f.Minter.Verifier.Verify(t.AccessToken.Reveal(), f.Audience); err != nil {
@@ -308,7 +308,7 @@ func (f *flow) dead(t issuer.Tokens) {
 	}
 }
 
-// wantReason is tokentest.WantCode for one of several causes of a code.
+// wantReason is like tokentest.WantCode, and checks the reason too.
 func wantReason(tb testing.TB, err error, code oauth.ErrorCode, reason string) {
 	tb.Helper()
 	tokentest.WantCode(tb, err, code)
@@ -324,7 +324,7 @@ func sameScopes(tb testing.TB, got oauth.Scopes, want ...string) {
 	}
 }
 
-// wins counts the calls that had no error; the others must have failed with the code.
+// wins returns the number of calls without an error. The others must have failed with the code.
 func wins(tb testing.TB, errs []error, code oauth.ErrorCode) (n int) {
 	tb.Helper()
 	for _, err := range errs {
@@ -337,7 +337,7 @@ func wins(tb testing.TB, errs []error, code oauth.ErrorCode) (n int) {
 	return n
 }
 
-// admin is an admin with an access token of the scope for conf.
+// admin returns an admin and an access token with the scope for conf.
 func (f *flow) admin(name, scope string) (*store.User, *token.AccessToken) {
 	f.tb.Helper()
 	tokens, err := f.redeem("conf", f.codeOf(name, "conf", parameters(scope)))

@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// FuzzRedirectURIMatch: what is accepted is registered, byte for byte, or is but for one port on a loopback literal or localhost, of
-// a native client.
+// FuzzRedirectURIMatch: an accepted URI is registered byte for byte, or differs only in the port on a loopback literal or localhost of a
+// native client.
 func FuzzRedirectURIMatch(f *testing.F) {
 	registered := []string{"https://client.example/cb?x=1", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb", "http://localhost:8080/cb", "http://127.0.0.1:9000/fixed", "http://127.0.0.1"}
 	for _, uri := range append(slices.Clone(registered),
@@ -41,8 +41,8 @@ func FuzzRedirectURIMatch(f *testing.F) {
 	})
 }
 
-// withoutLoopbackPort takes the port out of a URI with net/url, and fails for one that is not on a loopback literal.
-// What is registered elsewhere stays as it is, and equals nothing.
+// withoutLoopbackPort removes the port from a URI with net/url. It fails for a URI that is not on a loopback literal. A URI registered
+// elsewhere is unchanged and equals nothing.
 func withoutLoopbackPort(t *testing.T, uri string) string {
 	t.Helper()
 	u, err := url.Parse(uri)
@@ -59,14 +59,14 @@ func withoutLoopbackPort(t *testing.T, uri string) string {
 	return strings.Replace(uri, host, strings.TrimSuffix(host, ":"+port), 1)
 }
 
-// sealedRequest is a request that was sealed at tokentest.Start under testMaster for the browser "browser". No two seals are the
-// same, and a fuzzer's processes must agree on this one.
+// sealedRequest is a request sealed at tokentest.Start under testMaster for the browser "browser". Every seal is different, and the
+// processes of a fuzzer must agree on this one.
 const sealedRequest = "ZZrPcqEYIdHrhMQaxgfvzydFQo4qlDP5q0XmkBawTyGl31Rr3hX7SIgTF2o9MyDueS_Ze9AEujt78AwHdQNg24q88Niidy_APy18" +
 	"HmV5BmRlGVLW8zRPphYZkHQccFG7oa-AijEVWwHbnXwttAz1OctGSUeHP77GrROujAC2QsrzGLceu_ACyOcSko5qvfp4ixRbxjgT" +
 	"JBr2JtI2IDlpWHWxvQ0xQ_RCgKsLP5PvAa9eB_wcYo67jZI1PE7QfBMFrRwr7LMRGP0bfzoZJjR7M829zZBSHP3VsGokBMovq5fk" +
 	"5-HtgJifhR9u4_o"
 
-// FuzzSealedRequest: only what we have sealed, for this browser, opens; and what goes in comes out.
+// FuzzSealedRequest: only a value sealed here for this browser opens, and it opens to what was sealed.
 func FuzzSealedRequest(f *testing.F) {
 	a := newAuthority(f)
 	client := *a.client("conf")
@@ -94,7 +94,7 @@ func FuzzSealedRequest(f *testing.F) {
 		changed := request
 		changed.State = state
 		sealed, err := a.SealRequest(&changed, oauth.NewSecret(browser))
-		if err != nil { // a state that is not UTF-8 is refused before
+		if err != nil { // a state that is not UTF-8 is refused earlier
 			return
 		}
 		opened, _, _, err := a.OpenRequest(ctx, sealed, oauth.NewSecret(browser))
@@ -116,7 +116,7 @@ func FuzzSealedRequest(f *testing.F) {
 	})
 }
 
-// FuzzRefreshToken: only a text that we would have written is taken, and it names what we wrote.
+// FuzzRefreshToken: only a text that we could have issued is accepted, and it names what was issued.
 func FuzzRefreshToken(f *testing.F) {
 	m := testMaster(f)
 	id := strings.Repeat("f", oauth.IDLength)
@@ -146,7 +146,7 @@ func FuzzRefreshToken(f *testing.F) {
 	})
 }
 
-// FuzzCode: likewise for codes and session cookies, and the one never passes for the other.
+// FuzzCode: the same holds for codes and session cookies, and neither is accepted as the other.
 func FuzzCode(f *testing.F) {
 	m := testMaster(f)
 	id := strings.Repeat("f", oauth.IDLength)

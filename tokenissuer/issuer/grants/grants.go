@@ -11,13 +11,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Request is a request to the token endpoint (RFC 6749 §3.2). Parameters that its grant type does not know are ignored.
+// Request is a request to the token endpoint (RFC 6749 §3.2). Parameters unknown to its grant type are ignored.
 type Request struct {
 	GrantType oauth.GrantType
 	Client    clients.Authentication
-	// Scope is the parameter as it was sent; each grant reads it by its own rules.
+	// Scope is the parameter as received. Each grant type parses it.
 	Scope string
-	// Resources are the resources that the access token is to be for, as they were sent (RFC 8707 §2.2).
+	// Resources are the values of resource as received (RFC 8707 §2.2).
 	Resources []string
 
 	Code    CodeParameters
@@ -39,10 +39,10 @@ type Grants struct {
 	families  *families.Families
 	minter    *issuer.Minter
 	byType    map[oauth.GrantType]grant
-	assertion *jwtBearer // nil: it is off
+	assertion *jwtBearer // nil if disabled
 }
 
-// New returns the token endpoint of an issuer, with the grant types that its settings allow. accepted is what the AcceptRules need.
+// New returns the token endpoint of an issuer with the grant types that its settings enable. accepted is what the AcceptRules need.
 func New(p *issuer.Parts, accepted Accepted) *Grants {
 	rights := rights{scopes: p.Scopes, resources: p.Resources}
 	g := &Grants{clients: p.Clients, families: p.Families, minter: p.Minter, byType: map[oauth.GrantType]grant{
@@ -60,7 +60,7 @@ func New(p *issuer.Parts, accepted Accepted) *Grants {
 	return g
 }
 
-// rights are what tokens can be asked for.
+// rights determines which scopes and resources a token may have.
 type rights struct {
 	scopes    oauth.ScopeCatalogue
 	resources *oauth.Resources
@@ -84,7 +84,7 @@ func (g *Grants) serves(t oauth.GrantType) bool {
 	return g.byType[t] != nil
 }
 
-// AcceptsPeople reports whether a rule takes grants that identify a person.
+// AcceptsPeople reports whether a rule accepts assertions that identify a person.
 func (g *Grants) AcceptsPeople() bool {
 	return g.assertion != nil && g.assertion.acceptsPeople()
 }
@@ -110,7 +110,7 @@ func (g *Grants) Exchange(ctx context.Context, r Request) (issuer.Tokens, *store
 	if !mayUse(client, r.GrantType) {
 		return issuer.Tokens{}, client, oauth.NewError(oauth.UnauthorizedClient, "grant_not_allowed")
 	}
-	// 4. The grant itself: its parameters, what it proves, its scopes.
+	// 4. The grant: its parameters, what it proves, and its scopes.
 	grant, err := g.byType[r.GrantType].exchange(ctx, client, r)
 	if err != nil {
 		return issuer.Tokens{}, client, err
@@ -126,8 +126,8 @@ func (g *Grants) Exchange(ctx context.Context, r Request) (issuer.Tokens, *store
 	return tokens, client, err
 }
 
-// clientOf returns the client of a request. The password grant needs none, and neither does refreshing a token that was issued without one;
-// a client that is named must authenticate all the same.
+// clientOf returns the client of a request. The password grant needs none, and neither does refreshing a token that was issued without one.
+// A client that the request names must still authenticate.
 func (g *Grants) clientOf(ctx context.Context, r Request) (*store.Client, error) {
 	client, err := g.clients.Authenticate(ctx, r.Client)
 	if !errors.Is(err, clients.ErrMissing) {
@@ -155,7 +155,7 @@ func (g *Grants) clientOf(ctx context.Context, r Request) (*store.Client, error)
 	return nil, err
 }
 
-// mayUse reports whether the client may use the grant type. The built-in client gets this far only by those that it may use.
+// mayUse reports whether the client may use the grant type. The built-in client reaches this check only with grant types that it may use.
 func mayUse(client *store.Client, t oauth.GrantType) bool {
 	if client.ID == store.BuiltInClientID {
 		return true

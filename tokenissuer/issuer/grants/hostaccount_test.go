@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// atHost stores the session of a host that came of a sign-in. It was redeemed unless it is fresh.
+// atHost stores a host session that depends on a sign-in. It is redeemed unless fresh is set.
 func (f *flow) atHost(s *signin.Session, host string, fresh bool) string {
 	f.tb.Helper()
 	now := f.clock()
@@ -30,7 +30,8 @@ func (f *flow) atHost(s *signin.Session, host string, fresh bool) string {
 	return family.ID
 }
 
-// TestAHostStandsOnceOnTheAccountPage, however many sessions of it came of one sign-in, as with the back button. They end together.
+// TestAHostStandsOnceOnTheAccountPage: several sessions at one host from one sign-in, as after the back button, are shown once and end
+// together.
 func TestAHostStandsOnceOnTheAccountPage(t *testing.T) {
 	f := newFlow(t)
 	ada := f.user("ada")
@@ -65,13 +66,13 @@ func TestAHostStandsOnceOnTheAccountPage(t *testing.T) {
 }
 
 // TestS66TheAccountHasTheHostsOfEachSession: the account page and `user sessions` → host sessions under their sign-in, with last use;
-// each ends alone. They are no applications, and each can be ended alone by its user and nobody else.
+// each ends alone. They are not listed as applications, and only their user can end them.
 func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {
 	f := newFlow(t)
 	ada := f.user("ada")
 	first, _ := f.open("ada")
 	second, _ := f.open("ada")
-	f.atHost(second, "app.example.com", true) // was not redeemed
+	f.atHost(second, "app.example.com", true) // not redeemed
 	rests := f.atHost(second, "old.example.com", false)
 	f.wait(5 * 24 * time.Hour)
 	app := f.atHost(second, "app.example.com", false)
@@ -95,7 +96,7 @@ func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {
 	wantTexts(t, hosts(second), "wiki.example.com:8443 "+wiki, "app.example.com "+app, "old.example.com "+rests)
 	wantTexts(t, hosts(first))
 
-	// The sign-ins rest for a week, and one of them is still used at hosts.
+	// The sign-ins are unused for a week, and one of them is still used at hosts.
 	f.wait(2 * 24 * time.Hour)
 	allowed, err := people.Accounts{Sessions: f.Server.Sessions}.Of(t.Context(), ada)
 	f.must(err)
@@ -104,7 +105,7 @@ func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {
 	}
 	wantTexts(t, hosts(second), "wiki.example.com:8443 "+wiki, "app.example.com "+app)
 
-	f.must(f.EndSessionOf(t.Context(), f.user("eve"), app)) // not hers
+	f.must(f.EndSessionOf(t.Context(), f.user("eve"), app)) // not her session
 	wantTexts(t, hosts(second), "wiki.example.com:8443 "+wiki, "app.example.com "+app)
 	f.must(f.EndSessionOf(t.Context(), ada, app))
 	wantTexts(t, hosts(second), "wiki.example.com:8443 "+wiki)

@@ -11,11 +11,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// maxIdentityGrant bounds how far ahead the exp of an identity assertion may be, because its jti is kept until then.
+// maxIdentityGrant bounds how far in the future the exp of an identity assertion may be, because its jti is stored until then.
 const maxIdentityGrant = time.Hour
 
-// grantForPerson returns the grant of a user token for an identity assertion (draft-ietf-oauth-identity-assertion-authz-grant, "ID-JAG"): a
-// trusted issuer says that a person may use a client here. It can be used once, by the client that has authenticated.
+// grantForPerson returns the grant for an identity assertion (draft-ietf-oauth-identity-assertion-authz-grant, "ID-JAG"). In it, a trusted
+// issuer states that a person may use a client here. Only the authenticated client can use the assertion, and only once.
 func (g *jwtBearer) grantForPerson(ctx context.Context, asked *assertedRequest) (issuer.Grant, error) {
 	t, client, now := asked.token, asked.client, g.families.Now()
 	// 1. The client.
@@ -31,7 +31,7 @@ func (g *jwtBearer) grantForPerson(ctx context.Context, asked *assertedRequest) 
 	case t.ExpiresAt.Sub(now) > maxIdentityGrant:
 		return issuer.Grant{}, oauth.NewError(oauth.InvalidGrant, "assertion_lives_too_long")
 	}
-	// 2. The resources and scopes that both the assertion and the request name.
+	// 2. The resources and scopes named by both the assertion and the request.
 	granted, err := g.resources.Audience(t.Claim("resource"), nil)
 	if err != nil {
 		return issuer.Grant{}, err
@@ -52,7 +52,7 @@ func (g *jwtBearer) grantForPerson(ctx context.Context, asked *assertedRequest) 
 		}
 		return issuer.Grant{}, err
 	}
-	// 4. The assertion was not used before. This comes last, so that a request that has failed can be corrected and repeated.
+	// 4. The assertion was not used before. This check comes last so that a client can correct a failed request and repeat it.
 	fresh, err := g.families.UseOnce(ctx, "identity assertion", t.Issuer, t.ID, t.ExpiresAt.Add(time.Minute))
 	if err != nil {
 		return issuer.Grant{}, err
@@ -60,7 +60,7 @@ func (g *jwtBearer) grantForPerson(ctx context.Context, asked *assertedRequest) 
 	if !fresh {
 		return issuer.Grant{}, oauth.NewError(oauth.InvalidGrant, "assertion_used")
 	}
-	// 5. The token, of a family that ends like any other. There is no refresh token, because the other issuer decides each time.
+	// 5. The token, in a family that ends like any other. There is no refresh token, because the other issuer decides each time.
 	authTime := t.AuthTime
 	if authTime.After(now) {
 		authTime = now
@@ -70,13 +70,13 @@ func (g *jwtBearer) grantForPerson(ctx context.Context, asked *assertedRequest) 
 	return g.minter.GrantOf(f, client, user, issuer.Once(func() error { return g.families.Add(ctx, f, user) })), nil
 }
 
-// acceptsPeople reports whether a rule takes assertions that identify a person.
+// acceptsPeople reports whether a rule accepts assertions that identify a person.
 func (g *jwtBearer) acceptsPeople() bool {
 	return slices.ContainsFunc(g.rules, func(r clients.AcceptRule) bool { return r.People })
 }
 
-// scopesForPerson returns the requested scopes, or all that the assertion, the client and the rule have in common. For an assertion that names
-// none, the rule's scopes take their place, or public.
+// scopesForPerson returns the requested scopes, or all scopes common to the assertion, the client and the rule. If the assertion names no
+// scopes, the rule's scopes stand in for them, or public if the rule has none.
 func (g *jwtBearer) scopesForPerson(asked *assertedRequest) (oauth.Scopes, error) {
 	said := asked.token.Scopes
 	if len(said) == 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// TestRevocationsOutliveWhateverIsIssued, for what is revoked may have been issued a moment ago, and live as long as any.
+// TestRevocationsOutliveWhateverIsIssued: a revoked token may have just been issued with the maximum lifetime.
 func TestRevocationsOutliveWhateverIsIssued(t *testing.T) {
 	a := newAuthority(t)
 	for _, kind := range []store.RevocationKind{store.RevokeUser, store.RevokeClient, store.RevokeOrganisation, store.RevokeFamily, store.RevokeKey} {
@@ -47,8 +47,8 @@ func TestT68Q263AUserTokenIsNeverAServerToken(t *testing.T) {
 	}
 }
 
-// TestIssuedTokensAreKnownFromBirth takes away the keys' public halves after the issue: were the signature verified,
-// it would fail.
+// TestIssuedTokensAreKnownFromBirth removes the public keys after issuing. Verifying the signature would then fail, so the token must be
+// cached.
 func TestIssuedTokensAreKnownFromBirth(t *testing.T) {
 	for _, alg := range oauth.OwnAlgorithms {
 		a := newAuthority(t)
@@ -65,7 +65,7 @@ func TestIssuedTokensAreKnownFromBirth(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, tokens := range []issuer.Tokens{user, server} {
-			// Another node, which has to verify, reads the same out of it.
+			// Another node, which must verify the signature, reads the same.
 			there, err := a.another().Verify(tokens.AccessToken.Reveal(), a.audiences)
 			if err != nil {
 				t.Fatal(err)
@@ -107,7 +107,7 @@ func TestIssuedTokensAreKnownFromBirth(t *testing.T) {
 	}
 }
 
-// TestIssuedTokensHoldWhatTheContractSays reads header and claims with nothing of ours.
+// TestIssuedTokensHoldWhatTheContractSays reads header and claims with independent code.
 func TestIssuedTokensHoldWhatTheContractSays(t *testing.T) {
 	a := newAuthority(t)
 	tokens, err := a.Issue(issuer.Grant{Type: oauth.ClientCredentials, Client: a.client("conf"), Scopes: oauth.Scopes{oauth.ScopePublic, "reports"}})
@@ -148,12 +148,12 @@ func BenchmarkIssue(b *testing.B) {
 	}
 }
 
-// TestEverythingThatIsIssuedHasAMAC at the end of its jti, whatever it is issued for.
+// TestEverythingThatIsIssuedHasAMAC: every token has a MAC at the end of its jti, for every grant.
 func TestEverythingThatIsIssuedHasAMAC(t *testing.T) {
 	a := assertingAuthority(t)
 	a.Master = testkeys.Master(t, 7, tokentest.Start)
 	a.JTIMAC = token.NewJTIMAC(a.Master)
-	fresh := func() *token.Verifier { // which refuses what has none
+	fresh := func() *token.Verifier { // it refuses tokens without a MAC
 		v := a.another()
 		v.UseJTIMAC(a.JTIMAC)
 		return v

@@ -13,23 +13,23 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// Accepted is what turns tokens of other issuers into tokens of this one (RFC 7523 §2.1).
+// Accepted configures the JWT bearer grant, which exchanges tokens of other issuers for tokens of this one (RFC 7523 §2.1).
 type Accepted struct {
-	// Issuers verify the assertions of trusted issuers, by issuer identifier.
+	// Issuers verify the assertions of trusted issuers. The key is the issuer identifier.
 	Issuers map[string]clients.AssertionVerifier
-	// People finds the users of rules for people; nil: there are none.
+	// People finds the users for rules about people. It is nil if there are no such rules.
 	People PersonFinder
 }
 
-// PersonFinder finds the users of people whom another issuer identifies.
+// PersonFinder finds users by the assertions of other issuers.
 type PersonFinder interface {
-	// Person returns the user who is the subject of an assertion that fits a rule. The error is access_denied if there is no such user, or
-	// temporarily_unavailable.
+	// Person returns the user who is the subject of an assertion that matches a rule. The error is access_denied if there is no such user,
+	// or temporarily_unavailable.
 	Person(ctx context.Context, rule *clients.AcceptRule, t *token.AccessToken) (*store.User, error)
 }
 
-// jwtBearer is the JWT bearer grant (RFC 7523 §2.1): an assertion of a trusted issuer becomes a token of ours by the first rule that it fits.
-// For a workload the assertion is the only credential. An assertion that identifies a person takes a client too.
+// jwtBearer is the JWT bearer grant (RFC 7523 §2.1). It issues a token for an assertion of a trusted issuer, by the first rule that
+// matches. For a workload the assertion is the only credential. An assertion that identifies a person requires client authentication too.
 type jwtBearer struct {
 	rights
 	clients  *clients.Clients
@@ -39,18 +39,18 @@ type jwtBearer struct {
 	rules    []clients.AcceptRule
 }
 
-// assertedRequest is what a request to the JWT bearer grant has proved.
+// assertedRequest is a request to the JWT bearer grant with what it has proved so far.
 type assertedRequest struct {
 	Request
-	// client has authenticated; nil: none has.
+	// client is the authenticated client. It is nil if none has authenticated.
 	client *store.Client
-	// named is the id of that client, or else the client_id of the request, which may be empty.
+	// named is the id of that client or the client_id of the request, which may be empty.
 	named string
 	rule  *clients.AcceptRule
 	token *token.AccessToken
 }
 
-// exchange serves a request, from its client to its tokens.
+// exchange serves a request, from client authentication to the issued tokens.
 func (g *jwtBearer) exchange(ctx context.Context, r Request) (issuer.Tokens, *store.Client, error) {
 	asked := assertedRequest{Request: r, named: r.Client.PublicID}
 	// 1. The client, if it authenticates: a client_id alone proves nothing.
@@ -65,11 +65,11 @@ func (g *jwtBearer) exchange(ctx context.Context, r Request) (issuer.Tokens, *st
 	if r.Assertion.IsEmpty() {
 		return issuer.Tokens{}, asked.client, oauth.MissingParameter("assertion")
 	}
-	// 3. The assertion is from a trusted issuer, is for this server, and fits a rule.
+	// 3. The assertion is from a trusted issuer, is for this server, and matches a rule.
 	if err := g.judge(ctx, &asked); err != nil {
 		return issuer.Tokens{}, asked.client, err
 	}
-	// 4. The grant that the rule gives.
+	// 4. The grant by that rule.
 	grantOf := g.grantForWorkload
 	if asked.rule.People {
 		grantOf = g.grantForPerson
@@ -85,8 +85,8 @@ func (g *jwtBearer) exchange(ctx context.Context, r Request) (issuer.Tokens, *st
 	return tokens, grant.Client, err
 }
 
-// judge verifies the assertion and finds its rule. A failure is counted for the issuer that the assertion names and the address that the
-// request comes from.
+// judge verifies the assertion and finds its rule. It counts a failure against the issuer that the assertion names and the address of the
+// request.
 func (g *jwtBearer) judge(ctx context.Context, asked *assertedRequest) error {
 	now, text := g.families.Now(), asked.Assertion.Reveal()
 	claimed, _ := token.ClaimedIssuer(text)
@@ -104,7 +104,7 @@ func (g *jwtBearer) judge(ctx context.Context, asked *assertedRequest) error {
 	return err
 }
 
-// verify verifies the assertion of the claimed issuer and finds its rule.
+// verify verifies an assertion of the claimed issuer and finds its rule.
 func (g *jwtBearer) verify(ctx context.Context, claimed, text string, asked *assertedRequest) error {
 	verifier := g.accepted.Issuers[claimed]
 	if verifier == nil {
@@ -132,7 +132,7 @@ func (g *jwtBearer) verify(ctx context.Context, claimed, text string, asked *ass
 		WithCause(fmt.Errorf("issuer %.256q, subject %.256q", asked.token.Issuer, asked.token.Subject))
 }
 
-// grantForWorkload returns the grant of a server token, for the client of the rule or for the subject that the rule derives from the claims.
+// grantForWorkload returns the grant of a server token, for the rule's client or for the subject that the rule derives from the claims.
 func (g *jwtBearer) grantForWorkload(ctx context.Context, asked *assertedRequest) (issuer.Grant, error) {
 	client, err := g.workload(ctx, asked)
 	if err != nil {
@@ -153,8 +153,8 @@ func (g *jwtBearer) grantForWorkload(ctx context.Context, asked *assertedRequest
 	return issuer.Grant{Type: oauth.JWTBearer, Client: client, Scopes: scopes, Audience: audience}, nil
 }
 
-// workload returns the client that the token is issued to. A derived subject must not be the id of a client or a user here, or the token would
-// pass for theirs.
+// workload returns the client that the token is issued to. A derived subject must not be the id of a client or user here, because the token
+// would be taken for theirs.
 func (g *jwtBearer) workload(ctx context.Context, asked *assertedRequest) (*store.Client, error) {
 	if id := asked.rule.ClientID; id != "" {
 		client, err := g.families.Directory.Client(ctx, id)

@@ -10,14 +10,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// PasswordParameters are those of RFC 6749 §4.3.2. Username may take the place of Email.
+// PasswordParameters are those of RFC 6749 §4.3.2. Username can replace Email.
 type PasswordParameters struct {
 	Email    string
 	Username string
 	Password oauth.Secret
 }
 
-// password is the resource owner password credentials grant (RFC 6749 §4.3). OAuth 2.1 has dropped it, and it is off by default.
+// password is the resource owner password credentials grant (RFC 6749 §4.3). OAuth 2.1 removed it. It is off by default.
 type password struct {
 	rights
 	families *families.Families
@@ -55,7 +55,7 @@ func (g *password) exchange(ctx context.Context, client *store.Client, r Request
 	if err != nil {
 		return issuer.Grant{}, err
 	}
-	// 4. The tokens, on the step of the store that adds their family.
+	// 4. The tokens. One step of the store adds their family.
 	user, now, lifetimes := proved.User, g.families.Now(), g.families.LifetimesOf(client)
 	f := g.families.NewSignIn(user, client, oauth.PasswordGrant, now)
 	f.Scopes, f.Audience, f.ExpiresAt = scopes, audience, now.Add(lifetimes.Password)

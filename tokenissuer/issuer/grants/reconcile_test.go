@@ -15,12 +15,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// rollout is a flow whose nodes are configured one after the other. All share one store.
+// rollout is a flow whose nodes load a configuration one after another. All share one store.
 type rollout struct {
 	*flow
 }
 
-// node is a node with its registry.
+// node is a server with its registry.
 type node struct {
 	*people.Registry
 	server *Server
@@ -40,7 +40,7 @@ func newRollout(t *testing.T) rollout {
 	return rollout{newFlow(t)}
 }
 
-// node is one with a configuration that declares these.
+// node returns a node with a configuration that declares these.
 func (r rollout) node(all store.Declarations) node {
 	r.tb.Helper()
 	declared, err := store.NewStaticDirectory(all)
@@ -52,7 +52,7 @@ func (r rollout) node(all store.Declarations) node {
 	return node{g, is}
 }
 
-// settled is a node that has taken its configuration over, a while after whatever was before.
+// settled returns a node that has reconciled its configuration, some time after the previous one.
 func (r rollout) settled(all store.Declarations) node {
 	r.tb.Helper()
 	r.wait(10 * time.Second)
@@ -62,7 +62,7 @@ func (r rollout) settled(all store.Declarations) node {
 	return g
 }
 
-// verdict is what a node that has just started says about tokens.
+// verdict fails unless a newly started node accepts the tokens if and only if lives is set.
 func (r rollout) verdict(what string, tokens issuer.Tokens, lives bool) {
 	r.tb.Helper()
 	if _, err := r.flow.node().Minter.Verifier.Verify(tokens.AccessToken.Reveal(), r.Audience); (err == nil) != lives {
@@ -70,7 +70,7 @@ func (r rollout) verdict(what string, tokens issuer.Tokens, lives bool) {
 	}
 }
 
-// server is a server token that a node issues.
+// server returns a server token issued by a node.
 func (r rollout) server(g node, clientID string) issuer.Tokens {
 	r.tb.Helper()
 	tokens, err := g.MintServerToken(r.tb.Context(), clientID, "public", 0)
@@ -78,7 +78,7 @@ func (r rollout) server(g node, clientID string) issuer.Tokens {
 	return tokens
 }
 
-// signIn opens a session of a user on a node and returns a token of it.
+// signIn opens a session of a user on a node and returns its token.
 func (r rollout) signIn(g node, userID string) issuer.Tokens {
 	r.tb.Helper()
 	user, err := g.server.Directory.User(r.tb.Context(), userID)
@@ -90,7 +90,7 @@ func (r rollout) signIn(g node, userID string) issuer.Tokens {
 	return tokens
 }
 
-// mintFor is a token that an admin creates on a node.
+// mintFor returns a token that an admin creates on a node.
 func (r rollout) mintFor(g node, adminID, userID string) issuer.Tokens {
 	r.tb.Helper()
 	own := r.signIn(g, adminID)
@@ -114,8 +114,8 @@ func declaredUser(id string, role store.Role) *store.User {
 	return u
 }
 
-// TestM25ARollingChangeOfTheConfiguration: what a node issues that still goes by the old configuration ends when it takes
-// over the new one, though another node has settled before. What was issued by the new one lives.
+// TestM25ARollingChangeOfTheConfiguration: tokens that a node still issues by the old configuration end when that node loads the new one,
+// although another node has reconciled before. Tokens issued by the new one live.
 func TestM25ARollingChangeOfTheConfiguration(t *testing.T) {
 	r := newRollout(t)
 	before := store.Declarations{
@@ -139,7 +139,7 @@ func TestM25ARollingChangeOfTheConfiguration(t *testing.T) {
 	for name, tokens := range dead {
 		r.verdict(name+", before", tokens, true)
 	}
-	for range 2 { // reloading once more changes nothing
+	for range 2 { // another reload changes nothing
 		r.settled(after)
 		for name, tokens := range dead {
 			r.verdict(name, tokens, false)
@@ -150,8 +150,8 @@ func TestM25ARollingChangeOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestM25ABirthBesideTheEndOfADeclaredUser: nothing holds a declared user while a family is stored, so tokens of a user
-// who is gone end by the user's name too.
+// TestM25ABirthBesideTheEndOfADeclaredUser: storing a family does not lock a declared user, so tokens of a removed user also end by the
+// user's id.
 func TestM25ABirthBesideTheEndOfADeclaredUser(t *testing.T) {
 	r := newRollout(t)
 	old := r.settled(store.Declarations{Users: []*store.User{declaredUser("gone", store.RoleMember)}})
@@ -164,11 +164,11 @@ func TestM25ABirthBesideTheEndOfADeclaredUser(t *testing.T) {
 	r.must(r.node(store.Declarations{}).Reconcile(t.Context()))
 	known, _, err := r.store.Revocations(t.Context(), store.FeedPosition{})
 	r.must(err)
-	old.server.Revocations.Add(known...) // as when the configuration of before still answers, in the same process
+	old.server.Revocations.Add(known...) // as if the previous configuration still serves in the same process
 	r.verdict("born after the end, of the configuration of before", r.signIn(old, "late"), false)
 }
 
-// TestM25WhoComesBack starts anew, and is not ended by what is remembered.
+// TestM25WhoComesBack: a user who is declared again starts anew, and remembered ends do not apply.
 func TestM25WhoComesBack(t *testing.T) {
 	r := newRollout(t)
 	all := store.Declarations{Clients: []*store.Client{declaredClient("back")}, Users: []*store.User{declaredUser("u-back", store.RoleMember)}}
@@ -183,7 +183,7 @@ func TestM25WhoComesBack(t *testing.T) {
 	r.verdict("a client that is back", client, true)
 	r.verdict("a user who is back", user, true)
 
-	// A stored one that takes the id of one that is gone is spared by later reloads, too.
+	// A stored user who takes a removed id is spared by later reloads too.
 	stored := r.settled(store.Declarations{})
 	_, _, err := stored.Clients.AddClient(t.Context(), *declaredClient("back"))
 	r.must(err)
@@ -197,8 +197,8 @@ func TestM25WhoComesBack(t *testing.T) {
 	r.verdict("created by a stored admin", created, true)
 }
 
-// TestM25WhatIsRememberedLeaves when no token can be left, and a reload that changes nothing writes nothing but what may
-// have been issued since.
+// TestM25WhatIsRememberedLeaves: an end is forgotten when no token can be left. A reload without changes writes only ends of what may have
+// been issued since.
 func TestM25WhatIsRememberedLeaves(t *testing.T) {
 	r := newRollout(t)
 	stays := store.Declarations{Clients: []*store.Client{declaredClient("stays")}}
@@ -231,7 +231,7 @@ func TestM25WhatIsRememberedLeaves(t *testing.T) {
 	tokentest.WantCode(t, r.node(stays).Reconcile(t.Context()), oauth.TemporarilyUnavailable)
 }
 
-// TestM25SettlingThatFails is made up for by the next one.
+// TestM25SettlingThatFails: the next reload repeats a failed one.
 func TestM25SettlingThatFails(t *testing.T) {
 	for _, step := range []string{"EndFamilies", "Revoke", "User", "PutDeclarations"} {
 		t.Run(step, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// TestT87WhoComesSecondGetsTheSameSuccessor, though the token was the newest when the request was looked at; unless the
-// successor was used meanwhile, or the family ended.
+// TestT87WhoComesSecondGetsTheSameSuccessor: the second of two requests gets the same successor, although the token was the newest when it
+// was checked. It is refused if the successor was used meanwhile or the family ended.
 func TestT87WhoComesSecondGetsTheSameSuccessor(t *testing.T) {
 	f := newFlow(t)
 	ahead := func(token oauth.Secret) (next issuer.Tokens) {
@@ -66,7 +66,7 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 			f := newFlow(t)
 			first := f.tokens("conf", "refresh_token")
 			if step != "RotateRefreshToken" {
-				f.Remembered = token.NewFamilyCache() // else the store is not asked
+				f.Remembered = token.NewFamilyCache() // otherwise the store is not read
 			}
 			f.store.fail(step, false)
 			tokens, err := f.refresh("conf", first.RefreshToken)
@@ -97,7 +97,8 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 	})
 }
 
-// TestT131WhoComesSecondFromElsewhere is seen too, though the token was the newest when the request was looked at.
+// TestT131WhoComesSecondFromElsewhere: a second use from another address is detected, although the token was the newest when it was
+// checked.
 func TestT131WhoComesSecondFromElsewhere(t *testing.T) {
 	for name, sameAddress := range map[string]bool{"warned of": false, "refused": true} {
 		t.Run(name, func(t *testing.T) {

@@ -15,15 +15,15 @@ import (
 // RefreshParameters are those of RFC 6749 §6.
 type RefreshParameters struct {
 	Token oauth.Secret
-	// UserAgent is the header as it was sent.
+	// UserAgent is the header as received.
 	UserAgent string
 }
 
-// refreshToken is the refresh token grant (RFC 6749 §6, RFC 9700 §4.14). It gives an access token and the successor of the refresh token.
+// refreshToken is the refresh token grant (RFC 6749 §6, RFC 9700 §4.14). It returns an access token and the successor of the refresh token.
 //
-// Each refresh token has exactly one successor. The same token again within the grace, and before the successor was used, gives the same
-// successor again, so that a lost answer or two racing tabs do no harm. Later it is a reuse: one of two holders has stolen the token, and
-// because it is unknown which, the family ends. For MCP servers the successor gives itself again as well; see fresh.
+// Each refresh token has exactly one successor. Within the grace period, until the successor is used, repeating the token returns the same
+// successor. A lost response or two concurrent tabs therefore do no harm. A later repetition is a reuse: one of two holders has stolen the
+// token. It is unknown which, so the family ends. For MCP servers, the successor can also return itself; see fresh.
 type refreshToken struct {
 	families  *families.Families
 	minter    *issuer.Minter
@@ -35,7 +35,7 @@ func (g *refreshToken) exchange(ctx context.Context, client *store.Client, r Req
 	if r.Refresh.Token.IsEmpty() {
 		return issuer.Grant{}, oauth.MissingParameter("refresh_token")
 	}
-	// 2. The family. What is remembered of it is enough to accept a token; a refusal and a repetition are decided by the store.
+	// 2. The family. A cached family suffices to accept a token. Only the store decides a refusal or a repetition.
 	id, generation, genuine := g.families.Master.ReadRefreshToken(r.Refresh.Token)
 	if !genuine {
 		return issuer.Grant{}, refreshRefused(store.Missing)
@@ -51,8 +51,8 @@ func (g *refreshToken) exchange(ctx context.Context, client *store.Client, r Req
 		user = nil
 		scopes, refusal = use.check(f)
 	}
-	// 3. The token is this client's, its family has not ended, and it is the newest, or within the grace the one before it. The scope is not
-	// wider than the granted one.
+	// 3. The token belongs to this client, and its family has not ended. It is the newest one, or within the grace period its predecessor.
+	// The requested scope does not exceed the granted one.
 	if refusal != nil {
 		return issuer.Grant{}, g.refused(ctx, f, refusal)
 	}
@@ -65,8 +65,8 @@ func (g *refreshToken) exchange(ctx context.Context, client *store.Client, r Req
 	if err != nil {
 		return issuer.Grant{}, err
 	}
-	// 5. The tokens, on one step of the store, which repeats the checks of family and user atomically. A repetition takes no step, and gives
-	// the newest refresh token.
+	// 5. The tokens. One step of the store repeats the checks of family and user atomically. A repetition takes no step and returns the
+	// newest refresh token.
 	grant := g.minter.GrantOf(f, client, user, func() (issuer.Repetition, error) { return use.Repetition, nil })
 	grant.Scopes, grant.Audience = scopes, audience
 	if !use.Repeated {
@@ -96,12 +96,12 @@ func (g *refreshToken) useOf(client *store.Client, r *Request, familyID string, 
 		client: client, generation: generation, scope: r.Scope, now: g.families.Now(), lifetimes: g.families.LifetimesOf(client), resources: g.resources,
 		by: g.families.Master.RequesterDigest(familyID, r.Client.Address, keys.UserAgentFamily(r.Refresh.UserAgent)),
 	}
-	// A thief who also holds the access token sees it end when its owner refreshes, and could repeat within the grace.
+	// A thief who also holds the access token sees it end when its owner refreshes, and could then repeat within the grace period.
 	use.lifetimes.SameAddress = use.lifetimes.SameAddress || client.RevokePrevious
 	return use
 }
 
-// check checks a refresh token against its family; nil: there is none. It returns the scopes of the access token.
+// check checks a refresh token against its family. f is nil if there is none. check returns the scopes of the access token.
 func (u *refreshUse) check(f *store.TokenFamily) (oauth.Scopes, error) {
 	u.Repetition = issuer.Repetition{}
 	outcome := f.Rotatable(u.generation, u.now)
@@ -125,7 +125,7 @@ func (u *refreshUse) check(f *store.TokenFamily) (oauth.Scopes, error) {
 	return issuer.NarrowedScopes(f.Scopes, u.client, u.scope)
 }
 
-// repeat records that the token is used again. It returns nil if the token gives its successor once more.
+// repeat records a repeated use of the token. It returns nil if the token returns its successor again.
 func (u *refreshUse) repeat(f *store.TokenFamily) error {
 	if !issuer.Repeatable(f, u.generation, u.lifetimes.RefreshGrace, u.now) {
 		return oauth.ErrRefreshReused
@@ -137,20 +137,20 @@ func (u *refreshUse) repeat(f *store.TokenFamily) error {
 	return nil
 }
 
-// fresh reports whether the newest refresh token is too young to be used up: it was issued within the grace, and is for an MCP server. The
-// SDKs refresh for each of their concurrent requests, some with the token that another refresh has just brought. If that token were used up,
-// requests that still present the one before it would count as theft (docs/decisions/0047).
+// fresh reports whether the newest refresh token is too recent to be used up: it was issued within the grace period and is for an MCP
+// server. MCP SDKs refresh once per concurrent request, some with the token that another refresh has just returned. If that token were used
+// up, requests that still present its predecessor would count as theft (docs/decisions/0047).
 func (u *refreshUse) fresh(f *store.TokenFamily) bool {
 	return f.Generation > 1 && u.resources.OfAgents(f.Audience) && issuer.InGrace(f, u.lifetimes.RefreshGrace, u.now) &&
 		!u.client.RevokePrevious && (!u.lifetimes.SameAddress || keys.Elsewhere(f.RotatedBy, u.by) == "")
 }
 
-// rotate uses up the newest refresh token of a family. If a concurrent request has done so, both get the same successor.
+// rotate uses up the newest refresh token of a family. If a concurrent request does so first, both get the same successor.
 func (g *refreshToken) rotate(ctx context.Context, f *store.TokenFamily, user *store.User, use *refreshUse) error {
 	r := store.Rotation{At: g.families.Now(), By: use.by}
 	if use.client.RevokePrevious {
 		end, refreshed := g.families.Ending(), *f
-		refreshed.RotatedAt = end.At // a repeat may issue the last of them a moment later
+		refreshed.RotatedAt = end.At // a repetition may issue the last of them a moment later
 		r.Ended = []store.Revocation{families.RevocationOfTokens(&refreshed, f.Generation, end)}
 	}
 	outcome, found, err := g.families.Store.RotateRefreshToken(ctx, f.ID, f.Generation, r)
@@ -170,7 +170,7 @@ func (g *refreshToken) rotate(ctx context.Context, f *store.TokenFamily, user *s
 	if err := use.repeat(found); err != nil {
 		return g.refused(ctx, found, err)
 	}
-	// The step has not checked the user, who may have changed since.
+	// The step has not checked the user, who may have changed meanwhile.
 	_, err = g.families.RequireUser(ctx, found, nil)
 	return err
 }
@@ -189,7 +189,7 @@ func refreshRefused(outcome store.Outcome) error {
 	return oauth.NewError(oauth.InvalidGrant, reason)
 }
 
-// refused returns the refusal of a refresh token. It ends the family of a token that counts as stolen.
+// refused returns the refusal of a refresh token. If the token counts as stolen, it ends the family.
 func (g *refreshToken) refused(ctx context.Context, f *store.TokenFamily, refusal error) error {
 	if !errors.Is(refusal, oauth.ErrRefreshReused) && !errors.Is(refusal, oauth.ErrRepeatedElsewhere) {
 		return refusal

@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestARepetitionIsThatOfTheStoredFamily: what is remembered may be younger than a store that was put back. A token that looked
-// used by what is remembered, and is the newest there, is used up and not repeated.
+// TestARepetitionIsThatOfTheStoredFamily: the cache may be newer than a restored store. A token that is used according to the cache but
+// newest in the store is used up and not repeated.
 func TestARepetitionIsThatOfTheStoredFamily(t *testing.T) {
 	client := &store.Client{ID: "app", Scopes: oauth.Scopes{"public"}}
 	use := refreshUse{client: client, generation: 1, now: tokentest.Start, lifetimes: store.Lifetimes{RefreshIdle: time.Hour, RefreshGrace: time.Minute}}

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// pendingRequest is a request with every member, sealed for a browser.
+// pendingRequest returns a request with every member, sealed for a browser.
 func (f *flow) pendingRequest() (r issuer.AuthorizationRequest, pending, browser oauth.Secret) {
 	f.tb.Helper()
 	p := parameters("public trusted")
@@ -55,7 +55,7 @@ func TestA64A89ASealedRequestComesBackAsItWas(t *testing.T) {
 func TestASealFromTheFutureDoesNotOpen(t *testing.T) {
 	f := newFlow(t)
 	_, pending, browser := f.pendingRequest()
-	f.wait(-5 * time.Second) // as far as our nodes' clocks may be apart
+	f.wait(-5 * time.Second) // the tolerated difference between our nodes' clocks
 	f.must(f.opens(pending, browser))
 	f.wait(-time.Second)
 	tokentest.WantCode(t, f.opens(pending, browser), oauth.InvalidRequest)
@@ -72,7 +72,7 @@ func TestA83TheUserHasGoneMeanwhile(t *testing.T) {
 	if _, err := f.store.Consent(t.Context(), "u-ada", "conf"); err == nil {
 		t.Error("what was not granted is remembered as consent")
 	}
-	// It was not decided either: whoever it is now may still answer.
+	// It was not decided either: another user may still decide it.
 	_, err = f.Approve(t.Context(), &r, f.client("conf"), f.session("eve"), r.Scopes)
 	f.must(err)
 }
@@ -106,7 +106,7 @@ func TestA60A63FormTokensBelongToABrowserAndAForm(t *testing.T) {
 	}
 }
 
-// TestA60AFormOpensOneSession: what the same form brings a second time is a replay.
+// TestA60AFormOpensOneSession: submitting the same form again is a replay.
 func TestA60AFormOpensOneSession(t *testing.T) {
 	f := newFlow(t)
 	browser := signin.NewBrowser()
@@ -123,7 +123,7 @@ func TestA60AFormOpensOneSession(t *testing.T) {
 	}
 }
 
-// TestS111AReopenedRequestIsNew: it has no id under which it was decided, and nobody who signed in before it has signed in for it.
+// TestS111AReopenedRequestIsNew: a reopened request has no id under which it was decided, and earlier sign-ins do not satisfy it.
 func TestS111AReopenedRequestIsNew(t *testing.T) {
 	f := newFlow(t)
 	want, pending, browser := f.pendingRequest()

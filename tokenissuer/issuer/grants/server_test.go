@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// Server is a whole authorization server, for tests.
+// Server is a complete authorization server for tests.
 type Server struct {
 	*issuer.Parts
 	*families.Families
@@ -23,7 +23,7 @@ type Server struct {
 	*Grants
 }
 
-// NewServer returns the server of an issuer's parts on an open store.
+// NewServer returns a Server with an issuer's parts and an open store.
 func NewServer(p *issuer.Parts, opened families.Opened) *Server {
 	p.Families.Opened = opened
 	return &Server{

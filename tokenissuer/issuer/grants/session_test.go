@@ -23,7 +23,7 @@ func (f *flow) open(name string) (*signin.Session, oauth.Secret) {
 	return s, cookie
 }
 
-// signedIn reports whether the cookie still is a session.
+// signedIn reports whether the cookie still has a session.
 func (f *flow) signedIn(cookie oauth.Secret) bool {
 	f.tb.Helper()
 	s, err := f.Session(f.tb.Context(), cookie)
@@ -31,7 +31,7 @@ func (f *flow) signedIn(cookie oauth.Secret) bool {
 	return s != nil
 }
 
-// TestASessionIsSeenOnceAnHour, so that a browser costs no write a page.
+// TestASessionIsSeenOnceAnHour: the use of a session is recorded once an hour, so that a page view does not cost a write.
 func TestASessionIsSeenOnceAnHour(t *testing.T) {
 	f := newFlow(t)
 	_, cookie := f.open("ada")
@@ -66,8 +66,8 @@ func TestASessionIsSeenOnceAnHour(t *testing.T) {
 	}
 }
 
-// TestA71ASessionThatEndsBesideAQuestion: a session that rested for two days is ended while somebody asks for a token of
-// it. Its revocation is kept no longer than the tokens that it had, so there is none to be had any more.
+// TestA71ASessionThatEndsBesideAQuestion: a session that was unused for two days ends while a token of it is requested. Its revocation is
+// kept only as long as its tokens could live, so no further token may be issued.
 func TestA71ASessionThatEndsBesideAQuestion(t *testing.T) {
 	f := newFlow(t)
 	s, cookie := f.open("ada")
@@ -76,7 +76,7 @@ func TestA71ASessionThatEndsBesideAQuestion(t *testing.T) {
 	if f.signedIn(cookie) {
 		t.Error("a session that has just ended lives")
 	}
-	// An end that comes later hits what was issued, for as long as that lives.
+	// A later end revokes what was issued, for as long as that lives.
 	s, cookie = f.open("ada")
 	f.wait(2 * day)
 	seen, err := f.Session(t.Context(), cookie)
@@ -89,7 +89,7 @@ func TestA71ASessionThatEndsBesideAQuestion(t *testing.T) {
 	f.dead(tokens)
 }
 
-// TestT96ASignOutThatFailedCanBeRepeated: the session is the last to end.
+// TestT96ASignOutThatFailedCanBeRepeated: the session ends last.
 func TestT96ASignOutThatFailedCanBeRepeated(t *testing.T) {
 	f := newFlow(t)
 	s, cookie := f.open("ada")
@@ -121,7 +121,7 @@ func TestTheTokenOfASession(t *testing.T) {
 	}
 }
 
-// TestNobodyAuthenticatesAsOurOwnClient, not even with a registration of that name that a store may hold.
+// TestNobodyAuthenticatesAsOurOwnClient: no client can authenticate as the built-in one, even if a store has a registration with that id.
 func TestNobodyAuthenticatesAsOurOwnClient(t *testing.T) {
 	f := newFlow(t)
 	if _, _, err := f.registry.Clients.AddClient(t.Context(), store.Client{ID: store.BuiltInClientID}); err == nil {
@@ -173,7 +173,7 @@ func TestAccountListsWhatMayActForAUser(t *testing.T) {
 		t.Fatal("no session")
 	}
 	f.must(people.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(ctx, f.user("ada"), "conf"))
-	f.must(f.EndSessionOf(ctx, f.user("eve"), s.Family.ID)) // not hers
+	f.must(f.EndSessionOf(ctx, f.user("eve"), s.Family.ID)) // not her session
 	allowed, err = people.Accounts{Sessions: f.Server.Sessions}.Of(ctx, f.user("ada"))
 	if f.must(err); len(allowed.Applications) != 1 || len(allowed.Sessions) != sessions {
 		t.Errorf("%d applications, %d sessions", len(allowed.Applications), len(allowed.Sessions))
@@ -192,8 +192,8 @@ func TestAccountListsWhatMayActForAUser(t *testing.T) {
 	tokentest.WantCode(t, people.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(ctx, f.user("ada"), ""), oauth.InvalidRequest)
 }
 
-// TestS114WhatBeganBeforeARevocationIsNotNewer: what comes of a session that was looked up before the revocation is ended by it, though it
-// is made after it in the same second. What comes of a new sign-in is not.
+// TestS114WhatBeganBeforeARevocationIsNotNewer: a session that was looked up before the revocation gives only revoked tokens, even if they
+// are made after it in the same second. A new sign-in gives valid ones.
 func TestS114WhatBeganBeforeARevocationIsNotNewer(t *testing.T) {
 	for name, revocation := range map[string]func(*flow) store.Revocation{
 		"user": func(f *flow) store.Revocation { return f.RevocationOf(store.RevokeUser, "u-ada") },

@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// signInFor is the password grant.
+// signInFor performs the password grant.
 func (f *flow) signInFor(clientID, email, password string) (issuer.Tokens, error) {
 	r := Request{GrantType: oauth.PasswordGrant, Login: PasswordParameters{Email: email, Password: oauth.NewSecret(password)}, Client: clients.Authentication{Address: "192.0.2.1"}}
 	if clientID != "" {
@@ -58,7 +58,7 @@ func TestT145ADeviceOfAnEarlierOwner(t *testing.T) {
 	f.must(fill(own))
 }
 
-// hundredfold counts a proved password as a hundred: 600 hashes would take long.
+// hundredfold counts a proved password as a hundred, because 600 hashes would take long.
 type hundredfold struct{ store.AttemptCounter }
 
 func (h hundredfold) Failures(ctx context.Context, bucket string, now time.Time) (n int, until time.Time) {
@@ -69,8 +69,8 @@ func (h hundredfold) Failures(ctx context.Context, bucket string, now time.Time)
 	return n, until
 }
 
-// TestT121ProofsAreBounded before anything is hashed, for those who have proved the password themselves. Others are told
-// nothing that they would not be told of an account that does not exist.
+// TestT121ProofsAreBounded: sign-ins are bounded before anything is hashed, for an address that has proved the password itself. Other
+// addresses learn no more than they would of an account that does not exist.
 func TestT121ProofsAreBounded(t *testing.T) {
 	f := newFlow(t)
 	attempt := func(address, password string) error {

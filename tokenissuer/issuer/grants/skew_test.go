@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// skewed is another node, whose own clock is ahead of the shared one by so much, or behind.
+// skewed returns another node whose own clock is ahead of the shared one, or behind if ahead is negative.
 func (f *flow) skewed(ahead time.Duration) node {
 	f.tb.Helper()
 	is := f.node()
@@ -23,8 +23,8 @@ func (f *flow) skewed(ahead time.Duration) node {
 	return node{registryOf(is, f.store), is}
 }
 
-// TestF17RevokingReachesTheTokensOfANodeWithAnotherClock: whoever ends all that was issued until now hits the tokens of a
-// node whose clock is ahead as well.
+// TestF17RevokingReachesTheTokensOfANodeWithAnotherClock: revoking everything issued so far also revokes the tokens of a node whose clock
+// is ahead.
 func TestF17RevokingReachesTheTokensOfANodeWithAnotherClock(t *testing.T) {
 	for _, ahead := range []time.Duration{-90 * time.Second, -4 * time.Second, 0, 4 * time.Second, 90 * time.Second, time.Hour} {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestF17RevokingReachesTheTokensOfANodeWithAnotherClock(t *testing.T) {
 	}
 }
 
-// TestG79G89AKeyThatAStaleNodeHasNotHeardOf: who has not heard of the store for a while cannot say that there is no such
-// key: another node may sign with it since. Who has, says that the token is none, without asking anybody.
+// TestG79G89AKeyThatAStaleNodeHasNotHeardOf: a node that has not read the store recently cannot say that a key does not exist, because
+// another node may sign with it. A node that has refuses the token without reading the store.
 func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	f := newFlow(t)
 	other := f.skewed(0)
@@ -64,7 +64,7 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 		_, err := f.Minter.Verifier.Verify(tokens.AccessToken.Reveal(), f.Audience)
 		return err
 	}
-	pass := f.time.Add // and nothing is heard meanwhile
+	pass := f.time.Add // and the node learns nothing meanwhile
 	f.store.asked()
 	for _, d := range []time.Duration{0, 5 * time.Second} {
 		pass(d)
@@ -81,7 +81,7 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	if steps := f.store.asked(); len(steps) > 0 {
 		t.Errorf("the store was asked: %v", steps)
 	}
-	// A key that was withdrawn here is known to be none.
+	// A key withdrawn here is known to be invalid.
 	f.must(f.Minter.Keys.Replace([]*keys.SigningKey{fresh}, oauth.EdDSA))
 	pass(6 * time.Second)
 	wantReason(t, verify(known), oauth.InvalidToken, "key_unknown")

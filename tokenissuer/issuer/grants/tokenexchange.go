@@ -38,7 +38,7 @@ func (x *ExchangeParameters) issuedType() string {
 	return typeAccessToken
 }
 
-// check returns an error for parameters that cannot be served.
+// check returns an error for unsupported parameters.
 func (x *ExchangeParameters) check() error {
 	isAccessToken := func(kind string) bool { return kind == typeAccessToken || kind == typeJWT }
 	switch {
@@ -61,9 +61,9 @@ func unexchangeable(reason, sentence string) *oauth.Error {
 	return oauth.NewError(oauth.InvalidRequest, reason).WithDescription(sentence)
 }
 
-// tokenExchange is the token exchange grant (RFC 8693). A client exchanges an access token that was meant for it for one for the next service:
-// for the same subject, with the client as its actor, and never for more or longer. There is no durable step. What revokes the former token
-// revokes the latter.
+// tokenExchange is the token exchange grant (RFC 8693). A client exchanges an access token that was meant for it for a token for the next
+// service. The new token has the same subject and the client as its actor. It never has more scopes or a longer lifetime. There is no
+// durable step: revoking the first token revokes the second.
 type tokenExchange struct {
 	families  *families.Families
 	clients   *clients.Clients
@@ -79,17 +79,17 @@ func (g *tokenExchange) exchange(ctx context.Context, client *store.Client, r Re
 	if err := r.Exchange.check(); err != nil {
 		return issuer.Grant{}, err
 	}
-	// 2. The token is ours, and was meant for the client.
+	// 2. The token is ours and was meant for the client.
 	subject, err := g.exchangeable(ctx, client, &r.Exchange)
 	if err != nil {
 		return issuer.Grant{}, err
 	}
-	// 3. A rule of the client allows the exchange for one for these services.
+	// 3. A rule of the client allows the exchange for these services.
 	rule, audience, err := g.exchangeRule(client, subject, r.Resources, r.Exchange.Audiences)
 	if err != nil {
 		return issuer.Grant{}, forSubject(err, subject)
 	}
-	// 4. The scopes are those that the token, the rule and the request all have.
+	// 4. The scopes common to the token, the rule and the request.
 	scopes, err := exchangedScopes(r.Scope, subject, rule)
 	if err != nil {
 		return issuer.Grant{}, forSubject(err, subject)
@@ -97,7 +97,7 @@ func (g *tokenExchange) exchange(ctx context.Context, client *store.Client, r Re
 	return issuer.Grant{Type: oauth.TokenExchange, Client: client, Scopes: scopes, Audience: audience, Exchanged: subject}, nil
 }
 
-// exchangeable returns the access token to be exchanged, checked against all revocations until now.
+// exchangeable returns the access token to be exchanged, after checking it against all revocations so far.
 func (g *tokenExchange) exchangeable(ctx context.Context, client *store.Client, x *ExchangeParameters) (*token.AccessToken, error) {
 	text := x.SubjectToken.Reveal()
 	if g.issued.IsPersonal(x.SubjectToken) {
@@ -123,7 +123,7 @@ func (g *tokenExchange) exchangeable(ctx context.Context, client *store.Client, 
 	if len(t.Actors) >= maxActors {
 		return nil, forSubject(unexchangeable("actors_too_many", fmt.Sprintf("At most %d may act for a subject, one by way of the other.", maxActors)), t)
 	}
-	if !g.families.IssueTime().Before(t.ExpiresAt) { // the verifier allows for clock skew
+	if !g.families.IssueTime().Before(t.ExpiresAt) { // the verifier allows for clock skew; this check does not
 		return nil, forSubject(unexchangeable("token_expired", "The subject_token has expired."), t)
 	}
 	// A token issued before the client was disabled must not be exchanged: the new token would be revoked at once.
@@ -140,8 +140,8 @@ func forSubject(err error, t *token.AccessToken) error {
 	return e.WithCause(errors.Join(fmt.Errorf("subject %.256q, jti %.256q, audience %.1024q, %d actors", t.Subject, t.ID, t.Audience, len(t.Actors)), errors.Unwrap(e)))
 }
 
-// audiencesOf returns the audiences of tokens that are meant for a client: its id, and those that the rules name. An id that equals the
-// issuer's own audience does not count.
+// audiencesOf returns the audiences of tokens that are meant for a client: its id, and those that the rules name. It omits an id that
+// equals the issuer's own audience.
 func (g *tokenExchange) audiencesOf(client *store.Client, rules ...store.ExchangeRule) (own []string) {
 	if !g.clients.IsOwnAudience(client.ID) {
 		own = append(own, client.ID)
@@ -154,8 +154,8 @@ func (g *tokenExchange) audiencesOf(client *store.Client, rules ...store.Exchang
 	return own
 }
 
-// exchangeRule returns the first rule that allows everything that is asked for, and the new audience. One rule must name all of it, because
-// its scopes are for its own audiences.
+// exchangeRule returns the first rule that allows the whole request, and the new audience. One rule must cover all of it, because a rule's
+// scopes apply to its own audiences only.
 func (g *tokenExchange) exchangeRule(client *store.Client, subject *token.AccessToken, resources, names []string) (*store.ExchangeRule, []string, error) {
 	if len(resources)+len(names) == 0 {
 		return nil, nil, oauth.MissingParameter("audience")
@@ -180,7 +180,7 @@ func (g *tokenExchange) exchangeRule(client *store.Client, subject *token.Access
 		WithCause(fmt.Errorf("asked for %.1024q", asked))
 }
 
-// among returns the requested audiences as they are spelled in aud, each once; nil if one is not allowed.
+// among returns the requested audiences as spelled in aud, without duplicates. It returns nil if one is not allowed.
 func (g *tokenExchange) among(allowed, asked []string) (audience []string) {
 	for _, name := range asked {
 		i := slices.IndexFunc(allowed, func(a string) bool { return oauth.SameResource(a, name) })
@@ -194,7 +194,7 @@ func (g *tokenExchange) among(allowed, asked []string) (audience []string) {
 	return audience
 }
 
-// exchangedScopes returns the scopes of the new token. openid and refresh belong to the first client alone.
+// exchangedScopes returns the scopes of the new token. openid and refresh remain with the first client.
 func exchangedScopes(asked string, subject *token.AccessToken, rule *store.ExchangeRule) (oauth.Scopes, error) {
 	ceiling := slices.DeleteFunc(slices.Clone(issuer.Intersection(subject.Scopes, rule.Scopes)), func(name string) bool {
 		return oauth.AsksForRefresh(name) || name == oauth.ScopeOpenID

@@ -21,7 +21,7 @@ import (
 
 const ordersAudience = "https://orders.example"
 
-// swapped swaps a token of ours.
+// swapped exchanges one of our tokens for an upstream.
 func (a *authority) swapped(tb testing.TB, t *token.AccessToken) string {
 	tb.Helper()
 	return a.swapFor(tb, token.Exchange{Shown: oauth.NewSecret("the token " + t.ID), Token: t, Audience: ordersAudience})
@@ -36,7 +36,7 @@ func (a *authority) swapFor(tb testing.TB, s token.Exchange) string {
 	return swapped.Reveal()
 }
 
-// atUpstream is how a gate before the upstream judges a swapped token. It has not seen it before.
+// atUpstream returns how a gate in front of the upstream judges an exchanged token that it has not seen before.
 func (a *authority) atUpstream(tok string) (*token.AccessToken, error) {
 	return a.another().Verify(tok, []string{ordersAudience})
 }
@@ -50,7 +50,7 @@ func (a *authority) wantAtUpstream(tb testing.TB, tok string) *token.AccessToken
 	return t
 }
 
-// claimsIn reads what a token says, whoever signed it.
+// claimsIn returns the claims of a token without verifying it.
 func claimsIn(tb testing.TB, token string) map[string]any {
 	tb.Helper()
 	_, claims := read(tb, token)
@@ -100,8 +100,8 @@ func (a *authority) serverToken() *token.AccessToken {
 	}
 }
 
-// TestG57SwappedTokenIsOfNoUseToItsUpstream elsewhere: neither at the issuer, nor at a gate before somebody else, and the
-// sign-in that it came from cannot be ended with it.
+// TestG57SwappedTokenIsOfNoUseToItsUpstream: an upstream can use its token neither at the issuer nor at another gate, and cannot end the
+// sign-in that the token came from.
 func TestG57SwappedTokenIsOfNoUseToItsUpstream(t *testing.T) {
 	a := assertingAuthority(t)
 	swapped := a.swapped(t, a.personsToken())
@@ -129,8 +129,8 @@ func TestG57SwappedTokenIsOfNoUseToItsUpstream(t *testing.T) {
 	}
 }
 
-// TestSwappedTokenEndsWithTheClients, and after five minutes at the latest. Nobody gets one with less life than a fifth,
-// unless there is no more to be had.
+// TestSwappedTokenEndsWithTheClients: an exchanged token ends with the client's token, and after five minutes at the latest. It is not
+// returned with less than a fifth of its lifetime left, unless a new one would not live longer.
 func TestSwappedTokenEndsWithTheClients(t *testing.T) {
 	a := assertingAuthority(t)
 	source := a.personsToken()
@@ -160,7 +160,7 @@ func TestSwappedTokenEndsWithTheClients(t *testing.T) {
 	}
 }
 
-// TestSwapSignsOnce for all requests that come at the same time, and again for another audience.
+// TestSwapSignsOnce: concurrent requests share one signature. Another audience takes another one.
 func TestSwapSignsOnce(t *testing.T) {
 	a := assertingAuthority(t)
 	source := a.personsToken()
@@ -169,12 +169,12 @@ func TestSwapSignsOnce(t *testing.T) {
 	var asked atomic.Int64
 	there.Add(64)
 	now := a.Families.Now
-	a.Families.Now = func() time.Time { // each asks for the time first, and nobody goes on before all are there
+	a.Families.Now = func() time.Time { // each request reads the time first and then waits for the others
 		if asked.Add(1) <= 64 {
 			there.Done()
 			there.Wait()
 		} else {
-			for range 1000 { // whoever signs lets the others come to where they wait
+			for range 1000 { // lets the others reach the point where they wait
 				runtime.Gosched()
 			}
 		}
@@ -204,7 +204,7 @@ func TestSwapSignsOnce(t *testing.T) {
 	}
 }
 
-// TestG44SwapDoesNotGoOnWithWhatHasChanged: what an opaque token stands for, and which keys are good.
+// TestG44SwapDoesNotGoOnWithWhatHasChanged: changes to what an opaque token stands for, and to the valid keys, take effect.
 func TestG44SwapDoesNotGoOnWithWhatHasChanged(t *testing.T) {
 	a := assertingAuthority(t)
 	first := a.swapped(t, a.personsToken())
@@ -235,8 +235,8 @@ func TestG44SwapDoesNotGoOnWithWhatHasChanged(t *testing.T) {
 	}
 }
 
-// TestG43SwappedTokenIsRevokedWithTheClients, whatever names it, and however much later it was made: a node that has not heard
-// of a revocation may still have swapped it.
+// TestG43SwappedTokenIsRevokedWithTheClients: a revocation of the client's token, by any of its properties, also revokes the exchanged
+// token, however much later it was made. A node that has not learned of the revocation may still have made it.
 func TestG43SwappedTokenIsRevokedWithTheClients(t *testing.T) {
 	for name, revocation := range map[string]store.Revocation{
 		"token":        {Kind: store.RevokeToken, ID: "token-1"},
@@ -309,7 +309,7 @@ func TestSwapWithoutKeysIsUnavailable(t *testing.T) {
 	_, err := a.ExchangeForUpstream(token.Exchange{Shown: oauth.NewSecret("shown"), Token: a.personsToken(), Audience: ordersAudience})
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	a.Minter.Keys = a.keySetState
-	a.swapped(t, a.personsToken()) // the failure was not kept
+	a.swapped(t, a.personsToken()) // the failure was not cached
 }
 
 func BenchmarkSwap(b *testing.B) {
@@ -334,7 +334,7 @@ func BenchmarkSwap(b *testing.B) {
 	})
 }
 
-// TestSwapOfATokenOfUnknownAge: who introspects a token may not learn when it was made and when it ends.
+// TestSwapOfATokenOfUnknownAge: an introspection response may not say when a token was issued and when it expires.
 func TestSwapOfATokenOfUnknownAge(t *testing.T) {
 	a := assertingAuthority(t)
 	opaque := token.Exchange{Shown: oauth.NewSecret("opaque"), Trust: "corp", Audience: ordersAudience, Token: &token.AccessToken{

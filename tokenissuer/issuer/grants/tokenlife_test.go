@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT95AnExpiredAccessTokenEndsItsFamily: who signs out late holds a refresh token that is good for months.
+// TestT95AnExpiredAccessTokenEndsItsFamily: a client that signs out late holds a refresh token that is valid for months.
 func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
 	f := newFlow(t)
 	tokens, stranger := f.tokens("pub", "refresh_token"), f.tokens("pub", "refresh_token")
@@ -63,8 +63,8 @@ func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
 	}
 }
 
-// TestT89AnExpiredTokenOfWhatAnotherNodeHasEnded: the family's younger token is not accepted either, once this node has said
-// that it is over.
+// TestT89AnExpiredTokenOfWhatAnotherNodeHasEnded: once this node has reported that the family has ended, it does not accept the family's
+// newer token either.
 func TestT89AnExpiredTokenOfWhatAnotherNodeHasEnded(t *testing.T) {
 	f := newFlow(t)
 	expired := f.tokens("pub", "refresh_token")
@@ -88,7 +88,7 @@ func TestT89AnExpiredTokenOfWhatAnotherNodeHasEnded(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.InvalidToken)
 }
 
-// TestT95AnExpiredTokenWithoutAClient ends nothing: whoever finds one in an old log needs no credential of a client.
+// TestT95AnExpiredTokenWithoutAClient: revoking it ends nothing, because no client authenticates and an old token from a log would suffice.
 func TestT95AnExpiredTokenWithoutAClient(t *testing.T) {
 	f := newFlow(t)
 	s, _ := f.open("grace")
@@ -100,7 +100,8 @@ func TestT95AnExpiredTokenWithoutAClient(t *testing.T) {
 	}
 }
 
-// TestT89WhatAnotherNodeHasEnded is not accepted by a node that was asked to end it, too, and has said that it is over.
+// TestT89WhatAnotherNodeHasEnded: a node that was asked to end a family, and has reported that it has ended, does not accept its tokens
+// either.
 func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 	for name, which := range map[string]func(issuer.Tokens) oauth.Secret{
 		"access token": func(held issuer.Tokens) oauth.Secret { return held.AccessToken }, "refresh token": func(held issuer.Tokens) oauth.Secret { return held.RefreshToken },
@@ -119,7 +120,7 @@ func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 			if _, err := here.Minter.Verifier.VerifyForIssuer(tokens.AccessToken.Reveal()); err != nil {
 				t.Fatalf("this node knows already: %v", err)
 			}
-			// The family of an access token is ended, and recorded, once more, without a look at the feed.
+			// The family of an access token is ended and recorded again, without reading the feed.
 			if name == "refresh token" {
 				_, err = here.IssuedTokens.RevokeFor(t.Context(), f.client("pub"), which(tokens))
 				tokentest.WantCode(t, err, oauth.TemporarilyUnavailable) // never a 200
@@ -133,7 +134,7 @@ func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 	}
 }
 
-// TestF20WhatIsDeclaredNoMoreEnds: Settle takes what an earlier configuration's users and clients hold.
+// TestF20WhatIsDeclaredNoMoreEnds: Reconcile ends what users and clients of an earlier configuration hold.
 func TestF20WhatIsDeclaredNoMoreEnds(t *testing.T) {
 	base := store.User{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", Role: store.RoleGroupManager, PasswordHash: cheapHash()}
 	for name, v := range map[string]struct {

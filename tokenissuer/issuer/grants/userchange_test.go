@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
-// declare lays a configuration with one user over the store. It remembers no families, as a new configuration.
+// declare adds a configuration with one user over the store. Like a new configuration, it has an empty cache.
 func (f *flow) declare(u store.User) error {
 	u.SetDefaults(store.RoleCatalogue{})
 	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{&u}})
@@ -21,8 +21,8 @@ func (f *flow) declare(u store.User) error {
 	return err
 }
 
-// TestT91AChangeRacesARefresh: a change of role, organisation or password races a refresh → once it is acknowledged, nothing of before
-// lives.
+// TestT91AChangeRacesARefresh: a change of role, organisation or password races a refresh → once it is acknowledged, nothing issued before
+// it is valid.
 func TestT91AChangeRacesARefresh(t *testing.T) {
 	f := newFlow(t)
 	for i := range 100 {
@@ -47,8 +47,8 @@ func TestT91AChangeRacesARefresh(t *testing.T) {
 	}
 }
 
-// TestT96AChangeRacesASignIn: a session that was opened beside the change is of the user before or after it, and of the
-// one before nothing lives.
+// TestT96AChangeRacesASignIn: a session opened concurrently with the change belongs to the user before or after it. Nothing of the former
+// user lives.
 func TestT96AChangeRacesASignIn(t *testing.T) {
 	f := newFlow(t)
 	for range 100 {
@@ -68,7 +68,7 @@ func TestT96AChangeRacesASignIn(t *testing.T) {
 	}
 }
 
-// TestT61ADeclaredUserIsHeldAgainstTheConfiguration.
+// TestT61ADeclaredUserIsHeldAgainstTheConfiguration: a code of a declared user is checked against the current configuration.
 func TestT61ADeclaredUserIsHeldAgainstTheConfiguration(t *testing.T) {
 	base := store.User{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", Role: store.RoleGroupManager, PasswordHash: cheapHash()}
 	for name, v := range map[string]struct {
@@ -117,7 +117,7 @@ func TestWhatTheConfigurationDeclaresIsLeftAlone(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A sign-in does not rehash what no store keeps.
+	// A sign-in does not rehash a password that is not in the store.
 	f.store.asked()
 	_, err := f.signInFor("", "decl@acme.example", userPassword)
 	f.must(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT68NoIDIsAClientsAndAUsers, whichever was there first, also after it was removed, in the store and in the
-// configuration.
+// TestT68NoIDIsAClientsAndAUsers: a client and a user cannot have the same id, whichever came first, even after removal, in the store and
+// in the configuration.
 func TestT68NoIDIsAClientsAndAUsers(t *testing.T) {
 	f := newFlow(t)
 	ctx := t.Context()
@@ -49,7 +49,7 @@ func TestT68NoIDIsAClientsAndAUsers(t *testing.T) {
 	}); err == nil {
 		t.Error("a client and a user of one id were declared")
 	}
-	// And should there be both all the same, no token is made that passes for the other's.
+	// If both exist all the same, no token is issued that would be taken for the other's.
 	_, err = f.Issue(issuer.Grant{Type: oauth.AuthorizationCode, Client: f.client("conf"), User: &store.User{ID: "conf"}, Scopes: oauth.Scopes{oauth.ScopePublic}, Family: &store.TokenFamily{ID: "f"}})
 	tokentest.WantCode(t, err, oauth.ServerError)
 	s := f.session("ada")
@@ -176,7 +176,7 @@ func TestOrganisationsAndTheirUsers(t *testing.T) {
 	f.must(f.registry.People.RemoveOrganisation(ctx, "rival"))
 }
 
-// TestAStoredUserDoesNotShowBehindADeclaredOne, whether the id or the address is the same.
+// TestAStoredUserDoesNotShowBehindADeclaredOne: a declared user hides a stored one with the same id or address.
 func TestAStoredUserDoesNotShowBehindADeclaredOne(t *testing.T) {
 	f := newFlow(t)
 	f.must(f.declare(store.User{ID: "u-ada", Email: "moved@acme.example", Organisation: "acme", PasswordHash: cheapHash()}))

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestM28TheTargetChangesBeforeTheTokenIsMade, after it was looked at.
+// TestM28TheTargetChangesBeforeTheTokenIsMade: the target changes after it was looked up.
 func TestM28TheTargetChangesBeforeTheTokenIsMade(t *testing.T) {
 	f := newFlow(t)
 	admin, token := f.admin("ada", "trusted")
@@ -21,7 +21,7 @@ func TestM28TheTargetChangesBeforeTheTokenIsMade(t *testing.T) {
 	}
 }
 
-// TestMAnOutageCreatesNothing: what cannot be asked is an outage, and never a refusal that sends the admin away.
+// TestMAnOutageCreatesNothing: a failed look-up is an outage, never a refusal.
 func TestMAnOutageCreatesNothing(t *testing.T) {
 	for _, step := range []string{"User", "Client", "AddFamily"} {
 		f := newFlow(t)
@@ -39,8 +39,8 @@ func TestMAnOutageCreatesNothing(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.InvalidToken)
 }
 
-// TestT132NothingIsCreatedAfterTheEnd: a token that an admin creates beside the end of all of their access is not born, or it
-// would outlive it by months.
+// TestT132NothingIsCreatedAfterTheEnd: a token that an admin creates while all of the admin's access ends is not issued. It would otherwise
+// outlive the end by months.
 func TestT132NothingIsCreatedAfterTheEnd(t *testing.T) {
 	f := newFlow(t)
 	for name, end := range map[string]func(admin *store.User) error{
@@ -48,7 +48,7 @@ func TestT132NothingIsCreatedAfterTheEnd(t *testing.T) {
 		"revoked":               func(admin *store.User) error { return f.registry.People.RevokeUser(t.Context(), admin.ID) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f.wait(2 * time.Second) // beyond what was revoked before
+			f.wait(2 * time.Second) // later than the earlier revocations
 			admin, token := f.admin("ada", "trusted public")
 			f.store.meanwhile("AddFamily", func() { f.must(end(admin)) })
 			_, err := f.IssueForUser(t.Context(), admin, token, "u-grace", nil)
