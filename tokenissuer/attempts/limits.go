@@ -132,8 +132,8 @@ func (l *Limits) CountClientFailure(ctx context.Context, id, address string, now
 	return refusal
 }
 
-// provedLimit bounds how often one account can prove its password, so that one who knows a password cannot hash or open sessions without
-// end.
+// provedLimit bounds how often one account can prove its password, because someone who knows a password could otherwise cause unlimited
+// hashing and sessions.
 var provedLimit = Limit{Failures: 600, Window: time.Minute}
 
 // ProofBuckets returns the buckets of a proved password: of the account at this address, and of the account at any address.

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Directory answers who exists. What it returns is shared and never changed by the caller.
+// Directory finds clients, users and organisations. Callers must not change what it returns.
 type Directory interface {
 	ClientDirectory
 	UserDirectory
@@ -29,8 +29,8 @@ type StaticDirectory struct {
 	organisations map[string]*Organisation
 }
 
-// NewStaticDirectory returns a directory of what is declared, each marked so. It refuses what is malformed or declared
-// twice, and an id that is a client's and a user's.
+// NewStaticDirectory returns a directory of declarations and sets Declared on each. It returns an error for a malformed or duplicate
+// declaration, and for an id that both a client and a user have.
 func NewStaticDirectory(all Declarations) (StaticDirectory, error) {
 	d := StaticDirectory{
 		clients: make(map[string]*Client, len(all.Clients)), users: make(map[string]*User, len(all.Users)),
