@@ -14,14 +14,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestF7TruncatedLog opens databases whose log was cut, or damaged somewhere. SQLite cannot tell that from a power cut
-// amid a write, so what comes after is gone; but what comes before is whole, and no step is half there.
+// TestF7TruncatedLog opens databases whose log was cut or damaged. SQLite cannot distinguish that from a power loss during a write. What
+// follows the damage is lost, what precedes it is complete, and no step is there partly.
 func TestF7TruncatedLog(t *testing.T) {
 	const frame, header = 24 + 4096, 32
 	path, known, dir := newPath(t), newBooks(), memoryDir(t)
 	s := openAt(t, path)
 	w := scribe{store: s, note: func(note any) {
-		if e := note.(entry); !e.acknowledged { // nothing is promised after damage
+		if e := note.(entry); !e.acknowledged { // after damage nothing is guaranteed
 			known.enter(e)
 		}
 	}}
@@ -60,7 +60,7 @@ func flipped(content []byte, at int) []byte {
 	return content
 }
 
-// TestF7WrongSchema opens databases that have our tables, and do not say of which version.
+// TestF7WrongSchema opens databases that have our tables, without a record of the schema's version.
 func TestF7WrongSchema(t *testing.T) {
 	for name, statement := range map[string]string{
 		"no version":   `DELETE FROM goose_db_version`,

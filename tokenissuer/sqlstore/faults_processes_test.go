@@ -24,7 +24,7 @@ const (
 	racedRefreshes = 4
 )
 
-// race tries every single-use step on every family, as its sibling does at the same time, and tells which it got.
+// race tries every single-use step on every family, concurrently with the other process, and prints which steps succeeded.
 func race(name string) (err error) {
 	if _, err := io.ReadAll(os.Stdin); err != nil { // the parent closes it for all at once
 		return err

@@ -76,7 +76,7 @@ type Store struct {
 	feed     handle // for queries that no request waits for
 	steps    runner // nil until the schema exists
 	dropping dropPaces
-	bindKeys atomic.Pointer[func(store.KeyStep) (store.StoredKey, error)] // nil: see BindKeys
+	bindKeys atomic.Pointer[func(store.KeyStep) (store.StoredKey, error)] // nil: BindKeys was not called
 	// endLater ends the goroutine of later; nil: there is none.
 	endLater func()
 	// prepared are the statements of the hot path, by their text before the dialect's additions.

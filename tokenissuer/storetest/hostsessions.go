@@ -24,7 +24,7 @@ var hostSessionChecks = []check{
 	{name: "S65HostSessionsAreDropped", test: hostSessionsAreDropped},
 }
 
-// hostSession returns a host session of the declared user "ada" that came of a sign-in, as it was redeemed.
+// hostSession returns a redeemed host session of the declared user "ada" that belongs to a sign-in.
 func hostSession(signInID, id string) *store.TokenFamily {
 	f := approvedIn(signInID, id)
 	f.Origin, f.ClientID, f.SessionID, f.Actor = store.HostSession, "gatehouse", signInID, store.Actor{}
@@ -93,7 +93,8 @@ func hostSessionsEndWithTheirSignIn(t *testing.T, s store.Store) {
 	}
 }
 
-// hostSessionEndsAlone (S60): the end of a host session ends neither its sign-in nor the others that came of it, and nobody is told.
+// hostSessionEndsAlone (S60): the end of a host session ends neither its sign-in nor the others that belong to it, and makes no logout
+// due.
 func hostSessionEndsAlone(t *testing.T, s store.Store) {
 	addFamilies(t, s, session("sign-in"), hostSession("sign-in", "app"), hostSession("sign-in", "wiki"), telling("sign-in", "told"))
 	sameEndings(t, s, end(t, s, store.FamilyFilter{ID: "app"}), "app")
@@ -102,7 +103,7 @@ func hostSessionEndsAlone(t *testing.T, s store.Store) {
 	if got := due(t, s); len(got) > 0 {
 		t.Errorf("due are %q", got)
 	}
-	// That it was ended before does not matter, nor that its revocation is recorded again.
+	// An earlier end does not matter, nor does recording its revocation again.
 	sameEndings(t, s, end(t, s, store.FamilyFilter{ID: "sign-in"}), "sign-in", "wiki")
 }
 
@@ -137,8 +138,8 @@ func hostSessionAfterTheEnd(t *testing.T, s store.Store) {
 	}
 }
 
-// hostSessionUsedBesideTheEnd (S62): a host session is redeemed, or seen, while its sign-in ends. Whatever comes first, it has ended, and
-// its revocation is kept for as long as what it was told allows. Stores are two on one place, or one twice.
+// hostSessionUsedBesideTheEnd (S62): a host session is redeemed or touched while its sign-in ends. In either order it has ended, and its
+// revocation is kept as long as the use allows tokens to live. Stores are two on one place, or one twice.
 func hostSessionUsedBesideTheEnd(t *testing.T, ending, using store.Store) {
 	for round := range races(t, 60) {
 		signIn := fmt.Sprint("sign-in ", round)
@@ -210,7 +211,7 @@ func hostSessionsEndInOneStep(t *testing.T, s store.Store) {
 	}
 }
 
-// endedAt fails unless the host sessions of a sign-in have ended, and their revocations are in the feed.
+// endedAt returns an error unless the host sessions of a sign-in have ended, and their revocations are in the feed.
 func endedAt(ctx context.Context, s store.Store, signIn string, hosts int) error {
 	revoked, _, err := s.Revocations(ctx, store.FeedPosition{})
 	if err != nil {

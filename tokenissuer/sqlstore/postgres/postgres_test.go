@@ -31,8 +31,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestK7MisreadConnectionString: a connection string that cannot be read as it was meant is refused before anybody connects
-// with it, and the error tells no part of the password, wherever that has come to stand.
+// TestK7MisreadConnectionString: a connection string that is not parsed as intended is refused before it is used to connect, and the
+// error contains no part of the password, wherever the parser put it.
 func TestK7MisreadConnectionString(t *testing.T) {
 	for _, c := range []struct{ name, dsn, reason string }{
 		{"port that is none", "postgres://user:S3cret@host:port/db", "invalid port"},
