@@ -32,7 +32,7 @@ func raced(n int, send func(hand int) Answer) []Answer {
 }
 
 // TestT52CodesRacedOnTwoNodes: codes raced by many callers at two nodes on one PostgreSQL → exactly one success each, and the family
-// ends. The others' attempts end the family.
+// ends.
 func TestT52CodesRacedOnTwoNodes(t *testing.T) {
 	codes, people := either(100, 10_000), 4
 	c := StartCluster(t, 2, Setup{})

@@ -84,9 +84,9 @@ func (n *Node) counted(t *testing.T, name string) (sum float64) {
 	return sum
 }
 
-// TestF18ReloadsUnderLoadOnThreeNodes: nobody who sends again what was cut notices that a node loads its configuration
-// anew, and little is cut. Streams go on, and still end with their token. Nothing leaks. What is cut are connections that the kernel
-// has accepted on the old socket when that is closed, and Caddy has not: a bare one is measured beside.
+// TestF18ReloadsUnderLoadOnThreeNodes: a client that repeats cut requests does not notice that a node reloads its configuration, and few
+// requests are cut. Streams continue, and still end with their token. Nothing leaks. What is cut are connections that the kernel has
+// accepted on the old socket when it is closed, and Caddy has not. A bare Caddy is measured for comparison.
 func TestF18ReloadsUnderLoadOnThreeNodes(t *testing.T) {
 	reloads, bad := either(6, 500), either(3, 100)
 	c := StartCluster(t, 3, multiplexing(Setup{

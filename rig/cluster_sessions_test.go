@@ -13,7 +13,7 @@ import (
 )
 
 // TestS69ASignOutReachesAllNodes: a host session made at one of several nodes → good on all at once; a sign-out at one → refused by all
-// within a second. It signs out by one node, and how long do the gates of the others go on accepting the session?
+// within a second. The test measures how long the gates of the other nodes accept the session.
 func TestS69ASignOutReachesAllNodes(t *testing.T) {
 	c := StartCluster(t, 3, Setup{})
 	rounds, lanes := either(24, 1000), either(2, 4)

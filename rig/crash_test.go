@@ -55,7 +55,8 @@ type run struct {
 }
 
 // TestCrashF2: nodes and their database are killed at random while clients go on → nothing acknowledged is lost and nothing happens
-// twice. CRASH_KILLS is how many nodes are killed, STORE which database alone is tried, CRASH_SEED repeats the choices of a run.
+// twice. CRASH_KILLS is the number of nodes to kill, STORE restricts the test to one database, and CRASH_SEED repeats the choices of a
+// run.
 func TestCrashF2(t *testing.T) {
 	t.Parallel() // nodes that are started and killed leave the machine idle for much of the time
 	kills, seed := int64(200), rand.Uint64()

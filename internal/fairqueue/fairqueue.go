@@ -52,8 +52,8 @@ func New(slots, places int) *Queue {
 // Enter waits for a slot until ctx ends, or for MaxWait. The caller must release the slot with leave. The error is ErrFull, the
 // cause of ctx's end, or context.DeadlineExceeded.
 //
-// A caller waits only while each of its shares has fewer callers in the queue than there are free places, so that one share cannot take
-// all of them. A caller without a share comes before all others, and may always wait.
+// A caller waits only while each of its shares has fewer callers in the queue than there are free places: one share cannot take all of
+// them. A caller without a share comes before all others, and may always wait.
 func (q *Queue) Enter(ctx context.Context, claims ...Share) (leave func(), err error) {
 	t := q.arrive(claims)
 	if t == nil {

@@ -45,8 +45,8 @@ func sound(t *testing.T, path string) []byte {
 	return content
 }
 
-// TestF7DamageIsRefused: a corrupted page, cut log or wrong schema → the start is refused with a clear message. To go on with it would be
-// to mint new keys, or to forget revocations.
+// TestF7DamageIsRefused: a corrupted page, cut log or wrong schema → the start is refused with a clear message. Using such a file would
+// mean creating new keys, or losing revocations.
 func TestF7DamageIsRefused(t *testing.T) {
 	const page = 4096
 	t.Run("garbage", func(t *testing.T) {

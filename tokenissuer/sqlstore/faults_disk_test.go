@@ -46,8 +46,9 @@ func (f fault) after(count int, hit *int) func(operation) int32 {
 	}
 }
 
-// TestF4F5EveryWriteFails: the disk fails at any operation of a family's life: when the log grows, is moved into the database or is synced →
-// steps fail, nothing acknowledged is lost, nothing is half done. Reading goes on, and writing too as soon as the disk is mended.
+// TestF4F5EveryWriteFails: the disk fails at any operation of a family's life: when the log grows, is moved into the database or is
+// synced → steps fail, nothing acknowledged is lost, nothing is half done. Reads continue, and writes too as soon as the disk is
+// repaired.
 func TestF4F5EveryWriteFails(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {

@@ -79,7 +79,7 @@ func TestF7WrongSchema(t *testing.T) {
 }
 
 // TestF8LongReader: a foreign process reads an old state while the log grows → writes go on, and the log shrinks afterwards. The operator
-// is told, once; when the reader has gone the log shrinks again.
+// is warned once.
 func TestF8LongReader(t *testing.T) {
 	const alarm = 64 << 20
 	path := newPath(t)
@@ -130,8 +130,8 @@ func logSize(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// TestF5FilesRemoved: a file is taken away from under a store, or replaced by another → nothing is acknowledged until it is back. SQLite would
-// write on into a file that has no name.
+// TestF5FilesRemoved: a file is taken away from under a store, or replaced by another → nothing is acknowledged until it is back. SQLite
+// itself would go on writing into a file without a name.
 func TestF5FilesRemoved(t *testing.T) {
 	for name, take := range map[string]struct{ file, instead string }{
 		"directory": {"", ""}, "database": {"gatehouse.db", ""}, "log": {"gatehouse.db-wal", ""},

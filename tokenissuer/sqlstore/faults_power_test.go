@@ -112,7 +112,7 @@ func tear(o operation, content []byte, survives float64, random *rand.Rand) []by
 }
 
 // TestF3PowerLoss: the power is cut at random points of a store's life → it opens, with everything that was acknowledged. The database is
-// sound, and has every step that was acknowledged and no half of another.
+// sound and has no incomplete step.
 func TestF3PowerLoss(t *testing.T) {
 	cuts := powerCuts
 	if text := os.Getenv(powerCutsName); text != "" {

@@ -70,8 +70,7 @@ func racedFamily(i int) string { return fmt.Sprint("family ", i) }
 
 func racedStep(step string, i int) string { return fmt.Sprint(step, " of ", racedFamily(i)) }
 
-// TestF9ProcessesRace: processes on one SQLite file race for codes, refresh tokens and decisions → one winner each. Each has exactly one
-// winner.
+// TestF9ProcessesRace: processes on one SQLite file race for codes, refresh tokens and decisions → one winner each.
 func TestF9ProcessesRace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, childPath)

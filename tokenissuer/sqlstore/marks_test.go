@@ -123,9 +123,8 @@ func putBack(t *testing.T, s *Store, to Marks) {
 	must(t, err)
 }
 
-// TestK11Distrust: a database that was put back → one of several nodes stores a fresh key and revokes the older ones, in one step. One of
-// them answers for it: the older keys are revoked, one fresh key is there, and a node that follows the feed from a position of before
-// misses nothing.
+// TestK11Distrust: a database that was put back → one of several nodes stores a fresh key and revokes the older ones, in one step. A node
+// that follows the feed from an earlier position misses nothing.
 func TestK11Distrust(t *testing.T) {
 	const n = 4
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
@@ -193,7 +192,7 @@ func TestK11Distrust(t *testing.T) {
 	})
 }
 
-// TestK9RevokedKeyLeavesTheFiles, as does one that was dropped, and the form of one that was sealed under another
+// TestK9RevokedKeyLeavesTheFiles: the files contain neither a revoked key nor a dropped one, nor the form that a key had under a former
 // key-encryption key.
 func TestK9RevokedKeyLeavesTheFiles(t *testing.T) {
 	for name, change := range map[string]func(*Store, context.Context, store.StoredKey) error{

@@ -19,7 +19,7 @@ import (
 )
 
 // TestF12AnswerOfTheCommitLost: the answer of a commit is lost → the client is told to come again and finds the step done or not, never
-// twice. A step of one statement commits with it, so there the answer is to the one that has the id among its values.
+// twice. A step of one statement commits with it, and the lost answer is then the one to the statement with the id among its values.
 func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	s, proxy := openThrough(t)
 	for _, c := range []struct {
@@ -184,9 +184,8 @@ func TestF15ListenerThatIsLost(t *testing.T) {
 	}
 }
 
-// TestF11Failover: the database fails over to a server that the connection string names → writes go on there. When the standby is
-// promoted after the primary has died, the store finds it, has all that was acknowledged, and has never written to a server that does not
-// take it.
+// TestF11Failover: the database fails over to a server that the connection string names → writes go on there. After the primary has died
+// and the standby was promoted, the store connects to it and has everything that was acknowledged. It never writes to a read-only server.
 func TestF11Failover(t *testing.T) {
 	primary := pgtest.Start(t)
 	standby := primary.Standby(t, true)

@@ -97,8 +97,8 @@ func (r *refresher) percentile(t testing.TB, share float64) time.Duration {
 	return r.took[int(share*float64(len(r.took)-1))]
 }
 
-// TestF26PurgeInBatches: what has expired leaves some hundred rows at a time, and refreshes go on beside it. A purge in one
-// statement would hold the one writer of SQLite, or bloat one transaction of PostgreSQL, for as long as it takes.
+// TestF26PurgeInBatches: expired records are deleted some hundred rows at a time, and concurrent refreshes continue. A purge in one
+// statement would block the one writer of SQLite, or bloat one transaction of PostgreSQL, for its whole duration.
 func TestF26PurgeInBatches(t *testing.T) {
 	const rows = 4 * maxDropped // each
 	// Row F26 allows a fraction of what refreshes otherwise take, some milliseconds, which a few refreshes cannot show. No refresh that

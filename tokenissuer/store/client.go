@@ -164,7 +164,7 @@ func (c *Client) IsPublic() bool { return c.Type != ConfidentialClient }
 // MayUse reports whether the client is registered for the grant type.
 func (c *Client) MayUse(grant oauth.GrantType) bool { return slices.Contains(c.Grants, grant) }
 
-// SecretMatches compares a secret's digest with every live secret in constant time.
+// SecretMatches reports whether the digest is that of a live secret. It compares with every one, in constant time.
 func (c *Client) SecretMatches(digest [sha256.Size]byte, now time.Time) bool {
 	match := 0
 	for i := range c.Secrets {

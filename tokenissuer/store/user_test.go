@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestT71CanonicalEmailIsItsOwn: whatever is accepted is not changed by being read again, or there would be two buckets.
+// TestT71CanonicalEmailIsItsOwn: canonicalizing an accepted address again does not change it. Otherwise one address would have two
+// buckets.
 func TestT71CanonicalEmailIsItsOwn(t *testing.T) {
 	for address, want := range map[string]string{
 		"ada@acme.example": "ada@acme.example", " ADA@ACME.EXAMPLE.\t": "ada@acme.example", "e\u0301@x.example": "é@x.example", "\u212a@x.example": "k@x.example", "a+b@x.example": "a+b@x.example",

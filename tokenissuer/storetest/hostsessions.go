@@ -33,8 +33,8 @@ func hostSession(signInID, id string) *store.TokenFamily {
 }
 
 // hostSessionsEndWithTheirSignIn (S60): a sign-in ends by its id, with its user or by a change of the user → its host sessions end in the
-// same step, in every state, each with a revocation; those of other sign-ins stay. Applications that were approved in it, and the host
-// sessions of another sign-in, stay unless they are meant too.
+// same step, in every state, each with a revocation; those of other sign-ins stay. Applications that were approved in the sign-in stay
+// unless the filter matches them too.
 func hostSessionsEndWithTheirSignIn(t *testing.T, s store.Store) {
 	ends := map[string]func(u *store.User, signIn string) ([]store.Revocation, error){
 		"by id": func(_ *store.User, signIn string) ([]store.Revocation, error) {
@@ -230,8 +230,7 @@ func endedAt(ctx context.Context, s store.Store, signIn string, hosts int) error
 	return nil
 }
 
-// endFamiliesBySignIn (S64): the host sessions of a sign-in are ended alone → no other family of that sign-in ends. What else was
-// approved in it is not meant.
+// endFamiliesBySignIn (S64): the host sessions of a sign-in are ended alone → no other family of that sign-in ends.
 func endFamiliesBySignIn(t *testing.T, s store.Store) {
 	for _, c := range []struct {
 		which store.FamilyFilter
@@ -274,7 +273,6 @@ func endFamiliesBySignIn(t *testing.T, s store.Store) {
 }
 
 // hostSessionsAreDropped (S65): host sessions that expire before their sign-in → dropped, the sign-in stays and no application is told.
-// That ends no sign-in and tells nobody.
 func hostSessionsAreDropped(t *testing.T, s store.Store) {
 	long := session("sign-in")
 	long.ExpiresAt = now.AddDate(0, 1, 0)

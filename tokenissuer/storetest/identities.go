@@ -102,8 +102,7 @@ func identityCalls(s store.Store) []call {
 }
 
 // identitiesReadBack (P100): an identity linked to a stored or declared user → reads back; linked again its last use moves and the user's
-// version stays; to a second user → refused. Linking it again moves its last use and nothing else, and the user's version stays: what was
-// granted goes on.
+// version stays; to a second user → refused. Grants of the user therefore stay valid.
 func identitiesReadBack(t *testing.T, s store.Store) {
 	noIdentity(t, s, "corp", "1")
 	sameIdentities(t, s, "ada")

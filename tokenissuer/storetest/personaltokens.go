@@ -170,7 +170,7 @@ func personalTokensEnd(t *testing.T, s store.Store) {
 }
 
 // personalTokensFollowTheirOwner (Q123): the owner gets another name → goes on; another role → what was remembered is revoked; is
-// disabled or removed → none is left. Who is disabled or removed has none any more.
+// disabled or removed → none is left.
 func personalTokensFollowTheirOwner(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	add := func(id, owner string) *store.PersonalToken {

@@ -78,8 +78,8 @@ func TestK7MisreadConnectionString(t *testing.T) {
 	}
 }
 
-// TestF13IsUnreachable: the server has no free connection, is starting up or gone → it counts as away, and a wrong password does not. A code is
-// whatever the server, or what stands between, sends.
+// TestF13IsUnreachable: the server has no free connection, is starting up or gone → it counts as away, and a wrong password does not. The
+// SQLSTATE may come from the server or from a proxy.
 func TestF13IsUnreachable(t *testing.T) {
 	for code, want := range map[string]bool{"": false, "5": false, "57": true, "57P03": true, "53300": true, "25006": true, "28P01": false} {
 		if got := IsUnreachable(&pgconn.PgError{Code: code}); got != want {
