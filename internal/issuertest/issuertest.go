@@ -168,6 +168,7 @@ func (p *Provider) Metadata() string {
 	return fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q,"scopes_supported":["read"]}`, p.URL, p.URL+KeysPath)
 }
 
+// Publish replaces the keys.
 func (p *Provider) Publish(keys ...*Signer) {
 	var list []string
 	for _, key := range keys {

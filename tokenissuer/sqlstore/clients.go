@@ -41,6 +41,7 @@ func (s *Store) addStandIn(ctx context.Context) error {
 	return err
 }
 
+// Client returns the client of that id.
 func (s *Store) Client(ctx context.Context, id string) (*store.Client, error) {
 	list, err := askClients(ctx, s.text(selectClients+whereClient), possible(id), standIn)
 	if err != nil {
@@ -185,6 +186,7 @@ func (s *Store) DisableClient(ctx context.Context, clientID string, tokens store
 	})
 }
 
+// EnableClient enables the client again.
 func (s *Store) EnableClient(ctx context.Context, clientID string) error {
 	return s.step(ctx, "enabling client", func(ctx context.Context, tx session) error {
 		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, false, clientID))

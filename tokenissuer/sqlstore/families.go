@@ -202,6 +202,7 @@ func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 	return &f, nil
 }
 
+// Family returns the family of that id.
 func (s *Store) Family(ctx context.Context, id string) (*store.TokenFamily, error) {
 	f, err := askFor(ctx, s.text(selectFamily), []any{possible(id)}, scanFamily)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// EndFamilies revokes the families that match.
 func (s *Store) EndFamilies(ctx context.Context, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error) {
 	if isOne(which) {
 		return s.endFamily(ctx, which.ID, end)

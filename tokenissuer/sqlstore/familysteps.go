@@ -27,6 +27,7 @@ const (
 	selectRefused = `SELECT ` + familyColumns + `, ` + userStands + ` FROM families WHERE id = $1`
 )
 
+// RedeemCode redeems the family's code.
 func (s *Store) RedeemCode(ctx context.Context, id string, r store.Redemption) (store.Outcome, *store.TokenFamily, error) {
 	return refusalOf(s.statement(ctx, "redeeming code", func(ctx context.Context, tx session) error {
 		err := mustHit(tx.prepared(ctx, s.prepared[redeemCode]).ExecContext(ctx, micros(r.At), r.Generation, micros(r.ExpiresAt), id, r.MaxFailures))
@@ -37,6 +38,7 @@ func (s *Store) RedeemCode(ctx context.Context, id string, r store.Redemption) (
 	}))
 }
 
+// RotateRefreshToken advances the generation.
 func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) (store.Outcome, *store.TokenFamily, error) {
 	const name = "rotating refresh token"
 	rotate := func(ctx context.Context, tx session) error {

@@ -20,6 +20,7 @@ const (
 	exactBelow = 100000
 )
 
+// Lease gives a task to its holder.
 func (s *Store) Lease(ctx context.Context, name, holder string, until, now time.Time) (bool, error) {
 	var rows int64
 	err := s.statement(ctx, "leasing "+name, func(ctx context.Context, tx session) error {
@@ -107,6 +108,7 @@ func (p *dropPace) took(d time.Duration, full bool) {
 	p.rows.Store(min(max(fitting, rows/2, leastDropped), rows+rows/2, maxDropped))
 }
 
+// Sizes returns how many records there are, without the stand-ins.
 func (s *Store) Sizes(ctx context.Context) (sizes store.Sizes, err error) {
 	for _, table := range []struct {
 		name     string

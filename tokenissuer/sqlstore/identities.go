@@ -30,6 +30,7 @@ func scanIdentity(row scanner) (i store.Identity, err error) {
 	return i, err
 }
 
+// UserByIdentity returns the identity of that name.
 func (s *Store) UserByIdentity(ctx context.Context, provider, subject string) (store.Identity, error) {
 	found, err := askFor(ctx, s.text(selectIdentities+` WHERE provider = $1 AND subject = $2`),
 		[]any{possible(provider), possible(subject)}, scanIdentity)

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// KeysVersion returns the counter that every change of the keys advances.
 func (s *Store) KeysVersion(ctx context.Context) (version int64, err error) {
 	err = askOne(ctx, s.background(`SELECT position FROM counters WHERE name = 'signing_keys'`), nil, &version)
 	if err != nil {
@@ -20,6 +21,7 @@ func (s *Store) KeysVersion(ctx context.Context) (version int64, err error) {
 	return version, nil
 }
 
+// SigningKeys lists all keys, oldest first.
 func (s *Store) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
 	list, err := askAll(ctx, s.background(selectKeys), nil, scanKey)
 	if err != nil {
@@ -110,6 +112,7 @@ func (s *Store) AddFirstSigningKey(ctx context.Context, key store.StoredKey) err
 	})
 }
 
+// AddSigningKey stores a further key.
 func (s *Store) AddSigningKey(ctx context.Context, key store.StoredKey) error {
 	key.Private = slices.Clone(key.Private)
 	return s.changeKeys(ctx, "adding signing key", func(ctx context.Context, tx session) error {
@@ -175,6 +178,7 @@ func wipeKeys(ctx context.Context, tx session, at time.Time, condition string, a
 		revoked_at = COALESCE(revoked_at, $2) WHERE `+condition, append([]any{[]byte{}, micros(at)}, args...)...))
 }
 
+// DropSigningKey deletes a key.
 func (s *Store) DropSigningKey(ctx context.Context, id string) error {
 	var dropped int64
 	err := s.changeKeys(ctx, "dropping signing key", func(ctx context.Context, tx session) error {

@@ -48,6 +48,7 @@ func (s *Store) PostponeLogout(ctx context.Context, logout store.Logout, next ti
 	})
 }
 
+// DropLogout deletes a logout that is due.
 func (s *Store) DropLogout(ctx context.Context, logout store.Logout) error {
 	return s.statement(ctx, "dropping logout", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM session_clients WHERE session_id = $1 AND client_id = $2 AND due_at IS NOT NULL`,

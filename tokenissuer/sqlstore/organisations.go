@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// Organisation returns the organisation of that id.
 func (s *Store) Organisation(ctx context.Context, id string) (*store.Organisation, error) {
 	o := store.Organisation{ID: id}
 	var created sql.Null[int64]
@@ -41,6 +42,7 @@ func (s *Store) Organisations(ctx context.Context) ([]*store.Organisation, error
 	return list, nil
 }
 
+// AddOrganisation registers an organisation.
 func (s *Store) AddOrganisation(ctx context.Context, organisation *store.Organisation) error {
 	id, name, created := organisation.ID, organisation.Name, micros(organisation.CreatedAt)
 	return s.step(ctx, "adding organisation", func(ctx context.Context, tx session) error {

@@ -69,6 +69,7 @@ func (s *Store) AddPersonalToken(ctx context.Context, token *store.PersonalToken
 	})
 }
 
+// PersonalToken returns the token of a digest.
 func (s *Store) PersonalToken(ctx context.Context, digest [sha256.Size]byte) (*store.PersonalToken, error) {
 	t, err := askFor(ctx, s.text(selectPersonalTokens+` WHERE digest = $1`), []any{digest[:]}, scanPersonalToken)
 	switch {

@@ -78,6 +78,7 @@ func newSQLite(database *sqlite.Database, options Options, erase func(context.Co
 // NoBackup is the reason why a store cannot be backed up.
 type NoBackup string
 
+// Error says why.
 func (e NoBackup) Error() string { return string(e) }
 
 // noBackup returns the backup function of a dialect that has none.

@@ -47,6 +47,7 @@ func (s *Store) addStandInUser(ctx context.Context) error {
 	return err
 }
 
+// User returns the user of that id.
 func (s *Store) User(ctx context.Context, id string) (*store.User, error) {
 	return findUser(ctx, s.text(selectUsers+whereUser), id)
 }

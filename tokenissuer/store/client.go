@@ -317,8 +317,8 @@ func (c *Client) Origins() []string {
 	return all
 }
 
-// HasRedirectURI compares byte for byte (RFC 9700 §4.1.3). Only for a native client, the port of a loopback address may differ, because
-// an application takes a free port (RFC 8252 §7.3).
+// HasRedirectURI reports whether the redirect URI is registered, compared byte for byte (RFC 9700 §4.1.3). Only for a native client, the
+// port of a loopback address may differ, because an application takes a free port (RFC 8252 §7.3).
 func (c *Client) HasRedirectURI(uri string) bool {
 	if slices.Contains(c.RedirectURIs, uri) {
 		return true

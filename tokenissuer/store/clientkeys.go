@@ -30,6 +30,7 @@ func (k KeySet) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(k))
 }
 
+// UnmarshalJSON reads an object, a string or null.
 func (k *KeySet) UnmarshalJSON(text []byte) error {
 	switch jsontext.Value(text).Kind() {
 	case 'n':

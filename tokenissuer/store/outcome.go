@@ -7,22 +7,23 @@ import "time"
 type Outcome uint8
 
 const (
-	// Done: the step was made.
+	// Done means that the step was made.
 	Done Outcome = iota + 1
-	// Missing: the family does not exist, never had a code, or never issued a refresh token of that generation.
+	// Missing means that the family does not exist, never had a code, or never issued a refresh token of that generation.
 	Missing
-	// Replayed: the step was made before.
+	// Replayed means that the step was made before.
 	Replayed
-	// Revoked: the family has been revoked.
+	// Revoked means that the family has been revoked.
 	Revoked
-	// Expired: the code or the family has expired.
+	// Expired means that the code or the family has expired.
 	Expired
-	// TooManyFailures: too many wrong code verifiers were sent for the code.
+	// TooManyFailures means that too many wrong code verifiers were sent for the code.
 	TooManyFailures
-	// UserChanged: the user, or another party that the family depends on, has changed since the family was created.
+	// UserChanged means that the user, or another party that the family depends on, has changed since the family was created.
 	UserChanged
 )
 
+// String returns the outcome in words.
 func (o Outcome) String() string {
 	switch o {
 	case Done:

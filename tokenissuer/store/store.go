@@ -33,6 +33,7 @@ type RemovedError struct {
 	FreeAt time.Time
 }
 
+// Error includes when the id may be used again.
 func (e RemovedError) Error() string {
 	return "the id belonged to a client or user who was removed, and whose tokens may still be valid: it is taken until " +
 		e.FreeAt.UTC().Format(time.RFC3339)

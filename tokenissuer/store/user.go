@@ -29,6 +29,7 @@ const (
 	UserLocked   UserStatus = "locked"
 )
 
+// ParseUserStatus returns the status of that name.
 func ParseUserStatus(name string) (UserStatus, error) {
 	switch s := UserStatus(name); s {
 	case UserActive, UserDisabled, UserLocked:

@@ -171,6 +171,7 @@ func (a storedAttempts) Failures(_ context.Context, bucket string, now time.Time
 	return a.count(bucket, time.Minute, now, 0)
 }
 
+// Fail counts a failure.
 func (a storedAttempts) Fail(_ context.Context, bucket string, window time.Duration, now time.Time) (int, time.Time) {
 	return a.count(bucket, window, now, 1)
 }

@@ -12,6 +12,7 @@ import (
 // Refused is the outcome of a step that changed nothing, as an error for errors.Is.
 type Refused store.Outcome
 
+// Error names the outcome.
 func (r Refused) Error() string { return "refused: " + store.Outcome(r).String() }
 
 // Done returns nil for a step that is done, and a Refused for one that was refused.

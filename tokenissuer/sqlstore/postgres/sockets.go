@@ -42,6 +42,7 @@ func (s *sockets) dial(dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
+// Close closes the connection.
 func (s *socket) Close() error {
 	s.of.mu.Lock()
 	delete(s.of.open, s)
