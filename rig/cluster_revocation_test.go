@@ -52,8 +52,8 @@ func deafening(t *testing.T, dsn string) *faultproxy.Proxy {
 	return p
 }
 
-// revoke obtains tokens and revokes them at the first node, in parallel lanes, and measures when the other gates refuse them. A pause of
-// random length keeps the lanes from synchronizing with a poll.
+// revoke obtains tokens and revokes them at the first node, in concurrent goroutines, and measures when the other gates refuse them. A pause
+// of random length keeps the goroutines from synchronizing with a poll.
 func (c *Cluster) revoke(t *testing.T, rounds, lanes int, pause time.Duration) *times {
 	t.Helper()
 	spread := new(times)

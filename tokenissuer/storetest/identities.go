@@ -313,7 +313,7 @@ func familiesOfExternalUsers(t *testing.T, s store.Store) {
 	refusedAs(t, s, store.UserChanged, "of a disabled user", familyOf(u, "of a disabled user"))
 }
 
-// unlinkIdentity (P106): one of two identities unlinked → the provider vouches on; the last one → no more.
+// unlinkIdentity (P106): one of two identities unlinked → the user stays External; the last one → no longer.
 func unlinkIdentity(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))

@@ -169,8 +169,8 @@ func personalTokensEnd(t *testing.T, s store.Store) {
 	}
 }
 
-// personalTokensFollowTheirOwner (Q123): the owner gets another name → goes on; another role → what was remembered is revoked; is
-// disabled or removed → none is left.
+// personalTokensFollowTheirOwner (Q123): the owner gets another name → the token stays valid; another role → what was cached is revoked;
+// is disabled or removed → the token is deleted.
 func personalTokensFollowTheirOwner(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	add := func(id, owner string) *store.PersonalToken {
@@ -264,7 +264,7 @@ func personalTokensDropped(t *testing.T, s store.Store) {
 	}
 }
 
-// serviceAccount (Q125): a service account with neither password nor provider → active, tokens may be born for it.
+// serviceAccount (Q125): a service account with neither password nor provider → active, and families can be added for it.
 func serviceAccount(t *testing.T, s store.Store) {
 	robot := external("robot")
 	robot.Service = true
