@@ -15,21 +15,20 @@ import (
 	"testing"
 )
 
-// nobodyHeader is on the answer of a Balancer that found no node.
+// nobodyHeader marks the answer of a Balancer that found no node.
 const nobodyHeader = "X-Balancer-Found-Nobody"
 
-// Balancer gives each request to the next node, on a connection of its own, whoever sends it. A request that a node has not
-// seen, because it refused the connection, goes to the one behind it. When the connection to a node breaks, so does the
-// client's.
+// Balancer forwards each request to the next node in turn, on a connection of its own. If a node refuses the connection, the request goes
+// to the following node. When the connection to a node breaks, so does the client's.
 type Balancer struct {
-	// URL is without a slash at the end.
+	// URL has no trailing slash.
 	URL   string
 	nodes atomic.Pointer[[]string]
 	turn  atomic.Uint64
 	loses atomic.Pointer[func(*http.Response) bool]
 }
 
-// NewBalancer listens until the test ends. It knows no nodes yet, so that they may learn its URL first.
+// NewBalancer listens until the test ends. It has no nodes yet, because nodes need its URL first.
 func NewBalancer(t testing.TB) *Balancer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,14 +39,14 @@ func NewBalancer(t testing.TB) *Balancer {
 	b.Use()
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = "http", "node" // dial chooses which
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", "node" // dial chooses the node
 			r.Out.Host = r.In.Host
 		},
 		Transport:      &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: b.dial},
 		FlushInterval:  -1,
 		ModifyResponse: b.lose,
 		ErrorHandler:   fail,
-		ErrorLog:       log.New(io.Discard, "", 0), // its tests kill nodes
+		ErrorLog:       log.New(io.Discard, "", 0), // the tests kill nodes
 	}
 	server := &http.Server{Handler: proxy, ReadHeaderTimeout: patience}
 	go func() { _ = server.Serve(listener) }() // it ends with the test
@@ -64,10 +63,10 @@ func (b *Balancer) Use(nodes ...*Node) {
 	b.nodes.Store(&addresses)
 }
 
-// Lose makes the balancer break the connection to the client in place of an answer of a node, when that is to be lost.
+// Lose makes the balancer break the connection to the client in place of every answer for which isLost returns true.
 func (b *Balancer) Lose(isLost func(answer *http.Response) bool) { b.loses.Store(&isLost) }
 
-// errLost: the answer is one to be lost.
+// errLost: the answer is to be lost.
 var errLost = errors.New("the answer is lost")
 
 func (b *Balancer) lose(answer *http.Response) error {
@@ -77,7 +76,7 @@ func (b *Balancer) lose(answer *http.Response) error {
 	return nil
 }
 
-// dial connects to the node whose turn it is, or to the first behind it that does not refuse.
+// dial connects to the next node in turn, or to the first one after it that does not refuse.
 func (b *Balancer) dial(ctx context.Context, network, _ string) (connection net.Conn, err error) {
 	nodes, first := *b.nodes.Load(), b.turn.Add(1)
 	err = syscall.ECONNREFUSED
@@ -91,7 +90,7 @@ func (b *Balancer) dial(ctx context.Context, network, _ string) (connection net.
 	return nil, err
 }
 
-// fail answers for nodes that are all down, and breaks the connection for one that has gone on the way.
+// fail answers when all nodes are down, and breaks the connection when a node failed during the request.
 func fail(w http.ResponseWriter, _ *http.Request, err error) {
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		panic(http.ErrAbortHandler)

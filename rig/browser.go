@@ -13,24 +13,24 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Browser is a person with a cookie jar, who walks through sign-in and consent by the forms of the pages.
+// Browser is a person with a cookie jar who walks through sign-in and consent by submitting the forms of the pages.
 type Browser struct {
-	// User is who signs in when asked to.
+	// User is the person who signs in when asked to.
 	User string
 	jar  *cookiejar.Jar
 }
 
-// NewBrowser has an empty jar.
+// NewBrowser returns a browser with an empty jar.
 func NewBrowser(user string) *Browser {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
-		panic(err) // it never is one
+		panic(err) // cookiejar.New never fails
 	}
 	return &Browser{User: user, jar: jar}
 }
 
-// Authorize answers an authorization request, and returns the code. Without one the error says why, and the answer, which
-// was the last, whether it was lost: then the person begins again with another request, as people do.
+// Authorize sends an authorization request and returns the code. Without a code it returns the reason and the last answer, which says
+// whether it was lost. The person then begins again with another request.
 func (b *Browser) Authorize(ctx context.Context, r Request) (string, Answer, error) {
 	at := r.Address()
 	answer := b.open(ctx, at)
@@ -56,14 +56,14 @@ func (b *Browser) Authorize(ctx context.Context, r Request) (string, Answer, err
 	return "", answer, fmt.Errorf("authorizing: it does not end: %s", answer)
 }
 
-// codeIn takes the code from the address of the callback.
+// codeIn returns the code from the URL of the callback.
 func codeIn(callback *url.URL, r Request, answer Answer) (string, Answer, error) {
 	query := callback.Query()
 	switch code := query.Get("code"); {
 	case code != "" && query.Get("state") == r.State:
 		return code, answer, nil
 	case query.Get("error") == "temporarily_unavailable":
-		answer.Status, answer.Header = http.StatusServiceUnavailable, answer.Header.Clone() // it would be one if it were no redirect
+		answer.Status, answer.Header = http.StatusServiceUnavailable, answer.Header.Clone() // the status that the error would have without a redirect
 		answer.Header.Set("Retry-After", "1")
 	}
 	return "", answer, fmt.Errorf("authorizing: no code: %s", callback)
@@ -73,14 +73,14 @@ func (b *Browser) open(ctx context.Context, address string) Answer {
 	return send(ctx, b.jar, http.MethodGet, address, "", nil)
 }
 
-// follow goes where a redirect from one of our pages leads.
+// follow requests the target of a redirect from one of our pages.
 func (b *Browser) follow(ctx context.Context, from string, next *url.URL) (Answer, string) {
 	address := resolve(from, next.String())
 	return b.open(ctx, address), address
 }
 
-// fillIn answers the form of a page: sign-in or consent. The page of a wrong password or of an expired request has the same
-// form again, and the walk then does not end.
+// fillIn submits the form of a page: sign-in or consent. The page after a wrong password or an expired request has the same form again,
+// and the walk then does not end.
 func (b *Browser) fillIn(ctx context.Context, at string, page Answer) (Answer, error) {
 	action, fields, err := formIn(page.Body)
 	if err != nil {
@@ -97,7 +97,7 @@ func (b *Browser) fillIn(ctx context.Context, at string, page Answer) (Answer, e
 	}), nil
 }
 
-// resolve makes an address of a reference in a page.
+// resolve returns the absolute URL of a reference in a page.
 func resolve(page, reference string) string {
 	from, err := url.Parse(page)
 	if err != nil {
@@ -110,7 +110,7 @@ func resolve(page, reference string) string {
 	return to.String()
 }
 
-// formIn returns where the first form of a page goes, and its fields as they stand: ticked boxes, no buttons.
+// formIn returns the action of the first form of a page, and its fields with their current values: checked boxes, no buttons.
 func formIn(page string) (action string, fields url.Values, err error) {
 	root, err := html.Parse(strings.NewReader(page))
 	if err != nil {

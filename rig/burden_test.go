@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// mebibyte is in which memory is told.
+// mebibyte is the unit in which memory is reported.
 const mebibyte = 1 << 20
 
-// proc reads a file that the kernel keeps about the node.
+// proc reads a file of the node in /proc.
 func (n *Node) proc(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(n.life().command.Process.Pid), name))
@@ -26,7 +26,7 @@ func (n *Node) proc(t *testing.T, name string) []byte {
 	return text
 }
 
-// resident is the memory that the node holds, in bytes. Memory that the kernel would take back at once counts too.
+// resident returns the memory that the node holds, in bytes. Memory that the kernel could reclaim at once counts too.
 func (n *Node) resident(t *testing.T) int64 {
 	t.Helper()
 	for line := range bytes.Lines(n.proc(t, "status")) {
@@ -42,7 +42,7 @@ func (n *Node) resident(t *testing.T) int64 {
 	return 0
 }
 
-// files is how many the node has open, connections among them.
+// files returns how many files the node has open, including connections.
 func (n *Node) files(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(n.life().command.Process.Pid), "fd"))
@@ -52,7 +52,7 @@ func (n *Node) files(t *testing.T) int {
 	return len(entries)
 }
 
-// goroutines is how many the node has.
+// goroutines returns the number of the node's goroutines.
 func (n *Node) goroutines(t *testing.T) (count int) {
 	t.Helper()
 	profile := n.profile(t, "goroutine?debug=1")
@@ -62,10 +62,10 @@ func (n *Node) goroutines(t *testing.T) (count int) {
 	return count
 }
 
-// live is what the node's objects take that are in use, in bytes. The race detector keeps its own books elsewhere.
+// live returns the size of the node's live objects, in bytes, without the memory of the race detector.
 func (n *Node) live(t *testing.T) (bytes int64) {
 	t.Helper()
-	n.profile(t, "heap?gc=1") // what pools have given back goes at the second collection
+	n.profile(t, "heap?gc=1") // objects in pools are freed at the second collection
 	profile := n.profile(t, "heap?gc=1&debug=1")
 	_, rest, _ := strings.Cut(profile, "\n# HeapAlloc = ")
 	if _, err := fmt.Sscanf(rest, "%d", &bytes); err != nil {
@@ -74,7 +74,7 @@ func (n *Node) live(t *testing.T) (bytes int64) {
 	return bytes
 }
 
-// profile is what the node's runtime says of itself.
+// profile returns a profile of the node's runtime.
 func (n *Node) profile(t *testing.T, name string) string {
 	t.Helper()
 	return uncut(t, func() Answer {
@@ -82,8 +82,8 @@ func (n *Node) profile(t *testing.T, name string) string {
 	}).Body
 }
 
-// settles waits until the node holds no more than before of what can leak, but for what serving itself needs now and then, and the
-// 32 connections that reverse_proxy keeps to an upstream.
+// settles waits until the node holds no more than before of what can leak, apart from what serving occasionally needs, and the 32
+// connections that reverse_proxy keeps to an upstream.
 func (n *Node) settles(t *testing.T, goroutines, files int) {
 	t.Helper()
 	soon(t, "the node to let go of what it held", func() bool {

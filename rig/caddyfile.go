@@ -9,25 +9,24 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// Setup is what a node may be told. The zero value works.
+// Setup configures a node. The zero value works.
 type Setup struct {
-	// Store stands behind `store` in the Caddyfile, such as `postgres {env.DSN}`; empty: SQLite in the node's directory.
+	// Store follows `store` in the Caddyfile, such as `postgres {env.DSN}`; empty: SQLite in the node's directory.
 	Store string
-	// Issuer is the URL under which clients know the issuer, such as a Balancer's; empty: the node's own.
+	// Issuer is the issuer URL that clients use, such as a Balancer's; empty: the node's own.
 	Issuer string
-	// Upstream is the host:port behind the gate, with what else reverse_proxy is to be told; empty: the node answers for it
-	// with 200 and "ok".
+	// Upstream is the host:port behind the gate, with further arguments of reverse_proxy; empty: the node answers with 200 and "ok".
 	Upstream string
 	// Global, OAuth and Site are further lines of the global options, of the oauth block and of the site.
 	Global, OAuth, Site string
-	// Limits are the lines of the limits block; empty: nothing is limited.
+	// Limits are the lines of the limits block; empty: there are no limits.
 	Limits string
-	// Environment is added to the node's, NAME=VALUE.
+	// Environment is added to the node's environment, in the form NAME=VALUE.
 	Environment []string
 }
 
-// The clients that every node has. Server is confidential and acts for itself; Portal is confidential, acts for people, and
-// asks for their consent; Console is Portal without asking; Device is public. Their secrets are Secret's.
+// The clients of every node. Server is confidential and acts for itself. Portal is confidential, acts for people, and asks for their
+// consent. Console is like Portal without consent. Device is public. Secret returns their secrets.
 const (
 	Server  = "server"
 	Portal  = "portal"
@@ -41,21 +40,21 @@ func Secret(client string) string { return client + "-9f86d081884c7d659a2feaa0c5
 // Callback is the redirect URI of every client that has one.
 const Callback = "https://application.example/callback"
 
-// Password is the password of everybody.
+// Password is every person's password.
 const Password = "correct horse battery staple"
 
-// The people that every node has, by id; the address is Email's. Ada is an admin of the organisation acme, Grace one of its
-// group managers and Ben one of its business managers.
+// The people of every node, by id. Email returns their addresses. Ada is an admin of the organisation acme, Grace one of its group
+// managers and Ben one of its business managers.
 const (
 	Ada   = "u-ada"
 	Grace = "u-grace"
 	Ben   = "u-ben"
 )
 
-// Email is the address of one of them.
+// Email returns a person's address.
 func Email(user string) string { return strings.TrimPrefix(user, "u-") + "@acme.example" }
 
-// passwordHash is a hash of Password that costs next to nothing: a rig signs in often, and is not about that.
+// passwordHash is a cheap hash of Password, because a rig signs in often.
 var passwordHash = sync.OnceValue(func() string {
 	hash, err := bcrypt.GenerateFromPassword([]byte(Password), bcrypt.MinCost)
 	if err != nil {
@@ -64,7 +63,7 @@ var passwordHash = sync.OnceValue(func() string {
 	return string(hash)
 })
 
-// configuration is the node's Caddyfile. The site answers under whatever name it is called by: its own, or a balancer's.
+// configuration returns the node's Caddyfile. The site answers to any host name: its own, or a balancer's.
 func (n *Node) configuration() string {
 	store, upstream, limits := n.setup.Store, `respond ok 200`, "client off\n\t\t\tlogin off\n\t\t\tgrants off\n\t\t\trevocations off"
 	if store == "" {

@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// clients are goroutines that go on until stop: those of a load, of a flood and of a crowd.
+// clients are goroutines that run until stop: those of a load, of a flood and of a crowd.
 type clients struct {
-	// life ends with stop. Whoever has to bring to its end what it has begun asks isStopped, and sends with the test's context.
+	// life ends with stop. A client that has to complete what it has begun checks isStopped, and sends with the test's context.
 	life    context.Context
 	leave   context.CancelFunc
 	running sync.WaitGroup
 }
 
-// begin has to be called once. The test's end stops what runs then.
+// begin must be called once. The end of the test stops the goroutines.
 func (c *clients) begin(t *testing.T) {
 	c.life, c.leave = context.WithCancel(t.Context())
 	t.Cleanup(c.stop)
@@ -29,7 +29,7 @@ func (c *clients) stop() {
 
 func (c *clients) isStopped() bool { return c.life.Err() != nil }
 
-// reportFirst fails the test with the first of what went wrong, and says how much more there is.
+// reportFirst fails the test with the first of the errors and the number of the others.
 func reportFirst[T any](t *testing.T, what string, wrong []T) {
 	t.Helper()
 	const most = 5

@@ -10,13 +10,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// dsnVariable is the environment variable in which a node of a Cluster finds its database.
+// dsnVariable is the environment variable with the database of a Cluster's node.
 const dsnVariable = "GATEHOUSE_RIG_DSN"
 
-// connections is the pool of each node: a few nodes together stay below what a server takes by default.
+// connections is the size of each node's pool. A few nodes together stay below the default limit of a server.
 const connections = "12"
 
-// Cluster is equal nodes on one PostgreSQL database, behind a Balancer whose URL is the issuer's.
+// Cluster is a set of equal nodes on one PostgreSQL database, behind a Balancer whose URL is the issuer's.
 type Cluster struct {
 	*Balancer
 	// DSN is the database.
@@ -26,13 +26,13 @@ type Cluster struct {
 	t testing.TB
 }
 
-// NewCluster makes the database and the balancer. There are no nodes yet.
+// NewCluster creates the database and the balancer, without nodes.
 func NewCluster(t testing.TB) *Cluster {
 	t.Helper()
 	return &Cluster{t: t, DSN: pgtest.Shared(t).Database(t), Balancer: NewBalancer(t)}
 }
 
-// StartCluster starts that many nodes of one setup at once, and waits until all of them serve.
+// StartCluster starts size nodes of one setup concurrently, and waits until all of them serve.
 func StartCluster(t testing.TB, size int, setup Setup) *Cluster {
 	t.Helper()
 	c := NewCluster(t)
@@ -43,7 +43,7 @@ func StartCluster(t testing.TB, size int, setup Setup) *Cluster {
 	return c
 }
 
-// Add prepares one more node. It finds the database at dsn, which may lead through a proxy.
+// Add prepares one more node. It connects to the database at dsn, which may lead through a proxy.
 func (c *Cluster) Add(setup Setup, dsn string) *Node {
 	c.t.Helper()
 	setup.Issuer = c.URL
@@ -55,7 +55,7 @@ func (c *Cluster) Add(setup Setup, dsn string) *Node {
 	return n
 }
 
-// Start starts all nodes at once, and waits until all of them serve.
+// Start starts all nodes concurrently, and waits until all of them serve.
 func (c *Cluster) Start() {
 	c.t.Helper()
 	for _, n := range c.Nodes {
@@ -63,7 +63,7 @@ func (c *Cluster) Start() {
 			c.t.Fatal(err)
 		}
 	}
-	c.t.Cleanup(func() { // all at once: each of them waits for its own end
+	c.t.Cleanup(func() { // concurrently, because Stop waits
 		for _, n := range c.Nodes {
 			n.Signal(syscall.SIGTERM)
 		}
@@ -77,7 +77,7 @@ func (c *Cluster) Start() {
 	}
 }
 
-// Elsewhere is a URL at which each request goes to another node than the one before, when one client alone uses it.
+// Elsewhere returns a URL at which each request goes to another node than the one before, if a single client uses it.
 func (c *Cluster) Elsewhere() string {
 	c.t.Helper()
 	b := NewBalancer(c.t)

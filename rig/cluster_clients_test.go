@@ -13,7 +13,7 @@ import (
 )
 
 // TestQ207ClientsThatMakeThemselvesKnownOnAllNodes: a client registered or let in at one node → served at the other at once; disabled at
-// one → refused by both within a second. Each node reads documents for itself.
+// one → refused by both within a second. Each node fetches metadata documents itself.
 func TestQ207ClientsThatMakeThemselvesKnownOnAllNodes(t *testing.T) {
 	var asked atomic.Int64
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,7 +59,7 @@ func TestQ207ClientsThatMakeThemselvesKnownOnAllNodes(t *testing.T) {
 		if n := asked.Swap(0); n != client.fetches {
 			t.Errorf("%s: the first node has read %d documents, want %d", client.id, n, client.fetches)
 		}
-		for range 2 { // at the node that has not met it, and again there
+		for range 2 { // at the node that has not seen it, and there again
 			c.Use(map[*Node]*Node{one: other, other: one}[client.letIn])
 			tokens = must(asks(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens.RefreshToken}}))
 		}

@@ -16,8 +16,8 @@ import (
 // TestF28EachStepOnAnotherOfTheNodes: each step of a flow at another node than the step before → the flow works.
 func TestF28EachStepOnAnotherOfTheNodes(t *testing.T) {
 	flows, people := either(48, 10_000), 6
-	// Those who walk at the same time are different people, for who signs out ends all that their applications have; and there
-	// are many, for nobody may create tokens without end.
+	// Concurrent walks use different people, because signing out ends all families of a person. There are many people, because one person
+	// may only create a limited number of tokens.
 	const crowd = 25
 	setup := Setup{OAuth: "password_grant"}
 	for i := range people * crowd {
@@ -43,7 +43,7 @@ func TestF28EachStepOnAnotherOfTheNodes(t *testing.T) {
 	measured(t, "F28: from the end of a family until the next node refuses", "%v", spread)
 }
 
-// walker is the id of a person who walks through flows.
+// walker returns the id of a person who walks through flows.
 func walker(i int) string { return fmt.Sprintf("u-walker%d", i) }
 
 // flow is everything that one person does with one application, from the first request to the last.
@@ -54,8 +54,8 @@ type flow struct {
 	tokens      Tokens
 }
 
-// walk is: 1 sign in, allow, redeem; 2 use; 3 refresh and use; 4 ask about the token; 5 create one for a member; 6 end the
-// family, and see it dead; 7 the same person's other grants; 8 sign out.
+// walk does: 1 sign in, allow, redeem; 2 use; 3 refresh and use; 4 introspect; 5 create a token for a member; 6 end the family, and see
+// it refused; 7 the same person's other grants; 8 sign out.
 func (f *flow) walk(spread *times) error {
 	var err error
 	if f.tokens, err = obtain(f.ctx, f.browser, f.application); err != nil {
@@ -95,10 +95,10 @@ func (f *flow) tellInfo() error {
 	return mustBe(answer, http.StatusOK, "", "token info")
 }
 
-// introspect asks about both tokens, as a client that can prove itself.
+// introspect introspects both tokens, as a client that can authenticate.
 func (f *flow) introspect() error {
 	if f.application.ID == Device {
-		return nil // it has no secret
+		return nil // it cannot authenticate
 	}
 	for _, token := range []string{f.tokens.AccessToken, f.tokens.RefreshToken} {
 		if active, err := f.isActive(token); err != nil || !active {
@@ -121,7 +121,7 @@ func (f *flow) createToken() error {
 	return f.use(tokens.AccessToken)
 }
 
-// revoke ends the family. The store refuses its refresh token at once, wherever; the gates follow within a second.
+// revoke ends the family. The store refuses its refresh token at once, on every node; the gates follow within a second.
 func (f *flow) revoke(spread *times) error {
 	if err := mustBe(f.application.Revoke(f.ctx, f.tokens.RefreshToken), http.StatusOK, "", "revoking"); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (f *flow) revoke(spread *times) error {
 			return fmt.Errorf("introspecting a dead token: active is %t: %w", active, err)
 		}
 	}
-	for refusals := 0; refusals < 3; { // one after the other, so that each node has refused it
+	for refusals := 0; refusals < 3; { // one after the other: each node must have refused it
 		switch answer := f.application.Use(f.ctx, f.tokens.AccessToken); {
 		case answer.Status == http.StatusUnauthorized:
 			refusals++
@@ -168,7 +168,7 @@ func (f *flow) provePassword() error {
 	return f.use(tokens.AccessToken)
 }
 
-// signOut signs out by the form of the page, and finds itself signed out at the next node.
+// signOut signs out by the form of the page, and is signed out at the next node.
 func (f *flow) signOut() error {
 	account := f.application.URL + "/oauth/account"
 	if err := mustBe(f.browser.open(f.ctx, account), http.StatusOK, "", "the account page"); err != nil {

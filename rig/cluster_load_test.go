@@ -12,24 +12,23 @@ import (
 	"time"
 )
 
-// load is clients that go on with what they have, and that send again what got no answer, as all of it may be. Each sees
-// whether the nodes agree: what one has given or ended, the next is shown.
+// load is clients that use what they have, and repeat requests that were not answered, as is safe for all of them. Each checks whether
+// the nodes agree: it uses at the next node what the previous one has issued or ended.
 type load struct {
 	t *testing.T
-	// pause is between two requests of a client.
+	// pause is the time between two requests of a client.
 	pause time.Duration
 	clients
 	count int // how many start has started
 
 	mu      sync.Mutex
 	asked   int
-	putOff  int       // how many were answered with a 503 that says when to come back
-	broken  []attempt // that were sent again for any other reason
-	wrong   []Answer  // that no second attempt mends
+	putOff  int       // answered with a 503 that says when to come back
+	broken  []attempt // sent again for any other reason
+	wrong   []Answer  // not corrected by a second attempt
 	latency times
 }
 
-// attempt is one request that failed.
 type attempt struct {
 	what        string
 	from, until time.Time
@@ -47,7 +46,7 @@ func newLoad(t *testing.T, pause time.Duration) *load {
 	return l
 }
 
-// start starts clients that talk to a URL, by a transport or, when it is nil, with a connection for each request.
+// start starts clients that talk to a URL, over a transport or, if it is nil, with a connection for each request.
 func (l *load) start(count int, at string, by http.RoundTripper) {
 	ctx := l.t.Context()
 	if by != nil {
@@ -60,10 +59,10 @@ func (l *load) start(count int, at string, by http.RoundTripper) {
 	}
 }
 
-// client signs in, and then uses, refreshes and asks in turn.
+// client signs in, and then uses, refreshes and introspects in turn.
 func (l *load) client(ctx context.Context, a Application) {
 	tokens, answer, err := obtainOnce(ctx, NewBrowser(Grace), a)
-	for began := time.Now(); err != nil; { // a step may be cut, or nobody be there for a while, and a person would begin again
+	for began := time.Now(); err != nil; { // a step may be cut, or no node be there for a while, and a person would begin again
 		switch mayRepeat := answer.Lost() || answer.Unsent || answer.Repeated > 0; {
 		case l.isStopped():
 			return
@@ -99,8 +98,8 @@ func (l *load) client(ctx context.Context, a Application) {
 	}
 }
 
-// ask sends a request until it is answered, and keeps the books. An answer other than 200 is wrong, unless it says that the
-// node cannot tell now.
+// ask sends a request until it is answered, and records the attempts. An answer other than 200 is wrong, unless it says that the node
+// cannot tell now.
 func (l *load) ask(what string, send func() Answer) Answer {
 	for began := time.Now(); ; {
 		a := attempt{what: what, from: time.Now()}
@@ -112,12 +111,12 @@ func (l *load) ask(what string, send func() Answer) Answer {
 			return a.answer
 		}
 		if a.answer.IsDeferred() {
-			time.Sleep(50 * time.Millisecond) // its Retry-After would be kinder, and a longer test
+			time.Sleep(50 * time.Millisecond) // waiting for Retry-After would make the test longer
 		}
 	}
 }
 
-// note notes how an attempt ended, and reports whether there is to be another.
+// note records how an attempt ended, and reports whether there is to be another.
 func (l *load) note(a attempt, mayRepeat bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +136,7 @@ func (l *load) note(a attempt, mayRepeat bool) bool {
 	return false
 }
 
-// requests is how many were sent.
+// requests returns how many requests were sent.
 func (l *load) requests() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,15 +150,15 @@ func (l *load) goOn(requests int) {
 	soon(l.t, "the load to go on", func() bool { return l.requests() >= until })
 }
 
-// The rows want every good request answered. One that is put off, with a 503 that says when to come back, and then answered is what a
-// node does whose hashes or connections to the database are all in use on a busy machine, or that has just started. Either happens
-// rarely: once in a hundred requests, and in a short run no more than fewestPutOff times.
+// The rows require that every valid request is answered. A node may defer a request, with a 503 that says when to come back, when all of
+// its slots for hashing or for the database are in use on a busy machine, or when it has just started. Either is rare: once in a hundred
+// requests, and in a short run at most fewestPutOff times.
 const (
 	onePutOffIn  = 100
 	fewestPutOff = 5
 )
 
-// allAnswered stops the load, and fails the test unless everything was answered in the end, and next to everything at once.
+// allAnswered stops the load, and fails the test unless everything was answered in the end, and almost everything at once.
 func (l *load) allAnswered() {
 	l.t.Helper()
 	l.stop()
@@ -172,7 +171,7 @@ func (l *load) allAnswered() {
 	reportFirst(l.t, "wrong", l.wrong)
 }
 
-// unbroken stops the load, and fails the test when a request got no answer.
+// unbroken stops the load, and fails the test if a request got no answer.
 func (l *load) unbroken(what string) {
 	l.t.Helper()
 	l.allAnswered()

@@ -11,7 +11,7 @@ import (
 )
 
 // TestF29LostAnswersLogNobodyOutOnThreeNodes: one answer in twenty of the token endpoint is lost after its commit → no client has to sign
-// in again. Clients ask again, and in the end everybody holds a refresh token that is good.
+// in again. Clients repeat the request, and in the end each has a valid refresh token.
 func TestF29LostAnswersLogNobodyOutOnThreeNodes(t *testing.T) {
 	clients, refreshes := either(12, 100), either(12, 200)
 	c := StartCluster(t, 3, Setup{})
@@ -26,7 +26,7 @@ func TestF29LostAnswersLogNobodyOutOnThreeNodes(t *testing.T) {
 	held := make([]Tokens, clients)
 	application := Application{c.URL, Console}
 	for i := range held {
-		held[i] = mustObtain(t, NewBrowser(Ada), application.at(c.Nodes[i%3])) // the first answer is not one to lose: its code is spent
+		held[i] = mustObtain(t, NewBrowser(Ada), application.at(c.Nodes[i%3])) // the first answer must not be lost: its code is spent
 	}
 	concurrently(clients, func(i int) {
 		for range refreshes {
@@ -49,7 +49,7 @@ func TestF29LostAnswersLogNobodyOutOnThreeNodes(t *testing.T) {
 	c.mustAcceptEverywhere(t, application, held...)
 }
 
-// refreshUntilAnswered sends a refresh token until an answer comes back whole.
+// refreshUntilAnswered sends a refresh token until an answer arrives completely.
 func refreshUntilAnswered(ctx context.Context, a Application, token string) (Tokens, error) {
 	for began := time.Now(); ; {
 		answer := a.Refresh(ctx, token)

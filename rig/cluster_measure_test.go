@@ -15,11 +15,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
-// tableVariable names the file that `make cluster` and `make floods` collect what they measure in. While it is set the tests of many
-// nodes, many clients and bad tokens do as much as they are asked to by hand.
+// tableVariable is the environment variable with the file in which `make cluster` and `make floods` collect measurements. If it is set,
+// the tests of many nodes, many clients and bad tokens do the larger runs.
 const tableVariable = "GATEHOUSE_CLUSTER_TABLE"
 
-// either is how much to do: in every run, or by hand.
+// either returns how much to do: always in every run, byHand if tableVariable is set.
 func either[T any](always, byHand T) T {
 	if os.Getenv(tableVariable) != "" {
 		return byHand
@@ -27,7 +27,7 @@ func either[T any](always, byHand T) T {
 	return always
 }
 
-// measured says what was measured, and adds it to the table.
+// measured logs a measurement, and adds it to the table.
 func measured(t *testing.T, what, format string, values ...any) {
 	t.Helper()
 	text := fmt.Sprintf(format, values...)
@@ -56,7 +56,7 @@ func measured(t *testing.T, what, format string, values ...any) {
 type times struct {
 	mu   sync.Mutex
 	all  []time.Duration
-	fair []time.Duration // what they would have been on a machine that nobody else uses
+	fair []time.Duration // what they would have been on an idle machine
 }
 
 func (m *times) add(d time.Duration) {
@@ -66,14 +66,14 @@ func (m *times) add(d time.Duration) {
 	m.all, m.fair = append(m.all, d), append(m.fair, fair)
 }
 
-// quantile is the time that a part q of all stays within; all of them when it is 1.
+// quantile returns the time within which the part q of all ended; 1 means all.
 func (m *times) quantile(q float64) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return quantileOf(m.all, q)
 }
 
-// fairQuantile is quantile of what the times would have been on a machine that nobody else uses.
+// fairQuantile is quantile of the times on an idle machine.
 func (m *times) fairQuantile(q float64) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +88,7 @@ func quantileOf(all []time.Duration, q float64) time.Duration {
 	return all[int(q*float64(len(all)-1))]
 }
 
-// count is how many there are.
+// count returns how many there are.
 func (m *times) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,25 +100,25 @@ func (m *times) String() string {
 	return fmt.Sprintf("p50 %v, p99 %v, max %v (%d)", round(0.5), round(0.99), round(1), len(m.all))
 }
 
-// usualEnd and longestEnd are how long the end of something may take to reach everybody: 99 of 100, and all (rows T49, T84, G71 and
-// K9, and docs/reliability.md).
+// usualEnd and longestEnd are how long the end of something may take to reach all nodes: in 99 of 100 cases, and in all (rows T49, T84,
+// G71 and K9, and docs/reliability.md).
 const (
 	usualEnd   = time.Second
 	longestEnd = 5 * time.Second
 )
 
-// arrived fails the test when the end of something took too long to reach somebody. In every run there are too few for 99 of 100 to
-// mean anything, and half of them have to reach it in that time.
+// arrived fails the test if an end took too long to reach a node. In a short run there are too few ends for a 99th percentile, and half
+// of them must arrive within the usual time.
 func (m *times) arrived(t *testing.T, what string) { m.arrivedWithin(t, what, usualEnd) }
 
-// arrivedWithin is arrived for ends that have another usual time.
+// arrivedWithin is arrived for ends with another usual time.
 func (m *times) arrivedWithin(t *testing.T, what string, usual time.Duration) {
 	t.Helper()
 	m.within(t, what, 1, longestEnd)
 	m.within(t, what, either(0.5, 0.99), usual)
 }
 
-// within fails the test when that part of the times is beyond a bound. How busy the machine was is taken into account.
+// within fails the test if that part of the times exceeds a bound. It takes into account how busy the machine was.
 func (m *times) within(t *testing.T, what string, part float64, bound time.Duration) {
 	t.Helper()
 	if m.count() == 0 {
@@ -129,7 +129,7 @@ func (m *times) within(t *testing.T, what string, part float64, bound time.Durat
 	}
 }
 
-// count asks the database of a cluster for a number.
+// count queries the database of a cluster for a number.
 func (c *Cluster) count(t *testing.T, query string, arguments ...any) (n int) {
 	t.Helper()
 	db, err := pgx.Connect(t.Context(), c.DSN)
@@ -143,7 +143,7 @@ func (c *Cluster) count(t *testing.T, query string, arguments ...any) (n int) {
 	return n
 }
 
-// soon waits until something is so.
+// soon waits until a condition holds.
 func soon(t *testing.T, what string, is func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -156,7 +156,7 @@ func soon(t *testing.T, what string, is func() bool) time.Duration {
 	return time.Since(began)
 }
 
-// concurrently runs a number of workers and waits for them.
+// concurrently runs n workers and waits for them.
 func concurrently(n int, work func(i int)) {
 	var working sync.WaitGroup
 	for i := range n {
@@ -165,7 +165,7 @@ func concurrently(n int, work func(i int)) {
 	working.Wait()
 }
 
-// share is the part of a whole that worker i of n does.
+// share returns the part of a whole that worker i of n does.
 func share(whole, n, i int) int {
 	part := whole / n
 	if i < whole%n {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// obtain walks through a whole authorization, from the request to the tokens. Who was put off on the way, so that nobody knows
-// what has come of a step, begins anew, as people do.
+// obtain walks through a whole authorization, from the request to the tokens. If it was deferred in between, and the effect of a step is
+// therefore unknown, it begins again, as people do.
 func obtain(ctx context.Context, b *Browser, a Application) (Tokens, error) {
 	for tries := 1; ; tries++ {
 		tokens, answer, err := obtainOnce(ctx, b, a)
@@ -24,10 +24,10 @@ func obtain(ctx context.Context, b *Browser, a Application) (Tokens, error) {
 	}
 }
 
-// isPutOff reports whether a request has met a 503 on its way to the answer, so that nobody knows what has come of it.
+// isPutOff reports whether a request got a 503 before its answer, and the effect of the earlier request is therefore unknown.
 func (a Answer) isPutOff() bool { return a.Repeated > 0 || a.Status == http.StatusServiceUnavailable }
 
-// obtainOnce returns the last answer too, which says whether it was lost.
+// obtainOnce also returns the last answer, which says whether it was lost.
 func obtainOnce(ctx context.Context, b *Browser, a Application) (Tokens, Answer, error) {
 	request := a.Ask()
 	code, answer, err := b.Authorize(ctx, request)
@@ -39,7 +39,7 @@ func obtainOnce(ctx context.Context, b *Browser, a Application) (Tokens, Answer,
 	return tokens, answer, err
 }
 
-// mustObtain is obtain in the goroutine of the test.
+// mustObtain is obtain in the test's goroutine.
 func mustObtain(t *testing.T, b *Browser, a Application) Tokens {
 	t.Helper()
 	tokens, err := obtain(t.Context(), b, a)
@@ -49,7 +49,7 @@ func mustObtain(t *testing.T, b *Browser, a Application) Tokens {
 	return tokens
 }
 
-// at is the same application, talking to one node alone.
+// at returns the same application, talking to one node alone.
 func (a Application) at(n *Node) Application {
 	a.URL = n.URL
 	return a
@@ -79,7 +79,7 @@ func refusedBy(ctx context.Context, a Application, token string, n *Node) (time.
 	}
 }
 
-// command runs a command of `caddy oauth` against a node's admin endpoint, and returns what it printed.
+// command runs a command of `caddy oauth` against a node's admin endpoint, and returns its output.
 func (n *Node) command(t *testing.T, input string, arguments ...string) string {
 	t.Helper()
 	program, err := os.Executable()

@@ -23,7 +23,7 @@ func TestQ114PersonalTokensEndOnAllNodes(t *testing.T) {
 				token = strings.TrimSpace(value)
 			}
 		}
-		for _, n := range c.Nodes { // and it is in the memory of each
+		for _, n := range c.Nodes { // each node has cached it
 			if err := mustBe(application.at(n).Use(t.Context(), token), http.StatusOK, "", "a new token"); err != nil {
 				t.Fatal(err)
 			}

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// hands is how many hold one code or one refresh token in a race, half of them at each of two nodes.
+// hands is how many callers have the same code or refresh token in a race, half of them at each of two nodes.
 const hands = 8
 
-// raced sends the same at the same moment from many hands, and returns all answers.
+// raced sends the same request from many callers at the same moment, and returns all answers.
 func raced(n int, send func(hand int) Answer) []Answer {
 	answers, start := make([]Answer, n), make(chan struct{})
 	var racing sync.WaitGroup
@@ -32,7 +32,7 @@ func raced(n int, send func(hand int) Answer) []Answer {
 }
 
 // TestT52CodesRacedOnTwoNodes: codes raced by many callers at two nodes on one PostgreSQL → exactly one success each, and the family
-// ends. The others' attempts end the family.
+// ends.
 func TestT52CodesRacedOnTwoNodes(t *testing.T) {
 	codes, people := either(100, 10_000), 4
 	c := StartCluster(t, 2, Setup{})
@@ -60,7 +60,7 @@ func TestT52CodesRacedOnTwoNodes(t *testing.T) {
 	count := func(condition string) int {
 		return c.count(t, `SELECT count(*) FROM families WHERE client_id = $1 AND has_code`+condition, Console)
 	}
-	// A request that was put off may have made a family, whose code nobody has seen.
+	// A request that was deferred may have created a family whose code was not received.
 	if n, most := count(``), codes+int(repeated.Load()); n < codes || n > most {
 		t.Errorf("%d families with a code, want %d, or up to %d", n, codes, most)
 	}
@@ -72,8 +72,7 @@ func TestT52CodesRacedOnTwoNodes(t *testing.T) {
 	}
 }
 
-// haveCode walks as far as the code. Who is put off by a redirect begins anew, as people do, and it is counted among what was
-// repeated.
+// haveCode proceeds until there is a code. If a redirect deferred it, it begins again, as people do, and counts a repetition.
 func haveCode(ctx context.Context, b *Browser, a Application, repeated *atomic.Int64) (Request, string, error) {
 	for tries := 1; ; tries++ {
 		request := a.Ask()
@@ -85,8 +84,8 @@ func haveCode(ctx context.Context, b *Browser, a Application, repeated *atomic.I
 	}
 }
 
-// raceForACode lets many hands redeem a code. It is spent unseen when a request that was put off, and therefore sent again, has
-// spent it all the same.
+// raceForACode lets many callers redeem a code. The code is spent unseen if a request that was deferred, and therefore sent again, has
+// spent it nevertheless.
 func (c *Cluster) raceForACode(ctx context.Context, request Request, code string, unseen *atomic.Int64) error {
 	var won []Answer
 	isSentAgain := false
@@ -112,7 +111,7 @@ func (c *Cluster) raceForACode(ctx context.Context, request Request, code string
 	return fmt.Errorf("%d of %d got tokens for one code: %v", len(won), hands, won)
 }
 
-// isDead returns an error unless the tokens of an answer open nothing, on whichever node.
+// isDead returns an error unless every node refuses the tokens of an answer.
 func (c *Cluster) isDead(ctx context.Context, a Application, answer Answer) error {
 	tokens, err := ReadTokens(answer)
 	if err != nil {

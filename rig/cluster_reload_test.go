@@ -23,10 +23,9 @@ func (n *Node) reload(t *testing.T, caddyfile string) Answer {
 	})
 }
 
-// uncut sends a request again for as long as a reload may have cut it. Caddy answers before it has closed its former servers, that of
-// the admin endpoint among them, and the kernel resets a connection that it has given to one of them and nobody has taken up: what was
-// sent there has not been seen. What ends with an EOF may have been seen; that of a handler that panics fails the test when the node
-// ends.
+// uncut sends a request again as long as a reload may have cut it. Caddy answers before it has closed its former servers, including that
+// of the admin endpoint. The kernel resets a connection that is in the accept queue of a closed server, and what was sent on it has not
+// been seen. A request that ends with an EOF may have been seen. A panic of a handler fails the test when the node ends.
 func uncut(t *testing.T, send func() Answer) (answer Answer) {
 	t.Helper()
 	soon(t, "a request that no reload cuts", func() bool {
@@ -36,10 +35,10 @@ func uncut(t *testing.T, send func() Answer) (answer Answer) {
 	return answer
 }
 
-// usage is what a node holds of what can leak.
+// usage is what a node holds that could leak.
 type usage struct{ goroutines, files, connections int }
 
-// usage asks a node and its database. The connection of the question itself stays out of the count.
+// usage queries a node and its database. It does not count its own connection.
 func (c *Cluster) usage(t *testing.T, n *Node) usage {
 	t.Helper()
 	u := usage{goroutines: n.goroutines(t), files: n.files(t)}
@@ -47,7 +46,7 @@ func (c *Cluster) usage(t *testing.T, n *Node) usage {
 	return u
 }
 
-// settledWithin reports whether nothing has grown beyond what serving itself needs now and then.
+// settledWithin reports whether nothing has grown beyond what serving occasionally needs.
 func (u usage) settledWithin(before usage, nodes int) bool {
 	return u.goroutines <= before.goroutines+20 && u.files <= before.files+15 && u.connections <= nodes*12
 }
@@ -68,7 +67,7 @@ func (c *Cluster) settles(t *testing.T, n *Node, before usage) usage {
 	}
 }
 
-// counted is the sum of a counter over its labels, as a node tells it.
+// counted returns the sum of a node's counter over its labels.
 func (n *Node) counted(t *testing.T, name string) (sum float64) {
 	t.Helper()
 	metrics := uncut(t, func() Answer { return Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/metrics", "") })
@@ -85,9 +84,9 @@ func (n *Node) counted(t *testing.T, name string) (sum float64) {
 	return sum
 }
 
-// TestF18ReloadsUnderLoadOnThreeNodes: nobody who sends again what was cut notices that a node loads its configuration
-// anew, and little is cut. Streams go on, and still end with their token. Nothing leaks. What is cut are connections that the kernel
-// has accepted on the old socket when that is closed, and Caddy has not: a bare one is measured beside.
+// TestF18ReloadsUnderLoadOnThreeNodes: a client that repeats cut requests does not notice that a node reloads its configuration, and few
+// requests are cut. Streams continue, and still end with their token. Nothing leaks. What is cut are connections that the kernel has
+// accepted on the old socket when it is closed, and Caddy has not. A bare Caddy is measured for comparison.
 func TestF18ReloadsUnderLoadOnThreeNodes(t *testing.T) {
 	reloads, bad := either(6, 500), either(3, 100)
 	c := StartCluster(t, 3, multiplexing(Setup{
@@ -148,13 +147,13 @@ func TestF18ReloadsUnderLoadOnThreeNodes(t *testing.T) {
 	ended.arrived(t, "a stream that has seen reloads")
 }
 
-// variety is load of the kinds of clients that there are.
+// variety is load by the different kinds of clients.
 type variety struct {
 	fresh, multiplexed, kept *load
 	transports               []*http.Transport
 }
 
-// variedLoad starts clients with a connection for each request, with HTTP/2, and with connections that they keep.
+// variedLoad starts clients with a connection for each request, with HTTP/2, and with kept connections.
 func (c *Cluster) variedLoad(t *testing.T) *variety {
 	t.Helper()
 	pause := 5 * time.Millisecond
@@ -179,7 +178,7 @@ func (v *variety) goOn(requests int) {
 	}
 }
 
-// stop stops all, and closes what was kept.
+// stop stops all clients, and closes kept connections.
 func (v *variety) stop() {
 	for _, l := range v.all() {
 		l.stop()
@@ -189,16 +188,16 @@ func (v *variety) stop() {
 	}
 }
 
-// report fails the test for what may not be, and measures the rest.
+// report fails the test for errors, and measures the rest.
 func (v *variety) report(t *testing.T, reloads int, quiet *variety) {
 	t.Helper()
 	v.stop()
 	for i, kind := range []string{"a connection for each request", "HTTP/2", "kept HTTP/1.1 connections"} {
 		l, was := v.all()[i], quiet.all()[i]
 		l.allAnswered()
-		// A reload cuts a client's request once: the next connection is to the new server.
+		// A reload cuts a client's request at most once: the next connection is to the new server.
 		most := l.count * reloads
-		if i > 0 { // these stay with one node, and a node has its share of the reloads
+		if i > 0 { // these stay with one node, which gets its share of the reloads
 			most = l.count * (reloads/(len(v.transports)/2) + 1)
 		}
 		if len(l.broken) > most {
@@ -209,7 +208,7 @@ func (v *variety) report(t *testing.T, reloads int, quiet *variety) {
 	}
 }
 
-// reloadBareCaddy measures what the same reloads cost the clients of a Caddy that has nothing of ours in its configuration.
+// reloadBareCaddy measures what the same reloads cost the clients of a Caddy without Gatehouse in its configuration.
 func reloadBareCaddy(t *testing.T, reloads int) {
 	t.Helper()
 	n := New(t, Setup{})

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestKillingOneOfThreeNodes: a node that is killed takes with it what it was answering, and nothing else; and who
-// sends again what may be sent again is always answered.
+// TestKillingOneOfThreeNodes: a node that is killed loses only the requests in progress, and a client that repeats what is safe to repeat
+// is always answered.
 func TestKillingOneOfThreeNodes(t *testing.T) {
 	kills := either(3, 60)
 	c := StartCluster(t, 3, Setup{})
@@ -44,8 +44,8 @@ func TestKillingOneOfThreeNodes(t *testing.T) {
 		kills, l.requests(), len(l.broken))
 }
 
-// TestARollingRestartOfThreeNodes: each node in turn is ended by SIGTERM and started anew. Clients
-// that send again what was refused or cut notice nothing.
+// TestARollingRestartOfThreeNodes: each node in turn is ended by SIGTERM and restarted. Clients that repeat refused or cut requests
+// notice nothing.
 func TestARollingRestartOfThreeNodes(t *testing.T) {
 	rounds := either(1, 15)
 	c := StartCluster(t, 3, Setup{})
@@ -67,7 +67,7 @@ func TestARollingRestartOfThreeNodes(t *testing.T) {
 // has begun; no request has to be sent again.
 func TestF21SIGTERMLosesNothingOnTwoNodes(t *testing.T) {
 	slow := newSlowUpstream(t)
-	delay := either("8s", "3s") // once and long, so that a busy machine sees in time that a node is leaving; by hand often
+	delay := either("8s", "3s") // once and long, because a busy machine must notice in time that a node is leaving; by hand often
 	c := StartCluster(t, 2, Setup{Global: "shutdown_delay " + delay, Upstream: slow.address})
 	watched := c.watchReadiness(t)
 	token := mustObtain(t, NewBrowser(Ada), Application{c.URL, Console}).AccessToken
@@ -101,7 +101,7 @@ func TestF21SIGTERMLosesNothingOnTwoNodes(t *testing.T) {
 	}
 	l.unbroken("while a node was leaving")
 	for _, n := range c.Nodes {
-		n.Kill() // how they end was looked at, and takes long
+		n.Kill() // an orderly end was checked already, and takes long
 	}
 	measured(t, "F21: SIGTERM under load, shutdown_delay "+delay, "%d times, %d requests, 0 lost, 0 sent again", rounds, l.requests())
 }
@@ -166,7 +166,7 @@ func (c *Cluster) watchReadiness(t *testing.T) *healthCheck {
 	return h
 }
 
-// slowUpstream answers at once, but for requests that wait until they are released.
+// slowUpstream answers at once, except for requests that wait until they are released.
 type slowUpstream struct {
 	address string
 	arrived chan struct{}

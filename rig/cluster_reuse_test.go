@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// hasty is a client whose refresh tokens have a short grace, so that a test can see it end.
+// hasty is a client whose refresh tokens have a short grace, within the time of a test.
 const (
 	hasty      = "hasty"
 	hastyGrace = 2 * time.Second
@@ -26,8 +26,8 @@ var hastySetup = Setup{OAuth: fmt.Sprintf(`client %s %s {
 			}
 		}`, hasty, Secret(hasty), Callback, hastyGrace)}
 
-// TestT84ReuseEndsTheFamilyOnAllNodes: a refresh token that comes back, to whichever node, when its successor has been used or
-// its grace is over, ends the family, and within a second every node knows.
+// TestT84ReuseEndsTheFamilyOnAllNodes: a refresh token that is sent again to any node, after its successor has been used or its grace is
+// over, ends the family, and within a second every node knows.
 func TestT84ReuseEndsTheFamilyOnAllNodes(t *testing.T) {
 	c := StartCluster(t, 3, hastySetup)
 	spread := new(times)
@@ -74,7 +74,7 @@ func TestT84ReuseEndsTheFamilyOnAllNodes(t *testing.T) {
 	})
 }
 
-// mustSucceed fails unless an answer brings that refresh token.
+// mustSucceed fails unless an answer has that refresh token.
 func mustSucceed(t *testing.T, answer Answer, successor string) {
 	t.Helper()
 	tokens, err := ReadTokens(answer)
@@ -86,7 +86,7 @@ func mustSucceed(t *testing.T, answer Answer, successor string) {
 	}
 }
 
-// mustRefuseEverywhere waits until no node takes any of the tokens, and returns how long that took.
+// mustRefuseEverywhere waits until no node accepts any of the tokens, and returns how long that took.
 func (c *Cluster) mustRefuseEverywhere(t *testing.T, a Application, all ...Tokens) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -108,8 +108,8 @@ func (c *Cluster) mustRefuseEverywhere(t *testing.T, a Application, all ...Token
 	return took
 }
 
-// TestT86ALostAnswerIsRepeatedByAllNodes: who has not received the successor asks again, at any node and after all of them
-// were started anew, and gets the same one.
+// TestT86ALostAnswerIsRepeatedByAllNodes: a client that has not received the successor asks again, at any node and after all of them were
+// restarted, and gets the same one.
 func TestT86ALostAnswerIsRepeatedByAllNodes(t *testing.T) {
 	c := StartCluster(t, 2, Setup{})
 	application := Application{c.URL, Console}
@@ -141,7 +141,7 @@ func TestT86ALostAnswerIsRepeatedByAllNodes(t *testing.T) {
 	c.mustAcceptEverywhere(t, application, first, second, third)
 }
 
-// TestT88ARevocationSurvivesTheRestartOfAllNodes, with nothing left of what they knew.
+// TestT88ARevocationSurvivesTheRestartOfAllNodes: the nodes lose all that they had in memory.
 func TestT88ARevocationSurvivesTheRestartOfAllNodes(t *testing.T) {
 	c := StartCluster(t, 3, Setup{})
 	application := Application{c.URL, Console}
@@ -153,12 +153,12 @@ func TestT88ARevocationSurvivesTheRestartOfAllNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range c.Nodes {
-		n.Kill() // at the moment in which one of them has acknowledged
+		n.Kill() // as soon as one of them has acknowledged
 	}
 	c.Start()
 	for _, n := range c.Nodes {
 		for _, tokens := range []Tokens{first, second} {
-			// A node that serves has read all revocations before: it needs no second.
+			// A node that serves has read all revocations before, and needs no further second.
 			if err := mustBe(application.at(n).Use(t.Context(), tokens.AccessToken), http.StatusUnauthorized, "", "a revoked token"); err != nil {
 				t.Error(err)
 			}

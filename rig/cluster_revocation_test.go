@@ -40,20 +40,20 @@ func TestF15ARevocationReachesAllNodes(t *testing.T) {
 	})
 }
 
-// deafening is a proxy before the database through which no LISTEN is ever answered.
+// deafening returns a proxy in front of the database through which no LISTEN is ever answered.
 func deafening(t *testing.T, dsn string) *faultproxy.Proxy {
 	t.Helper()
 	_, address, _ := strings.Cut(dsn, "@")
 	address, _, _ = strings.Cut(address, "/")
 	p := faultproxy.Start(t, address)
-	for range 2000 { // once for each time that somebody tries again
+	for range 2000 { // one for each attempt
 		p.SwallowReplies([]byte("LISTEN gatehouse"))
 	}
 	return p
 }
 
-// revoke obtains tokens and revokes them at the first node, in several lanes, and measures when the other gates refuse. The
-// pause, of random length, keeps the lanes from falling into the step of a poll.
+// revoke obtains tokens and revokes them at the first node, in concurrent goroutines, and measures when the other gates refuse them. A pause
+// of random length keeps the goroutines from synchronizing with a poll.
 func (c *Cluster) revoke(t *testing.T, rounds, lanes int, pause time.Duration) *times {
 	t.Helper()
 	spread := new(times)
@@ -79,7 +79,7 @@ func (c *Cluster) revokeOne(ctx context.Context, browser *Browser, spread *times
 		return err
 	}
 	others := c.Nodes[1:]
-	for _, n := range others { // so that they remember its verdict
+	for _, n := range others { // they cache their verdict
 		if err := mustBe(application.at(n).Use(ctx, tokens.AccessToken), http.StatusOK, "", "a good token"); err != nil {
 			return err
 		}
@@ -101,11 +101,11 @@ func (c *Cluster) revokeOne(ctx context.Context, browser *Browser, spread *times
 	return mustBe(answer, http.StatusOK, "", "revoking")
 }
 
-// pollInterval is how often a gate is asked.
+// pollInterval is how often a gate is polled.
 const pollInterval = 5 * time.Millisecond
 
-// pollGate shows a token to a gate again and again, on one connection, and returns when it was refused for the first time. Once
-// refused, it has to stay so.
+// pollGate sends a token to a gate again and again, on one connection, and returns when it was first refused. From then on every answer
+// must be a refusal.
 func pollGate(ctx context.Context, a Application, token string) (refused time.Time, err error) {
 	kept := new(http.Transport)
 	defer kept.CloseIdleConnections()

@@ -19,8 +19,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestT94PostgreSQLHoldsNoSecretOfItsNodes walks through everything that gives out a credential or takes one, and then looks for
-// each of them in a dump of the database and in every byte of the server's data directory, the write-ahead log among them.
+// TestT94PostgreSQLHoldsNoSecretOfItsNodes uses everything that issues or accepts a credential, and then looks for each of them in a dump
+// of the database and in every byte of the server's data directory, including the write-ahead log.
 func TestT94PostgreSQLHoldsNoSecretOfItsNodes(t *testing.T) {
 	c := StartCluster(t, 2, Setup{OAuth: "password_grant"})
 	secrets, known := c.issueEverything(t)
@@ -59,8 +59,8 @@ func reportLeaks(t *testing.T, where string, content []byte, secrets map[string]
 	}
 }
 
-// issueEverything makes the nodes give out and take every kind of credential. It returns them by what they are, and an id that
-// the database must hold.
+// issueEverything makes the nodes issue and accept every kind of credential. It returns them by kind, and an id that the database must
+// hold.
 func (c *Cluster) issueEverything(t *testing.T) (secrets map[string]string, known string) {
 	t.Helper()
 	secrets = map[string]string{"a declared client's secret": Secret(Console), "a declared password": Password, "the password of a stored user": "open-sesame-47-times"}
@@ -125,7 +125,7 @@ func readJSON(t *testing.T, text string, value any) {
 	}
 }
 
-// ask returns what the database answers to a query for one text.
+// ask returns the text that a query yields.
 func (c *Cluster) ask(t *testing.T, query string) (text string) {
 	t.Helper()
 	db, err := pgx.Connect(t.Context(), c.DSN)
@@ -139,7 +139,7 @@ func (c *Cluster) ask(t *testing.T, query string) (text string) {
 	return text
 }
 
-// dump is the whole database as pg_dump writes it.
+// dump returns the whole database as pg_dump writes it.
 func (c *Cluster) dump(t *testing.T) string {
 	t.Helper()
 	output, err := exec.CommandContext(t.Context(), "pg_dump", "--dbname="+c.DSN).Output()
@@ -149,7 +149,7 @@ func (c *Cluster) dump(t *testing.T) string {
 	return string(output)
 }
 
-// dataFiles reads every file below the server's data directory. What goes away meanwhile is passed over.
+// dataFiles reads every file below the server's data directory. It skips files that disappear meanwhile.
 func (c *Cluster) dataFiles(t *testing.T) func(func(string, []byte) bool) {
 	t.Helper()
 	root := c.ask(t, "SHOW data_directory")

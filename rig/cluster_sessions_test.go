@@ -13,7 +13,7 @@ import (
 )
 
 // TestS69ASignOutReachesAllNodes: a host session made at one of several nodes → good on all at once; a sign-out at one → refused by all
-// within a second. It signs out by one node, and how long do the gates of the others go on accepting the session?
+// within a second. The test measures how long the gates of the other nodes accept the session.
 func TestS69ASignOutReachesAllNodes(t *testing.T) {
 	c := StartCluster(t, 3, Setup{})
 	rounds, lanes := either(24, 1000), either(2, 4)
@@ -30,7 +30,7 @@ func TestS69ASignOutReachesAllNodes(t *testing.T) {
 	spread.arrived(t, "a sign-out")
 }
 
-// signOutOne signs a browser in by whatever node, and out by the first.
+// signOutOne signs a browser in at any node, and out at the first.
 func (c *Cluster) signOutOne(ctx context.Context, spread *times) error {
 	browser, host := NewBrowser(Ada), WebOf(c.URL)
 	if _, err := browser.Visit(ctx, host+WebPage); err != nil {
@@ -38,7 +38,7 @@ func (c *Cluster) signOutOne(ctx context.Context, spread *times) error {
 	}
 	copied := browser.keep(host)
 	others := c.Nodes[1:]
-	for _, n := range others { // so that they remember the session
+	for _, n := range others { // they cache the session
 		if answer := copied.See(to(ctx, n), host+WebPage); answer.Status != http.StatusOK {
 			return fmt.Errorf("a session that was made by another node: %s", answer)
 		}
@@ -60,7 +60,7 @@ func (c *Cluster) signOutOne(ctx context.Context, spread *times) error {
 	return mustBe(answer, http.StatusSeeOther, "", "signing out")
 }
 
-// to makes the requests of a context go to a node, whatever host they are for.
+// to sends the requests of a context to a node, whatever host they name.
 func to(ctx context.Context, n *Node) context.Context {
 	dialer := new(net.Dialer)
 	return Via(ctx, &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -68,7 +68,7 @@ func to(ctx context.Context, n *Node) context.Context {
 	}})
 }
 
-// pollHost opens the page again and again, and returns when the session was refused for the first time. Once refused, it has to stay so.
+// pollHost opens the page again and again, and returns when the session was first refused. From then on every answer must be a refusal.
 func (b *Browser) pollHost(ctx context.Context, host string) (refused time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

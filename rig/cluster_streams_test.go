@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// passing is a client whose tokens live for moments.
+// passing is a client whose tokens live only a moment.
 const (
 	passing     = "passing"
 	passingLife = 4 * time.Second
@@ -46,7 +46,7 @@ func TestG71StreamsEndOnAllNodes(t *testing.T) {
 	families, open := make([]Tokens, tokens), make([][]*stream, tokens)
 	for i := range families {
 		families[i] = mustObtain(t, browser, application)
-		for n := range each { // on the nodes that the revocation is not asked of
+		for n := range each { // on the other nodes than the one that revokes
 			open[i] = append(open[i], mustOpen(t, c.Nodes[1+n/len(streamKinds)], families[i].AccessToken, n))
 		}
 	}
@@ -88,8 +88,8 @@ func TestG71StreamsEndOnAllNodes(t *testing.T) {
 	ended.arrived(t, "a stream whose token outlived others")
 }
 
-// openPassing opens streams of all kinds on all nodes with a token that will soon expire, and returns when it does.
-// On a machine that is too slow to open them in time it begins again with another token.
+// openPassing opens streams of all kinds on all nodes with a token that will soon expire, and returns when it does. On a machine that is
+// too slow to open them in time it begins again with another token.
 func (c *Cluster) openPassing(t *testing.T) (streams []*stream, expiry time.Time) {
 	t.Helper()
 	for range 10 {

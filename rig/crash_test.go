@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// workers are the clients of a run.
+	// workers is the number of clients of a run.
 	workers = 8
-	// nodes are how many share one PostgreSQL.
+	// nodes is how many nodes share one PostgreSQL.
 	nodes = 3
-	// A node lives for a random time between these from when it serves.
+	// A node is killed after a random time in this range from when it serves.
 	shortestLife, longestLife = 20 * time.Millisecond, 500 * time.Millisecond
-	// killsPerOutage is how many nodes are killed between two deaths of PostgreSQL.
+	// killsPerOutage is how many nodes are killed between two kills of PostgreSQL.
 	killsPerOutage = 25
 )
 
-// ofPostgres is the slack of nodes that share a database, as docs/reliability.md promises it: gates hear of a revocation within
-// five seconds. A statement that a dead node has sent may be under way for as long as PostgreSQL lets it run, which the store
-// sets (serverTimeout). On a machine that is busy both take longer; at the end, when there is time, nothing is stale.
+// ofPostgres is the slack of nodes that share a database, as docs/reliability.md promises it: gates receive a revocation within five
+// seconds. A statement that a dead node has sent may run as long as PostgreSQL lets it, which the store sets (serverTimeout). On a busy
+// machine both take longer. At the end, when there is time, nothing is stale.
 var ofPostgres = slack{late: 5 * time.Second, stale: 5 * time.Second}
 
-// run is one run of the rig: nodes that die, and clients that keep books.
+// run is one run of the rig: nodes that are killed, and clients that keep books.
 type run struct {
 	t      *testing.T
 	books  *books
@@ -44,20 +44,21 @@ type run struct {
 
 	kills atomic.Int64
 	want  int64
-	// between is called when a node is dead, before it starts again; nil: nothing is.
+	// between is called when a node is dead, before it starts again; nil: nothing is called.
 	between func(*Node)
 
 	mu        sync.Mutex
 	ready     []time.Duration
-	atPoint   map[string]int // how many died at a named failpoint
+	atPoint   map[string]int // how many died at a failpoint
 	outages   int
 	recovered []time.Duration
 }
 
 // TestCrashF2: nodes and their database are killed at random while clients go on → nothing acknowledged is lost and nothing happens
-// twice. CRASH_KILLS is how many nodes are killed, STORE which database alone is tried, CRASH_SEED repeats the choices of a run.
+// twice. CRASH_KILLS is the number of nodes to kill, STORE restricts the test to one database, and CRASH_SEED repeats the choices of a
+// run.
 func TestCrashF2(t *testing.T) {
-	t.Parallel() // nodes that are started and killed leave a machine much time
+	t.Parallel() // nodes that are started and killed leave the machine idle for much of the time
 	kills, seed := int64(200), rand.Uint64()
 	if text := os.Getenv("CRASH_KILLS"); text != "" {
 		kills = number(t, "CRASH_KILLS", text)
@@ -118,13 +119,13 @@ func onPostgres(t *testing.T) *run {
 	return r
 }
 
-// emergency bounds a run, generously. Its workers repeat what they choose to.
+// emergency returns a context that bounds a run generously. Its workers repeat requests as long as they choose to.
 func (r *run) emergency() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(AtOnce(r.t.Context()), 5*time.Minute+time.Duration(r.want)*5*time.Second)
 }
 
-// crash is the whole run: 1 everybody works while nodes die, 2 everything comes back, 3 every family is asked for once more,
-// 4 the books are checked. It returns what is wrong in them.
+// crash is the whole run: 1 all workers work while nodes die, 2 all nodes restart, 3 every family is used once more, 4 the books are
+// checked. It returns the errors in them.
 func (r *run) crash(seed uint64) []string {
 	ctx, cancel := r.emergency()
 	defer cancel()
@@ -156,7 +157,7 @@ func (r *run) crash(seed uint64) []string {
 	return r.wrong()
 }
 
-// hire makes the workers, one with an own person's browser each.
+// hire creates the workers, each with its own person and browser.
 func (r *run) hire(seed uint64) []*worker {
 	people := make([]*worker, workers)
 	for i := range people {
@@ -168,7 +169,7 @@ func (r *run) hire(seed uint64) []*worker {
 	return people
 }
 
-// auditAll asks for every family once more, each worker for its part.
+// auditAll uses every family once more, each worker its part.
 func (r *run) auditAll(ctx context.Context, people []*worker) {
 	share := (len(r.books.families) + len(people) - 1) / len(people)
 	var working sync.WaitGroup
@@ -195,7 +196,7 @@ func (r *run) supervise(ctx context.Context, n *Node, random *rand.Rand) {
 	}
 }
 
-// live is one life of a node, to its end: at a named failpoint, half of the time, or whenever it comes, one time in ten before
+// live is one run of a node until its death: half of the time at a named failpoint, otherwise at a random moment, one time in ten before
 // the node serves.
 func (r *run) live(ctx context.Context, n *Node, random *rand.Rand) error {
 	var environment []string
@@ -206,7 +207,7 @@ func (r *run) live(ctx context.Context, n *Node, random *rand.Rand) error {
 	}
 	early, life := random.IntN(10) == 0, shortestLife+time.Duration(random.Int64N(int64(longestLife-shortestLife)))
 	if early {
-		life /= 5 // it takes about a tenth of a second to start
+		life /= 5 // starting takes about a tenth of a second
 	}
 	if err := n.Launch(environment...); err != nil {
 		return err
@@ -237,7 +238,7 @@ func (r *run) note(write func()) {
 	write()
 }
 
-// killDatabase kills PostgreSQL now and then, and brings it back at once.
+// killDatabase kills PostgreSQL now and then, and restarts it at once.
 func (r *run) killDatabase(ctx context.Context) {
 	for next := int64(killsPerOutage); r.kills.Load() < r.want && ctx.Err() == nil; {
 		if r.kills.Load() >= next {
@@ -257,7 +258,7 @@ func (r *run) killDatabase(ctx context.Context) {
 	}
 }
 
-// failpoints are where a node is killed, beside any other moment.
+// failpoints are the points at which a node is killed, in addition to random moments.
 var failpoints = points([]string{"before", "after step", "after commit"}, []string{
 	"adding family", "redeeming code", "rotating refresh token", "ending families", "storing consent", "storing declarations",
 }, []string{"before response", "mid-response"}, []string{
@@ -265,7 +266,7 @@ var failpoints = points([]string{"before", "after step", "after commit"}, []stri
 	"POST /api/v1/organisations/me/users/" + Grace + "/access_tokens",
 })
 
-// points combines the moments of steps with steps, and those of answers with requests.
+// points combines the moments of steps with the steps, and those of answers with the requests.
 func points(moments, steps, parts, requests []string) []string {
 	var all []string
 	for _, moment := range moments {
@@ -281,7 +282,7 @@ func points(moments, steps, parts, requests []string) []string {
 	return all
 }
 
-// report says what the run was like.
+// report logs statistics of the run.
 func (r *run) report(took time.Duration) {
 	c := &r.books.counts
 	atPoint := 0
@@ -296,7 +297,7 @@ func (r *run) report(took time.Duration) {
 	r.t.Logf("serving after exec: %s; database back: %s", quantiles(r.ready), quantiles(r.recovered))
 }
 
-// quantiles are the half, nearly all, and all.
+// quantiles formats the median, the 99th percentile and the maximum.
 func quantiles(times []time.Duration) string {
 	if len(times) == 0 {
 		return "never"
@@ -306,7 +307,7 @@ func quantiles(times []time.Duration) string {
 	return fmt.Sprintf("p50 %v, p99 %v, max %v", at(0.5), at(0.99), at(1))
 }
 
-// wrong is what the workers have found, and the histories that cannot have happened.
+// wrong returns what the workers found, and the histories that the model does not allow.
 func (r *run) wrong() []string {
 	wrong := r.books.wrong
 	for _, f := range r.books.families {

@@ -18,17 +18,17 @@ import (
 
 const formType = "application/x-www-form-urlencoded"
 
-// Answer is what came of a request.
+// Answer is the result of a request.
 type Answer struct {
 	// Status is 0 unless the whole answer was received.
 	Status int
 	Header http.Header
 	Body   string
-	// Err is why it was not.
+	// Err is the reason why it was not received.
 	Err error
-	// Unsent: no node has seen the request, because none was there.
+	// Unsent: the request reached no node, because none was there.
 	Unsent bool
-	// Repeated is how often it was sent again after a 503. What the first requests have done nobody knows.
+	// Repeated is how often the request was sent again after a 503. The effect of the earlier requests is unknown.
 	Repeated int
 }
 
@@ -39,21 +39,21 @@ func (a Answer) String() string {
 	return fmt.Sprintf("%d %s %s", a.Status, a.Header.Get("Location"), a.Body)
 }
 
-// Lost reports whether nobody can know what came of a request that may have been seen: its answer did not arrive whole, or says
-// that the node could not tell either and is to be asked again. Any other 5xx is an answer, and a wrong one.
+// Lost reports whether the effect of a request is unknown: its answer did not arrive completely, or it says that the node could not tell
+// either and must be asked again. Any other 5xx is an answer, and a wrong one.
 func (a Answer) Lost() bool {
 	return !a.Unsent && (a.Err != nil || a.IsDeferred())
 }
 
-// IsDeferred reports whether the node has asked for the request to be sent again later.
+// IsDeferred reports whether the node has asked to send the request again later.
 func (a Answer) IsDeferred() bool {
 	return a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != ""
 }
 
-// transport has a connection for each request: what a dead connection says is then about this request and no other.
+// transport opens a connection for each request. A broken connection then concerns one request only.
 var transport = &http.Transport{DisableKeepAlives: true, DisableCompression: true}
 
-// viaKey is the key of what Via puts into a context.
+// viaKey is the context key of Via.
 type viaKey struct{}
 
 // Via makes the requests of a context use another transport than the one with a connection for each request.
@@ -68,18 +68,18 @@ func transportOf(ctx context.Context) http.RoundTripper {
 	return transport
 }
 
-// mannersKey is the key of what AtOnce and Counting put into a context.
+// mannersKey is the context key of AtOnce and Counting.
 type mannersKey struct{}
 
-// manners are how a client takes a 503 with Retry-After. The zero value: it waits for as long as that says, and sends the request
-// again (RFC 9110, section 10.2.3). A node says so when all that hash passwords or wait for the database are busy, as they
-// are where much else runs on the machine, and then no test may take that for a failure.
+// manners are how a client handles a 503 with Retry-After. With the zero value it waits that long and sends the request again (RFC 9110
+// §10.2.3). A node answers so when all slots for hashing passwords or for the database are busy. That happens on a busy machine, and must
+// not fail a test.
 type manners struct {
 	atOnce   bool
-	repeated *atomic.Int64 // nil: nobody counts
+	repeated *atomic.Int64 // nil: they are not counted
 }
 
-// maxRepeated is how often a request is sent again. Even on a machine that is far too busy most are not put off.
+// maxRepeated is how often a request is sent again. Even on a far too busy machine most requests are not deferred.
 const maxRepeated = 15
 
 func mannersOf(ctx context.Context) manners {
@@ -87,7 +87,7 @@ func mannersOf(ctx context.Context) manners {
 	return m
 }
 
-// AtOnce is for who sends again himself, or wants to see a 503: each request of the context is sent once.
+// AtOnce is for callers that retry themselves or expect a 503: each request of the context is sent once.
 func AtOnce(ctx context.Context) context.Context {
 	return context.WithValue(ctx, mannersKey{}, manners{atOnce: true})
 }
@@ -97,7 +97,7 @@ func Counting(ctx context.Context, repeated *atomic.Int64) context.Context {
 	return context.WithValue(ctx, mannersKey{}, manners{repeated: repeated})
 }
 
-// Send sends a request on a connection of its own and follows no redirect. Headers are name, value, name, value, …
+// Send sends a request on its own connection and follows no redirect. headers are name, value, name, value, …
 func Send(ctx context.Context, method, target, body string, headers ...string) Answer {
 	return send(ctx, nil, method, target, body, headers)
 }
@@ -107,7 +107,7 @@ func send(ctx context.Context, jar http.CookieJar, method, target, body string, 
 	for repeated := 1; !m.atOnce && answer.IsDeferred() && repeated <= maxRepeated; repeated++ {
 		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
 		if err != nil {
-			return answer // it comes back when it likes
+			return answer // its caller retries
 		}
 		select {
 		case <-ctx.Done():

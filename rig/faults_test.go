@@ -13,51 +13,51 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver for asking what a crash has left
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver for inspecting a database after a crash
 	_ "modernc.org/sqlite"             // likewise
 
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// point is where a node is killed, and whether what it was doing has happened then.
+// point is where a node is killed, and whether its step has happened then.
 type point struct {
 	at string
-	// happened is what SQLite says, and postgres what PostgreSQL does.
+	// happened is the value for SQLite, and postgres for PostgreSQL.
 	happened, postgres bool
 }
 
-// aroundStep are the points of a step that is a transaction of several statements.
+// aroundStep returns the points of a step that is a transaction of several statements.
 func aroundStep(name string) []point {
 	return []point{{"before: " + name, false, false}, {"after step: " + name, false, false}, {"after commit: " + name, true, true}}
 }
 
-// aroundStatement are those of a step that is one statement: PostgreSQL has committed it when it has answered.
+// aroundStatement returns those of a step that is one statement: PostgreSQL has committed it when it has answered.
 func aroundStatement(name string) []point {
 	return []point{{"before: " + name, false, false}, {"after step: " + name, false, true}, {"after commit: " + name, true, true}}
 }
 
-// inAnswer are the points of an answer.
+// inAnswer returns the points of an answer.
 func inAnswer(request string) []point {
 	return []point{{"before response: " + request, true, true}, {"mid-response: " + request, true, true}}
 }
 
-// beforeRedirect is the one of an answer without a body.
+// beforeRedirect returns the point of an answer without a body.
 func beforeRedirect(request string) point { return point{"before response: " + request, true, true} }
 
-// fault is something that a node is doing when it is killed.
+// fault is what a node is doing when it is killed.
 type fault struct {
 	name   string
 	points []point
-	// prepare brings the scene to the moment before, act sends the request during which the node dies, and check says what
-	// must be true afterwards, whether the deed has happened or not.
+	// prepare brings the scene to the moment before, act sends the request during which the node dies, and check checks the state
+	// afterwards, whether the step has happened or not.
 	prepare func(*scene)
 	act     func(*scene) Answer
 	check   func(s *scene, happened bool)
 }
 
-// faults are the deeds of catalogue row F1 that a request asks for. Between the authentication of the client and the step
-// nothing is written, so one point stands for both of the catalogue's.
+// faults are the steps of row F1 that a request causes. Between the authentication of the client and the step nothing is written, and one
+// point therefore stands for both of the row's.
 var faults = []fault{
 	{
 		"authorize", append(aroundStatement("adding family"), beforeRedirect("GET /oauth/authorize")),
@@ -116,7 +116,7 @@ var stores = []struct {
 	}},
 }
 
-// scene is one node on a database of its own, with one person and what their application has.
+// scene is one node on its own database, with one person and one application.
 type scene struct {
 	t        *testing.T
 	node     *Node
@@ -127,12 +127,12 @@ type scene struct {
 	application Application
 	request     Request
 	page        Answer // the one with a form
-	at          string // its address
+	at          string // its URL
 	code        string
 	tokens      Tokens
 	kid, user   string
-	hosts       int // sessions at hosts that live
-	// families, decided and keys are how many there were before the deed.
+	hosts       int // living host sessions
+	// families, decided and keys are the numbers before the step.
 	families, decided, keys int
 }
 
@@ -146,7 +146,7 @@ func newScene(t *testing.T, n *Node, driver, dsn string, postgres bool) *scene {
 	return &scene{t: t, node: n, postgres: postgres, db: db}
 }
 
-// count asks the database.
+// count queries the database for a number.
 func (s *scene) count(query string) int {
 	s.t.Helper()
 	var n int
@@ -162,7 +162,7 @@ func (s *scene) counts() (families, decided, keys int) {
 		s.count(`SELECT COUNT(*) FROM signing_keys`)
 }
 
-// arm is the environment that kills a node at a point.
+// arm returns the environment that kills a node at a point.
 func arm(at string) string { return failpoint.Variable + "=kill 1 " + at }
 
 // TestF1KilledAtEveryPoint: a node is killed at every point of every step, also of a sign-in at a host (S68), and starts again → each
@@ -182,8 +182,7 @@ func TestF1KilledAtEveryPoint(t *testing.T) {
 	}
 }
 
-// die walks through one deed: 1 it is prepared, 2 a node that is armed dies while it does it, 3 a node without arms is asked
-// what is left.
+// die tests one step: 1 prepare it, 2 an armed node dies during it, 3 check the state with a node that is not armed.
 func (s *scene) die(t *testing.T, f fault, p point) {
 	s.t, s.browser = t, nil
 	defer func() {
@@ -220,8 +219,8 @@ func (s *scene) awaitDeath() {
 	}
 }
 
-// TestF1KilledWhileMigrating kills a node before and after every migration of an empty database, and at moments that come at
-// random. The next one brings the schema to its end.
+// TestF1KilledWhileMigrating kills a node before and after every migration of an empty database, and at random moments. The next node
+// completes the migration.
 func TestF1KilledWhileMigrating(t *testing.T) {
 	t.Parallel()
 	for _, store := range stores {
@@ -258,11 +257,11 @@ func TestF1KilledWhileMigrating(t *testing.T) {
 	}
 }
 
-// longestStart is about how long a node takes to migrate an empty database, from its first moment.
+// longestStart is about how long a node takes to migrate an empty database, from the start of its process.
 const longestStart = 300 * time.Millisecond
 
-// TestF1KilledWhilePurging kills a node while it drops what has expired. What lives is not touched, and the next housekeeper
-// drops the rest.
+// TestF1KilledWhilePurging kills a node while it deletes expired records. Living ones are unchanged, and the next housekeeper deletes the
+// rest.
 func TestF1KilledWhilePurging(t *testing.T) {
 	t.Parallel()
 	const expired = 600 // more than one batch
@@ -297,10 +296,10 @@ func TestF1KilledWhilePurging(t *testing.T) {
 	}
 }
 
-// dead counts them.
+// dead counts the expired families.
 func (s *scene) dead() int { return s.count(`SELECT COUNT(*) FROM families WHERE id LIKE 'dead%'`) }
 
-// vacate ends the lease of a housekeeper that has died, as two minutes would.
+// vacate ends the lease of a dead housekeeper, as two minutes would.
 func (s *scene) vacate() {
 	s.t.Helper()
 	if _, err := s.db.ExecContext(s.t.Context(), `DELETE FROM leases`); err != nil {
@@ -308,7 +307,7 @@ func (s *scene) vacate() {
 	}
 }
 
-// multiply adds families like the one there is, which expire at that moment.
+// multiply adds copies of the existing family that expire at that moment.
 func (s *scene) multiply(n int, name, expires string) {
 	s.t.Helper()
 	rows, err := s.db.QueryContext(s.t.Context(), `SELECT * FROM families LIMIT 0`)

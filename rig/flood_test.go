@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// forger makes bad tokens out of a good one. No two are equal.
+// forger makes bad tokens from a good one. No two are equal.
 type forger struct {
 	header    string // with the kid of a key that signs
 	claims    map[string]any
-	signature string // a good one, of other claims
+	signature string // a valid one, of other claims
 }
 
 func newForger(t *testing.T, good string) forger {
@@ -40,16 +40,16 @@ func newForger(t *testing.T, good string) forger {
 	return f
 }
 
-// encode writes a part of a token.
+// encode encodes a part of a token.
 func encode(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // maps of texts and numbers
+		panic(err) // maps of strings and numbers
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// payload is the good token's, but for its id.
+// payload returns the good token's payload with another id.
 func (f forger) payload() string {
 	claims := map[string]any{}
 	for name, value := range f.claims {
@@ -59,7 +59,7 @@ func (f forger) payload() string {
 	return encode(claims)
 }
 
-// badKinds are what a flood is made of. The last costs a verification, the others no cryptography.
+// badKinds are the kinds of tokens in a flood. The last one needs a verification, the others no cryptography.
 var badKinds = []struct {
 	name  string
 	forge func(forger) string
@@ -74,20 +74,20 @@ var badKinds = []struct {
 	{"bad signature", func(f forger) string { return f.header + "." + f.payload() + "." + f.signature }},
 }
 
-// flood is clients that show one bad token after the other, each on a connection that it keeps.
+// flood is clients that send one bad token after the other, each on a kept connection.
 type flood struct {
 	node   *Node
 	forger forger
 	clients
-	// refused is how many tokens were; putOff is how many were answered with a 503 that says when to come back, lost how many got
-	// no answer.
+	// refused counts refused tokens. putOff counts those answered with a 503 that says when to come back, and lost those without an
+	// answer.
 	refused, putOff, lost atomic.Int64
 
 	mu    sync.Mutex
-	wrong []Answer // that are no refusal
+	wrong []Answer // other answers than a refusal
 }
 
-// startFlood lets a number of clients loose, until stop.
+// startFlood starts the clients of a flood, which run until stop.
 func startFlood(t *testing.T, n *Node, count int, f forger) *flood {
 	t.Helper()
 	fl := &flood{node: n, forger: f}
@@ -98,7 +98,7 @@ func startFlood(t *testing.T, n *Node, count int, f forger) *flood {
 	return fl
 }
 
-// client shows bad tokens of all kinds in turn.
+// client sends bad tokens of all kinds in turn.
 func (f *flood) client(turn int) {
 	kept := new(http.Transport)
 	defer kept.CloseIdleConnections()
@@ -112,7 +112,7 @@ func (f *flood) client(turn int) {
 			f.refused.Add(1)
 		case answer.IsDeferred(): // the machine is too busy for an answer
 			f.putOff.Add(1)
-		case answer.Err != nil: // the node is down, or going
+		case answer.Err != nil: // the node is down, or shutting down
 			f.lost.Add(1)
 			time.Sleep(10 * time.Millisecond)
 		default:
@@ -123,19 +123,19 @@ func (f *flood) client(turn int) {
 	}
 }
 
-// reaches waits until so many tokens were refused.
+// reaches waits until that many tokens were refused.
 func (f *flood) reaches(t *testing.T, refused int64) {
 	t.Helper()
 	soon(t, fmt.Sprintf("%d bad tokens to be refused", refused), func() bool { return f.refused.Load() >= refused })
 }
 
-// report stops the flood, and fails the test for every answer that was no refusal.
+// report stops the flood, and fails the test for every other answer than a refusal.
 func (f *flood) report(t *testing.T) {
 	t.Helper()
 	f.stop()
 	if n := f.putOff.Load(); n > 0 {
 		t.Logf("%d bad tokens were put off with a 503, %d were refused", n, f.refused.Load())
-		// One kind in four needs a signature verified, and waits for its turn.
+		// One kind in four needs a verification of its signature, and waits for its turn.
 		if all := n + f.refused.Load(); n > all/int64(len(badKinds)) {
 			t.Errorf("%d of %d bad tokens are put off", n, all)
 		}
@@ -143,11 +143,11 @@ func (f *flood) report(t *testing.T) {
 	reportFirst(t, "the answer to a bad token", f.wrong)
 }
 
-// neighbours is how many clients mean well beside a flood.
+// neighbours is the number of well-behaved clients during a flood.
 const neighbours = 6
 
-// gateTraffic is good requests to the gate with a few tokens, and a pause after each: it fills no cache, so that a node's memory
-// is the flood's.
+// gateTraffic sends valid requests to the gate with a few tokens, and pauses after each. It fills no cache: the growth of a node's memory
+// is due to the flood.
 func gateTraffic(t *testing.T, n *Node, pause time.Duration) *load {
 	t.Helper()
 	l := newLoad(t, pause)
@@ -167,11 +167,10 @@ func gateTraffic(t *testing.T, n *Node, pause time.Duration) *load {
 	return l
 }
 
-// mostGrowth is by how much the memory of a node may grow in a flood, whatever its length.
+// mostGrowth is how much the memory of a node may grow in a flood, whatever its length.
 const mostGrowth = 32 * mebibyte
 
-// TestG81AFloodOfBadTokens shows a node thousands of tokens of which no two are equal and none is good: its memory stays where
-// it is, and whoever means well is served.
+// TestG81AFloodOfBadTokens sends a node thousands of distinct bad tokens: its memory does not grow, and well-behaved clients are served.
 func TestG81AFloodOfBadTokens(t *testing.T) {
 	n := Start(t, Setup{})
 	f := newForger(t, serverToken(t, n.URL))
@@ -179,7 +178,7 @@ func TestG81AFloodOfBadTokens(t *testing.T) {
 	quiet.goOn(either(300, 5000))
 	quiet.stop()
 	warm := startFlood(t, n, 4, f)
-	warm.reaches(t, int64(either(1000, 20_000))) // until then buffers and pools grow that are there once
+	warm.reaches(t, int64(either(1000, 20_000))) // until then buffers and pools grow once
 	warm.report(t)
 	goroutines, files, live, before, from := n.goroutines(t), n.files(t), n.live(t), n.resident(t), time.Now()
 	fl := startFlood(t, n, 4, f)
@@ -203,7 +202,7 @@ func TestG81AFloodOfBadTokens(t *testing.T) {
 	if grown := most - before; grown > either[int64](5, 1)*mostGrowth { // the race detector keeps some bytes for each byte
 		t.Errorf("the node has grown by %d MiB", grown/mebibyte)
 	}
-	// The tokens of a run that is short are some ten MiB.
+	// The tokens of a short run are some ten MiB.
 	if kept := n.live(t) - live; kept > either[int64](2*mebibyte, mostGrowth) {
 		t.Errorf("after %d bad tokens %d KiB more are in use", shown, kept>>10)
 	}
@@ -238,7 +237,7 @@ func TestF23AFloodInLittleMemory(t *testing.T) {
 		l.goOn(50)
 		l.allAnswered()
 		before := fl.refused.Load()
-		fl.reaches(t, before+100) // and it did not wait for the flood to pass
+		fl.reaches(t, before+100) // the node did not wait for the flood to pass
 	}
 	measured(t, "F23: killed in a flood, from exec until it is ready", "%v", spread)
 	fl.report(t)

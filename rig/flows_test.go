@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
-// misuseOld presents a refresh token that was used, and whose successor was: the answer is a refusal, and the end.
+// misuseOld sends a refresh token that was used and whose successor was used. The answer is a refusal, and the family ends.
 func (w *worker) misuseOld(ctx context.Context, f *grown) {
 	once := func() Answer {
 		sent := time.Now()
@@ -25,8 +25,8 @@ func (w *worker) misuseOld(ctx context.Context, f *grown) {
 	}
 }
 
-// create obtains a token for a member of the organisation. What nobody has received cannot be asked for again: the next
-// request creates another.
+// create obtains a token for a member of the organisation. An answer that was not received cannot be requested again: the next request
+// creates another token.
 func (w *worker) create(ctx context.Context) {
 	if w.admin == nil || w.admin.ended {
 		if w.admin = w.newFamily(ctx, Console, false); w.admin == nil {
@@ -49,7 +49,7 @@ func (w *worker) create(ctx context.Context) {
 			w.keep(f)
 			return
 		case answer.Status == http.StatusTooManyRequests:
-			return // an admin creates some sixty a minute
+			return // an admin can create some sixty a minute
 		case w.again(ctx, answer):
 		default:
 			if ctx.Err() == nil {
@@ -60,7 +60,7 @@ func (w *worker) create(ctx context.Context) {
 	}
 }
 
-// actForItself obtains a token of the client's own, and uses it now and later.
+// actForItself obtains a token that acts for the client, and uses it now and later.
 func (w *worker) actForItself(ctx context.Context) {
 	answer := Application{URL: w.issuer, ID: Server}.ForItself(ctx)
 	if w.again(ctx, answer) || ctx.Err() != nil {
@@ -83,7 +83,7 @@ func (w *worker) actForItself(ctx context.Context) {
 	}
 }
 
-// comeBack goes on with a family that was left alone for a while.
+// comeBack continues a family that was unused for a while.
 func (w *worker) comeBack(ctx context.Context) {
 	if len(w.kept) == 0 {
 		return
@@ -101,7 +101,7 @@ func (w *worker) comeBack(ctx context.Context) {
 	}
 }
 
-// visitTheDead tries the tokens of a family that has ended.
+// visitTheDead uses the tokens of a family that has ended.
 func (w *worker) visitTheDead(ctx context.Context) {
 	if len(w.gone) == 0 {
 		return
@@ -109,7 +109,7 @@ func (w *worker) visitTheDead(ctx context.Context) {
 	w.tryDead(ctx, w.gone[w.random.IntN(len(w.gone))])
 }
 
-// tryDead tries the tokens of a family that has ended, once, whatever comes of it.
+// tryDead uses the tokens of a family that has ended, once, and ignores the results.
 func (w *worker) tryDead(ctx context.Context, f *grown) {
 	if f.access == "" {
 		return
@@ -119,8 +119,8 @@ func (w *worker) tryDead(ctx context.Context, f *grown) {
 	w.tell(f, deed{verb: refresh, token: f.refresh, misuse: true}, sent, f.application.Refresh(ctx, f.refresh))
 }
 
-// audit is what a worker does when nobody is killed any more: every family that lives gives its next refresh token, and none
-// that has ended gives anything.
+// audit runs when no node is killed any longer. Every living family yields its next refresh token, and none that has ended yields
+// anything.
 func (w *worker) audit(ctx context.Context, families []*grown) {
 	for _, f := range families {
 		switch {
@@ -136,13 +136,13 @@ func (w *worker) audit(ctx context.Context, families []*grown) {
 	}
 }
 
-// awaitEnd waits until no gate takes the access token of a family that has ended.
+// awaitEnd waits until no gate accepts the access token of a family that has ended.
 func (w *worker) awaitEnd(ctx context.Context, f *grown) {
 	if f.access == "" {
 		return
 	}
 	began := time.Now()
-	for refusals := 0; refusals < nodes && ctx.Err() == nil; { // one after the other, so that each node has refused it
+	for refusals := 0; refusals < nodes && ctx.Err() == nil; { // one after the other: each node must have refused it
 		answer := f.application.Use(ctx, f.access)
 		switch {
 		case answer.Status == http.StatusUnauthorized:

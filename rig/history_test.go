@@ -14,11 +14,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
-// verb is what a client does to a token family.
+// verb is what a client does with a token family.
 type verb string
 
 const (
-	redeem  verb = "redeem"  // a code, or the request that creates an admin's token: what gives the first tokens
+	redeem  verb = "redeem"  // a code, or the request that creates an admin's token: both yield the first tokens
 	refresh verb = "refresh" // a refresh token
 	revoke  verb = "revoke"  // any token
 	use     verb = "use"     // an access token, at the gate
@@ -27,43 +27,42 @@ const (
 // deed is one request about a family.
 type deed struct {
 	verb verb
-	// token is the refresh token that was presented.
+	// token is the refresh token that was sent.
 	token string
-	// misuse: the client knows that what it presents was used before, or sends it twice at a time. Only such a request may
-	// end the family.
+	// misuse: the client knows that what it sends was used before, or sends it twice concurrently. Only such a request may end the
+	// family.
 	misuse bool
 }
 
-// outcome is what its client learned. The zero value is a refusal.
+// outcome is what the client learned. The zero value is a refusal.
 type outcome struct {
 	accepted bool
-	// lost: the answer did not arrive, and nobody knows whether the request did.
+	// lost: the answer did not arrive, and the request may or may not have.
 	lost bool
-	// next is the refresh token that came back.
+	// next is the refresh token in the answer.
 	next string
 }
 
 // state is a family as an observer of its whole life would know it.
 type state struct {
 	phase phase
-	// newest is the refresh token that is good, and before the one that gives it once more. unseen is a token whose answer was
-	// lost.
+	// newest is the valid refresh token, and before is the one that yields it once more. unseen is a token whose answer was lost.
 	newest, before string
 }
 
 type phase string
 
 const (
-	unborn phase = "unborn" // its code waits
+	unborn phase = "unborn" // its code was not redeemed
 	alive  phase = "alive"
 	dead   phase = "dead"
 )
 
 const unseen = "?"
 
-// family is the model of a token family (RFC 6749 §4.1.2 and §10.4): a code is redeemed once, and a second time ends the
-// family; each refresh token has one successor, which it gives as often as it is asked until that is used; one that is older
-// ends the family; nothing is accepted after the end, and nothing is refused before it.
+// family is the model of a token family (RFC 6749 §4.1.2 and §10.4). A code is redeemed once, and a second use ends the family. Each
+// refresh token has one successor, which it yields any number of times until the successor is used. An older one ends the family. Nothing
+// is accepted after the end, and nothing is refused before it.
 var family = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{state{phase: unborn}} },
 	Step: func(from, input, output any) []any {
@@ -91,7 +90,7 @@ var family = porcupine.NondeterministicModel{
 	DescribeState:     func(s any) string { return fmt.Sprintf("%+v", s) },
 }
 
-// model is family in the form that the checker wants.
+// model is family in the form that the checker requires.
 var model = sync.OnceValue(func() porcupine.Model { return family.ToModel() })
 
 func (s state) redeem(d deed, o outcome) []state {
@@ -147,21 +146,21 @@ type history struct {
 	steps []porcupine.Operation
 }
 
-// slack is how far the judgement of time may go.
+// slack is the tolerance for delays.
 type slack struct {
-	// late is how long after a client has lost a connection the database may still do what it was told.
+	// late is how long after a client has lost a connection the database may still execute its statement.
 	late time.Duration
 	// stale is how long the gate of another node may not know of a revocation.
 	stale time.Duration
 }
 
-// stretched is a promised time on a machine as busy as this one has been, up to four times it: what comes later than that is
-// too late on any machine.
+// stretched returns a promised time for a machine as busy as this one has been, at most four times the promise. What takes longer is too
+// late on any machine.
 func stretched(promised time.Duration) time.Duration {
 	return min(machine.Stretch(promised), 4*promised)
 }
 
-// add notes a request: when it was sent, what came of it, and that this is known now.
+// add records a request: when it was sent, its outcome, and that the outcome is known now.
 func (h *history) add(d deed, sent time.Time, o outcome, s slack) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -179,10 +178,10 @@ func (h *history) add(d deed, sent time.Time, o outcome, s slack) {
 	h.steps = append(h.steps, porcupine.Operation{Input: d, Call: int64(call), Output: o, Return: int64(returned)})
 }
 
-// checkPatience is how long one history may take. They are short.
+// checkPatience is how long the check of one history may take. Histories are short.
 const checkPatience = 20 * time.Second
 
-// check reports whether what happened can be put in an order that the model allows.
+// check returns an error unless the history has an order that the model allows.
 func (h *history) check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,8 +191,8 @@ func (h *history) check() error {
 	return nil
 }
 
-// open is the history without the lost requests that make no difference, for they cost the checker most: of a refresh token that
-// was then sent again and gave its successor, nobody can tell how often it had been asked before.
+// open returns the history without the lost requests that make no difference, because they are the most expensive to check: if a refresh
+// token was sent again and yielded its successor, it does not matter how often it had been sent before.
 func (h *history) open() []porcupine.Operation {
 	answered := make(map[deed]bool)
 	for _, step := range h.steps {
@@ -206,7 +205,7 @@ func (h *history) open() []porcupine.Operation {
 	})
 }
 
-// text is the history in the order in which the requests were sent.
+// text formats the history in the order in which the requests were sent.
 func (h *history) text() string {
 	steps := slices.SortedFunc(slices.Values(h.steps), func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
 	var text strings.Builder
@@ -228,5 +227,5 @@ func (h *history) text() string {
 	return text.String()
 }
 
-// short is the end of a token, where it differs from its predecessors.
+// short returns the end of a token, where it differs from its predecessors.
 func short(token string) string { return token[max(0, len(token)-6):] }

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// web is the page behind the gate, at its host.
+// web returns the URL of the page behind the gate, at its host.
 func (s *scene) web() string { return WebOf(s.node.Issuer) + WebPage }
 
-// haveAttempt goes as far as the answer of the issuer, which the browser has not brought to the host yet.
+// haveAttempt proceeds until there is an answer of the issuer that the browser has not sent to the host yet.
 func (s *scene) haveAttempt() {
 	s.t.Helper()
 	s.browser = NewBrowser(Ada)
@@ -24,7 +24,7 @@ func (s *scene) haveAttempt() {
 	s.hosts = s.living()
 }
 
-// living counts the sessions at hosts whose code was redeemed.
+// living counts the host sessions whose code was redeemed.
 func (s *scene) living() int {
 	s.t.Helper()
 	return s.count(`SELECT COUNT(*) FROM families WHERE origin = 'host_session' AND code_spent_at IS NOT NULL AND revoked_at IS NULL`)
@@ -32,8 +32,8 @@ func (s *scene) living() int {
 
 func (s *scene) comeBack() Answer { return s.browser.See(s.t.Context(), s.at) }
 
-// checkAtHost: the session of which the browser has not heard is ended when the answer of the issuer comes again, and the browser gets
-// another; one that was not made is made then.
+// checkAtHost: repeating the answer of the issuer ends a session that the browser did not receive, and gives the browser another. A
+// session that was not created is created then.
 func (s *scene) checkAtHost(happened bool) {
 	s.t.Helper()
 	s.wantAdded(0)
@@ -49,7 +49,7 @@ func (s *scene) checkAtHost(happened bool) {
 	}
 }
 
-// atHost goes as far as a session at the host.
+// atHost proceeds until there is a session at the host.
 func (s *scene) atHost() {
 	s.t.Helper()
 	s.browser = NewBrowser(Ada)
@@ -60,7 +60,7 @@ func (s *scene) atHost() {
 	s.openAccount()
 }
 
-// openAccount goes to the page that ends sessions.
+// openAccount opens the page that ends sessions.
 func (s *scene) openAccount() {
 	s.t.Helper()
 	s.at = s.node.Issuer + "/oauth/account"
@@ -69,7 +69,7 @@ func (s *scene) openAccount() {
 	}
 }
 
-// endSignIn ends the sign-in of the browser, by the account page.
+// endSignIn ends the browser's sign-in on the account page.
 func (s *scene) endSignIn() Answer {
 	s.t.Helper()
 	var id string
@@ -87,7 +87,7 @@ func (s *scene) endSignIn() Answer {
 	})
 }
 
-// checkSignInEnded: the sign-in and the session at the host live, or both have ended. The end can be asked for again.
+// checkSignInEnded: the sign-in and the host session are both alive, or both have ended. The end can be requested again.
 func (s *scene) checkSignInEnded(happened bool) {
 	s.t.Helper()
 	s.wantWeb(!happened)
@@ -105,7 +105,7 @@ func (s *scene) checkSignInEnded(happened bool) {
 	}
 }
 
-// wantWeb opens the page with the session of the host: it is shown, or the browser is sent to sign in.
+// wantWeb opens the page with the host session: it is shown, or the browser is redirected to sign in.
 func (s *scene) wantWeb(open bool) {
 	s.t.Helper()
 	want := http.StatusSeeOther

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// told is a step of a history that the tests of the model make up: it begins and ends at these milliseconds.
+// told is a step of an invented history: it begins and ends at these milliseconds.
 type told struct {
 	from, to int
 	deed     deed
@@ -21,8 +21,8 @@ var (
 	lost    = outcome{lost: true}
 )
 
-// TestTheModel feeds the checker histories that are good and histories in which something was lost or spent twice. A checker
-// that takes one of the latter would take a broken node.
+// TestTheModel checks valid histories, and histories in which something was lost or spent twice. A checker that accepts one of the latter
+// would accept a broken node.
 func TestTheModel(t *testing.T) {
 	for name, row := range map[string]struct {
 		good  bool
@@ -148,15 +148,15 @@ func TestTheModel(t *testing.T) {
 	}
 }
 
-// tell adds a step that was made up.
+// tell adds an invented step.
 func (h *history) tell(s told) {
 	h.add(s.deed, h.began, s.outcome, slack{})
 	last := &h.steps[len(h.steps)-1]
 	last.Call, last.Return = int64(s.from), int64(s.to)
 }
 
-// TestTheSlackOfManyNodes: what another node's gate has not heard of yet, and what the database does for a node that has
-// died, is no fault for as long as the slack says, and one afterwards.
+// TestTheSlackOfManyNodes: a revocation that another node's gate has not received, and a statement that the database executes for a dead
+// node, are allowed within the slack and errors afterwards.
 func TestTheSlackOfManyNodes(t *testing.T) {
 	const late, stale = time.Minute, time.Minute
 	for name, row := range map[string]struct {

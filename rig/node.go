@@ -19,7 +19,7 @@ import (
 	"time"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
-	_ "github.com/caddyserver/caddy/v2/modules/standard" // what an operator's Caddy has
+	_ "github.com/caddyserver/caddy/v2/modules/standard" // the standard modules of Caddy
 
 	_ "github.com/gatehouse-auth/gatehouse/caddymodule" // the plugin
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
@@ -29,7 +29,7 @@ import (
 // asNode is the environment variable that makes the test binary a node.
 const asNode = "GATEHOUSE_RIG_NODE"
 
-// patience is how long something may take that has to happen, on a machine that is busy with other things: it is for what hangs.
+// patience is how long something may take on a busy machine. It only ends tests that hang.
 const patience = 3 * time.Minute
 
 // Main is the TestMain of a package that starts nodes.
@@ -42,13 +42,13 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Node is a Caddy with Gatehouse in a process of its own. It keeps its directory and its addresses while it is down. Its
-// methods may be called from any goroutine.
+// Node is a Caddy with Gatehouse in a process of its own. It keeps its directory and its addresses while it is down. Its methods may be
+// called from any goroutine.
 type Node struct {
-	// URL is the node's own, without a slash at the end; Addr is the host and the port in it, Admin those of the admin
-	// endpoint. Issuer is the URL under which clients know the issuer.
+	// URL is the node's own, without a trailing slash. Addr is its host and port, and Admin those of the admin endpoint. Issuer is the
+	// URL of the issuer that clients use.
 	URL, Addr, Admin, Issuer string
-	// Dir holds all that the node writes.
+	// Dir contains all files that the node writes.
 	Dir string
 
 	t     testing.TB
@@ -58,14 +58,14 @@ type Node struct {
 	process *process
 }
 
-// process is one life of a node.
+// process is one run of a node.
 type process struct {
 	command *exec.Cmd
 	gone    chan struct{} // closed when it has ended
-	err     error         // how, once gone is closed
+	err     error         // how it ended, once gone is closed
 }
 
-// New prepares a node and writes its configuration; Start starts it. It ends with the test.
+// New prepares a node and writes its configuration, without starting it. It ends with the test.
 func New(t testing.TB, setup Setup) *Node {
 	t.Helper()
 	n := &Node{t: t, Dir: t.TempDir(), setup: setup}
@@ -78,7 +78,7 @@ func New(t testing.TB, setup Setup) *Node {
 	n.Configure(setup)
 	t.Cleanup(func() {
 		if t.Failed() {
-			n.Kill() // what the test has left open would keep it from ending
+			n.Kill() // what the test has left open would delay Stop
 		}
 		n.Stop()
 		for _, report := range reportsIn(n.Log()) {
@@ -91,11 +91,11 @@ func New(t testing.TB, setup Setup) *Node {
 	return n
 }
 
-// knownRace is the function of Caddy's reverse_proxy that sets a timer in its Handler at a reload with an open stream, while methods
-// of requests that are being answered copy the Handler. Nothing reads the timer in a copy.
+// knownRace is the function of Caddy's reverse_proxy that sets a timer in its Handler at a reload with an open stream, while methods of
+// requests in progress copy the Handler. Nothing reads the timer in a copy.
 const knownRace = "reverseproxy.(*Handler).cleanupConnections()"
 
-// reportsIn returns what Go's runtime and its race detector have written into a log, each with what follows it.
+// reportsIn returns the reports of Go's runtime and its race detector in a log, each with the text that follows it.
 func reportsIn(log string) (reports []string) {
 	for _, sign := range []string{"panic", "fatal error: ", raceSign} {
 		for rest := log; ; {
@@ -129,7 +129,7 @@ func Start(t testing.TB, setup Setup) *Node {
 	return n
 }
 
-// reserve keeps a port until the test ends.
+// reserve reserves a port until the test ends.
 func reserve(t testing.TB) string {
 	t.Helper()
 	port, err := loopback.Reserve()
@@ -140,7 +140,7 @@ func reserve(t testing.TB) string {
 	return port.Addr()
 }
 
-// Configure writes another Caddyfile for the next start. The addresses and the directory stay.
+// Configure writes another Caddyfile for the next start. The addresses and the directory do not change.
 func (n *Node) Configure(setup Setup) {
 	n.t.Helper()
 	n.setup = setup
@@ -152,8 +152,8 @@ func (n *Node) Configure(setup Setup) {
 func (n *Node) caddyfile() string { return filepath.Join(n.Dir, "Caddyfile") }
 func (n *Node) logFile() string   { return filepath.Join(n.Dir, "log") }
 
-// Restart starts a node that is down, or ends it by SIGTERM first, and waits until it serves. It returns how long that
-// took from the moment in which the process began.
+// Restart starts a node, after ending it by SIGTERM if it is running, and waits until it serves. It returns how long that took from the
+// start of the process.
 func (n *Node) Restart(environment ...string) time.Duration {
 	n.t.Helper()
 	n.Stop()
@@ -169,7 +169,7 @@ func (n *Node) Restart(environment ...string) time.Duration {
 	return took
 }
 
-// Launch starts the process and waits for nothing. The environment, NAME=VALUE, is for this life alone.
+// Launch starts the process without waiting. The environment, NAME=VALUE, applies to this run alone.
 func (n *Node) Launch(environment ...string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -203,7 +203,7 @@ func (n *Node) Launch(environment ...string) error {
 	return nil
 }
 
-// launcher starts all nodes from one thread that never ends: a child dies with the thread that started it.
+// launcher starts all nodes from one thread that never ends, because a child dies with the thread that started it.
 var launcher = sync.OnceValue(func() chan<- func() {
 	queue := make(chan func())
 	go func() {
@@ -221,7 +221,7 @@ func launch(command *exec.Cmd) error {
 	return <-started
 }
 
-// alive reports whether the process has not ended.
+// alive reports whether the process exists.
 func (p *process) alive() bool {
 	if p == nil {
 		return false
@@ -234,17 +234,17 @@ func (p *process) alive() bool {
 	}
 }
 
-// life is the life that began last, or nil.
+// life returns the latest run, or nil.
 func (n *Node) life() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.process
 }
 
-// Alive reports whether the process has not ended.
+// Alive reports whether the process exists.
 func (n *Node) Alive() bool { return n.life().alive() }
 
-// Gone is closed once the process has ended.
+// Gone returns a channel that is closed when the process has ended.
 func (n *Node) Gone() <-chan struct{} {
 	if p := n.life(); p != nil {
 		return p.gone
@@ -257,8 +257,8 @@ func (n *Node) Gone() <-chan struct{} {
 // errEnded: the process ended before it served.
 var errEnded = errors.New("the node ended while it was starting")
 
-// AwaitServing waits until the node answers for the issuer, which it does when it has its store, its keys and what was
-// revoked, and calls itself ready. It returns how long that took from the moment of the call.
+// AwaitServing waits until the node answers for the issuer and reports that it is ready, which it does when it has its store, its keys
+// and the revocations. It returns how long that took from the call.
 func (n *Node) AwaitServing(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	ctx = AtOnce(ctx)
@@ -281,7 +281,7 @@ func (n *Node) AwaitServing(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// Signal sends a signal. A node that has ended is past it.
+// Signal sends a signal. It does nothing if the node has ended.
 func (n *Node) Signal(s syscall.Signal) {
 	n.t.Helper()
 	p := n.life()
@@ -293,14 +293,14 @@ func (n *Node) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill ends the node by SIGKILL and waits for its end. One that is down stays so.
+// Kill ends the node by SIGKILL and waits for its end. It does nothing if the node is down.
 func (n *Node) Kill() {
 	n.t.Helper()
 	n.end(syscall.SIGKILL)
 }
 
-// Stop ends the node by SIGTERM and waits for its end, which has to be orderly, with status 0. One that is down stays so.
-// What the race detector has reported by then is judged when the test ends.
+// Stop ends the node by SIGTERM and waits for its end, which must be orderly, with status 0. It does nothing if the node is down. Reports
+// of the race detector fail the test at its end.
 func (n *Node) Stop() {
 	n.t.Helper()
 	last := n.life()
@@ -324,13 +324,13 @@ func (n *Node) end(s syscall.Signal) {
 	}
 }
 
-// Pause stops the process as it stands: the kernel still accepts connections, and nobody answers.
+// Pause stops the process with SIGSTOP: the kernel still accepts connections, and none is answered.
 func (n *Node) Pause() { n.Signal(syscall.SIGSTOP) }
 
-// Unpause lets a paused node go on.
+// Unpause continues a paused node.
 func (n *Node) Unpause() { n.Signal(syscall.SIGCONT) }
 
-// Log returns what the node has written in all its lives: one JSON object a line, from level DEBUG.
+// Log returns the log of all runs of the node: one JSON object per line, from level DEBUG.
 func (n *Node) Log() string {
 	n.t.Helper()
 	text, err := os.ReadFile(n.logFile())
@@ -340,7 +340,7 @@ func (n *Node) Log() string {
 	return string(text)
 }
 
-// lastWords is the end of the log.
+// lastWords returns the end of the log.
 func (n *Node) lastWords() string {
 	text := n.Log()
 	return strings.TrimSpace(text[max(0, len(text)-4096):])

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// serverToken gets a token for the client that acts for itself.
+// serverToken obtains a token that acts for the client itself.
 func serverToken(t *testing.T, at string) string {
 	t.Helper()
 	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {Server}, "client_secret": {Secret(Server)}}
@@ -26,8 +26,8 @@ func serverToken(t *testing.T, at string) string {
 	return tokens.AccessToken
 }
 
-// TestANodeComesBack starts a node, ends it in both ways and starts it again, at the same address and on the same data: a
-// token from its first life is good in the others.
+// TestANodeComesBack starts a node, ends it in both ways and restarts it, at the same address and on the same data: a token from its
+// first run is valid in the others.
 func TestANodeComesBack(t *testing.T) {
 	n := Start(t, Setup{})
 	token := serverToken(t, n.URL)
@@ -52,8 +52,8 @@ func TestANodeComesBack(t *testing.T) {
 	}
 }
 
-// TestTheBalancerFindsTheNodeThatIsThere: a request reaches a node whatever the others are doing, and a client learns when
-// nobody has seen it.
+// TestTheBalancerFindsTheNodeThatIsThere: a request reaches a live node whatever the others are doing, and a client learns when no node
+// has seen its request.
 func TestTheBalancerFindsTheNodeThatIsThere(t *testing.T) {
 	b := NewBalancer(t)
 	down, up := New(t, Setup{Issuer: b.URL}), New(t, Setup{Issuer: b.URL})
@@ -72,7 +72,7 @@ func TestTheBalancerFindsTheNodeThatIsThere(t *testing.T) {
 	}
 }
 
-// complaints is a test that notes its errors instead of failing.
+// complaints is a test that records its errors instead of failing.
 type complaints struct {
 	testing.TB
 	all []string
@@ -90,7 +90,7 @@ func TestTheEndOfANodeIsLookedAt(t *testing.T) {
 	if len(c.all) > 0 {
 		t.Fatalf("an orderly end: %s", c.all)
 	}
-	n.Pause() // so that it dies by what comes after SIGTERM, and its status is not 0
+	n.Pause() // it then dies by the signal after SIGTERM, and its status is not 0
 	last := n.life()
 	go func() {
 		time.Sleep(10 * time.Millisecond)

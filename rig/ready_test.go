@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
-// TestCrashReadyWithManyFamilies measures how long a node that was killed takes until it serves again, on a database of a size:
-// row 2 of the reliability targets names a million and a second. CRASH_ROWS is how many families there are.
+// TestCrashReadyWithManyFamilies measures how long a killed node takes until it serves again, on a database of a given size: row 2 of the
+// reliability targets names a million and a second. CRASH_ROWS is the number of families.
 func TestCrashReadyWithManyFamilies(t *testing.T) {
 	const bound = time.Second
 	rows := 20000

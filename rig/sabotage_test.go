@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// databaseFiles are those of SQLite: what has been committed may be in any of them.
+// databaseFiles are the files of SQLite: any of them may contain committed content.
 var databaseFiles = []string{"gatehouse.db", "gatehouse.db-wal", "gatehouse.db-shm"}
 
-// copyDatabase copies the files of a node that is down. A file that is missing is missing afterwards.
+// copyDatabase copies the files of a node that is down. A file missing in from is removed in to.
 func copyDatabase(from, to string) error {
 	for _, name := range databaseFiles {
 		content, err := os.ReadFile(from + "/" + name)
@@ -30,8 +30,8 @@ func copyDatabase(from, to string) error {
 	return nil
 }
 
-// TestCrashIsNoticed runs the rig on a node that loses what it has acknowledged: after a while its database falls back to an
-// earlier state. A rig that finds nothing wrong with that would find nothing wrong at all.
+// TestCrashIsNoticed runs the rig on a node that loses acknowledged changes: after a while its database reverts to an earlier state. The
+// rig must find errors, or it would never find any.
 func TestCrashIsNoticed(t *testing.T) {
 	r := onSQLite(t)
 	r.want = 4

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// migrations is how many there are.
+// migrations returns the number of migrations.
 func migrations(t *testing.T) int {
 	t.Helper()
 	files, err := filepath.Glob("../tokenissuer/sqlstore/migrations/*.sql")
@@ -24,7 +24,7 @@ func migrations(t *testing.T) int {
 	return len(files)
 }
 
-// signedIn makes a request of an application, for a browser in which the person has signed in.
+// signedIn creates a request of an application, for a browser in which the person has signed in.
 func (s *scene) signedIn(client string) {
 	s.t.Helper()
 	s.application = Application{URL: s.node.URL, ID: client}
@@ -37,7 +37,7 @@ func (s *scene) signedIn(client string) {
 	s.request = s.application.Ask()
 }
 
-// openForm goes to the page that asks for something.
+// openForm follows the request to the page with a form.
 func (s *scene) openForm() {
 	s.t.Helper()
 	s.at = s.request.Address()
@@ -56,7 +56,7 @@ func (s *scene) openForm() {
 	}
 }
 
-// openSignIn goes to the sign-in page. It leads to the one that asks for consent, and gives no code yet.
+// openSignIn opens the sign-in page. Signing in leads to the consent page, and yields no code yet.
 func (s *scene) openSignIn() {
 	s.t.Helper()
 	s.browser = NewBrowser(Ada)
@@ -65,7 +65,7 @@ func (s *scene) openSignIn() {
 	s.openForm()
 }
 
-// haveCode goes as far as the code.
+// haveCode proceeds until there is a code.
 func (s *scene) haveCode() {
 	s.t.Helper()
 	s.signedIn(Console)
@@ -75,7 +75,7 @@ func (s *scene) haveCode() {
 	}
 }
 
-// haveTokens goes as far as tokens.
+// haveTokens proceeds until there are tokens.
 func (s *scene) haveTokens() {
 	s.t.Helper()
 	s.haveCode()
@@ -83,7 +83,7 @@ func (s *scene) haveTokens() {
 	s.wantGate(true)
 }
 
-// must reads an answer that has to hold tokens.
+// must reads an answer that must contain tokens.
 func (s *scene) must(a Answer) Tokens {
 	s.t.Helper()
 	tokens, err := ReadTokens(a)
@@ -93,7 +93,7 @@ func (s *scene) must(a Answer) Tokens {
 	return tokens
 }
 
-// wantGate shows the access token to the gate.
+// wantGate checks whether the gate accepts the access token.
 func (s *scene) wantGate(open bool) {
 	s.t.Helper()
 	want := http.StatusUnauthorized
@@ -105,7 +105,7 @@ func (s *scene) wantGate(open bool) {
 	}
 }
 
-// wantInvalidGrant wants the answer for what cannot be used any more.
+// wantInvalidGrant expects the answer for a credential that is no longer valid.
 func (s *scene) wantInvalidGrant(a Answer) {
 	s.t.Helper()
 	if a.Status != http.StatusBadRequest || !strings.Contains(a.Body, `"invalid_grant"`) {
@@ -113,7 +113,7 @@ func (s *scene) wantInvalidGrant(a Answer) {
 	}
 }
 
-// wantAdded wants that many more families than before the deed.
+// wantAdded expects that many more families than before the step.
 func (s *scene) wantAdded(families int) {
 	s.t.Helper()
 	if now, _, _ := s.counts(); now-s.families != families {
@@ -132,11 +132,11 @@ func (s *scene) sendForm() Answer {
 	return answer
 }
 
-// checkAuthorized: the code that nobody has received waits with its family, or there is neither. A form that was decided is
-// not decided again; the person begins anew, and is still signed in.
+// checkAuthorized: the code that was not received exists with its family, or neither exists. A decided form is not decided again: the
+// person begins anew, and is still signed in.
 func (s *scene) checkAuthorized(happened bool) {
 	s.t.Helper()
-	if s.application.ID != Device { // nobody was asked, so no form was decided
+	if s.application.ID != Device { // no consent was asked for, and no form was decided
 		s.wantAdded(map[bool]int{true: 1}[happened])
 	} else {
 		s.checkDecided(happened)
@@ -148,7 +148,7 @@ func (s *scene) checkAuthorized(happened bool) {
 	s.haveTokens()
 }
 
-// checkDecided: the family is there with the decision that made it, or neither is.
+// checkDecided: the family exists with the decision that created it, or neither exists.
 func (s *scene) checkDecided(happened bool) {
 	s.t.Helper()
 	added := map[bool]int{true: 1}[happened]
@@ -158,7 +158,7 @@ func (s *scene) checkDecided(happened bool) {
 	}
 }
 
-// checkSignedIn: the form opens one session, whoever has received it.
+// checkSignedIn: the form opens one session, even if its answer was not received.
 func (s *scene) checkSignedIn(happened bool) {
 	s.t.Helper()
 	s.checkDecided(happened)
@@ -169,7 +169,7 @@ func (s *scene) checkSignedIn(happened bool) {
 
 func (s *scene) redeem() Answer { return s.request.Redeem(s.t.Context(), s.code) }
 
-// checkRedeemed: row T49 for a code that was redeemed.
+// checkRedeemed checks row T49 for a redeemed code.
 func (s *scene) checkRedeemed(happened bool) {
 	s.t.Helper()
 	s.wantAdded(0)
@@ -186,7 +186,7 @@ func (s *scene) checkRedeemed(happened bool) {
 	}
 }
 
-// newest reports whether a condition holds for the family that was born last.
+// newest reports whether a condition holds for the newest family.
 func (s *scene) newest(condition string) bool {
 	s.t.Helper()
 	return s.count(`SELECT COUNT(*) FROM families WHERE `+condition+` AND id =
@@ -197,14 +197,14 @@ func (s *scene) refresh() Answer {
 	return s.application.Refresh(s.t.Context(), s.tokens.RefreshToken)
 }
 
-// mustRefresh goes on with the successor.
+// mustRefresh uses the successor.
 func (s *scene) mustRefresh() {
 	s.t.Helper()
 	s.tokens = s.must(s.refresh())
 	s.wantGate(true)
 }
 
-// checkRefreshed: the token that was sent gives one successor, however often, and that its own.
+// checkRefreshed: the refresh token that was sent yields one successor, however often it is sent, and that yields its own.
 func (s *scene) checkRefreshed(happened bool) {
 	s.t.Helper()
 	if s.newest("generation = 2") != happened {
@@ -225,7 +225,7 @@ func (s *scene) create() Answer {
 	return s.application.CreateToken(s.t.Context(), s.tokens.AccessToken, Grace)
 }
 
-// checkCreated: the token that nobody has received is there or is not, and the admin creates another.
+// checkCreated: the token that was not received exists or does not, and the admin creates another.
 func (s *scene) checkCreated(happened bool) {
 	s.t.Helper()
 	s.wantAdded(map[bool]int{true: 1}[happened])
@@ -238,7 +238,7 @@ func (s *scene) revoke() Answer {
 	return s.application.Revoke(s.t.Context(), s.tokens.RefreshToken)
 }
 
-// checkRevoked: what was revoked is dead from the first request on, in the database and at the gate.
+// checkRevoked: a revoked token is refused from the first request on, by the database and by the gate.
 func (s *scene) checkRevoked(happened bool) {
 	s.t.Helper()
 	s.wantGate(!happened)
@@ -254,7 +254,7 @@ func (s *scene) checkRevoked(happened bool) {
 	s.wantInvalidGrant(s.refresh())
 }
 
-// haveUser goes as far as tokens for a user whom the store keeps.
+// haveUser proceeds until there are tokens for a stored user.
 func (s *scene) haveUser() {
 	s.t.Helper()
 	s.user = "u-" + strings.ToLower(rand.Text())
@@ -269,7 +269,7 @@ func (s *scene) haveUser() {
 
 func (s *scene) disable() Answer { return s.adminPost("/oauth/users/"+s.user+"/disable", "") }
 
-// checkDisabled: who is disabled has no token that is good, and who is not has lost none.
+// checkDisabled: a disabled user has no valid token, and a user who is not disabled has lost none.
 func (s *scene) checkDisabled(happened bool) {
 	s.t.Helper()
 	if disabled := s.count(`SELECT COUNT(*) FROM users WHERE status <> 'active' AND id = '`+s.user+`'`) == 1; disabled != happened {
@@ -290,14 +290,14 @@ func (s *scene) checkDisabled(happened bool) {
 
 func (s *scene) rotateKeys() Answer { return s.adminPost("/oauth/keys/rotate", `{}`) }
 
-// checkRotated: no key was lost, every stored one is published, what was signed is good, and the keys can be rotated.
+// checkRotated: no key was lost, every stored one is published, signed tokens are valid, and the keys can be rotated.
 func (s *scene) checkRotated(happened bool) {
 	s.t.Helper()
 	_, _, keys := s.counts()
 	if keys-s.keys != map[bool]int{true: 1}[happened] {
 		s.t.Errorf("%d keys were added: happened is %t", keys-s.keys, happened)
 	}
-	const masters = 1 // it signs nothing
+	const masters = 1 // it does not sign
 	if published := s.published(); published != keys-masters {
 		s.t.Errorf("%d of %d keys are published", published, keys-masters)
 	}
@@ -310,7 +310,7 @@ func (s *scene) checkRotated(happened bool) {
 	s.mustRefresh()
 }
 
-// published is how many keys clients are told of.
+// published returns the number of keys in the JWK Set.
 func (s *scene) published() int {
 	s.t.Helper()
 	var set struct{ Keys []any }
@@ -321,7 +321,7 @@ func (s *scene) published() int {
 	return len(set.Keys)
 }
 
-// signingKey is the id of the key that has signed the access token.
+// signingKey returns the id of the key that signed the access token.
 func (s *scene) signingKey() string {
 	s.t.Helper()
 	head, _, _ := strings.Cut(s.tokens.AccessToken, ".")
@@ -340,8 +340,8 @@ func (s *scene) revokeKey() Answer {
 	return s.adminPost("/oauth/keys/revoke", `{"kid":"`+s.kid+`"}`)
 }
 
-// checkKeyRevoked: tokens of a key that was revoked are dead, those of one that was not live until it is, and in any case a
-// key is there that signs.
+// checkKeyRevoked: tokens of a revoked key are refused, those of another key are valid until it is revoked, and there is always a key
+// that signs.
 func (s *scene) checkKeyRevoked(happened bool) {
 	s.t.Helper()
 	s.wantGate(!happened)

@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// slowTimeouts are what an operator tells Caddy against slow clients (docs/operations.md). Nobody but Caddy can cut a head that
-// does not come to its end, for nobody else knows of it; bodies for the issuer are cut by Gatehouse, told or not.
+// slowTimeouts are Caddy's settings against slow clients (docs/operations.md). Only Caddy can cut a head that does not end, because no
+// module sees it. Gatehouse cuts bodies for the issuer without settings.
 const slowTimeouts = `servers {
 		timeouts {
 			read_header 10s
@@ -30,22 +30,22 @@ const slowTimeouts = `servers {
 		}
 	}`
 
-// slowKind is one way of holding much with little.
+// slowKind is a way for a client to hold resources with little effort.
 type slowKind struct {
 	name string
 	// begin is what the client sends at once: the method and the path, and lines of the head.
 	begin string
-	// shows: there is a good token in the head.
+	// shows: the head has a valid token.
 	shows bool
-	// unfinished: the head goes on and on.
+	// unfinished: the head does not end.
 	unfinished bool
 	// reads: the client has sent everything, and reads a byte at a time.
 	reads bool
-	// rests: the client has had its answer, and says nothing any more. Nobody minds, for a while.
+	// rests: the client has received its answer, and leaves the connection idle. That is allowed for a while.
 	rests bool
 }
 
-// slowKinds are the ways, by name. The bare ones pass by the gate: what they cost is Caddy's own.
+// slowKinds are the kinds, by name. The bare ones bypass the gate: their cost is Caddy's own.
 var slowKinds = map[string]slowKind{
 	"head":          {begin: "POST /oauth/token HTTP/1.1\r\nX-Slow: ", unfinished: true},
 	"body":          {begin: "POST /oauth/token HTTP/1.1\r\nContent-Type: " + formType + "\r\nContent-Length: 60000\r\n"},
@@ -57,19 +57,19 @@ var slowKinds = map[string]slowKind{
 	"bare download": {begin: "GET /bare/download HTTP/1.1\r\n", reads: true},
 }
 
-// crowd is clients that are slow on purpose. Whoever is cut off comes back at once.
+// crowd is clients that are slow on purpose. A client that is cut off reconnects at once.
 type crowd struct {
 	node  *Node
 	token string
 	pace  time.Duration // between two bytes
 	clients
-	// waiting is how many clients have never been cut off, open how many are connected.
+	// waiting is how many clients have never been cut off, and open how many are connected.
 	waiting, open atomic.Int64
 	readers       int               // how many read slowly
-	lasted        map[string]*times // until it was cut off, by kind
+	lasted        map[string]*times // the time until they were cut off, by kind
 
 	mu      sync.Mutex
-	refused error // why somebody could not connect
+	refused error // why a client could not connect
 }
 
 func newCrowd(t *testing.T, n *Node, token string, pace time.Duration) *crowd {
@@ -78,7 +78,7 @@ func newCrowd(t *testing.T, n *Node, token string, pace time.Duration) *crowd {
 	return c
 }
 
-// gather brings clients of a kind, and waits until all of them are there.
+// gather starts clients of a kind, and waits until all of them are connected.
 func (c *crowd) gather(t *testing.T, name string, count int) {
 	t.Helper()
 	kind := slowKinds[name]
@@ -92,7 +92,7 @@ func (c *crowd) gather(t *testing.T, name string, count int) {
 	case !kind.rests:
 		c.waiting.Add(int64(count))
 	}
-	door := make(chan struct{}, 64) // the kernel keeps a short queue of those that nobody has accepted yet
+	door := make(chan struct{}, 64) // the kernel's accept queue is short
 	before := c.open.Load()
 	for range count {
 		c.running.Go(func() { c.client(kind, door) })
@@ -138,7 +138,7 @@ func (c *crowd) turnedAway(err error) {
 	}
 }
 
-// connect begins a request. Whoever reads slowly says so from the start, by a small window.
+// connect begins a request. A slow reader announces a small window from the start.
 func (c *crowd) connect(kind slowKind) (net.Conn, error) {
 	var dialer net.Dialer
 	if kind.reads {
@@ -190,14 +190,14 @@ func (c *crowd) linger(kind slowKind, connection net.Conn) {
 		switch _, err := connection.Read(answer); {
 		case err == nil && kind.rests: // the rest of its answer
 		case !errors.Is(err, os.ErrDeadlineExceeded):
-			return // it is cut off, or answered without having been heard to the end
+			return // it was cut off, or answered before it was read completely
 		case !kind.rests:
 			_, _ = io.WriteString(connection, "a")
 		}
 	}
 }
 
-// endlessUpstream takes uploads and gives downloads without end, and says how long each download lasted.
+// endlessUpstream accepts uploads and sends downloads without end, and records how long each download lasted.
 func endlessUpstream(t *testing.T) (address string, downloads *times) {
 	t.Helper()
 	downloads = new(times)
@@ -218,7 +218,7 @@ func endlessUpstream(t *testing.T) (address string, downloads *times) {
 		}
 	}))
 	server.Config.ConnContext = func(ctx context.Context, connection net.Conn) context.Context {
-		_ = connection.(*net.TCPConn).SetWriteBuffer(16 << 10) // thousands of the kernel's own would be too much for it
+		_ = connection.(*net.TCPConn).SetWriteBuffer(16 << 10) // thousands of default buffers would be too much for the upstream
 		return ctx
 	}
 	server.Start()
@@ -229,8 +229,7 @@ func endlessUpstream(t *testing.T) (address string, downloads *times) {
 	return server.Listener.Addr().String(), downloads
 }
 
-// goodTraffic is what must go on: sign-ins, refreshes, tokens, introspection and the gate, on new connections and on kept
-// ones.
+// goodTraffic is what must continue: sign-ins, refreshes, tokens, introspection and the gate, on new and on kept connections.
 func goodTraffic(t *testing.T, n *Node) *load {
 	t.Helper()
 	l := newLoad(t, 5*time.Millisecond)
@@ -241,7 +240,7 @@ func goodTraffic(t *testing.T, n *Node) *load {
 	return l
 }
 
-// beside is how one p99 stands to another.
+// beside formats one p99 relative to another.
 func beside(quiet, busy *load) string {
 	before, now := quiet.latency.quantile(0.99), busy.latency.quantile(0.99)
 	return fmt.Sprintf("p99 %v, before %v: %.1f times", now.Round(100*time.Microsecond), before.Round(100*time.Microsecond), float64(now)/float64(before))
@@ -318,14 +317,14 @@ func (v visit) test(t *testing.T) {
 	}
 }
 
-// cutWithin is how long heads and bodies may be open (row F25). What is above ten seconds is the time that a crowd takes which is cut off
-// in one moment, on the machine that it shares with the node.
+// cutWithin is how long heads and bodies may be open (row F25). cutTogether is the additional time for a crowd that is cut off at one
+// moment, on the machine that it shares with the node.
 const (
 	cutWithin   = 10 * time.Second
 	cutTogether = 5 * time.Second
 )
 
-// report says how long the slow ones were borne with.
+// report logs how long slow clients stayed connected.
 func (v visit) report(t *testing.T, what string, c *crowd, downloads *times) {
 	t.Helper()
 	for name, lasted := range c.lasted {

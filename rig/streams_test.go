@@ -20,11 +20,11 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// streamPath is where streams are behind the gate.
+// streamPath is the path of the streams behind the gate.
 const streamPath = "/api/stream"
 
-// streamingUpstream answers upgrades with an echo, and other requests for a stream with an event and then silence. It returns
-// its address.
+// streamingUpstream answers upgrades with an echo, and other requests for a stream with an event and then silence. It returns its
+// address.
 func streamingUpstream(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,24 +55,25 @@ func streamingUpstream(t *testing.T) string {
 	return server.Listener.Addr().String()
 }
 
-// multiplexing lets nodes speak HTTP/2 without TLS, and WebSockets over it (RFC 8441), which Go's server does when it is told so
-// as its process begins. Such a WebSocket is a body to Caddy, which ends one that sends nothing for a minute unless it is told otherwise.
+// multiplexing enables HTTP/2 without TLS in nodes, and WebSockets over it (RFC 8441), which Go's server enables by the environment at
+// the start of the process. To Caddy such a WebSocket is a body, and Caddy ends a body without data for a minute unless configured
+// otherwise.
 func multiplexing(setup Setup) Setup {
 	setup.Global += "servers {\n\t\tprotocols h1 h2c\n\t\ttimeouts {\n\t\t\tread_body_idle 1h\n\t\t}\n\t}"
 	setup.Environment = append(setup.Environment, "GODEBUG=http2xconnect=1")
 	return setup
 }
 
-// stream is an answer that goes on and on.
+// stream is an answer that does not end by itself.
 type stream struct {
 	reader *bufio.Reader
-	writer io.Writer // nil: it takes nothing
+	writer io.Writer // nil: it takes no input
 	close  func() error
-	ended  chan time.Time // told once, when somebody watches
+	ended  chan time.Time // gets one value, if the stream is watched
 	watch  sync.Once
 }
 
-// streamKinds are how a stream is asked for. Those of one turn after the other are of all kinds.
+// streamKinds are the ways to request a stream. Consecutive turns use all kinds.
 var streamKinds = []struct {
 	name string
 	open func(ctx context.Context, n *Node, token string) (*stream, error)
@@ -83,7 +84,7 @@ var streamKinds = []struct {
 	{"events over HTTP/2", openEventsInHTTP2},
 }
 
-// mustOpen opens a stream through a node's gate, of each kind in turn, and sees it run. The node must be multiplexing.
+// mustOpen opens a stream through a node's gate, of each kind in turn, and checks that it works. The node must be multiplexing.
 func mustOpen(t *testing.T, n *Node, token string, turn int) *stream {
 	t.Helper()
 	s, err := tryOpen(t, n, token, turn)
@@ -93,7 +94,7 @@ func mustOpen(t *testing.T, n *Node, token string, turn int) *stream {
 	return s
 }
 
-// tryOpen is mustOpen for who can go on without.
+// tryOpen is mustOpen for callers that can continue without the stream.
 func tryOpen(t *testing.T, n *Node, token string, turn int) (*stream, error) {
 	t.Helper()
 	kind := streamKinds[turn%len(streamKinds)]
@@ -116,7 +117,7 @@ func openEvents(ctx context.Context, n *Node, token string) (*stream, error) {
 	return openRaw(ctx, n, token, "Accept: text/event-stream\r\n", " 200 ")
 }
 
-// openRaw asks for a stream on a connection of its own.
+// openRaw requests a stream on its own connection.
 func openRaw(ctx context.Context, n *Node, token, lines, status string) (*stream, error) {
 	connection, err := new(net.Dialer).DialContext(ctx, "tcp", n.Addr)
 	if err != nil {
@@ -167,7 +168,7 @@ func openEventsInHTTP2(ctx context.Context, n *Node, token string) (*stream, err
 	return multiplex(ctx, request, token)
 }
 
-// multiplex asks for a stream beside others.
+// multiplex requests a stream on a shared connection.
 func multiplex(ctx context.Context, request *http.Request, token string) (*stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	request.Header.Set("Authorization", "Bearer "+token)
@@ -186,7 +187,7 @@ func multiplex(ctx context.Context, request *http.Request, token string) (*strea
 	return s, nil
 }
 
-// runs sees that the stream gives what it should.
+// runs checks that the stream yields what it should.
 func (s *stream) runs() error {
 	if s.writer == nil {
 		return s.reads("data: first")
@@ -194,7 +195,7 @@ func (s *stream) runs() error {
 	return s.echo()
 }
 
-// reads reads until text has come.
+// reads reads until text has arrived.
 func (s *stream) reads(text string) error {
 	impatient := time.AfterFunc(patience, func() { _ = s.close() })
 	defer impatient.Stop()
@@ -209,7 +210,7 @@ func (s *stream) reads(text string) error {
 	return nil
 }
 
-// echo sends something through a WebSocket and sees it come back.
+// echo sends something through a WebSocket and waits for it to come back.
 func (s *stream) echo() error {
 	if _, err := io.WriteString(s.writer, "ping"); err != nil {
 		return err
@@ -217,7 +218,7 @@ func (s *stream) echo() error {
 	return s.reads("ping")
 }
 
-// watchEnd reads to the end. Nobody else may read then.
+// watchEnd reads to the end. No other goroutine may read then.
 func (s *stream) watchEnd() {
 	s.watch.Do(func() {
 		go func() {
@@ -227,14 +228,14 @@ func (s *stream) watchEnd() {
 	})
 }
 
-// watchSilent watches a stream that cannot be asked whether it goes on.
+// watchSilent watches a stream that cannot be probed.
 func (s *stream) watchSilent() {
 	if s.writer == nil {
 		s.watchEnd()
 	}
 }
 
-// goesOn returns an error if the stream has ended. One that cannot be asked must have been watched.
+// goesOn returns an error if the stream has ended. A stream that cannot be probed must have been watched.
 func (s *stream) goesOn() error {
 	if s.writer != nil {
 		return s.echo()

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// Tokens is the body of a good answer of the token endpoint, and of the admin operation.
+// Tokens is the body of a successful answer of the token endpoint, and of the admin operation.
 type Tokens struct {
 	AccessToken  string `json:"access_token"`
 	TokenType    string `json:"token_type"`
@@ -18,7 +18,7 @@ type Tokens struct {
 	CreatedAt    int64  `json:"created_at"`
 }
 
-// ReadTokens reads an answer that must hold tokens.
+// ReadTokens decodes an answer that must contain tokens.
 func ReadTokens(a Answer) (Tokens, error) {
 	var tokens Tokens
 	if a.Status != http.StatusOK && a.Status != http.StatusCreated {

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
-// webVisit is a browser that has signed in at a host. It has a sign-in of its own, which ends with it. To the model its session is a
+// webVisit is a browser that has signed in at a host. It has its own sign-in, which ends with it. In the model its host session is a
 // family: redeemed by the callback, used by each page, revoked by the sign-out.
 type webVisit struct {
 	*grown
@@ -18,8 +18,8 @@ type webVisit struct {
 	host    string
 }
 
-// visitHosts signs in at a host, or comes back to one: a session of which a browser has heard is there, whatever was killed, until it
-// is signed out.
+// visitHosts signs in at a host, or returns to one. A session that a browser has received exists, whatever was killed, until it is signed
+// out.
 func (w *worker) visitHosts(ctx context.Context) {
 	var v *webVisit
 	if len(w.visits) == 0 || w.chance(2) {
@@ -38,8 +38,8 @@ func (w *worker) visitHosts(ctx context.Context) {
 	}
 }
 
-// signInAtHost opens a page at a host with a new browser until it sees it. It is nil when the worker was stopped on the way. A session
-// of which the browser has not heard is none of its own.
+// signInAtHost opens a page at a host with a new browser until it sees it. It returns nil if the worker was stopped meanwhile. A session
+// that the browser has not received does not belong to it.
 func (w *worker) signInAtHost(ctx context.Context) *webVisit {
 	v := &webVisit{browser: NewBrowser(Ben), host: WebOf(w.issuer)}
 	for ctx.Err() == nil {
@@ -61,7 +61,7 @@ func (w *worker) signInAtHost(ctx context.Context) *webVisit {
 	return nil
 }
 
-// seeOnce opens the page until there is an answer: the page, or the way to the sign-in.
+// seeOnce opens the page until there is an answer: the page, or the redirect to sign in.
 func (w *worker) seeOnce(ctx context.Context, v *webVisit) {
 	once := func() Answer {
 		sent := time.Now()
@@ -88,7 +88,7 @@ func (w *worker) signOut(ctx context.Context, v *webVisit) {
 		case a.Unsent:
 		case a.Lost():
 			v.add(deed{verb: revoke}, sent, outcome{lost: true}, w.slack)
-		case a.Status == http.StatusOK, a.Status == http.StatusSeeOther: // 200 says that there is no session any more
+		case a.Status == http.StatusOK, a.Status == http.StatusSeeOther: // 200 means that there is no session any longer
 			v.add(deed{verb: revoke}, sent, outcome{accepted: true}, w.slack)
 			v.ended = true
 			w.counts.signOuts.Add(1)
@@ -100,10 +100,10 @@ func (w *worker) signOut(ctx context.Context, v *webVisit) {
 	copied := v.browser.keep(v.host)
 	for w.again(ctx, once()) {
 	}
-	v.browser = copied // the session's cookie is worth nothing, though the browser forgets it
+	v.browser = copied // the session's cookie is invalid, even if a browser still has it
 }
 
-// auditVisits asks for every session once more when nobody is killed any more.
+// auditVisits uses every session once more when no node is killed any longer.
 func (w *worker) auditVisits(ctx context.Context) {
 	for _, v := range w.visits {
 		if v.ended {
@@ -113,7 +113,7 @@ func (w *worker) auditVisits(ctx context.Context) {
 	}
 }
 
-// awaitSignedOut waits until no gate takes the session of a browser that was signed out.
+// awaitSignedOut waits until no gate accepts the session of a browser that was signed out.
 func (w *worker) awaitSignedOut(ctx context.Context, v *webVisit) {
 	began := time.Now()
 	for refusals := 0; refusals < nodes && ctx.Err() == nil; {

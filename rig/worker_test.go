@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// counts is what all workers have done.
+// counts are the totals of all workers.
 type counts struct {
 	codes, refreshes, revocations, created, own, uses, visits, signOuts atomic.Int64
-	// lost are the answers that did not arrive.
+	// lost counts the answers that did not arrive.
 	lost atomic.Int64
 }
 
-// items is how many codes and tokens were acknowledged.
+// items returns how many codes and tokens were acknowledged.
 func (c *counts) items() int64 {
 	return c.codes.Load() + c.refreshes.Load() + c.created.Load() + c.own.Load() + c.visits.Load()
 }
 
-// books is what all workers know, and what they found wrong.
+// books are what all workers know, and the errors that they found.
 type books struct {
 	began  time.Time
 	slack  slack
@@ -32,32 +32,32 @@ type books struct {
 
 	mu       sync.Mutex
 	families []*grown
-	own      []string // tokens of the client that acts for itself
+	own      []string // tokens that act for the client itself
 	wrong    []string
 }
 
-// complain notes something that may not be.
+// complain records an error.
 func (b *books) complain(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.wrong = append(b.wrong, fmt.Sprintf("after %v: ", time.Since(b.began).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
-// isHopeless reports whether so much is wrong that nothing is gained by going on.
+// isHopeless reports whether there are so many errors that going on is pointless.
 func (b *books) isHopeless() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.wrong) >= 20
 }
 
-// grown is a family as its client knows it: what the last fully received answers said.
+// grown is a family as its client knows it from the last completely received answers.
 type grown struct {
 	*history
 	application Application
-	// access and refresh are the tokens received last, before is the refresh token that gave them, and old one that was used
-	// before that.
+	// access and refresh are the tokens received last, before is the refresh token that was exchanged for them, and old is one that was
+	// used before that.
 	access, refresh, before, old string
-	// ended: the client goes on as if it had; told: it was told so.
+	// ended: the client treats the family as ended; told: an answer confirmed it.
 	ended, told bool
 }
 
@@ -67,18 +67,18 @@ type worker struct {
 	random  *rand.Rand
 	issuer  string
 	browser *Browser
-	// admin is the family in whose name tokens are created.
+	// admin is the family with which tokens are created.
 	admin *grown
-	// kept are families that live on, and gone some that have ended.
+	// kept are living families, and gone some that have ended.
 	kept, gone []*grown
 	visits     []*webVisit
 }
 
-// maxKept is how many families a worker comes back to.
+// maxKept is how many families a worker uses again.
 const maxKept = 40
 
-// run works until stop is closed. What it has begun it brings to its end: a request that were broken off could still do
-// what it asks for. The context is for emergencies.
+// run works until stop is closed. It completes what it has begun, because a cancelled request could still take effect. The context is for
+// emergencies.
 func (w *worker) run(ctx context.Context, stop <-chan struct{}) {
 	for ctx.Err() == nil && !w.isHopeless() {
 		select {
@@ -103,11 +103,10 @@ func (w *worker) run(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// chance is true once in n.
+// chance returns true once in n times.
 func (w *worker) chance(n int) bool { return w.random.IntN(n) == 0 }
 
-// again reports whether a request has to be sent again, and waits a moment before it says so. A worker that has been stopped
-// gives up.
+// again reports whether a request has to be sent again, after a short pause. A stopped worker gives up.
 func (w *worker) again(ctx context.Context, a Answer) bool {
 	if ctx.Err() != nil || !a.Unsent && !a.Lost() {
 		return false
@@ -117,7 +116,7 @@ func (w *worker) again(ctx context.Context, a Answer) bool {
 		w.counts.lost.Add(1)
 	}
 	if a.Status == http.StatusServiceUnavailable {
-		pause = 50 * time.Millisecond // its Retry-After would be kinder, and a longer test
+		pause = 50 * time.Millisecond // waiting for Retry-After would make the test longer
 	}
 	select {
 	case <-ctx.Done():
@@ -150,7 +149,7 @@ func (w *worker) grow(ctx context.Context) {
 	w.keep(f)
 }
 
-// keep remembers a family for another time.
+// keep adds a family to those that are used again.
 func (w *worker) keep(f *grown) {
 	list := &w.kept
 	if f.ended {
@@ -163,8 +162,8 @@ func (w *worker) keep(f *grown) {
 	(*list)[w.random.IntN(maxKept)] = f
 }
 
-// newFamily walks through the code flow. It is nil when the worker was stopped on the way. With race, two requests redeem
-// the code at a time.
+// newFamily walks through the code flow. It returns nil if the worker was stopped meanwhile. With race, two concurrent requests redeem
+// the code.
 func (w *worker) newFamily(ctx context.Context, client string, race bool) *grown {
 	application := Application{URL: w.issuer, ID: client}
 	for ctx.Err() == nil {
@@ -186,7 +185,7 @@ func (w *worker) newFamily(ctx context.Context, client string, race bool) *grown
 	return nil
 }
 
-// note opens a page in the books.
+// note starts the history of a family.
 func (w *worker) note(application Application) *grown {
 	f := &grown{history: &history{began: w.began}, application: application}
 	w.mu.Lock()
@@ -195,7 +194,7 @@ func (w *worker) note(application Application) *grown {
 	return f
 }
 
-// tell writes down a request about a family. One that no node has seen, or that a stopped worker broke off, is none.
+// tell records a request about a family. It ignores a request that no node has seen, or that a stopped worker cancelled.
 func (w *worker) tell(f *grown, d deed, sent time.Time, a Answer) (outcome, Tokens) {
 	o := outcome{lost: a.Lost()}
 	var tokens Tokens
@@ -219,8 +218,8 @@ func (w *worker) tell(f *grown, d deed, sent time.Time, a Answer) (outcome, Toke
 	return o, tokens
 }
 
-// redeemCode sends the code until there is an answer. It may be a refusal when the answer to an earlier request was lost, or
-// when there are two at a time.
+// redeemCode sends the code until there is an answer. A refusal is valid if the answer to an earlier request was lost, or with two
+// concurrent requests.
 func (w *worker) redeemCode(ctx context.Context, f *grown, race bool, send func() Answer) {
 	w.counts.codes.Add(1)
 	var mu sync.Mutex
@@ -250,7 +249,7 @@ func (w *worker) redeemCode(ctx context.Context, f *grown, race bool, send func(
 	}
 }
 
-// both does two things at a time.
+// both runs two functions concurrently.
 func both(one, other func()) {
 	var group sync.WaitGroup
 	group.Go(one)
@@ -258,7 +257,7 @@ func both(one, other func()) {
 	group.Wait()
 }
 
-// refreshOnce uses the newest refresh token until it has the successor. Sometimes two requests do so at a time.
+// refreshOnce uses the newest refresh token until it has the successor, sometimes with two concurrent requests.
 func (w *worker) refreshOnce(ctx context.Context, f *grown) {
 	token := f.refresh
 	var mu sync.Mutex
@@ -291,7 +290,7 @@ func (w *worker) refreshOnce(ctx context.Context, f *grown) {
 	}
 }
 
-// useOnce shows the newest access token to the gate until there is an answer.
+// useOnce sends the newest access token to the gate until there is an answer.
 func (w *worker) useOnce(ctx context.Context, f *grown) {
 	once := func() Answer {
 		sent := time.Now()
@@ -306,8 +305,8 @@ func (w *worker) useOnce(ctx context.Context, f *grown) {
 	}
 }
 
-// revoke ends a family by a refresh token, until that is acknowledged. The access token may be one of before a refresh whose
-// answer was lost, and would end alone.
+// revoke ends a family by a refresh token, until that is acknowledged. The access token may precede a refresh whose answer was lost, and
+// would be revoked alone.
 func (w *worker) revoke(ctx context.Context, f *grown) {
 	token := f.refresh
 	once := func() Answer {

@@ -1,5 +1,4 @@
-// Package cache is the cache of the program. It is bounded by weight, its entries may expire, and keys that are used once do not evict those
-// in use.
+// Package cache is a cache bounded by weight. Its entries may expire, and keys that are used once do not evict those in use.
 package cache
 
 import (
@@ -11,9 +10,9 @@ import (
 	gocache "github.com/patrickmn/go-cache"
 )
 
-// Cache maps keys to values. It has two generations. A new entry enters the young one, and so does an entry of the old one when it is used.
-// When the young generation weighs half of the maximum, it becomes the old one, and the entries of the old one are dropped. So an entry
-// stays if it is used at least once while half of the cache is filled, however many others are put.
+// Cache maps keys to values. It has two generations. A new entry enters the young one, and so does an entry of the old one when it is
+// used. When the young generation weighs half of the maximum, it becomes the old one, and the entries of the former old one are dropped.
+// An entry therefore stays if it is used at least once while half of the cache is filled, however many others are put.
 //
 // Create one with New. It is safe for concurrent use. Get does not allocate for keys of at most 32 bytes.
 type Cache[V any] struct {
@@ -26,14 +25,14 @@ type Cache[V any] struct {
 
 type generations struct{ young, old *gocache.Cache }
 
-// entry is a value and the time in which it is valid.
+// entry is a value and the time during which it is valid.
 type entry[V any] struct {
 	value       V
 	weight      uint64
 	from, until int64 // Unix nanoseconds; until 0: it does not expire
 }
 
-// isValid reports whether the entry is valid at now. It is not before it was put: the clock was set back then.
+// isValid reports whether the entry is valid at now. It is not valid before it was put, as after the clock was set back.
 func (e *entry[V]) isValid(now time.Time) bool {
 	return e.until == 0 || e.from <= now.UnixNano() && now.UnixNano() < e.until
 }
@@ -87,12 +86,12 @@ func (c *Cache[V]) Put(key string, value V, weight uint64) {
 	c.store(key, &entry[V]{value: value, weight: weight})
 }
 
-// PutFor stores a value that is valid from a time until another.
+// PutFor stores a value that is valid from one time until another.
 func (c *Cache[V]) PutFor(key string, value V, weight uint64, from, until time.Time) {
 	c.store(key, &entry[V]{value, weight, from.UnixNano(), until.UnixNano()})
 }
 
-// store replaces the entry of a key. It copies the key, which may be a part of a request that would stay in memory.
+// store replaces the entry of a key. It copies the key, which may be a part of a request and would keep it in memory.
 func (c *Cache[V]) store(key string, e *entry[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ func TestBounds(t *testing.T) {
 	if _, ok := c.Get("9999"); ok {
 		t.Error("a value heavier than half of the cache is kept")
 	}
-	for i := range 10_000 { // the same key, again and again, takes the room of one
+	for i := range 10_000 { // the same key again and again takes the room of one
 		c.Put("same", i, 400)
 	}
 	if n := c.Len(); n < 2 {
@@ -52,7 +52,7 @@ func TestAFloodEvictsNothingInUse(t *testing.T) {
 	}
 }
 
-// TestTimes: a value is valid from a time until another, and not before it, as after the clock was set back.
+// TestTimes: a value is valid from one time until another, and not before, as after the clock was set back.
 func TestTimes(t *testing.T) {
 	c, at := New[string](1000), time.Unix(1000, 0)
 	c.PutFor("k", "v", 1, at, at.Add(time.Minute))

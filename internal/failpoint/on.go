@@ -18,11 +18,11 @@ const Variable = "GATEHOUSE_FAILPOINT"
 // delay is how long the mode delay waits.
 const delay = 2 * time.Second
 
-// The point that is armed in this process; none when it is empty.
+// The armed point of this process; empty: none.
 var (
 	armed string
 	act   func()
-	// left is how many hits it takes.
+	// left is the number of hits that remain until it triggers.
 	left atomic.Int64
 )
 
@@ -54,10 +54,10 @@ func die(s syscall.Signal) {
 	}
 }
 
-// Is reports whether this is the point that is armed.
+// Is reports whether this is the armed point.
 func Is(point, of string) bool { return armed != "" && armed == point+": "+of }
 
-// Hit says that the process is at a point of its work on something.
+// Hit is called when the process reaches a point of its work on something.
 func Hit(point, of string) {
 	if Is(point, of) && left.Add(-1) == 0 {
 		act()

@@ -44,11 +44,11 @@ func child(t *testing.T, setting string) (*exec.Cmd, *strings.Builder) {
 	return command, &output
 }
 
-// TestThePointThatIsArmed: the process ends at the hit that was asked for, and nowhere else.
+// TestThePointThatIsArmed: the process ends at the requested hit and nowhere else.
 func TestThePointThatIsArmed(t *testing.T) {
 	for setting, want := range map[string]struct {
 		output string
-		signal syscall.Signal // 0: it ends by itself
+		signal syscall.Signal // 0: it exits by itself
 	}{
 		"":                         {"1\n2\n3\n", 0},
 		"kill 1 after: step":       {"", syscall.SIGKILL},
@@ -77,7 +77,7 @@ func TestThePointThatIsArmed(t *testing.T) {
 	}
 }
 
-// TestAProcessThatStopsGoesOn: stop is SIGSTOP, and the process goes on where it stood.
+// TestAProcessThatStopsGoesOn: stop sends SIGSTOP, and the process can be continued.
 func TestAProcessThatStopsGoesOn(t *testing.T) {
 	command, output := child(t, "stop 2 after: step")
 	var status syscall.WaitStatus
@@ -92,7 +92,7 @@ func TestAProcessThatStopsGoesOn(t *testing.T) {
 	}
 }
 
-// TestASettingThatMeansNothing: a misspelt setting must not pass for a run in which nothing was hit.
+// TestASettingThatMeansNothing: a misspelt setting must not look like a run in which nothing was hit.
 func TestASettingThatMeansNothing(t *testing.T) {
 	for _, setting := range []string{"kill", "kill 1", "kill 0 after: step", "kill x after: step", "maim 1 after: step"} {
 		command, output := child(t, setting)

@@ -14,15 +14,14 @@ var ErrFull = errors.New("too many wait already")
 
 // Queue gives out slots. It is safe for concurrent use. The zero value is not usable; see New.
 //
-// Callers name the shares that their slot counts towards, such as an account and an address. The next slot goes to the caller
-// that found the fewest others of its first share when it came, then of its second, and so on, and at last to the one that
-// came first.
+// Callers name the shares that their slot counts towards, such as an account and an address. The next slot goes to the caller that found
+// the fewest others of its first share when it arrived, then of its second, and so on, and finally to the one that arrived first.
 type Queue struct {
 	// MaxWait is how long Enter waits at most; 0: until its context ends. It is set before use.
 	MaxWait time.Duration
 
 	mu            sync.Mutex
-	slots, places int // that are free: to hold, and to wait in
+	slots, places int // free ones: to hold, and to wait in
 	shares        map[string]*share
 	waiting       []*turn // in the order of arrival
 }
@@ -41,7 +40,7 @@ type share struct{ holding, present int }
 type turn struct {
 	claims []Share
 	shares []*share      // of the claims
-	ahead  []int         // present in each of them before
+	ahead  []int         // present in each of them on arrival
 	begin  chan struct{} // closed when it has a slot; nil: it did not wait
 }
 
@@ -53,8 +52,8 @@ func New(slots, places int) *Queue {
 // Enter waits for a slot until ctx ends, or for MaxWait. The caller must release the slot with leave. The error is ErrFull, the
 // cause of ctx's end, or context.DeadlineExceeded.
 //
-// A caller waits only while each of its shares has fewer callers in the queue than there are free places, so that one share cannot take
-// all of them. A caller without a share comes before all others, and may always wait.
+// A caller waits only while each of its shares has fewer callers in the queue than there are free places: one share cannot take all of
+// them. A caller without a share comes before all others, and may always wait.
 func (q *Queue) Enter(ctx context.Context, claims ...Share) (leave func(), err error) {
 	t := q.arrive(claims)
 	if t == nil {

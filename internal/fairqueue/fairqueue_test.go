@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// both are the shares of an account and an address, of which the account holds one slot at once and the address two.
+// both returns the shares of an account and an address. The account may hold one slot at once, and the address two.
 func both(account, address string) []Share {
 	return []Share{{"account " + account, 1}, {"address " + address, 2}}
 }
@@ -26,7 +26,7 @@ func hasBegun(t *turn) bool {
 	}
 }
 
-// wantEmpty holds that nothing of those who have left is kept.
+// wantEmpty checks that the queue keeps no state of callers that have left.
 func wantEmpty(t *testing.T, q *Queue, slots, places int) {
 	t.Helper()
 	if q.slots != slots || q.places != places || len(q.shares)+q.Waiting() != 0 {
@@ -42,10 +42,10 @@ func TestTheFewestAheadGoFirst(t *testing.T) {
 	}
 	arrive("x", "0")
 	arrive("a", "1")
-	arrive("a", "1") // one of its account ahead
-	arrive("b", "1") // one of its address
+	arrive("a", "1") // one caller of its account ahead
+	arrive("b", "1") // one caller of its address ahead
 	arrive("c", "2")
-	arrive("a", "3") // two of its account
+	arrive("a", "3") // two callers of its account ahead
 	arrive("d", "4")
 	names[q.arrive(nil)] = "nobody"
 	var order []string
@@ -81,11 +81,11 @@ func TestSharesAreBounded(t *testing.T) {
 		turns = append(turns, q.arrive(claims))
 	}
 	wantBegun(true, false, true, false, true)
-	q.leave(turns[0]) // which has held up the second by its account, and the fourth by its address
+	q.leave(turns[0]) // it blocked the second by its account, and the fourth by its address
 	wantBegun(true, true, true, true, true)
 }
 
-// TestThereAreAlwaysPlacesForOthers: of a hundred places one share takes half at most, and less when others have taken some.
+// TestThereAreAlwaysPlacesForOthers: of a hundred places one share takes at most half, and less when others have taken some.
 func TestThereAreAlwaysPlacesForOthers(t *testing.T) {
 	q := New(1, 100)
 	first := q.arrive([]Share{{"crowd", 1}})
@@ -132,7 +132,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	wantEmpty(t, q, 1, 10)
 }
 
-// TestManyAtOnce: every caller gets a turn, and never more than the slots at once.
+// TestManyAtOnce: every caller gets a slot, and never more than the slots at once.
 func TestManyAtOnce(t *testing.T) {
 	q := New(3, 1000)
 	var mu sync.Mutex
@@ -162,7 +162,7 @@ func TestManyAtOnce(t *testing.T) {
 	wantEmpty(t, q, 3, 1000)
 }
 
-// BenchmarkLeave gives a slot to one of those who wait, each from another source.
+// BenchmarkLeave gives a slot to one of many waiting callers with different addresses.
 func BenchmarkLeave(b *testing.B) {
 	q := New(1, 8192)
 	last := q.arrive(nil)

@@ -1,6 +1,5 @@
-// Package faultproxy stands between a client and a server in a test and does to their connections what networks do:
-// cuts, silence, latency, loss, and the cut between a request and its answer, after which the client cannot know whether
-// the request was carried out.
+// Package faultproxy is a TCP proxy for tests that simulates network faults: resets, silence, latency, loss, and a reset between a
+// request and its answer, after which the client cannot know whether the request was carried out.
 package faultproxy
 
 import (
@@ -12,11 +11,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
 )
 
-// retransmission is what a lost segment costs. TCP hides the loss itself and sends again after at least this long.
+// retransmission is the delay that a lost segment causes. TCP hides the loss itself and retransmits after at least this long.
 const retransmission = 200 * time.Millisecond
 
-// Proxy is a TCP proxy on 127.0.0.1. Its methods may be called from any goroutine, and hold for connections that are open
-// and for those to come, unless they say otherwise.
+// Proxy is a TCP proxy on 127.0.0.1. Its methods may be called from any goroutine. They affect open and later connections, unless they
+// say otherwise.
 type Proxy struct {
 	t       testing.TB
 	backend string
@@ -29,13 +28,13 @@ type Proxy struct {
 	silent   bool
 	latency  time.Duration
 	loss     float64
-	lost     float64 // the part of a loss that is due
+	lost     float64 // the fraction of a loss that is due
 	traps    []*trap
 	links    map[*link]struct{}
 	changed  chan struct{} // closed when waiting callers must check again
 }
 
-// Start starts a proxy before the server at backend. It ends with the test.
+// Start starts a proxy in front of the server at backend. It ends with the test.
 func Start(t testing.TB, backend string) *Proxy {
 	t.Helper()
 	port, err := loopback.Reserve()
@@ -50,7 +49,7 @@ func Start(t testing.TB, backend string) *Proxy {
 	return p
 }
 
-// Addr is the host and the port for the client. The proxy keeps them while it refuses connections.
+// Addr returns the host and port for the client. The proxy keeps them while it refuses connections.
 func (p *Proxy) Addr() string { return p.port.Addr() }
 
 func (p *Proxy) stop() {
@@ -64,7 +63,7 @@ func (p *Proxy) stop() {
 	}
 }
 
-// listen opens the door. The caller holds the lock, as for all small-letter methods of Proxy that say nothing else.
+// listen accepts connections again. The caller holds the lock, as for all unexported methods of Proxy that do not say otherwise.
 func (p *Proxy) listen() {
 	if p.listener != nil || p.closed {
 		return
@@ -78,12 +77,12 @@ func (p *Proxy) listen() {
 	p.running.Go(func() { p.serve(listener) })
 }
 
-// serve takes the connections of one listener. It takes the lock.
+// serve accepts the connections of one listener. It takes the lock.
 func (p *Proxy) serve(listener net.Listener) {
 	for {
 		client, err := listener.Accept()
 		if err != nil {
-			return // The listener was closed.
+			return // the listener was closed
 		}
 		l := &link{proxy: p, client: client.(*net.TCPConn), gone: make(chan struct{})}
 		p.mu.Lock()
@@ -109,7 +108,7 @@ func (p *Proxy) cut() {
 	}
 }
 
-// announce makes those who wait look again.
+// announce wakes waiting goroutines to check again.
 func (p *Proxy) announce() {
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -122,15 +121,15 @@ func (p *Proxy) Cut() {
 	p.cut()
 }
 
-// Blackhole passes nothing on until Restore: not a byte, not an end, not a reset. Connections are still accepted, and the
-// server hears of them after Restore, which also delivers what was held back.
+// Blackhole forwards nothing until Restore: no bytes, no FIN, no RST. Connections are still accepted, and Restore connects them to the
+// server and delivers what was held back.
 func (p *Proxy) Blackhole() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.silent = true
 }
 
-// HalfDead does what Blackhole does, to the connections that are open now. New ones work.
+// HalfDead does what Blackhole does, but only to the connections that are open now.
 func (p *Proxy) HalfDead() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,28 +138,27 @@ func (p *Proxy) HalfDead() {
 	}
 }
 
-// Latency delays all bytes by d, in each direction. What was delayed before arrives in its order.
+// Latency delays all bytes by d, in each direction. Bytes delayed before keep their order.
 func (p *Proxy) Latency(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.latency = d
 }
 
-// Loss delays a fraction of the chunks, evenly spread, and all behind them on the connection, as TCP does when a segment
-// is lost and sent again.
+// Loss delays a fraction of the chunks, evenly spread, and everything behind them on the connection, as TCP does when a segment is lost
+// and retransmitted.
 func (p *Proxy) Loss(fraction float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.loss, p.lost = fraction, 0
 }
 
-// CutAfterRequest waits for bytes from a client, on whichever connection they come first, lets the server have them, and
-// when it begins to answer resets the connection, on both sides, without a byte of the answer. The channel is closed when
-// that has happened. Each call is for one time.
+// CutAfterRequest waits for a client to send the matching bytes on any connection and forwards them. When the server begins to answer, it
+// resets that connection, on both sides, without a byte of the answer, and closes the channel. Each call has one effect.
 func (p *Proxy) CutAfterRequest(match []byte) <-chan struct{} { return p.arm(match, true) }
 
-// SwallowReplies waits for bytes from a client as CutAfterRequest does, and from then on passes nothing of what the server
-// says on that connection, which stays open. The channel is closed when the first answer is gone.
+// SwallowReplies waits for matching bytes as CutAfterRequest does. From then on it forwards nothing of what the server sends on that
+// connection, which stays open. The channel is closed when the first answer was discarded.
 func (p *Proxy) SwallowReplies(match []byte) <-chan struct{} { return p.arm(match, false) }
 
 // arm sets a trap. It takes the lock.
@@ -175,8 +173,8 @@ func (p *Proxy) arm(match []byte, cut bool) <-chan struct{} {
 	return set.happened
 }
 
-// Restore ends all faults and disarms what has not happened. Connections that were silent go on; those that were reset,
-// or of which an answer was swallowed, are lost.
+// Restore ends all faults and disarms unused traps. Silent connections continue. Connections that were reset, or whose answers were
+// discarded, are lost.
 func (p *Proxy) Restore() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +186,7 @@ func (p *Proxy) Restore() {
 	p.listen()
 }
 
-// delay is how much later than now a chunk is due. It takes the lock.
+// delay returns how much later than now a chunk is due. It takes the lock.
 func (p *Proxy) delay() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// aWhile bounds what must happen; aMoment is how long a test watches that nothing does.
+// aWhile is how long a test waits for what must happen; aMoment is how long it checks that nothing does.
 const (
 	aWhile  = time.Minute
 	aMoment = 200 * time.Millisecond
@@ -31,7 +31,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// echo is a server that says every line again. It tells what it heard.
+// echo starts a server that sends every line back and reports it on heard.
 func echo(t *testing.T) (addr string, heard <-chan string) {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func echo(t *testing.T) (addr string, heard <-chan string) {
 	return listener.Addr().String(), lines
 }
 
-// client is a connection by way of the proxy.
+// client is a connection through the proxy.
 type client struct {
 	*net.TCPConn
 	t *testing.T
@@ -78,7 +78,7 @@ func (c client) say(line string) {
 	must(c.t, err)
 }
 
-// hears reads one line.
+// hears reads one line and compares it.
 func (c client) hears(want string) {
 	c.t.Helper()
 	must(c.t, c.SetReadDeadline(time.Now().Add(aWhile)))
@@ -88,7 +88,7 @@ func (c client) hears(want string) {
 	}
 }
 
-// hearsNothing reads until a moment has passed.
+// hearsNothing reads for a moment and expects nothing.
 func (c client) hearsNothing() {
 	c.t.Helper()
 	must(c.t, c.SetReadDeadline(time.Now().Add(aMoment)))
@@ -97,7 +97,7 @@ func (c client) hearsNothing() {
 	}
 }
 
-// isReset reads an RST and not a byte before it.
+// isReset expects an RST and no byte before it.
 func (c client) isReset() {
 	c.t.Helper()
 	must(c.t, c.SetReadDeadline(time.Now().Add(aWhile)))
@@ -243,7 +243,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// TestCutAfterRequest sends the request in two pieces, once the connection has said other things.
+// TestCutAfterRequest sends the request in two pieces, after other bytes on the connection.
 func TestCutAfterRequest(t *testing.T) {
 	addr, heard := echo(t)
 	p := Start(t, addr)
@@ -296,7 +296,7 @@ func TestRestoreDisarms(t *testing.T) {
 	c.hears("commit")
 }
 
-// TestCommitWithoutAnAnswer is what the package is for: the client sees an error, and the row is there.
+// TestCommitWithoutAnAnswer shows the purpose of the package: the client gets an error, and the row exists.
 func TestCommitWithoutAnAnswer(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	p := Start(t, strings.Split(strings.SplitN(dsn, "@", 2)[1], "/")[0])
@@ -322,7 +322,7 @@ func TestCommitWithoutAnAnswer(t *testing.T) {
 			committed := make(chan error, 1)
 			go func() { committed <- transaction.Commit() }()
 			await(t, happened, "the fault")
-			cancel() // Who swallows leaves the client waiting.
+			cancel() // the client would wait for the discarded answer
 			if await(t, committed, "the error") == nil {
 				t.Error("the client got an answer")
 			}

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// longestMatch bounds what a link keeps of the past to find a match that came in pieces.
+	// longestMatch is how many earlier bytes a link keeps to find a match that arrives in pieces.
 	longestMatch = 4096
 	chunkSize    = 32 << 10
-	// underway is how many chunks one direction of a link holds back before its sender has to wait.
+	// underway is how many chunks one direction of a link buffers before its sender has to wait.
 	underway = 256
 )
 
@@ -29,21 +29,21 @@ type trap struct {
 
 func (t *trap) tell() { t.once.Do(func() { close(t.happened) }) }
 
-// link is a connection of a client and, once there is one, that to the server.
+// link is a connection of a client and, once there is one, its connection to the server.
 type link struct {
 	proxy  *Proxy
 	client *net.TCPConn
 	once   sync.Once
 	gone   chan struct{} // closed with both connections
-	past   []byte        // the end of what the client said, for the goroutine that looks for matches
+	past   []byte        // the last bytes of the client, for the goroutine that looks for matches
 
-	// What follows is written under the proxy's lock.
+	// The following fields are written under the proxy's lock.
 	server *net.TCPConn
 	silent bool
-	sprung *trap // its answers are caught
+	sprung *trap // catches the server's answers
 }
 
-// run passes bytes until both directions have ended.
+// run forwards bytes until both directions have ended.
 func (l *link) run() {
 	defer l.forget()
 	if !l.pass() || !l.dial() {
@@ -90,7 +90,7 @@ func (l *link) dial() bool {
 	}
 }
 
-// close ends both connections, by RST or after what was written. The first call decides.
+// close closes both connections, by RST or after pending bytes were written. Only the first call has an effect.
 func (l *link) close(reset bool) {
 	l.once.Do(func() {
 		close(l.gone)
@@ -106,14 +106,14 @@ func (l *link) close(reset bool) {
 	})
 }
 
-// chunk is what one read brought: bytes, or the end.
+// chunk is the result of one read: bytes, or the end.
 type chunk struct {
 	bytes []byte
 	end   error
 	due   time.Time
 }
 
-// carry moves bytes in one direction, each chunk no sooner than it is due and not while there is silence.
+// carry forwards bytes in one direction, each chunk when it is due and not during a silence.
 func (l *link) carry(from, to *net.TCPConn, inspect func([]byte)) {
 	chunks := make(chan chunk, underway)
 	l.proxy.running.Go(func() { l.read(from, chunks) })
@@ -135,12 +135,12 @@ func (l *link) carry(from, to *net.TCPConn, inspect func([]byte)) {
 			inspect(next.bytes)
 		}
 		if _, err := to.Write(next.bytes); err != nil {
-			return // The other direction still brings the last words of that side, and how it ended.
+			return // the other direction still forwards the last bytes of that side, and how it ended
 		}
 	}
 }
 
-// end passes on how a side ended.
+// end forwards how a side ended.
 func (l *link) end(how error, to *net.TCPConn) {
 	if errors.Is(how, io.EOF) {
 		_ = to.CloseWrite()
@@ -149,7 +149,7 @@ func (l *link) end(how error, to *net.TCPConn) {
 	l.close(true)
 }
 
-// read takes what a side says, as it comes, up to and including the end. What a trap catches goes no further.
+// read reads what a side sends, up to and including the end. It does not forward what a trap catches.
 func (l *link) read(from *net.TCPConn, chunks chan<- chunk) {
 	for {
 		buffer := make([]byte, chunkSize)
@@ -180,8 +180,8 @@ func (l *link) send(chunks chan<- chunk, c chunk) bool {
 	}
 }
 
-// caught reports whether what the server says is kept from the client, and cuts the connection if that is the trap's kind.
-// A server that ends without an answer ends the connection too.
+// caught reports whether the server's bytes are withheld from the client, and resets the connection if the trap says so. A server that
+// closes without an answer ends the connection too.
 func (l *link) caught(answer bool) bool {
 	l.proxy.mu.Lock()
 	set := l.sprung
@@ -198,8 +198,7 @@ func (l *link) caught(answer bool) bool {
 	return true
 }
 
-// request looks for the requests that the traps wait for. It runs before the server gets the bytes, so that no answer
-// escapes.
+// request looks for the requests that traps wait for. It runs before the server gets the bytes, because no answer may escape.
 func (l *link) request(said []byte) {
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
@@ -215,7 +214,7 @@ func (l *link) request(said []byte) {
 	l.past = window[max(0, len(window)-longestMatch):]
 }
 
-// wait lets time pass, and reports whether the link is still there.
+// wait waits, and reports whether the link still exists.
 func (l *link) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -227,7 +226,7 @@ func (l *link) wait(d time.Duration) bool {
 	}
 }
 
-// pass waits for the end of a silence, and reports whether the link is still there.
+// pass waits for the end of a silence, and reports whether the link still exists.
 func (l *link) pass() bool {
 	for {
 		l.proxy.mu.Lock()

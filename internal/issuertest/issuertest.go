@@ -1,4 +1,4 @@
-// Package issuertest has an issuer that is not ours, for tests: keys, tokens, and a server that does as a test says.
+// Package issuertest has a foreign issuer for tests: keys, tokens, and a server whose answers a test controls.
 package issuertest
 
 import (
@@ -24,10 +24,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 )
 
-// Audience is that of all tokens.
+// Audience is the audience of all tokens.
 const Audience = "https://api.example"
 
-// Start is when every test begins, in the zone that snapshots are written in.
+// Start is the time at the beginning of every test, in the time zone of snapshots.
 var Start = tokentest.Start.UTC()
 
 // NewClock returns a clock at Start.
@@ -37,7 +37,7 @@ func NewClock() *tokentest.Clock {
 	return c
 }
 
-// Signer is a key of an issuer that is not ours.
+// Signer is a key of a foreign issuer.
 type Signer struct {
 	Kid, Alg string
 	Private  crypto.Signer
@@ -68,7 +68,7 @@ func NewSignerOf(kid, alg string) *Signer {
 	return s
 }
 
-// JWK is the public key as the issuer publishes it. An empty kid or alg is left out.
+// JWK returns the public key as the issuer publishes it. An empty kid or alg is omitted.
 func (s *Signer) JWK() string {
 	encode := base64.RawURLEncoding.EncodeToString
 	members := map[string]string{"use": "sig"}
@@ -97,10 +97,10 @@ func (s *Signer) JWK() string {
 	return string(text)
 }
 
-// JWKS is a set of keys.
+// JWKS returns a set of keys.
 func JWKS(keys ...string) string { return `{"keys":[` + strings.Join(keys, ",") + `]}` }
 
-// ECKey is a key of another algorithm.
+// ECKey returns a key of another algorithm.
 func ECKey(kid string) string { return NewSignerOf(kid, "ES256").JWK() }
 
 // Token signs an access token. edits replace claims.
@@ -115,7 +115,7 @@ func (s *Signer) Token(issuer string, edits map[string]any) string {
 		panic(err)
 	}
 	head := `{"alg":"` + s.Alg + `","typ":"at+jwt"}`
-	if s.Kid != "" { // as it is, so that a test can write more members into it
+	if s.Kid != "" { // raw, because a test may write more members into it
 		head = strings.Replace(head, "}", `,"kid":"`+s.Kid+`"}`, 1)
 	}
 	encode := base64.RawURLEncoding.EncodeToString
@@ -127,10 +127,10 @@ func (s *Signer) Token(issuer string, edits map[string]any) string {
 	return input + "." + encode(signature)
 }
 
-// As is the same key under another kid or for another algorithm.
+// As returns the same key under another kid or for another algorithm.
 func (s *Signer) As(kid, alg string) *Signer { return &Signer{kid, alg, s.Private} }
 
-// Provider is an identity provider on loopback, which does as a test says.
+// Provider is an identity provider on loopback whose answers a test controls.
 type Provider struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -138,7 +138,7 @@ type Provider struct {
 	asked   map[string]int
 }
 
-// Where a provider publishes its keys and its metadata.
+// The paths of a provider's keys and metadata.
 const (
 	KeysPath   = "/keys"
 	OAuthPath  = "/.well-known/oauth-authorization-server"
@@ -155,7 +155,7 @@ func NewProvider(tb testing.TB, keys ...*Signer) *Provider {
 	return p
 }
 
-// Unstarted returns a provider that publishes the keys, and is to be started.
+// Unstarted returns a provider that publishes the keys and that the caller starts.
 func Unstarted(keys ...*Signer) *Provider {
 	p := &Provider{answers: make(map[string]http.HandlerFunc), asked: make(map[string]int)}
 	p.Server = httptest.NewUnstartedServer(http.HandlerFunc(p.serve))
@@ -163,7 +163,7 @@ func Unstarted(keys ...*Signer) *Provider {
 	return p
 }
 
-// Metadata is what a provider publishes about itself.
+// Metadata returns the provider's metadata.
 func (p *Provider) Metadata() string {
 	return fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q,"scopes_supported":["read"]}`, p.URL, p.URL+KeysPath)
 }
@@ -177,7 +177,7 @@ func (p *Provider) Publish(keys ...*Signer) {
 	p.Answer(KeysPath, Text(JWKS(list...)))
 }
 
-// Answer replaces what is at a path; nil: nothing.
+// Answer replaces the handler of a path; nil removes it.
 func (p *Provider) Answer(path string, handler http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,10 +195,10 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 	handler(w, r)
 }
 
-// Fetches is how often the keys were asked for.
+// Fetches returns how often the keys were requested.
 func (p *Provider) Fetches() int { return p.Count(KeysPath) }
 
-// Count is how often a path was asked for.
+// Count returns how often a path was requested.
 func (p *Provider) Count(path string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

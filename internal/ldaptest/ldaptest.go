@@ -1,7 +1,7 @@
-// Package ldaptest starts real OpenLDAP servers for tests, from Debian's package slapd, each in a directory of its own and on ports of
-// 127.0.0.1. It has the people and groups of [Server.People].
+// Package ldaptest starts OpenLDAP servers for tests from Debian's package slapd, each in its own directory and on ports of 127.0.0.1.
+// They have the people and groups of [Server.People].
 //
-// A test fails when the program is missing; with -short, as `make quick` says, it is skipped.
+// A test fails when the program is missing. With -short, which `make quick` uses, it is skipped.
 package ldaptest
 
 import (
@@ -26,23 +26,23 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
 )
 
-// What every server has.
+// Names that every server has.
 const (
 	Base          = "dc=example,dc=com"
 	People        = "ou=people," + Base
 	Groups        = "ou=groups," + Base
 	AdminDN       = "cn=admin," + Base
 	AdminPassword = "the directory's own password"
-	// ReaderDN may read everything but passwords.
+	// ReaderDN may read everything except passwords.
 	ReaderDN       = "cn=reader," + Base
 	ReaderPassword = "the reader's password"
 )
 
 // Server is an OpenLDAP server. Its methods fail the test that started it.
 type Server struct {
-	// URL is ldap://127.0.0.1:…, where StartTLS works too, and TLSURL ldaps://127.0.0.1:….
+	// URL is ldap://127.0.0.1:…, which also supports StartTLS. TLSURL is ldaps://127.0.0.1:….
 	URL, TLSURL string
-	// CAFile has the certificate of the authority that signed the server's, for 127.0.0.1 alone.
+	// CAFile contains the certificate of the authority that signed the server's certificate, which is for 127.0.0.1 alone.
 	CAFile string
 
 	t       testing.TB
@@ -51,13 +51,13 @@ type Server struct {
 	gone    chan struct{}
 }
 
-// Start starts a server with people and groups. Lines of slapd.conf are added to those of the database.
+// Start starts a server with people and groups. The lines are added to the database section of slapd.conf.
 func Start(t testing.TB, lines ...string) *Server {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it starts slapd")
 	}
-	dir, err := os.MkdirTemp("", "gatehouse-ldap-") // the path of a test's own directory may be too long for what slapd does with it
+	dir, err := os.MkdirTemp("", "gatehouse-ldap-") // the path of t.TempDir may be too long for a socket of slapd
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (s *Server) must(err error) {
 	}
 }
 
-// address returns an address that stays the test's own while the server is down.
+// address returns an address that stays reserved while the server is down.
 func address(t testing.TB) string {
 	t.Helper()
 	port, err := loopback.Reserve()
@@ -96,7 +96,7 @@ func (s *Server) write(name, content string) {
 	s.must(os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600))
 }
 
-// writeConfiguration writes slapd.conf. Nobody but a user reads the user's password, which the bind itself compares.
+// writeConfiguration writes slapd.conf. No identity may read the passwords of users; a bind compares them.
 func (s *Server) writeConfiguration(lines []string) {
 	s.t.Helper()
 	s.must(os.Mkdir(filepath.Join(s.dir, "data"), 0o700))
@@ -111,12 +111,12 @@ func (s *Server) writeConfiguration(lines []string) {
 		"access to attrs=userPassword by anonymous auth by * none\naccess to * by dn.exact=\""+ReaderDN+"\" read by users read by * read\n")
 }
 
-// Run starts the server, again after Stop.
+// Run starts the server, also after Stop.
 func (s *Server) Run() {
 	s.t.Helper()
 	program, err := exec.LookPath("slapd")
 	if err != nil {
-		program = "/usr/sbin/slapd" // which is not on everybody's path
+		program = "/usr/sbin/slapd" // which is not in every PATH
 	}
 	output, err := os.Create(filepath.Join(s.dir, "log"))
 	s.must(err)
@@ -130,7 +130,7 @@ func (s *Server) Run() {
 	gone := make(chan struct{})
 	s.gone = gone
 	go func(command *exec.Cmd) {
-		_ = command.Wait() // how it ended is in the log
+		_ = command.Wait() // the log says how it ended
 		close(gone)
 	}(s.command)
 	for until := time.Now().Add(time.Minute); ; {
@@ -157,19 +157,19 @@ func (s *Server) Stop() {
 	<-s.gone
 }
 
-// Pause stops the server without closing its connections, and Continue lets it go on.
+// Pause stops the server without closing its connections, until Continue.
 func (s *Server) Pause() {
 	s.t.Helper()
 	s.must(s.command.Process.Signal(syscall.SIGSTOP))
 }
 
-// Continue lets a paused server go on.
+// Continue continues a paused server.
 func (s *Server) Continue() {
 	s.t.Helper()
 	s.must(s.command.Process.Signal(syscall.SIGCONT))
 }
 
-// writeCertificates makes an authority, and a certificate for 127.0.0.1.
+// writeCertificates creates an authority and a certificate for 127.0.0.1.
 func (s *Server) writeCertificates() {
 	s.t.Helper()
 	now := time.Now()

@@ -12,8 +12,8 @@ func PasswordOf(uid string) string { return uid + "'s password, that nobody gues
 // DN returns the name of a person's entry.
 func DN(uid string) string { return "uid=" + ldap.EscapeDN(uid) + "," + People }
 
-// fill adds ada, bob, and o'*hara (x), whose names want escaping; twin is there twice. Ada is in staff, which is in engineering, which is in
-// everybody, which is in staff; in the POSIX group dev; and in admins below another branch. Bob is in staff's sibling writers.
+// fill adds ada, bob, o'*hara (x), whose names need escaping, and twin, who exists twice. Ada is in staff, which is in engineering, which
+// is in everybody, which is in staff; in the POSIX group dev; and in admins in another branch. Bob is in writers, next to staff.
 func (s *Server) fill() {
 	s.t.Helper()
 	admin := s.Admin()
@@ -41,7 +41,7 @@ func (s *Server) fill() {
 	}))
 }
 
-// Admin returns a connection that is bound as the administrator. The caller closes it.
+// Admin returns a connection bound as the administrator. The caller closes it.
 func (s *Server) Admin() *ldap.Conn {
 	s.t.Helper()
 	conn, err := ldap.DialURL(s.URL)
@@ -50,7 +50,7 @@ func (s *Server) Admin() *ldap.Conn {
 	return conn
 }
 
-// AddPerson adds the entry of a person.
+// AddPerson adds a person's entry.
 func (s *Server) AddPerson(dn, uid string, addresses ...string) {
 	s.t.Helper()
 	admin := s.Admin()
@@ -69,7 +69,7 @@ func (s *Server) AddGroup(dn string, members ...string) {
 	s.must(add(admin, dn, map[string][]string{"objectClass": {"groupOfNames"}, "member": members}))
 }
 
-// Modify changes one attribute of an entry. Without values it is taken away.
+// Modify replaces one attribute of an entry. Without values it removes the attribute.
 func (s *Server) Modify(dn, attribute string, values ...string) {
 	s.t.Helper()
 	admin := s.Admin()

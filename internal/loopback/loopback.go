@@ -1,4 +1,4 @@
-// Package loopback keeps TCP ports for test servers that go down and come back at the same address of this machine.
+// Package loopback reserves TCP ports for test servers that stop and restart at the same address of this machine.
 package loopback
 
 import (
@@ -9,16 +9,15 @@ import (
 	"syscall"
 )
 
-// Port is a port that no other program is given. It is held by a socket that is bound and never listens: until a server
-// listens there a client is refused, and the kernel hands the number to nobody else, while a server that asks for it by
-// name and sets SO_REUSEADDR, as Go and PostgreSQL do, gets it as often as it likes. The socket is bound at every
-// address of the machine: a server that listens at all of them, as Caddy does at `:1234`, would otherwise meet a
-// connection that left from the machine's other address and that number.
+// Port is a reserved port. A socket that is bound and never listens holds it. Until a server listens there, clients are refused, and the
+// kernel does not assign the number to another program. A server that asks for the number and sets SO_REUSEADDR, as Go and PostgreSQL do,
+// gets it any number of times. The socket is bound at every address of the machine: a server that listens at all of them, as Caddy does
+// at `:1234`, would otherwise conflict with an outgoing connection from another address of the machine with that port number.
 type Port struct {
 	number, socket int
 }
 
-// Reserve takes a port that is free at every address, of IPv6 too where the machine has it.
+// Reserve takes a port that is free at every address, including IPv6 if the machine has it.
 func Reserve() (*Port, error) {
 	p, err := reserve(syscall.AF_INET6, &syscall.SockaddrInet6{})
 	if errors.Is(err, syscall.EAFNOSUPPORT) || errors.Is(err, syscall.EADDRNOTAVAIL) {
@@ -31,7 +30,7 @@ func Reserve() (*Port, error) {
 }
 
 func reserve(family int, everywhere syscall.Sockaddr) (*Port, error) {
-	// The lock keeps a child that is being started from inheriting the socket before it is marked.
+	// The lock prevents a child that is being started from inheriting the socket before it is marked close-on-exec.
 	syscall.ForkLock.RLock()
 	socket, err := syscall.Socket(family, syscall.SOCK_STREAM, 0)
 	if err == nil {
@@ -76,10 +75,10 @@ func (p *Port) bind(family int, everywhere syscall.Sockaddr) error {
 	return nil
 }
 
-// Addr is 127.0.0.1 and the port, as net.Listen and net.Dial take them.
+// Addr returns 127.0.0.1 and the port, in the form of net.Listen and net.Dial.
 func (p *Port) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.number)) }
 
-// Number is the port alone.
+// Number returns the port alone.
 func (p *Port) Number() int { return p.number }
 
 // Close releases the port. A listener on it is unaffected.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestAServerComesBackAtItsPort: with clients connected when the server goes, which leaves the port in TIME_WAIT.
+// TestAServerComesBackAtItsPort restarts a server with connected clients, which leaves the port in TIME_WAIT.
 func TestAServerComesBackAtItsPort(t *testing.T) {
 	p, err := Reserve()
 	if err != nil {
@@ -39,8 +39,8 @@ func TestAServerComesBackAtItsPort(t *testing.T) {
 	}
 }
 
-// TestNobodyElseIsGivenThePort: a program that does not ask for the port by name and with SO_REUSEADDR gets another, at
-// whichever address of the machine. A server at all addresses would meet it there.
+// TestNobodyElseIsGivenThePort: a program that does not ask for the port by number and with SO_REUSEADDR gets another one, at any address
+// of the machine. Otherwise a server at all addresses would conflict with it.
 func TestNobodyElseIsGivenThePort(t *testing.T) {
 	p, err := Reserve()
 	if err != nil {

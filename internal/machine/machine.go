@@ -1,4 +1,4 @@
-// Package machine reports how busy the machine is, so that a test can bound a time by the number that a document promises. Only
+// Package machine measures how busy the machine is. With it a test can check a time against the number that a document promises. Only
 // tests import it.
 //
 //	func TestMain(m *testing.M) { machine.Watch(); os.Exit(m.Run()) }
@@ -18,7 +18,7 @@ import (
 // interval is the time between two samples.
 const interval = 20 * time.Millisecond
 
-// sample is how many threads could run at a moment, on the whole machine.
+// sample is the number of runnable threads on the whole machine at a moment.
 type sample struct {
 	at      time.Time
 	running int
@@ -30,7 +30,7 @@ var (
 	samples []sample
 )
 
-// Watch begins to take samples, until the process ends. Further calls do nothing.
+// Watch starts taking samples until the process ends. Further calls do nothing.
 func Watch() {
 	once.Do(func() { go watch() })
 }
@@ -48,7 +48,7 @@ func watch() {
 	}
 }
 
-// runnable returns how many threads of the machine run or wait for a processor, without the one that asks.
+// runnable returns how many threads of the machine run or wait for a processor, without the calling one.
 func runnable() (int, error) {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -57,7 +57,7 @@ func runnable() (int, error) {
 	return parse(string(text))
 }
 
-// parse reads the fourth field of /proc/loadavg, such as 3/345 (proc_loadavg(5)).
+// parse parses the fourth field of /proc/loadavg, such as 3/345 (proc_loadavg(5)).
 func parse(text string) (int, error) {
 	var averages [3]float64
 	var running, all int
@@ -70,24 +70,23 @@ func parse(text string) (int, error) {
 	return running - 1, nil
 }
 
-// Fair returns how long something that has just ended, and took that long, would have taken if no thread had waited for a
-// processor: with twice as many threads as processors on average, half of the time. A time on a machine that is not busy is
-// returned as it is.
+// Fair returns how long something that has just ended, and took that long, would have taken if no thread had waited for a processor: with
+// twice as many threads as processors on average, half of the time. On a machine that is not busy it returns took.
 func Fair(took time.Duration) time.Duration {
 	mu.Lock()
 	defer mu.Unlock()
 	return time.Duration(float64(took) / share(samples, time.Now().Add(-took), runtime.NumCPU()))
 }
 
-// Stretch returns how long something may take that is promised within a time on a machine that is not busy, if it took place just
-// now: what Fair divides by, Stretch multiplies with.
+// Stretch returns how long something that just took place may have taken, given the time promised for a machine that is not busy. It
+// multiplies by what Fair divides by.
 func Stretch(promised time.Duration) time.Duration {
 	mu.Lock()
 	defer mu.Unlock()
 	return time.Duration(float64(promised) * share(samples, time.Now().Add(-promised), runtime.NumCPU()))
 }
 
-// share is how many threads there were for each processor since a moment, on average, and at least one.
+// share returns the average number of threads per processor since a moment, at least one.
 func share(samples []sample, since time.Time, processors int) float64 {
 	sum, count := 0, 0
 	for i := len(samples) - 1; i >= 0; i-- {

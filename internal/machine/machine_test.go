@@ -44,7 +44,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestStretchUndoesFair: a time that is exactly within its promise on a busy machine is so by either.
+// TestStretchUndoesFair: a time exactly at its bound on a busy machine is within it by either function.
 func TestStretchUndoesFair(t *testing.T) {
 	mu.Lock()
 	before := samples

@@ -15,27 +15,27 @@ import (
 	"time"
 )
 
-// oldest is the first major version that Gatehouse supports.
+// oldest is the oldest major version that Gatehouse supports.
 const oldest = 15
 
-// host is what servers of one test process share.
+// host is what the servers of one test process share.
 type host struct {
 	bin  string // the directory of the programs of PostgreSQL
 	root string // the directory of all servers, reachable for their user
-	// credential is the user of the servers when the tests run as root, whom PostgreSQL refuses.
+	// credential is the user of the servers when the tests run as root, because PostgreSQL refuses root.
 	credential *syscall.Credential
-	// janitor ends with this process, and cleans up when it does. Nothing is written to it; the field keeps it open.
+	// janitor ends with this process and then cleans up. Nothing is written to it; the field keeps it open.
 	janitor io.WriteCloser
 }
 
-// onDisk is the host of servers that sync to the disk, and inMemory that of the server that all share: no test kills it, and to create
-// and drop a database takes a tenth of the time there.
+// onDisk is the host of servers that sync to the disk. inMemory is the host of the shared server: no test kills it, and creating and
+// dropping a database takes a tenth of the time there.
 var (
 	onDisk   = sync.OnceValues(func() (*host, error) { return newHost("") })
 	inMemory = sync.OnceValues(func() (*host, error) { return newHost(memory()) })
 )
 
-// memory is a directory in memory; empty where the machine has no room in memory for the databases of tests.
+// memory returns a directory in memory, or "" if the machine has too little memory for the databases of tests.
 func memory() string {
 	const dir, room = "/dev/shm", 2 << 30
 	var free syscall.Statfs_t
@@ -45,7 +45,7 @@ func memory() string {
 	return dir
 }
 
-// newHost finds the programs and makes a directory in that one; empty: in the one for temporary files.
+// newHost finds the programs and creates a directory in that one, or in the directory for temporary files if it is empty.
 func newHost(in string) (*host, error) {
 	bin, err := findPrograms("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil {
@@ -64,7 +64,7 @@ func newHost(in string) (*host, error) {
 	return h, h.giveUpRoot()
 }
 
-// findPrograms picks the newest of Debian's versions.
+// findPrograms returns the newest of Debian's versions.
 func findPrograms(pattern string) (string, error) {
 	found, err := filepath.Glob(pattern)
 	if err != nil {
@@ -87,8 +87,8 @@ func findPrograms(pattern string) (string, error) {
 //go:embed janitor.sh
 var janitorScript string
 
-// startJanitor starts a process that sees this one end, even by SIGKILL or the test binary's own timeout, and then kills
-// every server and removes the directory. PR_SET_PDEATHSIG would not reach the children of a server that is paused.
+// startJanitor starts a process that notices the end of this one, even by SIGKILL or the test binary's own timeout, and then kills every
+// server and removes the directory. PR_SET_PDEATHSIG would not reach the children of a paused server.
 func (h *host) startJanitor() error {
 	command := exec.Command("sh", "-c", janitorScript) //nolint:gosec // the script is part of the program
 	command.Dir = "/"
@@ -105,7 +105,7 @@ func (h *host) startJanitor() error {
 	return err
 }
 
-// giveUpRoot makes the user of Debian's package the owner of the directory and of all that runs in it.
+// giveUpRoot makes the user of Debian's package the owner of the directory and of all programs that run in it.
 func (h *host) giveUpRoot() error {
 	owner, err := user.Lookup("postgres")
 	if err != nil {
@@ -123,8 +123,8 @@ func (h *host) giveUpRoot() error {
 	return os.Chown(h.root, int(uid), int(gid))
 }
 
-// program prepares a program of PostgreSQL, or another, as the user of the servers. What the environment says about
-// PostgreSQL is for other servers.
+// program prepares a program of PostgreSQL, or another, to run as the user of the servers. It removes PostgreSQL's environment variables,
+// which are meant for other servers.
 func (h *host) program(name string, arguments ...string) *exec.Cmd {
 	if inside := filepath.Join(h.bin, name); exists(inside) {
 		name = inside
@@ -132,12 +132,12 @@ func (h *host) program(name string, arguments ...string) *exec.Cmd {
 	command := exec.Command(name, arguments...) //nolint:gosec // the callers name programs of PostgreSQL
 	command.Dir = h.root
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=" + h.root}
-	// A session of its own, so that Ctrl-C in a terminal reaches the tests and not the servers under them.
+	// Its own session: Ctrl-C in a terminal must reach the tests and not their servers.
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: h.credential, Setsid: true}
 	return command
 }
 
-// run runs a program to its end.
+// run runs a program and waits for it.
 func (h *host) run(name string, arguments ...string) error {
 	command := h.program(name, arguments...)
 	watchdog := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
@@ -154,7 +154,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// write makes a file that the user of the servers owns and no other user reads.
+// write creates a file that only the user of the servers can read.
 func (h *host) write(path, content string) error {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil || h.credential == nil {
 		return err
@@ -162,7 +162,7 @@ func (h *host) write(path, content string) error {
 	return os.Chown(path, int(h.credential.Uid), int(h.credential.Gid))
 }
 
-// mkdir makes a directory that the user of the servers owns.
+// mkdir creates a directory that the user of the servers owns.
 func (h *host) mkdir(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil || h.credential == nil {
 		return err
@@ -170,7 +170,7 @@ func (h *host) mkdir(path string) error {
 	return os.Chown(path, int(h.credential.Uid), int(h.credential.Gid))
 }
 
-// template is the directory of a fresh database cluster, made once and copied for each server.
+// template is the directory of a fresh database cluster, created once and copied for each server.
 var template = sync.OnceValues(func() (string, error) {
 	h, err := inMemory()
 	if err != nil {
@@ -180,7 +180,7 @@ var template = sync.OnceValues(func() (string, error) {
 	if err := h.write(secret, password+"\n"); err != nil {
 		return "", err
 	}
-	// The template is thrown away with the tests; what a server makes of its copy is synced to the disk.
+	// The template is deleted with the tests, and need not be synced. A server syncs its own copy.
 	return dir, h.run("initdb", "-D"+dir, "--no-sync", "--locale=C.UTF-8", "--encoding=UTF8",
 		"--auth=scram-sha-256", "--username="+superuser, "--pwfile="+secret)
 })

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// childEnv says how a child process of the test ends.
+// childEnv is the environment variable that says how a child process of the test ends.
 const childEnv = "GATEHOUSE_PGTEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// endLikeThis starts a server, says where, and ends this process without a word to the server.
+// endLikeThis starts a server, prints where, and ends this process without stopping the server.
 func endLikeThis(how string) {
 	s, err := create(nil, onDisk, nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func endLikeThis(how string) {
 	case "killed":
 		time.Sleep(time.Hour)
 	case "killed while paused":
-		if err := s.process.pause(); err != nil { // Pause would tell the test, and here is none.
+		if err := s.process.pause(); err != nil { // Pause needs a test, and there is none here
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -45,7 +45,7 @@ func endLikeThis(how string) {
 	os.Exit(0)
 }
 
-// TestNoServerOutlivesItsTests: not the postmaster, none of its children, and no directory.
+// TestNoServerOutlivesItsTests: neither the postmaster nor its children nor the directory outlive the test process.
 func TestNoServerOutlivesItsTests(t *testing.T) {
 	self, err := os.Executable()
 	must(t, err)
@@ -61,7 +61,7 @@ func TestNoServerOutlivesItsTests(t *testing.T) {
 			must(t, child.Start())
 			t.Cleanup(func() {
 				_ = child.Process.Kill()
-				_ = child.Wait() // so that the complaints are complete
+				_ = child.Wait() // after this its output is complete
 				if t.Failed() {
 					t.Logf("the child complains: %s", &complaints)
 				}
@@ -81,7 +81,7 @@ func TestNoServerOutlivesItsTests(t *testing.T) {
 			if strings.HasPrefix(how, "killed") {
 				must(t, child.Process.Kill())
 			}
-			_ = child.Wait() // It fails on purpose.
+			_ = child.Wait() // it fails on purpose
 			must(t, eventually("end of the server", func() (bool, error) {
 				for _, pid := range family {
 					if _, state, err := stat(pid); err == nil && state != "Z" {
@@ -94,7 +94,7 @@ func TestNoServerOutlivesItsTests(t *testing.T) {
 	}
 }
 
-// childrenOf lists the backends of a server whose process is still there.
+// childrenOf lists the backends of a server whose process still exists.
 func childrenOf(t *testing.T, postmaster int, how string) []int {
 	t.Helper()
 	if !strings.HasPrefix(how, "killed") {

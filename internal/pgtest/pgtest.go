@@ -1,13 +1,13 @@
-// Package pgtest starts real PostgreSQL servers for tests, from the programs of Debian's package, each in a directory of
-// its own and on a port of 127.0.0.1 that stays its own while it is down. All but the shared one sync to the disk as in production,
-// because what survives a crash is what many of the tests are about.
+// Package pgtest starts PostgreSQL servers for tests from the programs of Debian's package, each in its own directory and on a port of
+// 127.0.0.1 that stays reserved while it is down. All but the shared one sync to the disk as in production, because many tests are about
+// what survives a crash.
 //
 //	server := pgtest.Shared(t)              // one for all tests of a package that do not disturb it
-//	dsn := server.Database(t)               // empty, and gone after the test
+//	dsn := server.Database(t)               // empty, and dropped after the test
 //	server := pgtest.Start(t, "max_connections=20") // one to stop, kill and pause
 //
-// A test fails when the programs are missing; with -short, as `make quick` says, it is skipped. No server outlives the test process, however that ends: see janitor.sh.
-// The package reads Linux's /proc.
+// A test fails when the programs are missing. With -short, which `make quick` uses, it is skipped. No server outlives the test process,
+// however that ends; see janitor.sh. The package requires Linux's /proc.
 package pgtest
 
 import (
@@ -31,12 +31,11 @@ import (
 const (
 	superuser = "gatehouse"
 	password  = "open-sesame-for-tests"
-	// patience is how long a step may take on a machine that is busy with other things.
+	// patience is how long a step may take on a busy machine.
 	patience = 2 * time.Minute
 )
 
-// Server is a PostgreSQL server. Its methods may be called from any goroutine of the test that started it; what goes wrong
-// in them fails that test.
+// Server is a PostgreSQL server. Its methods may be called from any goroutine of the test that started it. Their errors fail that test.
 type Server struct {
 	t    testing.TB
 	host *host
@@ -48,7 +47,7 @@ type Server struct {
 	mu      sync.Mutex
 	process *process
 	paused  bool
-	// awaited are the names of the standbys without which no commit is acknowledged.
+	// awaited are the names of the standbys that must confirm commits.
 	awaited []string
 }
 
@@ -72,8 +71,8 @@ var shared struct {
 	server *Server
 }
 
-// Shared is the server that the tests of one binary share, started when the first of them asks. Its disk is in memory, where the
-// machine has room. It ends with the process. Who disturbs it disturbs the others.
+// Shared returns the server that the tests of one binary share. The first call starts it, and it ends with the process. Its disk is in
+// memory if the machine has room. A test that disturbs it disturbs the others.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	notInShort(t)
@@ -89,7 +88,7 @@ func Shared(t testing.TB) *Server {
 	return shared.server
 }
 
-// notInShort leaves a test out of `make quick`.
+// notInShort skips a test with -short.
 func notInShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -119,7 +118,7 @@ func create(t testing.TB, on func() (*host, error), settings []string) (*Server,
 	return s, nil
 }
 
-// newServer makes an empty directory and reserves a port.
+// newServer creates an empty directory and reserves a port.
 func newServer(t testing.TB, on func() (*host, error)) (*Server, error) {
 	h, err := on()
 	if err != nil {
@@ -137,14 +136,14 @@ func newServer(t testing.TB, on func() (*host, error)) (*Server, error) {
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 func (s *Server) log() string  { return filepath.Join(s.dir, "log") }
 
-// configure writes the settings of this server into a file of its own. Those that the caller asks for come last and win;
-// ALTER SYSTEM wins over all.
+// configure writes the settings of this server into a separate file. The caller's settings come last and take precedence. ALTER SYSTEM
+// takes precedence over all.
 func (s *Server) configure(settings []string) error {
 	lines := []string{
 		"listen_addresses = '127.0.0.1'",
 		fmt.Sprintf("port = %d", s.port.Number()),
 		fmt.Sprintf("unix_socket_directories = '%s'", s.dir),
-		// What a killed server leaves of it goes with its directory.
+		// What a killed server leaves of it is deleted with its directory.
 		"dynamic_shared_memory_type = mmap",
 		"log_line_prefix = '%m [%p] %q%u@%d '",
 	}
@@ -155,7 +154,7 @@ func (s *Server) configure(settings []string) error {
 	return s.host.write(filepath.Join(s.data(), "postgresql.conf"), "include 'pgtest.conf'\ninclude_if_exists 'standby.conf'\n")
 }
 
-// start starts the postmaster and waits until it accepts connections, which after a crash is when it has recovered.
+// start starts the postmaster and waits until it accepts connections, which after a crash is after the recovery.
 func (s *Server) start() error {
 	p, err := launch(s.host, s.data(), s.log())
 	if err != nil {
@@ -174,7 +173,7 @@ func (s *Server) start() error {
 	return nil
 }
 
-// lastWords is the end of the server's log.
+// lastWords returns the end of the server's log.
 func (s *Server) lastWords() string {
 	text, err := os.ReadFile(s.log())
 	if err != nil {
@@ -203,12 +202,12 @@ func (s *Server) discard() error {
 	return errors.Join(err, s.freeMemory(), s.port.Close(), os.RemoveAll(s.dir))
 }
 
-// freeMemory frees the segment of System V shared memory that a killed server left and its successor would have taken
-// over. The kernel has room for a few thousand of them.
+// freeMemory frees the segment of System V shared memory that a killed server left and that its successor would have taken over. The
+// kernel has room for a few thousand of them.
 func (s *Server) freeMemory() error {
 	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // It ended by itself, or never began.
+		return nil // it ended by itself, or never began
 	}
 	const line = 6 // the key and the id
 	lines := strings.Split(string(text), "\n")
@@ -222,27 +221,27 @@ func (s *Server) freeMemory() error {
 	return s.host.run("ipcrm", "--shmem-id", segment[1])
 }
 
-// Addr is the host and the port of the server. It keeps them while it is down.
+// Addr returns the host and port of the server, which do not change while it is down.
 func (s *Server) Addr() string { return s.port.Addr() }
 
-// DSN is the URL of a database of this server, whether it exists or not. After a promotion it leads to what the primary
-// had under the name.
+// DSN returns the URL of a database of this server, whether it exists or not. After a promotion it leads to the primary's former database
+// of that name.
 func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", superuser, password, s.Addr(), database)
 }
 
-// Via is a DSN with another host and port, such as those of a proxy before the server.
+// Via returns the DSN with another host and port, such as those of a proxy.
 func Via(dsn, addr string) string {
 	u, err := url.Parse(dsn)
 	if err != nil {
-		panic(err) // It is not one of DSN's.
+		panic(err) // it does not come from DSN
 	}
 	u.Host = addr
 	return u.String()
 }
 
-// Stop ends the server and waits for its end. The mode is "smart", which waits for all clients to go; "fast", which ends
-// their transactions; or "immediate", after which Resume recovers as after a crash.
+// Stop stops the server and waits for its end. The mode is "smart", which waits for all clients to disconnect; "fast", which aborts their
+// transactions; or "immediate", after which Resume recovers as after a crash.
 func (s *Server) Stop(mode string) {
 	signals := map[string]syscall.Signal{"smart": syscall.SIGTERM, "fast": syscall.SIGINT, "immediate": syscall.SIGQUIT}
 	stop, ok := signals[mode]
@@ -254,10 +253,10 @@ func (s *Server) Stop(mode string) {
 	})
 }
 
-// Kill ends all processes of the server by SIGKILL, as a power failure would. Resume recovers.
+// Kill kills all processes of the server with SIGKILL, like a power failure. Resume recovers.
 func (s *Server) Kill() { s.change("killing", (*process).kill) }
 
-// Pause stops all processes of the server as they stand: the kernel still accepts connections, and none answers.
+// Pause stops all processes of the server with SIGSTOP: the kernel still accepts connections, and none is answered.
 func (s *Server) Pause() {
 	s.change("pausing", func(p *process) error {
 		s.setPaused(true)
@@ -265,7 +264,7 @@ func (s *Server) Pause() {
 	})
 }
 
-// Unpause lets a paused server go on.
+// Unpause continues a paused server.
 func (s *Server) Unpause() {
 	s.change("unpausing", func(p *process) error {
 		s.setPaused(false)
@@ -279,8 +278,8 @@ func (s *Server) setPaused(paused bool) {
 	s.paused = paused
 }
 
-// change does something to a running server. It does not hold the lock meanwhile, so that a stop that waits for clients
-// can be followed by one that does not.
+// change does something to a running server. It does not hold the lock meanwhile, because a stop that waits for clients may be followed
+// by one that does not.
 func (s *Server) change(what string, do func(*process) error) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -303,7 +302,7 @@ func (s *Server) Resume() {
 		return
 	}
 	s.paused = false
-	// The number that a killed postmaster leaves may be that of another server by now, and all of this one are gone.
+	// All processes of this server are gone, and the process id in the file may be another server's by now.
 	if err := os.RemoveAll(filepath.Join(s.data(), "postmaster.pid")); err != nil {
 		s.t.Errorf("resuming PostgreSQL: %v", err)
 	} else if err := s.start(); err != nil {
@@ -318,14 +317,14 @@ func (s *Server) Restart(mode string) {
 	s.Resume()
 }
 
-// answers reports whether statements can be expected to be answered.
+// answers reports whether the server can be expected to answer statements.
 func (s *Server) answers() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.process.alive() && !s.paused
 }
 
-// soon bounds a statement of the package itself.
+// soon returns a context that bounds a statement of the package itself.
 func soon() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), patience)
 }

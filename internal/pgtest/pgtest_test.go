@@ -20,7 +20,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// open opens a database, with no more than a few connections.
+// open opens a database with at most a few connections.
 func open(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("pgx", dsn)
@@ -36,7 +36,7 @@ func execute(t testing.TB, db *sql.DB, statement string) {
 	must(t, err)
 }
 
-// ask reads one value. A connection of the pool that died with the server is one error; the next is new.
+// ask checks the result of a query for one value. A pooled connection that died with the server fails once; the next one is new.
 func ask[T comparable](t testing.TB, db *sql.DB, query string, want T) {
 	t.Helper()
 	var got T
@@ -58,7 +58,7 @@ func hangs(t testing.TB, db *sql.DB, statement string) {
 	}
 }
 
-// TestDurabilityIsOn: nothing that these servers acknowledge is in memory only.
+// TestDurabilityIsOn: the servers acknowledge nothing that is only in memory.
 func TestDurabilityIsOn(t *testing.T) {
 	db := open(t, Shared(t).Database(t))
 	for _, setting := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
@@ -109,14 +109,14 @@ func TestCommittedRowsSurvive(t *testing.T) {
 	}
 }
 
-// TestSmartStopWaitsForClients: a fast stop after it does not.
+// TestSmartStopWaitsForClients: a smart stop waits for clients, and a fast stop after it does not.
 func TestSmartStopWaitsForClients(t *testing.T) {
 	t.Parallel()
 	s := Start(t)
 	db := open(t, s.Database(t))
 	client, err := db.Conn(t.Context())
 	must(t, err)
-	defer func() { _ = client.Close() }() // It is broken by then.
+	defer func() { _ = client.Close() }() // broken by then
 	stopped := make(chan struct{})
 	go func() { s.Stop("smart"); close(stopped) }()
 	must(t, eventually("server to refuse others", func() (bool, error) { return !s.accepts(), nil }))
@@ -145,7 +145,7 @@ func TestPause(t *testing.T) {
 	execute(t, db, "INSERT INTO rows VALUES (2)")
 }
 
-// TestDatabaseIsGoneAfterItsTest: even when somebody is still connected to it.
+// TestDatabaseIsGoneAfterItsTest: a database is dropped even if a client is still connected to it.
 func TestDatabaseIsGoneAfterItsTest(t *testing.T) {
 	s := Shared(t)
 	var dsn string
@@ -171,7 +171,7 @@ func TestDatabaseIsGoneAfterItsTest(t *testing.T) {
 	}
 }
 
-// TestCopy: a copy holds what was there, and is another database.
+// TestCopy: a copy has the same content, and is another database.
 func TestCopy(t *testing.T) {
 	s := Shared(t)
 	dsn := s.Database(t)

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// process is one life of a server, from its start to its death.
+// process is one run of a server, from its start to its end.
 type process struct {
 	command *exec.Cmd
 	gone    chan struct{} // closed when the postmaster has ended
 }
 
-// launch starts the postmaster with its output at the end of a log.
+// launch starts the postmaster and appends its output to a log.
 func launch(h *host, data, log string) (*process, error) {
 	output, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -31,7 +31,7 @@ func launch(h *host, data, log string) (*process, error) {
 		return nil, err
 	}
 	go func() {
-		_ = p.command.Wait() // How it ended is in the log.
+		_ = p.command.Wait() // the log says how it ended
 		close(p.gone)
 	}()
 	return p, nil
@@ -56,7 +56,7 @@ func (p *process) await() error {
 	}
 }
 
-// signal sends a signal to the postmaster. One that has ended is past it.
+// signal sends a signal to the postmaster. It does nothing if the postmaster has ended.
 func (p *process) signal(s syscall.Signal) error {
 	if err := p.command.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -64,7 +64,7 @@ func (p *process) signal(s syscall.Signal) error {
 	return nil
 }
 
-// freeze stops the postmaster. Once it stands still it has no new children.
+// freeze stops the postmaster, which then starts no new children.
 func (p *process) freeze() error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (p *process) unpause() error {
 	return errors.Join(err, p.signal(syscall.SIGCONT))
 }
 
-// kill is a power failure for all processes of the server. It returns when none of them is left, because a postmaster
-// refuses to start while a backend of its predecessor lives.
+// kill ends all processes of the server like a power failure. It returns when none is left, because a postmaster refuses to start while a
+// backend of its predecessor lives.
 func (p *process) kill() error {
 	if err := p.freeze(); err != nil || !p.alive() {
 		return err
@@ -109,12 +109,12 @@ func (p *process) kill() error {
 	})
 }
 
-// quit ends a server that will not be resumed, paused or not. Unlike kill it gives the shared memory back.
+// quit ends a server that will not be resumed, paused or not. Unlike kill it frees the shared memory.
 func (p *process) quit() error {
 	return errors.Join(p.unpause(), p.signal(syscall.SIGQUIT), p.await())
 }
 
-// signalChildren sends a signal to the children of the postmaster and tells who they were.
+// signalChildren sends a signal to the children of the postmaster and returns their process ids.
 func (p *process) signalChildren(s syscall.Signal) ([]int, error) {
 	entries, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *process) signalChildren(s syscall.Signal) ([]int, error) {
 		}
 		parent, _, err := stat(pid)
 		if err != nil || parent != p.command.Process.Pid {
-			continue // It may have ended since it was listed.
+			continue // it may have ended since it was listed
 		}
 		if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return nil, fmt.Errorf("signal to backend %d: %w", pid, err)
@@ -138,7 +138,7 @@ func (p *process) signalChildren(s syscall.Signal) ([]int, error) {
 	return children, nil
 }
 
-// stat reads the parent and the state of a process from /proc. The name before them is in parentheses and may hold any.
+// stat reads the parent and the state of a process from /proc. The name before them is in parentheses and may itself contain parentheses.
 func stat(pid int) (parent int, state string, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -152,7 +152,7 @@ func stat(pid int) (parent int, state string, err error) {
 	return parent, fields[0], err
 }
 
-// eventually asks until the answer is yes, or an error, or patience is at its end.
+// eventually calls ask until it returns true or an error, or patience is over.
 func eventually(what string, ask func() (bool, error)) error {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if yes, err := ask(); yes || err != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// maintenance is the database of the package's own statements.
+// maintenance is the database for the package's own statements.
 const maintenance = "postgres"
 
-// Database creates a database and returns its DSN. After the test it is dropped, with all connections to it.
+// Database creates a database and returns its DSN. The end of the test drops it, with all connections to it.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	return s.database(t, "template1")
 }
 
-// Copy is Database with all that another one holds, which must have no connections.
+// Copy is Database with the content of another database, which must have no connections.
 func (s *Server) Copy(t testing.TB, dsn string) string {
 	t.Helper()
 	u, err := url.Parse(dsn)
@@ -41,9 +41,9 @@ func (s *Server) database(t testing.TB, template string) string {
 	}
 	t.Cleanup(func() {
 		if !s.answers() {
-			return // The test left it down; the database goes with the server.
+			return // the test left the server down; the database goes with it
 		}
-		// No wait for a standby here: the test may have left it down.
+		// Do not wait for a standby: the test may have left it down.
 		if err := s.execute("SET synchronous_commit = local", "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Errorf("PostgreSQL: %v", err)
 		}
@@ -51,13 +51,13 @@ func (s *Server) database(t testing.TB, template string) string {
 	return s.DSN(name)
 }
 
-// createDatabase creates a database of the test's own, with what is in another one.
+// createDatabase creates a database from a template.
 func (s *Server) createDatabase(template string) (name string, err error) {
 	name = fmt.Sprintf("test%d", serial.Add(1))
 	return name, s.execute("CREATE DATABASE " + name + " TEMPLATE " + template)
 }
 
-// execute runs statements one after the other, each in its own transaction, as CREATE DATABASE wants it.
+// execute runs statements one after the other, each in its own transaction, as CREATE DATABASE requires.
 func (s *Server) execute(statements ...string) error {
 	ctx, cancel := soon()
 	defer cancel()
@@ -74,7 +74,7 @@ func (s *Server) execute(statements ...string) error {
 	return nil
 }
 
-// holds reports whether a query about the state of the server answers true. Only a server that cannot be asked is an error.
+// holds reports whether a query about the state of the server returns true. It returns an error only if the server cannot be queried.
 func (s *Server) holds(query string, arguments ...any) (bool, error) {
 	ctx, cancel := soon()
 	defer cancel()
@@ -91,7 +91,7 @@ func (s *Server) holds(query string, arguments ...any) (bool, error) {
 	return yes, err
 }
 
-// accepts reports whether the server lets clients in. A server whose connections are all taken does.
+// accepts reports whether the server accepts clients, also when all its connections are taken.
 func (s *Server) accepts() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -105,9 +105,9 @@ func (s *Server) accepts() bool {
 	return true
 }
 
-// Standby starts a second server that follows this one by streaming replication, and waits until it does. When it is
-// synchronous, no commit is acknowledged before the standby has it on its disk, and none while the standby is away.
-// Settings of the primary hold for the standby too.
+// Standby starts a second server that follows this one by streaming replication, and waits until it does. If it is synchronous, no commit
+// is acknowledged before the standby has it on its disk, and none while the standby is away. Settings of the primary apply to the standby
+// too.
 func (s *Server) Standby(t testing.TB, synchronous bool) *Server {
 	t.Helper()
 	standby, err := newServer(t, onDisk)
@@ -127,7 +127,7 @@ func (s *Server) Standby(t testing.TB, synchronous bool) *Server {
 	return standby
 }
 
-// copyTo makes the directory of a standby. The slot keeps what the standby has not read while that is down.
+// copyTo creates the directory of a standby. The replication slot keeps what the standby has not read while it is down.
 func (s *Server) copyTo(standby *Server) error {
 	primary := fmt.Sprintf("host=127.0.0.1 port=%d user=%s password=%s application_name=%s sslmode=disable",
 		s.port.Number(), superuser, password, standby.name)
@@ -138,14 +138,14 @@ func (s *Server) copyTo(standby *Server) error {
 	}
 	settings := fmt.Sprintf("port = %d\nunix_socket_directories = '%s'\nprimary_conninfo = '%s'\nprimary_slot_name = '%s'\n"+
 		"synchronous_standby_names = ''\n", standby.port.Number(), standby.dir, primary, standby.name)
-	// What ALTER SYSTEM set on the primary is the primary's.
+	// Settings of ALTER SYSTEM belong to the primary.
 	return errors.Join(
 		s.host.write(filepath.Join(standby.data(), "standby.conf"), settings),
 		s.host.write(filepath.Join(standby.data(), "postgresql.auto.conf"), ""),
 		s.host.write(filepath.Join(standby.data(), "standby.signal"), ""))
 }
 
-// follow waits until a standby streams, and makes it synchronous.
+// follow waits until a standby streams, and makes it synchronous if asked.
 func (s *Server) follow(standby *Server, synchronous bool) error {
 	if synchronous {
 		s.mu.Lock()
@@ -163,7 +163,7 @@ func (s *Server) follow(standby *Server, synchronous bool) error {
 	})
 }
 
-// Promote makes a primary of a standby and returns when it accepts writes.
+// Promote turns a standby into a primary and returns when it accepts writes.
 func (s *Server) Promote() {
 	s.t.Helper()
 	if promoted, err := s.holds("SELECT pg_promote(true, $1)", int(patience.Seconds())); err != nil || !promoted {

@@ -1,7 +1,7 @@
 // Command promises writes docs/threats.md from the tests: `make threats`.
 //
-// A promise is a test that is named for a row, such as TestT29… or TestA28A29…, and whose comment begins with a sentence "input → outcome".
-// The cases of tokenissuer/storetest are functions that name their row behind their name: "endFamilies (S60): …".
+// A promise is a test whose name contains a row, such as TestT29… or TestA28A29…, and whose comment begins with a sentence "input →
+// outcome". The cases of tokenissuer/storetest are functions that name their row after their name: "endFamilies (S60): …".
 package main
 
 import (
@@ -39,9 +39,9 @@ found. ` + "`go test -run '^TestT29' ./...`" + ` runs all tests of a row. Only t
 other places.
 `
 
-// promise is a test that states what happens.
+// promise is a test that states an outcome.
 type promise struct {
-	path string // of its file, from the root
+	path string // of its file, relative to the root
 	name string
 	rows []string
 	says string // the first sentence of its comment, without the name
@@ -57,7 +57,7 @@ func main() {
 	}
 }
 
-// promises returns the tests below root that state a row: those whose comment says "→", and for a row without one its first test.
+// promises returns the tests below root that state a row: those whose comment contains "→", and for a row without one its first test.
 func promises(root string) ([]promise, error) {
 	var all []promise
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -114,7 +114,7 @@ var (
 	begins = regexp.MustCompile("^[A-Z`\"0-9(]")
 )
 
-// stated reads a function's name and comment.
+// stated parses a function's name and comment.
 func stated(f *ast.FuncDecl) promise {
 	p := promise{name: f.Name.Name, says: firstSentence(strings.Join(strings.Fields(f.Doc.Text()), " "))}
 	named, isTest := strings.CutPrefix(p.name, "Test")
@@ -164,7 +164,7 @@ func firstSentence(text string) string {
 	}
 }
 
-// render writes the page: a heading for each package and file, a line for each promise.
+// render formats the page: a heading for each package and file, a line for each promise.
 func render(found []promise) []byte {
 	var b bytes.Buffer
 	b.WriteString(head)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestThreatsPage: docs/threats.md says what the tests say.
+// TestThreatsPage: docs/threats.md is up to date with the tests.
 func TestThreatsPage(t *testing.T) {
 	root := filepath.Join("..", "..")
 	found, err := promises(root)

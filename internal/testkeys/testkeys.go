@@ -1,5 +1,5 @@
-// Package testkeys makes keys for the tests of the packages above keys, and signs with them what no issuer would: any
-// header and any claims. It signs with the standard library, and so independently of the code under test.
+// Package testkeys creates keys for the tests of packages that depend on package keys, and signs arbitrary headers and claims with them.
+// It signs with the standard library, independently of the code under test.
 package testkeys
 
 import (
@@ -27,13 +27,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Algorithms are those that we sign with.
+// Algorithms are the algorithms that the issuer signs with.
 var Algorithms = []oauth.Algorithm{oauth.ES256, oauth.RS256, oauth.EdDSA}
 
-// Shared returns a signing key of each algorithm, the same ones in every test of a process: RSA keys are slow to make.
+// Shared returns a signing key of each algorithm, the same in every test of a process, because RSA keys are slow to generate.
 func Shared() map[oauth.Algorithm]*keys.SigningKey { return shared() }
 
-// Foreign returns a signing key of each algorithm, of another environment.
+// Foreign returns a signing key of each algorithm of another issuer.
 func Foreign() map[oauth.Algorithm]*keys.SigningKey { return foreign() }
 
 var shared, foreign = sync.OnceValue(generate), sync.OnceValue(generate)
@@ -50,8 +50,8 @@ func generate() map[oauth.Algorithm]*keys.SigningKey {
 	return made
 }
 
-// Fixed returns keys that are the same in every process, so that what one worker of a fuzzer finds another can repeat: the
-// ES256 key of RFC 7515 A.3 and the Ed25519 key of RFC 8037 A.1.
+// Fixed returns keys that are the same in every process, which lets one worker of a fuzzer reproduce what another found: the ES256 key of
+// RFC 7515 appendix A.3 and the Ed25519 key of RFC 8037 appendix A.1.
 func Fixed(tb testing.TB) map[oauth.Algorithm]*keys.SigningKey {
 	tb.Helper()
 	secret := func(text string) []byte {
@@ -83,7 +83,7 @@ func Fixed(tb testing.TB) map[oauth.Algorithm]*keys.SigningKey {
 	}
 }
 
-// opened remembers the private halves, by key: they take long to parse.
+// opened caches the private halves, by key, because they are slow to parse.
 var opened sync.Map
 
 // Private returns the private half of a key.
@@ -106,19 +106,19 @@ func Private(key *keys.SigningKey) crypto.Signer {
 // Public returns the public half of a key.
 func Public(key *keys.SigningKey) crypto.PublicKey { return Private(key).Public() }
 
-// Header returns the JOSE header that we write for a key, with edits as for tokentest.Object.
+// Header returns the JOSE header that the issuer writes for a key, with edits as for tokentest.Object.
 func Header(key *keys.SigningKey, edits ...string) string {
 	return tokentest.Object([]string{
 		"alg", strconv.Quote(string(key.Algorithm)), "typ", `"at+jwt"`, "kid", strconv.Quote(key.ID),
 	}, edits)
 }
 
-// Sign returns a token of any header and payload.
+// Sign returns a token with any header and payload.
 func Sign(key *keys.SigningKey, header, payload string) string {
 	return SignInput(key, tokentest.Encode(header)+"."+tokentest.Encode(payload))
 }
 
-// SignInput returns the token of any signing input (RFC 7515 §2). No signature is drawn: one input has one token.
+// SignInput returns the token of any signing input (RFC 7515 §2). Signatures are deterministic: one input has one token.
 func SignInput(key *keys.SigningKey, input string) string {
 	digest := sha256.Sum256([]byte(input))
 	var signature []byte
@@ -139,7 +139,7 @@ func SignInput(key *keys.SigningKey, input string) string {
 	return input + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// joined returns r and s of P-256 side by side (RFC 7518 §3.4).
+// joined returns r and s of a P-256 signature concatenated (RFC 7518 §3.4).
 func joined(der []byte) ([]byte, error) {
 	var pair struct{ R, S *big.Int }
 	if _, err := asn1.Unmarshal(der, &pair); err != nil {
@@ -148,8 +148,8 @@ func joined(der []byte) ([]byte, error) {
 	return slices.Concat(pair.R.FillBytes(make([]byte, 32)), pair.S.FillBytes(make([]byte, 32))), nil
 }
 
-// Master returns the master key made of that byte, the same in every process, of a store in which every token has had a
-// MAC in its jti since the given time.
+// Master returns the master key that repeats the byte secret, the same in every process. It belongs to a store in which every token has had
+// a MAC in its jti since the given time.
 func Master(tb testing.TB, secret byte, since time.Time) *keys.MasterKey {
 	tb.Helper()
 	st := teststore.New(tb)

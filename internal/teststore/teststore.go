@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
-// New returns an empty store in memory, which no other test sees. A warning fails the test, whose end closes the store.
+// New returns an empty store in memory for this test alone. A warning fails the test. The end of the test closes the store.
 func New(tb testing.TB) *sqlstore.Store {
 	tb.Helper()
 	s, err := sqlstore.OpenMemory(context.Background(), sqlstore.Options{Warn: func(message string) { tb.Errorf("warning: %s", message) }})

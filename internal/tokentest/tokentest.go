@@ -1,5 +1,5 @@
-// Package tokentest holds what the tests of several packages of the core share: a clock, names, the members of JSON
-// objects. It imports oauth alone, so that the tests inside every other room may import it.
+// Package tokentest has helpers for the tests of several packages of the core: a clock, names, JSON objects. It imports only package
+// oauth, and the internal tests of every other package can therefore import it.
 package tokentest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// What the tests call an issuer and those who ask it.
+// Names of an issuer and its clients in tests.
 const (
 	// Issuer and Audience are those of our own tokens in every test.
 	Issuer   = "https://id.example"
@@ -25,7 +25,7 @@ const (
 	ClientSecret = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc"
 )
 
-// Start is when every test begins.
+// Start is the time at the beginning of every test.
 var Start = time.Unix(1_800_000_000, 0)
 
 // Clock is a clock that only a test moves.
@@ -63,8 +63,8 @@ func WantCode(tb testing.TB, err error, code oauth.ErrorCode) {
 	}
 }
 
-// WantRefusal fails the test unless nothing came but an invalid_token for one of the reasons. Several are for what nobody foresees
-// the fault of.
+// WantRefusal fails the test unless the result is only an invalid_token for one of the reasons. Several reasons are for malformed tokens
+// whose first detected fault does not matter.
 func WantRefusal[T any](tb testing.TB, got *T, err error, reasons ...string) {
 	tb.Helper()
 	if err == nil || got != nil {
@@ -86,8 +86,8 @@ func Eventually(tb testing.TB, what string, happened func() bool) {
 	}
 }
 
-// Object writes a JSON object. Members are names and values in turn, each value as raw JSON. Edits are alike: they put
-// a value in the place of a member's own, add a member, or (with the value "") leave it out.
+// Object returns a JSON object. members are alternating names and values, each value as raw JSON. edits have the same form: they replace
+// a member's value, add a member, or (with the value "") remove it.
 func Object(members, edits []string) string {
 	members = slices.Clone(members)
 	for i := 0; i < len(edits); i += 2 {
@@ -117,10 +117,10 @@ func Object(members, edits []string) string {
 	return "{" + b.String() + "}"
 }
 
-// Encode returns text in base64url without padding, as the parts of a JWS are (RFC 7515, section 2).
+// Encode returns text in base64url without padding, like the parts of a JWS (RFC 7515 §2).
 func Encode(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// Together makes n calls at once and returns their errors.
+// Together makes n concurrent calls and returns their errors.
 func Together(n int, call func(i int) error) []error {
 	var ready, done sync.WaitGroup
 	begin := make(chan struct{})

@@ -27,7 +27,7 @@ type WycheproofMessages struct {
 	} `json:"testGroups"`
 }
 
-// ReadWycheproof reads a file of test vectors, whose name is given without its ending.
+// ReadWycheproof reads a file of test vectors, named without its extension.
 func ReadWycheproof(tb testing.TB, name string, into any) {
 	tb.Helper()
 	data, err := fs.ReadFile(wycheproof.TestVectors, name+"_test.json")
@@ -39,7 +39,7 @@ func ReadWycheproof(tb testing.TB, name string, into any) {
 	}
 }
 
-// Unhex returns the bytes that a test vector writes in hexadecimal digits.
+// Unhex decodes the hexadecimal digits of a test vector.
 func Unhex(tb testing.TB, text string) []byte {
 	tb.Helper()
 	b, err := hex.DecodeString(text)

@@ -11,10 +11,10 @@ import (
 
 var _ store.AttemptCounter = (*Counter)(nil)
 
-// Counter counts failed attempts in memory, in a bounded number of buckets. It holds two generations: when the
-// current one is full it becomes the previous one, and the previous one is forgotten, all at once. A bucket that
-// fails again moves into the current generation, so one that is being attacked is kept, and a flood of other names
-// costs it nothing until half the limit of them have failed since. The zero value is not usable; see NewCounter.
+// Counter counts failed attempts in memory, in a bounded number of buckets. It holds two generations. When the current one is full, it
+// becomes the previous one, and the former previous one is dropped. A bucket that fails again moves into the current generation. A bucket
+// under attack is therefore kept, and a flood of other names evicts it only after half the limit of them have failed since its last
+// failure. The zero value is not usable; see NewCounter.
 type Counter struct {
 	half int // buckets a generation holds
 
@@ -22,10 +22,10 @@ type Counter struct {
 	current, previous map[digest]window
 }
 
-// digest stands for a bucket's name, so that a bucket costs the same whatever the length of its name.
+// digest stands for a bucket's name. The memory that a bucket uses does not depend on the length of its name.
 type digest = [sha256.Size]byte
 
-// window is the state of one bucket. Nothing expires by the wall clock: the callers' now decides which windows are over.
+// window is the state of one bucket. The now argument of the callers decides which windows are over, not the wall clock.
 type window struct {
 	failures int
 	until    time.Time
@@ -36,8 +36,8 @@ func NewCounter(limit int) *Counter {
 	return &Counter{half: max(limit/2, 1), current: make(map[digest]window), previous: make(map[digest]window)}
 }
 
-// Failures returns the failures in the bucket's current window and when that window ends; zero values when there is
-// none. A window is over in the moment that it names as its end.
+// Failures returns the failures in the bucket's current window and when that window ends, or zero values when there is none. At its end
+// exactly, a window is over.
 func (c *Counter) Failures(_ context.Context, bucket string, now time.Time) (n int, until time.Time) {
 	key := sha256.Sum256([]byte(bucket))
 	c.mu.Lock()
@@ -46,7 +46,7 @@ func (c *Counter) Failures(_ context.Context, bucket string, now time.Time) (n i
 	return w.failures, w.until
 }
 
-// Fail counts a failure. The first one opens a window of that length, the later ones do not move its end.
+// Fail counts a failure. The first failure opens a window of that length. Later ones do not move its end.
 func (c *Counter) Fail(_ context.Context, bucket string, length time.Duration, now time.Time) (n int, until time.Time) {
 	key := sha256.Sum256([]byte(bucket))
 	c.mu.Lock()
@@ -60,8 +60,8 @@ func (c *Counter) Fail(_ context.Context, bucket string, length time.Duration, n
 	return w.failures, w.until
 }
 
-// Forgive takes back one failure of the bucket's current window, and with the last one the window. The bucket stays in
-// its generation: a success is no attack, and evicts nothing.
+// Forgive takes back one failure of the bucket's current window, and removes the window with the last one. The bucket stays in its
+// generation: a success is not an attack and evicts nothing.
 func (c *Counter) Forgive(_ context.Context, bucket string, now time.Time) {
 	key := sha256.Sum256([]byte(bucket))
 	c.mu.Lock()
@@ -79,7 +79,7 @@ func (c *Counter) Forgive(_ context.Context, bucket string, now time.Time) {
 	holder[key] = w
 }
 
-// Learn replaces what is known of the bucket by what another counter, which knows better, has counted.
+// Learn replaces the state of a bucket with the count of another, more authoritative counter.
 func (c *Counter) Learn(bucket string, n int, until time.Time) {
 	key := sha256.Sum256([]byte(bucket))
 	c.mu.Lock()
@@ -91,7 +91,7 @@ func (c *Counter) Learn(bucket string, n int, until time.Time) {
 	c.keep(key, window{n, until})
 }
 
-// keep puts the window into the current generation, and begins another one when it is full.
+// keep stores the window in the current generation, and begins a new generation when it is full.
 func (c *Counter) keep(key digest, w window) {
 	if _, ok := c.current[key]; !ok && len(c.current) >= c.half {
 		c.current, c.previous = make(map[digest]window), c.current
@@ -99,14 +99,13 @@ func (c *Counter) keep(key digest, w window) {
 	c.current[key] = w
 }
 
-// forget takes the window from both generations: a bucket that has moved into the current one has left an older state in
-// the previous one.
+// forget deletes the window from both generations: a bucket that moved into the current one has left an older state in the previous one.
 func (c *Counter) forget(key digest) {
 	delete(c.current, key)
 	delete(c.previous, key)
 }
 
-// open returns the bucket's window unless it is over. The current generation knows better than the previous one.
+// open returns the bucket's window unless it is over. The current generation takes precedence over the previous one.
 func (c *Counter) open(key digest, now time.Time) window {
 	w, ok := c.current[key]
 	if !ok {

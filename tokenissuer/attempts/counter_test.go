@@ -14,8 +14,8 @@ func TestCounter(t *testing.T) {
 	storetest.RunAttempts(t, func(*testing.T) store.AttemptCounter { return NewCounter(1000) })
 }
 
-// TestCounterIsBounded floods the counter with names. It never holds more than its limit, and a bucket is kept for
-// as long as fewer than half the limit failed after it.
+// TestCounterIsBounded floods the counter with names. It never holds more than its limit, and a bucket is kept as long as fewer than half
+// the limit failed after it.
 func TestCounterIsBounded(t *testing.T) {
 	for _, limit := range []int{-1, 0, 1, 2, 3, 10, 101, 1000} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
@@ -34,8 +34,8 @@ func TestCounterIsBounded(t *testing.T) {
 	}
 }
 
-// TestForgiveUncoversNothing forgives buckets in each state that the two generations can leave them in, down to the
-// last failure and beyond: what the previous generation still knows of a bucket never comes back.
+// TestForgiveUncoversNothing forgives buckets in each state that the two generations can leave them in, down to the last failure and
+// beyond. The state in the previous generation never reappears.
 func TestForgiveUncoversNothing(t *testing.T) {
 	now := time.Unix(1, 0)
 	for _, c := range []struct {
@@ -73,8 +73,8 @@ func TestForgiveUncoversNothing(t *testing.T) {
 	}
 }
 
-// TestForgiveCostsNobodyAPlace forgives every bucket that is held, and some that are not: no bucket is forgotten for
-// it, none comes to be, and a window that is over stays over.
+// TestForgiveCostsNobodyAPlace forgives every bucket that is held, and some that are not. This evicts and creates no bucket, and a window
+// that is over stays over.
 func TestForgiveCostsNobodyAPlace(t *testing.T) {
 	const limit = 10
 	a, now := NewCounter(limit), time.Unix(1, 0)
@@ -101,7 +101,7 @@ func TestForgiveCostsNobodyAPlace(t *testing.T) {
 	}
 }
 
-// TestForgiveInARace counts attempts beforehand and takes back those that went well, as a sign-in does.
+// TestForgiveInARace counts attempts in advance and takes back the successful ones, as a sign-in does.
 func TestForgiveInARace(t *testing.T) {
 	const callers, each = 16, 100
 	a, now := NewCounter(1000), time.Unix(1, 0)

@@ -35,9 +35,9 @@ type Bucket struct {
 	Limit Limit
 }
 
-// Reserve counts an attempt in every bucket before it is made, so that concurrent attempts do not exceed the limit. When a bucket is full,
-// it refuses the attempt without counting it. A successful attempt is taken back with Forgive. A bucket that is known to be full costs a
-// counting database nothing, so that guessing does not keep it busy.
+// Reserve counts an attempt in every bucket before it is made, because concurrent attempts must not exceed the limit. When a bucket is
+// full, it refuses the attempt without counting it. Forgive takes back a successful attempt. A bucket that is known to be full causes no
+// query to a counting database, and guessing therefore does not keep it busy.
 func (l *Limits) Reserve(ctx context.Context, buckets []Bucket, reason string, now time.Time) error {
 	if err := l.check(ctx, buckets, reason, now); err != nil {
 		return err
@@ -102,9 +102,10 @@ func throttled(reason string, until, now time.Time) *oauth.Error {
 // addressFactor is the number of failures of an address as a multiple of those of one client.
 const addressFactor = 10
 
-// clientBuckets returns the buckets of a failed client authentication, in room. The first is of address and client id, so that a service
-// with a stale secret locks out neither its neighbours at the same address nor the id's owner elsewhere. The second is of the address
-// alone, and wider, so that trying many ids is limited too. Its name is a prefix of the first one's, because every request pays for them.
+// clientBuckets returns the buckets of a failed client authentication, in room. The first is for the address and the client id: a service
+// with a stale secret locks out neither other clients at the same address nor the owner of the id elsewhere. The second is for the
+// address alone, with a higher limit, and bounds how many ids can be tried. Its name is a prefix of the first one's, because every
+// request pays for building them.
 func (l *Limits) clientBuckets(id, address string, room *[2]Bucket) []Bucket {
 	wide := l.ClientLimit
 	wide.Failures *= addressFactor
@@ -132,8 +133,8 @@ func (l *Limits) CountClientFailure(ctx context.Context, id, address string, now
 	return refusal
 }
 
-// provedLimit bounds how often one account can prove its password, so that one who knows a password cannot hash or open sessions without
-// end.
+// provedLimit bounds how often one account can prove its password, because someone who knows a password could otherwise cause unlimited
+// hashing and sessions.
 var provedLimit = Limit{Failures: 600, Window: time.Minute}
 
 // ProofBuckets returns the buckets of a proved password: of the account at this address, and of the account at any address.

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// New returns a family that is born now, of a user who signed in at authTime. A zero authTime means that the time is unknown.
+// New returns a new family of a user who signed in at authTime. A zero authTime means that the time is unknown.
 func (fs *Families) New(user *store.User, client *store.Client, origin oauth.GrantType, authTime time.Time) *store.TokenFamily {
 	now := fs.Now()
 	return &store.TokenFamily{
@@ -20,17 +20,17 @@ func (fs *Families) New(user *store.User, client *store.Client, origin oauth.Gra
 	}
 }
 
-// NewSignIn is New for a user who has just signed in. No earlier revocation ends the family: tokens tell whole seconds, and a revocation
-// ends everything up to and in its own second, so a sign-in in that second is dated to the next one. Nothing of a family is dated before
-// the family.
+// NewSignIn is New for a user who has just signed in. No earlier revocation ends the family. Tokens have times in whole seconds, and a
+// revocation ends everything up to and including its own second. A sign-in in that second is therefore dated to the next one. No token of
+// a family is dated before the family.
 func (fs *Families) NewSignIn(user *store.User, client *store.Client, origin oauth.GrantType, authTime time.Time) *store.TokenFamily {
 	f := fs.New(user, client, origin, authTime)
 	f.CreatedAt = fs.Revocations.Passed(f.CreatedAt, user.ID, user.Organisation)
 	return f
 }
 
-// Add stores a family of a user, as AddUnlimited does. It is rate_limited when the user, or the admin who creates the family, has had too
-// many.
+// Add stores a family of a user, as AddUnlimited does. It returns a rate_limited error when the user, or the admin who creates the
+// family, has created too many.
 func (fs *Families) Add(ctx context.Context, f *store.TokenFamily, user *store.User) error {
 	if err := fs.Limits.ReserveGrant(ctx, f.Origin, cmp.Or(f.Actor.Subject, f.UserID), fs.Now()); err != nil {
 		return err
@@ -41,8 +41,8 @@ func (fs *Families) Add(ctx context.Context, f *store.TokenFamily, user *store.U
 // ErrSessionEnded is the error of Add for a family that depends on a session which has ended.
 var ErrSessionEnded = oauth.NewError(oauth.InvalidGrant, "user_changed")
 
-// AddUnlimited stores a family of a user. It is invalid_grant when the user, or what else the family depends on, has changed meanwhile,
-// and invalid_request when the authorization request was decided before.
+// AddUnlimited stores a family of a user. It returns an invalid_grant error when the user, or what else the family depends on, has
+// changed meanwhile, and an invalid_request error when the authorization request was decided before.
 func (fs *Families) AddUnlimited(ctx context.Context, f *store.TokenFamily, user *store.User) error {
 	switch outcome, err := fs.Store.AddFamily(ctx, f); {
 	case err != nil:

@@ -19,8 +19,8 @@ func (fs *Families) EndFamilies(ctx context.Context, which store.FamilyFilter) e
 	return nil
 }
 
-// EndPerson ends every family of a user, and every family that the user has created for others. Those are ended first, so that a session
-// in which this failed lives and can repeat it, and once more when nothing is left that could create others.
+// EndPerson ends every family of a user, and every family that the user has created for others. It ends the latter first, and a session
+// in which this failed can therefore repeat it. It ends them once more at the end, when nothing is left that could create others.
 func (fs *Families) EndPerson(ctx context.Context, id string) error {
 	for _, which := range []store.FamilyFilter{{ActorID: id}, {UserID: id}, {ActorID: id}} {
 		if err := fs.EndFamilies(ctx, which); err != nil {

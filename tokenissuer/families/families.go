@@ -92,8 +92,8 @@ func (fs *Families) LifetimesOf(client *store.Client) store.Lifetimes {
 	return client.Lifetimes.Or(fs.Lifetimes)
 }
 
-// TokenLifetime returns how long an access token of the family lives. It never exceeds the lifetime that the family was born with, because
-// a revocation of the family is kept only as long as those tokens.
+// TokenLifetime returns the lifetime of the family's access tokens. It never exceeds the lifetime that the family was created with,
+// because a revocation of the family is kept only as long as those tokens.
 func (fs *Families) TokenLifetime(f *store.TokenFamily, client *store.Client) time.Duration {
 	return min(fs.LifetimesOf(client).For(f.Origin), f.TokenLifetime)
 }

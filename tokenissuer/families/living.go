@@ -49,8 +49,8 @@ func (fs *Families) Recall(id string) (*store.TokenFamily, *store.User) {
 	return f, user
 }
 
-// LivingUser returns the family's user if tokens may still act for them: the user is active, in the same state as when the family was
-// born, and nothing was revoked meanwhile. Otherwise it returns nil.
+// LivingUser returns the family's user if tokens may still act for the user: the user is active, in the same state as when the family was
+// created, and nothing was revoked meanwhile. Otherwise it returns nil.
 func (fs *Families) LivingUser(ctx context.Context, f *store.TokenFamily) (*store.User, error) {
 	user, err := fs.Directory.User(ctx, f.UserID)
 	switch {

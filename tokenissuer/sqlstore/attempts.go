@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// countFailures is one statement, so that no failure is lost between nodes: a second caller waits for the row and
-// adds to what the first has written.
+// countFailures is one statement, and therefore loses no failure of concurrent nodes: a second caller waits for the row and adds to what
+// the first has written.
 const countFailures = `INSERT INTO attempts (bucket, failures, ends_at) VALUES ($1, $2, $3)
 	ON CONFLICT (bucket) DO UPDATE SET
 	failures = CASE WHEN attempts.failures > 0 AND attempts.ends_at > $4 THEN attempts.failures ELSE 0 END + excluded.failures,
@@ -31,7 +31,7 @@ func (s *Store) CountAttempt(ctx context.Context, bucket string, window time.Dur
 	var ends int64
 	err := s.statement(ctx, "counting attempt", func(ctx context.Context, tx session) error {
 		err := tx.QueryRowContext(ctx, text, args...).Scan(&n, &ends)
-		if errors.Is(err, sql.ErrNoRows) { // nothing to forgive
+		if errors.Is(err, sql.ErrNoRows) { // there is nothing to take back
 			n, ends, err = 0, 0, nil
 		}
 		return err
@@ -42,8 +42,7 @@ func (s *Store) CountAttempt(ctx context.Context, bucket string, window time.Dur
 	return n, time.UnixMicro(ends).UTC(), nil
 }
 
-// bucketKey is a digest, so that a bucket costs the same whatever its name's length, and no name that was typed
-// stays in the database.
+// bucketKey returns a digest of the bucket's name. Its size does not depend on the name, and no name that a person typed is stored.
 func bucketKey(bucket string) string {
 	digest := sha256.Sum256([]byte(bucket))
 	return base64.RawURLEncoding.EncodeToString(digest[:])

@@ -14,8 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestBackup: a backup that is made while clients are added holds all that were acknowledged before it began, and opens
-// like any database.
+// TestBackup: a backup made while clients are added contains all that were acknowledged before it began, and opens like any database.
 func TestBackup(t *testing.T) {
 	s := openAt(t, newPath(t))
 	to := filepath.Join(t.TempDir(), "backup.db")
@@ -49,7 +48,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestBackupRefuses: nothing is overwritten, and what fails leaves no half of a copy.
+// TestBackupRefuses: a backup overwrites nothing, and a failed backup leaves no incomplete copy.
 func TestBackupRefuses(t *testing.T) {
 	s := openAt(t, newPath(t))
 	taken := filepath.Join(t.TempDir(), "taken")

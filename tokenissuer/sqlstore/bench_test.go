@@ -63,7 +63,7 @@ func BenchmarkRevoke(b *testing.B) {
 	}
 }
 
-// BenchmarkRevocationsNothingNew is the poll of a node that knows everything.
+// BenchmarkRevocationsNothingNew measures the poll of a node that is up to date.
 func BenchmarkRevocationsNothingNew(b *testing.B) {
 	s := openAt(b, diskPath(b))
 	must(b, s.Revoke(b.Context(), revocation("app")))

@@ -16,19 +16,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// selectClients reads clients with their secrets in one statement, so that both are of one moment: a row for every
-// secret, or one row without.
+// selectClients reads clients with their secrets in one statement, which gives a consistent view: a row for every secret, or one row for
+// a client without secrets.
 const selectClients = `SELECT c.id, c.members, c.disabled, c.origin, c.created_at, c.last_used_at, s.digest, s.created_at, s.expires_at
 	FROM clients c LEFT JOIN client_secrets s ON s.client_id = c.id`
 
-// standIn is the id of a row that is read in place of a client that does not exist, so that the time of an answer does
-// not tell which ids do. No client can have the id: control characters are refused.
+// standIn is the id of a row that is read in place of a client that does not exist. It keeps the timing independent of which ids exist.
+// No client can have the id, because control characters are refused.
 const standIn = "\x01stand-in"
 
-// whereClient selects the client $1, or the stand-in $2 when there is none, with the same work.
+// whereClient selects the client $1, or the stand-in $2 when there is none, at the same cost.
 const whereClient = ` WHERE c.id = COALESCE((SELECT id FROM clients WHERE id = $1), $2) ORDER BY s.number`
 
-// addStandIn writes the stand-in, once. It has what most clients have: one secret.
+// addStandIn stores the stand-in, once. It has one secret, like most clients.
 func (s *Store) addStandIn(ctx context.Context) error {
 	err := s.AddClient(ctx, &store.Client{
 		ID: standIn, Name: "Stands in for every client that does not exist", Type: store.ConfidentialClient,
@@ -53,7 +53,7 @@ func (s *Store) Client(ctx context.Context, id string) (*store.Client, error) {
 	return list[0], nil
 }
 
-// Clients lists every client, by the bytes of its id. The database's own order would be that of its locale.
+// Clients lists all clients, sorted by the bytes of their ids. The database would sort by its locale.
 func (s *Store) Clients(ctx context.Context) ([]*store.Client, error) {
 	list, err := askClients(ctx, s.text(selectClients+` WHERE c.id <> $1 ORDER BY c.id, s.number`), standIn)
 	if err != nil {
@@ -63,7 +63,6 @@ func (s *Store) Clients(ctx context.Context) ([]*store.Client, error) {
 	return list, nil
 }
 
-// askClients runs a query that begins with selectClients.
 func askClients(ctx context.Context, q query, args ...any) (list []*store.Client, err error) {
 	err = ask(ctx, q, args, func(rows *sql.Rows) error {
 		list, err = scanClients(rows)
@@ -72,7 +71,7 @@ func askClients(ctx context.Context, q query, args ...any) (list []*store.Client
 	return list, err
 }
 
-// scanClients reads the rows of selectClients. Those of one client follow each other.
+// scanClients reads the rows of selectClients. The rows of one client are adjacent.
 func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 	var list []*store.Client
 	for rows.Next() {
@@ -104,8 +103,8 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 	return list, rows.Err()
 }
 
-// AddClient registers a client. The id of a removed client stays taken for as long as its tokens may live: the next
-// owner would own tokens that were issued to another.
+// AddClient registers a client. The id of a removed client stays taken as long as its tokens may live, because the next owner of the id
+// would own them.
 func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
 	members, err := membersOf(client)
 	if err != nil {
@@ -130,7 +129,7 @@ func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
 	})
 }
 
-// membersOf is the column of a client's members.
+// membersOf encodes a client's members for their column.
 func membersOf(c *store.Client) (string, error) {
 	members := *c
 	members.ID = "" // it has a column of its own
@@ -138,7 +137,7 @@ func membersOf(c *store.Client) (string, error) {
 	return string(text), err
 }
 
-// addSecret puts a secret behind the client's others. The caller holds the client's row.
+// addSecret appends a secret to the client's others. The caller holds the client's row.
 func addSecret(ctx context.Context, tx session, clientID string, secret store.ClientSecret) error {
 	var number int64
 	err := tx.QueryRowContext(ctx,
@@ -152,11 +151,11 @@ func addSecret(ctx context.Context, tx session, clientID string, secret store.Cl
 	return err
 }
 
-// RotateClientSecret adds a secret and ends the older ones. Those that ended by the time the new one was made are
-// dropped. A zero othersUntil leaves the older ones as they are.
+// RotateClientSecret adds a secret and ends the older ones. It deletes those that had ended when the new one was created. A zero
+// othersUntil leaves the older ones unchanged.
 func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret store.ClientSecret, othersUntil time.Time) error {
 	return s.step(ctx, "rotating client secret", func(ctx context.Context, tx session) error {
-		// This changes nothing but holds the client's row in every dialect, so that rotations follow each other.
+		// This changes nothing but locks the client's row in every dialect, which serializes rotations.
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
 			return err
 		}
@@ -167,7 +166,7 @@ func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret 
 				return err
 			}
 		}
-		// The same secret again is a caller that did not hear the first answer.
+		// The same secret again comes from a caller that did not receive the first answer.
 		_, err := tx.ExecContext(ctx, `DELETE FROM client_secrets
 			WHERE client_id = $1 AND (digest = $2 OR expires_at <= $3)`, clientID, secret.Digest[:], micros(secret.CreatedAt))
 		if err != nil {
@@ -177,7 +176,7 @@ func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret 
 	})
 }
 
-// DisableClient marks the client and revokes its tokens.
+// DisableClient disables the client and revokes its tokens.
 func (s *Store) DisableClient(ctx context.Context, clientID string, tokens store.Revocation) error {
 	return s.announcedStep(ctx, "disabling client", func(ctx context.Context, tx session) error {
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, true, clientID)); err != nil {
@@ -187,14 +186,14 @@ func (s *Store) DisableClient(ctx context.Context, clientID string, tokens store
 	})
 }
 
-// EnableClient takes the mark away.
+// EnableClient enables the client again.
 func (s *Store) EnableClient(ctx context.Context, clientID string) error {
 	return s.step(ctx, "enabling client", func(ctx context.Context, tx session) error {
 		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, false, clientID))
 	})
 }
 
-// TouchClient sets when the client was used last.
+// TouchClient records when the client was last used.
 func (s *Store) TouchClient(ctx context.Context, clientID string, at time.Time) error {
 	return s.step(ctx, "touching client", func(ctx context.Context, tx session) error {
 		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET last_used_at = CASE WHEN last_used_at > $1 THEN last_used_at ELSE $1 END WHERE id = $2`,
@@ -214,7 +213,7 @@ func (s *Store) CountClients(ctx context.Context, origin store.ClientOrigin) (n 
 // RemoveClient deletes the client with its secrets and revokes its tokens. Its id stays taken for a while.
 func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens store.Revocation) error {
 	return s.announcedStep(ctx, "removing client", func(ctx context.Context, tx session) error {
-		// The client's row comes first: from here on no step adds a secret.
+		// Lock the client's row first: from here on no step adds a secret.
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
 			return err
 		}
@@ -233,7 +232,7 @@ func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens store.
 // ChangeClient edits the members of a client.
 func (s *Store) ChangeClient(ctx context.Context, clientID string, change func(*store.Client) error) error {
 	return s.step(ctx, "changing client", func(ctx context.Context, tx session) error {
-		// This changes nothing but holds the client's row in every dialect, so that changes follow each other.
+		// This changes nothing but locks the client's row in every dialect, which serializes changes.
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, possible(clientID))); err != nil {
 			return err
 		}
@@ -259,12 +258,12 @@ func clientIn(ctx context.Context, tx session, clientID string) (*store.Client, 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err returns what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	list, err := scanClients(rows)
 	if err != nil {
 		return nil, err
 	}
-	if len(list) != 1 || list[0].ID != clientID { // of the stand-in nothing changes
+	if len(list) != 1 || list[0].ID != clientID { // the stand-in cannot be changed
 		return nil, store.ErrNotFound
 	}
 	return list[0], nil

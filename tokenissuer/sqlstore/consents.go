@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Consent returns what the user has allowed the client.
+// Consent returns what the user has consented to for the client.
 func (s *Store) Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error) {
 	var text string
 	err := askOne(ctx, s.text(`SELECT scopes FROM consents WHERE user_id = $1 AND client_id = $2`),
@@ -30,7 +30,7 @@ func (s *Store) Consent(ctx context.Context, userID, clientID string) (oauth.Sco
 	return scopes, nil
 }
 
-// PutConsent replaces what the user has allowed the client.
+// PutConsent replaces the user's consent to the client.
 func (s *Store) PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error {
 	text, err := json.Marshal(scopes)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Store) PutConsent(ctx context.Context, userID, clientID string, scopes 
 	})
 }
 
-// DropConsent forgets what the user has allowed the client.
+// DropConsent deletes the user's consent to the client.
 func (s *Store) DropConsent(ctx context.Context, userID, clientID string) error {
 	return s.step(ctx, "dropping consent", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1 AND client_id = $2`, possible(userID), possible(clientID))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestF7LargeFiles: of a file that is too large to be looked at from one end to the other before anybody is served, the
-// tables on which every token rests are looked at first, and the rest while it serves.
+// TestF7LargeFiles: a file too large for a complete check at the start has the tables on which every token depends checked first, and the
+// rest while it is in use.
 func TestF7LargeFiles(t *testing.T) {
 	before := checkedAtOnce
 	checkedAtOnce = 0

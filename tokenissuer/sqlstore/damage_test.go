@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// refused ends the test unless opening fails with a text that has all the words, and names the file.
+// refused ends the test unless opening fails with an error that contains all the words and names the file.
 func refused(t *testing.T, path string, words ...string) {
 	t.Helper()
 	s, err := OpenSQLite(t.Context(), path, Options{})
@@ -25,7 +25,7 @@ func refused(t *testing.T, path string, words ...string) {
 	}
 }
 
-// sound makes a database with a few hundred clients, closes it and returns its content.
+// sound creates a database with a few hundred clients, closes it and returns its content.
 func sound(t *testing.T, path string) []byte {
 	t.Helper()
 	s := openAt(t, path)
@@ -45,8 +45,8 @@ func sound(t *testing.T, path string) []byte {
 	return content
 }
 
-// TestF7DamageIsRefused: a corrupted page, cut log or wrong schema → the start is refused with a clear message. To go on with it would be
-// to mint new keys, or to forget revocations.
+// TestF7DamageIsRefused: a corrupted page, cut log or wrong schema → the start is refused with a clear message. Using such a file would
+// mean creating new keys, or losing revocations.
 func TestF7DamageIsRefused(t *testing.T) {
 	const page = 4096
 	t.Run("garbage", func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestF7DamageIsRefused(t *testing.T) {
 			refused(t, path, "damaged")
 		}
 		must(t, os.WriteFile(path, content, 0o600))
-		must(t, openAt(t, path).Ping(t.Context())) // the content as it was is sound
+		must(t, openAt(t, path).Ping(t.Context())) // the original content is sound
 	})
 	t.Run("newer schema", func(t *testing.T) {
 		path := newPath(t)
@@ -87,8 +87,8 @@ func TestF7DamageIsRefused(t *testing.T) {
 	})
 }
 
-// TestF7LogWithoutItsDatabase opens a place where the log has outlived its database. SQLite itself would delete the
-// log, and with it what was acknowledged.
+// TestF7LogWithoutItsDatabase opens a path where only the log is left. SQLite itself would delete the log, and with it acknowledged
+// commits.
 func TestF7LogWithoutItsDatabase(t *testing.T) {
 	path := newPath(t)
 	s := openAt(t, path)
@@ -105,13 +105,13 @@ func TestF7LogWithoutItsDatabase(t *testing.T) {
 	must(t, os.WriteFile(path, nil, 0o600))
 	refused(t, path, "write-ahead log")
 
-	// With its database the log is what brings the client back.
+	// With its database restored, the log contains the client.
 	must(t, os.WriteFile(path, database, 0o600))
 	_, err = openAt(t, path).Client(t.Context(), "app")
 	must(t, err)
 }
 
-// TestEmptyFileIsNamed opens a file of no bytes, which a crash of the very first start can leave.
+// TestEmptyFileIsNamed opens an empty file, which a crash of the very first start can leave.
 func TestEmptyFileIsNamed(t *testing.T) {
 	path := newPath(t)
 	must(t, openAt(t, path).Close())
@@ -125,7 +125,7 @@ func TestEmptyFileIsNamed(t *testing.T) {
 	}
 }
 
-// TestOpeningIsCancelled leaves no half-made schema behind.
+// TestOpeningIsCancelled: a cancelled opening leaves no incomplete schema behind.
 func TestOpeningIsCancelled(t *testing.T) {
 	path := newPath(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Declarations lists what the configuration declared when it was loaded last, and what had been taken out by then. Both are
-// read at once, so that they are of one configuration.
+// Declarations returns what the configuration declared when it was last loaded, and what had been removed from it by then. One query
+// reads both, which gives a consistent view.
 func (s *Store) Declarations(ctx context.Context) (declared []store.Declaration, ended []store.EndedDeclaration, err error) {
 	type row struct {
 		store.EndedDeclaration
@@ -40,7 +40,7 @@ func (s *Store) Declarations(ctx context.Context) (declared []store.Declaration,
 func (s *Store) PutDeclarations(ctx context.Context, declared []store.Declaration, ended []store.EndedDeclaration) error {
 	declared, ended = slices.Clone(declared), slices.Clone(ended)
 	return s.step(ctx, "storing declarations", func(ctx context.Context, tx session) error {
-		// The counter serves as a lock, so that two nodes do not mix their lists.
+		// The counter is a lock: two nodes must not mix their lists.
 		if _, err := advance(ctx, tx, "declarations"); err != nil {
 			return err
 		}

@@ -7,8 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestK7ConnectionErrorsTellNoPassword: whatever goes wrong with a connection, its error names user, database and host at
-// most.
+// TestK7ConnectionErrorsTellNoPassword: an error of a connection names user, database and host at most.
 func TestK7ConnectionErrorsTellNoPassword(t *testing.T) {
 	const password = "hunter2hunter2"
 	for _, c := range []struct{ name, dsn string }{

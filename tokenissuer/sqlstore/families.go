@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// decidedRequestRetention is how much longer than its family a decided request is remembered.
+// decidedRequestRetention is how much longer than its family a decided request is kept.
 const decidedRequestRetention = time.Hour
 
 // familyColumns are in the order of familyValues and scanFamily.
@@ -26,11 +26,10 @@ const familyColumns = `id, user_id, user_version, user_declared, client_id, orig
 
 const selectFamily = `SELECT ` + familyColumns + ` FROM families WHERE id = $1`
 
-// insertFamily stores a family if its user is declared, or stored, active and of the version $3, and if the session $25
-// and the stored actor of the version $26, where there are some, have not ended, and the identity $34 of the provider $33, where
-// there is one, is the user's. The %s is the lock on the rows that are
-// asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that no step
-// changes the user between the query and the insert without seeing the family.
+// insertFamily stores a family if its user is declared, or is stored, active and in version $3. If given, the session $25 and the stored
+// actor in version $26 must not have ended, and the identity $34 of the provider $33 must be the user's. The %s is the lock on the rows
+// that it reads. PostgreSQL, where steps run concurrently, must hold it until the commit: otherwise a step could change the user between
+// the query and the insert without seeing the family.
 const insertFamily = `INSERT INTO families (` + familyColumns + `)
 	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27, $28, $29, $30, $31, $32, $33, $35
 	WHERE ($4 OR EXISTS (SELECT 1 FROM users WHERE id = $2 AND CAST(version AS TEXT) = $3
@@ -43,8 +42,8 @@ const insertFamily = `INSERT INTO families (` + familyColumns + `)
 // isActive is User.IsActive as a condition of a row of users.
 const isActive = `status = 'active' AND (password_hash <> '' OR external OR service)`
 
-// insertDecided stores a family as the %s does, and decides the request $36 with it. One that was decided before breaks the
-// statement, and with it the family.
+// insertDecided stores a family as the %s does, and decides the request $36 with it. If the request was decided before, the statement
+// fails and the family is not stored.
 const insertDecided = `WITH born AS (%s RETURNING id)
 	INSERT INTO decided_requests (id, expires_at) SELECT $36, $37 FROM born`
 
@@ -54,7 +53,7 @@ func isDecided(err error) bool {
 	return errors.As(err, &refusal) && refusal.Code == "23505" && refusal.TableName == "decided_requests"
 }
 
-// AddFamily stores a family and decides the request that it comes from.
+// AddFamily stores a family and decides its request.
 func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store.Outcome, error) {
 	values, err := familyValues(family)
 	if err != nil {
@@ -87,7 +86,7 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 			return add(ctx, tx, tx.prepared(ctx, s.prepared[insertFamily]), values)
 		}))
 	}
-	if decided := s.prepared[insertDecided]; decided != nil { // else it takes two statements
+	if decided := s.prepared[insertDecided]; decided != nil { // otherwise it takes two statements
 		values = append(values, request, remember)
 		return outcomeOf(s.statement(ctx, name, func(ctx context.Context, tx session) error {
 			err := add(ctx, tx, tx.prepared(ctx, decided), values)
@@ -105,7 +104,7 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 	}))
 }
 
-// whyUnborn says why a family was not stored, as whyRefused does of other steps.
+// whyUnborn returns the reason why a family was not stored, as whyRefused does for other steps.
 func whyUnborn(ctx context.Context, tx querier, approvedIn string) error {
 	if approvedIn == "" {
 		return refusal{outcome: store.UserChanged}
@@ -144,7 +143,7 @@ func familyValues(f *store.TokenFamily) ([]any, error) {
 	}, nil
 }
 
-// audienceText is the list as it is stored: most families have none, and then it is empty.
+// audienceText returns the list in its stored form: empty if there is none, as for most families.
 func audienceText(audience []string) (string, error) {
 	if len(audience) == 0 {
 		return "", nil
@@ -153,7 +152,7 @@ func audienceText(audience []string) (string, error) {
 	return string(text), err
 }
 
-// proofText is how a user has signed in, as it is stored.
+// proofText returns a proof in its stored form.
 func proofText(p store.Proof) (string, error) {
 	if p.ACR == "" && len(p.AMR) == 0 {
 		return "", nil
@@ -162,7 +161,7 @@ func proofText(p store.Proof) (string, error) {
 	return string(text), err
 }
 
-// hasCode reports whether the family has a code. A failure that was counted makes none.
+// hasCode reports whether the family has a code. A counted failure alone does not mean that it has.
 func hasCode(f *store.TokenFamily) bool {
 	code := f.Code
 	code.Failures = 0
@@ -172,12 +171,12 @@ func hasCode(f *store.TokenFamily) bool {
 // scanFamily reads a row of familyColumns.
 func scanFamily(row scanner) (*store.TokenFamily, error) { return scanFamilyAnd(row) }
 
-// scanFamilyAnd reads a row of familyColumns, and what else is in it.
+// scanFamilyAnd reads a row of familyColumns followed by more columns.
 func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 	var f store.TokenFamily
 	var scopes string
 	var auth, created, expires, revoked, codeExpires, spent, rotated sql.Null[int64]
-	var hasCode bool // all that it says is in the other columns too
+	var hasCode bool // the other columns say the same
 	var lifetime int64
 	var audience, proof string
 	err := row.Scan(append([]any{&f.ID, &f.UserID, &f.UserVersion, &f.UserDeclared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
@@ -215,7 +214,7 @@ func (s *Store) Family(ctx context.Context, id string) (*store.TokenFamily, erro
 	return f, nil
 }
 
-// FamiliesOf lists the user's families that are not revoked and expire after that time, newest first.
+// FamiliesOf lists the user's families that are not revoked and expire after the given time, newest first.
 func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*store.TokenFamily, error) {
 	list, err := askAll(ctx, s.text(`SELECT `+familyColumns+` FROM families
 		WHERE user_id = $1 AND revoked_at IS NULL AND expires_at > $2`), []any{userID, expireAfter.UnixMicro()}, scanFamily)

@@ -23,20 +23,20 @@ func (s *Store) EndFamilies(ctx context.Context, which store.FamilyFilter, end s
 	})
 }
 
-// isOne reports whether a filter is an id and nothing else.
+// isOne reports whether a filter has an ID and nothing else.
 func isOne(which store.FamilyFilter) bool {
 	return which.ID != "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" && which.SessionID == "" &&
 		which.UserVersion == "" && len(which.ExceptScopes) == 0 && len(which.Origins) == 0
 }
 
-// endFamilyByID revokes the family $1, unless it was before.
+// endFamilyByID revokes the family $1, unless it was revoked before.
 const endFamilyByID = `UPDATE families SET revoked_at = $2 WHERE revoked_at IS NULL AND id = $1
 	RETURNING ` + endedColumns
 
-// endedColumns are those of scanEnded.
+// endedColumns are the columns of scanEnded.
 const endedColumns = `id, created_at, rotated_at, token_lifetime, origin`
 
-// endFamily revokes one family. Its revocation is recorded whatever its state, and also when there is none.
+// endFamily revokes one family. It records the revocation whatever the family's state, even if it does not exist.
 func (s *Store) endFamily(ctx context.Context, id string, end store.Ending) ([]store.Revocation, error) {
 	r := &recording{family: id, end: end}
 	var withIt []store.Revocation
@@ -62,7 +62,7 @@ func (s *Store) endFamily(ctx context.Context, id string, end store.Ending) ([]s
 	return append(withIt, r.ended), nil
 }
 
-// endingStep is step for what returns revocations. They are returned when it is certain that they were recorded.
+// endingStep is step for a do that returns revocations. It returns them only if they were certainly recorded.
 func (s *Store) endingStep(ctx context.Context, name string,
 	do func(context.Context, session) ([]store.Revocation, error),
 ) ([]store.Revocation, error) {
@@ -77,9 +77,9 @@ func (s *Store) endingStep(ctx context.Context, name string,
 	return ended, nil
 }
 
-// endFamilies revokes the families that match one of the filters and records the revocations that it returns, those of what has ended
-// with them first. The feed comes last, when all rows are ours: who waited for one and held the feed would hold up every revocation, on
-// every node.
+// endFamilies revokes the families that match one of the filters. It records and returns their revocations, and those in ended. It takes
+// the feed's counter last, when all rows are locked: waiting for a row while holding the counter would delay every revocation on every
+// node.
 func (s *Store) endFamilies(ctx context.Context, tx session, end store.Ending, ended []store.Revocation, filters ...store.FamilyFilter) ([]store.Revocation, error) {
 	for _, which := range filters {
 		marked, err := s.markFamilies(ctx, tx, which, end)
@@ -94,7 +94,7 @@ func (s *Store) endFamilies(ctx context.Context, tx session, end store.Ending, e
 	return ended, s.record(ctx, tx, ended...)
 }
 
-// markFamilies revokes the families that match and returns what is to be recorded of them.
+// markFamilies revokes the families that match and returns the revocations to record.
 func (s *Store) markFamilies(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) (ended []store.Revocation, err error) {
 	if which.ID == "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" && which.SessionID == "" {
 		return nil, nil
@@ -104,8 +104,8 @@ func (s *Store) markFamilies(ctx context.Context, tx session, which store.Family
 		return nil, err
 	}
 	if s.dialect.concurrent() && len(families) > 0 {
-		// A family may have been added beside the statement, which does not see it. A step that adds one holds the row of the
-		// session that it comes from, and that row is ours now: so a second look sees all that there will ever be.
+		// A concurrent step may have added a family that the statement does not see. Such a step locks the row of the family's session,
+		// which this transaction has locked now. A second pass therefore sees every family that there will ever be.
 		more, err := markRevoked(ctx, tx, which, end)
 		if err != nil {
 			return nil, err
@@ -128,8 +128,9 @@ func (s *Store) markFamilies(ctx context.Context, tx session, which store.Family
 	return ended, nil
 }
 
-// endSignIns ends what ends with those of the families that are sign-ins: their host sessions, whose revocations it returns, and makes the logouts of their clients due. The sign-ins were just revoked in this transaction, which holds their rows, and
-// a step that adds a family to one holds its row: all that will ever come of them is visible.
+// endSignIns ends what ends with the sign-ins among the families: it revokes their host sessions, whose revocations it returns, and makes
+// their clients' logouts due. This transaction has just revoked the sign-ins and holds their rows, and a step that adds a family to a
+// sign-in locks its row. Every family that will ever belong to them is therefore visible.
 func endSignIns(ctx context.Context, tx session, end store.Ending, families ...*store.TokenFamily) (ended []store.Revocation, err error) {
 	for _, f := range families {
 		if f.Origin != store.BrowserSession {
@@ -149,18 +150,18 @@ func endSignIns(ctx context.Context, tx session, end store.Ending, families ...*
 	return ended, nil
 }
 
-// revokeMatching revokes the families of a condition.
+// revokeMatching revokes the families that match a condition.
 const revokeMatching = `UPDATE families SET revoked_at = $%d
 	WHERE revoked_at IS NULL AND %s RETURNING ` + endedColumns
 
-// markRevoked marks the families that match, as far as one statement sees them.
+// markRevoked revokes the families that match, as far as one statement sees them.
 func markRevoked(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) ([]*store.TokenFamily, error) {
 	conditions, args := familyConditions(which)
 	args = append(args, micros(end.At))
 	return queryAll(ctx, tx, fmt.Sprintf(revokeMatching, len(args), conditions), args, scanEnded)
 }
 
-// scanEnded reads a family that was just revoked, as far as what follows depends on it.
+// scanEnded reads the columns of a family that was just revoked.
 func scanEnded(row scanner) (*store.TokenFamily, error) {
 	var f store.TokenFamily
 	var created, rotated sql.Null[int64]
@@ -170,18 +171,18 @@ func scanEnded(row scanner) (*store.TokenFamily, error) {
 	return &f, err
 }
 
-// endOf is the revocation of a family that was just revoked.
+// endOf returns the revocation of a family that was just revoked.
 func endOf(f *store.TokenFamily, end store.Ending) store.Revocation {
 	return store.Revocation{Kind: store.RevokeFamily, ID: f.ID, ExpiresAt: f.RevokedUntil(end)}
 }
 
-// endFamiliesOf revokes the families of a user, and those that the user has created for others, and records what else has ended.
+// endFamiliesOf revokes the families of a user and those that the user created for others, and records them and the revocations in ended.
 func (s *Store) endFamiliesOf(ctx context.Context, tx session, userID string, end store.Ending, ended ...store.Revocation) ([]store.Revocation, error) {
 	return s.endFamilies(ctx, tx, end, ended, store.FamilyFilter{UserID: userID}, store.FamilyFilter{ActorID: userID})
 }
 
-// isMeant reports whether the filter means the family that it names, though that was revoked or dropped before: always,
-// unless there is one and it is another's than the filter says.
+// isMeant reports whether the filter matches the family that it names, even if that was revoked or deleted before. It is false only if
+// the family exists and does not match the other members.
 func isMeant(ctx context.Context, tx session, which store.FamilyFilter) (bool, error) {
 	conditions, args := familyConditions(which)
 	var matches bool
@@ -192,14 +193,14 @@ func isMeant(ctx context.Context, tx session, which store.FamilyFilter) (bool, e
 	return matches, err
 }
 
-// These stand in indices too, in families_by_session and families_by_actor: SQLite uses an index only where the statement repeats what
-// the index is limited to.
+// These conditions are also in the indices families_by_session and families_by_actor. SQLite uses a partial index only for a statement
+// that repeats its condition.
 const (
 	isHostSession = `origin = 'host_session'`
 	hasActor      = `actor_subject <> ''`
 )
 
-// familyConditions is a filter as a condition, with what stands in it. The id, if there is one, is $1.
+// familyConditions returns a filter as an SQL condition with its arguments. The ID, if set, is $1.
 func familyConditions(which store.FamilyFilter) (conditions string, args []any) {
 	var all []string
 	for _, member := range []struct{ column, value string }{

@@ -10,12 +10,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// userStands is the condition that a family's user is declared, or stored, active and in the family's version. A change of
-// a user ends the families in the same step, so the condition adds to revoked_at only what was done to the table by hand.
+// userStands is the condition that a family's user is declared, or is stored, active and in the family's version. A change of a user ends
+// the families in the same step. The condition therefore only matters if someone changed the table by hand.
 const userStands = `(user_declared OR EXISTS (SELECT 1 FROM users WHERE users.id = families.user_id
 		AND CAST(users.version AS TEXT) = families.user_version AND ` + isActive + `))`
 
-// The single-use steps. The first two hit a family for which TokenFamily.Redeemable or Rotatable returns Done, and no other.
+// The single-use steps. The first two update only a family for which TokenFamily.Redeemable or Rotatable returns Done.
 const (
 	redeemCode = `UPDATE families SET code_spent_at = $1, rotated_at = $1, generation = $2, expires_at = $3
 		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND code_expires_at >= $1 AND revoked_at IS NULL AND code_failures < $5 AND ` + userStands
@@ -23,11 +23,11 @@ const (
 		WHERE id = $2 AND generation = $3 AND expires_at > $1 AND revoked_at IS NULL AND ` + userStands
 	decideRequest = `INSERT INTO decided_requests (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`
 
-	// selectRefused reads the family $1 and whether its user stands.
+	// selectRefused reads the family $1 and whether userStands holds.
 	selectRefused = `SELECT ` + familyColumns + `, ` + userStands + ` FROM families WHERE id = $1`
 )
 
-// RedeemCode spends the family's code.
+// RedeemCode redeems the family's code.
 func (s *Store) RedeemCode(ctx context.Context, id string, r store.Redemption) (store.Outcome, *store.TokenFamily, error) {
 	return refusalOf(s.statement(ctx, "redeeming code", func(ctx context.Context, tx session) error {
 		err := mustHit(tx.prepared(ctx, s.prepared[redeemCode]).ExecContext(ctx, micros(r.At), r.Generation, micros(r.ExpiresAt), id, r.MaxFailures))
@@ -38,7 +38,7 @@ func (s *Store) RedeemCode(ctx context.Context, id string, r store.Redemption) (
 	}))
 }
 
-// RotateRefreshToken makes the next generation the newest.
+// RotateRefreshToken advances the generation.
 func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) (store.Outcome, *store.TokenFamily, error) {
 	const name = "rotating refresh token"
 	rotate := func(ctx context.Context, tx session) error {
@@ -60,8 +60,8 @@ func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation in
 	}))
 }
 
-// whyRefused says why a single-use step has hit no family. It asks in the step's own session and after it: where the step met another
-// one, it has waited for that one's commit, so that the answer is there to be seen.
+// whyRefused returns the reason why a single-use step updated no family. It queries in the step's own session after the step. If the step
+// met another one, it has waited for that one's commit, and the query therefore sees its result.
 func whyRefused(ctx context.Context, tx session, id string, judge func(*store.TokenFamily) store.Outcome) error {
 	var stands bool
 	f, err := scanFamilyAnd(tx.QueryRowContext(ctx, selectRefused, possible(id)), &stands)
@@ -73,7 +73,7 @@ func whyRefused(ctx context.Context, tx session, id string, judge func(*store.To
 	}
 	outcome := judge(f)
 	if outcome == store.Done {
-		if stands { // nothing that the protocol does leads here
+		if stands { // the protocol cannot lead here
 			return errors.New("the family was changed by hand beside the step")
 		}
 		outcome = store.UserChanged
@@ -81,7 +81,7 @@ func whyRefused(ctx context.Context, tx session, id string, judge func(*store.To
 	return refusal{outcome, f}
 }
 
-// refusal ends a step in which nothing happens: the outcome that it gets, and the family as it is where the step says it.
+// refusal ends a step that changes nothing. It has the step's outcome and, where the contract returns it, the family.
 type refusal struct {
 	outcome store.Outcome
 	family  *store.TokenFamily
@@ -115,7 +115,7 @@ func (s *Store) DecideRequest(ctx context.Context, requestID string, expires tim
 	}))
 }
 
-// CountCodeFailure counts a wrong verifier.
+// CountCodeFailure counts a wrong code verifier.
 func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
 	return s.statement(ctx, "counting code failure", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `UPDATE families SET code_failures = code_failures + 1 WHERE id = $1`, id)
@@ -123,7 +123,7 @@ func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
 	})
 }
 
-// TouchFamily notes when a session was last seen.
+// TouchFamily records when a session was last used.
 func (s *Store) TouchFamily(ctx context.Context, id string, at time.Time) (store.Outcome, error) {
 	return outcomeOf(s.statement(ctx, "touching family", func(ctx context.Context, tx session) error {
 		return mustLive(tx.ExecContext(ctx, `UPDATE families

@@ -14,24 +14,24 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-// stage is how far a family has come, or the revocation of a token.
+// stage is how far a family has progressed, or the revocation of a token.
 type stage int
 
 const (
 	unborn stage = iota
 	born
-	redeemed // its generation is 1; with each rotation it is one stage further
+	redeemed // generation 1; each rotation adds one
 	ended    = stage(1000)
 )
 
-// books are what the callers of a Store know: what they began, and what was acknowledged.
+// books are what the callers of a Store know: the steps that they began, and those that were acknowledged.
 type books struct{ begun, acknowledged map[string]stage }
 
 func newBooks() books {
 	return books{begun: make(map[string]stage), acknowledged: make(map[string]stage)}
 }
 
-// entry is a line in the books: a note on a disk.
+// entry is one record of the books: a note on a disk.
 type entry struct {
 	id           string
 	stage        stage
@@ -46,11 +46,11 @@ func (b books) enter(e entry) {
 	}
 }
 
-// tokenPrefix begins the ids of revoked tokens in the books; the others are families.
+// tokenPrefix begins the ids of revoked tokens in the books. All other ids are families.
 const tokenPrefix = "token "
 
-// audit compares the books with what a Store says. What was acknowledged must be there, what was only begun may, and
-// nothing may be there in part.
+// audit compares the books with a Store. An acknowledged step must be there, one that was only begun may be there, and no step may be
+// there partly.
 func (b books) audit(ctx context.Context, s *Store) error {
 	list, _, err := s.Revocations(ctx, store.FeedPosition{})
 	if err != nil {
@@ -80,7 +80,7 @@ func (b books) audit(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// stageOf reads the stage off a family, nil for none.
+// stageOf returns the stage of a family; nil: there is none.
 func stageOf(f *store.TokenFamily, revoked bool) (stage, error) {
 	if f == nil {
 		if revoked {
@@ -98,8 +98,7 @@ func stageOf(f *store.TokenFamily, revoked bool) (stage, error) {
 	return born + stage(f.Generation), nil
 }
 
-// inspect checks a database that nobody has open: its pages, indexes and references, and that each family has its
-// decided request.
+// inspect checks a database that is not open: its pages, indexes and references, and that each family has its decided request.
 func inspect(ctx context.Context, path string) (err error) {
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
@@ -130,7 +129,7 @@ type scribe struct {
 	note  func(any)
 }
 
-// take takes one step, after which id will be at that stage.
+// take takes one step that brings id to that stage.
 func (w scribe) take(id string, to stage, step func() error) error {
 	w.note(entry{id: id, stage: to})
 	if err := step(); err != nil {
@@ -140,8 +139,8 @@ func (w scribe) take(id string, to stage, step func() error) error {
 	return nil
 }
 
-// live takes a family through its life: the code, its redemption, some rotations, the revocation of a token and, if end
-// is set, the end. It stops at the first step that fails.
+// live takes a family through its life: the code, its redemption, some rotations, the revocation of a token and, if end is set, the end.
+// It stops at the first step that fails.
 func (w scribe) live(ctx context.Context, id string, rotations int, end bool) error {
 	now := time.Now()
 	f := newFamily(id, "ada")
@@ -176,7 +175,7 @@ func (w scribe) live(ctx context.Context, id string, rotations int, end bool) er
 	})
 }
 
-// seal replaces a key that lies there in the clear, which moves the whole log into the database.
+// seal replaces an unsealed key, which moves the whole log into the database.
 func (w scribe) seal(ctx context.Context, id string) error {
 	key := store.StoredKey{ID: id, Algorithm: oauth.Algorithm("of " + id), Private: []byte("clear")}
 	if err := w.store.AddFirstSigningKey(ctx, key); err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// fault is a way in which a disk fails: with a code for each kind of operation. The kinds that it has none for go on.
+// fault is a way in which a disk fails: an error code for each kind of operation. Other kinds succeed.
 type fault struct {
 	name  string
 	codes map[operationKind]int32
-	lasts bool // until it is mended; else one operation fails
+	lasts bool // until it is repaired; otherwise one operation fails
 }
 
 var faults = []fault{
@@ -33,8 +33,8 @@ var faults = []fault{
 	{"read-only", map[operationKind]int32{written: sqlite3.SQLITE_READONLY, truncated: sqlite3.SQLITE_READONLY}, true},
 }
 
-// after refuses what the fault concerns, once so many operations of that kind have been let through, and counts in hit
-// how many it refused.
+// after returns a function that fails the operations that the fault affects, once count of them have succeeded. It counts the failures in
+// hit.
 func (f fault) after(count int, hit *int) func(operation) int32 {
 	return func(o operation) int32 {
 		code := f.codes[o.kind]
@@ -46,8 +46,9 @@ func (f fault) after(count int, hit *int) func(operation) int32 {
 	}
 }
 
-// TestF4F5EveryWriteFails: the disk fails at any operation of a family's life: when the log grows, is moved into the database or is synced →
-// steps fail, nothing acknowledged is lost, nothing is half done. Reading goes on, and writing too as soon as the disk is mended.
+// TestF4F5EveryWriteFails: the disk fails at any operation of a family's life: when the log grows, is moved into the database or is
+// synced → steps fail, nothing acknowledged is lost, nothing is half done. Reads continue, and writes too as soon as the disk is
+// repaired.
 func TestF4F5EveryWriteFails(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -74,7 +75,7 @@ func TestF4F5EveryWriteFails(t *testing.T) {
 				if err != nil {
 					refused++
 				} else if hit == 0 {
-					break // the whole life went by before that operation
+					break // the whole life ended before that operation
 				}
 				must(t, s.Ping(t.Context()))
 				must(t, w.live(t.Context(), fmt.Sprint("after ", count), 0, false))
@@ -100,13 +101,13 @@ func TestF4F5EveryWriteFails(t *testing.T) {
 	}
 }
 
-// lifeWithCheckpoint lets a family live, and moves the log into the database.
+// lifeWithCheckpoint runs a family through its life and moves the log into the database.
 func lifeWithCheckpoint(t *testing.T, w scribe, id string) error {
 	return errors.Join(w.seal(t.Context(), "key of "+id), w.live(t.Context(), id, 1, true))
 }
 
-// TestF5FailsWhileItOpens lets the disk fail at operations of the first start and of a later one. It is refused, and when
-// the disk is mended it succeeds and nothing was lost.
+// TestF5FailsWhileItOpens fails disk operations of the first and of a later opening. The opening returns an error. Once the disk is
+// repaired it succeeds, and nothing is lost.
 func TestF5FailsWhileItOpens(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -128,14 +129,14 @@ func TestF5FailsWhileItOpens(t *testing.T) {
 	}
 }
 
-// tryOpenings opens, writes and closes with an operation refused, each time a later one until none is met, and each time again
+// tryOpenings opens, writes and closes with one operation failing, each time a later one until there are none left, and each time again
 // with a sound disk. It returns how often that failed.
 func tryOpenings(t *testing.T, f fault, next func() string) (refused int) {
 	for count, hit := 0, 1; hit > 0; count += 1 + count/3 {
 		path := next()
 		d := watchDisk(t, filepath.Dir(path))
 		hit = 0
-		// Where the table of versions cannot be made the library tries again three times, a second apart.
+		// When the table of versions cannot be created the library retries three times, a second apart.
 		ctx, cancel := context.WithCancel(t.Context())
 		refuse := f.after(count, &hit)
 		d.refuseBy(func(o operation) int32 {

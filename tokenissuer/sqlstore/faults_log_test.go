@@ -14,14 +14,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestF7TruncatedLog opens databases whose log was cut, or damaged somewhere. SQLite cannot tell that from a power cut
-// amid a write, so what comes after is gone; but what comes before is whole, and no step is half there.
+// TestF7TruncatedLog opens databases whose log was cut or damaged. SQLite cannot distinguish that from a power loss during a write. What
+// follows the damage is lost, what precedes it is complete, and no step is there partly.
 func TestF7TruncatedLog(t *testing.T) {
 	const frame, header = 24 + 4096, 32
 	path, known, dir := newPath(t), newBooks(), memoryDir(t)
 	s := openAt(t, path)
 	w := scribe{store: s, note: func(note any) {
-		if e := note.(entry); !e.acknowledged { // nothing is promised after damage
+		if e := note.(entry); !e.acknowledged { // after damage nothing is guaranteed
 			known.enter(e)
 		}
 	}}
@@ -60,7 +60,7 @@ func flipped(content []byte, at int) []byte {
 	return content
 }
 
-// TestF7WrongSchema opens databases that have our tables, and do not say of which version.
+// TestF7WrongSchema opens databases that have our tables, without a record of the schema's version.
 func TestF7WrongSchema(t *testing.T) {
 	for name, statement := range map[string]string{
 		"no version":   `DELETE FROM goose_db_version`,
@@ -79,7 +79,7 @@ func TestF7WrongSchema(t *testing.T) {
 }
 
 // TestF8LongReader: a foreign process reads an old state while the log grows → writes go on, and the log shrinks afterwards. The operator
-// is told, once; when the reader has gone the log shrinks again.
+// is warned once.
 func TestF8LongReader(t *testing.T) {
 	const alarm = 64 << 20
 	path := newPath(t)
@@ -130,8 +130,8 @@ func logSize(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// TestF5FilesRemoved: a file is taken away from under a store, or replaced by another → nothing is acknowledged until it is back. SQLite would
-// write on into a file that has no name.
+// TestF5FilesRemoved: a file is taken away from under a store, or replaced by another → nothing is acknowledged until it is back. SQLite
+// itself would go on writing into a file without a name.
 func TestF5FilesRemoved(t *testing.T) {
 	for name, take := range map[string]struct{ file, instead string }{
 		"directory": {"", ""}, "database": {"gatehouse.db", ""}, "log": {"gatehouse.db-wal", ""},

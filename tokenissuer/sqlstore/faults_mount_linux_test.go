@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// smallDisk mounts a disk until the test ends, and returns where. It takes root to do that.
+// smallDisk mounts a small disk until the test ends, and returns its path. It requires root.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	path := t.TempDir()
@@ -19,7 +19,7 @@ func smallDisk(t *testing.T) string {
 	return path
 }
 
-// TestF4F5StartOnABadDisk starts where nothing can be written. It is refused with a reason, and succeeds once it can.
+// TestF4F5StartOnABadDisk opens a database where nothing can be written. That fails with a reason, and succeeds once writing is possible.
 func TestF4F5StartOnABadDisk(t *testing.T) {
 	disk := smallDisk(t)
 	old, fresh := filepath.Join(disk, "old", "gatehouse.db"), filepath.Join(disk, "fresh", "gatehouse.db")

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// powerCutsName is the environment variable that says how often TestF3PowerLoss cuts the power.
+	// powerCutsName is the environment variable with the number of power losses in TestF3PowerLoss.
 	powerCutsName = "GATEHOUSE_TEST_POWER_CUTS"
 	powerCuts     = 300
 	powerSeed     = 20261121
 
-	// sector is what a disk writes whole or not at all.
+	// sector is the unit that a disk writes completely or not at all.
 	sector = 512
 )
 
-// platter is what a disk holds, and what is still on its way there.
+// platter is the content of a disk, and the writes that are still pending.
 type platter struct {
-	// names has the files that a name may lead to after a power cut, the newest last; nil is none. All names are sure when
-	// the directory is synced, which SQLite does with the first sync of a file that it has made.
+	// names has, for each name, the files that it may lead to after a power loss, newest last; nil is none. All names are certain once
+	// the directory is synced, which SQLite does with the first sync of a file that it created.
 	names map[string][]*platterFile
 }
 
@@ -39,7 +39,7 @@ type platterFile struct {
 	unnamed bool        // never synced
 }
 
-// apply does what the operating system was told.
+// apply applies an operation.
 func (p *platter) apply(o operation) {
 	files := p.names[o.name]
 	switch o.kind {
@@ -74,8 +74,8 @@ func (p *platter) syncNames() {
 	}
 }
 
-// cut is what is left when the power goes: all that was synced, and of the rest whatever the disk had got to, in any
-// order and torn between sectors.
+// cut returns the content after a power loss: everything that was synced, and an arbitrary part of the rest, in any order and torn
+// between sectors.
 func (p *platter) cut(random *rand.Rand) map[string][]byte {
 	left := make(map[string][]byte)
 	survives := []float64{0, 0.1, 0.5, 0.9, 1}[random.IntN(5)]
@@ -93,7 +93,7 @@ func (p *platter) cut(random *rand.Rand) map[string][]byte {
 	return left
 }
 
-// tear does an operation in part: each sector with that probability.
+// tear applies an operation partly: each sector with that probability.
 func tear(o operation, content []byte, survives float64, random *rand.Rand) []byte {
 	if o.kind == truncated {
 		if random.Float64() < survives {
@@ -112,7 +112,7 @@ func tear(o operation, content []byte, survives float64, random *rand.Rand) []by
 }
 
 // TestF3PowerLoss: the power is cut at random points of a store's life → it opens, with everything that was acknowledged. The database is
-// sound, and has every step that was acknowledged and no half of another.
+// sound and has no incomplete step.
 func TestF3PowerLoss(t *testing.T) {
 	cuts := powerCuts
 	if text := os.Getenv(powerCutsName); text != "" {
@@ -149,8 +149,8 @@ func TestF3PowerLoss(t *testing.T) {
 	group.Wait()
 }
 
-// cutPoints are so many random points between operations, in their order. Every other one is beside an operation that
-// is rare: most only add to the log.
+// cutPoints returns random points between operations, in order. Every other one is next to a rare operation, because most operations only
+// append to the log.
 func cutPoints(done []operation, cuts int, random *rand.Rand) []int {
 	var rare []int
 	for i, o := range done {
@@ -169,7 +169,7 @@ func cutPoints(done []operation, cuts int, random *rand.Rand) []int {
 	return points
 }
 
-// busyLife lets many families live in a store that is opened twice, and returns all that reached its disk.
+// busyLife runs many families in a store that is opened twice, and returns all operations on its disk.
 func busyLife(t *testing.T) []operation {
 	path := newPath(t)
 	d := watchDisk(t, filepath.Dir(path))
@@ -220,7 +220,7 @@ func (b books) copy() books {
 	return other
 }
 
-// restart opens what a power cut has left, in a directory of its own below dir, and compares it with the books.
+// restart opens the content after a power loss, in its own directory below dir, and compares it with the books.
 func restart(ctx context.Context, dir string, left map[string][]byte, expected books) (err error) {
 	dir, err = os.MkdirTemp(dir, "restart")
 	if err != nil {

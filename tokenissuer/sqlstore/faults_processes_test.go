@@ -24,7 +24,7 @@ const (
 	racedRefreshes = 4
 )
 
-// race tries every single-use step on every family, as its sibling does at the same time, and tells which it got.
+// race tries every single-use step on every family, concurrently with the other process, and prints which steps succeeded.
 func race(name string) (err error) {
 	if _, err := io.ReadAll(os.Stdin); err != nil { // the parent closes it for all at once
 		return err
@@ -70,8 +70,7 @@ func racedFamily(i int) string { return fmt.Sprint("family ", i) }
 
 func racedStep(step string, i int) string { return fmt.Sprint(step, " of ", racedFamily(i)) }
 
-// TestF9ProcessesRace: processes on one SQLite file race for codes, refresh tokens and decisions → one winner each. Each has exactly one
-// winner.
+// TestF9ProcessesRace: processes on one SQLite file race for codes, refresh tokens and decisions → one winner each.
 func TestF9ProcessesRace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, childPath)

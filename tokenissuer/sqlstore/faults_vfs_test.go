@@ -14,21 +14,21 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// SQLite reaches files through a table of functions, its VFS. Here stands one before that of the operating system, for
-// all that the process opens: below the directory of a disk it notes what SQLite does, and can make it fail.
+// SQLite accesses files through a table of functions, its VFS. This file puts a VFS in front of the operating system's, for all files
+// that the process opens. Below the directory of a disk it records the operations of SQLite, and can make them fail.
 
-// disk is a directory whose writes are noted.
+// disk is a directory whose writes are recorded.
 type disk struct {
 	dir string
 
 	mu    sync.Mutex
 	known map[string]bool
-	done  []operation // what SQLite has done, in its order
-	// refuse decides over the next operation: an SQLite result code other than SQLITE_OK makes it fail.
+	done  []operation // the operations so far, in order
+	// refuse decides about the next operation: an SQLite result code other than SQLITE_OK makes it fail.
 	refuse func(operation) int32
 }
 
-// operation is something that changes what a disk holds, or makes it last; or a note of a test's own.
+// operation changes the content of a disk or makes it durable, or is a note of a test.
 type operation struct {
 	kind   operationKind
 	name   string // of the file, without its directory
@@ -41,7 +41,7 @@ type operation struct {
 type operationKind string
 
 const (
-	found     operationKind = "found" // a file that was there before SQLite opened it
+	found     operationKind = "found" // a file that existed before SQLite opened it
 	created   operationKind = "created"
 	written   operationKind = "written"
 	truncated operationKind = "truncated"
@@ -50,7 +50,7 @@ const (
 	noted     operationKind = "noted"
 )
 
-// on is the content of a file after the operation.
+// on returns the content of a file after the operation.
 func (o operation) on(content []byte) []byte {
 	end := int(o.offset) + len(o.data)
 	switch {
@@ -63,7 +63,7 @@ func (o operation) on(content []byte) []byte {
 	return content
 }
 
-// watchDisk notes what SQLite does below a directory, from now on.
+// watchDisk starts recording what SQLite does below a directory.
 func watchDisk(t *testing.T, dir string) *disk {
 	t.Helper()
 	shim.install.Do(installShim)
@@ -79,22 +79,22 @@ func watchDisk(t *testing.T, dir string) *disk {
 	return d
 }
 
-// remark puts a note between the operations.
+// remark adds a note between the operations.
 func (d *disk) remark(note any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.done = append(d.done, operation{kind: noted, note: note})
 }
 
-// refuseBy makes operations fail, or none with nil.
+// refuseBy makes operations fail as refuse says; nil: none.
 func (d *disk) refuseBy(refuse func(operation) int32) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.refuse = refuse
 }
 
-// carryOut does an operation unless it is refused, and notes it if it was done. One goes on at a time, so that the notes
-// are in the order of what happened.
+// carryOut does an operation unless it is refused, and records it if it succeeded. Operations run one at a time, which keeps the record
+// in order.
 func (d *disk) carryOut(o operation, do func() int32) int32 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,14 +110,14 @@ func (d *disk) carryOut(o operation, do func() int32) int32 {
 	return code
 }
 
-// openFile opens a file, and notes it when it is there for the first time.
+// openFile opens a file, and records the first opening of an existing one.
 func (d *disk) openFile(path string, do func() int32) int32 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	name := filepath.Base(path)
 	o := operation{kind: found, name: name}
 	if !d.known[name] {
-		// Nobody in this process has the file open, whose locks would go with the closing of this reader.
+		// This process does not have the file open. Otherwise closing this reader would drop its locks.
 		content, err := os.ReadFile(path)
 		o.data = content
 		if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +134,7 @@ func (d *disk) openFile(path string, do func() int32) int32 {
 	return code
 }
 
-// shim is what the functions of the VFS find their way by: C gives them addresses.
+// shim is the state of the VFS functions, which C refers to by address.
 var shim struct {
 	install sync.Once
 	below   *sqlite3.Tsqlite3_vfs // the operating system's
@@ -142,7 +142,7 @@ var shim struct {
 	mu    sync.Mutex
 	disks map[string]*disk
 	files map[uintptr]file // the open ones below a disk
-	// methods are our functions for a file, by the address of those that they stand before.
+	// methods are our functions for a file, by the address of the functions that they wrap.
 	methods map[uintptr]uintptr
 }
 
@@ -160,15 +160,15 @@ type (
 	syncFunction     = func(tls *libc.TLS, file uintptr, flags int32) int32
 )
 
-// at is what lies at an address of C.
+// at returns the value at an address of C.
 func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
 
-// function is a function whose address stands in a table of C, and address the reverse.
+// function returns the function whose address is in a table of C. address is the inverse.
 func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&address)) }
 
 func address[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 
-// copyForC is a copy that C may hold on to.
+// copyForC returns a copy in C memory, which C may keep.
 func copyForC[T any](tls *libc.TLS, of *T) *T {
 	c := at[T](sqlite3.Xsqlite3_malloc(tls, int32(unsafe.Sizeof(*of))))
 	*c = *of
@@ -191,7 +191,7 @@ func installShim() {
 	}
 }
 
-// diskOf is the disk on which a path lies, or nil.
+// diskOf returns the disk that contains a path, or nil.
 func diskOf(path string) *disk {
 	shim.mu.Lock()
 	defer shim.mu.Unlock()
@@ -202,7 +202,7 @@ func shimOpen(tls *libc.TLS, _, name, opened uintptr, flags int32, out uintptr) 
 	open, below := function[openFunction](shim.below.FxOpen), uintptr(unsafe.Pointer(shim.below))
 	var d *disk
 	var path string
-	if name != 0 { // a file for temporary things has none
+	if name != 0 { // a temporary file has no name
 		path = libc.GoString(name)
 		d = diskOf(path)
 	}
@@ -216,7 +216,7 @@ func shimOpen(tls *libc.TLS, _, name, opened uintptr, flags int32, out uintptr) 
 	return code
 }
 
-// stepIn puts our functions before those of an open file.
+// stepIn wraps the functions of an open file.
 func stepIn(tls *libc.TLS, opened uintptr, f file) {
 	shim.mu.Lock()
 	defer shim.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// loseLast is what a failover does to a standby that lacked the last transaction.
+// loseLast simulates a failover to a standby that lacked the last transaction.
 func loseLast(t *testing.T, s *Store) {
 	t.Helper()
 	for _, statement := range []string{
@@ -33,8 +33,8 @@ func idsFrom(t *testing.T, s *Store, after store.FeedPosition) (ids []string, ne
 	return ids, next
 }
 
-// TestK11FailoverThatLostARevocation: a node hears of what was revoked since, also where the counter has come to the same
-// position again, and the loss is noticed and answered for, once.
+// TestK11FailoverThatLostARevocation: a node receives what was revoked since, even if the counter has reached the same position again,
+// and the loss is detected and handled once.
 func TestK11FailoverThatLostARevocation(t *testing.T) {
 	for name, since := range map[string]int{"nothing since": 0, "as many since": 1, "more since": 5} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 				if got, _ := idsFrom(t, a, store.FeedPosition{}); !slices.Equal(got, want) || progressOf(t, a, noted).Behind {
 					t.Errorf("who has not seen what was lost gets %q", got)
 				}
-				// One has it from the feed and another one from its marks, which outlive a process.
+				// One node has it from the feed and another from its marks, which outlive a process.
 				lost := Marks{Revocations: position.End, Tag: position.Tag, Keys: noted.Keys}
 				if !progressOf(t, b, lost).Behind || !progressOf(t, open(), seen).Behind {
 					t.Fatal("nobody notices")
@@ -85,7 +85,7 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 	}
 }
 
-// TestK11TheFeedIsReadAgainAfterAFailure: a query that failed has told nobody anything.
+// TestK11TheFeedIsReadAgainAfterAFailure: a failed query does not advance the position.
 func TestK11TheFeedIsReadAgainAfterAFailure(t *testing.T) {
 	s := openAt(t, newPath(t))
 	must(t, s.Revoke(t.Context(), revocation("early")))
@@ -107,7 +107,7 @@ func TestK11TheFeedIsReadAgainAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestWhoWasAwayForLong gets everything: whether what it has seen is still there, nobody can tell any more.
+// TestWhoWasAwayForLong: a reader that was away for long gets everything, because the store can no longer compare what it has seen.
 func TestWhoWasAwayForLong(t *testing.T) {
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
 		a, b := open(), open()
@@ -129,8 +129,8 @@ func TestWhoWasAwayForLong(t *testing.T) {
 	})
 }
 
-// TestFeedInPages: a long feed comes in pages that miss nothing, also when many were recorded in one step and after the
-// counter was moved far ahead.
+// TestFeedInPages: a long feed comes in pages that miss nothing, even if many revocations were recorded in one step or the counter was
+// moved far ahead.
 func TestFeedInPages(t *testing.T) {
 	const steps, each = 500, 41
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
@@ -145,7 +145,7 @@ func TestFeedInPages(t *testing.T) {
 		}
 		must(t, s.Revoke(t.Context(), revocation("the last")))
 		seen := make(map[string]bool)
-		pages, position := 0, store.FeedPosition{At: 5, End: 5} // of before the counter was moved
+		pages, position := 0, store.FeedPosition{At: 5, End: 5} // a position from before the counter was moved
 		for more := true; more && pages < 10; pages++ {
 			list, next, err := s.Revocations(t.Context(), position)
 			must(t, err)

@@ -10,10 +10,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestF16SilentConnectionsAreForsakenAtOnce: a query that the server does not answer takes no longer than it may because of
-// the connections that are given up with its own. To give something back on them would take five seconds for each.
+// TestF16SilentConnectionsAreForsakenAtOnce: closing silent connections does not make a query exceed its time. Closing prepared
+// statements on them would take five seconds for each connection.
 func TestF16SilentConnectionsAreForsakenAtOnce(t *testing.T) {
-	const connections = 12 // more than it has
+	const connections = 12 // more than one query uses
 	s, proxy := openThrough(t)
 	s.feed.db.SetMaxOpenConns(connections)
 	s.feed.db.SetMaxIdleConns(connections)
@@ -31,7 +31,7 @@ func TestF16SilentConnectionsAreForsakenAtOnce(t *testing.T) {
 	if _, _, err := s.Revocations(ctx, store.FeedPosition{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the feed of a silent server: %v", err)
 	}
-	if took := time.Since(began); machine.Fair(took) > 2*time.Second { // and not five for each connection
+	if took := time.Since(began); machine.Fair(took) > 2*time.Second { // and not five seconds for each connection
 		t.Errorf("it took %s", took)
 	}
 	proxy.Restore()

@@ -13,29 +13,29 @@ import (
 )
 
 var (
-	// errLost: the database took the transaction back on its own, as when the disk is full.
+	// errLost: the database rolled the transaction back by itself, as when the disk is full.
 	errLost = errors.New("the transaction was rolled back")
-	// errPanicked: the step may have run in part.
+	// errPanicked: the step may have run partly.
 	errPanicked = errors.New("the step panicked")
 )
 
-// groupCommit is the runner of SQLite, which lets one writer in at a time and waits for the disk at each commit: steps that meet
-// share a transaction.
+// groupCommit is the runner of SQLite, which allows one writer at a time and waits for the disk at each commit. Concurrent steps
+// therefore share a transaction.
 //
-// A step that fails leaves nothing behind and its neighbours alone, because a savepoint stands before each. When begin
-// or commit fails, every step of the transaction has failed, also one that was answered by a sentinel: what it saw was
-// a neighbour's step, which did not happen.
+// A savepoint precedes each step: a step that fails leaves nothing behind and does not affect the others. When begin or commit fails,
+// every step of the transaction has failed, also one with the result of a sentinel error: what it saw may be another step's change, which
+// was not made.
 type groupCommit struct {
 	*writequeue.Queue[job]
 	database *sqlite.Database
 	options  Options
-	// savepoint, release and back begin a step and end it.
+	// savepoint, release and back begin a step, end it and roll it back.
 	savepoint, release, back *sql.Stmt
 }
 
-// newGroupCommit starts the writer. The handle for writing has one connection, and may be used beside the writer.
+// newGroupCommit starts the writer. The handle for writing has one connection, which others may use concurrently.
 func newGroupCommit(ctx context.Context, database *sqlite.Database, options Options) (runner, error) {
-	// From here on it is AwaitLock that waits for other processes.
+	// From here on AwaitLock waits for other processes.
 	if _, err := database.Write.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
 		return nil, fmt.Errorf("starting the writer: %w", err)
 	}
@@ -52,8 +52,8 @@ func newGroupCommit(ctx context.Context, database *sqlite.Database, options Opti
 	return g, nil
 }
 
-// transact runs one transaction. An error means that nothing has happened, or that the outcome is unknown; the transaction has
-// ended in either case.
+// transact runs one transaction. An error means that nothing happened, or that the outcome is unknown. The transaction has ended in
+// either case.
 func (g *groupCommit) transact(b *writequeue.Batch[job]) error {
 	var tx *transaction
 	err := g.database.AwaitLock(g.Closing(), func() error {
@@ -66,7 +66,7 @@ func (g *groupCommit) transact(b *writequeue.Batch[job]) error {
 		}
 		return fmt.Errorf("beginning the transaction: %w", err)
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
 	done := false
 	for c := b.Next(); c != nil; c = b.NextOrYield() {
 		if err := g.runStep(tx, c); err != nil {
@@ -87,7 +87,7 @@ func (g *groupCommit) transact(b *writequeue.Batch[job]) error {
 	return nil
 }
 
-// hitAfterCommit hits the failpoint of each step that is durable and not answered yet.
+// hitAfterCommit hits the failpoint of each step that is durable and not yet answered.
 func hitAfterCommit(b *writequeue.Batch[job]) {
 	for _, c := range b.Calls() {
 		if c.Err == nil {
@@ -96,8 +96,8 @@ func hitAfterCommit(b *writequeue.Batch[job]) {
 	}
 }
 
-// runStep runs a step, keeps its result in the call and takes back what a failed one has done. It returns an error when
-// the transaction is lost with all its steps.
+// runStep runs a step, stores its result in the call and rolls a failed step back. It returns an error when the transaction is lost with
+// all its steps.
 func (g *groupCommit) runStep(tx *transaction, c *writequeue.Call[job]) error {
 	if c.Step.single {
 		c.Err = g.protect(tx, c)
@@ -120,23 +120,22 @@ func (g *groupCommit) runStep(tx *transaction, c *writequeue.Call[job]) error {
 	c.Err = g.protect(tx, c)
 	var err error
 	if c.Err != nil {
-		tx.position, err = position, do(g.back) // a position that the step took has gone with it
+		tx.position, err = position, do(g.back) // rolling back also undid a position that the step had taken
 	}
-	// SQLite knows no savepoint of a transaction that it has taken back.
+	// After SQLite has rolled a transaction back, its savepoint does not exist.
 	if err = errors.Join(err, do(g.release)); err != nil {
 		return fmt.Errorf("%w: %w", errLost, errors.Join(c.Err, err))
 	}
 	return nil
 }
 
-// isOpen reports whether a failed statement has left the transaction as it was. SQLite refuses to begin one inside of
-// another.
+// isOpen reports whether the transaction is still open after a failed statement. SQLite refuses to begin one inside another.
 func isOpen(tx *transaction) bool {
 	_, err := tx.ExecContext(context.Background(), `BEGIN`)
 	return err != nil
 }
 
-// protect runs the step's own code. A panic is the step's failure, not the writer's.
+// protect runs the step's own code. A panic fails the step, not the writer.
 func (g *groupCommit) protect(tx *transaction, c *writequeue.Call[job]) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

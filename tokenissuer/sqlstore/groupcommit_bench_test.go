@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-// oneByOne is the runner that groupCommit is held against: a transaction for each step.
+// oneByOne is the runner that groupCommit is compared with: a transaction for each step.
 type oneByOne struct{ *groupCommit }
 
 func (o oneByOne) Run(ctx context.Context, j job) error {
@@ -29,15 +29,15 @@ func (o oneByOne) Run(ctx context.Context, j job) error {
 	return tx.Commit()
 }
 
-// BenchmarkDurableRotation measures rotations of refresh tokens with callers that each wait for the last one, beside
-// what the disk can do at the same hour: /fsync is how many rotations there are for each time that 4 KiB could be
-// written and synced one after the other, and /alone is against one caller and a transaction for each step.
+// BenchmarkDurableRotation measures rotations of refresh tokens by callers that each wait for their previous one, relative to the disk's
+// speed in the same run. /fsync is the number of rotations in the time of one sequential write and sync of 4 KiB, and /alone is relative
+// to one caller with a transaction for each step.
 func BenchmarkDurableRotation(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "data")
 	s := openAt(b, filepath.Join(dir, "gatehouse.db"))
 	grouped, _ := s.steps.(*groupCommit)
 	generations := manyFamilies(b, s)
-	var synced, alone float64 // a second
+	var synced, alone float64 // per second
 	b.Run("fsync", func(b *testing.B) { synced = benchmarkSync(b, dir) })
 	for _, c := range []struct {
 		name   string
@@ -75,7 +75,7 @@ func benchmarkSync(b *testing.B, dir string) (rate float64) {
 	return rate
 }
 
-// manyFamilies stores so many that rotations seldom meet on a page, and returns the generation of each.
+// manyFamilies stores families, enough that rotations seldom share a page, and returns the generation of each.
 func manyFamilies(b *testing.B, s *Store) []int64 {
 	generations := make([]int64, 64*320)
 	var group sync.WaitGroup
@@ -94,8 +94,8 @@ func manyFamilies(b *testing.B, s *Store) []int64 {
 	return generations
 }
 
-// benchmarkRotation returns how many rotations there are a second. Each caller has families of its own, and takes them
-// in turn, each time on another page.
+// benchmarkRotation returns the number of rotations per second. Each caller has its own families, and takes them in turn, each time on
+// another page.
 func benchmarkRotation(b *testing.B, s *Store, generations []int64, callers int) (rate float64) {
 	var left atomic.Int64
 	left.Store(int64(b.N))

@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// group is a store's writer with a table to leave marks in. Marks below 100 are accepted; 666 takes the whole
-// transaction back, as a full disk does.
+// group is a store's writer with a table for marks. Marks below 100 are accepted. The mark 666 rolls the whole transaction back, as a
+// full disk does.
 type group struct {
 	*groupCommit
 	store    *Store
@@ -41,7 +41,7 @@ func newGroup(t *testing.T) *group {
 	return g
 }
 
-// mark is work that leaves a mark and ends with the error.
+// mark returns work that inserts a mark and returns err.
 func mark(n int, err error) work {
 	return func(ctx context.Context, tx session) error {
 		_, failed := tx.ExecContext(ctx, `INSERT INTO marks (n) VALUES ($1)`, n)
@@ -49,7 +49,7 @@ func mark(n int, err error) work {
 	}
 }
 
-// marks are those that were committed, in their order.
+// marks returns the marks that were committed, in order.
 func (g *group) marks(t *testing.T) []int {
 	t.Helper()
 	list, err := askAll(t.Context(), g.store.text(`SELECT n FROM marks ORDER BY rowid`), nil, func(row scanner) (n int, err error) {
@@ -68,14 +68,14 @@ func (g *group) sameMarks(t *testing.T, want ...int) {
 	}
 }
 
-// start hands the job to the writer and returns where its result will be.
+// start passes the job to the writer and returns a channel for its result.
 func (g *group) start(ctx context.Context, j job) <-chan error {
 	result := make(chan error, 1)
 	go func() { result <- g.Run(ctx, j) }()
 	return result
 }
 
-// hold has the writer begin a step that leaves the mark 0 and lasts until release is called.
+// hold makes the writer begin a step that inserts the mark 0 and lasts until release is called.
 func (g *group) hold(ctx context.Context) (result <-chan error, release func()) {
 	begun, gate := make(chan struct{}), make(chan struct{})
 	result = g.start(ctx, job{do: func(ctx context.Context, tx session) error {
@@ -87,7 +87,7 @@ func (g *group) hold(ctx context.Context) (result <-chan error, release func()) 
 	return result, func() { close(gate) }
 }
 
-// lineUp lets the jobs queue behind a step that is held, in their order.
+// lineUp queues the jobs, in order, behind a step that is held.
 func (g *group) lineUp(ctx context.Context, jobs ...job) []<-chan error {
 	results := make([]<-chan error, len(jobs))
 	for i, j := range jobs {
@@ -98,14 +98,14 @@ func (g *group) lineUp(ctx context.Context, jobs ...job) []<-chan error {
 	return results
 }
 
-// await returns when that many wait.
+// await returns when that many jobs wait.
 func (g *group) await(waiting int) {
 	for g.Waiting() != waiting {
 		runtime.Gosched()
 	}
 }
 
-// TestGroupCommitNeighbours has steps of every fate share a transaction. What failed leaves no trace, what did not is
+// TestGroupCommitNeighbours puts steps with every result into one transaction. A failed step leaves no trace, and a successful one is
 // there, in the order of the callers.
 func TestGroupCommitNeighbours(t *testing.T) {
 	g := newGroup(t)
@@ -139,7 +139,7 @@ func TestGroupCommitNeighbours(t *testing.T) {
 	}
 }
 
-// TestGroupCommitFailedCommit breaks a commit. Every step has failed, also the one that found somebody else's mark.
+// TestGroupCommitFailedCommit breaks a commit. Every step has failed, also the one that found another step's mark.
 func TestGroupCommitFailedCommit(t *testing.T) {
 	g := newGroup(t)
 	held, release := g.hold(t.Context())
@@ -160,9 +160,8 @@ func TestGroupCommitFailedCommit(t *testing.T) {
 	g.sameMarks(t, 4)
 }
 
-// TestGroupCommitLostTransaction has the database take a transaction back in the middle, in a step with a savepoint and
-// in one without. Those before it have failed with it; those behind it are not committed one statement at a time, but in
-// a transaction of their own.
+// TestGroupCommitLostTransaction makes the database roll a transaction back in the middle, in a step with a savepoint and in one without.
+// The steps before it have failed with it. Those after it run in a new transaction, and not as single statements.
 func TestGroupCommitLostTransaction(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		t.Run(fmt.Sprintf("single is %v", single), func(t *testing.T) {
@@ -181,7 +180,7 @@ func TestGroupCommitLostTransaction(t *testing.T) {
 	}
 }
 
-// TestGroupCommitPanickingStatement: without a savepoint nobody can take back one step alone.
+// TestGroupCommitPanickingStatement: without a savepoint a single step cannot be rolled back.
 func TestGroupCommitPanickingStatement(t *testing.T) {
 	g := newGroup(t)
 	held, release := g.hold(t.Context())
@@ -197,13 +196,13 @@ func TestGroupCommitPanickingStatement(t *testing.T) {
 	g.sameMarks(t, 2)
 }
 
-// TestGroupCommitFailedBegin closes the handle while the writer waits for its connection. Whoever queued fails at once.
+// TestGroupCommitFailedBegin closes the handle while the writer waits for its connection. Every queued step fails at once.
 func TestGroupCommitFailedBegin(t *testing.T) {
 	g := newGroup(t)
 	conn, err := g.database.Write.Conn(t.Context())
 	must(t, err)
 	results := []<-chan error{g.start(t.Context(), job{do: mark(1, nil)})}
-	for g.database.Write.Stats().WaitCount == 0 { // until the writer asks for the connection
+	for g.database.Write.Stats().WaitCount == 0 { // until the writer waits for the connection
 		runtime.Gosched()
 	}
 	results = append(results, g.lineUp(t.Context(), job{do: mark(2, nil)}, job{do: mark(3, nil)})...)
@@ -214,14 +213,14 @@ func TestGroupCommitFailedBegin(t *testing.T) {
 		t.Errorf("the first step returned %v", first)
 	}
 	for _, result := range results[1:] {
-		if err := <-result; !errors.Is(err, first) { // not one that took an attempt of its own
+		if err := <-result; !errors.Is(err, first) { // and not the error of a further attempt
 			t.Errorf("a step behind the first returned %v", err)
 		}
 	}
 	g.sameMarks(t)
 }
 
-// TestGroupCommitContextEnds tells the two ways apart in which a caller can give up.
+// TestGroupCommitContextEnds distinguishes the two ways in which a caller can give up.
 func TestGroupCommitContextEnds(t *testing.T) {
 	g := newGroup(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -240,11 +239,10 @@ func TestGroupCommitContextEnds(t *testing.T) {
 	}
 	release()
 	must(t, <-behind)
-	g.sameMarks(t, 0, 2) // an interrupted statement would have cost the neighbour its step
+	g.sameMarks(t, 0, 2) // an interrupted statement would have failed the other step
 }
 
-// TestGroupCommitCrowd has callers of every kind meet. Each mark that was acknowledged is there once, none that was
-// refused is.
+// TestGroupCommitCrowd runs callers of every kind concurrently. Each acknowledged mark is there once, and no refused one is.
 func TestGroupCommitCrowd(t *testing.T) {
 	g := newGroup(t)
 	const callers, each = 48, 20
@@ -276,7 +274,7 @@ func TestGroupCommitCrowd(t *testing.T) {
 		})
 	}
 	crowd.Wait()
-	must(t, g.Run(t.Context(), job{do: mark(99, nil)})) // whatever has begun is committed before this
+	must(t, g.Run(t.Context(), job{do: mark(99, nil)})) // everything that has begun is committed before this
 	var found [100]int
 	for _, n := range g.marks(t) {
 		found[n]++

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// leastDropped and maxDropped are the bounds of how many rows one call deletes of a table: as many as take dropTime, for which
-	// SQLite's other writers wait. Each row is on a page of its own in every index, so it depends on the disk and on the size
-	// of the tables how many those are.
+	// leastDropped and maxDropped bound how many rows one call deletes from a table. The number in between is what can be deleted within
+	// dropTime, for which SQLite's other writers wait. It depends on the disk and the size of the tables, because each row is on a
+	// different page of every index.
 	leastDropped = 8
 	maxDropped   = 256
 	dropTime     = 2 * time.Millisecond
-	// exactBelow is the number of rows from which on the database's own estimate is taken.
+	// exactBelow is the number of rows from which on the database's own estimate is used.
 	exactBelow = 100000
 )
 
@@ -40,36 +40,37 @@ func (s *Store) Lease(ctx context.Context, name, holder string, until, now time.
 	return rows == 1, nil
 }
 
-// DropRevocations deletes what can no longer hit a token. Its statement reads the index revocations_by_expiry.
+// DropRevocations deletes revocations that no longer match any token. Its statement reads the index revocations_by_expiry.
 func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
 	return s.drop(ctx, "dropping revocations", &s.dropping.revocations, expiredBefore, deletion{"revocations", "COALESCE(expires_at, 0)"})
 }
 
-// DropFamilies deletes what expired before then, families, decided requests, clients of sessions and personal access tokens, the longest
-// expired of each first.
+// DropFamilies deletes families, decided requests, session clients and personal access tokens that expired before the given time, in each
+// table the longest expired first.
 func (s *Store) DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
 	return s.drop(ctx, "dropping families", &s.dropping.families, expiredBefore,
 		deletion{"families", "expires_at"}, deletion{"decided_requests", "expires_at"}, deletion{"session_clients", "expires_at"},
 		deletion{"personal_tokens", "expires_at"})
 }
 
-// DropAttempts deletes the counts of windows that ended before then.
+// DropAttempts deletes the counts of windows that ended before the given time.
 func (s *Store) DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error) {
 	return s.drop(ctx, "dropping attempts", &s.dropping.attempts, endedBefore, deletion{"attempts", "ends_at"})
 }
 
-// deletion is a table, and the column by which its rows end.
+// deletion is a table, and the column with the end of its rows.
 type deletion struct{ table, end string }
 
-// drop runs the deletions, each of as many rows as one call deletes, and reports whether one has found so many: then there may be
-// more. They share no allowance, or nothing would leave the second table while the first has enough for every call.
+// drop runs the deletions, each with the same limit, and reports whether one of them reached it: then there may be more. The limit is not
+// shared, because a first table with many rows would otherwise prevent deletions from the second.
 func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before time.Time, deletions ...deletion) (more bool, err error) {
 	limit, full := pace.next(), false
 	err = s.step(ctx, name, func(ctx context.Context, tx session) error {
 		full = false
 		begun := time.Now()
 		for _, d := range deletions {
-			// The rows are named by their places: asked for their keys, PostgreSQL reads all that has expired for every batch.
+			// The statement names the rows by their physical location. With their keys, PostgreSQL would read all expired rows for every
+			// batch.
 			result, err := tx.ExecContext(ctx, fmt.Sprintf(s.dialect.dropSome, d.table, d.end), before.UnixMicro(), limit)
 			if err != nil {
 				return err
@@ -89,7 +90,7 @@ func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before ti
 	return full, nil
 }
 
-// dropPaces has one for each kind: they are dropped in turn, and a row of one takes longer than a row of another.
+// dropPaces has a pace for each kind, because deleting a row takes longer in some tables than in others.
 type dropPaces struct{ revocations, families, attempts dropPace }
 
 // dropPace is how many rows the next call deletes.
@@ -97,7 +98,7 @@ type dropPace struct{ rows atomic.Int64 }
 
 func (p *dropPace) next() int64 { return max(p.rows.Load(), leastDropped) }
 
-// took learns from a batch that was full: the next one is to take dropTime, and grows or shrinks by no more than half.
+// took adjusts the pace after a full batch. The next one should take dropTime, and is at most half larger or smaller.
 func (p *dropPace) took(d time.Duration, full bool) {
 	if !full {
 		return
@@ -126,10 +127,10 @@ func (s *Store) Sizes(ctx context.Context) (sizes store.Sizes, err error) {
 	return sizes, nil
 }
 
-// rows returns how many rows a table has: for a large one the estimate of the database, where there is one.
+// rows returns how many rows a table has. For a large table it is the database's estimate, if there is one.
 func (s *Store) rows(ctx context.Context, table string) (n int64, err error) {
 	if s.dialect.estimate != "" {
-		// A database of another make may have no such table: then it counts.
+		// A server that is only compatible with PostgreSQL may not have the table. The rows are then counted.
 		if err := askOne(ctx, s.background(s.dialect.estimate), []any{table}, &n); err == nil && n >= exactBelow {
 			return n, nil
 		}

@@ -43,7 +43,7 @@ func (s *Store) UserByIdentity(ctx context.Context, provider, subject string) (s
 	return found, nil
 }
 
-// Identities lists the identities of a user, by the bytes of provider and subject.
+// Identities lists the identities of a user, sorted by the bytes of provider and subject.
 func (s *Store) Identities(ctx context.Context, userID string) ([]store.Identity, error) {
 	list, err := askAll(ctx, s.text(selectIdentities+` WHERE user_id = $1`), []any{possible(userID)}, scanIdentity)
 	if err != nil {
@@ -55,7 +55,8 @@ func (s *Store) Identities(ctx context.Context, userID string) ([]store.Identity
 	return list, nil
 }
 
-// LinkIdentity gives an identity to a user. The user's row comes first: a removal of the user waits, and then sees the identity.
+// LinkIdentity links an identity to a user. It locks the user's row first: a concurrent removal of the user waits, and then sees the
+// identity.
 func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error {
 	return s.step(ctx, "linking identity", func(ctx context.Context, tx session) error {
 		if identity.DeclaredEmail == "" {
@@ -68,7 +69,7 @@ func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error
 	})
 }
 
-// TouchIdentity notes when an identity was last used, and at which provider.
+// TouchIdentity records when an identity was last used, and at which provider.
 func (s *Store) TouchIdentity(ctx context.Context, identity store.Identity) error {
 	return s.statement(ctx, "touching identity", func(ctx context.Context, tx session) error {
 		return mustHit(tx.ExecContext(ctx, `UPDATE identities SET last_used_at = $1, source = $2, vouches = $3 WHERE provider = $4 AND subject = $5 AND user_id = $6`,
@@ -76,7 +77,7 @@ func (s *Store) TouchIdentity(ctx context.Context, identity store.Identity) erro
 	})
 }
 
-// IdentitySources lists the sources of the identities of a provider.
+// IdentitySources lists the sources of a provider's identities.
 func (s *Store) IdentitySources(ctx context.Context, provider string) ([]string, error) {
 	list, err := askAll(ctx, s.text(`SELECT DISTINCT source FROM identities WHERE provider = $1`), []any{possible(provider)}, func(row scanner) (source string, err error) {
 		err = row.Scan(&source)
@@ -88,12 +89,12 @@ func (s *Store) IdentitySources(ctx context.Context, provider string) ([]string,
 	return list, nil
 }
 
-// UnlinkIdentity deletes an identity and ends what came of its provider. The rows of the user and of all the user's identities come
-// first: a step that links, unlinks or signs in with one beside it waits, or is waited for.
+// UnlinkIdentity deletes an identity and ends the families of its provider. It locks the rows of the user and of all the user's
+// identities first, which serializes it with steps that link, unlink or sign in with one.
 func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store.Ending) ([]store.Revocation, error) {
 	return s.endingStep(ctx, "unlinking identity", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		userID := possible(u.UserID)
-		if _, err := tx.ExecContext(ctx, `UPDATE users SET external = external WHERE id = $1`, userID); err != nil { // none: declared
+		if _, err := tx.ExecContext(ctx, `UPDATE users SET external = external WHERE id = $1`, userID); err != nil { // no row: the user is declared
 			return nil, err
 		}
 		linked, err := queryAll(ctx, tx, `UPDATE identities SET user_id = user_id WHERE user_id = $1
@@ -127,7 +128,7 @@ func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store
 	})
 }
 
-// unlinkAll deletes the identities and personal access tokens of a stored user, and returns what is to be recorded of the tokens. The
+// unlinkAll deletes the identities and personal access tokens of a stored user, and returns the revocations of the tokens to record. The
 // caller holds the user's row.
 func unlinkAll(ctx context.Context, tx session, userID string, end store.Ending) ([]store.Revocation, error) {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM identities WHERE user_id = $1`, userID); err != nil {

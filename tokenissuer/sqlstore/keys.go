@@ -21,7 +21,7 @@ func (s *Store) KeysVersion(ctx context.Context) (version int64, err error) {
 	return version, nil
 }
 
-// SigningKeys lists every key, oldest first.
+// SigningKeys lists all keys, oldest first.
 func (s *Store) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
 	list, err := askAll(ctx, s.background(selectKeys), nil, scanKey)
 	if err != nil {
@@ -42,8 +42,8 @@ func scanKey(row scanner) (key store.StoredKey, err error) {
 	return key, err
 }
 
-// changeKeys is a step that changes the keys. It advances the version first, and so locks its row: no other change comes
-// between a query and what follows from its answer, and the new version becomes visible with the change.
+// changeKeys is a step that changes the keys. It advances the version first, which locks its row. No other change can be made between a
+// query and a statement that depends on its result, and the new version becomes visible with the change.
 func (s *Store) changeKeys(ctx context.Context, name string, do work) error {
 	return s.announcedStep(ctx, name, func(ctx context.Context, tx session) error {
 		if _, err := advance(ctx, tx, "signing_keys"); err != nil {
@@ -64,7 +64,7 @@ func (s *Store) changeKeys(ctx context.Context, name string, do work) error {
 	})
 }
 
-// BindKeys has every change of the keys store what bind returns of it.
+// BindKeys makes every change of the keys store what bind returns.
 func (s *Store) BindKeys(bind func(store.KeyStep) (store.StoredKey, error)) {
 	if bind == nil {
 		s.bindKeys.Store(nil)
@@ -73,7 +73,7 @@ func (s *Store) BindKeys(bind func(store.KeyStep) (store.StoredKey, error)) {
 	s.bindKeys.Store(&bind)
 }
 
-// bindAfter stores what bind returns of the change that the step has made.
+// bindAfter stores what bind returns for the change that the step has made.
 func bindAfter(ctx context.Context, tx session, before []store.StoredKey, bind func(store.KeyStep) (store.StoredKey, error)) error {
 	if err := nameDatabase(ctx, tx); err != nil {
 		return err
@@ -127,8 +127,7 @@ func insertKey(ctx context.Context, tx session, key store.StoredKey) error {
 		key.ID, string(key.Algorithm), key.Private, key.SealedWith, micros(key.CreatedAt), micros(key.ActiveFrom), micros(key.RevokedAt)))
 }
 
-// ReplaceSigningKeys replaces what may change of keys, all of them or none, and clears the old forms out of the database's
-// files.
+// ReplaceSigningKeys replaces the private parts of the keys, all of them or none, and erases the old ones from the database's files.
 func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChange) (bool, error) {
 	changes = slices.Clone(changes)
 	for i, c := range changes {
@@ -159,7 +158,7 @@ func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChan
 	return err == nil, err
 }
 
-// RevokeSigningKey marks a key, forgets its private part and records the revocation.
+// RevokeSigningKey sets RevokedAt, deletes the private key and records the revocation.
 func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens store.Revocation) error {
 	err := s.changeKeys(ctx, "revoking signing key", func(ctx context.Context, tx session) error {
 		if err := wipeKeys(ctx, tx, at, `id = $3`, id); err != nil {
@@ -173,7 +172,7 @@ func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, t
 	return err
 }
 
-// wipeKeys revokes the keys for which the condition holds, whose parameters begin with $3. ErrNotFound when there are none.
+// wipeKeys revokes the keys that match the condition, whose parameters begin with $3. It returns ErrNotFound when there are none.
 func wipeKeys(ctx context.Context, tx session, at time.Time, condition string, args ...any) error {
 	return mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = '',
 		revoked_at = COALESCE(revoked_at, $2) WHERE `+condition, append([]any{[]byte{}, micros(at)}, args...)...))
@@ -196,7 +195,7 @@ func (s *Store) DropSigningKey(ctx context.Context, id string) error {
 	return err
 }
 
-// erase clears what a key was out of the database's files. The key has changed whatever comes now, so a failure is not the
+// erase removes a former key from the database's files. The key has changed even if erase fails, and a failure is therefore not the
 // caller's.
 func (s *Store) erase(ctx context.Context, id string) {
 	if err := s.dialect.erase(ctx); err != nil {

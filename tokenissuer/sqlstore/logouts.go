@@ -11,12 +11,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// insertSessionClient notes that the client $2 is to be told of the end of the session $1. The step that adds the family holds the
-// session's row, so the session does not end beside it.
+// insertSessionClient records that the client $2 must be notified of the end of the session $1. The step that adds the family holds the
+// session's row, which prevents a concurrent end of the session.
 const insertSessionClient = `INSERT INTO session_clients (session_id, client_id, user_id, expires_at)
 	SELECT id, $2, user_id, expires_at FROM families WHERE id = $1 ON CONFLICT (session_id, client_id) DO NOTHING`
 
-// makeDue makes the logouts of a session due.
 func makeDue(ctx context.Context, tx session, sessionID string, at time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE session_clients SET due_at = $2, ended_at = $2 WHERE session_id = $1 AND due_at IS NULL`, sessionID, micros(at))
 	if err != nil {
@@ -25,7 +24,7 @@ func makeDue(ctx context.Context, tx session, sessionID string, at time.Time) er
 	return nil
 }
 
-// DueLogouts lists what is due, the longest due first.
+// DueLogouts lists due logouts, earliest DueAt first.
 func (s *Store) DueLogouts(ctx context.Context, at time.Time, limit int) ([]store.Logout, error) {
 	list, err := askAll(ctx, s.background(`SELECT session_id, client_id, user_id, due_at, ended_at, attempts FROM session_clients
 		WHERE due_at <= $1 ORDER BY due_at LIMIT $2`), []any{at.UnixMicro(), limit}, func(row scanner) (l store.Logout, err error) {
@@ -58,7 +57,7 @@ func (s *Store) DropLogout(ctx context.Context, logout store.Logout) error {
 	})
 }
 
-// SessionClients lists the clients that are to be told when the sessions end.
+// SessionClients lists the clients to notify when the sessions end.
 func (s *Store) SessionClients(ctx context.Context, sessionIDs ...string) (map[string][]string, error) {
 	if len(sessionIDs) == 0 {
 		return nil, nil

@@ -22,7 +22,7 @@ func addDeclared(t *testing.T, s *Store, ids ...string) {
 	}
 }
 
-// heldFamily lets another node's transaction change the family's row, and not end.
+// heldFamily lets another node's transaction change the family's row without ending.
 func heldFamily(t *testing.T, s *Store, id, change string) *sql.Tx {
 	t.Helper()
 	tx, err := s.write.BeginTx(t.Context(), nil)
@@ -38,8 +38,8 @@ func heldFamily(t *testing.T, s *Store, id, change string) *sql.Tx {
 	return tx
 }
 
-// TestAHeldFamilyDelaysNobodyElse: another transaction has a family's row and does not end. Whoever ends that family waits for
-// it, and is told nothing before. Everybody else is answered meanwhile, those who came with it and those who came later.
+// TestAHeldFamilyDelaysNobodyElse: another transaction holds a family's row and does not end. A caller that ends that family waits for
+// the row, and gets no answer before. All other callers, in the same batch or later, are answered meanwhile.
 func TestAHeldFamilyDelaysNobodyElse(t *testing.T) {
 	for _, c := range []struct {
 		name, change string
@@ -92,7 +92,7 @@ func TestAHeldFamilyDelaysNobodyElse(t *testing.T) {
 	}
 }
 
-// TestAHeldFamilyIsGivenUp: who has no more time is not told that the family has ended, and nothing has happened to it.
+// TestAHeldFamilyIsGivenUp: a caller whose time is over does not get success, and the family is unchanged.
 func TestAHeldFamilyIsGivenUp(t *testing.T) {
 	dsn := sharedDatabase(t)
 	s, other := openPostgres(t, dsn), openPostgres(t, dsn)
@@ -113,7 +113,7 @@ func TestAHeldFamilyIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestIDsThatPostgresCannotStore fail alone, and not the calls with which they share a transaction.
+// TestIDsThatPostgresCannotStore: ids that PostgreSQL cannot store fail alone, and not the calls in the same transaction.
 func TestIDsThatPostgresCannotStore(t *testing.T) {
 	s := openPostgres(t, sharedDatabase(t))
 	release := heldFeed(t, s)

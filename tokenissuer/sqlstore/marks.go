@@ -12,36 +12,37 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Marks are how far a database has come. Its counters never go back, unless the database is put back to an older state: then
-// what was revoked in between is lost, and no node can know what it was.
+// Marks record how far a database has progressed. Its counters never decrease, unless the database is restored to an older state. The
+// revocations made in between are then lost, and no node can know what they were.
 type Marks struct {
 	Revocations int64 `json:"revocations"` // the position in the feed
 	Tag         int64 `json:"tag"`         // of that position; 0: it has none
 	Keys        int64 `json:"keys"`        // the version of the keys
-	// Manifest is the counter of the keys' manifest, which only a holder of the key-encryption key can read; 0: none. The store does not set it.
+	// Manifest is the counter of the keys' manifest, which only a holder of the key-encryption key can read; 0: none. The store does not
+	// set it.
 	Manifest int64 `json:"manifest,omitzero"`
 }
 
-// Progress is how far a database has come, compared with what was seen of it.
+// Progress is how far a database has progressed, compared with earlier Marks.
 type Progress struct {
 	Marks
-	// Identity distinguishes this database from every other. A copy of it has the same, until one of the two is distrusted.
+	// Identity distinguishes this database from every other. A copy has the same identity until Distrust is called on one of the two.
 	Identity string
-	// Behind: the database was put back to an older state. It has come less far than was seen, or has come there again in
-	// another way.
+	// Behind: the database was restored to an older state. Its marks are lower than those seen before, or it reached the same position
+	// with another history.
 	Behind bool
 }
 
 const (
-	// keptTags is how many of the latest positions of the feed have their tag. At the highest rate of revocations it is that
-	// of half a minute.
+	// keptTags is for how many of the latest positions the feed keeps a tag. At the highest rate of revocations these cover half a
+	// minute.
 	keptTags = 1 << 14
-	// markGap is how far Distrust moves the counters. It is more than keptTags, and more than a database can have come since
-	// a backup was made of it.
+	// markGap is how far Distrust advances the counters. It is larger than keptTags, and than the progress of any database since a backup
+	// of it was made.
 	markGap = 1 << 20
 )
 
-// selectProgress reads everything at one moment. $1 and $2 are the slot and the position of the feed of which the tag is asked.
+// selectProgress reads all marks at one moment. $1 and $2 are the slot and the position of the feed whose tag is selected.
 var selectProgress = fmt.Sprintf(`SELECT r.position, k.position,
 	COALESCE((SELECT tag FROM feed_tags WHERE slot = r.position %% %d AND position = r.position), 0),
 	COALESCE((SELECT tag FROM feed_tags WHERE slot = $1 AND position = $2), 0),
@@ -50,7 +51,7 @@ var selectProgress = fmt.Sprintf(`SELECT r.position, k.position,
 
 func progressArgs(seen Marks) []any { return []any{seen.Revocations % keptTags, seen.Revocations} }
 
-// scanProgress reads selectProgress and compares it with what was seen.
+// scanProgress reads selectProgress and compares it with seen.
 func scanProgress(row scanner, seen Marks) (now Progress, err error) {
 	var tag, identity int64 // tag is that of the position that was seen
 	if err := row.Scan(&now.Revocations, &now.Keys, &now.Tag, &tag, &identity); err != nil {
@@ -62,7 +63,7 @@ func scanProgress(row scanner, seen Marks) (now Progress, err error) {
 	return now, nil
 }
 
-// identityName returns the identity of a database as text; empty: it has none.
+// identityName returns the identity of a database as text, or "" if it has none.
 func identityName(identity int64) string {
 	if identity == 0 {
 		return ""
@@ -70,7 +71,7 @@ func identityName(identity int64) string {
 	return strconv.FormatInt(identity, 36)
 }
 
-// Progress returns how far the database has come, and reports whether it still has what was seen.
+// Progress returns how far the database has progressed, and compares it with seen.
 func (s *Store) Progress(ctx context.Context, seen Marks) (Progress, error) {
 	now, err := s.progress(ctx, seen)
 	if err == nil && now.Identity == "" {
@@ -90,7 +91,7 @@ func (s *Store) progress(ctx context.Context, seen Marks) (Progress, error) {
 	})
 }
 
-// addIdentity gives the database one. Of many callers one wins.
+// addIdentity gives the database an identity. Of concurrent callers one succeeds.
 func (s *Store) addIdentity(ctx context.Context) error {
 	return s.step(ctx, "naming the database", nameDatabase)
 }
@@ -100,14 +101,14 @@ func nameDatabase(ctx context.Context, tx session) error {
 	return err
 }
 
-// Distrust answers for a database that was put back to a state from before seen: it revokes the keys of those ids, stores
-// the fresh one, moves the counters far beyond seen, and gives the database another identity, in one step. The counters move
-// so far that nodes which have read the feed before read it anew; and a copy of a database that others still use is no longer
-// taken for that one. Distrust does nothing, and returns false, when the database has what was seen: then another node was first.
+// Distrust handles a database that was restored to a state before seen. In one step it revokes the keys with those ids, stores the fresh
+// key, advances the counters far beyond seen, and gives the database another identity. The advance makes nodes that have read the feed
+// read it again from the beginning, and the new identity distinguishes the database from a copy that is still in use. Distrust does
+// nothing and returns false when the database is not behind seen, because another node was first.
 func (s *Store) Distrust(ctx context.Context, seen Marks, fresh store.StoredKey, ids []string, at time.Time) (done bool, err error) {
 	var lacking bool // read only after the step has succeeded: without an answer it may still run
 	err = s.changeKeys(ctx, "distrusting older keys", func(ctx context.Context, tx session) (err error) {
-		// changeKeys holds the counters of all other nodes off.
+		// changeKeys locks the counters against all other nodes.
 		if lacking, err = lacks(ctx, tx, seen); err != nil || !lacking {
 			return err
 		}
@@ -125,7 +126,7 @@ func (s *Store) Distrust(ctx context.Context, seen Marks, fresh store.StoredKey,
 	return lacking, nil
 }
 
-// lacks reports whether the database has lost what was seen. The caller has just counted a change of the keys.
+// lacks reports whether the database is behind seen. The caller has just advanced the version of the keys.
 func lacks(ctx context.Context, tx session, seen Marks) (bool, error) {
 	seen.Keys++
 	now, err := scanProgress(tx.QueryRowContext(ctx, selectProgress, progressArgs(seen)...), seen)
@@ -151,18 +152,18 @@ func (s *Store) distrust(ctx context.Context, tx session, seen Marks, ids []stri
 		revocations = append(revocations, store.RevocationOfKey(id, at))
 	}
 	if tx.in != nil {
-		tx.in.position = 0 // one that was taken before is far behind now
+		tx.in.position = 0 // a position taken before is outdated now
 	}
 	return s.record(ctx, tx, revocations...)
 }
 
-// tagFeed gives the feed's newest position $2 its tag $3, in the slot $1. The caller holds the counter.
+// tagFeed stores the tag $3 of the feed's newest position $2 in the slot $1. The caller holds the counter.
 const (
 	tagFeed   = `INSERT INTO feed_tags (slot, position, tag) VALUES ($1, $2, $3)` + orTagAnew
 	orTagAnew = ` ON CONFLICT (slot) DO UPDATE SET position = excluded.position, tag = excluded.tag`
 )
 
-// randomNumber is never 0.
+// randomNumber returns a random number other than 0.
 func randomNumber() int64 {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// onEachDialect runs a test on stores of one place, as many as it opens.
+// onEachDialect runs a test on each dialect. Every call of open opens a store of the same database.
 func onEachDialect(t *testing.T, test func(t *testing.T, open func() *Store)) {
 	t.Run("sqlite", func(t *testing.T) {
 		path := newPath(t)
@@ -40,7 +40,7 @@ func marksOf(t *testing.T, s *Store) Marks {
 	return progressOf(t, s, Marks{}).Marks
 }
 
-// TestK11Identity: a database has one, whoever asks first, and no other has the same.
+// TestK11Identity: a database has one identity, whichever node asks first, and no other database has the same.
 func TestK11Identity(t *testing.T) {
 	seen := make(map[string]bool)
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
@@ -72,7 +72,7 @@ func TestK11Identity(t *testing.T) {
 	})
 }
 
-// TestK11MarksMove with what they stand for, and a comparison tells which is behind.
+// TestK11MarksMove: marks advance with what they stand for, and comparing them shows which database is behind.
 func TestK11MarksMove(t *testing.T) {
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
 		s := open()
@@ -107,12 +107,12 @@ func TestK11MarksMove(t *testing.T) {
 	})
 }
 
-// whoSaw is the position of whoever has read the feed to its end, and seen these marks there.
+// whoSaw returns the position of a reader that has read the feed to its end, with these marks.
 func whoSaw(m Marks) store.FeedPosition {
 	return store.FeedPosition{At: m.Revocations, End: m.Revocations, Tag: m.Tag}
 }
 
-// putBack takes the counters back to before seen, and everything after away, as a backup would.
+// putBack restores the counters to earlier marks and deletes everything after them, as a backup would.
 func putBack(t *testing.T, s *Store, to Marks) {
 	t.Helper()
 	for name, position := range map[string]int64{"revocations": to.Revocations, "signing_keys": to.Keys} {
@@ -123,9 +123,8 @@ func putBack(t *testing.T, s *Store, to Marks) {
 	must(t, err)
 }
 
-// TestK11Distrust: a database that was put back → one of several nodes stores a fresh key and revokes the older ones, in one step. One of
-// them answers for it: the older keys are revoked, one fresh key is there, and a node that follows the feed from a position of before
-// misses nothing.
+// TestK11Distrust: a database that was put back → one of several nodes stores a fresh key and revokes the older ones, in one step. A node
+// that follows the feed from an earlier position misses nothing.
 func TestK11Distrust(t *testing.T) {
 	const n = 4
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
@@ -193,7 +192,7 @@ func TestK11Distrust(t *testing.T) {
 	})
 }
 
-// TestK9RevokedKeyLeavesTheFiles, as does one that was dropped, and the form of one that was sealed under another
+// TestK9RevokedKeyLeavesTheFiles: the files contain neither a revoked key nor a dropped one, nor the form that a key had under a former
 // key-encryption key.
 func TestK9RevokedKeyLeavesTheFiles(t *testing.T) {
 	for name, change := range map[string]func(*Store, context.Context, store.StoredKey) error{

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// memoryDir is a directory in memory until the test ends, or one on the disk where the machine has no room in memory for
-// the databases of tests.
+// memoryDir returns a directory in memory until the test ends, or one on the disk if the machine has too little memory for the databases
+// of tests.
 func memoryDir(t testing.TB) string {
 	t.Helper()
 	const memory, room = "/dev/shm", 1 << 30

@@ -26,8 +26,8 @@ func TestMemory(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return openMemory(t) })
 }
 
-// TestMemoryLastsAsLongAsItsStore: the connection is the database. It is there after callers have left amid their queries and the pool
-// was idle, no other store sees it, and nothing is left of it after Close.
+// TestMemoryLastsAsLongAsItsStore: the connection is the database. It survives callers that cancel queries and an idle pool, no other
+// store sees it, and Close leaves nothing of it.
 func TestMemoryLastsAsLongAsItsStore(t *testing.T) { synctest.Test(t, memoryLastsAsLongAsItsStore) }
 
 func memoryLastsAsLongAsItsStore(t *testing.T) {
@@ -63,7 +63,7 @@ func memoryLastsAsLongAsItsStore(t *testing.T) {
 	}
 }
 
-// TestMemoryHasNoBackup: what does not last is not worth a backup, which would hold the keys in the clear.
+// TestMemoryHasNoBackup: a database in memory is not durable. A backup of it would only store the keys unencrypted.
 func TestMemoryHasNoBackup(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "copy.db")
 	if err := openMemory(t).Backup(t.Context(), path); !errors.As(err, new(NoBackup)) {

@@ -21,8 +21,8 @@ var migrationFiles embed.FS
 
 // migrate brings the schema to the version of this build.
 //
-// Processes that start at the same time may migrate at the same time. Each migration is a transaction, so one of them
-// wins and the others fail on what is there already; they look again for as long as one makes progress.
+// Processes that start at the same time may migrate at the same time. Each migration is a transaction: one process succeeds and the
+// others fail because the objects exist. They check again as long as the version increases.
 func (s *Store) migrate(ctx context.Context) error {
 	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
@@ -31,14 +31,14 @@ func (s *Store) migrate(ctx context.Context) error {
 	return s.migrateTo(ctx, files)
 }
 
-// makeSchema makes the schema in a database that is empty and ends with the process. It takes a tenth of the time of migrate, which has to know
-// what other processes and other builds have done.
+// makeSchema creates the schema in an empty database that ends with the process. It takes a tenth of the time of migrate, which must
+// consider other processes and other builds.
 func makeSchema(ctx context.Context, db *sql.DB) error {
 	names, err := fs.Glob(migrationFiles, "migrations/*.sql") // in their order
 	for _, name := range names {
 		var text []byte
 		if text, err = migrationFiles.ReadFile(name); err == nil {
-			_, err = db.ExecContext(ctx, "BEGIN;\n"+string(text)+"\nCOMMIT") // what is for the migration library is a comment
+			_, err = db.ExecContext(ctx, "BEGIN;\n"+string(text)+"\nCOMMIT") // the migration library's annotations are comments
 		}
 		if err != nil {
 			break
@@ -54,7 +54,7 @@ func (s *Store) migrateTo(ctx context.Context, files fs.FS) error {
 	db := s.write
 	if s.dialect.server != nil {
 		db = s.dialect.server.Unlimited()
-		defer func() { _ = db.Close() }() // what matters has been committed
+		defer func() { _ = db.Close() }() // everything that matters has been committed
 	}
 	provider, err := goose.NewProvider(s.dialect.goose, db, files,
 		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
@@ -69,7 +69,7 @@ func (s *Store) migrateTo(ctx context.Context, files fs.FS) error {
 		current, target, err := provider.GetVersions(ctx)
 		switch {
 		case err != nil && tries < maxVersionTries && ctx.Err() == nil && !postgres.IsUnreachable(err):
-			tries++ // another process has just made the table of versions
+			tries++ // another process has just created the table of versions
 			continue
 		case err != nil:
 			return fmt.Errorf("reading the schema version: %w", err)
@@ -101,14 +101,12 @@ func migrateOne(ctx context.Context, provider *goose.Provider, version int64) er
 	return err
 }
 
-// maxVersionTries is how often the version is asked for. Processes that make the table at the same time disturb each
-// other once.
+// maxVersionTries is how often the version is queried. Processes that create the table at the same time can make each other fail once.
 const maxVersionTries = 5
 
-// checkNewer reports whether this build may work with a schema that is newer than itself, as it must while the nodes of a
-// cluster are replaced one after the other, and when the new ones are taken back. The newest migration says for which
-// builds that is safe: it records its own version and the oldest one whose builds read and write all that matters. What
-// says nothing is refused.
+// checkNewer reports whether this build may work with a schema that is newer than itself. This happens while the nodes of a cluster are
+// upgraded one after the other, and after a rollback. The newest migration records its own version and the oldest version whose builds
+// can read and write the data safely. checkNewer refuses a schema without this record.
 func (s *Store) checkNewer(ctx context.Context, db *sql.DB, current, target int64) error {
 	var newest, oldest int64
 	err := db.QueryRowContext(ctx, `SELECT n.position, o.position FROM counters n, counters o
@@ -123,8 +121,8 @@ func (s *Store) checkNewer(ctx context.Context, db *sql.DB, current, target int6
 	return nil
 }
 
-// checkBefore looks at the schema and changes nothing. It is done when nothing is to be migrated, and refuses what cannot
-// be: a schema that others look after, and one in which this role may not make tables.
+// checkBefore inspects the schema and changes nothing. It reports done when no migration is needed, and refuses what cannot be migrated:
+// a schema that is migrated separately, and one in which the role may not create tables.
 func (s *Store) checkBefore(ctx context.Context, db *sql.DB, provider *goose.Provider) (done bool, err error) {
 	current, err := schemaVersion(ctx, db)
 	if err != nil {
@@ -145,7 +143,7 @@ func (s *Store) checkBefore(ctx context.Context, db *sql.DB, provider *goose.Pro
 				"or GRANT CREATE ON SCHEMA public TO this one")
 		}
 	}
-	return false, nil // what cannot be asked will be seen
+	return false, nil // the migration will show what cannot be queried here
 }
 
 // schemaVersion returns 0 for a database without a schema.

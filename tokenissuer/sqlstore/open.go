@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// open makes the schema and prepares the statements of the hot path. The Store owns the handles, also when open fails.
+// open creates the schema and prepares the statements of the hot path. The Store owns the handles, even if open fails.
 func open(ctx context.Context, s *Store, schema func(context.Context) error) (*Store, error) {
 	s.read.options, s.feed.options = s.options, s.options
 	for _, next := range []func(context.Context) error{
@@ -20,7 +20,7 @@ func open(ctx context.Context, s *Store, schema func(context.Context) error) (*S
 	return s, nil
 }
 
-// start lets steps begin.
+// start starts the runner.
 func (s *Store) start(ctx context.Context) (err error) {
 	s.steps, err = s.dialect.newRunner(ctx)
 	return err
@@ -37,8 +37,8 @@ func (s *Store) prepare(ctx context.Context) error {
 		s.text(selectClients + whereClient), s.text(selectUsers + whereUser), s.text(selectUsers + whereEmail), s.text(selectFamily),
 	}
 	if s.dialect.concurrent() {
-		// The driver keeps what is asked often prepared by itself. What is prepared here is given back before its connection is
-		// closed, for which forsake would wait where the server is silent: the queries of the feed are not.
+		// The driver itself caches prepared statements for frequent queries. What is prepared here must be closed before its connection,
+		// and forsake would wait for that if the server is silent. The queries of the feed are therefore not prepared.
 		steps[insertDecided] = fmt.Sprintf(insertDecided, insert)
 	} else {
 		steps[advanceFeed], steps[tagFeed], steps[recordRevocation] = advanceFeed, tagFeed, recordRevocation

@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 )
 
-// sharedDatabase is a database of the shared server with the schema of this build, empty: a copy of one that was migrated once. That
-// each start makes the same of nothing is for other tests.
+// sharedDatabase returns an empty database of the shared server with the schema of this build: a copy of one that was migrated once.
+// Other tests cover migrations.
 func sharedDatabase(t testing.TB) string {
 	t.Helper()
 	server := pgtest.Shared(t)
@@ -37,8 +37,8 @@ var migrated struct {
 	dsn string
 }
 
-// openPostgres opens a database of pgtest, with any warning being a failure. It has more patience than a node: the contract
-// is not about how fast a busy machine is.
+// openPostgres opens a database of pgtest. Any warning fails the test. It has longer timeouts than a node, because the contract is not
+// about the speed of a busy machine.
 func openPostgres(t testing.TB, dsn string) *Store {
 	t.Helper()
 	return openPostgresWith(t, dsn, 8)
@@ -53,10 +53,10 @@ func openPostgresWith(t testing.TB, dsn string, pool int) *Store {
 	return s
 }
 
-// slowConnect, behind a connection string of pgtest, lets a connection take longer than a node has time for.
+// slowConnect, appended to a connection string of pgtest, allows a connection more time than a node has.
 const slowConnect = "&connect_timeout=60"
 
-// openHasty opens a database as a node does, which tries again when it had too little time, with any warning being a failure.
+// openHasty opens a database as a node does, which retries after a timeout. Any warning fails the test.
 func openHasty(t testing.TB, dsn string) (s *Store) {
 	t.Helper()
 	inTime(t, "opening", func() (err error) {
@@ -68,7 +68,7 @@ func openHasty(t testing.TB, dsn string) (s *Store) {
 	return s
 }
 
-// openThrough opens a database of the shared server by way of a proxy.
+// openThrough opens a database of the shared server through a proxy.
 func openThrough(t *testing.T) (*Store, *faultproxy.Proxy) {
 	t.Helper()
 	server := pgtest.Shared(t)
@@ -85,11 +85,11 @@ func tryOpening(t testing.TB, dsn string, pool int) (*Store, error) {
 	return s, err
 }
 
-// inTime tries what a node has so much time for that it succeeds at the first try on a machine that is not busy. A try that fails fails
-// the test, unless the machine had too many threads to run meanwhile: then most of some more have to succeed.
+// inTime runs something that succeeds at the first try, within a node's timeouts, on a machine that is not busy. A failed try fails the
+// test, unless the machine had too many runnable threads meanwhile. Then most of some more tries have to succeed.
 func inTime(t testing.TB, what string, try func() error) {
 	t.Helper()
-	const tooMany = 2 // threads for each processor
+	const tooMany = 2 // threads per processor
 	succeeded := 0
 	for failed := 0; failed < 3; {
 		began := time.Now()
@@ -112,7 +112,7 @@ func inTime(t testing.TB, what string, try func() error) {
 	t.Fatalf("%s: 3 times in vain, %d times not", what, succeeded)
 }
 
-// unhurried is for openings. By its deadline their steps have more patience than those of requests.
+// unhurried returns a context for openings. Its deadline gives their steps more time than those of requests.
 func unhurried(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -120,13 +120,13 @@ func unhurried(t testing.TB) context.Context {
 	return ctx
 }
 
-// onEach does something once on each connection of a pool, which it fills.
+// onEach calls do once on each connection of a pool, which it fills.
 func onEach(t testing.TB, db *sql.DB, do func() error) {
 	t.Helper()
 	for range db.Stats().MaxOpenConnections {
 		must(t, do())
 		used, err := db.Conn(t.Context()) // the one that became free last
 		must(t, err)
-		defer func() { must(t, used.Close()) }() // with the others, so that nobody uses it again before
+		defer func() { must(t, used.Close()) }() // with the others, because it must not be used again before
 	}
 }

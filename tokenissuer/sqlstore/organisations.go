@@ -26,7 +26,7 @@ func (s *Store) Organisation(ctx context.Context, id string) (*store.Organisatio
 	return &o, nil
 }
 
-// Organisations lists every organisation, by the bytes of its id.
+// Organisations lists all organisations, sorted by the bytes of their ids.
 func (s *Store) Organisations(ctx context.Context) ([]*store.Organisation, error) {
 	list, err := askAll(ctx, s.text(`SELECT id, name, created_at FROM organisations`), nil, func(row scanner) (*store.Organisation, error) {
 		var o store.Organisation
@@ -70,8 +70,8 @@ func (s *Store) RemoveOrganisation(ctx context.Context, id string) error {
 	})
 }
 
-// holdOrganisation changes nothing but holds the organisation's row in every dialect, so that no user joins an
-// organisation that is being removed. ErrNotFound when there is none.
+// holdOrganisation changes nothing but locks the organisation's row in every dialect, which prevents a user from joining an organisation
+// that is being removed. It returns ErrNotFound when there is none.
 func holdOrganisation(ctx context.Context, tx session, id string) error {
 	return mustHit(tx.ExecContext(ctx, `UPDATE organisations SET name = name WHERE id = $1`, possible(id)))
 }

@@ -19,14 +19,14 @@ import (
 )
 
 // TestF12AnswerOfTheCommitLost: the answer of a commit is lost → the client is told to come again and finds the step done or not, never
-// twice. A step of one statement commits with it, so there the answer is to the one that has the id among its values.
+// twice. A step of one statement commits with it, and the lost answer is then the one to the statement with the id among its values.
 func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	s, proxy := openThrough(t)
 	for _, c := range []struct {
 		name   string
 		commit []byte
 		step   func() error
-		again  error // of the same step once more
+		again  error // of the same step, repeated
 		done   func() (bool, error)
 	}{
 		{"AddFamily", []byte("f-1"), func() error { return storetest.Done(s.AddFamily(t.Context(), declaredFamily("f-1"))) }, nil, func() (bool, error) {
@@ -60,8 +60,8 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	}
 }
 
-// TestSilentConnectionsAreReplaced: when a host or a firewall dies, no connection says so. The first query that meets
-// them is answered all the same.
+// TestSilentConnectionsAreReplaced: when a host or a firewall dies, no connection reports it. The first query that uses them is answered
+// nevertheless.
 func TestSilentConnectionsAreReplaced(t *testing.T) {
 	server := pgtest.Shared(t)
 	proxy := faultproxy.Start(t, server.Addr())
@@ -74,7 +74,7 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 			return err
 		})
 		proxy.HalfDead()
-		// As long as they were used just now nobody asks whether they are there.
+		// Connections that were used just now are not pinged.
 		idle := time.NewTimer(postgres.IdleAfter)
 		<-idle.C
 		s.read.queue.timeout = postgres.RequestTimeout
@@ -85,12 +85,12 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 	proxy.HalfDead()
 	closing := time.Now()
 	must(t, s.Close())
-	if took := time.Since(closing); machine.Fair(took) > 2*time.Second { // and not five seconds for each connection that has a statement
+	if took := time.Since(closing); machine.Fair(took) > 2*time.Second { // and not five seconds for each connection with a statement
 		t.Errorf("closing took %s", took)
 	}
 }
 
-// TestAFirstHostThatIsSilent: the dead host that stands first leaves a request the time to reach the one that lives.
+// TestAFirstHostThatIsSilent: a dead first host leaves a request the time to reach the live one.
 func TestAFirstHostThatIsSilent(t *testing.T) {
 	server := pgtest.Shared(t)
 	dead := faultproxy.Start(t, server.Addr())
@@ -108,7 +108,7 @@ func TestAFirstHostThatIsSilent(t *testing.T) {
 	})
 }
 
-// TestRequestHasOnePatience: a request that asks a silent database several times does not wait several times as long.
+// TestRequestHasOnePatience: a request that makes several queries to a silent database does not wait several times as long.
 func TestRequestHasOnePatience(t *testing.T) {
 	s, proxy := openThrough(t)
 	addClient(t, s, "acme")
@@ -122,7 +122,7 @@ func TestRequestHasOnePatience(t *testing.T) {
 			t.Fatal("answered by silence")
 		}
 	}
-	if took := time.Since(began); !errors.Is(err, errImpatient) || machine.Fair(took) > postgres.RequestTimeout+time.Second { // one for all that comes after it
+	if took := time.Since(began); !errors.Is(err, errImpatient) || machine.Fair(took) > postgres.RequestTimeout+time.Second { // one timeout for all later queries
 		t.Errorf("after %s: %v", took, err)
 	}
 	proxy.Restore()
@@ -132,8 +132,8 @@ func TestRequestHasOnePatience(t *testing.T) {
 	})
 }
 
-// TestF15ListenerThatIsLost: who listens hears that something may have been missed as soon as there is a connection again,
-// also when the old one never said that it was dead.
+// TestF15ListenerThatIsLost: a listener learns that it may have missed something as soon as there is a connection again, even if the old
+// one died silently.
 func TestF15ListenerThatIsLost(t *testing.T) {
 	defer func(before, timeout time.Duration) { silence, notifyTimeout = before, timeout }(silence, notifyTimeout)
 	silence, notifyTimeout = 100*time.Millisecond, 500*time.Millisecond
@@ -169,7 +169,7 @@ func TestF15ListenerThatIsLost(t *testing.T) {
 			await("listening began")
 			c.lose(proxy)
 			await("listening began again")
-			inTime(t, "a notification", func() error { // one may be lost
+			inTime(t, "a notification", func() error { // a notification may be lost
 				must(t, other.Revoke(t.Context(), revocation("acme")))
 				select {
 				case <-heard:
@@ -184,9 +184,8 @@ func TestF15ListenerThatIsLost(t *testing.T) {
 	}
 }
 
-// TestF11Failover: the database fails over to a server that the connection string names → writes go on there. When the standby is
-// promoted after the primary has died, the store finds it, has all that was acknowledged, and has never written to a server that does not
-// take it.
+// TestF11Failover: the database fails over to a server that the connection string names → writes go on there. After the primary has died
+// and the standby was promoted, the store connects to it and has everything that was acknowledged. It never writes to a read-only server.
 func TestF11Failover(t *testing.T) {
 	primary := pgtest.Start(t)
 	standby := primary.Standby(t, true)
@@ -249,7 +248,7 @@ func TestF11Failover(t *testing.T) {
 	t.Logf("%d acknowledged families, %d of them before", len(acknowledged), before)
 }
 
-// TestF10NobodyWaitsLongerThanPromised: other tests bear with a busy machine, and would not see it.
+// TestF10NobodyWaitsLongerThanPromised measures waiting times strictly, because other tests tolerate a busy machine.
 func TestF10NobodyWaitsLongerThanPromised(t *testing.T) {
 	if postgres.RequestTimeout > 2*time.Second || nodesNotifyTimeout > 2*time.Second || nodesLockTimeout > 2*time.Second {
 		t.Errorf("a request waits for %v, a listener for %v, a writer for %v", postgres.RequestTimeout, nodesNotifyTimeout, nodesLockTimeout)

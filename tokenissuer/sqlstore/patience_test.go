@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-// waitForRows waits until so many of the database's sessions wait for what others hold.
+// waitForRows waits until that many of the database's sessions wait for locks.
 func waitForRows(t *testing.T, s *Store, sessions int) {
 	t.Helper()
 	tokentest.Eventually(t, fmt.Sprint(sessions, " sessions wait"), func() bool {
@@ -24,7 +24,7 @@ func waitForRows(t *testing.T, s *Store, sessions int) {
 	})
 }
 
-// unanswered fails when the step has ended.
+// unanswered fails the test if the step has ended.
 func unanswered(t *testing.T, result <-chan error) {
 	t.Helper()
 	select {
@@ -34,7 +34,7 @@ func unanswered(t *testing.T, result <-chan error) {
 	}
 }
 
-// inBackground begins the step.
+// inBackground starts the step.
 func inBackground(t *testing.T, step func(context.Context) error) <-chan error {
 	t.Helper()
 	result := make(chan error, 1)
@@ -42,7 +42,7 @@ func inBackground(t *testing.T, step func(context.Context) error) <-chan error {
 	return result
 }
 
-// TestWhoEndsAHeldFamilyWaitsWithoutTheFeed: whoever ends families that are held waits for their rows only.
+// TestWhoEndsAHeldFamilyWaitsWithoutTheFeed: a caller that ends locked families waits for their rows only, and does not hold the feed.
 func TestWhoEndsAHeldFamilyWaitsWithoutTheFeed(t *testing.T) {
 	dsn := sharedDatabase(t)
 	s, other := openPostgres(t, dsn), openPostgres(t, dsn)
@@ -74,8 +74,8 @@ func TestWhoEndsAHeldFamilyWaitsWithoutTheFeed(t *testing.T) {
 	}
 }
 
-// TestTheEndOfABusyFamilyComesInItsTurn: somebody else wants the row that it waits for, too, and then keeps it. Who only looked
-// from time to time whether the row is free would come after that one.
+// TestTheEndOfABusyFamilyComesInItsTurn: another transaction waits for the same row, and then keeps it. A caller that only polled the row
+// would come after that one.
 func TestTheEndOfABusyFamilyComesInItsTurn(t *testing.T) {
 	dsn := sharedDatabase(t)
 	s, other := openPostgres(t, dsn), openPostgres(t, dsn)
@@ -101,8 +101,8 @@ func TestTheEndOfABusyFamilyComesInItsTurn(t *testing.T) {
 	}
 }
 
-// TestTheEndOfABusySession: families are added to a session without a pause, and each holds its row. Its end gets the row between
-// them, and none is added after it.
+// TestTheEndOfABusySession: families are added to a session without a pause, and each holds its row. The end of the session gets the row
+// in between, and no family is added after it.
 func TestTheEndOfABusySession(t *testing.T) {
 	const callers = 8
 	dsn := sharedDatabase(t)
@@ -138,8 +138,8 @@ func TestTheEndOfABusySession(t *testing.T) {
 	}
 }
 
-// TestAChangedUserWaitsWithoutTheFeed: a user is changed while somebody else holds a family that the user has created for another.
-// Everybody else is answered meanwhile, on every node.
+// TestAChangedUserWaitsWithoutTheFeed: a user is changed while another transaction holds a family that the user has created for another
+// user. All other callers are answered meanwhile, on every node.
 func TestAChangedUserWaitsWithoutTheFeed(t *testing.T) {
 	active := store.UserActive
 	for name, step := range map[string]func(context.Context, *Store) error{

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-// passwordHash is of the scheme that new hashes have.
+// passwordHash has the scheme of new hashes.
 const passwordHash = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE"
 
 func newUser(id string) *store.User {
@@ -24,7 +24,7 @@ func newUser(id string) *store.User {
 	}
 }
 
-// newFamily is a family with a code and a refresh token, of a user as AddUser leaves it.
+// newFamily returns a family with a code and a refresh token, of a user as AddUser leaves it.
 func newFamily(id, userID string) *store.TokenFamily {
 	now := time.Now()
 	return &store.TokenFamily{
@@ -35,7 +35,7 @@ func newFamily(id, userID string) *store.TokenFamily {
 	}
 }
 
-// declaredFamily is one of a user whom the configuration declares.
+// declaredFamily returns a family of a declared user.
 func declaredFamily(id string) *store.TokenFamily {
 	f := newFamily(id, "declared")
 	f.UserDeclared = true
@@ -46,7 +46,7 @@ func ending() store.Ending {
 	return store.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)}
 }
 
-// TestPeopleStepsAreWhole breaks the last part of each step. What came before must not stay.
+// TestPeopleStepsAreWhole breaks the last part of each step. The earlier parts must be rolled back.
 func TestPeopleStepsAreWhole(t *testing.T) {
 	s := openAt(t, newPath(t))
 	must(t, s.AddUser(t.Context(), newUser("ada"), true))
@@ -121,8 +121,7 @@ func TestTM1StandInOfUsersIsNoUser(t *testing.T) {
 	}
 }
 
-// TestRotationTouchesNoIndex looks into the program that SQLite makes of the hottest step: it writes into one b-tree,
-// the table.
+// TestRotationTouchesNoIndex inspects SQLite's program for the hottest step: it writes into one b-tree, the table.
 func TestRotationTouchesNoIndex(t *testing.T) {
 	s := openAt(t, newPath(t))
 	for _, c := range []struct {
@@ -151,13 +150,13 @@ func TestRotationTouchesNoIndex(t *testing.T) {
 	}
 }
 
-// markText is the statement that marks the families of a filter.
+// markText returns the statement that marks the families of a filter.
 func markText(which store.FamilyFilter) string {
 	conditions, args := familyConditions(which)
 	return fmt.Sprintf(revokeMatching, len(args)+1, conditions)
 }
 
-// TestNoScanOnHotPaths asks SQLite how it would answer. A table that is read from end to end grows slow unnoticed.
+// TestNoScanOnHotPaths inspects SQLite's query plans. A full scan of a table would become slow unnoticed.
 func TestNoScanOnHotPaths(t *testing.T) {
 	s := openAt(t, newPath(t))
 	const drop = `DELETE FROM families WHERE id IN (SELECT id FROM families WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`

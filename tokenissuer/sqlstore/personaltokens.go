@@ -39,7 +39,7 @@ func scanPersonalToken(row scanner) (*store.PersonalToken, error) {
 	return &t, nil
 }
 
-// AddPersonalToken stores a token. The owner's row comes first: a change of the owner waits, and then sees the token.
+// AddPersonalToken stores a token. It locks the owner's row first: a concurrent change of the owner waits, and then sees the token.
 func (s *Store) AddPersonalToken(ctx context.Context, token *store.PersonalToken, userVersion string) error {
 	t := *token
 	scopes, err := json.Marshal(append(oauth.Scopes{}, t.Scopes...))
@@ -81,7 +81,7 @@ func (s *Store) PersonalToken(ctx context.Context, digest [sha256.Size]byte) (*s
 	return t, nil
 }
 
-// PersonalTokens lists the tokens of a user, or of everybody.
+// PersonalTokens lists the tokens of a user, or of all users.
 func (s *Store) PersonalTokens(ctx context.Context, userID string) ([]*store.PersonalToken, error) {
 	query, args := selectPersonalTokens, []any(nil)
 	if userID != "" {
@@ -97,7 +97,7 @@ func (s *Store) PersonalTokens(ctx context.Context, userID string) ([]*store.Per
 	return list, nil
 }
 
-// TouchPersonalToken notes the day of the last use.
+// TouchPersonalToken records the day of the last use.
 func (s *Store) TouchPersonalToken(ctx context.Context, id string, day time.Time) error {
 	return s.statement(ctx, "touching personal access token", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `UPDATE personal_tokens SET last_used_at = $1 WHERE id = $2 AND COALESCE(last_used_at, 0) < $1`,
@@ -117,7 +117,7 @@ func (s *Store) EndPersonalTokens(ctx context.Context, which store.PersonalToken
 	})
 }
 
-// deletePersonalTokens deletes the tokens that match and returns what is to be recorded of them.
+// deletePersonalTokens deletes the tokens that match and returns the revocations to record.
 func deletePersonalTokens(ctx context.Context, tx session, which store.PersonalTokenFilter, end store.Ending) ([]store.Revocation, error) {
 	if which == (store.PersonalTokenFilter{}) {
 		return nil, nil
@@ -126,8 +126,8 @@ func deletePersonalTokens(ctx context.Context, tx session, which store.PersonalT
 		possible(which.ID), possible(which.UserID))
 }
 
-// changePersonalTokens deletes the tokens of a stored user who has just been changed and is not active, or notes the change of those that go
-// on. It returns what is to be recorded of either.
+// changePersonalTokens follows a change of a stored user. It deletes the tokens of a user who is not active, and otherwise records the
+// change in them. It returns the revocations to record.
 func changePersonalTokens(ctx context.Context, tx session, userID string, end store.Ending) ([]store.Revocation, error) {
 	ended, err := personalTokensIn(ctx, tx, end,
 		`DELETE FROM personal_tokens WHERE user_id = $1 AND NOT EXISTS (SELECT 1 FROM users WHERE id = $1 AND `+isActive+`) RETURNING id, NULL`, userID)
@@ -140,7 +140,7 @@ func changePersonalTokens(ctx context.Context, tx session, userID string, end st
 	return append(ended, changed...), err
 }
 
-// personalTokensIn runs a statement that returns the ids of tokens and when each was changed, and returns the revocation of each.
+// personalTokensIn runs a statement that returns ids of tokens and their time of change, and returns the revocation of each.
 func personalTokensIn(ctx context.Context, tx session, end store.Ending, statement string, args ...any) ([]store.Revocation, error) {
 	ended, err := queryAll(ctx, tx, statement, args, func(row scanner) (store.Revocation, error) {
 		var id string

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// LeastPostgresPool is the smallest pool: one connection listens, two are for what no request waits for.
+	// LeastPostgresPool is the smallest pool: one connection listens, and two run queries that no request waits for.
 	LeastPostgresPool = reserved + 2
 	reserved          = 3
-	// queuedPerConnection is how many requests may wait or work for each connection.
+	// queuedPerConnection is how many requests may wait or work per connection.
 	queuedPerConnection = 64
 )
 
@@ -28,8 +28,7 @@ var (
 	silence       = 20 * time.Second
 )
 
-// OpenPostgres opens a database of a PostgreSQL server, which any number of nodes share. The pool bounds its
-// connections, all together; 0 is 16.
+// OpenPostgres opens a database of a PostgreSQL server, which any number of nodes share. At most pool connections are opened; 0 means 16.
 func OpenPostgres(ctx context.Context, dsn oauth.Secret, pool int, options Options) (*Store, error) {
 	fail := func(err error) (*Store, error) {
 		return nil, fmt.Errorf("opening PostgreSQL database: %w", err)
@@ -69,12 +68,12 @@ func OpenPostgres(ctx context.Context, dsn oauth.Secret, pool int, options Optio
 	return s, nil
 }
 
-// eraseNothing: PostgreSQL overwrites nothing in place; older states leave with VACUUM, and with the write-ahead log. SQLite in
-// memory has overwritten them already.
+// eraseNothing does nothing. PostgreSQL overwrites nothing in place: VACUUM and the recycling of the write-ahead log remove old content.
+// SQLite in memory has overwritten it already.
 func eraseNothing(context.Context) error { return nil }
 
-// Watch calls changed when another node may have recorded a revocation or changed a key, until ctx ends. It is a hint: calls
-// may be lost or come for nothing, and a database that cannot notify brings none. Callers that rely on it ask now and then.
+// Watch calls changed when another node may have recorded a revocation or changed a key, until ctx ends. Calls are hints: some may be
+// lost or unnecessary, and a database without notifications makes none. Callers must therefore poll as well.
 func (s *Store) Watch(ctx context.Context, changed func()) {
 	if s.dialect.server != nil {
 		s.dialect.server.Watch(ctx, changed)

@@ -31,7 +31,7 @@ func TestPostgresDurable(t *testing.T) {
 	})
 }
 
-// TestPostgresTwoNodes: two nodes on one database, asked in turn, are one store.
+// TestPostgresTwoNodes: two nodes on one database, used alternately, are one store.
 func TestPostgresTwoNodes(t *testing.T) {
 	dsn := sharedDatabase(t)
 	a, b := openPostgres(t, dsn), openPostgres(t, dsn)
@@ -49,7 +49,7 @@ func TestPostgresTwoNodes(t *testing.T) {
 	}
 }
 
-// TestSettingsOfEveryConnection: durability does not rest on how the database is set up.
+// TestPostgresSettingsOfEveryConnection: durability does not depend on the settings of the database.
 func TestPostgresSettingsOfEveryConnection(t *testing.T) {
 	asANode(t)
 	dsn := sharedDatabase(t)
@@ -74,7 +74,7 @@ func TestPostgresSettingsOfEveryConnection(t *testing.T) {
 	}
 }
 
-// TestManyNodesMigrateAtOnce: nodes of a new cluster start together.
+// TestManyNodesMigrateAtOnce: the nodes of a new cluster start together.
 func TestManyNodesMigrateAtOnce(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	var nodes sync.WaitGroup
@@ -91,7 +91,7 @@ func TestManyNodesMigrateAtOnce(t *testing.T) {
 	nodes.Wait()
 }
 
-// later is a migration of a build that comes after this one.
+// later returns a migration of a later build.
 func later(statement, declared string) fstest.MapFS {
 	files := fstest.MapFS{"00999_later.sql": {Data: []byte("-- +goose Up\n" + statement + ";\n" + declared)}}
 	entries, _ := migrationFiles.ReadDir("migrations")
@@ -102,9 +102,8 @@ func later(statement, declared string) fstest.MapFS {
 	return files
 }
 
-// TestF22OldAndNewBuildOnOneSchema: while the nodes of a cluster are replaced one after the other, old ones start beside a
-// schema that is newer than they are, and when the new build is taken back they do for good. Only a change that an old
-// build would damage keeps it out.
+// TestF22OldAndNewBuildOnOneSchema: while the nodes of a cluster are upgraded one after the other, old ones start with a schema that is
+// newer than they are, and after a rollback they continue to. An old build is refused only if it would damage the data.
 func TestF22OldAndNewBuildOnOneSchema(t *testing.T) {
 	const column = `ALTER TABLE clients ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue'`
 	for _, c := range []struct {
@@ -136,7 +135,7 @@ func TestF22OldAndNewBuildOnOneSchema(t *testing.T) {
 	}
 }
 
-// TestKeepSchema: who separates migrations from the nodes gets a node that says so, and changes nothing.
+// TestKeepSchema: a node that does not migrate reports a schema that is not up to date, and changes nothing.
 func TestKeepSchema(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	open := func(keep bool) error {
@@ -161,7 +160,7 @@ func TestKeepSchema(t *testing.T) {
 	must(t, open(true))
 }
 
-// TestRolesThatMayNot: what a role may not do is said as what to do, and not retried as an outage.
+// TestRolesThatMayNot: missing privileges of a role are reported with what to do, and not retried as an outage.
 func TestRolesThatMayNot(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	admin, err := sql.Open("pgx", dsn)
@@ -202,7 +201,7 @@ func TestRolesThatMayNot(t *testing.T) {
 	must(t, openPostgres(t, as.String()).Ping(t.Context()))
 }
 
-// TestWatch: a node hears of another's revocation without asking.
+// TestWatch: a node is notified of another's revocation.
 func TestWatch(t *testing.T) {
 	dsn := sharedDatabase(t)
 	a, b := openPostgres(t, dsn), openPostgres(t, dsn)
@@ -238,8 +237,8 @@ func TestWatch(t *testing.T) {
 	<-ended
 }
 
-// TestF13TheQueueIsBounded: when the database is slow, those for whom there is no room are told at once, and the others
-// when their patience ends. What no request waits for has connections of its own.
+// TestF13TheQueueIsBounded: when the database is slow, requests for which there is no room are refused at once, and the others when their
+// time is over. Queries that no request waits for have their own connections.
 func TestF13TheQueueIsBounded(t *testing.T) {
 	const room = 10
 	s := openPostgres(t, sharedDatabase(t))
@@ -291,7 +290,7 @@ func holdPool(t *testing.T, s *Store) (release func()) {
 	}
 }
 
-// askFeed asks what the gate depends on.
+// askFeed runs the query that the gate depends on.
 func (s *Store) askFeed(ctx context.Context) error {
 	_, _, err := s.Revocations(ctx, store.FeedPosition{})
 	return err
@@ -322,7 +321,7 @@ func TestF14ConflictsRunAgain(t *testing.T) {
 	}
 }
 
-// TestMigrationThatTakesTooLong: a node that has no time for a migration names the command that has.
+// TestMigrationThatTakesTooLong: a node without enough time for a migration names the command that has it.
 func TestMigrationThatTakesTooLong(t *testing.T) {
 	dsn := sharedDatabase(t)
 	s, observer := openPostgres(t, dsn), openPostgres(t, dsn)
@@ -342,7 +341,7 @@ func TestMigrationThatTakesTooLong(t *testing.T) {
 	}
 }
 
-// deadline is a context whose time is over when the test says so.
+// deadline is a context that ends when the test says so.
 type deadline struct {
 	context.Context
 	passed chan struct{}

@@ -20,8 +20,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-// childName is the environment variable that makes the test binary one of the processes of TestF9ManyProcesses, and
-// childPath the file that they share, seen from the directory in which they are started.
+// childName is the environment variable that makes the test binary one of the processes of TestF9ManyProcesses. childPath is the file
+// that they share, relative to the directory in which they are started.
 const (
 	childName = "GATEHOUSE_TEST_SQLITE_CHILD"
 	childPath = "data/gatehouse.db"
@@ -32,12 +32,12 @@ const (
 	perChild  = 25
 )
 
-// What a node has, which TestMain changes.
+// The timeouts of a node, which TestMain changes.
 var nodesLockTimeout, nodesServerTimeout, nodesNotifyTimeout = lockTimeout, serverTimeout, notifyTimeout
 
 func TestMain(m *testing.M) {
-	// How long a step waits for another process, a server for a node and a notification for its server have tests of their
-	// own. The others are not about how fast a busy machine is.
+	// Other tests cover how long a step waits for another process, a server for a node and a notification for its server. The rest must
+	// not depend on the speed of a busy machine.
 	lockTimeout, serverTimeout, notifyTimeout = time.Minute, 2*time.Minute, time.Minute
 	if name := os.Getenv(childName); name != "" {
 		end(child(name))
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// end ends a process that runs no tests.
+// end exits a process that runs no tests.
 func end(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -58,14 +58,14 @@ func end(err error) {
 	os.Exit(0)
 }
 
-// report is what a child tells its parent.
+// report is what a child sends to its parent.
 type report struct {
 	Key  string   // the first key that it read after its own attempt
 	Won  []string // the shared ids that it got, and the requests that it decided
-	Seen int      // the revocations that it saw in the end
+	Seen int      // the revocations that it saw at the end
 }
 
-// child opens the database at the same time as its siblings and races them through every kind of write.
+// child opens the database at the same time as the other children and races them through every kind of write.
 func child(name string) (err error) {
 	if _, err := io.ReadAll(os.Stdin); err != nil { // the parent closes it for all at once
 		return err
@@ -120,9 +120,9 @@ func child(name string) (err error) {
 	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(told))
 }
 
-// TestF9ManyProcesses starts four processes on one file that does not exist yet. One of them creates the schema, one
-// key is the first, each id has one owner, each request is decided once, no secret and no revocation is lost, and nobody is turned away. What the
-// libraries print would end up in the output and spoil it.
+// TestF9ManyProcesses starts four processes on one file that does not exist yet. One of them creates the schema, one key is the first,
+// each id has one owner, each request is decided once, no secret and no revocation is lost, and no process is refused. Output of the
+// libraries would corrupt the output of the test.
 func TestF9ManyProcesses(t *testing.T) {
 	dir := t.TempDir()
 	program, err := os.Executable()

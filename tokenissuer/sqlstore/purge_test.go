@@ -22,7 +22,7 @@ func eachDatabase(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, openPostgres(t, sharedDatabase(t))) })
 }
 
-// litter is a table with rows that housekeeping takes out, and how.
+// litter is a table with rows that housekeeping deletes, and how.
 type litter struct {
 	table string
 	fill  string // adds $1 rows that ended at $2
@@ -43,7 +43,7 @@ var allLitter = []litter{
 		SELECT 'old ' || CAST(i AS TEXT), 1, CAST($2 AS BIGINT) FROM n`, (*Store).DropAttempts},
 }
 
-// living adds a family that is refreshed while others are dropped.
+// living adds a family that is refreshed while others are deleted.
 func living(t testing.TB, s *Store) {
 	t.Helper()
 	must(t, storetest.Done(s.AddFamily(t.Context(), &store.TokenFamily{
@@ -52,7 +52,7 @@ func living(t testing.TB, s *Store) {
 	})))
 }
 
-// scatter puts expired rows into a table.
+// scatter adds expired rows to a table.
 func (l litter) scatter(t testing.TB, s *Store, rows int, ended time.Time) {
 	t.Helper()
 	must(t, s.step(t.Context(), "filling", func(ctx context.Context, tx session) error {
@@ -61,7 +61,7 @@ func (l litter) scatter(t testing.TB, s *Store, rows int, ended time.Time) {
 	}))
 }
 
-// refresher refreshes the living family until it is stopped, and keeps how long each refresh took.
+// refresher refreshes the living family until it is stopped, and records how long each refresh took.
 type refresher struct {
 	stop   context.CancelFunc
 	took   []time.Duration
@@ -85,7 +85,7 @@ func refresh(s *Store, generation int64) *refresher {
 	return r
 }
 
-// percentile ends the refreshing and returns what that share of the refreshes took at most.
+// percentile stops the refreshing and returns the time within which that share of the refreshes finished.
 func (r *refresher) percentile(t testing.TB, share float64) time.Duration {
 	t.Helper()
 	r.stop()
@@ -97,12 +97,12 @@ func (r *refresher) percentile(t testing.TB, share float64) time.Duration {
 	return r.took[int(share*float64(len(r.took)-1))]
 }
 
-// TestF26PurgeInBatches: what has expired leaves some hundred rows at a time, and refreshes go on beside it. A purge in one
-// statement would hold the one writer of SQLite, or bloat one transaction of PostgreSQL, for as long as it takes.
+// TestF26PurgeInBatches: expired records are deleted some hundred rows at a time, and concurrent refreshes continue. A purge in one
+// statement would block the one writer of SQLite, or bloat one transaction of PostgreSQL, for its whole duration.
 func TestF26PurgeInBatches(t *testing.T) {
 	const rows = 4 * maxDropped // each
-	// The row gives a share of what refreshes take otherwise, some milliseconds, which a few refreshes do not show. A second is what nobody
-	// waits for who waits for a batch; a purge in one statement would hold SQLite's writer for all of its time.
+	// Row F26 allows a fraction of what refreshes otherwise take, some milliseconds, which a few refreshes cannot show. No refresh that
+	// waits for a batch takes a second. A purge in one statement would hold SQLite's writer for its whole duration.
 	const bound = time.Second
 	eachDatabase(t, func(t *testing.T, s *Store) {
 		living(t, s)
@@ -139,7 +139,7 @@ func TestF26PurgeInBatches(t *testing.T) {
 	})
 }
 
-// TestRequestsLeaveBesideFamilies: what was decided leaves with each call, also while there are families for every call.
+// TestRequestsLeaveBesideFamilies: each call deletes decided requests, even if there are enough expired families for every call.
 func TestRequestsLeaveBesideFamilies(t *testing.T) {
 	const rows = 4 * leastDropped
 	eachDatabase(t, func(t *testing.T, s *Store) {
@@ -172,11 +172,11 @@ func (l litter) count(t testing.TB, s *Store) (n int) {
 	return n
 }
 
-// BenchmarkF26Purge drops a million rows, in the rhythm of the housekeeping, beside refreshes:
+// BenchmarkF26Purge deletes a million rows, in the rhythm of the housekeeping, concurrently with refreshes:
 //
 //	go test ./tokenissuer/sqlstore -run '^$' -bench F26 -benchtime 4000x -timeout 60m
 //
-// where each round is a batch. It reports the 99th percentile of a refresh before the purge and beside it.
+// where each round is a batch. It reports the 99th percentile of a refresh before the purge and during it.
 func BenchmarkF26Purge(b *testing.B) {
 	for _, database := range []struct {
 		name string

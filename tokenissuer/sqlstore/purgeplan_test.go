@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// planOf is how the database would run a statement.
+// planOf returns the database's plan for a statement.
 func planOf(t *testing.T, s *Store, text string, args ...any) string {
 	t.Helper()
 	explain, columns := "EXPLAIN QUERY PLAN ", 4
@@ -26,12 +26,12 @@ func planOf(t *testing.T, s *Store, text string, args ...any) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestABatchReadsNoMoreThanItDrops: PostgreSQL once read all that had expired for every batch, so that a backlog of a
-// quarter of a million families took a thousand times its length.
+// TestABatchReadsNoMoreThanItDrops: PostgreSQL once read all expired rows for every batch, and a backlog of a quarter of a million
+// families caused a thousand times as many reads.
 func TestABatchReadsNoMoreThanItDrops(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s *Store) {
 		living(t, s)
-		rows := 100 // SQLite plans without a look at the tables
+		rows := 100 // SQLite plans without looking at the tables
 		if s.dialect.concurrent() {
 			rows = 20_000
 		}
@@ -58,7 +58,7 @@ func TestABatchReadsNoMoreThanItDrops(t *testing.T) {
 	})
 }
 
-// TestTheSchemesAreNotReadFromEveryUser: the query is asked every minute in which somebody signs in.
+// TestTheSchemesAreNotReadFromEveryUser: the query runs in every minute in which a user signs in.
 func TestTheSchemesAreNotReadFromEveryUser(t *testing.T) {
 	s := openAt(t, newPath(t))
 	if plan := planOf(t, s, selectSchemes); strings.Contains(plan, "SCAN users") {

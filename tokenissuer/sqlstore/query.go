@@ -10,21 +10,20 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// session is where the statements of a step run: in a transaction, or each by itself.
+// session runs the statements of a step: in a transaction, or each by itself.
 type session struct {
 	querier
-	in *transaction // nil: each by itself
+	in *transaction // nil: each statement by itself
 }
 
-// transaction is what the steps in it share.
+// transaction is the state that steps in one transaction share.
 type transaction struct {
 	*sql.Tx
 	prepared map[*sql.Stmt]*sql.Stmt
-	// position is that of the feed which was taken for the transaction; 0: none was.
+	// position is the position in the feed that the transaction has taken; 0: none.
 	position int64
 }
 
-// inTransaction is the session of a transaction.
 func inTransaction(tx *transaction) session { return session{tx, tx} }
 
 // querier is a transaction or a handle.
@@ -34,7 +33,7 @@ type querier interface {
 	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
 }
 
-// prepared returns a statement of the writing handle as one of the session.
+// prepared returns a prepared statement of the writing handle for use in the session.
 func (s session) prepared(ctx context.Context, statement *sql.Stmt) *sql.Stmt {
 	if s.in == nil {
 		return statement
@@ -50,8 +49,8 @@ func (s session) prepared(ctx context.Context, statement *sql.Stmt) *sql.Stmt {
 	return own
 }
 
-// possible returns the key of a query, or one that no row has when it is no text: PostgreSQL takes neither bytes that are
-// no UTF-8 nor NUL, and refuses the query instead of finding nothing. It is asked all the same, with the same work.
+// possible returns the key of a query, or a key that no row has if the key is not text. PostgreSQL accepts neither invalid UTF-8 nor NUL,
+// and would fail instead of finding nothing. The query still runs, which keeps its timing the same.
 func possible(key string) string {
 	if !isText(key) {
 		return standIn
@@ -59,7 +58,7 @@ func possible(key string) string {
 	return key
 }
 
-// isText reports whether PostgreSQL takes the string as text.
+// isText reports whether PostgreSQL accepts the string as text.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // handle is a pool of connections for queries.
@@ -67,7 +66,7 @@ type handle struct {
 	db      *sql.DB
 	queue   *queue
 	options Options
-	// remote: a connection that is silent for too long may be dead, and then so may be the others.
+	// remote: if one connection is silent for too long, it and the others may be dead.
 	remote bool
 }
 
@@ -75,16 +74,15 @@ type handle struct {
 type query struct {
 	on   *handle
 	text string
-	stmt *sql.Stmt // nil: it was not prepared
+	stmt *sql.Stmt // nil: not prepared
 }
 
-// text is a query of a request.
+// text returns a query for a request.
 func (s *Store) text(text string) query {
 	return query{on: &s.read, text: text, stmt: s.prepared[text]}
 }
 
-// background is a query that no request waits for. It has connections of its own, so that no crowd of requests
-// keeps revocations out.
+// background returns a query that no request waits for. It uses its own connections, because many requests must not delay revocations.
 func (s *Store) background(text string) query {
 	return query{on: &s.feed, text: text, stmt: s.prepared[text]}
 }
@@ -96,8 +94,8 @@ func (q query) rows(ctx context.Context, args []any) (*sql.Rows, error) {
 	return q.on.db.QueryContext(ctx, q.text, args...)
 }
 
-// ask runs a query and reads the answer. Every query goes through here, so that none waits longer than the
-// queue's timeout, unless its caller says how long it waits, and no more wait than there is room for.
+// ask runs a query and reads the result. Every query goes through it: a query waits no longer than the queue's timeout unless its caller
+// sets a deadline, and the queue bounds how many queries wait.
 func ask(ctx context.Context, q query, args []any, read func(*sql.Rows) error) error {
 	err := q.ask(ctx, args, read)
 	if err != nil {
@@ -109,7 +107,7 @@ func ask(ctx context.Context, q query, args []any, read func(*sql.Rows) error) e
 	return unavailable(err)
 }
 
-// forsake closes the idle connections, so that new ones are made.
+// forsake closes the idle connections. New ones are opened when needed.
 func forsake(db *sql.DB) {
 	db.SetMaxIdleConns(-1)
 	db.SetMaxIdleConns(db.Stats().MaxOpenConnections)
@@ -125,14 +123,14 @@ func (q query) ask(ctx context.Context, args []any, read func(*sql.Rows) error) 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err returns what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	if err := read(rows); err != nil {
 		return err
 	}
 	return rows.Err()
 }
 
-// askOne asks for one row. Without one the error is sql.ErrNoRows.
+// askOne queries one row. It returns sql.ErrNoRows if there is none.
 func askOne(ctx context.Context, q query, args []any, into ...any) error {
 	return ask(ctx, q, args, func(rows *sql.Rows) error {
 		if rows.Next() {
@@ -145,7 +143,7 @@ func askOne(ctx context.Context, q query, args []any, into ...any) error {
 	})
 }
 
-// askFor asks for a row and reads it. Without one the error is sql.ErrNoRows.
+// askFor queries one row and scans it. It returns sql.ErrNoRows if there is none.
 func askFor[T any](ctx context.Context, q query, args []any, scan func(scanner) (T, error)) (value T, err error) {
 	err = ask(ctx, q, args, func(rows *sql.Rows) error {
 		if !rows.Next() {
@@ -160,7 +158,7 @@ func askFor[T any](ctx context.Context, q query, args []any, scan func(scanner) 
 	return value, err
 }
 
-// askAll asks for any number of rows.
+// askAll queries any number of rows.
 func askAll[T any](ctx context.Context, q query, args []any, scan func(scanner) (T, error)) (list []T, err error) {
 	err = ask(ctx, q, args, func(rows *sql.Rows) (err error) {
 		list, err = scanAll(rows, scan)
@@ -178,14 +176,14 @@ func queryAll[T any](ctx context.Context, tx session, text string, args []any, s
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err returns what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	return scanAll(rows, scan)
 }
 
 // scanner is a row to read: *sql.Row or *sql.Rows.
 type scanner interface{ Scan(into ...any) error }
 
-// scanAll reads every row that is left.
+// scanAll scans all remaining rows.
 func scanAll[T any](rows *sql.Rows, scan func(scanner) (T, error)) ([]T, error) {
 	var list []T
 	for rows.Next() {

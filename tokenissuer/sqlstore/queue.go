@@ -13,24 +13,24 @@ import (
 // errCrowded: the queue is full.
 var errCrowded = errors.New("too many wait for the database")
 
-// errImpatient: the request has waited long enough, for earlier queries.
+// errImpatient: the earlier queries of the request have used up its time.
 var errImpatient = errors.New("the request has waited for the database for too long")
 
-// requestTimeout is how long all queries and steps of one request may wait, together.
+// requestTimeout is how long all queries and steps of one request may wait in total.
 const requestTimeout = postgres.RequestTimeout + postgres.RequestTimeout/4
 
 type timeoutKey struct{}
 
-// WithTimeout returns the context of a request whose queries and steps wait, all together, little longer than one alone
-// may. Without it a request that asks a silent database several times would hang several times as long.
+// WithTimeout returns the context of a request whose queries and steps together wait little longer than a single one may. Without it a
+// request that makes several queries to a silent database would hang several times as long.
 func WithTimeout(ctx context.Context) context.Context {
 	left := new(atomic.Int64)
 	left.Store(int64(requestTimeout))
 	return context.WithValue(ctx, timeoutKey{}, left)
 }
 
-// Wait returns a context in which a request waits for a query that others ask too: for that long, and for no longer than
-// it has time left. The function ends the wait, which counts as one of its own.
+// Wait returns a context in which a request waits for a query that it shares with others: for limit, but no longer than the time that the
+// request has left. The returned function ends the wait, which counts as one of the request's own.
 func Wait(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	left, bounded := ctx.Value(timeoutKey{}).(*atomic.Int64)
 	if bounded {
@@ -46,16 +46,16 @@ func Wait(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	}
 }
 
-// queue bounds how many queries and steps a database has at a time, those that wait for a connection included, and how long each
-// takes. A nil queue bounds nothing.
+// queue bounds how many queries and steps a database has at a time, including those that wait for a connection, and how long each takes.
+// A nil queue bounds nothing.
 type queue struct {
 	room    int64
 	timeout time.Duration
 	inside  atomic.Int64
 }
 
-// enter lets a query or a step in, with a context that ends when its time does, and not when the caller goes: to
-// break off costs the connection. A caller whose context has a deadline has a timeout of its own; see WithTimeout too.
+// enter admits a query or a step. The returned context ends when its time is over, and not when the caller goes away: cancelling costs
+// the connection. A caller whose context has a deadline has that timeout instead; see also WithTimeout.
 func (q *queue) enter(ctx context.Context) (context.Context, func(), error) {
 	if q == nil {
 		return ctx, func() {}, nil
@@ -92,5 +92,5 @@ func (q *queue) enter(ctx context.Context) (context.Context, func(), error) {
 	}, nil
 }
 
-// forEver is as long as a caller says.
+// forEver is a limit that only the caller's deadline ends.
 const forEver = time.Duration(math.MaxInt64)

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Revoke records the revocations, all in one step.
+// Revoke records the revocations in one step.
 func (s *Store) Revoke(ctx context.Context, revocations ...store.Revocation) error {
 	if len(revocations) == 0 {
 		return nil
@@ -21,14 +21,14 @@ func (s *Store) Revoke(ctx context.Context, revocations ...store.Revocation) err
 }
 
 const (
-	// advanceFeed takes a position of the feed. That holds the counter's row until the commit, so that positions become
-	// visible in their order: a reader that has seen one has seen all before it.
+	// advanceFeed takes a position in the feed. It locks the counter's row until the commit. Positions therefore become visible in order:
+	// a reader that has seen one has seen all before it.
 	advanceFeed = `UPDATE counters SET position = position + 1 WHERE name = 'revocations' RETURNING position`
-	// recordRevocation puts a revocation into the feed.
+	// recordRevocation adds a revocation to the feed.
 	recordRevocation = `INSERT INTO revocations (kind, id, issued_until, expires_at, position)
 		VALUES ($1, $2, $3, $4, $5)` + orWiden
-	// orWiden: of two revocations for one id the wider wins, member by member. NULL is the widest issued_until and the
-	// shortest expires_at.
+	// orWiden keeps the wider of two revocations of one id, column by column. NULL is the widest issued_until and the shortest
+	// expires_at.
 	orWiden = ` ON CONFLICT (kind, id) DO UPDATE SET
 		issued_until = CASE WHEN revocations.issued_until IS NULL OR excluded.issued_until IS NULL THEN NULL
 			WHEN excluded.issued_until > revocations.issued_until THEN excluded.issued_until
@@ -38,8 +38,7 @@ const (
 		position = excluded.position`
 )
 
-// record puts revocations into the feed, all at one position. The steps of one transaction share it: they become visible
-// together.
+// record adds revocations to the feed, all at one position. All steps of a transaction share it, because they become visible together.
 func (s *Store) record(ctx context.Context, tx session, revocations ...store.Revocation) error {
 	if s.dialect.concurrent() {
 		return recordTogether(ctx, tx, revocations)
@@ -64,7 +63,7 @@ func (s *Store) record(ctx context.Context, tx session, revocations ...store.Rev
 	return nil
 }
 
-// advance moves a counter on and returns where it stands. The counter is held until the transaction ends.
+// advance increments a counter and returns its value. The counter is locked until the transaction ends.
 func advance(ctx context.Context, tx session, counter string) (position int64, err error) {
 	err = tx.QueryRowContext(ctx,
 		`UPDATE counters SET position = position + 1 WHERE name = $1 RETURNING position`, counter).Scan(&position)
@@ -74,9 +73,9 @@ func advance(ctx context.Context, tx session, counter string) (position int64, e
 	return position, nil
 }
 
-// Revocations lists what was recorded after a position, in pages of at least store.FeedPage. Everything follows when the
-// database lacks what the caller has seen, because it was put back to an older state; and when the feed has gone on so far that
-// it is unknown, as after Distrust.
+// Revocations lists what was recorded after a position, in pages of at least store.FeedPage. It starts from the beginning when the
+// database lacks what the caller has seen, because it was restored to an older state, and when the feed has advanced so far that this is
+// unknown, as after Distrust.
 func (s *Store) Revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
 	list, next, err := s.revocations(ctx, after)
 	if err != nil {
@@ -86,8 +85,8 @@ func (s *Store) Revocations(ctx context.Context, after store.FeedPosition) ([]st
 }
 
 func (s *Store) revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
-	// The counter is read first: everything up to it has been committed, so the rows that follow cannot lack any of it. What
-	// comes in between is given twice.
+	// Read the counter first: everything up to it has been committed, and the rows that follow include all of it. Rows that are added in
+	// between are returned twice.
 	now, err := s.progress(ctx, Marks{Revocations: after.End, Tag: after.Tag})
 	if err != nil {
 		return nil, store.FeedPosition{}, err
@@ -112,8 +111,8 @@ const (
 	selectFeedPage = selectFeed + `> $1 ORDER BY position LIMIT $2`
 )
 
-// readFeed reads one page of the feed. It never splits the rows of one position; last is the page's last one, or 0 when
-// nothing comes after the page.
+// readFeed reads one page of the feed. It never splits the rows of one position. last is the last position of the page, or 0 when nothing
+// follows the page.
 func (s *Store) readFeed(ctx context.Context, after int64) (list []store.Revocation, last int64, err error) {
 	var positions []int64
 	scan := func(row scanner) (r store.Revocation, err error) {

@@ -23,16 +23,16 @@ type recording struct {
 	ended  store.Revocation // the result for family, once the job has succeeded
 }
 
-// endedBefore is the revocation of a family that was revoked before, or that does not exist.
+// endedBefore returns the revocation of a family that was revoked before, or that does not exist.
 func (r *recording) endedBefore() store.Revocation {
 	return store.Revocation{Kind: store.RevokeFamily, ID: r.family, ExpiresAt: r.end.Until}
 }
 
-// errHeld: nothing has happened, because another transaction holds the family's row, or because it is a sign-in's.
+// errHeld: nothing has happened, because another transaction has locked the family's row, or the family is a sign-in.
 var errHeld = errors.New("the family does not end in a batch")
 
-// recordAll is advanceFeed, tagFeed with the tag $5, and recordRevocation for each row of the lists $1 to $4, the rows of one
-// id merged as orWiden does: a statement inserts a row once.
+// recordAll is advanceFeed, tagFeed with the tag $5, and recordRevocation for each row of the lists $1 to $4. It merges rows with one id
+// as orWiden does, because a statement can insert a row only once.
 const recordAll = `WITH taken AS (` + advanceFeed + `),
 	tagged AS (INSERT INTO feed_tags (slot, position, tag) SELECT position % $6, position, $5 FROM taken` + orTagAnew + `)
 	INSERT INTO revocations (kind, id, issued_until, expires_at, position)
@@ -40,7 +40,7 @@ const recordAll = `WITH taken AS (` + advanceFeed + `),
 	FROM taken, unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS r (kind, id, issued_until, expires_at)
 	GROUP BY r.kind, r.id, taken.position` + orWiden
 
-// recordTogether puts revocations into the feed in one statement, all at one position.
+// recordTogether adds revocations to the feed in one statement, all at one position.
 func recordTogether(ctx context.Context, tx querier, revocations []store.Revocation) error {
 	kinds, ids := make([]string, len(revocations)), make([]string, len(revocations))
 	issued, expires := make([]*int64, len(revocations)), make([]*int64, len(revocations))
@@ -53,7 +53,7 @@ func recordTogether(ctx context.Context, tx querier, revocations []store.Revocat
 	return nil
 }
 
-// orNull is a number as an element of a list.
+// orNull returns a number as an element of a list.
 func orNull(n sql.Null[int64]) *int64 {
 	if !n.Valid {
 		return nil
@@ -61,10 +61,10 @@ func orNull(n sql.Null[int64]) *int64 {
 	return &n.V
 }
 
-// record runs the job in a transaction with those of other callers: each transaction holds the feed's counter from the taking of
-// a position to the commit, so that all of them, on every node, follow each other. A job whose family's row is locked leaves
-// the batch and waits for the row in a transaction of its own, as any other step does; no other job waits behind it. So does the end
-// of a sign-in, because other families end with it, and their rows may be locked.
+// record runs the job in a transaction with those of other callers. Each such transaction holds the feed's counter from taking a position
+// until the commit, and all of them, on every node, are therefore serialized. A job whose family's row is locked leaves the batch and
+// waits for the row in its own transaction, as any other step does. No other job waits for it. The end of a sign-in does the same,
+// because other families end with it whose rows may be locked.
 func (t *transactions) record(ctx context.Context, j job) error {
 	err := t.revoking.Run(ctx, j)
 	if errors.Is(err, errHeld) {
@@ -73,7 +73,7 @@ func (t *transactions) record(ctx context.Context, j job) error {
 	return err
 }
 
-// recordBatch records, in one transaction, what all the calls of a batch have to record.
+// recordBatch records, in one transaction, what all calls of a batch have to record.
 func (t *transactions) recordBatch(b *writequeue.Batch[job]) error {
 	for c := b.Next(); c != nil; c = b.Next() {
 		failpoint.Hit("before", c.Step.name)
@@ -84,7 +84,7 @@ func (t *transactions) recordBatch(b *writequeue.Batch[job]) error {
 	ctx, cancel := context.WithTimeout(context.Background(), t.queue.timeout)
 	defer cancel()
 	err := t.again(ctx, func() error { return t.recordCalls(ctx, b.Calls()) })
-	if len(b.Calls()) > 1 && postgres.RefusesValue(err) { // an id of one of them, which the others have nothing to do with
+	if len(b.Calls()) > 1 && postgres.RefusesValue(err) { // for example an id of one of them, which does not concern the others
 		for _, c := range b.Calls() {
 			alone := []*writequeue.Call[job]{c}
 			if err := t.again(ctx, func() error { return t.recordCalls(ctx, alone) }); err != nil {
@@ -99,12 +99,12 @@ func (t *transactions) recordBatch(b *writequeue.Batch[job]) error {
 	return err
 }
 
-// recordCalls records what the calls have to record, in one transaction. The error of a call whose family is held is errHeld.
+// recordCalls records what the calls have to record, in one transaction. It sets errHeld on a call whose family's row is locked.
 func (t *transactions) recordCalls(ctx context.Context, calls []*writequeue.Call[job]) error {
 	var revocations []store.Revocation
-	ends := make(map[string]*recording) // the first one for each family, which the others find ended
+	ends := make(map[string]*recording) // the first one for each family; the others find it ended
 	for _, c := range calls {
-		c.Err = nil // a run before this one may have left one
+		c.Err = nil // an earlier run may have set one
 		r := c.Step.records
 		revocations = append(revocations, r.revocations...)
 		if r.family != "" && ends[r.family] == nil {
@@ -113,7 +113,7 @@ func (t *transactions) recordCalls(ctx context.Context, calls []*writequeue.Call
 	}
 	record := func(tx querier) error {
 		if len(revocations) == 0 {
-			return nil // all are held
+			return nil // all are locked
 		}
 		err := recordTogether(ctx, tx, revocations)
 		for _, c := range calls {
@@ -150,15 +150,15 @@ func (t *transactions) recordCalls(ctx context.Context, calls []*writequeue.Call
 	})
 }
 
-// endFree revokes each family of $1 at the time beside it in $2, unless it was before, is a sign-in, or another transaction holds its
-// row.
+// endFree revokes each family of $1 at the corresponding time in $2, unless it was revoked before, is a sign-in, or its row is locked by
+// another transaction.
 const endFree = `WITH free AS (SELECT id FROM families WHERE id = ANY($1::text[]) AND origin <> 'session' AND revoked_at IS NULL FOR UPDATE SKIP LOCKED)
 	UPDATE families SET revoked_at = e.revoked_at FROM free, unnest($1::text[], $2::bigint[]) AS e (id, revoked_at)
 	WHERE families.id = free.id AND e.id = free.id
 	RETURNING families.id, families.created_at, families.rotated_at, families.token_lifetime, families.origin`
 
-// endTogether revokes the families whose rows are not locked, but no sign-ins. It returns those that it has revoked, and the ids of
-// those that live on.
+// endTogether revokes the families whose rows are not locked, except sign-ins. It returns those that it revoked, and the ids of those
+// that are still alive.
 func endTogether(ctx context.Context, tx session, ends map[string]*recording) (
 	ended map[string]*store.TokenFamily, held map[string]bool, err error,
 ) {

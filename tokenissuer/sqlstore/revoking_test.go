@@ -14,13 +14,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-// bothDatabases runs a test on each.
+// bothDatabases runs a test on each database.
 func bothDatabases(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Run("SQLite", func(t *testing.T) { test(t, openAt(t, newPath(t))) })
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, openPostgres(t, sharedDatabase(t))) })
 }
 
-// heldFeed keeps everybody from taking a position until release is called.
+// heldFeed prevents all callers from taking a position until release is called.
 func heldFeed(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	tx, err := s.write.BeginTx(t.Context(), nil)
@@ -30,7 +30,7 @@ func heldFeed(t *testing.T, s *Store) (release func()) {
 	return func() { must(t, tx.Rollback()) }
 }
 
-// queueBehind begins the steps in their order behind one that is held, so that they share a transaction.
+// queueBehind starts the steps, in order, behind one that is held, which makes them share a transaction.
 func queueBehind(t *testing.T, s *Store, steps ...func(context.Context) error) []<-chan error {
 	t.Helper()
 	line := s.steps.(*transactions).revoking
@@ -48,7 +48,7 @@ func queueBehind(t *testing.T, s *Store, steps ...func(context.Context) error) [
 	return results
 }
 
-// recorded is what is in the feed, by id.
+// recorded returns the content of the feed, by id.
 func recorded(t *testing.T, s *Store) map[string]store.Revocation {
 	t.Helper()
 	list, _, err := s.Revocations(t.Context(), store.FeedPosition{})
@@ -74,8 +74,8 @@ func revokeStep(s *Store, list ...store.Revocation) func(context.Context) error 
 	return func(ctx context.Context) error { return s.Revoke(ctx, list...) }
 }
 
-// TestRevocationsShareATransaction: whoever waits for the feed is recorded in one transaction, with the widest of what was
-// said of one id.
+// TestRevocationsShareATransaction: callers that wait for the feed are recorded in one transaction, with the widest of the revocations of
+// one id.
 func TestRevocationsShareATransaction(t *testing.T) {
 	s := openPostgres(t, sharedDatabase(t))
 	f := declaredFamily("living")
@@ -117,7 +117,7 @@ func TestRevocationsShareATransaction(t *testing.T) {
 	}
 }
 
-// TestRevocationsShareOneTrip: without a refusal all who wait take one position.
+// TestRevocationsShareOneTrip: without a refusal all waiting callers take one position.
 func TestRevocationsShareOneTrip(t *testing.T) {
 	s := openPostgres(t, sharedDatabase(t))
 	release := heldFeed(t, s)
@@ -133,7 +133,7 @@ func TestRevocationsShareOneTrip(t *testing.T) {
 	}
 }
 
-// TestRevocationsFailTogether: when the transaction cannot be committed, nobody is told that theirs was recorded.
+// TestRevocationsFailTogether: when the transaction cannot be committed, every caller gets an error.
 func TestRevocationsFailTogether(t *testing.T) {
 	s := openPostgres(t, sharedDatabase(t))
 	for _, statement := range []string{
@@ -162,8 +162,8 @@ func TestRevocationsFailTogether(t *testing.T) {
 	must(t, s.Revoke(t.Context(), revocation("later")))
 }
 
-// TestFollowersMissNothing: callers of two nodes record at the same time, each in transactions of its own. Whoever follows the
-// feed meanwhile and goes on from where it was sees everything, and everything that was acknowledged before it asked.
+// TestFollowersMissNothing: callers of two nodes record concurrently, each in its own transactions. A reader that follows the feed from
+// its last position sees everything, including everything that was acknowledged before its query.
 func TestFollowersMissNothing(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		path := newPath(t)
@@ -231,7 +231,7 @@ func followersMissNothing(t *testing.T, nodes ...*Store) {
 	}
 }
 
-// TestStepsOfOneTransactionShareAPosition, also behind one that took it and failed: then it is taken again.
+// TestStepsOfOneTransactionShareAPosition: a step after one that took the position and failed takes it again.
 func TestStepsOfOneTransactionShareAPosition(t *testing.T) {
 	g := newGroup(t)
 	refused := errors.New("refused")
@@ -260,8 +260,8 @@ func TestStepsOfOneTransactionShareAPosition(t *testing.T) {
 	}
 }
 
-// TestCredentialsOfAUserWhoDoesNotStand: what somebody did to the table of users by hand ends nothing, but no credential can
-// be used up any more.
+// TestCredentialsOfAUserWhoDoesNotStand: a manual change of the table of users ends nothing, but credentials of the user can no longer be
+// used.
 func TestCredentialsOfAUserWhoDoesNotStand(t *testing.T) {
 	for name, change := range map[string]string{
 		"disabled":        `UPDATE users SET status = 'disabled'`,

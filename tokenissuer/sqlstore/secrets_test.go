@@ -30,7 +30,7 @@ func filesHold(t *testing.T, path string, content []byte) bool {
 	return found
 }
 
-// TestT22OnlyDigestsAreStored looks for secrets in every file, with the log still there and without it.
+// TestT22OnlyDigestsAreStored looks for secrets in every file, with and without the log.
 func TestT22OnlyDigestsAreStored(t *testing.T) {
 	path := newPath(t)
 	s := openAt(t, path)
@@ -58,8 +58,7 @@ func TestT22OnlyDigestsAreStored(t *testing.T) {
 	look()
 }
 
-// TestK6UnsealedKeyLeavesTheFiles seals a key that had been stored in the clear. Its old bytes must be gone from the
-// database and from the log.
+// TestK6UnsealedKeyLeavesTheFiles seals a key that was stored unsealed. Its old bytes must be gone from the database and the log.
 func TestK6UnsealedKeyLeavesTheFiles(t *testing.T) {
 	path := newPath(t)
 	s := openAt(t, path)
@@ -78,8 +77,8 @@ func TestK6UnsealedKeyLeavesTheFiles(t *testing.T) {
 	}
 }
 
-// TestT22NoCredentialOfPeopleIsStored takes a person through every table: the password's hash is there by design; the
-// family's columns are held against a list, so that nobody adds one for a credential in passing.
+// TestT22NoCredentialOfPeopleIsStored takes a person through every table. The hash of the password is stored by design. The family's
+// columns are compared with a list, because a new column must not hold a credential.
 func TestT22NoCredentialOfPeopleIsStored(t *testing.T) {
 	path := newPath(t)
 	s := openAt(t, path)

@@ -12,18 +12,18 @@ import (
 )
 
 var (
-	// lockTimeout is how long a step waits for another process's. Tests change it.
+	// lockTimeout is how long a step waits for another process. Tests change it.
 	lockTimeout = 2 * time.Second
-	// checkedAtOnce is how large a file may be, in bytes, that is looked at from one end to the other before anybody is served. Keys,
-	// clients and revocations are looked at in any case. Tests change it.
+	// checkedAtOnce is the largest size in bytes of a file that is checked completely before it is used. In a larger file only keys,
+	// clients and revocations are checked first. Tests change it.
 	checkedAtOnce int64 = 64 << 20
 )
 
-// OpenSQLite opens the SQLite database in the file at path, and creates file and directory when they are missing. It
-// refuses a file that is damaged, of a newer schema, or open to others in a way that it cannot put right.
+// OpenSQLite opens the SQLite database in the file at path, and creates the file and its directory when they are missing. It refuses a
+// file that is damaged, has a newer schema, or is accessible to others in a way that it cannot correct.
 //
-// Several processes may have one file open: a write waits up to two seconds for another process's. The file must lie
-// on a local disk, because SQLite's locks do not hold on network file systems.
+// Several processes may have one file open: a write waits up to two seconds for another process. The file must be on a local disk,
+// because SQLite's locks do not work on network file systems.
 func OpenSQLite(ctx context.Context, path string, options Options) (*Store, error) {
 	fail := func(err error) (*Store, error) {
 		return nil, fmt.Errorf("opening SQLite database %s: %w", path, sqlite.Explain(err))
@@ -50,7 +50,7 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	return s, nil
 }
 
-// OpenMemory opens a new SQLite database in memory. Nothing but this Store sees it, and it ends with Close.
+// OpenMemory opens a new SQLite database in memory. Only this Store can use it, and Close deletes it.
 func OpenMemory(ctx context.Context, options Options) (*Store, error) {
 	var s *Store
 	database, err := sqlite.OpenMemory()
@@ -75,20 +75,20 @@ func newSQLite(database *sqlite.Database, options Options, erase func(context.Co
 	}
 }
 
-// NoBackup is why a store writes no backup of itself.
+// NoBackup is the reason why a store cannot be backed up.
 type NoBackup string
 
 // Error says why.
 func (e NoBackup) Error() string { return string(e) }
 
-// noBackup is the backup of a dialect that has none.
+// noBackup returns the backup function of a dialect that has none.
 func noBackup(why NoBackup) func(context.Context, string) error {
 	return func(context.Context, string) error { return why }
 }
 
-// Backup writes a copy of the database, of one moment, into a new file that only its owner can read. Steps go on
-// meanwhile. An SQLite file must not be copied while it is in use in any other way: what is in its log would be missing.
-// The error is a NoBackup for a database of a server and for one in memory.
+// Backup writes a consistent copy of the database into a new file that only its owner can read, while steps continue. Do not copy an
+// SQLite file that is in use in any other way: the content of its log would be missing. The error is a NoBackup for a database of a
+// server and for one in memory.
 func (s *Store) Backup(ctx context.Context, path string) error {
 	err := s.dialect.backup(ctx, path)
 	if err != nil && !errors.As(err, new(NoBackup)) {

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-// openAt opens the database at path, with any warning being a failure.
+// openAt opens the database at path. Any warning fails the test.
 func openAt(t testing.TB, path string) *Store {
 	t.Helper()
 	return openWith(t, path, func(message string) { t.Errorf("warning: %s", message) })
@@ -32,11 +32,11 @@ func openWith(t testing.TB, path string, warn func(message string)) *Store {
 	return s
 }
 
-// newPath names a database in a directory that does not exist yet. It is in memory: a busy disk takes half a second for a
-// commit, and what becomes of a disk that fails is not for a sound one to show (faults_vfs_test.go).
+// newPath returns a path in a directory that does not exist yet. It is in memory, because a busy disk takes half a second for a commit.
+// Failures of a disk have their own tests (faults_vfs_test.go).
 func newPath(t testing.TB) string { return filepath.Join(memoryDir(t), "data", "gatehouse.db") }
 
-// diskPath is newPath on the disk: for crowds, which meet in another way there, and for what is measured.
+// diskPath is newPath on the disk, for tests with many callers, which interleave differently there, and for measurements.
 func diskPath(t testing.TB) string { return filepath.Join(t.TempDir(), "data", "gatehouse.db") }
 
 func must(t testing.TB, err error) {
@@ -66,7 +66,7 @@ func revocation(id string) store.Revocation {
 	return store.Revocation{Kind: store.RevokeClient, ID: id, ExpiresAt: time.Now().Add(time.Hour)}
 }
 
-// TestSQLite opens copies of one empty database: that each start makes the same of nothing is for other tests.
+// TestSQLite opens copies of one empty database. Other tests cover the creation of the schema.
 func TestSQLite(t *testing.T) {
 	empty := newPath(t)
 	must(t, openAt(t, empty).Close())
@@ -76,8 +76,8 @@ func TestSQLite(t *testing.T) {
 		path := newPath(t)
 		must(t, os.Mkdir(filepath.Dir(path), 0o700))
 		must(t, os.WriteFile(path, content, 0o600))
-		// The suite revokes keys while others use the store, and a log that is in use cannot be emptied. That the store does
-		// empty it, and that it says so when it cannot, has tests of its own.
+		// The suite revokes keys while others use the store, and a log that is in use cannot be emptied. Other tests cover that the store
+		// empties the log, and that it warns when it cannot.
 		return openWith(t, path, func(message string) {
 			if !strings.Contains(message, "the write-ahead log is in use") {
 				t.Errorf("warning: %s", message)
@@ -93,7 +93,7 @@ func TestSQLiteDurable(t *testing.T) {
 	})
 }
 
-// TestSettingsOfEveryConnection proves what durability rests on for each connection of the pools, not for the first.
+// TestSettingsOfEveryConnection checks the settings that durability depends on for each connection of the pools, not only the first.
 func TestSettingsOfEveryConnection(t *testing.T) {
 	asANode(t)
 	s := openAt(t, newPath(t))
@@ -106,7 +106,7 @@ func TestSettingsOfEveryConnection(t *testing.T) {
 		want := map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": pool.timeout, "foreign_keys": "1",
 			"secure_delete": "1", "trusted_schema": "0", "query_only": pool.queryOnly}
 		for range pool.db.Stats().MaxOpenConnections {
-			conn, err := pool.db.Conn(t.Context()) // kept until the end, so that the next one is another
+			conn, err := pool.db.Conn(t.Context()) // kept until the end, which makes the next one a different connection
 			must(t, err)
 			defer func() { _ = conn.Close() }()
 			for pragma, want := range want {
@@ -120,7 +120,7 @@ func TestSettingsOfEveryConnection(t *testing.T) {
 	}
 }
 
-// TestPathsAreNames opens files whose names mean something in a URI. A name that was misread would lead elsewhere.
+// TestPathsAreNames opens files whose names have a meaning in a URI. A misread name would lead to another file.
 func TestPathsAreNames(t *testing.T) {
 	for _, name := range []string{"a b.db", "a?mode=memory.db", "a#b.db", "a%41.db", "a&b=c.db", "ä.db", ":memory:", "file:x.db"} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestPathsAreNames(t *testing.T) {
 	}
 }
 
-// TestReadersDoNotWait reads while a writer has a transaction open.
+// TestReadersDoNotWait reads while a writer has an open transaction.
 func TestReadersDoNotWait(t *testing.T) {
 	s := openAt(t, newPath(t))
 	addClient(t, s, "app")
@@ -164,7 +164,7 @@ func TestReadersDoNotWait(t *testing.T) {
 	}
 }
 
-// asANode has the test wait for other processes no longer than a node does, and servers for the test.
+// asANode sets the timeouts of a node for waiting on other processes and servers during the test.
 func asANode(t *testing.T) {
 	t.Helper()
 	lock, server := lockTimeout, serverTimeout
@@ -172,7 +172,7 @@ func asANode(t *testing.T) {
 	t.Cleanup(func() { lockTimeout, serverTimeout = lock, server })
 }
 
-// TestForeignWriter lets another handle keep the file locked. The wait ends, and the step has not happened.
+// TestForeignWriter: another handle keeps the file locked. The wait ends, and the step has not happened.
 func TestForeignWriter(t *testing.T) {
 	defer func(before time.Duration) { lockTimeout = before }(lockTimeout)
 	lockTimeout = 100 * time.Millisecond
@@ -187,7 +187,7 @@ func TestForeignWriter(t *testing.T) {
 	inTime(t, "a step", func() error { return s.AddClient(t.Context(), newClient("app", oauth.NewClientSecret())) })
 }
 
-// TestManyWriters has 16 writers in each of two handles on one file. None is turned away.
+// TestManyWriters: none of 16 writers in each of two handles on one file is refused.
 func TestManyWriters(t *testing.T) {
 	path := diskPath(t)
 	stores := []*Store{openAt(t, path), openAt(t, path)}
@@ -212,7 +212,7 @@ func TestManyWriters(t *testing.T) {
 	}
 }
 
-// TestStepsAreWhole breaks the second half of each step. The first half must not stay.
+// TestStepsAreWhole breaks the second half of each step. The first half must be rolled back.
 func TestStepsAreWhole(t *testing.T) {
 	s := openAt(t, newPath(t))
 	addClient(t, s, "app")
@@ -245,7 +245,7 @@ func TestStepsAreWhole(t *testing.T) {
 	}
 }
 
-// TestTM1StandInIsNobody: the row that is read for unknown clients is itself no client.
+// TestTM1StandInIsNobody: the row that is read for unknown clients is not a client.
 func TestTM1StandInIsNobody(t *testing.T) {
 	s := openAt(t, newPath(t))
 	if c, err := s.Client(t.Context(), standIn); !errors.Is(err, store.ErrNotFound) {

@@ -75,8 +75,8 @@ func TestK5OpenFilesAreTightened(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestK5SharedDirectory: a directory with other things in it is not ours to change. Where others can write it is
-// refused, because they could put a file in the place of ours.
+// TestK5SharedDirectory: a directory with other content is not changed. One that others can write to is refused, because they could
+// replace the files of the database.
 func TestK5SharedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "gatehouse.db")
@@ -114,7 +114,7 @@ func TestK5LinksAreRefused(t *testing.T) {
 	}
 }
 
-// TestK5NoRegularFile finds other things under the database's name.
+// TestK5NoRegularFile puts other things than a regular file at the database's path.
 func TestK5NoRegularFile(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o700))

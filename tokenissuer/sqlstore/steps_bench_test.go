@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-// durableStep is one that a request waits for. Of the n-th call of a benchmark prepare has made what it is taken on.
+// durableStep is a step that a request waits for. For the n-th call of a benchmark, prepare creates what the step works on.
 type durableStep struct {
 	name    string
 	prepare func(b *testing.B, s *Store, n int)
@@ -41,7 +41,7 @@ var durableSteps = []durableStep{
 	}},
 }
 
-// benchFamily spreads the ids, as those of real families are.
+// benchFamily returns ids that are spread like those of real families.
 func benchFamily(n int) string { return fmt.Sprintf("%08x-%d", uint32(n)*2654435761, n) }
 
 func newBenchFamily(n int, request string) *store.TokenFamily {
@@ -67,8 +67,8 @@ func addBenchFamilies(b *testing.B, s *Store, count int) {
 	group.Wait()
 }
 
-// BenchmarkDurableSteps measures each step with callers that wait for the last one, on both databases: /trip is how many
-// there are for each time that one caller could write one row durably, one after the other, in the same run.
+// BenchmarkDurableSteps measures each step, with callers that wait for their previous one, on both databases. /trip is the number of
+// steps in the time of one sequential durable write of a row in the same run.
 func BenchmarkDurableSteps(b *testing.B) {
 	server := pgtest.Start(b) // on the disk, unlike the shared one
 	for name, open := range map[string]func(*testing.B) *Store{

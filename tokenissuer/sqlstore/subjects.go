@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// takeSubject gives an id to a client or a user. ErrTaken when the id is in use, RemovedError when it was in use and
+// takeSubject assigns an id to a client or a user. It returns ErrTaken when the id is in use, and RemovedError when it was in use and
 // tokens of its former owner may still live at that time.
 func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time) error {
 	err := mustAdd(tx.ExecContext(ctx,
@@ -19,7 +19,7 @@ func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time
 		err = mustAdd(tx.ExecContext(ctx,
 			`UPDATE subjects SET kind = $2, free_at = NULL WHERE id = $1 AND free_at <= $3`, id, kind, micros(now)))
 	}
-	if err == nil { // what is left of the id belongs to a former owner, who was removed or declared
+	if err == nil { // remaining records belong to a former owner, who was removed or declared
 		err = forget(ctx, tx, id, kind)
 	}
 	if !errors.Is(err, store.ErrTaken) {
@@ -35,7 +35,7 @@ func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time
 	return store.ErrTaken
 }
 
-// forget deletes what is kept of a client or a user beside the row of its own: consents, identities and personal access tokens.
+// forget deletes what is stored about a client or a user in other tables: consents, identities and personal access tokens.
 func forget(ctx context.Context, tx session, id, kind string) error {
 	statements := []string{`DELETE FROM consents WHERE client_id = $1`}
 	if kind == "user" {
@@ -49,13 +49,13 @@ func forget(ctx context.Context, tx session, id, kind string) error {
 	return nil
 }
 
-// freeSubject sets from when on the id of a removed client or user may be used again.
+// freeSubject sets when the id of a removed client or user may be used again.
 func freeSubject(ctx context.Context, tx session, id string, at time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE subjects SET free_at = $2 WHERE id = $1`, id, micros(at))
 	return err
 }
 
-// HadUser reports whether the id is or was a user's.
+// HadUser reports whether the id belongs or belonged to a user.
 func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
 	had, err := askFor(ctx, s.text(`SELECT EXISTS (SELECT 1 FROM subjects WHERE id = $1 AND kind = 'user')`), []any{possible(userID)},
 		func(row scanner) (had bool, err error) { return had, row.Scan(&had) })

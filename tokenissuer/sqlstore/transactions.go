@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// maxRuns is how often a step runs that the database has taken back because it met another.
+	// maxRuns is how often a step runs that the database rolls back because of a conflict.
 	maxRuns = 4
-	// conflictPause is the longest time between two runs.
+	// conflictPause is the longest pause between two runs.
 	conflictPause = 20 * time.Millisecond
 )
 
-// transactions is the runner of a database that takes many writers at a time: every step is a transaction of its own,
-// and the server puts those that commit together into one write.
+// transactions is the runner of a database that allows concurrent writers. Every step is its own transaction, and the server combines
+// concurrent commits into one write.
 type transactions struct {
 	db    *sql.DB
 	queue *queue
@@ -26,7 +26,6 @@ type transactions struct {
 	revoking *writequeue.Queue[job]
 }
 
-// newTransactions starts the queue.
 func newTransactions(db *sql.DB, q *queue) *transactions {
 	t := &transactions{db: db, queue: q}
 	t.revoking = writequeue.New(t.recordBatch)
@@ -35,8 +34,7 @@ func newTransactions(db *sql.DB, q *queue) *transactions {
 
 func (t *transactions) Close() { t.revoking.Close() }
 
-// Run runs the step. It goes on when the caller has gone: to break off would cost the connection, and would leave open
-// whether the step happened.
+// Run runs the step. It continues when the caller has gone away: cancelling would cost the connection and leave the outcome unknown.
 func (t *transactions) Run(ctx context.Context, j job) error {
 	ctx, leave, err := t.queue.enter(ctx)
 	if err != nil {
@@ -49,7 +47,7 @@ func (t *transactions) Run(ctx context.Context, j job) error {
 	return t.runAlone(ctx, j)
 }
 
-// runAlone runs the step in a transaction of its own.
+// runAlone runs the step in its own transaction.
 func (t *transactions) runAlone(ctx context.Context, j job) error {
 	err := t.again(ctx, func() error { return t.once(ctx, j) })
 	if err == nil {
@@ -58,7 +56,7 @@ func (t *transactions) runAlone(ctx context.Context, j job) error {
 	return err
 }
 
-// again tries something as often as the database takes it back because it met another.
+// again calls try until it succeeds, as long as the database rolls it back because of a conflict, at most maxRuns times.
 func (t *transactions) again(ctx context.Context, try func() error) error {
 	for runs := 1; ; runs++ {
 		err := try()
@@ -84,21 +82,21 @@ func (t *transactions) inTransaction(ctx context.Context, do func(session) error
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
 	if err := do(inTransaction(&transaction{Tx: tx})); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-// isConflict reports whether the database has taken a transaction back because of another one: it could not be put in an
-// order with it, or each waited for the other. Nothing has happened, and it may go well the next time.
+// isConflict reports whether the database rolled a transaction back because of a serialization failure or a deadlock. Nothing has
+// happened, and the transaction may succeed the next time.
 func isConflict(err error) bool {
 	code := postgres.Code(err)
 	return code == "40001" || code == "40P01"
 }
 
-// dropReadOnly lets go of the connections to a server that has become a standby.
+// dropReadOnly closes the connections to a server that has become a standby.
 func (t *transactions) dropReadOnly(err error) {
 	if postgres.Code(err) == "25006" {
 		forsake(t.db)

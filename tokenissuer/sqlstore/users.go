@@ -25,18 +25,17 @@ const (
 	selectUsers = `SELECT ` + userColumns + ` FROM users`
 )
 
-// whereUser and whereEmail select the user of the id or the address $1, or the stand-in $2 when there is none, with the
-// same work.
+// whereUser and whereEmail select the user with the id or the address $1, or the stand-in $2 when there is none, at the same cost.
 const (
 	whereUser  = ` WHERE id = COALESCE((SELECT id FROM users WHERE id = $1), $2)`
 	whereEmail = ` WHERE id = COALESCE((SELECT id FROM users WHERE email = $1), $2)`
 )
 
-// standInUser is the id, and the address, of the user that is read in place of one that does not exist. It is another
-// one than standIn because clients and users share no id.
+// standInUser is the id and the address of the user that is read in place of one that does not exist. It differs from standIn because
+// clients and users cannot share an id.
 const standInUser = standIn + " user"
 
-// addStandInUser writes the stand-in, once. Its hash has the length that most have, and no scheme.
+// addStandInUser stores the stand-in, once. Its hash has the most common length, and no scheme.
 func (s *Store) addStandInUser(ctx context.Context) error {
 	err := s.AddUser(ctx, &store.User{
 		ID: standInUser, Email: standInUser, Name: "Stands in for every user that does not exist", Organisation: standIn,
@@ -53,7 +52,7 @@ func (s *Store) User(ctx context.Context, id string) (*store.User, error) {
 	return findUser(ctx, s.text(selectUsers+whereUser), id)
 }
 
-// UserByEmail returns the user of that canonical address.
+// UserByEmail returns the user with that canonical address.
 func (s *Store) UserByEmail(ctx context.Context, email string) (*store.User, error) {
 	return findUser(ctx, s.text(selectUsers+whereEmail), email)
 }
@@ -69,7 +68,7 @@ func findUser(ctx context.Context, q query, key string) (*store.User, error) {
 	return u, nil
 }
 
-// Users lists the users, of one organisation unless its id is empty, by the bytes of their ids.
+// Users lists the users of an organisation, or all if the organisation is empty, sorted by the bytes of their ids.
 func (s *Store) Users(ctx context.Context, organisation string) ([]*store.User, error) {
 	query, args := selectUsers+` WHERE id <> $1`, []any{standInUser}
 	if organisation != "" {
@@ -83,7 +82,6 @@ func (s *Store) Users(ctx context.Context, organisation string) ([]*store.User, 
 	return list, nil
 }
 
-// scanUser reads a row of userColumns.
 func scanUser(row scanner) (*store.User, error) {
 	var u store.User
 	var id, email, hash string
@@ -108,24 +106,24 @@ func scanUser(row scanner) (*store.User, error) {
 	return &u, nil
 }
 
-// userMembers is the column of a user's members. Those that a statement asks for have columns of their own.
+// userMembers encodes a user's members for their column, except those with columns of their own, which statements refer to.
 func userMembers(u *store.User) string {
 	members := *u
 	members.ID, members.Email, members.Status, members.Organisation = "", "", "", ""
-	text, _ := json.Marshal(&members) // texts and flags can always be written
+	text, _ := json.Marshal(&members) // strings and flags can always be encoded
 	return string(text)
 }
 
-// groupNames is the list as it is stored.
+// groupNames encodes the list for its column.
 func groupNames(groups []string) string {
 	if len(groups) == 0 {
 		return "[]"
 	}
-	text, _ := json.Marshal(groups) // texts can always be written
+	text, _ := json.Marshal(groups) // strings can always be encoded
 	return string(text)
 }
 
-// AddUser registers a user with its identities. The id of a removed user stays taken for a while, like that of a removed client; the
+// AddUser registers a user with its identities. The id of a removed user stays taken for a while, like that of a removed client. The
 // address does not.
 func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDeclared bool, identities ...store.Identity) error {
 	u, linked := *user, slices.Clone(identities)
@@ -156,7 +154,7 @@ func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDecla
 	})
 }
 
-// ChangeUser makes the change and, unless tokens go on, ends every family of the user.
+// ChangeUser makes the change and, unless tokens are kept, ends every family of the user.
 func (s *Store) ChangeUser(ctx context.Context, userID string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
 	return s.endingStep(ctx, "changing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		ends, err := changeUser(ctx, tx, userID, change, end)
@@ -177,8 +175,8 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change store.User
 	})
 }
 
-// changeUser changes a user's row, and the identities as far as they follow from it. It reports whether tokens end. It locks the row before it
-// reads it: from then on no family of the old version is added.
+// changeUser changes a user's row and the identities that depend on it. It reports whether tokens end. It locks the row before it reads
+// it: from then on no family of the old version is added.
 func changeUser(ctx context.Context, tx session, userID string, change store.UserChange, end store.Ending) (ends bool, err error) {
 	u, err := scanUser(tx.QueryRowContext(ctx, `UPDATE users SET version = version WHERE id = $1 RETURNING `+userColumns, possible(userID)))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -235,10 +233,10 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 	return ends, nil
 }
 
-// isTwice reports whether a statement failed because of a unique index.
+// isTwice reports whether a statement violated a unique index.
 func isTwice(err error) bool { return postgres.Code(err) == "23505" }
 
-// RehashPassword replaces the hash old. It does nothing if the user is gone or has another hash.
+// RehashPassword replaces the hash old. It does nothing if the user does not exist or has another hash.
 func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error {
 	return s.step(ctx, "rehashing password", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = $1, password_scheme = $2
@@ -248,7 +246,7 @@ func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash oau
 	})
 }
 
-// RemoveUser deletes the user with its consents and ends every family. Its id stays taken, for a while or for ever.
+// RemoveUser deletes the user with its consents and ends every family. Its id stays taken for a while or for ever.
 func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending) ([]store.Revocation, error) {
 	return s.endingStep(ctx, "removing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		if err := mustHit(tx.ExecContext(ctx, `DELETE FROM users WHERE id = $1`, possible(userID))); err != nil {
@@ -270,8 +268,8 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending)
 	})
 }
 
-// selectSchemes goes from one scheme to the next in the index users_by_password_scheme: DISTINCT would read it from one end
-// to the other, for a handful of schemes of a million users.
+// selectSchemes steps from one scheme to the next in the index users_by_password_scheme. DISTINCT would read the whole index to find a
+// handful of schemes.
 const selectSchemes = `WITH RECURSIVE found(scheme) AS (
 	SELECT MIN(password_scheme) FROM users WHERE password_scheme > ''
 	UNION ALL SELECT (SELECT MIN(password_scheme) FROM users WHERE password_scheme > scheme) FROM found WHERE scheme IS NOT NULL)

@@ -2,10 +2,10 @@ package store
 
 import "errors"
 
-// ErrDeclared is returned for a change to what the configuration declares.
+// ErrDeclared is returned for a change of something that the configuration declares.
 var ErrDeclared = errors.New("it is declared in the configuration: change it there")
 
-// InvalidInput marks an error as a mistake of the caller of a change.
+// InvalidInput marks err as the caller's mistake.
 func InvalidInput(err error) error { return invalidInput{err} }
 
 // IsInvalidInput reports whether an error is marked by InvalidInput.

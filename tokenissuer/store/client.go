@@ -15,19 +15,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// ClientType says what a client can keep to itself (RFC 6749 §2.1, RFC 8252).
+// ClientType says whether a client can keep a secret (RFC 6749 §2.1, RFC 8252).
 type ClientType string
 
 const (
-	// ConfidentialClient keeps a secret.
+	// ConfidentialClient can keep a secret.
 	ConfidentialClient ClientType = "confidential"
-	// PublicClient cannot keep one: an application in a browser.
+	// PublicClient cannot keep a secret: an application in a browser.
 	PublicClient ClientType = "public"
-	// NativeClient is a public client installed on a device: its loopback redirect URIs may vary in the port.
+	// NativeClient is a public client installed on a device. The port of its loopback redirect URIs may vary.
 	NativeClient ClientType = "native"
 )
 
-// Validate refuses types that no client has.
+// Validate returns an error for an unknown type.
 func (t ClientType) Validate() error {
 	switch t {
 	case ConfidentialClient, PublicClient, NativeClient:
@@ -36,75 +36,75 @@ func (t ClientType) Validate() error {
 	return fmt.Errorf("unknown client type %q: use confidential, public or native", t)
 }
 
-// ClientOrigin says how a client has come to be known.
+// ClientOrigin says how a client was registered.
 type ClientOrigin string
 
 const (
 	// FromOperator clients were registered by an operator, or are declared.
 	FromOperator ClientOrigin = ""
-	// FromMetadata clients describe themselves in a document at the URL that is their id (OAuth Client ID Metadata Document). What is
-	// stored of one is what a user has consented to last; see clients.Documents.
+	// FromMetadata clients describe themselves in a document at the URL that is their id (OAuth Client ID Metadata Document). The stored
+	// client is the description that a user last consented to; see clients.Documents.
 	FromMetadata ClientOrigin = "metadata"
 	// FromRegistration clients have registered themselves (RFC 7591).
 	FromRegistration ClientOrigin = "registration"
 )
 
-// Client is an application that may ask for tokens. A Client that the directory has handed out is never changed.
+// Client is an application that may ask for tokens. Callers must not change a Client that a directory returned.
 //
-// Fields with a help tag are its members (package members), and its JSON form is its id and its members. The others are its state.
+// Fields with a help tag are its members (see Member). Its JSON form is its id and its members. The other fields are its state.
 type Client struct {
 	ID   string     `json:"id,omitzero"`
 	Name string     `json:"name,omitzero" help:"Name, as people know the client"`
 	Type ClientType `json:"type,omitzero" help:"confidential (default), public or native"`
 	// Grants are the grant types the client may use.
 	Grants []oauth.GrantType `json:"grants,omitempty" help:"Grant the client may use; repeat it for more (default: what suits the type)"`
-	// Scopes are the ceiling of what the client can be granted.
+	// Scopes are the most that the client can be granted.
 	Scopes oauth.Scopes `json:"scopes,omitempty" help:"Scope the client may hold; repeat it for more (default: public)"`
 	// RedirectURIs are compared byte for byte (RFC 9700 §4.1.3).
 	RedirectURIs []string `json:"redirect_uris,omitempty" help:"Redirect URI; repeat it for more"`
-	// CORSOrigins are origins whose pages may read answers of the token and revocation endpoints, beside those of a public
-	// client's redirect URIs.
+	// CORSOrigins are origins whose pages may read responses of the token and revocation endpoints, in addition to the origins of a
+	// public client's redirect URIs.
 	CORSOrigins []string `json:"cors_origins,omitempty" help:"Origin whose pages may call the token endpoint, beside those of a public client's redirect URIs; repeat it for more"`
 	// FirstParty clients need no consent.
 	FirstParty bool `json:"first_party,omitzero" help:"The client needs no consent"`
-	// RevokePrevious ends the previous access token at each refresh. A repeat of the refresh must come from the same address;
-	// see Lifetimes.SameAddress.
+	// RevokePrevious revokes the previous access token at each refresh. A repeat of the refresh must come from the same address; see
+	// Lifetimes.SameAddress.
 	RevokePrevious bool `json:"revoke_previous_access_token,omitzero" help:"A refresh ends the previous access token"`
-	// PKCE is oauth.PKCERequired for a client whose authorization requests need a code_challenge (RFC 7636). Clients without a secret always
-	// need one. With oauth.PKCEOptional a confidential client may leave it out of a request that has the scope openid and a nonce, also
-	// where the issuer requires one. Empty: the issuer decides.
+	// PKCE is oauth.PKCERequired if authorization requests of the client need a code_challenge (RFC 7636). Clients without a secret
+	// always need one. With oauth.PKCEOptional a confidential client may omit it from a request with the scope openid and a nonce, even
+	// if the issuer requires one. Empty: the issuer decides.
 	PKCE string `json:"pkce,omitzero" help:"\"required\": authorization requests need a code_challenge, as those of public and native clients always do; \"optional\": those of OpenID Connect with a nonce never do"`
 	ClientOpenID
 	ClientKeys
-	// Exchange are the rules by which the client may exchange tokens; none: it may not.
+	// Exchange lists the rules by which the client may exchange tokens; empty: it may not.
 	Exchange []ExchangeRule `json:"may_exchange,omitempty" flag:"may-exchange" help:"What the client may exchange tokens for, as \"AUDIENCE... [from AUDIENCE...] [scopes SCOPE...]\"; repeat it for more rules"`
-	// Lifetimes are the client's own; zero members fall back to the issuer's.
+	// Lifetimes override the issuer's; a zero member does not.
 	Lifetimes Lifetimes `json:"tokens,omitzero" flag:"lifetime" help:"Own lifetime as NAME=DURATION, such as client_credentials=10m; repeat it for more"`
 
-	// Secrets are the digests of the client's secrets; several may be live during a rotation.
+	// Secrets are the digests of the client's secrets. Several may be valid during a rotation.
 	Secrets []ClientSecret `json:"-"`
-	// Disabled clients are refused as if they did not exist.
+	// Disabled clients are treated as if they did not exist.
 	Disabled  bool      `json:"-"`
 	CreatedAt time.Time `json:"-"`
-	// Origin says who has made the client known. What a client says of itself is not vouched for.
+	// Origin says how the client was registered. What a client says about itself is not verified.
 	Origin ClientOrigin `json:"-"`
-	// LastUsedAt is when the client got a token last, to the day; zero: never. It is kept for clients that made themselves known.
+	// LastUsedAt is the day on which the client last obtained a token; zero: never. It is recorded only for clients that registered
+	// themselves.
 	LastUsedAt time.Time `json:"-"`
 	// Declared clients come from the configuration and cannot be changed at run time.
 	Declared bool `json:"-"`
 }
 
-// ClientSecret is what is kept of a client secret.
+// ClientSecret is the stored form of a client secret.
 type ClientSecret struct {
 	// Digest is the SHA-256 of the secret.
 	Digest    [sha256.Size]byte
 	CreatedAt time.Time
-	// ExpiresAt ends the overlap of a rotation; zero: never.
+	// ExpiresAt is the end of the overlap of a rotation; zero: never.
 	ExpiresAt time.Time
 }
 
-// SetDefaults fills what a registration left out: confidential; the grants that suit the type; scope public; the id as
-// name.
+// SetDefaults fills in what a registration omitted: type confidential, the grants that suit the type, scope public, and the id as name.
 func (c *Client) SetDefaults() {
 	if c.Type == "" {
 		c.Type = ConfidentialClient
@@ -125,7 +125,7 @@ func (c *Client) SetDefaults() {
 	}
 }
 
-// DescribedBy is the host that describes the client; empty: none does.
+// DescribedBy returns the host of the document that describes the client, or "" if there is no such document.
 func (c *Client) DescribedBy() string {
 	if c.Origin != FromMetadata {
 		return ""
@@ -137,7 +137,7 @@ func (c *Client) DescribedBy() string {
 	return u.Host
 }
 
-// Merge makes the changes of a patch. A member that is reset is what a new client has, and one kind of keys takes the place of the other.
+// Merge applies a patch. A member that is reset gets the default of a new client. Setting one of jwks and jwks_uri replaces the other.
 func (c *Client) Merge(p Patch) error {
 	if p.Has("jwks") || p.Has("jwks_uri") {
 		c.ClientKeys = ClientKeys{}
@@ -151,20 +151,20 @@ func (c *Client) Merge(p Patch) error {
 	return nil
 }
 
-// Describe gives the client what another one says of itself: all that a client that made itself known can change.
+// Describe copies everything that a client may say about itself from said.
 func (c *Client) Describe(said *Client) {
 	c.Name, c.Type, c.Grants, c.RedirectURIs = said.Name, said.Type, said.Grants, said.RedirectURIs
 	c.ClientKeys, c.ClientOpenID = said.ClientKeys, said.ClientOpenID
 }
 
-// IsPublic reports whether the client can keep no secret. It may have one all the same, which proves nothing: it need
-// not be sent, but when sent it must be right.
+// IsPublic reports whether the client cannot keep a secret. It may still have one, which proves nothing: the client need not send it, but
+// if sent it must be right.
 func (c *Client) IsPublic() bool { return c.Type != ConfidentialClient }
 
 // MayUse reports whether the client is registered for the grant type.
 func (c *Client) MayUse(grant oauth.GrantType) bool { return slices.Contains(c.Grants, grant) }
 
-// SecretMatches compares a secret's digest with every live secret in constant time.
+// SecretMatches reports whether the digest is that of a live secret. It compares with every one, in constant time.
 func (c *Client) SecretMatches(digest [sha256.Size]byte, now time.Time) bool {
 	match := 0
 	for i := range c.Secrets {
@@ -178,7 +178,7 @@ func (c *Client) SecretMatches(digest [sha256.Size]byte, now time.Time) bool {
 
 const maxClientText = 255 // bytes of an id or a name
 
-// clientChecks are the checks that need one member alone.
+// clientChecks are the checks that look at a single member.
 var clientChecks = []struct {
 	member string
 	check  func(*Client) error
@@ -197,7 +197,7 @@ var clientChecks = []struct {
 	{"tokens", func(c *Client) error { return c.Lifetimes.Validate() }},
 }
 
-// within says what an error is about.
+// within prefixes a non-nil error with what it is about.
 func within(what string, err error) error {
 	if err == nil {
 		return nil
@@ -205,7 +205,7 @@ func within(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// each returns the first error of a check.
+// each returns the first error of check.
 func each[T any](values []T, check func(T) error) error {
 	for _, value := range values {
 		if err := check(value); err != nil {
@@ -215,7 +215,7 @@ func each[T any](values []T, check func(T) error) error {
 	return nil
 }
 
-// ValidateMember says what is wrong with a member, whatever the others are.
+// ValidateMember returns an error if the named member is invalid, regardless of the others.
 func (c *Client) ValidateMember(name string) error {
 	for _, m := range clientChecks {
 		if m.member == name {
@@ -225,7 +225,7 @@ func (c *Client) ValidateMember(name string) error {
 	return nil
 }
 
-// Validate says what is wrong with a registration, for the one who registers it.
+// Validate returns an error if the registration is invalid. The error is meant for the person who registers the client.
 func (c *Client) Validate() error {
 	if err := within("client id", ValidateID(c.ID)); err != nil {
 		return err
@@ -253,7 +253,7 @@ func (c *Client) Validate() error {
 	return validateExchange(c)
 }
 
-// ValidateID says whether a client id or user id can be used: 1 to 255 bytes of UTF-8 without control characters.
+// ValidateID returns an error unless the id can be a client id or user id: 1 to 255 bytes of UTF-8 without control characters.
 func ValidateID(id string) error {
 	if id == "" || len(id) > maxClientText || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
 		return fmt.Errorf("use 1 to %d bytes of text without control characters", maxClientText)
@@ -261,8 +261,8 @@ func ValidateID(id string) error {
 	return nil
 }
 
-// CheckRedirects refuses what Validate permits: a public client without a redirect URI, in which no person can sign in, and plain http to
-// a host that is not on loopback. A registration at run time fails by it; a configuration is warned of it.
+// CheckRedirects returns an error for two things that Validate permits: a public client without a redirect URI, which no person can use
+// to sign in, and plain http to a host other than loopback. A registration at run time fails by it, and a configuration gets a warning.
 func (c *Client) CheckRedirects() error {
 	if err := c.CheckReachable(); err != nil {
 		return err
@@ -270,7 +270,7 @@ func (c *Client) CheckRedirects() error {
 	return c.CheckPlainHTTP()
 }
 
-// CheckReachable refuses a public client of the grant authorization_code that has no redirect URI.
+// CheckReachable returns an error for a public client with the grant authorization_code and no redirect URI.
 func (c *Client) CheckReachable() error {
 	if c.IsPublic() && c.MayUse(oauth.AuthorizationCode) && len(c.RedirectURIs) == 0 {
 		return errors.New("nobody can sign in to a public client without a redirect URI: add one, or leave the grant authorization_code out")
@@ -278,7 +278,7 @@ func (c *Client) CheckReachable() error {
 	return nil
 }
 
-// CheckPlainHTTP refuses redirect URIs of plain http to a host that is not on loopback (RFC 8252 §7.3).
+// CheckPlainHTTP returns an error for a redirect URI with plain http to a host other than loopback (RFC 8252 §7.3).
 func (c *Client) CheckPlainHTTP() error {
 	for _, uri := range c.RedirectURIs {
 		if u, err := url.Parse(uri); err == nil && u.Scheme == "http" && !oauth.IsLoopback(u.Hostname()) {
@@ -288,20 +288,19 @@ func (c *Client) CheckPlainHTTP() error {
 	return nil
 }
 
-// GetsRefresh reports whether a refresh token goes with a grant of the scopes: the client is registered for the grant, or
-// a scope asks for one.
+// GetsRefresh reports whether a grant of these scopes includes a refresh token: the client is registered for the refresh grant, or a
+// scope asks for a refresh token.
 func (c *Client) GetsRefresh(granted oauth.Scopes) bool {
 	return c.MayUse(oauth.RefreshTokenGrant) || slices.ContainsFunc(granted, oauth.AsksForRefresh)
 }
 
-// MayRefresh reports whether the client can use refresh tokens: it is registered for the grant, or for a scope that asks
-// for them.
+// MayRefresh reports whether the client can use refresh tokens: it is registered for the refresh grant, or for a scope that asks for one.
 func (c *Client) MayRefresh() bool {
 	return c.MayUse(oauth.RefreshTokenGrant) || slices.ContainsFunc(c.Scopes, oauth.AsksForRefresh)
 }
 
-// Origins are those whose pages are of the client. One that made itself known is native as soon as one of its redirect URIs is, and may
-// have pages all the same.
+// Origins returns the origins whose pages belong to the client. A client that registered itself is native as soon as one of its redirect
+// URIs is, and may still have pages.
 func (c *Client) Origins() []string {
 	if c.Disabled {
 		return nil
@@ -318,8 +317,8 @@ func (c *Client) Origins() []string {
 	return all
 }
 
-// HasRedirectURI compares byte for byte (RFC 9700 §4.1.3). For a native client alone, the port of a loopback address may
-// differ, because an application takes one that is free (RFC 8252 §7.3).
+// HasRedirectURI reports whether the redirect URI is registered, compared byte for byte (RFC 9700 §4.1.3). Only for a native client, the
+// port of a loopback address may differ, because an application takes a free port (RFC 8252 §7.3).
 func (c *Client) HasRedirectURI(uri string) bool {
 	if slices.Contains(c.RedirectURIs, uri) {
 		return true

@@ -15,14 +15,14 @@ import (
 // PrivateKeyJWT is the token_endpoint_auth_method of a client that signs a JWT with its own key (RFC 7523 §2.2).
 const PrivateKeyJWT = "private_key_jwt"
 
-// maxJWKS is how many bytes the keys of a client may have.
+// maxJWKS is the largest size of a client's key set, in bytes.
 const maxJWKS = 64 << 10
 
-// KeySet is the text of a JWK Set (RFC 7517 §5), as it was given. Its JSON form is that object. In a configuration it may be a string
-// instead, a placeholder for the object.
+// KeySet is the text of a JWK Set (RFC 7517 §5), as given. Its JSON form is that object. In a configuration it may be a string instead, a
+// placeholder for the object.
 type KeySet string
 
-// MarshalJSON writes the object, or a string for any other text.
+// MarshalJSON writes the object, or a string if the text is not an object.
 func (k KeySet) MarshalJSON() ([]byte, error) {
 	if text := jsontext.Value(k); text.Kind() == '{' && text.IsValid() {
 		return text, nil
@@ -49,19 +49,19 @@ func (k *KeySet) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// ClientKeys are the keys by which a client proves who it is without a secret of ours: it signs assertions, no secret is good for it, and it
-// is not public. The zero value is a client that has a secret, or that is public. Its JSON form is that of client metadata.
+// ClientKeys are the keys with which a client authenticates instead of a secret. A client with keys signs assertions, cannot authenticate
+// with a secret, and is not public. The zero value is a client that has a secret or is public. Its JSON form is that of client metadata.
 type ClientKeys struct {
-	// JWKS has the client's public keys; empty: JWKSURI has them.
+	// JWKS contains the client's public keys; empty: they are at JWKSURI.
 	JWKS KeySet `json:"jwks,omitzero" help:"File with the client's public keys, a JSON Web Key Set: the client proves who it is with a JWT that it signs (private_key_jwt), and has no secret"`
 	// JWKSURI is the URL of such a set.
 	JWKSURI string `json:"jwks_uri,omitzero" help:"URL at which the client publishes its keys, in place of --jwks"`
 }
 
-// SignsAssertions reports whether the client proves who it is with a key of its own, and in no other way.
+// SignsAssertions reports whether the client authenticates with its own key, and in no other way.
 func (k *ClientKeys) SignsAssertions() bool { return *k != ClientKeys{} }
 
-// Validate says what is wrong with a registration's keys. Whether the set can be used is for package keys to say.
+// Validate returns an error if the registration of the keys is invalid. Package keys checks whether the set is usable.
 func (k *ClientKeys) Validate() error {
 	switch {
 	case k.JWKS != "" && k.JWKSURI != "":
@@ -74,7 +74,7 @@ func (k *ClientKeys) Validate() error {
 	return nil
 }
 
-// checkJWKSURI refuses what could not be fetched, or not safely. Where the host leads is looked at when it is dialled.
+// checkJWKSURI returns an error for a URL that cannot be fetched safely. The addresses of the host are checked when it is dialled.
 func checkJWKSURI(uri string) error {
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" || u.Opaque != "" || u.User != nil || strings.Contains(uri, "#") || len(uri) > 2048 {

@@ -10,24 +10,24 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// ResponseModes are those of an issuer that is an OpenID provider.
+// ResponseModes are the response modes of an issuer that is an OpenID provider.
 var ResponseModes = []string{"query", "form_post"}
 
-// ClientOpenID is how a client takes part in OpenID Connect. The zero value is a client with ID tokens in RS256, which is not told of
-// sign-outs and asks for none. Its JSON form is that of client metadata.
+// ClientOpenID is how a client takes part in OpenID Connect. The zero value is a client with RS256 ID tokens that neither requests nor is
+// notified of sign-outs. Its JSON form is that of client metadata.
 type ClientOpenID struct {
 	// IDTokenAlgorithm is one of oauth.OwnAlgorithms; empty: RS256 (OpenID Connect Core 1.0 §2).
 	IDTokenAlgorithm oauth.Algorithm `json:"id_token_signed_response_alg,omitzero" word:"id_token_alg" help:"Algorithm of the client's ID tokens: RS256 (default), ES256 or EdDSA"`
 	// PostLogoutRedirectURIs are compared byte for byte (OpenID Connect RP-Initiated Logout 1.0 §3).
 	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty" help:"Where a sign-out that the client asks for may lead; repeat it for more"`
-	// BackchannelLogoutURI gets a logout token when a session ends in which the client has got an ID token (OpenID Connect
-	// Back-Channel Logout 1.0 §2.2); empty: the client is not told.
+	// BackchannelLogoutURI receives a logout token when a session ends in which the client obtained an ID token (OpenID Connect
+	// Back-Channel Logout 1.0 §2.2); empty: the client is not notified.
 	BackchannelLogoutURI string `json:"backchannel_logout_uri,omitzero" help:"Where the client is told that a session has ended"`
-	// BackchannelLogoutSessionRequired says that the client needs the sid in logout tokens. They have it in any case.
+	// BackchannelLogoutSessionRequired says that the client needs sid in logout tokens, which always contain it.
 	BackchannelLogoutSessionRequired bool `json:"backchannel_logout_session_required,omitzero" help:"The client needs the session's id in what it is told"`
-	// ResponseModes are those that the client may use; empty: all that there are.
+	// ResponseModes are those that the client may use; empty: all.
 	ResponseModes []string `json:"response_modes,omitempty" help:"How answers may reach the client, query or form_post; repeat it for more (default: both)"`
-	// DefaultMaxAge is the max_age of requests that have none, in seconds; nil: there is none.
+	// DefaultMaxAge is the max_age, in seconds, of requests without one; nil: none.
 	DefaultMaxAge *int64 `json:"default_max_age,omitzero" help:"Seconds since the sign-in after which a request without max_age asks for another"`
 }
 
@@ -39,7 +39,7 @@ func (o *ClientOpenID) Algorithm() oauth.Algorithm {
 	return o.IDTokenAlgorithm
 }
 
-// CheckWithoutOpenID refuses what only means something where the issuer is an OpenID provider.
+// CheckWithoutOpenID returns an error for settings that have no effect unless the issuer is an OpenID provider.
 func (c *Client) CheckWithoutOpenID() error {
 	for _, set := range []struct {
 		name string
@@ -82,8 +82,8 @@ func checkMaxAge(c *Client) error {
 	return nil
 }
 
-// checkBackchannelURI refuses what could not be called, or not safely (OpenID Connect Back-Channel Logout 1.0 §2.2). Where the
-// host leads is looked at when it is called.
+// checkBackchannelURI returns an error for a URI that cannot be called safely (OpenID Connect Back-Channel Logout 1.0 §2.2). The
+// addresses of the host are checked at the call.
 func checkBackchannelURI(uri string) error {
 	if uri == "" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Directory answers who exists. What it returns is shared and never changed by the caller.
+// Directory finds clients, users and organisations. Callers must not change what it returns.
 type Directory interface {
 	ClientDirectory
 	UserDirectory
@@ -29,8 +29,8 @@ type StaticDirectory struct {
 	organisations map[string]*Organisation
 }
 
-// NewStaticDirectory returns a directory of what is declared, each marked so. It refuses what is malformed or declared
-// twice, and an id that is a client's and a user's.
+// NewStaticDirectory returns a directory of declarations and sets Declared on each. It returns an error for a malformed or duplicate
+// declaration, and for an id that both a client and a user have.
 func NewStaticDirectory(all Declarations) (StaticDirectory, error) {
 	d := StaticDirectory{
 		clients: make(map[string]*Client, len(all.Clients)), users: make(map[string]*User, len(all.Users)),
@@ -114,19 +114,19 @@ func find[T any](declared map[string]*T, key string) (*T, error) {
 	return nil, ErrNotFound
 }
 
-// Clients lists the declared clients in no order.
+// Clients lists the declared clients in no particular order.
 func (d StaticDirectory) Clients() []*Client { return slices.Collect(maps.Values(d.clients)) }
 
-// Users lists the declared users in no order.
+// Users lists the declared users in no particular order.
 func (d StaticDirectory) Users() []*User { return slices.Collect(maps.Values(d.users)) }
 
-// Organisations lists the declared organisations in no order.
+// Organisations lists the declared organisations in no particular order.
 func (d StaticDirectory) Organisations() []*Organisation {
 	return slices.Collect(maps.Values(d.organisations))
 }
 
-// OverlayDirectory is the configuration laid over the store. It asks the store either way, so that the time of an answer
-// does not tell which ids exist; a store that fails does not hide what is declared.
+// OverlayDirectory combines declared and stored records, and prefers the declared ones. It always queries the store, because its timing
+// must not reveal which ids are declared. An error of the store does not hide what is declared.
 type OverlayDirectory struct {
 	Declared StaticDirectory
 	Stored   Directory
@@ -171,20 +171,20 @@ func overlay[T any](declared map[string]*T, key string, stored *T, err error) (*
 	return stored, err
 }
 
-// BuiltInClientID is the client of tokens that belong to no application: those of a browser's session, and those of the
-// password grant without a client. No other client and no user can have it, and no client can authenticate as it.
+// BuiltInClientID is the client of tokens that belong to no application: those of a browser session, and those of the password grant
+// without a client. No other client and no user can have this id, and no client can authenticate with it.
 const BuiltInClientID = "gatehouse"
 
-// LookupClient returns the declared client of an id; nil: none is declared.
+// LookupClient returns the declared client with an id, or nil.
 func (d StaticDirectory) LookupClient(id string) *Client { return d.clients[id] }
 
-// LookupUser returns the declared user of an id; nil: none is declared.
+// LookupUser returns the declared user with an id, or nil.
 func (d StaticDirectory) LookupUser(id string) *User { return d.users[id] }
 
-// LookupUserByEmail returns the declared user of a canonical address; nil: none is declared.
+// LookupUserByEmail returns the declared user with a canonical address, or nil.
 func (d StaticDirectory) LookupUserByEmail(email string) *User { return d.byEmail[email] }
 
-// LookupOrganisation returns the declared organisation of an id; nil: none is declared.
+// LookupOrganisation returns the declared organisation with an id, or nil.
 func (d StaticDirectory) LookupOrganisation(id string) *Organisation { return d.organisations[id] }
 
 // Declares reports whether an id is a declared client's or user's, or BuiltInClientID.

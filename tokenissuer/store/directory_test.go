@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// countedDirectory is a Directory of clients that counts the questions and can fail.
+// countedDirectory is a Directory of clients that counts calls and can fail.
 type countedDirectory struct {
 	Directory
 	clients map[string]*Client

@@ -1,4 +1,3 @@
-// Package store says what is kept (clients, users, organisations, token families, stored keys, revocations) and declares the contract of the
-// store that keeps it. members.go reads and changes what can be set of a client, a user or an organisation, by the tags of its struct. Package
-// storetest proves it; sqlstore implements it.
+// Package store defines the records that Gatehouse keeps (clients, users, organisations, token families, signing keys, revocations) and
+// the Store interface. Package storetest tests an implementation of that interface, and package sqlstore is one.
 package store

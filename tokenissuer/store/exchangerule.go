@@ -11,20 +11,20 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// ExchangeRule lets a client exchange tokens that were meant for it for tokens for others (RFC 8693).
+// ExchangeRule lets a client exchange tokens issued for it for tokens for other audiences (RFC 8693).
 type ExchangeRule struct {
-	// Audiences are those for which the client can ask, each a name or the URL of a resource.
+	// Audiences are those that the client may request, each a name or the URL of a resource.
 	Audiences []string `json:"audiences"`
-	// From are the audiences that the client has: a token with one of them was meant for it. So was one with its id.
+	// From lists the client's own audiences: a token with one of them, or with the client's id, was issued for the client.
 	From []string `json:"from,omitempty"`
-	// Scopes bound those of the new token; none: only the token that is exchanged does.
+	// Scopes bound those of the new token; empty: only the exchanged token does.
 	Scopes oauth.Scopes `json:"scopes,omitempty"`
 }
 
 // MayExchange reports whether the client may exchange tokens.
 func (c *Client) MayExchange() bool { return len(c.Exchange) > 0 }
 
-// validateExchange says what is wrong with the rules by which a client may exchange tokens.
+// validateExchange returns an error if the client's exchange rules are invalid.
 func validateExchange(c *Client) error {
 	if !c.MayExchange() {
 		if c.MayUse(oauth.TokenExchange) {

@@ -6,85 +6,84 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TokenFamily is everything that descends from one act of authorization: the code, each access token, each refresh
-// token. It is born with the code, so that one step ends all of it. A browser's session is a family too; its cookie
-// stands where others have a refresh token.
+// TokenFamily is the record of one authorization: its code and all access tokens and refresh tokens that descend from it. It is created
+// with the code, and revoking it ends all of them in one step. The session of a browser is a family too, with a cookie in place of a
+// refresh token.
 //
-// A family is one record. None of its credentials is in it: code, refresh tokens and cookie are made of the family's
-// id and a MAC under the issuer's master key (see credential.go), so that any one that was ever issued is recognised
-// for as long as the record lives, and using one up changes the record in one conditional step.
+// The record contains no credentials. Code, refresh tokens and cookie consist of the family's id and a MAC under the issuer's master key
+// (see credential.go). Every one that was ever issued is therefore recognised as long as the record exists, and using one is a single
+// conditional update of the record.
 type TokenFamily struct {
 	ID string
-	// UserID and UserVersion are for whom it was made, and in which state the user was then.
+	// UserID and UserVersion are the user and the user's version when the family was created.
 	UserID      string
 	UserVersion string
-	// UserDeclared: the user stands in the configuration, and no stored user is held against UserVersion.
+	// UserDeclared reports that the user is declared in the configuration. UserVersion is then not compared with a stored user.
 	UserDeclared bool
 	ClientID     string
-	// Origin is the grant that made it; the lifetime of its access tokens follows from it.
+	// Origin is the grant that created the family. It determines the lifetime of access tokens.
 	Origin oauth.GrantType
 	Scopes oauth.Scopes
-	// SessionID is the session of the browser in which it was approved, which is the sid of its ID tokens; empty: there was none.
-	// A HostSession ends with it.
+	// SessionID is the browser session in which the family was approved, and the sid of its ID tokens; empty: there was none. A
+	// HostSession ends with that session.
 	SessionID string
-	// Provider is the identity provider at which the user has signed in; empty: with a password of ours.
+	// Provider is the identity provider at which the user signed in; empty: the user signed in with a password stored here.
 	Provider string
-	// Claims is the request for single claims, as package token writes it; empty: there was none.
+	// Claims is the claims request parameter (OpenID Connect Core 1.0 §5.5), as package token encodes it; empty: there was none.
 	Claims string
-	// Audience are the resources for which it was asked (RFC 8707); empty: the issuer's own audience.
+	// Audience lists the requested resources (RFC 8707); empty: the issuer's own audience.
 	Audience []string
-	// Actor is the admin who created it, when it was one.
+	// Actor is the admin who created the family, if one did.
 	Actor Actor
-	// Note is what a person may recognise it by on the account page: the browser of a session.
+	// Note helps a person recognise the family on the account page, such as the browser of a session.
 	Note string
-	// Proof is how the user proved who they are.
+	// Proof is how the user authenticated.
 	Proof Proof
-	// AuthTime is when the user proved who they are; zero: unknown, or it was not the user.
+	// AuthTime is when the user authenticated; zero: unknown, or the user did not.
 	AuthTime  time.Time
 	CreatedAt time.Time
-	// ExpiresAt is when nothing more can come of it. Access tokens issued before may live longer, so the record is kept for
-	// MaxLifetime beyond it. Until its code is redeemed it has no access tokens, and ExpiresAt lies MaxLifetime before
-	// Code.ExpiresAt.
+	// ExpiresAt is when the family can no longer be used to obtain tokens. Access tokens issued before may live longer, and the record is
+	// therefore kept for MaxLifetime after it. Until its code is redeemed a family has no access tokens, and ExpiresAt is MaxLifetime
+	// before Code.ExpiresAt.
 	ExpiresAt time.Time
-	// RevokedAt is when it was ended; zero: it was not.
+	// RevokedAt is when the family was revoked; zero: it was not.
 	RevokedAt time.Time
 
-	// Preconditions must hold at the moment in which the family is stored. Stores ask about them and do not keep them.
+	// Preconditions must hold at the moment the family is stored. Stores check them and do not keep them.
 	Preconditions Preconditions
 
-	// TellsLogout says that the client is to be told when the session SessionID ends, which Preconditions name too. Stores keep a
-	// record of that beside the session, and not here; see LogoutStore.
+	// TellsLogout requests a notice to the client when the session SessionID ends, which Preconditions must name too. Stores record this
+	// with the session instead of the family; see LogoutStore.
 	TellsLogout bool
 
-	// Code is what its authorization code is bound to; the zero value: it never had one.
+	// Code is the binding of the authorization code; the zero value: the family never had a code.
 	Code CodeBinding
 
-	// Generation counts refresh tokens: the newest one's number, 0 when there is none.
+	// Generation is the number of the newest refresh token; 0: there is none.
 	Generation int64
-	// RotatedAt is when the newest refresh token came to be, or when a session was last seen.
+	// RotatedAt is when the newest refresh token was issued, or when a session was last used.
 	RotatedAt time.Time
-	// RotatedBy is a keyed digest of who asked for it: of the address and of the family of user agents. Empty: unknown, or
-	// it came to be in another way than by a refresh.
+	// RotatedBy is a keyed digest of the address and the user agent family that requested the newest refresh token. Empty: unknown, or
+	// the token was not issued by a refresh.
 	RotatedBy string
 
-	// TokenLifetime is the longest that its access tokens live, whatever the configuration says later.
+	// TokenLifetime is the longest lifetime of the family's access tokens, whatever the configuration says later.
 	TokenLifetime time.Duration
 }
 
-// Proof says how a user has signed in (OpenID Connect Core §2). The zero value says nothing.
+// Proof is how a user authenticated (OpenID Connect Core 1.0 §2). The zero value says nothing.
 type Proof struct {
-	// ACR is an authentication context class of ours; empty: none is known.
+	// ACR is the authentication context class reference, one that Gatehouse defines; empty: unknown.
 	ACR string `json:"acr,omitzero"`
-	// AMR are the methods (RFC 8176), by our own knowledge or the provider's word; empty: they are not known.
+	// AMR lists the authentication methods (RFC 8176), known first-hand or reported by the provider; empty: unknown.
 	AMR []string `json:"amr,omitempty"`
 }
 
-// tokenSlack is how long after RotatedAt an access token may still be issued: a session is touched once an hour, and a
-// refresh may be repeated within the grace.
+// tokenSlack is how long after RotatedAt an access token may still be issued: a session is touched once an hour, and a refresh may be
+// repeated within the grace period.
 const tokenSlack = SessionTouch + time.Hour
 
-// RevokedUntil is how long a revocation of the family is kept: until the last access token that may have come of it has
-// expired. Stores ask.
+// RevokedUntil returns until when a revocation of the family must be kept: until the last of its access tokens has expired.
 func (f *TokenFamily) RevokedUntil(end Ending) time.Time {
 	last := f.RotatedAt
 	if f.CreatedAt.After(last) {
@@ -99,15 +98,14 @@ func (f *TokenFamily) RevokedUntil(end Ending) time.Time {
 
 // CodeBinding is what an authorization code is bound to (RFC 6749 §4.1.3, RFC 7636 §4.4).
 type CodeBinding struct {
-	// RequestID names the authorization request that was approved, or the form that opened a session. One request is
-	// decided once.
+	// RequestID identifies the authorization request that was approved, or the form that opened a session. A request can be decided once.
 	RequestID   string
 	RedirectURI string
 	// Challenge is the S256 code_challenge; empty: none was sent.
 	Challenge string
-	// Nonce is that of the authorization request, exactly as it was sent (OpenID Connect Core 1.0 §3.1.2.1); empty: none was.
+	// Nonce is the nonce of the authorization request, byte for byte (OpenID Connect Core 1.0 §3.1.2.1); empty: none was sent.
 	Nonce string
-	// Refreshable: the exchange gives a refresh token.
+	// Refreshable reports whether redeeming the code issues a refresh token.
 	Refreshable bool
 	ExpiresAt   time.Time
 	// SpentAt is when the code was redeemed; zero: it was not.
@@ -116,36 +114,35 @@ type CodeBinding struct {
 	Failures int
 }
 
-// Preconditions names those in whose name a family is born, beside its user. They were looked at before, and may have been
-// ended since.
+// Preconditions names what a new family depends on besides its user. Callers have checked these before, and they may have ended since.
 type Preconditions struct {
-	// SessionID is the session in which it was approved; empty: there was none.
+	// SessionID is the session in which the family was approved; empty: there was none.
 	SessionID string
-	// ActorVersion is the version of Actor.Subject, when that is a stored user.
+	// ActorVersion is the version of Actor.Subject, if that is a stored user.
 	ActorVersion string
-	// Subject names the identity of the family's Provider with which its user has just signed in; empty: there was none.
+	// Subject is the identity at the family's Provider with which the user has just signed in; empty: there was none.
 	Subject string
 }
 
-// Actor is who acts for a user whom they are not (RFC 8693 §4.1). The zero value is no actor.
+// Actor is the party that acts for a user (RFC 8693 §4.1). The zero value means none.
 type Actor struct {
 	Subject  string
 	ClientID string
 }
 
-// IsZero reports whether there is no actor.
+// IsZero reports whether a is the zero Actor.
 func (a Actor) IsZero() bool { return a == Actor{} }
 
-// The origins of families beside the grant types of the token endpoint.
+// Origins of families other than the grant types of the token endpoint.
 const (
-	// AdminCreated is an organisation's admin obtaining a token for a member.
+	// AdminCreated is a token that an organisation's admin created for a member.
 	AdminCreated oauth.GrantType = "admin_created"
 	// BrowserSession is a sign-in with a browser.
 	BrowserSession oauth.GrantType = "session"
-	// HostSession is the session of a browser at one host behind the gate. Its SessionID is the sign-in that it came of, and its
-	// Code.RedirectURI says at which host.
+	// HostSession is the session of a browser at one host behind the gate. Its SessionID is the sign-in it was created from, and its
+	// Code.RedirectURI names the host.
 	HostSession oauth.GrantType = "host_session"
 )
 
-// SessionTouch is how exactly it is known when a session was last seen.
+// SessionTouch is the precision with which the last use of a session is recorded.
 const SessionTouch = time.Hour

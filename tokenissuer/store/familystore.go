@@ -7,69 +7,69 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// FamilyStore keeps the token families: codes, refresh tokens and sessions are their states. A step that is not Done has changed
-// nothing, and an error comes with the zero Outcome.
+// FamilyStore stores token families: codes, refresh tokens and sessions are states of a family. A step whose outcome is not Done has
+// changed nothing. An error comes with the zero Outcome.
 type FamilyStore interface {
-	// AddFamily stores a family. Revoked when Preconditions name a session that was ended or is none; else UserChanged unless the
-	// user is declared or is stored, active and of the family's UserVersion, and so is the actor whom Preconditions name, and the
-	// identity that Preconditions name is the user's. Once a user, a
-	// session or an admin has been ended, or an identity unlinked, AddFamily fails for it. Replayed when Code.RequestID is not
-	// empty and was decided before; else it is decided now, and stays so for an hour beyond the family's ExpiresAt.
+	// AddFamily stores a family. It returns Revoked when Preconditions name a session that has ended or does not exist. It returns
+	// UserChanged unless the user is declared, or is stored, active and in the family's UserVersion. The same holds for the actor that
+	// Preconditions name, and the identity that they name must be the user's. Once a user, a session or an admin has been ended, or an
+	// identity unlinked, AddFamily fails for it. It returns Replayed when Code.RequestID is not empty and was decided before. Otherwise
+	// it records that the request is decided, until an hour after the family's ExpiresAt.
 	AddFamily(ctx context.Context, family *TokenFamily) (Outcome, error)
-	// Family returns a family, whatever its state, as it was after some step that was acknowledged before the call or
-	// runs beside it. ErrNotFound when there is none. Its timing does not reveal which.
+	// Family returns a family, whatever its state. The result includes every step that was acknowledged before the call, and may include
+	// concurrent ones. It returns ErrNotFound when there is none. Its timing does not reveal which.
 	Family(ctx context.Context, id string) (*TokenFamily, error)
-	// RedeemCode spends the family's code: it sets Code.SpentAt and RotatedAt to r.At, Generation and ExpiresAt. Of concurrent calls
-	// exactly one is Done. Any other outcome is that of TokenFamily.Redeemable, or UserChanged for a family that may be redeemed
-	// but for its user, who is neither declared nor stored, active and of its UserVersion; and it comes with the family as
-	// it is, nil when there is none.
+	// RedeemCode redeems the family's code: it sets Code.SpentAt and RotatedAt to r.At, and Generation and ExpiresAt. Of concurrent calls
+	// exactly one is Done. Any other outcome is that of TokenFamily.Redeemable, or UserChanged when only the user prevents the
+	// redemption: it is neither declared, nor stored, active and in the family's UserVersion. Such an outcome comes with the family as it
+	// is, or nil when there is none.
 	RedeemCode(ctx context.Context, id string, r Redemption) (Outcome, *TokenFamily, error)
-	// CountCodeFailure adds one to Code.Failures. Nothing happens when there is no such family.
+	// CountCodeFailure adds one to Code.Failures. It does nothing when the family does not exist.
 	CountCodeFailure(ctx context.Context, id string) error
-	// RotateRefreshToken moves Generation from generation to the next, sets RotatedAt and RotatedBy, and records r.Ended, in one
-	// step. Of concurrent calls with one generation exactly one is Done. Any other outcome is that of TokenFamily.Rotatable, or
-	// UserChanged, and comes with the family, as with RedeemCode.
+	// RotateRefreshToken advances Generation from generation to the next, sets RotatedAt and RotatedBy, and records r.Ended, in one step.
+	// Of concurrent calls with one generation exactly one is Done. Any other outcome is that of TokenFamily.Rotatable, or UserChanged,
+	// and comes with the family, as for RedeemCode.
 	RotateRefreshToken(ctx context.Context, id string, generation int64, r Rotation) (Outcome, *TokenFamily, error)
-	// TouchFamily sets RotatedAt of a family, and never moves it back. Revoked when it was ended or there is no such family. Of a
-	// touch and an end beside it one is first: an end that comes after the touch keeps its revocation for as long as the tokens
-	// live that may be issued because of it.
+	// TouchFamily sets RotatedAt of a family, unless it is later already. It returns Revoked when the family has ended or does not exist.
+	// A touch and a concurrent end are serialized: an end after the touch keeps its revocation as long as tokens live that may be issued
+	// because of the touch.
 	TouchFamily(ctx context.Context, id string, at time.Time) (Outcome, error)
-	// EndFamilies revokes the families that match and records a revocation of each, in one step, and returns those
-	// revocations. Families that were revoked before keep their time and are not among them, except that of which.ID: its
-	// revocation is recorded and returned whatever its state, and also when there is no such family. A family of that id
-	// which does not match the other members is left alone. When a BrowserSession ends, in this step or in one that ends a user's
-	// families, the host sessions that came of it end in the same step, and their revocations are among those returned.
+	// EndFamilies revokes the families that match, records a revocation of each, and returns those revocations, in one step. Families
+	// that were revoked before keep their RevokedAt and are not included. The exception is which.ID: its revocation is recorded and
+	// returned whatever the family's state, also when the family does not exist. A family with that ID that does not match the other
+	// members is left alone. When a BrowserSession ends, in this step or in one that ends a user's families, its host sessions end in the
+	// same step, and their revocations are among those returned.
 	EndFamilies(ctx context.Context, which FamilyFilter, end Ending) ([]Revocation, error)
-	// FamiliesOf lists the user's families that are not revoked and expire after that time, newest first.
+	// FamiliesOf lists the user's families that are not revoked and expire after the given time, newest first.
 	FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*TokenFamily, error)
-	// DecideRequest records that an authorization request was decided. Replayed when it was before.
+	// DecideRequest records that an authorization request was decided. It returns Replayed when it was decided before.
 	DecideRequest(ctx context.Context, requestID string, expires time.Time) (Outcome, error)
-	// Consent returns what a user has allowed a client; ErrNotFound when nothing.
+	// Consent returns the scopes that a user has consented to for a client, or ErrNotFound.
 	Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error)
-	// PutConsent replaces what a user has allowed a client.
+	// PutConsent replaces the consent of a user to a client.
 	PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error
-	// DropConsent forgets what a user has allowed a client.
+	// DropConsent deletes the consent of a user to a client.
 	DropConsent(ctx context.Context, userID, clientID string) error
 }
 
-// FamilyFilter says which families are meant: those that match every member that is set. Without ID, UserID, ClientID, ActorID
-// and SessionID none match, so that a forgotten id ends no families.
+// FamilyFilter matches families by every member that is set. Without ID, UserID, ClientID, ActorID and SessionID it matches none: a
+// forgotten id ends no families.
 type FamilyFilter struct {
 	ID       string
 	UserID   string
 	ClientID string
-	// ActorID is the Subject of the family's Actor.
+	// ActorID matches the Subject of the family's Actor.
 	ActorID string
-	// SessionID means the host sessions that came of that sign-in, and no other family.
+	// SessionID matches only the host sessions of that sign-in.
 	SessionID string
-	// UserVersion, when it is not empty, is the only one meant.
+	// UserVersion, if not empty, restricts the match to families of that version.
 	UserVersion string
-	// Provider, when it is not empty, is the only one meant.
+	// Provider, if not empty, restricts the match to families of that provider.
 	Provider string
-	// ExceptSession is a sign-in that is not meant, nor are the host sessions that came of it; empty: there is none.
+	// ExceptSession, if not empty, excludes a sign-in and its host sessions.
 	ExceptSession string
-	// ExceptScopes are scopes of which a family that is meant has none.
+	// ExceptScopes excludes families that have any of these scopes.
 	ExceptScopes oauth.Scopes
-	// Origins, when there are some, are the only ones meant.
+	// Origins, if not empty, restricts the match to families of these origins.
 	Origins []oauth.GrantType
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The bounds of a user's groups. Whatever is within them fits a token and an assertion beside all else, and one header.
+// The bounds of a user's groups. Groups within them fit into a token and an assertion with all other claims, and into one header.
 const (
 	maxGroups      = 100
 	maxGroupsClaim = 2048 // bytes of the claim, in JSON
-	maxGroupsField = 4096 // bytes of the list in a header, in which other characters than visible ASCII are written as %XX
+	maxGroupsField = 4096 // bytes of the list in a header, which encodes everything but visible ASCII as %XX
 )
 
-// ValidateGroups says what is wrong with the groups of a user.
+// ValidateGroups returns an error if a user cannot have these groups.
 func ValidateGroups(groups []string) error {
 	if len(groups) > maxGroups {
 		return fmt.Errorf("%d groups: a user can be in %d", len(groups), maxGroups)
@@ -39,7 +39,7 @@ func ValidateGroups(groups []string) error {
 	return nil
 }
 
-// fieldBytes is how long a name is where every byte but visible ASCII is written as %XX.
+// fieldBytes returns the length of a name in which everything but visible ASCII is encoded as %XX.
 func fieldBytes(name string) (n int) {
 	for i := range len(name) {
 		n++

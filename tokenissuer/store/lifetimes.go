@@ -15,10 +15,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Lifetimes are how long tokens live: access tokens by the grant that they came from, 1s to 35 days, and what they are refreshed or
-// exchanged with. A zero member means "not set".
+// Lifetimes are how long tokens live: access tokens by the grant that they were issued for, 1s to 35 days, and codes and refresh tokens.
+// A zero member is not set.
 type Lifetimes struct {
-	// AuthorizationCode: default 6h. It is also the life of a browser session's own token.
+	// AuthorizationCode: default 6h. It also applies to the access token of a browser session.
 	AuthorizationCode time.Duration `json:"authorization_code,omitempty"`
 	// ClientCredentials: default 2h.
 	ClientCredentials time.Duration `json:"client_credentials,omitempty"`
@@ -26,25 +26,24 @@ type Lifetimes struct {
 	Password time.Duration `json:"password,omitempty"`
 	// AdminCreated: default 28d.
 	AdminCreated time.Duration `json:"admin_created,omitempty"`
-	// Refresh is how long after the sign-in a family can be refreshed, however often it is: 1s to 400 days, default 90d.
+	// Refresh is how long after the sign-in a family can be refreshed: 1s to 400 days, default 90d.
 	Refresh time.Duration `json:"refresh,omitempty"`
-	// RefreshIdle is how long may lie between two refreshes: 1s to 400 days, default 30d.
+	// RefreshIdle is the longest time between two refreshes: 1s to 400 days, default 30d.
 	RefreshIdle time.Duration `json:"refresh_idle,omitempty"`
-	// RefreshGrace is how long after its use a refresh token gives the same successor again, to a client whose answer was lost: at most
-	// 5m, default 30s. NoGrace, 0 in JSON, turns that off: then a client that repeats a refresh loses all of its tokens.
+	// RefreshGrace is how long after its use a refresh token yields the same successor again, for a client that did not receive the
+	// answer: at most 5m, default 30s. NoGrace, 0 in JSON, disables it: a client that repeats a refresh then loses all of its tokens.
 	RefreshGrace time.Duration `json:"refresh_grace,omitempty"`
-	// SameAddress makes a repeat within the grace a reuse too, when it comes from another address, or by another family of user agents,
-	// than the refresh. Default: it is served, with a warning in the audit log. It belongs to RefreshGrace: setting the one without the
-	// other turns it off.
+	// SameAddress treats a repeat within the grace as reuse when it comes from another address or user agent family than the refresh. By
+	// default it is answered, with a warning in the audit log. Lifetimes with their own RefreshGrace do not inherit SameAddress.
 	SameAddress bool `json:"refresh_grace_same_address,omitempty"`
 	// Code is how long an authorization code can be redeemed: 1s to 10m, default 60s.
 	Code time.Duration `json:"code,omitempty"`
 }
 
-// NoGrace as Lifetimes.RefreshGrace makes every second use of a refresh token a reuse.
+// NoGrace as Lifetimes.RefreshGrace makes every second use of a refresh token reuse.
 const NoGrace = time.Duration(-1)
 
-// DefaultLifetimes are those of the wire contract.
+// DefaultLifetimes are the documented defaults.
 var DefaultLifetimes = Lifetimes{
 	AuthorizationCode: 6 * time.Hour,
 	ClientCredentials: 2 * time.Hour,
@@ -56,17 +55,17 @@ var DefaultLifetimes = Lifetimes{
 	Code:              time.Minute,
 }
 
-// MaxLifetime is the longest life of an access token. The gate refuses any that claims more, so that a leaked signing
-// key cannot be used to mint tokens for years.
+// MaxLifetime is the longest lifetime of an access token. The gate refuses a token that claims more, which limits what can be minted with
+// a leaked signing key.
 const MaxLifetime = 35 * 24 * time.Hour
 
-// Day is how operators count lifetimes: 24 hours, whatever the clocks do.
+// Day is 24 hours, regardless of daylight saving time.
 const Day = 24 * time.Hour
 
-// MaxFamilyLifetime is the longest time in which a family can be refreshed.
+// MaxFamilyLifetime is the longest time for which a family can be refreshed.
 const MaxFamilyLifetime = 400 * Day
 
-// lifetimeBounds are the least and the most of each lifetime.
+// lifetimeBounds are the minimum and maximum of each lifetime.
 var lifetimeBounds = []struct {
 	name        string
 	For         func(*Lifetimes) *time.Duration
@@ -82,9 +81,9 @@ var lifetimeBounds = []struct {
 	{"code", func(l *Lifetimes) *time.Duration { return &l.Code }, time.Second, 10 * time.Minute},
 }
 
-// Or fills the members that are not set from defaults.
+// Or returns l with the members that are not set taken from defaults.
 func (l Lifetimes) Or(defaults Lifetimes) Lifetimes {
-	if l == (Lifetimes{}) { // as most clients have it
+	if l == (Lifetimes{}) { // true of most clients
 		return defaults
 	}
 	return l.filled(defaults)
@@ -102,10 +101,10 @@ func (l Lifetimes) filled(defaults Lifetimes) Lifetimes {
 	return l
 }
 
-// sameAddress is the name of SameAddress in JSON.
+// sameAddress is the JSON name of SameAddress.
 const sameAddress = "refresh_grace_same_address"
 
-// MarshalJSON writes what is set, as durations.
+// MarshalJSON writes the members that are set, durations as text.
 func (l Lifetimes) MarshalJSON() ([]byte, error) {
 	words := make(map[string]any)
 	for _, bound := range lifetimeBounds {
@@ -119,8 +118,8 @@ func (l Lifetimes) MarshalJSON() ([]byte, error) {
 	return json.Marshal(words, json.Deterministic(true))
 }
 
-// UnmarshalJSON merges an object into the lifetimes: null resets one, and as a whole all. A duration is a text, such as 90s, 15m, 2h or 28d, or
-// a number of nanoseconds. 0 resets one too, but for refresh_grace.
+// UnmarshalJSON merges an object into the lifetimes. A null member resets that member, and null in place of the object resets all. A
+// duration is a string, such as 90s, 15m, 2h or 28d, or a number of nanoseconds. 0 resets a member too, except refresh_grace.
 func (l *Lifetimes) UnmarshalJSON(text []byte) error {
 	var given map[string]jsontext.Value
 	if err := json.Unmarshal(text, &given); err != nil {
@@ -145,7 +144,7 @@ func (l *Lifetimes) UnmarshalJSON(text []byte) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("token lifetime %s: %w", name, err)
-		case d == NoGrace && lifetime == &l.RefreshGrace: // as it is written it is negative, and no grace is 0
+		case d == NoGrace && lifetime == &l.RefreshGrace: // NoGrace is negative and means 0
 			d--
 		case d == 0 && lifetime == &l.RefreshGrace && value.Kind() != 'n':
 			d = NoGrace
@@ -155,7 +154,7 @@ func (l *Lifetimes) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// durationOf reads a duration in JSON; null is 0.
+// durationOf decodes a duration from JSON; null is 0.
 func durationOf(value jsontext.Value) (d time.Duration, err error) {
 	var text string
 	switch value.Kind() {
@@ -182,7 +181,7 @@ func durationOf(value jsontext.Value) (d time.Duration, err error) {
 	return time.Duration(n*float64(Day)) + d, nil
 }
 
-// LifetimeNames lists the names of the lifetimes.
+// LifetimeNames lists the JSON names of the lifetimes.
 func LifetimeNames() []string {
 	var names []string
 	for _, bound := range lifetimeBounds {
@@ -191,7 +190,7 @@ func LifetimeNames() []string {
 	return names
 }
 
-// Named returns the lifetime of a name; nil: there is none.
+// Named returns the lifetime with a JSON name, or nil.
 func (l *Lifetimes) Named(name string) *time.Duration {
 	for _, bound := range lifetimeBounds {
 		if bound.name == name {
@@ -201,13 +200,13 @@ func (l *Lifetimes) Named(name string) *time.Duration {
 	return nil
 }
 
-// Validate refuses lifetimes that are set and out of bounds.
+// Validate returns an error when a lifetime is set and out of bounds.
 func (l Lifetimes) Validate() error {
 	for _, bound := range lifetimeBounds {
 		if d := *bound.For(&l); d != 0 && (d < bound.least || d > bound.most) {
 			what := bound.name + " " + d.String()
 			if d < 0 && bound.least == NoGrace {
-				what = bound.name // NoGrace is none that could be written
+				what = bound.name // NoGrace cannot be written as a duration
 			}
 			return fmt.Errorf("token lifetime %s: use %s to %s", what, FormatBound(bound.least), FormatBound(bound.most))
 		}
@@ -218,7 +217,7 @@ func (l Lifetimes) Validate() error {
 	return nil
 }
 
-// FormatBound writes a bound as a configuration would.
+// FormatBound formats a bound as a configuration would.
 func FormatBound(d time.Duration) string {
 	switch {
 	case d == NoGrace:
@@ -231,8 +230,7 @@ func FormatBound(d time.Duration) string {
 	return d.String()
 }
 
-// For returns the lifetime of access tokens that come from the grant type. A refreshed token asks with the grant that
-// its family came from.
+// For returns the lifetime of access tokens issued for a grant type. For a refreshed token, callers pass the origin of its family.
 func (l Lifetimes) For(grant oauth.GrantType) time.Duration {
 	switch grant {
 	case oauth.AuthorizationCode, BrowserSession, HostSession:
@@ -246,5 +244,5 @@ func (l Lifetimes) For(grant oauth.GrantType) time.Duration {
 	}
 }
 
-// Leeway is how far our own nodes' clocks may be apart.
+// Leeway is the tolerated difference between the clocks of the nodes.
 const Leeway = 5 * time.Second

@@ -11,22 +11,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A field with a help tag is a member. Its json tag is its name, word is its name in a Caddyfile and flag its name for a command, where
-// these are not derived from the name. The Caddyfile block, the JSON configuration, the admin API, the commands and the store all go by these
-// fields, so a new member is a new field.
-
-// Member is something that can be set.
+// Member is a field of a struct that can be set: one with a help tag. Its json tag is its name, its word tag is the name in a Caddyfile,
+// and its flag tag the name of the command's flag. A missing word or flag is derived from the name. The Caddyfile block, the JSON
+// configuration, the admin API, the commands and the store all use these fields, and a new member is therefore only a new field.
 type Member struct {
-	// Name is the name in JSON, Word the one in a Caddyfile, and Flag that of a command's flag.
+	// Name is the name in JSON, Word the one in a Caddyfile, and Flag the one of a command's flag.
 	Name, Word, Flag string
-	// Help is a sentence for the person who sets it.
+	// Help is a sentence for the person who sets the member.
 	Help string
 	// Type is the type of the value.
 	Type  reflect.Type
 	index []int
 }
 
-// MembersOf lists the members of a struct in the order of their declaration, those of embedded structs among them.
+// MembersOf lists the members of a struct in order of declaration, including those of embedded structs.
 func MembersOf(t reflect.Type) []Member {
 	var list []Member
 	for i := range t.NumField() {
@@ -53,13 +51,14 @@ func newMember(field reflect.StructField, help string) Member {
 	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 	word := cmp.Or(field.Tag.Get("word"), name)
 	flag := strings.ReplaceAll(word, "_", "-")
-	if field.Type.Kind() == reflect.Slice { // it is repeated, one value a flag
+	if field.Type.Kind() == reflect.Slice { // the flag is repeated, one value each
 		flag = strings.TrimSuffix(flag, "s")
 	}
 	return Member{Name: name, Word: word, Flag: cmp.Or(field.Tag.Get("flag"), flag), Help: help, Type: field.Type, index: field.Index}
 }
 
-// Value returns the member of a thing, a struct or a pointer to one; the zero Value if an embedded pointer on the way is nil.
+// Value returns the member's value in thing, a struct or a pointer to one. It returns the zero Value if an embedded pointer on the path
+// is nil.
 func (m Member) Value(thing any) reflect.Value {
 	value, err := reflect.Indirect(reflect.ValueOf(thing)).FieldByIndexErr(m.index)
 	if err != nil {
@@ -68,8 +67,8 @@ func (m Member) Value(thing any) reflect.Value {
 	return value
 }
 
-// Field returns the member of the thing that a pointer points to, for writing. Embedded pointers on the way are replaced by copies,
-// because a copy of the thing may share them.
+// Field returns the settable member of the struct that thing points to. It replaces embedded pointers on the path with copies, because a
+// copy of thing may share them.
 func (m Member) Field(thing any) reflect.Value {
 	value := reflect.ValueOf(thing).Elem()
 	for _, i := range m.index {
@@ -86,10 +85,10 @@ func (m Member) Field(thing any) reflect.Value {
 	return value
 }
 
-// Patch is a JSON merge patch (RFC 7396): the members that it has change, and null resets one.
+// Patch is a JSON merge patch (RFC 7396): it changes the members that it contains, and null resets one.
 type Patch map[string]jsontext.Value
 
-// Take removes a member from the patch and decodes it, unless the patch does not have it.
+// Take removes a member from the patch and decodes it into into. It does nothing if the patch does not contain the member.
 func (p Patch) Take(name string, into any) error {
 	value, ok := p[name]
 	if !ok {
@@ -99,13 +98,13 @@ func (p Patch) Take(name string, into any) error {
 	return decode(name, value, into)
 }
 
-// Has reports whether the patch changes a member.
+// Has reports whether the patch changes the member.
 func (p Patch) Has(name string) bool {
 	_, ok := p[name]
 	return ok
 }
 
-// Resets reports whether the patch has a null, for one of the names if there are some.
+// Resets reports whether the patch contains a null, in one of the named members if names are given.
 func (p Patch) Resets(names ...string) bool {
 	for name, value := range p {
 		if value.Kind() == 'n' && (len(names) == 0 || slices.Contains(names, name)) {
@@ -115,7 +114,7 @@ func (p Patch) Resets(names ...string) bool {
 	return false
 }
 
-// Names lists what the patch changes, in the order of a thing's members.
+// Names lists the members that the patch changes, in the order of thing's members.
 func (p Patch) Names(thing any) []string {
 	var names []string
 	for _, m := range of(thing) {
@@ -126,8 +125,8 @@ func (p Patch) Names(thing any) []string {
 	return names
 }
 
-// Apply makes the changes to the thing that a pointer points to, and to nothing that a copy of it shares. It fails for an unknown
-// name, and for a value that the member cannot have.
+// Apply applies the patch to the struct that thing points to, without changing memory that a copy of it shares. It returns an error for
+// an unknown name and for an invalid value.
 func (p Patch) Apply(thing any) error {
 	known := of(thing)
 	for name := range p {

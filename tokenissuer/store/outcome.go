@@ -2,24 +2,24 @@ package store
 
 import "time"
 
-// Outcome is what a step of a token family comes to: it is done and durable, or the reason why nothing happened. The zero value
-// comes with an error: the step failed, or its outcome is unknown.
+// Outcome is the result of a step of a token family: Done and durable, or the reason why nothing changed. The zero value comes with an
+// error: the step failed, or its outcome is unknown.
 type Outcome uint8
 
 const (
-	// Done says that the step has happened.
+	// Done means that the step was made.
 	Done Outcome = iota + 1
-	// Missing says that there is no such family, it never had a code, or the refresh token of that generation was never issued.
+	// Missing means that the family does not exist, never had a code, or never issued a refresh token of that generation.
 	Missing
-	// Replayed says that the step was taken before.
+	// Replayed means that the step was made before.
 	Replayed
-	// Revoked says that the family was ended.
+	// Revoked means that the family has been revoked.
 	Revoked
-	// Expired says that the code or the family has expired.
+	// Expired means that the code or the family has expired.
 	Expired
-	// TooManyFailures says that the code has had too many wrong verifiers.
+	// TooManyFailures means that too many wrong code verifiers were sent for the code.
 	TooManyFailures
-	// UserChanged says that the user, or another party on which the family depends, has changed since the family was granted.
+	// UserChanged means that the user, or another party that the family depends on, has changed since the family was created.
 	UserChanged
 )
 
@@ -44,29 +44,29 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// Redemption is the use of an authorization code.
+// Redemption is a use of an authorization code.
 type Redemption struct {
-	// At is when it is used.
+	// At is the time of the redemption.
 	At time.Time
-	// Generation and ExpiresAt are those that the family has from then on.
+	// Generation and ExpiresAt are the family's new values.
 	Generation int64
 	ExpiresAt  time.Time
-	// MaxFailures is how many wrong verifiers a code has at least that is not redeemed.
+	// MaxFailures is the number of wrong verifiers from which on a code is not redeemed.
 	MaxFailures int
 }
 
-// Rotation is the use of a refresh token.
+// Rotation is a use of a refresh token.
 type Rotation struct {
-	// At is when it is used.
+	// At is the time of the rotation.
 	At time.Time
-	// By is for TokenFamily.RotatedBy.
+	// By becomes TokenFamily.RotatedBy.
 	By string
-	// Ended is recorded in the same step.
+	// Ended are revocations to record in the same step.
 	Ended []Revocation
 }
 
-// Redeemable returns what RedeemCode comes to as far as the family's record says: Done unless something speaks against it. That a
-// code was redeemed before counts more than what has become of the family since. A nil family is Missing.
+// Redeemable returns the outcome of RedeemCode as far as the family's record determines it. A code that was redeemed before is Replayed
+// even when the family has been revoked since. A nil family is Missing.
 func (f *TokenFamily) Redeemable(at time.Time, maxFailures int) Outcome {
 	switch {
 	case f == nil || f.Code.ExpiresAt.IsZero():
@@ -83,8 +83,8 @@ func (f *TokenFamily) Redeemable(at time.Time, maxFailures int) Outcome {
 	return Done
 }
 
-// Rotatable returns what RotateRefreshToken comes to for the token of that generation as far as the family's record says: Done
-// unless something speaks against it. A nil family is Missing.
+// Rotatable returns the outcome of RotateRefreshToken for the token of that generation as far as the family's record determines it. A nil
+// family is Missing.
 func (f *TokenFamily) Rotatable(generation int64, at time.Time) Outcome {
 	switch {
 	case f == nil || generation > f.Generation:

@@ -10,27 +10,27 @@ import (
 	"unicode/utf8"
 )
 
-// Profile is what applications may be told of a user beside the name and the e-mail address (OpenID Connect Core 1.0 §5.1). Every
-// member is optional. Its JSON form is that of the standard claims. A Profile that the directory has handed out is never changed.
+// Profile is what applications may learn about a user besides the name and the e-mail address (OpenID Connect Core 1.0 §5.1). Every
+// member is optional. Its JSON form is that of the standard claims. Callers must not change a Profile that a directory returned.
 type Profile struct {
 	GivenName         string `json:"given_name,omitempty" help:"Given name"`
 	FamilyName        string `json:"family_name,omitempty" help:"Family name"`
 	PreferredUsername string `json:"preferred_username,omitempty" help:"Name by which the user wants to be addressed"`
-	// Locale is a language tag, as de or en-GB (BCP 47).
+	// Locale is a language tag, such as de or en-GB (BCP 47).
 	Locale string `json:"locale,omitempty" help:"Language tag, such as de or en-GB"`
-	// Zoneinfo is the name of a time zone, as Europe/Berlin.
+	// Zoneinfo is the name of a time zone, such as Europe/Berlin.
 	Zoneinfo string `json:"zoneinfo,omitempty" help:"Time zone, such as Europe/Berlin"`
 	// Picture is an https URL.
 	Picture string `json:"picture,omitempty" help:"https URL of a picture"`
 	Phone   string `json:"phone_number,omitempty" word:"phone" help:"Phone number, such as +49 30 123456"`
-	// PhoneVerified says that Phone is known to be the user's own.
+	// PhoneVerified says that Phone is verified to belong to the user.
 	PhoneVerified bool    `json:"phone_number_verified,omitzero" word:"phone_verified" help:"The phone number is known to be the user's own"`
 	Address       Address `json:"address,omitzero" help:"Postal address"`
 }
 
 // Address is a postal address (OpenID Connect Core 1.0 §5.1.1).
 type Address struct {
-	// Formatted is the whole address as it is written on a letter. It and StreetAddress may have several lines.
+	// Formatted is the complete address as written on a letter. It and StreetAddress may have several lines.
 	Formatted     string `json:"formatted,omitempty" help:"Postal address as on a letter"`
 	StreetAddress string `json:"street_address,omitempty" flag:"street" help:"Street and number"`
 	Locality      string `json:"locality,omitempty" help:"City"`
@@ -39,10 +39,10 @@ type Address struct {
 	Country       string `json:"country,omitempty" help:"Country"`
 }
 
-// IsZero reports whether no member has a value.
+// IsZero reports whether all members are empty.
 func (a Address) IsZero() bool { return a == Address{} }
 
-// IsZero reports whether there is none, or no member has a value.
+// IsZero reports whether p is nil or all members are empty.
 func (p *Profile) IsZero() bool { return p == nil || *p == Profile{} }
 
 const (
@@ -51,13 +51,13 @@ const (
 )
 
 var (
-	// languageTag is the outer form of a tag (RFC 5646 §2.1). Which subtags there are changes over the years.
+	// languageTag is the syntax of a tag (RFC 5646 §2.1). The list of registered subtags changes over the years.
 	languageTag = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
-	// zoneName is the form of the names in the IANA time zone database, which not every machine has.
+	// zoneName is the syntax of names in the IANA time zone database, which not every machine has.
 	zoneName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`)
 )
 
-// Validate says which member cannot be kept, and why. A nil Profile is valid.
+// Validate returns an error that names the first invalid member. A nil Profile is valid.
 func (p *Profile) Validate() error {
 	if p == nil {
 		return nil
@@ -110,7 +110,7 @@ func validateLines(text string) error {
 	return nil
 }
 
-// validatePicture refuses what a page of an application could not show, or should not ask for.
+// validatePicture returns an error for a URL that a page of an application could not show, or should not request.
 func validatePicture(text string) error {
 	if text == "" {
 		return nil

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// hostileURIs are redirect URIs that a client with https://client.example/cb?x=1 and https://client.example/other is refused, by row.
+// hostileURIs are redirect URIs, by row, that are refused for a client with https://client.example/cb?x=1 and
+// https://client.example/other.
 var hostileURIs = map[string][]string{
 	"A06TrailingSlash": {"https://client.example/cb/?x=1", "https://client.example/cb?x=1/", "https://client.example/other/"},
 	"A07LongerPath":    {"https://client.example/cb/extra?x=1", "https://client.example/cbX?x=1", "https://client.example/cb", "https://client.example/"},
@@ -62,7 +63,7 @@ var hostileURIs = map[string][]string{
 	"A40OfAnother":  {"https://other.example/cb", "https://pub.example/cb", "https://first.example/cb", "com.example.app:/cb"},
 }
 
-// hostileNativeURIs are those that a native client is refused, which may choose a port and nothing else.
+// hostileNativeURIs are refused for a native client, which may choose a port and nothing else.
 var hostileNativeURIs = map[string][]string{
 	"A30Port": {
 		"http://127.0.0.1:99999/cb", "http://127.0.0.1:65536/cb", "http://127.0.0.1:0/cb", "http://127.0.0.1:abc/cb", "http://127.0.0.1:-1/cb",
@@ -94,7 +95,7 @@ var hostileNativeURIs = map[string][]string{
 	"A40OfAnother": {"https://pub.example/cb", "https://client.example/cb?x=1"},
 }
 
-// holdURIs wants a client to have these redirect URIs or not, also with one escape more than there should be.
+// holdURIs checks whether the client has these redirect URIs, also with one percent-encoding too many.
 func holdURIs(t *testing.T, c *Client, want bool, uris ...string) {
 	t.Helper()
 	for _, uri := range uris {
@@ -142,7 +143,7 @@ func TestA39OpenRedirectStrings(t *testing.T) {
 	}
 }
 
-// openRedirects are strings by which some reader of URLs takes another host for the trusted one.
+// openRedirects returns strings in which some URL parsers mistake another host for the trusted one.
 func openRedirects(trusted string) []string {
 	var lines []string
 	for _, shape := range []string{

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Role is what a user may do. Roles are compared byte for byte. The empty one stands for none.
+// Role is what a user may do. Roles are compared byte for byte. The empty role means none.
 type Role string
 
 // The roles of the default set.
@@ -21,15 +21,15 @@ const (
 
 // RoleDeclaration declares a role.
 type RoleDeclaration struct {
-	// Name is what tokens call it (`role`).
+	// Name is the value of the role claim.
 	Name Role `json:"name"`
-	// Words tell a person what the role is called. Default: the name.
+	// Words is the name that people see. Default: Name.
 	Words string `json:"words,omitempty"`
-	// Manages are the roles of those for whom a user of this role may create tokens, within the same organisation. Default: none.
+	// Manages lists the roles whose users, in the same organisation, a user of this role may create tokens for. Default: none.
 	Manages []Role `json:"manages,omitempty"`
 }
 
-// defaultRoles are known where none is declared.
+// defaultRoles apply when no role is declared.
 var defaultRoles = []RoleDeclaration{
 	{Name: RoleAdmin, Manages: []Role{RoleGroupManager, RoleBusinessManager}},
 	{Name: RoleGroupManager},
@@ -37,15 +37,14 @@ var defaultRoles = []RoleDeclaration{
 	{Name: RoleMember},
 }
 
-// RoleCatalogue is which roles there are. The zero value has the default set. A user may have been stored with a role that
-// is no longer declared: that user keeps everything but the role.
+// RoleCatalogue is the set of roles that exist. The zero value is the default set. A stored user may have a role that is no longer
+// declared: that user keeps everything but the role.
 type RoleCatalogue struct{ declared []RoleDeclaration }
 
-// NewRoleCatalogue returns a catalogue of the declared roles, which take the place of the default set, or that set when
-// there are none.
+// NewRoleCatalogue returns a catalogue of the declared roles, or of the default set when there are none.
 func NewRoleCatalogue(declared ...RoleDeclaration) RoleCatalogue { return RoleCatalogue{declared} }
 
-// Validate says what is wrong with one of the declarations that the catalogue was made of.
+// Validate returns an error if r, a declaration of this catalogue, is invalid.
 func (c RoleCatalogue) Validate(r RoleDeclaration) error {
 	if err := validateLabel(string(r.Name)); err != nil {
 		return fmt.Errorf("role %q: %w", r.Name, err)
@@ -87,7 +86,7 @@ func (c RoleCatalogue) find(name Role) RoleDeclaration {
 	return RoleDeclaration{}
 }
 
-// Names lists the roles in the order of their declaration.
+// Names lists the roles in order of declaration.
 func (c RoleCatalogue) Names() []Role {
 	names := make([]Role, 0, len(c.roles()))
 	for _, r := range c.roles() {
@@ -96,10 +95,10 @@ func (c RoleCatalogue) Names() []Role {
 	return names
 }
 
-// Has reports whether there is a role of that name. The empty name is no role.
+// Has reports whether the role exists. The empty name does not.
 func (c RoleCatalogue) Has(name Role) bool { return name != "" && c.find(name).Name == name }
 
-// Check refuses a role that there is not.
+// Check returns an error for a role that does not exist.
 func (c RoleCatalogue) Check(name Role) error {
 	if c.Has(name) {
 		return nil
@@ -118,26 +117,26 @@ func (c RoleCatalogue) Check(name Role) error {
 	return fmt.Errorf("unknown role %q: use %s", name, names.String())
 }
 
-// Default is the role of a user for whom none is named: member, or none where member is not declared.
+// Default returns the role of a user for whom none is set: member, or none if member is not declared.
 func (c RoleCatalogue) Default() Role { return c.find(RoleMember).Name }
 
-// Words are what the declaration calls a role; empty where it says nothing, and for a role of the default set.
+// Words returns the declared Words of a role, or "".
 func (c RoleCatalogue) Words(name Role) string { return c.find(name).Words }
 
-// ManagesAny reports whether users of a role may create tokens for others.
+// ManagesAny reports whether users of the role may create tokens for others.
 func (c RoleCatalogue) ManagesAny(name Role) bool { return len(c.find(name).Manages) > 0 }
 
-// Manages reports whether users of one role may create tokens for those of another. An undeclared role manages none, and
-// none manages it.
+// Manages reports whether users of one role may create tokens for users of another. An undeclared role manages none, and no role manages
+// it.
 func (c RoleCatalogue) Manages(name, other Role) bool {
 	return c.Has(other) && slices.Contains(c.find(name).Manages, other)
 }
 
-// maxLabel bounds the name of a role or a group, in bytes.
+// maxLabel is the longest name of a role or a group, in bytes.
 const maxLabel = 64
 
-// validateLabel refuses names of roles and groups that could not stand in a list or on one line, and those that look like
-// another name: with white space around them, or with invisible characters.
+// validateLabel returns an error for a name of a role or group that does not fit in a list or on one line, or that looks like another
+// name because of surrounding white space or invisible characters.
 func validateLabel(name string) error {
 	if name == "" || len(name) > maxLabel || !utf8.ValidString(name) || strings.TrimSpace(name) != name ||
 		strings.ContainsFunc(name, func(r rune) bool { return r == ',' || !unicode.IsPrint(r) }) {
@@ -146,7 +145,7 @@ func validateLabel(name string) error {
 	return nil
 }
 
-// MayCreateTokens reports whether a user may create tokens for others of the organisation: an active user who belongs to one, and whose role
+// MayCreateTokens reports whether a user may create tokens for others: the user is active, belongs to an organisation and has a role that
 // manages others.
 func (c RoleCatalogue) MayCreateTokens(user *User) bool {
 	return user.IsActive() && user.Organisation != "" && c.ManagesAny(user.Role)

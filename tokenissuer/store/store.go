@@ -10,15 +10,15 @@ import (
 )
 
 var (
-	// ErrNotFound is returned when there is no record of that key.
+	// ErrNotFound is returned when no record has the key.
 	ErrNotFound = errors.New("not found")
-	// ErrTaken is returned when an id is already in use, by a client or by a user, or an e-mail address by another user.
+	// ErrTaken is returned when a client or a user already has the id, or another user has the e-mail address.
 	ErrTaken = errors.New("the id is already taken")
-	// ErrEmailTaken is the ErrTaken of an e-mail address.
+	// ErrEmailTaken is an ErrTaken about an e-mail address.
 	ErrEmailTaken error = emailTakenError{}
-	// ErrInUse is returned for removing an organisation that has users.
+	// ErrInUse is returned when an organisation that still has users is to be removed.
 	ErrInUse = errors.New("it still has users")
-	// ErrLastWayIn is returned for taking an identity from a user who could not sign in without it.
+	// ErrLastWayIn is returned when an identity is to be unlinked from a user who could not sign in without it.
 	ErrLastWayIn = errors.New("the user could not sign in any more")
 )
 
@@ -27,13 +27,13 @@ type emailTakenError struct{}
 func (emailTakenError) Error() string        { return "another user has the e-mail address" }
 func (emailTakenError) Is(target error) bool { return target == ErrTaken }
 
-// RemovedError is the ErrTaken of an id that belonged to a client or a user who was removed.
+// RemovedError is an ErrTaken about the id of a removed client or user.
 type RemovedError struct {
-	// FreeAt is when the last token of the former owner has expired for certain, and the id may be used again.
+	// FreeAt is when the id may be used again: the last token of the former owner has expired by then.
 	FreeAt time.Time
 }
 
-// Error says until when the id is taken.
+// Error includes when the id may be used again.
 func (e RemovedError) Error() string {
 	return "the id belonged to a client or user who was removed, and whose tokens may still be valid: it is taken until " +
 		e.FreeAt.UTC().Format(time.RFC3339)
@@ -42,8 +42,8 @@ func (e RemovedError) Error() string {
 // Is reports whether target is ErrTaken.
 func (RemovedError) Is(target error) bool { return target == ErrTaken }
 
-// IsAnswer reports whether an error is one of these, which say how things stand. Any other says that the store could not do
-// what it was asked for.
+// IsAnswer reports whether err is one of the sentinel errors of this package, which describe the stored state. Any other error means that
+// the store could not do what it was asked to do.
 func IsAnswer(err error) bool {
 	for _, answer := range []error{ErrNotFound, ErrTaken, ErrInUse, ErrLastWayIn} {
 		if errors.Is(err, answer) {
@@ -53,9 +53,9 @@ func IsAnswer(err error) bool {
 	return false
 }
 
-// Unavailable returns the temporarily_unavailable of a store that could not do what it was asked for, with the cause. Answers
-// stay as they are, and so does an error that is translated already. Stores call it themselves, and callers pass errors on.
-// The error wraps its cause, so errors.Is finds context.Canceled when the caller has left.
+// Unavailable wraps an error of a store as temporarily_unavailable. It returns sentinel errors, and errors that are
+// temporarily_unavailable already, unchanged. Stores call it themselves, and callers pass the errors on. The result wraps its cause:
+// errors.Is finds context.Canceled when the caller has gone away.
 func Unavailable(err error) error {
 	if err == nil || IsAnswer(err) {
 		return err
@@ -66,10 +66,10 @@ func Unavailable(err error) error {
 	return oauth.Unavailable("store_unavailable", err)
 }
 
-// Store is what happens: the protocol's steps, each atomic and durable when it returns nil. An error other than the
-// sentinels is one of Unavailable: the step did not happen, or its outcome is unknown, and no caller treats it as success. Stores keep no
-// rule about time: expiry is decided by the core, and eviction of what has expired is the store's housekeeping.
-// The package storetest proves the contract on every database.
+// Store holds the state of an issuer. Each method that changes something is atomic, and durable when it returns nil. An error other than
+// a sentinel is one of Unavailable: the change was not made, or its outcome is unknown, and no caller treats it as success. The store
+// does not decide whether something has expired; its caller does. It only deletes expired records, through Housekeeper. Package storetest
+// tests this contract on every database.
 type Store interface {
 	ClientStore
 	UserStore
@@ -82,94 +82,97 @@ type Store interface {
 	DeclarationStore
 	AttemptStore
 	Housekeeper
-	// Ping reports whether the store can be asked now.
+	// Ping returns an error unless the store can be used now.
 	Ping(ctx context.Context) error
-	// Close ends the store; a second call does nothing. Calls that are under way may fail.
+	// Close closes the store. A second call does nothing. Calls in progress may fail.
 	Close() error
 }
 
-// ClientStore keeps the clients that are registered at run time.
+// ClientStore stores the clients that are registered at run time.
 type ClientStore interface {
 	ClientDirectory
-	// Clients lists every stored client, by id.
+	// Clients lists all stored clients, sorted by id.
 	Clients(ctx context.Context) ([]*Client, error)
-	// AddClient registers a client; Declared is not kept. ErrTaken when the id belongs to a client or a user, and RemovedError
-	// when it belonged to one whose tokens may still live when the client is created. Consents to a client that had the id
-	// before are gone. Of concurrent calls with one id exactly one succeeds.
+	// AddClient registers a client. It does not store Declared. It returns ErrTaken when the id belongs to a client or a user, and
+	// RemovedError when it belonged to one whose tokens may still be valid at client.CreatedAt. Consents to a former client of that id
+	// are deleted. Of concurrent calls with one id exactly one succeeds.
 	AddClient(ctx context.Context, client *Client) error
-	// ChangeClient reads the client, has change edit its members and keeps them, in one step: of concurrent changes of different members
-	// none is lost. State stays as it was. An error of change is returned, and nothing is kept then; change may be called again.
-	// ErrNotFound when there is no such client.
+	// ChangeClient reads the client, calls change to edit its members and stores them, in one step: no concurrent change of other members
+	// is lost. Edits of the client's state are ignored. When change returns an error, ChangeClient stores nothing and returns it. It may
+	// call change several times. It returns ErrNotFound when the client does not exist.
 	ChangeClient(ctx context.Context, clientID string, change func(*Client) error) error
-	// RotateClientSecret adds a secret and, in the same step, ends every older secret at othersUntil unless it ends
-	// before; a zero othersUntil leaves them. Secrets that had ended when the new one was made are dropped. ErrNotFound
-	// when there is no such client.
+	// RotateClientSecret adds a secret and, in the same step, makes every older secret expire at othersUntil at the latest. A zero
+	// othersUntil leaves them unchanged. Secrets that had expired when the new one was created are deleted. It returns ErrNotFound when
+	// the client does not exist.
 	RotateClientSecret(ctx context.Context, clientID string, secret ClientSecret, othersUntil time.Time) error
-	// DisableClient marks the client and records the revocation of its tokens, in one step. ErrNotFound when there is
-	// no such client.
+	// DisableClient disables the client and records the revocation of its tokens, in one step. It returns ErrNotFound when the client
+	// does not exist.
 	DisableClient(ctx context.Context, clientID string, tokens Revocation) error
-	// EnableClient takes the mark away. Tokens stay revoked. ErrNotFound when there is no such client.
+	// EnableClient enables the client again. Its tokens stay revoked. It returns ErrNotFound when the client does not exist.
 	EnableClient(ctx context.Context, clientID string) error
-	// TouchClient sets LastUsedAt, and never moves it back. ErrNotFound when there is no such client.
+	// TouchClient sets LastUsedAt, unless it is later already. It returns ErrNotFound when the client does not exist.
 	TouchClient(ctx context.Context, clientID string, at time.Time) error
-	// CountClients returns how many clients have come to be known in that way.
+	// CountClients returns the number of stored clients with that origin.
 	CountClients(ctx context.Context, origin ClientOrigin) (int, error)
-	// RemoveClient deletes the client with its secrets and records the revocation of its tokens, in one step. The id stays
-	// taken until tokens.FreeAt. ErrNotFound when there is no such client.
+	// RemoveClient deletes the client with its secrets and records the revocation of its tokens, in one step. The id stays taken until
+	// tokens.FreeAt. It returns ErrNotFound when the client does not exist.
 	RemoveClient(ctx context.Context, clientID string, tokens Revocation) error
 }
 
-// UserStore keeps the users and organisations that are registered at run time.
+// UserStore stores the users and organisations that are registered at run time.
 type UserStore interface {
 	UserDirectory
-	// Users lists the stored users, by id; of one organisation, unless its id is empty.
+	// Users lists the stored users of an organisation, or all if the organisation is empty, sorted by id.
 	Users(ctx context.Context, organisation string) ([]*User, error)
-	// AddUser registers a user; Declared and Version are not kept. ErrTaken when the id belongs to a client or a user, ErrEmailTaken when
-	// the address belongs to a user, and RemovedError as for AddClient. ErrNotFound when the organisation is not stored, unless organisationDeclared.
-	// Identities, whose UserID is the user's, are linked in the same step: the user is External then. ErrTaken when an identity is linked.
+	// AddUser registers a user. It does not store Declared and Version. It returns ErrTaken when the id belongs to a client or a user,
+	// ErrEmailTaken when the address belongs to a user, and RemovedError as AddClient does. It returns ErrNotFound when the organisation
+	// is not stored, unless organisationDeclared. It links identities, whose UserID must be the user's, in the same step, which makes the
+	// user External. It returns ErrTaken when one of them is already linked.
 	AddUser(ctx context.Context, user *User, organisationDeclared bool, identities ...Identity) error
-	// ChangeUser reads the user, applies the change, sets UpdatedAt to end.At and keeps the result; if tokens end, it moves the user's
-	// version on and ends every family of the user, and every one of which the user is the actor. All is one step: of concurrent changes
-	// of different members none is lost. Id, Version and CreatedAt stay. It returns the revocations that it recorded. ErrNotFound when there
-	// is no such user, or another organisation is not stored and not declared. ErrEmailTaken when another user has the address. An error
-	// of Edit is returned as it is.
+	// ChangeUser reads the user, applies the change, sets UpdatedAt to end.At and stores the result. If the change ends tokens, it also
+	// gives the user a new version and ends every family of the user and every family whose actor is the user. All of this is one step:
+	// no concurrent change of other members is lost. ID, Version and CreatedAt cannot be edited. It returns the revocations that it
+	// recorded. It returns ErrNotFound when the user does not exist, or the new organisation is neither stored nor declared, and
+	// ErrEmailTaken when another user has the address. It returns an error of Edit unchanged.
 	ChangeUser(ctx context.Context, userID string, change UserChange, end Ending) ([]Revocation, error)
-	// RehashPassword replaces a hash by another one of the same password, unless it has changed since: then nothing
-	// happens and the result is nil. The version stays.
+	// RehashPassword replaces a hash with another hash of the same password. When the stored hash is no longer old, it does nothing and
+	// returns nil. The version does not change.
 	RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error
 	// RemoveUser deletes the user with its consents and identities and ends the same families as ChangeUser, in one step. The id stays
-	// taken until end.Until, and for ever with end.KeepsID. It returns the revocations that it recorded. ErrNotFound when there is no such user.
+	// taken until end.Until, or for ever if end.KeepsID. It returns the revocations that it recorded, and ErrNotFound when the user does
+	// not exist.
 	RemoveUser(ctx context.Context, userID string, end Ending) ([]Revocation, error)
-	// HadUser reports whether the id is a stored user's, or was one's who has been removed.
+	// HadUser reports whether a stored user has the id, or a removed one had it.
 	HadUser(ctx context.Context, userID string) (bool, error)
-	// PasswordSchemes lists the distinct schemes of the stored hashes, as passwords.SchemeOf names them, in no order.
+	// PasswordSchemes lists the distinct schemes of the stored hashes, as passwords.SchemeOf names them, in no particular order.
 	PasswordSchemes(ctx context.Context) ([]string, error)
-	// Organisations lists the stored organisations, by id.
+	// Organisations lists the stored organisations, sorted by id.
 	Organisations(ctx context.Context) ([]*Organisation, error)
-	// AddOrganisation registers an organisation; Declared is not kept. ErrTaken when there is one of that id.
+	// AddOrganisation registers an organisation. It does not store Declared. It returns ErrTaken when an organisation has the id.
 	AddOrganisation(ctx context.Context, organisation *Organisation) error
-	// RemoveOrganisation deletes an organisation without users. ErrInUse when it has some, ErrNotFound when there is none.
+	// RemoveOrganisation deletes an organisation. It returns ErrInUse when the organisation has users, and ErrNotFound when it does not
+	// exist.
 	RemoveOrganisation(ctx context.Context, id string) error
 }
 
-// UserChange is a change of a user: an edit, and what follows from it beside the user.
+// UserChange is a change of a user and its consequences for the user's tokens and identities.
 type UserChange struct {
-	// Edit edits the user, if it is not nil. It may be called again, and must not use the store. An error of it ends the change.
+	// Edit edits the user, if it is not nil. It may be called several times and must not use the store. An error aborts the change.
 	Edit func(*User) error
-	// KeepsTokens: tokens and sessions go on, provided that nothing of which User.Version depends has changed.
+	// KeepsTokens keeps tokens and sessions valid, unless the change affects something that User.Version depends on.
 	KeepsTokens bool
-	// OrganisationDeclared: another organisation that Edit sets need not be stored.
+	// OrganisationDeclared permits Edit to set an organisation that is not stored.
 	OrganisationDeclared bool
-	// VerifiesEmail: an operator vouches for the address that the user has then, and so do all identities of the user.
+	// VerifiesEmail records that an operator, and every identity of the user, vouches for the address that the user has after Edit.
 	VerifiesEmail bool
-	// UnlinkIdentities takes all identities from the user, who is no longer External, with what their providers have said, and ends the
-	// personal access tokens.
+	// UnlinkIdentities unlinks all identities from the user, removes what their providers said about the user, and ends the personal
+	// access tokens. The user is then not External.
 	UnlinkIdentities bool
-	// KeepIdentities: all identities of the user are one person's. They count as linked at the same time, now.
+	// KeepIdentities records that all identities of the user belong to one person. It sets their LinkedAt to the time of the change.
 	KeepIdentities bool
 }
 
-// MergeUser is the change that merges a patch. Tokens go on if the patch changes only what applications are told about the user.
+// MergeUser returns the change that merges a patch. It keeps tokens if the patch changes only what applications learn about the user.
 func MergeUser(p Patch, roles RoleCatalogue) UserChange {
 	return UserChange{
 		Edit:        func(u *User) error { return u.Merge(p, roles) },
@@ -177,7 +180,7 @@ func MergeUser(p Patch, roles RoleCatalogue) UserChange {
 	}
 }
 
-// Apply makes the change to u, as far as it is in the user's record, and reports whether tokens end.
+// Apply applies the change to the user's own record and reports whether tokens end.
 func (c UserChange) Apply(u *User) (endsTokens bool, err error) {
 	before := *u
 	if c.Edit != nil {
@@ -202,116 +205,114 @@ func (c UserChange) Apply(u *User) (endsTokens bool, err error) {
 	return !kept, nil
 }
 
-// Ending is when families end, and until when their revocations are kept, unless the family says more: longer than any access token
-// can live. See TokenFamily.RevokedUntil.
+// Ending says when families end, and until when their revocations are kept unless TokenFamily.RevokedUntil says later. Until must be
+// later than any access token can expire.
 type Ending struct {
 	At    time.Time
 	Until time.Time
-	// KeepsID: the id of a user who is removed is never given to another, because applications know users by it.
+	// KeepsID keeps the id of a removed user taken for ever, because applications identify users by it.
 	KeepsID bool
 }
 
-// FeedPosition is how far a caller has read the feed of revocations. The zero value is its beginning.
+// FeedPosition is a position in the feed of revocations. The zero value is the beginning.
 type FeedPosition struct {
-	// At is where the caller goes on.
+	// At is where reading continues.
 	At int64
-	// End and Tag are where the feed ended when it was read last. By them a store notices that it was put back to an older state.
+	// End and Tag identify the end of the feed at the last read. With them the store notices that it was restored to an older state.
 	End, Tag int64
-	// Lost: the store no longer has what the caller had seen. The whole feed follows.
+	// Lost reports that the store no longer has what the caller had read. The whole feed follows.
 	Lost bool
 }
 
-// FeedPage is how many revocations a store may hold back for the next question; see RevocationStore.Revocations.
+// FeedPage is how many revocations one call of RevocationStore.Revocations may return before more are left for the next call.
 const FeedPage = 20000
 
-// RevocationStore keeps what has been revoked, until the last token that it could hit has expired.
+// RevocationStore stores revocations until the last token that they could match has expired.
 type RevocationStore interface {
-	// Revoke records the revocations. Recording one again widens it, and never narrows it.
+	// Revoke records revocations. Recording one again can widen it, and never narrows it.
 	Revoke(ctx context.Context, revocations ...Revocation) error
-	// Revocations lists what was recorded after a position, and returns the position to ask from next time. A position that the
-	// store no longer knows, as after a restore, asks for everything. A caller that goes on from the returned position
-	// never misses what was acknowledged; when FeedPage or more are returned, there may be more already.
+	// Revocations lists the revocations recorded after a position, and returns the position for the next call. For a position that the
+	// store no longer knows, as after a restore, it lists all. A caller that continues from the returned position never misses an
+	// acknowledged revocation. When it returns FeedPage or more, there may be more already.
 	Revocations(ctx context.Context, after FeedPosition) (revocations []Revocation, next FeedPosition, err error)
 }
 
-// DeclarationStore remembers what the configuration declared, so that what it no longer declares can be ended.
+// DeclarationStore remembers what the configuration declared, which lets nodes end what it no longer declares.
 type DeclarationStore interface {
-	// Declarations lists what was put last, in no order.
+	// Declarations returns the lists that were stored last, in no particular order.
 	Declarations(ctx context.Context) (declared []Declaration, ended []EndedDeclaration, err error)
 	// PutDeclarations replaces both lists, in one step.
 	PutDeclarations(ctx context.Context, declared []Declaration, ended []EndedDeclaration) error
 }
 
-// Declaration is a client or a user of a configuration. Two are the same when every member is.
+// Declaration is a declared client or user. Two are the same when all fields are equal.
 type Declaration struct {
 	Kind RevocationKind // RevokeClient or RevokeUser
 	ID   string
-	// Version is the user's.
+	// Version is the user's version.
 	Version string
 }
 
-// EndedDeclaration is one that a configuration has taken out. It is remembered, because another node may go by an older
-// configuration for a while.
+// EndedDeclaration is a declaration that was removed from the configuration. It is remembered because another node may still use an older
+// configuration.
 type EndedDeclaration struct {
 	Declaration
-	At time.Time // when it was taken out first
+	At time.Time // when it was first missing
 }
 
-// Housekeeper deletes what no rule needs any longer, a bounded number of records at a time, so that other callers do not wait long. More
-// reports whether there may be more.
+// Housekeeper deletes records that are no longer needed. Each call deletes a bounded number of records, because other callers wait for
+// it. The result more reports whether there may be more to delete.
 type Housekeeper interface {
-	// Lease gives the task of that name to the holder until then, and reports whether the holder has it now. The holder
-	// keeps it by asking again. Another gets it once it has expired; it has expired at the moment that it names as its end.
-	// Of concurrent callers at most one gets it. The callers' clocks may differ, so what a lease guards must be safe to be
-	// done twice: it only keeps several nodes from working at the same thing.
+	// Lease gives the named task to holder until the given time, and reports whether holder has it now. The holder keeps the task by
+	// asking again. Another holder gets it once the lease has expired, at its end exactly or later. Of concurrent callers at most one
+	// gets it. The callers' clocks may differ. A lease only avoids duplicate work, and the task must be safe to run twice.
 	Lease(ctx context.Context, name, holder string, until, now time.Time) (bool, error)
-	// DropRevocations deletes those that expired before then.
+	// DropRevocations deletes revocations that expired before the given time.
 	DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error)
-	// DropFamilies deletes families that expired before then, and decided requests, session clients and personal access tokens that did.
+	// DropFamilies deletes families, decided requests, session clients and personal access tokens that expired before the given time.
 	DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error)
-	// DropAttempts deletes the counts of windows that ended before then.
+	// DropAttempts deletes the counts of windows that ended before the given time.
 	DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error)
-	// Sizes returns how many records there are. Large numbers may be estimates, and asking may take long.
+	// Sizes returns how many records there are. Large numbers may be estimates, and the call may take long.
 	Sizes(ctx context.Context) (Sizes, error)
 }
 
-// Sizes are how many records a store holds.
+// Sizes are the numbers of records in a store.
 type Sizes struct {
 	Families, Revocations, Requests, Clients, Users int64
 }
 
 // AttemptStore counts failed attempts for all nodes that share the store.
 type AttemptStore interface {
-	// CountAttempt adds by to the failures in the bucket's current window and returns the sum, and when that window ends.
-	// A window that has no failure or is over, which it is in the moment that it names as its end, is followed by a new one
-	// of that length when by is positive. A negative by takes failures back, down to none, and begins no window: then the
-	// result is zero, as it is when there is none to tell of with by 0. Of concurrent calls none is lost.
+	// CountAttempt adds by to the failures in the bucket's current window and returns the sum and when the window ends. At its end
+	// exactly, a window is over. When there is no current window, a positive by begins one of that length. A negative by takes failures
+	// back, at most to zero, and begins no window. The result is zero when there is no window. No concurrent call is lost.
 	CountAttempt(ctx context.Context, bucket string, window time.Duration, now time.Time, by int) (n int, until time.Time, err error)
 }
 
-// AttemptCounter counts failed attempts in buckets, each over a window that begins with the first failure. What it
-// keeps is bounded, whatever names the buckets have.
+// AttemptCounter counts failed attempts in buckets, each over a window that begins with the first failure. The memory that it uses is
+// bounded, however many buckets are named.
 type AttemptCounter interface {
 	// Failures returns the failures in the bucket's current window and when that window ends.
 	Failures(ctx context.Context, bucket string, now time.Time) (n int, until time.Time)
-	// Fail counts a failure and returns the same, the failure included.
+	// Fail counts a failure and returns the same results, including that failure.
 	Fail(ctx context.Context, bucket string, window time.Duration, now time.Time) (n int, until time.Time)
-	// Forgive takes back one failure of the bucket's current window: the attempt that was counted beforehand went well.
+	// Forgive takes back one failure of the bucket's current window, for an attempt that was counted in advance and then succeeded.
 	Forgive(ctx context.Context, bucket string, now time.Time)
 }
 
-// ClientDirectory answers which clients exist.
+// ClientDirectory finds clients.
 type ClientDirectory interface {
-	// Client returns the client of exactly that id, byte for byte, disabled ones too. ErrNotFound when there is none.
+	// Client returns the client whose id is equal byte for byte, also when it is disabled. It returns ErrNotFound when there is none.
 	Client(ctx context.Context, id string) (*Client, error)
 }
 
-// UserDirectory answers which users and organisations exist. ErrNotFound when there is none.
+// UserDirectory finds users and organisations. Its methods return ErrNotFound when there is none.
 type UserDirectory interface {
-	// User returns the user of exactly that id, whatever its status.
+	// User returns the user whose id is equal byte for byte, whatever its status.
 	User(ctx context.Context, id string) (*User, error)
-	// UserByEmail returns the user of that canonical address, with the same work whether there is one or not.
+	// UserByEmail returns the user with that canonical address. Its timing does not reveal whether there is one.
 	UserByEmail(ctx context.Context, email string) (*User, error)
-	// Organisation returns the organisation of exactly that id.
+	// Organisation returns the organisation whose id is equal byte for byte.
 	Organisation(ctx context.Context, id string) (*Organisation, error)
 }

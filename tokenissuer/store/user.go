@@ -18,11 +18,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 )
 
-// UserStatus says whether a user may sign in and be acted for.
+// UserStatus says whether a user may sign in and tokens may act for the user.
 type UserStatus string
 
-// The states of a user. Disabled and locked differ in the reason alone: an operator takes a user away, or suspects that
-// another person uses the account.
+// The states of a user. Disabled and locked differ only in the reason: an operator removed the user's access, or suspects that another
+// person uses the account.
 const (
 	UserActive   UserStatus = "active"
 	UserDisabled UserStatus = "disabled"
@@ -38,58 +38,58 @@ func ParseUserStatus(name string) (UserStatus, error) {
 	return "", fmt.Errorf("unknown status %q: use active, disabled or locked", name)
 }
 
-// User is a person or a program that a token can act for. A User that the directory has handed out is never changed.
+// User is a person or a program that a token can act for. Callers must not change a User that a directory returned.
 //
-// Fields with a help tag are its members (package members), and its JSON form is its id and its members. The others are its state.
+// Fields with a help tag are its members (see Member). Its JSON form is its id and its members. The other fields are its state.
 type User struct {
 	ID   string `json:"id,omitzero"`
 	Name string `json:"name,omitzero" help:"Name, as people know the user (default: the address)"`
-	// Email is the address to sign in with, as CanonicalEmail returns it. No two users share one.
+	// Email is the sign-in address, as CanonicalEmail returns it. No two users share one.
 	Email string `json:"email,omitzero" help:"E-mail address to sign in with"`
 	// Role is empty for a user without a role.
 	Role   Role       `json:"role,omitzero" help:"Role of the user, one that is declared, else admin, group_manager, business_manager or member (default: member)"`
 	Status UserStatus `json:"status,omitzero" help:"active (default), disabled or locked"`
 	// Organisation is the id of the user's organisation; empty: the user belongs to none.
 	Organisation string `json:"organisation,omitzero" flag:"org" help:"Organisation the user belongs to (default: none)"`
-	// Groups are those that an operator has set, as ValidateGroups allows.
+	// Groups are those that an operator set, within the bounds of ValidateGroups.
 	Groups []string `json:"groups,omitempty" help:"Group the user belongs to; repeat it for more"`
-	// Profile is what else applications may be told of the user; nil: nothing.
+	// Profile is what else applications may learn about the user; nil: nothing.
 	*Profile
 
-	// ProviderGroups are those that a provider has set, and GroupsBy names that provider: the last one that said anything about groups. All
-	// groups together satisfy ValidateGroups.
+	// ProviderGroups are those that a provider set, and GroupsBy names that provider: the last one that reported groups. All groups
+	// together satisfy ValidateGroups.
 	ProviderGroups []string `json:"-"`
 	GroupsBy       string   `json:"-"`
-	// EmailVerifiedBy names the party by whose word Email is the user's own: VerifiedByOperator, or a provider as VerifiedBy returns it;
+	// EmailVerifiedBy says who verified that Email belongs to the user: VerifiedByOperator, or a provider in the form of VerifiedBy;
 	// empty: it is not verified. A change of the address resets it.
 	EmailVerifiedBy string `json:"-"`
-	// PasswordHash is in the PHC form of argon2id or in bcrypt's; empty: the user signs in at a provider, or cannot sign in yet.
+	// PasswordHash is an argon2id hash in PHC form, or a bcrypt hash; empty: the user signs in at a provider, or cannot sign in yet.
 	PasswordHash oauth.Secret `json:"-"`
-	// External reports whether the user has an account at an identity provider; see IdentityStore.
+	// External reports whether the user has an identity; see IdentityStore.
 	External bool `json:"-"`
-	// Service marks a service account. It has neither password nor identities, and acts by the personal access tokens that an operator
-	// makes for it.
+	// Service marks a service account. It has neither a password nor identities, and acts through the personal access tokens that an
+	// operator creates for it.
 	Service bool `json:"-"`
-	// Version changes with password, organisation, role, groups and status. What a user has granted holds for one version only. Stores
+	// Version changes with password, organisation, role, groups and status. What a user has granted is valid for one version only. Stores
 	// maintain it.
 	Version   string    `json:"-"`
 	CreatedAt time.Time `json:"-"`
-	// UpdatedAt is when the user was changed last; zero: not since CreatedAt.
+	// UpdatedAt is when the user last changed; zero: not since CreatedAt.
 	UpdatedAt time.Time `json:"-"`
 	// Declared users come from the configuration and cannot be changed at run time.
 	Declared bool `json:"-"`
 }
 
-// VerifiedByOperator is the EmailVerifiedBy of an address that an operator vouches for.
+// VerifiedByOperator is the EmailVerifiedBy of an address that an operator verified.
 const VerifiedByOperator = "operator"
 
-// VerifiedBy is the EmailVerifiedBy of an address that the provider of a name has verified.
+// VerifiedBy returns the EmailVerifiedBy of an address that the named provider verified.
 func VerifiedBy(provider string) string { return "provider " + provider }
 
-// EmailVerified reports whether Email is known to be the user's own.
+// EmailVerified reports whether Email is verified to belong to the user.
 func (u *User) EmailVerified() bool { return u.EmailVerifiedBy != "" }
 
-// AllGroups are those to which the user belongs, set by an operator or a provider, each once.
+// AllGroups returns the groups that an operator or a provider set, without duplicates.
 func (u *User) AllGroups() []string {
 	if len(u.ProviderGroups) == 0 {
 		return u.Groups
@@ -103,7 +103,7 @@ func (u *User) AllGroups() []string {
 	return all
 }
 
-// Unlink takes from a user what a provider has said of an account that is no longer the user's: the groups, and its word for the
+// Unlink removes what a provider reported about an account that is no longer linked to the user: the groups and the verification of the
 // address. It reports whether the user is in fewer groups now.
 func (u *User) Unlink(provider string) (fewer bool) {
 	if u.EmailVerifiedBy == VerifiedBy(provider) {
@@ -116,7 +116,7 @@ func (u *User) Unlink(provider string) (fewer bool) {
 	return fewer
 }
 
-// LastChange returns when the user was changed last; zero: it is not known.
+// LastChange returns when the user last changed; zero: unknown.
 func (u *User) LastChange() time.Time {
 	if u.UpdatedAt.IsZero() {
 		return u.CreatedAt
@@ -124,7 +124,7 @@ func (u *User) LastChange() time.Time {
 	return u.UpdatedAt
 }
 
-// DeclaredEmail is the address of a declared user, and empty for a stored one; see Identity.
+// DeclaredEmail returns the address of a declared user, and "" for a stored one; see Identity.
 func (u *User) DeclaredEmail() string {
 	if u.Declared {
 		return u.Email
@@ -132,13 +132,13 @@ func (u *User) DeclaredEmail() string {
 	return ""
 }
 
-// IsActive reports whether tokens may act for the user now: one who is active and can sign in, with a password or at a provider, or a
-// service account.
+// IsActive reports whether tokens may act for the user now. The user must be active and able to sign in, with a password or at a
+// provider, or be a service account.
 func (u *User) IsActive() bool {
 	return u.Status == UserActive && (!u.PasswordHash.IsEmpty() || u.External || u.Service)
 }
 
-// SetDefaults fills what a registration left out: active, the roles' default, the e-mail address as name.
+// SetDefaults fills in what a registration omitted: status active, the default role, and the e-mail address as name.
 func (u *User) SetDefaults(roles RoleCatalogue) {
 	if u.Status == "" {
 		u.Status = UserActive
@@ -151,15 +151,15 @@ func (u *User) SetDefaults(roles RoleCatalogue) {
 	}
 }
 
-// SetEmail sets the address. Another address is not verified.
+// SetEmail sets the address. A different address is not verified.
 func (u *User) SetEmail(canonical string) {
 	if canonical != u.Email {
 		u.Email, u.EmailVerifiedBy = canonical, ""
 	}
 }
 
-// Merge makes the changes of a patch. A member that is reset is what a new user has. The address becomes canonical. An empty name is the
-// address, and another phone number is not verified unless the patch says so.
+// Merge applies a patch. A member that is reset gets the default of a new user. The address becomes canonical. An empty name becomes the
+// address, and a different phone number is not verified unless the patch says so.
 func (u *User) Merge(p Patch, roles RoleCatalogue) error {
 	before := *u
 	if err := p.Apply(u); err != nil {
@@ -188,7 +188,7 @@ func (u *User) Merge(p Patch, roles RoleCatalogue) error {
 	return nil
 }
 
-// ValidateMember says what is wrong with a member, whatever the others are.
+// ValidateMember returns an error if the named member is invalid, regardless of the others.
 func (u *User) ValidateMember(name string) error {
 	switch name {
 	case "name", "role", "organisation":
@@ -205,11 +205,11 @@ func (u *User) ValidateMember(name string) error {
 		return nil
 	}
 	profile := *u.Profile
-	profile.PhoneVerified = false // whose number another member is
+	profile.PhoneVerified = false // the number itself is another member
 	return profile.Validate()
 }
 
-// checkEmail refuses an address that is not canonical.
+// checkEmail returns an error unless the address is canonical.
 func checkEmail(address string) error {
 	canonical, err := CanonicalEmail(address)
 	if err == nil && canonical != address {
@@ -218,7 +218,7 @@ func checkEmail(address string) error {
 	return err
 }
 
-// Validate says what is wrong with a user. It does not know which roles and organisations there are.
+// Validate returns an error if the user is invalid. It does not know which roles and organisations exist.
 func (u *User) Validate() error {
 	if err := ValidateID(u.ID); err != nil {
 		return fmt.Errorf("user id: %w", err)
@@ -247,18 +247,18 @@ func (u *User) Validate() error {
 	return passwords.ValidateHash(u.PasswordHash)
 }
 
-// ServiceEmail is the address of a service account, which needs a unique one. Nothing is ever sent there (RFC 2606 §2).
+// ServiceEmail returns the address of a service account, because every user needs a unique one. No mail is sent to it (RFC 2606 §2).
 func ServiceEmail(id string) string { return strings.ToLower(id) + "@service.invalid" }
 
-// UnknownEmail is the address of a user whose provider no longer vouches for any. No person has it.
+// UnknownEmail returns the address of a user whose provider no longer vouches for one. It belongs to no person.
 func UnknownEmail(id string) string { return strings.ToLower(id) + "@unknown.invalid" }
 
-// IsReservedEmail reports whether a canonical address is such as ServiceEmail and UnknownEmail make.
+// IsReservedEmail reports whether a canonical address has the form of ServiceEmail or UnknownEmail.
 func IsReservedEmail(email string) bool {
 	return strings.HasSuffix(email, "@service.invalid") || strings.HasSuffix(email, "@unknown.invalid")
 }
 
-// CheckSubject refuses an id that applications cannot know a user by (OpenID Connect Core 1.0 §2): sub is ASCII.
+// CheckSubject returns an error for an id that cannot be a sub claim, which is ASCII (OpenID Connect Core 1.0 §2).
 func CheckSubject(id string) error {
 	if strings.ContainsFunc(id, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return fmt.Errorf("user id %q: applications know a user by it (sub), and OpenID Connect has ASCII there: use ASCII, as in u-ada", id)
@@ -266,7 +266,7 @@ func CheckSubject(id string) error {
 	return nil
 }
 
-// validateName refuses names that cannot be shown on one line, or that show nothing.
+// validateName returns an error for a name that does not fit on one line or shows nothing.
 func validateName(name string) error {
 	if len(name) > maxClientText || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name) {
 		return fmt.Errorf("use at most %d bytes of text without control characters", maxClientText)
@@ -277,30 +277,30 @@ func validateName(name string) error {
 	return nil
 }
 
-// declaredVersion is the version of a user that no store keeps: a digest of all that it depends on.
+// declaredVersion returns the version of a declared user: a digest of everything that the version depends on.
 func (u *User) declaredVersion() string {
 	parts := append([]string{u.ID, u.Organisation, string(u.Role), string(u.Status), u.PasswordHash.Reveal(), strconv.FormatBool(u.External)}, u.Groups...)
 	digest := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(digest[:8])
 }
 
-// Organisation is what users belong to. Its JSON form is its id and its members, as with User.
+// Organisation is a group of users with its own admins. Its JSON form is its id and its members, as with User.
 type Organisation struct {
 	ID        string    `json:"id,omitzero"`
 	Name      string    `json:"name,omitzero" help:"Name, as people know the organisation"`
 	CreatedAt time.Time `json:"-"`
-	// Declared organisations come from the configuration.
+	// Declared organisations come from the configuration and cannot be changed at run time.
 	Declared bool `json:"-"`
 }
 
-// SetDefaults fills what a registration left out: the id is the name.
+// SetDefaults fills in what a registration omitted: the id as name.
 func (o *Organisation) SetDefaults() {
 	if o.Name == "" {
 		o.Name = o.ID
 	}
 }
 
-// Validate says what is wrong with an organisation.
+// Validate returns an error if the organisation is invalid.
 func (o *Organisation) Validate() error {
 	if err := ValidateID(o.ID); err != nil {
 		return fmt.Errorf("organisation id: %w", err)
@@ -311,9 +311,9 @@ func (o *Organisation) Validate() error {
 	return nil
 }
 
-// CanonicalUsername returns the one form in which a name that is not an address is looked up elsewhere and counted: without white space
-// around it, in Unicode's compatibility form (NFKC), in lower case. It is empty for what cannot be a username: an empty text, more than 254 bytes, and
-// characters that are not visible.
+// CanonicalUsername returns the form in which a name that is not an e-mail address is looked up and counted: without surrounding white
+// space, in NFKC, in lower case. It returns "" for what cannot be a username: an empty text, more than 254 bytes, or characters that are
+// not visible.
 func CanonicalUsername(name string) string {
 	canonical := strings.TrimSpace(norm.NFKC.String(strings.ToLower(norm.NFKC.String(name))))
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
@@ -325,12 +325,12 @@ func CanonicalUsername(name string) string {
 
 const maxEmail = 254 // bytes; RFC 5321 §4.5.3.1.3
 
-// CanonicalEmail returns the one form in which an address is stored, looked up and counted, so that no other spelling is
-// another account or another bucket: without white space around it and dots behind it, in Unicode's compatibility form
-// (NFKC), in lower case. What stands before the @ is otherwise kept, a +tag too. It returns an error for a text that is not an address.
+// CanonicalEmail returns the form in which an address is stored, looked up and counted: without surrounding white space and trailing
+// dots, in NFKC, in lower case. One form means that no other spelling is another account or another rate limit bucket. The local part is
+// otherwise kept, including a +tag. It returns an error for a text that is not an address.
 func CanonicalEmail(address string) (string, error) {
 	canonical := norm.NFKC.String(strings.ToLower(norm.NFKC.String(address)))
-	canonical = strings.TrimRight(strings.TrimSpace(canonical), ". \t") // last: NFKC makes dots and spaces of others
+	canonical = strings.TrimRight(strings.TrimSpace(canonical), ". \t") // last, because NFKC turns other characters into dots and spaces
 	local, domain, found := strings.Cut(canonical, "@")
 	switch {
 	case !utf8.ValidString(address), len(canonical) > maxEmail, !found, local == "", domain == "",

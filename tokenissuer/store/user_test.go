@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestT71CanonicalEmailIsItsOwn: whatever is accepted is not changed by being read again, or there would be two buckets.
+// TestT71CanonicalEmailIsItsOwn: canonicalizing an accepted address again does not change it. Otherwise one address would have two
+// buckets.
 func TestT71CanonicalEmailIsItsOwn(t *testing.T) {
 	for address, want := range map[string]string{
 		"ada@acme.example": "ada@acme.example", " ADA@ACME.EXAMPLE.\t": "ada@acme.example", "e\u0301@x.example": "é@x.example", "\u212a@x.example": "k@x.example", "a+b@x.example": "a+b@x.example",
@@ -22,13 +23,13 @@ func TestT71CanonicalEmailIsItsOwn(t *testing.T) {
 		}
 	}
 	for r := rune(0); r < 0x20000; r++ {
-		switch r { // one of many that Unicode leaves as they are stands for all of them
+		switch r { // one character stands for many that Unicode treats alike
 		case 0x3401, 0x4e01: // ideographs
 			r = map[rune]rune{0x3401: 0x4dbf, 0x4e01: 0x9fff}[r]
 		case 0xe001: // private use
 			r = 0xf8ff
 		case 0x10000:
-			r = 0x1d400 // the letters of mathematics, and what else there is in compatibility
+			r = 0x1d400 // mathematical letters and other compatibility characters
 		}
 		for _, address := range []string{"a" + string(r) + "b@x.example", string(r) + "a@x.example", "a@x.example" + string(r), "a" + string(r) + "\u0301@x.example"} {
 			if got, err := CanonicalEmail(address); err == nil {

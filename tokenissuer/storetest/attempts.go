@@ -8,8 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// RunAttempts holds a counter of failed attempts against its contract. Open returns an empty one that has room for a
-// thousand buckets at least.
+// RunAttempts tests a counter of failed attempts. open returns an empty one with room for at least a thousand buckets.
 func RunAttempts(t *testing.T, open func(t *testing.T) store.AttemptCounter) {
 	for _, c := range []struct {
 		name string
@@ -31,7 +30,7 @@ func RunAttempts(t *testing.T, open func(t *testing.T) store.AttemptCounter) {
 	}
 }
 
-// counted ends the test unless the bucket has n failures, and a window until that time when n is not zero.
+// counted ends the test unless the bucket has n failures, and a window that ends at until if n is not zero.
 func counted(t *testing.T, a store.AttemptCounter, bucket string, at time.Time, n int, until time.Time) {
 	t.Helper()
 	got, end := a.Failures(t.Context(), bucket, at)
@@ -40,7 +39,7 @@ func counted(t *testing.T, a store.AttemptCounter, bucket string, at time.Time, 
 	}
 }
 
-// fail counts a failure and ends the test unless the answer is n and until.
+// fail counts a failure and ends the test unless the results are n and until.
 func fail(t *testing.T, a store.AttemptCounter, bucket string, window time.Duration, at time.Time, n int, until time.Time) {
 	t.Helper()
 	got, end := a.Fail(t.Context(), bucket, window, at)
@@ -50,7 +49,7 @@ func fail(t *testing.T, a store.AttemptCounter, bucket string, window time.Durat
 	counted(t, a, bucket, at, n, until)
 }
 
-// attemptsWindow: later failures do not move the end of a window, whatever length they name; at its end it is over.
+// attemptsWindow: later failures do not move the end of a window, whatever length they name. At its end exactly, a window is over.
 func attemptsWindow(t *testing.T, a store.AttemptCounter) {
 	end := now.Add(time.Minute)
 	counted(t, a, "b", now, 0, end)
@@ -62,7 +61,7 @@ func attemptsWindow(t *testing.T, a store.AttemptCounter) {
 	fail(t, a, "b", time.Hour, end, 1, end.Add(time.Hour))
 }
 
-// attemptsBuckets: a failure counts in the bucket of exactly that name.
+// attemptsBuckets: a failure counts in the bucket with exactly that name.
 func attemptsBuckets(t *testing.T, a store.AttemptCounter) {
 	names := []string{"", "a", "A", "a ", "a\x00", "caf\u00e9", "cafe\u0301", "\xff", fmt.Sprintf("%010000d", 1), fmt.Sprintf("%010000d", 2)}
 	for i, name := range names {
@@ -85,20 +84,20 @@ func attemptsTime(t *testing.T, a store.AttemptCounter) {
 	}
 }
 
-// attemptsMany: a bucket that has just failed is remembered, however many there were before it.
+// attemptsMany: a bucket that has just failed is kept, however many buckets failed before it.
 func attemptsMany(t *testing.T, a store.AttemptCounter) {
 	end := now.Add(time.Minute)
 	fail(t, a, "watched", time.Minute, now, 1, end)
 	for i := range 3000 {
 		bucket := fmt.Sprint("flood ", i)
 		fail(t, a, bucket, time.Minute, now, 1, end)
-		if i%100 == 0 { // it is attacked on the way, and stays
+		if i%100 == 0 { // it fails in between, and stays
 			fail(t, a, "watched", time.Minute, now, 2+i/100, end)
 		}
 	}
 }
 
-// attemptsRace: no failure is lost, and each caller is told another number.
+// attemptsRace: no failure is lost, and each caller gets a different number.
 func attemptsRace(t *testing.T, a store.AttemptCounter) {
 	const each = 25
 	seen := make([][]int, racers)
@@ -123,8 +122,8 @@ func attemptsRace(t *testing.T, a store.AttemptCounter) {
 	}
 }
 
-// attemptsForgiven: one failure of the current window of exactly that bucket is taken back, and the window stays as
-// long as it is while failures are left. There is nothing to take back of a window that is over, nor below nothing.
+// attemptsForgiven: one failure of the current window of exactly that bucket is taken back, and the window keeps its end while failures
+// are left. A window that is over is unchanged, and the count does not become negative.
 func attemptsForgiven(t *testing.T, a store.AttemptCounter) {
 	end := now.Add(time.Minute)
 	a.Forgive(t.Context(), "b", now)
@@ -147,8 +146,8 @@ func attemptsForgiven(t *testing.T, a store.AttemptCounter) {
 	fail(t, a, "B", time.Minute, end, 1, end.Add(time.Minute))
 }
 
-// attemptsForgivenAmongMany: what is forgiven is forgiven, and what is not is remembered, while others fail: those who
-// guess do not make a counter forget or bring back what an honest user's sign-ins leave.
+// attemptsForgivenAmongMany: while other buckets fail, forgiven failures stay forgiven and others stay counted. Guessing at other
+// accounts does not change an honest user's count.
 func attemptsForgivenAmongMany(t *testing.T, a store.AttemptCounter) {
 	end, others := now.Add(time.Hour), 0
 	flood := func(n int) {
@@ -180,7 +179,7 @@ func attemptsForgivenAmongMany(t *testing.T, a store.AttemptCounter) {
 	}
 }
 
-// attemptsForgivenInARace: neither a failure nor a forgiveness is lost.
+// attemptsForgivenInARace: neither a failure nor a call of Forgive is lost.
 func attemptsForgivenInARace(t *testing.T, a store.AttemptCounter) {
 	const each = 25
 	race(racers, func(int) error {

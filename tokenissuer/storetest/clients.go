@@ -28,7 +28,7 @@ var clientChecks = []check{
 	{name: "ClientHandedOutStaysAsItWas", test: clientHandedOutStaysAsItWas},
 }
 
-// oddIDs are ids that one pattern, folding, trimming or normal form or another would take for each other.
+// oddIDs are ids that patterns, case folding, trimming or normalisation would confuse with each other.
 var oddIDs = []string{
 	"app", "App", "APP", "app ", " app", "app  ", "a_p", "a%p", "%", "_", "%%", "*", "?",
 	"' OR 1=1--", `'; DROP TABLE clients; --`, `"`, `\`, "$1", "?1", ":id", "NULL", "null",
@@ -36,13 +36,13 @@ var oddIDs = []string{
 	"1", "01", "1.0", "1e0", "0x1", "\u00a0", "\u200b", "\ufeffapp",
 }
 
-// strangers are ids that are none of oddIDs, and look as if.
+// strangers are ids that resemble oddIDs and are none of them.
 var strangers = []string{"aPP", "a", "ap", "app\t", "a-p", "' or 1=1--", "Cafe\u0301", "STRASSE", "\u0130", "+1", "1.", " "}
 
-// outsideTheRules are ids that the core lets nobody have.
+// outsideTheRules are ids that the core rejects.
 var outsideTheRules = []string{"", "\x00", "app\x00", "app\x00x", "\xff\xfe", string(make([]byte, 10<<10))}
 
-// clientUnknown: there is nothing behind an id that nobody added, and a step on it leaves nothing behind.
+// clientUnknown: an unknown id finds no client, and a step on it leaves nothing behind.
 func clientUnknown(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	_, err := s.Client(ctx, "nobody")
@@ -60,7 +60,7 @@ func clientUnknown(t *testing.T, s store.Store) {
 	if len(list) != 0 {
 		t.Errorf("an empty store lists %d clients", len(list))
 	}
-	must(t, s.AddClient(ctx, client("nobody"))) // the questions did not take the id
+	must(t, s.AddClient(ctx, client("nobody"))) // the queries did not take the id
 }
 
 // clientReadsBack: every field comes back, times to the millisecond and zero times as zero.
@@ -87,7 +87,7 @@ func clientReadsBack(t *testing.T, s store.Store) {
 	}
 }
 
-// clientsListed: the list has every client, disabled ones too, in the order of the ids' bytes, in full.
+// clientsListed: the list has every client in full, disabled ones too, sorted by the bytes of the ids.
 func clientsListed(t *testing.T, s store.Store) {
 	ids := []string{"b", "a", "É", "B", "_", "a b", "a\U0001f4e6", "aé", "Z", "~"}
 	for _, id := range ids {
@@ -126,7 +126,7 @@ func clientIDsAreBytes(t *testing.T, s store.Store) {
 			t.Errorf("asking for %q gave client %q", id, got.ID)
 		}
 	}
-	// A step hits the client that it names and no other.
+	// A step changes the client that it names and no other.
 	must(t, s.DisableClient(t.Context(), "%", revocation("%")))
 	must(t, s.RemoveClient(t.Context(), "a_p", revocation("a_p")))
 	for _, id := range oddIDs {
@@ -139,7 +139,7 @@ func clientIDsAreBytes(t *testing.T, s store.Store) {
 	}
 }
 
-// clientIDOutsideTheRules: the core lets no such id pass, but asking for one must not end the program.
+// clientIDOutsideTheRules: the core rejects such ids, but a query for one must not crash the program.
 func clientIDOutsideTheRules(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	for _, id := range outsideTheRules {
@@ -149,7 +149,7 @@ func clientIDOutsideTheRules(t *testing.T, s store.Store) {
 	}
 }
 
-// clientIDTaken: the one who comes second changes nothing.
+// clientIDTaken: adding a second client with an id changes nothing.
 func clientIDTaken(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	second := client("app")
@@ -158,7 +158,7 @@ func clientIDTaken(t *testing.T, s store.Store) {
 	sameClient(t, read(t, s, "app"), client("app"))
 }
 
-// clientIDTakenInARace: of concurrent calls with one id exactly one succeeds, and what it added is there whole.
+// clientIDTakenInARace: of concurrent calls with one id exactly one succeeds, and its client is stored completely.
 func clientIDTakenInARace(t *testing.T, s store.Store) {
 	names := make([]*store.Client, racers)
 	errs := race(racers, func(i int) error {
@@ -171,8 +171,8 @@ func clientIDTakenInARace(t *testing.T, s store.Store) {
 	sameClient(t, read(t, s, "app"), names[slices.Index(errs, nil)])
 }
 
-// clientIDTakenAfterRemoval: a removed client's id is given to nobody who would own its tokens, and the error says until when.
-// Then it is free, for a client or a user, and nobody has allowed the new one anything.
+// clientIDTakenAfterRemoval: a removed client's id is not given to a new owner while its tokens may live, and the error says until when.
+// Then it is free, for a client or a user, and the new one has no consents.
 func clientIDTakenAfterRemoval(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	must(t, s.AddClient(ctx, client("app")))
@@ -207,8 +207,8 @@ func clientIDTakenAfterRemoval(t *testing.T, s store.Store) {
 	}
 }
 
-// newIDsHaveNoConsents: ids that the configuration declared are in no list of removed ones, and what was allowed to or by whoever
-// had them is nothing to their next owners.
+// newIDsHaveNoConsents: ids of declared clients and users are not recorded as removed, and consents of their former owners do not apply
+// to their next owners.
 func newIDsHaveNoConsents(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	for user, client := range map[string]string{"ada": "declared", "declared-user": "other", "ben": "other"} {
@@ -234,7 +234,7 @@ func takenUntil(t *testing.T, err error, want time.Time) {
 	}
 }
 
-// clientChanged: members change as edited, and state does not, nor anything if the edit is refused.
+// clientChanged: members change as edited and state does not, and nothing changes if the edit is refused.
 func clientChanged(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	must(t, s.AddClient(ctx, client("app")))
@@ -264,7 +264,7 @@ func clientChanged(t *testing.T, s store.Store) {
 		change(want)
 		sameClient(t, read(t, s, "app"), want)
 	}
-	grants[0] = "scribble" // the change is the caller's
+	grants[0] = "scribble" // the change belongs to the caller
 	if got := read(t, s, "app"); got.Grants[0] != oauth.PasswordGrant {
 		t.Errorf("a change reaches the store after the step: %+v", got)
 	}
@@ -293,7 +293,7 @@ func clientChangedInARace(t *testing.T, s store.Store) {
 	sameClient(t, read(t, s, "app"), want)
 }
 
-// clientTouched: the time of the last use moves on, and never back.
+// clientTouched: the time of the last use advances, and never goes back.
 func clientTouched(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	want := client("app")
@@ -309,7 +309,7 @@ func clientTouched(t *testing.T, s store.Store) {
 	sameClient(t, read(t, s, "neighbour"), client("neighbour"))
 }
 
-// clientsCounted: clients are counted by their origin, disabled ones too, and none that was removed.
+// clientsCounted: clients are counted by their origin, including disabled ones and without removed ones.
 func clientsCounted(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	count := func(origin store.ClientOrigin, want int) {
@@ -333,7 +333,7 @@ func clientsCounted(t *testing.T, s store.Store) {
 	count(store.FromMetadata, 0)
 }
 
-// clientHandedOutStaysAsItWas: a client that was read is a picture of that moment, shared and never changed.
+// clientHandedOutStaysAsItWas: a client that was read is a snapshot, shared and never changed.
 func clientHandedOutStaysAsItWas(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	before := read(t, s, "app")

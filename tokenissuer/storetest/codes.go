@@ -25,10 +25,10 @@ var codeChecks = []check{
 	{name: "RefusalsTell", test: refusalsTell},
 }
 
-// maxFailures is how many wrong verifiers a code may see in these tests.
+// maxFailures is how many wrong verifiers these tests allow for a code.
 const maxFailures = 5
 
-// redeem spends the code of a family in the way of the n-th caller, who is told apart by all that it sets.
+// redeem redeems the code of a family as the n-th caller, who can be identified by all values that it sets.
 func redeem(t *testing.T, s store.FamilyStore, id string, n int) error {
 	f := redeemed(&store.TokenFamily{}, n)
 	return use(t.Context(), s, id, store.Redemption{At: f.RotatedAt, Generation: f.Generation, ExpiresAt: f.ExpiresAt, MaxFailures: maxFailures})
@@ -41,8 +41,8 @@ func redeemed(f *store.TokenFamily, n int) *store.TokenFamily {
 	return f
 }
 
-// redeemCode: the four things that it sets change and no other, and no other family does. No generation is one, too:
-// then the exchange gave no refresh token.
+// redeemCode: the four members that it sets change and no other, and no other family does. Generation 0 is valid: the exchange issued no
+// refresh token.
 func redeemCode(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"), family("other"), family("not refreshable"))
 	must(t, redeem(t, s, "f", 1))
@@ -51,14 +51,14 @@ func redeemCode(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, "not refreshable"), redeemed(family("not refreshable"), 0))
 	sameFamily(t, readFamily(t, s, "other"), family("other"))
 
-	// A code is one whatever it is bound to, also without a request.
+	// A code is valid whatever it is bound to, even without a request.
 	bound := family("bound to little")
 	bound.Code = store.CodeBinding{RedirectURI: "https://app.example/", ExpiresAt: now.Add(time.Minute)}
 	addFamilies(t, s, bound)
 	must(t, redeem(t, s, bound.ID, 2))
 	sameFamily(t, readFamily(t, s, bound.ID), redeemed(bound, 2))
 
-	// Whether a code has expired goes by the caller's clock, for the caller may have remembered another end. The end is in time.
+	// The caller's clock decides whether a code has expired, because the caller may have cached another end. The end exactly is in time.
 	edge, expired := family("edge"), family("expired")
 	edge.Code.ExpiresAt = now.Add(3 * time.Second)
 	expired.Code.ExpiresAt = edge.Code.ExpiresAt.Add(-time.Microsecond)
@@ -69,8 +69,8 @@ func redeemCode(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, expired.ID), expired)
 }
 
-// codeRedeemedAgain (T49): the second caller gets Replayed and changes nothing, however much time has passed and
-// whatever has become of the family; the record tells it who came before.
+// codeRedeemedAgain (T49): the second caller gets Replayed and changes nothing, however much time has passed and whatever happened to the
+// family since. The record shows the first redemption.
 func codeRedeemedAgain(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
 	must(t, redeem(t, s, "f", 1))
@@ -91,8 +91,7 @@ func codeRedeemedAgain(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, "f"), want)
 }
 
-// codeRedeemedOnceInARace (T51): 50 callers with one code → exactly one succeeds, and the others are told that it is spent. The others
-// are told that it is spent.
+// codeRedeemedOnceInARace (T51): 50 callers with one code → exactly one succeeds, and the others get Replayed.
 func codeRedeemedOnceInARace(t *testing.T, s store.Store) {
 	for round := range 10 {
 		id := fmt.Sprint("f", round)
@@ -103,8 +102,8 @@ func codeRedeemedOnceInARace(t *testing.T, s store.Store) {
 	}
 }
 
-// manyCodesInARace (T52): 8 callers redeem 100 codes, each every one, through whichever of the stores on one place is
-// theirs. Each code has one winner, and the family is as that one left it.
+// manyCodesInARace (T52): 8 callers each redeem the same 100 codes, on either of the stores of one place. Each code has one winner, and
+// the family is as that one left it.
 func manyCodesInARace(t *testing.T, a, b store.Store) {
 	stores := []store.Store{a, b}
 	const callers, codes = 8, 100
@@ -125,7 +124,7 @@ func manyCodesInARace(t *testing.T, a, b store.Store) {
 	}
 }
 
-// redeemCodeNeverHad: a family without a code has none to spend, also when somebody has tried verifiers on it.
+// redeemCodeNeverHad: a family without a code cannot be redeemed, even after wrong verifiers were counted.
 func redeemCodeNeverHad(t *testing.T, s store.Store) {
 	addFamilies(t, s, refreshed("f"))
 	mustBe(t, redeem(t, s, "f", 2), Refused(store.Missing))
@@ -147,8 +146,8 @@ func redeemCodeOfARevokedFamily(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, "f"), want)
 }
 
-// codeFailuresReachTheLimit (T103): failures are counted one by one and consume nothing until there are as many as the
-// caller allows; from then on the code is as good as spent.
+// codeFailuresReachTheLimit (T103): failures are counted one by one and do not spend the code until the caller's limit. From then on it
+// cannot be redeemed.
 func codeFailuresReachTheLimit(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"), family("below"), family("other"))
 	want := family("f")
@@ -174,7 +173,7 @@ func codeFailuresReachTheLimit(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, "other"), family("other"))
 }
 
-// codeFailuresInARace (T103): no failure is lost, and once the last one is acknowledged the code is not redeemed.
+// codeFailuresInARace (T103): no failure is lost, and once the last one is acknowledged the code cannot be redeemed.
 func codeFailuresInARace(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
 	must(t, errors.Join(race(racers, func(int) error { return s.CountCodeFailure(t.Context(), "f") })...))
@@ -207,8 +206,8 @@ func codeFailuresInARace(t *testing.T, s store.Store) {
 	}
 }
 
-// requestDecidedOnce (A63): a request that was approved or refused is not decided again, and what comes of a second
-// decision is not stored. Families without a request are no decision.
+// requestDecidedOnce (A63): a request that was approved or refused is not decided again, and the family of a second decision is not
+// stored. Families without a request decide none.
 func requestDecidedOnce(t *testing.T, s store.Store) {
 	expires := now.Add(time.Hour)
 	decide := map[string]func(id, request string) error{
@@ -237,7 +236,7 @@ func requestDecidedOnce(t *testing.T, s store.Store) {
 	}
 }
 
-// requestDecidedOnceInARace (A63): of concurrent decisions of one request exactly one is taken.
+// requestDecidedOnceInARace (A63): of concurrent decisions of one request exactly one succeeds.
 func requestDecidedOnceInARace(t *testing.T, s store.Store) {
 	for round := range 10 {
 		request := fmt.Sprint("request ", round)

@@ -18,8 +18,8 @@ var dropChecks = []check{
 	{name: "DropFamiliesBesideOthers", test: dropFamiliesBesideOthers},
 }
 
-// drop deletes all that expired before then, and returns in how many calls. It ends the test when the store says for
-// more calls than there are records that there may be more.
+// drop deletes everything that expired before the given time, and returns the number of calls. It ends the test when the store reports
+// more for more calls than there are records.
 func drop(t *testing.T, s store.Housekeeper, expiredBefore time.Time, records int) (calls int) {
 	t.Helper()
 	for calls = 1; ; calls++ {
@@ -34,8 +34,8 @@ func drop(t *testing.T, s store.Housekeeper, expiredBefore time.Time, records in
 	}
 }
 
-// dropFamilies: what expired before then is gone, whatever its state. What did not stays and is as it was: that is how
-// a spent code and a reused refresh token are recognised.
+// dropFamilies: families that expired before the given time are deleted, whatever their state. The others are unchanged, because that is
+// how a spent code and a reused refresh token are recognised.
 func dropFamilies(t *testing.T, s store.Store) {
 	limit := now.Add(30 * time.Minute).Truncate(time.Millisecond)
 	of := func(id string, expires time.Time) *store.TokenFamily {
@@ -69,8 +69,8 @@ func dropFamilies(t *testing.T, s store.Store) {
 	}
 }
 
-// dropFamiliesKeepsRevocations: access tokens outlive their family's record, so its revocation does too; and the end of
-// a family that was dropped is recorded.
+// dropFamiliesKeepsRevocations: access tokens outlive their family's record, and its revocation therefore does too. The end of a deleted
+// family is still recorded.
 func dropFamiliesKeepsRevocations(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("ended"), family("not ended"))
 	end(t, s, store.FamilyFilter{ID: "ended"})
@@ -81,8 +81,8 @@ func dropFamiliesKeepsRevocations(t *testing.T, s store.Store) {
 	noFamily(t, s, "not ended")
 }
 
-// dropFamiliesForgetsRequests (A63): a decided request stays decided until it has expired, however it was decided, and
-// is forgotten some time after: one that was approved is remembered at least for as long as the family with its code.
+// dropFamiliesForgetsRequests (A63): a decided request stays decided until it has expired, however it was decided, and is deleted some
+// time after. An approved one is kept at least as long as the family with its code.
 func dropFamiliesForgetsRequests(t *testing.T, s store.Store) {
 	early, late := now.Add(time.Hour), now.Add(100*time.Hour)
 	approve := func(id string, expires time.Time) error {
@@ -110,8 +110,8 @@ func dropFamiliesForgetsRequests(t *testing.T, s store.Store) {
 	mustBe(t, refuse("refused early", late), Refused(store.Replayed))
 }
 
-// dropFamiliesBitByBit: a caller that goes on for as long as there may be more has it all in the end, families and
-// requests, and what lives is not touched on the way.
+// dropFamiliesBitByBit: a caller that continues as long as there may be more deletes everything in the end, families and requests, and
+// nothing that lives.
 func dropFamiliesBitByBit(t *testing.T, s store.Store) {
 	const families, kept = 2400, 800
 	lives := func(n int) bool { return n%3 == 0 }
@@ -152,8 +152,7 @@ func dropFamiliesBitByBit(t *testing.T, s store.Store) {
 	})
 }
 
-// dropFamiliesBesideOthers: a family that is given a later end while others are dropped is there or not, but never
-// redeemed and gone.
+// dropFamiliesBesideOthers: a family that gets a later end while others are deleted exists or not, but is never redeemed and deleted.
 func dropFamiliesBesideOthers(t *testing.T, s store.Store) {
 	for round := range 100 {
 		want := family(fmt.Sprint("f", round))

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// durableChecks are of what only a store can keep that is opened again, or twice.
+// durableChecks are checks of a store that is opened again, or twice.
 var durableChecks = []check{
 	{name: "SurvivesClose", reopened: survivesClose},
 	{name: "UsersSurviveClose", reopened: usersSurviveClose},
@@ -23,8 +23,8 @@ var durableChecks = []check{
 	{name: "T72AttemptsCountedByNeighbours", beside: attemptsOfNeighbours},
 }
 
-// RunDurable holds a store against the promise that what was acknowledged survives Close, and that stores on one place
-// are one store. Start names a new place and returns what opens the store of that place, each time that it is called.
+// RunDurable tests that what was acknowledged survives Close, and that stores on one place are one store. start creates a new place and
+// returns a function that opens a store on it, each time that it is called.
 func RunDurable(t *testing.T, start func(t *testing.T) (open func() store.Store)) {
 	for _, c := range slices.Concat(durableChecks, contract()) {
 		if c.test != nil {
@@ -75,7 +75,7 @@ func survivesClose(t *testing.T, open func() store.Store) {
 	mustBe(t, err, store.ErrNotFound)
 	mustBe(t, s.AddClient(t.Context(), client("removed")), store.ErrTaken)
 
-	// A reader goes on from the position that it got before.
+	// A reader continues from its earlier position.
 	got, position := follow(t, s, position)
 	sameNames(t, got, "client late")
 	must(t, s.Revoke(t.Context(), revocation("later")))
@@ -88,8 +88,7 @@ func survivesClose(t *testing.T, open func() store.Store) {
 	must(t, s.Close())
 }
 
-// seenByTheNeighbour: nothing but the step itself makes it durable, not Close: a second store on the same place sees it
-// at once.
+// seenByTheNeighbour: the step itself makes it durable, not Close: a second store on the same place sees it at once.
 func seenByTheNeighbour(t *testing.T, a, b store.Store) {
 	for i := range 8 {
 		id := fmt.Sprint("app ", i)

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// usersSurviveClose: users, organisations and consents are as they were left, with the versions on which families rest.
+// usersSurviveClose: users, organisations and consents are unchanged after a restart, with the versions that families depend on.
 func usersSurviveClose(t *testing.T, open func() store.Store) {
 	locked, password := store.UserLocked, hash("m=8,t=1,p=1", "changed")
 	changed, rehashed := user("changed"), user("rehashed")
@@ -53,7 +53,7 @@ func usersSurviveClose(t *testing.T, open func() store.Store) {
 	sameConsent(t, s, "changed", "app")
 	sameConsent(t, s, "removed", "app")
 
-	// What was taken is taken, what was free is free, and the versions still mean something.
+	// Taken ids are taken, free ones are free, and the versions are still valid.
 	_, err = s.User(t.Context(), "removed")
 	mustBe(t, err, store.ErrNotFound)
 	mustBe(t, s.AddUser(t.Context(), user("removed"), false), store.ErrTaken)
@@ -71,8 +71,8 @@ func usersSurviveClose(t *testing.T, open func() store.Store) {
 	must(t, s.Close())
 }
 
-// familiesSurviveClose (T49, T84, T88, T103, A63): what was spent, rotated, counted, decided, touched or revoked is so
-// after a restart, and is refused then as it was before.
+// familiesSurviveClose (T49, T84, T88, T103, A63): what was spent, rotated, counted, decided, touched or revoked is so after a restart,
+// and is refused then as it was before.
 func familiesSurviveClose(t *testing.T, open func() store.Store) {
 	s := open()
 	bob := addUser(t, s, user("bob"))
@@ -135,7 +135,7 @@ func familiesSurviveClose(t *testing.T, open func() store.Store) {
 	must(t, s.Close())
 }
 
-// familiesSeenByTheNeighbour: each step is seen through the other store at once, and what it refuses the other refuses.
+// familiesSeenByTheNeighbour: the other store sees each step at once, and refuses what the first one refuses.
 func familiesSeenByTheNeighbour(t *testing.T, a, b store.Store) {
 	stores := []store.Store{a, b}
 	for i := range 8 {
@@ -168,7 +168,7 @@ func familiesSeenByTheNeighbour(t *testing.T, a, b store.Store) {
 	}
 }
 
-// idGivenOnceByNeighbours (T68): of clients and users that two stores on one place add at once with one id, one is.
+// idGivenOnceByNeighbours (T68): of clients and users that two stores on one place add concurrently with one id, one is added.
 func idGivenOnceByNeighbours(t *testing.T, a, b store.Store) {
 	stores := []store.Store{a, b}
 	for round := range 4 {

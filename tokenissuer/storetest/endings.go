@@ -26,10 +26,10 @@ var endingChecks = []check{
 	{name: "RevocationsAreKeptAsLongAsTokensLive", test: revocationsAreKeptAsLongAsTokensLive},
 }
 
-// theEnd is when families end in these tests. Until lies beyond every family's own end.
+// theEnd is when families end in these tests. Its Until is later than every family's own end.
 var theEnd = store.Ending{At: now.Add(5*time.Minute + 123456*time.Microsecond), Until: now.AddDate(0, 2, 0)}
 
-// endOf is the revocation that comes of a family's end: of its tokens whenever they were issued.
+// endOf returns the revocation that a family's end records: of its tokens whenever they were issued.
 func endOf(id string, until time.Time) store.Revocation {
 	return store.Revocation{Kind: store.RevokeFamily, ID: id, ExpiresAt: until}
 }
@@ -44,8 +44,8 @@ func end(t *testing.T, s store.FamilyStore, which store.FamilyFilter) []store.Re
 	return ended
 }
 
-// sameEndings ends the test unless the revocations are those of exactly these families, each once, all are in the feed,
-// and each of the families has ended at theEnd.
+// sameEndings ends the test unless the revocations are those of exactly these families, each once, all are in the feed, and each of the
+// families has ended at theEnd.
 func sameEndings(t *testing.T, s store.Store, ended []store.Revocation, ids ...string) {
 	t.Helper()
 	sameRevocations(t, s, ended, ids...)
@@ -56,7 +56,7 @@ func sameEndings(t *testing.T, s store.Store, ended []store.Revocation, ids ...s
 	}
 }
 
-// sameRevocations is sameEndings but for the families themselves.
+// sameRevocations is sameEndings without the check of the families themselves.
 func sameRevocations(t *testing.T, s store.Store, ended []store.Revocation, ids ...string) {
 	t.Helper()
 	var got []string
@@ -72,8 +72,8 @@ func sameRevocations(t *testing.T, s store.Store, ended []store.Revocation, ids 
 	}
 }
 
-// endFamiliesThatMatch: each combination of members ends the families that match all of them, and no other. It is put
-// to as many families as there are combinations of values, which differ in nothing else.
+// endFamiliesThatMatch: each combination of members ends the families that match all of them, and no other. It is tested on as many
+// families as there are combinations of values, which differ in nothing else.
 func endFamiliesThatMatch(t *testing.T, s store.Store) {
 	origins := []oauth.GrantType{oauth.AuthorizationCode, store.BrowserSession, store.AdminCreated}
 	families := func(round string) (list []*store.TokenFamily) {
@@ -129,7 +129,7 @@ func endFamiliesThatMatch(t *testing.T, s store.Store) {
 	}
 }
 
-// endFamiliesOfAVersion (M25): those of the same user in another version stay, and a version alone means nobody.
+// endFamiliesOfAVersion (M25): families of the same user in another version stay, and a version alone matches none.
 func endFamiliesOfAVersion(t *testing.T, s store.Store) {
 	of := func(id, user, version string) *store.TokenFamily {
 		f := refreshed(id)
@@ -147,7 +147,7 @@ func endFamiliesOfAVersion(t *testing.T, s store.Store) {
 	}
 }
 
-// endFamiliesWithoutAScope: those that have one of the scopes stay, and none whose scope is only similar.
+// endFamiliesWithoutAScope: families that have one of the scopes stay. A similar scope does not count.
 func endFamiliesWithoutAScope(t *testing.T, s store.Store) {
 	of := func(id string, scopes ...string) *store.TokenFamily {
 		f := refreshed(id)
@@ -166,8 +166,7 @@ func endFamiliesWithoutAScope(t *testing.T, s store.Store) {
 	}
 }
 
-// endFamiliesOfNobody: the zero filter matches nothing, however it is written, and a filter that nothing matches ends
-// nothing.
+// endFamiliesOfNobody: the zero filter matches nothing, however it is written, and a filter without matches ends nothing.
 func endFamiliesOfNobody(t *testing.T, s store.Store) {
 	bare := &store.TokenFamily{ID: "bare", UserDeclared: true, ExpiresAt: now.Add(time.Hour)}
 	addFamilies(t, s, family("f"), bare)
@@ -186,8 +185,8 @@ func endFamiliesOfNobody(t *testing.T, s store.Store) {
 	}
 }
 
-// endFamiliesWhateverTheirState: unspent, spent, rotated and expired ones end, because access tokens of each may live;
-// what else is in the record stays. Those that had ended keep their time and are not among the ended.
+// endFamiliesWhateverTheirState: unspent, spent, rotated and expired families end, because access tokens of each may live. The rest of
+// the record stays. Families that had ended keep their time and are not included.
 func endFamiliesWhateverTheirState(t *testing.T, s store.Store) {
 	expired := refreshed("expired")
 	expired.ExpiresAt = now.Add(-48 * time.Hour)
@@ -220,8 +219,7 @@ func endFamiliesWhateverTheirState(t *testing.T, s store.Store) {
 	sameEndings(t, s, end(t, s, store.FamilyFilter{UserID: "ada"})) // nothing is left to end
 }
 
-// endFamilyByID: the family that was named itself is revoked for longer, also when it had ended; it keeps the time of
-// its end.
+// endFamilyByID: the revocation of a family named by id is prolonged, even if it had ended. It keeps the time of its end.
 func endFamilyByID(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"), family("other"))
 	first := store.Ending{At: now, Until: now.Add(time.Hour)}
@@ -243,8 +241,8 @@ func endFamilyByID(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, "other"), family("other"))
 }
 
-// endFamilyByIDThatIsUnknown: a revocation is recorded also of a family that was dropped, or never was: a token of it
-// may be around, and the one who asks for its end shall have it.
+// endFamilyByIDThatIsUnknown: a revocation is also recorded for a family that was deleted or never existed, because tokens of it may
+// exist.
 func endFamilyByIDThatIsUnknown(t *testing.T, s store.Store) {
 	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "nothing"}), "nothing")
 	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "nothing"}), "nothing")
@@ -254,8 +252,8 @@ func endFamilyByIDThatIsUnknown(t *testing.T, s store.Store) {
 	}
 }
 
-// endFamilyByIDOfSomebodyElse: a family that does not match the other members stays, and so do its tokens: a user who
-// names another's family ends nothing.
+// endFamilyByIDOfSomebodyElse: a family that does not match the other members stays, and so do its tokens: a user who names another's
+// family ends nothing.
 func endFamilyByIDOfSomebodyElse(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
 	for _, which := range []store.FamilyFilter{
@@ -270,8 +268,7 @@ func endFamilyByIDOfSomebodyElse(t *testing.T, s store.Store) {
 	}
 }
 
-// endFamiliesWidens: a revocation that was recorded before, as by a client that revoked a token, is widened and never
-// narrowed.
+// endFamiliesWidens: an earlier revocation, such as a client's revocation of a token, is widened and never narrowed.
 func endFamiliesWidens(t *testing.T, s store.Store) {
 	longer := theEnd.Until.AddDate(0, 1, 0)
 	narrow := endOf("narrow", now.Add(time.Hour))
@@ -286,8 +283,7 @@ func endFamiliesWidens(t *testing.T, s store.Store) {
 	sameRevocation(t, feed["family wide"], endOf("wide", longer))
 }
 
-// endFamiliesIsInTheFeed: a reader of the feed gets what every step that ends families recorded, and nothing where
-// nothing ended.
+// endFamiliesIsInTheFeed: a reader of the feed gets what every step that ends families recorded, and nothing if nothing ended.
 func endFamiliesIsInTheFeed(t *testing.T, s store.Store) {
 	u, gone := addUser(t, s, user("changed")), addUser(t, s, user("removed"))
 	addFamilies(t, s, family("a"), family("b"), familyOf(u, "c"), familyOf(gone, "d"))
@@ -314,8 +310,8 @@ func endFamiliesIsInTheFeed(t *testing.T, s store.Store) {
 	next("family d")
 }
 
-// endFamiliesIsOneStep: once one of the families looks ended, all that match have, and their revocations are in the
-// feed: otherwise a crash between would leave tokens that outlive their family.
+// endFamiliesIsOneStep: once one of the families looks ended, all that match have ended, and their revocations are in the feed. Otherwise
+// a crash in between would leave tokens that outlive their family.
 func endFamiliesIsOneStep(t *testing.T, s store.Store) {
 	const families = 3
 	for round := range 8 {
@@ -333,8 +329,8 @@ func endFamiliesIsOneStep(t *testing.T, s store.Store) {
 	}
 }
 
-// revocationsAreKeptAsLongAsTokensLive: a store knows when the last access token of a family was issued and how long it
-// lives, and keeps the revocation no longer than that.
+// revocationsAreKeptAsLongAsTokensLive: a store knows when the last access token of a family was issued and how long it lives, and keeps
+// the revocation no longer than that.
 func revocationsAreKeptAsLongAsTokensLive(t *testing.T, s store.Store) {
 	for _, lifetime := range []time.Duration{time.Second, 6 * time.Hour, 365 * 24 * time.Hour} {
 		id := lifetime.String()

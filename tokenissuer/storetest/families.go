@@ -22,8 +22,8 @@ var familyChecks = []check{
 	{name: "FamilyIsReadAfterItsLastStep", test: familyIsReadAfterItsLastStep},
 }
 
-// family returns a family of the declared user "ada" with an authorization code, in which every field has a value of
-// its own but those that only later steps set.
+// family returns a family of the declared user "ada" with an authorization code. Every field has a distinct value, except those that only
+// later steps set.
 func family(id string) *store.TokenFamily {
 	return &store.TokenFamily{
 		ID: id, UserID: "ada", UserVersion: "version of ada", UserDeclared: true, ClientID: "app",
@@ -40,7 +40,7 @@ func family(id string) *store.TokenFamily {
 	}
 }
 
-// familyOf returns a family of a stored user, in the state in which it was read.
+// familyOf returns a family of a stored user, in the user's version as it was read.
 func familyOf(u *store.User, id string) *store.TokenFamily {
 	f := family(id)
 	f.UserID, f.UserVersion, f.UserDeclared = u.ID, u.Version, false
@@ -55,7 +55,7 @@ func refreshed(id string) *store.TokenFamily {
 	return f
 }
 
-// addFamilies stores families that nothing stands against.
+// addFamilies stores families, which must succeed.
 func addFamilies(t *testing.T, s store.FamilyStore, families ...*store.TokenFamily) {
 	t.Helper()
 	for _, f := range families {
@@ -65,7 +65,7 @@ func addFamilies(t *testing.T, s store.FamilyStore, families ...*store.TokenFami
 	}
 }
 
-// readFamily returns a family that must be there.
+// readFamily returns a family, which must exist.
 func readFamily(t *testing.T, s store.FamilyStore, id string) *store.TokenFamily {
 	t.Helper()
 	f, err := s.Family(t.Context(), id)
@@ -75,14 +75,14 @@ func readFamily(t *testing.T, s store.FamilyStore, id string) *store.TokenFamily
 	return f
 }
 
-// noFamily ends the test when there is a family of that id.
+// noFamily ends the test if the family exists.
 func noFamily(t *testing.T, s store.FamilyStore, id string) {
 	t.Helper()
 	_, err := s.Family(t.Context(), id)
 	mustBe(t, err, store.ErrNotFound)
 }
 
-// sameFamily compares all that two families have, times to the millisecond, empty and missing lists alike.
+// sameFamily compares all fields of two families, times to the millisecond, and treats empty and nil lists alike.
 func sameFamily(t *testing.T, got, want *store.TokenFamily) {
 	t.Helper()
 	g, w := *got, *want
@@ -102,7 +102,7 @@ func sameFamily(t *testing.T, got, want *store.TokenFamily) {
 	}
 }
 
-// sameFamilies compares families in their order.
+// sameFamilies compares families in order.
 func sameFamilies(t *testing.T, got []*store.TokenFamily, want ...*store.TokenFamily) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -113,7 +113,7 @@ func sameFamilies(t *testing.T, got []*store.TokenFamily, want ...*store.TokenFa
 	}
 }
 
-// familyUnknown: there is nothing behind an id that nobody added, and a step on it leaves nothing behind.
+// familyUnknown: an unknown id finds no family, and a step on it leaves nothing behind.
 func familyUnknown(t *testing.T, s store.Store) {
 	noFamily(t, s, "f")
 	mustBe(t, redeem(t, s, "f", 1), Refused(store.Missing))
@@ -168,7 +168,7 @@ func familyIDsAreBytes(t *testing.T, s store.Store) {
 			t.Errorf("asking for %.10q gave family %q", id, f.ID)
 		}
 	}
-	// A step hits the family that it names and no other.
+	// A step changes the family that it names and no other.
 	must(t, Used(s.RedeemCode(t.Context(), "%", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
 	must(t, s.CountCodeFailure(t.Context(), "_"))
 	for _, id := range []string{"app", "caf\u00e9", "strasse", "1", "a_p"} {
@@ -198,7 +198,7 @@ func familyIDsAreBytes(t *testing.T, s store.Store) {
 	}
 }
 
-// familyAddedOnce: a second family of an id is refused. It would bring a revoked one back to life.
+// familyAddedOnce: a second family with an id is refused. It would revive a revoked one.
 func familyAddedOnce(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
 	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
@@ -212,7 +212,7 @@ func familyAddedOnce(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, "f"), want)
 }
 
-// familyHandedOutStaysAsItWas: a family that was read is a picture of that moment.
+// familyHandedOutStaysAsItWas: a family that was read is a snapshot.
 func familyHandedOutStaysAsItWas(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
 	before := readFamily(t, s, "f")
@@ -228,8 +228,8 @@ func familyHandedOutStaysAsItWas(t *testing.T, s store.Store) {
 	sameFamilies(t, list, family("f"))
 }
 
-// familyIsReadAfterItsLastStep: a reader sees the last step that was acknowledged before it asked, or a later one, and
-// never the middle of one.
+// familyIsReadAfterItsLastStep: a reader sees the last step that was acknowledged before its query, or a later one, and never a part of
+// one.
 func familyIsReadAfterItsLastStep(t *testing.T, s store.Store) {
 	const steps = 50
 	at := func(generation int64) time.Time { return now.Add(time.Duration(generation) * time.Second) }

@@ -21,15 +21,15 @@ var familyRaceChecks = []check{
 }
 
 const (
-	// raceRounds is how often a race is run that a store with two steps in place of one loses rarely.
+	// raceRounds is how often a race is run, because a store that uses two steps instead of one loses rarely.
 	raceRounds = 1000
-	// leastRounds is how often at least, by a store that has not done them all in raceTime: where a step waits for a disk or a
-	// server, what lies between two of them is long, too.
+	// leastRounds is the minimum for a store that has not finished within raceTime. Where a step waits for a disk or a server, the gap
+	// between two steps is also long.
 	leastRounds = 100
 	raceTime    = 5 * time.Second
 )
 
-// roundsBetween is how many rounds of a race two stores run, which wait for each other's locks, or one that is both.
+// roundsBetween returns the number of rounds for two stores, which wait for each other's locks, or for one store that is both.
 func roundsBetween(a, b store.Store, one int) int {
 	if a == b {
 		return one
@@ -37,7 +37,7 @@ func roundsBetween(a, b store.Store, one int) int {
 	return leastRounds
 }
 
-// races yields the rounds of a race, and logs how many it was when they were not all.
+// races yields the rounds of a race, and logs their number if they were fewer than most.
 func races(t *testing.T, most int) iter.Seq[int] {
 	t.Helper()
 	return func(yield func(round int) bool) {
@@ -54,9 +54,9 @@ func races(t *testing.T, most int) iter.Seq[int] {
 	}
 }
 
-// watch runs end, which ends all of a user's families at once, beside readers. As soon as one of them sees that it has
-// begun, by a family that is missing in the list or by what begun says, everything must be over: no family lives, and
-// the revocation of each is in the feed. The families are named for the user.
+// watch runs end, which ends all families of a user at once, concurrently with readers. As soon as a reader sees that it has begun, by a
+// family missing in the list or by begun, everything must have ended: no family lives, and the revocation of each is in the feed. The
+// names of the families begin with the user's.
 func watch(t *testing.T, s store.Store, user string, families int, end func() error, begun func() bool) []error {
 	t.Helper()
 	living := func() (int, error) {
@@ -95,9 +95,9 @@ func watch(t *testing.T, s store.Store, user string, families int, end func() er
 	})
 }
 
-// bornBeside lets families of a user be born one after the other, by several callers, until they are told that the user
-// is not any more what it was, while the user is ended. What was refused is not there, what was not has ended with the
-// user, and once the end is acknowledged none lives. Stores are two on one place, or one twice.
+// bornBeside lets several callers add families of a user, one after the other, until they get UserChanged, while the user is ended.
+// Refused families do not exist, added ones have ended with the user, and once the end is acknowledged none lives. Stores are two on one
+// place, or one twice.
 func bornBeside(t *testing.T, ending, adding store.Store, u *store.User, round string, end func() ([]store.Revocation, error)) {
 	t.Helper()
 	const callers = 3
@@ -126,7 +126,7 @@ func bornBeside(t *testing.T, ending, adding store.Store, u *store.User, round s
 			}
 			births[i] = append(births[i], id)
 			if len(births[i])%8 == 0 {
-				runtime.Gosched() // so that the end gets its turn on one processor, too
+				runtime.Gosched() // gives the end its turn on one processor, too
 			}
 		}
 	})
@@ -151,13 +151,13 @@ func bornBeside(t *testing.T, ending, adding store.Store, u *store.User, round s
 	}
 }
 
-// familyBornBesideAChange (M28): what is born of a user's old version beside a change of it does not outlive the change.
+// familyBornBesideAChange (M28): a family of a user's old version that is added concurrently with a change does not outlive the change.
 func familyBornBesideAChange(t *testing.T, ending, adding store.Store) {
 	t.Helper()
 	roles := store.RoleCatalogue{}.Names()
 	var u *store.User
 	for round := range races(t, roundsBetween(ending, adding, raceRounds)) {
-		if round%25 == 0 { // before so many families have ended that reading them takes longer than the race
+		if round%25 == 0 { // before reading so many ended families takes longer than the race
 			u = addUser(t, ending, user(fmt.Sprint("user ", round)))
 		}
 		bornBeside(t, ending, adding, u, fmt.Sprint(round), func() ([]store.Revocation, error) {
@@ -167,7 +167,7 @@ func familyBornBesideAChange(t *testing.T, ending, adding store.Store) {
 	}
 }
 
-// familyBornBesideARemoval (M28): and nothing is born of a user that is gone.
+// familyBornBesideARemoval (M28): a family added concurrently with the removal of its user does not outlive the removal.
 func familyBornBesideARemoval(t *testing.T, ending, adding store.Store) {
 	t.Helper()
 	for round := range races(t, roundsBetween(ending, adding, raceRounds/3)) {
@@ -178,8 +178,8 @@ func familyBornBesideARemoval(t *testing.T, ending, adding store.Store) {
 	}
 }
 
-// rotationBesideTheEnd (T89): a family is rotated as fast as it can be while it is ended. Once the end is acknowledged
-// no rotation succeeds, and the record is that of the last one that did. Stores are two on one place, or one twice.
+// rotationBesideTheEnd (T89): a family is rotated as fast as possible while it is ended. Once the end is acknowledged no rotation
+// succeeds, and the record is that of the last one that did. Stores are two on one place, or one twice.
 func rotationBesideTheEnd(t *testing.T, ending, rotating store.Store) {
 	t.Helper()
 	filters := []func(id string) store.FamilyFilter{
@@ -199,7 +199,7 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating store.Store) {
 			}
 			for {
 				late := acknowledged.Load()
-				at := now.Add(time.Duration(want.Generation) * 10 * time.Millisecond) // far from the end of the family, also where rotating is fast
+				at := now.Add(time.Duration(want.Generation) * 10 * time.Millisecond) // far from the end of the family, even if rotating is fast
 				if err := rotate(t, rotating, want.ID, want.Generation, store.Rotation{At: at}); err != nil {
 					return err
 				}
@@ -207,7 +207,7 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating store.Store) {
 					return errors.New("a family was rotated after its end was acknowledged")
 				}
 				want.Generation, want.RotatedAt = want.Generation+1, at
-				runtime.Gosched() // so that the end gets its turn on one processor, too
+				runtime.Gosched() // gives the end its turn on one processor, too
 			}
 		})
 		must(t, errs[0])
@@ -222,8 +222,8 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating store.Store) {
 	}
 }
 
-// redemptionBesideTheEnd (T89): a code is redeemed while its family is ended. Whoever comes first, it has ended after,
-// and nothing more comes of it.
+// redemptionBesideTheEnd (T89): a code is redeemed while its family is ended. In either order the family has ended afterwards, and no
+// further step succeeds.
 func redemptionBesideTheEnd(t *testing.T, s store.Store) {
 	for round := range races(t, raceRounds/4) {
 		want := family(fmt.Sprint("f", round))

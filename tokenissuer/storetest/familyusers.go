@@ -20,8 +20,8 @@ var familyUserChecks = []check{
 	{name: "ConsentEndsWithTheUser", test: consentEndsWithTheUser},
 }
 
-// familyOfAStaleUser (T61): whoever ends a user may rely on it that nothing is born afterwards. What is refused leaves
-// nothing behind, and does not decide the request that it came from.
+// familyOfAStaleUser (T61): callers that end a user can rely on AddFamily failing afterwards. A refused family leaves nothing behind, and
+// does not decide its request.
 func familyOfAStaleUser(t *testing.T, s store.Store) {
 	change := func(c store.UserChange) func(id string) error {
 		return func(id string) error {
@@ -79,12 +79,12 @@ func familyOfAStaleUser(t *testing.T, s store.Store) {
 	invited.PasswordHash = none
 	refusedAs(t, s, store.UserChanged, "invited", familyOf(addUser(t, s, invited), "invited"))
 
-	addFamilies(t, s, familyOf(u, "good")) // and of a user as it is now there is one
+	addFamilies(t, s, familyOf(u, "good")) // a family of the user's current version is added
 	must(t, change(edit(func(u *store.User) { u.Status = active }))(u.ID))
 	addFamilies(t, s, familyOf(readUser(t, s, u.ID), "good again"))
 }
 
-// refusedAs ends the test unless the family is refused for that reason and nothing of it stays.
+// refusedAs ends the test unless the family is refused for that reason and nothing of it is stored.
 func refusedAs(t *testing.T, s store.Store, why store.Outcome, name string, f *store.TokenFamily) {
 	t.Helper()
 	f.Code.RequestID = "of " + name
@@ -97,8 +97,7 @@ func refusedAs(t *testing.T, s store.Store, why store.Outcome, name string, f *s
 	}
 }
 
-// familyOfADeclaredUser: a declared user needs no stored one, and a stored one of that id, whatever its state, is not
-// the one that is meant.
+// familyOfADeclaredUser: a declared user need not be stored, and a stored user of that id, whatever its state, is not the family's user.
 func familyOfADeclaredUser(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("before"))
 	shadow := user("ada")
@@ -114,8 +113,8 @@ func familyOfADeclaredUser(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, "after"), family("after"))
 }
 
-// familiesListed: the list has the user's families that are not revoked and expire after that time, newest first, in
-// full, whether they have an unspent code, a spent one or none.
+// familiesListed: the list has the user's families that are not revoked and expire after the given time, newest first, in full, with an
+// unspent code, a spent one or none.
 func familiesListed(t *testing.T, s store.Store) {
 	made := func(f *store.TokenFamily, minutes int) *store.TokenFamily {
 		f.CreatedAt = now.Add(time.Duration(minutes) * time.Minute)
@@ -144,7 +143,7 @@ func familiesListed(t *testing.T, s store.Store) {
 	sameFamilies(t, list)
 }
 
-// sameConsent ends the test unless exactly these scopes are allowed; none: ErrNotFound.
+// sameConsent ends the test unless the consent has exactly these scopes; none: ErrNotFound.
 func sameConsent(t *testing.T, s store.FamilyStore, userID, clientID string, want ...string) {
 	t.Helper()
 	got, err := s.Consent(t.Context(), userID, clientID)
@@ -158,8 +157,7 @@ func sameConsent(t *testing.T, s store.FamilyStore, userID, clientID string, wan
 	}
 }
 
-// consentReadsBack: what is put replaces what was there, and what is dropped is gone. Neither user nor client need be
-// stored.
+// consentReadsBack: PutConsent replaces a consent, and DropConsent deletes it. Neither user nor client need be stored.
 func consentReadsBack(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	sameConsent(t, s, "ada", "app")
@@ -176,8 +174,7 @@ func consentReadsBack(t *testing.T, s store.Store) {
 	sameConsent(t, s, "ada", "app", "public")
 }
 
-// consentNamesAreBytes (T15): a consent is that of exactly this user and exactly this client, however their ids could
-// be read together.
+// consentNamesAreBytes (T15): a consent belongs to exactly one user and one client, even if the concatenation of their ids is ambiguous.
 func consentNamesAreBytes(t *testing.T, s store.Store) {
 	pairs := [][2]string{{"a", "bc"}, {"ab", "c"}, {"a b", "c"}, {"a", "b c"}, {"a:b", "c"}, {"a", "b:c"}, {"a|b", "c"}, {"a", "b|c"},
 		{"a/b", "c"}, {"a", "b/c"}, {"a,b", "c"}, {"a", "b,c"}, {"bc", "a"}, {"A", "bc"}, {"a ", "bc"}, {"%", "%"}, {"_", "bc"}}
@@ -194,8 +191,7 @@ func consentNamesAreBytes(t *testing.T, s store.Store) {
 	sameConsent(t, s, "a", "c")
 }
 
-// consentEndsWithTheUser: a user takes its consents along when it is removed, and nobody else's. A change of the user
-// leaves them.
+// consentEndsWithTheUser: removing a user deletes its consents, and no other user's. A change of the user keeps them.
 func consentEndsWithTheUser(t *testing.T, s store.Store) {
 	for _, id := range []string{"ada", "Ada", "bob"} {
 		addUser(t, s, user(id))

@@ -15,7 +15,7 @@ var feedChecks = []check{
 	{name: "FeedMissesNothingInARace", test: feedMissesNothingInARace},
 }
 
-// follow returns the names of what was recorded after position, and the next position.
+// follow returns the names of what was recorded after a position, and the next position.
 func follow(t *testing.T, s store.RevocationStore, after store.FeedPosition) (map[string]bool, store.FeedPosition) {
 	t.Helper()
 	list, position, err := s.Revocations(t.Context(), after)
@@ -41,8 +41,7 @@ func sameNames(t *testing.T, got map[string]bool, want ...string) {
 	}
 }
 
-// feedGoesOn: from its position a reader gets what is new and nothing else. An entry that it has already comes again when it is
-// wider.
+// feedGoesOn: from its position a reader gets only what is new. A known revocation comes again when it is wider.
 func feedGoesOn(t *testing.T, s store.Store) {
 	got, position := follow(t, s, store.FeedPosition{})
 	sameNames(t, got)
@@ -66,7 +65,7 @@ func feedGoesOn(t *testing.T, s store.Store) {
 	sameRevocation(t, recorded(t, s)["client a"], wider)
 }
 
-// feedCarriesEveryStep: steps that revoke on their way are in the feed like Revoke itself.
+// feedCarriesEveryStep: the feed has the revocations of every step, not only those of Revoke.
 func feedCarriesEveryStep(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("a")))
 	must(t, s.AddClient(t.Context(), client("b")))
@@ -80,8 +79,8 @@ func feedCarriesEveryStep(t *testing.T, s store.Store) {
 	sameNames(t, got, "client b")
 }
 
-// feedOfAnotherStore: a position that the store has not reached comes from a later state of it, before a backup was
-// put back or a memory was lost. Its reader must not wait there while new revocations pass below.
+// feedOfAnotherStore: a position that the store has not reached comes from a later state of it, before a backup was restored or a store
+// in memory was lost. Its reader must not wait there while new revocations get lower positions.
 func feedOfAnotherStore(t *testing.T, s store.Store) {
 	must(t, s.Revoke(t.Context(), revocation("a")))
 	list, position, err := s.Revocations(t.Context(), store.FeedPosition{At: 1 << 40, End: 1 << 40, Tag: 1})
@@ -94,8 +93,8 @@ func feedOfAnotherStore(t *testing.T, s store.Store) {
 	sameNames(t, got, "client b")
 }
 
-// feedMissesNothingInARace: while 16 writers write, new names and one that all of them share, a reader that goes on
-// from its position has in the end everything that was acknowledged, and the last of each name.
+// feedMissesNothingInARace: 16 writers record new names and one that they share, while a reader continues from its position. In the end
+// it has everything that was acknowledged, and the last state of each name.
 func feedMissesNothingInARace(t *testing.T, s store.Store) {
 	const writers, each = 16, 20
 	done := make(chan struct{})
@@ -134,7 +133,7 @@ func feedMissesNothingInARace(t *testing.T, s store.Store) {
 				return nil
 			}
 			select {
-			case <-done: // everything is acknowledged: one more look must bring the rest
+			case <-done: // everything is acknowledged: one more read must return the rest
 				last = true
 			default:
 			}

@@ -24,7 +24,7 @@ var hostSessionChecks = []check{
 	{name: "S65HostSessionsAreDropped", test: hostSessionsAreDropped},
 }
 
-// hostSession returns a host session of the declared user "ada" that came of a sign-in, as it was redeemed.
+// hostSession returns a redeemed host session of the declared user "ada" that belongs to a sign-in.
 func hostSession(signInID, id string) *store.TokenFamily {
 	f := approvedIn(signInID, id)
 	f.Origin, f.ClientID, f.SessionID, f.Actor = store.HostSession, "gatehouse", signInID, store.Actor{}
@@ -33,8 +33,8 @@ func hostSession(signInID, id string) *store.TokenFamily {
 }
 
 // hostSessionsEndWithTheirSignIn (S60): a sign-in ends by its id, with its user or by a change of the user → its host sessions end in the
-// same step, in every state, each with a revocation; those of other sign-ins stay. Applications that were approved in it, and the host
-// sessions of another sign-in, stay unless they are meant too.
+// same step, in every state, each with a revocation; those of other sign-ins stay. Applications that were approved in the sign-in stay
+// unless the filter matches them too.
 func hostSessionsEndWithTheirSignIn(t *testing.T, s store.Store) {
 	ends := map[string]func(u *store.User, signIn string) ([]store.Revocation, error){
 		"by id": func(_ *store.User, signIn string) ([]store.Revocation, error) {
@@ -93,7 +93,8 @@ func hostSessionsEndWithTheirSignIn(t *testing.T, s store.Store) {
 	}
 }
 
-// hostSessionEndsAlone (S60): the end of a host session ends neither its sign-in nor the others that came of it, and nobody is told.
+// hostSessionEndsAlone (S60): the end of a host session ends neither its sign-in nor the others that belong to it, and makes no logout
+// due.
 func hostSessionEndsAlone(t *testing.T, s store.Store) {
 	addFamilies(t, s, session("sign-in"), hostSession("sign-in", "app"), hostSession("sign-in", "wiki"), telling("sign-in", "told"))
 	sameEndings(t, s, end(t, s, store.FamilyFilter{ID: "app"}), "app")
@@ -102,7 +103,7 @@ func hostSessionEndsAlone(t *testing.T, s store.Store) {
 	if got := due(t, s); len(got) > 0 {
 		t.Errorf("due are %q", got)
 	}
-	// That it was ended before does not matter, nor that its revocation is recorded again.
+	// An earlier end does not matter, nor does recording its revocation again.
 	sameEndings(t, s, end(t, s, store.FamilyFilter{ID: "sign-in"}), "sign-in", "wiki")
 }
 
@@ -137,8 +138,8 @@ func hostSessionAfterTheEnd(t *testing.T, s store.Store) {
 	}
 }
 
-// hostSessionUsedBesideTheEnd (S62): a host session is redeemed, or seen, while its sign-in ends. Whatever comes first, it has ended, and
-// its revocation is kept for as long as what it was told allows. Stores are two on one place, or one twice.
+// hostSessionUsedBesideTheEnd (S62): a host session is redeemed or touched while its sign-in ends. In either order it has ended, and its
+// revocation is kept as long as the use allows tokens to live. Stores are two on one place, or one twice.
 func hostSessionUsedBesideTheEnd(t *testing.T, ending, using store.Store) {
 	for round := range races(t, 60) {
 		signIn := fmt.Sprint("sign-in ", round)
@@ -210,7 +211,7 @@ func hostSessionsEndInOneStep(t *testing.T, s store.Store) {
 	}
 }
 
-// endedAt fails unless the host sessions of a sign-in have ended, and their revocations are in the feed.
+// endedAt returns an error unless the host sessions of a sign-in have ended, and their revocations are in the feed.
 func endedAt(ctx context.Context, s store.Store, signIn string, hosts int) error {
 	revoked, _, err := s.Revocations(ctx, store.FeedPosition{})
 	if err != nil {
@@ -229,8 +230,7 @@ func endedAt(ctx context.Context, s store.Store, signIn string, hosts int) error
 	return nil
 }
 
-// endFamiliesBySignIn (S64): the host sessions of a sign-in are ended alone → no other family of that sign-in ends. What else was
-// approved in it is not meant.
+// endFamiliesBySignIn (S64): the host sessions of a sign-in are ended alone → no other family of that sign-in ends.
 func endFamiliesBySignIn(t *testing.T, s store.Store) {
 	for _, c := range []struct {
 		which store.FamilyFilter
@@ -273,7 +273,6 @@ func endFamiliesBySignIn(t *testing.T, s store.Store) {
 }
 
 // hostSessionsAreDropped (S65): host sessions that expire before their sign-in → dropped, the sign-in stays and no application is told.
-// That ends no sign-in and tells nobody.
 func hostSessionsAreDropped(t *testing.T, s store.Store) {
 	long := session("sign-in")
 	long.ExpiresAt = now.AddDate(0, 1, 0)

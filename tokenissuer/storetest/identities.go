@@ -27,7 +27,7 @@ var identityChecks = []check{
 	{name: "P150SourcesOfIdentities", test: sourcesOfIdentities},
 }
 
-// identity returns an identity in which every field has a value of its own.
+// identity returns an identity in which every field has a distinct value.
 func identity(provider, subject, userID string) store.Identity {
 	return store.Identity{
 		Provider: provider, Subject: subject, UserID: userID, Source: "openid https://" + provider, LinkedAt: now.Add(-48 * time.Hour), LastUsedAt: now.Add(-time.Minute),
@@ -35,13 +35,12 @@ func identity(provider, subject, userID string) store.Identity {
 	}
 }
 
-// declared is the identity of a user whom the configuration declares.
+// declared returns the identity as that of a declared user.
 func declared(i store.Identity) store.Identity {
 	i.DeclaredEmail = i.UserID + "@declared.example"
 	return i
 }
 
-// external returns a registration without a password.
 func external(id string) *store.User {
 	u := user(id)
 	u.PasswordHash = store.User{}.PasswordHash
@@ -58,7 +57,7 @@ func sameIdentity(t *testing.T, got, want store.Identity) {
 	}
 }
 
-// sameIdentities holds what is stored of a user against what should be, by both reads, and whether the user is External.
+// sameIdentities compares a user's stored identities with want, by both reads, and checks whether the user is External.
 func sameIdentities(t *testing.T, s store.Store, userID string, want ...store.Identity) {
 	t.Helper()
 	list, err := s.Identities(t.Context(), userID)
@@ -78,7 +77,7 @@ func sameIdentities(t *testing.T, s store.Store, userID string, want ...store.Id
 	}
 }
 
-// noIdentity ends the test when there is an identity of that name.
+// noIdentity ends the test if the identity exists.
 func noIdentity(t *testing.T, s store.Store, provider, subject string) {
 	t.Helper()
 	_, err := s.UserByIdentity(t.Context(), provider, subject)
@@ -103,8 +102,7 @@ func identityCalls(s store.Store) []call {
 }
 
 // identitiesReadBack (P100): an identity linked to a stored or declared user → reads back; linked again its last use moves and the user's
-// version stays; to a second user → refused. Linking it again moves its last use and nothing else, and the user's version stays: what was
-// granted goes on.
+// version stays; to a second user → refused. Grants of the user therefore stay valid.
 func identitiesReadBack(t *testing.T, s store.Store) {
 	noIdentity(t, s, "corp", "1")
 	sameIdentities(t, s, "ada")
@@ -135,7 +133,7 @@ func identitiesReadBack(t *testing.T, s store.Store) {
 	noIdentity(t, s, "corp", "2")
 }
 
-// identityOfAnother (P100): who has an identity keeps it, and the other gets nothing by asking.
+// identityOfAnother (P100): an identity stays with its user, and another user cannot take it.
 func identityOfAnother(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	addUser(t, s, user("bob"))
@@ -234,7 +232,7 @@ func externalUserAddedOnceInARace(t *testing.T, a, b store.Store) {
 	}
 }
 
-// identitiesGoWithTheirUser (P104): what a user has had, the next owner of the id has not.
+// identitiesGoWithTheirUser (P104): the next owner of an id does not get the identities of the former one.
 func identitiesGoWithTheirUser(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	addUser(t, s, user("bob"))
@@ -248,7 +246,7 @@ func identitiesGoWithTheirUser(t *testing.T, s store.Store) {
 	sameIdentities(t, s, "bob", identity("corp", "3", "bob"))
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "bob")))
 
-	// One whom a configuration had declared, and who is added now.
+	// A user who had been declared, and is added now.
 	must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
 	addUser(t, s, user("eve"))
 	sameIdentities(t, s, "eve")
@@ -315,7 +313,7 @@ func familiesOfExternalUsers(t *testing.T, s store.Store) {
 	refusedAs(t, s, store.UserChanged, "of a disabled user", familyOf(u, "of a disabled user"))
 }
 
-// unlinkIdentity (P106): one of two identities unlinked → the provider vouches on; the last one → no more.
+// unlinkIdentity (P106): one of two identities unlinked → the user stays External; the last one → no longer.
 func unlinkIdentity(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
@@ -333,7 +331,7 @@ func unlinkIdentity(t *testing.T, s store.Store) {
 	sameUser(t, readUser(t, s, "ada"), user("ada"))
 }
 
-// unlinkedBesideALink (P106): a user who gets one identity while another is taken away is External. Stores are two on one place, or one
+// unlinkedBesideALink (P106): a user who gets one identity while another is unlinked is External. Stores are two on one place, or one
 // twice.
 func unlinkedBesideALink(t *testing.T, a, b store.Store) {
 	addUser(t, a, user("ada"))
@@ -373,7 +371,7 @@ func identitiesAreBytes(t *testing.T, s store.Store) {
 	}
 }
 
-// identitiesSurviveClose (P100): a link that was acknowledged is there after a restart, and so is that the user is External.
+// identitiesSurviveClose (P100): an acknowledged link is there after a restart, and the user is still External.
 func identitiesSurviveClose(t *testing.T, open func() store.Store) {
 	s := open()
 	addUser(t, s, user("ada"))
@@ -396,7 +394,7 @@ func identitiesSurviveClose(t *testing.T, open func() store.Store) {
 	must(t, s.Close())
 }
 
-// sourcesOfIdentities (P150): a store tells which providers have had a name.
+// sourcesOfIdentities (P150): a store lists the providers that have had a name.
 func sourcesOfIdentities(t *testing.T, s store.Store) {
 	holdSources := func(provider string, want ...string) {
 		t.Helper()

@@ -60,7 +60,7 @@ func sameKeys(t *testing.T, got []store.StoredKey, want ...store.StoredKey) {
 	}
 }
 
-// keysReadBack: there are none at first. Keys of several algorithms come back in full, oldest first, whatever the order they came in.
+// keysReadBack: there are none at first. Keys of several algorithms come back in full, oldest first, in whatever order they were added.
 func keysReadBack(t *testing.T, s store.Store) {
 	sameKeys(t, storedKeys(t, s))
 	youngest, oldest := key("es", oauth.ES256, now.Add(time.Hour)), key("rs", oauth.RS256, now.Add(-time.Hour))
@@ -72,8 +72,8 @@ func keysReadBack(t *testing.T, s store.Store) {
 	sameKeys(t, storedKeys(t, s), oldest, sealed, youngest)
 }
 
-// keysFirstOfAnAlgorithm: a second key of an algorithm changes nothing and is no error, unless the first one was revoked: that is
-// none that signs, and does not stand in the way of the next.
+// keysFirstOfAnAlgorithm: a second key of an algorithm changes nothing and is not an error, unless the first one was revoked: a revoked
+// key does not sign, and does not prevent the next.
 func keysFirstOfAnAlgorithm(t *testing.T, s store.Store) {
 	first, second := key("first", oauth.ES256, now), key("second", oauth.ES256, now.Add(time.Hour))
 	must(t, s.AddFirstSigningKey(t.Context(), first))
@@ -87,7 +87,7 @@ func keysFirstOfAnAlgorithm(t *testing.T, s store.Store) {
 	sameKeys(t, storedKeys(t, s), first, second)
 }
 
-// keysFirstInARace: of concurrent first keys of an algorithm one is stored, and each caller reads that one after.
+// keysFirstInARace: of concurrent first keys of an algorithm one is stored, and each caller reads that one afterwards.
 func keysFirstInARace(t *testing.T, s store.Store) {
 	algorithms := []oauth.Algorithm{oauth.ES256, oauth.RS256}
 	seen := make([][]store.StoredKey, racers)
@@ -127,7 +127,7 @@ func change(was, becomes store.StoredKey) store.KeyChange {
 	return store.KeyChange{Was: was, Becomes: becomes}
 }
 
-// replaces asks for the changes and wants them done, or not.
+// replaces requests the changes and checks whether they were made.
 func replaces(t *testing.T, s store.KeyStore, want bool, changes ...store.KeyChange) {
 	t.Helper()
 	if done, err := s.ReplaceSigningKeys(t.Context(), changes...); err != nil || done != want {
@@ -135,9 +135,9 @@ func replaces(t *testing.T, s store.KeyStore, want bool, changes ...store.KeyCha
 	}
 }
 
-// keysSealAsTheCallerBelieves: sealing replaces the private part and what says how it is sealed, and only of a key that is
-// as the caller has read it: of two nodes that seal a key anew at once, the second must not undo the first. A sealed key is
-// never replaced by one that is not; a key that is not there does not appear.
+// keysSealAsTheCallerBelieves: sealing replaces the private part and SealedWith, and only of a key that is as the caller has read it: of
+// two nodes that reseal a key concurrently, the second must not undo the first. A sealed key is never replaced by an unsealed one, and a
+// missing key is not created.
 func keysSealAsTheCallerBelieves(t *testing.T, s store.Store) {
 	plain, other := key("k", oauth.ES256, now), key("other", oauth.RS256, now.Add(time.Hour))
 	plain.ActiveFrom = now.Add(time.Minute)
@@ -178,7 +178,7 @@ func keysSealAsTheCallerBelieves(t *testing.T, s store.Store) {
 	sameKeys(t, storedKeys(t, s), sealed("kek 2"), other)
 }
 
-// keysReplacedTogether: all of them or none. A key that cannot be replaced leaves the others and the version as they are.
+// keysReplacedTogether: all of them or none. A key that cannot be replaced leaves the others and the version unchanged.
 func keysReplacedTogether(t *testing.T, s store.Store) {
 	first, second := key("first", oauth.ES256, now), key("second", oauth.EdDSA, now.Add(time.Second))
 	must(t, s.AddFirstSigningKey(t.Context(), first))
@@ -201,8 +201,7 @@ func keysReplacedTogether(t *testing.T, s store.Store) {
 	sameKeys(t, storedKeys(t, s), sealedToo, sealed)
 }
 
-// keysAfterTheFirst: further keys of an algorithm stand beside the first, with the time from which they sign; an id is
-// given once.
+// keysAfterTheFirst: further keys of an algorithm are stored with the time from which they sign. An id can be used once.
 func keysAfterTheFirst(t *testing.T, s store.Store) {
 	first, second := key("first", oauth.ES256, now), key("second", oauth.ES256, now.Add(time.Hour))
 	second.ActiveFrom = now.Add(25 * time.Hour)
@@ -224,7 +223,7 @@ func keysAddedInARace(t *testing.T, s store.Store) {
 	}
 }
 
-// keysRevoked: the private part is gone, its mark stays, and the feed has the revocation. To revoke it again keeps the time.
+// keysRevoked: the private part is deleted, RevokedAt is set, and the feed has the revocation. Revoking again keeps the time.
 func keysRevoked(t *testing.T, s store.Store) {
 	revoked, other := key("k", oauth.ES256, now), key("other", oauth.ES256, now.Add(time.Hour))
 	revoked.SealedWith, revoked.ActiveFrom = "kek", now.Add(time.Minute)
@@ -235,7 +234,7 @@ func keysRevoked(t *testing.T, s store.Store) {
 	must(t, s.RevokeSigningKey(t.Context(), "k", now.Add(2*time.Hour), keyRevocation("k")))
 	revoked.Private, revoked.SealedWith, revoked.RevokedAt = nil, "", now.Add(time.Hour)
 	sameKeys(t, storedKeys(t, s), revoked, other)
-	// What is gone is not sealed back to life by a node that had read it before.
+	// A node that had read the key before cannot restore it by sealing it.
 	late := key("k", oauth.ES256, now)
 	late.SealedWith = "kek 2"
 	for _, was := range []store.StoredKey{before, revoked} {
@@ -251,7 +250,7 @@ func keysRevoked(t *testing.T, s store.Store) {
 	sameRevocation(t, got["key k"], keyRevocation("k"))
 }
 
-// keysDropped: a key that is gone is gone, and to drop it again is no error: two nodes may do it at once.
+// keysDropped: a dropped key does not exist, and dropping it again is not an error, because two nodes may do it concurrently.
 func keysDropped(t *testing.T, s store.Store) {
 	kept := key("kept", oauth.ES256, now)
 	must(t, s.AddSigningKey(t.Context(), kept))
@@ -262,7 +261,7 @@ func keysDropped(t *testing.T, s store.Store) {
 	}
 }
 
-// keysVersionMoves with every change, so that whoever asks for it alone misses none.
+// keysVersionMoves: every change moves the version, and a caller that only reads the version misses none.
 func keysVersionMoves(t *testing.T, s store.Store) {
 	sealed := key("first", oauth.ES256, now)
 	sealed.SealedWith = "kek"
@@ -294,8 +293,8 @@ func keysVersionMoves(t *testing.T, s store.Store) {
 	}
 }
 
-// keysBoundTogether: what binds the keys is stored in the step that changes them, sees every other change either before it or not at all, and
-// undoes the change when it fails.
+// keysBoundTogether: the binding key is stored in the step that changes the keys. It covers every other change either before the step or
+// not at all, and an error of bind undoes the change.
 func keysBoundTogether(t *testing.T, s store.Store) {
 	refuse := false
 	s.BindKeys(func(step store.KeyStep) (store.StoredKey, error) {

@@ -24,12 +24,12 @@ var lifeChecks = []check{
 // sentinels are the errors that are answers.
 var sentinels = []error{store.ErrNotFound, store.ErrTaken, store.ErrInUse}
 
-// isAnswer reports whether an error is one of the sentinels, or a refusal.
+// isAnswer reports whether an error is a sentinel or a refusal.
 func isAnswer(err error) bool {
 	return errors.As(err, new(Refused)) || slices.ContainsFunc(sentinels, func(sentinel error) bool { return errors.Is(err, sentinel) })
 }
 
-// populated is what populate has put into a store, as it was read back.
+// populated is what populate has stored, as it was read back.
 type populated struct {
 	client              *store.Client
 	user                *store.User
@@ -39,7 +39,7 @@ type populated struct {
 	consent             oauth.Scopes
 }
 
-// populate gives an empty store one of everything on which calls works.
+// populate adds a record of every kind to an empty store.
 func populate(t *testing.T, s store.Store) populated {
 	t.Helper()
 	p := populated{
@@ -58,7 +58,7 @@ func populate(t *testing.T, s store.Store) populated {
 	return p
 }
 
-// stands ends the test unless the store holds exactly what populate put into it.
+// stands ends the test unless the store holds exactly what populate stored.
 func (p populated) stands(t *testing.T, s store.Store) {
 	t.Helper()
 	clients, err := s.Clients(t.Context())
@@ -88,13 +88,13 @@ func (p populated) stands(t *testing.T, s store.Store) {
 	}
 }
 
-// call is one method of the store with valid arguments, on a store that is populated.
+// call is one method of the store with valid arguments, on a populated store.
 type call struct {
 	name string
 	do   func(ctx context.Context) error
 }
 
-// calls returns every method, each with what would change a store that populate has filled, where it changes anything.
+// calls returns a call of every method. Each would change a populated store, if the method changes anything.
 func (p populated) calls(s store.Store) []call {
 	return slices.Concat(p.clientCalls(s), p.userCalls(s), p.familyCalls(s), []call{
 		{"Ping", s.Ping},
@@ -178,7 +178,7 @@ func (p populated) userCalls(s store.Store) []call {
 	}
 }
 
-// approved returns a family that was not stored before, of a request that is the same for all.
+// approved returns a family that was not stored before, with the same request for all.
 func (p populated) approved() *store.TokenFamily {
 	f := familyOf(p.user, oauth.NewID())
 	f.Code.RequestID = "approved"
@@ -214,8 +214,8 @@ func (p populated) familyCalls(s store.Store) []call {
 	}
 }
 
-// cancelledCallsDoNothing (T64): a caller that has given up gets a temporarily_unavailable that wraps context.Canceled, and
-// nothing has happened: a code can still be redeemed, a request still be decided.
+// cancelledCallsDoNothing (T64): a caller that has given up gets a temporarily_unavailable that wraps context.Canceled, and nothing has
+// happened: a code can still be redeemed, a request still be decided.
 func cancelledCallsDoNothing(t *testing.T, s store.Store) {
 	p := populate(t, s)
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -226,7 +226,7 @@ func cancelledCallsDoNothing(t *testing.T, s store.Store) {
 		}
 	}
 	p.stands(t, s)
-	// The cancelled calls took no id, no address, no request, and no code.
+	// The cancelled calls took no id, address, request or code.
 	must(t, s.AddClient(t.Context(), client("new client")))
 	must(t, s.AddUser(t.Context(), user("new user"), false))
 	must(t, s.AddOrganisation(t.Context(), organisation("new organisation")))
@@ -236,8 +236,8 @@ func cancelledCallsDoNothing(t *testing.T, s store.Store) {
 	must(t, rotate(t, s, "refreshed", 1, store.Rotation{At: now}))
 }
 
-// cancelledCallersBesideOthers (T64): callers that give up in the middle take nothing from those who do not, and what
-// they were told failed has happened whole or not at all.
+// cancelledCallersBesideOthers (T64): callers that give up midway do not affect the others, and their failed calls have happened
+// completely or not at all.
 func cancelledCallersBesideOthers(t *testing.T, s store.Store) {
 	for round := range 20 {
 		id := fmt.Sprint("f", round)
@@ -287,13 +287,13 @@ func cancelledCallersBesideOthers(t *testing.T, s store.Store) {
 	}
 }
 
-// isUnavailable reports whether an error is the temporarily_unavailable of a store, and no answer.
+// isUnavailable reports whether an error is the temporarily_unavailable of a store, and not an answer.
 func isUnavailable(err error) bool {
 	e, ok := errors.AsType[*oauth.Error](err)
 	return ok && e.Code == oauth.TemporarilyUnavailable && e.Reason == "store_unavailable" && !isAnswer(err)
 }
 
-// closedStoreFails: after Close every call returns a temporarily_unavailable. A sentinel would be an answer, and there is none.
+// closedStoreFails: after Close every call returns a temporarily_unavailable, and not a sentinel.
 func closedStoreFails(t *testing.T, s store.Store) {
 	p := populate(t, s)
 	must(t, s.Close())
@@ -304,7 +304,7 @@ func closedStoreFails(t *testing.T, s store.Store) {
 	}
 }
 
-// everythingAtOnce: every method meets every other; -race looks on.
+// everythingAtOnce runs every method concurrently with every other, for the race detector.
 func everythingAtOnce(t *testing.T, s store.Store) {
 	const each = 4
 	for i := range each {

@@ -22,14 +22,14 @@ var logoutChecks = []check{
 	{name: "LogoutsGoWithTheirSession", test: logoutsGoWithTheirSession},
 }
 
-// telling returns a family of the client that was approved in a session, whose client is to be told of its end.
+// telling returns a family of the client that was approved in a session, with TellsLogout.
 func telling(sessionID, clientID string) *store.TokenFamily {
 	f := approvedIn(sessionID, sessionID+" "+clientID)
 	f.SessionID, f.ClientID, f.TellsLogout = sessionID, clientID, true
 	return f
 }
 
-// dueLogout is a logout that is due since the end of the session.
+// dueLogout returns a logout that is due since the end of the session.
 func dueLogout(sessionID, clientID, userID string) store.Logout {
 	return store.Logout{SessionID: sessionID, ClientID: clientID, UserID: userID, DueAt: theEnd.At, EndedAt: theEnd.At}
 }
@@ -205,7 +205,7 @@ func oneCallerGetsALogout(t *testing.T, s store.Store) {
 	if len(list) != 1 || list[0].Attempts != 7 || !sameTime(list[0].DueAt, next) || !sameTime(list[0].EndedAt, theEnd.At) {
 		t.Errorf("later there are due %+v", list)
 	}
-	must(t, s.DropLogout(t.Context(), logout)) // as it was before
+	must(t, s.DropLogout(t.Context(), logout)) // with the earlier DueAt
 	must(t, s.DropLogout(t.Context(), logout))
 	mustBe(t, s.PostponeLogout(t.Context(), list[0], next), store.ErrNotFound)
 }
@@ -235,7 +235,7 @@ func dueLogoutsInOrder(t *testing.T, s store.Store) {
 	}
 }
 
-// logoutsGoWithTheirSession: what nobody was told of a session is dropped with it.
+// logoutsGoWithTheirSession: undelivered logouts of a session are deleted with it.
 func logoutsGoWithTheirSession(t *testing.T, s store.Store) {
 	long := session("long")
 	long.ExpiresAt = now.AddDate(0, 1, 0)

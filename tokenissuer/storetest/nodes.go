@@ -19,7 +19,7 @@ var leaseChecks = []check{
 	{name: "LeaseRenewedBesideOthers", test: leaseRenewedBesideOthers},
 }
 
-// lease ends the test unless asking for the task "sweeping" at that time gives it, or does not, as wanted.
+// lease ends the test unless asking for the task "sweeping" at that time succeeds or fails, as wanted.
 func lease(t *testing.T, s store.Housekeeper, holder string, at time.Time, want bool) {
 	t.Helper()
 	held, err := s.Lease(t.Context(), "sweeping", holder, at.Add(time.Minute), at)
@@ -29,7 +29,7 @@ func lease(t *testing.T, s store.Housekeeper, holder string, at time.Time, want 
 	}
 }
 
-// leases: the holder keeps the task by asking again; others get it when it has run out, and from then on it is theirs.
+// leases: the holder keeps the task by asking again. When the lease has expired, another holder can get it and keeps it from then on.
 func leases(t *testing.T, s store.Store) {
 	lease(t, s, "a", now, true)
 	lease(t, s, "b", now, false)
@@ -39,8 +39,8 @@ func leases(t *testing.T, s store.Store) {
 	lease(t, s, "b", now.Add(90*time.Second), true)
 	lease(t, s, "a", now.Add(91*time.Second), false)
 	lease(t, s, "a", now.Add(150*time.Second), true)
-	lease(t, s, "a", now.Add(time.Hour), true) // nobody else came
-	// An end in the past gives the task back.
+	lease(t, s, "a", now.Add(time.Hour), true) // no other holder came
+	// An end in the past releases the task.
 	held, err := s.Lease(t.Context(), "sweeping", "a", now.Add(time.Hour), now.Add(time.Hour))
 	if must(t, err); !held {
 		t.Fatal("the holder cannot give the task back")
@@ -48,7 +48,7 @@ func leases(t *testing.T, s store.Store) {
 	lease(t, s, "b", now.Add(time.Hour), true)
 }
 
-// leasesHaveNames: another task is another lease, and names and holders are bytes.
+// leasesHaveNames: leases of different tasks are independent, and names and holders are compared byte for byte.
 func leasesHaveNames(t *testing.T, s store.Store) {
 	for i, name := range []string{"sweeping", "Sweeping", "sweeping ", "", "'", "caf\u00e9"} {
 		for _, c := range []struct {
@@ -63,7 +63,7 @@ func leasesHaveNames(t *testing.T, s store.Store) {
 	}
 }
 
-// leasedOnceInARace: of many who ask at once exactly one gets the task, the first time and whenever it has run out.
+// leasedOnceInARace: of many concurrent callers exactly one gets the task, the first time and whenever the lease has expired.
 func leasedOnceInARace(t *testing.T, a, b store.Store) {
 	nodes := []store.Store{a, b}
 	for round := range 20 {
@@ -84,7 +84,7 @@ func leasedOnceInARace(t *testing.T, a, b store.Store) {
 	}
 }
 
-// leaseRenewedBesideOthers: who asks for a task that somebody has neither gets it nor takes it from its holder.
+// leaseRenewedBesideOthers: a caller that asks for a task with another holder does not get it, and does not take it from the holder.
 func leaseRenewedBesideOthers(t *testing.T, s store.Store) {
 	lease(t, s, "holder", now, true)
 	for _, err := range race(racers, func(i int) error {
@@ -104,7 +104,7 @@ func leaseRenewedBesideOthers(t *testing.T, s store.Store) {
 
 var sizeChecks = []check{{name: "Sizes", test: sizes}}
 
-// sizes: small numbers are exact, and count what callers have put there and nothing else.
+// sizes: small numbers are exact, and count only what callers have stored.
 func sizes(t *testing.T, s store.Store) {
 	want := func(want store.Sizes) {
 		t.Helper()
@@ -145,7 +145,7 @@ var sharedAttemptChecks = []check{
 	{name: "DropAttempts", test: dropAttempts},
 }
 
-// onAttempts holds what a store counts against the contract of a counter in memory.
+// onAttempts tests the counting of a store against the contract of a counter in memory.
 func onAttempts(test func(*testing.T, store.AttemptCounter)) func(*testing.T, store.Store) {
 	return func(t *testing.T, s store.Store) { test(t, storedAttempts{t, s}) }
 }
@@ -166,7 +166,7 @@ func (a storedAttempts) count(bucket string, window time.Duration, now time.Time
 	return n, until
 }
 
-// Failures counts nothing.
+// Failures reads the bucket without counting.
 func (a storedAttempts) Failures(_ context.Context, bucket string, now time.Time) (int, time.Time) {
 	return a.count(bucket, time.Minute, now, 0)
 }
@@ -176,13 +176,13 @@ func (a storedAttempts) Fail(_ context.Context, bucket string, window time.Durat
 	return a.count(bucket, window, now, 1)
 }
 
-// Forgive takes one back.
+// Forgive takes one failure back.
 func (a storedAttempts) Forgive(_ context.Context, bucket string, now time.Time) {
 	a.count(bucket, time.Minute, now, -1)
 }
 
-// sharedAttemptsRace (T73): of two hundred guesses at once, on whatever nodes, each is told another number, so that no
-// more are judged than a limit allows.
+// sharedAttemptsRace (T73): of two hundred concurrent guesses, on any node, each gets a different number, and no more are checked than a
+// limit allows.
 func sharedAttemptsRace(t *testing.T, a, b store.Store) {
 	nodes := []store.Store{a, b}
 	const guesses = 200
@@ -205,7 +205,7 @@ func sharedAttemptsRace(t *testing.T, a, b store.Store) {
 	}
 }
 
-// sharedAttemptsForgivenInARace: neither a failure nor a forgiveness is lost.
+// sharedAttemptsForgivenInARace: neither a failure nor a call of Forgive is lost.
 func sharedAttemptsForgivenInARace(t *testing.T, s store.Store) {
 	a := storedAttempts{t, s}
 	must(t, errors.Join(race(racers, func(int) error {
@@ -219,7 +219,7 @@ func sharedAttemptsForgivenInARace(t *testing.T, s store.Store) {
 	counted(t, a, "b", now, racers, now.Add(time.Hour))
 }
 
-// attemptsOfNeighbours (T72): failures at one node count at the other, and so does what is forgiven there.
+// attemptsOfNeighbours (T72): failures counted at one node count at the other, and so does what is forgiven there.
 func attemptsOfNeighbours(t *testing.T, a, b store.Store) {
 	end := now.Add(time.Minute)
 	here, there := storedAttempts{t, a}, storedAttempts{t, b}
@@ -230,7 +230,7 @@ func attemptsOfNeighbours(t *testing.T, a, b store.Store) {
 	counted(t, here, "b", now.Add(3*time.Second), 2, end)
 }
 
-// dropAttempts: windows that ended before then are gone, and others are as they were.
+// dropAttempts: windows that ended before the given time are deleted, and others are unchanged.
 func dropAttempts(t *testing.T, s store.Store) {
 	a := storedAttempts{t, s}
 	end := now.Add(time.Minute)

@@ -22,12 +22,12 @@ var organisationChecks = []check{
 	{name: "OrganisationKeepsItsUsersInARace", test: organisationKeepsItsUsersInARace},
 }
 
-// organisation returns one in which every field has a value of its own.
+// organisation returns an organisation in which every field has a distinct value.
 func organisation(id string) *store.Organisation {
 	return &store.Organisation{ID: id, Name: "Größe “" + id + "” & Söhne 🏢", CreatedAt: now.Add(-time.Hour)}
 }
 
-// readOrganisation returns an organisation that must be there.
+// readOrganisation returns an organisation, which must exist.
 func readOrganisation(t *testing.T, s store.UserDirectory, id string) *store.Organisation {
 	t.Helper()
 	o, err := s.Organisation(t.Context(), id)
@@ -37,7 +37,7 @@ func readOrganisation(t *testing.T, s store.UserDirectory, id string) *store.Org
 	return o
 }
 
-// sameOrganisations holds the whole list against these.
+// sameOrganisations compares the complete list with want.
 func sameOrganisations(t *testing.T, s store.UserStore, want ...*store.Organisation) {
 	t.Helper()
 	got, err := s.Organisations(t.Context())
@@ -57,7 +57,7 @@ func sameOrganisation(t *testing.T, got, want *store.Organisation) {
 	}
 }
 
-// organisationUnknown: there is nothing behind an id that nobody added, and a user of it leaves nothing behind.
+// organisationUnknown: an unknown id finds no organisation, and adding a user of it leaves nothing behind.
 func organisationUnknown(t *testing.T, s store.Store) {
 	_, err := s.Organisation(t.Context(), "acme")
 	mustBe(t, err, store.ErrNotFound)
@@ -72,8 +72,8 @@ func organisationUnknown(t *testing.T, s store.Store) {
 	sameUser(t, readUser(t, s, "ada"), user("ada"))
 }
 
-// organisationReadsBack: every field comes back, and only the configuration declares. What a caller does to its own
-// copy afterwards does not reach the store.
+// organisationReadsBack: every field comes back, except Declared, which is not stored. Later changes of the caller's copy do not reach
+// the store.
 func organisationReadsBack(t *testing.T, s store.Store) {
 	bare, epoch, quoted := &store.Organisation{ID: "bare"}, organisation("epoch"), organisation(`'"\`)
 	epoch.CreatedAt = time.Unix(0, 0)
@@ -88,7 +88,7 @@ func organisationReadsBack(t *testing.T, s store.Store) {
 	sameOrganisation(t, readOrganisation(t, s, "declared"), organisation("declared"))
 }
 
-// organisationsListed: the list has every organisation in the order of the ids' bytes, in full.
+// organisationsListed: the list has every organisation in full, sorted by the bytes of the ids.
 func organisationsListed(t *testing.T, s store.Store) {
 	ids := []string{"b", "a", "É", "B", "_", "a b", "a\U0001f4e6", "aé", "Z", "~"}
 	for _, id := range ids {
@@ -129,8 +129,8 @@ func organisationIDsAreBytes(t *testing.T, s store.Store) {
 	}
 }
 
-// organisationIDTaken: the one who comes second changes nothing. Clients and users have ids of their own, and that of
-// a removed organisation is free.
+// organisationIDTaken: adding a second organisation with an id changes nothing. Clients and users do not share these ids, and the id of a
+// removed organisation is free.
 func organisationIDTaken(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	addUser(t, s, user("ada"))
@@ -148,7 +148,7 @@ func organisationIDTaken(t *testing.T, s store.Store) {
 	sameOrganisation(t, readOrganisation(t, s, "app"), second)
 }
 
-// organisationIDTakenInARace: of concurrent calls with one id exactly one succeeds, and what it added is there.
+// organisationIDTakenInARace: of concurrent calls with one id exactly one succeeds, and its organisation is stored.
 func organisationIDTakenInARace(t *testing.T, s store.Store) {
 	mine := func(i int) *store.Organisation {
 		o := organisation("acme")
@@ -161,7 +161,7 @@ func organisationIDTakenInARace(t *testing.T, s store.Store) {
 	oneWinner(t, race(racers, func(int) error { return s.RemoveOrganisation(t.Context(), "acme") }), store.ErrNotFound)
 }
 
-// organisationInUse: an organisation with users stays, whatever their status, until the last of them is removed.
+// organisationInUse: an organisation cannot be removed until the last of its users, whatever their status, is removed.
 func organisationInUse(t *testing.T, s store.Store) {
 	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
 	must(t, s.AddOrganisation(t.Context(), organisation("empty")))
@@ -182,8 +182,8 @@ func organisationInUse(t *testing.T, s store.Store) {
 	sameOrganisations(t, s, organisation("empty"))
 }
 
-// organisationDeclared: users of a declared organisation need no stored one, and do not make one. A stored one of that
-// id, added later, has them as users.
+// organisationDeclared: users of a declared organisation do not need a stored one, and do not create one. A stored one of that id, added
+// later, has them as users.
 func organisationDeclared(t *testing.T, s store.Store) {
 	must(t, s.AddUser(t.Context(), user("ada"), true))
 	sameUser(t, readUser(t, s, "ada"), user("ada"))

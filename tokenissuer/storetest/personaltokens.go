@@ -23,7 +23,7 @@ var personalTokenChecks = []check{
 	{name: "Q125ServiceAccount", test: serviceAccount},
 }
 
-// personalToken returns a token in which every field has a value of its own.
+// personalToken returns a token in which every field has a distinct value.
 func personalToken(id, userID string) *store.PersonalToken {
 	return &store.PersonalToken{
 		ID: id, Digest: digest(id), UserID: userID, Name: "backup “" + id + "” 🦊", Scopes: oauth.Scopes{"public", "read:<things>'&"},
@@ -32,7 +32,7 @@ func personalToken(id, userID string) *store.PersonalToken {
 	}
 }
 
-// declaredToken is a token of a user whom the configuration declares, with the least that one has.
+// declaredToken returns a minimal token of a declared user.
 func declaredToken(id, userID string) *store.PersonalToken {
 	return &store.PersonalToken{ID: id, Digest: digest(id), UserID: userID, UserDeclared: true, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
 }
@@ -59,7 +59,7 @@ func noPersonalToken(t *testing.T, s store.PersonalTokenStore, id string) {
 	mustBe(t, err, store.ErrNotFound)
 }
 
-// tokensOf returns the ids of a user's tokens, or of everybody's.
+// tokensOf returns the ids of the tokens of a user, or of all users.
 func tokensOf(t *testing.T, s store.PersonalTokenStore, userID string) (ids []string) {
 	t.Helper()
 	list, err := s.PersonalTokens(t.Context(), userID)
@@ -112,7 +112,7 @@ func personalTokensReadBack(t *testing.T, s store.Store) {
 	samePersonalToken(t, s, first)
 }
 
-// personalTokenOfWhoStands (Q120): nobody gets a token who is not there, has changed since, or is not active.
+// personalTokenOfWhoStands (Q120): a token of a user who does not exist, has changed since, or is not active is refused.
 func personalTokenOfWhoStands(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	idle := user("idle")
@@ -169,8 +169,8 @@ func personalTokensEnd(t *testing.T, s store.Store) {
 	}
 }
 
-// personalTokensFollowTheirOwner (Q123): the owner gets another name → goes on; another role → what was remembered is revoked; is
-// disabled or removed → none is left. Who is disabled or removed has none any more.
+// personalTokensFollowTheirOwner (Q123): the owner gets another name → the token stays valid; another role → what was cached is revoked;
+// is disabled or removed → the token is deleted.
 func personalTokensFollowTheirOwner(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	add := func(id, owner string) *store.PersonalToken {
@@ -202,7 +202,7 @@ func personalTokensFollowTheirOwner(t *testing.T, s store.Store) {
 		t.Errorf("what is read after the change at %v counts as issued at %v", theEnd.At, token.IssuedAt())
 	}
 
-	// Once more in the same second: what was read in between is revoked too.
+	// Again in the same second: what was read in between is revoked too.
 	between := token.IssuedAt()
 	changed, err = s.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = role }), theEnd)
 	must(t, err)
@@ -229,7 +229,7 @@ func personalTokensFollowTheirOwner(t *testing.T, s store.Store) {
 	noPersonalToken(t, s, "left")
 }
 
-// personalTokenBesideAChange (Q123): a token that is added beside the end of its owner does not outlive it.
+// personalTokenBesideAChange (Q123): a token added concurrently with the end of its owner does not outlive it.
 func personalTokenBesideAChange(t *testing.T, s, other store.Store) {
 	for i := range 8 {
 		id := fmt.Sprintf("user%d", i)
@@ -264,7 +264,7 @@ func personalTokensDropped(t *testing.T, s store.Store) {
 	}
 }
 
-// serviceAccount (Q125): a service account with neither password nor provider → active, tokens may be born for it.
+// serviceAccount (Q125): a service account with neither password nor provider → active, and families can be added for it.
 func serviceAccount(t *testing.T, s store.Store) {
 	robot := external("robot")
 	robot.Service = true

@@ -19,8 +19,8 @@ var refreshChecks = []check{
 	{name: "A71TouchBesideTheEnd", beside: touchBesideTheEnd},
 }
 
-// rotateRefreshToken: each rotation moves the generation by one and sets when, and nothing else, in this family and in
-// no other. It follows the caller's clock wherever that goes.
+// rotateRefreshToken: each rotation advances the generation by one and sets its time, and changes nothing else, in this or any other
+// family. It uses the caller's clock.
 func rotateRefreshToken(t *testing.T, s store.Store) {
 	coded, other := redeemed(family("coded"), 1), refreshed("other")
 	addFamilies(t, s, family("coded"), refreshed("f"), other)
@@ -35,7 +35,7 @@ func rotateRefreshToken(t *testing.T, s store.Store) {
 	}
 	sameFamily(t, readFamily(t, s, "other"), other)
 
-	// Whether a family has expired goes by the caller's clock, for the caller may have remembered another end.
+	// The caller's clock decides whether a family has expired, because the caller may have cached another end.
 	edge, expired := refreshed("edge"), refreshed("expired")
 	edge.ExpiresAt, expired.ExpiresAt = now.Add(time.Microsecond), now
 	addFamilies(t, s, edge, expired)
@@ -46,7 +46,7 @@ func rotateRefreshToken(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, "expired"), expired)
 }
 
-// rotationThatEnds (T134): what a rotation ends is recorded with it, and by nobody who comes too late.
+// rotationThatEnds (T134): a rotation and the revocations in Ended are one step. A refused rotation records nothing.
 func rotationThatEnds(t *testing.T, s store.Store) {
 	addFamilies(t, s, refreshed("f"))
 	ended := func(id string) store.Rotation {
@@ -70,7 +70,7 @@ func rotationThatEnds(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, "f"), want)
 }
 
-// rotationOfAnotherGeneration (T84): a generation that was rotated before is Replayed, and one that never came to be is Missing. Neither
+// rotationOfAnotherGeneration (T84): a generation that was rotated before is Replayed, and one that was never issued is Missing. Neither
 // changes anything.
 func rotationOfAnotherGeneration(t *testing.T, s store.Store) {
 	want := refreshed("f")
@@ -93,8 +93,8 @@ func rotationOfAnotherGeneration(t *testing.T, s store.Store) {
 	}
 }
 
-// rotatedOnceInARace (T87): of 100 callers with one generation exactly one moves it, generation after generation,
-// through whichever of the stores on one place is theirs. The others are told that it is spent.
+// rotatedOnceInARace (T87): of 100 callers with one generation exactly one rotates it, generation after generation, on either of the
+// stores of one place. The others get Replayed.
 func rotatedOnceInARace(t *testing.T, a, b store.Store) {
 	stores := []store.Store{a, b}
 	const callers, rounds = 100, 8
@@ -118,8 +118,8 @@ func rotatedOnceInARace(t *testing.T, a, b store.Store) {
 	}
 }
 
-// rotationOfARevokedFamily (T88): nothing moves a revoked family, neither its newest generation nor an older one, and
-// it stays readable.
+// rotationOfARevokedFamily (T88): no generation of a revoked family can be rotated, neither the newest nor an older one, and the family
+// stays readable.
 func rotationOfARevokedFamily(t *testing.T, s store.Store) {
 	want := refreshed("f")
 	addFamilies(t, s, want)
@@ -133,8 +133,8 @@ func rotationOfARevokedFamily(t *testing.T, s store.Store) {
 	}
 }
 
-// touchFamily: it sets when a session was last seen, never back, and nothing else. That a session was revoked, or is none,
-// the caller is told.
+// touchFamily: it sets when a session was last used, never back, and nothing else. It returns Revoked if the session was revoked or does
+// not exist.
 func touchFamily(t *testing.T, s store.Store) {
 	want, unseen := refreshed("f"), family("unseen")
 	addFamilies(t, s, want, unseen, family("other"))
@@ -162,9 +162,8 @@ func touchFamily(t *testing.T, s store.Store) {
 	noFamily(t, s, "nothing")
 }
 
-// touchBesideTheEnd (A71): a session that rested for days is seen while it is ended. Whoever was told that it lives has
-// moved the end of its revocation: a token that is issued now does not outlive that. Stores are two on one place, or one
-// twice.
+// touchBesideTheEnd (A71): a session that was unused for days is touched while it is ended. A successful touch prolongs its revocation: a
+// token issued now does not outlive it. Stores are two on one place, or one twice.
 func touchBesideTheEnd(t *testing.T, ending, touching store.Store) {
 	t.Helper()
 	for round := range races(t, roundsBetween(ending, touching, raceRounds/4)) {
@@ -199,7 +198,7 @@ func touchBesideTheEnd(t *testing.T, ending, touching store.Store) {
 	}
 }
 
-// touchFamilyInARace: the latest time stays, whoever comes last, and no rotation is lost beside it.
+// touchFamilyInARace: the latest time stays, in whatever order the calls arrive, and no concurrent rotation is lost.
 func touchFamilyInARace(t *testing.T, s store.Store) {
 	addFamilies(t, s, refreshed("f"))
 	for _, err := range race(racers, func(i int) error {

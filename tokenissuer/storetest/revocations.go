@@ -45,7 +45,7 @@ func revokeReadsBack(t *testing.T, s store.Store) {
 	}
 }
 
-// revokeNamesAreBytes: ids of revocations are as exact as those of clients.
+// revokeNamesAreBytes: ids of revocations are compared byte for byte, like those of clients.
 func revokeNamesAreBytes(t *testing.T, s store.Store) {
 	ids := []string{"a", "A", "a ", " a", "%", "_", "' OR 1=1--", "caf\u00e9", "cafe\u0301", "1", "01", "1.0"}
 	for _, id := range ids {
@@ -60,7 +60,7 @@ func revokeNamesAreBytes(t *testing.T, s store.Store) {
 	}
 }
 
-// revokeWidens: of two revocations for one id each member takes the wider value, in either order.
+// revokeWidens: of two revocations of one id each member takes the wider value, in either order.
 func revokeWidens(t *testing.T, s store.Store) {
 	early, late, never := now, now.Add(time.Hour), time.Time{}
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func revokeWidens(t *testing.T, s store.Store) {
 	}
 }
 
-// revokeWidensInARace: no concurrent caller's width is lost.
+// revokeWidensInARace: no concurrent caller's wider value is lost.
 func revokeWidensInARace(t *testing.T, s store.Store) {
 	for _, err := range race(racers, func(i int) error {
 		r := revocation("app")
@@ -105,7 +105,7 @@ func revokeWidensInARace(t *testing.T, s store.Store) {
 	sameRevocation(t, recorded(t, s)["client app"], want)
 }
 
-// revokeTwiceInOneCall: a call may name one id twice; the wider wins as always.
+// revokeTwiceInOneCall: a call may name one id twice; the wider value wins.
 func revokeTwiceInOneCall(t *testing.T, s store.Store) {
 	narrow, wide := revocation("app"), revocation("app")
 	wide.IssuedUntil = time.Time{}
@@ -113,7 +113,7 @@ func revokeTwiceInOneCall(t *testing.T, s store.Store) {
 	sameRevocation(t, recorded(t, s)["client app"], wide)
 }
 
-// dropRevocations: what expired before the time is gone, what did not stays, and readers go on from where they were.
+// dropRevocations: revocations that expired before the given time are deleted, others stay, and readers continue from their position.
 func dropRevocations(t *testing.T, s store.Store) {
 	early, late := revocation("early"), revocation("late")
 	early.ExpiresAt = now.Add(time.Hour)
@@ -136,8 +136,8 @@ func dropRevocations(t *testing.T, s store.Store) {
 	}
 }
 
-// dropRevocationsBitByBit (F26): a thousand go at a time, so that no other writer waits long, and in the end all have gone
-// that may; those without an end are the first.
+// dropRevocationsBitByBit (F26): each call deletes a bounded number, and no other writer waits long. In the end all that may be deleted
+// are, those without an end first.
 func dropRevocationsBitByBit(t *testing.T, s store.Store) {
 	const expired, kept, batch = 2500, 700, 1000
 	var list []store.Revocation

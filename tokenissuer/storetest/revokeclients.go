@@ -19,7 +19,7 @@ var revokeClientChecks = []check{
 	{name: "RemoveBesideRotations", test: removeBesideRotations},
 }
 
-// disableAndEnable: the mark is there for the next read and goes away again; the tokens stay revoked.
+// disableAndEnable: the next read returns a disabled client, and EnableClient undoes it. The tokens stay revoked.
 func disableAndEnable(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	must(t, s.AddClient(t.Context(), client("other")))
@@ -42,7 +42,7 @@ func disableAndEnable(t *testing.T, s store.Store) {
 	must(t, s.EnableClient(t.Context(), "app")) // enabled already
 }
 
-// disableWidens: disabling again records like Revoke: wider, never narrower.
+// disableWidens: disabling again can widen the revocation, as Revoke does, and never narrows it.
 func disableWidens(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	first := revocation("app")
@@ -57,8 +57,8 @@ func disableWidens(t *testing.T, s store.Store) {
 	sameRevocation(t, recorded(t, s)["client app"], later)
 }
 
-// removeBesideRotations: a client is removed while its secret is being rotated, and nothing is left of it. The rotations
-// that come too late find no client.
+// removeBesideRotations: a client is removed while its secret is being rotated, and nothing is left of it. Later rotations find no
+// client.
 func removeBesideRotations(t *testing.T, s store.Store) {
 	for round := range 10 {
 		id := fmt.Sprint("app ", round)
@@ -78,8 +78,8 @@ func removeBesideRotations(t *testing.T, s store.Store) {
 	}
 }
 
-// inTheSameStep watches a client while end runs. Once the client looks ended its revocation must be in the feed:
-// otherwise a crash between the two would leave tokens that outlive their client.
+// inTheSameStep watches a client while end runs. Once the client looks ended its revocation must be in the feed: otherwise a crash
+// between the two would leave tokens that outlive their client.
 func inTheSameStep(t *testing.T, s store.Store, end func(id string) error, ended func(*store.Client, error) bool) {
 	t.Helper()
 	for round := range 8 {
@@ -118,7 +118,7 @@ func removeRevokesInTheSameStep(t *testing.T, s store.Store) {
 		func(_ *store.Client, err error) bool { return err != nil })
 }
 
-// remove: the client is gone from every read, and its tokens are revoked.
+// remove: no read returns the client, and its tokens are revoked.
 func remove(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	must(t, s.AddClient(t.Context(), client("other")))

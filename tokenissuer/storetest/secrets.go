@@ -18,7 +18,7 @@ var secretChecks = []check{
 	{name: "RotateInARace", test: rotateInARace},
 }
 
-// secret returns a secret that was made at that time and never ends.
+// secret returns a secret created at the given time that does not expire.
 func secret(name string, made time.Time) store.ClientSecret {
 	return store.ClientSecret{Digest: digest(name), CreatedAt: made}
 }
@@ -28,7 +28,7 @@ func ending(s store.ClientSecret, at time.Time) store.ClientSecret {
 	return s
 }
 
-// addWithSecrets registers the client "app" with these secrets and no other.
+// addWithSecrets registers the client "app" with exactly these secrets.
 func addWithSecrets(t *testing.T, s store.Store, secrets ...store.ClientSecret) {
 	t.Helper()
 	c := client("app")
@@ -36,8 +36,8 @@ func addWithSecrets(t *testing.T, s store.Store, secrets ...store.ClientSecret) 
 	must(t, s.AddClient(t.Context(), c))
 }
 
-// rotateEndsOlderSecrets: the new secret has no end, every older one ends at othersUntil, and one that had ended by
-// the time the new one was made is gone.
+// rotateEndsOlderSecrets: the new secret has no end, every older one ends at othersUntil, and one that had ended when the new one was
+// created is deleted.
 func rotateEndsOlderSecrets(t *testing.T, s store.Store) {
 	a, b, c := secret("a", now), secret("b", now.Add(time.Hour)), secret("c", now.Add(3*time.Hour))
 	addWithSecrets(t, s, a)
@@ -49,7 +49,7 @@ func rotateEndsOlderSecrets(t *testing.T, s store.Store) {
 	sameSecrets(t, read(t, s, "app").Secrets, []store.ClientSecret{ending(b, now.Add(4*time.Hour)), c})
 }
 
-// rotateNeverProlongs: an older secret that ends before othersUntil keeps its end, and is not dropped for it.
+// rotateNeverProlongs: an older secret that ends before othersUntil keeps its end and is not deleted.
 func rotateNeverProlongs(t *testing.T, s store.Store) {
 	soon, later := ending(secret("soon", now), now.Add(time.Minute)), ending(secret("later", now), now.Add(time.Hour))
 	addWithSecrets(t, s, soon, later)
@@ -67,7 +67,7 @@ func rotateAtOnce(t *testing.T, s store.Store) {
 	sameSecrets(t, read(t, s, "app").Secrets, []store.ClientSecret{fresh})
 }
 
-// rotateWithoutEnd: a zero time is no end, here as in ClientSecret.ExpiresAt.
+// rotateWithoutEnd: a zero othersUntil means no end, as in ClientSecret.ExpiresAt.
 func rotateWithoutEnd(t *testing.T, s store.Store) {
 	a, b := secret("a", now), ending(secret("b", now), now.Add(time.Hour))
 	addWithSecrets(t, s, a, b)
@@ -76,7 +76,7 @@ func rotateWithoutEnd(t *testing.T, s store.Store) {
 	sameSecrets(t, read(t, s, "app").Secrets, []store.ClientSecret{a, b, fresh})
 }
 
-// rotateOneClientOnly: a rotation changes the secrets of the client it names and nothing else.
+// rotateOneClientOnly: a rotation changes only the secrets of the client that it names.
 func rotateOneClientOnly(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	must(t, s.AddClient(t.Context(), client("App")))
@@ -87,7 +87,7 @@ func rotateOneClientOnly(t *testing.T, s store.Store) {
 	sameClient(t, read(t, s, "app"), want)
 }
 
-// rotateInARace: rotations follow each other. None loses another's secret, and only the last one's has no end.
+// rotateInARace: rotations are serialized. None loses another's secret, and only the last one's has no end.
 func rotateInARace(t *testing.T, s store.Store) {
 	addWithSecrets(t, s, secret("0", now))
 	overlap := now.Add(time.Hour)

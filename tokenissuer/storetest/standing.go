@@ -22,7 +22,7 @@ var standingChecks = []check{
 	{name: "M28FamilyBornBesideTheEndOfItsActor", test: familyBornBesideTheEndOfItsActor},
 }
 
-// session returns a browser's session of the declared user "ada".
+// session returns a browser session of the declared user "ada".
 func session(id string) *store.TokenFamily {
 	f := refreshed(id)
 	f.Origin, f.Actor, f.Generation = store.BrowserSession, store.Actor{}, 0
@@ -36,8 +36,7 @@ func approvedIn(sessionID, id string) *store.TokenFamily {
 	return f
 }
 
-// createdBy returns a family of the declared user "ada" that a stored user has created, in the state in which that one
-// was read.
+// createdBy returns a family of the declared user "ada" that a stored user created, in that user's version as it was read.
 func createdBy(actor *store.User, id string) *store.TokenFamily {
 	f := refreshed(id)
 	f.Origin, f.Actor = store.AdminCreated, store.Actor{Subject: actor.ID, ClientID: "back office"}
@@ -45,15 +44,15 @@ func createdBy(actor *store.User, id string) *store.TokenFamily {
 	return f
 }
 
-// kept is the family as a store has it.
+// kept returns the family as a store returns it.
 func kept(f *store.TokenFamily) *store.TokenFamily {
 	stored := *f
 	stored.Preconditions, stored.TellsLogout = store.Preconditions{}, false
 	return &stored
 }
 
-// familyOfASessionThatEnded (T96): whoever ends a session may rely on it that nothing is approved in it afterwards,
-// though the approval had begun before.
+// familyOfASessionThatEnded (T96): callers that end a session can rely on AddFamily failing for it afterwards, even for an approval that
+// began before.
 func familyOfASessionThatEnded(t *testing.T, s store.Store) {
 	addFamilies(t, s, session("live"), session("by id"), session("beside"))
 	addFamilies(t, s, approvedIn("live", "before"), approvedIn("by id", "by id, before"))
@@ -76,7 +75,7 @@ func familyOfASessionThatEnded(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("without a session"))
 }
 
-// familyOfAStaleActor (M24): who is no admin any more creates nothing for others, though the creation had begun before.
+// familyOfAStaleActor (M24): a user who is no longer an admin creates nothing for others, even if the creation began before.
 func familyOfAStaleActor(t *testing.T, s store.Store) {
 	change := func(c store.UserChange) func(id string) error {
 		return func(id string) error {
@@ -116,12 +115,12 @@ func familyOfAStaleActor(t *testing.T, s store.Store) {
 	twice.UserID, twice.UserVersion, twice.UserDeclared = target.ID, target.Version, false
 	addFamilies(t, s, createdBy(boss, "good"), twice)
 
-	// An actor whom the configuration declares has no version, and a stored one of that id is not the one that is meant.
+	// A declared actor has no version, and a stored user of the same id is not the actor.
 	must(t, change(edit(func(u *store.User) { u.Status = disabled }))("boss"))
 	addFamilies(t, s, createdBy(&store.User{ID: "boss"}, "of a declared actor"), createdBy(&store.User{ID: "declared"}, "of another"))
 }
 
-// standingIsNotKept: what must hold when a family is stored is no part of it.
+// standingIsNotKept: a store checks the preconditions of a family and does not keep them.
 func standingIsNotKept(t *testing.T, s store.Store) {
 	boss := addUser(t, s, user("boss"))
 	addFamilies(t, s, session("live"))
@@ -140,14 +139,14 @@ func standingIsNotKept(t *testing.T, s store.Store) {
 	for _, f := range list {
 		sameFamily(t, f, kept(f))
 	}
-	// The end of the session alone does not end what was approved in it: the core says what does.
+	// The end of the session alone does not end what was approved in it: the core decides that.
 	end(t, s, store.FamilyFilter{ID: "live"})
 	sameFamily(t, readFamily(t, s, "approved"), kept(approvedIn("live", "approved")))
 	must(t, Used(s.RedeemCode(t.Context(), "approved", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
 }
 
-// actorsFamiliesEndWithTheActor (M24): who is changed or removed takes along what they have created for others, in the
-// same step, and nothing of anybody else.
+// actorsFamiliesEndWithTheActor (M24): a change or removal of a user ends what the user created for others, in the same step, and nothing
+// of other actors.
 func actorsFamiliesEndWithTheActor(t *testing.T, s store.Store) {
 	disabled := store.UserDisabled
 	for name, step := range map[string]func(id string) ([]store.Revocation, error){
@@ -181,8 +180,8 @@ func actorsFamiliesEndWithTheActor(t *testing.T, s store.Store) {
 	}
 }
 
-// endFamiliesByActor: the actor is one member of the filter among the others, and alone it is enough. A family that
-// nobody acts in is not that of an actor without a name.
+// endFamiliesByActor: the actor is a member of the filter like the others, and sufficient alone. A family without an actor does not match
+// an actor with an empty name.
 func endFamiliesByActor(t *testing.T, s store.Store) {
 	by := func(actor, id string, origin oauth.GrantType) *store.TokenFamily {
 		f := createdBy(&store.User{ID: actor}, id)
@@ -217,11 +216,11 @@ func endFamiliesByActor(t *testing.T, s store.Store) {
 	}
 }
 
-// standingRounds is how often an end is raced against births that stand on what it ends.
+// standingRounds is how often an end is raced against additions of families that depend on what it ends.
 const standingRounds = 50
 
-// familyBornBesideTheEndOfItsSession (T96): an approval that meets the end of its session is refused, or was before it
-// and is ended by it.
+// familyBornBesideTheEndOfItsSession (T96): an approval concurrent with the end of its session is refused, or precedes the end and is
+// ended by it.
 func familyBornBesideTheEndOfItsSession(t *testing.T, s store.Store) {
 	for round := range standingRounds {
 		id := fmt.Sprint("session ", round)
@@ -233,8 +232,8 @@ func familyBornBesideTheEndOfItsSession(t *testing.T, s store.Store) {
 	}
 }
 
-// familyBornBesideTheEndOfItsActor (M28): a creation that meets the end of its actor is refused, or was before it and is
-// ended by it.
+// familyBornBesideTheEndOfItsActor (M28): a creation concurrent with the end of its actor is refused, or precedes the end and is ended by
+// it.
 func familyBornBesideTheEndOfItsActor(t *testing.T, s store.Store) {
 	for round := range standingRounds {
 		boss := addUser(t, s, user(fmt.Sprint("boss ", round)))
@@ -248,8 +247,8 @@ func familyBornBesideTheEndOfItsActor(t *testing.T, s store.Store) {
 	}
 }
 
-// bornBesideTheEnd lets several callers add families until they are refused, beside one who ends what the families stand
-// on. What was born has ended, and what was refused is not there.
+// bornBesideTheEnd lets several callers add families until they are refused, while another ends what the families depend on. Added
+// families have ended, and refused ones do not exist.
 func bornBesideTheEnd(t *testing.T, s store.Store, round string, why store.Outcome, next func(name string) *store.TokenFamily, end func() ([]store.Revocation, error)) {
 	t.Helper()
 	const callers = 3

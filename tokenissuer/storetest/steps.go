@@ -9,13 +9,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Refused is the outcome of a step in which nothing happened, as an error that errors.Is knows: who is not Done has lost.
+// Refused is the outcome of a step that changed nothing, as an error for errors.Is.
 type Refused store.Outcome
 
 // Error names the outcome.
 func (r Refused) Error() string { return "refused: " + store.Outcome(r).String() }
 
-// Done is nil for a step that is done, and a Refused for one that was refused.
+// Done returns nil for a step that is done, and a Refused for one that was refused.
 func Done(outcome store.Outcome, err error) error {
 	switch {
 	case (err == nil) == (outcome == 0):
@@ -26,7 +26,7 @@ func Done(outcome store.Outcome, err error) error {
 	return Refused(outcome)
 }
 
-// Used is Done for a step that says how the family is when it was refused, and only then.
+// Used is Done for a step that returns the family if, and only if, it was refused.
 func Used(outcome store.Outcome, f *store.TokenFamily, err error) error {
 	if given := f != nil; given && (err != nil || outcome == store.Done) || !given && outcome > store.Missing {
 		return fmt.Errorf("the outcome %q and the error %w came with the family %+v", outcome, err, f)
@@ -34,7 +34,7 @@ func Used(outcome store.Outcome, f *store.TokenFamily, err error) error {
 	return Done(outcome, err)
 }
 
-// rotate uses a refresh token. A refusal must come with a family that is so.
+// rotate uses a refresh token. A refusal must come with a family that explains it.
 func rotate(t *testing.T, s store.FamilyStore, id string, generation int64, r store.Rotation) error {
 	outcome, f, err := s.RotateRefreshToken(t.Context(), id, generation, r)
 	if says := f.Rotatable(generation, r.At); f != nil && says != outcome && (says != store.Done || outcome != store.UserChanged) {
@@ -43,7 +43,7 @@ func rotate(t *testing.T, s store.FamilyStore, id string, generation int64, r st
 	return Used(outcome, f, err)
 }
 
-// use redeems a code. A refusal must come with a family that is so.
+// use redeems a code. A refusal must come with a family that explains it.
 func use(ctx context.Context, s store.FamilyStore, id string, r store.Redemption) error {
 	outcome, f, err := s.RedeemCode(ctx, id, r)
 	if says := f.Redeemable(r.At, r.MaxFailures); f != nil && says != outcome && (says != store.Done || outcome != store.UserChanged) {
@@ -52,7 +52,7 @@ func use(ctx context.Context, s store.FamilyStore, id string, r store.Redemption
 	return Used(outcome, f, err)
 }
 
-// refusalsTell: a step that was refused says why, the first reason of several, and gives the family as it is, which it leaves so.
+// refusalsTell: a refused step returns the first of its reasons and the unchanged family.
 func refusalsTell(t *testing.T, s store.Store) {
 	late := now.AddDate(10, 0, 0)
 	spend := func(f *store.TokenFamily) { must(t, redeem(t, s, f.ID, 2)) }

@@ -1,8 +1,8 @@
-// Package storetest is the contract of store.Store as one table of tests. A database proves itself in one line:
+// Package storetest tests implementations of store.Store. A test of an implementation is one line:
 //
 //	func TestMemory(t *testing.T) { storetest.Run(t, func(t *testing.T) store.Store { return openMemory(t) }) }
 //
-// Run it with -race: half of the contract is about callers that meet.
+// Run it with -race: half of the contract is about concurrent callers.
 package storetest
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// racers is how many callers meet where the contract names a winner.
+// racers is the number of concurrent callers where the contract names a winner.
 const racers = 32
 
-// contract is what every store keeps.
+// contract returns the checks that every store must pass.
 func contract() []check {
 	return slices.Concat(
 		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, organisationChecks,
@@ -35,19 +35,19 @@ func contract() []check {
 type check struct {
 	name string
 	test func(t *testing.T, s store.Store) // on an empty store
-	// beside is about callers that meet. Run has them meet in one store, which is a and b, and RunDurable in two on one empty place.
+	// beside is about concurrent callers. Run passes one store as both a and b, and RunDurable passes two stores on one empty place.
 	beside func(t *testing.T, a, b store.Store)
-	// reopened is for RunDurable alone: open opens the store of a place again and again.
+	// reopened is for RunDurable alone. Every call of open opens a store on the same place.
 	reopened func(t *testing.T, open func() store.Store)
 }
 
-// Run holds a store against the contract. Each test asks open for an empty store of its own, and closes it.
+// Run tests a store. Each test calls open for an empty store of its own, and closes it.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	for _, c := range contract() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t)
-			// A second Close, after a test of the first, may say what it likes.
+			// After a test of Close, the result of a second Close does not matter.
 			t.Cleanup(func() { _ = s.Close() })
 			if c.beside != nil {
 				c.beside(t, s, s)
@@ -58,10 +58,10 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	}
 }
 
-// now has parts below a millisecond, to see what a store makes of them.
+// now has parts below a millisecond, to test how a store rounds.
 var now = time.Now().UTC().Truncate(time.Hour).Add(12*time.Minute + 34*time.Second + 567891*time.Microsecond)
 
-// client returns a registration in which every field has a value of its own.
+// client returns a registration in which every field has a distinct value.
 func client(id string) *store.Client {
 	return &store.Client{
 		ID:   id,
@@ -95,14 +95,14 @@ func client(id string) *store.Client {
 
 func digest(secret string) [sha256.Size]byte { return oauth.NewSecret(secret).Digest() }
 
-// revocation ends every token of a client that was issued until now.
+// revocation returns a revocation of every token of a client that was issued until now.
 func revocation(clientID string) store.Revocation {
 	return store.Revocation{
 		Kind: store.RevokeClient, ID: clientID, IssuedUntil: now, ExpiresAt: now.Add(24 * time.Hour),
 	}
 }
 
-// must ends the test at an error.
+// must ends the test on an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -110,7 +110,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// mustBe ends the test unless err is the sentinel.
 func mustBe(t *testing.T, err, sentinel error) {
 	t.Helper()
 	if !errors.Is(err, sentinel) {
@@ -118,7 +117,7 @@ func mustBe(t *testing.T, err, sentinel error) {
 	}
 }
 
-// read returns a client that must be there.
+// read returns a client, which must exist.
 func read(t *testing.T, s store.ClientDirectory, id string) *store.Client {
 	t.Helper()
 	c, err := s.Client(t.Context(), id)
@@ -144,7 +143,6 @@ func race(n int, f func(i int) error) []error {
 	return errs
 }
 
-// oneWinner ends the test unless exactly one error is nil and every other is the sentinel.
 func oneWinner(t *testing.T, errs []error, sentinel error) {
 	t.Helper()
 	winners := 0
@@ -160,7 +158,7 @@ func oneWinner(t *testing.T, errs []error, sentinel error) {
 	}
 }
 
-// sameClient compares two clients, times to the millisecond, empty and missing lists alike.
+// sameClient compares two clients, times to the millisecond, and treats empty and nil lists alike.
 func sameClient(t *testing.T, got, want *store.Client) {
 	t.Helper()
 	if got.ID != want.ID || got.Name != want.Name || got.Type != want.Type || got.FirstParty != want.FirstParty || got.PKCE != want.PKCE ||
@@ -174,7 +172,7 @@ func sameClient(t *testing.T, got, want *store.Client) {
 	sameSecrets(t, got.Secrets, want.Secrets)
 }
 
-// sameSecrets compares secrets in their order.
+// sameSecrets compares secrets in order.
 func sameSecrets(t *testing.T, got, want []store.ClientSecret) {
 	t.Helper()
 	if !slices.EqualFunc(got, want, func(a, b store.ClientSecret) bool {
@@ -195,7 +193,7 @@ func sameTime(a, b time.Time) bool {
 	return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < time.Millisecond
 }
 
-// recorded returns all that was revoked, by kind and id.
+// recorded returns all revocations, by kind and id.
 func recorded(t *testing.T, s store.RevocationStore) map[string]store.Revocation {
 	t.Helper()
 	list, _, err := s.Revocations(t.Context(), store.FeedPosition{})
@@ -219,12 +217,12 @@ func sameRevocation(t *testing.T, got, want store.Revocation) {
 	}
 }
 
-// edit is a change of a user that ends tokens.
+// edit returns a change of a user that ends tokens.
 func edit(set func(u *store.User)) store.UserChange {
 	return store.UserChange{Edit: func(u *store.User) error { set(u); return nil }}
 }
 
-// tell is a change of what applications are told of a user.
+// tell returns a change of what applications learn about a user.
 func tell(set func(u *store.User)) store.UserChange {
 	change := edit(set)
 	change.KeepsTokens = true

@@ -10,13 +10,12 @@ import (
 
 var strangeChecks = []check{{name: "I1StrangeIDsAreNobody", test: strangeIDsAreNobody}}
 
-// strangeIDs are no text, though they arrive where texts do.
+// strangeIDs are not valid text, although requests may contain them.
 var strangeIDs = map[string]string{
 	"NUL": "\x00", "NUL in it": "a\x00b", "NUL behind a name": "app\x00", "not UTF-8": "\xff\xfe", "half a letter": "app\xc3",
 }
 
-// strangeIDsAreNobody (I1): whoever asks for what no text names is told that there is nothing, as for any other name that
-// nobody has: it is no outage.
+// strangeIDsAreNobody (I1): a query for an id that is not valid text finds nothing, like any unknown id. It is not an outage.
 func strangeIDsAreNobody(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	must(t, s.AddClient(ctx, client("app")))
@@ -55,7 +54,7 @@ func strangeIDsAreNobody(t *testing.T, s store.Store) {
 	}
 }
 
-// strangeUser is a user of an organisation that nobody can have.
+// strangeUser returns a user of an organisation that cannot exist.
 func strangeUser(organisation string) *store.User {
 	u := user(fmt.Sprintf("of %q", organisation))
 	u.Organisation = organisation

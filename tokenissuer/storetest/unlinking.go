@@ -23,12 +23,12 @@ var unlinkingChecks = []check{
 	{name: "P113TouchedBesideTheUnlink", beside: touchedBesideTheUnlink},
 }
 
-// unlinking is an identity that is taken from a user who needs none.
+// unlinking returns an Unlinking from a user who may lose the last identity.
 func unlinking(provider, subject, userID string) store.Unlinking {
 	return store.Unlinking{Provider: provider, Subject: subject, UserID: userID, MayBeLast: true}
 }
 
-// unlink takes an identity from a user of whom nothing ends with it.
+// unlink unlinks an identity from a user without families.
 func unlink(t *testing.T, s store.Store, provider, subject, userID string) {
 	t.Helper()
 	ended, err := s.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd)
@@ -37,14 +37,13 @@ func unlink(t *testing.T, s store.Store, provider, subject, userID string) {
 	noIdentity(t, s, provider, subject)
 }
 
-// noneToUnlink holds that the user has no such identity to take away.
+// noneToUnlink checks that unlinking fails because the user does not have the identity.
 func noneToUnlink(t *testing.T, s store.Store, provider, subject, userID string) {
 	t.Helper()
 	_, err := s.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd)
 	mustBe(t, err, store.ErrNotFound)
 }
 
-// signedInWith returns a sign-in of a user with an identity of corp.
 func signedInWith(u *store.User, subject, id string) *store.TokenFamily {
 	f := session(id)
 	f.UserID, f.UserVersion, f.UserDeclared = u.ID, u.Version, u.Declared
@@ -52,7 +51,7 @@ func signedInWith(u *store.User, subject, id string) *store.TokenFamily {
 	return f
 }
 
-// linkedUsers adds a stored user, and returns it beside a declared one.
+// linkedUsers adds a stored user, and returns it and a declared one.
 func linkedUsers(t *testing.T, s store.Store, id string) []*store.User {
 	t.Helper()
 	return []*store.User{addUser(t, s, user(id)), {ID: id + " declared", Email: id + "@declared.example", Version: "any", Declared: true}}
@@ -64,8 +63,8 @@ func identityOf(u *store.User, provider, subject string) store.Identity {
 	return i
 }
 
-// signedInBesideTheUnlink (P110): whoever signs in with an identity while it is unlinked is refused, or the sign-in ends with it. Stores are
-// two on one place, or one twice.
+// signedInBesideTheUnlink (P110): a sign-in with an identity that is unlinked concurrently is refused, or ends with the unlinking. Stores
+// are two on one place, or one twice.
 func signedInBesideTheUnlink(t *testing.T, unlinks, adding store.Store) {
 	for round := range standingRounds {
 		u, subject := linkedUsers(t, unlinks, fmt.Sprint("user ", round))[round%2], fmt.Sprint("subject ", round)
@@ -78,8 +77,8 @@ func signedInBesideTheUnlink(t *testing.T, unlinks, adding store.Store) {
 	}
 }
 
-// signInNeedsItsIdentity (P110): the identity with which a user has signed in must be that user's, byte for byte. It decides nothing when it
-// is not, and is not kept when it is.
+// signInNeedsItsIdentity (P110): the identity with which a user signed in must be that user's, byte for byte. If not, the request is not
+// decided. The precondition is not kept.
 func signInNeedsItsIdentity(t *testing.T, s store.Store) {
 	for _, u := range linkedUsers(t, s, "ada") {
 		must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
@@ -101,9 +100,9 @@ func signInNeedsItsIdentity(t *testing.T, s store.Store) {
 	}
 }
 
-// unlinkEndsWhatCameOfTheProvider (P111): in the same step and with a revocation each: sign-ins and their host sessions, codes, refresh tokens
-// and what a password gave. The sign-in that is kept goes on with its host sessions, and so does what came of other providers and what is
-// another user's.
+// unlinkEndsWhatCameOfTheProvider (P111): in the same step and with a revocation each: sign-ins and their host sessions, codes, refresh
+// tokens and families of the password grant. The sign-in that is kept goes on with its host sessions, and so do families of other
+// providers and of other users.
 func unlinkEndsWhatCameOfTheProvider(t *testing.T, s store.Store) {
 	for _, u := range linkedUsers(t, s, "ada") {
 		by := func(provider string, f *store.TokenFamily) *store.TokenFamily {
@@ -149,8 +148,7 @@ func unlinkEndsWhatCameOfTheProvider(t *testing.T, s store.Store) {
 	}
 }
 
-// oneWayInIsLeft (P112): of two identities that are unlinked at once one is left, and the other is refused. Stores are two on one place, or
-// one twice.
+// oneWayInIsLeft (P112): of two concurrent unlinkings of a user's identities one is refused. Stores are two on one place, or one twice.
 func oneWayInIsLeft(t *testing.T, a, b store.Store) {
 	stores := []store.Store{a, b}
 	for round := range races(t, 40) {
@@ -169,7 +167,8 @@ func oneWayInIsLeft(t *testing.T, a, b store.Store) {
 	}
 }
 
-// lastWayIn (P112): only an identity of a provider that is a way in counts, and a user who has another way in can lose the last one.
+// lastWayIn (P112): only an identity of a provider at which people can sign in counts, and a user who has another way to sign in can lose
+// the last one.
 func lastWayIn(t *testing.T, s store.Store) {
 	for _, u := range linkedUsers(t, s, "ada") {
 		must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
@@ -193,7 +192,7 @@ func lastWayIn(t *testing.T, s store.Store) {
 	}
 }
 
-// touchIdentity (P113): it moves the last use of an identity, and makes none.
+// touchIdentity (P113): it advances the last use of an identity, and creates none.
 func touchIdentity(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	first := identity("corp", "1", "ada")
@@ -214,7 +213,8 @@ func touchIdentity(t *testing.T, s store.Store) {
 	sameIdentities(t, s, "bob")
 }
 
-// touchedBesideTheUnlink (P113): a touch does not bring back what is unlinked beside it. Stores are two on one place, or one twice.
+// touchedBesideTheUnlink (P113): a touch does not restore an identity that is unlinked concurrently. Stores are two on one place, or one
+// twice.
 func touchedBesideTheUnlink(t *testing.T, unlinks, touching store.Store) {
 	u := addUser(t, unlinks, user("ada"))
 	for round := range races(t, 40) {
@@ -237,9 +237,10 @@ func touchedBesideTheUnlink(t *testing.T, unlinks, touching store.Store) {
 	}
 }
 
-// unlinkIdentitiesOfAChangedUser (P116): the identities go with the change, and all that the user was granted, personal access tokens too.
+// unlinkIdentitiesOfAChangedUser (P116): the change ends the identities and everything that the user was granted, including personal
+// access tokens.
 func unlinkIdentitiesOfAChangedUser(t *testing.T, s store.Store) {
-	ada := addUser(t, s, user("ada")) // who has a password, and stays active
+	ada := addUser(t, s, user("ada")) // has a password and stays active
 	addUser(t, s, user("bob"))
 	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
 	must(t, s.LinkIdentity(t.Context(), identity("other", "1", "ada")))
@@ -269,8 +270,8 @@ func unlinkIdentitiesOfAChangedUser(t *testing.T, s store.Store) {
 	refusedAs(t, s, store.UserChanged, "late", signedInWith(ada, "1", "late"))
 }
 
-// unlinkTakesTheProvidersWord (V1): what a provider has said goes with its identity, what others have said stays. With groups goes every
-// family.
+// unlinkTakesTheProvidersWord (V1): what a provider said is removed with its identity, what others said stays. A removal of groups ends
+// every family.
 func unlinkTakesTheProvidersWord(t *testing.T, s store.Store) {
 	by, none, corp, noGroups := store.VerifiedBy("corp"), "", "corp", []string{}
 	for id, c := range map[string]struct {
@@ -309,7 +310,7 @@ func unlinkTakesTheProvidersWord(t *testing.T, s store.Store) {
 	}
 }
 
-// identitiesOfChangedUsers (V1): what becomes of the identities of a user in a change that ends nothing, and never of those of others.
+// identitiesOfChangedUsers (V1): a change that ends nothing updates the identities of its user, and never those of others.
 func identitiesOfChangedUsers(t *testing.T, s store.Store) {
 	corp := store.VerifiedBy("corp")
 	same, taken, next := user("same").Email, user("bob").Email, "next@acme.example"

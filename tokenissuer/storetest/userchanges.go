@@ -42,8 +42,8 @@ func signIn(t *testing.T, s store.UserDirectory, want *store.User) *store.User {
 	return byID
 }
 
-// changeUserChangesWhatIsSet: the members that are not nil change, and no other. Each change moves the version to one
-// that the user never had before, also when the user is what it was.
+// changeUserChangesWhatIsSet: the members that are set change, and no other. Each change sets a version that the user never had before,
+// even if nothing else changed.
 func changeUserChangesWhatIsSet(t *testing.T, s store.Store) {
 	addUser(t, s, user("bob"))
 	versions := []string{addUser(t, s, user("ada")).Version}
@@ -100,8 +100,8 @@ func changeUserChangesWhatIsSet(t *testing.T, s store.Store) {
 	}
 }
 
-// changeUserOfWhatTheUserIsCalled: another name and another address end nothing. The user is found by the new address and no more
-// by the old one, which another user can have.
+// changeUserOfWhatTheUserIsCalled: another name and another address end nothing. The user is found by the new address and no longer by
+// the old one, which another user can have.
 func changeUserOfWhatTheUserIsCalled(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	f := familyOf(u, "f")
@@ -132,7 +132,7 @@ func changeUserOfWhatTheUserIsCalled(t *testing.T, s store.Store) {
 	mustBe(t, err, store.ErrNotFound)
 }
 
-// changeUserToATakenAddress: nothing of the change happens.
+// changeUserToATakenAddress: nothing of the change is stored.
 func changeUserToATakenAddress(t *testing.T, s store.Store) {
 	addUser(t, s, user("bob"))
 	u := addUser(t, s, user("ada"))
@@ -150,7 +150,7 @@ func changeUserToATakenAddress(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, "f"), f)
 }
 
-// changeUserToAnAddressInARace: of several users who are given one address at the same time, one gets it.
+// changeUserToAnAddressInARace: of several users who are given one address concurrently, one gets it.
 func changeUserToAnAddressInARace(t *testing.T, s store.Store) {
 	const users = 8
 	for i := range users {
@@ -171,7 +171,7 @@ func changeUserToAnAddressInARace(t *testing.T, s store.Store) {
 	}
 }
 
-// changeUserToAnOrganisation: to one that is stored or declared. Otherwise nothing happens.
+// changeUserToAnOrganisation: the organisation must be stored or declared. Otherwise nothing is changed.
 func changeUserToAnOrganisation(t *testing.T, s store.Store) {
 	must(t, s.AddOrganisation(t.Context(), organisation("globex")))
 	u := addUser(t, s, user("ada"))
@@ -193,8 +193,8 @@ func changeUserToAnOrganisation(t *testing.T, s store.Store) {
 	mustBe(t, s.RemoveOrganisation(t.Context(), "globex"), store.ErrInUse)
 }
 
-// bequeath gives the user families in every state and others beside them, and returns the ids of those that a change
-// of the user ends. One was ended before it, and one has expired: its access tokens may still live.
+// bequeath adds families of the user in every state and families of others, and returns the ids of those that a change of the user ends.
+// One had ended before, and one has expired: its access tokens may still live.
 func bequeath(t *testing.T, s store.Store, u *store.User) (living []string) {
 	t.Helper()
 	of := func(name string) *store.TokenFamily { return familyOf(u, u.ID+" "+name) }
@@ -214,11 +214,11 @@ func bequeath(t *testing.T, s store.Store, u *store.User) (living []string) {
 	return []string{spent.ID, unspent.ID, expired.ID, other.ID, session.ID}
 }
 
-// sameBequest holds what bequeath left against a step that ended the user's families.
+// sameBequest checks the families of bequeath after a step that ended the user's families.
 func sameBequest(t *testing.T, s store.Store, u *store.User, ended []store.Revocation, living []string) {
 	t.Helper()
 	sameEndings(t, s, slices.DeleteFunc(slices.Clone(ended), func(r store.Revocation) bool {
-		return r.ID == u.ID+" ended before" // the contract leaves open whether it is recorded again
+		return r.ID == u.ID+" ended before" // the contract does not say whether it is recorded again
 	}), living...)
 	if at := readFamily(t, s, u.ID+" ended before").RevokedAt; !sameTime(at, now.Add(-time.Hour)) {
 		t.Errorf("a family that had ended before has ended at %v", at)
@@ -228,7 +228,7 @@ func sameBequest(t *testing.T, s store.Store, u *store.User, ended []store.Revoc
 	}
 }
 
-// changeUserEndsFamilies (T61): each change, whatever it is, ends every family of the user.
+// changeUserEndsFamilies (T61): every change that ends tokens ends every family of the user.
 func changeUserEndsFamilies(t *testing.T, s store.Store) {
 	password, role, status := hash("m=8,t=1,p=1", "new"), store.RoleMember, store.UserDisabled
 	for _, c := range []struct {
@@ -248,8 +248,8 @@ func changeUserEndsFamilies(t *testing.T, s store.Store) {
 	}
 }
 
-// changeUserIsOneStep (M25): who sees the new version sees no living family of the old one, and finds the revocations
-// in the feed; and all families end together.
+// changeUserIsOneStep (M25): a reader that sees the new version sees no living family of the old one, and finds the revocations in the
+// feed. All families end together.
 func changeUserIsOneStep(t *testing.T, s store.Store) {
 	role := store.RoleMember
 	endedWithTheUser(t, s,
@@ -262,7 +262,7 @@ func changeUserIsOneStep(t *testing.T, s store.Store) {
 		})
 }
 
-// removeUserIsOneStep (M28): the same of a user that is gone.
+// removeUserIsOneStep (M28): the same for a removed user.
 func removeUserIsOneStep(t *testing.T, s store.Store) {
 	endedWithTheUser(t, s,
 		func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err },
@@ -286,7 +286,7 @@ func endedWithTheUser(t *testing.T, s store.Store, end func(id string) error, en
 	}
 }
 
-// changeUserInARace: of concurrent changes of different members none is lost, and each moves the version.
+// changeUserInARace: of concurrent changes of different members none is lost, and each changes the version.
 func changeUserInARace(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	password, role, status := hash("m=8,t=1,p=1", "new"), store.RoleMember, store.UserLocked
@@ -335,8 +335,8 @@ func rehashPassword(t *testing.T, s store.Store) {
 	sameUser(t, readUser(t, s, "bob"), user("bob"))
 }
 
-// rehashPasswordLosesToAChange: a hash that is not the one that was verified stays, and that is no error: a sign-in
-// with the old password must not undo the change of it.
+// rehashPasswordLosesToAChange: a hash other than the verified one stays, without an error: a sign-in with the old password must not undo
+// a change of the password.
 func rehashPasswordLosesToAChange(t *testing.T, s store.Store) {
 	old, changed := user("ada").PasswordHash, hash("m=8,t=1,p=1", "changed")
 	addUser(t, s, user("ada"))
@@ -350,7 +350,7 @@ func rehashPasswordLosesToAChange(t *testing.T, s store.Store) {
 	if got.Version != version {
 		t.Errorf("the version moved from %q to %q", version, got.Version)
 	}
-	for round := range 50 { // whoever comes first, the new password stands in the end
+	for round := range 50 { // in either order, the new password is stored in the end
 		u := addUser(t, s, user(fmt.Sprint("user ", round)))
 		must(t, errors.Join(race(2, func(i int) error {
 			if i == 0 {
@@ -365,7 +365,7 @@ func rehashPasswordLosesToAChange(t *testing.T, s store.Store) {
 	}
 }
 
-// removeUser: the user is gone from every read, its families have ended and can still be read.
+// removeUser: no read returns the user, and the user's families have ended and can still be read.
 func removeUser(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	addUser(t, s, user("bob"))
@@ -397,7 +397,7 @@ func removeUser(t *testing.T, s store.Store) {
 	mustBe(t, err, store.ErrNotFound)
 }
 
-// removeUserOnce: of concurrent removals one finds the user, and its families end in that one.
+// removeUserOnce: of concurrent removals one finds the user, and ends the families.
 func removeUserOnce(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	addFamilies(t, s, familyOf(u, "f"))
@@ -410,7 +410,7 @@ func removeUserOnce(t *testing.T, s store.Store) {
 	sameEndings(t, s, slices.Concat(ended...), "f")
 }
 
-// sameSchemes holds the schemes of the stored hashes against these, in whatever order.
+// sameSchemes compares the schemes of the stored hashes with want, in any order.
 func sameSchemes(t *testing.T, s store.UserStore, want ...string) {
 	t.Helper()
 	got, err := s.PasswordSchemes(t.Context())
@@ -420,8 +420,7 @@ func sameSchemes(t *testing.T, s store.UserStore, want ...string) {
 	}
 }
 
-// passwordSchemes: every scheme that a stored hash has now is named once, as passwords.SchemeOf names it. Who has no
-// password has no scheme.
+// passwordSchemes: every scheme of a stored hash is listed once, as passwords.SchemeOf names it. Users without a password have none.
 func passwordSchemes(t *testing.T, s store.Store) {
 	const weak, strong, bcrypt = "$argon2id$v=19$m=8,t=1,p=1", "$argon2id$v=19$m=19456,t=2,p=1", "$2b$12"
 	for id, password := range map[string]oauth.Secret{

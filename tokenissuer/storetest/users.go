@@ -26,7 +26,7 @@ var userChecks = []check{
 	{name: "UserHandedOutStaysAsItWas", test: userHandedOutStaysAsItWas},
 }
 
-// user returns a registration in which every field has a value of its own.
+// user returns a registration in which every field has a distinct value.
 func user(id string) *store.User {
 	return &store.User{
 		ID: id, Email: id + "@example.com", Name: "Zoë “" + id + "” O'Hara 🦊", Organisation: "acme",
@@ -43,14 +43,14 @@ func user(id string) *store.User {
 	}
 }
 
-// hash returns what has the form of an argon2id hash with these costs. It is nobody's: no store looks inside.
+// hash returns a text in the form of an argon2id hash with these costs. No store parses it further.
 func hash(costs, text string) oauth.Secret {
 	key := digest(text)
 	encode := base64.RawStdEncoding.EncodeToString
 	return oauth.NewSecret("$argon2id$v=19$" + costs + "$" + encode(key[:16]) + "$" + encode(key[:]))
 }
 
-// addUser registers a user of a declared organisation and returns it as the store has it.
+// addUser registers a user of a declared organisation and returns it as the store does.
 func addUser(t *testing.T, s store.Store, u *store.User) *store.User {
 	t.Helper()
 	if err := s.AddUser(t.Context(), u, true); err != nil {
@@ -59,7 +59,7 @@ func addUser(t *testing.T, s store.Store, u *store.User) *store.User {
 	return readUser(t, s, u.ID)
 }
 
-// readUser returns a user that must be there.
+// readUser returns a user, who must exist.
 func readUser(t *testing.T, s store.UserDirectory, id string) *store.User {
 	t.Helper()
 	u, err := s.User(t.Context(), id)
@@ -77,7 +77,7 @@ func listUsers(t *testing.T, s store.UserStore, organisation string) []*store.Us
 	return list
 }
 
-// sameUser compares two users but for the version, which is the store's own: it must be there.
+// sameUser compares two users except for the version, which the store sets and must not be empty.
 func sameUser(t *testing.T, got, want *store.User) {
 	t.Helper()
 	if got.ID != want.ID || got.Email != want.Email || got.Name != want.Name || got.Organisation != want.Organisation ||
@@ -91,10 +91,10 @@ func sameUser(t *testing.T, got, want *store.User) {
 	}
 }
 
-// userUnknown: there is nobody behind an id and an address that nobody added, and a step on it leaves nothing behind.
+// userUnknown: an unknown id or address finds no user, and a step on it leaves nothing behind.
 func userUnknown(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	must(t, Done(s.AddFamily(ctx, family("f")))) // "ada" is declared: no stored user
+	must(t, Done(s.AddFamily(ctx, family("f")))) // "ada" is declared, and not stored
 	_, err := s.User(ctx, "ada")
 	mustBe(t, err, store.ErrNotFound)
 	_, err = s.UserByEmail(ctx, "ada@example.com")
@@ -112,11 +112,11 @@ func userUnknown(t *testing.T, s store.Store) {
 		t.Errorf("an empty store lists %d users", len(list))
 	}
 	sameSchemes(t, s)
-	addUser(t, s, user("ada")) // the questions took neither id nor address
+	addUser(t, s, user("ada")) // the queries took neither id nor address
 }
 
-// userReadsBack: every field comes back by id and by address, times to the millisecond and zero times as zero. The
-// version is the store's, and only the configuration declares.
+// userReadsBack: every field comes back by id and by address, times to the millisecond and zero times as zero. The store sets the
+// version, and does not store Declared.
 func userReadsBack(t *testing.T, s store.Store) {
 	full := user("full")
 	bare := &store.User{
@@ -139,8 +139,8 @@ func userReadsBack(t *testing.T, s store.Store) {
 	}
 }
 
-// usersListed: the list has every user, whatever its status, in the order of the ids' bytes, in full; or those of one
-// organisation of exactly that id.
+// usersListed: the list has every user in full, whatever its status, sorted by the bytes of the ids, or those of exactly one
+// organisation.
 func usersListed(t *testing.T, s store.Store) {
 	ids := []string{"b", "a", "É", "B", "_", "a b", "a\U0001f4e6", "aé", "Z", "~"}
 	statuses := []store.UserStatus{store.UserActive, store.UserDisabled, store.UserLocked}
@@ -181,7 +181,7 @@ func userIDsAreBytes(t *testing.T, s store.Store) {
 	for _, id := range oddIDs {
 		addUser(t, s, user(id))
 	}
-	// A step hits the user that it names and no other.
+	// A step changes the user that it names and no other.
 	locked := store.UserLocked
 	_, err := s.ChangeUser(t.Context(), "%", edit(func(u *store.User) { u.Status = locked }), theEnd)
 	must(t, err)
@@ -204,8 +204,8 @@ func userIDsAreBytes(t *testing.T, s store.Store) {
 	}
 }
 
-// userAddressesAreBytes (T71): the core has made addresses canonical, and the store compares what it gets, byte for
-// byte: a second idea of equality would be a second account or a second bucket.
+// userAddressesAreBytes (T71): the core makes addresses canonical, and the store compares them byte for byte. Another notion of equality
+// would mean a second account or a second bucket.
 func userAddressesAreBytes(t *testing.T, s store.Store) {
 	for i, id := range oddIDs {
 		u := user(fmt.Sprint("user ", i))
@@ -226,7 +226,7 @@ func userAddressesAreBytes(t *testing.T, s store.Store) {
 	}
 }
 
-// userOutsideTheRules: the core lets no such id or address pass, but asking for one must not end the program.
+// userOutsideTheRules: the core rejects such ids and addresses, but a query for one must not crash the program.
 func userOutsideTheRules(t *testing.T, s store.Store) {
 	addUser(t, s, user("app"))
 	for _, id := range outsideTheRules {
@@ -242,8 +242,7 @@ func userOutsideTheRules(t *testing.T, s store.Store) {
 	}
 }
 
-// userAddressTaken: the one who comes second with an address changes nothing and has not used up its id. Whoever is
-// removed leaves the address to others.
+// userAddressTaken: adding a second user with an address changes nothing and does not take the id. A removed user frees the address.
 func userAddressTaken(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	second := user("bob")
@@ -263,7 +262,7 @@ func userAddressTaken(t *testing.T, s store.Store) {
 	sameUser(t, got, second)
 }
 
-// userAddressTakenInARace: of concurrent users with one address exactly one is added, and it is there whole.
+// userAddressTakenInARace: of concurrent users with one address exactly one is added, completely.
 func userAddressTakenInARace(t *testing.T, s store.Store) {
 	mine := func(i int) *store.User {
 		u := user(fmt.Sprint("racer ", i))
@@ -281,8 +280,8 @@ func userAddressTakenInARace(t *testing.T, s store.Store) {
 	}
 }
 
-// idGivenOnce (T68): an id that was given to a client or a user is given to nobody again, also when its owner was
-// removed: tokens of the first would pass for tokens of the second.
+// idGivenOnce (T68): an id of a client or a user is not given to another, even when its owner was removed: tokens of the first owner
+// would pass for tokens of the second.
 func idGivenOnce(t *testing.T, s store.Store) {
 	owners := []struct {
 		name        string
@@ -292,7 +291,7 @@ func idGivenOnce(t *testing.T, s store.Store) {
 			func(id string) error { return s.RemoveClient(t.Context(), id, revocation(id)) }},
 		{"user", func(id string) error {
 			u := user(id)
-			u.Email = oauth.NewID() + "@example.com" // the address is not what is taken
+			u.Email = oauth.NewID() + "@example.com" // the id is taken, not the address
 			return s.AddUser(t.Context(), u, true)
 		}, func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err }},
 	}
@@ -337,7 +336,7 @@ func idGivenOnceInARace(t *testing.T, s store.Store) {
 	}
 }
 
-// userHandedOutStaysAsItWas: a user that was read is a picture of that moment, shared and never changed.
+// userHandedOutStaysAsItWas: a user that was read is a snapshot, shared and never changed.
 func userHandedOutStaysAsItWas(t *testing.T, s store.Store) {
 	before := addUser(t, s, user("ada"))
 	version := before.Version

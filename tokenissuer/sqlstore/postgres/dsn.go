@@ -17,11 +17,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// errMisread says nothing of what stands in a connection string: whatever is misread may be a part of the password.
+// errMisread quotes nothing from the connection string, because any misread part may belong to the password.
 var errMisread = errors.New("the connection string can be read neither as a URL nor as key=value words: " +
 	"percent-encode what is special in a URL's password, and quote in words a value that has spaces")
 
-// misreadings are what the library may say of a connection string without quoting any of it.
+// misreadings are errors of the library that do not quote the connection string.
 var misreadings = []string{
 	"invalid port", "invalid connect_timeout", "sslmode is invalid", "invalid sslcertmode", "invalid require_auth",
 	"unknown target_session_attrs", "unknown channel_binding", "invalid min_protocol_version", "invalid max_protocol_version",
@@ -30,14 +30,14 @@ var misreadings = []string{
 	`both "sslcert" and "sslkey" are required`, "failed to read service",
 }
 
-// Parse reads a connection string, a URL or in key=value form, without connecting. What it leaves out comes from
-// the PG… environment variables, as with psql. The error quotes no part of it.
+// Parse validates a connection string, a URL or key=value words, without connecting. As with psql, the PG… environment variables supply
+// what it omits. The error quotes no part of it.
 func Parse(dsn oauth.Secret) error {
 	_, err := parse(dsn)
 	return err
 }
 
-// Place returns the servers and the database of a connection string, and nothing else of it.
+// Place returns the servers and the database of a connection string, without its credentials.
 func Place(dsn oauth.Secret) (string, error) {
 	config, err := parse(dsn)
 	if err != nil {
@@ -45,7 +45,7 @@ func Place(dsn oauth.Secret) (string, error) {
 	}
 	database := config.Database
 	if database == "" {
-		database = config.User // as the server takes it
+		database = config.User // as the server does
 	}
 	return fmt.Sprintf("database %s on %s", database, strings.Join(places(config), ", ")), nil
 }
@@ -65,7 +65,7 @@ func parse(dsn oauth.Secret) (*pgx.ConnConfig, error) {
 		return nil, errMisread
 	}
 	if config.ConnectTimeout == 0 {
-		// A request that finds the first host dead still reaches the last one.
+		// A request that finds the first host dead must still reach the last one.
 		config.ConnectTimeout = RequestTimeout / time.Duration(hosts(config))
 	}
 	if config.RuntimeParams["application_name"] == "" {
@@ -77,8 +77,7 @@ func parse(dsn oauth.Secret) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// misread returns an error for one of the library, whose own text quotes the connection string and does not always find
-// the password in it.
+// misread replaces an error of the library, whose text quotes the connection string and does not always redact the password.
 func misread(err error) error {
 	text := err.Error()
 	i := slices.IndexFunc(misreadings, func(reason string) bool { return strings.Contains(text, reason) })
@@ -88,8 +87,8 @@ func misread(err error) error {
 	return fmt.Errorf("%w (%s)", errMisread, misreadings[i])
 }
 
-// isTorn reports whether a URL has an @ behind the host, or a fragment: then a password with a / or a ? or a # in it was not
-// percent-encoded, and a part of it would be taken for a port, a database or a setting.
+// isTorn reports whether a URL has an @ after the host, or a fragment. It then contains a password with an unencoded /, ? or #, part of
+// which would be parsed as a port, a database or a setting.
 func isTorn(dsn string) bool {
 	_, rest, found := strings.Cut(dsn, "://")
 	if !found {
@@ -101,8 +100,8 @@ func isTorn(dsn string) bool {
 
 var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 
-// isPlausible reports whether the names in a configuration can be names. Those that cannot are parts of a password, and
-// whoever connects would tell them.
+// isPlausible reports whether the names in a configuration can be names. Those that cannot are parts of a password, and a connection
+// would send them to a server.
 func isPlausible(config *pgx.ConnConfig) bool {
 	for name := range config.RuntimeParams {
 		if !settingName.MatchString(name) {
@@ -117,8 +116,7 @@ func isPlausible(config *pgx.ConnConfig) bool {
 	return true
 }
 
-// hosts is how many places the connection string names, and one more when they are several, for what comes after the
-// connection.
+// hosts returns the number of places that the connection string names, plus one if there are several, for what follows the connection.
 func hosts(config *pgx.ConnConfig) int {
 	n := len(places(config))
 	if n > 1 {
@@ -127,7 +125,7 @@ func hosts(config *pgx.ConnConfig) int {
 	return n
 }
 
-// places lists where the connection string leads, in its order. The same place without TLS is no other.
+// places lists the places that the connection string names, in order. A place counts once, with and without TLS.
 func places(config *pgx.ConnConfig) []string {
 	list := []string{placeOf(config.Host, config.Port)}
 	for _, fallback := range config.Fallbacks {

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Code returns the SQLSTATE of what the server has refused; empty when it has refused nothing.
+// Code returns the SQLSTATE of an error that the server sent, or "" for any other error.
 func Code(err error) string {
 	var refusal *pgconn.PgError
 	if errors.As(err, &refusal) {
@@ -21,15 +21,15 @@ func Code(err error) string {
 	return ""
 }
 
-// RefusesValue reports whether the server has refused a value, and not the statement: a text that its encoding does not have, or one
-// that is too long for an index. Nothing has happened then.
+// RefusesValue reports whether the server refused a value rather than the statement: for example text that its encoding lacks, or that is
+// too long for an index. Nothing has happened then.
 func RefusesValue(err error) bool {
 	code := Code(err)
 	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") || strings.HasPrefix(code, "54")
 }
 
-// IsUnreachable reports whether an opening failed because the database could not be asked just then, so that it is worth
-// trying again: unlike a wrong password, or a schema of another version.
+// IsUnreachable reports whether opening the database failed because it was temporarily unavailable, and may succeed later. A wrong
+// password or another version of the schema is not such an error.
 func IsUnreachable(err error) bool {
 	if code := Code(err); code != "" {
 		switch code[:min(2, len(code))] {

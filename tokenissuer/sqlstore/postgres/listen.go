@@ -10,27 +10,27 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// reconnectPause is the longest time between two attempts to listen.
+// reconnectPause is the longest pause between two attempts to listen.
 const reconnectPause = time.Second
 
-// changesChannel is where nodes notify each other.
+// changesChannel is the channel on which nodes notify each other.
 const changesChannel = "gatehouse"
 
-// Watch calls changed when a node has notified the others, and whenever a notification may have been lost, until ctx ends. It
-// connects again when the connection is lost.
+// Watch calls changed when a node has notified the others, and whenever a notification may have been lost, until ctx ends. It reconnects
+// when the connection is lost.
 func (s *Server) Watch(ctx context.Context, changed func()) {
 	for ctx.Err() == nil {
 		err := s.listen(ctx, changed)
 		switch Code(err) {
-		case "0A000", "42601": // the statement is not known: a database of another make
+		case "0A000", "42601": // the server does not know LISTEN: it is only compatible with PostgreSQL
 			s.options.Warn("the database cannot notify: changes made by other nodes are seen within a second: %v", err)
 			return
 		}
-		_ = Pause(ctx, reconnectPause) // ended: so does the loop
+		_ = Pause(ctx, reconnectPause) // if it fails, so does the loop's condition
 	}
 }
 
-// listen listens on a connection of its own until that is lost.
+// listen listens on its own connection until it is lost.
 func (s *Server) listen(ctx context.Context, changed func()) error {
 	conn, err := pgx.ConnectConfig(ctx, s.config.Copy())
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Server) listen(ctx context.Context, changed func()) error {
 	defer func() {
 		closing, cancel := context.WithTimeout(context.Background(), s.options.NotifyTimeout)
 		defer cancel()
-		_ = conn.Close(closing) // it is of no further use
+		_ = conn.Close(closing) // the connection is not used again
 	}()
 	if err := s.within(ctx, func(ctx context.Context) error {
 		_, err := conn.Exec(ctx, `LISTEN `+changesChannel)
@@ -47,7 +47,7 @@ func (s *Server) listen(ctx context.Context, changed func()) error {
 	}); err != nil {
 		return err
 	}
-	changed() // for what came while the connection was down
+	changed() // for notifications that were missed without a connection
 	for {
 		if err := s.await(ctx, conn); err != nil {
 			return err
@@ -56,7 +56,7 @@ func (s *Server) listen(ctx context.Context, changed func()) error {
 	}
 }
 
-// await waits for a notification, and makes sure meanwhile that the connection is alive.
+// await waits for a notification, and meanwhile checks that the connection is alive.
 func (s *Server) await(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		waiting, cancel := context.WithTimeout(ctx, s.options.Silence)
@@ -81,8 +81,8 @@ func (s *Server) within(ctx context.Context, ask func(context.Context) error) er
 	return ask(ctx)
 }
 
-// Notifier tells other nodes that something is new. A step does not wait for its notification, and a node that misses it asks a
-// second later anyway.
+// Notifier notifies other nodes of changes. A step does not wait for its notification. A node that misses it polls within a second
+// anyway.
 type Notifier struct {
 	db      *sql.DB
 	timeout time.Duration
@@ -92,12 +92,12 @@ type Notifier struct {
 	stopped chan struct{}
 }
 
-// Notifier returns one that uses connections of db.
+// Notifier returns a Notifier that uses connections of db.
 func (s *Server) Notifier(db *sql.DB) *Notifier {
 	return &Notifier{db: db, timeout: s.options.NotifyTimeout, pending: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
 
-// Tell notifies the other nodes. Many calls at a time become one notification. A nil Notifier does nothing.
+// Tell notifies the other nodes. Concurrent calls share one notification. On a nil Notifier it does nothing.
 func (n *Notifier) Tell() {
 	if n == nil {
 		return
@@ -109,7 +109,7 @@ func (n *Notifier) Tell() {
 	}
 }
 
-// Close ends the notifier. A nil one does nothing.
+// Close stops the notifier. On a nil Notifier it does nothing.
 func (n *Notifier) Close() {
 	if n != nil {
 		n.stop.Do(func() { close(n.stopped) })
@@ -123,7 +123,7 @@ func (n *Notifier) send() {
 			return
 		case <-n.pending:
 			ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
-			_, _ = n.db.ExecContext(ctx, `NOTIFY `+changesChannel) // see above
+			_, _ = n.db.ExecContext(ctx, `NOTIFY `+changesChannel) // a node that misses it polls
 			cancel()
 		}
 	}

@@ -31,8 +31,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestK7MisreadConnectionString: a connection string that cannot be read as it was meant is refused before anybody connects
-// with it, and the error tells no part of the password, wherever that has come to stand.
+// TestK7MisreadConnectionString: a connection string that is not parsed as intended is refused before it is used to connect, and the
+// error contains no part of the password, wherever the parser put it.
 func TestK7MisreadConnectionString(t *testing.T) {
 	for _, c := range []struct{ name, dsn, reason string }{
 		{"port that is none", "postgres://user:S3cret@host:port/db", "invalid port"},
@@ -78,8 +78,8 @@ func TestK7MisreadConnectionString(t *testing.T) {
 	}
 }
 
-// TestF13IsUnreachable: the server has no free connection, is starting up or gone → it counts as away, and a wrong password does not. A code is
-// whatever the server, or what stands between, sends.
+// TestF13IsUnreachable: the server has no free connection, is starting up or gone → it counts as away, and a wrong password does not. The
+// SQLSTATE may come from the server or from a proxy.
 func TestF13IsUnreachable(t *testing.T) {
 	for code, want := range map[string]bool{"": false, "5": false, "57": true, "57P03": true, "53300": true, "25006": true, "28P01": false} {
 		if got := IsUnreachable(&pgconn.PgError{Code: code}); got != want {

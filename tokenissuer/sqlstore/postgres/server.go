@@ -1,5 +1,5 @@
-// Package postgres connects to one database of a PostgreSQL server: what its connection string says, which settings the connections
-// have, when a silent one is given up, how nodes notify each other, and what the errors mean. It knows nothing of the tables in it.
+// Package postgres connects to one database of a PostgreSQL server: connection strings, connection settings, detection of silent
+// connections, notifications between nodes, and the meaning of errors. It does not know the tables.
 package postgres
 
 import (
@@ -21,42 +21,41 @@ import (
 const (
 	// RequestTimeout is how long a request waits for a connection and its answer.
 	RequestTimeout = 2 * time.Second
-	// BackgroundTimeout is how long a query waits that no request does, unless it says otherwise.
+	// BackgroundTimeout is how long a query waits that no request waits for, unless it sets a deadline.
 	BackgroundTimeout = time.Minute
-	// pingWithin is how long a connection that no request has used for IdleAfter may take to prove that it is alive. When a
-	// host or a firewall has died silently, all connections are dead and none says so: it leaves time for two of them and a
-	// new one.
+	// pingWithin is how long a connection that no request has used for IdleAfter may take to answer a ping. When a host or a firewall
+	// dies silently, all connections are dead and none reports it. The time allows for two of them and a new one.
 	pingWithin = RequestTimeout / 3
-	// IdleAfter is how long a connection is unused before it is asked whether it is alive.
+	// IdleAfter is how long a connection may be unused before it is pinged.
 	IdleAfter = time.Second
-	// maxJitter spreads the attempts to reconnect, so that not every node comes back in the same millisecond.
+	// maxJitter spreads attempts to reconnect. Otherwise all nodes would come back in the same millisecond.
 	maxJitter = 100 * time.Millisecond
-	// oldest is the first version that this was made for.
+	// oldest is the oldest supported version.
 	oldest = 150000
 )
 
 // Options are the settings of a Server.
 type Options struct {
 	Warn func(format string, args ...any)
-	// ServerTimeout is how long the server lets a transaction do nothing, and a statement of a request run. A node that is cut
-	// off must not hold a lock for longer than others wait for it.
+	// ServerTimeout is how long the server lets a transaction be idle, and a statement of a request run. A node that is cut off must not
+	// hold a lock for longer than others wait for it.
 	ServerTimeout time.Duration
-	// NotifyTimeout is how long a notification may take, and a query on the connection that listens.
+	// NotifyTimeout is how long a notification, and a query on the listening connection, may take.
 	NotifyTimeout time.Duration
-	// Silence is how long a listener hears nothing before it asks whether the connection is still there.
+	// Silence is how long a listener hears nothing before it checks the connection.
 	Silence time.Duration
 }
 
-// Server makes connections to one database.
+// Server opens connections to one database.
 type Server struct {
 	config  *pgx.ConnConfig
 	options Options
 	sockets sockets
-	// failedAt is when a connection could not be made last, in Unix nanoseconds.
+	// failedAt is when a connection last failed, in Unix nanoseconds.
 	failedAt atomic.Int64
 }
 
-// New reads the connection string. It does not connect.
+// New parses the connection string. It does not connect.
 func New(dsn oauth.Secret, options Options) (*Server, error) {
 	config, err := parse(dsn)
 	if err != nil {
@@ -67,24 +66,24 @@ func New(dsn oauth.Secret, options Options) (*Server, error) {
 	return s, nil
 }
 
-// Requests returns a pool of at most size connections for what requests wait for. It connects when it is used.
+// Requests returns a pool of at most size connections for requests. It connects when it is used.
 func (s *Server) Requests(size int) *sql.DB {
 	return s.open(size, sessionSettings(s.options.ServerTimeout, s.options.ServerTimeout), stdlib.OptionShouldPing(isSilent))
 }
 
-// Background is Requests for what no request waits for. A connection that is silent is not found out before it is used.
+// Background is Requests for queries that no request waits for. It detects a silent connection only by using it.
 func (s *Server) Background(size int) *sql.DB {
 	return s.open(size, sessionSettings(s.options.ServerTimeout, BackgroundTimeout), stdlib.OptionShouldPing(neverPing))
 }
 
-// Unlimited is one connection whose statements may take as long as they need.
+// Unlimited returns a pool of one connection without a limit on the time of statements.
 func (s *Server) Unlimited() *sql.DB { return s.open(1, "") }
 
-// Hurry ends within a second whatever is under way on any connection. Without it, closing the pools of a silent server takes minutes.
+// Hurry ends all operations on all connections within a second. Without it, closing the pools of a silent server takes minutes.
 func (s *Server) Hurry() { s.sockets.hurry() }
 
-// sessionSettings are those of a connection whose transactions may do nothing, and whose statements may run, for so long. What is acknowledged must survive a crash of the
-// server: a setting of the database that says otherwise is overruled, a stricter one kept.
+// sessionSettings returns the settings of a connection: how long a transaction may be idle and a statement may run. An acknowledged
+// commit must survive a crash of the server: they override a weaker setting of the database, and keep a stricter one.
 func sessionSettings(idle, statement time.Duration) string {
 	return fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d; SET statement_timeout = %d;
 		SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit', true) IN ('off', 'local')`,
@@ -110,20 +109,20 @@ func (s *Server) open(size int, settings string, options ...stdlib.OptionOpenDB)
 
 func neverPing(context.Context, stdlib.ShouldPingParams) bool { return false }
 
-// isSilent pings a connection that was idle, and closes it when there is no answer. The library would wait for one for as
-// long as the request has time.
+// isSilent pings a connection that was idle, and closes it when it does not answer. The library alone would wait as long as the request
+// has time.
 func isSilent(ctx context.Context, p stdlib.ShouldPingParams) bool {
 	if p.IdleDuration < IdleAfter {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingWithin)
 	defer cancel()
-	return p.Conn.Ping(ctx) != nil // true: the library's own ping finds it closed, and another one is used
+	return p.Conn.Ping(ctx) != nil // true: the library's own ping finds it closed, and the pool uses another one
 }
 
-// spread makes attempts that follow a failed one wait a random moment.
+// spread delays attempts to connect that follow a failed one by a random time.
 func (s *Server) spread(ctx context.Context, _ *pgx.ConnConfig) error {
-	last := s.failedAt.Swap(time.Now().UnixNano()) // until the connection is there
+	last := s.failedAt.Swap(time.Now().UnixNano()) // assume failure until the connection is open
 	if last == 0 || time.Since(time.Unix(0, last)) > time.Second {
 		return nil
 	}
@@ -144,7 +143,7 @@ func Pause(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// CheckVersion warns of a server that is older than what this was made for.
+// CheckVersion warns of a server that is older than the oldest supported version.
 func (s *Server) CheckVersion(ctx context.Context, db *sql.DB) error {
 	var version string
 	if err := db.QueryRowContext(ctx, `SHOW server_version_num`).Scan(&version); err != nil {

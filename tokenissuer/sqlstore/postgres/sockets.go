@@ -9,11 +9,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// closeWithin is how long connections have to say goodbye.
+// closeWithin is how long the termination of a connection may take.
 const closeWithin = time.Second
 
-// sockets are the open connections to a server. Closing a store says goodbye on each, one after the other and for each
-// statement that was prepared; with a server that is silent that would take minutes.
+// sockets are the open connections to a server. Closing a store terminates them one after the other, and closes each prepared statement.
+// With a silent server that would take minutes.
 type sockets struct {
 	mu   sync.Mutex
 	open map[*socket]struct{}
@@ -24,7 +24,7 @@ type socket struct {
 	of *sockets
 }
 
-// dial dials as another function does, and remembers what that returns.
+// dial wraps a dial function and keeps track of the connections that it returns.
 func (s *sockets) dial(dial pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		connection, err := dial(ctx, network, addr)
@@ -50,11 +50,11 @@ func (s *socket) Close() error {
 	return s.Conn.Close()
 }
 
-// hurry ends soon whatever is under way on any connection.
+// hurry sets a short deadline on all operations of all connections.
 func (s *sockets) hurry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for connection := range s.open {
-		_ = connection.SetDeadline(time.Now().Add(closeWithin)) // one that cannot have a deadline is closed
+		_ = connection.SetDeadline(time.Now().Add(closeWithin)) // a connection without deadlines is closed
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// check makes sure that the settings took, on which durability rests, and that the file is sound. SQLite keeps another journal
-// without a word where a file system cannot do the one it was asked for.
+// check verifies the settings on which durability depends, and that the file is sound. Where a file system does not support the requested
+// journal mode, SQLite silently keeps another one.
 func (d *Database) check(ctx context.Context, options Options) error {
 	for _, check := range []struct{ pragma, want, otherwise string }{
 		{"journal_mode", "wal", "the file system does not allow a write-ahead log: use a local disk"},
@@ -36,10 +36,10 @@ func (d *Database) check(ctx context.Context, options Options) error {
 	return d.checkAllBut(ctx, options.LargeTables)
 }
 
-// CheckAll looks for damage in all of a file that is in use.
+// CheckAll checks the complete file for damage. The file may be in use.
 func (d *Database) CheckAll(ctx context.Context) error { return checkSound(ctx, d.Read, "1") }
 
-// checkAllBut looks for damage in all tables but those.
+// checkAllBut checks all other tables for damage.
 func (d *Database) checkAllBut(ctx context.Context, large []string) error {
 	tables, err := d.tables(ctx)
 	for _, table := range tables {
@@ -55,7 +55,7 @@ func (d *Database) tables(ctx context.Context) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err returns what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	for rows.Next() {
 		var name string
 		if err := rows.Scan(&name); err != nil {
@@ -66,7 +66,7 @@ func (d *Database) tables(ctx context.Context) (names []string, err error) {
 	return names, rows.Err()
 }
 
-// checkSound looks for damage: in a table, or in everything when what is "1".
+// checkSound checks a table for damage, or everything when what is "1".
 func checkSound(ctx context.Context, db *sql.DB, what string) error {
 	var got string
 	if err := db.QueryRowContext(ctx, "PRAGMA quick_check("+what+")").Scan(&got); err != nil {

@@ -14,13 +14,13 @@ func isBusy(err error) bool {
 	return errors.Is(err, errLogInUse) || errors.As(err, &failure) && failure.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
-// IsMissingTable reports whether a statement names a table that does not exist. SQLite has no code of its own for that.
+// IsMissingTable reports whether a statement names a table that does not exist. SQLite has no error code for that.
 func IsMissingTable(err error) bool {
 	var failure *driver.Error
 	return errors.As(err, &failure) && failure.Code()&0xff == sqlite3.SQLITE_ERROR && strings.Contains(failure.Error(), "no such table")
 }
 
-// Explain puts what an operator can do before the driver's words.
+// Explain prefixes the driver's error with what an operator can do.
 func Explain(err error) error {
 	var failure *driver.Error
 	if !errors.As(err, &failure) {

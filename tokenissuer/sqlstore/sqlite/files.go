@@ -9,21 +9,21 @@ import (
 	"sync"
 )
 
-// filesMu lets one opening at a time create a file. POSIX locks belong to the process: closing any descriptor of a
-// file drops all locks that the process holds on it, those of SQLite included. So an existing database is never
-// opened here, and a new one is closed before anybody else in this process can have it open.
+// filesMu serializes openings that may create a file. POSIX locks belong to the process: closing any descriptor of a file drops all of
+// the process's locks on it, including SQLite's. An existing database is therefore never opened here, and a new one is closed before any
+// other goroutine can have it open.
 var filesMu sync.Mutex
 
-// prepareFiles makes sure that the database, its log and its directory belong to uid and are closed to others, before
-// SQLite reads or writes a byte: signing keys lie in there. SQLite gives the files that it makes beside the database
-// the database's own mode, whatever the umask.
+// prepareFiles makes sure that the database, its log and its directory belong to uid and are closed to others, before SQLite reads or
+// writes a byte: they contain signing keys. SQLite gives the files that it creates next to the database the database's mode, whatever the
+// umask.
 func prepareFiles(path string, uid int, warn Warn) error {
 	filesMu.Lock()
 	defer filesMu.Unlock()
 	if err := prepareDirectory(path, uid, warn); err != nil {
 		return err
 	}
-	// The log is looked at first: a process that starts at the same time writes the database before its log.
+	// Check the log first: a process that starts at the same time writes the database before its log.
 	wal, err := tightenFile(path+"-wal", uid, warn)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func prepareFiles(path string, uid int, warn Warn) error {
 	}
 	switch {
 	case wal > 0 && size <= 0:
-		// SQLite would throw the log away, and with it everything that was acknowledged and not moved yet.
+		// SQLite would delete the log, and with it all acknowledged commits that are not yet in the database.
 		return fmt.Errorf("there is a write-ahead log and its database is missing or empty: restore the database, or move %s-wal away", path)
 	case size == 0:
 		warn("%s was empty: starting with nothing in it", path)
@@ -49,8 +49,8 @@ func prepareFiles(path string, uid int, warn Warn) error {
 	return nil
 }
 
-// prepareDirectory creates the directory as 0700, or tightens it when it holds nothing but this database. A directory
-// that is shared with other things is left as it is, and refused if others may put files there.
+// prepareDirectory creates the directory with mode 0700, or restricts it to 0700 when it contains only this database. It leaves a
+// directory with other content unchanged, and refuses it if others can create files there.
 func prepareDirectory(path string, uid int, warn Warn) error {
 	dir := filepath.Dir(path)
 	info, err := os.Lstat(dir)
@@ -98,7 +98,7 @@ func prepareDirectory(path string, uid int, warn Warn) error {
 	return nil
 }
 
-// holdsOnly reports whether nothing is in the directory but the database of that name and its companions.
+// holdsOnly reports whether the directory contains only the named database and its companion files.
 func holdsOnly(dir, name string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -114,7 +114,7 @@ func holdsOnly(dir, name string) (bool, error) {
 	return true, nil
 }
 
-// missing is the size of a file that is not there.
+// missing is the size of a file that does not exist.
 const missing = -1
 
 // tightenFile closes a file to others, and returns its size or missing.
@@ -155,8 +155,8 @@ func tighten(path string, from, to fs.FileMode, warn Warn) error {
 	return nil
 }
 
-// createFile makes an empty file of mode 0600 whose name survives a power cut. A file that another process has made
-// in the meantime is as good.
+// createFile creates an empty file with mode 0600 whose name survives a power loss. It accepts a file that another process has created in
+// the meantime.
 func createFile(path string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -165,7 +165,7 @@ func createFile(path string) error {
 	if err != nil {
 		return err
 	}
-	// The umask may have taken from the mode; it cannot have added to it.
+	// The umask may have removed bits from the mode. It cannot have added any.
 	if err := errors.Join(file.Chmod(0o600), file.Sync(), file.Close()); err != nil {
 		return err
 	}

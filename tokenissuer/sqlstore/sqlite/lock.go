@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// errLogInUse: another connection reads an older state, or writes.
+// errLogInUse: another connection reads an older snapshot, or writes.
 var errLogInUse = errors.New("the write-ahead log is in use")
 
-// lockPoll is how often a writer asks whether another process's has ended. SQLite's own waiting sleeps a tenth of a second between
-// two queries in the end, and a process that commits without a pause is hardly ever met in that way.
+// lockPoll is how often a writer checks whether another process has finished. SQLite's own wait eventually sleeps a tenth of a second
+// between checks, and then rarely gets the lock from a process that commits without a pause.
 const lockPoll = time.Millisecond
 
-// AwaitLock tries something until no other process is in its way, or the lock timeout or stop ends it.
+// AwaitLock calls try until no other process blocks it, or until the lock timeout or stop ends the wait.
 func (d *Database) AwaitLock(stop <-chan struct{}, try func() error) error {
 	for end := time.Now().Add(d.lockTimeout); ; {
 		err := try()
@@ -28,7 +28,7 @@ func (d *Database) AwaitLock(stop <-chan struct{}, try func() error) error {
 	}
 }
 
-// TruncateLog moves the write-ahead log into the database and empties it, so that no older state of a page is left.
+// TruncateLog moves the write-ahead log into the database and empties it, which removes older versions of pages.
 func (d *Database) TruncateLog(ctx context.Context) error {
 	var busy, logged, moved int
 	return d.AwaitLock(ctx.Done(), func() error {

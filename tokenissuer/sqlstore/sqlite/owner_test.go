@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// TestK5ForeignOwner asks as another user than the one who owns file and directory. Root's directories are trusted,
-// its files are not ours.
+// TestK5ForeignOwner runs as another user than the owner of file and directory. A directory of root is trusted, a file of root is not.
 func TestK5ForeignOwner(t *testing.T) {
 	ignore := func(string, ...any) {}
 	path := filepath.Join(t.TempDir(), "data", "gatehouse.db")

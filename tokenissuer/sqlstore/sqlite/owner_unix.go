@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// permissionsMatter reports whether the mode of a file says who may open it.
+// permissionsMatter reports whether the mode of a file determines who may open it.
 const permissionsMatter = true
 
 // ownerOf returns the user id of a file's owner.
@@ -20,7 +20,7 @@ func ownerOf(info fs.FileInfo, otherwise int) int {
 	return otherwise
 }
 
-// syncDirectory makes the names in a directory durable, as far as we may look into it.
+// syncDirectory makes the names in a directory durable, if the process may open it.
 func syncDirectory(path string) error {
 	dir, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestAwaitLockAsksOften: another process that commits without a pause lets go for some microseconds between two
-// commits, which SQLite's own way of waiting, ten queries a second, seldom meets.
+// TestAwaitLockAsksOften: another process that commits without a pause releases the lock for some microseconds between two commits.
+// SQLite's own wait, with ten attempts a second, seldom succeeds then.
 func TestAwaitLockAsksOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &Database{lockTimeout: 2 * time.Second}

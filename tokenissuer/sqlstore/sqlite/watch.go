@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// keptLog is the size to which the write-ahead log shrinks when it starts over: what a busy minute needs.
+	// keptLog is the size to which the write-ahead log shrinks when it restarts: what a busy minute needs.
 	keptLog = 8 << 20
-	// largeLog is the size of the log at which the operator is warned. It means that for long nothing could be moved into
-	// the database, because a process reads an older state.
+	// largeLog is the size of the log at which the operator is warned. It means that nothing could be moved into the database for a long
+	// time, because a process reads an older snapshot.
 	largeLog = 64 << 20
 )
 
 // errMoved: SQLite itself would go on writing into files that no longer have a name.
 var errMoved = errors.New("the database is not where it was opened")
 
-// Lasts returns an error when a commit would not last. It is asked amid a transaction, when the log exists, and by one goroutine
-// at a time.
+// Lasts returns an error when a commit would not be durable. Call it during a transaction, when the log exists, and from one goroutine at
+// a time.
 func (d *Database) Lasts() error {
 	if d.path == "" {
-		return nil // nothing of it is meant to last
+		return nil // a database in memory is not durable
 	}
 	database, err := os.Lstat(d.path)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package writequeue lets callers that write at the same time share a transaction, because the commit is what costs. One goroutine
-// runs the steps of all waiting callers in one transaction, and answers them after it. A step never waits for others to join it:
-// a single one runs at once, and those that arrive meanwhile share the next transaction.
+// Package writequeue lets concurrent writers share a transaction, because the commit is what costs. One goroutine runs the steps of all
+// waiting callers in one transaction, and answers them after the commit. A step never waits for others to join it: a single step runs at
+// once, and those that arrive meanwhile share the next transaction.
 package writequeue
 
 import (
@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// maxBatch is how many steps share a transaction, so that the first of them does not wait long for the last.
+	// maxBatch is how many steps share a transaction. It limits how long the first of them waits for the last.
 	maxBatch = 256
-	// maxQueued is how many steps wait for their turn. A further caller waits for a place until its context ends.
+	// maxQueued is how many steps may wait. A further caller blocks until there is room or its context ends.
 	maxQueued = 4 * maxBatch
-	// maxYield is how long after its beginning a batch still lets others arrive.
+	// maxYield is how long after its beginning a batch still yields to let others join.
 	maxYield = 2 * time.Millisecond
 )
 
 var (
 	errClosed = errors.New("the store is closed")
-	// errStopped is what a step's neighbours get when it ends the goroutine of the queue.
+	// errStopped is the error of the other steps in a batch when one step ends the queue's goroutine.
 	errStopped = errors.New("the writer has stopped")
-	// ErrUnknown is returned to a caller who gives up while the step runs: its outcome is unknown.
+	// ErrUnknown is returned to a caller that gives up while its step runs: the outcome is unknown.
 	ErrUnknown = errors.New("gave up waiting, nobody knows whether it happened")
 )
 
-// Queue runs the steps of concurrent callers, which are of type S, in batches.
+// Queue runs the steps of concurrent callers, which have type S, in batches.
 type Queue[S any] struct {
 	waiting chan *Call[S]
 	once    sync.Once
-	// closing is closed when no further step is to begin, ended when the goroutine has gone.
+	// closing is closed when no further step may begin, ended when the goroutine has ended.
 	closing, ended chan struct{}
 	transact       func(*Batch[S]) error
 }
@@ -42,18 +42,18 @@ type Queue[S any] struct {
 // Call is a step whose caller waits.
 type Call[S any] struct {
 	Step S
-	// Err is the step's own result, which transact sets. Nil: it has succeeded, if the transaction does.
+	// Err is the step's own result, which transact sets. Nil: the step succeeds if the transaction does.
 	Err error
-	// Context never ends: an interrupted statement would take the neighbours' steps with it.
+	// Context never ends: an interrupted statement would abort the other steps of the batch.
 	Context context.Context
 
-	// taken is set once: by the queue when the step begins, or by its caller who gives up before that.
+	// taken is set once: by the queue when the step begins, or by a caller that gives up before that.
 	taken  atomic.Bool
-	answer chan error // has room, so that the queue waits for no caller
+	answer chan error // buffered, because the queue must not wait for a caller
 }
 
-// New starts a queue. Its goroutine calls transact for each batch. Run returns an error of transact to all
-// callers in the batch; without one, each gets the Err of its own call.
+// New starts a queue. Its goroutine calls transact for each batch. If transact returns an error, Run returns it to all callers in the
+// batch. Otherwise each caller gets the Err of its own call.
 func New[S any](transact func(*Batch[S]) error) *Queue[S] {
 	q := &Queue[S]{
 		waiting: make(chan *Call[S], maxQueued), closing: make(chan struct{}), ended: make(chan struct{}), transact: transact,
@@ -62,21 +62,20 @@ func New[S any](transact func(*Batch[S]) error) *Queue[S] {
 	return q
 }
 
-// Close lets the transaction that is under way end. Calls of Run that still wait return an error, and so do later
-// ones. A second Close does nothing.
+// Close waits for the current transaction to end. Waiting and later calls of Run return an error. A second Close does nothing.
 func (q *Queue[S]) Close() {
 	q.once.Do(func() { close(q.closing) })
 	<-q.ended
 }
 
-// Closing is closed when no further step is to begin.
+// Closing returns a channel that is closed when no further step may begin.
 func (q *Queue[S]) Closing() <-chan struct{} { return q.closing }
 
-// Waiting returns how many steps wait for their turn.
+// Waiting returns the number of steps that wait.
 func (q *Queue[S]) Waiting() int { return len(q.waiting) }
 
-// Run hands a step to the queue and waits for its result, or until ctx ends. A step that has not begun by then never will; of
-// one that has, the error is ErrUnknown.
+// Run passes a step to the queue and waits for its result, or until ctx ends. A step that has not begun by then never runs. For one that
+// has begun, Run returns ErrUnknown.
 func (q *Queue[S]) Run(ctx context.Context, step S) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -110,7 +109,7 @@ func (q *Queue[S]) Run(ctx context.Context, step S) error {
 	}
 }
 
-// take reports whether it is the first call of take: the queue then runs the step, or its caller gives it up.
+// take reports whether it is the first call of take. Either the queue takes the call to run it, or the caller to abandon it.
 func (c *Call[S]) take() bool { return c.taken.CompareAndSwap(false, true) }
 
 func (q *Queue[S]) serve() {
@@ -136,12 +135,12 @@ func (q *Queue[S]) isClosing() bool {
 // Batch is the calls that share a transaction.
 type Batch[S any] struct {
 	queue *Queue[S]
-	first *Call[S] // nil: it was taken
+	first *Call[S] // nil: Next has returned it
 	calls []*Call[S]
 	began time.Time
 }
 
-// run calls transact and answers all callers, also when transact ends the goroutine.
+// run calls transact and answers all callers, even if transact ends the goroutine.
 func (b *Batch[S]) run() {
 	outcome := errStopped
 	defer func() {
@@ -155,13 +154,13 @@ func (b *Batch[S]) run() {
 	outcome = b.queue.transact(b)
 }
 
-// Calls are those that Next has returned.
+// Calls returns the calls that Next has returned so far.
 func (b *Batch[S]) Calls() []*Call[S] { return b.calls }
 
-// Next adds the call that waits next to the batch; nil when none waits, the batch is full or the queue is being closed.
+// Next adds the next waiting call to the batch. It returns nil when none waits, the batch is full or the queue is closing.
 func (b *Batch[S]) Next() *Call[S] {
 	for c := b.next(); c != nil; c = b.next() {
-		if c.take() { // else its caller has given up
+		if c.take() { // otherwise its caller has given up
 			b.calls = append(b.calls, c)
 			return c
 		}
@@ -169,9 +168,9 @@ func (b *Batch[S]) Next() *Call[S] {
 	return nil
 }
 
-// NextOrYield is Next, but yields the processor once when no call waits, so that callers which are ready to run can join: on a busy
-// machine each of them would else have a transaction to itself. It costs nothing when no goroutine is ready. It stops yielding
-// maxYield after the batch began, because each yield takes long when many goroutines are ready.
+// NextOrYield is Next, but yields the processor once when no call waits, which lets runnable callers join. On a busy machine each of them
+// would otherwise get its own transaction. Yielding is free when no goroutine is runnable. It stops maxYield after the batch began,
+// because each yield takes long when many goroutines are runnable.
 func (b *Batch[S]) NextOrYield() *Call[S] {
 	if c := b.Next(); c != nil || time.Since(b.began) > maxYield {
 		return c

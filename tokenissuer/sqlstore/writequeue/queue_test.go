@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// begin has the queue run a step that lasts until release is called, so that whoever comes meanwhile waits.
+// begin makes the queue run a step that lasts until release is called. Other steps wait meanwhile.
 func begin(t *testing.T, q *Queue[func()]) (held <-chan error, release func()) {
 	t.Helper()
 	begun, gate := make(chan struct{}), make(chan struct{})
@@ -23,7 +23,7 @@ func start(ctx context.Context, q *Queue[func()], step func()) <-chan error {
 	return result
 }
 
-// lineUp lets the steps wait in their order.
+// lineUp queues the steps in order.
 func lineUp(t *testing.T, q *Queue[func()], steps ...func()) (results []<-chan error) {
 	t.Helper()
 	for i, step := range steps {
@@ -33,14 +33,14 @@ func lineUp(t *testing.T, q *Queue[func()], steps ...func()) (results []<-chan e
 	return results
 }
 
-// await returns when that many wait.
+// await returns when that many steps wait.
 func await(q *Queue[func()], waiting int) {
 	for q.Waiting() != waiting {
 		runtime.Gosched()
 	}
 }
 
-// runAll runs every step, and keeps how many there are in each batch.
+// runAll runs every step, and records the size of each batch.
 func runAll(sizes *[]int) func(*Batch[func()]) error {
 	return func(b *Batch[func()]) error {
 		for c := b.Next(); c != nil; c = b.NextOrYield() {
@@ -51,7 +51,7 @@ func runAll(sizes *[]int) func(*Batch[func()]) error {
 	}
 }
 
-// TestQueueIsBounded fills the queue. Who comes then waits outside, and a batch takes no more than its share.
+// TestQueueIsBounded fills the queue. A further caller waits outside it, and a batch takes at most its share.
 func TestQueueIsBounded(t *testing.T) {
 	var sizes []int
 	q := New(runAll(&sizes))
@@ -86,7 +86,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// TestClose: what has begun is answered with its own result, who waits is told, and nobody hangs.
+// TestClose: a step that has begun returns its own result, waiting callers get an error, and none hangs.
 func TestClose(t *testing.T) {
 	var sizes []int
 	q := New(runAll(&sizes))
@@ -109,7 +109,7 @@ func TestClose(t *testing.T) {
 	q.Close()
 }
 
-// TestStoppedWriter ends the goroutine from inside of a step, as a test's own t.Fatal would. Everybody is told.
+// TestStoppedWriter ends the goroutine from within a step, as t.Fatal in a test would. All callers get an error.
 func TestStoppedWriter(t *testing.T) {
 	var sizes []int
 	q := New(runAll(&sizes))
@@ -126,7 +126,7 @@ func TestStoppedWriter(t *testing.T) {
 	}
 }
 
-// TestFailedBatch: an error of the transaction is everybody's, whatever became of the own step.
+// TestFailedBatch: an error of the transaction is returned to all callers, whatever the result of their own step.
 func TestFailedBatch(t *testing.T) {
 	lost, own := errors.New("lost"), errors.New("own")
 	fail := true
