@@ -12,12 +12,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // provision builds our own issuer, or what keeps the sessions of browsers where there is no issuer for applications.

@@ -9,10 +9,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // Parts are the components of an authorization server (RFC 6749 §1.1). Each endpoint and each grant type uses those that it needs.

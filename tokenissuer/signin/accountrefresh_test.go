@@ -2,13 +2,13 @@ package signin_test
 
 import (
 	"fmt"
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 

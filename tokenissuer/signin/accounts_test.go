@@ -1,7 +1,6 @@
 package signin_test
 
 import (
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 

@@ -2,12 +2,12 @@ package signin_test
 
 import (
 	"errors"
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 

@@ -1,11 +1,11 @@
 package signin_test
 
 import (
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"testing"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 

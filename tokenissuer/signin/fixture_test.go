@@ -3,7 +3,6 @@ package signin_test
 import (
 	"context"
 	"errors"
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"

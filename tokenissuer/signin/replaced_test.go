@@ -2,11 +2,11 @@ package signin_test
 
 import (
 	"errors"
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"testing"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 

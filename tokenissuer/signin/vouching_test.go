@@ -1,10 +1,10 @@
 package signin_test
 
 import (
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"testing"
 	"time"
 
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
