@@ -45,7 +45,7 @@ var limits = []bound{
 	{"refresh", "respond 401", 178, 9},
 	{"refresh, openid", "refresh", 80, 2},
 	{"userinfo", "introspection", 72, 2},
-	{"introspection", "respond 401", 55, 4.5},
+	{"introspection", "respond 401", 64, 4.5},
 	{"revocation", "respond 401", 90, 8},
 }
 
