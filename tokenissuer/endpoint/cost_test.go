@@ -192,7 +192,7 @@ func TestWhatACallAllocates(t *testing.T) {
 		call  func(*counter) *call
 		bound float64
 	}{
-		{"client credentials", (*counter).tokenCall, 32},
+		{"client credentials", (*counter).tokenCall, 34},
 		{"introspection of a warm token", (*counter).introspectionCall, 16},
 		{"token info", (*counter).infoCall, 12},
 		{"userinfo", (*counter).userInfoCall, 16},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -194,7 +195,11 @@ func TestF11Failover(t *testing.T) {
 	s.read.queue.timeout = time.Minute
 	addClient(t, s, "acme")
 	s.read.queue.timeout = postgres.RequestTimeout
-	_, err := OpenPostgres(t.Context(), oauth.NewSecret(pgtest.Via(dsn, standby.Addr())), 8, Options{})
+	var err error
+	tokentest.Eventually(t, "the standby has the database", func() bool {
+		_, err = OpenPostgres(t.Context(), oauth.NewSecret(pgtest.Via(dsn, standby.Addr())), 8, Options{})
+		return err == nil || !strings.Contains(err.Error(), "does not exist") // it replays what the primary has acknowledged
+	})
 	if err == nil || !postgres.IsUnreachable(err) {
 		t.Errorf("opening a server that takes no writes: %v", err)
 	}
