@@ -81,17 +81,5 @@ func problemOf(err error, status int) pages.ProblemCode {
 	if code, ok := problems[oauth.AsError(err).Reason]; ok {
 		return code
 	}
-	switch {
-	case status == http.StatusNotFound:
-		return pages.NotFound
-	case status == http.StatusMethodNotAllowed:
-		return pages.NotAllowed
-	case status == http.StatusTooManyRequests:
-		return pages.Throttled
-	case status == http.StatusServiceUnavailable:
-		return pages.Unavailable
-	case status >= http.StatusInternalServerError:
-		return pages.Internal
-	}
-	return pages.BadRequest
+	return pages.ProblemOf(status)
 }

@@ -73,17 +73,11 @@ func (p *pageWriter) ServeProblem(w http.ResponseWriter, r *http.Request, status
 
 // problemOf returns what a page says of a refusal with this status.
 func problemOf(status int) pages.ProblemCode {
-	switch {
-	case status == http.StatusMethodNotAllowed, status == http.StatusUnauthorized:
+	switch status {
+	case http.StatusUnauthorized:
 		return pages.NotAllowed
-	case status == http.StatusForbidden:
+	case http.StatusForbidden:
 		return pages.Forged
-	case status == http.StatusTooManyRequests:
-		return pages.Throttled
-	case status == http.StatusServiceUnavailable:
-		return pages.Unavailable
-	case status >= http.StatusInternalServerError:
-		return pages.Internal
 	}
-	return pages.BadRequest
+	return pages.ProblemOf(status)
 }
