@@ -15,6 +15,7 @@ import (
 // TestQ207ClientsThatMakeThemselvesKnownOnAllNodes: a client registered or let in at one node → served at the other at once; disabled at
 // one → refused by both within a second. Each node fetches metadata documents itself.
 func TestQ207ClientsThatMakeThemselvesKnownOnAllNodes(t *testing.T) {
+	besideOthers(t)
 	var asked atomic.Int64
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)

@@ -15,6 +15,7 @@ import (
 
 // TestF28EachStepOnAnotherOfTheNodes: each step of a flow at another node than the step before → the flow works.
 func TestF28EachStepOnAnotherOfTheNodes(t *testing.T) {
+	besideOthers(t)
 	flows, people := either(48, 10_000), 6
 	// Concurrent walks use different people, because signing out ends all families of a person. There are many people, because one person
 	// may only create a limited number of tokens.

@@ -13,6 +13,7 @@ import (
 // TestF29LostAnswersLogNobodyOutOnThreeNodes: one answer in twenty of the token endpoint is lost after its commit → no client has to sign
 // in again. Clients repeat the request, and in the end each has a valid refresh token.
 func TestF29LostAnswersLogNobodyOutOnThreeNodes(t *testing.T) {
+	besideOthers(t)
 	clients, refreshes := either(12, 100), either(12, 200)
 	c := StartCluster(t, 3, Setup{})
 	var answers, lost atomic.Int64

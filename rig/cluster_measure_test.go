@@ -27,6 +27,14 @@ func either[T any](always, byHand T) T {
 	return always
 }
 
+// besideOthers lets the test run beside others, because its nodes are idle for much of the time. The larger runs measure, and run alone.
+func besideOthers(t *testing.T) {
+	t.Helper()
+	if either(true, false) {
+		t.Parallel()
+	}
+}
+
 // measured logs a measurement, and adds it to the table.
 func measured(t *testing.T, what, format string, values ...any) {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 
 // TestQ114PersonalTokensEndOnAllNodes: such a token removed at one node → refused by all within a second.
 func TestQ114PersonalTokensEndOnAllNodes(t *testing.T) {
+	besideOthers(t)
 	c := StartCluster(t, 3, Setup{OAuth: "personal_tokens {\n\t\t\tscopes public trusted\n\t\t}"})
 	application, spread := Application{c.URL, Console}, new(times)
 	c.Nodes[0].command(t, "", "service-account", "add", "--id", "robot")

@@ -34,6 +34,7 @@ func raced(n int, send func(hand int) Answer) []Answer {
 // TestT52CodesRacedOnTwoNodes: codes raced by many callers at two nodes on one PostgreSQL → exactly one success each, and the family
 // ends.
 func TestT52CodesRacedOnTwoNodes(t *testing.T) {
+	besideOthers(t)
 	codes, people := either(100, 10_000), 4
 	c := StartCluster(t, 2, Setup{})
 	began := time.Now()
@@ -130,6 +131,7 @@ func (c *Cluster) isDead(ctx context.Context, a Application, answer Answer) erro
 
 // TestT87RefreshTokensRacedOnTwoNodes: parallel refreshes with one token, at two nodes → one new generation, the same successor in every 200.
 func TestT87RefreshTokensRacedOnTwoNodes(t *testing.T) {
+	besideOthers(t)
 	families, rounds := either(6, 50), either(20, 200)
 	c := StartCluster(t, 2, Setup{})
 	began := time.Now()
@@ -181,6 +183,7 @@ func (c *Cluster) raceForRefreshTokens(ctx context.Context, rounds int) error {
 // TestT89RevocationRacesRefreshOnTwoNodes: a revocation races a refresh → once it is acknowledged, its node accepts no token of the family, and
 // the other node none soon after.
 func TestT89RevocationRacesRefreshOnTwoNodes(t *testing.T) {
+	besideOthers(t)
 	rounds, people := either(60, 10_000), 4
 	c := StartCluster(t, 2, Setup{})
 	elsewhere := new(times)

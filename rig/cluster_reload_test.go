@@ -88,6 +88,7 @@ func (n *Node) counted(t *testing.T, name string) (sum float64) {
 // requests are cut. Streams continue, and still end with their token. Nothing leaks. What is cut are connections that the kernel has
 // accepted on the old socket when it is closed, and Caddy has not. A bare Caddy is measured for comparison.
 func TestF18ReloadsUnderLoadOnThreeNodes(t *testing.T) {
+	besideOthers(t)
 	reloads, bad := either(6, 500), either(3, 100)
 	c := StartCluster(t, 3, multiplexing(Setup{
 		Upstream: streamingUpstream(t) + " {\n\t\t\tstream_close_delay 1h\n\t\t\ttransport http {\n\t\t\t\tkeepalive off\n\t\t\t}\n\t\t}",

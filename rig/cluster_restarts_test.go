@@ -16,6 +16,7 @@ import (
 // TestKillingOneOfThreeNodes: a node that is killed loses only the requests in progress, and a client that repeats what is safe to repeat
 // is always answered.
 func TestKillingOneOfThreeNodes(t *testing.T) {
+	besideOthers(t)
 	kills := either(3, 60)
 	c := StartCluster(t, 3, Setup{})
 	l := newLoad(t, 5*time.Millisecond)
@@ -47,6 +48,7 @@ func TestKillingOneOfThreeNodes(t *testing.T) {
 // TestARollingRestartOfThreeNodes: each node in turn is ended by SIGTERM and restarted. Clients that repeat refused or cut requests
 // notice nothing.
 func TestARollingRestartOfThreeNodes(t *testing.T) {
+	besideOthers(t)
 	rounds := either(1, 15)
 	c := StartCluster(t, 3, Setup{})
 	l := newLoad(t, 5*time.Millisecond)
@@ -66,6 +68,7 @@ func TestARollingRestartOfThreeNodes(t *testing.T) {
 // TestF21SIGTERMLosesNothingOnTwoNodes: SIGTERM → the node is not ready at once, serves until the balancer has heard and finishes what it
 // has begun; no request has to be sent again.
 func TestF21SIGTERMLosesNothingOnTwoNodes(t *testing.T) {
+	besideOthers(t)
 	slow := newSlowUpstream(t)
 	delay := either("8s", "3s") // once and long, because a busy machine must notice in time that a node is leaving; by hand often
 	c := StartCluster(t, 2, Setup{Global: "shutdown_delay " + delay, Upstream: slow.address})

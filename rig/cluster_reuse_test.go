@@ -29,6 +29,7 @@ var hastySetup = Setup{OAuth: fmt.Sprintf(`client %s %s {
 // TestT84ReuseEndsTheFamilyOnAllNodes: a refresh token that is sent again to any node, after its successor has been used or its grace is
 // over, ends the family, and within a second every node knows.
 func TestT84ReuseEndsTheFamilyOnAllNodes(t *testing.T) {
+	besideOthers(t)
 	c := StartCluster(t, 3, hastySetup)
 	spread := new(times)
 	for range either(5, 300) {
@@ -111,6 +112,7 @@ func (c *Cluster) mustRefuseEverywhere(t *testing.T, a Application, all ...Token
 // TestT86ALostAnswerIsRepeatedByAllNodes: a client that has not received the successor asks again, at any node and after all of them were
 // restarted, and gets the same one.
 func TestT86ALostAnswerIsRepeatedByAllNodes(t *testing.T) {
+	besideOthers(t)
 	c := StartCluster(t, 2, Setup{})
 	application := Application{c.URL, Console}
 	first := mustObtain(t, NewBrowser(Ada), application)
@@ -143,6 +145,7 @@ func TestT86ALostAnswerIsRepeatedByAllNodes(t *testing.T) {
 
 // TestT88ARevocationSurvivesTheRestartOfAllNodes: the nodes lose all that they had in memory.
 func TestT88ARevocationSurvivesTheRestartOfAllNodes(t *testing.T) {
+	besideOthers(t)
 	c := StartCluster(t, 3, Setup{})
 	application := Application{c.URL, Console}
 	browser := NewBrowser(Ada)

@@ -19,6 +19,7 @@ import (
 // TestF15ARevocationReachesAllNodes: a revocation acknowledged by one node → the gates of the others refuse the token soon, by
 // notification, and by the poll alone when the connections on which they listen have died silently.
 func TestF15ARevocationReachesAllNodes(t *testing.T) {
+	besideOthers(t)
 	rounds := either(24, 1000)
 	t.Run("by notification", func(t *testing.T) {
 		c := StartCluster(t, 3, Setup{})

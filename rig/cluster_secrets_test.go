@@ -22,6 +22,7 @@ import (
 // TestT94PostgreSQLHoldsNoSecretOfItsNodes uses everything that issues or accepts a credential, and then looks for each of them in a dump
 // of the database and in every byte of the server's data directory, including the write-ahead log.
 func TestT94PostgreSQLHoldsNoSecretOfItsNodes(t *testing.T) {
+	besideOthers(t)
 	c := StartCluster(t, 2, Setup{OAuth: "password_grant"})
 	secrets, known := c.issueEverything(t)
 	dump := c.dump(t)

@@ -15,6 +15,7 @@ import (
 // TestS69ASignOutReachesAllNodes: a host session made at one of several nodes → good on all at once; a sign-out at one → refused by all
 // within a second. The test measures how long the gates of the other nodes accept the session.
 func TestS69ASignOutReachesAllNodes(t *testing.T) {
+	besideOthers(t)
 	c := StartCluster(t, 3, Setup{})
 	rounds, lanes := either(24, 1000), either(2, 4)
 	spread := new(times)

@@ -25,6 +25,7 @@ var passingSetup = Setup{OAuth: fmt.Sprintf(`client %s %s {
 // TestG71StreamsEndOnAllNodes: WebSockets and event streams whose token is revoked at another node or expires → they end; those of other
 // tokens go on, and nothing is left.
 func TestG71StreamsEndOnAllNodes(t *testing.T) {
+	besideOthers(t)
 	setup := multiplexing(passingSetup)
 	setup.Upstream = streamingUpstream(t)
 	c := StartCluster(t, 3, setup)

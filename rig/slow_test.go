@@ -248,6 +248,7 @@ func beside(quiet, busy *load) string {
 
 // TestF25SlowClients: thousands of slow or idle connections → cut within ten seconds, good requests are answered, nothing is left.
 func TestF25SlowClients(t *testing.T) {
+	besideOthers(t)
 	for _, v := range either([]visit{
 		{name: "of all kinds", kinds: map[string]int{"head": 150, "body": 150, "upload": 150, "download": 150, "idle": 500}},
 	}, []visit{
