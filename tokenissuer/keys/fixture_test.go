@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // sharedKeys are made once, because RSA keys are slow to make. foreignKeys belong to another environment.
@@ -25,6 +26,15 @@ func newKeys() map[oauth.Algorithm]*SigningKey {
 		made[algorithm] = key
 	}
 	return made
+}
+
+// parseJWK parses a key as an element of a JWKS.
+func parseJWK(data []byte, algorithms []oauth.Algorithm) ([]*VerificationKey, error) {
+	var k jwk
+	if err := strictjson.Object(data, &k); err != nil {
+		return nil, err
+	}
+	return k.verificationKeys(algorithms)
 }
 
 // parseOwnJWK parses a key as one for our own tokens: ES256, RS256 or EdDSA.

@@ -54,17 +54,9 @@ type PublishedKey struct {
 	Unusable error
 }
 
-// parseJWK parses a public key for signatures (RFC 7517 §4). It binds the key to its alg or, without one, once to each
-// algorithm for its type and curve. It refuses keys with another purpose by use, key_ops or alg, symmetric keys, RSA keys
-// under 2048 bits or with an exponent under 65537, and points off the curve. Of a private key it reads the public half.
-func parseJWK(data []byte, algorithms []oauth.Algorithm) ([]*VerificationKey, error) {
-	var k jwk
-	if err := strictjson.Object(data, &k); err != nil {
-		return nil, fmt.Errorf("not a JWK: %w", err)
-	}
-	return k.verificationKeys(algorithms)
-}
-
+// verificationKeys returns the public key for signatures (RFC 7517 §4), bound to its alg or, without one, once to each algorithm for its type
+// and curve. It refuses keys with another purpose by use, key_ops or alg, symmetric keys, RSA keys under 2048 bits or with an exponent
+// under 65537, and points off the curve. Of a private key it reads the public half.
 func (k *jwk) verificationKeys(algorithms []oauth.Algorithm) ([]*VerificationKey, error) {
 	if k.Use != "" && k.Use != "sig" {
 		return nil, fmt.Errorf("the key's use is %q, not sig", k.Use)

@@ -75,8 +75,8 @@ func BenchmarkFirstSightOfOthers(b *testing.B) {
 			}
 		})
 		b.Run(string(algorithm)+"/SignatureAlone", func(b *testing.B) {
-			j, err := parseJWS(token)
-			if err != nil {
+			j := new(jws)
+			if err := j.parse(token, nil); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()

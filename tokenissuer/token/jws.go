@@ -33,16 +33,6 @@ type joseHeader struct {
 	media string // mediaType of Type
 }
 
-// parseJWS parses a token. It checks length and dots before it decodes anything, so that hostile input is cheap. It
-// accepts only canonical base64url, so each token has one spelling.
-func parseJWS(token string) (*jws, error) {
-	j := new(jws)
-	if err := j.parse(token, nil); err != nil {
-		return nil, err
-	}
-	return j, nil
-}
-
 // checkParts checks length and dots, before the token is even hashed.
 func checkParts(token string) error {
 	switch {
@@ -54,7 +44,8 @@ func checkParts(token string) error {
 	return nil
 }
 
-// parse is like parseJWS, but stores payload and signature in buffer as far as they fit.
+// parse parses a token. It checks length and dots before it decodes anything, so that hostile input is cheap. It accepts only canonical
+// base64url, so each token has one spelling. It stores payload and signature in buffer as far as they fit.
 func (j *jws) parse(token string, buffer []byte) error {
 	if err := checkParts(token); err != nil {
 		return err

@@ -2,7 +2,6 @@ package token
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -42,12 +41,6 @@ func (c *UpstreamClaims) Text(name, value string) {
 		c.name(name)
 		c.quote(value)
 	}
-}
-
-// Number adds a claim that is an integer.
-func (c *UpstreamClaims) Number(name string, value int64) {
-	c.name(name)
-	c.b = strconv.AppendInt(c.b, value, 10)
 }
 
 // List adds a claim with several values. It ignores a single value, which AppendClaims has written.

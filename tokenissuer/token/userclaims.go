@@ -45,7 +45,6 @@ var idUserClaims = []idUserClaim{
 
 // claimsOfUser are the claims on the wire (OpenID Connect Core §5.1).
 type claimsOfUser struct {
-	Subject           string        `json:"sub,omitzero"`
 	Name              string        `json:"name,omitzero"`
 	GivenName         string        `json:"given_name,omitzero"`
 	FamilyName        string        `json:"family_name,omitzero"`
@@ -73,17 +72,6 @@ func IDClaims(u *store.User, scopes oauth.Scopes, names []string) (jsontext.Valu
 		return nil, nil
 	}
 	return claims, nil
-}
-
-// UserInfo returns the response of the userinfo endpoint: IDClaims with sub (§5.3.2).
-func UserInfo(u *store.User, scopes oauth.Scopes, names []string) ([]byte, error) {
-	claims := selectClaims(u, scopes, names)
-	claims.Subject = u.ID
-	text, err := json.Marshal(claims)
-	if err != nil {
-		return nil, oauth.AsError(err)
-	}
-	return text, nil
 }
 
 func selectClaims(u *store.User, scopes oauth.Scopes, names []string) *claimsOfUser {

@@ -73,8 +73,8 @@ func acceptsJWS(rawKey json.RawMessage, token string, algorithms []oauth.Algorit
 	if err != nil {
 		return err
 	}
-	j, err := parseJWS(token)
-	if err != nil {
+	j := new(jws)
+	if err := j.parse(token, nil); err != nil {
 		return err
 	}
 	one := !slices.ContainsFunc(list, func(k *keys.VerificationKey) bool { return k.ID != list[0].ID })
