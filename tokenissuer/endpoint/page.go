@@ -81,5 +81,5 @@ func problemOf(err error, status int) pages.ProblemCode {
 	if code, ok := problems[oauth.AsError(err).Reason]; ok {
 		return code
 	}
-	return pages.ProblemOf(status)
+	return answers.ProblemOf(status)
 }

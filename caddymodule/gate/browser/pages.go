@@ -79,5 +79,5 @@ func problemOf(status int) pages.ProblemCode {
 	case http.StatusForbidden:
 		return pages.Forged
 	}
-	return pages.ProblemOf(status)
+	return answers.ProblemOf(status)
 }

@@ -2,10 +2,7 @@
 // depend on requests. The texts are in texts/, one file for each language.
 package pages
 
-import (
-	"net/http"
-	"time"
-)
+import "time"
 
 // Brand is the operator's name and logo.
 type Brand struct {
@@ -296,20 +293,3 @@ const (
 	// Internal: a server error.
 	Internal ProblemCode = "internal"
 )
-
-// ProblemOf returns the problem of an answer with this status of which nothing else is known.
-func ProblemOf(status int) ProblemCode {
-	switch {
-	case status == http.StatusNotFound:
-		return NotFound
-	case status == http.StatusMethodNotAllowed:
-		return NotAllowed
-	case status == http.StatusTooManyRequests:
-		return Throttled
-	case status == http.StatusServiceUnavailable:
-		return Unavailable
-	case status >= http.StatusInternalServerError:
-		return Internal
-	}
-	return BadRequest
-}
